@@ -1,0 +1,1 @@
+"""The textbook parts: attention, positions, recurrence; torch only, no knowledge of spikes."""

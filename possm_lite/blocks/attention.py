@@ -1,0 +1,56 @@
+"""Attention: scores, masked softmax, pooling."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the last axis in which only the keys allowed by `mask` take part.
+
+        w_m = exp(s_m) / sum_{j allowed} exp(s_j)   if m is allowed, else 0
+
+    Args:
+        scores: shape (..., M).
+        mask: True where a key may be read, broadcastable to `scores`; None: everywhere.
+
+    Returns:
+        Weights, shape (..., M); a row that may read nothing gets zeros, and zero gradients, never NaN.
+    """
+    if mask is None:
+        return torch.softmax(scores, dim=-1)
+    # -inf before the softmax, not zero after it: the weights left must sum to one. A row of -inf alone would be NaN
+    # in the result and in the gradient, so such a row is computed on zeros and its weights are then cleared.
+    readable = mask.any(dim=-1, keepdim=True)
+    weights = torch.softmax(scores.masked_fill(~mask & readable, -math.inf), dim=-1)
+    return weights * readable
+
+
+def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:
+    """a(q, k) = q . k / sqrt(d) for queries (..., Q, d) and keys (..., M, d): shape (..., Q, M).
+
+    Source: Vaswani et al. 2017, section 3.2.1; d is the size of a head.
+    """
+    return queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
+
+
+def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Attention pooling: the average of `values` under softmax(`scores`).
+
+        f(q, {k_m, v_m}) = sum_m softmax_m(a(q, k_m)) v_m
+
+    Args:
+        scores: a(q, k_m), shape (..., Q, M).
+        values: v_m, shape (..., M, V).
+        mask: True where a key may be read, broadcastable to `scores`. A query that may read nothing gets zeros.
+
+    Returns:
+        The pooled values, shape (..., Q, V), and the weights, shape (..., Q, M).
+
+    Source: Vaswani et al. 2017, eq. 1, without the projections.
+    """
+    weights = masked_softmax(scores, mask)  # (..., Q, M)
+    return weights @ values, weights  # (..., Q, V)

@@ -1,0 +1,29 @@
+"""The gated feed-forward layer of transformers."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class GatedFeedForward(nn.Module):
+    """Pre-norm feed-forward layer with a GELU gate; the caller adds the residual.
+
+        [a, b] = W_1 LN(x) + b_1,     y = W_2 (a * gelu(b)) + b_2
+
+    Args:
+        dim: D, size of input and output.
+        expansion: the hidden size is expansion * D.
+
+    Source: Shazeer 2020, "GLU variants improve transformer" (GEGLU), with biases.
+    """
+
+    def __init__(self, dim: int, expansion: int = 4):
+        super().__init__()
+        self.norm = nn.LayerNorm(dim)
+        self.expand = nn.Linear(dim, 2 * expansion * dim)
+        self.contract = nn.Linear(expansion * dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        value, gate = self.expand(self.norm(x)).chunk(2, dim=-1)
+        return self.contract(value * F.gelu(gate))

@@ -1,0 +1,85 @@
+"""Recurrent layers: one step written as its formulas, whole sequences through torch's fused kernels."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def rnn_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
+    """H_t = tanh(W_x x_t + b_x + W_h H_{t-1} + b_h); x (..., d), h (..., h)."""
+    return torch.tanh(F.linear(x, w_x, b_x) + F.linear(h, w_h, b_h))
+
+
+def gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
+    """The reset-after form of the GRU, as in cuDNN and torch: R multiplies the product W_hn H + b_hn.
+
+    R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + R * (W_hn H + b_hn)),   H_t = Z * H_{t-1} + (1 - Z) * N
+
+    Rows of the weights: reset, update, new. The textbook form (Cho et al. 2014) multiplies H by R before the product;
+    the two are different functions.
+    """
+    xr, xz, xn = F.linear(x, w_x, b_x).chunk(3, -1)
+    hr, hz, hn = F.linear(h, w_h, b_h).chunk(3, -1)
+    reset, update = torch.sigmoid(xr + hr), torch.sigmoid(xz + hz)
+    new = torch.tanh(xn + reset * hn)
+    return update * h + (1 - update) * new
+
+
+def lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor):
+    """C_t = F * C_{t-1} + I * tanh(G),  H_t = O * tanh(C_t); rows of the weights: I, F, G, O. Returns (H_t, C_t)."""
+    i, f, g, o = (F.linear(x, w_x, b_x) + F.linear(h, w_h, b_h)).chunk(4, -1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class _SingleState:
+    """`step` for cells whose state is one tensor (layers, B, h), mixed into torch's layer of the same parameters."""
+
+    def step(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """One step: x (B, d), state (layers, B, h) or None for zeros. Returns (B, h) and the new state."""
+        if state is None:
+            state = x.new_zeros(self.num_layers, len(x), self.hidden_size)
+        new = []
+        for weights, h in zip(self.all_weights, state, strict=True):
+            x = type(self).cell(x, h, *weights)
+            new.append(x)
+        return x, torch.stack(new)
+
+
+class RNN(_SingleState, nn.RNN):
+    """Elman network over (B, T, d). `forward` is torch's kernel, `step` the formula; a test holds them equal."""
+
+    cell = staticmethod(rnn_cell)
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1):
+        super().__init__(input_size, hidden_size, num_layers, batch_first=True)
+
+
+class GRU(_SingleState, nn.GRU):
+    """Gated recurrent unit over (B, T, d), reset-after. `forward` is torch's kernel, `step` the formula."""
+
+    cell = staticmethod(gru_cell)
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1):
+        super().__init__(input_size, hidden_size, num_layers, batch_first=True)
+
+
+class LSTM(nn.LSTM):
+    """Long short-term memory over (B, T, d). `forward` is torch's kernel, `step` the formula."""
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1):
+        super().__init__(input_size, hidden_size, num_layers, batch_first=True)
+
+    def step(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None):
+        """One step: x (B, d), state (H, C) of (layers, B, h) each or None. Returns (B, h) and the new state."""
+        if state is None:
+            zeros = x.new_zeros(self.num_layers, len(x), self.hidden_size)
+            state = (zeros, zeros)
+        new = []
+        for weights, h, c in zip(self.all_weights, *state, strict=True):
+            x, c = lstm_cell(x, h, c, *weights)
+            new.append((x, c))
+        h, c = zip(*new, strict=True)
+        return x, (torch.stack(h), torch.stack(c))

@@ -1,0 +1,215 @@
+"""The two cross-attentions of POSSM, computed without ever forming a key per spike or per query.
+
+Both have one side that is a parameter: the latents of the input attention, the task and session query of the output
+attention. The score of a parameter q against a key k that is t seconds away is
+
+    s(k, t) = q . R_t k = sum_f Re( conj(q_f) k_f e^{i omega_f t} ) + rest                                       (1)
+
+over the F rotated pairs, written as complex numbers. What depends on the key alone is folded into a small table (one
+row per unit, one row per hidden state); what depends on the time alone is a phasor. The textbook's form of the same,
+with keys, values and padding, stands in `textbook.py`; a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ..blocks.feedforward import GatedFeedForward
+from ..blocks.positions import as_pairs, from_pairs, log_spaced_frequencies, phasors
+from .config import POSSMConfig
+
+
+class Rotation(nn.Module):
+    """Angular frequencies shared by both attentions, shape (F,). They stay float64 whatever the model is cast to."""
+
+    def __init__(self, config: POSSMConfig):
+        super().__init__()
+        omega = log_spaced_frequencies(config.n_freqs, config.shortest_period_s, config.longest_period_s)
+        self.register_buffer("omega", omega)
+
+    def _apply(self, fn, recurse=True):
+        omega = self.omega
+        super()._apply(fn, recurse)
+        self.omega = omega.to(self.omega.device)  # moved, never rounded: in float32 an angle loses 1e-4 rad
+        return self
+
+    def forward(self, times: Tensor, dtype: torch.dtype) -> Tensor:
+        return phasors(times, self.omega, dtype)
+
+
+class CrossAttention(nn.Module):
+    """The parameters of one pre-norm cross-attention and, where the configuration has it, its feed-forward layer.
+
+    `to_kv` gives the keys of all key-value heads first, then their values.
+    """
+
+    def __init__(self, config: POSSMConfig, context_dim: int):
+        super().__init__()
+        self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
+        self.rotate_values = config.rotate_values
+        self.norm_query = nn.LayerNorm(config.dim)
+        self.norm_context = nn.LayerNorm(context_dim)
+        self.to_q = nn.Linear(config.dim, config.n_heads * config.head_dim, bias=False)
+        self.to_kv = nn.Linear(context_dim, 2 * config.n_kv_heads * config.head_dim, bias=False)
+        self.to_out = nn.Linear(config.n_heads * config.head_dim, config.dim)
+        self.feed_forward = GatedFeedForward(config.dim, config.expansion) if config.feed_forward else None
+
+    def queries(self, x: Tensor) -> Tensor:
+        """(..., D) to (..., H, d)."""
+        return self.to_q(self.norm_query(x)).unflatten(-1, (self.n_heads, self.head_dim))
+
+    def keys_values(self, context: Tensor) -> tuple[Tensor, Tensor]:
+        """(..., C) to keys and values (..., H, d), each key-value head repeated for the heads that share it."""
+        kv = self.to_kv(self.norm_context(context)).unflatten(-1, (2, self.n_kv_heads, self.head_dim))
+        kv = kv.repeat_interleave(self.n_heads // self.n_kv_heads, dim=-2)
+        return kv.select(-3, 0), kv.select(-3, 1)
+
+    def finish(self, x: Tensor, pooled: Tensor) -> Tensor:
+        """Residual, output projection and feed-forward: x (..., D), pooled (..., H, d) to (..., D)."""
+        x = x + self.to_out(pooled.flatten(-2))
+        return x if self.feed_forward is None else x + self.feed_forward(x)
+
+
+def fold_scores(queries: Tensor, keys: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
+    """The part of (1) that no time enters: conj(q_f) k_f of the rotated pairs, and the dot product of the rest.
+
+    Args:
+        queries, keys: (..., d), broadcastable against each other.
+
+    Returns:
+        (..., F) complex and (...), both already divided by sqrt(d).
+    """
+    scale = 1 / math.sqrt(queries.shape[-1])
+    q, q_rest = as_pairs(queries * scale, n_freqs)
+    k, k_rest = as_pairs(keys, n_freqs)
+    return q.conj() * k, (q_rest * k_rest).sum(-1)
+
+
+def softmax_by_bin(scores: Tensor, bins: Tensor, n_bins: int) -> Tensor:
+    """Softmax over the tokens of each bin; scores (N, ...), bins (N,) rising, every bin holding a token."""
+    counts = torch.bincount(bins, minlength=n_bins)
+    peak = torch.segment_reduce(scores.detach(), "max", lengths=counts)  # (n_bins, ...)
+    weights = torch.exp(scores - peak.index_select(0, bins))
+    total = torch.zeros_like(peak).index_add(0, bins, weights)
+    return weights / total.index_select(0, bins)
+
+
+class InputAttention(CrossAttention):
+    """Learned latents read the spikes of each bin, at a cost linear in spikes and without padding."""
+
+    # tokens worked on at a time: what is computed for each then stays in the cache, which is twice as fast on long input
+    CHUNK = 16_384
+
+    def __init__(self, config: POSSMConfig):
+        super().__init__(config, context_dim=config.dim)
+        self.latents = nn.Parameter(torch.randn(config.n_latents, config.dim) * 0.02)
+
+    def forward(
+        self, rotation: Rotation, tokens: Tensor, unit: Tensor, bins: Tensor, times: Tensor, n_bins: int
+    ) -> Tensor:
+        """Read every bin.
+
+        Args:
+            rotation: gives the phasors of times.
+            tokens: embedding of every unit, row 0 the blank token, (U+1, D).
+            unit, bins: unit and flat bin of each token, (N,), bins rising and none of them empty.
+            times: seconds from the middle of its bin, where the latent stands, to each token, (N,), float64.
+            n_bins: bins in all.
+
+        Returns:
+            (n_bins, L, D).
+        """
+        tables = self._tables(tokens, len(rotation.omega))
+        pooled = []
+        for first, last, chunk in self._chunks(bins, n_bins):
+            unit_, bins_ = unit[chunk], bins[chunk] - first
+            phase = rotation(times[chunk], tokens.dtype)  # (N, F)
+            weights = self._weights(tables, unit_, bins_, phase, last - first)
+            pooled.append(self._pool(weights, phase, tables, unit_, bins_, last - first))
+        return self.finish(self.latents, torch.cat(pooled))  # (n_bins, L, D)
+
+    def weights(
+        self, rotation: Rotation, tokens: Tensor, unit: Tensor, bins: Tensor, times: Tensor, n_bins: int
+    ) -> Tensor:
+        """How much each latent and head reads each token, (N, L, H): sums to one over the tokens of a bin."""
+        phase = rotation(times, tokens.dtype)
+        return self._weights(self._tables(tokens, len(rotation.omega)), unit, bins, phase, n_bins)
+
+    def _tables(self, tokens: Tensor, n_freqs: int):
+        """Of each unit: score table P (U+1, L, H, F) and (U+1, L, H), values rotated (U+1, H, F) and not (U+1, H, r)."""
+        queries = self.queries(self.latents)  # (L, H, d)
+        keys, values = self.keys_values(tokens)  # (U+1, H, d)
+        return *fold_scores(queries, keys[:, None], n_freqs), *as_pairs(values, n_freqs if self.rotate_values else 0)
+
+    def _chunks(self, bins: Tensor, n_bins: int):
+        """Runs of whole bins of about CHUNK tokens: first bin, last bin + 1, slice of tokens."""
+        n_chunks = min(-(-len(bins) // self.CHUNK), n_bins)
+        edges = [n_bins * i // n_chunks for i in range(n_chunks + 1)]
+        tokens = torch.searchsorted(bins, torch.tensor(edges, device=bins.device)).tolist()
+        for i in range(n_chunks):
+            yield edges[i], edges[i + 1], slice(tokens[i], tokens[i + 1])
+
+    def _weights(self, tables, unit, bins, phase, n_bins):
+        pairs, rest = tables[:2]
+        scores = (pairs.index_select(0, unit) * phase[:, None, None, :]).real.sum(-1) + rest.index_select(0, unit)
+        return softmax_by_bin(scores, bins, n_bins)  # (N, L, H)
+
+    def _pool(self, weights, phase, tables, unit, bins, n_bins):
+        """sum_i p_i R_t v_i over the spikes i of each bin, (n_bins, L, H, d)."""
+        pairs, rest = tables[2:]
+        # what is not rotated needs only the weight each unit has in a bin: a matrix product instead of a gather
+        by_unit = weights.new_zeros(n_bins * len(rest), *weights.shape[1:])
+        by_unit = by_unit.index_add(0, bins * len(rest) + unit, weights).unflatten(0, (n_bins, len(rest)))
+        pooled = torch.einsum("bulh,uhr->blhr", by_unit, rest)
+        if not self.rotate_values:
+            return pooled
+        turned = pairs.index_select(0, unit)[:, None] * (weights[..., None] * phase[:, None, None, :])  # (N, L, H, F)
+        return from_pairs(turned.new_zeros(n_bins, *turned.shape[1:]).index_add(0, bins, turned), pooled)
+
+
+class OutputAttention(CrossAttention):
+    """Queries at wanted times read the hidden states of their own bin and the k - 1 before it."""
+
+    def forward(self, query: Tensor, keyed: Tensor, hidden: Tensor, bins: Tensor, phase: Tensor) -> Tensor:
+        """Answer every query.
+
+        Args:
+            query: task and session embedding of each trial, or one for each query, (B, 1 or Q, D).
+            keyed: True where a query may read a state, (B, Q, k).
+            hidden: states of the backbone, (B, T, h).
+            bins: the k bins each query looks at, (B, Q, k); out of range where `keyed` is False is fine.
+            phase: phasors of (end of that bin - time of the query), (B, Q, k, F).
+
+        Returns:
+            (B, Q, D).
+        """
+        n_bins, n_freqs = hidden.shape[1], phase.shape[-1]
+        keys, values = self.keys_values(hidden)  # (B, T, H, d)
+        flat = (
+            bins.clamp(0, n_bins - 1) + n_bins * torch.arange(len(hidden), device=bins.device)[:, None, None]
+        ).flatten()
+        queries = self.queries(query)  # (B, 1 or Q, H, d)
+        if query.shape[1] == 1:
+            table, rest = (x.flatten(0, 1).index_select(0, flat) for x in fold_scores(queries, keys, n_freqs))
+        else:
+            gathered = keys.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape)
+            table, rest = (x.flatten(0, 2) for x in fold_scores(queries[:, :, None], gathered, n_freqs))
+        phase = phase.flatten(0, 2)[:, None]  # (B Q k, 1, F)
+        scores = (table * phase).real.sum(-1) + rest  # (B Q k, H)
+        scores = scores.unflatten(0, bins.shape).masked_fill(~keyed[..., None], -math.inf)
+        weights = torch.softmax(scores, dim=2)  # over the k states
+        pooled = self._pool(weights, values.flatten(0, 1), flat, phase)
+        return self.finish(query, pooled)
+
+    def _pool(self, weights: Tensor, values: Tensor, flat: Tensor, phase: Tensor) -> Tensor:
+        """sum_j p_j R_{tau_j - t} v_j: (B, Q, k, H) weights to (B, Q, H, d)."""
+        if not self.rotate_values:
+            values = values.index_select(0, flat).unflatten(0, weights.shape[:3])
+            return (weights[..., None] * values).sum(2)
+        pairs, rest = as_pairs(values, phase.shape[-1])  # of each hidden state, before the gather
+        pairs = (pairs.index_select(0, flat) * phase).unflatten(0, weights.shape[:3])
+        rest = rest.index_select(0, flat).unflatten(0, weights.shape[:3])
+        return from_pairs((weights[..., None] * pairs).sum(2), (weights[..., None] * rest).sum(2))

@@ -1,0 +1,76 @@
+"""Every size and switch of the decoder, in one frozen place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+BACKBONES = ("gru", "rnn", "lstm")
+QUERIES = ("time", "per_ms")
+
+
+@dataclass(frozen=True)
+class POSSMConfig:
+    """What a POSSM is made of. The defaults are the published small model.
+
+    Args:
+        n_units: units of all sessions together; embedding row 0 is the blank token, units count from 1.
+        n_sessions: sessions, likewise counted from 1.
+        dim: D, size of tokens, latents and queries.
+        n_heads, n_kv_heads, head_dim: of both cross-attentions; n_kv_heads < n_heads shares keys and values between
+            heads (grouped-query attention).
+        n_latents: L, latent queries per bin; their outputs are concatenated for the backbone.
+        n_freqs: F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated.
+        shortest_period_s, longest_period_s: of the rotation, log-spaced between.
+        rotate_values: turn values by their time and their sum back, not only queries and keys.
+        feed_forward: a gated feed-forward layer behind each attention.
+        expansion: its hidden size over D.
+        backbone: "gru", "rnn" or "lstm", of `n_layers` layers of `hidden` units.
+        context_bins: k, hidden states an output query sees: its own bin's and the k - 1 before.
+        query: "time" turns the output query by the wanted time; "per_ms" is the lecture-note variant with one learned
+            query per millisecond of a bin, turned by the end of its bin.
+        bin_width_s: seconds.
+
+    Raises:
+        ValueError: naming the field, its value and what it must be.
+    """
+
+    n_units: int
+    n_sessions: int = 1
+    dim: int = 64
+    n_heads: int = 1
+    n_kv_heads: int = 1
+    head_dim: int = 64
+    n_latents: int = 1
+    n_freqs: int = 16
+    shortest_period_s: float = 1e-4
+    longest_period_s: float = 10.0
+    rotate_values: bool = True
+    feed_forward: bool = True
+    expansion: int = 4
+    backbone: str = "gru"
+    hidden: int = 256
+    n_layers: int = 1
+    context_bins: int = 3
+    query: str = "time"
+    bin_width_s: float = 0.05
+
+    def __post_init__(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise ValueError(f"{field.name} must be a whole number of 1 or more, not {value!r}.")
+            if field.type == "float" and not (isinstance(value, (int, float)) and 0 < value < float("inf")):
+                raise ValueError(f"{field.name} must be a positive number, not {value!r}.")
+            if field.type == "bool" and not isinstance(value, bool):
+                raise ValueError(f"{field.name} must be true or false, not {value!r}.")
+        for name, allowed in (("backbone", BACKBONES), ("query", QUERIES)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+        if self.n_heads % self.n_kv_heads:
+            raise ValueError(f"n_kv_heads must divide n_heads: {self.n_kv_heads} does not divide {self.n_heads}.")
+        if 2 * self.n_freqs > self.head_dim:
+            raise ValueError(f"n_freqs rotates pairs: 2 x {self.n_freqs} exceeds head_dim = {self.head_dim}.")
+        if self.longest_period_s <= self.shortest_period_s:
+            raise ValueError(
+                f"longest_period_s must exceed shortest_period_s: {self.longest_period_s} against {self.shortest_period_s}."
+            )

@@ -1,0 +1,156 @@
+"""Everything in a trained POSSM that does not depend on spikes, computed once, as NumPy arrays.
+
+Symbols as in `attention.py`. A score table stores [Re w_1, -Im w_1, Re w_2, -Im w_2, ..., rest], so that the score at a
+time difference t is its dot product with `basis(t)`. Matrices stand transposed, to be used as x @ A. All folding is done
+in float64; the arrays are cast to the model's own precision at the end. No torch here: a rig decodes with NumPy alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .config import POSSMConfig
+
+LAYER_NORM_EPS = 1e-5  # torch's default, which the model uses throughout
+
+
+def basis(times: np.ndarray, omega: np.ndarray, dtype) -> np.ndarray:
+    """[cos omega_1 t, sin omega_1 t, cos omega_2 t, ..., 1] of each time, (..., 2F + 1); angles in float64, then cast.
+
+    All but the last, viewed as complex numbers, are the phasors e^{i omega t}.
+    """
+    angle = times[..., None] * omega
+    out = np.empty((*times.shape, 2 * len(omega) + 1), dtype)
+    out[..., 0:-1:2] = np.cos(angle)
+    out[..., 1:-1:2] = np.sin(angle)
+    out[..., -1] = 1
+    return out
+
+
+def fold(weights: dict[str, np.ndarray], config: POSSMConfig, session: int, query_offsets_s: np.ndarray) -> dict:
+    """Constants of the streaming decoder.
+
+    Args:
+        weights: the model's state dict as NumPy arrays.
+        config: its configuration.
+        session: whose embedding and scale to answer with.
+        query_offsets_s: times inside a bin at which velocity is wanted, seconds, (Q,).
+
+    Returns:
+        Arrays by name, in the precision of the weights, but `omega` in float64.
+    """
+    dtype = weights["readout.weight"].dtype
+    w = {name: np.asarray(array, dtype=np.float64) for name, array in weights.items()}
+    folded = {**_fold_input(w, config), **_fold_output(w, config, session, query_offsets_s)}
+    folded |= {name: array.T for name, array in w.items() if name.startswith("backbone.")}
+    if config.feed_forward:  # its bias goes straight into the backbone
+        bias = np.tile(w["encoder.feed_forward.contract.bias"], config.n_latents)
+        folded["backbone.bias_ih_l0"] = folded["backbone.bias_ih_l0"] + bias @ folded["backbone.weight_ih_l0"]
+    folded = {name: np.ascontiguousarray(array, dtype=dtype) for name, array in folded.items()}
+    phase = basis(_time_differences(config, query_offsets_s), w["rotation.omega"], dtype)
+    return folded | {"omega": w["rotation.omega"], "out_phase": phase}
+
+
+def backbone_layers(arrays: dict[str, np.ndarray], n_layers: int) -> list[tuple[np.ndarray, ...]]:
+    """(w_x, w_h, b_x, b_h) of each layer out of `fold`'s arrays."""
+    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return [tuple(arrays[f"backbone.{kind}_l{i}"] for kind in kinds) for i in range(n_layers)]
+
+
+def _fold_input(w: dict, config: POSSMConfig) -> dict:
+    """The score table P and the values of every unit, and the layers behind them up to the backbone."""
+    queries = _queries(w, "encoder", w["encoder.latents"], config)  # (L, H, d)
+    keys, values = _keys_values(
+        w, "encoder", _layer_norm(w, "encoder.norm_context", w["unit_embedding.weight"]), config
+    )
+    table = _score_maps(queries, config) @ keys[:, None, :, :, None]  # (U+1, L, H, 2F+1, 1)
+    return {
+        "in_table": table[..., 0].reshape(len(keys), -1, 2 * config.n_freqs + 1),  # (U+1, L H, 2F+1)
+        "in_values": values,  # (U+1, H, d)
+        "in_out": w["encoder.to_out.weight"].T,
+        "in_start": w["encoder.latents"] + w["encoder.to_out.bias"],  # (L, D)
+        **_fold_feed_forward(w, "encoder", "in", config),
+    }
+
+
+def _fold_output(w: dict, config: POSSMConfig, session: int, offsets: np.ndarray) -> dict:
+    """Score tables and values as linear maps of the normalised hidden state, and the way from there to velocity."""
+    query = w["task_embedding"] + w["session_embedding.weight"][session][None]  # (1, D)
+    if config.query == "per_ms":
+        ms = np.floor(offsets * 1000 + 1e-3).astype(int).clip(0, len(w["ms_embedding.weight"]) - 1)
+        query = query + w["ms_embedding.weight"][ms]  # (Q, D)
+    eye = np.eye(config.hidden)
+    keys, values = _keys_values(w, "decoder", eye, config)  # (h, H, d): the columns of W_k and W_v
+    maps = _score_maps(_queries(w, "decoder", query, config), config)  # (1 or Q, H, 2F+1, d)
+    table = np.einsum("qhfd,xhd->qhfx", maps, keys)
+    gain, shift = w["decoder.norm_context.weight"], w["decoder.norm_context.bias"]
+    velocity = (w["readout.weight"] * w["velocity_std"][session][:, None]).T  # (D, 2)
+    rows = np.concatenate([table.reshape(-1, config.hidden), values.reshape(config.hidden, -1).T])
+    centre = np.eye(config.dim) - 1 / config.dim
+    folded = {
+        "out_rows": (rows * gain).T,  # score tables, then values, of a hidden state normalised to mean 0 and variance 1
+        "out_rows_bias": rows @ shift,
+        **_fold_feed_forward(w, "decoder", "out", config),
+    }
+    # x is read twice, centred by the feed-forward layer and plain by the readout: both in one product
+    both = np.concatenate([centre, velocity], 1)  # (D, D + 2)
+    start = query + w["decoder.to_out.bias"]  # (1 or Q, D)
+    folded |= {"out_out": w["decoder.to_out.weight"].T @ both, "out_start": start @ both}
+    folded["out_start"][:, config.dim :] += w["readout.bias"] * w["velocity_std"][session] + w["velocity_mean"][session]
+    if config.feed_forward:  # nothing stands between the feed-forward layer and the readout, so they are one matrix
+        folded["out_start"][:, config.dim :] += w["decoder.feed_forward.contract.bias"] @ velocity
+        folded["out_contract"] = folded["out_contract"] @ velocity
+    return folded
+
+
+def _fold_feed_forward(w: dict, layer: str, prefix: str, config: POSSMConfig) -> dict:
+    """Norm folded into the first matrix; the gate scaled for gelu(g) = u (1 + erf u) / sqrt 2 with u = g / sqrt 2."""
+    if not config.feed_forward:
+        return {}
+    expand, bias = w[f"{layer}.feed_forward.expand.weight"], w[f"{layer}.feed_forward.expand.bias"]
+    gain, shift = w[f"{layer}.feed_forward.norm.weight"], w[f"{layer}.feed_forward.norm.bias"]
+    half = np.ones(len(expand))
+    half[len(expand) // 2 :] = 1 / np.sqrt(2)
+    return {
+        f"{prefix}_expand": (half[:, None] * expand * gain).T,
+        f"{prefix}_expand_bias": half * (bias + expand @ shift),
+        f"{prefix}_contract": w[f"{layer}.feed_forward.contract.weight"].T / np.sqrt(2),
+    }
+
+
+def _time_differences(config: POSSMConfig, offsets: np.ndarray) -> np.ndarray:
+    """End of each of the k bins, oldest first, minus the time it is seen from: (Q, k), the same in every bin."""
+    ends = (2 - config.context_bins + np.arange(config.context_bins)) * config.bin_width_s
+    seen_from = offsets if config.query == "time" else np.full(len(offsets), config.bin_width_s)
+    return ends - seen_from[:, None]
+
+
+def _layer_norm(w: dict, name: str, x: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(-1, keepdims=True)
+    normal = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + LAYER_NORM_EPS)
+    return normal * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+
+def _queries(w: dict, layer: str, x: np.ndarray, config: POSSMConfig) -> np.ndarray:
+    """(n, D) to (n, H, d)."""
+    projected = _layer_norm(w, f"{layer}.norm_query", x) @ w[f"{layer}.to_q.weight"].T
+    return projected.reshape(len(x), config.n_heads, config.head_dim)
+
+
+def _keys_values(w: dict, layer: str, x: np.ndarray, config: POSSMConfig) -> tuple[np.ndarray, np.ndarray]:
+    """Normalised context (n, C) to keys and values (n, H, d)."""
+    kv = (x @ w[f"{layer}.to_kv.weight"].T).reshape(len(x), 2, config.n_kv_heads, config.head_dim)
+    kv = kv.repeat(config.n_heads // config.n_kv_heads, axis=2)
+    return kv[:, 0], kv[:, 1]
+
+
+def _score_maps(queries: np.ndarray, config: POSSMConfig) -> np.ndarray:
+    """The linear map from a key (d,) to its score table (2F+1,), for each query: (..., d) to (..., 2F+1, d)."""
+    n_freqs = config.n_freqs
+    maps = np.zeros((*queries.shape[:-1], 2 * n_freqs + 1, config.head_dim))
+    even, odd = queries[..., 0 : 2 * n_freqs : 2], queries[..., 1 : 2 * n_freqs : 2]
+    f = np.arange(n_freqs)
+    maps[..., 2 * f, 2 * f], maps[..., 2 * f, 2 * f + 1] = even, odd  # Re(conj(q) k)
+    maps[..., 2 * f + 1, 2 * f], maps[..., 2 * f + 1, 2 * f + 1] = odd, -even  # -Im(conj(q) k)
+    maps[..., -1, 2 * n_freqs :] = queries[..., 2 * n_freqs :]
+    return maps / np.sqrt(config.head_dim)

@@ -1,0 +1,143 @@
+"""POSSM: spikes of a population in, velocity of the hand out, bin by bin."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ..blocks.recurrent import GRU, LSTM, RNN
+from ..spikes.batch import SpikeBatch
+from .attention import InputAttention, OutputAttention, Rotation
+from .config import POSSMConfig
+
+_BACKBONES = {"gru": GRU, "rnn": RNN, "lstm": LSTM}
+
+
+def query_bins(times_s: Tensor, bin_width_s: float) -> Tensor:
+    """The bin with start <= time < end of each time since trial start; edges as in `spikes.batch.bin_index`."""
+    return torch.floor(times_s.to(torch.float64) / bin_width_s + 1e-6).to(torch.int64)
+
+
+class POSSM(nn.Module):
+    """The spike decoder of Ryoo et al. 2025 (arXiv 2506.05320).
+
+        spikes of a bin -> cross-attention of a latent -> feed-forward -> recurrent backbone over bins
+        wanted time     -> cross-attention over the last k hidden states -> feed-forward -> velocity
+
+    Spikes are never padded; see `attention.py` for how, and `textbook.py` for the padded form with the same weights.
+
+    Args:
+        config: sizes and switches.
+    """
+
+    def __init__(self, config: POSSMConfig):
+        super().__init__()
+        self.config = config
+        self.unit_embedding = nn.Embedding(config.n_units + 1, config.dim)  # row 0: the blank token
+        self.session_embedding = nn.Embedding(config.n_sessions + 1, config.dim)  # row 0: no session
+        self.task_embedding = nn.Parameter(torch.zeros(config.dim))
+        self.rotation = Rotation(config)
+        self.encoder = InputAttention(config)
+        self.backbone = _BACKBONES[config.backbone](config.n_latents * config.dim, config.hidden, config.n_layers)
+        self.decoder = OutputAttention(config, context_dim=config.hidden)
+        if config.query == "per_ms":
+            self.ms_embedding = nn.Embedding(max(round(config.bin_width_s * 1000), 1), config.dim)
+        self.readout = nn.Linear(config.dim, 2)
+        # what the readout's numbers mean, per session: velocity = mean + std * readout; set from training data by fit
+        self.register_buffer("velocity_mean", torch.zeros(config.n_sessions + 1, 2))
+        self.register_buffer("velocity_std", torch.ones(config.n_sessions + 1, 2))
+        for embedding in (m for m in self.modules() if isinstance(m, nn.Embedding)):
+            nn.init.normal_(embedding.weight, std=0.02)
+
+    @classmethod
+    def from_torch_brain(cls, params: dict) -> POSSM:
+        """A model with the authors' weights: arrays under the names of torch_brain's POSSM; sizes are inferred."""
+        from .torch_brain import convert
+
+        config, state, omega = convert(params)
+        model = cls(config).double()
+        model.load_state_dict(state, strict=False)
+        model.rotation.omega = omega
+        return model
+
+    def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
+        """Velocity at the wanted times.
+
+        Args:
+            batch: the spikes of B trials.
+            output_times_s: seconds since the start of each trial, shape (B, Q), float64.
+            session: session of each trial, from 1, shape (B,).
+
+        Returns:
+            Velocity, shape (B, Q, 2), in the unit of the recording the model was fitted to.
+
+        Raises:
+            ValueError: for a unit or session the model has no embedding for, or a time outside its trial.
+        """
+        self._check(batch, output_times_s, session)
+        hidden, _ = self.backbone(self.encode(batch))  # (B, T, h)
+        return self.answer(hidden, output_times_s, session)
+
+    def encode(self, batch: SpikeBatch) -> Tensor:
+        """What enters the backbone: (B, T, L D), zeros behind the last bin of a shorter trial."""
+        flat = self.encoder(*self._spikes(batch)).flatten(1)  # (sum of bins, L D)
+        if bool((batch.n_bins == batch.n_bins[0]).all()):
+            return flat.unflatten(0, (batch.n_trials, -1))
+        padded = flat.new_zeros(batch.n_trials, int(batch.n_bins.max()), flat.shape[-1])
+        real = torch.arange(padded.shape[1], device=flat.device) < batch.n_bins[:, None]
+        return padded.masked_scatter(real[..., None], flat)
+
+    def reading_weights(self, batch: SpikeBatch) -> Tensor:
+        """How much each latent and head reads each token of the batch, (N, L, H)."""
+        return self.encoder.weights(*self._spikes(batch))
+
+    def answer(self, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
+        """Velocity (B, Q, 2) from hidden states (B, T, h)."""
+        width, k = self.config.bin_width_s, self.config.context_bins
+        times = output_times_s.to(torch.float64)
+        own = query_bins(times, width)
+        bins = own[..., None] + torch.arange(1 - k, 1, device=times.device)  # (B, Q, k)
+        ends = (bins.to(torch.float64) + 1) * width  # in float64: an integer tensor times 0.05 would be float32
+        seen_from = times[..., None] if self.config.query == "time" else ends[..., -1:]
+        phase = self.rotation(ends - seen_from, hidden.dtype)  # (B, Q, k, F)
+        answers = self.decoder(self.query(times, own, session), bins >= 0, hidden, bins, phase)  # (B, Q, D)
+        return self.in_units(answers, session)
+
+    def in_units(self, answers: Tensor, session: Tensor) -> Tensor:
+        """Read velocity (B, Q, 2), in the unit of each trial's session, off the answers (B, Q, D)."""
+        mean, std = self.velocity_mean[session][:, None], self.velocity_std[session][:, None]
+        return mean + std * self.readout(answers)
+
+    def query(self, times: Tensor, own: Tensor, session: Tensor) -> Tensor:
+        """Task and session embedding of each trial, (B, 1, D); per millisecond, one for each time, (B, Q, D)."""
+        query = (self.task_embedding + self.session_embedding(session))[:, None]
+        if self.config.query == "time":
+            return query
+        ms = torch.floor((times - own.to(torch.float64) * self.config.bin_width_s) * 1000 + 1e-3).to(torch.int64)
+        return query + self.ms_embedding(ms.clamp(0, self.ms_embedding.num_embeddings - 1))
+
+    def _spikes(self, batch: SpikeBatch):
+        from_middle = batch.offset - batch.bin_width_s / 2
+        return self.rotation, self.unit_embedding.weight, batch.unit, batch.bin, from_middle, int(batch.n_bins.sum())
+
+    def _check(self, batch: SpikeBatch, times: Tensor, session: Tensor):
+        config = self.config
+        if batch.bin_width_s != config.bin_width_s:
+            raise ValueError(f"bin_width_s of the batch is {batch.bin_width_s}, of the model {config.bin_width_s}.")
+        if len(batch.unit) and int(batch.unit.max()) > config.n_units:
+            raise ValueError(f"unit must be at most n_units = {config.n_units}, not {int(batch.unit.max())}.")
+        if times.shape[:1] != session.shape or len(session) != batch.n_trials:
+            raise ValueError(
+                f"output_times_s and session must have one row per trial: {tuple(times.shape)}, {tuple(session.shape)}, "
+                f"{batch.n_trials} trials."
+            )
+        if bool((session < 1).any()) or bool((session > config.n_sessions).any()):
+            raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session.tolist()}.")
+        own = query_bins(times, config.bin_width_s)
+        outside = (own < 0) | (own >= batch.n_bins[:, None])
+        if bool(outside.any()):
+            trial, i = (int(x) for x in outside.nonzero()[0])
+            raise ValueError(
+                f"output_times_s must lie inside the trial: output_times_s[{trial}, {i}] = {float(times[trial, i])} s, "
+                f"the trial lasts {float(batch.n_bins[trial] * config.bin_width_s)} s."
+            )

@@ -1,0 +1,73 @@
+"""POSSM as a textbook writes it: dense padded tensors, a key and a value for every spike, masks.
+
+The same weights and the same numbers as `POSSM.forward`, in the steps of the paper, for reading, for chapters 10-11 and
+for the tests that hold the ragged form to it. It costs a multiple in time and memory (`make bench` says how much).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..blocks.attention import attend, scaled_dot_score
+from ..blocks.positions import rotate
+from ..spikes.batch import PaddedBatch
+from .attention import CrossAttention
+from .possm import POSSM, query_bins
+
+
+def forward_textbook(model: POSSM, padded: PaddedBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
+    """Velocity at the wanted times, (B, Q, 2): arguments and answer of `POSSM.forward`, from a padded batch."""
+    hidden, _ = model.backbone(encode_textbook(model, padded))  # (B, T, h)
+    return answer_textbook(model, hidden, output_times_s, session)
+
+
+def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
+    """Cross-attention of the latents over the tokens of each bin: (B, T, L D), zeros where there is no bin."""
+    encoder, dtype = model.encoder, model.readout.weight.dtype
+    unit, offset = padded.padded_bin[..., 0].long(), padded.padded_bin[..., 1]  # (B, T, S) each
+    middle = torch.full((), padded.bin_width_s / 2, dtype=torch.float64, device=offset.device)
+    tokens = model.unit_embedding(unit)  # (B, T, S, D)
+    pooled = _rotary_attention(
+        encoder,
+        encoder.queries(encoder.latents),  # (L, H, d)
+        encoder.keys_values(tokens),  # (B, T, S, H, d)
+        model.rotation(middle, dtype),  # (F,)
+        model.rotation(offset, dtype),  # (B, T, S, F)
+        padded.spike_mask[:, :, None, :],  # (B, T, 1, S)
+    )
+    latents = encoder.finish(encoder.latents, pooled)  # (B, T, L, D)
+    return latents.flatten(2) * padded.bin_mask[..., None]
+
+
+def answer_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
+    """Cross-attention of the output queries over all hidden states, all but the last k masked: (B, Q, 2)."""
+    config, decoder = model.config, model.decoder
+    times = output_times_s.to(torch.float64)
+    own = query_bins(times, config.bin_width_s)  # (B, Q)
+    bins = torch.arange(hidden.shape[1], device=hidden.device)  # (T,)
+    back = own[..., None] - bins  # (B, Q, T): how many bins ago
+    ends = (bins.to(torch.float64) + 1) * config.bin_width_s
+    query = model.query(times, own, session).expand(-1, times.shape[1], -1)  # (B, Q, D)
+    pooled = _rotary_attention(
+        decoder,
+        decoder.queries(query),  # (B, Q, H, d)
+        decoder.keys_values(hidden),  # (B, T, H, d)
+        model.rotation(times if config.query == "time" else ends[own], hidden.dtype),  # (B, Q, F)
+        model.rotation(ends, hidden.dtype),  # (T, F)
+        (back >= 0) & (back < config.context_bins),  # (B, Q, T)
+    )
+    return model.in_units(decoder.finish(query, pooled), session)
+
+
+def _rotary_attention(
+    layer: CrossAttention, queries: Tensor, keys_values: tuple[Tensor, Tensor], q_phase: Tensor, kv_phase: Tensor, mask
+) -> Tensor:
+    """Heads of queries (..., Q, H, d) over keys and values (..., M, H, d), rotated by their times: (..., Q, H, d)."""
+    q_phase, kv_phase = q_phase[..., None, :], kv_phase[..., None, :]  # the same for every head
+    keys, values = keys_values
+    q, k = rotate(queries, q_phase).transpose(-2, -3), rotate(keys, kv_phase).transpose(-2, -3)  # (..., H, Q or M, d)
+    v = rotate(values, kv_phase) if layer.rotate_values else values
+    pooled, _ = attend(scaled_dot_score(q, k), v.transpose(-2, -3), mask.unsqueeze(-3))  # one mask for all heads
+    pooled = pooled.transpose(-2, -3)  # (..., Q, H, d)
+    return rotate(pooled, q_phase.conj()) if layer.rotate_values else pooled

@@ -1,0 +1,71 @@
+"""Weights under the names of the authors' implementation (torch_brain, branch possm, commit a440fe2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from .config import POSSMConfig
+
+# ours: theirs
+_NAMES = {"readout": "readout.projections.cursor_velocity_2d"}
+for _ours, _theirs in (("encoder", "enc"), ("decoder", "dec")):
+    _NAMES |= {
+        f"{_ours}.norm_query": f"{_theirs}_atn.norm",
+        f"{_ours}.norm_context": f"{_theirs}_atn.norm_context",
+        f"{_ours}.to_q": f"{_theirs}_atn.to_q",
+        f"{_ours}.to_kv": f"{_theirs}_atn.to_kv",
+        f"{_ours}.to_out": f"{_theirs}_atn.to_out",
+        f"{_ours}.feed_forward.norm": f"{_theirs}_ffn.0",
+        f"{_ours}.feed_forward.expand": f"{_theirs}_ffn.1.net.0",
+        f"{_ours}.feed_forward.contract": f"{_theirs}_ffn.1.net.3",
+    }
+_SPIKE_TOKEN, _VELOCITY_TASK = 0, 1  # the rows of token_type_emb and task_emb in use
+
+
+def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.Tensor]:
+    """The authors' arrays as a configuration, a state dict and the angular frequencies, all float64.
+
+    The type embedding of a spike is added to every unit's row, since it never changes.
+
+    Raises:
+        ValueError: naming the array that is missing, or sizes that do not belong to this architecture.
+    """
+    arrays = {k: torch.from_numpy(np.array(v, dtype=np.float64)) for k, v in params.items()}
+    state = {}
+    try:
+        omega = arrays["rotary_emb.omega"]
+        state["unit_embedding.weight"] = arrays["unit_emb.weight"] + arrays["token_type_emb.weight"][_SPIKE_TOKEN]
+        state["session_embedding.weight"] = arrays["session_emb.weight"]
+        state["task_embedding"] = arrays["task_emb.weight"][_VELOCITY_TASK]
+        state["encoder.latents"] = arrays["latent_emb.weight"]
+        for ours, theirs in _NAMES.items():
+            found = {kind: arrays[f"{theirs}.{kind}"] for kind in ("weight", "bias") if f"{theirs}.{kind}" in arrays}
+            state |= {f"{ours}.{kind}": array for kind, array in found.items()} or {theirs: arrays[f"{theirs}.weight"]}
+    except KeyError as missing:
+        raise ValueError(f"params lacks {missing.args[0]!r}, which torch_brain's POSSM has.") from None
+    layers = {k.removeprefix("backbone.net."): v for k, v in arrays.items() if k.startswith("backbone.net.")}
+    state |= {f"backbone.{k}": v for k, v in layers.items()}
+    return _sizes(state, omega), state, omega[omega != 0]
+
+
+def _sizes(state: dict[str, torch.Tensor], omega: torch.Tensor) -> POSSMConfig:
+    """Sizes read off the shapes. Heads: one frequency per pair of a head's dimensions, so omega tells head_dim."""
+    head_dim = 2 * len(omega)
+    hidden = state["backbone.weight_hh_l0"].shape[1]
+    gates = state["backbone.weight_hh_l0"].shape[0] // hidden
+    dim = state["unit_embedding.weight"].shape[1]
+    return POSSMConfig(
+        n_units=len(state["unit_embedding.weight"]) - 1,
+        n_sessions=len(state["session_embedding.weight"]) - 1,
+        dim=dim,
+        n_heads=state["encoder.to_q.weight"].shape[0] // head_dim,
+        n_kv_heads=state["encoder.to_kv.weight"].shape[0] // (2 * head_dim),
+        head_dim=head_dim,
+        n_latents=len(state["encoder.latents"]),
+        n_freqs=int((omega != 0).sum()),
+        expansion=state["encoder.feed_forward.contract.weight"].shape[1] // dim,
+        backbone={1: "rnn", 3: "gru", 4: "lstm"}[gates],
+        hidden=hidden,
+        n_layers=sum(k.startswith("backbone.weight_hh_l") for k in state),
+    )

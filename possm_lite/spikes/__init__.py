@@ -1,0 +1,24 @@
+"""Recordings, simulation, binning, batches: NumPy and torch, no knowledge of models."""
+
+from importlib import import_module
+
+_HOME = {
+    "Parts": "split",
+    "Recording": "recording",
+    "RecordingError": "recording",
+    "SpikeBatch": "batch",
+    "Split": "split",
+    "Timeline": "timeline",
+    "load_ground_truth": "simulate",
+    "load_recording": "files",
+    "save_recording": "files",
+    "simulate_session": "simulate",
+}
+__all__ = list(_HOME)
+
+
+def __getattr__(name):
+    # looked up when first asked for: reading a recording then needs no torch
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)

@@ -1,0 +1,169 @@
+"""Spikes cut into trials and bins, ragged for the decoder and padded for the textbook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+BLANK = 0  # the token of a bin without spikes; the units of a batch count from 1
+
+
+def bin_index(time_s, bin_width_s: float):
+    """Bin of a time: the b with b * width <= time < (b + 1) * width.
+
+    A time within a millionth of a bin below an edge counts as on the edge: 3 * 0.05 is 0.15000000000000002, and a
+    sample that stands on the grid must not fall into the bin before.
+    """
+    return np.floor(np.asarray(time_s, dtype=np.float64) / bin_width_s + 1e-6).astype(np.int64)
+
+
+def count_bins(duration_s, bin_width_s: float):
+    """Bins needed to hold a duration; an exact multiple of the width gets no empty bin behind it."""
+    return np.maximum(np.ceil(np.asarray(duration_s, dtype=np.float64) / bin_width_s - 1e-6).astype(np.int64), 1)
+
+
+@dataclass(frozen=True)
+class PaddedBatch:
+    """The textbook's dense tensors. Whatever stands where a mask is False means nothing.
+
+    Args:
+        padded_bin: (unit, offset in s) of each token, shape (B, max_bin, max_token, 2), float64.
+        bin_mask: True where a trial has a bin, shape (B, max_bin).
+        spike_mask: True where a bin has a token (the blank one included), shape (B, max_bin, max_token).
+        vel: velocity at the asked times, shape (B, Q, 2), or None.
+        vel_mask: True where it was recorded, shape (B, Q), or None.
+        bin_width_s: seconds.
+    """
+
+    padded_bin: Tensor
+    bin_mask: Tensor
+    spike_mask: Tensor
+    vel: Tensor | None
+    vel_mask: Tensor | None
+    bin_width_s: float
+
+
+@dataclass(frozen=True)
+class SpikeBatch:
+    """The spikes of B trials without padding: one flat list of tokens, sorted by the bin they are in.
+
+    Bins are numbered through the batch: trial 0 has bins 0 .. n_bins[0]-1, trial 1 goes on from there. A bin without
+    spikes holds one blank token (unit 0, offset 0), so every bin has something to read.
+
+    Args:
+        unit: unit of each token, from 1; 0 is the blank token. Shape (N,), int64.
+        offset: seconds since the token's bin began, shape (N,), float64.
+        bin: flat number of its bin, rising, shape (N,), int64.
+        n_bins: bins of each trial, shape (B,), int64.
+        bin_width_s: seconds.
+        times_s: where velocity is known, seconds from the start of the trial, shape (B, Q), float64, or None.
+        velocity: velocity there, shape (B, Q, 2), or None.
+        mask: True where `times_s` and `velocity` hold a sample, False where they are filled up, shape (B, Q), or None.
+    """
+
+    unit: Tensor
+    offset: Tensor
+    bin: Tensor
+    n_bins: Tensor
+    bin_width_s: float
+    times_s: Tensor | None = None
+    velocity: Tensor | None = None
+    mask: Tensor | None = None
+
+    @classmethod
+    def from_events(cls, trial, unit, time_s, n_trials: int, duration_s, bin_width_s: float = 0.05) -> SpikeBatch:
+        """Build a batch from spikes in any order.
+
+        Args:
+            trial: trial of each spike, 0 .. n_trials-1, shape (N,).
+            unit: unit of each spike, from 1, shape (N,).
+            time_s: seconds since the start of its trial, 0 <= time < duration, shape (N,).
+            n_trials: B; a trial may have no spikes.
+            duration_s: one number, or one per trial, shape (B,).
+            bin_width_s: seconds.
+
+        Raises:
+            ValueError: naming the first spike that does not fit.
+        """
+        trial, unit = (np.asarray(x, dtype=np.int64) for x in (trial, unit))
+        time_s = np.asarray(time_s, dtype=np.float64)
+        n_bins = np.broadcast_to(count_bins(duration_s, bin_width_s), (n_trials,))
+        bin_in_trial = bin_index(time_s, bin_width_s)
+        _check_events(trial, unit, time_s, bin_in_trial, n_trials, n_bins)
+        first = np.cumsum(n_bins) - n_bins  # flat number of each trial's first bin
+        flat = first[trial] + bin_in_trial
+        # bin starts are subtracted in float64: float32 would already be off by 1e-4 rad at the fastest rotation
+        offset = np.maximum(time_s - bin_in_trial * bin_width_s, 0.0)
+        silent = np.setdiff1d(np.arange(n_bins.sum()), flat)
+        flat = np.concatenate([flat, silent])
+        order = np.argsort(flat, kind="stable")
+        return cls(
+            unit=torch.from_numpy(np.concatenate([unit, np.full(len(silent), BLANK)])[order]),
+            offset=torch.from_numpy(np.concatenate([offset, np.zeros(len(silent))])[order]),
+            bin=torch.from_numpy(flat[order]),
+            n_bins=torch.from_numpy(n_bins.copy()),
+            bin_width_s=float(bin_width_s),
+        )
+
+    def with_targets(self, times_s, velocity, mask=None) -> SpikeBatch:
+        """The same spikes with behaviour: (B, Q), (B, Q, 2), and (B, Q) where not every sample is real."""
+        times = torch.as_tensor(times_s, dtype=torch.float64)
+        mask = torch.ones(times.shape, dtype=torch.bool) if mask is None else torch.as_tensor(mask)
+        return replace(self, times_s=times, velocity=torch.as_tensor(velocity), mask=mask)
+
+    def to(self, device) -> SpikeBatch:
+        moved = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        return replace(self, **moved)
+
+    @property
+    def n_trials(self) -> int:
+        return len(self.n_bins)
+
+    @property
+    def n_spikes(self) -> int:
+        """N: spikes in the batch, blank tokens not counted."""
+        return int((self.unit != BLANK).sum())
+
+    def first_bin(self) -> Tensor:
+        """Flat number of each trial's first bin, shape (B,)."""
+        return torch.cumsum(self.n_bins, 0) - self.n_bins
+
+    def padded(self) -> PaddedBatch:
+        """The same batch as dense tensors, each bin filled up to the fullest one of the batch."""
+        n_flat = int(self.n_bins.sum())
+        tokens_in_bin = torch.bincount(self.bin, minlength=n_flat)  # (sum T,)
+        slot = torch.arange(len(self.bin), device=self.bin.device)
+        slot = slot - (torch.cumsum(tokens_in_bin, 0) - tokens_in_bin)[self.bin]  # place of a token in its bin
+        trial_of_bin = torch.repeat_interleave(torch.arange(self.n_trials, device=self.bin.device), self.n_bins)
+        bin_in_trial = torch.arange(n_flat, device=self.bin.device) - self.first_bin()[trial_of_bin]
+        shape = (self.n_trials, int(self.n_bins.max()), int(tokens_in_bin.max()))
+        padded_bin = torch.zeros(*shape, 2, dtype=torch.float64, device=self.bin.device)
+        spike_mask = torch.zeros(shape, dtype=torch.bool, device=self.bin.device)
+        bin_mask = torch.zeros(shape[:2], dtype=torch.bool, device=self.bin.device)
+        place = (trial_of_bin[self.bin], bin_in_trial[self.bin], slot)
+        padded_bin[place] = torch.stack([self.unit.to(torch.float64), self.offset], -1)
+        spike_mask[place] = True
+        bin_mask[trial_of_bin, bin_in_trial] = True
+        return PaddedBatch(padded_bin, bin_mask, spike_mask, self.velocity, self.mask, self.bin_width_s)
+
+
+def _check_events(trial, unit, time_s, bin_in_trial, n_trials, n_bins):
+    if not (trial.shape == unit.shape == time_s.shape and trial.ndim == 1):
+        raise ValueError(f"trial, unit and time_s must be flat and alike: {trial.shape}, {unit.shape}, {time_s.shape}.")
+    for name, wrong, values, cure in (
+        ("trial", (trial < 0) | (trial >= n_trials), trial, f"must lie in 0..{n_trials - 1}"),
+        ("unit", unit < 1, unit, "must be 1 or more; 0 is the blank token"),
+        ("time_s", ~np.isfinite(time_s), time_s, "must be finite"),
+    ):
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise ValueError(f"{name} {cure}: {name}[{i}] = {values[i]}.")
+    wrong = (bin_in_trial < 0) | (bin_in_trial >= n_bins[trial])
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"time_s must lie inside its trial: time_s[{i}] = {time_s[i]} s, trial {trial[i]} has {n_bins[trial[i]]} bins."
+        )

@@ -1,0 +1,84 @@
+"""A recording on the clock of its spikes, ready to be cut into batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .batch import SpikeBatch, bin_index
+from .recording import Recording
+
+
+class Timeline:
+    """Spikes and behaviour on one clock, behaviour moved back by the lag and thinned to what is asked for.
+
+    A sample of velocity at time t is paired with spikes at t - lag. Samples are left out to come down to
+    `max_rate_hz`, never interpolated.
+
+    Args:
+        recording: the session.
+        lag_s: how much later the behaviour is than the spikes it is paired with, seconds.
+        bin_width_s: seconds.
+        max_rate_hz: behaviour sampled more often than this is thinned to every n-th sample.
+
+    Attributes:
+        spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds of the spikes' clock less lag,
+        velocity (T, 2).
+    """
+
+    def __init__(self, recording: Recording, lag_s: float = 0.0, bin_width_s: float = 0.05, max_rate_hz: float = 100.0):
+        self.recording, self.lag_s, self.bin_width_s = recording, float(lag_s), float(bin_width_s)
+        self.spike_times, self.spike_units = recording.spike_times, recording.spike_units + 1
+        stride = max(1, int(np.ceil(1 / (recording.sample_interval * max_rate_hz) - 1e-3)))
+        self.times = recording.behavior_times[::stride] - self.lag_s
+        self.velocity = recording.velocity[::stride]
+
+    def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
+        """Windows of one length as a batch with targets.
+
+        Args:
+            starts: start of each window, seconds of behaviour's own clock, (B,).
+            duration_s: of every window.
+            keep_unit: True where a window shows a unit, (B, U); None: everywhere.
+        """
+        starts = np.atleast_1d(np.asarray(starts, dtype=np.float64)) - self.lag_s
+        trial, index = _ranges(self.spike_times, starts, duration_s)
+        unit = self.spike_units[index]
+        if keep_unit is not None:
+            kept = keep_unit[trial, unit - 1]
+            trial, index, unit = trial[kept], index[kept], unit[kept]
+        time = np.maximum(self.spike_times[index] - starts[trial], 0.0)
+        batch = SpikeBatch.from_events(trial, unit, time, len(starts), duration_s, self.bin_width_s)
+        return batch.with_targets(*self._targets(starts, duration_s))
+
+    def counts(self, start: float, n_bins: int) -> np.ndarray:
+        """Spikes per bin and unit, (n_bins, U), from a start on behaviour's own clock."""
+        start = start - self.lag_s
+        _, index = _ranges(self.spike_times, np.array([start]), n_bins * self.bin_width_s)
+        bins = np.maximum(bin_index(self.spike_times[index] - start, self.bin_width_s), 0)
+        flat = bins * self.recording.n_units + self.spike_units[index] - 1
+        return np.bincount(flat, minlength=n_bins * self.recording.n_units).reshape(n_bins, -1)
+
+    def _targets(self, starts: np.ndarray, duration_s: float):
+        """Times from each window's start, velocity and mask, filled up to the window with most samples."""
+        trial, index = _ranges(self.times, starts, duration_s)
+        n_samples = np.bincount(trial, minlength=len(starts))
+        place = np.arange(len(trial)) - (np.cumsum(n_samples) - n_samples)[trial]
+        shape = (len(starts), int(n_samples.max(initial=1)))
+        times, velocity, mask = np.zeros(shape), np.zeros((*shape, 2)), np.zeros(shape, dtype=bool)
+        times[trial, place] = np.maximum(self.times[index] - starts[trial], 0.0)
+        velocity[trial, place] = self.velocity[index]
+        mask[trial, place] = True
+        return times, velocity, mask
+
+
+def _ranges(times: np.ndarray, starts: np.ndarray, duration_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """For sorted times: window and index of every time with start <= time < start + duration, windows in turn.
+
+    A time within a microsecond below an edge counts as on it, finer than any clock and coarser than the rounding of
+    the subtraction.
+    """
+    low = np.searchsorted(times, starts - 1e-6)
+    high = np.searchsorted(times, starts + duration_s - 1e-6)
+    n = np.maximum(high - low, 0)
+    window = np.repeat(np.arange(len(starts)), n)
+    return window, np.arange(n.sum()) - (np.cumsum(n) - n)[window] + low[window]
