@@ -1,0 +1,89 @@
+# Needs Python 3.10 to 3.14, git and make. The rest is set up in .venv, at the first call and when the lock has changed.
+#
+#   make decode ARGS="--quick"      ARGS goes to the command behind lab, decode, test, notebooks, bench and lock
+#   make decode PYTHON=python3.12   the Python that .venv is made with
+#   make decode TORCH_INDEX=URL     one more index to take PyTorch from, read when .venv is set up: its CPU-only build
+
+PYTHON = python3
+ARGS =
+TORCH_INDEX =
+
+BIN = .venv/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+
+help:
+	@echo "make lab        open the notebooks in JupyterLab"
+	@echo "make decode     train the decoder on the embedded session and show how well it reads the hand"
+	@echo "make test       check everything: style, unit tests, notebooks"
+	@echo "make notebooks  run all notebooks anew and keep their outputs"
+	@echo "make bench      measure what the README claims, beside its limits"
+	@echo "make lock       pin the versions in requirements.lock (newer ones: ARGS=--upgrade)"
+	@echo "make clean      remove .venv and caches; runs/ and data/recordings/ stay"
+
+lab: .venv/.installed
+	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 notebooks $(ARGS)
+
+decode: .venv/.installed
+	$(BIN)/possm-lite decode $(ARGS)
+
+# ARGS goes to the unit tests: make test ARGS="-k streaming".
+test: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pytest tests $(ARGS)
+	@if [ -n "$$(find notebooks -name '*.ipynb' -not -path '*/.*')" ]; then set -x; \
+	    $(BIN)/pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks; \
+	else echo "no notebooks to test"; fi
+
+notebooks: .venv/.installed
+	$(BIN)/python -m possm_lite.classroom.execute $(ARGS) $$(find notebooks -name '*.ipynb' -not -path '*/.*' | sort)
+
+bench: .venv/.installed
+	$(BIN)/possm-lite bench $(ARGS)
+
+# .ci/lock.toml says why torch gets settings of its own. Versions already in the lock stay, unless ARGS says otherwise.
+lock:
+	$(READY_VENV)
+	@test -x $(BIN)/uv || $(PIP) install --quiet uv
+	$(BIN)/uv pip compile --config-file .ci/lock.toml --universal --python-version 3.10 --all-extras --quiet \
+	    --annotation-style line --custom-compile-command "make lock" -o requirements.lock pyproject.toml $(ARGS)
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find possm_lite tests notebooks -name __pycache__ -prune -exec rm -rf {} +
+	find notebooks -name .ipynb_checkpoints -prune -exec rm -rf {} +
+
+# The stamp comes last, so that a set-up that failed is done again, and bears the time of the start, so that a lock that
+# changes meanwhile is newer.
+.venv/.installed: requirements.lock pyproject.toml
+	@rm -f $@
+	$(READY_VENV)
+	@touch .venv/.installing
+	$(PIP) install --quiet "pip>=22.3"
+	$(PIP) install $(QUIET_LATER) $(if $(TORCH_INDEX),--extra-index-url "$(TORCH_INDEX)") -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@mv -f .venv/.installing $@
+
+# The first time, pip shows how far the downloads are.
+QUIET_LATER = $(if $(wildcard .venv/lib/python*/site-packages/torch),--quiet)
+
+# A .venv that works stays, whoever made it; anything else in its place is made anew.
+READY_VENV = @{ $(BIN)/python -c "$$CHECK_PYTHON" && $(PIP) --version; } >/dev/null 2>&1 \
+    || { $(PYTHON) -c "$$CHECK_PYTHON" && $(PYTHON) -m venv --clear .venv; }
+
+# The newest Python is the last for which everything in the lock has a build.
+define CHECK_PYTHON
+import platform, sys
+here = 'Python ' + platform.python_version() + ' (' + sys.executable + ')'
+if not (3, 10) <= sys.version_info[:2] <= (3, 14):
+    sys.exit('possm-lite is set up with Python 3.10 to 3.14, not with ' + here + '. Name one: make PYTHON=python3.12 ...')
+if (platform.system(), platform.machine()) == ('Darwin', 'x86_64'):
+    sys.exit('PyTorch has no pip build for Intel Macs any more, and this is ' + here + '. Take the conda way: environment.yml')
+try:
+    import ensurepip, venv
+except ImportError:
+    sys.exit(here + ' lacks the venv module. On Debian and Ubuntu: sudo apt install python3-venv')
+endef
+export CHECK_PYTHON
+
+.PHONY: help lab decode test notebooks bench lock clean

@@ -1,0 +1,1 @@
+"""What only notebooks use: widgets, plots, exercise checks, and the command that runs the notebooks anew."""

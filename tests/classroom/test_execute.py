@@ -1,0 +1,65 @@
+import json
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from possm_lite.classroom import execute
+
+WIDGET = """\
+import ipywidgets
+ipywidgets.interact(lambda x: print(x), x=(0, 3));"""
+
+
+def saved(path, *sources):
+    notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
+    notebook.cells[0].metadata["tags"] = ["nbval-check-output"]
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_a_second_run_changes_nothing(tmp_path):
+    """Whatever a cell does with time, progress bars and widgets, two runs leave the same bytes, and only outputs."""
+    progress = "import time\nfor i in range(3):\n    print(f'\\r{i} of 2', end='', flush=True)\n    time.sleep(0.05)"
+    path = saved(tmp_path / "chapter.ipynb", "6 * 7", progress, WIDGET)
+    before = nbformat.read(path, as_version=4)
+    assert execute.main([str(path)]) == 0
+    once = path.read_bytes()
+    assert execute.main([str(path)]) == 0
+    assert path.read_bytes() == once
+    assert [p.name for p in tmp_path.iterdir()] == ["chapter.ipynb"]
+
+    after = nbformat.read(path, as_version=4)
+    assert [(c.id, c.source, c.metadata) for c in after.cells] == [(c.id, c.source, c.metadata) for c in before.cells]
+    assert [c.execution_count for c in after.cells] == [1, 2, 3]
+    assert after.cells[0].outputs[0].data == {"text/plain": "42"}
+    assert [o.text for o in after.cells[1].outputs] == ["2 of 2"]
+    assert after.cells[2].outputs == []
+    assert set(after.metadata) == {"kernelspec", "language_info"} and "version" not in after.metadata.language_info
+
+
+@pytest.mark.parametrize("cell", ["1 / 0", "import time; time.sleep(60)", "import os; os._exit(1)"])
+def test_a_notebook_that_fails_stays_as_it_was(tmp_path, capsys, cell):
+    path = saved(tmp_path / "chapter.ipynb", "6 * 7", cell)
+    before = path.read_bytes()
+    assert execute.main([str(path), "--timeout", "5"]) == 1
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["chapter.ipynb"]
+    assert f"{path} stays as it was. " in capsys.readouterr().err
+
+
+def test_cells_without_an_id_are_named_by_their_place(tmp_path):
+    path = saved(tmp_path / "old.ipynb", "1", "2")
+    raw = json.loads(path.read_text())
+    raw["nbformat_minor"] = 4
+    for cell in raw["cells"]:
+        del cell["id"]
+    path.write_text(json.dumps(raw))
+    assert [cell.id for cell in execute.read(path).cells] == ["cell-0", "cell-1"]
+
+
+def test_a_widget_with_a_picture_keeps_the_picture():
+    data = {"image/png": "iVBORw0KGgo=", "text/plain": "VBox()", execute.WIDGET_VIEW: {"model_id": "1f"}}
+    notebook = new_notebook(cells=[new_code_cell("figure", outputs=[new_output("display_data", data=data)])])
+    execute.tidy(notebook)
+    assert set(notebook.cells[0].outputs[0].data) == {"image/png", "text/plain"}

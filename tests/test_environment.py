@@ -1,0 +1,112 @@
+"""pyproject.toml, environment.yml and requirements.lock say the same, and the lock can be installed anywhere."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import possm_lite
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CONDA = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+TORCH = "2.13.0"
+
+CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
+CONDA_ALONE = {"python", "pip", "setuptools"}  # what conda has to be told and pip brings along
+
+PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
+SYSTEMS = {
+    "linux": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": "x86_64"},
+    "macos": {"sys_platform": "darwin", "platform_system": "Darwin", "os_name": "posix", "platform_machine": "arm64"},
+    "windows": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt", "platform_machine": "AMD64"},
+}
+
+
+def declared() -> list[Requirement]:
+    """What pyproject.toml asks for, all extras included."""
+    extras = PROJECT["optional-dependencies"].values()
+    return [Requirement(line) for line in sum(extras, PROJECT["dependencies"])]
+
+
+def locked() -> list[Requirement]:
+    lines = (line.split("#")[0].strip() for line in LOCK.splitlines())
+    return [Requirement(line) for line in lines if line]
+
+
+def environment(python: str, system: str) -> dict[str, str]:
+    """The markers of pip on another machine."""
+    versions = {"python_version": python, "python_full_version": f"{python}.9", "implementation_version": f"{python}.9"}
+    return default_environment() | versions | SYSTEMS[system]
+
+
+def pins(python: str, system: str) -> dict[str, str]:
+    """{name: version} of the lock as pip reads it there; two pins of one name would be an error of the lock."""
+    there = environment(python, system)
+    found = {}
+    for pin in locked():
+        if pin.marker is None or pin.marker.evaluate(there):
+            name = canonicalize_name(pin.name)
+            assert name not in found, f"{name} is pinned twice on Python {python}, {system}"
+            found[name] = str(pin.specifier).removeprefix("==")
+    return found
+
+
+def test_conda_asks_for_the_same_floors():
+    asked = {str(r.name): str(r.specifier) for r in declared()}
+    conda = {
+        r.name: str(r.specifier) for r in map(Requirement, (d for d in CONDA["dependencies"] if isinstance(d, str)))
+    }
+    assert {CONDA_NAMES.get(name, name): floor for name, floor in asked.items()} == {
+        name: floor for name, floor in conda.items() if name not in CONDA_ALONE
+    }
+    assert conda["python"] == PROJECT["requires-python"]
+
+
+def test_conda_installs_this_folder():
+    assert CONDA["dependencies"][-1] == {"pip": ["-e ."]}
+    assert CONDA["channels"][0] == "conda-forge"
+
+
+def test_every_dependency_has_a_floor_and_nothing_else():
+    assert [str(r) for r in declared() if not re.fullmatch(r">=[\d.]+", str(r.specifier))] == []
+
+
+def test_the_lock_pins_exactly():
+    assert [str(r) for r in locked() if not re.fullmatch(r"==[\w.+!]+", str(r.specifier)) or r.url or r.extras] == []
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_lock_holds_every_dependency_above_its_floor(python, system):
+    there, pinned = environment(python, system), pins(python, system)
+    for wanted in declared():
+        if wanted.marker is None or wanted.marker.evaluate(there):
+            assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
+    assert pinned["torch"] == TORCH
+
+
+def test_the_lock_leaves_the_gpu_to_the_build_of_torch():
+    """Where a build of torch wants GPU libraries, pip adds them; the CPU-only build must stay without."""
+    assert [str(r) for r in locked() if re.match(r"nvidia|cuda|triton|rocm|pytorch-triton", r.name)] == []
+
+
+def test_the_lock_names_no_place():
+    """No hash, no address of an index and no path of the machine that made it."""
+    assert "--hash" not in LOCK
+    assert re.findall(r"\w+://\S*|--?[\w-]*(?:index|find-links)\S*|(?:^|\s)[~/]\S+", LOCK) == []
+
+
+def test_the_package_has_the_version_of_its_project():
+    assert possm_lite.__version__ == PROJECT["version"]
