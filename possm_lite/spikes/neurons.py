@@ -1,0 +1,211 @@
+"""The units of a simulated session: how each is tuned, how fast it fires, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import lfilter
+
+from .reaches import Reaches, TaskConfig, check_range, hand_at
+
+# Spike times are multiples of 2^-15 s, 30.5 us: near the clock of a rig (30 kHz), exact in float64, and they compress.
+TICKS_PER_SECOND = 2**15
+
+
+@dataclass(frozen=True)
+class SimulationConfig(TaskConfig):
+    """A simulated session: the task (see `TaskConfig`) and, here, the units that are recorded during it.
+
+    Args:
+        n_units: units recorded.
+        untuned_share: share of units that know nothing of the hand.
+        baseline_hz, baseline_spread: mean of the log-normal rates at rest, and standard deviation of their logarithm
+            (skewed rates: Buzsaki & Mizuseki 2014).
+        saturation_hz: the rate that a unit cannot exceed; a unit's own is never below twice its baseline.
+        depth, depth_spread: median and log standard deviation of the depth of cosine tuning (Georgopoulos et al. 1982):
+            the growth of the log rate in the preferred direction at `reference_speed_mm_s`. It is in proportion to
+            speed, as the term in speed and direction of Moran & Schwartz 1999.
+        speed_gain, speed_gain_spread: mean and standard deviation of their term in speed alone, in the same unit.
+        reference_speed_mm_s: the speed at which these two are given.
+        turning_deg: standard deviation over units of how far a preferred direction turns while the hand goes 100 mm
+            along x, and along y (that it turns: Scott & Kalaska 1997, same paths in another posture of the arm).
+        common_turning_deg: what the tuned units turn by on top of it, along x: with the shoulder (Caminiti et al.
+            1990). A shoulder 215 mm behind the hand turns by 25 degrees while the hand goes 100 mm sideways.
+        position_gain: standard deviation over units of the log rate's growth over 100 mm along x, and along y (Kettner
+            et al. 1988).
+        lag_s, lag_spread_s: mean and standard deviation of a unit's lead on the hand (Moran & Schwartz 1999 and
+            Paninski et al. 2004: about 100 ms), kept within 0 and `2 * lag_s`.
+        refractory_s: absolute refractory period.
+        n_common: common fluctuations, which have nothing to do with the hand.
+        common_gain: standard deviation of a unit's loading, in log rate, on one of them.
+        common_time_s, common_rate_hz: their correlation time, and how often they are drawn; linear in between.
+    """
+
+    n_units: int = 120
+    untuned_share: float = 0.15
+    baseline_hz: float = 5.0
+    baseline_spread: float = 0.8
+    saturation_hz: float = 40.0
+    depth: float = 0.45
+    depth_spread: float = 0.4
+    speed_gain: float = 0.5
+    speed_gain_spread: float = 0.3
+    reference_speed_mm_s: float = 200.0
+    turning_deg: float = 60.0
+    common_turning_deg: float = 25.0
+    position_gain: float = 0.3
+    lag_s: float = 0.1
+    lag_spread_s: float = 0.03
+    refractory_s: float = 0.002
+    n_common: int = 3
+    common_gain: float = 0.2
+    common_time_s: float = 1.0
+    common_rate_hz: int = 20
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_range("n_units", self.n_units, 1)
+        check_range("untuned_share", self.untuned_share, 0, 1)
+        check_range("n_common", self.n_common, 0)
+        for name in ("baseline_hz", "saturation_hz", "reference_speed_mm_s", "common_time_s", "common_rate_hz"):
+            check_range(name, getattr(self, name), 1e-9)
+        for name in ("lag_s", "refractory_s"):
+            check_range(name, getattr(self, name), 0)
+
+
+@dataclass(frozen=True)
+class UnitTuning:
+    """The true tuning of U units. All of float64 but `tuned`.
+
+    Args:
+        baseline_hz: rate at rest in the centre, shape (U,).
+        saturation_hz: the rate it cannot exceed, shape (U,).
+        preferred_direction_rad: with the hand in the centre of the workspace, shape (U,).
+        turning_rad_per_mm: growth of the preferred direction per mm along x and y, shape (U, 2).
+        depth_s_per_mm: log rate per mm/s in the preferred direction, shape (U,).
+        speed_gain_s_per_mm: log rate per mm/s in any direction, shape (U,).
+        position_gain_per_mm: log rate per mm along x and y, shape (U, 2).
+        common_gain: loadings on the common fluctuations, shape (U, C).
+        lag_s: how much later the hand does what the unit says, shape (U,).
+        tuned: False for a unit whose gains of direction, speed and position are all zero, shape (U,). Its preferred
+            direction and lag are drawn like any other's and have no effect.
+    """
+
+    baseline_hz: np.ndarray
+    saturation_hz: np.ndarray
+    preferred_direction_rad: np.ndarray
+    turning_rad_per_mm: np.ndarray
+    depth_s_per_mm: np.ndarray
+    speed_gain_s_per_mm: np.ndarray
+    position_gain_per_mm: np.ndarray
+    common_gain: np.ndarray
+    lag_s: np.ndarray
+    tuned: np.ndarray
+
+
+def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning:
+    """Draw the tuning of `config.n_units` units."""
+    n = config.n_units
+    # E[exp(z)] = exp(var / 2): without this shift `baseline_hz` would be the median, not the mean
+    log_median = np.log(config.baseline_hz) - config.baseline_spread**2 / 2
+    baseline = np.exp(log_median + config.baseline_spread * rng.standard_normal(n))
+    direction = rng.uniform(-np.pi, np.pi, n)
+    turning = config.turning_deg * rng.standard_normal((n, 2)) + [config.common_turning_deg, 0.0]
+    depth = config.depth / config.reference_speed_mm_s * np.exp(config.depth_spread * rng.standard_normal(n))
+    speed = (config.speed_gain + config.speed_gain_spread * rng.standard_normal(n)) / config.reference_speed_mm_s
+    place = config.position_gain / 100 * rng.standard_normal((n, 2))
+    common = config.common_gain * rng.standard_normal((n, config.n_common))
+    lag = np.clip(config.lag_s + config.lag_spread_s * rng.standard_normal(n), 0, 2 * config.lag_s)
+    tuned = rng.permutation(n) >= round(config.untuned_share * n)
+    return UnitTuning(
+        baseline_hz=baseline,
+        saturation_hz=np.maximum(config.saturation_hz, 2 * baseline),
+        preferred_direction_rad=direction,
+        turning_rad_per_mm=np.radians(turning) / 100 * tuned[:, None],
+        depth_s_per_mm=depth * tuned,
+        speed_gain_s_per_mm=speed * tuned,
+        position_gain_per_mm=place * tuned[:, None],
+        common_gain=common,
+        lag_s=lag,
+        tuned=tuned,
+    )
+
+
+def draw_common(rng: np.random.Generator, duration_s: float, config: SimulationConfig) -> np.ndarray:
+    """Slow common fluctuations of unit variance (Ornstein-Uhlenbeck), shape (time, C), at `config.common_rate_hz`.
+
+    Rounded to 2^-10, so that they compress.
+    """
+    decay = np.exp(-1 / (config.common_time_s * config.common_rate_hz))
+    kicks = rng.standard_normal((int(np.ceil(duration_s * config.common_rate_hz)) + 1, config.n_common))
+    kicks[1:] *= np.sqrt(1 - decay**2)  # the first row already has the variance of all the others
+    return np.round(lfilter([1.0], [1.0, -decay], kicks, axis=0) * 2**10) / 2**10
+
+
+def firing_rate(
+    units: UnitTuning, unit: int, position: np.ndarray, velocity: np.ndarray, common: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """The rate of one unit, apart from its refractory period, for what the hand does one lag later.
+
+        drive = depth |v| cos(arg v - direction - turning . p) + speed_gain |v| + position_gain . p + common_gain . z
+        rate  = saturation / (1 + (saturation / baseline - 1) exp(-drive))
+
+    which is `baseline` at drive 0, grows by exp(drive) while it is small, and never reaches `saturation`.
+
+    Args:
+        units: the tuning of all units.
+        unit: which of them.
+        position: p, mm from the centre, shape (T, 2).
+        velocity: v, mm/s, shape (T, 2).
+        common: the common fluctuations z, shape (T, C), or 0 to leave them out.
+
+    Returns:
+        Rate in Hz, shape (T,).
+    """
+    speed = np.hypot(velocity[:, 0], velocity[:, 1])
+    preferred = units.preferred_direction_rad[unit] + position @ units.turning_rad_per_mm[unit]
+    along = velocity[:, 0] * np.cos(preferred) + velocity[:, 1] * np.sin(preferred)  # |v| cos(...), (T,)
+    drive = units.depth_s_per_mm[unit] * along + units.speed_gain_s_per_mm[unit] * speed
+    drive = drive + position @ units.position_gain_per_mm[unit] + np.sum(common * units.common_gain[unit], axis=-1)
+    ceiling, baseline = units.saturation_hz[unit], units.baseline_hz[unit]
+    return ceiling / (1 + (ceiling / baseline - 1) * np.exp(-drive))
+
+
+def draw_spikes(
+    rng: np.random.Generator,
+    units: UnitTuning,
+    unit: int,
+    reaches: Reaches,
+    common: np.ndarray,
+    config: SimulationConfig,
+) -> np.ndarray:
+    """The spikes of one unit in ticks of 2^-15 s: a Poisson process at `firing_rate`, blocked after each of its spikes.
+
+    Candidates come at the rate that the unit cannot exceed and are kept with probability rate / ceiling, so that the
+    rate is needed at the candidates only. Source: Lewis & Shedler 1979, Nav Res Logist Q 26:403.
+    """
+    n_ticks = round(reaches.trials[-1, 1] * TICKS_PER_SECOND)
+    n_candidates = rng.poisson(units.saturation_hz[unit] * n_ticks / TICKS_PER_SECOND)
+    ticks = np.sort(rng.integers(n_ticks, size=n_candidates))
+    seconds = ticks / TICKS_PER_SECOND
+    position, velocity = hand_at(reaches, seconds + units.lag_s[unit])  # spikes lead the hand
+    grid = np.arange(len(common)) / config.common_rate_hz
+    fluctuation = np.stack([np.interp(seconds, grid, z) for z in common.T], axis=-1) if common.size else 0.0
+    rate = firing_rate(units, unit, position, velocity, fluctuation)
+    kept = ticks[rng.random(n_candidates) * units.saturation_hz[unit] < rate]
+    return block_refractory(kept, int(np.ceil(config.refractory_s * TICKS_PER_SECOND)))
+
+
+def block_refractory(ticks: np.ndarray, refractory: int) -> np.ndarray:
+    """Drop what falls within `refractory` ticks of the last spike that was kept.
+
+    For a Poisson process, which has no memory, this equals a rate that is zero for that long after each spike.
+    """
+    while True:
+        close = np.diff(ticks, prepend=ticks[:1] - refractory) < refractory
+        # of a run of close ones only the first is certain to fall: without it the next may stand
+        first = close & ~np.concatenate([[False], close[:-1]])
+        if not first.any():
+            return ticks
+        ticks = ticks[~first]
