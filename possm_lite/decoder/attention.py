@@ -100,7 +100,7 @@ def softmax_by_bin(scores: Tensor, bins: Tensor, n_bins: int) -> Tensor:
 class InputAttention(CrossAttention):
     """Learned latents read the spikes of each bin, at a cost linear in spikes and without padding."""
 
-    # tokens worked on at a time: what is computed for each then stays in the cache, which is twice as fast on long input
+    # tokens worked on at a time: what is computed for them then stays in the cache, twice as fast on long input
     CHUNK = 16_384
 
     def __init__(self, config: POSSMConfig):
@@ -139,7 +139,7 @@ class InputAttention(CrossAttention):
         return self._weights(self._tables(tokens, len(rotation.omega)), unit, bins, phase, n_bins)
 
     def _tables(self, tokens: Tensor, n_freqs: int):
-        """Of each unit: score table P (U+1, L, H, F) and (U+1, L, H), values rotated (U+1, H, F) and not (U+1, H, r)."""
+        """Of each unit: score table P, (U+1, L, H, F) and (U+1, L, H); values, rotated (U+1, H, F), not (U+1, H, r)."""
         queries = self.queries(self.latents)  # (L, H, d)
         keys, values = self.keys_values(tokens)  # (U+1, H, d)
         return *fold_scores(queries, keys[:, None], n_freqs), *as_pairs(values, n_freqs if self.rotate_values else 0)

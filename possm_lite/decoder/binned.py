@@ -1,8 +1,8 @@
 """The decoders POSSM is measured against: all of them see spike counts per bin and nothing finer.
 
-They are called like POSSM, with a `SpikeBatch`, wanted times and session, so that one loop trains and tests them all. A bin
-is divided into slots, one for each behaviour sample it usually holds, and a decoder gives one velocity per slot; the
-answer at a time is that of its slot. The square root of a count is used, which makes its variance nearly constant.
+They are called like POSSM, with a `SpikeBatch`, wanted times and session, so that one loop trains and tests them all.
+A bin is divided into slots, one for each behaviour sample it usually holds, and a decoder gives one velocity per slot;
+the answer at a time is that of its slot. The square root of a count is used, which makes its variance nearly constant.
 """
 
 from __future__ import annotations

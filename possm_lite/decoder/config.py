@@ -72,5 +72,6 @@ class POSSMConfig:
             raise ValueError(f"n_freqs rotates pairs: 2 x {self.n_freqs} exceeds head_dim = {self.head_dim}.")
         if self.longest_period_s <= self.shortest_period_s:
             raise ValueError(
-                f"longest_period_s must exceed shortest_period_s: {self.longest_period_s} against {self.shortest_period_s}."
+                f"longest_period_s must exceed shortest_period_s: "
+                f"{self.longest_period_s} against {self.shortest_period_s}."
             )

@@ -1,8 +1,8 @@
 """Everything in a trained POSSM that does not depend on spikes, computed once, as NumPy arrays.
 
-Symbols as in `attention.py`. A score table stores [Re w_1, -Im w_1, Re w_2, -Im w_2, ..., rest], so that the score at a
-time difference t is its dot product with `basis(t)`. Matrices stand transposed, to be used as x @ A. All folding is done
-in float64; the arrays are cast to the model's own precision at the end. No torch here: a rig decodes with NumPy alone.
+Symbols as in `attention.py`. A score table stores [Re w_1, -Im w_1, Re w_2, -Im w_2, ..., rest], so that the score at
+a time difference t is its dot product with `basis(t)`. Matrices stand transposed, to be used as x @ A. All folding is
+done in float64; the arrays are cast to the model's own precision at the end. No torch here: a rig needs NumPy alone.
 """
 
 from __future__ import annotations

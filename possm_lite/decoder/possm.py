@@ -128,8 +128,8 @@ class POSSM(nn.Module):
             raise ValueError(f"unit must be at most n_units = {config.n_units}, not {int(batch.unit.max())}.")
         if times.shape[:1] != session.shape or len(session) != batch.n_trials:
             raise ValueError(
-                f"output_times_s and session must have one row per trial: {tuple(times.shape)}, {tuple(session.shape)}, "
-                f"{batch.n_trials} trials."
+                "output_times_s and session must have one row per trial: "
+                f"{tuple(times.shape)}, {tuple(session.shape)}, {batch.n_trials} trials."
             )
         if bool((session < 1).any()) or bool((session > config.n_sessions).any()):
             raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session.tolist()}.")

@@ -91,8 +91,9 @@ class SpikeBatch:
         trial, unit = (np.asarray(x, dtype=np.int64) for x in (trial, unit))
         time_s = np.asarray(time_s, dtype=np.float64)
         n_bins = np.broadcast_to(count_bins(duration_s, bin_width_s), (n_trials,))
+        _check_events(trial, unit, time_s, n_trials)
         bin_in_trial = bin_index(time_s, bin_width_s)
-        _check_events(trial, unit, time_s, bin_in_trial, n_trials, n_bins)
+        _check_inside(trial, time_s, bin_in_trial, n_bins)
         first = np.cumsum(n_bins) - n_bins  # flat number of each trial's first bin
         flat = first[trial] + bin_in_trial
         # bin starts are subtracted in float64: float32 would already be off by 1e-4 rad at the fastest rotation
@@ -150,7 +151,7 @@ class SpikeBatch:
         return PaddedBatch(padded_bin, bin_mask, spike_mask, self.velocity, self.mask, self.bin_width_s)
 
 
-def _check_events(trial, unit, time_s, bin_in_trial, n_trials, n_bins):
+def _check_events(trial, unit, time_s, n_trials):
     if not (trial.shape == unit.shape == time_s.shape and trial.ndim == 1):
         raise ValueError(f"trial, unit and time_s must be flat and alike: {trial.shape}, {unit.shape}, {time_s.shape}.")
     for name, wrong, values, cure in (
@@ -161,9 +162,13 @@ def _check_events(trial, unit, time_s, bin_in_trial, n_trials, n_bins):
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise ValueError(f"{name} {cure}: {name}[{i}] = {values[i]}.")
+
+
+def _check_inside(trial, time_s, bin_in_trial, n_bins):
     wrong = (bin_in_trial < 0) | (bin_in_trial >= n_bins[trial])
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"time_s must lie inside its trial: time_s[{i}] = {time_s[i]} s, trial {trial[i]} has {n_bins[trial[i]]} bins."
+            f"time_s must lie inside its trial: time_s[{i}] = {time_s[i]} s, "
+            f"trial {trial[i]} has {n_bins[trial[i]]} bins."
         )

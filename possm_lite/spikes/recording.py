@@ -1,0 +1,220 @@
+"""What a laboratory hands over: spike times with their units, behaviour with its times, trials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+
+class RecordingError(ValueError):
+    """A recording, or the file it should come from, cannot be used. The message names field, place, value and cure."""
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no single answer to ==
+class Recording:
+    """One recording session, checked when it is made and never repaired silently.
+
+    Args:
+        spike_times: seconds, sorted, shape (N,), float64.
+        spike_units: for each spike the index of its unit in `unit_ids`, from 0, shape (N,), int64.
+        unit_ids: the laboratory's names of the units, shape (U,). A unit without spikes is a unit all the same.
+        behavior_times: seconds on the clock of the spikes, strictly rising, shape (T,), float64.
+        velocity: of the hand or the cursor at these times, shape (T, 2), float64.
+        velocity_unit: its unit, such as "mm/s".
+        trials: start and stop of each trial in seconds, in order, not overlapping, shape (n, 2). May be empty.
+        session_id: the name of the session.
+        notes: what the reader of the file had to decide, one sentence each; shown wherever a result is shown.
+
+    Raises:
+        RecordingError: naming the field, the first offending index and the value.
+    """
+
+    spike_times: np.ndarray
+    spike_units: np.ndarray
+    unit_ids: np.ndarray
+    behavior_times: np.ndarray
+    velocity: np.ndarray
+    velocity_unit: str
+    trials: np.ndarray
+    session_id: str
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for name, ndim, kind in _ARRAYS:
+            object.__setattr__(self, name, _as_array(name, getattr(self, name), ndim, kind))
+        _check_texts(self)
+        object.__setattr__(self, "notes", tuple(str(note) for note in self.notes))
+        _check_spikes(self)
+        _check_behavior(self)
+        _check_trials(self)
+
+    def save(self, path: str | Path):
+        """Write the recording to `path`, an `.npz` that `load_recording` reads back as it is."""
+        from .files import save_recording
+
+        save_recording(self, path)
+
+    @property
+    def n_units(self) -> int:
+        return len(self.unit_ids)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Start and stop of what can be decoded, in seconds: the trials, or without them the behaviour.
+
+        The last behaviour sample stands for one sample interval, so it lies inside the span.
+        """
+        if len(self.trials):
+            return float(self.trials[0, 0]), float(self.trials[-1, 1])
+        return float(self.behavior_times[0]), float(self.behavior_times[-1] + self.sample_interval)
+
+    @property
+    def sample_interval(self) -> float:
+        """Median seconds between two behaviour samples."""
+        return float(np.median(np.diff(self.behavior_times)))
+
+
+# name, number of dimensions, numpy kind to arrive at
+_ARRAYS = (
+    ("spike_times", 1, "f"),
+    ("spike_units", 1, "i"),
+    ("unit_ids", 1, "U"),
+    ("behavior_times", 1, "f"),
+    ("velocity", 2, "f"),
+    ("trials", 2, "f"),
+)
+_KINDS = {"f": "numbers", "i": "whole numbers", "U": "text"}
+
+
+def _as_array(name: str, value, ndim: int, kind: str) -> np.ndarray:
+    """`value` as a read-only array of the wanted kind and shape."""
+    array = _as_kind(name, value, kind)
+    if ndim == 2 and array.size == 0:
+        array = array.reshape(0, 2)
+    if array.ndim != ndim or (ndim == 2 and array.shape[1] != 2):
+        wanted = "one dimension" if ndim == 1 else "shape (n, 2)"
+        raise RecordingError(f"{name} must have {wanted}, not shape {array.shape}.")
+    if kind == "f" and not np.isfinite(array).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise RecordingError(
+            f"{name} must be finite: {name}[{', '.join(map(str, place))}] = {array[place]}. "
+            "Drop such rows together with their times; a gap in time is no error."
+        )
+    array.flags.writeable = False
+    return array
+
+
+def _as_kind(name: str, value, kind: str) -> np.ndarray:
+    """A copy of `value` as float64, int64 or text; conversions that could lose something are refused."""
+    try:
+        array = np.asarray(value)
+        if kind == "U":
+            return array.astype(str)
+    except ValueError as trouble:  # rows of different lengths, bytes that are no text
+        raise RecordingError(f"{name} is not an array of {_KINDS[kind]}: {' '.join(str(trouble).split())}") from trouble
+    if array.dtype.kind not in {"f": "iuf", "i": "iu"}[kind] and array.size:
+        raise RecordingError(f"{name} must hold {_KINDS[kind]}, not {array.dtype}.")
+    return array.astype({"f": np.float64, "i": np.int64}[kind])
+
+
+def _check_texts(r: Recording):
+    for name in ("velocity_unit", "session_id"):
+        if not isinstance(getattr(r, name), str) or not getattr(r, name):
+            raise RecordingError(f"{name} must be a text that is not empty, not {getattr(r, name)!r}.")
+    if isinstance(r.notes, str):
+        raise RecordingError(f"notes must be a sequence of sentences, not the single text {r.notes!r}.")
+
+
+def _check_spikes(r: Recording):
+    if len(r.unit_ids) == 0:
+        raise RecordingError("unit_ids is empty: a recording needs at least one unit.")
+    if len(set(r.unit_ids.tolist())) < len(r.unit_ids):
+        names, counts = np.unique(r.unit_ids, return_counts=True)
+        raise RecordingError(
+            f"unit_ids must differ: {str(names[counts > 1][0])!r} stands {counts[counts > 1][0]} times."
+        )
+    if len(r.spike_units) != len(r.spike_times):
+        raise RecordingError(
+            f"spike_units must have one entry per spike: {len(r.spike_units)} against {len(r.spike_times)} spike_times."
+        )
+    outside = np.flatnonzero((r.spike_units < 0) | (r.spike_units >= r.n_units))
+    if len(outside):
+        i = outside[0]
+        raise RecordingError(
+            f"spike_units must lie in 0..{r.n_units - 1}, the index of a unit in unit_ids: "
+            f"spike_units[{i}] = {r.spike_units[i]}."
+        )
+    check_order("spike_times", r.spike_times, strict=False)
+
+
+def _check_behavior(r: Recording):
+    if len(r.behavior_times) < 2:
+        raise RecordingError(f"behavior_times needs at least two samples, not {len(r.behavior_times)}.")
+    if len(r.velocity) != len(r.behavior_times):
+        raise RecordingError(
+            f"velocity must have one row per behaviour sample: {len(r.velocity)} against "
+            f"{len(r.behavior_times)} behavior_times."
+        )
+    check_order("behavior_times", r.behavior_times, strict=True)
+
+
+def check_order(name: str, times: np.ndarray, strict: bool):
+    """Refuse seconds, shape (T,), that fall back or, where `strict`, stand still."""
+    step = np.diff(times)
+    wrong = np.flatnonzero(step <= 0 if strict else step < 0)
+    if len(wrong):
+        i = wrong[0] + 1
+        cure = (
+            "Two samples cannot share one time."
+            if step[i - 1] == 0
+            else "Sort them together with what belongs to them: order = np.argsort(times, kind='stable')."
+        )
+        raise RecordingError(
+            f"{name} must be sorted: {name}[{i}] = {times[i]:.6f} s comes after {times[i - 1]:.6f} s. {cure}"
+        )
+
+
+def _check_trials(r: Recording):
+    check_trial_order(r.trials)
+    left_out = np.flatnonzero(~covered_trials(r.trials, r.behavior_times))
+    if len(left_out) == 0:
+        return
+    start, stop = r.trials[left_out[0]]
+    inside = r.behavior_times[slice(*np.searchsorted(r.behavior_times, (start, stop)))]
+    raise RecordingError(
+        f"behavior_times must cover every trial: trials[{left_out[0]}] is {start:.6f} s to {stop:.6f} s, "
+        f"behaviour has {len(inside)} samples there"
+        + (f", {inside[0]:.6f} s to {inside[-1]:.6f} s." if len(inside) else ".")
+    )
+
+
+def check_trial_order(trials: np.ndarray):
+    """Refuse trials, (n, 2) in seconds, that stop before they start, stand out of order or overlap."""
+    start, stop = trials.T
+    for i in np.flatnonzero(stop <= start)[:1]:
+        raise RecordingError(f"trials[{i}] must stop after it starts: {start[i]:.6f} s to {stop[i]:.6f} s.")
+    for i in np.flatnonzero(start[1:] < stop[:-1])[:1] + 1:
+        raise RecordingError(
+            f"trials must be in order and not overlap: trials[{i}] starts at {start[i]:.6f} s, before "
+            f"trials[{i - 1}] stops at {stop[i - 1]:.6f} s."
+        )
+
+
+def covered_trials(trials: np.ndarray, behavior_times: np.ndarray) -> np.ndarray:
+    """True for each trial with behaviour inside it, within two sample intervals of its start and of its stop.
+
+    Args:
+        trials: start and stop in seconds, shape (n, 2).
+        behavior_times: seconds, rising, two at least, shape (T,).
+
+    Returns:
+        Shape (n,), bool.
+    """
+    slack = 2 * np.median(np.diff(behavior_times))
+    start, stop = trials.T
+    first, end = np.searchsorted(behavior_times, start), np.searchsorted(behavior_times, stop)  # (n,), (n,)
+    earliest = behavior_times[np.minimum(first, len(behavior_times) - 1)]
+    latest = behavior_times[np.maximum(end - 1, 0)]
+    return (first < end) & (earliest <= start + slack) & (latest >= stop - slack)

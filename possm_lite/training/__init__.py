@@ -1,0 +1,21 @@
+"""Fit, evaluate, keep: everything between a recording and a trained decoder."""
+
+from .checkpoint import CheckpointError, TrainedOn, load_checkpoint, save_checkpoint
+from .evaluate import Decoded, evaluate, r2_score
+from .fit import FitConfig, History, fit
+from .session import Session, prepare
+
+__all__ = [
+    "CheckpointError",
+    "Decoded",
+    "FitConfig",
+    "History",
+    "Session",
+    "TrainedOn",
+    "evaluate",
+    "fit",
+    "load_checkpoint",
+    "prepare",
+    "r2_score",
+    "save_checkpoint",
+]

@@ -1,0 +1,110 @@
+"""A trained decoder in one file: arrays and a description, no pickle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..decoder.config import POSSMConfig
+from ..decoder.possm import POSSM
+from ..spikes.arrays import read_arrays, write_arrays
+
+FORMAT = "possm-lite checkpoint 1"
+_PREFIX = "model."
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used. The message names the file, the place and the value."""
+
+
+@dataclass(frozen=True)
+class TrainedOn:
+    """What a decoder was trained on, so that it can be given the same again.
+
+    Args:
+        source: path of the recording, empty where it was never in a file.
+        behavior: which series of it, empty for the first choice.
+        session_id, unit_ids, velocity_unit: of the recording; the units in the order of the embeddings.
+        lag_s, split, seed: as it was prepared; seed is also that of the training.
+    """
+
+    source: str
+    behavior: str
+    session_id: str
+    unit_ids: tuple[str, ...]
+    velocity_unit: str
+    lag_s: float
+    split: str
+    seed: int
+
+
+def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
+    """Write to a temporary name and rename; what stood at `path` stands until the new file is whole.
+
+    Raises:
+        CheckpointError: it could not be written.
+    """
+    about = json.dumps({"config": asdict(model.config), "trained_on": asdict(trained_on)})
+    weights = {_PREFIX + name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
+    write_arrays(path, {"format": np.array(FORMAT), "about": np.array(about), **weights}, error=CheckpointError)
+
+
+def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
+    """Read a checkpoint; nothing in it is ever run.
+
+    Raises:
+        CheckpointError: missing, damaged, of another version, or with weights that do not fit its configuration.
+    """
+    arrays = read_arrays(path, error=CheckpointError)
+    version = _text(path, arrays, "format")
+    if version != FORMAT:
+        raise CheckpointError(f"{path}: format is {version!r}, this version reads {FORMAT!r}.")
+    try:
+        about = json.loads(_text(path, arrays, "about"))
+        config = POSSMConfig(**about["config"])
+        trained_on = _trained_on(about["trained_on"])
+    except (ValueError, TypeError, KeyError, RecursionError) as trouble:
+        raise CheckpointError(f"{path}: about is damaged: {type(trouble).__name__}: {trouble}") from trouble
+    weights = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
+    with torch.device("meta"):  # the sizes, before anything of these sizes is made
+        expected = POSSM(config).state_dict()
+    _check_weights(path, weights, expected)
+    if len(trained_on.unit_ids) != config.n_units:
+        raise CheckpointError(f"{path}: unit_ids has {len(trained_on.unit_ids)} names for {config.n_units} units.")
+    model = POSSM(config).to(torch.from_numpy(weights["readout.weight"]).dtype)
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    return model.eval(), trained_on
+
+
+def _text(path, arrays: dict[str, np.ndarray], name: str) -> str:
+    if name not in arrays or arrays[name].ndim or arrays[name].dtype.kind != "U":
+        raise CheckpointError(f"{path}: {name} is missing or no text: this is no checkpoint of possm-lite.")
+    return str(arrays[name])
+
+
+def _trained_on(found: dict) -> TrainedOn:
+    kinds = {"lag_s": (int, float), "seed": int, "unit_ids": list}
+    for name in TrainedOn.__dataclass_fields__:
+        if not isinstance(found[name], kinds.get(name, str)):
+            raise TypeError(f"{name} is {found[name]!r}")
+    return TrainedOn(**found | {"unit_ids": tuple(str(u) for u in found["unit_ids"])})
+
+
+def _check_weights(path, weights: dict[str, np.ndarray], expected: dict[str, torch.Tensor]):
+    odd = sorted(set(weights) ^ set(expected))
+    if odd:
+        raise CheckpointError(f"{path}: {odd[0]} is {'missing' if odd[0] in expected else 'not known'}.")
+    precision = weights["readout.weight"].dtype
+    for name, tensor in expected.items():
+        array = weights[name]
+        wanted = np.dtype(np.float64) if name == "rotation.omega" else precision
+        if array.shape != tuple(tensor.shape) or array.dtype != wanted or precision.kind != "f":
+            raise CheckpointError(
+                f"{path}: {name} must be {tuple(tensor.shape)} of {wanted}, not {array.shape} of {array.dtype}."
+            )
+        if not np.isfinite(array).all():
+            raise CheckpointError(f"{path}: {name} holds a number that is not finite.")

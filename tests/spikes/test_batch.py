@@ -1,0 +1,81 @@
+"""Bins, ragged and padded batches."""
+
+import numpy as np
+import pytest
+import torch
+
+from possm_lite.spikes import SpikeBatch
+from possm_lite.spikes.batch import bin_index, count_bins
+
+
+def random_events(rng, n=300, n_trials=3, n_units=5, duration=1.0):
+    return rng.integers(0, n_trials, n), rng.integers(1, n_units + 1, n), rng.random(n) * duration
+
+
+def test_counts_per_bin_equal_a_histogram(rng):
+    trial, unit, time = random_events(rng)
+    batch = SpikeBatch.from_events(trial, unit, time, 3, 1.0)
+    real = batch.unit > 0
+    ours = np.zeros((60, 5), int)
+    np.add.at(ours, (batch.bin[real], batch.unit[real] - 1), 1)
+    edges = np.arange(21) * 0.05
+    for i in range(3):
+        mine = trial == i
+        expected = np.histogram2d(time[mine], unit[mine], bins=[edges, np.arange(1, 7)])[0]
+        np.testing.assert_array_equal(ours[20 * i : 20 * i + 20], expected)
+
+
+@pytest.mark.parametrize(("duration", "expected"), [(1.0, 20), (0.15, 3), (0.3, 6), (0.7, 14), (0.71, 15), (0.01, 1)])
+def test_no_extra_bin_when_the_duration_is_a_multiple(duration, expected):
+    assert count_bins(duration, 0.05) == expected
+
+
+def test_a_time_on_an_edge_belongs_to_the_bin_that_begins_there():
+    edges = np.arange(200_000) * 0.05  # many of them fall just below k * 0.05 in floating point
+    assert (np.floor(edges / 0.05) != np.arange(200_000)).any()
+    np.testing.assert_array_equal(bin_index(edges, 0.05), np.arange(200_000))
+
+
+def test_offsets_are_exact_and_inside_the_bin(rng):
+    trial, unit, time = random_events(rng)
+    batch = SpikeBatch.from_events(trial, unit, time, 3, 1.0)
+    rebuilt = batch.offset + 0.05 * (batch.bin % 20).to(torch.float64)
+    np.testing.assert_allclose(np.sort(rebuilt[batch.unit > 0]), np.sort(time), rtol=0, atol=1e-15)
+    assert batch.offset.min() >= 0 and batch.offset.max() < 0.05
+
+
+def test_an_empty_bin_holds_one_blank_token():
+    batch = SpikeBatch.from_events([0, 0], [2, 2], [0.02, 0.12], 2, [0.2, 0.1])
+    np.testing.assert_array_equal(batch.bin, [0, 1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(batch.unit, [2, 0, 2, 0, 0, 0])
+    assert (batch.offset[batch.unit == 0] == 0).all()
+    assert batch.n_spikes == 2
+
+
+def test_padded_batch_holds_the_same_tokens(rng):
+    batch = SpikeBatch.from_events(*random_events(rng, duration=0.4), 3, [0.4, 0.5, 0.7])
+    padded = batch.padded()
+    assert padded.padded_bin.shape == (3, 14, int(padded.spike_mask.sum(-1).max()), 2)
+    np.testing.assert_array_equal(padded.bin_mask.sum(1), [8, 10, 14])
+    tokens = padded.padded_bin[padded.spike_mask]  # trials, bins, slots in order: the ragged order
+    np.testing.assert_array_equal(tokens[:, 0], batch.unit)
+    np.testing.assert_array_equal(tokens[:, 1], batch.offset)
+    per_bin = padded.spike_mask.sum(-1)[padded.bin_mask]
+    np.testing.assert_array_equal(per_bin, np.bincount(batch.bin))
+    assert not padded.spike_mask[~padded.bin_mask].any()
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        (([0, 3], [1, 1], [0.1, 0.1]), r"trial must lie in 0\.\.2: trial\[1\] = 3"),
+        (([0, 0], [1, 0], [0.1, 0.1]), r"0 is the blank token: unit\[1\] = 0"),
+        (([0, 0], [1, 1], [0.1, np.nan]), r"time_s must be finite: time_s\[1\] = nan"),
+        (([0, 0], [1, 1], [0.1, 1.0]), r"time_s\[1\] = 1.0 s, trial 0 has 20 bins"),
+        (([0, 0], [1, 1], [-0.1, 0.5]), r"time_s\[0\] = -0.1 s"),
+        (([0, 0], [1], [0.1, 0.5]), "flat and alike"),
+    ],
+)
+def test_events_that_do_not_fit_are_named(events, message):
+    with pytest.raises(ValueError, match=message):
+        SpikeBatch.from_events(*events, 3, 1.0)

@@ -1,0 +1,119 @@
+"""Pairing spikes with behaviour, splitting, joining."""
+
+import numpy as np
+import pytest
+
+from possm_lite.spikes import Recording, RecordingError, Split, Timeline
+from possm_lite.spikes.split import stretches
+
+
+def make_recording(n_trials=10, trial_s=1.0, rate=100, start=5.0, marked=True, **changes) -> Recording:
+    """Trial after trial; velocity x is the time of the sample, so that pairings can be read off."""
+    times = start + np.arange(round(n_trials * trial_s * rate)) / rate
+    spikes = start + np.arange(round(n_trials * trial_s * 50)) / 50 + 0.003
+    edges = start + np.arange(n_trials + 1) * trial_s
+    fields = {
+        "spike_times": spikes,
+        "spike_units": np.arange(len(spikes)) % 3,
+        "unit_ids": ["a", "b", "c"],
+        "behavior_times": times,
+        "velocity": np.stack([times, -times], 1),
+        "velocity_unit": "mm/s",
+        "trials": np.stack([edges[:-1], edges[1:]], 1) if marked else np.zeros((0, 2)),
+        "session_id": "test",
+    }
+    return Recording(**fields | changes)
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.1, -0.1])
+def test_a_sample_is_paired_with_spikes_that_came_lag_earlier(lag):
+    batch = Timeline(make_recording(), lag_s=lag).cut([7.0, 9.0], 1.0)
+    spike = 7.0 - lag + batch.offset + 0.05 * (batch.bin % 20)
+    sample = 7.0 - lag + batch.times_s[0].numpy()
+    np.testing.assert_allclose(batch.velocity[0, :, 0].numpy() - sample, lag, rtol=0, atol=1e-9)
+    first_trial = spike[(batch.bin < 20) & (batch.unit > 0)]
+    assert 7.0 - lag <= first_trial.min() < 7.0 - lag + 0.03 and first_trial.max() < 8.0 - lag
+    np.testing.assert_allclose(batch.velocity[:, 0, 0], [7.0, 9.0])  # behaviour of the window, whatever the lag
+    assert batch.mask.all() and batch.mask.shape == (2, 100)
+
+
+def test_behaviour_is_thinned_never_interpolated():
+    recording = make_recording(rate=1000)
+    timeline = Timeline(recording)
+    np.testing.assert_array_equal(timeline.times, recording.behavior_times[::10])
+    np.testing.assert_array_equal(timeline.velocity, recording.velocity[::10])
+
+
+def test_a_gap_in_behaviour_is_masked_not_glued():
+    whole = make_recording()
+    kept = (whole.behavior_times < 7.2) | (whole.behavior_times > 7.4)
+    times = whole.behavior_times[kept]
+    gap = make_recording(behavior_times=times, velocity=whole.velocity[kept])
+    batch = Timeline(gap).cut([7.0, 8.0], 1.0)
+    assert batch.mask[1].all() and 75 <= batch.mask[0].sum() < 82
+    np.testing.assert_allclose(batch.times_s[batch.mask] % 1.0, batch.velocity[batch.mask][:, 0] % 1.0, atol=1e-9)
+
+
+def test_counts_equal_a_histogram():
+    recording = make_recording()
+    counts = Timeline(recording).counts(6.0, 40)
+    edges = 6.0 + np.arange(41) * 0.05
+    expected = np.histogram2d(recording.spike_times, recording.spike_units, bins=[edges, np.arange(4) - 0.5])[0]
+    np.testing.assert_array_equal(counts, expected)
+
+
+def test_hidden_units_leave_no_spikes():
+    shown = np.array([[True, False, True], [True, True, True]])
+    batch = Timeline(make_recording()).cut([6.0, 7.0], 1.0, shown)
+    first = batch.unit[batch.bin < 20]
+    assert 2 not in first and {1, 3} <= set(first.tolist()) and 2 in batch.unit[batch.bin >= 20]
+
+
+def test_chronological_split_keeps_order_and_shares():
+    recording = make_recording()
+    parts = Split().apply(recording, 0.05)
+    np.testing.assert_array_equal(np.concatenate([parts.train, parts.valid, parts.test]), recording.trials)
+    assert [len(p) for p in (parts.train, parts.valid, parts.test)] == [7, 1, 2]
+
+
+def test_random_split_deals_every_trial_once_and_by_seed():
+    recording = make_recording()
+    parts = [Split("random", seed=seed).apply(recording, 0.05) for seed in (0, 0, 1)]
+    whole = np.concatenate([parts[0].train, parts[0].valid, parts[0].test])
+    np.testing.assert_array_equal(whole[np.argsort(whole[:, 0])], recording.trials)
+    np.testing.assert_array_equal(parts[0].test, parts[1].test)
+    assert not np.array_equal(parts[0].train, parts[2].train)
+
+
+@pytest.mark.parametrize("trials", [np.zeros((0, 2)), [[5.0, 15.0]]])
+def test_without_trials_time_is_divided_on_the_edges_of_bins(trials):
+    parts = Split().apply(make_recording(trials=trials), 0.05)
+    np.testing.assert_allclose(np.concatenate([parts.train, parts.valid, parts.test]), [[5, 12], [12, 13], [13, 15]])
+
+
+def test_neighbours_are_joined_across_nothing_but_nothing():
+    joined = stretches(np.array([[0.0, 1.0], [1.0, 2.0], [2.5, 3.0], [3.0005, 4.0]]), gap_s=1e-3)
+    np.testing.assert_array_equal(joined, [[0.0, 2.0], [2.5, 4.0]])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "alphabetical", "random:50/50", "chronological:70/10/30", "random:a/b/c", "random:100/0/0"]
+)
+def test_a_split_that_cannot_be_is_refused(text):
+    with pytest.raises(ValueError, match="split must be"):
+        Split.parse(text)
+
+
+def test_split_reads_what_it_writes():
+    assert Split.parse(str(Split.parse("random:60/20/20"))) == Split("random", (0.6, 0.2, 0.2))
+
+
+def test_a_trial_shorter_than_a_bin_is_named():
+    recording = make_recording(trials=[[5.0, 6.0], [6.0, 6.04], [7.0, 8.0]])
+    with pytest.raises(RecordingError, match=r"trials\[1\] lasts 0.040000 s, a bin 0.05 s"):
+        Split().apply(recording, 0.05)
+
+
+def test_random_needs_trials():
+    with pytest.raises(RecordingError, match="at least 3 trials, the recording has 0"):
+        Split("random").apply(make_recording(marked=False), 0.05)
