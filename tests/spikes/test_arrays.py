@@ -1,0 +1,113 @@
+"""Arrays in .npz files: everything a file declares is compared before it is unpacked."""
+
+import io
+import os
+import pickle
+import re
+import zipfile
+
+import numpy as np
+import pytest
+
+from possm_lite.spikes.arrays import read_arrays, write_arrays
+from possm_lite.spikes.recording import RecordingError
+
+
+def npz_of(path, members: dict[str, bytes], **changes):
+    """A zip file of `members`; `changes` are made to what its directory says of the first of them."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+        for name, value in changes.items():
+            setattr(archive.filelist[0], name, value)
+
+
+def npy(array=None, header: dict | None = None) -> bytes:
+    file = io.BytesIO()
+    if header is None:
+        np.lib.format.write_array(file, np.asarray(array))
+    else:
+        np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue()
+
+
+HUGE = {"descr": "<f8", "fortran_order": False, "shape": (2**40,)}
+BAD_MEMBERS = {
+    "an object that would be unpickled": ({"a.npy": npy(np.array([print], object))}, {}, "plain numbers or text"),
+    "a structured array": ({"a.npy": npy(np.zeros(2, [("x", "f4")]))}, {}, "plain numbers or text"),
+    "a header that declares more than there is": ({"a.npy": npy(header=HUGE)}, {}, "declares shape (1099511627776,)"),
+    "a directory that declares terabytes": ({"a.npy": npy(header=HUGE)}, {"file_size": 2**43}, "more than the"),
+    "items of no size, and many": ({"a.npy": npy(header=HUGE | {"descr": "<U0"})}, {}, "declares shape"),
+    "a negative shape": ({"a.npy": npy(header=HUGE | {"shape": (-1, -8)}) + bytes(64)}, {}, "declares shape (-1, -8)"),
+    "data after the array": ({"a.npy": npy(np.zeros(3)) + b"more"}, {}, "declares shape (3,)"),
+    "a folder": ({"../a.npy": npy(0.0)}, {}, "'../a.npy' is not the name of an array"),
+    "no array": ({"a.txt": b"hello"}, {}, "'a.txt' is not the name of an array"),
+    "text in an array's place": ({"a.npy": b"hello, this is no array at all"}, {}, "a is damaged"),
+    "numbers that are no characters": (
+        {"a.npy": npy(header=HUGE | {"descr": "<U1", "shape": ()}) + b"\xff" * 4},
+        {},
+        "a is damaged",
+    ),
+    "an encrypted member": ({"a.npy": npy(0.0)}, {"flag_bits": 1}, "is encrypted"),
+    "a packing NumPy does not use": ({"a.npy": npy(0.0)}, {"compress_type": zipfile.ZIP_LZMA}, "or packed as"),
+}
+
+
+@pytest.mark.parametrize("members, changes, says", BAD_MEMBERS.values(), ids=BAD_MEMBERS.keys())
+def test_a_hostile_member_is_refused_before_it_is_unpacked(tmp_path, members, changes, says):
+    npz_of(tmp_path / "a.npz", members, **changes)
+    with pytest.raises(RecordingError, match=re.escape(says)) as caught:
+        read_arrays(tmp_path / "a.npz")
+    assert str(caught.value).startswith(f"{tmp_path / 'a.npz'}: ") and "\n" not in str(caught.value)
+
+
+def test_a_member_that_is_there_twice_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", npy(1.0))
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("a.npy", npy(2.0))
+    with pytest.raises(RecordingError, match="'a.npy' is there twice"):
+        read_arrays(tmp_path / "a.npz")
+
+
+def test_no_code_runs_and_the_bound_is_on_all_arrays_together(tmp_path):
+    (tmp_path / "pickle.npz").write_bytes(pickle.dumps(print))
+    with pytest.raises(RecordingError, match="is damaged or no .npz file"):
+        read_arrays(tmp_path / "pickle.npz")
+    write_arrays(tmp_path / "zeros.npz", {"a": np.zeros(1000), "b": np.zeros(1000)})
+    assert (tmp_path / "zeros.npz").stat().st_size < 1000
+    assert set(read_arrays(tmp_path / "zeros.npz", max_bytes=16_500)) == {"a", "b"}
+    with pytest.raises(RecordingError, match="declares 16256 bytes of arrays, more than the 16000 allowed"):
+        read_arrays(tmp_path / "zeros.npz", max_bytes=16_000)
+
+
+class CheckpointError(ValueError):
+    """Stands for the error of another reader."""
+
+
+def test_arrays_come_back_as_they_were_and_the_error_is_the_callers(tmp_path):
+    there = {
+        "weights.l0": np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3)),
+        "S": np.array([1 + 2j]),
+        "flag": np.array(True),
+        "none": np.empty((0, 4), dtype=np.int16),
+        "name": np.array("µ"),
+    }
+    write_arrays(tmp_path / "a.npz", there)
+    back = read_arrays(tmp_path / "a.npz")
+    assert list(back) == list(there)
+    for name, array in there.items():
+        assert back[name].dtype == array.dtype and back[name].shape == array.shape
+        assert back[name].tolist() == array.tolist()
+    with pytest.raises(CheckpointError, match="missing.npz: cannot be read"):
+        read_arrays(tmp_path / "missing.npz", error=CheckpointError)
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path):
+    for arrays, says in (
+        ({"a": np.array([None])}, "a must hold plain numbers or text, not object"),
+        ({"../a": np.zeros(3)}, "'../a.npy' is not the name of an array"),
+    ):
+        with pytest.raises(RecordingError, match=re.escape(f"{tmp_path / 'a.npz'}: ") + ".*" + says):
+            write_arrays(tmp_path / "a.npz", arrays)
+    assert os.listdir(tmp_path) == []

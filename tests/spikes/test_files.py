@@ -1,0 +1,224 @@
+"""Recordings in .npz files: what is written is read, what is no recording is refused, nothing is half-written."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from possm_lite.spikes import arrays as arrays_module
+from possm_lite.spikes.files import FORMAT, load_recording, read_arrays, save_recording
+from possm_lite.spikes.recording import Recording, RecordingError
+
+ARRAYS = ("spike_times", "spike_units", "unit_ids", "behavior_times", "velocity", "trials")
+TEXTS = ("velocity_unit", "session_id", "notes")
+
+
+def make_recording(n_units=5, seconds=8.0, seed=0, **changes) -> Recording:
+    rng = np.random.default_rng(seed)
+    n_spikes, n = int(20 * seconds), int(100 * seconds)
+    fields = {
+        "spike_times": np.sort(rng.uniform(0, seconds, n_spikes)),
+        "spike_units": rng.integers(0, n_units, n_spikes),
+        "unit_ids": [f"elec{i}" for i in range(n_units)],
+        "behavior_times": 3.0 + np.arange(n) / 100,
+        "velocity": rng.normal(size=(n, 2)),
+        "velocity_unit": "mm/s",
+        "trials": [[3.0, 5.0], [5.0, 5.5], [6.0, 8.0]],
+        "session_id": "Jenkins_large",
+        "notes": ("Spread evenly.", "Größe: 12 µm."),
+    }
+    return Recording(**fields | changes)
+
+
+def assert_same(one: Recording, other: Recording):
+    for name in ARRAYS:
+        ours, theirs = getattr(one, name), getattr(other, name)
+        assert ours.shape == theirs.shape and ours.tolist() == theirs.tolist(), name
+    for name in TEXTS:
+        assert getattr(one, name) == getattr(other, name), name
+
+
+def assert_refused(path, says="", **options) -> str:
+    """Refused with a RecordingError of one line that names the file first."""
+    with pytest.raises(RecordingError) as caught:
+        load_recording(path, **options)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and "\n" not in message, message
+    assert says in message, message
+    return message
+
+
+# Round trips
+
+
+def test_a_recording_comes_back_bit_for_bit(tmp_path):
+    recording = make_recording()
+    recording.save(tmp_path / "a.npz")
+    assert_same(recording, load_recording(tmp_path / "a.npz"))
+    assert_same(recording, load_recording(str(tmp_path / "a.npz")))
+    assert os.listdir(tmp_path) == ["a.npz"]
+
+
+def test_a_recording_of_nothing_but_silence_comes_back(tmp_path):
+    recording = make_recording(spike_times=[], spike_units=[], trials=[], notes=())
+    save_recording(recording, tmp_path / "a.npz")
+    assert_same(recording, load_recording(tmp_path / "a.npz"))
+
+
+def test_what_can_be_said_in_fewer_bytes_is(tmp_path):
+    velocity = np.random.default_rng(1).normal(size=(800, 2)).astype(np.float32)
+    save_recording(make_recording(n_units=256, velocity=velocity), tmp_path / "short.npz")
+    short = read_arrays(tmp_path / "short.npz")
+    assert short["spike_units"].dtype == np.uint8 and short["velocity"].dtype == np.float32
+    assert short["behavior_clock"].tolist() == [3.0, 100.0, 800.0] and "behavior_times" not in short
+    save_recording(make_recording(n_units=257), tmp_path / "long.npz")
+    long = read_arrays(tmp_path / "long.npz")
+    assert long["spike_units"].dtype == np.uint16 and long["velocity"].dtype == np.float64
+
+
+@pytest.mark.parametrize("change", ["one bit", "a gap", "no whole rate"])
+def test_times_that_are_on_no_clock_are_kept_as_they_are(tmp_path, change):
+    times = 3.0 + np.arange(800) / (100 if change != "no whole rate" else 100.5)
+    if change == "one bit":
+        times[400] = np.nextafter(times[400], 9.0)
+    if change == "a gap":
+        times[400:] += 1.0
+    recording = make_recording(behavior_times=times, trials=[])
+    save_recording(recording, tmp_path / "a.npz")
+    assert read_arrays(tmp_path / "a.npz")["behavior_times"].tobytes() == times.tobytes()
+    assert_same(recording, load_recording(tmp_path / "a.npz"))
+
+
+@settings(max_examples=30, deadline=None)
+@given(start=st.floats(-1e4, 1e4), rate=st.integers(1, 30_000), n=st.integers(2, 400))
+def test_any_clock_comes_back_bit_for_bit(tmp_path_factory, start, rate, n):
+    times = start + np.arange(n) / rate
+    recording = make_recording(behavior_times=times, velocity=np.zeros((n, 2)), trials=[])
+    path = tmp_path_factory.mktemp("clock") / "a.npz"
+    recording.save(path)
+    assert load_recording(path).behavior_times.tobytes() == times.tobytes()
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path):
+    for name in ("a.npz", "b.npz"):
+        make_recording().save(tmp_path / name)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+# Files written by hand
+
+
+def by_hand(**changes) -> dict:
+    recording = make_recording()
+    essential = ("spike_times", "spike_units", "behavior_times", "velocity")
+    arrays = {name: getattr(recording, name) for name in essential} | changes
+    return {name: value for name, value in arrays.items() if value is not None}
+
+
+def test_a_file_written_by_hand_needs_four_arrays(tmp_path):
+    np.savez(tmp_path / "tuesday.npz", **by_hand(truth_lag=np.array([0.1])))
+    recording = load_recording(tmp_path / "tuesday.npz")
+    assert recording.unit_ids.tolist() == ["0", "1", "2", "3", "4"]
+    assert (recording.session_id, recording.velocity_unit, recording.notes) == ("tuesday", "a.u.", ())
+    assert recording.trials.shape == (0, 2)
+
+
+BAD_BY_HAND = {
+    "an unknown key": ({"lag": np.array(0.1)}, "unknown keys: lag"),
+    "no velocity": ({"velocity": None}, "lacks velocity"),
+    "no times": ({"behavior_times": None}, "either behavior_times or behavior_clock"),
+    "two clocks": ({"behavior_clock": [0.0, 100.0, 800.0]}, "either behavior_times or behavior_clock"),
+    "another version": ({"format": "possm-lite recording 2"}, f"this version reads {FORMAT!r}"),
+    "our format without all of it": ({"format": FORMAT}, "lacks unit_ids, velocity_unit, trials, session_id, notes"),
+    "a format that is a number": ({"format": 1}, "format must be one text, not 1"),
+    "notes that are numbers": ({"notes": [1, 2]}, "notes must be texts, not [1, 2]"),
+    "a unit number out of all bounds": ({"spike_units": np.full(160, 2**62)}, f"spike_units[0] = {2**62}"),
+    "units that are floats": ({"spike_units": np.zeros(160)}, "spike_units must hold whole numbers, not float64"),
+    "no spikes and no names": ({"spike_times": [], "spike_units": []}, "unit_ids must be given"),
+    "unsorted spikes": ({"spike_times": np.arange(160.0)[::-1]}, "spike_times[1] = 158.000000 s"),
+    "a clock of too many samples": (
+        {"behavior_times": None, "behavior_clock": [0.0, 100.0, 1e15]},
+        "behavior_clock has 1000000000000000 samples, velocity has shape (800, 2)",
+    ),
+    "a clock that stands": ({"behavior_times": None, "behavior_clock": [0.0, 0.0, 800.0]}, "a positive rate"),
+    "a clock of two numbers": ({"behavior_times": None, "behavior_clock": [0.0, 100.0]}, "[start, rate, n]"),
+}
+
+
+@pytest.mark.parametrize("changes, says", BAD_BY_HAND.values(), ids=BAD_BY_HAND.keys())
+def test_a_bad_file_written_by_hand_is_refused_by_file_field_and_value(tmp_path, changes, says):
+    np.savez(tmp_path / "a.npz", **by_hand(**changes))
+    assert_refused(tmp_path / "a.npz", says)
+
+
+# What is no recording
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "empty.npz").touch()
+    assert_refused(tmp_path / "missing.npz", "No such file or directory")
+    assert_refused(tmp_path / "folder.npz", "is a folder, not a file")
+    assert_refused(tmp_path / "empty.npz", "is empty")
+    assert_refused(tmp_path / "a.csv", "has the suffix '.csv'")
+    with pytest.raises(RecordingError, match="null"):
+        load_recording("a\0b.npz")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    assert_refused(tmp_path / "pipe.npz", "is no regular file")
+
+
+def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
+    make_recording().save(tmp_path / "a.npz")
+
+    def forbidden(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(arrays_module, "open", forbidden, raising=False)  # root may read everything
+    assert_refused(tmp_path / "a.npz", "cannot be read: Permission denied")
+
+
+def test_only_an_nwb_file_has_series_to_choose_from(tmp_path):
+    make_recording().save(tmp_path / "a.npz")
+    assert_refused(tmp_path / "a.npz", "behavior='hand_vel' chooses a series of an .nwb file", behavior="hand_vel")
+
+
+# Writing
+
+
+@pytest.mark.parametrize("fails", ["np.savez_compressed", "os.replace", "KeyboardInterrupt"])
+def test_a_failed_write_leaves_what_stood_there_and_nothing_else(tmp_path, monkeypatch, fails):
+    path = tmp_path / "a.npz"
+    make_recording().save(path)
+    before = path.read_bytes()
+
+    def no_space(*_, **__):
+        raise KeyboardInterrupt if fails == "KeyboardInterrupt" else OSError(28, "No space left on device")
+
+    target = (arrays_module.os, "replace") if fails == "os.replace" else (arrays_module.np, "savez_compressed")
+    monkeypatch.setattr(*target, no_space)
+    expected = KeyboardInterrupt if fails == "KeyboardInterrupt" else RecordingError
+    with pytest.raises(expected) as caught:
+        make_recording(seed=1).save(path)
+    if expected is RecordingError:
+        assert str(caught.value) == f"{path}: could not be written: No space left on device"
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.npz"]
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path):
+    recording = make_recording()
+    (tmp_path / "folder.npz").mkdir()
+    for path, says in (
+        (tmp_path / "a.mat", "a recording is saved as .npz"),
+        (tmp_path / "nowhere" / "a.npz", "could not be written: No such file or directory"),
+        (tmp_path / "folder.npz", "could not be written: Is a directory"),
+    ):
+        with pytest.raises(RecordingError, match=re.escape(f"{path}: ") + ".*" + says):
+            recording.save(path)
+    assert os.listdir(tmp_path) == ["folder.npz"]

@@ -1,0 +1,183 @@
+"""Recordings in MATLAB files with spike counts in bins."""
+
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+
+from possm_lite.spikes import mat
+from possm_lite.spikes.files import load_recording
+from possm_lite.spikes.mat import read_mat
+from possm_lite.spikes.recording import RecordingError
+
+REAL = Path(__file__).parents[2].parent / "shared" / "data" / "m1_stevenson_2011.mat"
+
+
+def layout(n_units=4, n_bins=300, width=0.05, seed=0, **changes) -> dict:
+    """The variables of a good file, with `changes`; None leaves one out."""
+    rng = np.random.default_rng(seed)
+    good = {
+        "time": (12.591 + width * np.arange(n_bins))[None],
+        "spikes": rng.poisson(0.8, (n_units, n_bins)).astype(float),
+        "handVel": rng.normal(size=(3, n_bins)),
+        "handPos": rng.normal(size=(3, n_bins)),
+        "note": "not ours to read",
+    }
+    return {name: value for name, value in (good | changes).items() if value is not None}
+
+
+def counts_in_bins(recording, starts, width) -> np.ndarray:
+    """Spikes of each unit in each bin, (units, bins)."""
+    edges = [np.arange(recording.n_units + 1) - 0.5, np.append(starts, starts[-1] + width)]
+    return np.histogram2d(recording.spike_units, recording.spike_times, edges)[0]
+
+
+@pytest.mark.parametrize("options", [{"do_compression": True}, {"do_compression": False}, {"format": "4"}])
+def test_counts_per_bin_are_those_of_the_file(tmp_path, options):
+    variables = layout()
+    scipy.io.savemat(tmp_path / "monday.mat", variables, **options)
+    recording = read_mat(tmp_path / "monday.mat")
+    np.testing.assert_array_equal(counts_in_bins(recording, recording.behavior_times, 0.05), variables["spikes"])
+    np.testing.assert_allclose(recording.behavior_times, variables["time"][0], atol=1e-9)
+    np.testing.assert_array_equal(recording.velocity, variables["handVel"][:2].T)
+    assert (recording.session_id, recording.velocity_unit, recording.n_units) == ("monday", "m/s", 4)
+    assert recording.unit_ids.tolist() == ["0", "1", "2", "3"] and recording.trials.shape == (0, 2)
+    assert recording.notes == ("Spikes came as counts in bins of 50 ms: those of a bin are spread evenly over it.",)
+
+
+def test_the_spikes_of_a_bin_are_spread_evenly_over_it(tmp_path):
+    spikes = np.zeros((2, 3))
+    spikes[0, 1], spikes[1, 1] = 4, 1
+    time = np.array([[1.0, 1.1, 1.2]])
+    scipy.io.savemat(tmp_path / "a.mat", layout(time=time, spikes=spikes, handVel=np.zeros((2, 3))))
+    recording = read_mat(tmp_path / "a.mat")
+    np.testing.assert_allclose(recording.spike_times, 1.1 + 0.1 * np.array([0.125, 0.375, 0.5, 0.625, 0.875]))
+    assert recording.spike_units.tolist() == [0, 0, 1, 0, 0]
+
+
+def test_rounded_starts_are_put_on_the_regular_clock_they_came_from(tmp_path):
+    """Starts half-way between two milliseconds are rounded up or down as it happens: up to 2 % of a bin apart."""
+    exact = layout(n_bins=2000)["time"] + 0.0005
+    rounded = np.round(exact + np.random.default_rng(1).normal(scale=1e-6, size=exact.shape), 3)
+    assert np.unique(np.round(np.diff(rounded), 6)).tolist() == [0.049, 0.05, 0.051]
+    scipy.io.savemat(tmp_path / "a.mat", layout(n_bins=2000, time=rounded))
+    recording = read_mat(tmp_path / "a.mat")
+    np.testing.assert_allclose(np.diff(recording.behavior_times), 0.05, atol=1e-9)
+    assert recording.behavior_times[0] == rounded[0, 0]
+    assert recording.notes[1] == "Bin starts up to 1 ms off were put on a regular clock of 50 ms."
+
+
+def test_a_clock_that_is_a_little_off_from_a_round_width_is_followed(tmp_path):
+    time = (3.0 + 0.0500004 * np.arange(5000))[None]
+    scipy.io.savemat(tmp_path / "a.mat", layout(n_bins=5000, time=time))
+    np.testing.assert_allclose(read_mat(tmp_path / "a.mat").behavior_times, time[0], atol=1e-9)
+
+
+def test_behavior_on_a_clock_is_kept_as_one(tmp_path):
+    scipy.io.savemat(tmp_path / "a.mat", layout())
+    recording = load_recording(tmp_path / "a.mat")
+    np.testing.assert_array_equal(recording.behavior_times, 12.591 + np.arange(300) / 20)
+
+
+def changed(name, place, value):
+    array = layout()[name].copy()
+    array[place] = value
+    return {name: array}
+
+
+def with_gap():
+    time = layout()["time"].copy()
+    time[0, 100:] += 0.2
+    return {"time": time}
+
+
+BAD = {
+    "a gap in time": (with_gap(), "time[100] = 17.791 s is 0.25 s after the one before, where 0.05 s is the rule"),
+    "a NaN time": (changed("time", (0, 7), np.nan), "time must be finite: time[7] = nan"),
+    "time that stands": ({"time": np.zeros((1, 300))}, "time must be a regular clock"),
+    "half a spike": (changed("spikes", (2, 9), 0.5), "whole counts from 0 to 10000: spikes[2, 9] = 0.5"),
+    "fewer than no spikes": (changed("spikes", (0, 0), -1), "spikes[0, 0] = -1"),
+    "too many spikes": (changed("spikes", (3, 299), 10_001), "spikes[3, 299] = 10001"),
+    "no number of spikes": (changed("spikes", (1, 5), np.nan), "spikes[1, 5] = nan"),
+    "endlessly many spikes": (changed("spikes", (1, 5), np.inf), "spikes[1, 5] = inf"),
+    "a NaN velocity": (changed("handVel", (1, 5), np.nan), "velocity[5, 1] = nan"),
+    "no spikes": ({"spikes": None}, "spikes must be there once, not 0 times. The file has time, handVel"),
+    "bins that differ": ({"spikes": np.zeros((4, 299))}, "spikes must have shape (units, 300)"),
+    "one row of velocity": ({"handVel": np.zeros((1, 300))}, "handVel must have two rows and 300 columns"),
+    "velocity of other bins": ({"handVel": np.zeros((2, 299))}, "handVel must have two rows and 300 columns"),
+    "time in two rows": ({"time": np.zeros((2, 300))}, "time must have shape (1, bins)"),
+    "a single bin": (
+        {"time": [[1.0]], "spikes": [[1.0]], "handVel": [[1.0], [2.0]]},
+        "time must have shape (1, bins), two bins at least",
+    ),
+    "spikes in three dimensions": ({"spikes": np.zeros((4, 3, 100))}, "must have two dimensions"),
+    "nothing in spikes": ({"spikes": np.zeros((0, 300))}, "spikes must have two dimensions and something in it"),
+    "spikes as text": ({"spikes": "many"}, "spikes must hold numbers, not char"),
+    "spikes in cells": ({"spikes": np.array(["many", 1], object)}, "spikes must hold numbers, not cell"),
+    "complex velocity": ({"handVel": np.full((2, 300), 1j)}, "handVel must hold real numbers"),
+}
+
+
+@pytest.mark.parametrize("changes, says", BAD.values(), ids=BAD.keys())
+def test_a_bad_file_is_refused_by_field_place_and_value(tmp_path, changes, says):
+    scipy.io.savemat(tmp_path / "a.mat", layout(**changes))
+    with pytest.raises(RecordingError) as caught:
+        read_mat(tmp_path / "a.mat")
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_more_spikes_than_any_recording_has_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(mat, "_MAX_SPIKES", 900)
+    scipy.io.savemat(tmp_path / "a.mat", layout())
+    with pytest.raises(RecordingError, match="spikes holds 9.. spikes, more than 900"):
+        read_mat(tmp_path / "a.mat")
+
+
+def test_a_v73_file_is_refused_with_the_cure(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.mat", "w", userblock_size=512) as file:
+        file["time"] = np.zeros(3)
+    with open(tmp_path / "a.mat", "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(116) + bytes(8) + b"\x00\x02IM")
+    with pytest.raises(RecordingError, match="is a MATLAB v7.3 .HDF5. file: save it again with -v7"):
+        read_mat(tmp_path / "a.mat")
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    for content in (b"hello", b"hello, this is text of no particular kind\n" * 10, bytes(500)):
+        (tmp_path / "a.mat").write_bytes(content)
+        with pytest.raises(RecordingError, match="is damaged|no MATLAB file|must be there once") as caught:
+            read_mat(tmp_path / "a.mat")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_declared_size_beyond_all_bounds_is_refused_before_anything_is_read(tmp_path):
+    scipy.io.savemat(tmp_path / "a.mat", layout(spikes=np.ones((7, 300))), do_compression=False)
+    content = (tmp_path / "a.mat").read_bytes()
+    shape = struct.pack("<ii", 7, 300)
+    assert content.count(shape) == 1
+    (tmp_path / "a.mat").write_bytes(content.replace(shape, struct.pack("<ii", 2**30, 300)))
+    with pytest.raises(RecordingError, match="spikes declares shape .1073741824, 300., more than"):
+        read_mat(tmp_path / "a.mat")
+
+
+def test_a_variable_that_unpacks_to_more_than_the_bound_is_refused_while_it_unpacks(tmp_path, monkeypatch):
+    monkeypatch.setattr(mat, "MAX_BYTES", 10**7)
+    header = b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM"
+    bomb = zlib.compress(bytes(4 * 10**7))
+    (tmp_path / "a.mat").write_bytes(header + struct.pack("<II", 15, len(bomb)) + bomb)
+    with pytest.raises(RecordingError, match="a variable that unpacks to more than 10000000 bytes"):
+        read_mat(tmp_path / "a.mat")
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the recording is no part of the repository")
+def test_the_real_recording_has_the_counts_of_its_file():
+    recording = load_recording(REAL)
+    counts = scipy.io.loadmat(REAL, variable_names=["spikes"])["spikes"]
+    np.testing.assert_array_equal(counts_in_bins(recording, recording.behavior_times, 0.05), counts)
+    assert recording.n_units == 171 and recording.velocity.shape == (15536, 2)
+    assert recording.span == pytest.approx((12.591, 12.591 + 15536 * 0.05))
+    assert len(recording.notes) == 2 and "regular clock of 50 ms" in recording.notes[1]

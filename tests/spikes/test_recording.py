@@ -1,0 +1,130 @@
+"""Recording: what it accepts, and that a bad one is refused by field, place and value."""
+
+import re
+
+import numpy as np
+import pytest
+
+from possm_lite.spikes.recording import Recording, RecordingError, check_trial_order, covered_trials
+
+
+def fields(**changes) -> dict:
+    """A good recording of two units and ten seconds at 100 Hz, with `changes`."""
+    good = {
+        "spike_times": np.array([0.5, 1.25, 1.25, 7.0]),
+        "spike_units": np.array([0, 1, 0, 1]),
+        "unit_ids": ["left", "right"],
+        "behavior_times": np.arange(1000) / 100,
+        "velocity": np.zeros((1000, 2)),
+        "velocity_unit": "mm/s",
+        "trials": [[1.0, 2.0], [2.0, 4.5]],
+        "session_id": "monday",
+    }
+    return good | changes
+
+
+def test_a_good_recording_keeps_its_values_and_takes_its_own_copies():
+    times = np.array([0.5, 1.25, 1.25, 7.0])
+    recording = Recording(**fields(spike_times=times, notes=["spread evenly"]))
+    times[0] = 99.0
+    assert recording.spike_times.tolist() == [0.5, 1.25, 1.25, 7.0]
+    assert recording.spike_units.dtype == np.int64 and recording.velocity.shape == (1000, 2)
+    assert recording.notes == ("spread evenly",) and recording.n_units == 2
+    with pytest.raises(ValueError):
+        recording.spike_times[0] = 0.0
+
+
+def test_span_is_that_of_the_trials_or_else_of_the_behavior_with_its_last_sample():
+    assert Recording(**fields()).span == (1.0, 4.5)
+    assert Recording(**fields(trials=[])).span == pytest.approx((0.0, 10.0))
+
+
+def test_silence_is_no_error():
+    recording = Recording(**fields(spike_times=[], spike_units=[]))
+    assert recording.spike_times.shape == (0,) and recording.n_units == 2
+
+
+def test_integers_and_float32_are_numbers_and_names_may_be_numbers():
+    recording = Recording(**fields(spike_times=np.array([1, 2, 3, 4]), unit_ids=[7, 9], trials=np.float32([[1, 2]])))
+    assert recording.spike_times.dtype == np.float64 and recording.unit_ids.tolist() == ["7", "9"]
+    assert recording.trials.dtype == np.float64
+
+
+def velocity_with(value):
+    velocity = np.zeros((1000, 2))
+    velocity[417, 1] = value
+    return velocity
+
+
+def times_with(place, value):
+    times = np.arange(1000) / 100
+    times[place] = value
+    return times
+
+
+BAD = {
+    "a NaN time": ({"spike_times": [0.5, np.nan, 2.0, 3.0]}, "spike_times[1] = nan"),
+    "an infinite time": ({"behavior_times": times_with(999, np.inf)}, "behavior_times[999] = inf"),
+    "a NaN velocity": ({"velocity": velocity_with(np.nan)}, "velocity[417, 1] = nan"),
+    "unsorted spikes": (
+        {"spike_times": [0.5, 1.25, 1.0, 7.0]},
+        "spike_times[2] = 1.000000 s comes after 1.250000 s",
+    ),
+    "unsorted behavior": ({"behavior_times": times_with(5, 0.01)}, "behavior_times[5] = 0.010000 s comes after"),
+    "two samples at one time": ({"behavior_times": times_with(5, 0.04)}, "behavior_times[5] = 0.040000 s"),
+    "a unit too many": ({"spike_units": [0, 1, 2, 1]}, "must lie in 0..1, the index of a unit in unit_ids"),
+    "a unit below 0": ({"spike_units": [0, -1, 0, 1]}, "spike_units[1] = -1"),
+    "units that are floats": ({"spike_units": [0.0, 1.0, 0.0, 1.0]}, "must hold whole numbers, not float64"),
+    "times that are text": ({"spike_times": ["a", "b", "c", "d"]}, "spike_times must hold numbers, not <U1"),
+    "times that are objects": ({"spike_times": np.array([None] * 4)}, "spike_times must hold numbers, not object"),
+    "times that are complex": ({"spike_times": np.zeros(4, complex)}, "spike_times must hold numbers, not complex128"),
+    "fewer units than spikes": ({"spike_units": [0, 1]}, "2 against 4 spike_times"),
+    "no units": ({"unit_ids": [], "spike_times": [], "spike_units": []}, "unit_ids is empty"),
+    "a name twice": ({"unit_ids": ["a", "a"]}, "'a' stands 2 times"),
+    "names that are no text": ({"unit_ids": np.array([b"\xff", b"a"])}, "unit_ids is not an array of text"),
+    "one sample of behavior": (
+        {"behavior_times": [1.0], "velocity": [[0.0, 0.0]]},
+        "behavior_times needs at least two samples, not 1",
+    ),
+    "velocity in three dimensions": ({"velocity": np.zeros((1000, 3))}, "shape (n, 2), not shape (1000, 3)"),
+    "velocity in rows of two lengths": ({"velocity": [[1.0, 2.0], [3.0]]}, "velocity is not an array of numbers"),
+    "velocity shorter than its times": ({"velocity": np.zeros((999, 2))}, "999 against 1000 behavior_times"),
+    "times in two dimensions": ({"spike_times": np.zeros((2, 2))}, "spike_times must have one dimension"),
+    "a trial backwards": ({"trials": [[2.0, 1.0]]}, "trials[0] must stop after it starts: 2.000000 s to 1.000000 s"),
+    "trials that overlap": (
+        {"trials": [[1.0, 2.0], [1.9, 3.0]]},
+        "trials[1] starts at 1.900000 s, before trials[0] stops at 2.000000 s",
+    ),
+    "a trial before behavior": ({"trials": [[-5.0, -4.0]]}, "behaviour has 0 samples there."),
+    "a trial longer than behavior": ({"trials": [[1.0, 2.0], [9.0, 11.0]]}, "trials[1] is 9.000000 s to 11.000000 s"),
+    "no unit of velocity": ({"velocity_unit": ""}, "velocity_unit must be a text that is not empty, not ''"),
+    "a session without a name": ({"session_id": None}, "session_id must be a text that is not empty, not None"),
+    "notes as one text": ({"notes": "spread"}, "notes must be a sequence of sentences"),
+}
+
+
+@pytest.mark.parametrize("changes, says", BAD.values(), ids=BAD.keys())
+def test_a_bad_recording_is_refused_by_field_place_and_value(changes, says):
+    with pytest.raises(RecordingError, match=re.escape(says)) as caught:
+        Recording(**fields(**changes))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_gap_in_behavior_between_trials_is_no_error_but_one_at_the_start_of_a_trial_is():
+    times = np.concatenate((np.arange(300), np.arange(500, 1000))) / 100
+    around = fields(behavior_times=times, velocity=np.zeros((800, 2)), trials=[[1.0, 3.0], [5.0, 6.0]])
+    assert len(Recording(**around).trials) == 2
+    with pytest.raises(RecordingError, match="must cover every trial"):
+        Recording(**around | {"trials": [[1.0, 3.0], [4.0, 6.0]]})
+
+
+def test_covered_trials_allows_two_samples_at_either_end_and_no_more():
+    times = np.arange(100) / 100 + 10.0
+    trials = np.array([[9.985, 10.5], [9.97, 10.5], [10.5, 11.005], [10.5, 11.02], [3.0, 4.0], [20.0, 21.0]])
+    assert covered_trials(trials, times).tolist() == [True, False, True, False, False, False]
+
+
+def test_no_trials_are_in_order_and_all_covered():
+    none = np.empty((0, 2))
+    check_trial_order(none)
+    assert covered_trials(none, np.arange(3.0)).tolist() == []
