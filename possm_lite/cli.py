@@ -44,8 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     decode.set_defaults(command=_decode)
     decode.add_argument("recording", nargs="?", type=Path, help=".npz, .mat or .nwb; default: the simulated session")
     decode.add_argument("--backbone", choices=("gru", "rnn", "lstm"), default="gru")
-    decode.add_argument("--epochs", type=_whole(1), help="passes over the training part (default 60; 3 with --quick)")
-    decode.add_argument("--seed", type=_whole(0), default=0)
+    decode.add_argument("--epochs", type=_whole(1), help="passes over the training part (default 40; 3 with --quick)")
+    decode.add_argument("--seed", type=_whole(0, 2**63 - 1), default=0)
     decode.add_argument(
         "--lag", type=_seconds(-10, 10), default=0.0, metavar="S", help="behaviour minus spikes, seconds"
     )
@@ -171,10 +171,10 @@ def _write_json(path: Path, metrics: dict):
     partial.replace(path)
 
 
-def _whole(least: int):
+def _whole(least: int, most: int = 10**6):
     def parse(text: str) -> int:
-        if not text.strip().isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number of {least} or more, not {text!r}")
+        if not text.strip().isdecimal() or len(text) > 20 or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"must be a whole number between {least} and {most}, not {text!r}")
         return int(text)
 
     return parse

@@ -115,6 +115,12 @@ class SpikeBatch:
         mask = torch.ones(times.shape, dtype=torch.bool) if mask is None else torch.as_tensor(mask)
         return replace(self, times_s=times, velocity=torch.as_tensor(velocity), mask=mask)
 
+    def with_samples(self, index) -> SpikeBatch:
+        """The same spikes with only some columns of the targets, chosen by index (Q',)."""
+        index = torch.as_tensor(index)
+        chosen = {name: getattr(self, name).index_select(1, index) for name in ("times_s", "velocity", "mask")}
+        return replace(self, **chosen)
+
     def to(self, device) -> SpikeBatch:
         moved = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
         return replace(self, **moved)

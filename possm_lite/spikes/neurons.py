@@ -39,6 +39,8 @@ class SimulationConfig(TaskConfig):
         refractory_s: absolute refractory period.
         n_common: common fluctuations, which have nothing to do with the hand.
         common_gain: standard deviation of a unit's loading, in log rate, on one of them.
+        shared_gain: mean loading on the first of them: an excitability that rises and falls for all units together
+            (Goris et al. 2014).
         common_time_s, common_rate_hz: their correlation time, and how often they are drawn; linear in between.
     """
 
@@ -47,20 +49,21 @@ class SimulationConfig(TaskConfig):
     baseline_hz: float = 5.0
     baseline_spread: float = 0.8
     saturation_hz: float = 40.0
-    depth: float = 0.45
+    depth: float = 0.8
     depth_spread: float = 0.4
-    speed_gain: float = 0.5
-    speed_gain_spread: float = 0.3
-    reference_speed_mm_s: float = 200.0
-    turning_deg: float = 60.0
+    speed_gain: float = 0.2
+    speed_gain_spread: float = 0.4
+    reference_speed_mm_s: float = 400.0
+    turning_deg: float = 40.0
     common_turning_deg: float = 25.0
     position_gain: float = 0.3
     lag_s: float = 0.1
     lag_spread_s: float = 0.03
     refractory_s: float = 0.002
     n_common: int = 3
-    common_gain: float = 0.2
-    common_time_s: float = 1.0
+    common_gain: float = 0.1
+    shared_gain: float = 0.75
+    common_time_s: float = 0.3
     common_rate_hz: int = 20
 
     def __post_init__(self):
@@ -116,6 +119,7 @@ def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning
     speed = (config.speed_gain + config.speed_gain_spread * rng.standard_normal(n)) / config.reference_speed_mm_s
     place = config.position_gain / 100 * rng.standard_normal((n, 2))
     common = config.common_gain * rng.standard_normal((n, config.n_common))
+    common[:, :1] += config.shared_gain
     lag = np.clip(config.lag_s + config.lag_spread_s * rng.standard_normal(n), 0, 2 * config.lag_s)
     tuned = rng.permutation(n) >= round(config.untuned_share * n)
     return UnitTuning(

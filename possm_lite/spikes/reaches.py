@@ -34,7 +34,7 @@ class TaskConfig:
             12 degrees bow the path by 5 % of its length.
     """
 
-    n_trials: int = 240
+    n_trials: int = 360
     random_target_share: float = 0.5
     n_directions: int = 8
     radius_mm: float = 80.0
@@ -43,8 +43,8 @@ class TaskConfig:
     min_reach_mm: float = 40.0
     hold_s: tuple[float, float] = (0.2, 0.5)
     end_hold_s: float = 0.1
-    reach_base_s: float = 0.25
-    reach_slope_s_per_mm: float = 0.0025
+    reach_base_s: float = 0.15
+    reach_slope_s_per_mm: float = 0.0012
     reach_time_spread: float = 0.15
     bend_deg: float = 12.0
 

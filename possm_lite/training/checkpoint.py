@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,9 +13,15 @@ import torch
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..spikes.arrays import read_arrays, write_arrays
+from ..spikes.split import Split
 
 FORMAT = "possm-lite checkpoint 1"
 _PREFIX = "model."
+# what a file may ask for: sizes that no array vouches for are made before or without looking at the arrays
+_MOST = {"n_layers": 100, "context_bins": 200}
+_MOST_OF_OTHERS = 100_000
+_BIN_WIDTH_S = (0.001, 10.0)
+_LAG_S = 3600.0
 
 
 class CheckpointError(ValueError):
@@ -65,7 +72,7 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
         raise CheckpointError(f"{path}: format is {version!r}, this version reads {FORMAT!r}.")
     try:
         about = json.loads(_text(path, arrays, "about"))
-        config = POSSMConfig(**about["config"])
+        config = _config(about["config"])
         trained_on = _trained_on(about["trained_on"])
     except (ValueError, TypeError, KeyError, RecursionError) as trouble:
         raise CheckpointError(f"{path}: about is damaged: {type(trouble).__name__}: {trouble}") from trouble
@@ -86,11 +93,27 @@ def _text(path, arrays: dict[str, np.ndarray], name: str) -> str:
     return str(arrays[name])
 
 
+def _config(found: dict) -> POSSMConfig:
+    config = POSSMConfig(**found)
+    for name, value in asdict(config).items():
+        most = _MOST.get(name, _MOST_OF_OTHERS)
+        if isinstance(value, int) and value > most:
+            raise ValueError(f"{name} must be at most {most}, not {value}.")
+    if not _BIN_WIDTH_S[0] <= config.bin_width_s <= _BIN_WIDTH_S[1]:
+        raise ValueError(f"bin_width_s must lie between {_BIN_WIDTH_S[0]} and {_BIN_WIDTH_S[1]}.")
+    return config
+
+
 def _trained_on(found: dict) -> TrainedOn:
     kinds = {"lag_s": (int, float), "seed": int, "unit_ids": list}
     for name in TrainedOn.__dataclass_fields__:
         if not isinstance(found[name], kinds.get(name, str)):
             raise TypeError(f"{name} is {found[name]!r}")
+    Split.parse(found["split"])
+    if not math.isfinite(found["lag_s"]) or abs(found["lag_s"]) > _LAG_S:
+        raise ValueError(f"lag_s must lie within {_LAG_S} s of zero, not {found['lag_s']!r}")
+    if found["seed"] < 0:
+        raise ValueError(f"seed must be 0 or more, not {found['seed']!r}")
     return TrainedOn(**found | {"unit_ids": tuple(str(u) for u in found["unit_ids"])})
 
 
@@ -99,10 +122,12 @@ def _check_weights(path, weights: dict[str, np.ndarray], expected: dict[str, tor
     if odd:
         raise CheckpointError(f"{path}: {odd[0]} is {'missing' if odd[0] in expected else 'not known'}.")
     precision = weights["readout.weight"].dtype
+    if precision not in (np.float32, np.float64):  # halves, long doubles, the other byte order: torch refuses these
+        raise CheckpointError(f"{path}: readout.weight must be of float32 or float64, not {precision}.")
     for name, tensor in expected.items():
         array = weights[name]
         wanted = np.dtype(np.float64) if name == "rotation.omega" else precision
-        if array.shape != tuple(tensor.shape) or array.dtype != wanted or precision.kind != "f":
+        if array.shape != tuple(tensor.shape) or array.dtype != wanted:
             raise CheckpointError(
                 f"{path}: {name} must be {tuple(tensor.shape)} of {wanted}, not {array.shape} of {array.dtype}."
             )

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ..decoder.possm import POSSM
+from ..spikes.recording import RecordingError
 from .evaluate import r2_score
 from .session import Session
 
@@ -43,12 +44,18 @@ def replay(stream, session: Session, part: str = "test") -> Replay:
     """Feed every bin of a part to `stream.step`; the stream is reset before each continuous stretch.
 
     A stretch is played in whole bins; what is left at its end, less than a bin, is not played.
+
+    Raises:
+        RecordingError: if no stretch of the part holds a bin.
     """
     pieces, bins = [], []
     for start, stop in session.stretches(part):
         n_bins = int(np.floor((stop - start) / session.timeline.bin_width_s + 1e-6))
-        pieces.append(_replay_stretch(stream, session, start, n_bins))
         bins.append(n_bins)
+        if n_bins:
+            pieces.append(_replay_stretch(stream, session, start, n_bins))
+    if not pieces:
+        raise RecordingError(f"the {part} part has no stretch as long as a bin of {session.timeline.bin_width_s} s.")
     times, velocity, true, step_us = (np.concatenate(column) for column in zip(*pieces, strict=True))
     return Replay(times, velocity, true, step_us, tuple(bins))
 
@@ -68,6 +75,8 @@ def batch_answer(model: POSSM, session: Session, played: Replay, part: str = "te
     offsets = torch.from_numpy(slot_offsets(session))
     assert n_answers == len(offsets)
     for (start, _), n_bins in zip(session.stretches(part), played.bins, strict=True):
+        if not n_bins:
+            continue
         batch = session.timeline.cut(start, n_bins * width)
         times = (torch.arange(n_bins, dtype=torch.float64)[:, None] * width + offsets).reshape(1, -1)
         answers.append(model(batch, times, torch.ones(1, dtype=torch.int64))[0].numpy())

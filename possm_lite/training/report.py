@@ -42,6 +42,8 @@ def picture(decoded: Decoded, session: Session, n_trials: int = 4) -> Figure:
     Paths are the summed velocity, each from where its trial began. Without trials, four seconds stand for one.
     """
     trials = [_of_trial(decoded, *trial) for trial in _some_trials(session, n_trials)]
+    # a trial of one sample has nothing to draw a line through; where all are like that, the whole part stands for one
+    trials = [trial for trial in trials if len(trial[0]) > 1] or [_of_trial(decoded, decoded.times_s[0], np.inf)]
     figure = Figure(figsize=(2.6 * len(trials), 7.2), layout="constrained")
     axes = figure.subplots(3, len(trials), squeeze=False)
     for row, axis_name in enumerate("xy"):
@@ -53,7 +55,7 @@ def picture(decoded: Decoded, session: Session, n_trials: int = 4) -> Figure:
         axes[row, 0].set_ylabel(f"velocity {axis_name} ({session.recording.velocity_unit})")
     for column, (time, true, answer) in zip(axes[2], trials, strict=True):
         for velocity, color in ((true, _INK), (answer, _DECODED)):
-            path = np.cumsum(velocity * np.gradient(time)[:, None], 0)
+            path = _path(time, velocity)
             column.plot(*path.T, color=color, lw=1.4)
             column.plot(*path[-1], "o", color=color, ms=4)
         column.set_aspect("equal", adjustable="datalim")
@@ -80,6 +82,11 @@ def _some_trials(session: Session, n: int) -> np.ndarray:
 def _of_trial(decoded: Decoded, start: float, stop: float):
     inside = (decoded.times_s >= start) & (decoded.times_s < stop)
     return decoded.times_s[inside] - start, decoded.true[inside], decoded.decoded[inside]
+
+
+def _path(time: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    step = np.gradient(time) if len(time) > 1 else np.zeros(len(time))
+    return np.cumsum(velocity * step[:, None], 0)
 
 
 def _length_unit(session: Session) -> str:

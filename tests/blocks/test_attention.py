@@ -1,0 +1,87 @@
+"""Masked softmax and pooling against torch: padding says nothing, and a row with nothing to read is zero, not NaN."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from possm_lite.blocks.attention import attend, masked_softmax, scaled_dot_score
+
+LENGTHS = (5, 1, 3, 0)  # keys that each row of a batch may read; the last may read none
+
+
+def make_padded(n_keys=5):
+    """Scores (4, 2, M) whose padded slots hold large numbers, and a mask (4, 1, M)."""
+    mask = torch.arange(n_keys) < torch.tensor(LENGTHS)[:, None, None]
+    scores = torch.randn(len(LENGTHS), 2, n_keys, dtype=torch.float64)
+    return scores.masked_fill(~mask, 1e6).requires_grad_(), mask
+
+
+def test_without_a_mask_it_is_softmax():
+    scores = torch.randn(3, 4, 7)
+    torch.testing.assert_close(masked_softmax(scores), torch.softmax(scores, -1), rtol=0, atol=0)
+
+
+def test_with_a_mask_it_is_softmax_of_the_unpadded_slice():
+    scores, mask = make_padded()
+    weights = masked_softmax(scores, mask)
+    for row, n in enumerate(LENGTHS):
+        torch.testing.assert_close(weights[row, :, :n], torch.softmax(scores[row, :, :n], -1))
+        assert (weights[row, :, n:] == 0).all()
+
+
+def test_gradients_are_those_of_the_unpadded_slice():
+    scores, mask = make_padded()
+    wanted = torch.randn(4, 2, 5, dtype=torch.float64)
+    (padded,) = torch.autograd.grad((masked_softmax(scores, mask) * wanted).sum(), scores)
+    for row, n in enumerate(LENGTHS):
+        alone = scores[row, :, :n].detach().requires_grad_()
+        (expected,) = torch.autograd.grad((torch.softmax(alone, -1) * wanted[row, :, :n]).sum(), alone)
+        torch.testing.assert_close(padded[row, :, :n], expected)
+        assert (padded[row, :, n:] == 0).all()
+
+
+def test_a_row_with_nothing_to_read_has_zeros_and_zero_gradients():
+    scores, mask = make_padded()
+    values = torch.randn(4, 5, 3, dtype=torch.float64, requires_grad=True)
+    with torch.autograd.detect_anomaly(check_nan=True):
+        pooled, weights = attend(scores, values, mask)
+        (pooled.square().sum() + weights.square().sum()).backward()
+    assert (pooled[3] == 0).all() and (weights[3] == 0).all()
+    assert (scores.grad[3] == 0).all() and (values.grad[3] == 0).all()
+    assert scores.grad[0].abs().max() > 0
+
+
+def test_a_mask_of_false_alone_is_all_zeros():
+    scores = torch.randn(2, 3, requires_grad=True)
+    weights = masked_softmax(scores, torch.zeros(3, dtype=torch.bool))
+    weights.sum().backward()
+    assert (weights == 0).all() and (scores.grad == 0).all()
+
+
+def test_scores_far_apart_do_not_overflow():
+    weights = masked_softmax(torch.tensor([[1e4, 0.0, 1e38]]), torch.tensor([True, True, False]))
+    torch.testing.assert_close(weights, torch.tensor([[1.0, 0.0, 0.0]]))
+
+
+def test_scaled_dot_score_is_the_dot_product_over_the_root_of_its_size():
+    queries, keys = torch.randn(2, 3, 16, dtype=torch.float64), torch.randn(2, 5, 16, dtype=torch.float64)
+    scores = scaled_dot_score(queries, keys)
+    assert scores.shape == (2, 3, 5)
+    expected = sum(queries[1, 2, i] * keys[1, 4, i] for i in range(16)) / 4.0
+    torch.testing.assert_close(scores[1, 2, 4], expected)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attend_matches_torch(masked):
+    inputs = [torch.randn(2, 5, 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    mask = torch.rand(2, 5, 5) < 0.6 if masked else None
+    if masked:
+        mask[..., 0] = True  # torch gives NaN to a row that may read nothing
+    q, k, v = inputs
+    ours, weights = attend(scaled_dot_score(q, k), v, mask)
+    theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 5, dtype=torch.float64))
+    gradients = [torch.autograd.grad(answer.square().sum(), inputs) for answer in (ours, theirs)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)

@@ -1,0 +1,50 @@
+"""The gated feed-forward layer against its formula, weight by weight."""
+
+import math
+
+import torch
+
+from possm_lite.blocks.feedforward import GatedFeedForward
+
+
+def make_layer(dim=6, **sizes):
+    layer = GatedFeedForward(dim, **sizes).double()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return layer
+
+
+def by_formula(layer, x):
+    """y = W_2 (a * gelu(b)) + b_2 with [a, b] = W_1 LN(x) + b_1, and gelu(b) = b Phi(b)."""
+    centred = x - x.mean(-1, keepdim=True)
+    normed = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * layer.norm.weight + layer.norm.bias
+    expanded = normed @ layer.expand.weight.T + layer.expand.bias
+    half = expanded.shape[-1] // 2
+    value, gate = expanded[..., :half], expanded[..., half:]
+    gelu = gate * 0.5 * (1 + torch.erf(gate / math.sqrt(2)))
+    return (value * gelu) @ layer.contract.weight.T + layer.contract.bias
+
+
+def test_same_as_the_formula_with_gradients():
+    layer, x = make_layer(), torch.randn(4, 3, 6, dtype=torch.float64, requires_grad=True)
+    answers = layer(x), by_formula(layer, x)
+    torch.testing.assert_close(*answers, rtol=0, atol=1e-12)
+    wanted = [x, *layer.parameters()]
+    gradients = [torch.autograd.grad(answer.square().sum(), wanted) for answer in answers]
+    for ours, theirs in zip(*gradients, strict=True):
+        assert ours.abs().max() > 0
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
+
+
+def test_the_second_half_is_the_gate():
+    layer = make_layer()
+    with torch.no_grad():
+        layer.expand.weight[24:] = 0
+        layer.expand.bias[24:] = 0  # a gate of gelu(0) = 0 lets nothing through
+    answer = layer(torch.randn(5, 6, dtype=torch.float64))
+    torch.testing.assert_close(answer, layer.contract.bias.expand(5, 6))
+
+
+def test_expansion_sets_the_hidden_size():
+    layer = make_layer(dim=6, expansion=3)
+    assert layer.expand.weight.shape == (36, 6) and layer.contract.weight.shape == (6, 18)

@@ -1,0 +1,85 @@
+"""The recurrent cells against torch: one step is the formula, a sequence is torch's kernel, and both are one."""
+
+import pytest
+import torch
+from torch import nn
+
+from possm_lite.blocks.recurrent import GRU, LSTM, RNN
+
+LAYERS = {"rnn": (RNN, nn.RNN), "gru": (GRU, nn.GRU), "lstm": (LSTM, nn.LSTM)}
+
+
+def make_layer(kind, n_layers=2):
+    return LAYERS[kind][0](5, 7, n_layers).double()
+
+
+def make_sequence(n_steps=6):
+    return torch.randn(3, n_steps, 5, dtype=torch.float64)
+
+
+def step_through(layer, sequence, state=None):
+    answers = []
+    for x in sequence.unbind(1):
+        answer, state = layer.step(x, state)
+        answers.append(answer)
+    return torch.stack(answers, 1), state
+
+
+def assert_same_state(one, other):
+    one, other = (state if isinstance(state, tuple) else (state,) for state in (one, other))
+    assert len(one) == len(other)
+    for ours, theirs in zip(one, other, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_layers", [1, 3])
+@pytest.mark.parametrize("kind", LAYERS)
+def test_forward_is_torch_with_copied_weights(kind, n_layers):
+    ours, sequence = make_layer(kind, n_layers), make_sequence()
+    theirs = LAYERS[kind][1](5, 7, n_layers, batch_first=True).double()
+    theirs.load_state_dict(ours.state_dict())
+    (answer, state), (expected, expected_state) = ours(sequence), theirs(sequence)
+    torch.testing.assert_close(answer, expected, rtol=0, atol=1e-12)
+    assert_same_state(state, expected_state)
+
+
+@pytest.mark.parametrize("n_layers", [1, 3])
+@pytest.mark.parametrize("kind", LAYERS)
+def test_steps_are_forward_with_gradients(kind, n_layers):
+    layer, sequence = make_layer(kind, n_layers), make_sequence().requires_grad_()
+    whole, whole_state = layer(sequence)
+    stepped, stepped_state = step_through(layer, sequence)
+    torch.testing.assert_close(stepped, whole, rtol=0, atol=1e-12)
+    assert_same_state(stepped_state, whole_state)
+    wanted = [sequence, *layer.parameters()]
+    gradients = [torch.autograd.grad(answer.square().sum(), wanted) for answer in (stepped, whole)]
+    for of_steps, of_whole in zip(*gradients, strict=True):
+        assert of_whole.abs().max() > 0
+        torch.testing.assert_close(of_steps, of_whole, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_the_state_carries_a_sequence_on(kind):
+    layer, sequence = make_layer(kind), make_sequence(8)
+    whole, _ = layer(sequence)
+    _, state = layer(sequence[:, :3])
+    torch.testing.assert_close(layer(sequence[:, 3:], state)[0], whole[:, 3:], rtol=0, atol=1e-12)
+    torch.testing.assert_close(step_through(layer, sequence[:, 3:], state)[0], whole[:, 3:], rtol=0, atol=1e-12)
+    assert (layer(sequence[:, 3:])[0] - whole[:, 3:]).abs().max() > 1e-3  # without it the answer is another
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_step_is_the_cell_of_torch(kind):
+    layer = make_layer(kind, 1)
+    cell = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}[kind](5, 7).double()
+    cell.load_state_dict({name.removesuffix("_l0"): weight for name, weight in layer.state_dict().items()})
+    x, h, c = torch.randn(3, 5).double(), torch.randn(3, 7).double(), torch.randn(3, 7).double()
+    if kind == "lstm":
+        answer, state = layer.step(x, (h[None], c[None]))
+        expected = cell(x, (h, c))
+        assert_same_state(state, tuple(e[None] for e in expected))
+        torch.testing.assert_close(answer, expected[0], rtol=0, atol=1e-12)
+    else:
+        answer, state = layer.step(x, h[None])
+        torch.testing.assert_close(answer, cell(x, h), rtol=0, atol=1e-12)
+        assert_same_state(state, answer[None])
