@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _decode(options) -> int:
+    from .spikes.arrays import naming
     from .spikes.files import load_recording
     from .training.checkpoint import TrainedOn
     from .training.fit import FitConfig
@@ -79,10 +80,10 @@ def _decode(options) -> int:
 
     source = options.recording or EMBEDDED
     recording = load_recording(source, options.behavior)
-    session = prepare(recording, options.split, options.lag, options.bin_width, options.seed)
+    with naming(source):
+        session = prepare(recording, options.split, options.lag, options.bin_width, options.seed)
     folder = options.out or next_folder(Path("runs"), recording.session_id)
-    for target in (folder, options.json):
-        _check_target(target)
+    _check_targets(folder, options.json)
     _say_what(session)
     epochs = options.epochs or (3 if options.quick else FitConfig.epochs)
     about = TrainedOn(
@@ -95,7 +96,8 @@ def _decode(options) -> int:
         split=options.split,
         seed=options.seed,
     )
-    finished = run(session, about, FitConfig(epochs=epochs, seed=options.seed), options.backbone)
+    with naming(source):
+        finished = run(session, about, FitConfig(epochs=epochs, seed=options.seed), options.backbone)
     save_run(finished, folder)
     if options.json:
         _write_json(options.json, finished.metrics)
@@ -106,6 +108,7 @@ def _decode(options) -> int:
 
 def _stream(options) -> int:
     from .decoder.streaming import StreamingDecoder
+    from .spikes.arrays import naming
     from .spikes.files import load_recording
     from .training.checkpoint import load_checkpoint
     from .training.replay import batch_answer, replay, slot_offsets
@@ -115,8 +118,9 @@ def _stream(options) -> int:
     source = options.recording or (Path(about.source) if about.source else EMBEDDED)
     recording = load_recording(source, about.behavior or None)
     _check_units(source, recording, about)
-    session = prepare(recording, about.split, about.lag_s, model.config.bin_width_s, about.seed)
-    played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
+    with naming(source):
+        session = prepare(recording, about.split, about.lag_s, model.config.bin_width_s, about.seed)
+        played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     difference = abs(played.velocity - batch_answer(model, session, played)).max()
     unit = recording.velocity_unit
     _say_what(session)
@@ -145,10 +149,16 @@ def _say_what(session):
         print(f"note: {note}")
 
 
-def _check_target(path: Path | None):
+def _check_targets(folder: Path, json_path: Path | None):
     """Found out before the training, not after it."""
-    if path is not None and path.exists():
-        raise FileExistsError(f"{path} exists already; nothing is overwritten. Choose another name.")
+    for path in filter(None, (folder, json_path)):
+        if path.exists():
+            raise FileExistsError(f"{path} exists already; nothing is overwritten. Choose another name.")
+        above = next(p for p in path.absolute().parents if p.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise NotADirectoryError(f"{path} cannot be written: {above} is no folder that can be written to.")
+    if json_path is not None and json_path.absolute() == folder.absolute():
+        raise FileExistsError(f"{folder} cannot be both the folder of the run and the file of --json.")
 
 
 def _check_units(source, recording, about):
@@ -166,6 +176,7 @@ def _check_units(source, recording, about):
 
 
 def _write_json(path: Path, metrics: dict):
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
     partial.replace(path)

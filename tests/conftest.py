@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from possm_lite.spikes import Recording, simulate_session
+from possm_lite.spikes.neurons import SimulationConfig
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -17,6 +20,12 @@ def rng() -> np.random.Generator:
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def small_recording() -> Recording:
+    """Twelve trials of twelve simulated units, about half a minute in all; trials follow each other without a gap."""
+    return simulate_session(1, SimulationConfig(n_trials=12, n_units=12)).recording
 
 
 @pytest.fixture(scope="session")

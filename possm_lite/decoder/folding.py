@@ -64,11 +64,12 @@ def _fold_input(w: dict, config: POSSMConfig) -> dict:
         w, "encoder", _layer_norm(w, "encoder.norm_context", w["unit_embedding.weight"]), config
     )
     table = _score_maps(queries, config) @ keys[:, None, :, :, None]  # (U+1, L, H, 2F+1, 1)
+    both = np.concatenate([_centring(config.dim), np.eye(config.dim)], 1)  # centred, then plain: (D, 2 D)
     return {
         "in_table": table[..., 0].reshape(len(keys), -1, 2 * config.n_freqs + 1),  # (U+1, L H, 2F+1)
         "in_values": values,  # (U+1, H, d)
-        "in_out": w["encoder.to_out.weight"].T,
-        "in_start": w["encoder.latents"] + w["encoder.to_out.bias"],  # (L, D)
+        "in_out": w["encoder.to_out.weight"].T @ both,
+        "in_start": (w["encoder.latents"] + w["encoder.to_out.bias"]) @ both,  # (L, 2 D)
         **_fold_feed_forward(w, "encoder", "in", config),
     }
 
@@ -86,14 +87,12 @@ def _fold_output(w: dict, config: POSSMConfig, session: int, offsets: np.ndarray
     gain, shift = w["decoder.norm_context.weight"], w["decoder.norm_context.bias"]
     velocity = (w["readout.weight"] * w["velocity_std"][session][:, None]).T  # (D, 2)
     rows = np.concatenate([table.reshape(-1, config.hidden), values.reshape(config.hidden, -1).T])
-    centre = np.eye(config.dim) - 1 / config.dim
     folded = {
         "out_rows": (rows * gain).T,  # score tables, then values, of a hidden state normalised to mean 0 and variance 1
         "out_rows_bias": rows @ shift,
         **_fold_feed_forward(w, "decoder", "out", config),
     }
-    # x is read twice, centred by the feed-forward layer and plain by the readout: both in one product
-    both = np.concatenate([centre, velocity], 1)  # (D, D + 2)
+    both = np.concatenate([_centring(config.dim), velocity], 1)  # centred, then read out: (D, D + 2)
     start = query + w["decoder.to_out.bias"]  # (1 or Q, D)
     folded |= {"out_out": w["decoder.to_out.weight"].T @ both, "out_start": start @ both}
     folded["out_start"][:, config.dim :] += w["readout.bias"] * w["velocity_std"][session] + w["velocity_mean"][session]
@@ -123,6 +122,11 @@ def _time_differences(config: POSSMConfig, offsets: np.ndarray) -> np.ndarray:
     ends = (2 - config.context_bins + np.arange(config.context_bins)) * config.bin_width_s
     seen_from = offsets if config.query == "time" else np.full(len(offsets), config.bin_width_s)
     return ends - seen_from[:, None]
+
+
+def _centring(size: int) -> np.ndarray:
+    """The matrix that takes its mean from a vector."""
+    return np.eye(size) - 1 / size
 
 
 def _layer_norm(w: dict, name: str, x: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import erf
 
@@ -41,16 +43,15 @@ class StreamingDecoder:
         self.reset()
 
     def _set_constants(self, arrays: dict[str, np.ndarray]):
-        config = self.config
-        self._arrays, self._dtype = arrays, arrays["in_values"].dtype
-        self._out_phasors = _pairs(arrays["out_phase"][..., :-1])[:, :, None]  # (Q, k, 1, F)
+        config, phase = self.config, arrays["out_phase"]
+        self._arrays, self._dtype = arrays, phase.dtype
+        # every pair of a value with its phasor, which is one where it is not rotated
+        self._out_phasors = np.ones((*phase.shape[:2], config.head_dim // 2), _complex(self._dtype))  # (Q, k, d/2)
+        if config.rotate_values:
+            self._out_phasors[..., : config.n_freqs] = _pairs(phase[..., :-1])
         self._n_tables = arrays["out_rows"].shape[1] - config.n_heads * config.head_dim
+        self._table_shape = (-1, config.n_heads, phase.shape[-1])
         self._backbone = Backbone(config.backbone, backbone_layers(arrays, config.n_layers))
-
-    @property
-    def _n_rotated(self) -> int:
-        """Dimensions of a value that are rotated."""
-        return 2 * self.config.n_freqs if self.config.rotate_values else 0
 
     def reset(self):
         """Back to before the first bin."""
@@ -75,7 +76,7 @@ class StreamingDecoder:
         """
         units, offsets = self._checked(units, offsets)
         hidden, state = self._backbone.step(self._read(units, offsets), self._state)
-        recent = np.concatenate([self._recent[1:], self._row(hidden)])
+        recent = np.concatenate([self._recent[1:], self._row(hidden)[None]])
         n_known = min(self._n_bins + 1, self.config.context_bins)
         velocity = self._answer(recent[-n_known:])
         times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
@@ -104,43 +105,44 @@ class StreamingDecoder:
         """The latents' reading of the bin, ready for the backbone, (L D,)."""
         a, config = self._arrays, self.config
         phase = basis(offsets - config.bin_width_s / 2, a["omega"], self._dtype)  # (n, 2F+1)
-        scores = np.matmul(a["in_table"].take(units, 0), phase[:, :, None])[..., 0]  # (n, L H)
+        scores = np.matmul(a["in_table"].take(units, 0), phase[:, :, None])  # (n, L H, 1)
         weights = _softmax(scores, 0).reshape(len(units), config.n_latents, config.n_heads)
         values = a["in_values"].take(units, 0)  # (n, H, d), a copy
         if config.rotate_values:
-            _pairs(values[..., : self._n_rotated])[...] *= _pairs(phase[:, :-1])[:, None]
-        pooled = np.matmul(weights.transpose(2, 1, 0), values.transpose(1, 0, 2))  # (H, L, d)
-        x = pooled.transpose(1, 0, 2).reshape(config.n_latents, -1) @ a["in_out"] + a["in_start"]  # (L, D)
+            rotated = _pairs(values[..., : 2 * config.n_freqs])
+            np.multiply(rotated, _pairs(phase[:, None, :-1]), out=rotated)
+        pooled = np.matmul(weights.T, values.swapaxes(0, 1))  # (H, L, d)
+        # x is read twice, centred by the feed-forward layer and plain by the backbone: both in one product
+        x = pooled.swapaxes(0, 1).reshape(config.n_latents, -1) @ a["in_out"] + a["in_start"]  # (L, 2 D)
+        plain = x[:, config.dim :]
         if config.feed_forward:
-            x = x + self._gated(_centred(x), "in") @ a["in_contract"]
-        return x.reshape(-1)
+            plain = plain + self._gated(x[:, : config.dim], "in") @ a["in_contract"]
+        return plain.reshape(-1)
 
     def _row(self, hidden: np.ndarray) -> np.ndarray:
-        """Score tables and values of a hidden state, (1, rows)."""
-        return _scaled(_centred(hidden[None])) @ self._arrays["out_rows"] + self._arrays["out_rows_bias"]
+        """Score tables and values of a hidden state, (rows,)."""
+        centred = hidden - np.add.reduce(hidden) / len(hidden)
+        scale = 1 / math.sqrt(centred @ centred / len(hidden) + LAYER_NORM_EPS)
+        return centred @ self._arrays["out_rows"] * scale + self._arrays["out_rows_bias"]
 
     def _answer(self, recent: np.ndarray) -> np.ndarray:
         """Velocity (Q, 2) from the rows of the last hidden states, oldest first, (k or fewer, rows)."""
         a, config, n = self._arrays, self.config, len(recent)
-        phase = a["out_phase"][:, -n:, None]  # (Q, n, 1, 2F+1)
-        tables = recent[:, : self._n_tables].reshape(n, -1, config.n_heads, phase.shape[-1]).swapaxes(0, 1)
-        weights = _softmax(np.add.reduce(tables * phase, -1), 1)  # (Q, n, H)
-        values = np.empty((len(phase), n, config.n_heads, config.head_dim), self._dtype)
-        values[...] = recent[:, self._n_tables :].reshape(n, config.n_heads, config.head_dim)
-        if config.rotate_values:
-            _pairs(values[..., : self._n_rotated])[...] *= self._out_phasors[:, -n:]
-        pooled = np.matmul(weights.transpose(0, 2, 1)[:, :, None], values.transpose(0, 2, 1, 3))  # (Q, H, 1, d)
-        # the first D columns are what the feed-forward layer reads, already centred, the last two are velocity
-        x = pooled.reshape(len(pooled), -1) @ a["out_out"] + a["out_start"]  # (Q, D + 2)
+        tables = recent[:, : self._n_tables].reshape(n, *self._table_shape)  # (n, 1 or Q, H, 2F+1)
+        weights = _softmax(np.einsum("qnf,nqhf->qnh", a["out_phase"][:, -n:], tables), 1)  # (Q, n, H)
+        values = _pairs(recent[:, self._n_tables :]).reshape(n, config.n_heads, -1)  # (n, H, d/2)
+        pooled = np.einsum("qnh,qnf,nhf->qhf", weights, self._out_phasors[:, -n:], values)
+        pooled = pooled.reshape(len(pooled), -1).view(self._dtype)  # (Q, H d)
+        x = pooled @ a["out_out"] + a["out_start"]  # (Q, D + 2): centred for the feed-forward layer, and velocity
         velocity = x[:, config.dim :]
-        return (
-            velocity + self._gated(x[:, : config.dim], "out") @ a["out_contract"] if config.feed_forward else velocity
-        )
+        return velocity + self._gated(x[:, : config.dim], "out") @ a["out_contract"] if config.feed_forward else velocity
 
     def _gated(self, centred: np.ndarray, prefix: str) -> np.ndarray:
         """The gated hidden layer of (n, D), centred; the factors of gelu are folded into the matrices on both sides."""
-        expanded = _scaled(centred) @ self._arrays[f"{prefix}_expand"] + self._arrays[f"{prefix}_expand_bias"]
-        half = expanded.shape[-1] // 2
+        variance = np.einsum("nd,nd->n", centred, centred) / centred.shape[1]
+        scaled = centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]
+        expanded = scaled @ self._arrays[f"{prefix}_expand"] + self._arrays[f"{prefix}_expand_bias"]
+        half = expanded.shape[1] // 2
         gate = expanded[:, half:]
         return expanded[:, :half] * gate * (1 + erf(gate))
 
@@ -150,17 +152,10 @@ def _softmax(scores: np.ndarray, axis: int) -> np.ndarray:
     return weights / np.add.reduce(weights, axis, keepdims=True)
 
 
-def _centred(x: np.ndarray) -> np.ndarray:
-    """(n, d) less the mean of each row."""
-    return x - np.add.reduce(x, 1, keepdims=True) * (1 / x.shape[1])
-
-
-def _scaled(centred: np.ndarray) -> np.ndarray:
-    """The rest of layer norm: (n, d) over the standard deviation of each row."""
-    variance = np.einsum("nd,nd->n", centred, centred) * (1 / centred.shape[1])
-    return centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]
-
-
 def _pairs(x: np.ndarray) -> np.ndarray:
     """Adjacent pairs of (..., 2F) as complex numbers (..., F), without copying."""
-    return x.view(np.result_type(x.dtype, np.complex64))
+    return x.view(_complex(x.dtype))
+
+
+def _complex(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.complex64 if dtype == np.float32 else np.complex128)

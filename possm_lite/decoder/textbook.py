@@ -41,23 +41,25 @@ def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
 
 
 def answer_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
-    """Cross-attention of the output queries over all hidden states, all but the last k masked: (B, Q, 2)."""
+    """Each output query gathers its k hidden states and attends to them: (B, Q, 2)."""
     config, decoder = model.config, model.decoder
     times = output_times_s.to(torch.float64)
     own = query_bins(times, config.bin_width_s)  # (B, Q)
-    bins = torch.arange(hidden.shape[1], device=hidden.device)  # (T,)
-    back = own[..., None] - bins  # (B, Q, T): how many bins ago
-    ends = (bins.to(torch.float64) + 1) * config.bin_width_s
-    query = model.query(times, own, session).expand(-1, times.shape[1], -1)  # (B, Q, D)
+    bins = own[..., None] + torch.arange(1 - config.context_bins, 1, device=hidden.device)  # (B, Q, k)
+    trial = torch.arange(len(hidden), device=hidden.device)[:, None, None]
+    states = hidden[trial, bins.clamp(min=0)]  # (B, Q, k, h)
+    ends = (bins.to(torch.float64) + 1) * config.bin_width_s  # (B, Q, k)
+    seen_from = times[..., None] if config.query == "time" else ends[..., -1:]  # (B, Q, 1)
+    query = model.query(times, own, session).expand(-1, times.shape[1], -1)[:, :, None]  # (B, Q, 1, D)
     pooled = _rotary_attention(
         decoder,
-        decoder.queries(query),  # (B, Q, H, d)
-        decoder.keys_values(hidden),  # (B, T, H, d)
-        model.rotation(times if config.query == "time" else ends[own], hidden.dtype),  # (B, Q, F)
-        model.rotation(ends, hidden.dtype),  # (T, F)
-        (back >= 0) & (back < config.context_bins),  # (B, Q, T)
+        decoder.queries(query),  # (B, Q, 1, H, d)
+        decoder.keys_values(states),  # (B, Q, k, H, d)
+        model.rotation(seen_from, hidden.dtype),  # (B, Q, 1, F)
+        model.rotation(ends, hidden.dtype),  # (B, Q, k, F)
+        (bins >= 0)[:, :, None],  # (B, Q, 1, k)
     )
-    return model.in_units(decoder.finish(query, pooled), session)
+    return model.in_units(decoder.finish(query, pooled)[:, :, 0], session)
 
 
 def _rotary_attention(

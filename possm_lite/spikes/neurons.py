@@ -39,8 +39,9 @@ class SimulationConfig(TaskConfig):
         refractory_s: absolute refractory period.
         n_common: common fluctuations, which have nothing to do with the hand.
         common_gain: standard deviation of a unit's loading, in log rate, on one of them.
-        shared_gain: mean loading on the first of them: an excitability that rises and falls for all units together
-            (Goris et al. 2014).
+        shared_gain: mean loading, in log rate, on the first of them: an excitability that rises and falls for all units
+            together (Goris et al. 2014). The mean loading on the others is 0. If `n_common` is 0 there is nothing to
+            load on, and it has no effect.
         common_time_s, common_rate_hz: their correlation time, and how often they are drawn; linear in between.
     """
 
@@ -73,7 +74,7 @@ class SimulationConfig(TaskConfig):
         check_range("n_common", self.n_common, 0)
         for name in ("baseline_hz", "saturation_hz", "reference_speed_mm_s", "common_time_s", "common_rate_hz"):
             check_range(name, getattr(self, name), 1e-9)
-        for name in ("lag_s", "refractory_s"):
+        for name in ("lag_s", "refractory_s", "shared_gain"):
             check_range(name, getattr(self, name), 0)
 
 

@@ -28,7 +28,7 @@ class TaskConfig:
         hold_s: shortest and longest rest before a reach, uniform.
         end_hold_s: rest after the last reach of a trial.
         reach_base_s, reach_slope_s_per_mm: the typical reach takes `reach_base_s + reach_slope_s_per_mm * distance`:
-            0.45 s for 80 mm, which peaks at 330 mm/s.
+            0.25 s for 80 mm, which peaks at 610 mm/s. Brisk: a reach then lasts about five bins of 50 ms.
         reach_time_spread: standard deviation of the logarithm of a reach's time around the typical one.
         bend_deg: standard deviation of the angle between a reach's first heading and the straight line to its target.
             12 degrees bow the path by 5 % of its length.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -100,7 +99,9 @@ def _config(found: dict) -> POSSMConfig:
         if isinstance(value, int) and value > most:
             raise ValueError(f"{name} must be at most {most}, not {value}.")
     if not _BIN_WIDTH_S[0] <= config.bin_width_s <= _BIN_WIDTH_S[1]:
-        raise ValueError(f"bin_width_s must lie between {_BIN_WIDTH_S[0]} and {_BIN_WIDTH_S[1]}.")
+        raise ValueError(
+            f"bin_width_s must lie between {_BIN_WIDTH_S[0]} and {_BIN_WIDTH_S[1]}, not {config.bin_width_s}"
+        )
     return config
 
 
@@ -110,7 +111,7 @@ def _trained_on(found: dict) -> TrainedOn:
         if not isinstance(found[name], kinds.get(name, str)):
             raise TypeError(f"{name} is {found[name]!r}")
     Split.parse(found["split"])
-    if not math.isfinite(found["lag_s"]) or abs(found["lag_s"]) > _LAG_S:
+    if not -_LAG_S <= found["lag_s"] <= _LAG_S:
         raise ValueError(f"lag_s must lie within {_LAG_S} s of zero, not {found['lag_s']!r}")
     if found["seed"] < 0:
         raise ValueError(f"seed must be 0 or more, not {found['seed']!r}")

@@ -40,6 +40,7 @@ def test_gradients_are_those_of_the_unpadded_slice():
         assert (padded[row, :, n:] == 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
 def test_a_row_with_nothing_to_read_has_zeros_and_zero_gradients():
     scores, mask = make_padded()
     values = torch.randn(4, 5, 3, dtype=torch.float64, requires_grad=True)

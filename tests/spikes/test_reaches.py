@@ -13,10 +13,19 @@ def session():
     return simulate_session(4, SimulationConfig(n_trials=100, n_units=1))
 
 
-@pytest.mark.parametrize(("field", "value"), [("n_trials", 0), ("min_reach_mm", 101.0), ("untuned_share", 1.5)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("n_trials", 0), ("min_reach_mm", 101.0), ("untuned_share", 1.5), ("shared_gain", -0.1)]
+)
 def test_config_that_cannot_be_names_the_field(field, value):
     with pytest.raises(ValueError, match=f"{field} must lie between .* not {value}"):
         SimulationConfig(**{field: value})
+
+
+def test_typical_reach_of_80_mm_takes_a_quarter_of_a_second():
+    session = simulate_session(4, SimulationConfig(n_trials=10, n_units=1, random_target_share=0, reach_time_spread=0))
+    reaches = session.truth.reaches
+    out = np.isclose(np.hypot(*(reaches.target_mm - reaches.origin_mm).T), 80)
+    np.testing.assert_allclose((reaches.stop_s - reaches.start_s)[out], 0.246)
 
 
 def one_reach(bend):
