@@ -134,8 +134,9 @@ class StreamingDecoder:
         pooled = np.einsum("qnh,qnf,nhf->qhf", weights, self._out_phasors[:, -n:], values)
         pooled = pooled.reshape(len(pooled), -1).view(self._dtype)  # (Q, H d)
         x = pooled @ a["out_out"] + a["out_start"]  # (Q, D + 2): centred for the feed-forward layer, and velocity
-        velocity = x[:, config.dim :]
-        return velocity + self._gated(x[:, : config.dim], "out") @ a["out_contract"] if config.feed_forward else velocity
+        if not config.feed_forward:
+            return x[:, config.dim :]
+        return x[:, config.dim :] + self._gated(x[:, : config.dim], "out") @ a["out_contract"]
 
     def _gated(self, centred: np.ndarray, prefix: str) -> np.ndarray:
         """The gated hidden layer of (n, D), centred; the factors of gelu are folded into the matrices on both sides."""

@@ -68,13 +68,13 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     arrays = read_arrays(path, error=CheckpointError)
     version = _text(path, arrays, "format")
     if version != FORMAT:
-        raise CheckpointError(f"{path}: format is {version!r}, this version reads {FORMAT!r}.")
+        raise CheckpointError(f"{path}: format is {version[:80]!r}, this version reads {FORMAT!r}.")
     try:
         about = json.loads(_text(path, arrays, "about"))
         config = _config(about["config"])
         trained_on = _trained_on(about["trained_on"])
     except (ValueError, TypeError, KeyError, RecursionError) as trouble:
-        raise CheckpointError(f"{path}: about is damaged: {type(trouble).__name__}: {trouble}") from trouble
+        raise CheckpointError(f"{path}: about is damaged: {type(trouble).__name__}: {str(trouble)[:200]}") from trouble
     weights = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
     with torch.device("meta"):  # the sizes, before anything of these sizes is made
         expected = POSSM(config).state_dict()

@@ -119,7 +119,7 @@ def save_run(finished: Run, folder: Path):
 
 def next_folder(parent: Path, name: str) -> Path:
     """The first of parent/name-1, parent/name-2, ... that does not exist."""
-    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".") or "run"
+    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60] or "run"
     number = 1
     while (parent / f"{safe}-{number}").exists():
         number += 1

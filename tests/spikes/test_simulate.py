@@ -186,7 +186,7 @@ def test_preferred_directions_are_found_and_turn(session):
             place = np.array([position[here, 0].mean(), 0.0])
             true = units.preferred_direction_rad[unit] + units.turning_rad_per_mm[unit] @ place
             misses.append(np.angle(np.exp(1j * (np.arctan2(slope[1], slope[0]) - true))))
-        assert np.degrees(np.median(np.abs(misses))) < 25  # by chance 90
+        assert np.degrees(np.median(np.abs(misses))) < 15  # by chance 90, to the sides 25 without turning
 
 
 def test_untuned_units_are_untuned(session):
@@ -231,8 +231,8 @@ def test_shared_gain_raises_and_lowers_all_units_together():
         np.add.at(counts, (recording.spike_units, row), 1)
         times_more.append(counts[:, first > 1].mean(axis=1) / counts[:, first < -1].mean(axis=1))
     together, alone = times_more
-    assert together.min() > 3
-    assert alone.min() < 0.9 and 1.1 < alone.max() < 2
+    assert together.min() > 2.5
+    assert alone.min() < 1 < alone.max() < 2
 
 
 def test_shared_gain_needs_a_fluctuation():
