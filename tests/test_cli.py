@@ -235,10 +235,11 @@ def test_options_that_do_not_fit_the_recording(here, small_recording, capfd):
     assert_refused(capfd, [*decode, "--behavior", "hand_vel"], "recording.npz: behavior='hand_vel'")
 
 
-def test_trials_too_short_to_train_on(here, small_recording, capfd):
+def test_short_trials_that_lie_apart_are_decoded(here, small_recording, capfd):
     start = small_recording.trials[:, 0]
     replace(small_recording, trials=np.stack([start, start + 0.5], 1)).save(here / "short.npz")
-    assert_refused(capfd, ["decode", "short.npz"], "short.npz: no training window of 2.0 s fits", "0.500 s")
+    assert main(["decode", "short.npz", "--quick"]) == 0
+    assert "R² mean" in capfd.readouterr().out
 
 
 # Bad runs

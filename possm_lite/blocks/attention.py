@@ -25,8 +25,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     # -inf before the softmax, not zero after it: the weights left must sum to one. A row of -inf alone would be NaN
     # in the result and in the gradient, so such a row is computed on zeros and its weights are then cleared.
     readable = mask.any(dim=-1, keepdim=True)
-    weights = torch.softmax(scores.masked_fill(~mask & readable, -math.inf), dim=-1)
-    return weights * readable
+    allowed = scores.masked_fill(~mask, -math.inf).masked_fill(~readable, 0.0)
+    return torch.softmax(allowed, dim=-1).masked_fill(~readable, 0.0)
 
 
 def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ class Split:
             shares = tuple(float(x) / 100 for x in percent.split("/")) if percent else cls.shares
         except ValueError:
             shares = ()
-        if order not in _ORDERS or len(shares) != 3 or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9:
+        if order not in _ORDERS or len(shares) != 3 or not min(shares) > 0 or not abs(sum(shares) - 1) <= 1e-9:
             raise ValueError(
                 f"split must be chronological or random, with three shares above 0 that make 100 if others than "
                 f"70/10/20 are wanted, such as chronological:60/20/20, not {text!r}."
@@ -74,7 +74,11 @@ class Split:
         edges = start + bin_width_s * np.round(np.cumsum((0.0, *self.shares)) * n_bins)
         edges[-1] = stop
         whole = recording.trials if len(recording.trials) else np.array([[start, stop]])
-        return Parts(*(_inside(whole, *edges[i : i + 2]) for i in range(3)))
+        parts = Parts(*(_inside(whole, *edges[i : i + 2]) for i in range(3)))
+        for name, part in vars(parts).items():
+            if not len(part):
+                raise RecordingError(f"split {self} leaves nothing of {stop - start:.3f} s to the {name} part.")
+        return parts
 
 
 @dataclass(frozen=True)

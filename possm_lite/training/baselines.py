@@ -16,11 +16,10 @@ RIDGES = tuple(10.0 ** np.arange(0, 5.5, 0.5))
 def fit_wiener(session: Session, n_history: int = 10, ridges=RIDGES) -> WienerFilter:
     """A Wiener filter with the ridge penalty that decodes the validation part best."""
     model = _sized(WienerFilter, session, n_history=n_history)
-    best = (-np.inf, None)
-    for solution in model.solve(*binned(session, "train"), ridges):
-        model.weight.data, model.offset.data = solution
-        best = max(best, (evaluate(model, session, "valid").r2, solution), key=lambda scored: scored[0])
-    model.weight.data, model.offset.data = best[1]
+    solutions, scores = model.solve(*binned(session, "train"), ridges), []
+    for model.weight.data, model.offset.data in solutions:
+        scores.append(np.nan_to_num(evaluate(model, session, "valid").r2_xy).sum())  # NaN: nothing moved on that axis
+    model.weight.data, model.offset.data = solutions[int(np.argmax(scores))]
     return model
 
 
@@ -40,6 +39,8 @@ def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarr
     counts, velocity = [], []
     for start, stop in session.stretches(part):
         n_bins = int(np.floor((stop - start) / width + 1e-6))
+        if n_bins == 0:
+            continue
         batch = session.timeline.cut(start, n_bins * width)
         counts.append(np.sqrt(session.timeline.counts(start, n_bins), dtype=np.float32))
         slot = np.floor(batch.times_s[0].numpy() / (width / n_slots) + 1e-6).astype(int)

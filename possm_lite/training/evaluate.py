@@ -70,4 +70,6 @@ def _decode(model: POSSM, session: Session, start: float, stop: float, session_i
     device = model.velocity_mean.device
     batch = session.timeline.cut(start, stop - start).to(device)
     answer = model(batch, batch.times_s, torch.full((1,), session_index, device=device))
-    return batch.times_s[0].cpu().numpy() + start, batch.velocity[0].cpu().numpy(), answer[0].cpu().numpy()
+    known = batch.mask[0]
+    times, true, decoded = (x[0][known].cpu().numpy() for x in (batch.times_s, batch.velocity, answer))
+    return times + start, true, decoded

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ..spikes.batch import SpikeBatch
-from ..spikes.recording import RecordingError
 from .evaluate import evaluate
 from .session import Session
 
@@ -22,7 +21,7 @@ class FitConfig:
 
     Args:
         epochs: passes over the training part, in windows.
-        window_s: length of a training window, seconds.
+        window_s: length of a training window, seconds; shorter where trials lie apart and are shorter.
         batch: windows in a step.
         samples: behaviour samples of a window that a step looks at, drawn anew each time. Neighbours 10 ms apart say
             nearly the same, and an answer costs more than a spike.
@@ -71,9 +70,6 @@ def fit(
         config: how to train.
         session_index: which of the model's sessions this is, from 1.
         progress: show a bar with loss, validation R² and time left.
-
-    Raises:
-        RecordingError: if no window fits into the training part.
     """
     config = config or FitConfig()
     device = model.velocity_mean.device
@@ -106,15 +102,11 @@ class WindowSampler:
         self._rng = np.random.default_rng(config.seed)
         spans = session.stretches("train")
         self._starts, lengths = spans[:, 0], spans[:, 1] - spans[:, 0]
-        self._room = np.maximum(lengths - config.window_s, 0.0)
-        # a stretch gets windows by its length; one shorter than a window gets none
-        self._share = np.where(lengths >= config.window_s, lengths, 0.0)
-        if not self._share.any():
-            raise RecordingError(
-                f"no training window of {config.window_s} s fits: "
-                f"the longest stretch of trials is {lengths.max():.3f} s."
-            )
-        self.steps_per_epoch = max(1, round(self._share.sum() / (config.window_s * config.batch)))
+        # nine of ten stretches shall hold a window; one that does not gets none, the others by their length
+        self.window_s = min(config.window_s, float(np.quantile(lengths, 0.1, method="lower")))
+        self._room = np.maximum(lengths - self.window_s, 0.0)
+        self._share = np.where(lengths >= self.window_s, lengths, 0.0)
+        self.steps_per_epoch = max(1, round(self._share.sum() / (self.window_s * config.batch)))
         self._share = self._share / self._share.sum()
 
     def __call__(self) -> SpikeBatch:
@@ -123,7 +115,7 @@ class WindowSampler:
         starts = self._starts[stretch] + rng.random(config.batch) * self._room[stretch]
         hidden = rng.random((config.batch, 1)) * config.unit_dropout
         shown = rng.random((config.batch, self._timeline.recording.n_units)) >= hidden
-        batch = self._timeline.cut(starts, config.window_s, shown)
+        batch = self._timeline.cut(starts, self.window_s, shown)
         n_samples = batch.times_s.shape[1]
         return batch.with_samples(np.sort(rng.permutation(n_samples)[: config.samples]))
 

@@ -60,9 +60,10 @@ def picture(decoded: Decoded, session: Session, n_trials: int = 4) -> Figure:
             column.plot(*path[-1], "o", color=color, ms=4)
         column.set_aspect("equal", adjustable="datalim")
         column.set_xlabel(f"x ({_length_unit(session)})")
-    for column, (time, _, _) in zip(axes[1], trials, strict=True):
-        column.set_xlabel("time in trial (s)")
-        column.set_xlim(time[0], time[-1])
+    for upper, lower in zip(*axes[:2], strict=True):
+        upper.sharex(lower)
+        upper.tick_params(labelbottom=False)
+        lower.set_xlabel("time in trial (s)")
     axes[2, 0].set_ylabel(f"hand path y ({_length_unit(session)})")
     figure.suptitle(f"{session.recording.session_id}: held-out trials, R² = {decoded.r2:.3f} over all of them")
     axes[0, 0].legend(frameon=False, fontsize="small", loc="best")

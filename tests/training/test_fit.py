@@ -8,8 +8,9 @@ import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.binned import BinnedGRU
-from possm_lite.spikes import Recording, RecordingError, Timeline
+from possm_lite.spikes import Recording, Timeline
 from possm_lite.training import FitConfig, evaluate, fit, prepare
+from possm_lite.training.fit import WindowSampler
 
 QUICK = FitConfig(epochs=2, window_s=1.0, batch=4, samples=20)
 
@@ -91,11 +92,16 @@ def test_the_scale_of_velocity_is_set(small_recording):
     np.testing.assert_allclose(model.velocity_std[1], session.std, rtol=1e-6)
 
 
-def test_a_window_that_does_not_fit_is_said(small_recording):
-    session = prepare(small_recording)
-    model = make_model(session)
-    with pytest.raises(RecordingError, match=r"no training window of 1000.0 s fits: the longest stretch .* is \d+"):
-        fit(model, session, replace(QUICK, window_s=1000.0), progress=False)
+def test_a_window_is_shortened_to_the_trials_it_must_fit_into(small_recording):
+    """Trials that lie apart cannot be joined, so a window is no longer than they are."""
+    start = small_recording.trials[:, 0]
+    apart = replace(small_recording, trials=np.stack([start, start + np.linspace(0.5, 0.9, len(start))], 1))
+    session = prepare(apart)
+    draw = WindowSampler(session, QUICK)
+    lengths = np.diff(session.stretches("train"), axis=1)
+    assert lengths.min() <= draw.window_s < lengths.max() and draw.window_s < QUICK.window_s
+    assert int(draw().n_bins.max()) == int(np.ceil(draw.window_s / 0.05))
+    assert WindowSampler(prepare(small_recording), QUICK).window_s == QUICK.window_s
 
 
 @pytest.mark.parametrize("garbage", [1e30, float("nan")])
