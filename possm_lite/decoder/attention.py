@@ -74,18 +74,29 @@ class CrossAttention(nn.Module):
 
 
 def fold_scores(queries: Tensor, keys: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
-    """The part of (1) that no time enters: conj(q_f) k_f of the rotated pairs, and the dot product of the rest.
+    """The part of (1) that no time enters, both already divided by sqrt(d).
 
     Args:
         queries, keys: (..., d), broadcastable against each other.
 
     Returns:
-        (..., F) complex and (...), both already divided by sqrt(d).
+        A table (..., 2F), [Re w_1, -Im w_1, Re w_2, ...] of w_f = conj(q_f) k_f, whose dot product with a phasor as
+        real numbers is the rotated part of the score; and the rest of the score, (...).
     """
     scale = 1 / math.sqrt(queries.shape[-1])
     q, q_rest = as_pairs(queries * scale, n_freqs)
     k, k_rest = as_pairs(keys, n_freqs)
-    return q.conj() * k, (q_rest * k_rest).sum(-1)
+    return torch.view_as_real(q * k.conj()).flatten(-2), (q_rest * k_rest).sum(-1)
+
+
+def as_real(phase: Tensor) -> Tensor:
+    """Phasors (..., F) as real numbers [cos, sin, cos, ...], (..., 2F), without copying."""
+    return torch.view_as_real(phase).flatten(-2)
+
+
+def weighted(weights: Tensor, pairs: Tensor) -> Tensor:
+    """Complex pairs (..., F) by real weights (...): as real numbers, since a product with complex ones costs twice."""
+    return torch.view_as_complex(weights[..., None, None] * torch.view_as_real(pairs))
 
 
 def softmax_by_bin(scores: Tensor, bins: Tensor, n_bins: int) -> Tensor:
@@ -139,7 +150,7 @@ class InputAttention(CrossAttention):
         return self._weights(self._tables(tokens, len(rotation.omega)), unit, bins, phase, n_bins)
 
     def _tables(self, tokens: Tensor, n_freqs: int):
-        """Of each unit: score table P, (U+1, L, H, F) and (U+1, L, H); values, rotated (U+1, H, F), not (U+1, H, r)."""
+        """Of each unit: score table P, (U+1, L, H, 2F) and (U+1, L, H); values (U+1, H, F) and (U+1, H, r)."""
         queries = self.queries(self.latents)  # (L, H, d)
         keys, values = self.keys_values(tokens)  # (U+1, H, d)
         return *fold_scores(queries, keys[:, None], n_freqs), *as_pairs(values, n_freqs if self.rotate_values else 0)
@@ -153,8 +164,8 @@ class InputAttention(CrossAttention):
             yield edges[i], edges[i + 1], slice(tokens[i], tokens[i + 1])
 
     def _weights(self, tables, unit, bins, phase, n_bins):
-        pairs, rest = tables[:2]
-        scores = (pairs.index_select(0, unit) * phase[:, None, None, :]).real.sum(-1) + rest.index_select(0, unit)
+        table, rest = tables[:2]
+        scores = (table.index_select(0, unit) * as_real(phase)[:, None, None]).sum(-1) + rest.index_select(0, unit)
         return softmax_by_bin(scores, bins, n_bins)  # (N, L, H)
 
     def _pool(self, weights, phase, tables, unit, bins, n_bins):
@@ -166,7 +177,7 @@ class InputAttention(CrossAttention):
         pooled = torch.einsum("bulh,uhr->blhr", by_unit, rest)
         if not self.rotate_values:
             return pooled
-        turned = pairs.index_select(0, unit)[:, None] * (weights[..., None] * phase[:, None, None, :])  # (N, L, H, F)
+        turned = weighted(weights, (pairs.index_select(0, unit) * phase[:, None])[:, None])  # (N, L, H, F)
         return from_pairs(turned.new_zeros(n_bins, *turned.shape[1:]).index_add(0, bins, turned), pooled)
 
 
@@ -198,7 +209,7 @@ class OutputAttention(CrossAttention):
             gathered = keys.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape)
             table, rest = (x.flatten(0, 2) for x in fold_scores(queries[:, :, None], gathered, n_freqs))
         phase = phase.flatten(0, 2)[:, None]  # (B Q k, 1, F)
-        scores = (table * phase).real.sum(-1) + rest  # (B Q k, H)
+        scores = (table * as_real(phase)).sum(-1) + rest  # (B Q k, H)
         scores = scores.unflatten(0, bins.shape).masked_fill(~keyed[..., None], -math.inf)
         weights = torch.softmax(scores, dim=2)  # over the k states
         pooled = self._pool(weights, values.flatten(0, 1), flat, phase)
@@ -212,4 +223,4 @@ class OutputAttention(CrossAttention):
         pairs, rest = as_pairs(values, phase.shape[-1])  # of each hidden state, before the gather
         pairs = (pairs.index_select(0, flat) * phase).unflatten(0, weights.shape[:3])
         rest = rest.index_select(0, flat).unflatten(0, weights.shape[:3])
-        return from_pairs((weights[..., None] * pairs).sum(2), (weights[..., None] * rest).sum(2))
+        return from_pairs(weighted(weights, pairs).sum(2), (weights[..., None] * rest).sum(2))
