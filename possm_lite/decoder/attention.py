@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..blocks.feedforward import GatedFeedForward
-from ..blocks.positions import as_pairs, from_pairs, log_spaced_frequencies, phasors
+from ..blocks.positions import as_pairs, from_pairs, log_spaced_frequencies, phasors, rotate
 from .config import POSSMConfig
 
 
@@ -184,43 +184,31 @@ class InputAttention(CrossAttention):
 class OutputAttention(CrossAttention):
     """Queries at wanted times read the hidden states of their own bin and the k - 1 before it."""
 
-    def forward(self, query: Tensor, keyed: Tensor, hidden: Tensor, bins: Tensor, phase: Tensor) -> Tensor:
+    def forward(self, query: Tensor, hidden: Tensor, bins: Tensor, ends: Tensor, seen_from: Tensor) -> Tensor:
         """Answer every query.
 
         Args:
             query: task and session embedding of each trial, or one for each query, (B, 1 or Q, D).
-            keyed: True where a query may read a state, (B, Q, k).
             hidden: states of the backbone, (B, T, h).
-            bins: the k bins each query looks at, (B, Q, k); out of range where `keyed` is False is fine.
-            phase: phasors of (end of that bin - time of the query), (B, Q, k, F).
+            bins: the k bins each query looks at, (B, Q, k); a negative one, before the first, is not read.
+            ends: phasors of the end of each bin, (T, F).
+            seen_from: phasors of the time each query stands at, (B, Q, F).
 
         Returns:
             (B, Q, D).
         """
-        n_bins, n_freqs = hidden.shape[1], phase.shape[-1]
+        # keys and values are turned once per bin; each query then gathers k rows of both
         keys, values = self.keys_values(hidden)  # (B, T, H, d)
-        flat = (
-            bins.clamp(0, n_bins - 1) + n_bins * torch.arange(len(hidden), device=bins.device)[:, None, None]
-        ).flatten()
-        queries = self.queries(query)  # (B, 1 or Q, H, d)
-        if query.shape[1] == 1:
-            table, rest = (x.flatten(0, 1).index_select(0, flat) for x in fold_scores(queries, keys, n_freqs))
-        else:
-            gathered = keys.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape)
-            table, rest = (x.flatten(0, 2) for x in fold_scores(queries[:, :, None], gathered, n_freqs))
-        phase = phase.flatten(0, 2)[:, None]  # (B Q k, 1, F)
-        scores = (table * as_real(phase)).sum(-1) + rest  # (B Q k, H)
-        scores = scores.unflatten(0, bins.shape).masked_fill(~keyed[..., None], -math.inf)
-        weights = torch.softmax(scores, dim=2)  # over the k states
-        pooled = self._pool(weights, values.flatten(0, 1), flat, phase)
+        keys = rotate(keys, ends[:, None])
+        values = rotate(values, ends[:, None]) if self.rotate_values else values
+        trial = torch.arange(len(hidden), device=bins.device)[:, None, None]
+        flat = (bins.clamp(min=0) + hidden.shape[1] * trial).flatten()
+        keys, values = (x.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape) for x in (keys, values))
+        queries = rotate(self.queries(query), seen_from[:, :, None])  # (B, Q, H, d)
+        # sums of products, not matrix products: thousands of products of 3 by 64 cost more in calls than in arithmetic
+        scores = (queries[:, :, None] * keys).sum(-1) / math.sqrt(self.head_dim)  # (B, Q, k, H)
+        weights = torch.softmax(scores.masked_fill((bins < 0)[..., None], -math.inf), 2)  # over the k states
+        pooled = (weights[..., None] * values).sum(2)  # (B, Q, H, d)
+        if self.rotate_values:
+            pooled = rotate(pooled, seen_from[:, :, None].conj())
         return self.finish(query, pooled)
-
-    def _pool(self, weights: Tensor, values: Tensor, flat: Tensor, phase: Tensor) -> Tensor:
-        """sum_j p_j R_{tau_j - t} v_j: (B, Q, k, H) weights to (B, Q, H, d)."""
-        if not self.rotate_values:
-            values = values.index_select(0, flat).unflatten(0, weights.shape[:3])
-            return (weights[..., None] * values).sum(2)
-        pairs, rest = as_pairs(values, phase.shape[-1])  # of each hidden state, before the gather
-        pairs = (pairs.index_select(0, flat) * phase).unflatten(0, weights.shape[:3])
-        rest = rest.index_select(0, flat).unflatten(0, weights.shape[:3])
-        return from_pairs(weighted(weights, pairs).sum(2), (weights[..., None] * rest).sum(2))

@@ -15,14 +15,15 @@ LAYER_NORM_EPS = 1e-5  # torch's default, which the model uses throughout
 
 
 def basis(times: np.ndarray, omega: np.ndarray, dtype) -> np.ndarray:
-    """[cos omega_1 t, sin omega_1 t, cos omega_2 t, ..., 1] of each time, (..., 2F + 1); angles in float64, then cast.
+    """[cos omega_1 t, sin omega_1 t, cos omega_2 t, ..., 1] of each time, (..., 2F + 1).
 
-    All but the last, viewed as complex numbers, are the phasors e^{i omega t}.
+    All but the last, viewed as complex numbers, are the phasors e^{i omega t}; computed as `blocks.positions.phasors`.
     """
-    angle = times[..., None] * omega
+    turns = times[..., None] * (omega / (2 * np.pi))
+    angle = ((turns - np.rint(turns)) * (2 * np.pi)).astype(dtype)
     out = np.empty((*times.shape, 2 * len(omega) + 1), dtype)
-    out[..., 0:-1:2] = np.cos(angle)
-    out[..., 1:-1:2] = np.sin(angle)
+    np.cos(angle, out=out[..., 0:-1:2])
+    np.sin(angle, out=out[..., 1:-1:2])
     out[..., -1] = 1
     return out
 

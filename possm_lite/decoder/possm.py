@@ -97,10 +97,11 @@ class POSSM(nn.Module):
         times = output_times_s.to(torch.float64)
         own = query_bins(times, width)
         bins = own[..., None] + torch.arange(1 - k, 1, device=times.device)  # (B, Q, k)
-        ends = (bins.to(torch.float64) + 1) * width  # in float64: an integer tensor times 0.05 would be float32
-        seen_from = times[..., None] if self.config.query == "time" else ends[..., -1:]
-        phase = self.rotation(ends - seen_from, hidden.dtype)  # (B, Q, k, F)
-        answers = self.decoder(self.query(times, own, session), bins >= 0, hidden, bins, phase)  # (B, Q, D)
+        # in float64: an integer tensor times 0.05 would be float32
+        ends = torch.arange(1, hidden.shape[1] + 1, dtype=torch.float64, device=times.device) * width
+        seen_from = times if self.config.query == "time" else ends[own]
+        phases = (self.rotation(t, hidden.dtype) for t in (ends, seen_from))  # (T, F), (B, Q, F)
+        answers = self.decoder(self.query(times, own, session), hidden, bins, *phases)  # (B, Q, D)
         return self.in_units(answers, session)
 
     def in_units(self, answers: Tensor, session: Tensor) -> Tensor:
