@@ -6,6 +6,9 @@ A notebook in which a cell fails stays as it was. Source, tags and cell ids are 
 """
 
 import argparse
+import base64
+import hashlib
+import io
 import json
 import os
 import sys
@@ -17,6 +20,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 from nbformat import NotebookNode
+from PIL import Image
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -25,21 +29,35 @@ KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3
 def execute(path: Path, timeout_s: float = 120) -> None:
     """Run the notebook at `path` in its own folder and put its outputs into it, all or nothing.
 
+    Which code the outputs are of is noted beside them, so that a test can tell when they have gone stale.
+
     Raises:
         CellControlSignal, DeadKernelError: a cell raised, took longer than `timeout_s`, or killed the kernel.
     """
     notebook = read(path)
+    run(notebook, path.parent, timeout_s)
+    tidy(notebook)
+    notebook.metadata["possm_lite"] = {"outputs_of": fingerprint(notebook)}
+    write(notebook, path)
+
+
+def run(notebook: NotebookNode, folder: Path, timeout_s: float) -> None:
+    """Run all cells in `folder`, in place; raises as `execute`."""
     NotebookClient(
         notebook,
         timeout=timeout_s,
         kernel_name=KERNELSPEC["name"],
-        resources={"metadata": {"path": str(path.parent)}},
+        resources={"metadata": {"path": str(folder)}},
         record_timing=False,
         coalesce_streams=True,
         extra_arguments=["--log-level=ERROR"],
     ).execute()
-    tidy(notebook)
-    write(notebook, path)
+
+
+def fingerprint(notebook: NotebookNode) -> str:
+    """Of all code in the notebook, in its order."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
 
 
 def read(path: Path) -> NotebookNode:
@@ -61,13 +79,25 @@ def tidy(notebook: NotebookNode) -> None:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if not is_bare_widget(output)]
             for output in cell.outputs:
-                output.get("data", {}).pop(WIDGET_VIEW, None)
+                data = output.get("data", {})
+                data.pop(WIDGET_VIEW, None)
+                if "image/png" in data:
+                    data["image/png"] = fewer_colors(data["image/png"])
 
 
 def is_bare_widget(output: NotebookNode) -> bool:
     """True where an output is a living widget and, for a reader without a kernel, nothing more than its repr."""
     kinds = set(output.get("data", {}))
     return WIDGET_VIEW in kinds and kinds <= {WIDGET_VIEW, "text/plain"}
+
+
+def fewer_colors(png: str) -> str:
+    """A picture, in base64, in 256 colours if that is smaller: a plot needs no more, and a page loads faster."""
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(base64.b64decode(png))) as image:
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(buffer, format="PNG", optimize=True)
+    small = base64.b64encode(buffer.getvalue()).decode()
+    return min(small, png.strip(), key=len)
 
 
 def write(notebook: NotebookNode, path: Path) -> None:

@@ -1,8 +1,12 @@
+import base64
+import io
 import json
 
 import nbformat
+import numpy as np
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from possm_lite.classroom import execute
 
@@ -35,7 +39,9 @@ def test_a_second_run_changes_nothing(tmp_path):
     assert after.cells[0].outputs[0].data == {"text/plain": "42"}
     assert [o.text for o in after.cells[1].outputs] == ["2 of 2"]
     assert after.cells[2].outputs == []
-    assert set(after.metadata) == {"kernelspec", "language_info"} and "version" not in after.metadata.language_info
+    assert set(after.metadata) == {"kernelspec", "language_info", "possm_lite"}
+    assert "version" not in after.metadata.language_info
+    assert after.metadata.possm_lite.outputs_of == execute.fingerprint(before)
 
 
 @pytest.mark.parametrize("cell", ["1 / 0", "import time; time.sleep(60)", "import os; os._exit(1)"])
@@ -58,8 +64,31 @@ def test_cells_without_an_id_are_named_by_their_place(tmp_path):
     assert [cell.id for cell in execute.read(path).cells] == ["cell-0", "cell-1"]
 
 
+def picture() -> str:
+    """A smooth picture of many colours, in base64."""
+    ramp = Image.linear_gradient("L")
+    buffer = io.BytesIO()
+    Image.merge("RGB", [ramp, ramp.rotate(90), ramp.rotate(180)]).save(buffer, format="PNG", compress_level=0)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
 def test_a_widget_with_a_picture_keeps_the_picture():
-    data = {"image/png": "iVBORw0KGgo=", "text/plain": "VBox()", execute.WIDGET_VIEW: {"model_id": "1f"}}
+    data = {"image/png": picture(), "text/plain": "VBox()", execute.WIDGET_VIEW: {"model_id": "1f"}}
     notebook = new_notebook(cells=[new_code_cell("figure", outputs=[new_output("display_data", data=data)])])
     execute.tidy(notebook)
     assert set(notebook.cells[0].outputs[0].data) == {"image/png", "text/plain"}
+
+
+def test_a_picture_gets_smaller_and_looks_the_same():
+    before = picture()
+    after = execute.fewer_colors(before)
+    assert len(after) < len(before) / 4
+    pixels = [np.asarray(Image.open(io.BytesIO(base64.b64decode(p))).convert("RGB"), float) for p in (before, after)]
+    assert np.abs(pixels[0] - pixels[1]).mean() < 8  # of 255
+
+
+@pytest.mark.parametrize(("cells", "alike"), [(["1", "2"], True), (["2", "1"], False), (["1", "2", ""], False)])
+def test_the_fingerprint_is_that_of_the_code(cells, alike):
+    notebook = new_notebook(cells=[new_code_cell("1"), new_markdown_cell("words"), new_code_cell("2")])
+    other = new_notebook(cells=[new_code_cell(source) for source in cells])
+    assert (execute.fingerprint(notebook) == execute.fingerprint(other)) == alike

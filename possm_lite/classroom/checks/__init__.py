@@ -1,0 +1,1 @@
+"""The exercises of the course, one module per chapter, checked by `core`."""

@@ -1,0 +1,1 @@
+"""Pictures that move: the `draw` functions behind the named interactive figures, one module each."""

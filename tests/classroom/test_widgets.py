@@ -1,0 +1,110 @@
+import base64
+import io
+
+import ipywidgets
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from PIL import Image
+
+from possm_lite.classroom.widgets import Slider, explore, png
+
+
+def line(slope: float, n: int = 2) -> Figure:
+    figure = Figure(figsize=(2, 1), dpi=50)
+    figure.add_subplot().plot(range(n), slope * np.arange(n), "o-")
+    return figure
+
+
+@pytest.fixture
+def calls():
+    return []
+
+
+@pytest.fixture
+def explorer(calls):
+    def draw(**values):
+        calls.append(values)
+        return line(**values)
+
+    return explore(
+        draw, slope=Slider("slope (mm/s)", 0.1, 10.0, value=1.0, log=True), n=Slider("points", 2, 6, value=3)
+    )
+
+
+def test_it_shows_what_draw_draws_where_the_sliders_stand(explorer, calls):
+    assert calls == [{"slope": 1.0, "n": 3}]
+    assert explorer.values == {"slope": 1.0, "n": 3}
+    *sliders, image = explorer.box.children
+    assert [s.description for s in sliders] == ["slope (mm/s)", "points"]
+    assert [type(s) for s in sliders] == [ipywidgets.FloatLogSlider, ipywidgets.IntSlider]
+    assert image.value == png(line(1.0, 3))
+
+
+def test_a_moved_slider_replaces_the_bytes_of_one_picture(explorer, calls):
+    *_, image = explorer.box.children
+    before = image.value
+    explorer.box.children[1].value = 5  # as a hand does
+    assert calls[-1] == {"slope": 1.0, "n": 5}
+    assert image.value == png(line(1.0, 5)) != before
+    assert explorer.box.children[-1] is image
+    assert plt.get_fignums() == []
+
+
+def test_a_sweep_goes_through_the_ends_of_every_slider_and_back(explorer, calls, capsys):
+    explorer.sweep()
+    assert capsys.readouterr().out == "moved 2 sliders through 8 positions\n"
+    assert {round(c["slope"], 6) for c in calls} == {0.1, 1.0, 10.0}
+    assert {c["n"] for c in calls} == {2, 3, 4, 6}
+    assert explorer.values == {"slope": 1.0, "n": 3}
+
+
+def test_a_draw_that_fails_is_heard_of():
+    explorer = explore(lambda n: line(1.0, n) if n < 6 else 1 / 0, n=Slider("points", 2, 6))
+    with pytest.raises(ZeroDivisionError):
+        explorer.sweep()
+
+
+def test_a_reader_without_a_kernel_gets_a_still_picture(explorer):
+    data = explorer._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as still:
+        assert still.size == (100, 50)
+
+
+def test_a_step_is_timed(explorer, calls):
+    n_calls = len(calls)
+    assert 0 < explorer.step_ms(rounds=2) < 10_000
+    assert len(calls) > n_calls
+
+
+@pytest.mark.parametrize(
+    ("slider", "kind", "start", "step"),
+    [
+        (Slider("a", 0, 10), ipywidgets.IntSlider, 5, 1),
+        (Slider("a", 0, 10, step=2), ipywidgets.IntSlider, 5, 2),
+        (Slider("a", 0, 1, step=0.5), ipywidgets.FloatSlider, 0.5, 0.5),
+        (Slider("a", 0.0, 1.0), ipywidgets.FloatSlider, 0.5, 0.01),
+        (Slider("a", 0.1, 10.0, log=True), ipywidgets.FloatLogSlider, 1.0, 0.02),
+    ],
+)
+def test_sliders_of_every_kind(slider, kind, start, step):
+    widget = slider.widget()
+    assert type(widget) is kind
+    assert widget.value == pytest.approx(start)
+    assert widget.step == pytest.approx(step)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"low": 2, "high": 1}, "low must be below high: 'a' goes from 2 to 1."),
+        ({"low": 0, "high": 1, "value": 3}, "value must lie in 0..1: 'a' begins at 3."),
+        ({"low": 0.0, "high": 1.0, "log": True}, "low must be positive where log=True: 'a' begins at 0.0."),
+    ],
+)
+def test_a_slider_that_cannot_be_is_refused(wrong, told):
+    with pytest.raises(ValueError) as error:
+        Slider("a", **wrong)
+    assert str(error.value) == told
