@@ -1,4 +1,4 @@
-"""Rotary positions on a continuous clock."""
+"""Positions: written on a token (sinusoids), or turned into it (RoPE), also on a continuous clock."""
 
 from __future__ import annotations
 
@@ -6,6 +6,43 @@ import math
 
 import torch
 from torch import Tensor
+
+
+def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
+    """Angle per position of every pair of coordinates, from fast to slow, shape (dim/2,), float64.
+
+        theta_j = base^{-2j/dim},     j = 0 ... dim/2 - 1
+
+    Raises:
+        ValueError: `dim` is not even and positive, or `base` is not positive.
+
+    Source: Su et al. 2021, section 3.2.2; the same frequencies as Vaswani et al. 2017, section 3.5.
+    """
+    if dim < 2 or dim % 2:
+        raise ValueError(f"dim must be even, as coordinates turn in pairs, and at least 2: dim = {dim}.")
+    if not base > 0:
+        raise ValueError(f"base must be positive: base = {base}.")
+    return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+
+def sinusoidal_encoding(
+    positions: Tensor, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """The encoding that is added to a token at position i.
+
+        p[i, 2j] = sin(i / base^{2j/dim}),     p[i, 2j+1] = cos(i / base^{2j/dim})
+
+    Args:
+        positions: i, any shape; whole numbers or not.
+        dim: size of a token, even.
+
+    Returns:
+        Shape positions.shape + (dim,); only the finished sines and cosines are cast to `dtype`.
+
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+    angle = positions.to(torch.float64)[..., None] * rope_frequencies(dim, base).to(positions.device)  # (..., dim/2)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2).to(dtype)
 
 
 def log_spaced_frequencies(n_freqs: int, shortest_period: float, longest_period: float) -> Tensor:
@@ -54,3 +91,21 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
     whole = torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_still)], -1)  # cheaper than splitting x
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * whole).flatten(-2)
+
+
+def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
+    """RoPE with the other pairing: coordinate j goes with j + d/2, not 2j with 2j + 1.
+
+        (x_j + i x_{j + d/2}) e^{i omega_j t}
+
+    `rotate` on coordinates in another order, and as good. What one turns does not fit what the other turns.
+
+    Args:
+        x: shape (..., d), d even.
+        phase: from `phasors`, broadcastable to (..., d/2).
+
+    Returns:
+        Shape (..., d).
+    """
+    turned = torch.complex(*x.chunk(2, -1)) * phase  # (..., d/2)
+    return torch.cat([turned.real, turned.imag], -1)

@@ -4,8 +4,19 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from possm_lite.blocks.positions import as_pairs, from_pairs, log_spaced_frequencies, phasors, rotate
+from possm_lite.blocks.positions import (
+    as_pairs,
+    from_pairs,
+    log_spaced_frequencies,
+    phasors,
+    rope_frequencies,
+    rotate,
+    rotate_halves,
+    sinusoidal_encoding,
+)
 
 OMEGA = log_spaced_frequencies(3, 1e-3, 10.0)
 
@@ -102,3 +113,136 @@ def test_float32_phasors_of_long_times_are_exact():
     assert (phase[:, 0] - expected).abs().max() < 1e-6
     in_float32 = torch.cos(times.float() * omega.float())
     assert (in_float32 - expected.real).abs().max() > 0.1
+
+
+positions = st.floats(-5_000, 5_000, allow_nan=False)
+bases = st.floats(1.5, 1e6)
+
+
+def rope(x, position, base=10_000.0, turn=rotate):
+    """A vector (..., d) at `position`, every pair turned."""
+    where = torch.as_tensor(position, dtype=torch.float64)
+    return turn(x, phasors(where, rope_frequencies(x.shape[-1], base), x.dtype))
+
+
+@pytest.mark.parametrize(("dim", "base"), [(2, 10_000.0), (6, 10_000.0), (32, 100.0)])
+def test_the_encoding_is_a_loop_over_its_formula(dim, base):
+    encoding = sinusoidal_encoding(torch.arange(40), dim, base, torch.float64)
+    assert encoding.shape == (40, dim)
+    for i in range(40):
+        for j in range(dim // 2):
+            angle = i / base ** (2 * j / dim)
+            assert encoding[i, 2 * j].item() == pytest.approx(math.sin(angle), abs=1e-12)
+            assert encoding[i, 2 * j + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
+
+
+def shift_matrix(k, dim):
+    """R_k of p[i + k] = R_k p[i], entry by entry: one 2 x 2 block per pair (sin, cos)."""
+    matrix = torch.zeros(dim, dim, dtype=torch.float64)
+    for j in range(dim // 2):
+        angle = k / 10_000 ** (2 * j / dim)
+        c, s = math.cos(angle), math.sin(angle)
+        matrix[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = torch.tensor([[c, s], [-s, c]], dtype=torch.float64)
+    return matrix
+
+
+@pytest.mark.parametrize("k", [1, 7, -20, 2.5])
+def test_a_shift_is_one_rotation_for_every_position(k):
+    i = torch.arange(200)
+    here, there = (sinusoidal_encoding(at, 16, dtype=torch.float64) for at in (i, i + k))
+    rotation = shift_matrix(k, 16)
+    torch.testing.assert_close(rotation @ rotation.T, torch.eye(16, dtype=torch.float64))
+    torch.testing.assert_close(there, here @ rotation.T, rtol=0, atol=1e-12)
+
+
+def test_the_encoding_takes_positions_of_any_shape_and_kind():
+    where = torch.tensor([[0, 3], [9, 1]])
+    encoding = sinusoidal_encoding(where, 8)
+    assert encoding.shape == (2, 2, 8) and encoding.dtype == torch.float32
+    torch.testing.assert_close(encoding[1, 0], sinusoidal_encoding(torch.arange(10), 8)[9])
+    torch.testing.assert_close(encoding, sinusoidal_encoding(where.double(), 8))
+
+
+def test_far_positions_are_as_exact_as_near_ones():
+    """In float32 the angle of position 10^7 + 1 would be off by half a radian."""
+    far = torch.tensor([10_000_001])
+    torch.testing.assert_close(
+        sinusoidal_encoding(far, 4), sinusoidal_encoding(far, 4, dtype=torch.float64).float(), rtol=0, atol=1e-7
+    )
+    assert sinusoidal_encoding(far, 4)[0, 0].item() == pytest.approx(math.sin(10_000_001), abs=1e-6)
+
+
+@pytest.mark.parametrize("dim", [0, 3, -2])
+def test_an_odd_dimension_is_named(dim):
+    with pytest.raises(ValueError, match=f"dim = {dim}"):
+        rope_frequencies(dim)
+    with pytest.raises(ValueError, match="even"):
+        sinusoidal_encoding(torch.arange(3), dim)
+
+
+def test_a_base_that_is_not_positive_is_named():
+    with pytest.raises(ValueError, match="base = 0"):
+        rope_frequencies(4, 0)
+
+
+def test_frequencies_fall_from_one_by_equal_factors():
+    theta = rope_frequencies(8, 10_000.0)
+    torch.testing.assert_close(theta, torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64))
+    assert theta.dtype == torch.float64
+    for j, each in enumerate(rope_frequencies(10, 500.0).tolist()):
+        assert each == pytest.approx(500 ** (-2 * j / 10))
+
+
+@settings(max_examples=40, deadline=None)
+@given(m=positions, n=positions, shift=positions, base=bases)
+@pytest.mark.parametrize("turn", [rotate, rotate_halves])
+def test_rope_scores_know_only_the_distance(turn, m, n, shift, base):
+    generator = torch.Generator().manual_seed(3)
+    q, k = torch.randn(2, 8, dtype=torch.float64, generator=generator)
+    score = rope(q, m, base, turn) @ rope(k, n, base, turn)
+    torch.testing.assert_close(score, q @ rope(k, n - m, base, turn), rtol=0, atol=1e-9)
+    moved = rope(q, m + shift, base, turn) @ rope(k, n + shift, base, turn)
+    torch.testing.assert_close(score, moved, rtol=0, atol=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(m=positions, base=bases)
+@pytest.mark.parametrize("turn", [rotate, rotate_halves])
+def test_rope_keeps_the_length_of_every_pair(turn, m, base):
+    x = torch.arange(1.0, 9.0, dtype=torch.float64)
+    turned = rope(x, m, base, turn)
+    torch.testing.assert_close(turned.norm(), x.norm())
+    pairs = (lambda v: v.chunk(2)) if turn is rotate_halves else (lambda v: (v[0::2], v[1::2]))
+    torch.testing.assert_close(torch.hypot(*pairs(turned)), torch.hypot(*pairs(x)))
+
+
+def test_halves_are_complex_multiplication():
+    x = make_vectors(3, d=6)
+    turned = rope(x, torch.tensor([0.0, 2.0, -5.0]), turn=rotate_halves)
+    for i, m in enumerate((0.0, 2.0, -5.0)):
+        for j in range(3):
+            angle = m / 10_000 ** (2 * j / 6)
+            expected = complex(x[i, j], x[i, j + 3]) * complex(math.cos(angle), math.sin(angle))
+            assert complex(turned[i, j], turned[i, j + 3]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_pairings_are_one_up_to_the_order_of_coordinates_and_do_not_mix():
+    q, k = make_vectors(2)
+    order = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])  # halves, laid out as adjacent pairs
+    torch.testing.assert_close(rope(q, 3.0, turn=rotate_halves)[order], rope(q[order], 3.0))
+    near, far = (rope(q, m) @ rope(k, m + 4.0, turn=rotate_halves) for m in (0.0, 30.0))
+    assert (near - far).abs() > 1e-2
+
+
+def test_gradients_flow_through_both_pairings():
+    x, phase = make_vectors(3).requires_grad_(), phasors(torch.rand(3), rope_frequencies(8), torch.float64)
+    assert torch.autograd.gradcheck(lambda x: rotate_halves(x, phase), x)
+    assert torch.autograd.gradcheck(lambda x: rotate(x, phase), x)
+
+
+def test_halves_keep_float32_and_broadcast():
+    x = make_vectors(2, 5).float()
+    phase = phasors(torch.arange(5), rope_frequencies(8), torch.float32)
+    turned = rotate_halves(x, phase)
+    assert turned.dtype == torch.float32 and turned.shape == (2, 5, 8)
+    torch.testing.assert_close(turned[1, 3], rotate_halves(x[1, 3], phase[3]))
