@@ -8,6 +8,26 @@ import torch
 from torch import Tensor
 
 
+def length_mask(lengths: Tensor, n: int) -> Tensor:
+    """True at the first `lengths` of `n` places: which slots of a padded row are filled.
+
+        mask_m = (m < length),   m = 0 ... n-1
+
+    Args:
+        lengths: whole numbers from 0 to n, any shape (...); n: slots of a row.
+
+    Returns:
+        Booleans, shape (..., n).
+
+    Raises:
+        ValueError: a length is below 0 or above n.
+    """
+    lengths = torch.as_tensor(lengths)
+    if lengths.numel() and (lengths.min() < 0 or lengths.max() > n):
+        raise ValueError(f"lengths must lie between 0 and n = {n}, got {lengths.min()} to {lengths.max()}.")
+    return torch.arange(n, device=lengths.device) < lengths[..., None]
+
+
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Softmax over the last axis in which only the keys allowed by `mask` take part.
 

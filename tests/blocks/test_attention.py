@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from possm_lite.blocks.attention import attend, masked_softmax, scaled_dot_score
+from possm_lite.blocks.attention import attend, length_mask, masked_softmax, scaled_dot_score
 
 LENGTHS = (5, 1, 3, 0)  # keys that each row of a batch may read; the last may read none
 
@@ -86,3 +86,26 @@ def test_attend_matches_torch(masked):
     gradients = [torch.autograd.grad(answer.square().sum(), inputs) for answer in (ours, theirs)]
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_length_mask_fills_the_first_places():
+    lengths = torch.tensor([[2, 0], [3, 1]])
+    expected = [[[m < n for m in range(3)] for n in row] for row in lengths.tolist()]
+    assert length_mask(lengths, 3).tolist() == expected
+    assert length_mask([1, 2], 2).tolist() == [[True, False], [True, True]]
+    assert length_mask(torch.tensor(2), 4).tolist() == [True, True, False, False]
+    assert length_mask(torch.zeros(0, dtype=torch.int64), 4).shape == (0, 4)
+
+
+@pytest.mark.parametrize("lengths", [[0, 4], [-1, 2]])
+def test_length_mask_refuses_a_length_that_does_not_fit(lengths):
+    with pytest.raises(ValueError, match="between 0 and n = 3"):
+        length_mask(torch.tensor(lengths), 3)
+
+
+def test_length_mask_and_masked_softmax_are_softmax_of_the_unpadded_rows():
+    scores = torch.randn(4, 2, 5, dtype=torch.float64)
+    weights = masked_softmax(scores, length_mask(torch.tensor(LENGTHS), 5)[:, None])
+    for row, n in enumerate(LENGTHS):
+        torch.testing.assert_close(weights[row, :, :n], torch.softmax(scores[row, :, :n], -1))
+        assert (weights[row, :, n:] == 0).all()

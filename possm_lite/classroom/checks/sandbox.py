@@ -109,7 +109,7 @@ def run(function: Callable[[], Any], seconds: float) -> tuple[Any, Trouble | Non
     except PrintsWithoutEnd:
         return None, Trouble("prints", "it prints without end.", True)
     except BaseException as error:  # a student's sys.exit() too must not end the kernel
-        return None, Trouble(type(error).__name__, _told(error))
+        return None, Trouble(f"{type(error).__name__}: {error}", _told(error))
 
 
 def _told(error: BaseException) -> str:

@@ -1,0 +1,79 @@
+"""Scores: how well a key fits a query. The scaled dot product, which the decoder uses, stands in `attention`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
+    """a(q, k) = q . k for queries (..., Q, d) and keys (..., M, d): shape (..., Q, M).
+
+    For entries of mean 0 and variance 1 that do not know of each other its variance is d: see `scaled_dot_score`.
+
+    Raises:
+        ValueError: queries and keys are not of one size.
+
+    Source: Luong et al. 2015, section 3.1 ("dot").
+    """
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(
+            f"A dot product needs queries and keys of one size, got {queries.shape[-1]} and {keys.shape[-1]}. "
+            "bilinear_score and additive_score take two sizes."
+        )
+    return queries @ keys.transpose(-1, -2)
+
+
+def bilinear_score(queries: Tensor, keys: Tensor, W: Tensor) -> Tensor:
+    """a(q, k) = q^T W k for queries (..., Q, d_q), keys (..., M, d_k) and W (d_q, d_k): shape (..., Q, M).
+
+    Source: Luong et al. 2015, section 3.1 ("general").
+    """
+    return queries @ W @ keys.transpose(-1, -2)
+
+
+def additive_score(queries: Tensor, keys: Tensor, W_q: Tensor, W_k: Tensor, w_v: Tensor) -> Tensor:
+    """A score for queries and keys of different sizes, by a network with one hidden layer.
+
+        a(q, k) = w_v . tanh(W_q q + W_k k)
+
+    Args:
+        queries: shape (..., Q, d_q); keys: shape (..., M, d_k).
+        W_q: shape (h, d_q); W_k: shape (h, d_k); w_v: shape (h,).
+
+    Returns:
+        Scores, shape (..., Q, M).
+
+    Source: Bahdanau et al. 2015, appendix A.1.2.
+    """
+    # a new axis on the right of Q and one on the left of M: every query meets every key
+    hidden = (queries @ W_q.T)[..., :, None, :] + (keys @ W_k.T)[..., None, :, :]  # (..., Q, M, h)
+    return torch.tanh(hidden) @ w_v  # (..., Q, M)
+
+
+class BilinearScore(nn.Module):
+    """`bilinear_score` with a learned W, drawn so that standard normal q and k have scores of variance one."""
+
+    def __init__(self, query_size: int, key_size: int):
+        super().__init__()
+        self.W = nn.Parameter(torch.randn(query_size, key_size) / math.sqrt(query_size * key_size))
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Queries (..., Q, query_size) and keys (..., M, key_size): scores (..., Q, M)."""
+        return bilinear_score(queries, keys, self.W)
+
+
+class AdditiveScore(nn.Module):
+    """`additive_score` with learned W_q, W_k and w_v, for queries and keys of different sizes."""
+
+    def __init__(self, query_size: int, key_size: int, hidden: int):
+        super().__init__()
+        self.W_q = nn.Parameter(torch.randn(hidden, query_size) / math.sqrt(query_size))
+        self.W_k = nn.Parameter(torch.randn(hidden, key_size) / math.sqrt(key_size))
+        self.w_v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Queries (..., Q, query_size) and keys (..., M, key_size): scores (..., Q, M)."""
+        return additive_score(queries, keys, self.W_q, self.W_k, self.w_v)

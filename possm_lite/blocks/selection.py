@@ -1,0 +1,160 @@
+"""Selection: without a query (max pooling, a gate), and hard attention, which reads one item and trains all the same.
+
+A choice is written as a row of zeros with a single one, shape (..., M), so that `choice @ values` reads the chosen
+item. A row that may read nothing has no one in it, as the weights of `masked_softmax` are zero there.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attention import masked_softmax
+
+
+def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """For each feature the item where it is largest: selection that asks nobody.
+
+        f_v = max_m x_mv
+
+    Args:
+        items: x, shape (..., M, V).
+        mask: True where an item takes part, shape (..., M); None: all.
+
+    Returns:
+        The maxima (..., V), zero where no item takes part, and which item each came from (..., V), -1 where none.
+
+    Source: Itti & Koch 2001, for selection by what stands out.
+    """
+    if mask is None:
+        value, winner = items.max(dim=-2)
+        return value, winner
+    none = ~mask.any(dim=-1)[..., None]  # (..., 1)
+    allowed = items.masked_fill(~mask[..., None], -torch.inf).masked_fill(none[..., None], 0.0)
+    value, winner = allowed.max(dim=-2)
+    return value.masked_fill(none, 0.0), winner.masked_fill(none, -1)
+
+
+def gate_items(items: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """sigma(W x + b) * x for items (..., V), W (V, V) or (1, V), b as many: the gated items, and the gates.
+
+    With W of one row a whole item is let through or held back; with V rows each of its features is. Gates do not
+    compete: all may be open. Source: Dauphin et al. 2017, section 2, with x itself as the thing that is gated.
+    """
+    gate = torch.sigmoid(F.linear(items, W, b))  # (..., V) or (..., 1)
+    return gate * items, gate
+
+
+class ItemGate(nn.Module):
+    """`gate_items` with learned W and b: one gate for each feature, or one for the whole item."""
+
+    def __init__(self, size: int, per_feature: bool = True):
+        super().__init__()
+        self.linear = nn.Linear(size, size if per_feature else 1)
+
+    def forward(self, items: Tensor) -> Tensor:
+        """Items (..., size), gated: the same shape."""
+        return gate_items(items, self.linear.weight, self.linear.bias)[0]
+
+
+def argmax_choice(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The item of the largest score, as a row with a single one, shape (..., M). It has no gradient."""
+    return _one_hot_of_largest(scores.detach(), mask)
+
+
+def sample_choice(scores: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+    """One item drawn with the probabilities softmax(`scores`), shape (..., M). It has no gradient.
+
+    Gumbel-max: the largest of s_m + g_m, where g_m = -log(-log(u)), is item m with probability softmax_m(s).
+    """
+    return _one_hot_of_largest(scores.detach() + _gumbel_like(scores, generator), mask)
+
+
+def log_probability(scores: Tensor, choice: Tensor, mask: Tensor | None = None) -> Tensor:
+    """log p(choice) under softmax(`scores`), shape (...). The choice of nothing from nothing has probability one."""
+    if mask is not None:
+        readable = mask.any(dim=-1, keepdim=True)
+        scores = scores.masked_fill(~mask, -torch.inf).masked_fill(~readable, 0.0)
+    log_p = torch.log_softmax(scores, dim=-1)
+    return log_p.masked_fill(choice == 0, 0.0).sum(dim=-1)  # fill before the sum: 0 * -inf would be NaN
+
+
+def expected_loss(scores: Tensor, losses: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The loss of hard attention by enumeration: what every choice would cost, times how often it is made.
+
+        J(s) = sum_m p_m L_m,   p = softmax(s)
+
+    Args:
+        scores: s, shape (..., M); losses: L_m, the loss if item m is read, shape (..., M).
+
+    Returns:
+        J, shape (...). Its gradient by autograd is the exact one, which estimators are compared with.
+    """
+    return (masked_softmax(scores, mask) * losses).sum(dim=-1)
+
+
+def exact_gradient(scores: Tensor, losses: Tensor, mask: Tensor | None = None) -> Tensor:
+    """dJ/ds of `expected_loss` in closed form, shape (..., M): p_m (L_m - J). An item worse than the mean goes down."""
+    p = masked_softmax(scores, mask)
+    return p * (losses - (p * losses).sum(dim=-1, keepdim=True))
+
+
+def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) -> Tensor:
+    """What to differentiate in place of the loss of a sampled choice (score-function estimator, REINFORCE).
+
+        surrogate = L + stop(L - b) log p(choice)
+
+    Its gradient is, on average over choices, that of the expected loss: the first term reaches whatever made L from
+    the chosen item, the second the scores. b may depend on anything but this very choice.
+
+    Args:
+        log_p: log p(choice), shape (...); loss: L, shape (...); baseline: b, a number or shape (...).
+
+    Returns:
+        The surrogate, shape (...). Its value means nothing, its gradient does.
+
+    Source: Williams 1992, theorem 1; for attention Xu et al. 2015, section 4.1.
+    """
+    advantage = (loss - baseline).detach()
+    return loss + advantage * log_p
+
+
+def leave_one_out_mean(loss: Tensor) -> Tensor:
+    """Of each entry along the first axis (n >= 2) the mean of all others: a baseline that does not know its own choice.
+
+    Source: Kool et al. 2019.
+    """
+    n = loss.shape[0]
+    if n < 2:
+        raise ValueError(f"A mean of the others needs two entries or more, got {n}.")
+    return (loss.sum(dim=0) - loss) / (n - 1)
+
+
+def straight_through_gumbel(
+    scores: Tensor, temperature: float = 1.0, mask: Tensor | None = None, generator: torch.Generator | None = None
+) -> Tensor:
+    """A drawn choice forward, a soft one backward: shape (..., M).
+
+        soft = softmax((s + g) / temperature),   choice = one-hot of its largest,   returned: choice + soft - stop(soft)
+
+    The value is a fair draw from softmax(s); the gradient is that of `soft`, and so biased.
+
+    Source: Jang et al. 2017, section 2.2; Maddison et al. 2017.
+    """
+    if not temperature > 0:
+        raise ValueError(f"temperature must be above 0, got {temperature}.")
+    noisy = scores + _gumbel_like(scores, generator)
+    soft = masked_softmax(noisy / temperature, mask)
+    return _one_hot_of_largest(noisy.detach(), mask) + (soft - soft.detach())  # the bracket is exactly zero
+
+
+def _gumbel_like(scores: Tensor, generator: torch.Generator | None) -> Tensor:
+    return -torch.empty_like(scores).exponential_(generator=generator).log()  # -log(u) is exponential
+
+
+def _one_hot_of_largest(scores: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    choice = torch.zeros_like(scores).scatter(-1, scores.argmax(dim=-1, keepdim=True), 1.0)
+    return choice if mask is None else choice.masked_fill(~mask, 0.0)  # nothing to read, nothing chosen

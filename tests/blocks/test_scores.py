@@ -1,0 +1,98 @@
+"""Scores against explicit loops and torch's attention; additive and bilinear ones for sizes that differ."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from possm_lite.blocks.attention import attend, scaled_dot_score
+from possm_lite.blocks.scores import AdditiveScore, BilinearScore, additive_score, bilinear_score, dot_score
+
+
+def normal(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def additive_by_loops(q, k, W_q, W_k, w_v):
+    """w_v . tanh(W_q q + W_k k), one number at a time, for q (B, Q, d_q) and k (B, M, d_k)."""
+    score = torch.zeros(len(q), q.shape[1], k.shape[1], dtype=q.dtype)
+    for b in range(len(q)):
+        for i in range(q.shape[1]):
+            for m in range(k.shape[1]):
+                for h in range(len(w_v)):
+                    inner = sum(W_q[h, j] * q[b, i, j] for j in range(q.shape[2]))
+                    inner = inner + sum(W_k[h, j] * k[b, m, j] for j in range(k.shape[2]))
+                    score[b, i, m] = score[b, i, m] + w_v[h] * torch.tanh(inner)
+    return score
+
+
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(2, 4), (3, 3), (1, 5)])  # 3 queries, 3 keys: any mix-up has a shape
+def test_additive_score_is_its_loops(n_queries, n_keys):
+    inputs = normal(3, n_queries, 5), normal(3, n_keys, 2), normal(4, 5), normal(4, 2), normal(4)
+    ours, loops = additive_score(*inputs), additive_by_loops(*inputs)
+    torch.testing.assert_close(ours, loops)
+    wanted = torch.randn_like(ours)
+    for one, other in zip(*(torch.autograd.grad((s * wanted).sum(), inputs) for s in (ours, loops)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_additive_score_needs_no_batch_axis():
+    q, k, weights = normal(3, 5), normal(3, 2), (normal(4, 5), normal(4, 2), normal(4))
+    expected = additive_by_loops(q[None], k[None], *weights)[0]
+    torch.testing.assert_close(additive_score(q, k, *weights), expected)
+
+
+def test_dot_and_bilinear_scores_are_their_loops():
+    q, k, W = normal(2, 3, 4), normal(2, 5, 6), normal(4, 6)
+    bilinear = bilinear_score(q, k, W)
+    assert bilinear.shape == (2, 3, 5)
+    expected = sum(q[1, 2, i] * W[i, j] * k[1, 4, j] for i in range(4) for j in range(6))
+    torch.testing.assert_close(bilinear[1, 2, 4], expected)
+    torch.testing.assert_close(dot_score(q, k[..., :4]), bilinear_score(q, k[..., :4], torch.eye(4).double()))
+    torch.testing.assert_close(scaled_dot_score(q, k[..., :4]), dot_score(q, k[..., :4]) / 2)
+
+
+def test_dot_score_is_the_score_of_torch_without_its_scale():
+    q, k, v = normal(2, 3, 9), normal(2, 5, 9), normal(2, 5, 4)
+    ours = attend(dot_score(q, k), v)[0]
+    torch.testing.assert_close(ours, F.scaled_dot_product_attention(q, k, v, scale=1.0))
+
+
+def test_bilinear_score_is_a_dot_product_of_projections():
+    """With W = W_q^T W_k it is what chapter 03 calls a head."""
+    q, k, W_q, W_k = normal(3, 4), normal(5, 6), normal(2, 4), normal(2, 6)
+    torch.testing.assert_close(bilinear_score(q, k, W_q.T @ W_k), dot_score(q @ W_q.T, k @ W_k.T))
+
+
+def test_dot_score_of_two_sizes_says_what_to_use():
+    with pytest.raises(ValueError, match="got 4 and 6"):
+        dot_score(torch.zeros(3, 4), torch.zeros(3, 6))
+
+
+@pytest.mark.parametrize("d", [4, 64, 1024])
+def test_the_variance_of_a_dot_product_is_its_size(d):
+    n = 200
+    generator = torch.Generator().manual_seed(d)
+    q, k = (torch.randn(n, d, generator=generator, dtype=torch.float64) for _ in range(2))
+    products = (q * k).sum(-1)  # (n,): independent, unlike the scores of all pairs
+    # the variance of a sample variance of n nearly normal numbers is 2 var^2 / (n - 1); kurtosis 6/d is left
+    tolerance = 4 * d * math.sqrt((2 + 6 / d) / (n - 1))
+    assert abs(products.var().item() - d) < tolerance
+    assert abs(products.var().item() / d - (products / math.sqrt(d)).var().item()) < 1e-12
+
+
+def test_modules_hold_the_weights_of_their_functions():
+    q, k = torch.randn(2, 3, 5), torch.randn(2, 4, 7)
+    additive, bilinear = AdditiveScore(5, 7, hidden=6), BilinearScore(5, 7)
+    expected = additive_score(q, k, additive.W_q, additive.W_k, additive.w_v)
+    torch.testing.assert_close(additive(q, k), expected)
+    torch.testing.assert_close(bilinear(q, k), bilinear_score(q, k, bilinear.W))
+    for module in (additive, bilinear):
+        module(q, k).square().sum().backward()
+        assert all(p.grad.abs().max() > 0 for p in module.parameters())
+
+
+def test_a_new_bilinear_score_has_variance_one():
+    q, k = torch.randn(40, 64), torch.randn(50, 256)
+    assert abs(BilinearScore(64, 256)(q, k).var().item() - 1) < 0.2
