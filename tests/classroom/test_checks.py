@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import math
 import pkgutil
 import sys
 import time
@@ -157,6 +158,13 @@ def test_a_wrong_answer_is_told_in_one_line(student, told):
     verdict = softmax.examine(student)
     assert verdict.status == "wrong"
     assert verdict.line.startswith("✗ softmax: ") and told in verdict.line and "\n" not in verdict.line
+
+
+@pytest.mark.parametrize("kind", [float, torch.tensor])
+@pytest.mark.parametrize(("answer", "status"), [(-math.inf, "right"), (-99.0, "wrong"), (math.inf, "wrong")])
+def test_only_infinity_is_as_good_as_infinity(answer, status, kind):
+    infinite = Check("f", reference=lambda: kind(-math.inf), cases=[Case("nothing", tuple)], traps={})
+    assert infinite.examine(lambda: kind(answer)).status == status
 
 
 @pytest.mark.parametrize("student", [runs_on, runs_on_and_will_not_stop])

@@ -42,6 +42,11 @@ def head_scores_by_loops(queries, keys, n_heads):
     return torch.stack([torch.einsum("bqd,bmd->bqm", queries[..., h], keys[..., h]) for h in heads], 1) * d**-0.5
 
 
+def largest_by_loops(items, mask):
+    trials = zip(items, mask, strict=True)
+    return torch.stack([x[m].max(0)[0] if m.any() else torch.zeros(x.shape[-1]) for x, m in trials])
+
+
 def surrogate_by_steps(log_p, loss, baseline):
     with torch.no_grad():
         better = loss - baseline
@@ -55,6 +60,7 @@ def surrogate_by_steps(log_p, loss, baseline):
         (check.masked_weights, masked_weights_by_zeros),
         (check.additive_scores, additive_by_loops),
         (check.head_scores, head_scores_by_loops),
+        (check.largest_of_real, largest_by_loops),
         (check.surrogate, surrogate_by_steps),
         (check.growth_of_spread, 4),
         (check.growth_of_spread, math.sqrt(256 / 16)),
@@ -170,6 +176,11 @@ def heads_by_view(queries, keys, n_heads):
         (check.head_scores, lambda q, k, H: heads(q, k, H, q.shape[-1] / H), "not by its root"),
         (check.head_scores, lambda q, k, H: heads(q, k, H, H**0.5), "number of heads"),
         (check.head_scores, heads_by_view, "the heads are not"),
+        (check.largest_of_real, lambda x, m: x.amax(-2), "padding can win"),
+        (check.largest_of_real, lambda x, m: torch.where(m[..., None], x, torch.zeros(())).amax(-2), "counts as zero"),
+        (check.largest_of_real, lambda x, m: (x * m[..., None]).amax(-1), "the other axis"),
+        (check.largest_of_real, lambda x, m: (x + m[..., None].float().log()).amax(-2), "minus infinity"),
+        (check.largest_of_real, lambda x, m: (x - 99.0 * ~m[..., None]).amax(-2), "on a trial without any item"),
         (check.surrogate, lambda log_p, loss, b: loss + (b - loss).detach() * log_p, "sign is that of a reward"),
         (check.surrogate, lambda log_p, loss, b: loss * (1 + log_p) - b * log_p, "nothing is stopped"),
         (check.surrogate, lambda log_p, loss, b: log_p * (loss - b).detach(), "first term is missing"),

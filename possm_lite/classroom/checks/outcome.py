@@ -68,7 +68,7 @@ def _compare_numbers(a: Any, b: float, tolerance: float, nan_is_nan: bool) -> st
         return f"a number is wanted, this is of type {type(a).__name__}."
     if nan_is_nan and math.isnan(a) and math.isnan(b):
         return None
-    if abs(a - b) <= tolerance * max(1.0, abs(b)):
+    if a == b or (math.isfinite(b) and abs(a - b) <= tolerance * max(1.0, abs(b))):
         return None
     return "the result is NaN." if math.isnan(a) else f"{b:.4g} is right, this is {a:.4g}."
 
@@ -92,8 +92,8 @@ def _compare_tensors(a: Any, b: Tensor, tolerance: float, nan_is_nan: bool) -> s
             a, b = (x.masked_fill(a.isnan() & b.isnan(), 0) for x in (a, b))
         if a.isnan().any() and not b.isnan().any():
             return f"{int(a.isnan().sum())} of {a.numel()} numbers are NaN."
-        # written so that NaN counts as wrong and equal infinities as right
-        wrong = ~((a == b) | ((a - b).abs() <= tolerance * b.abs().clamp(min=1.0)))
+        # written so that NaN counts as wrong, and infinity as right beside infinity only
+        wrong = ~((a == b) | (b.isfinite() & ((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))))
     if not wrong.any():
         return None
     where = tuple(int(i) for i in wrong.nonzero()[0])

@@ -1,4 +1,4 @@
-"""The exercises of chapter 02: a softmax under a mask, additive scores, the scale of a head, the surrogate loss."""
+"""The exercises of chapter 02: a softmax under a mask, two scores, the largest of real items, the surrogate loss."""
 
 import math
 import warnings
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from possm_lite.blocks.attention import masked_softmax, scaled_dot_score
 from possm_lite.blocks.scores import additive_score
-from possm_lite.blocks.selection import leave_one_out_mean, reinforce_loss
+from possm_lite.blocks.selection import leave_one_out_mean, max_pool_items, reinforce_loss
 
 from .core import Answer, Case, Check
 
@@ -217,6 +217,39 @@ head_scores = Check(
         ),
         "the scale is right, the heads are not: a reshape straight to (B, H, n, d) mixes positions. Cut the last axis "
         "first, then transpose, as the given code does.": _wrong_split,
+    },
+)
+
+
+# --- largest_of_real
+
+
+def _items(*lengths: int, below: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Trials of 4 items of 3 features, the first `lengths` of them real, all moved down by `below`; garbage behind."""
+    mask = torch.arange(4) < torch.tensor(lengths)[:, None]
+    return (_normal(len(lengths), 4, 3) - below).masked_fill(~mask[..., None], 7.0), mask
+
+
+largest_of_real = Check(
+    "largest_of_real",
+    reference=lambda items, mask: max_pool_items(items, mask)[0],
+    cases=[
+        Case("trials without padding", lambda: _items(4, 4)),
+        Case("padding that holds large numbers", lambda: _items(4, 2, 1)),
+        Case("features that are negative in all items", lambda: _items(3, 1, below=5.0)),
+        Case("a trial without any item", lambda: _items(2, 0)),
+    ],
+    traps={
+        "padding can win: nothing keeps it out of the maximum.": lambda x, mask: x.max(1).values,
+        "padding counts as zero, and zero wins over negative numbers. What loses against everything?": (
+            lambda x, mask: (x * mask[..., None]).max(1).values
+        ),
+        "the largest feature of each item. For each feature the largest item is wanted: the other axis.": (
+            lambda x, mask: x.masked_fill(~mask[..., None], 0.0).max(-1).values
+        ),
+        "a trial without items gives minus infinity: give zeros there.": (
+            lambda x, mask: x.masked_fill(~mask[..., None], -math.inf).max(1).values
+        ),
     },
 )
 
