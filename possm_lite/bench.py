@@ -149,10 +149,32 @@ def streaming() -> Iterator[Row]:
         yield f"streamed and batch answers apart, {dtype}", f"{apart:.1e}", f"< {limit:g}", apart < limit
 
 
+def widgets() -> Iterator[Row]:
+    """From the move of a slider to its new picture, for the two named figures of the course."""
+    try:
+        from .classroom.figures import kernel_width, rotation_angle
+        from .classroom.widgets import Slider, explore
+    except ModuleNotFoundError as missing:
+        yield "slider step", f"no {missing.name}, skipped", "", True
+        return
+    rng = torch.Generator().manual_seed(0)
+    x = 2 * torch.rand(57, generator=rng)
+    y = 400 * torch.sin(4 * x) + 40 * torch.randn(57, generator=rng)  # mm/s
+    width, query = Slider("w (1/s)", 1.0, 300.0, log=True), Slider("query (s)", 0.0, 2.0)
+    turns = {name: Slider(name, 0, 20) for name in ("m", "n", "theta")}
+    for name, explorer in (
+        ("kernel width", explore(kernel_width.picture(x, y, (0.0, 2.0), (1.0, 300.0)), w=width, query=query)),
+        ("rotation angle", explore(rotation_angle.picture(q=(1.2, 0.5), k=(0.9, 1.0)), **turns)),
+    ):
+        step = explorer.step_ms()
+        yield f"slider step, {name}, median", f"{step:.0f} ms", "<= 100 ms", step <= 100
+
+
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "oracle": oracle,
     "streaming": streaming,
     "training": training,
+    "widgets": widgets,
     "decode": decode,
     "real": real,
 }

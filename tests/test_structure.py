@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "decoder": {"", "blocks", "spikes"},
     "training": {"", "blocks", "spikes", "decoder"},
     "classroom": {"", "blocks", "spikes", "decoder", "training"},
-    "bench": {"", "blocks", "spikes", "decoder", "training"},
+    "bench": {"", "blocks", "spikes", "decoder", "training", "classroom"},
     "cli": {"", "blocks", "spikes", "decoder", "training", "classroom", "bench"},
     "__main__": {"", "cli"},
 }
