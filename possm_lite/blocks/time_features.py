@@ -1,0 +1,217 @@
+"""Features of continuous time: vectors whose dot product depends on the time between two events, and on it alone."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .positions import as_pairs, log_spaced_frequencies, phasors
+
+# ---- Bochner: an average of cosines ----------------------------------------------------------------------------------
+
+
+def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
+    """Random features of a shift-invariant kernel.
+
+        Phi(t) = sqrt(1/d) [cos w_1 t, ..., cos w_d t, sin w_1 t, ..., sin w_d t]
+        Phi(t_1) . Phi(t_2) = 1/d sum_i cos w_i (t_1 - t_2)  ->  E_w[cos w (t_1 - t_2)]
+
+    Args:
+        times: shape (...,), seconds; give float64 for times far from zero.
+        omega: angular frequencies, shape (d,), rad/s; gradients reach them.
+
+    Returns:
+        Shape (..., 2 d), in the precision of `omega`.
+
+    Source: Rahimi and Recht 2007, algorithm 1; Xu et al. 2019, theorem 1.
+    """
+    phase = phasors(times, omega, omega.dtype) / math.sqrt(len(omega))  # (..., d)
+    return torch.cat([phase.real, phase.imag], -1)
+
+
+def gaussian_kernel(lag: float | Tensor, mu: float | Tensor, sigma: float | Tensor) -> Tensor:
+    """E[cos w lag] for w ~ N(mu, sigma^2), in closed form: exp(-sigma^2 lag^2 / 2) cos(mu lag); the RBF for mu = 0."""
+    return torch.exp(-0.5 * (sigma * lag) ** 2) * torch.cos(mu * lag)
+
+
+def gaussian_frequencies(mu: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
+    """w_i = mu + sigma eps_i: the noise is drawn outside, so that gradients reach mu and sigma; shape of `noise`.
+
+    `torch.normal(mu, sigma)` has the same distribution and a gradient of zero.
+    """
+    return mu + sigma * noise
+
+
+def quantile_frequencies(start: Tensor, steps: Tensor, u: Tensor) -> Tensor:
+    """w_i = g(u_i): a learned inverse CDF, the simplest normalising flow from uniform noise to frequencies.
+
+        g(0) = start,   g(k/K) = g((k-1)/K) + steps_k,   straight lines between; the density of w is 1 / g'(u)
+
+    Args:
+        start: lowest frequency, shape (), rad/s.
+        steps: positive rises, shape (K,), rad/s: what makes g increasing, as an inverse CDF must be.
+        u: in [0, 1], shape (d,).
+
+    Returns:
+        Frequencies, shape (d,), rad/s.
+    """
+    heights = torch.cat([start.reshape(1), start + steps.cumsum(0)])  # (K + 1,)
+    place = u * len(steps)
+    below = place.floor().long().clamp(max=len(steps) - 1)  # u = 1 belongs to the last line
+    return torch.lerp(heights[below], heights[below + 1], place - below)
+
+
+class GaussianFrequencies(nn.Module):
+    """Way (a): d frequencies mu + sigma eps, with mu and sigma learned and eps drawn once."""
+
+    def __init__(self, n_freqs: int, mu: float = 0.0, sigma: float = 1.0):
+        super().__init__()
+        self.mu = nn.Parameter(torch.tensor(float(mu)))
+        self.log_sigma = nn.Parameter(torch.tensor(math.log(sigma)))
+        self.register_buffer("noise", torch.randn(n_freqs))
+
+    def forward(self) -> Tensor:
+        return gaussian_frequencies(self.mu, self.log_sigma.exp(), self.noise)
+
+
+class QuantileFrequencies(nn.Module):
+    """Way (b): d frequencies g_theta(u), g increasing and learned, at first the line from lowest to highest."""
+
+    def __init__(self, n_freqs: int, lowest: float, highest: float, n_knots: int = 16):
+        super().__init__()
+        if not highest > lowest:
+            raise ValueError(f"highest must exceed lowest: got lowest={lowest}, highest={highest} rad/s.")
+        self.scale = (highest - lowest) / n_knots  # the rise of one step at the start: parameters are of order one
+        self.start = nn.Parameter(torch.tensor(float(lowest) / self.scale))
+        self.rises = nn.Parameter(torch.full((n_knots,), math.log(math.e - 1)))  # softplus of it is 1
+        self.register_buffer("u", (torch.arange(n_freqs) + torch.rand(n_freqs)) / n_freqs)  # one draw in each d-th
+
+    def forward(self) -> Tensor:
+        return quantile_frequencies(self.scale * self.start, self.scale * F.softplus(self.rises), self.u)
+
+
+class FixedFrequencies(nn.Module):
+    """Way (c): frequencies that are given and stay."""
+
+    def __init__(self, omega: Tensor):
+        super().__init__()
+        self.register_buffer("omega", omega.to(torch.get_default_dtype()))
+
+    def forward(self) -> Tensor:
+        return self.omega
+
+
+class BochnerTime(nn.Module):
+    """`bochner_features` with the frequencies of one of the three modules above: times (...,) in s to (..., 2 d)."""
+
+    def __init__(self, frequencies: nn.Module):
+        super().__init__()
+        self.frequencies = frequencies
+
+    def forward(self, times: Tensor) -> Tensor:
+        return bochner_features(times, self.frequencies())
+
+
+# ---- Mercer: a Fourier series for each of several periods ------------------------------------------------------------
+
+
+def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -> Tensor:
+    """Truncated Fourier features of periodic kernels, one block for each period.
+
+        Phi_w(t) = [sqrt c_1, sqrt c_2 cos(pi t/w), sqrt c_3 sin(pi t/w), sqrt c_4 cos(2 pi t/w), ...]
+        Phi_w(t_1) . Phi_w(t_2) = c_1 + sum_j c_2j cos(j pi (t_1 - t_2)/w)      where c_2j = c_{2j+1}
+
+    In this formula w is a time, half the period of the kernel, and not an angular frequency. Any c >= 0 gives a
+    positive semi-definite kernel; it is shift-invariant only where cosine and sine share their coefficient.
+
+    Args:
+        times: shape (...,), seconds; give float64 for times far from zero.
+        half_periods: w, shape (k,), seconds.
+        coefficients: c >= 0, shape (k, 2 J + 1).
+
+    Returns:
+        Shape (..., k (2 J + 1)), in the precision of `coefficients`.
+
+    Source: Xu et al. 2019, theorem 2 and the features after it.
+    """
+    n_harmonics = coefficients.shape[-1] // 2
+    if coefficients.shape != (len(half_periods), 2 * n_harmonics + 1):
+        raise ValueError(
+            f"coefficients must be (k, 2 J + 1) = ({len(half_periods)}, odd): got {tuple(coefficients.shape)}."
+        )
+    j = torch.arange(1, n_harmonics + 1, device=half_periods.device)
+    omega = j / half_periods[:, None] * math.pi  # (k, J), rad/s; j * math.pi would be float32
+    waves = torch.view_as_real(phasors(times, omega.flatten(), coefficients.dtype))  # (..., k J, 2)
+    waves = waves.unflatten(-2, omega.shape).flatten(-2)  # (..., k, 2 J): cos and sin in turn
+    constant = waves.new_ones(*waves.shape[:-1], 1)
+    return (coefficients.sqrt() * torch.cat([constant, waves], -1)).flatten(-2)
+
+
+def geometric_half_periods(n: int, shortest: float, longest: float) -> Tensor:
+    """n half periods with equal ratios from `shortest` to `longest` seconds, shape (n,), float64.
+
+    Lecture notes have w_max - (w_max - w_min)^(i/n): it subtracts a power of seconds from seconds, so the answer
+    depends on the unit of time, crowds at w_max, and is negative where w_max is below one.
+    """
+    return math.pi / log_spaced_frequencies(n, 2 * shortest, 2 * longest)
+
+
+class MercerTime(nn.Module):
+    """`mercer_features` with learned coefficients, cosine and sine sharing theirs: times (...,) to (..., k (2 J + 1)).
+
+    Half periods are spread geometrically; their logarithms are parameters, so they are learned and stay positive.
+    """
+
+    def __init__(self, n_periods: int, n_harmonics: int, shortest: float, longest: float):
+        super().__init__()
+        half_periods = geometric_half_periods(n_periods, shortest, longest)
+        self.log_half_periods = nn.Parameter(half_periods.log().to(torch.get_default_dtype()))
+        at_start = 1 / (n_periods * (n_harmonics + 1))  # kernel of one at lag zero
+        self.raw = nn.Parameter(torch.full((n_periods, n_harmonics + 1), math.log(math.expm1(at_start))))
+
+    def coefficients(self) -> Tensor:
+        """c > 0, shape (k, 2 J + 1): softplus keeps the root and its gradient finite."""
+        c = F.softplus(self.raw)  # (k, J + 1)
+        return torch.cat([c[:, :1], c[:, 1:].repeat_interleave(2, dim=1)], 1)
+
+    def forward(self, times: Tensor) -> Tensor:
+        return mercer_features(times, self.log_half_periods.exp(), self.coefficients())
+
+
+# ---- attention over irregular times ----------------------------------------------------------------------------------
+
+
+def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor) -> Tensor:
+    """Score on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)>, what two events say plus how far apart they are.
+
+    Args:
+        queries, keys: content Z, shapes (..., Q, D) and (..., M, D).
+        query_time, key_time: features Phi(t), shapes (..., Q, P) and (..., M, P).
+
+    Returns:
+        Shape (..., Q, M). Adding Z + Phi in place of joining them would bring in <Z_1, Phi_2> and <Phi_1, Z_2>, which
+        depend on when the clock was started.
+    """
+    return queries @ keys.transpose(-1, -2) + query_time @ key_time.transpose(-1, -2)
+
+
+def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, Tensor]:
+    """RoPE's score as a function of time: q . R_t k = sum_f (a_f cos w_f t + b_f sin w_f t) + c.
+
+        a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   c = q_rest . k_rest
+
+    It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and c >= 0 (w_f > 0 and
+    distinct); q = k is such a case. Otherwise b_f shifts the wave of frequency f by its phase.
+
+    Args:
+        q, k: shapes (..., d), broadcastable; the first `n_freqs` adjacent pairs are turned.
+
+    Returns:
+        a (..., F), b (..., F), c (...,).
+    """
+    (q_pairs, q_rest), (k_pairs, k_rest) = as_pairs(q, n_freqs), as_pairs(k, n_freqs)
+    product = q_pairs.conj() * k_pairs  # (..., F)
+    return product.real, -product.imag, (q_rest * k_rest).sum(-1)

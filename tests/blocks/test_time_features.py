@@ -1,0 +1,310 @@
+"""Time features against their kernels in closed form, and the gradients that have to pass through the sampling."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from possm_lite.blocks.positions import log_spaced_frequencies, phasors, rotate
+from possm_lite.blocks.time_features import (
+    BochnerTime,
+    FixedFrequencies,
+    GaussianFrequencies,
+    MercerTime,
+    QuantileFrequencies,
+    bochner_features,
+    content_and_time_score,
+    gaussian_frequencies,
+    gaussian_kernel,
+    geometric_half_periods,
+    mercer_features,
+    quantile_frequencies,
+    rotary_kernel,
+)
+
+TIMES = torch.tensor([0.0, 0.013, 0.4, 1.7, -2.5, 30.0], dtype=torch.float64)
+LAGS = TIMES[:, None] - TIMES
+
+
+def gram(features):
+    return features @ features.T
+
+
+def smallest_eigenvalue(matrix):
+    return torch.linalg.eigvalsh(matrix).min().item()
+
+
+# ---- Bochner
+
+
+def test_bochner_features_by_a_loop():
+    omega = torch.tensor([0.5, 3.0, 40.0], dtype=torch.float64)
+    features = bochner_features(TIMES, omega)
+    assert features.shape == (6, 6)
+    for n, t in enumerate(TIMES.tolist()):
+        for i, w in enumerate(omega.tolist()):
+            assert features[n, i].item() == pytest.approx(math.cos(w * t) / math.sqrt(3), abs=1e-12)
+            assert features[n, 3 + i].item() == pytest.approx(math.sin(w * t) / math.sqrt(3), abs=1e-12)
+
+
+def test_bochner_kernel_is_the_mean_of_cosines_of_the_lag():
+    omega = 5 * torch.randn(7, dtype=torch.float64)
+    torch.testing.assert_close(gram(bochner_features(TIMES, omega)), torch.cos(LAGS[..., None] * omega).mean(-1))
+
+
+def rms_error(n_freqs, mu=3.0, sigma=2.0):
+    lag = torch.linspace(0, 3, 100, dtype=torch.float64)
+    omega = gaussian_frequencies(mu, sigma, torch.randn(n_freqs, dtype=torch.float64))
+    features = bochner_features(lag, omega)
+    return (features @ features[0] - gaussian_kernel(lag, mu, sigma)).square().mean().sqrt().item()
+
+
+def test_the_estimate_approaches_the_closed_form_as_one_over_root_d():
+    sizes = 2 ** np.arange(4, 11)
+    errors = [np.mean([rms_error(int(d)) for _ in range(20)]) for d in sizes]
+    slope, _ = np.polyfit(np.log(sizes), np.log(errors), 1)
+    assert slope == pytest.approx(-0.5, abs=0.06)
+    assert errors[-1] < 0.03
+
+
+def test_gaussian_kernel_is_the_integral_over_the_density():
+    omega = torch.linspace(-40, 50, 200_001, dtype=torch.float64)
+    density = torch.exp(-0.5 * ((omega - 5) / 4) ** 2) / (4 * math.sqrt(2 * math.pi))
+    for lag in (0.0, 0.1, 0.37, 1.0):
+        integral = torch.trapezoid(density * torch.cos(omega * lag), omega).item()
+        assert gaussian_kernel(torch.tensor(lag, dtype=torch.float64), 5.0, 4.0).item() == pytest.approx(
+            integral, abs=1e-9
+        )
+
+
+def test_gaussian_kernel_without_mean_is_the_rbf():
+    torch.testing.assert_close(gaussian_kernel(LAGS, 0.0, 2.0), torch.exp(-2 * LAGS**2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.floats(-100, 100), min_size=2, max_size=8),
+    st.lists(st.floats(0.01, 50), min_size=1, max_size=6),
+    st.floats(-1000, 1000),
+)
+def test_bochner_kernel_is_positive_and_shift_invariant(times, omega, shift):
+    times, omega = (torch.tensor(x, dtype=torch.float64) for x in (times, omega))
+    kernel = gram(bochner_features(times, omega))
+    assert smallest_eigenvalue(kernel) > -1e-10
+    torch.testing.assert_close(gram(bochner_features(times + shift, omega)), kernel, rtol=0, atol=1e-9)
+    torch.testing.assert_close(kernel.diag(), torch.ones(len(times), dtype=torch.float64))
+
+
+def test_float32_frequencies_see_the_lag_of_late_float64_times():
+    omega = torch.tensor([2 * math.pi * 50])  # float32
+    times = 3600.0 + torch.tensor([0.0, 0.003, 0.01], dtype=torch.float64)
+    features = bochner_features(times, omega)
+    assert features.dtype == torch.float32
+    expected = torch.cos((times - times[0]) * omega.double()).float()
+    torch.testing.assert_close(features @ features[0], expected, rtol=0, atol=1e-5)
+    too_late = bochner_features(times.float(), omega)  # rounded to 0.2 ms before anybody could help
+    assert (too_late @ too_late[0] - expected).abs().max() > 1e-3
+
+
+# ---- where the frequencies come from
+
+
+def test_gradients_reach_mu_and_sigma_through_the_samples():
+    """The gradient of the estimate is that of the closed form; that of torch.normal is zero."""
+    mu, sigma = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (3.0, 2.0))
+    lag = torch.tensor(0.4, dtype=torch.float64)
+    noise = torch.randn(200_000, dtype=torch.float64)
+    estimate = torch.cos(gaussian_frequencies(mu, sigma, noise) * lag).mean()
+    ours = torch.autograd.grad(estimate, (mu, sigma))
+    exact = torch.autograd.grad(gaussian_kernel(lag, mu, sigma), (mu, sigma))
+    torch.testing.assert_close(ours, exact, rtol=0, atol=3e-3)
+    swallowed = torch.cos(torch.normal(mu.expand(100), sigma.expand(100)) * lag).mean()
+    assert all(g.abs() < 1e-12 for g in torch.autograd.grad(swallowed, (mu, sigma)))
+    assert min(g.abs() for g in exact) > 0.05
+
+
+def test_quantiles_by_numpy():
+    start, steps = torch.tensor(2.0, dtype=torch.float64), torch.tensor([1.0, 0.1, 5.0], dtype=torch.float64)
+    u = torch.tensor([0.0, 0.2, 1 / 3, 0.5, 0.99, 1.0], dtype=torch.float64)
+    expected = np.interp(u.numpy(), [0, 1 / 3, 2 / 3, 1], [2.0, 3.0, 3.1, 8.1])
+    np.testing.assert_allclose(quantile_frequencies(start, steps, u).numpy(), expected, atol=1e-12)
+
+
+def test_quantiles_have_gradients():
+    start = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    steps = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    u = torch.rand(9, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda a, b: quantile_frequencies(a, b, u), (start, steps))
+
+
+def test_quantile_module_starts_uniform_and_stays_increasing():
+    module = QuantileFrequencies(1000, 10.0, 50.0)
+    omega = module().detach()
+    assert omega.min() >= 10 and omega.max() <= 50
+    assert omega.mean().item() == pytest.approx(30, abs=0.2)
+    with torch.no_grad():
+        module.rises.normal_(0, 5)
+    by_u = module().detach()[module.u.argsort()]
+    assert (by_u.diff() >= 0).all()
+    with pytest.raises(ValueError, match="highest must exceed lowest"):
+        QuantileFrequencies(3, 5.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "n_parameters"),
+    [
+        (GaussianFrequencies(16, mu=2.0, sigma=3.0), 2),
+        (QuantileFrequencies(16, 0.0, 9.0, n_knots=5), 6),
+        (FixedFrequencies(log_spaced_frequencies(16, 0.1, 10.0)), 0),
+    ],
+)
+def test_bochner_module_trains_what_its_frequencies_have(frequencies, n_parameters):
+    module = BochnerTime(frequencies)
+    features = module(TIMES)
+    assert features.shape == (6, 32)
+    torch.testing.assert_close(features, bochner_features(TIMES, frequencies()))
+    assert sum(p.numel() for p in module.parameters()) == n_parameters
+    if n_parameters:
+        gram(features).square().sum().backward()
+        assert all(p.grad.abs().max() > 0 for p in module.parameters())
+
+
+def test_gaussian_module_has_the_moments_asked_for():
+    omega = GaussianFrequencies(100_000, mu=7.0, sigma=0.5)()
+    assert omega.mean().item() == pytest.approx(7, abs=0.01) and omega.std().item() == pytest.approx(0.5, abs=0.01)
+
+
+# ---- Mercer
+
+
+def test_mercer_features_by_a_loop():
+    half_periods, c = torch.tensor([0.3, 2.0], dtype=torch.float64), torch.rand(2, 5, dtype=torch.float64)
+    features = mercer_features(TIMES, half_periods, c)
+    assert features.shape == (6, 10)
+    for n, t in enumerate(TIMES.tolist()):
+        for i, w in enumerate(half_periods.tolist()):
+            row = [1.0]
+            for j in (1, 2):
+                row += [math.cos(j * math.pi * t / w), math.sin(j * math.pi * t / w)]
+            expected = torch.tensor(row, dtype=torch.float64) * c[i].sqrt()
+            torch.testing.assert_close(features[n, 5 * i : 5 * i + 5], expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_harmonics", [1, 4, 12])
+def test_mercer_kernel_is_the_truncated_series_of_the_poisson_kernel(n_harmonics):
+    """(1 - r^2) / (1 - 2 r cos x + r^2) = 1 + 2 sum r^j cos jx; what is cut off is at most 2 r^(J+1) / (1 - r)."""
+    r, period = 0.6, 0.8
+    powers = 2 * r ** torch.arange(1, n_harmonics + 1, dtype=torch.float64)
+    c = torch.cat([torch.ones(1, dtype=torch.float64), powers.repeat_interleave(2)])[None]
+    kernel = gram(mercer_features(TIMES, torch.tensor([period / 2], dtype=torch.float64), c))
+    x = 2 * math.pi * LAGS / period
+    series = 1 + sum(2 * r**j * torch.cos(j * x) for j in range(1, n_harmonics + 1))
+    torch.testing.assert_close(kernel, series)
+    exact = (1 - r**2) / (1 - 2 * r * torch.cos(x) + r**2)
+    assert (kernel - exact).abs().max() <= 2 * r ** (n_harmonics + 1) / (1 - r) + 1e-9
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.booleans())
+def test_mercer_kernel_is_positive_and_shift_invariant_where_cosine_and_sine_share(seed, shared):
+    generator = torch.Generator().manual_seed(seed)
+    c = torch.rand(3, 7, generator=generator, dtype=torch.float64)
+    c[:, 2::2] = c[:, 1::2] if shared else c[:, 1::2] + 0.5
+    half_periods = geometric_half_periods(3, 0.1, 10.0)
+    kernel = gram(mercer_features(TIMES, half_periods, c))
+    assert smallest_eigenvalue(kernel) > -1e-10
+    moved = gram(mercer_features(TIMES + 0.21, half_periods, c))
+    assert ((moved - kernel).abs().max() < 1e-10) == shared
+
+
+def test_mercer_module_is_shift_invariant_whatever_it_has_learned():
+    module = MercerTime(3, 2, 0.1, 10.0).double()
+    torch.testing.assert_close(module(TIMES).square().sum(-1), torch.ones(6, dtype=torch.float64), rtol=0, atol=1e-6)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    kernel = gram(module(TIMES))
+    torch.testing.assert_close(gram(module(TIMES + 12.3)), kernel)
+    kernel.square().sum().backward()
+    assert all(p.grad.isfinite().all() and p.grad.abs().max() > 0 for p in module.parameters())
+
+
+def test_mercer_features_have_gradients():
+    half_periods = torch.tensor([0.3, 2.0], dtype=torch.float64, requires_grad=True)
+    c = (0.1 + torch.rand(2, 3, dtype=torch.float64)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda w, c: mercer_features(TIMES[:4], w, c), (half_periods, c))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 5), (5,)])
+def test_coefficients_of_a_wrong_shape_are_named(shape):
+    with pytest.raises(ValueError, match="coefficients must be"):
+        mercer_features(TIMES, torch.tensor([0.3, 2.0]), torch.rand(shape))
+
+
+def test_half_periods_have_equal_ratios_and_the_lecture_formula_does_not():
+    half_periods = geometric_half_periods(4, 0.01, 10.0)
+    torch.testing.assert_close(half_periods, torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64))
+    in_ms = geometric_half_periods(4, 10.0, 10_000.0)
+    torch.testing.assert_close(in_ms / 1000, half_periods)  # the unit of time does not matter
+    i = np.arange(1, 5)
+    lecture_s, lecture_ms = 10 - (10 - 0.01) ** (i / 4), (10_000 - (10_000 - 10.0) ** (i / 4)) / 1000
+    assert np.abs(lecture_s - lecture_ms).max() > 1
+    assert (0.5 - (0.5 - 0.01) ** (i / 4)).min() < 0
+
+
+# ---- attention over irregular times, and RoPE
+
+
+def test_score_is_the_dot_product_of_joined_vectors():
+    z1, z2 = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
+    phi1, phi2 = torch.randn(2, 3, 6, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
+    joined = torch.cat([z1, phi1], -1) @ torch.cat([z2, phi2], -1).transpose(-1, -2)
+    torch.testing.assert_close(content_and_time_score(z1, z2, phi1, phi2), joined)
+
+
+def test_score_in_closed_form():
+    omega = torch.rand(8, dtype=torch.float64) * 20
+    z = torch.randn(6, 4, dtype=torch.float64)
+    phi = bochner_features(TIMES, omega)
+    score = content_and_time_score(z, z, phi, phi)
+    for i in range(6):
+        for j in range(6):
+            time = sum(math.cos(w * (TIMES[i] - TIMES[j])) for w in omega.tolist()) / 8
+            assert score[i, j].item() == pytest.approx((z[i] @ z[j]).item() + time, abs=1e-10)
+
+
+OMEGA = log_spaced_frequencies(3, 0.05, 4.0)
+
+
+def turned_gram(q, k):
+    phase = phasors(TIMES, OMEGA, torch.float64)
+    return rotate(q, phase) @ rotate(k, phase).T
+
+
+def test_rope_is_the_series_that_rotary_kernel_gives():
+    q, k = torch.randn(8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
+    a, b, c = rotary_kernel(q, k, 3)
+    angle = (TIMES - TIMES[:, None])[..., None] * OMEGA  # t_k - t_q
+    torch.testing.assert_close(turned_gram(q, k), angle.cos() @ a + angle.sin() @ b + c)
+
+
+def test_rope_of_a_vector_with_itself_is_a_kernel_and_of_two_vectors_is_not():
+    q, k = torch.randn(8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
+    a, b, c = rotary_kernel(q, q, 3)
+    assert (a >= 0).all() and b.abs().max() < 1e-12 and c >= 0
+    assert smallest_eigenvalue(turned_gram(q, q)) > -1e-10
+    stretched = q * torch.tensor([2.0, 2.0, 0.3, 0.3, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64)  # pairs keep direction
+    assert smallest_eigenvalue(turned_gram(q, stretched)) > -1e-10
+    kernel = turned_gram(q, k)
+    assert (kernel - kernel.T).abs().max() > 0.1  # not even symmetric
+    assert smallest_eigenvalue(turned_gram(q, -q)) < -0.1
+
+
+def test_rotary_kernel_of_many_keys_at_once():
+    q, keys = torch.randn(8), torch.randn(5, 8)
+    a, b, c = rotary_kernel(q, keys, 3)
+    assert a.shape == b.shape == (5, 3) and c.shape == (5,)
+    torch.testing.assert_close(a[2], rotary_kernel(q, keys[2], 3)[0])
