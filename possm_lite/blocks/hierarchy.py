@@ -1,0 +1,84 @@
+"""Attention in two levels: words into a sentence, sentences into a document (or spikes into bins into a trial)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .attention import attend, scaled_dot_score
+
+
+def hierarchical_attend(
+    words: Tensor,
+    word_query: Tensor,
+    sentence_query: Tensor,
+    word_mask: Tensor | None = None,
+    sentence_mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One query reads the words of each sentence, a second one reads what the first brought back.
+
+        s_i = sum_j a_ij x_ij,   a_ij = softmax_j(q_w . x_ij / sqrt(D)),   over the words j of sentence i
+        y   = sum_i b_i s_i,     b_i  = softmax_i(q_s . s_i / sqrt(D)),    over the sentences i
+
+    A key needs no projection of its own here: W_k would only change the queries, which are free.
+
+    Args:
+        words: x, padded to the longest sentence, (..., S, W, D).
+        word_query, sentence_query: q_w and q_s, (D,), or one for each document, (..., D).
+        word_mask: True where a word is, (..., S, W) exactly; None: everywhere.
+        sentence_mask: True where a sentence may be read, (..., S) exactly; None: everywhere.
+            A sentence without words is never read.
+
+    Returns:
+        y (..., D), the weights of words in their sentence a (..., S, W), and those of sentences b (..., S). The weight
+        of a word in the whole is a_ij b_i. A document with nothing to read gets zeros.
+
+    Raises:
+        ValueError: a mask or a query whose shape does not belong to these words, named, with both shapes.
+
+    Source: Yang et al. 2016, section 2.2, with the dot product in place of their one-layer network.
+    """
+    *batch, n_sentences, n_words, dim = words.shape
+    word_mask = _checked_mask("word_mask", word_mask, (*batch, n_sentences, n_words), words)
+    sentence_mask = _checked_mask("sentence_mask", sentence_mask, (*batch, n_sentences), words)
+    q_w = _checked_query("word_query", word_query, (*batch, dim))[..., None, None, :]  # (..., 1, 1, D)
+    q_s = _checked_query("sentence_query", sentence_query, (*batch, dim))[..., None, :]  # (..., 1, D)
+
+    sentences, a = attend(scaled_dot_score(q_w, words), words, word_mask[..., None, :])
+    sentences, a = sentences.squeeze(-2), a.squeeze(-2)  # (..., S, D), (..., S, W)
+    # an empty sentence is a vector of zeros: left in, it would still take a share of the second softmax
+    readable = sentence_mask & word_mask.any(dim=-1)  # (..., S)
+    pooled, b = attend(scaled_dot_score(q_s, sentences), sentences, readable[..., None, :])  # (..., 1, D), (..., 1, S)
+    return pooled.squeeze(-2), a, b.squeeze(-2)
+
+
+def _checked_mask(name: str, mask: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    # exactly, not up to broadcasting: with as many sentences as words, (B, S) against (B, W) would pass unseen
+    if mask is None:
+        return torch.ones(shape, dtype=torch.bool, device=like.device)
+    if mask.dtype != torch.bool:
+        raise ValueError(f"{name} must be boolean, True where something may be read, not {mask.dtype}.")
+    if tuple(mask.shape) != shape:
+        raise ValueError(f"{name} must have shape {shape} as words {tuple(like.shape)} do, not {tuple(mask.shape)}.")
+    return mask
+
+
+def _checked_query(name: str, query: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if tuple(query.shape) not in (shape, shape[-1:]):
+        raise ValueError(f"{name} must have shape {shape[-1:]} or {shape}, not {tuple(query.shape)}.")
+    return query
+
+
+class HierarchicalAttention(nn.Module):
+    """`hierarchical_attend` with two learned queries of D numbers each."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.word_query = nn.Parameter(torch.randn(dim))
+        self.sentence_query = nn.Parameter(torch.randn(dim))
+
+    def forward(
+        self, words: Tensor, word_mask: Tensor | None = None, sentence_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """words (..., S, W, D) to y (..., D), weights (..., S, W) and (..., S)."""
+        return hierarchical_attend(words, self.word_query, self.sentence_query, word_mask, sentence_mask)

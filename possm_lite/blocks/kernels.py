@@ -1,0 +1,158 @@
+"""Kernel regression: an average weighted by nearness, its leave-one-out error, and a width that can be learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from .attention import masked_softmax
+
+Kernel = Callable[[Tensor], Tensor]
+
+
+def gaussian(u: Tensor) -> Tensor:
+    """K(u) = exp(-u^2 / 2), any shape. Not divided by sqrt(2 pi): a factor common to all weights cancels."""
+    return torch.exp(-0.5 * u.square())
+
+
+def epanechnikov(u: Tensor) -> Tensor:
+    """K(u) = 3/4 (1 - u^2) for |u| < 1, else 0; any shape. Source: Epanechnikov 1969."""
+    return 0.75 * (1 - u.square()).clamp(min=0)
+
+
+def boxcar(u: Tensor) -> Tensor:
+    """K(u) = 1/2 for |u| <= 1, else 0; any shape. A step has no slope, so no gradient flows back to u."""
+    return 0.5 * (u.abs() <= 1).to(u.dtype)
+
+
+def kernel_weights(
+    x: Tensor, x_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian, mask: Tensor | None = None
+) -> Tensor:
+    """How much of each point goes into the answer to each query.
+
+        p_i(x) = K(w (x - x_i)) / sum_j K(w (x - x_j))                                      (1.3)
+        Gaussian: p(x) = softmax_i(-1/2 w^2 (x - x_i)^2)                                    (1.5)
+
+    Args:
+        x: queries, shape (Q,).
+        x_i: points, shape (M,), in the unit of x.
+        w: one over the width of the kernel, in one over the unit of x. It stands inside the square.
+        kernel: `gaussian`, `epanechnikov`, `boxcar`, or any K(u) >= 0.
+        mask: True where a point may be used, broadcastable to (Q, M); None: everywhere.
+
+    Returns:
+        Weights, shape (Q, M). A row sums to one; if no point is within reach of its query, it is zero, never NaN.
+
+    Source: Nadaraya 1964, Watson 1964.
+    """
+    u = w * (x[..., :, None] - x_i[..., None, :])  # (Q, M)
+    if kernel is gaussian:  # through its exponents: far from all points every K is rounded to 0, and 0 / 0 is no weight
+        return masked_softmax(-0.5 * u.square(), mask)
+    k = kernel(u)
+    if mask is not None:
+        k = k.masked_fill(~mask, 0.0)
+    total = k.sum(-1, keepdim=True)  # (Q, 1)
+    return k / torch.where(total > 0, total, 1.0)
+
+
+def nadaraya_watson(
+    x: Tensor, x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian
+) -> tuple[Tensor, Tensor]:
+    """Kernel regression: at each query the average of all y_i, weighted by how near x_i is.
+
+        f(x) = sum_i K(w (x - x_i)) y_i / sum_j K(w (x - x_j))                              (1.2)
+
+    Args:
+        x: queries, shape (Q,).
+        x_i, y_i: the M points, shapes (M,) and (M,) or (M, V).
+        w, kernel: as in `kernel_weights`.
+
+    Returns:
+        The estimates, shape (Q,) or (Q, V), and the weights, shape (Q, M). Where no point is within reach, both are 0.
+
+    Raises:
+        ValueError: x_i and y_i are not M points and M values.
+
+    Source: Nadaraya 1964, Watson 1964.
+    """
+    _check(x_i, y_i)
+    weights = kernel_weights(x, x_i, w, kernel)
+    return weights @ y_i, weights
+
+
+def leave_one_out(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian) -> Tensor:
+    """What all other points say about each point.
+
+        f_{-i}(x_i) = sum_{j != i} K(w (x_i - x_j)) y_j / sum_{j != i} K(w (x_i - x_j))     (1.6)
+
+    Args and errors as in `nadaraya_watson`.
+
+    Returns:
+        Predictions, shape (M,) or (M, V); 0 for a point that no other point reaches.
+    """
+    _check(x_i, y_i)
+    others = ~torch.eye(len(x_i), dtype=torch.bool, device=x_i.device)  # (M, M)
+    return kernel_weights(x_i, x_i, w, kernel, mask=others) @ y_i
+
+
+def leave_one_out_error(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian) -> Tensor:
+    """Mean squared error of what the others say about each point.
+
+        E(w) = mean_i (y_i - f_{-i}(x_i))^2                                                 (1.7)
+
+    All M points count, so a point that no other reaches costs y_i^2. Were it left out of the mean, a kernel could
+    lower its error by reaching fewer points. Shape (), in the unit of y squared.
+    """
+    return (y_i - leave_one_out(x_i, y_i, w, kernel)).square().mean()
+
+
+class KernelRegression(nn.Module):
+    """Kernel regression whose width is learned: its only parameter is log w, so w = exp(log w) stays positive.
+
+    Args:
+        x_i, y_i: the M points it answers from, shapes (M,) and (M,) or (M, V).
+        w: where w starts.
+        kernel: `gaussian` or `epanechnikov`.
+
+    Raises:
+        ValueError: points and values do not match; w is not positive; the kernel is `boxcar`, which cannot be learned.
+    """
+
+    def __init__(self, x_i: Tensor, y_i: Tensor, w: float = 1.0, kernel: Kernel = gaussian):
+        super().__init__()
+        _check(x_i, y_i)
+        if not 0 < w < math.inf:
+            raise ValueError(f"w must be positive and finite, not {w}: it is one over the width of the kernel.")
+        if kernel is boxcar:
+            raise ValueError(
+                "the width of a boxcar has no gradient: its weights do not change as w moves a little. "
+                "Choose the w with the least leave_one_out_error on a grid, or take gaussian or epanechnikov."
+            )
+        self.register_buffer("x_i", x_i)
+        self.register_buffer("y_i", y_i)
+        self.kernel = kernel
+        self.log_w = nn.Parameter(torch.tensor(math.log(w), dtype=x_i.dtype, device=x_i.device))
+
+    @property
+    def w(self) -> Tensor:
+        """exp(log w), shape ()."""
+        return self.log_w.exp()
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Estimates (Q,) or (Q, V) and weights (Q, M) at queries x (Q,)."""
+        return nadaraya_watson(x, self.x_i, self.y_i, self.w, self.kernel)
+
+    def loss(self) -> Tensor:
+        """The leave-one-out error, shape (). On the points themselves, none left out, the best w would be infinite."""
+        return leave_one_out_error(self.x_i, self.y_i, self.w, self.kernel)
+
+
+def _check(x_i: Tensor, y_i: Tensor) -> None:
+    if x_i.ndim != 1 or y_i.ndim not in (1, 2) or len(x_i) != len(y_i):
+        raise ValueError(
+            f"x_i has shape {tuple(x_i.shape)} and y_i {tuple(y_i.shape)}: "
+            "they must be M points (M,) and their M values (M,) or (M, V)."
+        )

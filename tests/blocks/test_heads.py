@@ -1,0 +1,201 @@
+"""Heads against torch with copied weights: same answers, same gradients, same groups; and blind to order."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from possm_lite.blocks.attention import attend, scaled_dot_score
+from possm_lite.blocks.heads import MultiHeadAttention, merge_heads, multi_head_attention, share_heads, split_heads
+
+B, N, M, D, H = 2, 5, 7, 12, 3
+
+
+def doubles(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def as_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
+    """torch's layer with the weights of ours."""
+    bias = ours.to_q.bias is not None
+    context_dim = ours.to_k.in_features
+    theirs = nn.MultiheadAttention(
+        ours.to_q.in_features, ours.n_heads, bias=bias, kdim=context_dim, vdim=context_dim, batch_first=True
+    ).double()
+    projections = (ours.to_q, ours.to_k, ours.to_v)
+    with torch.no_grad():
+        if theirs.in_proj_weight is not None:
+            theirs.in_proj_weight.copy_(torch.cat([p.weight for p in projections]))
+        else:
+            for name, p in zip("qkv", projections, strict=True):
+                getattr(theirs, f"{name}_proj_weight").copy_(p.weight)
+        theirs.out_proj.weight.copy_(ours.to_out.weight)
+        if bias:
+            theirs.in_proj_bias.copy_(torch.cat([p.bias for p in projections]))
+            theirs.out_proj.bias.copy_(ours.to_out.bias)
+    return theirs
+
+
+def gradients_by_name(ours, theirs):
+    """Pairs (ours, torch's) of the gradients of every weight."""
+    projections = (ours.to_q, ours.to_k, ours.to_v)
+    if theirs.in_proj_weight is not None:
+        per_projection = theirs.in_proj_weight.grad.chunk(3)
+    else:
+        per_projection = [getattr(theirs, f"{name}_proj_weight").grad for name in "qkv"]
+    yield from zip((p.weight.grad for p in projections), per_projection, strict=True)
+    yield ours.to_out.weight.grad, theirs.out_proj.weight.grad
+    if theirs.in_proj_bias is not None:
+        yield torch.cat([p.bias.grad for p in projections]), theirs.in_proj_bias.grad
+        yield ours.to_out.bias.grad, theirs.out_proj.bias.grad
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("context_dim", [None, 8])
+@pytest.mark.parametrize("masked", [False, True])
+def test_it_is_torchs_multi_head_attention(bias, context_dim, masked):
+    ours = MultiHeadAttention(D, H, context_dim=context_dim, bias=bias).double()
+    theirs = as_torch(ours)
+    x = doubles(B, N, D)
+    context = None if context_dim is None else doubles(B, M, context_dim)
+    read = x if context is None else context
+    mask = torch.arange(read.shape[1]) < torch.tensor([3, read.shape[1]])[:, None] if masked else None  # (B, M)
+
+    answer, weights = ours(x, context, None if mask is None else mask[:, None])
+    expected, expected_weights = theirs(
+        x, read, read, key_padding_mask=None if mask is None else ~mask, average_attn_weights=False
+    )
+    torch.testing.assert_close(answer, expected)
+    torch.testing.assert_close(weights, expected_weights)
+
+    inputs = [x] if context is None else [x, context]
+    wanted = torch.randn_like(answer)
+    answer_gradients = torch.autograd.grad((answer * wanted).sum(), inputs, retain_graph=True)
+    expected_gradients = torch.autograd.grad((expected * wanted).sum(), inputs, retain_graph=True)
+    torch.testing.assert_close(answer_gradients, expected_gradients)
+    (answer * wanted).sum().backward()
+    (expected * wanted).sum().backward()
+    for one, other in gradients_by_name(ours, theirs):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
+def test_groups_are_those_of_torch(n_kv_heads):
+    n_heads, d = 4, 6
+    q, k, v = doubles(B, N, n_heads * d), doubles(B, M, n_kv_heads * d), doubles(B, M, n_kv_heads * d)
+    ours, _ = multi_head_attention(q, k, v, n_heads, n_kv_heads)
+    theirs = merge_heads(
+        F.scaled_dot_product_attention(
+            split_heads(q, n_heads), split_heads(k, n_kv_heads), split_heads(v, n_kv_heads), enable_gqa=True
+        )
+    )
+    torch.testing.assert_close(ours, theirs)
+    wanted = torch.randn_like(ours)
+    for one, other in zip(
+        torch.autograd.grad((ours * wanted).sum(), [q, k, v]),
+        torch.autograd.grad((theirs * wanted).sum(), [q, k, v]),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_every_head_is_attention_on_its_own_slice():
+    """The definition, one head at a time; values may have another size than keys."""
+    d, v_dim, groups = 4, 3, 2
+    q, k, v = doubles(B, N, 4 * d), doubles(B, M, groups * d), doubles(B, M, groups * v_dim)
+    ours, weights = multi_head_attention(q, k, v, 4, groups)
+    assert ours.shape == (B, N, 4 * v_dim) and weights.shape == (B, 4, N, M)
+    for head in range(4):
+        g = head // 2
+        s = scaled_dot_score(q[..., head * d : (head + 1) * d], k[..., g * d : (g + 1) * d])
+        expected, w = attend(s, v[..., g * v_dim : (g + 1) * v_dim])
+        torch.testing.assert_close(ours[..., head * v_dim : (head + 1) * v_dim], expected)
+        torch.testing.assert_close(weights[:, head], w)
+
+
+def test_split_heads_by_loops():
+    x = torch.randn(B, N, H * 4)
+    heads = split_heads(x, H)
+    assert heads.shape == (B, H, N, 4)
+    for b in range(B):
+        for h in range(H):
+            for n in range(N):
+                assert torch.equal(heads[b, h, n], x[b, n, 4 * h : 4 * h + 4])
+
+
+@given(st.integers(1, 4), st.integers(0, 6), st.integers(1, 4), st.integers(1, 5))
+@settings(deadline=None, max_examples=40)
+def test_merge_undoes_split(batch, n, n_heads, d):
+    x = torch.randn(batch, n, n_heads * d)
+    assert torch.equal(merge_heads(split_heads(x, n_heads)), x)
+
+
+def test_share_heads_gives_neighbours_the_same():
+    kv = torch.arange(2.0).reshape(2, 1, 1)
+    assert share_heads(kv, 6).flatten().tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@given(st.integers(2, 7), st.sampled_from([(1, 1), (2, 2), (4, 2), (4, 1)]), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=40)
+def test_self_attention_is_blind_to_order(n, heads, random):
+    """f(P X) = P f(X), and the weights of P X are P W P^T."""
+    order = list(range(n))
+    random.shuffle(order)
+    layer = MultiHeadAttention(8, *heads, bias=True).double()
+    x = torch.randn(n, 8, dtype=torch.float64)
+    y, w = layer(x)
+    y_permuted, w_permuted = layer(x[order])
+    torch.testing.assert_close(y_permuted, y[order])
+    torch.testing.assert_close(w_permuted, w[:, order][:, :, order])
+
+
+def test_a_query_with_nothing_to_read_gets_zeros_and_no_nan():
+    x = doubles(B, N, D)
+    layer = MultiHeadAttention(D, H).double()
+    mask = torch.ones(B, 1, N, dtype=torch.bool)
+    mask[0] = False
+    y, weights = layer(x, mask=mask)
+    (gradient,) = torch.autograd.grad(y.square().sum(), x)
+    assert (y[0] == 0).all() and (weights[0] == 0).all() and (gradient[0] == 0).all()
+    assert gradient.isfinite().all() and gradient[1].abs().max() > 0
+
+
+@pytest.mark.parametrize("shape", [(N,), (N, N), (B, 1, N), (B, N, N)])
+def test_a_mask_means_the_same_for_every_head(shape):
+    mask = torch.rand(shape) < 0.5
+    mask[..., 0] = True
+    x = doubles(B, N, D)
+    _, weights = MultiHeadAttention(D, H).double()(x, mask=mask)
+    everywhere = mask.broadcast_to(B, N, N)[:, None].broadcast_to(B, H, N, N)
+    assert torch.equal(weights > 0, everywhere)
+
+
+def test_projections_are_initialised_apart():
+    """Self-attention is not value = key: the three projections of one sequence are three sets of parameters."""
+    layer = MultiHeadAttention(D, H)
+    assert len({id(p) for p in layer.parameters()}) == 4
+    assert not torch.equal(layer.to_k.weight, layer.to_v.weight)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: split_heads(torch.zeros(2, 10), 4), "n_heads must divide the 10 features"),
+        (lambda: share_heads(torch.zeros(4, 2, 3), 6), "4 does not divide 6"),
+        (lambda: MultiHeadAttention(10, 4), "4 does not divide 10"),
+        (lambda: MultiHeadAttention(12, 4, 3), "3 does not divide 4"),
+        (
+            lambda: multi_head_attention(torch.zeros(2, 8), torch.zeros(3, 8), torch.zeros(3, 8), 4, 2),
+            "queries has 2 features and a head of keys 4",
+        ),
+        (
+            lambda: MultiHeadAttention(4, 2)(torch.zeros(5, 3, 4), mask=torch.ones(5, 2, 3, 3, dtype=torch.bool)),
+            "mask must be broadcastable",
+        ),
+    ],
+)
+def test_sizes_that_do_not_fit_are_named(act, message):
+    with pytest.raises(ValueError, match=message):
+        act()

@@ -1,0 +1,116 @@
+"""Two-level attention against two calls of one-level attention; padding says nothing; wrong shapes are named."""
+
+import pytest
+import torch
+
+from possm_lite.blocks.attention import attend, scaled_dot_score
+from possm_lite.blocks.hierarchy import HierarchicalAttention, hierarchical_attend
+
+LENGTHS = ((3, 1, 4), (2, 0, 0), (0, 0, 0))  # words in each sentence of three documents
+B, S, W, D = 3, 3, 4, 5
+
+
+def documents():
+    """Words (B, S, W, D) whose padding holds large numbers, and the mask (B, S, W)."""
+    mask = torch.arange(W) < torch.tensor(LENGTHS)[..., None]
+    words = torch.randn(B, S, W, D, dtype=torch.float64).masked_fill(~mask[..., None], 1e3)
+    return words.requires_grad_(), mask
+
+
+def queries():
+    return torch.randn(2, D, dtype=torch.float64, requires_grad=True)
+
+
+def by_two_calls(document, lengths, q_w, q_s):
+    """The same from ragged lists: attend over the words of each sentence there is, then over those sentences."""
+    parts = [document[i, :n] for i, n in enumerate(lengths) if n]
+    sentences = torch.stack([attend(scaled_dot_score(q_w[None], part), part)[0][0] for part in parts])
+    return attend(scaled_dot_score(q_s[None], sentences), sentences)[0][0]
+
+
+def test_it_is_two_calls_of_attend_and_so_are_its_gradients():
+    words, mask = documents()
+    q = queries()
+    y, _, _ = hierarchical_attend(words, *q, mask)
+    for row in (0, 1):
+        expected = by_two_calls(words[row], LENGTHS[row], *q)
+        torch.testing.assert_close(y[row], expected)
+        ours = torch.autograd.grad(y[row].square().sum(), [words, q], retain_graph=True)
+        theirs = torch.autograd.grad(expected.square().sum(), [words, q], retain_graph=True)
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_weights_are_those_of_the_answer():
+    words, mask = documents()
+    y, a, b = hierarchical_attend(words, *queries(), mask)
+    in_document = a * b[..., None]  # (B, S, W)
+    torch.testing.assert_close((in_document[..., None] * words).sum((1, 2)), y)
+    torch.testing.assert_close(in_document.sum((1, 2)), torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64))
+    assert (in_document[~mask] == 0).all()
+
+
+def test_an_empty_document_gets_zeros_and_no_nan():
+    words, mask = documents()
+    y, _, b = hierarchical_attend(words, *queries(), mask)
+    (gradient,) = torch.autograd.grad(y.square().sum(), words)
+    assert (y[2] == 0).all() and (b[2] == 0).all() and (gradient[2] == 0).all()
+    assert gradient.isfinite().all() and (gradient[~mask] == 0).all()
+
+
+def test_a_sentence_can_be_left_out_by_the_second_mask():
+    words, mask = documents()
+    q = queries()
+    sentence_mask = torch.tensor([[True, False, True], [True, True, True], [True, True, True]])
+    y, _, b = hierarchical_attend(words, *q, mask, sentence_mask)
+    torch.testing.assert_close(y[0], by_two_calls(words[0, [0, 2]], (3, 4), *q))
+    assert b[0, 1] == 0
+    assert b[1].tolist() == [1, 0, 0]  # allowed, but without words: not read all the same
+
+
+def test_without_masks_everything_is_read():
+    words = torch.randn(S, W, D, dtype=torch.float64)  # no batch axis
+    q = queries()
+    y, a, b = hierarchical_attend(words, *q)
+    torch.testing.assert_close(y, by_two_calls(words, (W, W, W), *q))
+    assert (a > 0).all() and (b > 0).all()
+
+
+def test_each_document_may_have_its_own_queries():
+    words, mask = documents()
+    q = torch.randn(2, B, D, dtype=torch.float64)
+    y, _, _ = hierarchical_attend(words, *q, mask)
+    torch.testing.assert_close(y[0], by_two_calls(words[0], LENGTHS[0], q[0, 0], q[1, 0]))
+
+
+def test_the_layer_is_the_function_with_two_learned_queries():
+    words, mask = documents()
+    layer = HierarchicalAttention(D).double()
+    for one, other in zip(
+        layer(words, mask), hierarchical_attend(words, layer.word_query, layer.sentence_query, mask), strict=True
+    ):
+        assert torch.equal(one, other)
+    layer(words, mask)[0].sum().backward()
+    assert layer.word_query.grad.abs().max() > 0 and layer.sentence_query.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("word_mask", {"word_mask": torch.ones(B, W, S, dtype=torch.bool)}),  # the axes swapped
+        ("word_mask", {"word_mask": torch.ones(B, 1, W, dtype=torch.bool)}),  # would broadcast, silently
+        ("word_mask", {"word_mask": torch.ones(S, W, dtype=torch.bool)}),
+        ("sentence_mask", {"sentence_mask": torch.ones(B, W, dtype=torch.bool)}),
+        ("sentence_mask", {"sentence_mask": torch.ones(B, S, 1, dtype=torch.bool)}),
+        ("word_query", {"word_query": torch.ones(D + 1)}),
+        ("sentence_query", {"sentence_query": torch.ones(S, D)[:2]}),
+    ],
+)
+def test_a_wrong_shape_is_named(name, bad):
+    good = {"words": torch.zeros(B, S, W, D), "word_query": torch.ones(D), "sentence_query": torch.ones(D)}
+    with pytest.raises(ValueError, match=rf"^{name} must have shape"):
+        hierarchical_attend(**{**good, **bad})
+
+
+def test_a_mask_of_numbers_is_named():
+    with pytest.raises(ValueError, match="^word_mask must be boolean"):
+        hierarchical_attend(torch.zeros(S, W, D), torch.ones(D), torch.ones(D), torch.ones(S, W))

@@ -1,0 +1,264 @@
+"""Kernel regression against statsmodels, loops, closed-form limits, finite differences and the grid."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from possm_lite.blocks.attention import attend
+from possm_lite.blocks.kernels import (
+    KernelRegression,
+    boxcar,
+    epanechnikov,
+    gaussian,
+    kernel_weights,
+    leave_one_out,
+    leave_one_out_error,
+    nadaraya_watson,
+)
+
+KERNELS = (gaussian, epanechnikov, boxcar)
+BY_HAND = {
+    gaussian: lambda u: math.exp(-u * u / 2),
+    epanechnikov: lambda u: 0.75 * (1 - u * u) if abs(u) < 1 else 0.0,
+    boxcar: lambda u: 0.5 if abs(u) <= 1 else 0.0,
+}
+# statsmodels announces that its random numbers will change; none are used here
+pytestmark = pytest.mark.filterwarnings("ignore:After 0.17:FutureWarning")
+SIZES = st.floats(-10, 10, allow_nan=False)
+
+
+@pytest.fixture
+def points():
+    """Thirty points of a noisy wave: x_i (30,) in [0, 2], not sorted, and y_i (30,)."""
+    generator = torch.Generator().manual_seed(3)
+    x_i = 2 * torch.rand(30, generator=generator, dtype=torch.float64)
+    y_i = torch.sin(4 * x_i) + 0.3 * torch.randn(30, generator=generator, dtype=torch.float64) + 1.0
+    return x_i, y_i
+
+
+def by_loops(x, x_i, y_i, w, kernel, leave=None):
+    """The formula for one query, in plain Python; `leave` is the index of a point that is not used."""
+    used = [i for i in range(len(x_i)) if i != leave]
+    k = {i: BY_HAND[kernel](w * (float(x) - float(x_i[i]))) for i in used}
+    total = sum(k.values())
+    return sum(k[i] * float(y_i[i]) for i in used) / total if total else 0.0
+
+
+def statsmodels_regression(x_i, y_i, w):
+    from statsmodels.nonparametric.kernel_regression import KernelReg
+
+    return KernelReg(y_i.numpy(), x_i.numpy(), var_type="c", reg_type="lc", bw=[1 / w])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_is_its_formula(kernel):
+    u = torch.tensor([-3.0, -1.0, -0.999, -0.5, 0.0, 0.25, 1.0, 1.001], dtype=torch.float64)
+    expected = torch.tensor([BY_HAND[kernel](v) for v in u.tolist()], dtype=torch.float64)
+    torch.testing.assert_close(kernel(u), expected)
+    assert kernel(u.float()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("w", [0.3, 4.0, 15.0])
+def test_the_gaussian_form_is_that_of_statsmodels(points, w):
+    x = torch.linspace(-0.2, 2.2, 40, dtype=torch.float64)
+    expected, _ = statsmodels_regression(*points, w).fit(x.numpy())
+    np.testing.assert_allclose(nadaraya_watson(x, *points, w)[0].numpy(), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("w", [0.3, 4.0, 15.0])
+def test_the_leave_one_out_error_is_that_of_statsmodels(points, w):
+    regression = statsmodels_regression(*points, w)
+    expected = regression.cv_loo(np.array([1 / w]), regression.est["lc"])
+    assert leave_one_out_error(*points, w).item() == pytest.approx(float(np.squeeze(expected)), rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("w", [0.5, 7.0, 60.0])
+def test_estimates_are_those_of_loops(points, kernel, w):
+    x = torch.linspace(-0.3, 2.3, 23, dtype=torch.float64)
+    estimate, weights = nadaraya_watson(x, *points, w, kernel)
+    expected = torch.tensor([by_loops(q, *points, w, kernel) for q in x], dtype=torch.float64)
+    torch.testing.assert_close(estimate, expected)
+    assert estimate.shape == (23,) and weights.shape == (23, 30)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("w", [0.5, 7.0, 60.0])
+def test_leave_one_out_is_the_estimate_of_a_data_set_without_the_point(points, kernel, w):
+    x_i, y_i = points
+    expected = [by_loops(x_i[i], x_i, y_i, w, kernel, leave=i) for i in range(len(x_i))]
+    expected = torch.tensor(expected, dtype=torch.float64)
+    torch.testing.assert_close(leave_one_out(x_i, y_i, w, kernel), expected)
+    torch.testing.assert_close(leave_one_out_error(x_i, y_i, w, kernel), ((expected - y_i) ** 2).mean())
+
+
+def test_values_may_be_vectors(points):
+    x_i, y_i = points
+    both = torch.stack([y_i, -2 * y_i], 1)  # (M, 2)
+    estimate, _ = nadaraya_watson(x_i[:4], x_i, both, 5.0)
+    torch.testing.assert_close(estimate[:, 1], -2 * nadaraya_watson(x_i[:4], x_i, y_i, 5.0)[0])
+    torch.testing.assert_close(leave_one_out(x_i, both, 5.0)[:, 0], leave_one_out(x_i, y_i, 5.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_wide_gaussian_is_the_mean_and_a_narrow_one_the_nearest_neighbour(points, dtype):
+    x_i, y_i = (z.to(dtype) for z in points)
+    x = torch.linspace(-5, 5, 31, dtype=dtype)
+    nearest = y_i[(x[:, None] - x_i).abs().argmin(1)]
+    torch.testing.assert_close(nadaraya_watson(x, x_i, y_i, 1e6)[0], nearest)
+    torch.testing.assert_close(nadaraya_watson(x, x_i, y_i, 1e-6)[0], y_i.mean().expand(31))
+    torch.testing.assert_close(nadaraya_watson(x, x_i, y_i, 0.0)[0], y_i.mean().expand(31))
+
+
+def test_a_gaussian_answers_where_its_kernel_is_rounded_to_zero():
+    """30 widths away exp(-450) is 0 even in float64: the quotient of the formula would be 0 / 0."""
+    x, x_i, y_i = torch.tensor([30.0]), torch.tensor([0.0, -1.0]), torch.tensor([2.0, 7.0])
+    assert (gaussian(x[:, None] - x_i) == 0).all()
+    estimate, weights = nadaraya_watson(x, x_i, y_i, 1.0)
+    torch.testing.assert_close(estimate, torch.tensor([2.0]))
+    torch.testing.assert_close(weights.sum(), torch.tensor(1.0))
+
+
+def test_w_multiplies_inside_the_square():
+    """Twice the w: the logarithm of the ratio of two weights is four times as large."""
+    x, x_i = torch.zeros(1, dtype=torch.float64), torch.tensor([0.0, 0.7], dtype=torch.float64)
+    log_ratio = [kernel_weights(x, x_i, w)[0].log().diff().item() for w in (1.0, 2.0)]
+    assert log_ratio == pytest.approx([-0.5 * 0.49, -4 * 0.5 * 0.49])
+
+
+@pytest.mark.parametrize("kernel", [epanechnikov, boxcar])
+def test_a_query_out_of_reach_has_zero_weights_a_zero_answer_and_no_nan(kernel):
+    x_i = torch.tensor([0.0, 0.1, 5.0], dtype=torch.float64)
+    y_i = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    w = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)  # reach 0.5
+    estimate, weights = nadaraya_watson(torch.tensor([2.5, 5.2], dtype=torch.float64), x_i, y_i, w, kernel)
+    assert (weights[0] == 0).all() and estimate[0] == 0 and estimate[1] == 3
+    lonely = leave_one_out_error(x_i, y_i, w, kernel)  # 0 and 0.1 predict each other, 5 is alone: 1, 1, 9
+    assert lonely.item() == pytest.approx(11 / 3)
+    gradients = torch.autograd.grad(lonely + estimate.sum(), [y_i, w], allow_unused=True)
+    assert gradients[0].isfinite().all()
+    assert gradients[1] is None if kernel is boxcar else gradients[1].isfinite()
+
+
+def test_one_point_alone_is_predicted_by_nobody():
+    one = torch.ones(1)
+    for kernel in KERNELS:
+        assert leave_one_out(one, one, 1.0, kernel).item() == 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(SIZES, min_size=1, max_size=8),
+    st.lists(SIZES, min_size=1, max_size=4),
+    st.floats(0.01, 100),
+    st.sampled_from(KERNELS),
+)
+def test_weights_are_shares_and_estimates_lie_between_the_values(points, queries, w, kernel):
+    x_i, x = (torch.tensor(z, dtype=torch.float64) for z in (points, queries))
+    y_i = torch.cos(3 * x_i)
+    estimate, weights = nadaraya_watson(x, x_i, y_i, w, kernel)
+    total = weights.sum(-1)
+    reached = (kernel(w * (x[:, None] - x_i)) > 0).any(-1)
+    assert (weights >= 0).all() and ((total - 1).abs() < 1e-12)[reached].all()
+    if kernel is not gaussian:
+        assert (total[~reached] == 0).all()
+    answered = estimate[total > 0]
+    assert (answered >= y_i.min() - 1e-12).all() and (answered <= y_i.max() + 1e-12).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(SIZES, st.floats(0.1, 10), st.sampled_from(KERNELS))
+def test_only_distance_in_widths_counts(shift, scale, kernel):
+    x_i, x = torch.tensor([0.0, 0.4, 1.1, 3.0]).double(), torch.tensor([0.3, 2.2]).double()
+    moved = kernel_weights(scale * x + shift, scale * x_i + shift, 1.3 / scale, kernel)
+    torch.testing.assert_close(moved, kernel_weights(x, x_i, 1.3, kernel), atol=1e-9, rtol=1e-9)
+
+
+def test_it_is_attention_with_minus_half_the_squared_distance_for_a_score(points):
+    x_i, y_i = points
+    x, w = torch.linspace(-1, 3, 9, dtype=torch.float64), 6.0
+    scores = -0.5 * (w * (x[:, None] - x_i)) ** 2
+    pooled, weights = attend(scores, y_i[:, None])
+    torch.testing.assert_close(nadaraya_watson(x, x_i, y_i, w), (pooled[:, 0], weights))
+
+
+@pytest.mark.parametrize("kernel", [epanechnikov, boxcar])
+def test_a_short_reach_is_attention_with_a_mask(points, kernel):
+    x_i, y_i = points
+    x = torch.linspace(-1, 3, 41, dtype=torch.float64)
+    k = kernel(9.0 * (x[:, None] - x_i))
+    pooled, weights = attend(k.log(), y_i[:, None], mask=k > 0)
+    torch.testing.assert_close(nadaraya_watson(x, x_i, y_i, 9.0, kernel), (pooled[:, 0], weights))
+
+
+@pytest.mark.parametrize("kernel", [gaussian, epanechnikov])
+def test_the_gradient_of_the_error_is_that_of_finite_differences(points, kernel):
+    for log_w in (0.0, 1.0, 2.5):
+        model = KernelRegression(*points, w=math.exp(log_w), kernel=kernel)
+        model.loss().backward()
+        step = 1e-6
+        up, down = (leave_one_out_error(*points, math.exp(log_w + s), kernel) for s in (step, -step))
+        assert model.log_w.grad.item() == pytest.approx(((up - down) / (2 * step)).item(), rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.parametrize("start", [2.0, 30.0])
+def test_the_learned_width_is_the_minimum_of_the_grid_and_that_of_statsmodels(points, start):
+    from statsmodels.nonparametric.kernel_regression import KernelReg
+
+    model = KernelRegression(*points, w=start)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(400):
+        optimiser.zero_grad()
+        model.loss().backward()
+        optimiser.step()
+    grid = torch.logspace(math.log10(1), math.log10(50), 400, dtype=torch.float64)
+    best = grid[torch.stack([leave_one_out_error(*points, w) for w in grid]).argmin()]
+    assert abs(math.log(model.w.item() / best.item())) < 0.01  # a step of the grid
+    assert model.loss() <= min(leave_one_out_error(*points, w) for w in grid) + 1e-9
+    x_i, y_i = points
+    theirs = KernelReg(y_i.numpy(), x_i.numpy(), var_type="c", reg_type="lc", bw="cv_ls")
+    assert model.w.item() == pytest.approx(1 / theirs.bw[0], rel=0.02)
+
+
+def test_trained_on_the_points_themselves_w_grows_without_end(points):
+    x_i, y_i = points
+    model = KernelRegression(x_i, y_i, w=8.0)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
+    at_start, reached = model.loss().item(), []
+    for _ in range(60):
+        optimiser.zero_grad()
+        (y_i - model(x_i)[0]).square().mean().backward()
+        optimiser.step()
+        reached.append(model.w.item())
+    assert all(a < b for a, b in zip(reached, reached[1:], strict=False))
+    assert reached[-1] > 100 and model.loss() > 1.1 * at_start
+
+
+def test_the_module_keeps_its_points_and_one_parameter(points):
+    model = KernelRegression(*points, w=4.0, kernel=epanechnikov)
+    assert {name: p.shape for name, p in model.named_parameters()} == {"log_w": ()}
+    assert model.w.item() == pytest.approx(4.0)
+    other = KernelRegression(*(torch.zeros_like(z) for z in points))
+    other.load_state_dict(model.state_dict())
+    other.kernel = epanechnikov
+    x = torch.linspace(0, 2, 5, dtype=torch.float64)
+    torch.testing.assert_close(other(x), model(x))
+    torch.testing.assert_close(model(x), nadaraya_watson(x, *points, 4.0, epanechnikov))
+
+
+def test_what_cannot_work_is_refused_with_the_reason():
+    x_i, y_i = torch.zeros(3), torch.zeros(4)
+    for refused in (nadaraya_watson, lambda x, *rest: leave_one_out(*rest)):
+        with pytest.raises(ValueError, match=r"x_i has shape \(3,\) and y_i \(4,\)"):
+            refused(x_i, x_i, y_i, 1.0)
+    with pytest.raises(ValueError, match="M points"):
+        KernelRegression(x_i[:, None], x_i)
+    with pytest.raises(ValueError, match="no gradient"):
+        KernelRegression(x_i, x_i, kernel=boxcar)
+    for w in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="w must be positive"):
+            KernelRegression(x_i, x_i, w=w)
