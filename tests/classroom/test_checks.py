@@ -200,6 +200,7 @@ def test_the_person_at_the_keyboard_can_still_interrupt():
 
 
 guess = Answer("guess", expected=0.5, tolerance=0.01, traps={"that is twice as much": 1.0})
+order = Answer("order", expected="2, 0, 1", traps={"that is the order it had": "0, 1, 2"})
 word = Answer("word", expected="key 2", traps={"that one is masked": "key 1"})
 
 
@@ -215,6 +216,10 @@ word = Answer("word", expected="key 2", traps={"that one is masked": "key 1"})
         (guess, "half", "✗ guess: a number is wanted, this is of type str."),
         (guess, [0.5], "✗ guess: a number is wanted, this is of type list."),
         (word, "Key2", "✓ word"),
+        (word, ["key", 2], "✗ word: \"['key', 2]\" is not it."),
+        (order, [2, 0, 1], "✓ order"),
+        (order, "2 0 1", "✓ order"),
+        (order, "(0, 1, 2)", "✗ order: that is the order it had"),
         (word, "key 1", "✗ word: that one is masked"),
         (word, "3", "✗ word: '3' is not it."),
         (word, 2, "✗ word: a word is wanted, this is of type int."),

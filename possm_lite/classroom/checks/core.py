@@ -7,6 +7,7 @@ equals a trap's is told what it looks like.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -117,7 +118,7 @@ class Answer:
 
     Args:
         name: the exercise's ID, which is also the name of the student's variable.
-        expected: a number or a string; case and blanks of a string do not count.
+        expected: a number or a string; case, blanks, commas and brackets of a string do not count.
         tolerance: largest difference allowed of a number.
         traps: what to say -> the wrong value it is said to.
     """
@@ -134,6 +135,8 @@ class Answer:
         if isinstance(student, Tensor) and student.numel() == 1:
             student = student.item()
         wanted = str if isinstance(self.expected, str) else (int, float)
+        if wanted is str and isinstance(student, list | tuple):
+            student = str(student)
         if not isinstance(student, wanted):
             kind = "a word" if wanted is str else "a number"
             return _wrong(self.name, f"{kind} is wanted, this is {_kind(student)}.")
@@ -142,12 +145,16 @@ class Answer:
         for message, value in self.traps.items():
             if self._equal(student, value):
                 return _wrong(self.name, message)
-        return _wrong(self.name, f"{student!r} is not it. Run the cells above again and look once more.")
+        return _wrong(self.name, f"{student!r} is not it. Read once more what is asked.")
 
     def _equal(self, student: float | str, value: float | str) -> bool:
         if isinstance(value, str):
-            return "".join(student.lower().split()) == "".join(value.lower().split())
+            return _plain(student) == _plain(value)
         return abs(student - value) <= self.tolerance
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\s,()\[\]]", "", text.lower())
 
 
 def _missing(name: str) -> Verdict:

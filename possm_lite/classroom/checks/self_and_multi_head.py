@@ -301,7 +301,6 @@ my_order = Answer(  # of the tokens [2, 3, 1, 0]
         "moved.": "0 1 2 3",
         "this is the way back. The first row of the new input is token 2: whose answer stands in the first "
         "row?": "3 2 0 1",
-        "the order is right. Write the four numbers with blanks between them, no commas.": "2,3,1,0",
         "the order is right. Write the numbers alone, 2 for y2.": "y2 y3 y1 y0",
         "this is the list read from its end. Go row by row: which token stands there now?": "0 1 3 2",
     },
