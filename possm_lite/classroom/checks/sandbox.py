@@ -40,8 +40,9 @@ class Watched:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             result = self._function(*args, **kwargs)
-        except NotImplementedError:
-            self.trouble = self.trouble or Trouble("missing", "")
+        except NotImplementedError as error:
+            if not error.args:  # torch raises it too, with a message, for what it cannot do
+                self.trouble = self.trouble or Trouble("missing", "")
             raise
         if result is ...:
             self.trouble = self.trouble or Trouble("missing", "")
