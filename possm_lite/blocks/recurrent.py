@@ -27,6 +27,23 @@ def gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: T
     return update * h + (1 - update) * new
 
 
+def textbook_gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
+    """The reset-before form of the GRU, as in the textbooks: R multiplies the state, then comes the product.
+
+    R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + W_hn (R * H) + b_hn),   H_t = Z * H_{t-1} + (1 - Z) * N
+
+    Rows of the weights as in `gru_cell`: reset, update, new. Of the two biases only the sum matters here.
+
+    Source: Cho et al. 2014, eq. 5-8; d2l, section 10.2.
+    """
+    n = h.shape[-1]
+    xr, xz, xn = F.linear(x, w_x, b_x).chunk(3, -1)
+    hr, hz = F.linear(h, w_h[: 2 * n], b_h[: 2 * n]).chunk(2, -1)
+    reset, update = torch.sigmoid(xr + hr), torch.sigmoid(xz + hz)
+    new = torch.tanh(xn + F.linear(reset * h, w_h[2 * n :], b_h[2 * n :]))
+    return update * h + (1 - update) * new
+
+
 def lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor):
     """C_t = F * C_{t-1} + I * tanh(G),  H_t = O * tanh(C_t); rows of the weights: I, F, G, O. Returns (H_t, C_t)."""
     i, f, g, o = (F.linear(x, w_x, b_x) + F.linear(h, w_h, b_h)).chunk(4, -1)
@@ -68,6 +85,8 @@ class GRU(_SingleState, nn.GRU):
 
 class LSTM(nn.LSTM):
     """Long short-term memory over (B, T, d). `forward` is torch's kernel, `step` the formula."""
+
+    cell = staticmethod(lstm_cell)
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1):
         super().__init__(input_size, hidden_size, num_layers, batch_first=True)

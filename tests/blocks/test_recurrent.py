@@ -1,10 +1,12 @@
 """The recurrent cells against torch: one step is the formula, a sequence is torch's kernel, and both are one."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
-from possm_lite.blocks.recurrent import GRU, LSTM, RNN
+from possm_lite.blocks.recurrent import GRU, LSTM, RNN, gru_cell, textbook_gru_cell
 
 LAYERS = {"rnn": (RNN, nn.RNN), "gru": (GRU, nn.GRU), "lstm": (LSTM, nn.LSTM)}
 
@@ -83,3 +85,52 @@ def test_a_step_is_the_cell_of_torch(kind):
         answer, state = layer.step(x, h[None])
         torch.testing.assert_close(answer, cell(x, h), rtol=0, atol=1e-12)
         assert_same_state(state, answer[None])
+
+
+def loop_over_units(x, h, w_x, w_h, b_x, b_h):
+    """The textbook GRU for one sequence, written unit by unit in plain numbers, as an oracle."""
+    n, sigmoid = len(h), lambda a: 1 / (1 + math.exp(-a))
+    x, h, w_x, w_h, b_x, b_h = (tensor.tolist() for tensor in (x, h, w_x, w_h, b_x, b_h))
+
+    def row(j, state):
+        from_x = sum(w * v for w, v in zip(w_x[j], x, strict=True))
+        return from_x + sum(w * v for w, v in zip(w_h[j], state, strict=True)) + b_x[j] + b_h[j]
+
+    reset = [sigmoid(row(j, h)) for j in range(n)]
+    update = [sigmoid(row(n + j, h)) for j in range(n)]
+    kept = [r * v for r, v in zip(reset, h, strict=True)]
+    new = [math.tanh(row(2 * n + j, kept)) for j in range(n)]
+    return torch.tensor([z * v + (1 - z) * c for z, v, c in zip(update, h, new, strict=True)], dtype=torch.float64)
+
+
+def gru_numbers(n_hidden=7, scale=1.0):
+    shapes = (3, 5), (3, n_hidden), (3 * n_hidden, 5), (3 * n_hidden, n_hidden), (3 * n_hidden,), (3 * n_hidden,)
+    return [scale * torch.randn(shape, dtype=torch.float64) for shape in shapes]
+
+
+def test_the_textbook_gru_is_the_loop():
+    x, h, *weights = gru_numbers()
+    expected = torch.stack([loop_over_units(x[i], h[i], *weights) for i in range(3)])
+    torch.testing.assert_close(textbook_gru_cell(x, h, *weights), expected, rtol=0, atol=1e-12)
+
+
+def test_the_two_grus_are_two_functions():
+    x, h, *weights = gru_numbers()
+    assert (textbook_gru_cell(x, h, *weights) - gru_cell(x, h, *weights)).abs().max() > 0.1
+
+
+def test_where_the_two_grus_agree():
+    """Without a bias behind the product: from a zero state, with R = 1, and with a single unit."""
+    x, h, w_x, w_h, b_x, b_h = gru_numbers()
+    b_h[14:] = 0
+    for state, b in ((0 * h, b_x), (h, b_x.index_fill(0, torch.arange(7), 1e3))):
+        args = x, state, w_x, w_h, b, b_h
+        torch.testing.assert_close(textbook_gru_cell(*args), gru_cell(*args), rtol=0, atol=1e-12)
+    single = gru_numbers(1)
+    single[-1][2:] = 0
+    torch.testing.assert_close(textbook_gru_cell(*single), gru_cell(*single), rtol=0, atol=1e-12)
+
+
+def test_gradients_of_the_textbook_gru():
+    numbers = [tensor.requires_grad_() for tensor in gru_numbers(scale=0.5)]
+    assert torch.autograd.gradcheck(textbook_gru_cell, numbers)

@@ -1,0 +1,274 @@
+"""Whole sequences from the cells of `recurrent`, step by step: layers, directions, lengths, and gradients through time.
+
+The layers bear torch's parameter names and shapes, so that `ours.load_state_dict(theirs.state_dict())` loads weights.
+They are for reading and for asking questions of; torch's fused kernels in `recurrent` say the same, faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
+
+State = tuple[Tensor, ...]  # (H,), of an LSTM (H, C)
+N_GATES = {rnn_cell: 1, gru_cell: 3, textbook_gru_cell: 3, lstm_cell: 4}
+
+
+def take_step(cell: Callable, x: Tensor, state: State, weights: Sequence[Tensor]) -> State:
+    """One step of any cell, its state as a tuple before and after."""
+    after = cell(x, *state, *weights)
+    return after if isinstance(after, tuple) else (after,)
+
+
+def valid_steps(lengths: Tensor | Sequence[int], n_steps: int) -> Tensor:
+    """True where a step belongs to its sequence, (B, T).
+
+    Raises:
+        ValueError: a length below zero or above T.
+    """
+    lengths = torch.as_tensor(lengths)
+    wrong = (lengths < 0) | (lengths > n_steps)
+    if wrong.any():
+        i = int(wrong.nonzero()[0])
+        raise ValueError(f"lengths must lie in 0..{n_steps}: lengths[{i}] is {int(lengths[i])}.")
+    return torch.arange(n_steps, device=lengths.device) < lengths[:, None]
+
+
+def scan(
+    cell: Callable,
+    x: Tensor,
+    state: State,
+    weights: Sequence[Tensor],
+    valid: Tensor | None = None,
+    reverse: bool = False,
+) -> tuple[Tensor, State]:
+    """Run a cell along a sequence: S_t = cell(x_t, S_{t-1}), or from the end with S_{t+1} in its place.
+
+    Args:
+        cell: one of `recurrent`.
+        x: (B, T, d).
+        state: before the first step that is taken, (B, h) each.
+        weights: w_x, w_h, b_x, b_h as the cell wants them.
+        valid: (B, T). A step that is not valid leaves the state as it was and answers zero. This is what honours
+            lengths: read backwards, a short sequence keeps its starting state until its own last step comes.
+        reverse: from the last step to the first.
+
+    Returns:
+        The states H, (B, T, h), each at the time of its input, and the last state.
+    """
+    n_steps = x.shape[1]
+    answers = [x] * n_steps
+    for t in reversed(range(n_steps)) if reverse else range(n_steps):
+        after = take_step(cell, x[:, t], state, weights)
+        answers[t] = after[0]
+        if valid is not None:
+            now = valid[:, t, None]  # (B, 1)
+            after = tuple(torch.where(now, new, old) for new, old in zip(after, state, strict=True))
+            answers[t] = torch.where(now, after[0], 0)
+        state = after
+    return torch.stack(answers, 1), state
+
+
+class _Unrolled(nn.Module):
+    """Layers of one cell over (B, T, d), in one direction or in both.
+
+    Layer i > 0 reads what layer i - 1 says; with two directions that is [H forward, H backward], 2h features.
+
+    Args:
+        input_size: d.
+        hidden_size: h.
+        num_layers: at least one.
+        bidirectional: whether a second set of weights reads every layer's input from its end.
+
+    Raises:
+        ValueError: no layers.
+
+    Source: Schuster and Paliwal 1997 for the two directions; names and shapes of the parameters as in torch.
+    """
+
+    cell: Callable
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bidirectional: bool = False):
+        super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers must be at least 1: it is {num_layers}.")
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.num_layers, self.n_directions = num_layers, 1 + bidirectional
+        rows, bound = N_GATES[self.cell] * hidden_size, hidden_size**-0.5
+        self._names = []
+        for layer in range(num_layers):
+            n_inputs = input_size if layer == 0 else hidden_size * self.n_directions
+            for end in ("", "_reverse")[: self.n_directions]:
+                shapes = {"weight_ih": (rows, n_inputs), "weight_hh": (rows, hidden_size)}
+                shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+                self._names.append([f"{name}_l{layer}{end}" for name in shapes])
+                for name, shape in zip(self._names[-1], shapes.values(), strict=True):
+                    self.register_parameter(name, nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
+
+    @property
+    def all_weights(self) -> list[list[Tensor]]:
+        """w_x, w_h, b_x, b_h of every layer and direction: layer 0 forward, layer 0 backward, layer 1 forward, ..."""
+        return [[getattr(self, name) for name in names] for names in self._names]
+
+    def forward(
+        self, x: Tensor, state: Tensor | State | None = None, lengths: Tensor | Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor | State]:
+        """States of the last layer and the last state of every layer, as torch has them.
+
+        Args:
+            x: (B, T, d).
+            state: (layers * directions, B, h), of an LSTM a pair of these, or None for zeros.
+            lengths: of the sequences, (B,); None: all T. What stands in `x` behind a length is never looked at.
+
+        Returns:
+            (B, T, directions * h), zero behind the lengths, and the state after each sequence's own last step.
+
+        Raises:
+            ValueError: a shape or a length that does not fit.
+        """
+        if x.dim() != 3 or x.shape[-1] != self.input_size:
+            raise ValueError(f"x must be (B, T, {self.input_size}): its shape is {tuple(x.shape)}.")
+        valid = None if lengths is None else self._valid(lengths, x)
+        if valid is not None:
+            x = torch.where(valid[..., None], x, 0)  # not even a NaN of the padding gets into a gradient
+        begin, last = self._begin(x, state), []
+        for layer in range(self.num_layers):
+            directions = []
+            for direction in range(self.n_directions):
+                i = layer * self.n_directions + direction
+                answer, end = scan(self.cell, x, begin[i], self.all_weights[i], valid, reverse=direction == 1)
+                directions.append(answer)
+                last.append(end)
+            x = torch.cat(directions, -1)  # (B, T, directions * h)
+        states = tuple(torch.stack(part) for part in zip(*last, strict=True))
+        return x, states if self.cell is lstm_cell else states[0]
+
+    def _valid(self, lengths: Tensor | Sequence[int], x: Tensor) -> Tensor:
+        if len(lengths) != len(x):
+            raise ValueError(f"lengths must have one number per sequence: {len(lengths)} for {len(x)} sequences.")
+        return valid_steps(torch.as_tensor(lengths, device=x.device), x.shape[1])
+
+    def _begin(self, x: Tensor, state: Tensor | State | None) -> list[State]:
+        """The state before the first step, for every layer and direction."""
+        shape = (self.num_layers * self.n_directions, len(x), self.hidden_size)
+        n_parts = 2 if self.cell is lstm_cell else 1
+        if state is None:
+            state = (x.new_zeros(shape),) * n_parts
+        parts = (state,) if isinstance(state, Tensor) else tuple(state)
+        if [tuple(part.shape) for part in parts] != [shape] * n_parts:
+            told = ", ".join(str(tuple(part.shape)) for part in parts)
+            raise ValueError(f"state must be {n_parts} of shape {shape}: it is {told}.")
+        return list(zip(*parts, strict=True))
+
+
+class UnrolledRNN(_Unrolled):
+    """Elman network, H_t = tanh(W_x x_t + b_x + W_h H_{t-1} + b_h), as a loop over `rnn_cell`."""
+
+    cell = staticmethod(rnn_cell)
+
+
+class UnrolledGRU(_Unrolled):
+    """Gated recurrent unit in torch's form, R after the product, as a loop over `gru_cell`."""
+
+    cell = staticmethod(gru_cell)
+
+
+class UnrolledTextbookGRU(_Unrolled):
+    """Gated recurrent unit in the textbook's form, R before the product, as a loop over `textbook_gru_cell`.
+
+    It takes the weights of a torch layer as well, and then says something else: they were trained for the other form.
+    """
+
+    cell = staticmethod(textbook_gru_cell)
+
+
+class UnrolledLSTM(_Unrolled):
+    """Long short-term memory as a loop over `lstm_cell`."""
+
+    cell = staticmethod(lstm_cell)
+
+
+def output_layer(h: Tensor, w_q: Tensor, b_q: Tensor) -> Tensor:
+    """O_t = W_q H_t + b_q, the same at every step; h (..., h), w_q (q, h), b_q (q,). Gives (..., q)."""
+    return F.linear(h, w_q, b_q)
+
+
+class WithOutput(nn.Module):
+    """A recurrent layer and the output layer on its states: (B, T, d) to (B, T, q).
+
+    Args:
+        layer: of this module or of `recurrent`.
+        n_outputs: q.
+    """
+
+    def __init__(self, layer: nn.Module, n_outputs: int):
+        super().__init__()
+        both = getattr(layer, "n_directions", 1)
+        bound = (both * layer.hidden_size) ** -0.5
+        self.layer = layer
+        self.w_q = nn.Parameter(torch.empty(n_outputs, both * layer.hidden_size).uniform_(-bound, bound))
+        self.b_q = nn.Parameter(torch.zeros(n_outputs))
+
+    def forward(self, x: Tensor, *args) -> Tensor:
+        return output_layer(self.layer(x, *args)[0], self.w_q, self.b_q)
+
+
+def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
+    """How the last state depends on every state before it, by the chain rule one step at a time.
+
+        dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0
+
+    Args:
+        layer: with one layer and one direction, of this module or of `recurrent`. Its state S is H, of an LSTM (H, C).
+        x: (B, T, d).
+
+    Returns:
+        (T + 1, B, h, S): entry t is dH_T/dS_t; S is h numbers, of an LSTM 2h, those of H first.
+
+    Raises:
+        ValueError: several layers or directions.
+
+    Source: Pascanu et al. 2013, eq. 5.
+    """
+    if len(layer.all_weights) != 1:
+        raise ValueError(f"one layer of one direction is wanted: this has {len(layer.all_weights)} sets of weights.")
+    weights, n_parts = [w.detach() for w in layer.all_weights[0]], 2 if layer.cell is lstm_cell else 1
+
+    def one_step(s: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
+        after = torch.cat(take_step(layer.cell, x_t, s.chunk(n_parts, -1), weights), -1)
+        return after, after
+
+    jacobian_and_state = torch.func.vmap(torch.func.jacrev(one_step, has_aux=True))
+    s, jacobians = x.new_zeros(len(x), n_parts * layer.hidden_size), []
+    for x_t in x.detach().unbind(1):
+        jacobian, s = jacobian_and_state(s, x_t)  # (B, S, S), (B, S)
+        jacobians.append(jacobian)
+    of_last = torch.eye(s.shape[1], dtype=x.dtype, device=x.device)[: layer.hidden_size].expand(len(x), -1, -1)
+    gradients = [of_last]  # dH_T/dS_T
+    for jacobian in reversed(jacobians):
+        gradients.append(gradients[-1] @ jacobian)
+    return torch.stack(gradients[::-1])
+
+
+def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> tuple[list[Tensor], Tensor]:
+    """All gradients shorter by one common factor, so that together they are no longer than `max_norm`.
+
+        norm = sqrt(sum of all squares of all tensors),   g <- g * min(1, max_norm / norm)
+
+    Returns:
+        New tensors, and the norm before. The direction of the step is kept; clipping each tensor by itself turns it.
+
+    Raises:
+        ValueError: `max_norm` not above zero.
+
+    Source: Pascanu et al. 2013, algorithm 1.
+    """
+    if not max_norm > 0:
+        raise ValueError(f"max_norm must be above zero: it is {max_norm}.")
+    norm = torch.stack([g.norm() for g in gradients]).norm()
+    factor = torch.clamp(max_norm / norm, max=1.0)  # a norm of zero gives inf, and so a factor of one
+    return [g * factor for g in gradients], norm
