@@ -58,6 +58,7 @@ def test_right_encodings(answer):
         ({"exponent": lambda j, d: j / d}, "j/d and should be 2j/d"),
         ({"exponent": lambda j, d: 2 * (2 * j) / d}, "doubled once more"),
         ({"exponent": lambda j, d: -2 * j / d}, "divided by base^(2j/d), not multiplied"),
+        ({"exponent": lambda j, d: j / max(d / 2 - 1, 1)}, "number of pairs minus one"),
         ({"first": math.cos, "second": math.sin}, "sine and cosine have changed places"),
     ],
 )
@@ -170,6 +171,26 @@ def test_positions_that_are_not_looked_at():
     )
 
 
+def test_pairs_that_are_not_put_back_side_by_side():
+    def answer(x, positions, base=10_000.0):
+        angle, even, odd = angles(x, positions, base), x[..., 0::2], x[..., 1::2]
+        return torch.cat([angle.cos() * even - angle.sin() * odd, angle.sin() * even + angle.cos() * odd], -1)
+
+    assert_wrong(check.rope, answer, "side by side again")
+
+
+def test_one_pace_for_all_pairs():
+    assert_wrong(check.rope, lambda x, m, base=10_000.0: rope_repeated(x, m, 1.0), "at the same pace")
+
+
+def test_a_position_that_is_added():
+    def answer(x, positions, base=10_000.0):
+        angle = angles(x, positions, base)
+        return x + torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)
+
+    assert_wrong(check.rope, answer, "nothing is added")
+
+
 def test_an_argument_changed_in_place():
     assert_wrong(check.rope, lambda x, positions, base=10_000.0: x.copy_(rope_repeated(x, positions, base)), "in place")
 
@@ -182,6 +203,10 @@ def test_predictions():
     theta = 10_000 ** (-2 * torch.arange(16) / 32)
     assert int((200 * theta < torch.pi / 2).sum()) == 7
     for wrong, words in ((9, "have left"), (8, "half a turn"), (0, "exponent j/d"), (10, "a million"), (16, "sixteen")):
+        assert_wrong(check.slow_hands, wrong, words)
+    assert int((200 * theta < 1).sum()) == 6 and int((200 * theta < 90).sum()) == 14
+    assert int((200 * theta**2 < torch.pi / 2).sum()) == 11  # d = 16 in the exponent
+    for wrong, words in ((6, "one radian"), (14, "90 degrees"), (11, "d = 16")):
         assert_wrong(check.slow_hands, wrong, words)
     assert check.slow_hands.examine("7").status == "wrong"
 
@@ -214,6 +239,11 @@ def turn_the_query_back(q, k, t_q, t_k, omega):
 @pytest.mark.parametrize("answer", [subtract_first, float64_throughout, turn_the_query_back])
 def test_right_scores(answer):
     assert check.safe_score.examine(answer).line == "✓ safe_score"
+
+
+def test_times_that_are_not_spread_over_the_paces():
+    answer = check.safe_score.examine(lambda q, k, t_q, t_k, w: score(q, k, torch.zeros(4), (t_k - t_q) * w))
+    assert answer.status == "wrong" and "RuntimeError" in answer.line
 
 
 @pytest.mark.parametrize(

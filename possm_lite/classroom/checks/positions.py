@@ -70,6 +70,8 @@ fixed_encoding = Check(
         "your columns get faster from left to right: the position is divided by base^(2j/d), not multiplied.": (
             _with_exponents(lambda c, d: -(c // 2) * 2 / d)
         ),
+        "the last pair has reached the whole base: you divide by the number of pairs minus one. (4.1) divides by d, "
+        "and stops short of it.": _with_exponents(lambda c, d: c // 2 / max(d // 2 - 1, 1)),
     },
 )
 
@@ -122,6 +124,19 @@ def _one_position_for_all(x: Tensor, positions: Tensor, base: float = 10_000.0) 
     return _rope(x, torch.arange(x.shape[-2]), base)
 
 
+def _firsts_then_seconds(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
+    turned = _rope(x, positions, base)
+    return torch.cat([turned[..., 0::2], turned[..., 1::2]], -1)
+
+
+def _one_pace(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
+    return rotate(x, phasors(positions, torch.ones(x.shape[-1] // 2, dtype=torch.float64), x.dtype))
+
+
+def _added(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
+    return x + sinusoidal_encoding(positions, x.shape[-1], base)
+
+
 def _vectors(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(4))
 
@@ -152,6 +167,10 @@ rope = Check(
         "the second coordinate of a pair was computed from the first one after its turn. Keep the old value until "
         "both are done.": _overwritten,
         "the vectors are turned by 0, 1, 2, ... whatever positions say. Use `positions`.": _one_position_for_all,
+        "every pair is turned well, but all first coordinates stand before all second ones. Put the two of a pair side "
+        "by side again.": _firsts_then_seconds,
+        "all pairs turn at the same pace. Each has its own, theta_j of (4.6).": _one_pace,
+        "this adds the encoding of section 2. Here nothing is added: each pair is turned, by (4.4).": _added,
     },
 )
 
@@ -162,10 +181,14 @@ slow_hands = Answer(
     "slow_hands",
     expected=7,
     traps={
-        "nine hands have left their first quarter turn. How many have not?": 9,
+        "nine hands have left their first quarter turn, and nine are short of a whole turn. How many are short of a "
+        "quarter?": 9,
         "eight hands have turned by less than half a turn. A quarter turn is pi/2.": 8,
         "that is the answer for a base of a million. Here the base is 10,000.": 10,
-        "with the exponent j/d for 2j/d no hand is that slow. What is the exponent of (4.6)?": 0,
+        "none is the answer for base 100, and for the exponent j/d. Here the base is 10,000 and the exponent 2j/d.": 0,
+        "six hands have turned by less than one radian. A quarter turn is pi/2 radians.": 6,
+        "this looks like d = 16. Sixteen is the number of hands, d is the number of coordinates, 32.": 11,
+        "this looks like 90 degrees compared with radians. (4.6) gives radians, in which a quarter turn is pi/2.": 14,
         "all sixteen? The fastest hand turns by one radian at every position.": 16,
     },
 )
@@ -209,11 +232,12 @@ def _turned_twice(q: Tensor, k: Tensor, t_q: Tensor, t_k: Tensor, omega: Tensor)
 
 
 def _spikes(start: float, t_q: float = 0.025) -> Callable[[], tuple]:
-    """A query and four spikes within 50 ms, `start` seconds after the recording began; periods 1 ms to 1 s."""
+    """A query and five spikes within 50 ms, `start` seconds after the recording began; periods 1 ms to 1 s."""
 
     def make() -> tuple:
-        vectors = _vectors(5, 8)
-        t_k = torch.tensor([0.0014, 0.0123, 0.0251, 0.0468], dtype=torch.float64)
+        vectors = _vectors(6, 8)
+        # five keys and four pairs, so that times and paces cannot be multiplied one by one
+        t_k = torch.tensor([0.0014, 0.0123, 0.0251, 0.0379, 0.0468], dtype=torch.float64)
         period = torch.tensor([0.001, 0.01, 0.1, 1.0], dtype=torch.float64)
         at = torch.tensor(start + t_q, dtype=torch.float64)
         return vectors[0], vectors[1:], at, start + t_k, 2 * torch.pi / period
