@@ -114,6 +114,11 @@ def multiplied_scores(scores, mask):
     return (scores * mask.float()).softmax(-1)
 
 
+def along_axis_one(scores, mask):
+    readable = mask.any(-1, keepdim=True)
+    return torch.softmax(scores.masked_fill(~mask, -1e30), 1) * readable
+
+
 def along_the_rows(scores, mask):
     return torch.softmax(scores.masked_fill(~mask, float("-inf")), 0).nan_to_num(0.0)
 
@@ -164,6 +169,7 @@ def heads_by_view(queries, keys, n_heads):
         (check.masked_weights, multiplied_scores, "padding still takes part"),
         (check.masked_weights, lambda s, m: masked_weights_by_zeros(s, ~m), "upside down"),
         (check.masked_weights, lambda s, m: s.exp() * m / (s.exp() * m).sum(-1, keepdim=True), "overflow in exp"),
+        (check.masked_weights, along_axis_one, "on scores of shape (1, 2, 3)"),
         (check.masked_weights, along_the_rows, "on a row in which all keys may be read"),
         (check.masked_weights, changes_its_argument, "first argument was changed in place"),
         (check.additive_scores, keys_first, "changed places"),
@@ -180,7 +186,9 @@ def heads_by_view(queries, keys, n_heads):
         (check.largest_of_real, lambda x, m: torch.where(m[..., None], x, torch.zeros(())).amax(-2), "counts as zero"),
         (check.largest_of_real, lambda x, m: (x * m[..., None]).amax(-1), "the other axis"),
         (check.largest_of_real, lambda x, m: (x + m[..., None].float().log()).amax(-2), "minus infinity"),
-        (check.largest_of_real, lambda x, m: (x - 99.0 * ~m[..., None]).amax(-2), "on a trial without any item"),
+        (check.largest_of_real, lambda x, m: (x - 1e9 * ~m[..., None]).amax(-2), "on a trial without any item"),
+        (check.largest_of_real, lambda x, m: (x - 1e4 * ~m[..., None]).amax(-2) * m.any(-1)[:, None], "large numbers"),
+        (check.surrogate, lambda log_p, loss, b: (loss - b) + (loss - b).detach() * log_p, "taken off twice"),
         (check.surrogate, lambda log_p, loss, b: loss + (b - loss).detach() * log_p, "sign is that of a reward"),
         (check.surrogate, lambda log_p, loss, b: loss * (1 + log_p) - b * log_p, "nothing is stopped"),
         (check.surrogate, lambda log_p, loss, b: log_p * (loss - b).detach(), "first term is missing"),

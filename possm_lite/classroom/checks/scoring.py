@@ -62,6 +62,7 @@ masked_weights = Check(
         Case("a padded slot that holds 1,000,000", lambda: _rows(([1.0, 2.0, 1e6], [1, 1, 0]))),
         Case("scores above 100, where exp overflows", lambda: _rows(([120.0, 121.0, 0.0], [1, 1, 0]))),
         Case("a query that may read nothing", lambda: _rows(([1.0, 2.0, 0.5], [1, 1, 0]), _EMPTY)),
+        Case("scores of shape (1, 2, 3)", lambda: tuple(x[None] for x in _rows(([1.0, 2.0, 0.5], [1, 1, 0]), _EMPTY))),
         Case("the gradient of rows with keys", lambda: _rows(([1.0, 2.0, 0.5], [1, 1, 0])), observe=_gradient),
         Case(
             "the gradient beside a row that may read nothing",
@@ -227,7 +228,7 @@ head_scores = Check(
 def _items(*lengths: int, below: float = 0.0) -> tuple[Tensor, Tensor]:
     """Trials of 4 items of 3 features, the first `lengths` of them real, all moved down by `below`; garbage behind."""
     mask = torch.arange(4) < torch.tensor(lengths)[:, None]
-    return (_normal(len(lengths), 4, 3) - below).masked_fill(~mask[..., None], 7.0), mask
+    return (_normal(len(lengths), 4, 3) - below).masked_fill(~mask[..., None], 1e6), mask
 
 
 largest_of_real = Check(
@@ -301,6 +302,9 @@ surrogate = Check(
         ),
         "the first term is missing: whatever made the loss out of the chosen item would not learn.": (
             lambda log_p, loss, b: (loss - b).detach() * log_p
+        ),
+        "the baseline is taken off twice: it belongs in the bracket only, the loss itself stays as it is.": (
+            lambda log_p, loss, b: loss - b + (loss - b).detach() * log_p
         ),
         "p where log p should be: each draw comes with frequency p already, so its own p must not count again.": (
             lambda log_p, loss, b: loss + (loss - b).detach() * log_p.exp()
