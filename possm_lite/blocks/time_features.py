@@ -26,7 +26,7 @@ def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
     Returns:
         Shape (..., 2 d), in the precision of `omega`.
 
-    Source: Rahimi and Recht 2007, algorithm 1; Xu et al. 2019, theorem 1.
+    Source: Rahimi and Recht 2007, random Fourier features; Xu et al. 2019, features from Bochner's theorem.
     """
     phase = phasors(times, omega, omega.dtype) / math.sqrt(len(omega))  # (..., d)
     return torch.cat([phase.real, phase.imag], -1)
@@ -135,7 +135,7 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
     Returns:
         Shape (..., k (2 J + 1)), in the precision of `coefficients`.
 
-    Source: Xu et al. 2019, theorem 2 and the features after it.
+    Source: Xu et al. 2019, features from Mercer's theorem.
     """
     n_harmonics = coefficients.shape[-1] // 2
     if coefficients.shape != (len(half_periods), 2 * n_harmonics + 1):

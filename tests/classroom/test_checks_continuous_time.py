@@ -128,6 +128,11 @@ def only_above_mu(mu, sigma, d):
     return mu + sigma * torch.rand(d)
 
 
+def with_a_seed(mu, sigma, d):
+    torch.manual_seed(3)
+    return mu + sigma * torch.randn(d)
+
+
 def lecture_notes(k, shortest, longest):
     return torch.tensor([longest - (longest - shortest) ** (i / k) for i in range(1, k + 1)])
 
@@ -139,6 +144,23 @@ def added(z_q, z_k, t_q, t_k, omega):
 
 def not_normalised(z_q, z_k, t_q, t_k, omega):
     return z_q @ z_k.T + waves(t_q, omega) @ waves(t_k, omega).T
+
+
+def multiplied(z_q, z_k, t_q, t_k, omega):
+    d = len(omega)
+    return (z_q @ z_k.T) * (waves(t_q, omega) @ waves(t_k, omega).T) / d
+
+
+def content_scaled(z_q, z_k, t_q, t_k, omega):
+    return z_q @ z_k.T / z_q.shape[1] ** 0.5 + score_by_lags(0 * z_q, 0 * z_k, t_q, t_k, omega)
+
+
+def joined_and_scaled(z_q, z_k, *rest):
+    return score_by_joining(z_q, z_k, *rest) / (z_q.shape[1] + 2 * len(rest[-1])) ** 0.5
+
+
+def cosine_score(z_q, z_k, t_q, t_k, omega):
+    return z_q @ z_k.T + cosines_alone(t_q, omega) @ cosines_alone(t_k, omega).T
 
 
 def sum_of_times(z_q, z_k, t_q, t_k, omega):
@@ -158,14 +180,24 @@ PLANTED = [
     (check.draw_frequencies, sigma_as_a_number, "sigma gets none"),
     (check.draw_frequencies, variance_for_spread, "standard deviation already"),
     (check.draw_frequencies, only_above_mu, "torch.randn is Gaussian"),
+    (check.draw_frequencies, with_a_seed, "set no seed"),
+    (check.draw_frequencies, lambda mu, sigma, d: mu + sigma * torch.randn(d, 1), "must be (7,)"),
+    (check.draw_frequencies, lambda mu, sigma, d: (mu + sigma * torch.randn(d)).abs(), "one spread around -1"),
     (check.spread_half_periods, lecture_notes, "once in milliseconds"),
     (check.spread_half_periods, lambda k, a, b: torch.linspace(a, b, k), "the ratios should be"),
     (check.spread_half_periods, lambda k, a, b: a * (b / a) ** (torch.arange(k) / k), "longest is missing"),
     (check.spread_half_periods, lambda k, a, b: torch.logspace(math.log(a), math.log(b), k), "powers of ten"),
     (check.spread_half_periods, lambda k, a, b: torch.from_numpy(np.geomspace(b, a, k)), "turn them round"),
+    (check.spread_half_periods, lambda k, a, b: a * (b / a) ** (torch.arange(1, k + 1) / k), "shortest is missing"),
+    (check.spread_half_periods, lambda k, a, b: torch.logspace(a, b, k).double(), "wants exponents"),
+    (check.spread_half_periods, lambda k, a, b: np.geomspace(a, b, k), "a tensor is wanted"),
     (check.event_score, added, "cross terms"),
     (check.event_score, not_normalised, "mean over the frequencies"),
     (check.event_score, sum_of_times, "not subtracted"),
+    (check.event_score, multiplied, "were multiplied"),
+    (check.event_score, content_scaled, "the content is divided"),
+    (check.event_score, joined_and_scaled, "the score is divided"),
+    (check.event_score, cosine_score, "sines are missing"),
     (check.event_score, lambda a, b, *_: a @ b.T, "only the content"),
     (check.event_score, lambda *args: score_by_lags(*args).T, "rows and columns"),
     (check.my_factor, 10, "as 1/d"),

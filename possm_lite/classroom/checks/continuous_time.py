@@ -87,17 +87,27 @@ my_factor = Answer(
 
 # ---- draw_frequencies: distribution and gradients -----------------------------------------------------------------
 
-N_DRAWS = 60_000  # statistics agree to about 0.01 between any two right answers
+N_DRAWS = 15_000  # statistics of right answers differ by 0.01 or less; few enough for a loop over draws
 
 
-def _mu_sigma():
-    return torch.tensor(3.0, requires_grad=True), torch.tensor(0.5, requires_grad=True), N_DRAWS
+def _mu_sigma(mu=3.0, sigma=0.5, d=N_DRAWS):
+    return torch.tensor(mu, requires_grad=True), torch.tensor(sigma, requires_grad=True), d
+
+
+def _shape(function, *args):
+    omega = function(*args)
+    return torch.zeros(omega.shape) if isinstance(omega, torch.Tensor) else omega
 
 
 def _moments(function, mu, sigma, d):
     omega = function(mu, sigma, d).detach()
     within = ((omega - omega.mean()).abs() < omega.std()).double().mean()  # 0.68 of a Gaussian, 0.58 of a uniform
-    return float(omega.numel()), omega.mean().item(), omega.std().item(), within.item()
+    return omega.mean().item(), omega.std().item(), within.item()
+
+
+def _twice(function, *args):
+    first, second = function(*args), function(*args)
+    return "the same numbers again" if torch.equal(first, second) else "other numbers"
 
 
 def _gradient(place, statistic):
@@ -119,9 +129,14 @@ draw_frequencies = Check(
     "draw_frequencies",
     reference=_reparametrised,
     cases=[
-        Case("the number, mean, spread and shape of many draws", _mu_sigma, _moments, tolerance=0.025),
-        Case("the gradient of the mean draw with respect to mu", _mu_sigma, _gradient(0, torch.mean), tolerance=0.025),
-        Case("the gradient of the draws' spread with respect to sigma", _mu_sigma, _gradient(1, torch.std), 0.025),
+        Case("seven draws", lambda: _mu_sigma(d=7), _shape),
+        Case("the mean, the spread and the share within one spread of many draws", _mu_sigma, _moments, 0.025),
+        Case(
+            "the mean, the spread and the share within one spread around -1", lambda: _mu_sigma(-1.0), _moments, 0.025
+        ),
+        Case("the gradient of the mean draw with respect to mu", _mu_sigma, _gradient(0, torch.mean), 0.05),
+        Case("the gradient of the draws' spread with respect to sigma", _mu_sigma, _gradient(1, torch.std), 0.05),
+        Case("a second call", lambda: _mu_sigma(d=7), _twice),
     ],
     traps={
         "the gradient is zero: the draw has swallowed mu and sigma. Draw noise that knows neither, and build the "
@@ -137,6 +152,8 @@ draw_frequencies = Check(
         "every draw is the same: one noise was drawn for all, d are needed.": lambda mu, sigma, d: (
             mu + sigma * torch.randn(1)
         ).expand(d),
+        "every call gives the same draws: the noise must be new each time, so set no seed inside the "
+        "function.": lambda mu, sigma, d: mu + sigma * torch.randn(d, generator=torch.Generator().manual_seed(0)),
     },
 )
 
@@ -144,8 +161,9 @@ draw_frequencies = Check(
 # ---- spread_half_periods ------------------------------------------------------------------------------------------
 
 
-def _relative(function, k, shortest, longest):
-    return torch.as_tensor(function(k, shortest, longest)).double() / shortest
+def _in_ms(function, k, shortest, longest):
+    half_periods = function(k, shortest, longest)
+    return 1000 * half_periods.double() if isinstance(half_periods, torch.Tensor) else half_periods
 
 
 def _lecture(k, shortest, longest):
@@ -157,6 +175,14 @@ def _without_an_end(k, shortest, longest):
     return shortest * (longest / shortest) ** (torch.arange(k, dtype=torch.float64) / k)
 
 
+def _without_a_start(k, shortest, longest):
+    return shortest * (longest / shortest) ** (torch.arange(1, k + 1, dtype=torch.float64) / k)
+
+
+def _without_log(k, shortest, longest):
+    return torch.logspace(shortest, longest, k, dtype=torch.float64)
+
+
 def _natural_log(k, shortest, longest):
     return torch.logspace(math.log(shortest), math.log(longest), k, dtype=torch.float64)
 
@@ -165,15 +191,17 @@ spread_half_periods = Check(
     "spread_half_periods",
     reference=geometric_half_periods,
     cases=[
-        Case("three half periods from 0.1 s to 10 s", lambda: (3, 0.1, 10.0), _relative, tolerance=1e-4),
-        Case("six from 1 s to 2 s", lambda: (6, 1.0, 2.0), _relative, tolerance=1e-4),
-        Case("eight from 10 ms to 0.5 s", lambda: (8, 0.01, 0.5), _relative, tolerance=1e-4),
+        Case("three half periods from 0.1 s to 10 s, told in ms", lambda: (3, 0.1, 10.0), _in_ms, tolerance=1e-4),
+        Case("six from 1 s to 2 s, told in ms", lambda: (6, 1.0, 2.0), _in_ms, tolerance=1e-4),
+        Case("eight from 10 ms to 0.5 s, told in ms", lambda: (8, 0.01, 0.5), _in_ms, tolerance=1e-4),
     ],
     traps={
         "this is the formula of the lecture notes: plot it once in seconds and once in milliseconds.": _lecture,
         "the steps are equal, the ratios should be: of a range over three decades, most of it would lie in the last "
         "one.": lambda k, shortest, longest: torch.linspace(shortest, longest, k, dtype=torch.float64),
         "the longest is missing: k values have k - 1 steps between them.": _without_an_end,
+        "the shortest is missing: the first of the k values is the shortest itself.": _without_a_start,
+        "torch.logspace wants exponents: give it log10 of the two ends, not the ends.": _without_log,
         "torch.logspace counts in powers of ten: give it log10, not the natural logarithm.": _natural_log,
         "these run from the longest to the shortest: turn them round.": lambda *args: geometric_half_periods(
             *args
@@ -194,6 +222,15 @@ def _events(content=1.0, span=2.0, start=0.0):
 
 def _score(z_q, z_k, t_q, t_k, omega):
     return content_and_time_score(z_q, z_k, bochner_features(t_q, omega), bochner_features(t_k, omega))
+
+
+def _cosines_alone(z_q, z_k, t_q, t_k, omega):
+    cos_q, cos_k = (torch.cos(t[:, None] * omega) for t in (t_q, t_k))
+    return z_q @ z_k.T + cos_q @ cos_k.T / len(omega)
+
+
+def _joined_and_scaled(z_q, z_k, t_q, t_k, omega):
+    return _score(z_q, z_k, t_q, t_k, omega) / math.sqrt(z_q.shape[-1] + 2 * len(omega))
 
 
 def _added(z_q, z_k, t_q, t_k, omega):
@@ -221,6 +258,13 @@ event_score = Check(
             z_q @ z_k.T + torch.cos((t_q[:, None] + t_k)[..., None] * omega).mean(-1)
         ),
         "rows and columns are exchanged: a row belongs to a query.": lambda *args: _score(*args).T,
+        "the sines are missing: cos a cos b alone depends on more than a - b.": _cosines_alone,
+        "content and time were multiplied: in (5.11) they are added.": lambda z_q, z_k, *rest: (
+            (z_q @ z_k.T) * _score(0 * z_q, 0 * z_k, *rest)
+        ),
+        "the content is divided by the root of its size, as in chapter 02: (5.11) has it as it "
+        "is.": lambda z_q, z_k, *rest: _score(z_q / math.sqrt(z_q.shape[-1]), z_k, *rest),
+        "the score is divided by the root of a size, as in chapter 02: (5.11) has it as it is.": _joined_and_scaled,
         "only the content is there: whenever the events happened, you say the same.": lambda z_q, z_k, *_: z_q @ z_k.T,
         "only the time is there: whatever the events were, you say the same.": lambda z_q, z_k, *rest: _score(
             0 * z_q, 0 * z_k, *rest
