@@ -1,0 +1,229 @@
+"""Boltzmann machines: Gibbs sampling beside exact enumeration, learning, and the restricted form.
+
+Units are on (1) or off; `off` is -1 as in the Hopfield network, or 0 as in most papers on Boltzmann machines. Weights
+are symmetric, shape (..., N, N), with zeros on the diagonal; biases have shape (..., N). Leading places are machines.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .hopfield import hopfield_energy, local_field
+
+MAX_ENUMERATED = 16  # units; a unit more doubles the table
+
+
+def all_states(n: int, off: float = -1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Every state of n units, shape (2^n, n); the first unit is the slowest.
+
+    Raises:
+        ValueError: n is not between 1 and 16, since the table has 2^n rows.
+    """
+    if not 1 <= n <= MAX_ENUMERATED:
+        raise ValueError(f"n must lie between 1 and {MAX_ENUMERATED} to list all 2^n states, got {n}.")
+    bits = torch.arange(2**n)[:, None] >> torch.arange(n - 1, -1, -1) & 1  # (2^n, n)
+    return torch.where(bits == 1, 1.0, float(off)).to(dtype)
+
+
+def log_probabilities(
+    states: Tensor, weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0
+) -> Tensor:
+    """The exact log-probability of states (..., K, N), by enumeration: shape (..., K).
+
+        p(s) = exp(-E(s)/T) / Z,   Z = sum over all 2^N states
+
+    Raises:
+        ValueError: more units than can be enumerated.
+    """
+    everything = all_states(weights.shape[-1], off, weights.dtype)  # (2^N, N)
+    log_z = torch.logsumexp(-hopfield_energy(everything, weights, bias) / temperature, -1, keepdim=True)
+    return -hopfield_energy(states, weights, bias) / temperature - log_z
+
+
+def exact_moments(weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0) -> tuple[Tensor, Tensor]:
+    """<s_i s_j> (..., N, N) and <s_i> (..., N) under the machine's own distribution, by enumeration."""
+    everything = all_states(weights.shape[-1], off, weights.dtype)  # (2^N, N)
+    p = log_probabilities(everything, weights, bias, temperature, off).exp()  # (..., 2^N)
+    return everything.T @ (p[..., None] * everything), p @ everything
+
+
+def moments(samples: Tensor) -> tuple[Tensor, Tensor]:
+    """<s_i s_j> (..., N, N) and <s_i> (..., N) over samples (..., K, N)."""
+    return samples.mT @ samples / samples.shape[-2], samples.mean(-2)
+
+
+def on_probability(
+    states: Tensor, weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0
+) -> Tensor:
+    """For each unit the probability that it is on, given all others.
+
+        p(s_i = 1) = sigmoid(Delta_i / T),   Delta_i = E(s_i off) - E(s_i on) = (1 - off) (sum_j w_ij s_j + b_i)
+
+    With units of 0 and 1 the gap is the field, with units of -1 and 1 it is twice the field.
+
+    Args:
+        states: shape (..., K, N).
+
+    Returns:
+        Probabilities, shape (..., K, N).
+
+    Source: Ackley, Hinton, Sejnowski 1985, eq. 2 (units 0 and 1).
+    """
+    return torch.sigmoid((1 - off) * local_field(states, weights, bias) / temperature)
+
+
+def gibbs(
+    states: Tensor,
+    weights: Tensor,
+    bias: Tensor,
+    n_sweeps: int,
+    temperature: float = 1.0,
+    off: float = -1.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Gibbs sampling: in each sweep every unit in turn is drawn anew, given all others.
+
+    Args:
+        states: where the chains begin, shape (..., K, N); not changed. All chains run at once.
+
+    Returns:
+        The state after each sweep, shape (n_sweeps, ..., K, N).
+
+    Source: Ackley et al. 1985, section 2.3; Geman and Geman 1984.
+    """
+    states, kept, n = states.clone(), [], states.shape[-1]
+    for _ in range(n_sweeps):
+        chance = torch.rand(n, *states.shape[:-1], generator=generator, dtype=states.dtype)
+        for i in range(n):
+            field = (states @ weights[..., i, :, None]).squeeze(-1) + bias[..., i, None]  # (..., K)
+            on = chance[i] < torch.sigmoid((1 - off) * field / temperature)
+            states[..., i] = on.to(states.dtype) * (1 - off) + off
+        kept.append(states.clone())
+    return torch.stack(kept)
+
+
+def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Which way weights and biases go so that the data become more likely.
+
+        T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,   T d<log p>/db_i = <s_i>_data - <s_i>_model
+
+    Args:
+        data: <s_i s_j> (..., N, N) and <s_i> (..., N) over the data, as from `moments`.
+        model: the same over the machine itself, exact or sampled.
+
+    Returns:
+        Directions for the weights, shape (..., N, N), with zeros on the diagonal, and for the biases, shape (..., N).
+
+    Source: Ackley et al. 1985, eq. 6-7.
+    """
+    for_weights = data[0] - model[0]
+    diagonal = torch.diag_embed(for_weights.diagonal(dim1=-2, dim2=-1))
+    return for_weights - diagonal, data[1] - model[1]
+
+
+def autocorrelation(series: Tensor, n_lags: int) -> Tensor:
+    """rho(k), k = 0 ... n_lags-1: how alike a series is to itself k steps later; 1 at lag 0.
+
+    Args:
+        series: shape (T, ...); places behind the first are chains of one process, which share mean and variance.
+
+    Raises:
+        ValueError: as many lags as steps or more, or a series that never changes.
+    """
+    if not 0 < n_lags < len(series):
+        raise ValueError(f"n_lags must lie between 1 and {len(series) - 1}, got {n_lags}.")
+    centred = series.double() - series.double().mean()
+    variance = centred.square().mean()
+    if variance == 0:
+        raise ValueError("series never changes, so it has no autocorrelation.")
+    n = len(series)
+    products = [(centred[: n - k] * centred[k:]).mean() for k in range(n_lags)]
+    return torch.stack(products) / variance
+
+
+def autocorrelation_time(rho: Tensor) -> float:
+    """How many steps are worth one independent sample: tau = 1 + 2 sum_{k >= 1} rho(k), at least 1.
+
+    The sum ends before rho first falls below 0.05: behind that an estimate is mostly noise.
+
+    Args:
+        rho: shape (n_lags,), rho[0] = 1.
+
+    Raises:
+        ValueError: rho never falls that far, so more lags are needed.
+
+    Source: Sokal 1997, section 3 (there with a factor 1/2).
+    """
+    low = (rho < 0.05).nonzero()
+    if not len(low):
+        raise ValueError(f"rho is still {rho[-1]:.2f} at the last of {len(rho)} lags: give more lags.")
+    return max(1.0, float(1 + 2 * rho[1 : int(low[0])].sum()))
+
+
+# The restricted machine: visible units v (..., K, V), hidden ones h (..., K, H), weights (..., V, H) only between them
+
+
+def hidden_probability(visible: Tensor, weights: Tensor, hidden_bias: Tensor, off: float = -1.0) -> Tensor:
+    """p(h_j = 1 | v) = sigmoid((1 - off) (sum_i v_i w_ij + c_j)) for all hidden units at once: shape (..., K, H)."""
+    return torch.sigmoid((1 - off) * (visible @ weights + hidden_bias[..., None, :]))
+
+
+def visible_probability(hidden: Tensor, weights: Tensor, visible_bias: Tensor, off: float = -1.0) -> Tensor:
+    """p(v_i = 1 | h) = sigmoid((1 - off) (sum_j w_ij h_j + b_i)) for all visible units at once: shape (..., K, V)."""
+    return torch.sigmoid((1 - off) * (hidden @ weights.mT + visible_bias[..., None, :]))
+
+
+def draw(probability: Tensor, off: float = -1.0, generator: torch.Generator | None = None) -> Tensor:
+    """Units that are on with `probability`, else off."""
+    on = torch.rand(probability.shape, generator=generator, dtype=probability.dtype) < probability
+    return on.to(probability.dtype) * (1 - off) + off
+
+
+def rbm_log_likelihood(visible: Tensor, weights: Tensor, b: Tensor, c: Tensor, off: float = -1.0) -> Tensor:
+    """Exact log p(v) at T = 1: hidden units are summed out one by one, visible ones by enumeration: shape (..., K).
+
+    log p(v) = b . v + sum_j log sum_{h_j} exp(h_j a_j) - log Z,   a_j = sum_i v_i w_ij + c_j
+    """
+
+    def unnormalised(v: Tensor) -> Tensor:
+        a = v @ weights + c[..., None, :]  # (..., K, H)
+        return (v @ b[..., None]).squeeze(-1) + torch.logaddexp(a, off * a).sum(-1)
+
+    everything = all_states(weights.shape[-2], off, weights.dtype)
+    return unnormalised(visible) - torch.logsumexp(unnormalised(everything), -1, keepdim=True)
+
+
+def contrastive_divergence(
+    visible: Tensor,
+    weights: Tensor,
+    b: Tensor,
+    c: Tensor,
+    k: int = 1,
+    off: float = -1.0,
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """CD-k: the learning rule with <.>_model taken after k sweeps that begin at the data.
+
+        dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j alike
+
+    Args:
+        visible: data, shape (..., K, V); weights (..., V, H); b (..., V); c (..., H); k: sweeps, at least 1.
+
+    Returns:
+        Directions for weights (..., V, H), visible biases (..., V) and hidden biases (..., H).
+
+    Raises:
+        ValueError: k < 1.
+
+    Source: Hinton 2002, section 3, with <h> for sampled h where it is only averaged.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}: without a sweep both phases are the data.")
+    p_data = p = hidden_probability(visible, weights, c, off)  # (..., K, H)
+    for _ in range(k):
+        v = draw(visible_probability(draw(p, off, generator), weights, b, off), off, generator)
+        p = hidden_probability(v, weights, c, off)
+    h_data, h = (q * (1 - off) + off for q in (p_data, p))  # mean states of the hidden units
+    positive, negative = visible.mT @ h_data, v.mT @ h  # (..., V, H)
+    return (positive - negative) / visible.shape[-2], (visible - v).mean(-2), (h_data - h).mean(-2)

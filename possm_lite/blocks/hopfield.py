@@ -1,0 +1,168 @@
+"""Associative memories: the Hopfield network of 1982, and the modern one, whose update is attention."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .attention import attend
+
+
+def hebb_weights(patterns: Tensor) -> Tensor:
+    """Every pair of units is tied as strongly as they agree over the patterns.
+
+        w_ij = (1/N) sum_m x_i^m x_j^m,   w_ii = 0
+
+    Args:
+        patterns: M patterns of N units that are -1 or 1, shape (..., M, N).
+
+    Returns:
+        Symmetric weights without self-connections, shape (..., N, N).
+
+    Raises:
+        ValueError: a pattern holds something else than -1 and 1.
+
+    Source: Hopfield 1982, eq. 2, in units of -1 and 1 and divided by N.
+    """
+    _must_be_signs(patterns, "patterns")
+    weights = patterns.mT @ patterns / patterns.shape[-1]  # (..., N, N)
+    # a unit that listens to itself would be held where it is, right or wrong, and energy could rise
+    return weights - torch.diag_embed(weights.diagonal(dim1=-2, dim2=-1))
+
+
+def local_field(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """h_i = sum_j w_ij s_j + b_i for states (..., K, N), weights (..., N, N), bias (..., N): shape (..., K, N)."""
+    field = states @ weights.mT
+    return field if bias is None else field + bias[..., None, :]
+
+
+def sign_or_keep(field: Tensor, states: Tensor) -> Tensor:
+    """sgn(field), and where the field is exactly 0 the state as it was: a unit is never 0."""
+    return torch.where(field == 0, states, torch.sign(field))
+
+
+def hopfield_energy(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The number that no asynchronous update lets rise.
+
+        E(s) = -1/2 sum_i sum_j w_ij s_i s_j - sum_i b_i s_i
+
+    The half is there because the double sum meets every pair twice.
+
+    Args:
+        states: shape (..., K, N); weights: symmetric with zero diagonal, shape (..., N, N); bias: shape (..., N).
+
+    Returns:
+        Energies, shape (..., K).
+
+    Source: Hopfield 1982, eq. 7; the bias as in Ackley et al. 1985.
+    """
+    pairs = -0.5 * (states * local_field(states, weights)).sum(-1)
+    return pairs if bias is None else pairs - (states @ bias[..., None]).squeeze(-1)
+
+
+def recall(
+    states: Tensor,
+    weights: Tensor,
+    bias: Tensor | None = None,
+    *,
+    max_sweeps: int = 50,
+    generator: torch.Generator | None = None,
+    path: bool = False,
+) -> Tensor:
+    """Asynchronous recall: one unit after the other takes the sign of its field, until a whole sweep changes nothing.
+
+        s_i <- sgn(sum_j w_ij s_j + b_i),   where the sum is 0 the old s_i
+
+    Args:
+        states: cues of -1 and 1, K for each network, shape (..., K, N). They are not changed.
+        weights: shape (..., N, N): as many networks as leading places, all run at once.
+        bias: shape (..., N), or None for zeros.
+        max_sweeps: a sweep gives each unit one turn, in an order drawn anew; all networks use the same order.
+        generator: of the orders; None: units take their turns from the first to the last.
+        path: also keep every state on the way.
+
+    Returns:
+        Where recall ended, shape (..., K, N); with `path` all states, the cue first, shape (steps + 1, ..., K, N).
+
+    Raises:
+        ValueError: a state holds something else than -1 and 1, or weights do not fit the states.
+
+    Source: Hopfield 1982, eq. 1.
+    """
+    _must_be_signs(states, "states")
+    n = states.shape[-1]
+    if weights.shape[-2:] != (n, n):
+        raise ValueError(f"weights must end in ({n}, {n}) for states of {n} units, got {tuple(weights.shape)}.")
+    states, kept = states.clone(), [states]
+    for _ in range(max_sweeps):
+        before = states.clone()
+        order = range(n) if generator is None else torch.randperm(n, generator=generator).tolist()
+        for i in order:
+            field = (states @ weights[..., i, :, None]).squeeze(-1)  # (..., K): the field of unit i alone
+            if bias is not None:
+                field = field + bias[..., i, None]
+            states[..., i] = sign_or_keep(field, states[..., i])
+            if path:
+                kept.append(states.clone())
+        if torch.equal(states, before):
+            break
+    return torch.stack(kept) if path else states
+
+
+def synchronous_step(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """All units at once: s <- sgn(W s + b). Nothing promises that this ends; it may go round in twos.
+
+    Shapes as in `recall`. Source: Little 1974.
+    """
+    return sign_or_keep(local_field(states, weights, bias), states)
+
+
+def corrupt(patterns: Tensor, n_flips: int, generator: torch.Generator | None = None) -> Tensor:
+    """Cues: exactly `n_flips` units of each pattern (..., N), drawn without repetition, have changed sign.
+
+    Raises:
+        ValueError: n_flips is not between 0 and N.
+    """
+    n = patterns.shape[-1]
+    if not 0 <= n_flips <= n:
+        raise ValueError(f"n_flips must lie between 0 and N = {n}, got {n_flips}.")
+    if n_flips == 0:
+        return patterns.clone()
+    order = torch.rand(patterns.shape, generator=generator).argsort(-1)  # (..., N): a permutation of the units
+    return torch.where(order < n_flips, -patterns, patterns)
+
+
+def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
+    """One update of the modern Hopfield network: attention with keys = values = memories.
+
+        xi <- X softmax(beta X^T xi),   the columns of X are the memories
+
+    Args:
+        states: xi, shape (..., Q, d); any real numbers.
+        memories: one in a row, shape (..., M, d).
+        beta: how sharply the nearest memory wins; 1/sqrt(d) gives the scaled dot-product attention of chapter 02.
+
+    Returns:
+        New states, shape (..., Q, d).
+
+    Source: Ramsauer et al. 2021, eq. 3.
+    """
+    return attend(beta * states @ memories.mT, memories)[0]
+
+
+def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
+    """The energy that `modern_hopfield` never lets rise, without its constants.
+
+        E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi
+
+    Shapes as in `modern_hopfield`; returns (..., Q). Source: Ramsauer et al. 2021, eq. 2.
+    """
+    attraction = torch.logsumexp(beta * states @ memories.mT, -1) / beta  # (..., Q)
+    return 0.5 * states.square().sum(-1) - attraction
+
+
+def _must_be_signs(values: Tensor, name: str) -> None:
+    wrong = values.abs() != 1
+    if wrong.any():
+        where = tuple(int(i) for i in wrong.nonzero()[0])
+        raise ValueError(f"{name} must hold only -1 and 1: {name}{list(where)} = {values[where].item():g}.")

@@ -1,0 +1,292 @@
+"""Boltzmann machines against exact enumeration, loops over single states, and gradients of the exact likelihood."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from possm_lite.blocks.boltzmann import (
+    all_states,
+    autocorrelation,
+    autocorrelation_time,
+    boltzmann_gradient,
+    contrastive_divergence,
+    draw,
+    exact_moments,
+    gibbs,
+    hidden_probability,
+    log_probabilities,
+    moments,
+    on_probability,
+    rbm_log_likelihood,
+    visible_probability,
+)
+from possm_lite.blocks.hopfield import hebb_weights, hopfield_energy
+
+OFF = pytest.mark.parametrize("off", [-1.0, 0.0])
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def machine(n, seed=0, scale=0.5):
+    w = scale * torch.randn(n, n, dtype=torch.float64, generator=seeded(seed)).triu(1)
+    return w + w.T, 0.3 * torch.randn(n, dtype=torch.float64, generator=seeded(seed + 1))
+
+
+def restricted(n_visible=4, n_hidden=3, seed=0):
+    w = 0.7 * torch.randn(n_visible, n_hidden, dtype=torch.float64, generator=seeded(seed))
+    b, c = (0.3 * torch.randn(n, dtype=torch.float64, generator=seeded(seed + n)) for n in (n_visible, n_hidden))
+    return w, b, c
+
+
+def energy(s, w, b):
+    return -sum(float(w[i, j] * s[i] * s[j]) for i in range(len(s)) for j in range(i)) - sum(
+        float(b[i] * s[i]) for i in range(len(s))
+    )
+
+
+@OFF
+def test_all_states_are_the_product_of_the_two_values(off):
+    assert all_states(3, off).tolist() == [list(s) for s in itertools.product((off, 1.0), repeat=3)]
+    for n in (0, 17):
+        with pytest.raises(ValueError, match=f"got {n}"):
+            all_states(n)
+
+
+@OFF
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_probabilities_and_moments_are_sums_over_states(off, temperature):
+    w, b = machine(4)
+    states = list(itertools.product((off, 1.0), repeat=4))
+    factors = [math.exp(-energy(s, w, b) / temperature) for s in states]
+    p = [f / sum(factors) for f in factors]
+    ours = log_probabilities(all_states(4, off, torch.float64), w, b, temperature, off).exp()
+    assert_close(ours, torch.tensor(p, dtype=torch.float64))
+    pairs, means = exact_moments(w, b, temperature, off)
+    for i in range(4):
+        assert means[i].item() == pytest.approx(sum(q * s[i] for q, s in zip(p, states, strict=True)))
+        for j in range(4):
+            expected = sum(q * s[i] * s[j] for q, s in zip(p, states, strict=True))
+            assert pairs[i, j].item() == pytest.approx(expected)
+
+
+@OFF
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), temperature=st.floats(0.2, 5.0))
+def test_a_unit_is_on_as_often_as_the_two_energies_say(off, seed, temperature):
+    """p(s_i = 1 | rest) from the Boltzmann factors of the two states: neither sign, factor 2 nor T can be wrong."""
+    w, b = machine(5, seed)
+    s = all_states(5, off, torch.float64)[seed % 32]
+    ours = on_probability(s[None], w, b, temperature, off)[0]
+    for i in range(5):
+        on, out = s.clone(), s.clone()
+        on[i], out[i] = 1.0, off
+        gap = (energy(out, w, b) - energy(on, w, b)) / temperature
+        assert ours[i].item() == pytest.approx(1 / (1 + math.exp(-gap)), abs=1e-12)
+
+
+def test_units_of_minus_one_and_one_have_twice_the_gap():
+    w, b = machine(3)
+    s = torch.ones(1, 3, dtype=torch.float64)
+    signs, bits = (torch.logit(on_probability(s, w, b, 1.0, off)) for off in (-1.0, 0.0))
+    assert_close(signs, 2 * bits)
+
+
+@OFF
+def test_sampled_and_exact_moments_agree_within_standard_error(off):
+    """400 independent chains, one number from each: their spread gives an honest standard error."""
+    w, b = machine(8, seed=2)
+    n_chains = 400
+    begin = draw(torch.full((n_chains, 8), 0.5, dtype=torch.float64), off, seeded(3))
+    samples = gibbs(begin, w, b, 120, temperature=1.5, off=off, generator=seeded(4))[20:]  # (100, chains, 8)
+    pairs, means = exact_moments(w, b, 1.5, off)
+    per_chain = samples.mean(0)  # (chains, 8)
+    z = (per_chain.mean(0) - means) / (per_chain.std(0) / n_chains**0.5)
+    assert z.abs().max() < 4
+    per_chain = torch.einsum("tki,tkj->kij", samples, samples) / len(samples)
+    off_diagonal = ~torch.eye(8, dtype=torch.bool)
+    z = ((per_chain.mean(0) - pairs) / (per_chain.std(0) / n_chains**0.5))[off_diagonal]
+    assert z.abs().max() < 4.5
+    assert (exact_moments(w, b, 1.0, off)[0] - pairs).abs().max() > 0.05  # another temperature is another machine
+
+
+def test_gibbs_leaves_its_start_alone_and_runs_machines_together():
+    (w0, b0), (w1, b1) = machine(5), machine(5, seed=7)
+    begin = torch.ones(2, 6, 5, dtype=torch.float64)
+    together = gibbs(begin, torch.stack([w0, w1]), torch.stack([b0, b1]), 30, generator=seeded(0))
+    assert together.shape == (30, 2, 6, 5) and (begin == 1).all()
+    assert together.abs().eq(1).all()
+    hot = gibbs(begin[0], w0, b0, 1, temperature=1e9, generator=seeded(0))
+    cold = gibbs(begin[0], w0, b0, 20, temperature=1e-9, generator=seeded(0))
+    assert not torch.equal(hot[0], begin[0])
+    assert (hopfield_energy(cold, w0, b0).diff(dim=0) <= 1e-9).all()  # T -> 0: the Hopfield network
+
+
+@OFF
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_the_learning_rule_is_the_gradient_of_the_exact_likelihood(off, temperature):
+    w, b = machine(5)
+    data = draw(torch.full((12, 5), 0.5, dtype=torch.float64), off, seeded(5))
+    free, bias = w.clone().requires_grad_(), b.clone().requires_grad_()
+    log_probabilities(data, (free + free.T) / 2, bias, temperature, off).mean().backward()
+    for_w, for_b = boltzmann_gradient(moments(data), exact_moments(w, b, temperature, off))
+    assert_close(bias.grad, for_b / temperature)
+    # w_ij and w_ji are one weight: the slope along it is the sum of both entries
+    pairs = (free.grad + free.grad.T) * (1 - torch.eye(5, dtype=torch.float64))
+    assert_close(pairs, for_w / temperature)
+    assert (for_w.diagonal() == 0).all()
+
+
+@OFF
+def test_learning_raises_the_exact_likelihood_at_every_step(off):
+    data = draw(torch.full((6, 7), 0.5, dtype=torch.float64), off, seeded(6))
+    w, b = torch.zeros(7, 7, dtype=torch.float64), torch.zeros(7, dtype=torch.float64)
+    line = []
+    for _ in range(200):
+        line.append(float(log_probabilities(data, w, b, off=off).mean()))
+        for_w, for_b = boltzmann_gradient(moments(data), exact_moments(w, b, off=off))
+        w, b = w + 0.05 * for_w, b + 0.05 * for_b
+    line = torch.tensor(line)
+    assert line[0].item() == pytest.approx(-7 * math.log(2))
+    assert (line.diff() > 0).all() and line[-1] > line[0] + 1
+    for_w, _ = boltzmann_gradient(exact_moments(w, b, off=off), moments(data))  # phases swapped
+    now, worse = (log_probabilities(data, w + rate * for_w, b, off=off).mean() for rate in (0.0, 0.05))
+    assert worse < now
+
+
+def test_many_machines_are_enumerated_together():
+    (w0, b0), (w1, b1) = machine(4), machine(4, seed=5)
+    data = draw(torch.full((2, 3, 4), 0.5, dtype=torch.float64), generator=seeded(0))
+    w, b = torch.stack([w0, w1]), torch.stack([b0, b1])
+    together = log_probabilities(data, w, b)
+    assert_close(together, torch.stack([log_probabilities(data[0], w0, b0), log_probabilities(data[1], w1, b1)]))
+    assert_close(exact_moments(w, b)[0][1], exact_moments(w1, b1)[0])
+    assert_close(exact_moments(w, b)[1][1], exact_moments(w1, b1)[1])
+    assert_close(moments(data)[0][1], moments(data[1])[0])
+
+
+# mixing
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.6, 0.9])
+def test_the_autocorrelation_of_a_known_process(phi):
+    """x_t = phi x_{t-1} + noise has rho(k) = phi^k and tau = (1 + phi) / (1 - phi)."""
+    noise = torch.randn(3000, 60, dtype=torch.float64, generator=seeded(0))
+    x = [noise[0] / math.sqrt(1 - phi**2)]
+    for step in noise[1:]:
+        x.append(phi * x[-1] + step)
+    rho = autocorrelation(torch.stack(x), 60)
+    assert_close(rho[:20], phi ** torch.arange(20, dtype=torch.float64), rtol=0, atol=0.02)
+    assert autocorrelation_time(rho) == pytest.approx((1 + phi) / (1 - phi), rel=0.12)
+    cut = phi ** torch.arange(200, dtype=torch.float64)
+    kept = cut[1 : int((cut < 0.05).nonzero()[0])]
+    assert autocorrelation_time(cut) == pytest.approx(1 + 2 * float(kept.sum()))
+
+
+def test_autocorrelation_names_what_it_cannot_do():
+    with pytest.raises(ValueError, match="between 1 and 9, got 10"):
+        autocorrelation(torch.randn(10), 10)
+    with pytest.raises(ValueError, match="never changes"):
+        autocorrelation(torch.ones(10, 2), 3)
+    with pytest.raises(ValueError, match="still 0.80 at the last of 3 lags"):
+        autocorrelation_time(torch.tensor([1.0, 0.9, 0.8]))
+
+
+def sweep_matrix(w, b, temperature):
+    """Probability to come from any state to any other in one Gibbs sweep, one unit after the other."""
+    n = len(b)
+    states = all_states(n, dtype=torch.float64)
+    on, row, sweep = on_probability(states, w, b, temperature), torch.arange(2**n), torch.eye(2**n).double()
+    for i in range(n):
+        bit, step = 1 << (n - 1 - i), torch.zeros(2**n, 2**n, dtype=torch.float64)
+        step[row, row | bit], step[row, row & ~bit] = on[:, i], 1 - on[:, i]
+        sweep = sweep @ step
+    return sweep
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_mixing_is_as_slow_as_the_matrix_of_a_sweep_says(temperature):
+    x = draw(torch.full((1, 6), 0.5, dtype=torch.float64), generator=seeded(1))
+    w, b = hebb_weights(x), torch.zeros(6, dtype=torch.float64)
+    states = all_states(6, dtype=torch.float64)
+    p, sweep = log_probabilities(states, w, b, temperature).exp(), sweep_matrix(w, b, temperature)
+    assert_close(p @ sweep, p)  # the Boltzmann distribution is what Gibbs sampling leaves as it is
+    f = states @ x[0] / 6
+    later, exact = f.clone(), []
+    for _ in range(150):
+        exact.append(float(p @ (f * later)))
+        later = sweep @ later
+    exact = torch.tensor(exact) / exact[0]
+    begin = draw(torch.full((400, 6), 0.5, dtype=torch.float64), generator=seeded(2))
+    overlap = gibbs(begin, w, b, 700, temperature, generator=seeded(3))[100:] @ x[0] / 6
+    rho = autocorrelation(overlap, 150)
+    assert_close(rho[:20].float(), exact[:20], rtol=0, atol=0.05)
+    assert autocorrelation_time(rho) == pytest.approx(autocorrelation_time(exact), rel=0.15)
+
+
+# the restricted machine
+
+
+def whole(w, b, c):
+    """The same machine as one symmetric matrix over visible and hidden units."""
+    v, h = w.shape
+    full = torch.zeros(v + h, v + h, dtype=w.dtype)
+    full[:v, v:], full[v:, :v] = w, w.T
+    return full, torch.cat([b, c])
+
+
+@OFF
+def test_the_restricted_machine_is_a_boltzmann_machine_with_weights_left_out(off):
+    w, b, c = restricted()
+    full, bias = whole(w, b, c)
+    states = all_states(7, off, torch.float64)
+    p = on_probability(states, full, bias, 1.0, off)
+    v, h = states[:, :4], states[:, 4:]
+    assert_close(hidden_probability(v, w, c, off), p[:, 4:])
+    assert_close(visible_probability(h, w, b, off), p[:, :4])
+    joint = log_probabilities(states, full, bias, 1.0, off).reshape(16, 8)
+    ours = rbm_log_likelihood(all_states(4, off, torch.float64), w, b, c, off)
+    assert_close(ours, torch.logsumexp(joint, 1))
+    assert ours.exp().sum().item() == pytest.approx(1)
+
+
+@OFF
+def test_contrastive_divergence_with_many_sweeps_is_the_gradient_of_the_likelihood(off):
+    w, b, c = (x.requires_grad_() for x in restricted(seed=3))
+    data = draw(torch.full((5, 4), 0.5, dtype=torch.float64), off, seeded(1))
+    wanted = torch.autograd.grad(rbm_log_likelihood(data, w, b, c, off).mean(), (w, b, c))
+    many = data.repeat(4000, 1)
+    with torch.no_grad():
+        got = contrastive_divergence(many, w, b, c, k=30, off=off, generator=seeded(2))
+        one = contrastive_divergence(many, w, b, c, k=1, off=off, generator=seeded(2))
+    for ours, exact in zip(got, wanted, strict=True):
+        assert_close(ours, exact, rtol=0, atol=5 / math.sqrt(len(many)))
+    assert (one[0] - wanted[0]).abs().max() > 3 / math.sqrt(len(many))  # one sweep is biased: that is CD-1
+    assert torch.nn.functional.cosine_similarity(one[0].flatten(), wanted[0].flatten(), 0) > 0.5  # yet points uphill
+
+
+def test_contrastive_divergence_learns_and_runs_machines_together():
+    data = torch.tensor([[1.0, 1, -1, -1], [-1, -1, 1, 1]], dtype=torch.float64)
+    w = 0.1 * torch.randn(3, 4, 5, dtype=torch.float64, generator=seeded(0))
+    b, c = torch.zeros(3, 4, dtype=torch.float64), torch.zeros(3, 5, dtype=torch.float64)
+    before = rbm_log_likelihood(data, w, b, c).mean(-1)
+    generator = seeded(1)
+    for _ in range(300):
+        steps = contrastive_divergence(data.expand(3, 2, 4), w, b, c, generator=generator)
+        assert [s.shape for s in steps] == [(3, 4, 5), (3, 4), (3, 5)]
+        w, b, c = (x + 0.05 * s for x, s in zip((w, b, c), steps, strict=True))
+    after = rbm_log_likelihood(data, w, b, c).mean(-1)
+    assert after.shape == (3,) and (after > before + 1).all()
+    assert (after <= -math.log(2) + 1e-9).all()  # two patterns, alike often: no machine does better
+
+
+def test_contrastive_divergence_without_a_sweep_is_refused():
+    w, b, c = restricted()
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+        contrastive_divergence(torch.ones(1, 4, dtype=torch.float64), w, b, c, k=0)

@@ -1,0 +1,226 @@
+"""Hopfield networks against loops, the promise that energy never rises, and attention."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from possm_lite.blocks.attention import attend, scaled_dot_score
+from possm_lite.blocks.hopfield import (
+    corrupt,
+    hebb_weights,
+    hopfield_energy,
+    local_field,
+    modern_energy,
+    modern_hopfield,
+    recall,
+    sign_or_keep,
+    synchronous_step,
+)
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def signs(*shape, seed=0):
+    return torch.randint(0, 2, shape, generator=seeded(seed)) * 2.0 - 1
+
+
+def symmetric(n, seed=0):
+    """Random weights, not Hebb's: symmetric, zero diagonal."""
+    w = torch.randn(n, n, dtype=torch.float64, generator=seeded(seed)).triu(1)
+    return w + w.T
+
+
+def energy_in_loops(s, w, b):
+    e = 0.0
+    for i in range(len(s)):
+        e -= float(b[i] * s[i])
+        for j in range(len(s)):
+            e -= 0.5 * float(w[i, j] * s[i] * s[j])
+    return e
+
+
+def test_hebb_weights_are_the_double_loop():
+    x = signs(3, 5)
+    w = hebb_weights(x)
+    for i in range(5):
+        for j in range(5):
+            expected = 0.0 if i == j else sum(float(x[m, i] * x[m, j]) for m in range(3)) / 5
+            assert w[i, j].item() == pytest.approx(expected)
+    assert_close(hebb_weights(torch.stack([x, -x])), torch.stack([w, w]))  # a mirrored pattern is the same memory
+
+
+@pytest.mark.parametrize("function", [hebb_weights, lambda x: recall(x, torch.zeros(2, 2))])
+def test_what_is_no_sign_is_named(function):
+    with pytest.raises(ValueError, match=r"\[1, 0\] = 0"):
+        function(torch.tensor([[1.0, -1.0], [0.0, 1.0]]))
+
+
+def test_weights_of_another_size_are_named():
+    with pytest.raises(ValueError, match=r"\(4, 4\) for states of 4 units, got \(3, 3\)"):
+        recall(signs(2, 4), torch.zeros(3, 3))
+
+
+def test_energy_is_the_double_loop_and_batches():
+    w, b, s = symmetric(6), torch.randn(6, dtype=torch.float64, generator=seeded(1)), signs(4, 6).double()
+    together = hopfield_energy(s, w, b)
+    for k in range(4):
+        assert together[k].item() == pytest.approx(energy_in_loops(s[k], w, b))
+    networks = hopfield_energy(s.expand(2, 4, 6), torch.stack([w, 2 * w]), torch.stack([b, 2 * b]))
+    assert_close(networks, torch.stack([together, 2 * together]))
+    assert_close(hopfield_energy(s, w), hopfield_energy(s, w, torch.zeros(6, dtype=torch.float64)))
+
+
+def test_an_update_follows_the_field_and_a_field_of_zero_keeps_the_state():
+    field, s = torch.tensor([2.0, -0.1, 0.0, 0.0]), torch.tensor([-1.0, 1.0, 1.0, -1.0])
+    assert sign_or_keep(field, s).tolist() == [1.0, -1.0, 1.0, -1.0]
+    nothing_known = torch.zeros(4, 4)
+    assert torch.equal(recall(s[None], nothing_known), s[None])
+    assert torch.equal(
+        recall(s[None], nothing_known, torch.tensor([0.0, 0.0, -1.0, 1.0]))[0], s * torch.tensor([1, 1, -1, -1])
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(2, 12), seed=st.integers(0, 10_000), biased=st.booleans(), ordered=st.booleans())
+def test_energy_never_rises_along_asynchronous_recall(n, seed, biased, ordered):
+    w = symmetric(n, seed)
+    b = torch.randn(n, dtype=torch.float64, generator=seeded(seed + 1)) if biased else None
+    path = recall(signs(3, n, seed=seed).double(), w, b, generator=None if ordered else seeded(seed), path=True)
+    energy = hopfield_energy(path, w, b)  # (steps + 1, 3)
+    assert (energy.diff(dim=0) <= 1e-9).all()
+    flipped = (path[1:] != path[:-1]).sum(-1)
+    assert (flipped <= 1).all()  # one unit at a time
+    end = path[-1]
+    assert torch.equal(synchronous_step(end, w, b), end)  # recall ended at a fixed point
+    field = local_field(end, w, b)
+    assert_close(-0.5 * (end * local_field(end, w)).sum(-1) - (0 if b is None else end @ b), energy[-1])
+    assert (end * field >= -1e-12).all()
+
+
+def test_a_self_connection_can_make_energy_rise():
+    """The trap: with w_ii below zero a unit leaves a state that was better."""
+    w, s = torch.tensor([[-2.0, 1.0], [1.0, -2.0]]), torch.tensor([[1.0, 1.0]])
+    path = recall(s, w, max_sweeps=1, path=True)
+    without = w - torch.diag(w.diagonal())
+    assert hopfield_energy(path[1], without) > hopfield_energy(path[0], without)
+
+
+def test_synchronous_updates_may_go_round_and_energy_may_rise():
+    w, s = torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([[1.0, -1.0]])
+    assert torch.equal(synchronous_step(s, w), -s)
+    assert torch.equal(synchronous_step(-s, w), s)
+    w, s = symmetric(10, seed=3), signs(200, 10, seed=3).double()
+    assert (hopfield_energy(synchronous_step(s, w), w) > hopfield_energy(s, w) + 1e-9).any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_few_patterns_are_fixed_points_and_are_recalled_from_corrupted_cues(seed):
+    x = signs(4, 200, seed=seed)  # 0.02 N
+    w = hebb_weights(x)
+    assert torch.equal(recall(x, w), x)
+    assert torch.equal(recall(corrupt(x, 30, seeded(seed)), w), x)
+    assert torch.equal(recall(-x, w), -x)  # and so are their mirror images
+
+
+def test_far_too_many_patterns_are_not():
+    x = signs(60, 200)  # 0.3 N
+    assert ((recall(x, hebb_weights(x)) * x).mean(-1) > 0.95).float().mean() < 0.3
+
+
+def test_many_networks_at_once_are_as_one_after_the_other():
+    x = signs(3, 5, 20, seed=1)
+    cues, w = corrupt(x, 4, seeded(2)), hebb_weights(x)
+    before = cues.clone()
+    together = recall(cues, w, max_sweeps=7, generator=seeded(3))
+    assert torch.equal(cues, before)
+    for s in range(3):
+        assert torch.equal(together[s], recall(cues[s], w[s], max_sweeps=7, generator=seeded(3)))
+        alone = cues[s, 0].clone()
+        generator = seeded(3)
+        for _ in range(7):
+            for i in torch.randperm(20, generator=generator).tolist():
+                h = sum(float(w[s, i, j]) * float(alone[j]) for j in range(20))
+                if abs(h) > 1e-6:
+                    alone[i] = 1.0 if h > 0 else -1.0
+        assert torch.equal(together[s, 0], alone)
+
+
+def test_corruption_flips_as_many_as_asked():
+    x = signs(30, 12)
+    for n_flips in (0, 1, 5, 12):
+        assert ((corrupt(x, n_flips, seeded(0)) != x).sum(-1) == n_flips).all()
+    flipped_first = (corrupt(signs(1, 10).expand(2000, 10), 3, seeded(0)) != signs(1, 10))[:, 0].float().mean()
+    assert flipped_first.item() == pytest.approx(0.3, abs=4 * math.sqrt(0.21 / 2000))
+    with pytest.raises(ValueError, match="N = 12, got 13"):
+        corrupt(x, 13)
+
+
+# the modern network
+
+
+def vectors(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=seeded(seed))
+
+
+@pytest.mark.parametrize("beta", [0.1, 1.0, 7.0])
+def test_the_modern_update_is_attention(beta):
+    xi, x = vectors(2, 3, 8), vectors(2, 5, 8, seed=1)
+    new = modern_hopfield(xi, x, beta)
+    assert_close(new, attend(beta * xi @ x.mT, x)[0], rtol=0, atol=1e-6)
+    assert_close(new, F.scaled_dot_product_attention(xi, x, x, scale=beta), rtol=0, atol=1e-6)
+
+
+def test_with_beta_one_over_root_d_it_is_scaled_dot_product_attention():
+    xi, x = vectors(3, 16).float(), vectors(6, 16, seed=1).float()
+    ours = modern_hopfield(xi, x, 1 / math.sqrt(16))
+    assert_close(ours, attend(scaled_dot_score(xi, x), x)[0], rtol=0, atol=1e-6)
+    assert_close(ours, F.scaled_dot_product_attention(xi, x, x), rtol=0, atol=1e-6)
+
+
+def test_the_modern_update_in_its_own_letters():
+    """xi <- X softmax(beta X^T xi) with memories in the columns of X, by hand."""
+    X, xi, beta = vectors(4, 3), vectors(4, seed=1), 0.7
+    scores = [beta * float(X[:, m] @ xi) for m in range(3)]
+    z = sum(math.exp(s) for s in scores)
+    expected = sum(math.exp(s) / z * X[:, m] for m, s in enumerate(scores))
+    assert_close(modern_hopfield(xi[None], X.T, beta)[0], expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), beta=st.floats(0.05, 20.0), m=st.integers(1, 8))
+def test_the_modern_energy_never_rises(seed, beta, m):
+    xi, x = 2 * vectors(4, 6, seed=seed), vectors(m, 6, seed=seed + 1)
+    for _ in range(4):
+        new = modern_hopfield(xi, x, beta)
+        assert (modern_energy(new, x, beta) <= modern_energy(xi, x, beta) + 1e-9).all()
+        xi = new
+
+
+def test_the_modern_update_goes_down_the_gradient_of_its_energy():
+    """grad E = xi - X softmax(beta X^T xi): the update is one step of size one."""
+    xi, x = vectors(3, 6).requires_grad_(), vectors(5, 6, seed=1)
+    (gradient,) = torch.autograd.grad(modern_energy(xi, x, 1.3).sum(), xi)
+    assert_close(xi - gradient, modern_hopfield(xi, x, 1.3))
+    assert torch.autograd.gradcheck(lambda a, b: modern_hopfield(a, b, 1.3), (xi, x.clone().requires_grad_()))
+
+
+def test_beta_zero_is_the_mean_and_a_large_beta_the_nearest_memory():
+    xi, x = vectors(2, 6), F.normalize(vectors(5, 6, seed=1), dim=-1)
+    assert_close(modern_hopfield(xi, x, 0.0), x.mean(0).expand(2, 6))
+    assert_close(modern_hopfield(xi, x, 1e4), x[(xi @ x.T).argmax(-1)])
+
+
+def test_its_capacity_is_far_above_the_classical_one():
+    d, n = 24, 240  # ten memories for each unit, 70 times the classical 0.138 d
+    x = signs(n, d, seed=5)
+    cues = corrupt(x, 3, seeded(6))
+    modern = (modern_hopfield(cues, x).sign() == x).all(-1).float().mean()
+    classical = (recall(cues, hebb_weights(x)) == x).all(-1).float().mean()
+    assert modern > 0.9 and classical < 0.05
