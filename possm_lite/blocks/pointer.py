@@ -1,0 +1,110 @@
+"""Pointer network: the output is a sequence of places in the input."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from .attention import length_mask
+from .recurrent import GRU
+from .scores import additive_score
+
+
+def pointer_log_probs(
+    items: Tensor, states: Tensor, W: Tensor, U: Tensor, v: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """Which item the m-th step points at: attention whose weights are the answer.
+
+        p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m))
+
+    Args:
+        items: x_n, shape (..., N, d); states of the decoder h_m, shape (..., M, h).
+        W: shape (a, d); U: shape (a, h); v: shape (a,).
+        mask: True where a step may point, broadcastable to (..., M, N); None: everywhere.
+
+    Returns:
+        log p, shape (..., M, N): -inf where a step may not point. A step that may point nowhere has -inf throughout,
+        and zero gradients, never NaN.
+
+    Source: Vinyals et al. 2015, eq. 3.
+    """
+    scores = additive_score(states, items, U, W, v)  # (..., M, N): the states ask, the items answer
+    if mask is None:
+        return torch.log_softmax(scores, -1)
+    mask = mask.expand_as(scores)
+    somewhere = mask.any(-1, keepdim=True)
+    # before the softmax, as everywhere: what is left must sum to one
+    allowed = scores.masked_fill(~mask, -math.inf).masked_fill(~somewhere, 0.0)
+    return torch.log_softmax(allowed, -1).masked_fill(~mask, -math.inf)
+
+
+def not_yet_chosen(choices: Tensor, n: int) -> Tensor:
+    """True at items that no earlier step has chosen: choices (B, M) of n items to (B, M, n)."""
+    taken = nn.functional.one_hot(choices, n).cumsum(1)  # (B, M, n), the step itself included
+    return torch.cat([torch.zeros_like(taken[:, :1]), taken[:, :-1]], 1) == 0
+
+
+class PointerNetwork(nn.Module):
+    """Reads a set of items and points at them one after the other.
+
+        s_0 = the encoder's last state,   s_m = GRU(E x_{c_{m-1}}, s_{m-1}),   p(c_m) as in `pointer_log_probs`
+
+    Args:
+        item_size: numbers per item; hidden: size of everything inside; repeats: whether an item may be chosen again.
+
+    Source: Vinyals et al. 2015, with a GRU, and with embedded items x_n where they have the encoder's states.
+    """
+
+    def __init__(self, item_size: int, hidden: int = 64, repeats: bool = False):
+        super().__init__()
+        self.repeats = repeats
+        self.embed = nn.Sequential(nn.Linear(item_size, hidden), nn.Tanh())
+        self.first = nn.Parameter(torch.zeros(hidden))  # what stands for "the item before the first"
+        self.encoder, self.decoder = GRU(hidden, hidden), GRU(hidden, hidden)
+        self.W, self.U = (nn.Parameter(torch.randn(hidden, hidden) / math.sqrt(hidden)) for _ in range(2))
+        self.v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
+
+    def start(self, items: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Embedded items (B, N, h), the state before the first step (1, B, h), and which items are there (B, N).
+
+        Raises:
+            ValueError: a length is below 1 or above N.
+        """
+        mask = length_mask(lengths, items.shape[1])
+        if not mask[:, 0].all():
+            raise ValueError("lengths must be at least 1: there is nothing to point at in an empty row.")
+        x = self.embed(items)
+        H = self.encoder(x)[0]  # (B, N, h)
+        return x, H[torch.arange(len(H)), lengths - 1][None], mask
+
+    def forward(self, items: Tensor, lengths: Tensor, choices: Tensor) -> Tensor:
+        """Teacher forcing: log p (B, M, N) of every step, with the right choices (B, M) before it.
+
+        Items (B, N, item_size), lengths (B,). Steps behind a row's own length have no meaning; count them in no loss.
+        """
+        x, s_0, mask = self.start(items, lengths)
+        chosen = x.gather(1, choices[..., None].expand(-1, -1, x.shape[-1]))  # (B, M, h)
+        inputs = torch.cat([self.first.expand_as(chosen[:, :1]), chosen[:, :-1]], 1)
+        states = self.decoder(inputs, s_0)[0]  # (B, M, h)
+        may = mask[:, None] if self.repeats else mask[:, None] & not_yet_chosen(choices, items.shape[1])
+        return pointer_log_probs(x, states, self.W, self.U, self.v, may)
+
+    @torch.no_grad()
+    def point(self, items: Tensor, lengths: Tensor, steps: int | None = None) -> Tensor:
+        """Free running: the likeliest item at each step, places (B, steps); -1 where nothing may be pointed at.
+
+        Steps: N unless said, for items (B, N, item_size) of which `lengths` (B,) are there.
+        """
+        x, s, mask = self.start(items, lengths)
+        previous, pointed = self.first.expand(len(x), -1), []
+        for _ in range(items.shape[1] if steps is None else steps):
+            h, s = self.decoder.step(previous, s)  # (B, h)
+            log_p = pointer_log_probs(x, h[:, None], self.W, self.U, self.v, mask[:, None])[:, 0]  # (B, N)
+            place = log_p.argmax(-1)  # (B,)
+            pointed.append(place.masked_fill(~mask.any(-1), -1))
+            previous = x[torch.arange(len(x)), place]
+            if not self.repeats:
+                mask = mask.scatter(1, place[:, None], False)
+        return torch.stack(pointed, 1)

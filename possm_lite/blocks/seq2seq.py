@@ -1,0 +1,192 @@
+"""Sequence to sequence: an encoder reads, a decoder writes, and the loss counts no padding."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attention import masked_softmax
+from .recurrent import GRU
+
+PAD, BEGIN, END = 0, 1, 2  # the first three tokens of every vocabulary
+
+
+def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Tensor:
+    """Mean negative log-probability of the tokens that are there.
+
+        L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)
+
+    Args:
+        logits: shape (..., T, V); targets: token indices, shape (..., T); pad: the target that is not counted.
+
+    Returns:
+        A scalar in nats; 0, with zero gradients, where every token is padding.
+
+    Source: Sutskever et al. 2014, section 3.2.
+    """
+    real = targets != pad  # (..., T)
+    each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")  # (... T,)
+    # padding is taken out before the division too: what is left is a mean over tokens, not over slots
+    return each.masked_fill(~real.flatten(), 0.0).sum() / real.sum().clamp(min=1)
+
+
+def shift_right(targets: Tensor, begin: int = BEGIN) -> Tensor:
+    """What the decoder is given under teacher forcing: `begin`, then the right tokens but the last; (..., T)."""
+    return torch.cat([torch.full_like(targets[..., :1], begin), targets[..., :-1]], -1)
+
+
+def filled(source: Tensor, pad: int = PAD) -> Tensor:
+    """True where a row of tokens (B, N) is not padding.
+
+    Raises:
+        ValueError: a row has no token at all, or padding before a token.
+    """
+    mask = source != pad
+    if not mask[:, 0].all() or (mask[:, 1:] & ~mask[:, :-1]).any():
+        raise ValueError(f"Every row needs a token and its padding ({pad}) behind the last one.")
+    return mask
+
+
+def bahdanau_context(s: Tensor, H: Tensor, keys: Tensor, W_q: Tensor, w_v: Tensor, mask: Tensor) -> tuple:
+    """What the decoder reads of the source before it takes its next step.
+
+        alpha_i = softmax_i(w_v . tanh(W_q s_{t-1} + W_k h_i)),   c_t = sum_i alpha_i h_i
+
+    Args:
+        s: the decoder's *previous* state s_{t-1}, shape (B, h). The new one does not exist yet: it needs c_t.
+        H: states of the encoder h_i, shape (B, N, h_e).
+        keys: W_k h_i, shape (B, N, a). They are the same in every step, so they are computed once.
+        W_q: shape (a, h); w_v: shape (a,); mask: True at real source tokens, shape (B, N).
+
+    Returns:
+        The context c_t, shape (B, h_e), and the weights alpha, shape (B, N).
+
+    Source: Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
+    """
+    scores = torch.tanh((s @ W_q.T)[:, None] + keys) @ w_v  # (B, N)
+    weights = masked_softmax(scores, mask)  # (B, N)
+    return (weights[:, None] @ H)[:, 0], weights
+
+
+class Seq2Seq(nn.Module):
+    """Encoder and decoder joined by one vector: the encoder's last state is where the decoder starts.
+
+        h_i = GRU(E x_i, h_{i-1}),   s_0 = h_N,   s_t = GRU(E' y_{t-1}, s_{t-1}),   p(y_t) = softmax(W s_t + b)
+
+    Token 0 is padding, 1 begins a sequence and 2 ends it. A state is a tuple of tensors with one row per sequence, so
+    that a search can pick rows from it.
+
+    Args:
+        n_source, n_target: sizes of the two vocabularies; dim: size of an embedding; hidden: size of h and s.
+
+    Source: Cho et al. 2014; Sutskever et al. 2014.
+    """
+
+    def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
+        super().__init__()
+        self.read, self.encoder = nn.Embedding(n_source, dim), GRU(dim, hidden)
+        self.write, self.decoder = nn.Embedding(n_target, dim), GRU(dim, hidden)
+        self.readout = nn.Linear(hidden, n_target)
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens (B, N) to states (B, N, h), the mask of real tokens (B, N) and the state at the last one (B, h)."""
+        mask = filled(source)
+        H = self.encoder(self.read(source))[0]  # (B, N, h)
+        last = mask.sum(-1) - 1  # (B,): behind it the GRU has read padding
+        return H, mask, H[torch.arange(len(H)), last]
+
+    def start(self, source: Tensor) -> tuple[Tensor, ...]:
+        """The decoder's state before its first word, for tokens (B, N)."""
+        return (self.encode(source)[2],)
+
+    def step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """One word: previous tokens (B,) and state to logits (B, V) and the next state."""
+        s = self.decoder.step(self.write(tokens), state[0][None])[0]  # (B, h)
+        return self.readout(s), (s,)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Teacher forcing: logits (B, T, V), each with the right words before it. Source (B, N), target (B, T)."""
+        s_0 = self.start(source)[0]
+        return self.readout(self.decoder(self.write(shift_right(target)), s_0[None])[0])
+
+    @torch.no_grad()
+    def generate(self, source: Tensor, max_len: int) -> Tensor:
+        """Free running: every word is made from the model's own last word, the likeliest one. Tokens (B, max_len).
+
+        A row that has said END holds padding from there on.
+        """
+        state = self.start(source)
+        tokens = torch.full_like(source[:, 0], BEGIN)
+        done, written = torch.zeros_like(tokens, dtype=torch.bool), []
+        for _ in range(max_len):
+            logits, state = self.step(tokens, state)
+            tokens = logits.argmax(-1)  # (B,)
+            written.append(tokens.masked_fill(done, PAD))
+            done = done | (tokens == END)
+        return torch.stack(written, 1)
+
+
+class BahdanauSeq2Seq(Seq2Seq):
+    """The decoder looks back at the source before every word.
+
+        c_t = sum_i alpha_i(s_{t-1}) h_i,   s_t = GRU([E' y_{t-1}; c_t], s_{t-1}),   p(y_t) = softmax(W s_t + b)
+
+    The states h_i come from two encoders, one of which reads from the end: h_i = [forward_i; backward_i], (2 hidden).
+
+    Source: Bahdanau et al. 2015, sections 3.1 and 3.2, with a plain readout instead of their maxout layer.
+    """
+
+    def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
+        super().__init__(n_source, n_target, dim, hidden)
+        self.backward_encoder = GRU(dim, hidden)
+        self.decoder = GRU(dim + 2 * hidden, hidden)
+        self.W_q = nn.Parameter(torch.randn(hidden, hidden) / math.sqrt(hidden))
+        self.W_k = nn.Parameter(torch.randn(hidden, 2 * hidden) / math.sqrt(2 * hidden))
+        self.w_v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As in `Seq2Seq`, but states (B, N, 2 hidden) that know what is before and what is behind."""
+        forward, mask, last = super().encode(source)
+        lengths = mask.sum(-1, keepdim=True)
+        # token i changes places with token length - 1 - i; padding stays, or it would be read first
+        i = torch.arange(source.shape[1], device=source.device)
+        turn = torch.where(mask, lengths - 1 - i, i)  # (B, N)
+        turned = self.backward_encoder(self.read(source.gather(1, turn)))[0]  # (B, N, h)
+        backward = turned.gather(1, turn[..., None].expand_as(turned))
+        return torch.cat([forward, backward], -1), mask, last
+
+    def start(self, source: Tensor) -> tuple[Tensor, ...]:
+        H, mask, last = self.encode(source)
+        return last, H, H @ self.W_k.T, mask
+
+    def look_and_step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """Previous tokens (B,) and state to the new state s_t (B, h) and the weights it looked with (B, N)."""
+        s, H, keys, mask = state
+        c, weights = bahdanau_context(s, H, keys, self.W_q, self.w_v, mask)
+        x = torch.cat([self.write(tokens), c], -1)  # (B, dim + 2 h)
+        return self.decoder.step(x, s[None])[0], weights
+
+    def step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        s, _ = self.look_and_step(tokens, state)
+        return self.readout(s), (s, *state[1:])
+
+    def unroll(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Teacher forcing: states s_1 ... s_T (B, T, h) and all alignments (B, T, N)."""
+        state, states, alignment = self.start(source), [], []
+        for tokens in shift_right(target).unbind(1):
+            s, weights = self.look_and_step(tokens, state)
+            state = (s, *state[1:])
+            states.append(s)
+            alignment.append(weights)
+        return torch.stack(states, 1), torch.stack(alignment, 1)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.readout(self.unroll(source, target)[0])
+
+    @torch.no_grad()
+    def align(self, source: Tensor, target: Tensor) -> Tensor:
+        """Where the decoder looked for each word of a target it is given: weights (B, T, N)."""
+        return self.unroll(source, target)[1]

@@ -1,0 +1,122 @@
+"""Pointer network: the formula by loops, what it may point at, and sorting of numbers it has not seen."""
+
+import pytest
+import torch
+
+from possm_lite.blocks.attention import length_mask
+from possm_lite.blocks.pointer import PointerNetwork, not_yet_chosen, pointer_log_probs
+
+
+def normal(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def test_the_formula_by_loops():
+    x, h, W, U, v = normal(2, 4, 3), normal(2, 5, 6), normal(7, 3), normal(7, 6), normal(7)
+    rows = []
+    for b in range(2):
+        for m in range(5):
+            scores = torch.stack([v @ torch.tanh(W @ x[b, n] + U @ h[b, m]) for n in range(4)])
+            rows.append((scores.exp() / scores.exp().sum()).log())
+    loops, ours = torch.stack(rows).reshape(2, 5, 4), pointer_log_probs(x, h, W, U, v)
+    torch.testing.assert_close(ours, loops)
+    wanted = torch.randn_like(ours)
+    inputs = x, h, W, U, v
+    for one, other in zip(*(torch.autograd.grad((p * wanted).sum(), inputs) for p in (ours, loops)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_what_is_masked_takes_no_part():
+    x, h, W, U, v = normal(4, 3), normal(5, 6), normal(7, 3), normal(7, 6), normal(7)
+    mask = torch.tensor([True, False, True, False])
+    log_p = pointer_log_probs(x, h, W, U, v, mask)
+    assert (log_p[:, ~mask] == -torch.inf).all()
+    torch.testing.assert_close(log_p[:, mask], pointer_log_probs(x[mask], h, W, U, v))
+    torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(5).double())
+
+
+def test_a_step_that_may_point_nowhere_has_zero_gradients():
+    x, h, W, U, v = normal(4, 3), normal(2, 6), normal(7, 3), normal(7, 6), normal(7)
+    mask = torch.tensor([[True, True, False, False], [False] * 4])
+    log_p = pointer_log_probs(x, h, W, U, v, mask)
+    assert (log_p[1] == -torch.inf).all()
+    grads = torch.autograd.grad(log_p[mask].sum(), (x, h, W, U, v))
+    assert all(grad.isfinite().all() for grad in grads) and not grads[1][1].any()
+
+
+def test_not_yet_chosen_by_loops():
+    choices = torch.tensor([[2, 0, 1], [1, 1, 0]])
+    mask = not_yet_chosen(choices, 4)
+    for b in range(2):
+        for m in range(3):
+            assert mask[b, m].tolist() == [n not in choices[b, :m] for n in range(4)]
+
+
+def make(repeats=False, hidden=16, seed=5):
+    torch.manual_seed(seed)
+    return PointerNetwork(1, hidden, repeats=repeats)
+
+
+LENGTHS = torch.tensor([6, 3, 1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_never_points_at_padding_nor_at_a_chosen_item(seed):
+    model, items = make(seed=seed), torch.randn(3, 6, 1)
+    items[1, 3:], items[2, 1:] = 100.0, -100.0  # whatever stands there
+    places = model.point(items, LENGTHS)
+    for row, n in zip(places.tolist(), LENGTHS.tolist(), strict=True):
+        assert sorted(row[:n]) == list(range(n))
+        assert row[n:] == [-1] * (6 - n)
+
+
+def test_with_repeats_it_may_point_again_but_never_at_padding():
+    model, items = make(repeats=True), torch.randn(3, 6, 1)
+    places = model.point(items, LENGTHS, steps=9)
+    assert places.shape == (3, 9) and (places >= 0).all()
+    assert (places < LENGTHS[:, None]).all()
+    assert len(set(places[0].tolist())) < 9
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_teacher_forcing_with_its_own_choices_is_the_free_run(repeats):
+    model, items = make(repeats), torch.randn(3, 6, 1)
+    places = model.point(items, LENGTHS)
+    log_p = model(items, LENGTHS, places.clamp(min=0))
+    real = length_mask(LENGTHS, 6)
+    assert (log_p.argmax(-1)[real] == places[real]).all()
+    assert (log_p[:, :, 3:][1] == -torch.inf).all()  # padding of the second row
+
+
+def test_what_stands_in_padding_changes_nothing():
+    model, items = make(), torch.randn(3, 6, 1)
+    choices = model.point(items, LENGTHS).clamp(min=0)
+    other = items.masked_fill(~length_mask(LENGTHS, 6)[..., None], 9.0)
+    real = length_mask(LENGTHS, 6)
+    torch.testing.assert_close(model(items, LENGTHS, choices)[real], model(other, LENGTHS, choices)[real])
+    torch.testing.assert_close(
+        model(items[1:2, :3], LENGTHS[1:2], choices[1:2, :3]), model(items, LENGTHS, choices)[1:2, :3, :3]
+    )
+
+
+def test_an_empty_row_is_refused():
+    with pytest.raises(ValueError, match="at least 1"):
+        make().point(torch.randn(2, 3, 1), torch.tensor([2, 0]))
+
+
+def test_sorts_numbers_it_has_not_seen():
+    model = make(hidden=32, seed=1)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(250):
+        lengths = torch.randint(2, 7, (64,))
+        numbers, real = torch.rand(64, 6), length_mask(lengths, 6)
+        order = numbers.masked_fill(~real, 2.0).argsort(1)
+        log_p = model(numbers[..., None], lengths, order).gather(-1, order[..., None])[..., 0]
+        loss = -log_p[real].mean()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    numbers = torch.rand(500, 6)
+    places = model.point(numbers[..., None], torch.full((500,), 6))
+    assert (places == numbers.argsort(1)).all(1).float().mean() > 0.95

@@ -1,0 +1,180 @@
+"""Search against all sequences there are: a wide beam finds the best one, and greedy does not have to."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from possm_lite.blocks.search import Hypothesis, beam_search, exhaustive_search, greedy_search
+from possm_lite.blocks.seq2seq import BahdanauSeq2Seq, Seq2Seq
+
+BEGIN, END, V = 0, 1, 3
+
+
+def random_step(seed, size=V):
+    """Log-probabilities that depend on the whole prefix, which is the state."""
+
+    def step(tokens, state):
+        state = torch.cat([state, tokens[:, None]], 1)  # (K, t)
+        rows = []
+        for prefix in state.tolist():
+            generator = torch.Generator().manual_seed(hash((seed, *prefix)) % 2**31)
+            rows.append(torch.log_softmax(2 * torch.randn(size, generator=generator, dtype=torch.float64), -1))
+        return torch.stack(rows), state
+
+    return step
+
+
+def empty(rows=1):
+    return torch.zeros(rows, 0, dtype=torch.long)
+
+
+def table(rows):
+    """A step from probabilities of the next token by the text before it."""
+
+    def step(tokens, state):
+        texts = [before + (int(token),) for before, token in zip(_texts(state), tokens, strict=True)]
+        return torch.tensor([rows[text[1:]] for text in texts]).log(), torch.tensor(texts)
+
+    return step
+
+
+def _texts(state):
+    return [()] if state is None else [tuple(row) for row in state.tolist()]
+
+
+def brute_force(step, max_len, length_power):
+    """Every string over the vocabulary, scored from scratch."""
+    best = None
+    for n in range(1, max_len + 1):
+        for text in itertools.product(range(V), repeat=n):
+            if END in text[:-1] or (text[-1] != END and n < max_len):
+                continue
+            state, log_p, before = empty(), 0.0, BEGIN
+            for token in text:
+                log_probs, state = step(torch.tensor([before]), state)
+                log_p, before = log_p + float(log_probs[0, token]), token
+            score = log_p / n**length_power
+            if best is None or score > best[0]:
+                best = (score, text)
+    return best
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.7, 1.0]))
+def test_a_beam_as_wide_as_everything_finds_the_optimum(seed, power):
+    step, T = random_step(seed), 3
+    score, text = brute_force(step, T, power)
+    common = {"begin": BEGIN, "end": END, "max_len": T, "length_power": power}
+    for found in (
+        beam_search(step, empty(), width=V**T, **common)[0],
+        exhaustive_search(step, empty(), **common),
+    ):
+        assert found.tokens == text
+        assert math.isclose(found.score(power), score, abs_tol=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000))
+def test_greedy_is_the_likeliest_next_token_and_a_beam_of_one(seed):
+    step, state, before, text = random_step(seed), empty(), BEGIN, []
+    while len(text) < 5 and before != END:
+        log_probs, state = step(torch.tensor([before]), state)
+        before = int(log_probs[0].argmax())
+        text.append(before)
+    found = greedy_search(step, empty(), begin=BEGIN, end=END, max_len=5)
+    assert found.tokens == tuple(text) and found.finished == (before == END)
+    assert found == beam_search(step, empty(), begin=BEGIN, end=END, max_len=5, width=1)[0]
+
+
+# after "a" nothing is decided, after "b" everything is; tokens: begin 0, end 1, a 2, b 3
+HIDDEN_BY_GREED = {
+    (): [0, 0, 0.55, 0.45],
+    (2,): [0, 0.36, 0.32, 0.32],
+    (3,): [0, 0.98, 0.01, 0.01],
+} | {pair: [0, 1, 0, 0] for pair in itertools.product((2, 3), repeat=2)}
+
+
+def test_greedy_misses_the_best_on_a_built_example_and_a_beam_of_two_finds_it():
+    common = {"begin": 0, "end": 1, "max_len": 3}
+    best = exhaustive_search(table(HIDDEN_BY_GREED), None, **common)
+    assert best.tokens == (3, 1) and math.isclose(math.exp(best.log_prob), 0.45 * 0.98, rel_tol=1e-6)
+    greedy = greedy_search(table(HIDDEN_BY_GREED), None, **common)
+    assert greedy.tokens == (2, 1) and greedy.log_prob < best.log_prob
+    assert beam_search(table(HIDDEN_BY_GREED), None, width=2, **common)[0] == best
+
+
+def test_the_length_power_lets_a_long_text_win():
+    rows = {(): [0, 0.4, 0.6, 0], (2,): [0, 0.1, 0.6, 0.3], (2, 2): [0, 1, 0, 0], (2, 3): [0, 1, 0, 0]}
+    common = {"begin": 0, "end": 1, "max_len": 3, "width": 4}
+    assert beam_search(table(rows), None, **common)[0].tokens == (1,)
+    found = beam_search(table(rows), None, length_power=1.0, **common)
+    assert found[0].tokens == (2, 2, 1)
+    assert math.isclose(found[0].score(1.0), math.log(0.36) / 3, rel_tol=1e-6)
+    assert [y.score(1.0) for y in found] == sorted((y.score(1.0) for y in found), reverse=True)
+
+
+def test_a_finished_hypothesis_stops_growing():
+    """`step` is never asked what comes after the end, and the end is certain nowhere, so no two can agree by luck."""
+    inner, asked = random_step(3), []
+
+    def step(tokens, state):
+        asked.extend(tokens.tolist())
+        return inner(tokens, state)
+
+    found = beam_search(step, empty(), begin=BEGIN, end=END, max_len=6, width=4)
+    assert END not in asked and len(found) == 4
+    assert any(y.finished for y in found)
+    for y in found:
+        assert y.tokens.count(END) == y.finished and (not y.finished or y.tokens[-1] == END)
+        state, before, log_p = empty(), BEGIN, 0.0
+        for token in y.tokens:  # summed over its own tokens and no others
+            log_probs, state = inner(torch.tensor([before]), state)
+            log_p, before = log_p + float(log_probs[0, token]), token
+        assert math.isclose(y.log_prob, log_p, abs_tol=1e-9)
+
+
+def test_sums_of_logs_do_not_underflow():
+    """200 tokens of probability 1/50: their product is 1e-340, which not even float64 holds."""
+    log_probs = torch.full((1, 50), -math.log(50.0))
+    log_probs[0, END] = -math.inf
+    found = beam_search(lambda t, s: (log_probs.expand(len(t), -1), s), None, begin=0, end=END, max_len=200, width=2)
+    assert math.isclose(found[0].log_prob, -200 * math.log(50), rel_tol=1e-6)
+    assert (1 / 50) ** 200 == 0.0
+
+
+def test_impossible_tokens_make_no_hypotheses():
+    rows = {(): [0, 0, 1, 0], (2,): [0, 1, 0, 0]}
+    found = beam_search(table(rows), None, begin=0, end=1, max_len=4, width=5)
+    assert found == [Hypothesis((2, 1), 0.0, True)]
+
+
+@pytest.mark.parametrize("sizes", [{"width": 0, "max_len": 3}, {"width": 2, "max_len": 0}])
+def test_sizes_below_one_are_refused(sizes):
+    with pytest.raises(ValueError, match="at least 1"):
+        beam_search(random_step(0), empty(), begin=BEGIN, end=END, **sizes)
+
+
+@pytest.mark.parametrize("kind", [Seq2Seq, BahdanauSeq2Seq])
+@torch.no_grad()
+def test_a_beam_of_one_over_a_model_is_what_it_generates(kind):
+    torch.manual_seed(2)
+    model = kind(8, 8, 5, 12)
+    torch.nn.init.normal_(model.readout.weight, std=3)
+
+    def step(tokens, state):
+        logits, state = model.step(tokens, state)
+        return torch.log_softmax(logits, -1), state
+
+    source = torch.randint(3, 8, (20, 4))
+    for row, text in zip(source, model.generate(source, 9).tolist(), strict=True):
+        found = greedy_search(step, model.start(row[None]), begin=1, end=2, max_len=9)
+        assert found.tokens == tuple(text[: len(found.tokens)]) and not any(text[len(found.tokens) :])
+        wide = beam_search(step, model.start(row[None]), begin=1, end=2, max_len=9, width=6)
+        for y in wide:  # the states of the beam follow their parents: the sum is that of teacher forcing
+            target = torch.tensor([y.tokens])
+            log_probs = model(row[None], target).log_softmax(-1).gather(-1, target[..., None])
+            assert math.isclose(y.log_prob, float(log_probs.sum()), abs_tol=1e-4)

@@ -1,0 +1,219 @@
+"""Encoder and decoder: a loss without padding, one step equal to many, alignments that show the task."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from possm_lite.blocks.recurrent import gru_cell
+from possm_lite.blocks.scores import additive_score
+from possm_lite.blocks.seq2seq import (
+    BEGIN,
+    END,
+    PAD,
+    BahdanauSeq2Seq,
+    Seq2Seq,
+    bahdanau_context,
+    filled,
+    masked_cross_entropy,
+    shift_right,
+)
+
+BOTH = pytest.mark.parametrize("kind", [Seq2Seq, BahdanauSeq2Seq])
+SOURCE = torch.tensor([[3, 4, 5, 6], [5, 3, PAD, PAD], [7, PAD, PAD, PAD]])
+TARGET = torch.tensor([[4, 4, END, PAD, PAD], [3, 7, 5, 4, END], [END, PAD, PAD, PAD, PAD]])
+
+
+def make(kind, **sizes):
+    torch.manual_seed(7)
+    return kind(8, 8, **({"dim": 5, "hidden": 6} | sizes)).double()
+
+
+# the loss
+
+
+def test_the_loss_is_the_cross_entropy_of_the_tokens_without_padding():
+    logits = torch.randn(3, 5, 8, dtype=torch.float64, requires_grad=True)
+    real = [(b, t) for b in range(3) for t in range(5) if TARGET[b, t] != PAD]
+    by_hand = sum(logits[b, t].logsumexp(0) - logits[b, t, TARGET[b, t]] for b, t in real) / len(real)
+    ours = masked_cross_entropy(logits, TARGET)
+    torch.testing.assert_close(ours, by_hand)
+    torch.testing.assert_close(ours, F.cross_entropy(logits.transpose(1, 2), TARGET, ignore_index=PAD))
+    for one, other in zip(torch.autograd.grad(ours, logits), torch.autograd.grad(by_hand, logits), strict=True):
+        torch.testing.assert_close(one, other)
+        assert (one[TARGET == PAD] == 0).all()
+
+
+def test_more_padding_changes_no_loss():
+    logits = torch.randn(3, 5, 8)
+    wider = F.pad(TARGET, (0, 4), value=PAD)
+    filler = torch.cat([logits, 100 * torch.randn(3, 4, 8)], 1)
+    torch.testing.assert_close(masked_cross_entropy(filler, wider), masked_cross_entropy(logits, TARGET))
+
+
+def test_a_loss_of_padding_alone_is_zero_with_zero_gradients():
+    logits = torch.randn(2, 3, 8, requires_grad=True)
+    loss = masked_cross_entropy(logits, torch.full((2, 3), PAD))
+    assert loss == 0 and not torch.autograd.grad(loss, logits)[0].any()
+
+
+def test_another_pad_and_one_sequence():
+    logits, targets = torch.randn(4, 8), torch.tensor([0, 3, 7, 7])
+    expected = F.cross_entropy(logits[:2], targets[:2])
+    torch.testing.assert_close(masked_cross_entropy(logits, targets, pad=7), expected)
+
+
+def test_shift_right():
+    assert shift_right(TARGET).tolist()[1] == [BEGIN, 3, 7, 5, 4]
+    assert shift_right(torch.tensor([5, 6, END])).tolist() == [BEGIN, 5, 6]
+
+
+@pytest.mark.parametrize("rows", [[[3, 4], [PAD, PAD]], [[PAD, 4], [3, 4]], [[3, PAD, 4]]])
+def test_padding_stands_behind_the_last_token(rows):
+    with pytest.raises(ValueError, match="padding"):
+        filled(torch.tensor(rows))
+
+
+# both models
+
+
+@BOTH
+def test_teacher_forcing_is_step_after_step(kind):
+    model = make(kind)
+    state, logits = model.start(SOURCE), []
+    for tokens in shift_right(TARGET).unbind(1):
+        out, state = model.step(tokens, state)
+        logits.append(out)
+    torch.testing.assert_close(model(SOURCE, TARGET), torch.stack(logits, 1))
+
+
+@BOTH
+def test_padding_of_the_source_changes_nothing(kind):
+    """Each row alone and without its padding gives the same logits; so does wider padding."""
+    model = make(kind)
+    together = model(SOURCE, TARGET)
+    torch.testing.assert_close(model(F.pad(SOURCE, (0, 3), value=PAD), TARGET), together)
+    for row, n in enumerate((4, 2, 1)):
+        torch.testing.assert_close(model(SOURCE[row : row + 1, :n], TARGET[row : row + 1])[0], together[row])
+
+
+@BOTH
+def test_later_words_of_the_teacher_are_not_seen(kind):
+    model, changed = make(kind), TARGET.clone()
+    changed[:, 3:] = 6
+    torch.testing.assert_close(model(SOURCE, TARGET)[:, :4], model(SOURCE, changed)[:, :4])
+    changed[:, 2] = 6
+    assert not torch.allclose(model(SOURCE, TARGET)[:, 3], model(SOURCE, changed)[:, 3])
+
+
+@BOTH
+def test_free_running_feeds_back_its_own_words_and_stops(kind):
+    """What is generated is the argmax under teacher forcing with that very text as the teacher."""
+    model = make(kind, hidden=12)
+    torch.nn.init.normal_(model.readout.weight, std=3)  # decided answers, of different lengths
+    source = torch.randint(3, 8, (40, 4))
+    text = model.generate(source, 9)
+    real = text != PAD
+    assert (model(source, text).argmax(-1)[real] == text[real]).all()
+    for row in text.tolist():
+        if END in row:
+            assert set(row[row.index(END) + 1 :]) <= {PAD}
+
+
+@BOTH
+def test_a_free_run_is_all_right_just_where_teacher_forcing_is(kind):
+    model = make(kind)
+    source = torch.randint(3, 8, (200, 3))
+    target = model.generate(source, 4)
+    wrong = torch.rand(len(target)) < 0.5
+    target[wrong, 2] = 6
+    real = target != PAD
+    forced = ((model(source, target).argmax(-1) == target) | ~real).all(1)
+    free = ((model.generate(source, 4) == target) | ~real).all(1)
+    assert (forced == free).all() and 0 < free.sum() < len(free)
+
+
+def toy(n_pairs, longest, rule, seed=0):
+    """Sequences of tokens 3 to 7 and what `rule` makes of each, padded."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(2, longest + 1, (n_pairs,), generator=generator).tolist()
+    rows = [torch.randint(3, 8, (n,), generator=generator) for n in lengths]
+    pad = torch.nn.utils.rnn.pad_sequence
+    return pad(rows, True), pad([torch.cat([rule(row), torch.tensor([END])]) for row in rows], True)
+
+
+def train(model, source, target, steps, lr=0.02):
+    optimizer = torch.optim.Adam(model.parameters(), lr)
+    for _ in range(steps):
+        loss = masked_cross_entropy(model(source, target), target)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+@BOTH
+def test_overfits_a_tiny_task(kind):
+    source, target = toy(12, 5, lambda row: row.flip(0))
+    source, kept = source.unique(dim=0, return_inverse=True)
+    target = torch.stack([target[kept == i][0] for i in range(len(source))])
+    model = make(kind, dim=16, hidden=32).float()
+    train(model, source, target, 120)
+    assert (model.generate(source, target.shape[1]) == target).all()
+
+
+# Bahdanau attention
+
+
+def test_the_context_by_loops():
+    s, H, mask = torch.randn(2, 3), torch.randn(2, 4, 5), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]).bool()
+    W_q, W_k, w_v = torch.randn(6, 3), torch.randn(6, 5), torch.randn(6)
+    c, weights = bahdanau_context(s, H, H @ W_k.T, W_q, w_v, mask)
+    for b, n in enumerate((4, 2)):
+        scores = torch.stack([w_v @ torch.tanh(W_q @ s[b] + W_k @ H[b, i]) for i in range(n)])
+        alpha = scores.exp() / scores.exp().sum()
+        torch.testing.assert_close(weights[b, :n], alpha)
+        torch.testing.assert_close(c[b], sum(alpha[i] * H[b, i] for i in range(n)))
+        assert not weights[b, n:].any()
+    torch.testing.assert_close(
+        weights, torch.softmax(additive_score(s[:, None], H, W_q, W_k, w_v)[:, 0].masked_fill(~mask, -torch.inf), -1)
+    )
+
+
+def test_the_query_is_the_previous_state():
+    """s_t by hand from s_{t-1}: the weights are those of s_{t-1}, and they do not depend on the word that comes in."""
+    model = make(BahdanauSeq2Seq)
+    state = model.start(SOURCE)
+    s, H, keys, mask = state
+    c, alpha = bahdanau_context(s, H, keys, model.W_q, model.w_v, mask)
+    by_hand = gru_cell(torch.cat([model.write(TARGET[:, 0]), c], -1), s, *model.decoder.all_weights[0])
+    new, weights = model.look_and_step(TARGET[:, 0], state)
+    torch.testing.assert_close(new, by_hand)
+    torch.testing.assert_close(weights, alpha)
+    torch.testing.assert_close(model.look_and_step(TARGET[:, 1], state)[1], alpha)
+    assert not torch.allclose(bahdanau_context(new, H, keys, model.W_q, model.w_v, mask)[1], alpha)
+
+
+def test_the_backward_encoder_reads_from_the_last_real_token():
+    model = make(BahdanauSeq2Seq)
+    H = model.encode(SOURCE)[0]
+    for row, n in enumerate((4, 2, 1)):
+        turned = model.backward_encoder(model.read(SOURCE[row : row + 1, :n].flip(1)))[0][0].flip(0)
+        torch.testing.assert_close(H[row, :n, 6:], turned)
+
+
+@pytest.mark.parametrize("task", ["copy", "reversal"])
+def test_the_alignment_shows_the_task(task):
+    """For each word the most weight lies, on average, on its own place for a copy, and on the mirrored one turned."""
+    rule = {"copy": lambda row: row, "reversal": lambda row: row.flip(0)}[task]
+    model = make(BahdanauSeq2Seq, dim=16, hidden=32).float()
+    train(model, *toy(256, 7, rule), steps=120)
+    source, target = toy(400, 6, rule, seed=1)
+    full = (source != PAD).sum(1) == 6
+    source, target = source[full], target[full]
+    assert (model.generate(source, 7) == target).all(1).float().mean() > 0.7
+    alignment = model.align(source, target)[:, :6].mean(0)  # (6, 6)
+    torch.testing.assert_close(alignment.sum(-1), torch.ones(6))
+    at = (alignment * torch.arange(6)).sum(-1)  # where it looks on average
+    wanted = torch.arange(6.0) if task == "copy" else torch.arange(6.0).flip(0)
+    assert (at - wanted).abs().max() < 1.0, at
+    assert (alignment.argmax(-1) - wanted).abs().mean() < 0.4, alignment
