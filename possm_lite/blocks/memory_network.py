@@ -1,0 +1,82 @@
+"""An end-to-end memory network: a question reads facts, is changed by what it read, and reads again."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .attention import attend
+
+
+def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """One reading of the memory: the question finds facts by their address and takes their output.
+
+        p_n = softmax_n(a_n . q),   r = sum_n p_n c_n                                                           (8.1)
+
+    Args:
+        query: q, shape (..., D).
+        addresses: a_n, outputs: c_n, both of shape (..., N, D). No scale: the sizes of a and q are learned.
+
+    Returns:
+        What was read, r, shape (..., D), and the weights p, shape (..., N).
+
+    Source: Sukhbaatar et al. 2015, eq. 1-2.
+    """
+    read, weights = attend(query[..., None, :] @ addresses.mT, outputs)  # (..., 1, D), (..., 1, N)
+    return read.squeeze(-2), weights.squeeze(-2)
+
+
+def answer(query: Tensor, addresses: Tensor, outputs: Tensor, n_hops: int) -> tuple[Tensor, Tensor]:
+    """Several hops through one memory; what is read is added to the question.
+
+        q <- q + r                                                                                              (8.3)
+
+    Args:
+        query, addresses, outputs: as of `hop`; n_hops: at least 1.
+
+    Returns:
+        The last q, shape (..., D), and the weights of every hop, shape (..., n_hops, N).
+
+    Raises:
+        ValueError: n_hops is below 1.
+
+    Source: Sukhbaatar et al. 2015, eq. 4.
+    """
+    if n_hops < 1:
+        raise ValueError(f"n_hops must be at least 1, got {n_hops}: without a hop the memory is never read.")
+    weights = []
+    for _ in range(n_hops):
+        read, p = hop(query, addresses, outputs)
+        query = query + read
+        weights.append(p)
+    return query, torch.stack(weights, dim=-2)
+
+
+class MemoryNetwork(nn.Module):
+    """Answers a question about a list of facts, in whatever order they stand.
+
+        a_n = A x_n,   c_n = C x_n,   q = B u;   `n_hops` times q <- q + r;   scores = W q
+
+    A fact enters twice, as an address to be found by and as an output to be read: two matrices, A and C, the same in
+    every hop (the paper's layer-wise tying, without its matrix between hops).
+
+    Args:
+        n_fact, n_question: lengths of a fact's vector x and of a question's vector u; n_answers: how many there are.
+        dim: D; n_hops: at least 1.
+
+    Source: Sukhbaatar et al. 2015, sections 2.1-2.2.
+    """
+
+    def __init__(self, n_fact: int, n_question: int, n_answers: int, dim: int = 16, n_hops: int = 2):
+        super().__init__()
+        self.n_hops = n_hops
+        self.address = nn.Linear(n_fact, dim, bias=False)
+        self.output = nn.Linear(n_fact, dim, bias=False)
+        self.question = nn.Linear(n_question, dim, bias=False)
+        self.readout = nn.Linear(dim, n_answers, bias=False)
+
+    def forward(self, facts: Tensor, question: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (B, n_answers) and weights (B, n_hops, N) for facts (B, N, n_fact) and question (B, n_question)."""
+        query = self.question(question)  # (B, D)
+        query, weights = answer(query, self.address(facts), self.output(facts), self.n_hops)
+        return self.readout(query), weights

@@ -1,0 +1,182 @@
+"""A neural Turing machine: a controller that reads and writes a memory through weights it can move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+SHIFTS = (-1, 0, 1)  # how far a head may move in one step; the order of the shift probabilities
+
+
+def content_weights(key: Tensor, memory: Tensor, beta: Tensor) -> Tensor:
+    """Where the memory looks like the key.
+
+        w_i = softmax_i(beta cos(k, m_i)),   cos(k, m) = k . m / (|k| |m|)                                      (8.6)
+
+    Args:
+        key: k, shape (..., M); memory: m, shape (..., N, M); beta: sharpness > 0, shape (...).
+
+    Returns:
+        Weights over the N slots, shape (..., N). A slot or a key of length zero has cosine 0 with everything.
+
+    Source: Graves et al. 2014, eq. 5-6.
+    """
+    cosine = (F.normalize(memory, dim=-1) @ F.normalize(key, dim=-1)[..., None]).squeeze(-1)  # (..., N)
+    return torch.softmax(beta[..., None] * cosine, dim=-1)
+
+
+def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
+    """w = g w_content + (1 - g) w_previous (8.7), weights (..., N), gate in [0, 1] (...). Graves et al. 2014, eq. 7."""
+    return gate[..., None] * content + (1 - gate[..., None]) * previous
+
+
+def shift(weights: Tensor, probability: Tensor) -> Tensor:
+    """Move the weights along the slots, round the end and back to the start.
+
+        w'_i = sum_d s_d w_{(i - d) mod N},   d in (-1, 0, 1)                                                   (8.8)
+
+    Args:
+        weights: shape (..., N); probability: s of the moves -1, 0, +1 in this order, shape (..., 3).
+
+    Returns:
+        Moved weights, shape (..., N). With s_{+1} = 1 what was on slot i is on slot i + 1.
+
+    Raises:
+        ValueError: there are not three probabilities.
+
+    Source: Graves et al. 2014, eq. 8.
+    """
+    if probability.shape[-1] != len(SHIFTS):
+        raise ValueError(f"probability must have one entry for each move of {SHIFTS}, got {probability.shape[-1]}.")
+    moved = torch.stack([torch.roll(weights, d, dims=-1) for d in SHIFTS], dim=-1)  # (..., N, 3)
+    return (moved @ probability[..., None]).squeeze(-1)
+
+
+def sharpen(weights: Tensor, gamma: Tensor) -> Tensor:
+    """w_i^gamma / sum_j w_j^gamma (8.9), weights (..., N), gamma >= 1 (...). Graves et al. 2014, eq. 9."""
+    # a power of a weight that is zero has no defined gradient in gamma, and a sum of tiny powers may be zero
+    powered = (weights + 1e-8) ** gamma[..., None]
+    return powered / powered.sum(-1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class Address:
+    """What a head asks for: key (..., M), beta (...), gate (...), shift (..., 3), gamma (...)."""
+
+    key: Tensor
+    beta: Tensor
+    gate: Tensor
+    shift: Tensor
+    gamma: Tensor
+
+
+def address(ask: Address, memory: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The four stages of an address, one after the other: content, interpolated, shifted, sharpened, (..., N) each.
+
+    The last one is the weight w a head reads or writes with. `previous` is that of the step before, (..., N).
+    """
+    content = content_weights(ask.key, memory, ask.beta)
+    mixed = interpolate(content, previous, ask.gate)
+    moved = shift(mixed, ask.shift)
+    return content, mixed, moved, sharpen(moved, ask.gamma)
+
+
+def read(weights: Tensor, memory: Tensor) -> Tensor:
+    """r = sum_i w_i m_i (8.4), weights (..., N), memory (..., N, M): shape (..., M). Graves et al. 2014, eq. 2."""
+    return (weights[..., None, :] @ memory).squeeze(-2)
+
+
+def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
+    """Erase, then add.
+
+        m_i <- m_i * (1 - w_i e) + w_i a                                                                        (8.5)
+
+    Args:
+        memory: shape (..., N, M); weights: w, shape (..., N); erase: e in [0, 1], add: a, both of shape (..., M).
+
+    Returns:
+        The new memory, shape (..., N, M). Weight 1 and e = 1 leave exactly `a`.
+
+    Source: Graves et al. 2014, eq. 3-4.
+    """
+    w = weights[..., None]  # (..., N, 1)
+    return memory * (1 - w * erase[..., None, :]) + w * add[..., None, :]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What the heads did: read and write weights (B, T, N) and the memory after each step (B, T, N, M)."""
+
+    read: Tensor
+    write: Tensor
+    memory: Tensor
+
+
+class NeuralTuringMachine(nn.Module):
+    """One read head and one write head on a memory, steered by a feed-forward controller.
+
+        h_t = tanh(W [x_t, r_{t-1}] + b);  both heads' questions, e_t and a_t are linear in h_t
+        m_t = write(m_{t-1}),  r_t = read(m_t),  y_t = W_y [h_t, r_t] + b_y
+
+    Both heads address the memory as it was before the step. At the start every slot holds the same small constant and
+    both heads stand on slot 0. The controller has no memory of its own: what is to last must be written.
+
+    Args:
+        n_in, n_out: size of an input and of an output.
+        slots, width: N and M of the memory; hidden: units of the controller.
+
+    Source: Graves et al. 2014, section 3; constant start of the memory: Collier and Beel 2018.
+    """
+
+    def __init__(self, n_in: int, n_out: int, slots: int = 24, width: int = 8, hidden: int = 32):
+        super().__init__()
+        self.slots, self.width = slots, width
+        self.controller = nn.Linear(n_in + width, hidden)
+        self.heads = nn.Linear(hidden, 2 * (width + 6))  # read head, write head: key, beta, gate, three shifts, gamma
+        self.to_write = nn.Linear(hidden, 2 * width)  # erase, add
+        self.readout = nn.Linear(hidden + width, n_out)
+        with torch.no_grad():  # sharper heads to begin with: gamma near 2.3, else the weights smear before they learn
+            self.heads.bias.view(2, -1)[:, -1] += 1
+
+    def start(self, batch: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Memory (B, N, M), weights of both heads (B, 2, N) and the vector read (B, M) before the first step."""
+        like = self.readout.weight
+        memory = like.new_full((batch, self.slots, self.width), 0.1)
+        on_slot_0 = torch.eye(self.slots, dtype=like.dtype, device=like.device)[0]
+        return memory, on_slot_0.expand(batch, 2, -1), like.new_zeros(batch, self.width)
+
+    def ask(self, hidden: Tensor) -> Address:
+        """What both heads ask for, read head first: hidden (B, h) gives key (B, 2, M), beta (B, 2), ..."""
+        raw = self.heads(hidden).unflatten(-1, (2, self.width + 6))  # (B, 2, M + 6)
+        key, beta, gate, moves, gamma = raw.split([self.width, 1, 1, 3, 1], dim=-1)
+        return Address(
+            key=torch.tanh(key),
+            beta=F.softplus(beta.squeeze(-1)),
+            gate=torch.sigmoid(gate.squeeze(-1)),
+            shift=torch.softmax(moves, -1),
+            gamma=1 + F.softplus(gamma.squeeze(-1)),
+        )
+
+    def step(self, x: Tensor, state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """One step: x (B, n_in) and the state of `start`. Returns y (B, n_out) and the new state."""
+        memory, weights, r = state
+        hidden = torch.tanh(self.controller(torch.cat([x, r], -1)))  # (B, h)
+        *_, weights = address(self.ask(hidden), memory[:, None], weights)  # (B, 2, N)
+        erase, add = self.to_write(hidden).chunk(2, -1)  # (B, M) each
+        memory = write(memory, weights[:, 1], torch.sigmoid(erase), torch.tanh(add))
+        r = read(weights[:, 0], memory)  # (B, M)
+        return self.readout(torch.cat([hidden, r], -1)), (memory, weights, r)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Trace]:
+        """Run a sequence x (B, T, n_in): outputs (B, T, n_out) and what the heads did."""
+        state, outputs, weights, memories = self.start(len(x)), [], [], []
+        for x_t in x.unbind(1):
+            y, state = self.step(x_t, state)
+            outputs.append(y)
+            memories.append(state[0])
+            weights.append(state[1])
+        heads = torch.stack(weights, 1)  # (B, T, 2, N)
+        return torch.stack(outputs, 1), Trace(heads[:, :, 0], heads[:, :, 1], torch.stack(memories, 1))

@@ -1,0 +1,162 @@
+"""Memory networks against loops; two hops solve the two-fact task, and one hop cannot."""
+
+import itertools
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from possm_lite.blocks.memory_network import MemoryNetwork, answer, hop
+
+N_NAMES = 3  # things, boxes and rooms there are, each
+
+
+def loop_answer(q, a, c, n_hops):
+    """(8.1) and (8.3) number by number, for one question."""
+    q = [float(x) for x in q]
+    history = []
+    for _ in range(n_hops):
+        scores = [sum(float(x) * y for x, y in zip(a_n, q, strict=True)) for a_n in a]
+        total = sum(torch.tensor(s, dtype=torch.float64).exp().item() for s in scores)
+        p = [torch.tensor(s, dtype=torch.float64).exp().item() / total for s in scores]
+        r = [sum(p[n] * float(c[n][d]) for n in range(len(p))) for d in range(len(q))]
+        q = [x + y for x, y in zip(q, r, strict=True)]
+        history.append(p)
+    return q, history
+
+
+def vectors(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def fact(subject, object_):
+    """Names are numbered: things 0-2, boxes 3-5, rooms 6-8. One-hot subject beside one-hot object, (18,)."""
+    both = torch.tensor([subject, 3 * N_NAMES + object_])
+    return F.one_hot(both, 6 * N_NAMES).sum(0).double()
+
+
+def story(things, boxes, rooms):
+    """Thing i is in box i, box i is in room i: the facts (2n, 18)."""
+    inside = [fact(a, N_NAMES + b) for a, b in zip(things, boxes, strict=True)]
+    stands = [fact(N_NAMES + b, 2 * N_NAMES + c) for b, c in zip(boxes, rooms, strict=True)]
+    return torch.stack(inside + stands)
+
+
+def network_by_hand(n_hops, size=30.0):
+    """Where is a? An address is the subject; an output takes the subject away from the question and adds the object."""
+    n = 3 * N_NAMES
+    network = MemoryNetwork(2 * n, N_NAMES, N_NAMES, dim=n, n_hops=n_hops).double()
+    one = torch.eye(n, dtype=torch.float64)
+    with torch.no_grad():
+        network.address.weight.copy_(torch.cat([one, 0 * one], 1))
+        network.output.weight.copy_(size * torch.cat([-one, one], 1))
+        network.question.weight.copy_(size * one[:, :N_NAMES])
+        network.readout.weight.copy_(one[2 * N_NAMES :])
+    return network
+
+
+def all_stories():
+    pairs = list(itertools.permutations(range(N_NAMES), 2))
+    for things, boxes, rooms in itertools.product(pairs, pairs, pairs):
+        yield story(things, boxes, rooms), things[0], rooms[0]
+
+
+def accuracy(network):
+    facts, things, rooms = zip(*all_stories(), strict=True)
+    question = F.one_hot(torch.tensor(things), N_NAMES)
+    dtype = network.readout.weight.dtype
+    scores, _ = network(torch.stack(facts).to(dtype), question.to(dtype))
+    return (scores.argmax(-1) == torch.tensor(rooms)).double().mean().item()
+
+
+def trained(n_hops):
+    torch.manual_seed(0)
+    network = MemoryNetwork(6 * N_NAMES, N_NAMES, N_NAMES, dim=24, n_hops=n_hops)
+    facts, things, rooms = zip(*all_stories(), strict=True)
+    facts, question = torch.stack(facts).float(), F.one_hot(torch.tensor(things), N_NAMES).float()
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    for _ in range(250):
+        loss = F.cross_entropy(network(facts, question)[0], torch.tensor(rooms))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return network
+
+
+@pytest.mark.parametrize("n_hops", [1, 2, 3])
+def test_hops_are_the_loops_of_the_formula(n_hops):
+    q, a, c = vectors(2, 4), vectors(2, 5, 4), vectors(2, 5, 4)
+    last, weights = answer(q, a, c, n_hops)
+    assert weights.shape == (2, n_hops, 5)
+    for b in range(2):
+        wanted, p = loop_answer(q[b], a[b], c[b], n_hops)
+        torch.testing.assert_close(last[b], torch.tensor(wanted, dtype=torch.float64))
+        torch.testing.assert_close(weights[b], torch.tensor(p, dtype=torch.float64))
+
+
+def test_one_question_and_many_with_any_leading_axes():
+    q, a, c = vectors(2, 3, 4), vectors(2, 3, 5, 4), vectors(2, 3, 5, 4)
+    read, p = hop(q, a, c)
+    alone, p_alone = hop(q[1, 2], a[1, 2], c[1, 2])
+    torch.testing.assert_close(read[1, 2], alone)
+    torch.testing.assert_close(p[1, 2], p_alone)
+    torch.testing.assert_close(p.sum(-1), torch.ones(2, 3, dtype=torch.float64))
+
+
+def test_gradients():
+    args = [x.requires_grad_() for x in (vectors(2, 3), vectors(2, 4, 3), vectors(2, 4, 3))]
+    assert torch.autograd.gradcheck(lambda *x: answer(*x, 2), args)
+
+
+def test_facts_may_stand_in_any_order():
+    network = MemoryNetwork(6, 2, 4).double()
+    facts, question = vectors(3, 5, 6), vectors(3, 2)
+    order = torch.randperm(5)
+    scores, weights = network(facts, question)
+    shuffled, shuffled_weights = network(facts[:, order], question)
+    torch.testing.assert_close(shuffled, scores)
+    torch.testing.assert_close(shuffled_weights, weights[..., order])
+
+
+def test_address_and_output_are_two_memories():
+    q, a, c = vectors(4), vectors(5, 4), vectors(5, 4)
+    _, p = answer(q, a, c, 1)
+    _, p_other_output = answer(q, a, vectors(5, 4), 1)
+    torch.testing.assert_close(p, p_other_output)
+    assert not torch.allclose(p, answer(q, c, c, 1)[1])
+
+
+@pytest.mark.parametrize("n_hops", [0, -1])
+def test_without_a_hop_nothing_is_read(n_hops):
+    with pytest.raises(ValueError, match="n_hops must be at least 1"):
+        answer(vectors(4), vectors(5, 4), vectors(5, 4), n_hops)
+
+
+def test_two_hops_made_by_hand_answer_every_story():
+    assert accuracy(network_by_hand(2)) == 1
+    assert accuracy(network_by_hand(1)) < 0.75
+
+
+def test_one_hop_adds_up_the_facts_so_it_cannot_answer_all_four_stories():
+    """Softmax's denominator times the margin is a sum over the facts: diagonal stories weigh as much as the others."""
+    for seed in range(20):
+        torch.manual_seed(seed)
+        network = MemoryNetwork(6 * N_NAMES, N_NAMES, N_NAMES, n_hops=1).double()
+        question = F.one_hot(torch.tensor([0]), N_NAMES).double()
+        q = network.question(question)
+        margins, weighed = {}, {}
+        for swap_boxes, swap_rooms in itertools.product((False, True), repeat=2):
+            boxes, rooms = (1, 0) if swap_boxes else (0, 1), (0, 1)
+            facts = story((0, 1), boxes, [rooms[b] for b in boxes] if not swap_rooms else [rooms[1 - b] for b in boxes])
+            scores, _ = network(facts[None], question)
+            margin = (scores[0, 0] - scores[0, 1]).item()
+            z = (network.address(facts) @ q[0]).exp().sum().item()
+            right = margin if swap_boxes == swap_rooms else -margin
+            margins[swap_boxes, swap_rooms], weighed[swap_boxes, swap_rooms] = right, right * z
+        assert abs(sum(weighed.values())) < 1e-9
+        assert min(margins.values()) <= 0
+
+
+def test_trained_on_every_story_two_hops_learn_them_and_one_hop_does_not():
+    assert accuracy(trained(2)) > 0.99
+    assert accuracy(trained(1)) <= 0.75

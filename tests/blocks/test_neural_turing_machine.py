@@ -1,0 +1,244 @@
+"""The neural Turing machine against loops; what is written can be read; it copies further than it was trained."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from possm_lite.blocks.neural_turing_machine import (
+    Address,
+    NeuralTuringMachine,
+    address,
+    content_weights,
+    read,
+    sharpen,
+    shift,
+    write,
+)
+
+N, M = 5, 3
+
+
+def vectors(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def weights(*shape):
+    return torch.softmax(vectors(*shape), -1)
+
+
+def one_hot(slot):
+    return torch.eye(N, dtype=torch.float64)[slot]
+
+
+def scalar(x):
+    return torch.tensor(x, dtype=torch.float64)
+
+
+def loop_address(key, beta, gate, moves, gamma, memory, previous):
+    """(8.6) to (8.9) number by number, for one head; all lists and floats."""
+    n = len(memory)
+    length = [math.sqrt(sum(x * x for x in row)) for row in memory]
+    k_length = math.sqrt(sum(x * x for x in key))
+    cosine = [sum(a * b for a, b in zip(key, row, strict=True)) / k_length / length[i] for i, row in enumerate(memory)]
+    exped = [math.exp(beta * c) for c in cosine]
+    content = [x / sum(exped) for x in exped]
+    mixed = [gate * content[i] + (1 - gate) * previous[i] for i in range(n)]
+    moved = [0.0] * n
+    for i in range(n):  # slot i hands its weight on to its neighbours
+        for d, p in zip((-1, 0, 1), moves, strict=True):
+            moved[(i + d) % n] += p * mixed[i]
+    powered = [x**gamma for x in moved]
+    return content, mixed, moved, [x / sum(powered) for x in powered]
+
+
+def loop_step(machine, x, memory, heads, r):
+    """One step of the machine for one sequence, every number by itself: y, memory, heads and r as lists."""
+
+    def linear(layer, v):
+        return [sum(w * u for w, u in zip(row, v, strict=True)) + b for row, b in zip(*rows_of(layer), strict=True)]
+
+    def sigmoid(v):
+        return 1 / (1 + math.exp(-v))
+
+    def softplus(v):
+        return math.log1p(math.exp(v))
+
+    h = [math.tanh(v) for v in linear(machine.controller, x + r)]
+    raw, new_heads = linear(machine.heads, h), []
+    for head, previous in enumerate(heads):
+        o = raw[head * (M + 6) : (head + 1) * (M + 6)]
+        key = [math.tanh(v) for v in o[:M]]
+        exped = [math.exp(v) for v in o[M + 2 : M + 5]]
+        moves = [v / sum(exped) for v in exped]
+        stages = loop_address(key, softplus(o[M]), sigmoid(o[M + 1]), moves, 1 + softplus(o[M + 5]), memory, previous)
+        new_heads.append(stages[-1])
+    to_write = linear(machine.to_write, h)
+    erase, add = [sigmoid(v) for v in to_write[:M]], [math.tanh(v) for v in to_write[M:]]
+    w_read, w_write = new_heads
+    memory = [[m * (1 - w * e) + w * a for m, e, a in zip(row, erase, add, strict=True)]
+              for row, w in zip(memory, w_write, strict=True)]  # fmt: skip
+    r = [sum(w * row[j] for w, row in zip(w_read, memory, strict=True)) for j in range(M)]
+    return linear(machine.readout, h + r), memory, new_heads, r
+
+
+def rows_of(layer):
+    return layer.weight.tolist(), layer.bias.tolist()
+
+
+def test_the_four_stages_are_the_loops_of_the_formulas():
+    ask = Address(vectors(2, M), vectors(2).exp(), weights(2, 2)[:, 0], weights(2, 3), 1 + vectors(2).exp())
+    memory, previous = vectors(2, N, M), weights(2, N)
+    stages = address(ask, memory, previous)
+    for b in range(2):
+        asked = [x[b].tolist() for x in (ask.key, ask.beta, ask.gate, ask.shift, ask.gamma)]
+        for ours, wanted in zip(stages, loop_address(*asked, memory[b].tolist(), previous[b].tolist()), strict=True):
+            torch.testing.assert_close(ours[b], torch.tensor(wanted, dtype=torch.float64), atol=1e-6, rtol=1e-6)
+
+
+def test_content_sees_directions_not_lengths():
+    key, memory = vectors(M), vectors(N, M)
+    beta = scalar(2.0)
+    lengths = 0.1 + 5 * torch.rand(N, 1, dtype=torch.float64)
+    torch.testing.assert_close(content_weights(7 * key, lengths * memory, beta), content_weights(key, memory, beta))
+
+
+def test_a_slot_or_key_of_length_zero_gives_numbers():
+    key, memory = torch.zeros(M, requires_grad=True), torch.zeros(N, M, requires_grad=True)
+    w = content_weights(key, memory, torch.tensor(3.0))
+    torch.testing.assert_close(w, torch.full((N,), 1 / N))
+    w[0].backward()
+    assert key.grad.isfinite().all() and memory.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(("move", "lands"), [(-1, N - 1), (0, 0), (1, 1)])
+def test_a_shift_moves_and_wraps(move, lands):
+    probability = torch.eye(3, dtype=torch.float64)[move + 1]
+    torch.testing.assert_close(shift(one_hot(0), probability), one_hot(lands))
+    torch.testing.assert_close(shift(one_hot(N - 1), probability), one_hot((N - 1 + move) % N))
+
+
+def test_a_shift_needs_three_probabilities():
+    with pytest.raises(ValueError, match="one entry for each move"):
+        shift(one_hot(0), weights(5))
+
+
+@given(st.integers(0, 10_000), st.floats(1, 20))
+@settings(max_examples=50, deadline=None)
+def test_all_stages_keep_the_sum_of_one(seed, gamma):
+    torch.manual_seed(seed)
+    ask = Address(vectors(M), vectors(()).exp(), torch.rand((), dtype=torch.float64), weights(3), scalar(gamma))
+    for stage in address(ask, vectors(N, M), weights(N)):
+        torch.testing.assert_close(stage.sum(), scalar(1.0))
+        assert (stage >= 0).all()
+
+
+def test_sharpening_by_one_changes_nothing_and_by_much_takes_the_largest():
+    w = weights(N)
+    torch.testing.assert_close(sharpen(w, scalar(1.0)), w, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(sharpen(w, scalar(500.0)), one_hot(w.argmax()), atol=1e-3, rtol=0)
+
+
+def test_sharpening_has_gradients_where_a_weight_is_zero():
+    w, gamma = one_hot(2).requires_grad_(), scalar(3.0).requires_grad_()
+    sharpen(w, gamma)[2].backward()
+    assert w.grad.isfinite().all() and gamma.grad.isfinite()
+
+
+def test_writing_and_reading_are_the_loops_of_the_formulas():
+    memory, w, erase, add = vectors(2, N, M), weights(2, N), vectors(2, M).sigmoid(), vectors(2, M)
+    new, r = write(memory, w, erase, add), read(w, memory)
+    for b in range(2):
+        for j in range(M):
+            for i in range(N):
+                kept = memory[b, i, j] * (1 - w[b, i] * erase[b, j])
+                torch.testing.assert_close(new[b, i, j], kept + w[b, i] * add[b, j])
+            torch.testing.assert_close(r[b, j], sum(w[b, i] * memory[b, i, j] for i in range(N)))
+
+
+def test_a_write_then_a_read_returns_what_was_written():
+    memory, add = vectors(N, M), vectors(M)
+    for slot in range(N):
+        new = write(memory, one_hot(slot), torch.ones(M, dtype=torch.float64), add)
+        torch.testing.assert_close(read(one_hot(slot), new), add)
+        others = torch.arange(N) != slot
+        torch.testing.assert_close(new[others], memory[others])
+
+
+def test_gradients():
+    def through_all(key, memory, previous, erase, add, raw):
+        beta, gate, gamma = raw[0].exp(), raw[1].sigmoid(), 1 + raw[2].exp()
+        ask = Address(key, beta, gate, torch.softmax(raw[3:], -1), gamma)
+        *_, w = address(ask, memory, torch.softmax(previous, -1))
+        return read(w, write(memory, w, erase.sigmoid(), add))
+
+    args = [x.requires_grad_() for x in (vectors(M), vectors(N, M), vectors(N), vectors(M), vectors(M), vectors(6))]
+    assert torch.autograd.gradcheck(through_all, args)
+
+
+def test_the_machine_is_the_loop_of_its_formulas():
+    machine = NeuralTuringMachine(2, 4, slots=N, width=M, hidden=6).double()
+    x = vectors(2, 4, 2)
+    y, trace = machine(x)
+    assert y.shape == (2, 4, 4) and trace.memory.shape == (2, 4, N, M)
+    for b in range(2):
+        memory, r = [[0.1] * M for _ in range(N)], [0.0] * M
+        heads = [[1.0] + [0.0] * (N - 1)] * 2
+        for t in range(4):
+            wanted, memory, heads, r = loop_step(machine, x[b, t].tolist(), memory, heads, r)
+            for ours, theirs in ((y, wanted), (trace.read, heads[0]), (trace.write, heads[1]), (trace.memory, memory)):
+                torch.testing.assert_close(ours[b, t], torch.tensor(theirs, dtype=torch.float64), atol=1e-6, rtol=1e-6)
+
+
+def test_one_machine_and_several_side_by_side_are_the_same():
+    machines = [NeuralTuringMachine(2, 4, slots=N, width=M, hidden=6) for _ in range(2)]
+    parameters, _ = torch.func.stack_module_state(machines)
+    x = torch.randn(2, 3, 4, 2)
+    together = torch.func.vmap(lambda p, x: torch.func.functional_call(machines[0], p, (x,))[0])(parameters, x)
+    for i, machine in enumerate(machines):
+        torch.testing.assert_close(together[i], machine(x[i])[0])
+
+
+N_BITS = 3
+
+
+def copy_task(length, batch):
+    """Bits (B, L, 3), and as -1 and +1 followed by a go sign and silence (B, 2L + 1, 4)."""
+    bits = torch.randint(0, 2, (batch, length, N_BITS)).float()
+    x = torch.zeros(batch, 2 * length + 1, N_BITS + 1)
+    x[:, :length, :N_BITS], x[:, length, N_BITS] = 2 * bits - 1, 1
+    return x, bits
+
+
+def train_to_copy(model, parameters, steps, lr):
+    optimizer = torch.optim.Adam(parameters, lr=lr)
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = lr * min(1, 3 * (1 - step / steps))
+        length = 2 + step % 4
+        x, bits = copy_task(length, 32)
+        loss = F.binary_cross_entropy_with_logits(model(x)[:, length + 1 :], bits)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_value_(parameters, 1.0)
+        optimizer.step()
+
+
+def share_right(model, length):
+    x, bits = copy_task(length, 100)
+    with torch.no_grad():
+        return ((model(x)[:, length + 1 :] > 0) == (bits > 0.5)).double().mean().item()
+
+
+def test_it_copies_beyond_its_training_length_better_than_an_lstm():
+    machine = NeuralTuringMachine(N_BITS + 1, N_BITS, slots=16)
+    train_to_copy(lambda x: machine(x)[0], list(machine.parameters()), steps=400, lr=0.01)
+    lstm, readout = nn.LSTM(N_BITS + 1, 48, batch_first=True), nn.Linear(48, N_BITS)
+    train_to_copy(lambda x: readout(lstm(x)[0]), [*lstm.parameters(), *readout.parameters()], steps=800, lr=0.02)
+    for length in (3, 5):
+        assert share_right(lambda x: machine(x)[0], length) > 0.98
+        assert share_right(lambda x: readout(lstm(x)[0]), length) > 0.95
+    assert share_right(lambda x: machine(x)[0], 8) > share_right(lambda x: readout(lstm(x)[0]), 8) + 0.05
