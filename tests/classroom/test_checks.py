@@ -161,6 +161,15 @@ def test_a_wrong_answer_is_told_in_one_line(student, told):
     assert verdict.line.startswith("✗ softmax: ") and told in verdict.line and "\n" not in verdict.line
 
 
+def test_any_argument_may_be_the_one_that_is_changed():
+    def spoils_the_eighth(*args):
+        args[7].zero_()
+        return args[0]
+
+    eight = Check("f", reference=lambda *a: a[0], cases=[Case("ones", lambda: tuple(torch.ones(8, 1)))], traps={})
+    assert "the 8th argument was changed in place" in eight.examine(spoils_the_eighth).line
+
+
 @pytest.mark.parametrize("kind", [float, torch.tensor])
 @pytest.mark.parametrize(("answer", "status"), [(-math.inf, "right"), (-99.0, "wrong"), (math.inf, "wrong")])
 def test_only_infinity_is_as_good_as_infinity(answer, status, kind):

@@ -12,6 +12,9 @@ from torch import Tensor
 from .sandbox import Trouble
 
 
+PLACES = ("first", "second", "third", "fourth", "fifth", "sixth")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What was observed, or the trouble that came instead, and the places of the arguments that were changed."""
@@ -40,7 +43,8 @@ def difference(student: Outcome, right: Outcome, tolerance: float) -> str | None
     if student.trouble:
         return student.trouble.told
     if student.touched:
-        place = ("first", "second", "third", "fourth", "fifth", "sixth")[student.touched[0]]
+        i = student.touched[0]
+        place = PLACES[i] if i < len(PLACES) else f"{i + 1}th"
         return (
             f"the {place} argument was changed in place. Work on a copy: `x.clone()`, or `x + 1` for `x += 1`."
         )
@@ -50,8 +54,8 @@ def difference(student: Outcome, right: Outcome, tolerance: float) -> str | None
 def _compare(a: Any, b: Any, tolerance: float, nan_is_nan: bool = False) -> str | None:
     if isinstance(b, tuple):
         if not isinstance(a, tuple) or len(a) != len(b):
-            got = f"{len(a)}" if isinstance(a, tuple) else f"a single {type(a).__name__}"
-            return f"{len(b)} values are wanted, returned as a tuple, this is {got}."
+            got = f"one of {len(a)}" if isinstance(a, tuple) else f"a single {type(a).__name__}"
+            return f"a tuple of {len(b)} is wanted, this is {got}."
         told = [_compare(x, y, tolerance, nan_is_nan) for x, y in zip(a, b, strict=True)]
         return next((f"value {i + 1} of the tuple: {line}" for i, line in enumerate(told) if line), None)
     if isinstance(b, bool | str) or b is None:

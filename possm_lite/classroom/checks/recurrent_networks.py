@@ -1,21 +1,18 @@
-"""Exercises of chapter 06: a gate's half-life, both GRUs, sequences turned round within their length, clipping."""
+"""Exercises of chapter 06: a gate's half-life, turning round within the length, clipping; the cells' are imported."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from possm_lite.blocks.recurrent import gru_cell, textbook_gru_cell
 from possm_lite.blocks.unrolled import clip_by_global_norm
 
 from .core import Answer, Case, Check
+from .recurrent_cells import gru_step, lstm_step, rnn_step, torch_gru_step  # noqa: F401  (exercises 6.1 and 6.3 to 6.5)
 
-# Exercise 6.1: a memory of one second
+# Exercise 6.2: a memory of one second
 
 _HALF = 0.5 ** (1 / 20)
 
@@ -34,154 +31,7 @@ my_gate = Answer(
 )
 
 
-# Exercise 6.2: one step of the textbook's GRU
-
-
-def _by_package(cell: Callable) -> Callable:
-    """A cell of the package with its weights as the exercise gives them: (3, d, h), one bias."""
-
-    def step(X: Tensor, H: Tensor, W_x: Tensor, W_h: Tensor, b: Tensor) -> Tensor:
-        w_x, w_h = W_x.mT.flatten(0, 1), W_h.mT.flatten(0, 1)  # (3h, d), (3h, h)
-        return cell(X, H, w_x, w_h, b.flatten(), torch.zeros_like(b.flatten()))
-
-    return step
-
-
-def _gru(keep: Callable = lambda Z: Z, squash: Callable = torch.tanh, reset: bool = True) -> Callable:
-    """The step with something else in one of its places."""
-
-    def step(X: Tensor, H: Tensor, W_x: Tensor, W_h: Tensor, b: Tensor) -> Tensor:
-        R, Z = (torch.sigmoid(X @ W_x[i] + H @ W_h[i] + b[i]) for i in (0, 1))
-        candidate = squash(X @ W_x[2] + (R * H if reset else H) @ W_h[2] + b[2])
-        return keep(Z) * H + (1 - keep(Z)) * candidate
-
-    return step
-
-
-def _other_order(X: Tensor, H: Tensor, W_x: Tensor, W_h: Tensor, b: Tensor) -> Tensor:
-    order = torch.tensor([1, 0, 2])
-    return _gru()(X, H, W_x[order], W_h[order], b[order])
-
-
-def _all_of_the_old(X: Tensor, H: Tensor, W_x: Tensor, W_h: Tensor, b: Tensor) -> Tensor:
-    Z = torch.sigmoid(X @ W_x[1] + H @ W_h[1] + b[1])
-    return _gru()(X, H, W_x, W_h, b) + (1 - Z) * H
-
-
-def _transposed(X: Tensor, H: Tensor, W_x: Tensor, W_h: Tensor, b: Tensor) -> Tensor:
-    return _gru()(X, H, W_x, W_h.mT, b)
-
-
-def _numbers(n_units: int = 4, state: float = 1.0, reset_bias: float = 0.0, seed: int = 0) -> Callable[[], tuple]:
-    def make() -> tuple:
-        g = torch.Generator().manual_seed(seed)
-        shapes = (3, 2), (3, n_units), (3, 2, n_units), (3, n_units, n_units), (3, n_units)
-        X, H, W_x, W_h, b = (torch.randn(shape, generator=g) for shape in shapes)
-        b[0] += reset_bias
-        return X, state * H, W_x, W_h, b
-
-    return make
-
-
-def _with_gradients(step: Callable, *args: Tensor) -> Any:
-    """The new state, and the gradients of its sum of squares by every argument."""
-    args = tuple(a.clone().requires_grad_() for a in args)
-    new = step(*args)
-    return new, *torch.autograd.grad(new.square().sum(), args)
-
-
-gru_step = Check(
-    "gru_step",
-    reference=_by_package(textbook_gru_cell),
-    cases=[
-        Case("a state of zeros", _numbers(state=0.0)),
-        Case("a reset gate that is open", _numbers(reset_bias=30.0)),
-        Case("a reset gate that is half open", _numbers()),
-        Case("a single unit", _numbers(n_units=1, seed=1)),
-        Case("the gradients by state and weights", _numbers(seed=2), _with_gradients),
-    ],
-    traps={
-        "Z and 1 - Z have changed places. In (6.3) the gate Z keeps the old state.": _gru(keep=lambda Z: 1 - Z),
-        "R is multiplied after the product with W_hh. That is a GRU too, torch's; (6.6) multiplies H by R first.": (
-            _by_package(gru_cell)
-        ),
-        "R and Z have changed places. The weights come in the order R, Z, candidate.": _other_order,
-        "the candidate goes through a sigmoid. Only gates do; the candidate has a tanh.": _gru(squash=torch.sigmoid),
-        "the candidate is not squashed at all: the tanh of (6.6) is missing.": _gru(squash=lambda a: a),
-        "the reset gate has no effect. In (6.6) it multiplies H.": _gru(reset=False),
-        "the old state is added whole. In (6.3) it is multiplied by Z.": _all_of_the_old,
-        "W_h is transposed. Here weights are (inputs, units), so a product is H @ W_h[i].": _transposed,
-    },
-)
-
-
-# Exercise 6.3: three bugs
-
-_BUGS = (
-    "the blocks are cut in another order. Torch's are r, z, n.",
-    "R is multiplied before the product: that is the textbook's GRU. Torch has R * (H W + b).",
-    "Z and 1 - Z have changed places. Torch's Z keeps the old state.",
-)
-
-
-def _colleague(order: bool, before: bool, swapped: bool) -> Callable:
-    """Torch's GRU step with any of the three bugs left in."""
-
-    def step(x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor) -> Tensor:
-        from_x, from_h = F.linear(x, w_ih, b_ih).chunk(3, -1), F.linear(h, w_hh, b_hh).chunk(3, -1)
-        first, second = (torch.sigmoid(from_x[i] + from_h[i]) for i in (0, 1))
-        r, z = (second, first) if order else (first, second)
-        n_units = h.shape[-1]
-        hn = F.linear(r * h, w_hh[2 * n_units :], b_hh[2 * n_units :]) if before else r * from_h[2]
-        keep = 1 - z if swapped else z
-        return keep * h + (1 - keep) * torch.tanh(from_x[2] + hn)
-
-    return step
-
-
-def _left(bugs: tuple[bool, ...]) -> str:
-    """What to say of the bugs that are still there; of several only which places to look at."""
-    if sum(bugs) == 1:
-        return _BUGS[bugs.index(True)]
-    if all(bugs):
-        return "all three bugs are still there."
-    fixed = ("the order of the blocks", "the place of R", "Z and 1 - Z")[bugs.index(False)]
-    return f"two bugs are still there, {fixed} is right."
-
-
-def _bias_outside(x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor) -> Tensor:
-    b = torch.cat([torch.zeros_like(b_hh[: 2 * h.shape[-1]]), b_hh[2 * h.shape[-1] :]])  # that of n alone
-    return gru_cell(x, h, w_ih, w_hh, b_ih + b, b_hh - b)
-
-
-def _torch_numbers(n_units: int = 4, state: float = 1.0, bias: float = 1.0, seed: int = 0) -> Callable[[], tuple]:
-    def make() -> tuple:
-        g = torch.Generator().manual_seed(seed)
-        shapes = (3, 2), (3, n_units), (3 * n_units, 2), (3 * n_units, n_units), (3 * n_units,), (3 * n_units,)
-        x, h, w_ih, w_hh, b_ih, b_hh = (torch.randn(shape, generator=g) for shape in shapes)
-        return x, state * h, w_ih, w_hh, b_ih, bias * b_hh
-
-    return make
-
-
-torch_gru_step = Check(
-    "torch_gru_step",
-    reference=gru_cell,
-    cases=[
-        Case("a state of zeros, no bias b_hh", _torch_numbers(state=0.0, bias=0.0)),
-        Case("a single unit, no bias b_hh", _torch_numbers(n_units=1, bias=0.0, seed=1)),
-        Case("four units, no bias b_hh", _torch_numbers(bias=0.0)),
-        Case("four units, with all biases", _torch_numbers(seed=3)),
-        Case("the gradients by state and weights", _torch_numbers(seed=2), _with_gradients),
-    ],
-    traps={
-        **{_left(bugs): _colleague(*bugs) for bugs in product((False, True), repeat=3) if any(bugs)},
-        "the bias of n stands outside of R. Torch multiplies it too: R * (H W + b).": _bias_outside,
-    },
-)
-
-
-# Exercise 6.4: turned round within their length
+# Exercise 6.6: turned round within their length
 
 
 def _from_places(place: Callable[[Tensor, Tensor, int], Tensor]) -> Callable:
@@ -235,6 +85,9 @@ reverse_valid = Check(
         "you are off by one: of n steps the last has the index n - 1.": (
             _from_places(lambda t, n, T: torch.where(t < n, n - t, t))
         ),
+        "the whole row is turned first and cut afterwards, so the padding comes first. Cut first, then turn.": (
+            _from_places(lambda t, n, T: torch.where(t < n, T - 1 - t, t))
+        ),
         "all sequences are turned at the length of the first. Each has its own.": (
             _from_places(lambda t, n, T: torch.where(t < n[:1], n[:1] - 1 - t, t))
         ),
@@ -249,7 +102,7 @@ reverse_valid = Check(
 )
 
 
-# Exercise 6.5: clipping by the global norm
+# Exercise 6.7: clipping by the global norm
 
 
 def _clip(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
