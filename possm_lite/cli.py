@@ -37,13 +37,15 @@ def _bad_input() -> tuple[type[Exception], ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from .decoder.config import BACKBONES
+
     parser = argparse.ArgumentParser(prog="possm-lite", description="Decode the movement of a hand from spikes.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     decode = commands.add_parser("decode", help="train POSSM on a recording and test it beside two baselines")
     decode.set_defaults(command=_decode)
     decode.add_argument("recording", nargs="?", type=Path, help=".npz, .mat or .nwb; default: the simulated session")
-    decode.add_argument("--backbone", choices=("gru", "rnn", "lstm"), default="gru")
+    decode.add_argument("--backbone", choices=BACKBONES, default="gru")
     decode.add_argument("--epochs", type=_whole(1), help="passes over the training part (default 40; 3 with --quick)")
     decode.add_argument("--seed", type=_whole(0, 2**63 - 1), default=0)
     decode.add_argument(

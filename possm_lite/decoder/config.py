@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-BACKBONES = ("gru", "rnn", "lstm")
+BACKBONES = ("rnn", "gru", "lstm", "s4d", "mamba")
 QUERIES = ("time", "per_ms")
 
 
@@ -24,7 +24,7 @@ class POSSMConfig:
         rotate_values: turn values by their time and their sum back, not only queries and keys.
         feed_forward: a gated feed-forward layer behind each attention.
         expansion: its hidden size over D.
-        backbone: "gru", "rnn" or "lstm", of `n_layers` layers of `hidden` units.
+        backbone: one of `BACKBONES`, of `n_layers` layers of `hidden` units.
         context_bins: k, hidden states an output query sees: its own bin's and the k - 1 before.
         query: "time" turns the output query by the wanted time; "per_ms" is the lecture-note variant with one learned
             query per millisecond of a bin, turned by the end of its bin.

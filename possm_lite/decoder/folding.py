@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .cells import LAYER_NORM_EPS, step_constants
 from .config import POSSMConfig
-
-LAYER_NORM_EPS = 1e-5  # torch's default, which the model uses throughout
 
 
 def basis(times: np.ndarray, omega: np.ndarray, dtype) -> np.ndarray:
@@ -38,24 +37,32 @@ def fold(weights: dict[str, np.ndarray], config: POSSMConfig, session: int, quer
         query_offsets_s: times inside a bin at which velocity is wanted, seconds, (Q,).
 
     Returns:
-        Arrays by name, in the precision of the weights, but `omega` in float64.
+        Arrays by name, in the precision of the weights, but `omega` in float64; those of the backbone begin with
+        "backbone.".
     """
     dtype = weights["readout.weight"].dtype
     w = {name: np.asarray(array, dtype=np.float64) for name, array in weights.items()}
     folded = {**_fold_input(w, config), **_fold_output(w, config, session, query_offsets_s)}
-    folded |= {name: array.T for name, array in w.items() if name.startswith("backbone.")}
-    if config.feed_forward:  # its bias goes straight into the backbone
-        bias = np.tile(w["encoder.feed_forward.contract.bias"], config.n_latents)
-        folded["backbone.bias_ih_l0"] = folded["backbone.bias_ih_l0"] + bias @ folded["backbone.weight_ih_l0"]
-    folded = {name: np.ascontiguousarray(array, dtype=dtype) for name, array in folded.items()}
+    folded |= {f"backbone.{name}": array for name, array in _fold_backbone(w, config).items()}
+    folded = {name: _cast(array, dtype) for name, array in folded.items()}
     phase = basis(_time_differences(config, query_offsets_s), w["rotation.omega"], dtype)
     return folded | {"omega": w["rotation.omega"], "out_phase": phase}
 
 
-def backbone_layers(arrays: dict[str, np.ndarray], n_layers: int) -> list[tuple[np.ndarray, ...]]:
-    """(w_x, w_h, b_x, b_h) of each layer out of `fold`'s arrays."""
-    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    return [tuple(arrays[f"backbone.{kind}_l{i}"] for kind in kinds) for i in range(n_layers)]
+def of_part(arrays: dict[str, np.ndarray], part: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with "part.", without it."""
+    return {name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")}
+
+
+def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """In C order and in the precision of `dtype`; complex numbers stay complex."""
+    return np.ascontiguousarray(array, np.result_type(dtype, np.complex64) if np.iscomplexobj(array) else dtype)
+
+
+def _fold_backbone(w: dict, config: POSSMConfig) -> dict:
+    # the bias of the feed-forward layer goes straight into the backbone
+    bias = np.tile(w["encoder.feed_forward.contract.bias"], config.n_latents) if config.feed_forward else None
+    return step_constants(config.backbone, of_part(w, "backbone"), config.n_layers, bias)
 
 
 def _fold_input(w: dict, config: POSSMConfig) -> dict:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ..blocks.mamba import Mamba
 from ..blocks.recurrent import GRU, LSTM, RNN
+from ..blocks.s4d import S4D
 from ..spikes.batch import SpikeBatch
 from .attention import InputAttention, OutputAttention, Rotation
 from .config import POSSMConfig
 
-_BACKBONES = {"gru": GRU, "rnn": RNN, "lstm": LSTM}
+_BACKBONES = {"rnn": RNN, "gru": GRU, "lstm": LSTM, "s4d": S4D, "mamba": Mamba}
 
 
 def query_bins(times_s: Tensor, bin_width_s: float) -> Tensor:
@@ -21,7 +23,7 @@ def query_bins(times_s: Tensor, bin_width_s: float) -> Tensor:
 class POSSM(nn.Module):
     """The spike decoder of Ryoo et al. 2025 (arXiv 2506.05320).
 
-        spikes of a bin -> cross-attention of a latent -> feed-forward -> recurrent backbone over bins
+        spikes of a bin -> cross-attention of a latent -> feed-forward -> backbone over bins
         wanted time     -> cross-attention over the last k hidden states -> feed-forward -> velocity
 
     Spikes are never padded; see `attention.py` for how, and `textbook.py` for the padded form with the same weights.

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from scipy.special import erf
 
-from .cells import Backbone
+from .cells import LAYER_NORM_EPS, Backbone
 from .config import POSSMConfig
-from .folding import LAYER_NORM_EPS, backbone_layers, basis, fold
+from .folding import basis, fold, of_part
 
 
 class StreamingDecoder:
@@ -51,7 +51,7 @@ class StreamingDecoder:
             self._out_phasors[..., : config.n_freqs] = _pairs(phase[..., :-1])
         self._n_tables = arrays["out_rows"].shape[1] - config.n_heads * config.head_dim
         self._table_shape = (-1, config.n_heads, phase.shape[-1])
-        self._backbone = Backbone(config.backbone, backbone_layers(arrays, config.n_layers))
+        self._backbone = Backbone.from_constants(config.backbone, of_part(arrays, "backbone"), config.n_layers)
 
     def reset(self):
         """Back to before the first bin."""

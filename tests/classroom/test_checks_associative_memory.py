@@ -136,6 +136,7 @@ def test_right_chances(answer):
     [
         (lambda s, i, W, b, T: torch.sigmoid(((W @ s)[i] + b[i]) / T), "a factor 2 is missing"),
         (lambda s, i, W, b, T: 1 - torch.sigmoid(2 * (W[i] @ s + b[i]) / T), "the unit is off"),
+        (lambda s, i, W, b, T: torch.sigmoid(2 * (s * (W @ s + b))[i] / T), "chance that the unit stays"),
         (lambda s, i, W, b, T: torch.sigmoid(2 * T * (W[i] @ s + b[i])), "multiplied by T"),
         (lambda s, i, W, b, T: torch.sigmoid(2 * (W[i] @ s + b[i])), "temperature is not used"),
         (lambda s, i, W, b, T: torch.sigmoid(2 * (W[i] @ s) / T), "bias is missing"),
@@ -188,6 +189,8 @@ def hebb(data, samples):
         (hebb, "only the data speak here. That is Hebb's rule"),
         (lambda d, s: average(d), "not subtracted"),
         (lambda d, s: (d.mT @ d - s.mT @ s, d.sum(0) - s.sum(0)), "these are sums"),
+        (lambda d, s: ((d.mT @ d - s.mT @ s) / d.shape[1], d.mean(0) - s.mean(0)), "number of units"),
+        (lambda d, s: ((d.mT @ d - s.mT @ s) / len(d), (d.sum(0) - s.sum(0)) / len(d)), "a number of their own"),
         (
             lambda d, s: (torch.outer(d.mean(0), d.mean(0)) - torch.outer(s.mean(0), s.mean(0)), d.mean(0) - s.mean(0)),
             "averages",
@@ -237,6 +240,14 @@ def test_right_updates(answer):
 )
 def test_bugs_of_an_update(answer, words):
     assert_wrong(check.modern_update, answer, words)
+
+
+@pytest.mark.parametrize(
+    "after", [torch.sign, lambda out: 2 * out, lambda out: torch.eye(out.shape[-1])[out.argmax(-1)]]
+)
+def test_a_mistake_without_a_name_is_given_no_other(after):
+    """Signs taken at the end, or the best memory alone, are not told that the softmax is wrong."""
+    assert_wrong(check.modern_update, lambda xi, X, beta: after(update_in_loops(xi, X, beta)), "on one state")
 
 
 def test_a_softmax_that_overflows_is_a_case_of_its_own():

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.decoder.config import BACKBONES
 from possm_lite.decoder.textbook import encode_textbook, forward_textbook
 from possm_lite.spikes import SpikeBatch
 
@@ -75,6 +76,35 @@ def test_a_spike_changes_nothing_earlier_and_something_later(rng, variant):
     edge = 50  # the bin from 0.50 s
     assert torch.equal(before[:edge], after[:edge])
     assert (before[edge:] - after[edge:]).abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_no_backbone_looks_ahead_and_each_remembers(rng, backbone, n_layers, dtype):
+    """A trial longer than the chunks of the state-space layers; the past stays as it was to the last bit."""
+    model, one = make_model(dtype, backbone=backbone, n_layers=n_layers), torch.ones(1, dtype=torch.int64)
+    trial, unit, time = np.zeros(300, int), rng.integers(1, 9, 300), rng.random(300) * 5
+    times = torch.arange(0, 5, 0.05, dtype=torch.float64)[None]
+    with torch.no_grad():
+        before = model(SpikeBatch.from_events(trial, unit, time, 1, 5.0), times, one)[0]
+        moved = np.where(np.arange(300) == np.abs(time - 3.5).argmin(), time + 0.1, time)
+        after = model(SpikeBatch.from_events(trial, unit, moved, 1, 5.0), times, one)[0]
+    edge = int((time[np.abs(time - 3.5).argmin()] + 1e-6) / 0.05)
+    assert torch.equal(before[:edge], after[:edge])
+    assert (before[edge] - after[edge]).abs().max() > 1e-6
+    assert (before[edge + 5 :] - after[edge + 5 :]).abs().max() > 1e-6  # behind the bins a query sees by itself
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_every_backbone_runs_through_the_padded_form_too(rng, backbone):
+    model, batch, asked = make_model(backbone=backbone, n_layers=2), make_batch(rng), make_queries(rng)
+    answers = [form[1](model, batch, *asked) for form in FORMS.values()]
+    torch.testing.assert_close(answers[0], answers[1], rtol=0, atol=1e-9)
+    gradients = [torch.autograd.grad(answer.square().sum(), list(model.backbone.parameters())) for answer in answers]
+    for ragged, padded in zip(*gradients, strict=True):
+        assert ragged.abs().max() > 0
+        torch.testing.assert_close(ragged, padded, rtol=1e-9, atol=1e-9)
 
 
 def test_a_trial_does_not_see_its_neighbours(rng):
@@ -157,7 +187,7 @@ def test_what_does_not_fit_is_named(change, message):
         ({"hidden": 2.5}, "hidden must be a whole number"),
         ({"bin_width_s": -0.05}, "bin_width_s must be a positive number, not -0.05"),
         ({"rotate_values": 1}, "rotate_values must be true or false"),
-        ({"backbone": "transformer"}, "backbone must be one of gru, rnn, lstm, not 'transformer'"),
+        ({"backbone": "transformer"}, "backbone must be one of rnn, gru, lstm, s4d, mamba, not 'transformer'"),
         ({"n_heads": 4, "n_kv_heads": 3}, "3 does not divide 4"),
         ({"n_freqs": 33}, "2 x 33 exceeds head_dim = 64"),
         ({"longest_period_s": 1e-5}, "longest_period_s must exceed"),

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from possm_lite.cli import main
 from possm_lite.decoder import StreamingDecoder
+from possm_lite.decoder.config import BACKBONES
 from possm_lite.spikes import SpikeBatch
 
 from .helpers import VARIANTS, make_model
@@ -38,6 +40,46 @@ def test_streaming_equals_batch(rng, variant, dtype, limit):
     streamed = np.concatenate([v for _, v in answers])
     assert streamed.dtype == expected.dtype
     assert np.abs(streamed - expected).max() < limit
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-9), (torch.float32, 2e-5)])
+def test_every_backbone_streams(rng, backbone, n_layers, dtype, limit):
+    model, (bins, batch) = make_model(dtype, backbone=backbone, n_layers=n_layers), bins_of(rng)
+    times = torch.from_numpy(np.arange(N_BINS) * 0.05)[None]
+    with torch.no_grad():
+        expected = model(batch, times, torch.tensor([2]))[0].numpy()
+    stream = StreamingDecoder(model, session=2)
+    streamed = np.concatenate([stream.step(*spikes)[1] for spikes in bins])
+    assert streamed.dtype == expected.dtype and expected.std() > 0.1
+    assert np.abs(streamed - expected).max() < limit
+    for arrays in stream._state:
+        assert all(array.ndim == 1 and array.dtype == expected.dtype for array in arrays)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_changed_spike_changes_nothing_streamed_before_it_and_something_long_after(rng, backbone):
+    model, (bins, _) = make_model(backbone=backbone), bins_of(rng)
+    played, changed = StreamingDecoder(model), StreamingDecoder(model)
+    for i, (units, offsets) in enumerate(bins):
+        a = played.step(units, offsets)[1]
+        b = changed.step(*((np.r_[units, 3], np.r_[offsets, 0.02]) if i == 20 else (units, offsets)))[1]
+        assert np.array_equal(a, b) == (i < 20)
+        if i == 26:  # behind the bins that a query sees by itself: this is memory
+            assert np.abs(a - b).max() > 1e-8
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_every_backbone_is_trained_kept_and_streamed_by_the_command_line(
+    small_recording, backbone, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    small_recording.save(tmp_path / "recording.npz")
+    assert main(["decode", "recording.npz", "--epochs", "1", "--backbone", backbone, "--out", "run"]) == 0
+    assert main(["stream", "run"]) == 0
+    line = next(line for line in capfd.readouterr().out.splitlines() if line.startswith("largest difference"))
+    assert float(line.split("  ")[1].split()[0]) < 1e-3  # mm/s, of velocities of hundreds
 
 
 def test_reset_begins_anew(rng):

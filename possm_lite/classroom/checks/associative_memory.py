@@ -144,6 +144,9 @@ chance_on = Check(
         "this is the chance that the unit is off: the sign of the gap is turned round.": _chance_of(
             lambda h, b, T: -2 * (h + b) / T
         ),
+        "multiplied by s_i, this is the chance that the unit stays. Whether it comes on does not depend on what it is.": (
+            lambda s, i, W, b, T: torch.sigmoid(2 * s[i] * (W[i] @ s + b[i]) / T)
+        ),
         "the gap is multiplied by T. It is divided: heat makes all differences small.": _chance_of(
             lambda h, b, T: 2 * (h + b) * T
         ),
@@ -180,6 +183,15 @@ def _sums(data: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
     return data.T @ data - samples.T @ samples, data.sum(0) - samples.sum(0)
 
 
+def _by_units(data: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
+    return (data.T @ data - samples.T @ samples) / data.shape[1], data.mean(0) - samples.mean(0)
+
+
+def _one_divisor(data: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
+    for_w, for_b = _sums(data, samples)
+    return for_w / len(data), for_b / len(data)
+
+
 def _products_of_means(data: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
     m, n = data.mean(0), samples.mean(0)
     return m.outer(m) - n.outer(n), m - n
@@ -209,6 +221,8 @@ learning_direction = Check(
         "only the data speak here. That is Hebb's rule: it never asks what the machine does already.": _only_data,
         "only the data speak here, the machine's own samples are not subtracted.": _only_data_with_diagonal,
         "these are sums. Data and samples differ in number, so divide each by its own.": _sums,
+        "divided by the number of units, as in (9.1). Here <...> is an average over patterns or samples.": _by_units,
+        "both phases are divided by the number of patterns. The samples have a number of their own.": _one_divisor,
         "you multiplied averages, <s_i><s_j>. Wanted is the average of products, <s_i s_j>.": _products_of_means,
         "products of means are taken off: those are covariances, and (9.9) wants plain <s_i s_j>.": _covariances,
     },
@@ -231,7 +245,10 @@ modern_update = Check(
     "modern_update",
     reference=_modern_update,
     cases=[
-        Case("one state, two memories, beta = 1", lambda: (torch.tensor([[1.0, 0.0]]), torch.eye(2), 1.0)),
+        Case(
+            "one state, two memories, beta = 1",
+            lambda: (torch.tensor([[1.0, 0.5]]), torch.tensor([[1.0, 0.0], [-1.0, 2.0]]), 1.0),
+        ),
         Case("beta = 3", lambda: (_numbers(1, 4), _numbers(3, 4, seed=2), 3.0)),
         Case("three states at once", lambda: (_numbers(3, 4), _numbers(5, 4, seed=2), 0.5)),
         Case("memories of different lengths", lambda: (_numbers(2, 3), torch.diag(torch.tensor([1.0, 2, 3])), 1.0)),

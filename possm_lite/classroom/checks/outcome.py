@@ -11,7 +11,6 @@ from torch import Tensor
 
 from .sandbox import Trouble
 
-
 PLACES = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
@@ -45,17 +44,15 @@ def difference(student: Outcome, right: Outcome, tolerance: float) -> str | None
     if student.touched:
         i = student.touched[0]
         place = PLACES[i] if i < len(PLACES) else f"{i + 1}th"
-        return (
-            f"the {place} argument was changed in place. Work on a copy: `x.clone()`, or `x + 1` for `x += 1`."
-        )
+        return f"the {place} argument was changed in place. Work on a copy: `x.clone()`, or `x + 1` for `x += 1`."
     return _compare(student.observed, right.observed, tolerance)
 
 
 def _compare(a: Any, b: Any, tolerance: float, nan_is_nan: bool = False) -> str | None:
     if isinstance(b, tuple):
         if not isinstance(a, tuple) or len(a) != len(b):
-            got = f"one of {len(a)}" if isinstance(a, tuple) else f"a single {type(a).__name__}"
-            return f"a tuple of {len(b)} is wanted, this is {got}."
+            got = f"{len(a)}" if isinstance(a, tuple) else f"a single {type(a).__name__}"
+            return f"{len(b)} values are wanted, returned as a tuple, this is {got}."
         told = [_compare(x, y, tolerance, nan_is_nan) for x, y in zip(a, b, strict=True)]
         return next((f"value {i + 1} of the tuple: {line}" for i, line in enumerate(told) if line), None)
     if isinstance(b, bool | str) or b is None:

@@ -1,0 +1,147 @@
+"""Linear state spaces: one system, run as a step, as a scan and as a convolution.
+
+    s'(t) = A s(t) + B x(t),   y(t) = C s(t)                                                          (14.4)
+
+A is diagonal throughout, so every mode is a number of its own and `*` is all the algebra there is.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+def zero_order_hold(a: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+    """The steps of s' = a s + x when x stands still for the time `step`: s_t = decay s_{t-1} + drive x_t.
+
+        decay = e^{a step},   drive = (e^{a step} - 1) / a                                            (14.5)
+
+    Args:
+        a: of each mode, 1/s, complex or real, not zero.
+        step: how long x is held, s, broadcast against `a`.
+
+    Source: Gu et al. 2022 (S4D), section 2, with B = 1.
+    """
+    decay = torch.exp(a * step)
+    return decay, (decay - 1) / a
+
+
+def powers(decay: Tensor, n: int) -> Tensor:
+    """decay^0, decay^1, ..., decay^{n-1} on a new last axis.
+
+    By doubling: few products, so little rounding, and no angle of thousands of radians as in e^{a step (n-1)}.
+    """
+    out, jump = torch.ones_like(decay)[..., None], decay[..., None]  # the next block is the one so far times `jump`
+    while out.shape[-1] < n:
+        out, jump = torch.cat([out, out * jump], -1), jump * jump
+    return out[..., :n]
+
+
+def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
+    """What the output says to one impulse, 0 ... n - 1 steps after it.
+
+        K_l = 2 Re sum_m readout_m decay_m^l drive_m                                                  (14.7)
+
+    The factor 2 Re stands for the conjugate twin of each mode, which need not be computed.
+
+    Args:
+        decay, drive, readout: complex, shape (h, N): N modes of each of h channels.
+        n: length of the kernel.
+
+    Returns:
+        Real, shape (h, n).
+    """
+    return 2 * torch.einsum("hm,hml->hl", readout * drive, powers(decay, n)).real
+
+
+def causal_convolution(x: Tensor, kernel: Tensor) -> Tensor:
+    """y_t = sum_l K_l x_{t-l}: x (..., T), kernel (..., T) or shorter, through the FFT.
+
+    The length is 2 T, as the FFT bends time to a ring: with T the end of the sequence would spill into its beginning.
+    Rounding errors do spill, so causal only to about 1e-7 of the largest value in float32.
+    """
+    length = 2 * x.shape[-1]
+    kernel = kernel[..., : x.shape[-1]]
+    return torch.fft.irfft(torch.fft.rfft(x, length) * torch.fft.rfft(kernel, length), length)[..., : x.shape[-1]]
+
+
+def linear_scan(decay: Tensor, drive: Tensor, start: Tensor) -> Tensor:
+    """s_t = decay_t s_{t-1} + drive_t for t = 1 ... T, one after the other.
+
+    Args:
+        decay: shape (T, ...) or broadcastable to `drive`; may differ from step to step.
+        drive: what enters at each step, shape (T, ...).
+        start: s_0, shape (...).
+
+    Returns:
+        s_1 ... s_T, shape (T, ...).
+    """
+    return _Scan.apply(decay.expand_as(drive), drive, start.expand_as(drive[0]))
+
+
+class _Scan(torch.autograd.Function):
+    """The gradient of a scan is the scan run backwards: g_t = dL/ds_t + conj(decay_{t+1}) g_{t+1}.
+
+    Written out because autograd would keep a node and three tensors for each of the T steps.
+    """
+
+    @staticmethod
+    def forward(ctx, decay, drive, start):
+        states, before = torch.empty_like(drive, memory_format=torch.contiguous_format), start
+        for t in range(len(drive)):
+            torch.addcmul(drive[t], decay[t], before, out=states[t])
+            before = states[t]
+        ctx.save_for_backward(decay, states, start)
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        decay, states, start = ctx.saved_tensors
+        decay, g = decay.conj(), grad.clone(memory_format=torch.contiguous_format)
+        for t in range(len(g) - 1, 0, -1):
+            g[t - 1].addcmul_(decay[t], g[t])
+        of_decay = None
+        if ctx.needs_input_grad[0]:
+            of_decay = g * torch.cat([start[None], states[:-1]]).conj()
+        return of_decay, g, decay[0] * g[0]
+
+
+def spread_steps(n: int, shortest: float = 0.01, longest: float = 0.3) -> Tensor:
+    """Step sizes of n channels to begin with, (n,), log-uniform: some channels slow, some fast, none at a limit."""
+    return shortest * (longest / shortest) ** torch.rand(n)
+
+
+class ResidualStack(nn.Module):
+    """A backbone of state-space layers: into `hidden_size`, then x <- x + layer(x), layer after layer.
+
+    Args:
+        input_size: d.
+        hidden_size: h.
+        layers: each with `state_size`, `forward(x (B, T, h), state (B, S))` and `step(x (B, h), state)`, which return
+            the output and the new state.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, layers: list[nn.Module]):
+        super().__init__()
+        self.enter = nn.Linear(input_size, hidden_size)
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """A whole sequence: x (B, T, d), state (layers, B, S) or None for zeros. Returns (B, T, h) and the state."""
+        return self._run(x, state, [layer.forward for layer in self.layers])
+
+    def step(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """One step: x (B, d). Returns (B, h) and the new state."""
+        return self._run(x, state, [layer.step for layer in self.layers])
+
+    def _run(self, x: Tensor, state: Tensor | None, calls: list) -> tuple[Tensor, Tensor]:
+        if state is None:
+            state = x.new_zeros(len(self.layers), len(x), self.layers[0].state_size)
+        x, new = self.enter(x), []
+        for call, before in zip(calls, state, strict=True):
+            y, after = call(x, before)
+            x = x + y
+            new.append(after)
+        return x, torch.stack(new)

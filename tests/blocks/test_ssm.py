@@ -1,0 +1,246 @@
+"""State spaces: step, scan and convolution are one system; the layers remember, never look ahead, and learn."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.signal
+import torch
+from torch.nn import functional as F
+
+from possm_lite.blocks.mamba import Mamba, MambaLayer, selective_scan
+from possm_lite.blocks.s4d import S4D, S4DLayer
+from possm_lite.blocks.ssm import causal_convolution, linear_scan, powers, ssm_kernel, zero_order_hold
+
+BACKBONES = {"s4d": S4D, "mamba": Mamba}
+
+
+def make_backbone(kind, n_layers=2, dtype=torch.float64, hidden=6):
+    """Random weights large enough that every part matters."""
+    model = BACKBONES[kind](5, hidden, n_layers)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return model.to(dtype)
+
+
+def step_through(model, x, state=None):
+    answers = []
+    for at_t in x.unbind(1):
+        answer, state = model.step(at_t, state)
+        answers.append(answer)
+    return torch.stack(answers, 1), state
+
+
+def make_system(h=3, n=4, dtype=torch.complex128):
+    a = torch.complex(-0.2 - torch.rand(h, n, dtype=torch.float64), 3 * torch.randn(h, n, dtype=torch.float64))
+    decay, drive = zero_order_hold(a, 0.1 + torch.rand(h, 1, dtype=torch.float64))
+    return tuple(x.to(dtype) for x in (decay, drive, torch.randn(h, n, dtype=torch.complex128)))
+
+
+# Free functions
+
+
+def test_zero_order_hold_is_what_scipy_makes_of_a_held_input():
+    a, step = torch.tensor([-0.5 + 3.0j, -2.0 - 1.0j], dtype=torch.complex128), 0.3
+    decay, drive = zero_order_hold(a, torch.tensor(step, dtype=torch.float64))
+    system = (np.diag(a.numpy()), np.ones((2, 1), complex), np.eye(2), np.zeros((2, 1)))
+    expected_a, expected_b, *_ = scipy.signal.cont2discrete(system, step, method="zoh")
+    np.testing.assert_allclose(np.diag(expected_a), decay, atol=1e-12)
+    np.testing.assert_allclose(expected_b[:, 0], drive, atol=1e-12)
+
+
+def test_zero_order_hold_is_the_solution_of_the_equation():
+    """Euler's method in 40,000 small steps comes to the same as one held step."""
+    a, step, n, x = -0.5 + 2.0j, 0.4, 40_000, 1.3
+    state = start = 0.7 - 0.2j
+    for _ in range(n):
+        state = state + step / n * (a * state + x)
+    decay, drive = zero_order_hold(torch.tensor(a, dtype=torch.complex128), torch.tensor(step))
+    assert abs(decay * start + drive * x - state) < 1e-4
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65])
+def test_powers(n):
+    decay = make_system()[0]
+    expected = decay[..., None] ** torch.arange(n)
+    torch.testing.assert_close(powers(decay, n), expected, atol=1e-12, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.complex128, 1e-12), (torch.complex64, 1e-5)])
+def test_convolution_is_scan_is_step(dtype, limit):
+    decay, drive, readout = make_system(dtype=dtype)
+    x = torch.randn(2, 3, 50, dtype=decay.real.dtype)  # (B, h, T)
+    convolved = causal_convolution(x, ssm_kernel(decay, drive, readout, 50))
+    entering = drive * x.permute(2, 0, 1)[..., None]  # (T, B, h, N)
+    scanned = linear_scan(decay, entering, torch.zeros_like(entering[0]))
+    scanned = 2 * (readout * scanned).sum(-1).real.permute(1, 2, 0)
+    s, stepped = torch.zeros(2, 3, 4, dtype=dtype), []
+    for t in range(50):
+        s = decay * s + drive * x[..., t, None]
+        stepped.append(2 * (readout * s).sum(-1).real)
+    stepped = torch.stack(stepped, -1)
+    torch.testing.assert_close(convolved, stepped, rtol=0, atol=limit)
+    torch.testing.assert_close(scanned, stepped, rtol=0, atol=limit)
+
+
+def test_the_kernel_is_that_of_the_real_system_with_the_conjugate_twins():
+    """Two modes and their twins are one real matrix A of size 4: K_l = C A^l B."""
+    decay, drive, readout = (x[0, :2] for x in make_system())
+    both = [torch.cat([x, x.conj()]).numpy() for x in (decay, drive, readout)]
+    kernel = ssm_kernel(decay[None], drive[None], readout[None], 12)[0]
+    for n in range(12):
+        expected = both[2] @ np.linalg.matrix_power(np.diag(both[0]), n) @ both[1]
+        assert abs(expected.imag) < 1e-12
+        assert abs(kernel[n] - expected.real) < 1e-12
+
+
+def test_causal_convolution_is_the_sum_and_does_not_go_round():
+    x, kernel = torch.randn(2, 3, 9, dtype=torch.float64), torch.randn(3, 9, dtype=torch.float64)
+    toeplitz = [torch.from_numpy(scipy.linalg.toeplitz(k, np.zeros(9))) for k in kernel.numpy()]
+    expected = torch.stack([x[:, i] @ m.T for i, m in enumerate(toeplitz)], 1)
+    torch.testing.assert_close(causal_convolution(x, kernel), expected, rtol=0, atol=1e-12)
+    short = F.conv1d(F.pad(x, (2, 0)), kernel[:, None, :3].flip(-1), groups=3)
+    torch.testing.assert_close(causal_convolution(x, kernel[:, :3]), short, rtol=0, atol=1e-12)
+    last = torch.zeros(1, 9, dtype=torch.float64)
+    last[0, -1] = 1
+    assert causal_convolution(last, kernel[:1])[0, :-1].abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("per_step", [True, False])
+def test_the_gradient_of_a_scan(dtype, per_step):
+    decay = torch.randn((5, 2, 3) if per_step else (3,), dtype=dtype, requires_grad=True)
+    drive, start = torch.randn(5, 2, 3, dtype=dtype, requires_grad=True), torch.randn(2, 3, dtype=dtype)
+    assert torch.autograd.gradcheck(linear_scan, (decay, drive, start.requires_grad_()))
+
+
+def test_a_selective_scan_is_its_loop():
+    x, step = torch.randn(7, 2, 3, dtype=torch.float64), torch.rand(7, 2, 3, dtype=torch.float64)
+    a, (b, c) = -torch.rand(3, 4, dtype=torch.float64), torch.randn(2, 7, 2, 4, dtype=torch.float64)
+    start = torch.randn(2, 3, 4, dtype=torch.float64)
+    y, last = selective_scan(x, step, a, b, c, start)
+    for i in range(2):
+        for e in range(3):
+            s = start[i, e].clone()
+            for t in range(7):
+                for n in range(4):
+                    s[n] = torch.exp(step[t, i, e] * a[e, n]) * s[n] + step[t, i, e] * b[t, i, n] * x[t, i, e]
+                torch.testing.assert_close(y[t, i, e], (c[t, i] * s).sum())
+            torch.testing.assert_close(last[i, e], s)
+
+
+# Backbones
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-11), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("n_steps", [1, 20, 150])
+def test_a_sequence_is_its_steps(kind, dtype, limit, n_steps):
+    model, x = make_backbone(kind, dtype=dtype), torch.randn(3, n_steps, 5, dtype=dtype)
+    with torch.no_grad():
+        whole, state = model(x)
+        stepped, last = step_through(model, x)
+    assert whole.shape == (3, n_steps, 6) and state.shape == last.shape == (2, 3, model.layers[0].state_size)
+    torch.testing.assert_close(whole, stepped, rtol=0, atol=limit * whole.abs().max().item())  # answers of about ten
+    torch.testing.assert_close(state, last, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
+def test_float32_as_it_is_made(kind):
+    """With the weights a training begins with, at the size of the decoder."""
+    model, x = BACKBONES[kind](64, 256), torch.randn(2, 100, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x)[0], step_through(model, x)[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
+def test_a_sequence_may_be_cut_anywhere(kind):
+    model, x = make_backbone(kind), torch.randn(2, 100, 5, dtype=torch.float64)
+    whole, last = model(x)
+    first, state = model(x[:, :37])
+    second, state = model(x[:, 37:39], state)  # shorter than the convolution of Mamba
+    third, state = model(x[:, 39:], state)
+    torch.testing.assert_close(torch.cat([first, second, third], 1), whole, rtol=0, atol=1e-11)
+    torch.testing.assert_close(state, last, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
+def test_gradients_of_sequence_and_steps_are_the_same(kind):
+    model, x = make_backbone(kind), torch.randn(2, 70, 5, dtype=torch.float64, requires_grad=True)
+    inputs = [x, *model.parameters()]
+    gradients = [
+        torch.autograd.grad(run(x)[0].square().sum(), inputs) for run in (model, lambda x: step_through(model, x))
+    ]
+    for one, other in zip(*gradients, strict=True):
+        assert one.abs().max() > 0
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_past_does_not_change_by_a_single_bit_and_the_future_does(kind, dtype):
+    model, x = BACKBONES[kind](5, 16, 2).to(dtype), torch.randn(2, 150, 5, dtype=dtype)
+    changed = x.clone()
+    changed[:, 80] += 1
+    with torch.no_grad():
+        before, after = model(x)[0], model(changed)[0]
+    assert torch.equal(before[:, :80], after[:, :80])
+    assert ((before - after)[:, 80:].abs().amax(-1) > 0).all()
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
+def test_it_remembers_from_the_first_day(kind):
+    """A layer whose modes or readout were zero would run as well, and remember nothing."""
+    model = BACKBONES[kind](5, 32).double()
+    x = torch.randn(1, 40, 5, dtype=torch.float64)
+    changed = x.clone()
+    changed[:, 0] += 1
+    with torch.no_grad():
+        echo = (model(x)[0] - model(changed)[0]).abs().amax(-1)[0]
+        told, _ = model(x, torch.randn(1, 1, model.layers[0].state_size, dtype=torch.float64))
+        untold, _ = model(x)
+    assert echo[20] > 1e-6 * echo[0]  # rounding is 1e-16; the states of Mamba are hardly read before training
+    assert (told - untold)[:, 5].abs().max() > 1e-3
+
+
+def delayed():
+    """What came twelve steps ago."""
+    x = torch.randn(16, 40, 1)
+    return x, F.pad(x[:, :-12], (0, 0, 12, 0))
+
+
+def held():
+    """The last value that came with a flag, whatever came without one since."""
+    value, flag = torch.randn(32, 30), torch.rand(32, 30) < 0.15
+    flag[:, 0] = True
+    last = torch.where(flag, torch.arange(30), 0).cummax(1).values
+    return torch.stack([value, flag.float()], -1), value.gather(1, last)[..., None]
+
+
+@pytest.mark.parametrize(("kind", "task"), [("s4d", delayed), ("mamba", held)])
+def test_it_learns_what_needs_memory(kind, task):
+    model, out = BACKBONES[kind](task()[0].shape[-1], 16), torch.nn.Linear(16, 1)
+    adam = torch.optim.Adam([*model.parameters(), *out.parameters()], lr=2e-2)
+    losses = []
+    for _ in range(100):
+        x, wanted = task()
+        losses.append((out(model(x)[0]) - wanted).square().mean())
+        adam.zero_grad()
+        losses[-1].backward()
+        adam.step()
+    assert sum(losses[-10:]) / 10 < 0.3 * task()[1].square().mean()
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
+def test_weights_may_be_anything_and_the_modes_still_decay(kind):
+    model = BACKBONES[kind](5, 8)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=2.0)
+    with torch.no_grad():
+        assert torch.isfinite(model(torch.randn(1, 3000, 5))[0]).all()
+
+
+def test_a_layer_without_states_is_refused():
+    with pytest.raises(ValueError, match="n_modes must be 1 or more, not 0: a layer without modes has no memory"):
+        S4DLayer(8, n_modes=0)
+    with pytest.raises(ValueError, match="n_states must be 1 or more, not 0"):
+        MambaLayer(8, n_states=0)
