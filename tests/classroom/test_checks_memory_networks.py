@@ -73,6 +73,18 @@ def one_hop_only(q, a, c, n_hops):
     return q + torch.softmax(a @ q, 0) @ c
 
 
+def divides_by_root_d(q, a, c, n_hops):
+    for _ in range(n_hops):
+        q = q + torch.softmax(a @ q / len(q) ** 0.5, 0) @ c
+    return q
+
+
+def one_hop_less(q, a, c, n_hops):
+    for _ in range(n_hops - 1):
+        q = q + torch.softmax(a @ q, 0) @ c
+    return q
+
+
 def writes_w_times_w(memory, w, erase, add):
     return memory * (1 - w[:, None] * erase) + w[:, None] * w[:, None]
 
@@ -83,6 +95,10 @@ def adds_first(memory, w, erase, add):
 
 def erases_all(memory, w, erase, add):
     return memory * (1 - erase) + torch.outer(w, add)
+
+
+def wipes_in_full(memory, w, erase, add):
+    return memory * (1 - w[:, None]) + torch.outer(w, add)
 
 
 def writes_in_place(memory, w, erase, add):
@@ -125,6 +141,15 @@ def back(w, s, gamma):
     return s[0] * w.roll(1) + s[1] * w + s[2] * w.roll(-1)
 
 
+def off_the_end(w, s, gamma):
+    w = torch.nn.functional.pad(w, (1, 1))
+    return s[0] * w[2:] + s[1] * w[1:-1] + s[2] * w[:-2]
+
+
+def staying_first(w, s, gamma):
+    return s[0] * w + s[1] * w.roll(1) + s[2] * w.roll(-1)
+
+
 def sharp(w, s, gamma):
     return w**gamma / (w**gamma).sum()
 
@@ -139,10 +164,13 @@ def swapped_gate(content, previous, gate, s, gamma):
         ("read_in_hops", replaces_the_question, "takes the place of the question"),
         ("read_in_hops", reads_addresses, "the outputs c are never read"),
         ("read_in_hops", asks_the_first_question, "asks the first question again"),
-        ("read_in_hops", one_hop_only, "on two hops through three facts"),
+        ("read_in_hops", one_hop_only, "one hop is made, whatever n_hops says"),
+        ("read_in_hops", one_hop_less, "one hop is missing"),
+        ("read_in_hops", divides_by_root_d, "no such scale"),
         ("erase_then_add", writes_w_times_w, "w times w"),
         ("erase_then_add", adds_first, "add first and erase then"),
         ("erase_then_add", erases_all, "every slot is erased"),
+        ("erase_then_add", wipes_in_full, "`erase` has no effect"),
         ("erase_then_add", writes_in_place, "the first argument was changed in place"),
         ("content", no_lengths, "long slots win"),
         ("content", no_beta, "beta has no effect"),
@@ -150,6 +178,9 @@ def swapped_gate(content, previous, gate, s, gamma):
         ("content", no_softmax, "on two slots of length one"),
         ("locate", with_stages(sharp, ahead), "sharpening comes before the shift"),
         ("locate", with_stages(back, sharp), "the wrong way"),
+        ("locate", with_stages(off_the_end, sharp), "falls off the end"),
+        ("locate", with_stages(staying_first, sharp), "in another order"),
+        ("locate", with_stages(sharp), "the head never moves"),
         ("locate", with_stages(ahead), "gamma has no effect"),
         ("locate", swapped_gate, "the gate acts the other way round"),
     ],
@@ -167,6 +198,7 @@ def test_a_planted_mistake_is_told_by_name(name, student, told):
         (4, "the same sum"),
         (2, "one more"),
         (1, "more than one"),
+        (0.75, "that is a share"),
         ("three", "a number is wanted"),
     ],
 )

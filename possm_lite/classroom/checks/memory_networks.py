@@ -28,8 +28,9 @@ best_of_four = Answer(
     expected=3,
     traps={
         "all four would need two positive numbers and two negative ones with the same sum. Look at (8.2) again.": 4,
-        "two it gets by saying the same room always. Can u and v be chosen so that one more is right?": 2,
+        "two it gets by saying the same room always. Can the four numbers be chosen so that one more is right?": 2,
         "saying the same room always gets more than one of the four.": 1,
+        "that is a share: a whole number of stories is wanted.": 0.75,
     },
 )
 
@@ -47,18 +48,6 @@ def _replaced(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
     return q
 
 
-def _addresses_alone(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
-    return answer(q, a, a, n_hops)[0]
-
-
-def _outputs_alone(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
-    return answer(q, c, c, n_hops)[0]
-
-
-def _memories_swapped(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
-    return answer(q, c, a, n_hops)[0]
-
-
 def _added_to_the_first(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
     now = q
     for _ in range(n_hops):
@@ -68,6 +57,16 @@ def _added_to_the_first(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
 
 def _always_the_first_question(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
     return q + n_hops * hop(q, a, c)[0]
+
+
+def _scaled(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
+    for _ in range(n_hops):
+        q = q + hop(q / len(q) ** 0.5, a, c)[0]
+    return q
+
+
+def _one_hop_less(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
+    return _in_hops(q, a, c, n_hops - 1) if n_hops > 1 else q.clone()
 
 
 def _without_softmax(q: Tensor, a: Tensor, c: Tensor, n_hops: int) -> Tensor:
@@ -95,12 +94,14 @@ read_in_hops = Check(
     traps={
         "what was read takes the place of the question. It should be added to it: q + r.": _replaced,
         "the outputs c are never read: you find facts by a and read a as well. There are two memories.": (
-            _addresses_alone
+            lambda q, a, c, n_hops: _in_hops(q, a, a, n_hops)
         ),
         "the addresses a are never used: you find facts by c and read c as well. There are two memories.": (
-            _outputs_alone
+            lambda q, a, c, n_hops: _in_hops(q, c, c, n_hops)
         ),
-        "the two memories have changed places: a fact is found by its a, and its c is read.": _memories_swapped,
+        "the two memories have changed places: a fact is found by its a, and its c is read.": (
+            lambda q, a, c, n_hops: _in_hops(q, c, a, n_hops)
+        ),
         "every hop adds to the first question, so what earlier hops read is lost. Add to the question as it is now.": (
             _added_to_the_first
         ),
@@ -108,6 +109,11 @@ read_in_hops = Check(
             _always_the_first_question
         ),
         "the scores themselves are used as weights. Where is the softmax?": _without_softmax,
+        "the scores are divided by the root of D, as in chapter 02. (8.1) has no such scale.": _scaled,
+        "one hop is made, whatever n_hops says. Is the loop there, and does `return` stand behind it?": (
+            lambda q, a, c, n_hops: _in_hops(q, a, c, 1)
+        ),
+        "one hop is missing: n_hops hops are n_hops readings, each with its step (8.3).": _one_hop_less,
     },
 )
 
@@ -139,6 +145,10 @@ def _added_over_the_erased(memory: Tensor, w: Tensor, erase: Tensor, add: Tensor
     return memory * (1 - w[:, None] * erase) + w[:, None] * erase * add
 
 
+def _erased_wholly(memory: Tensor, w: Tensor, erase: Tensor, add: Tensor) -> Tensor:
+    return memory * (1 - w[:, None]) + w[:, None] * add
+
+
 def _slip(weights: Callable[[], Tensor], erase: float, n: int = 4, m: int = 3) -> Callable[[], tuple]:
     return lambda: (_vectors(n, m), weights(), torch.full((m,), erase), _vectors(n + 1, m)[-1])
 
@@ -158,6 +168,7 @@ erase_then_add = Check(
         "every slot gets `add` in full, wherever the head stands. Weigh it with w.": _added_everywhere,
         "every slot is erased, wherever the head stands. Weigh the erasing with w.": _erased_everywhere,
         "nothing is erased: the old content of the slot shines through.": _never_erased,
+        "`erase` has no effect: a slot is always wiped in full. How much goes is w times e.": _erased_wholly,
         "you add only as much as you erase. Erasing and adding are two separate wishes: the added term is w a.": (
             _added_over_the_erased
         ),
@@ -234,14 +245,6 @@ def _sharpened_before_the_shift(content: Tensor, previous: Tensor, gate: Tensor,
     return shift(sharpen(interpolate(content, previous, gate), gamma), s)
 
 
-def _gate_the_other_way(content: Tensor, previous: Tensor, gate: Tensor, s: Tensor, gamma: Tensor) -> Tensor:
-    return _locate(content, previous, 1 - gate, s, gamma)
-
-
-def _shifted_back(content: Tensor, previous: Tensor, gate: Tensor, s: Tensor, gamma: Tensor) -> Tensor:
-    return _locate(content, previous, gate, s.flip(0), gamma)
-
-
 def _falls_off(content: Tensor, previous: Tensor, gate: Tensor, s: Tensor, gamma: Tensor) -> Tensor:
     w, zero = interpolate(content, previous, gate), content.new_zeros(1)
     moved = s[0] * torch.cat([w[1:], zero]) + s[1] * w + s[2] * torch.cat([zero, w[:-1]])
@@ -250,10 +253,6 @@ def _falls_off(content: Tensor, previous: Tensor, gate: Tensor, s: Tensor, gamma
 
 def _not_normalised(content: Tensor, previous: Tensor, gate: Tensor, s: Tensor, gamma: Tensor) -> Tensor:
     return shift(interpolate(content, previous, gate), s) ** gamma
-
-
-def _not_sharpened(content: Tensor, previous: Tensor, gate: Tensor, s: Tensor, gamma: Tensor) -> Tensor:
-    return shift(interpolate(content, previous, gate), s)
 
 
 def _multiplied_by_gamma(content: Tensor, previous: Tensor, gate: Tensor, s: Tensor, gamma: Tensor) -> Tensor:
@@ -283,24 +282,32 @@ locate = Check(
         Case("a gate of 1: the content alone", _head(0, 1.0, STAY, 1.0), tolerance=1e-4),
         Case("a gate of 0.3", _head(0, 0.3, STAY, 1.0), tolerance=1e-4),
         Case("one step ahead from slot 3", _head(3, 0.0, [0.0, 0.0, 1.0], 1.0), tolerance=1e-4),
-        Case("one step ahead from the last slot", _head(5, 0.0, [0.0, 0.0, 1.0], 1.0), tolerance=1e-4),
-        Case("one step back from the first slot", _head(0, 0.0, [1.0, 0.0, 0.0], 1.0), tolerance=1e-4),
+        Case("one step ahead from the last slot", _head(5, 0.0, [0.0, 0.2, 0.8], 1.0), tolerance=1e-4),
+        Case("one step back from the first slot", _head(0, 0.0, [0.8, 0.2, 0.0], 1.0), tolerance=1e-4),
         Case("a shift that smears, and gamma 3", _head(3, 0.0, [0.2, 0.2, 0.6], 3.0), tolerance=1e-4),
         Case("weights spread over all slots", _spread, tolerance=1e-4),
     ],
     traps={
         "the gate acts the other way round: at g = 1 the content decides, at g = 0 the head stays where it was.": (
-            _gate_the_other_way
+            lambda content, previous, gate, s, gamma: _locate(content, previous, 1 - gate, s, gamma)
         ),
         "the head moves the wrong way: the last entry of s is the probability of one slot ahead, from i to i + 1.": (
-            _shifted_back
+            lambda content, previous, gate, s, gamma: _locate(content, previous, gate, s.flip(0), gamma)
+        ),
+        "the head never moves: s has no effect. The shift (8.8) stands between the gate and the sharpening.": (
+            lambda content, previous, gate, s, gamma: sharpen(interpolate(content, previous, gate), gamma)
+        ),
+        "s is read in another order: its entries are one slot back, staying, one slot ahead.": (
+            lambda content, previous, gate, s, gamma: _locate(content, previous, gate, s[[2, 0, 1]], gamma)
         ),
         "weight falls off the end of the memory. The slots are a ring: after the last one comes the first.": _falls_off,
         "sharpening comes before the shift, and so the smear of the shift stays. It is the last stage.": (
             _sharpened_before_the_shift
         ),
         "the powers are not divided by their sum: weights must sum to one again.": _not_normalised,
-        "gamma has no effect: raise the moved weights to the power gamma, then divide by the sum.": _not_sharpened,
+        "gamma has no effect: raise the moved weights to the power gamma, then divide by the sum.": (
+            lambda content, previous, gate, s, gamma: shift(interpolate(content, previous, gate), s)
+        ),
         "gamma is a power of the weights, not a factor in a softmax.": _multiplied_by_gamma,
     },
 )
