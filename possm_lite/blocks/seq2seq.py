@@ -167,7 +167,8 @@ class BahdanauSeq2Seq(Seq2Seq):
         s, H, keys, mask = state
         c, weights = bahdanau_context(s, H, keys, self.W_q, self.w_v, mask)
         x = torch.cat([self.write(tokens), c], -1)  # (B, dim + 2 h)
-        return self.decoder.step(x, s[None])[0], weights
+        # torch's cell of the same formula: this line runs for every word of every training step
+        return torch.gru_cell(x, s, *self.decoder.all_weights[0]), weights
 
     def step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         s, _ = self.look_and_step(tokens, state)

@@ -243,11 +243,12 @@ def test_bugs_of_an_update(answer, words):
 
 
 @pytest.mark.parametrize(
-    "after", [torch.sign, lambda out: 2 * out, lambda out: torch.eye(out.shape[-1])[out.argmax(-1)]]
+    "answer",
+    [lambda xi, X, beta: update_in_loops(xi, X, beta).sign(), lambda xi, X, beta: X[(xi @ X.T).argmax(1)]],
 )
-def test_a_mistake_without_a_name_is_given_no_other(after):
-    """Signs taken at the end, or the best memory alone, are not told that the softmax is wrong."""
-    assert_wrong(check.modern_update, lambda xi, X, beta: after(update_in_loops(xi, X, beta)), "on one state")
+def test_a_mistake_without_a_name_is_given_no_other(answer):
+    """Signs taken at the end, or the best memory alone, are not told that the softmax is wrong or missing."""
+    assert_wrong(check.modern_update, answer, "on one state, two memories")
 
 
 def test_a_softmax_that_overflows_is_a_case_of_its_own():

@@ -172,7 +172,7 @@ def test_right_beams(answer):
 @pytest.mark.parametrize(
     ("changed", "words"), [({"grow": True}, "went on growing"), ({"drop": True}, "was thrown out")]
 )
-def test_finished_hypotheses_mistreated(changed, words):
+def test_finished_texts_mistreated(changed, words):
     assert_wrong(check.beam_step, lambda *args: beam_by_lists(*args, **changed), words)
 
 
@@ -204,7 +204,7 @@ def test_a_place_for_each_parent():
         best, parent, word = zip(*rows, strict=True)
         return torch.tensor(best), torch.tensor(parent), torch.tensor(word)
 
-    assert_wrong(check.beam_step, answer, "a hypothesis that deserves both places")
+    assert_wrong(check.beam_step, answer, "a text that deserves both places")
 
 
 # 7.4
@@ -246,6 +246,12 @@ def test_bugs_of_pointers():
 
     assert_wrong(check.pointer_weights, lambda *args: free(*args) * args[-1], "masked after the softmax")
     assert_wrong(check.pointer_weights, free, "plays no part yet")
+
+    def forbids_what_is_free(x, h, W, U, v, mask):
+        scores = torch.tanh(x @ W.T + (h @ U.T)[:, None]) @ v
+        return scores.masked_fill(mask, -torch.inf).softmax(-1)
+
+    assert_wrong(check.pointer_weights, forbids_what_is_free, "the wrong way round")
     assert_wrong(check.pointer_weights, lambda *args: pointer_by_loops(*args, squash=lambda z: z), "there is no tanh")
     assert_wrong(check.pointer_weights, lambda x, h, W, U, v, m: pointer_by_loops(x, h, U, W, v, m), "changed places")
     assert_wrong(check.pointer_weights, lambda *args: pointer_by_loops(*args).log(), "four items, all free")

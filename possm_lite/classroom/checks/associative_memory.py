@@ -144,7 +144,7 @@ chance_on = Check(
         "this is the chance that the unit is off: the sign of the gap is turned round.": _chance_of(
             lambda h, b, T: -2 * (h + b) / T
         ),
-        "multiplied by s_i, this is the chance that the unit stays. Whether it comes on does not depend on what it is.": (
+        "with s_i in the gap this is the chance that the unit stays. Wanted is that of 1, whatever it is now.": (
             lambda s, i, W, b, T: torch.sigmoid(2 * s[i] * (W[i] @ s + b[i]) / T)
         ),
         "the gap is multiplied by T. It is divided: heat makes all differences small.": _chance_of(
@@ -247,7 +247,7 @@ modern_update = Check(
     cases=[
         Case(
             "one state, two memories, beta = 1",
-            lambda: (torch.tensor([[1.0, 0.5]]), torch.tensor([[1.0, 0.0], [-1.0, 2.0]]), 1.0),
+            lambda: (torch.tensor([[1.0, 0.5]]), torch.tensor([[1.0, 0.0], [0.5, 2.0]]), 1.0),
         ),
         Case("beta = 3", lambda: (_numbers(1, 4), _numbers(3, 4, seed=2), 3.0)),
         Case("three states at once", lambda: (_numbers(3, 4), _numbers(5, 4, seed=2), 0.5)),

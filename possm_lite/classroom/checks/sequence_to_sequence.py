@@ -212,19 +212,19 @@ beam_step = Check(
     "beam_step",
     reference=_beam_step,
     cases=[
-        Case("one hypothesis", _beam([1.0], [[0.2, 0.5, 0.3]], [0], k=2)),
-        Case("two hypotheses, none of them finished", _beam([0.4, 0.3], _OPEN, [0, 0], k=2)),
-        Case("a hypothesis that deserves both places", _beam([0.9, 0.1], _OPEN, [0, 0], k=2)),
-        Case("a finished hypothesis", _beam([0.5, 0.3], _OPEN, [1, 0], k=2)),
-        Case("a finished hypothesis that is no longer good enough", _beam([0.1, 0.9], _OPEN, [1, 0], k=2)),
+        Case("one text", _beam([1.0], [[0.2, 0.5, 0.3]], [0], k=2)),
+        Case("two texts, none of them finished", _beam([0.4, 0.3], _OPEN, [0, 0], k=2)),
+        Case("a text that deserves both places", _beam([0.9, 0.1], _OPEN, [0, 0], k=2)),
+        Case("a finished text", _beam([0.5, 0.3], _OPEN, [1, 0], k=2)),
+        Case("a finished text that is no longer good enough", _beam([0.1, 0.9], _OPEN, [1, 0], k=2)),
         Case("another end and more words", _beam([0.3, 0.6], _FAR, [0, 1], k=2, end=5)),
     ],
     traps={
-        "a finished hypothesis went on growing: its score fell by words behind its end. Let it continue with `end` "
+        "a finished text went on growing: its score fell by words behind its end. Let it continue with `end` "
         "alone, at no cost.": _finished_grow,
-        "a finished hypothesis fills the beam with copies of itself, one for every word at no cost. Only `end` is "
+        "a finished text fills the beam with copies of itself, one for every word at no cost. Only `end` is "
         "free, all other words are impossible (-inf).": _finished_free_to_say_anything,
-        "a finished hypothesis was thrown out. It keeps its place as long as its score is among the k best.": (
+        "a finished text was thrown out. It keeps its place as long as its score is among the k best.": (
             _finished_dropped
         ),
         "log-probabilities were multiplied. A product of probabilities is a sum of logs.": _logs_multiplied,
@@ -234,7 +234,7 @@ beam_step = Check(
         "scores are log-probabilities, these are probabilities. Stay in logs: over long texts products become 0.": (
             _probabilities
         ),
-        "parent and word have changed places: of index i in the flattened table of width V the row is i // V and the "
+        "row and word have changed places: of index i in the flattened table of width V the row is i // V and the "
         "column i % V.": _quotient_and_rest_swapped,
     },
 )
@@ -303,7 +303,7 @@ pointer_weights = Check(
             lambda x, h, W, U, v, mask: torch.softmax(_scores(x, h, W, U, v) * mask, -1)
         ),
         "the mask is read the wrong way round: True means that an item may be chosen.": (
-            lambda x, h, W, U, v, mask: masked_softmax(_scores(x, h, W, U, v), ~mask)
+            lambda x, h, W, U, v, mask: torch.softmax(_scores(x, h, W, U, v).masked_fill(mask, -math.inf), -1)
         ),
         "there is no tanh. Without it U h adds the same to all items, and the softmax does not see it.": (
             lambda x, h, W, U, v, mask: masked_softmax((x @ W.T + (h @ U.T)[:, None]) @ v, mask)
