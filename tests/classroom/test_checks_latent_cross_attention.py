@@ -222,6 +222,11 @@ def one_peak(scores, bins, n_bins):
     return no_peak(scores - scores.max(), bins, n_bins)
 
 
+def peaks_from_zero(scores, bins, n_bins):
+    peak = torch.stack([scores[bins == b].max().clamp(min=0) for b in range(n_bins)])
+    return no_peak(scores - peak[bins], bins, n_bins)
+
+
 def mean_of_the_bin(scores, bins, n_bins):
     peak = torch.stack([scores[bins == b].max() for b in range(n_bins)])
     count = torch.stack([(bins == b).sum() for b in range(n_bins)])
@@ -261,6 +266,7 @@ PLANTED = [
     (check.bin_softmax, one_softmax, "all bins together"),
     (check.bin_softmax, no_peak, "overflow"),
     (check.bin_softmax, one_peak, "largest score of all"),
+    (check.bin_softmax, peaks_from_zero, "start from 0"),
     (check.bin_softmax, mean_of_the_bin, "number of tokens"),
     (check.bin_softmax, lambda s, b, n: softmax_with_a_loop(s, b, n).detach(), "the gradient of the scores"),
 ]

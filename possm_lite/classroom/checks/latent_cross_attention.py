@@ -28,7 +28,7 @@ def _turn(x: Tensor, t: Tensor, omega: Tensor) -> Tensor:
     return rotate(x, phasors(t, omega, x.dtype))
 
 
-# ---- Exercise 11.1: the sum that was not turned back --------------------------------------------------------------
+# ---- Exercise 11.2: the sum that was not turned back --------------------------------------------------------------
 
 
 def _reading(query=True, keys=True, values=True, back=-1, scale=0.5) -> Callable:
@@ -70,15 +70,11 @@ read_bin = Check(
             _reading(back=0)
         ),
         "the sum is turned, but forward: to turn back is to turn by minus the time of the query.": _reading(back=1),
-        "the values were never turned: a single spike then reads the same at every time.": (
-            _reading(values=False, back=0)
-        ),
+        "the values were never turned: a single spike reads the same at every time.": _reading(values=False, back=0),
         "the sum is turned back, but nobody had turned the values: they turn by the time of their spike first.": (
             _reading(values=False)
         ),
-        "the keys are turned and the query is not: the score then depends on where the clock starts.": (
-            _reading(query=False)
-        ),
+        "the keys are turned, the query is not: the score depends on where the clock starts.": _reading(query=False),
         "the query is turned and the keys are not: the score then knows nothing of when the spikes came.": (
             _reading(keys=False)
         ),
@@ -87,7 +83,7 @@ read_bin = Check(
 )
 
 
-# ---- Exercise 11.2: one unit fires twice. exp(s) is 1 and 3: 3 / (1 + 1 + 3) --------------------------------------
+# ---- Exercise 11.1: one unit fires twice. exp(s) is 1 and 3: 3 / (1 + 1 + 3) --------------------------------------
 
 my_weight = Answer(
     "my_weight",
@@ -299,6 +295,7 @@ bin_softmax = Check(
         Case("two bins, one of them with a single token", _listed([0.0, 1.0, 3.0], [0, 0, 1])),
         Case("three bins", _listed([0.5, -1.0, 2.0, 2.0, 0.1, -0.7], [0, 0, 1, 1, 1, 2])),
         Case("scores of 200", _listed([200.0, 201.0, 199.0], [0, 0, 1])),
+        Case("scores of -200", _listed([-200.0, -201.0], [0, 0])),
         Case("scores near 0 in one bin and near 200 in the next", _listed([0.0, 1.0, 200.0, 199.0], [0, 0, 1, 1])),
         Case("the gradient of the scores", _listed([0.5, -1.0, 2.0, 2.0, 0.1], [0, 0, 1, 1, 1]), _gradient),
     ],
@@ -311,6 +308,9 @@ bin_softmax = Check(
         ),
         "you subtract the largest score of all, so a bin of much lower scores becomes 0/0. Subtract that of its own "
         "bin.": _bin_softmax(lambda scores, bins, n_bins: scores.detach().max()),
+        "the peaks start from 0, so a bin of scores far below 0 becomes 0/0. Start from -infinity.": (
+            _bin_softmax(lambda s, b, n_bins: s.new_zeros(n_bins).scatter_reduce(0, b, s.detach(), "amax")[b])
+        ),
         "the weights are divided by the number of tokens in the bin: divide by the sum of their own exponentials.": (
             _bin_softmax(_own_peak, lambda weights, bins, n_bins: torch.bincount(bins)[bins])
         ),
