@@ -94,6 +94,14 @@ def test_bugs_of_the_offsets(offset, words):
     assert_wrong(check.to_bins, answer, words)
 
 
+def test_a_trial_that_ends_in_silence():
+    def up_to_last_spike(t, d, w):
+        bins, offset, _ = spike_by_spike(t, d, w)
+        return bins, offset, int(bins.max()) + 1  # and an error where there are no spikes
+
+    assert_wrong(check.to_bins, up_to_last_spike, "may end in silence")
+
+
 def test_bins_from_one_and_too_few_values():
     def from_one(t, d, w):
         bins, offset, n_bins = spike_by_spike(t, d, w)
@@ -200,6 +208,7 @@ def mask(vel, n_bins):
         (lambda p, v, n: torch.nn.functional.mse_loss(p, v), "padding is in your mean"),
         (lambda p, v, n: with_where_before(p, v, torch.tensor([x.shape[0] for x in v])), "padding is in your mean"),
         (lambda p, v, n: with_where_before(p, v, n) * mask(v, n).float().mean(), "the number you divide by"),
+        (lambda p, v, n: (p - v).pow(2).nansum() / (2 * n.sum()), "what stands in the padding is still in the sum"),
         (lambda p, v, n: with_where_before(p, v, n) * 2, "you sum over x and y"),
         (lambda p, v, n: with_where_before(p, v, n + 1), "n_bins - 1"),
         (lambda p, v, n: ((p - v)[v.abs().sum(-1) > 0] ** 2).mean(), "A hand that rests is data"),

@@ -1,4 +1,4 @@
-"""Exercises of chapter 10: times cut into bins, the lag of the hand, the price of padding, a loss without padding."""
+"""Exercises of chapter 10: bins, the lag of the hand, the price of padding, a loss; those on tokens are imported."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from possm_lite.spikes.batch import bin_index, count_bins
 
 from .core import Answer, Case, Check
+from .spike_batches import spike_tokens, unpadded  # noqa: F401  (exercises 10.5 and 10.6)
 
 # Exercise 10.1: bin and offset of every spike, and how many bins there are
 
@@ -55,6 +56,11 @@ def _with(bins: Callable | None = None, offset: Callable | None = None, n_bins: 
     return to_bins
 
 
+def _up_to_last_spike(time_s: Tensor, duration_s: float, width_s: float) -> tuple:
+    bin_, offset, _ = _to_bins(time_s, duration_s, width_s)
+    return bin_, offset, 1 + max(bin_.tolist(), default=-1)
+
+
 def _times(*times_s: float, duration_s: float, width_s: float = 0.05) -> Callable[[], tuple]:
     return lambda: (torch.tensor(times_s, dtype=torch.float64), duration_s, width_s)
 
@@ -85,6 +91,9 @@ to_bins = Check(
         ),
         "the end of the trial has no bin: where the duration is no multiple of the width, the last bin is a part of "
         "one, and counts too.": _with(n_bins=lambda x: (x + 1e-6) // 1),
+        "the bins end with the last spike. A trial may end in silence: count them from its duration.": (
+            _up_to_last_spike
+        ),
         "spikes on an edge fall into the bin before: 0.15 / 0.05 is 2.9999999999999996 in floating point. Add a "
         "millionth of a bin before you round down.": _with(bins=lambda t, w: (t / w).floor().long()),
         "spikes go to the *nearest* edge. A bin goes from its start to the start of the next one: round down.": _with(
@@ -286,6 +295,9 @@ masked_mse = Check(
         "long as the longest. Use `n_bins`.": _unmasked,
         "padding is out of the sum, but still in the number you divide by: a batch with more padding looks "
         "better.": _wrong_number,
+        "you divide by the right number, but what stands in the padding is still in the sum.": (
+            lambda p, v, n: (p - v).square().sum() / (2 * n.sum())
+        ),
         "you average within each trial first, then over trials, so a bin of a short trial weighs more. (10.5) gives "
         "every real bin the same weight.": _trial_by_trial,
         "twice too large: you sum over x and y. (10.5) divides by two times the number of bins.": _axes_not_counted,
