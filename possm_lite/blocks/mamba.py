@@ -40,7 +40,8 @@ class MambaLayer(nn.Module):
 
     Args:
         hidden: h, of input and output, and the number E of channels inside.
-        n_states: N, real modes of each channel; they begin as a_m = -m, m = 1 ... N.
+        n_states: N, real modes of each channel; they begin as a_m = -m, m = 1 ... N, and the slowest fades to
+            1/e in 1 to 10 steps, until the input says otherwise.
         kernel: steps the convolution sees.
         rank: of the map from channels to step sizes; hidden / 16 unless said.
 
@@ -70,7 +71,7 @@ class MambaLayer(nn.Module):
         self.contract = nn.Linear(hidden, hidden, bias=False)
         self.state_size = (kernel - 1 + n_states) * hidden
         with torch.no_grad():  # softplus of the bias is the step size to begin with
-            self.to_step.bias.copy_(spread_steps(hidden).expm1().log())
+            self.to_step.bias.copy_(spread_steps(hidden, 0.1, 1.0).expm1().log())
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """A sequence (B, T, h) from state (B, S)."""

@@ -20,7 +20,7 @@ class S4DLayer(nn.Module):
     Args:
         hidden: h, channels.
         n_modes: N, complex modes of each; each stands for itself and its conjugate twin. They begin as
-            a_m = -1/2 + i pi m (S4D-Lin).
+            a_m = -1/2 + i pi m (S4D-Lin), m = 0 ... N - 1, and fade to 1/e in 4 to 40 steps.
 
     Raises:
         ValueError: for no modes at all. The layer would run, and remember nothing.
@@ -35,7 +35,7 @@ class S4DLayer(nn.Module):
         if n_modes < 1:
             raise ValueError(f"n_modes must be 1 or more, not {n_modes}: a layer without modes has no memory.")
         self.norm = nn.LayerNorm(hidden)
-        self.log_step = nn.Parameter(spread_steps(hidden).log())
+        self.log_step = nn.Parameter(spread_steps(hidden, 0.05, 0.5).log())
         self.log_decay = nn.Parameter(torch.full((hidden, n_modes), math.log(0.5)))
         self.frequency = nn.Parameter(math.pi * torch.arange(n_modes).float().repeat(hidden, 1))
         self.readout = nn.Parameter(torch.randn(hidden, n_modes, 2) / math.sqrt(2))  # never zeros: that is no memory

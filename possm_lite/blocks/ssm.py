@@ -108,8 +108,8 @@ class _Scan(torch.autograd.Function):
         return of_decay, g, decay[0] * g[0]
 
 
-def spread_steps(n: int, shortest: float = 0.01, longest: float = 0.3) -> Tensor:
-    """Step sizes of n channels to begin with, (n,), log-uniform: some channels slow, some fast, none at a limit."""
+def spread_steps(n: int, shortest: float, longest: float) -> Tensor:
+    """Step sizes of n channels to begin with, (n,), log-uniform: some channels remember longer than others."""
     return shortest * (longest / shortest) ** torch.rand(n)
 
 
