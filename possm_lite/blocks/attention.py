@@ -23,8 +23,10 @@ def length_mask(lengths: Tensor, n: int) -> Tensor:
         ValueError: a length is below 0 or above n.
     """
     lengths = torch.as_tensor(lengths)
-    if lengths.numel() and (lengths.min() < 0 or lengths.max() > n):
-        raise ValueError(f"lengths must lie between 0 and n = {n}, got {lengths.min()} to {lengths.max()}.")
+    wrong = ((lengths < 0) | (lengths > n)).nonzero()
+    if len(wrong):
+        place = wrong[0].tolist()
+        raise ValueError(f"lengths must lie between 0 and n = {n}: lengths{place or ''} is {lengths[tuple(place)]}.")
     return torch.arange(n, device=lengths.device) < lengths[..., None]
 
 
@@ -42,11 +44,29 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """
     if mask is None:
         return torch.softmax(scores, dim=-1)
-    # -inf before the softmax, not zero after it: the weights left must sum to one. A row of -inf alone would be NaN
-    # in the result and in the gradient, so such a row is computed on zeros and its weights are then cleared.
-    readable = mask.any(dim=-1, keepdim=True)
-    allowed = scores.masked_fill(~mask, -math.inf).masked_fill(~readable, 0.0)
+    allowed, readable = _readable(scores, mask)
     return torch.softmax(allowed, dim=-1).masked_fill(~readable, 0.0)
+
+
+def masked_log_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The logarithm of `masked_softmax`, shape (..., M): -inf where a key may not be read, never NaN.
+
+    Not the logarithm taken afterwards, which would round a small weight to zero first.
+    """
+    if mask is None:
+        return torch.log_softmax(scores, dim=-1)
+    allowed, _ = _readable(scores, mask)
+    return torch.log_softmax(allowed, dim=-1).masked_fill(~mask, -math.inf)
+
+
+def _readable(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores (..., M) that a softmax may see, and which rows have a key to read, (..., 1).
+
+    -inf before the softmax, not zero after it: the weights left must sum to one. A row of -inf alone would be NaN in
+    the result and in the gradient, so such a row is computed on zeros, and what comes of it is to be cleared.
+    """
+    readable = mask.any(dim=-1, keepdim=True)
+    return scores.masked_fill(~mask, -math.inf).masked_fill(~readable, 0.0), readable
 
 
 def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:

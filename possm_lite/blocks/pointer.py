@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .attention import length_mask
+from .attention import length_mask, masked_log_softmax
 from .recurrent import GRU
 from .scores import additive_score
 
@@ -30,14 +30,7 @@ def pointer_log_probs(
 
     Source: Vinyals et al. 2015, eq. 3.
     """
-    scores = additive_score(states, items, U, W, v)  # (..., M, N): the states ask, the items answer
-    if mask is None:
-        return torch.log_softmax(scores, -1)
-    mask = mask.expand_as(scores)
-    somewhere = mask.any(-1, keepdim=True)
-    # before the softmax, as everywhere: what is left must sum to one
-    allowed = scores.masked_fill(~mask, -math.inf).masked_fill(~somewhere, 0.0)
-    return torch.log_softmax(allowed, -1).masked_fill(~mask, -math.inf)
+    return masked_log_softmax(additive_score(states, items, U, W, v), mask)  # the states ask, the items answer
 
 
 def not_yet_chosen(choices: Tensor, n: int) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .attention import masked_softmax
+from .attention import masked_log_softmax, masked_softmax
 
 
 def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -73,10 +73,7 @@ def sample_choice(scores: Tensor, mask: Tensor | None = None, generator: torch.G
 
 def log_probability(scores: Tensor, choice: Tensor, mask: Tensor | None = None) -> Tensor:
     """log p(choice) under softmax(`scores`), shape (...). The choice of nothing from nothing has probability one."""
-    if mask is not None:
-        readable = mask.any(dim=-1, keepdim=True)
-        scores = scores.masked_fill(~mask, -torch.inf).masked_fill(~readable, 0.0)
-    log_p = torch.log_softmax(scores, dim=-1)
+    log_p = masked_log_softmax(scores, mask)
     return log_p.masked_fill(choice == 0, 0.0).sum(dim=-1)  # fill before the sum: 0 * -inf would be NaN
 
 

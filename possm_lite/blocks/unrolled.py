@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .attention import length_mask
 from .recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
 
 State = tuple[Tensor, ...]  # (H,), of an LSTM (H, C)
@@ -22,20 +23,6 @@ def take_step(cell: Callable, x: Tensor, state: State, weights: Sequence[Tensor]
     """One step of any cell, its state as a tuple before and after."""
     after = cell(x, *state, *weights)
     return after if isinstance(after, tuple) else (after,)
-
-
-def valid_steps(lengths: Tensor | Sequence[int], n_steps: int) -> Tensor:
-    """True where a step belongs to its sequence, (B, T).
-
-    Raises:
-        ValueError: a length below zero or above T.
-    """
-    lengths = torch.as_tensor(lengths)
-    wrong = (lengths < 0) | (lengths > n_steps)
-    if wrong.any():
-        i = int(wrong.nonzero()[0])
-        raise ValueError(f"lengths must lie in 0..{n_steps}: lengths[{i}] is {int(lengths[i])}.")
-    return torch.arange(n_steps, device=lengths.device) < lengths[:, None]
 
 
 def scan(
@@ -150,7 +137,7 @@ class _Unrolled(nn.Module):
     def _valid(self, lengths: Tensor | Sequence[int], x: Tensor) -> Tensor:
         if len(lengths) != len(x):
             raise ValueError(f"lengths must have one number per sequence: {len(lengths)} for {len(x)} sequences.")
-        return valid_steps(torch.as_tensor(lengths, device=x.device), x.shape[1])
+        return length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
 
     def _begin(self, x: Tensor, state: Tensor | State | None) -> list[State]:
         """The state before the first step, for every layer and direction."""

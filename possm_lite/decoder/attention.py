@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ..blocks.feedforward import GatedFeedForward
 from ..blocks.positions import as_pairs, from_pairs, log_spaced_frequencies, phasors, rotate
+from ..blocks.time_features import rotary_kernel
 from .config import POSSMConfig
 
 
@@ -83,10 +84,8 @@ def fold_scores(queries: Tensor, keys: Tensor, n_freqs: int) -> tuple[Tensor, Te
         A table (..., 2F), [Re w_1, -Im w_1, Re w_2, ...] of w_f = conj(q_f) k_f, whose dot product with a phasor as
         real numbers is the rotated part of the score; and the rest of the score, (...).
     """
-    scale = 1 / math.sqrt(queries.shape[-1])
-    q, q_rest = as_pairs(queries * scale, n_freqs)
-    k, k_rest = as_pairs(keys, n_freqs)
-    return torch.view_as_real(q * k.conj()).flatten(-2), (q_rest * k_rest).sum(-1)
+    a, b, rest = rotary_kernel(queries / math.sqrt(queries.shape[-1]), keys, n_freqs)
+    return torch.stack([a, b], -1).flatten(-2), rest
 
 
 def as_real(phase: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ def lstm_cell(x, h, c, w_x, w_h, b_x, b_h):
 
 
 def s4d_cell(x, state, gain, shift, decay, readout, skip, w_mix, b_mix):
-    u = _normal(x) * gain + shift
+    u = normal(x) * gain + shift
     modes = decay * state.view(decay.dtype).reshape(decay.shape) + u[:, None]  # (h, N)
     y = np.einsum("hn,hn->h", readout, modes).real + skip * u
     mixed = (y * (1 + erf(y / math.sqrt(2)))) @ w_mix + b_mix
@@ -48,7 +48,7 @@ def s4d_cell(x, state, gain, shift, decay, readout, skip, w_mix, b_mix):
 
 
 def mamba_cell(x, seen, modes, w_in, b_in, conv, b_conv, w_select, w_step, b_step, a, skip, w_out):
-    inner, gate = np.split(_normal(x) @ w_in + b_in, 2)
+    inner, gate = np.split(normal(x) @ w_in + b_in, 2)
     seen = np.concatenate([seen, inner])  # what the convolution sees, oldest first
     inner = _silu(np.einsum("ke,ke->e", seen.reshape(conv.shape), conv) + b_conv)
     rank, n_states = len(w_step), a.shape[1]
@@ -59,7 +59,7 @@ def mamba_cell(x, seen, modes, w_in, b_in, conv, b_conv, w_select, w_step, b_ste
     return x + y @ w_out, (seen[len(inner) :], modes.reshape(-1))
 
 
-def _normal(x: np.ndarray) -> np.ndarray:
+def normal(x: np.ndarray) -> np.ndarray:
     """Mean 0 and variance 1; gain and shift of the layer norm stand in what comes after."""
     centred = x - np.add.reduce(x) / len(x)
     return centred * (1 / math.sqrt(centred @ centred / len(x) + LAYER_NORM_EPS))

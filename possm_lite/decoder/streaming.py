@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from scipy.special import erf
 
-from .cells import LAYER_NORM_EPS, Backbone
+from .cells import LAYER_NORM_EPS, Backbone, normal
 from .config import POSSMConfig
 from .folding import basis, fold, of_part
 
@@ -121,9 +119,7 @@ class StreamingDecoder:
 
     def _row(self, hidden: np.ndarray) -> np.ndarray:
         """Score tables and values of a hidden state, (rows,)."""
-        centred = hidden - np.add.reduce(hidden) / len(hidden)
-        scale = 1 / math.sqrt(centred @ centred / len(hidden) + LAYER_NORM_EPS)
-        return centred @ self._arrays["out_rows"] * scale + self._arrays["out_rows_bias"]
+        return normal(hidden) @ self._arrays["out_rows"] + self._arrays["out_rows_bias"]
 
     def _answer(self, recent: np.ndarray) -> np.ndarray:
         """Velocity (Q, 2) from the rows of the last hidden states, oldest first, (k or fewer, rows)."""

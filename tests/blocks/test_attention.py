@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from possm_lite.blocks.attention import attend, length_mask, masked_softmax, scaled_dot_score
+from possm_lite.blocks.attention import attend, length_mask, masked_log_softmax, masked_softmax, scaled_dot_score
 
 LENGTHS = (5, 1, 3, 0)  # keys that each row of a batch may read; the last may read none
 
@@ -109,3 +109,16 @@ def test_length_mask_and_masked_softmax_are_softmax_of_the_unpadded_rows():
     for row, n in enumerate(LENGTHS):
         torch.testing.assert_close(weights[row, :, :n], torch.softmax(scores[row, :, :n], -1))
         assert (weights[row, :, n:] == 0).all()
+
+
+def test_masked_log_softmax_is_the_logarithm_of_masked_softmax():
+    """Empty row included; and it still tells apart what the plain weights round to zero."""
+    scores = torch.tensor([[0.5, -1.0, 2.0], [0.0, -300.0, 1.0], [1.0, 2.0, 3.0]], requires_grad=True)
+    mask = torch.tensor([[True, False, True], [True, True, True], [False, False, False]])
+    log_p = masked_log_softmax(scores, mask)
+    torch.testing.assert_close(log_p.exp(), masked_softmax(scores, mask))
+    torch.testing.assert_close(log_p[1], torch.log_softmax(scores[1], -1))
+    torch.testing.assert_close(masked_log_softmax(scores), torch.log_softmax(scores, -1))
+    assert masked_softmax(scores, mask)[1, 1] == 0 and log_p[1, 1] < -300
+    (gradient,) = torch.autograd.grad(log_p.masked_fill(~mask, 0.0).sum(), scores)
+    assert gradient.isfinite().all() and not gradient[2].any()
