@@ -7,26 +7,7 @@ import torch
 
 from possm_lite.classroom.checks import associative_memory as check
 
-
-def stub(*args):
-    """Nothing yet."""
-
-
-@pytest.mark.parametrize(
-    "exercise", [check.recall_sweep, check.chance_on, check.learning_direction, check.modern_update]
-)
-def test_a_stub_is_not_attempted_yet(exercise):
-    assert exercise.examine(stub).status == "missing"
-
-
-def test_no_prediction_is_not_attempted_yet():
-    assert check.n_end_states.examine(None).status == "missing"
-
-
-def assert_wrong(exercise, answer, words):
-    verdict = exercise.examine(answer)
-    assert verdict.status == "wrong" and words in verdict.line, verdict.line
-
+from .helpers import assert_wrong
 
 # 9.1: right answers in plain loops and with a field that is kept up to date
 

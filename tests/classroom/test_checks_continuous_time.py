@@ -65,35 +65,6 @@ def test_right_answers_pass(exercise, answer):
 # ---- stubs
 
 
-def stub_of_two(t, omega):
-    """What is wanted."""
-    ...  # noqa: PIE790  (as in the notebook)
-
-
-def stub_of_three(mu, sigma, d):
-    """What is wanted."""
-    ...  # noqa: PIE790  (as in the notebook)
-
-
-def stub_of_five(z_q, z_k, t_q, t_k, omega):
-    """What is wanted."""
-    ...  # noqa: PIE790  (as in the notebook)
-
-
-@pytest.mark.parametrize(
-    ("exercise", "stub"),
-    [
-        (check.time_features, stub_of_two),
-        (check.draw_frequencies, stub_of_three),
-        (check.spread_half_periods, stub_of_three),
-        (check.event_score, stub_of_five),
-        (check.my_factor, None),
-    ],
-)
-def test_stubs_are_missing(exercise, stub):
-    assert exercise.examine(stub).status == "missing"
-
-
 # ---- planted mistakes
 
 

@@ -78,20 +78,6 @@ def pool_stub(scores, values):
     ...  # noqa: PIE790
 
 
-@pytest.mark.parametrize(
-    ("exercise", "stub"),
-    [
-        (gaussian_weights, weights_stub),
-        (loo_error, weights_stub),
-        (pool, pool_stub),
-        (doubled_weight, None),
-        (far_answer, None),
-    ],
-)
-def test_a_stub_is_missing(exercise, stub):
-    assert exercise.examine(stub).status == "missing"
-
-
 def w_outside(x, x_i, w):
     distance = x.unsqueeze(1) - x_i.unsqueeze(0)
     return (-w * distance.square() / 2).softmax(dim=1)

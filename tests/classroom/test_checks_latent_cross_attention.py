@@ -99,35 +99,6 @@ def test_right_answers_pass(exercise, answer):
 # ---- stubs
 
 
-def stub_of_three(scores, bins, n_bins):
-    """What is wanted."""
-    ...  # noqa: PIE790  (as in the notebook)
-
-
-def stub_of_five(P, unit, t, t_query, omega):
-    """What is wanted."""
-    ...  # noqa: PIE790  (as in the notebook)
-
-
-def stub_of_six(q, t, k, v, dt, omega):
-    """What is wanted."""
-    ...  # noqa: PIE790  (as in the notebook)
-
-
-@pytest.mark.parametrize(
-    ("exercise", "stub"),
-    [
-        (check.my_weight, None),
-        (check.read_bin, stub_of_six),
-        (check.score_table, stub_of_three),
-        (check.spike_scores, stub_of_five),
-        (check.bin_softmax, stub_of_three),
-    ],
-)
-def test_stubs_are_missing(exercise, stub):
-    assert exercise.examine(stub).status == "missing"
-
-
 # ---- planted mistakes
 
 

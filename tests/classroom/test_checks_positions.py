@@ -7,24 +7,7 @@ import torch
 
 from possm_lite.classroom.checks import positions as check
 
-
-def stub(*args):
-    """Nothing yet."""
-
-
-@pytest.mark.parametrize("exercise", [check.fixed_encoding, check.rope, check.safe_score])
-def test_a_stub_is_not_attempted_yet(exercise):
-    assert exercise.examine(stub).status == "missing"
-
-
-def test_no_prediction_is_not_attempted_yet():
-    assert check.slow_hands.examine(None).status == "missing"
-
-
-def assert_wrong(exercise, answer, words):
-    verdict = exercise.examine(answer)
-    assert verdict.status == "wrong" and words in verdict.line, verdict.line
-
+from .helpers import assert_wrong
 
 # 4.1: right answers in a loop and in float64
 

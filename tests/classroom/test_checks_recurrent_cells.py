@@ -6,12 +6,6 @@ from torch import nn
 
 from possm_lite.classroom.checks import recurrent_networks as check
 
-
-def stub(*args):
-    """Says what is wanted."""
-    ...  # noqa: PIE790
-
-
 # right answers
 
 
@@ -146,8 +140,3 @@ def test_a_right_answer(exercise, answer):
 def test_a_planted_mistake(exercise, answer, told):
     verdict = exercise.examine(answer)
     assert verdict.status == "wrong" and told in verdict.line
-
-
-@pytest.mark.parametrize("exercise", [exercise for exercise, _ in RIGHT])
-def test_a_stub(exercise):
-    assert exercise.examine(stub).status == "missing"

@@ -7,12 +7,6 @@ import torch
 
 from possm_lite.classroom.checks import recurrent_networks as check
 
-
-def stub(*args):
-    """Says what is wanted."""
-    ...  # noqa: PIE790
-
-
 # right answers
 
 
@@ -78,8 +72,3 @@ def test_a_right_answer(exercise, answer):
 def test_a_planted_mistake(exercise, answer, told):
     verdict = exercise.examine(answer)
     assert verdict.status == "wrong" and told in verdict.line
-
-
-@pytest.mark.parametrize("exercise", {id(exercise): exercise for exercise, _ in RIGHT}.values())
-def test_a_stub(exercise):
-    assert exercise.examine(None if exercise is check.my_gate else stub).status == "missing"

@@ -1,0 +1,7 @@
+"""What the tests of the chapters' checks share."""
+
+
+def assert_wrong(exercise, answer, words):
+    """A planted mistake is found, and told with these words."""
+    verdict = exercise.examine(answer)
+    assert verdict.status == "wrong" and words in verdict.line, verdict.line
