@@ -12,28 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..spikes.neurons import TICKS_PER_SECOND, UnitTuning, block_refractory, draw_common
+from ..spikes.neurons import TICKS_PER_SECOND, block_refractory, draw_common, firing_rate
 from ..spikes.simulate import GroundTruth
 
 MOMENT_S = 0.01
-
-
-def population_rates(units: UnitTuning, position: np.ndarray, velocity: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """`spikes.neurons.firing_rate` of all units at once, each with a position and velocity of its own.
-
-    Args:
-        units: the tuning of U units.
-        position, velocity: what each unit fires for, mm and mm/s, (..., U, 2).
-        common: the common fluctuations, (..., C).
-
-    Returns:
-        Rate in Hz, (..., U).
-    """
-    turned = units.preferred_direction_rad + (position * units.turning_rad_per_mm).sum(-1)  # (..., U)
-    along = velocity[..., 0] * np.cos(turned) + velocity[..., 1] * np.sin(turned)
-    drive = units.depth_s_per_mm * along + units.speed_gain_s_per_mm * np.hypot(velocity[..., 0], velocity[..., 1])
-    drive = drive + (position * units.position_gain_per_mm).sum(-1) + common @ units.common_gain.T
-    return units.saturation_hz / (1 + (units.saturation_hz / units.baseline_hz - 1) * np.exp(-drive))
 
 
 class Population:
@@ -91,7 +73,7 @@ class Population:
         low = place.astype(int)
         common = self._common[low] + (place - low)[:, None] * (self._common[low + 1] - self._common[low])
         now = plan[self._pick]  # (moments, U, 4)
-        rates = population_rates(self.truth.units, now[..., :2], now[..., 2:], common)  # (moments, U)
+        rates = firing_rate(self.truth.units, slice(None), now[..., :2], now[..., 2:], common[:, None])  # (moments, U)
         self._n_bins += 1
         return self._spikes(np.where(self._silent, 0.0, rates))
 

@@ -149,9 +149,13 @@ def draw_common(rng: np.random.Generator, duration_s: float, config: SimulationC
 
 
 def firing_rate(
-    units: UnitTuning, unit: int, position: np.ndarray, velocity: np.ndarray, common: np.ndarray | float = 0.0
+    units: UnitTuning,
+    unit: int | slice,
+    position: np.ndarray,
+    velocity: np.ndarray,
+    common: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """The rate of one unit, apart from its refractory period, for what the hand does one lag later.
+    """The rate of one unit, or of several, apart from the refractory period, for what the hand does one lag later.
 
         drive = depth |v| cos(arg v - direction - turning . p) + speed_gain |v| + position_gain . p + common_gain . z
         rate  = saturation / (1 + (saturation / baseline - 1) exp(-drive))
@@ -160,21 +164,25 @@ def firing_rate(
 
     Args:
         units: the tuning of all units.
-        unit: which of them.
-        position: p, mm from the centre, shape (T, 2).
-        velocity: v, mm/s, shape (T, 2).
-        common: the common fluctuations z, shape (T, C), or 0 to leave them out.
+        unit: which of them; `slice(None)` for all U.
+        position: p, mm from the centre, shape (T, 2); (T, U, 2) for several units, since each has a lag of its own.
+        velocity: v, mm/s, shape as `position`.
+        common: the common fluctuations z, shape (T, C), or (T, 1, C) for several units; 0 leaves them out.
 
     Returns:
-        Rate in Hz, shape (T,).
+        Rate in Hz, shape (T,), or (T, U).
     """
-    speed = np.hypot(velocity[:, 0], velocity[:, 1])
-    preferred = units.preferred_direction_rad[unit] + position @ units.turning_rad_per_mm[unit]
-    along = velocity[:, 0] * np.cos(preferred) + velocity[:, 1] * np.sin(preferred)  # |v| cos(...), (T,)
+    speed = np.hypot(velocity[..., 0], velocity[..., 1])
+    preferred = units.preferred_direction_rad[unit] + _dot(position, units.turning_rad_per_mm[unit])
+    along = velocity[..., 0] * np.cos(preferred) + velocity[..., 1] * np.sin(preferred)  # |v| cos(...)
     drive = units.depth_s_per_mm[unit] * along + units.speed_gain_s_per_mm[unit] * speed
-    drive = drive + position @ units.position_gain_per_mm[unit] + np.sum(common * units.common_gain[unit], axis=-1)
+    drive = drive + _dot(position, units.position_gain_per_mm[unit]) + _dot(common, units.common_gain[unit])
     ceiling, baseline = units.saturation_hz[unit], units.baseline_hz[unit]
     return ceiling / (1 + (ceiling / baseline - 1) * np.exp(-drive))
+
+
+def _dot(a: np.ndarray | float, b: np.ndarray) -> np.ndarray:
+    return np.sum(a * b, axis=-1)
 
 
 def draw_spikes(

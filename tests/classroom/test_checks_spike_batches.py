@@ -8,21 +8,7 @@ import torch
 from possm_lite.classroom.checks import spikes_as_tokens as check
 from possm_lite.spikes import SpikeBatch
 
-
-def stub(*args):
-    """Nothing yet."""
-
-
-def assert_wrong(exercise, answer, words):
-    verdict = exercise.examine(answer)
-    assert verdict.status == "wrong"
-    assert words in verdict.line
-
-
-@pytest.mark.parametrize("exercise", [check.unpadded, check.spike_tokens])
-def test_a_stub_is_not_attempted_yet(exercise):
-    assert exercise.examine(stub).status == "missing"
-
+from .helpers import assert_wrong
 
 # 10.5
 

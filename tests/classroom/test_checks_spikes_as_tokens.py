@@ -9,24 +9,7 @@ import torch
 from possm_lite.classroom.checks import spikes_as_tokens as check
 from possm_lite.spikes import SpikeBatch
 
-
-def stub(*args):
-    """Nothing yet."""
-
-
-@pytest.mark.parametrize("exercise", [check.to_bins, check.lagged, check.masked_mse])
-def test_a_stub_is_not_attempted_yet(exercise):
-    assert exercise.examine(stub).status == "missing"
-
-
-def test_no_prediction_is_not_attempted_yet():
-    assert check.padding_share.examine(None).status == "missing"
-
-
-def assert_wrong(exercise, answer, words):
-    verdict = exercise.examine(answer)
-    assert verdict.status == "wrong" and words in verdict.line, verdict.line
-
+from .helpers import assert_wrong
 
 # 10.1: right answers spike by spike, and by searching the edges
 

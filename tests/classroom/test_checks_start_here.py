@@ -56,22 +56,6 @@ def test_a_right_answer_passes(exercise, answer):
     assert (verdict.status, verdict.line) == ("right", f"✓ {exercise.name}")
 
 
-def stub_rate(spike_times, start, stop):
-    """Spikes per second."""
-    ...  # noqa: PIE790
-
-
-def stub_center(x):
-    """x minus the mean of each unit."""
-    ...  # noqa: PIE790
-
-
-@pytest.mark.parametrize(("exercise", "stub"), [(firing_rate, stub_rate), (center, stub_center), (my_angle, None)])
-def test_a_stub_is_not_wrong(exercise, stub):
-    verdict = exercise.examine(stub)
-    assert (verdict.status, verdict.line) == ("missing", f"· {exercise.name}: not attempted yet")
-
-
 def inside(t, start, stop):
     return t[(t >= start) & (t < stop)]
 

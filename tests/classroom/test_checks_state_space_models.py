@@ -9,24 +9,7 @@ from torch.nn import functional as F
 
 from possm_lite.classroom.checks import state_space_models as check
 
-
-def stub(*args):
-    """Nothing yet."""
-
-
-@pytest.mark.parametrize("exercise", [check.convolve, check.hold, check.step_through])
-def test_a_stub_is_not_attempted_yet(exercise):
-    assert exercise.examine(stub).status == "missing"
-
-
-def test_no_prediction_is_not_attempted_yet():
-    assert check.fades_after_s.examine(None).status == "missing"
-
-
-def assert_wrong(exercise, answer, words):
-    verdict = exercise.examine(answer)
-    assert verdict.status == "wrong" and words in verdict.line, verdict.line
-
+from .helpers import assert_wrong
 
 # 14.1
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from possm_lite.classroom.closed_loop import MOMENT_S, ClosedLoop, Population, Task, User, population_rates, star
+from possm_lite.classroom.closed_loop import MOMENT_S, ClosedLoop, Population, Task, User, star
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.neurons import SimulationConfig, firing_rate
 
@@ -48,15 +48,6 @@ def seeing(truth, task, **options):
     return decoder.loop
 
 
-def test_rates_are_those_of_the_simulation(truth, rng):
-    """Each unit by itself, by the function that made the session."""
-    position, velocity, common = (rng.normal(0, s, (7, n)) for s, n in ((50, 2), (200, 2), (1, 3)))
-    spread = [np.repeat(x[:, None], 30, 1) for x in (position, velocity)]
-    ours = population_rates(truth.units, *spread, common)
-    expected = np.stack([firing_rate(truth.units, u, position, velocity, common) for u in range(30)], 1)
-    np.testing.assert_allclose(ours, expected, rtol=1e-12)
-
-
 def test_a_population_at_rest_fires_at_its_baselines(truth):
     """Mean counts of ten minutes, with the common fluctuations and the refractory period as the session has them."""
     population, n_bins = Population(truth), 6000
@@ -65,7 +56,7 @@ def test_a_population_at_rest_fires_at_its_baselines(truth):
     # E[rate] over the fluctuations, by many draws of z
     z = np.random.default_rng(0).standard_normal((20_000, 1, 3))
     still = np.zeros((1, 30, 2))
-    expected = population_rates(truth.units, still, still, z[:, 0]).mean(0)
+    expected = firing_rate(truth.units, slice(None), still, still, z).mean(0)
     expected = expected / (1 + expected * truth.config.refractory_s)
     assert abs(rate.sum() / expected.sum() - 1) < 0.1  # the one fluctuation of all units is drawn for a minute only
     assert np.corrcoef(rate, expected)[0, 1] > 0.99

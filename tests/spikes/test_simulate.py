@@ -145,6 +145,14 @@ def test_refractory_block_equals_one_by_one(rng, n):
     np.testing.assert_array_equal(block_refractory(ticks, 10), kept)
 
 
+def test_the_rates_of_all_units_at_once_are_those_of_each(session, rng):
+    units, n = session.truth.units, len(session.truth.units.tuned)
+    position, velocity, common = (rng.normal(0, s, (7, n, w)) for s, w in ((50, 2), (200, 2), (1, 3)))
+    together = firing_rate(units, slice(None), position, velocity, common[:, :1])
+    alone = [firing_rate(units, u, position[:, u], velocity[:, u], common[:, 0]) for u in range(n)]
+    np.testing.assert_allclose(together, np.stack(alone, 1), rtol=1e-12)
+
+
 def test_counts_follow_the_rate(session):
     """Expected count: the integral of rate / (1 + rate * dead time), as the rate hardly changes within the latter."""
     recording, truth = session.recording, session.truth

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,11 +12,9 @@ from torch import Tensor
 from possm_lite.blocks.boltzmann import boltzmann_gradient, moments, on_probability
 from possm_lite.blocks.hopfield import modern_hopfield, recall, sign_or_keep
 
-from .core import Answer, Case, Check
+from .core import Answer, Case, Check, normal
 
-
-def _numbers(*shape: int, seed: int = 9) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+_numbers = partial(normal, seed=9)
 
 
 def _signs(*shape: int, seed: int = 9) -> Tensor:

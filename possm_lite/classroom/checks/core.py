@@ -21,6 +21,11 @@ from .sandbox import Watched, run
 SECONDS = 5.0  # for all calls of one case
 
 
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    """Standard normal numbers that come out the same every time: for arguments of cases."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
 def call(function: Callable, *args: Any) -> Any:
     """The plainest observation: what the function returns."""
     return function(*args)

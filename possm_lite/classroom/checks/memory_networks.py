@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -10,11 +11,9 @@ from torch import Tensor
 from possm_lite.blocks.memory_network import answer, hop
 from possm_lite.blocks.neural_turing_machine import content_weights, interpolate, sharpen, shift, write
 
-from .core import Answer, Case, Check
+from .core import Answer, Case, Check, normal
 
-
-def _vectors(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(8))
+_vectors = partial(normal, seed=8)
 
 
 def _weights(*shape: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from possm_lite.blocks.positions import phasors, rope_frequencies, rotate, rotate_halves, sinusoidal_encoding
 
-from .core import Answer, Case, Check
+from .core import Answer, Case, Check, normal
 
 
 def in_float32(function: Callable, *args: Any) -> Any:
@@ -137,8 +138,7 @@ def _added(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
     return x + sinusoidal_encoding(positions, x.shape[-1], base)
 
 
-def _vectors(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(4))
+_vectors = partial(normal, seed=4)
 
 
 rope = Check(

@@ -10,12 +10,7 @@ from possm_lite.blocks.attention import masked_softmax, scaled_dot_score
 from possm_lite.blocks.scores import additive_score
 from possm_lite.blocks.selection import leave_one_out_mean, max_pool_items, reinforce_loss
 
-from .core import Answer, Case, Check
-
-
-def _normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
+from .core import Answer, Case, Check, normal
 
 # --- masked_weights
 
@@ -29,7 +24,7 @@ def _gradient(function, scores: Tensor, mask: Tensor) -> tuple[Tensor, str]:
     """Of a loss that looks at the rows with keys only, and whether a NaN was met on the way back."""
     scores = scores.clone().requires_grad_()
     weights = function(scores, mask)
-    loss = (weights * _normal(*weights.shape)).masked_select(mask).sum()
+    loss = (weights * normal(*weights.shape)).masked_select(mask).sum()
     (gradient,) = torch.autograd.grad(loss, scores, retain_graph=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # entering the mode below warns that it is slow
@@ -106,8 +101,8 @@ masked_weights = Check(
 
 
 def _additive_inputs(B: int, n_queries: int, n_keys: int) -> tuple:
-    q, k = _normal(B, n_queries, 3, seed=1), _normal(B, n_keys, 2, seed=2)
-    return q, k, _normal(5, 3, seed=3), _normal(5, 2, seed=4), _normal(5, seed=5)
+    q, k = normal(B, n_queries, 3, seed=1), normal(B, n_keys, 2, seed=2)
+    return q, k, normal(5, 3, seed=3), normal(5, 2, seed=4), normal(5, seed=5)
 
 
 def _transposed(q, k, W_q, W_k, w_v):
@@ -193,7 +188,7 @@ def _wrong_split(queries, keys, n_heads):
 
 
 def _head_inputs(n_heads: int, D: int, n_keys: int = 3) -> tuple:
-    return _normal(2, 4, D, seed=1), _normal(2, n_keys, D, seed=2), n_heads
+    return normal(2, 4, D, seed=1), normal(2, n_keys, D, seed=2), n_heads
 
 
 head_scores = Check(
@@ -228,7 +223,7 @@ head_scores = Check(
 def _items(*lengths: int, below: float = 0.0) -> tuple[Tensor, Tensor]:
     """Trials of 4 items of 3 features, the first `lengths` of them real, all moved down by `below`; garbage behind."""
     mask = torch.arange(4) < torch.tensor(lengths)[:, None]
-    return (_normal(len(lengths), 4, 3) - below).masked_fill(~mask[..., None], 1e6), mask
+    return (normal(len(lengths), 4, 3) - below).masked_fill(~mask[..., None], 1e6), mask
 
 
 largest_of_real = Check(

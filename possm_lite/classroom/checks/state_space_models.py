@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,11 +11,9 @@ from torch import Tensor
 
 from possm_lite.blocks.ssm import causal_convolution, linear_scan, zero_order_hold
 
-from .core import Answer, Case, Check
+from .core import Answer, Case, Check, normal
 
-
-def _random(*shape: int, seed: int = 14) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+_random = partial(normal, seed=14)
 
 
 # Exercise 14.1: the convolution with its bug found
