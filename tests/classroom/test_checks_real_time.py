@@ -66,6 +66,21 @@ def test_a_stream_that_answers_once_only():
     assert_wrong(check.stream, last, "on five bins and k = 1")
 
 
+def test_a_stream_that_waits_or_reads_the_state_or_nothing():
+    def waiting(bins, step, answer, k):
+        return [a for b, a in enumerate(stream_by_lists(bins, step, answer, k)) if b >= k - 1]
+
+    def reading_the_state(bins, step, answer, k):
+        states = []
+        for x in bins:
+            states.append(step(x, states[-1] if states else None)[1])
+        return [answer(states[max(0, b + 1 - k) : b + 1]) for b in range(len(bins))]
+
+    assert_wrong(check.stream, waiting, "no answer before k states")
+    assert_wrong(check.stream, reading_the_state, "reads what is carried on")
+    assert_wrong(check.stream, lambda bins, step, answer, k: [answer([]) for _ in bins], "an empty list")
+
+
 # 13.2
 
 
@@ -120,6 +135,7 @@ def test_right_reports(answer):
         (0, lambda x, d: x.mean(), "the mean"),
         (1, lambda x, d: x.sort().values[-1], "the largest time of all"),
         (1, lambda x, d: x[int(0.99 * len(x)) - 1], "not sorted"),
+        (1, lambda x, d: x.sort().values[99 * len(x) // 100], "one place too far"),
         (1, lambda x, d: x.mean() + 2.326 * x.std(), "bell curve"),
         (2, lambda x, d: (x > d).sum(), "a count"),
         (2, lambda x, d: 100 * (x > d).double().mean(), "a percentage"),
@@ -144,6 +160,7 @@ def test_the_age_of_a_spike():
     assert check.mean_age_ms.examine(round(float(age.mean()))).line == "✓ mean_age_ms"
     for wrong, words in (
         (26, "half a bin is missing"),
+        (50, "computing is missing"),
         (101, "worst case"),
         (1, "only the computing"),
         (76, "in full"),
@@ -183,6 +200,9 @@ def test_right_users(answer):
         (user(lambda n, delay: max(0, n - delay - 2)), "one moment off"),
         (user(lambda n, delay: n - 1 - delay), "would see the future"),
         (user(lambda n, delay: min(delay, n - 1)), "from the start of the path"),
+        (user(lambda n, delay: -delay), "cursor[0]"),
+        (lambda c, t, delay, gain, top: top * (v := padded(c, t, delay, gain, top)) / v.norm(), "always the largest"),
+        (lambda c, t, delay, gain, top: padded(c, t, delay, 1.0, top), "`gain` does not come in"),
         (user(lambda n, delay: max(0, n - 1 - delay), limit="each"), "limited separately"),
         (user(lambda n, delay: max(0, n - 1 - delay), limit="none"), "nothing limits"),
         (lambda *a: -padded(*a), "runs away"),

@@ -44,12 +44,18 @@ def all_of_the_ring(x, kernel):
     return torch.fft.ifft(torch.fft.fft(x, 2 * T) * torch.fft.fft(kernel, 2 * T)).real
 
 
+def back_with(x, kernel, places):
+    both = torch.fft.rfft(F.pad(x, (0, x.shape[-1]))) * torch.fft.rfft(F.pad(kernel, (0, x.shape[-1])))
+    return torch.fft.irfft(both, places)
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
         (ring, "spills into its beginning"),
         (all_of_the_ring, "you gave back all of it"),
         (lambda x, k: all_of_the_ring(x, k)[..., x.shape[-1] :], "the end of the ring"),
+        (lambda x, k: back_with(x, k, x.shape[-1]), "not on the same ring"),
         (lambda x, k: convolve_by_sums(x, k, ahead=-1), "looks ahead"),
         (lambda x, k: x * k, "step by step"),
         (lambda x, k: convolve_by_sums(x, k) + 1, "on an impulse at the first step"),
@@ -87,6 +93,7 @@ def test_right_holds():
         (lambda a, step: (torch.exp(a * step), -1 + torch.exp(a * step)), "not divided by a"),
         (lambda a, step: (hold_in_float64(a, step)[0], -hold_in_float64(a, step)[1]), "wrong sign"),
         (lambda a, step: (hold_in_float64(a, step)[0], hold_in_float64(a, step)[1] / step), "a mean of the push"),
+        (lambda a, step: hold_entry_by_entry(a, step)[::-1], "wrong order"),
         (lambda a, step: torch.exp(a * step), "on a mode that only decays"),
     ],
 )
@@ -100,7 +107,13 @@ def test_bugs_of_holds(answer, words):
 def test_predictions():
     assert check.fades_after_s.examine(1).status == "right"
     assert abs(math.exp(-0.5 * 0.1 * 20) - 1 / math.e) < 1e-12
-    for wrong, words in ((20, "number of bins"), (2, "before there are steps"), (0.1, "two bins"), (0.5, "not -1")):
+    for wrong, words in (
+        (20, "number of bins"),
+        (1000, "milliseconds"),
+        (2, "before there are steps"),
+        (0.1, "two bins"),
+        (0.5, "not -1"),
+    ):
         assert_wrong(check.fades_after_s, wrong, words)
     for wrong, words in ((0.333, "one round of the hand"), (0.69, "one half"), (7, "is not it")):
         assert_wrong(check.fades_after_s, wrong, words)
@@ -151,3 +164,43 @@ def test_more_bugs_of_steps():
     assert_wrong(check.step_through, lambda a, b, c, x: 2 * ((b * c).sum() * x).real, "no memory")
     assert_wrong(check.step_through, lambda a, b, c, x: steps_of_numbers(a, b / b, c, x), "the drive is missing")
     assert_wrong(check.step_through, lambda a, b, c, x: steps_of_numbers(a, a * b, c, x), "decayed already")
+    assert_wrong(check.step_through, lambda a, b, c, x: steps_of_numbers(a, b, c.conj(), x), "no conjugate")
+
+
+# 14.5
+
+
+def join_by_matrices(first, second):
+    """A step as a matrix that acts on (s, 1)."""
+    one, two = (
+        torch.stack([torch.stack([a, u], -1), torch.tensor([0, 1]).expand(*a.shape, 2)], -2) for a, u in (first, second)
+    )
+    both = two @ one
+    return both[..., 0, 0], both[..., 0, 1]
+
+
+def join_by_trial(first, second):
+    """Let the two steps act on 0 and on 1."""
+    from_zero, from_one = (second[0] * (first[0] * s + first[1]) + second[1] for s in (0, 1))
+    return from_one - from_zero, from_zero
+
+
+@pytest.mark.parametrize("answer", [join_by_matrices, join_by_trial])
+def test_right_joins(answer):
+    assert check.join.examine(answer).line == "✓ join"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda one, two: join_by_trial(two, one), "second step go first"),
+        (lambda one, two: (join_by_trial(one, two)[0], one[1] + two[1]), "arrives in full"),
+        (lambda one, two: (one[0] * two[0], one[0] * one[1] + two[1]), "not by its own"),
+        (lambda one, two: (one[0] * two[0], two[0] * one[1] + two[0] * two[1]), "only just come in"),
+        (lambda one, two: (one[0] + two[0], join_by_trial(one, two)[1]), "decays multiply"),
+        (lambda one, two: (two[0], join_by_trial(one, two)[1]), "both decays"),
+        (lambda one, two: join_by_trial(one, two)[0], "on two steps of one real mode"),
+    ],
+)
+def test_bugs_of_joins(answer, words):
+    assert_wrong(check.join, answer, words)

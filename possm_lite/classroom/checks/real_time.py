@@ -22,44 +22,23 @@ def _stream(bins: list, step: Callable, answer: Callable, k: int) -> list:
     return answers
 
 
-def _forgets(bins: list, step: Callable, answer: Callable, k: int) -> list:
-    recent, answers = [], []
-    for x in bins:
-        recent = [*recent, step(x, None)[0]][-k:]
-        answers.append(answer(recent))
-    return answers
-
-
-def _carries_the_output(bins: list, step: Callable, answer: Callable, k: int) -> list:
-    h, recent, answers = None, [], []
-    for x in bins:
-        h, _ = step(x, h)
-        recent = [*recent, h][-k:]
-        answers.append(answer(recent))
-    return answers
-
-
-def _then(change: Callable[[list, int], list]) -> Callable:
-    """The right loop, but the list of the states so far goes through `change` before it is answered from."""
+def _loop(
+    carry: Callable = lambda h, state: state,
+    keep: Callable = lambda h, state: h,
+    read: Callable = lambda kept, k: kept[-k:],
+) -> Callable:
+    """The right loop with a mistake in what goes into the next step, what is kept, or what of it is answered from."""
 
     def stream(bins: list, step: Callable, answer: Callable, k: int) -> list:
-        state, all_states, answers = None, [], []
+        carried, kept, answers = None, [], []
         for x in bins:
-            h, state = step(x, state)
-            all_states.append(h)
-            answers.append(answer(change(all_states, k)))
+            h, state = step(x, carried)
+            carried = carry(h, state)
+            kept.append(keep(h, state))
+            answers.append(answer(read(kept, k)))
         return answers
 
     return stream
-
-
-def _answers_first(bins: list, step: Callable, answer: Callable, k: int) -> list:
-    state, recent, answers = None, [], []
-    for x in bins:
-        h, state = step(x, state)
-        answers.append(answer(recent or [h]))
-        recent = [*recent, h][-k:]
-    return answers
 
 
 def _toy_step(x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -70,14 +49,17 @@ def _toy_step(x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
 
 def _toy_answer(recent: list) -> Tensor:
     """Newer states weigh more, and how many there are can be told."""
+    if not len(recent):
+        raise ValueError("`answer` was given an empty list, where at least the state of this bin belongs")
     weight = 2.0 ** -torch.arange(len(recent) - 1, -1, -1.0)
     return weight @ torch.stack(list(recent)) / weight.sum()
 
 
 def _observe_stream(function: Callable, bins: list, k: int) -> Any:
     answers = function(bins, _toy_step, _toy_answer, k)
-    listed = isinstance(answers, list | tuple) and answers and all(isinstance(a, Tensor) for a in answers)
-    return torch.stack(list(answers)) if listed else answers
+    if isinstance(answers, list | tuple) and all(isinstance(a, Tensor) for a in answers):
+        return torch.stack(list(answers)) if answers else torch.empty(0, 2)
+    return answers
 
 
 def _inputs(n: int) -> list:
@@ -94,25 +76,35 @@ stream = Check(
         Case("eight bins and k = 3", lambda: (_inputs(8), 3), _observe_stream),
     ],
     traps={
-        "every bin begins with an empty memory: the state that `step` returns must go into the next `step`.": _forgets,
+        "every bin begins with an empty memory: the state that `step` returns must go into the next `step`.": (
+            _loop(carry=lambda h, state: None)
+        ),
         "the hidden state h went into the next `step`. What is carried on is the second thing that `step` returns.": (
-            _carries_the_output
+            _loop(carry=lambda h, state: h)
+        ),
+        "`answer` reads what is carried on. It wants the hidden states h, the first thing that `step` returns.": (
+            _loop(keep=lambda h, state: state)
+        ),
+        "there is no answer before k states are known. In the first bins `answer` takes as many as there are.": (
+            lambda bins, step, answer, k: _stream(bins, step, answer, k)[k - 1 :]
         ),
         "the last states stand newest first. `answer` wants them oldest first.": (
-            _then(lambda states, k: states[-k:][::-1])
+            _loop(read=lambda states, k: states[-k:][::-1])
         ),
         "these are the first k states, not the last k: what is dropped must be the oldest.": (
-            _then(lambda states, k: states[:k])
+            _loop(read=lambda states, k: states[:k])
         ),
         "`answer` gets all states there have ever been. At a rig that list would grow all day: keep the last k.": (
-            _then(lambda states, k: states)
+            _loop(read=lambda states, k: states)
         ),
-        "k - 1 states reach `answer`. The state of this bin is one of the k.": (
-            _then(lambda states, k: states[-(k - 1) :] if k > 1 else states[-1:])
-        ),
+        "k - 1 states reach `answer`. This bin's is one of the k.": _loop(read=lambda h, k: h[-max(1, k - 1) :]),
         "before there are k states the list is filled up with zeros. A zero is a state too, and is read: give "
-        "`answer` only what there is.": (_then(lambda states, k: [torch.zeros(2)] * (k - len(states)) + states[-k:])),
-        "the answer is one bin late: the state of this bin joins the others before `answer` is asked.": _answers_first,
+        "`answer` only what there is.": (
+            _loop(read=lambda states, k: [torch.zeros(2)] * (k - len(states)) + states[-k:])
+        ),
+        "the answer is one bin late: the state of this bin joins the others before `answer` is asked.": (
+            _loop(read=lambda states, k: states[:-1][-k:] or states)
+        ),
     },
 )
 
@@ -187,10 +179,6 @@ def _with(**changed: Callable) -> Callable:
     return report
 
 
-def _place(x: Tensor, q: float) -> Tensor:
-    return x[int(q * len(x)) - 1]
-
-
 def _in_float32(function: Callable, step_ms: Tensor, deadline_ms: float) -> Any:
     result = function(step_ms, deadline_ms)
     return tuple(float(x) for x in result) if isinstance(result, tuple | list) else result
@@ -203,6 +191,13 @@ def _times(n: int, slow: dict[int, float]) -> Tensor:
     return times
 
 
+def _staircase() -> Tensor:
+    """200 times in disorder, so far apart that neighbours differ; the middle two are one, for any kind of median."""
+    times = torch.arange(1.0, 201.0, dtype=torch.float64)
+    times[100] = times[99]
+    return times[torch.randperm(200, generator=torch.Generator().manual_seed(3))]
+
+
 latency_report = Check(
     "latency_report",
     reference=_report,
@@ -213,18 +208,21 @@ latency_report = Check(
             lambda: (_times(501, {70 * i + 5: 60.0 + i for i in range(7)}), 50.0),
             _in_float32,
         ),
-        Case(
-            "a step that takes exactly as long as it may", lambda: (_times(101, {4: 50.0, 9: 51.0}), 50.0), _in_float32
-        ),
+        Case("a step of just the 50 ms it may take", lambda: (_times(101, {4: 50.0, 9: 51.0}), 50.0), _in_float32),
+        Case("200 steps of 1 ms, 2 ms and so on", lambda: (_staircase(), 150.5), _in_float32, tolerance=1e-3),
     ],
     traps={
+        "the 99th percentile is one place too far: of 200 sorted times the 198th, at place 197, is the first that 99 % "
+        "do not exceed.": _with(p99=lambda x, d: x.sort().values[int(0.99 * len(x))]),
         "the first number is the mean. A few slow steps pull it up; the median is the middle of the sorted times.": (
             _with(median=lambda x, d: x.mean())
         ),
         "the 99th percentile is the largest time of all. One in a hundred is slower than it.": (
             _with(p99=lambda x, d: x.max())
         ),
-        "the 99th percentile is taken from times that are not sorted.": _with(p99=lambda x, d: _place(x, 0.99)),
+        "the 99th percentile is taken from times that are not sorted.": (
+            _with(p99=lambda x, d: x[int(0.99 * len(x)) - 1])
+        ),
         "this 99th percentile is mean + 2.33 standard deviations, which holds of a bell curve. Step times are none: "
         "sort and count.": _with(p99=lambda x, d: x.mean() + 2.326 * x.std()),
         "the last number is a count. A share is wanted: divide by the number of steps.": (
@@ -250,6 +248,7 @@ mean_age_ms = Answer(
         "half a bin is missing: a spike waits for the end of its bin, *and* the velocity is held for a whole bin.": 26,
         "that is the worst case. On average a spike waits half a bin, and the velocity is used half a bin later.": 101,
         "only the computing is counted. It is the smallest part: the spike waits, and then the answer is held.": 1,
+        "the 1 ms of computing is missing. It is little, but it is a part of (13.3).": 50,
         "one of the two is counted in full. Both average to half a bin.": 76,
     },
 )
@@ -304,6 +303,14 @@ intention = Check(
         "future. Then the first entry is seen.": _seen(lambda n, delay: n - 1 - delay),
         "that is the entry number `delay` from the start of the path. Count from its end.": (
             _seen(lambda n, delay: min(delay, n - 1))
+        ),
+        "cursor[-delay] with delay 0 is cursor[0], the first entry, and from then on you are one moment early: count "
+        "from len(cursor).": _seen(lambda n, delay: -delay if delay <= n else 0),
+        "this is always the largest speed. Shorten the velocity only where it is longer than `max_speed`.": (
+            lambda *a: _intention(*a[:3], 1e9, a[4])
+        ),
+        "`gain` does not come in: the velocity is the way that is left, times the gain.": (
+            lambda *a: _intention(*a[:3], 1.0, a[4])
         ),
         "x and y are limited separately, which bends the direction. Limit the length of the vector.": _per_axis,
         "the user runs away from the target: the way is target minus cursor.": lambda *a: -_intention(*a),

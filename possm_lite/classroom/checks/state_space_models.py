@@ -1,4 +1,5 @@
-"""Exercises of chapter 14: a convolution that stays off its ring, a held input, what a mode keeps, a state kept."""
+"""Exercises of chapter 14: a convolution that stays off its ring, a held input, what a mode keeps, a state kept, two
+steps joined."""
 
 from __future__ import annotations
 
@@ -33,6 +34,11 @@ def _with_length(n: Callable[[int], int], take: Callable[[Tensor, int], Tensor])
     return convolve
 
 
+def _back_on_a_short_ring(x: Tensor, kernel: Tensor) -> Tensor:
+    length = 2 * x.shape[-1]
+    return torch.fft.irfft(torch.fft.rfft(x, length) * torch.fft.rfft(kernel, length), x.shape[-1])
+
+
 def _looking_ahead(x: Tensor, kernel: Tensor) -> Tensor:
     return causal_convolution(x.flip(-1), kernel).flip(-1)
 
@@ -60,6 +66,9 @@ convolve = Check(
         ),
         "the ring is long enough now, but you gave back all of it. The answer has T steps, the first ones.": (
             _with_length(lambda t: 2 * t, lambda y, t: y)
+        ),
+        "there and back again are not on the same ring: give irfft the same number of places as rfft, then take T.": (
+            _back_on_a_short_ring
         ),
         "you gave back the end of the ring. The T answers wanted stand at its beginning.": (
             _with_length(lambda t: 2 * t, lambda y, t: y[..., -t:])
@@ -105,6 +114,9 @@ hold = Check(
             torch.exp(a * step),
             torch.exp(a * step) - 1,
         ),
+        "the two are there, in the wrong order: first the decay, then the drive.": (
+            lambda a, step: zero_order_hold(a, step)[::-1]
+        ),
         "the drive has the wrong sign: a positive input must push the state up at first.": lambda a, step: (
             torch.exp(a * step),
             (1 - torch.exp(a * step)) / a,
@@ -130,6 +142,7 @@ fades_after_s = Answer(
     tolerance=0.02,
     traps={
         "20 is the number of bins. How long are 20 bins of 50 ms?": 20.0,
+        "that is in milliseconds. Seconds are wanted.": 1000.0,
         "2 is the time-scale before there are steps, 1/0.5. Each bin is only a step of 0.1 of it.": 2.0,
         "two bins? A bin is a step of 0.1, so in one bin the mode fades by e^(-0.05) only.": 0.1,
         "that is the time of one round of the hand, 2 pi / (3 pi 0.1) bins. Fading is the business of the real part.": (
@@ -203,7 +216,7 @@ step_through = Check(
             _forgetful
         ),
         "the answers come one step late: first let x_t into the state, then read it.": _one_late,
-        "half of the answer: the conjugate twins are missing. 2 Re, says (14.7).": (
+        "half of the answer: the mirror twins are missing. 2 Re, says (14.7).": (
             lambda decay, drive, readout, x: _step_through(decay, drive, readout, x) / 2
         ),
         "you read the length of a complex number. The twins leave twice the real part.": (
@@ -214,9 +227,62 @@ step_through = Check(
         "the real part is taken of readout and state before they meet. Multiply first: i times i is -1.": (
             _real_part_first
         ),
+        "C is turned over on the way: C_m s_m wants no conjugate (torch.vdot takes one, and so does .mH).": (
+            lambda decay, drive, readout, x: _step_through(decay, drive, readout.conj(), x)
+        ),
         "the drive is missing: x_t enters as drive * x_t.": (
             lambda decay, drive, readout, x: _step_through(decay, torch.ones_like(drive), readout, x)
         ),
         "the new input has decayed already when it is read: decay belongs to the old state alone.": _input_decays_too,
+    },
+)
+
+
+# Exercise 14.5: two steps are one, so that a scan need not walk
+
+_Step = tuple[Tensor, Tensor]
+
+
+def _join(first: _Step, second: _Step) -> _Step:
+    return second[0] * first[0], second[0] * first[1] + second[1]
+
+
+def _steps(*shape: int) -> tuple[_Step, _Step]:
+    numbers = [torch.complex(_random(*shape, seed=i), _random(*shape, seed=i + 4)) for i in range(4)]
+    return (numbers[0], numbers[1]), (numbers[2], numbers[3])
+
+
+def _real_steps(*numbers: float) -> tuple[_Step, _Step]:
+    a, b, c, d = (torch.tensor([number]) for number in numbers)
+    return (a, b), (c, d)
+
+
+join = Check(
+    "join",
+    reference=_join,
+    cases=[
+        Case("two steps of one real mode", lambda: _real_steps(0.5, 2.0, 0.8, 3.0), _as_reals),
+        Case("a first step after which the past is forgotten", lambda: _real_steps(0.0, 2.0, 0.8, 3.0), _as_reals),
+        Case("complex modes, shape (2, 3)", lambda: _steps(2, 3), _as_reals),
+    ],
+    traps={
+        "you let the second step go first. What enters at the first step must go through the second.": (
+            lambda first, second: _join(second, first)
+        ),
+        "what enters at the first step has to fade in the second. Here it arrives in full.": (
+            lambda first, second: (first[0] * second[0], first[1] + second[1])
+        ),
+        "what enters at the first step fades by the decay of the second step, not by its own.": (
+            lambda first, second: (first[0] * second[0], first[0] * first[1] + second[1])
+        ),
+        "what enters at the second step has only just come in, and has not faded yet.": (
+            lambda first, second: (first[0] * second[0], second[0] * (first[1] + second[1]))
+        ),
+        "decays multiply: what is halved twice is a quarter.": (
+            lambda first, second: (first[0] + second[0], second[0] * first[1] + second[1])
+        ),
+        "the old state goes through both steps, so it fades by both decays.": (
+            lambda first, second: (second[0], second[0] * first[1] + second[1])
+        ),
     },
 )
