@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from possm_lite.cli import main
+from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays, write_arrays
+from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.training import load_checkpoint
 
 ROOT = Path(__file__).parents[1]
 FIELDS = {"r2", "r2_xy", "params", "train_s", "step_us_p50", "step_us_p99"}
@@ -102,6 +105,30 @@ def test_decode_prints_a_table_of_three_models_and_writes_json_where_asked(here,
     assert main(["decode", "recording.npz", "--epochs", "1", "--backbone", "rnn"]) == 0
     assert sorted(p.name for p in (here / "runs").iterdir()) == ["simulated-1-1", "simulated-1-2"]
     assert listing(run) == first
+
+
+def test_several_recordings_make_one_model_and_a_folder_for_each(here, small_recording, capfd):
+    other = simulate_session(2, SimulationConfig(n_trials=8, n_units=5)).recording
+    other.save(here / "other.npz")
+    assert main(["decode", "recording.npz", "other.npz", "--epochs", "1", "--out", "joint", "--json", "all.json"]) == 0
+    assert sum(line.startswith("POSSM") for line in capfd.readouterr().out.splitlines()) == 2
+    sessions = json.loads((here / "all.json").read_text())["sessions"]
+    assert [m["session"] for m in sessions] == ["simulated-1", "simulated-2"]
+    for metrics, n_units in zip(sessions, (12, 5), strict=True):
+        run = here / "joint" / metrics["session"]
+        assert sorted(p.name for p in run.iterdir()) == ["checkpoint.npz", "decoded.png", "metrics.json"]
+        assert json.loads((run / "metrics.json").read_text()) == metrics
+        model, about = load_checkpoint(run / "checkpoint.npz")
+        assert (model.config.n_units, model.config.n_sessions, len(about.unit_ids)) == (n_units, 1, n_units)
+        assert main(["stream", str(run)]) == 0
+    assert main(["decode", "recording.npz", "other.npz", "--epochs", "1"]) == 0
+    assert (here / "runs" / "joint-1" / "simulated-2").is_dir()
+
+
+def test_two_recordings_of_one_name_are_refused(here, capfd):
+    shutil.copy("recording.npz", "again.npz")
+    words = "session_id is 'simulated-1' in each"
+    assert_refused(capfd, ["decode", "recording.npz", "again.npz"], "recording.npz and again.npz", words)
 
 
 def test_nothing_is_overwritten(here, capfd):

@@ -19,7 +19,8 @@ MAY_IMPORT = {
     "training": {"", "blocks", "spikes", "decoder"},
     "classroom": {"", "blocks", "spikes", "decoder", "training"},
     "bench": {"", "blocks", "spikes", "decoder", "training", "classroom"},
-    "cli": {"", "blocks", "spikes", "decoder", "training", "classroom", "bench"},
+    "commands": {"", "blocks", "spikes", "decoder", "training"},
+    "cli": {"", "blocks", "spikes", "decoder", "training", "classroom", "bench", "commands"},
     "__main__": {"", "cli"},
 }
 PICKLES = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve"}

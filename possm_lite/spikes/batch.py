@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -120,6 +121,39 @@ class SpikeBatch:
         index = torch.as_tensor(index)
         chosen = {name: getattr(self, name).index_select(1, index) for name in ("times_s", "velocity", "mask")}
         return replace(self, **chosen)
+
+    def counted_from(self, first_unit: int) -> SpikeBatch:
+        """The same spikes with units counted from another number than 1: among those of several sessions."""
+        return replace(self, unit=torch.where(self.unit == BLANK, BLANK, self.unit + (first_unit - 1)))
+
+    @classmethod
+    def join(cls, batches: Sequence[SpikeBatch]) -> SpikeBatch:
+        """The trials of several batches with targets, one batch behind the other; samples filled up to the most.
+
+        Raises:
+            ValueError: for bins of different widths.
+        """
+        if len({batch.bin_width_s for batch in batches}) != 1:
+            raise ValueError(f"bin_width_s must be the same in all: {[batch.bin_width_s for batch in batches]}.")
+        if len(batches) == 1:
+            return batches[0]
+        n_flat = np.cumsum([0] + [int(batch.n_bins.sum()) for batch in batches[:-1]])
+        most = max(batch.times_s.shape[1] for batch in batches)
+
+        def filled(name: str) -> Tensor:
+            rows = [getattr(batch, name) for batch in batches]
+            return torch.cat([torch.cat([x, x.new_zeros(len(x), most - x.shape[1], *x.shape[2:])], 1) for x in rows])
+
+        return cls(
+            unit=torch.cat([batch.unit for batch in batches]),
+            offset=torch.cat([batch.offset for batch in batches]),
+            bin=torch.cat([batch.bin + int(n) for batch, n in zip(batches, n_flat, strict=True)]),
+            n_bins=torch.cat([batch.n_bins for batch in batches]),
+            bin_width_s=batches[0].bin_width_s,
+            times_s=filled("times_s"),
+            velocity=filled("velocity"),
+            mask=filled("mask"),
+        )
 
     def to(self, device) -> SpikeBatch:
         moved = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}

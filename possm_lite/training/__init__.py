@@ -4,6 +4,7 @@ from .checkpoint import CheckpointError, TrainedOn, load_checkpoint, save_checkp
 from .evaluate import Decoded, evaluate, r2_score
 from .fit import FitConfig, History, fit
 from .session import Session, prepare
+from .transfer import alone, join, newcomer, only_embeddings
 
 __all__ = [
     "CheckpointError",
@@ -12,9 +13,13 @@ __all__ = [
     "History",
     "Session",
     "TrainedOn",
+    "alone",
     "evaluate",
     "fit",
+    "join",
     "load_checkpoint",
+    "newcomer",
+    "only_embeddings",
     "prepare",
     "r2_score",
     "save_checkpoint",

@@ -43,19 +43,18 @@ def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
     return np.where(spread > 0, 1 - residual / np.where(spread > 0, spread, 1), np.nan)
 
 
-def evaluate(model: POSSM, session: Session, part: str = "test", session_index: int = 1) -> Decoded:
+def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     """Decode a part in one causal pass over each of its continuous stretches.
 
     Args:
         model: a fitted POSSM.
-        session: from `prepare`.
+        session: from `prepare`, or from `join` for a model of several.
         part: "train", "valid" or "test".
-        session_index: which of the model's sessions this is, from 1.
 
     Returns:
         Velocity at every (thinned) behaviour sample of the part, and with it R².
     """
-    return decode_stretches(session, part, lambda start, stop: _decode(model, session, start, stop, session_index))
+    return decode_stretches(session, part, lambda start, stop: _decode(model, session, start, stop))
 
 
 def decode_stretches(session: Session, part: str, decode) -> Decoded:
@@ -65,11 +64,11 @@ def decode_stretches(session: Session, part: str, decode) -> Decoded:
 
 
 @torch.no_grad()
-def _decode(model: POSSM, session: Session, start: float, stop: float, session_index: int):
+def _decode(model: POSSM, session: Session, start: float, stop: float):
     model.eval()
     device = model.velocity_mean.device
-    batch = session.timeline.cut(start, stop - start).to(device)
-    answer = model(batch, batch.times_s, torch.full((1,), session_index, device=device))
+    batch = session.cut(start, stop - start).to(device)
+    answer = model(batch, batch.times_s, torch.full((1,), session.index, device=device))
     known = batch.mask[0]
     times, true, decoded = (x[0][known].cpu().numpy() for x in (batch.times_s, batch.velocity, answer))
     return times + start, true, decoded

@@ -1,8 +1,9 @@
-"""Train a decoder on one session by gradient descent."""
+"""Train a decoder on one session, or on several at once, by gradient descent."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ..spikes.batch import SpikeBatch
+from .crew import ALONE, Crew
 from .evaluate import evaluate
 from .session import Session
+from .windows import JointSampler
 
 
 @dataclass(frozen=True)
@@ -57,73 +59,58 @@ class History:
 
 
 def fit(
-    model: nn.Module, session: Session, config: FitConfig | None = None, session_index: int = 1, progress: bool = True
+    model: nn.Module,
+    sessions: Session | Sequence[Session],
+    config: FitConfig | None = None,
+    progress: bool = True,
+    crew: Crew = ALONE,
 ) -> History:
     """Train in place. The learning rate falls to zero, so the last weights are the ones to keep.
 
         loss = mean over samples and axes of ((velocity - decoded) / std)^2
 
+    Parameters that do not require a gradient stay as they are.
+
     Args:
-        model: a POSSM, or a binned decoder of `decoder.binned`, for this recording's units. Set torch's seed before
-            making it: `config.seed` is that of the windows.
-        session: from `prepare`.
+        model: a POSSM, or a binned decoder of `decoder.binned`, for the units of these sessions. Set torch's seed
+            before making it: `config.seed` is that of the windows.
+        sessions: from `prepare`, or several from `join`.
         config: how to train.
-        session_index: which of the model's sessions this is, from 1.
-        progress: show a bar with loss, validation R² and time left.
+        progress: show a bar with loss, validation R² (mean of the sessions) and time left.
+        crew: the processes that train this model together, each with the sessions it holds; see `crew.crew`.
+
+    Raises:
+        CrewError: more processes than windows in a step.
     """
     config = config or FitConfig()
+    sessions = [sessions] if isinstance(sessions, Session) else list(sessions)
     device = model.velocity_mean.device
-    std = torch.from_numpy(session.std).to(device)
-    model.velocity_mean[session_index] = torch.from_numpy(session.mean)
-    model.velocity_std[session_index] = std
-    draw = WindowSampler(session, config)
-    index = torch.full((config.batch,), session_index, device=device)
+    draw = JointSampler(sessions, config, crew)
+    std = torch.ones(len(draw.known) + 1, 2, dtype=torch.float64, device=device)
+    for index, (mean, std_of_session, _) in draw.known.items():
+        std[index] = torch.from_numpy(std_of_session)
+        model.velocity_mean[index], model.velocity_std[index] = torch.from_numpy(mean), std[index]
+    shared = crew.share(model)
 
     def loss_of_step() -> Tensor:
-        batch = draw().to(device)
-        error = (model(batch, batch.times_s, index) - batch.velocity) / std
-        return error[batch.mask].square().mean()
+        batch, index = (x.to(device) for x in draw())
+        error = (shared(batch, batch.times_s, index) - batch.velocity) / std[index][:, None]
+        known = error[batch.mask]
+        # gradients are averaged over the crew: every sample of the global batch must weigh the same
+        return known.square().sum() / (crew.total(known.numel()) / crew.size)
 
     def validate() -> float:
-        return evaluate(model, session, "valid", session_index).r2
+        scores = crew.collect({s.index: evaluate(model, s, "valid").r2 for s in sessions})
+        return float(np.mean(list(scores.values())))
 
-    return _descend(model, loss_of_step, validate, draw.steps_per_epoch, config, progress)
-
-
-class WindowSampler:
-    """Training windows at random places of the training part, some units hidden from each.
-
-    A window begins anywhere, so the edges of its bins fall anywhere too; hiding units keeps the decoder from leaning
-    on a few.
-    """
-
-    def __init__(self, session: Session, config: FitConfig):
-        self._timeline, self._config = session.timeline, config
-        self._rng = np.random.default_rng(config.seed)
-        spans = session.stretches("train")
-        self._starts, lengths = spans[:, 0], spans[:, 1] - spans[:, 0]
-        # nine of ten stretches shall hold a window; one that does not gets none, the others by their length
-        self.window_s = min(config.window_s, float(np.quantile(lengths, 0.1, method="lower")))
-        self._room = np.maximum(lengths - self.window_s, 0.0)
-        self._share = np.where(lengths >= self.window_s, lengths, 0.0)
-        self.steps_per_epoch = max(1, round(self._share.sum() / (self.window_s * config.batch)))
-        self._share = self._share / self._share.sum()
-
-    def __call__(self) -> SpikeBatch:
-        config, rng = self._config, self._rng
-        stretch = rng.choice(len(self._starts), config.batch, p=self._share)
-        starts = self._starts[stretch] + rng.random(config.batch) * self._room[stretch]
-        hidden = rng.random((config.batch, 1)) * config.unit_dropout
-        shown = rng.random((config.batch, self._timeline.recording.n_units)) >= hidden
-        batch = self._timeline.cut(starts, self.window_s, shown)
-        n_samples = batch.times_s.shape[1]
-        return batch.with_samples(np.sort(rng.permutation(n_samples)[: config.samples]))
+    return _descend(model, loss_of_step, validate, draw.steps_per_epoch, config, progress and crew.leads, crew)
 
 
 def _descend(
-    model: nn.Module, loss_of_step, validate, steps_per_epoch: int, config: FitConfig, progress: bool
+    model: nn.Module, loss_of_step, validate, steps_per_epoch: int, config: FitConfig, progress: bool, crew: Crew
 ) -> History:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=config.lr, weight_decay=config.weight_decay, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, config.lr, total_steps=config.epochs * steps_per_epoch + 1, pct_start=0.1, cycle_momentum=False
     )
@@ -132,8 +119,8 @@ def _descend(
     with tqdm(total=config.epochs, disable=not progress, unit="epoch", desc=type(model).__name__) as bar:
         for epoch in range(1, config.epochs + 1):
             model.train()
-            losses = [_step(model, loss_of_step, optimizer, schedule) for _ in range(steps_per_epoch)]
-            history.loss.append(float(np.mean(losses)))
+            losses = [_step(trained, loss_of_step, optimizer, schedule) for _ in range(steps_per_epoch)]
+            history.loss.append(crew.total(float(np.mean(losses))) / crew.size)
             if epoch % validate_every == 0 or epoch == config.epochs:
                 history.valid_r2[epoch] = validate()
             shown = {"valid_R2": f"{history.valid_r2[max(history.valid_r2)]:.3f}"} if history.valid_r2 else {}
@@ -144,11 +131,11 @@ def _descend(
     return history
 
 
-def _step(model: nn.Module, loss_of_step, optimizer, schedule) -> float:
+def _step(trained: list[nn.Parameter], loss_of_step, optimizer, schedule) -> float:
     optimizer.zero_grad()
     loss = loss_of_step()
     loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    nn.utils.clip_grad_norm_(trained, 1.0)
     optimizer.step()
     schedule.step()
     return loss.item()

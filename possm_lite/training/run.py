@@ -1,4 +1,4 @@
-"""The main job: a recording in, three decoders trained, compared and kept."""
+"""The main job: recordings in, three decoders of each trained, compared and kept."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import shutil
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +19,31 @@ from ..decoder.binned_streaming import GRUStream, WienerStream
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..decoder.streaming import StreamingDecoder
+from ..spikes.arrays import naming
 from .baselines import fit_wiener
 from .checkpoint import TrainedOn, save_checkpoint
+from .crew import ALONE, Crew
 from .evaluate import Decoded, evaluate
 from .fit import FitConfig, fit
 from .replay import replay, slot_offsets
 from .report import picture
 from .session import Session
+from .transfer import alone, join
+
+
+@dataclass(frozen=True)
+class Task:
+    """A session to be decoded.
+
+    Args:
+        session: from `prepare`.
+        about: what its checkpoint is to say of it.
+        name: what errors call it: the file.
+    """
+
+    session: Session
+    about: TrainedOn
+    name: str
 
 
 @dataclass(frozen=True)
@@ -39,44 +58,63 @@ class Run:
 
 
 def run(
-    session: Session, trained_on: TrainedOn, config: FitConfig, backbone: str = "gru", progress: bool = True
-) -> Run:
-    """Train POSSM, a Wiener filter and a GRU on binned counts, and test them on the held-out part.
+    tasks: Mapping[int, Task], config: FitConfig, backbone: str = "gru", progress: bool = True, crew: Crew = ALONE
+) -> list[Run]:
+    """Train one POSSM on all sessions, and for each a Wiener filter and a GRU on binned counts; test on held-out parts.
 
     Args:
-        session: from `prepare`.
-        trained_on: what the checkpoint is to say of it.
-        config: training of POSSM and of the GRU; its seed is that of their weights too.
+        tasks: the sessions this process holds, by their number, from 1.
+        config: training of POSSM and of each GRU; its seed is that of their weights too.
         backbone: of POSSM.
         progress: show bars.
+        crew: the processes that train together.
+
+    Returns:
+        A run for each session, in the order of the numbers, with a decoder for this session alone; the same in every
+        process.
     """
-    n_units, width, slots = session.recording.n_units, session.timeline.bin_width_s, slot_offsets(session)
+    joined = join([task.session for task in tasks.values()], list(tasks), crew)
+    n_units = crew.collect({s.index: s.recording.n_units for s in joined})
+    width = joined[0].timeline.bin_width_s
+    torch.manual_seed(config.seed)
+    sizes = POSSMConfig(sum(n_units.values()), len(n_units), backbone=backbone, bin_width_s=width)
+    possm = POSSM(sizes)
+    seconds = fit(possm, joined, config, progress, crew).seconds
+    # of the processes that hold a session the last one tests it
+    tester = crew.collect(dict.fromkeys(tasks, crew.rank))
+    finished = {
+        s.index: _finish(tasks[s.index], alone(possm, s), seconds, config, progress and crew.leads)
+        for s in joined
+        if tester[s.index] == crew.rank
+    }
+    return list(crew.collect(finished).values())
 
-    def train(make) -> tuple[nn.Module, float]:
+
+def _finish(task: Task, possm: POSSM, possm_s: float, config: FitConfig, progress: bool) -> Run:
+    """Fit the baselines to one session, and test all three."""
+    session, slots = task.session, slot_offsets(task.session)
+    with naming(task.name):
         torch.manual_seed(config.seed)
-        model = make()
-        return model, fit(model, session, config, progress=progress).seconds
-
-    possm, possm_s = train(lambda: POSSM(POSSMConfig(n_units=n_units, backbone=backbone, bin_width_s=width)))
-    gru, gru_s = train(lambda: BinnedGRU(n_units, width, len(slots)))
-    began = time.perf_counter()
-    wiener = fit_wiener(session)
-    wiener_s = time.perf_counter() - began
-    figures = {
-        "possm": _figures(possm, StreamingDecoder(possm, 1, slots), session, possm_s),
-        "wiener": _figures(wiener, WienerStream(wiener), session, wiener_s),
-        "gru": _figures(gru, GRUStream(gru), session, gru_s),
-    }
-    metrics = {
-        "session": session.recording.session_id,
-        "split": str(session.split),
-        "lag_s": session.timeline.lag_s,
-        "bin_width_s": width,
-        "n_train": len(session.parts.train),
-        "n_test": len(session.parts.test),
-        "models": figures,
-    }
-    return Run(possm, trained_on, session, evaluate(possm, session), metrics)
+        gru = BinnedGRU(session.recording.n_units, session.timeline.bin_width_s, len(slots))
+        gru_s = fit(gru, session, config, progress).seconds
+        began = time.perf_counter()
+        wiener = fit_wiener(session)
+        wiener_s = time.perf_counter() - began
+        figures = {
+            "possm": _figures(possm, StreamingDecoder(possm, 1, slots), session, possm_s),
+            "wiener": _figures(wiener, WienerStream(wiener), session, wiener_s),
+            "gru": _figures(gru, GRUStream(gru), session, gru_s),
+        }
+        metrics = {
+            "session": session.recording.session_id,
+            "split": str(session.split),
+            "lag_s": session.timeline.lag_s,
+            "bin_width_s": session.timeline.bin_width_s,
+            "n_train": len(session.parts.train),
+            "n_test": len(session.parts.test),
+            "models": figures,
+        }
+        return Run(possm, task.about, session, evaluate(possm, session), metrics)
 
 
 def _figures(model: nn.Module, stream, session: Session, seconds: float) -> dict:
@@ -96,8 +134,10 @@ def _finite(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None
 
 
-def save_run(finished: Run, folder: Path):
+def save_runs(finished: Sequence[Run], folder: Path):
     """Write checkpoint, metrics and picture into a new folder, which appears when it is whole.
+
+    Of several runs, each gets a folder in it with the name of its session.
 
     Raises:
         FileExistsError: there is something at `folder` already.
@@ -107,9 +147,12 @@ def save_run(finished: Run, folder: Path):
     partial = folder.with_name(f".{uuid.uuid4().hex}.partial")
     partial.mkdir()
     try:
-        save_checkpoint(partial / "checkpoint.npz", finished.model, finished.trained_on)
-        (partial / "metrics.json").write_text(json.dumps(finished.metrics, indent=2) + "\n", encoding="utf-8")
-        picture(finished.decoded, finished.session).savefig(partial / "decoded.png", dpi=120)
+        for one in finished:
+            own = partial if len(finished) == 1 else partial / safe_name(one.trained_on.session_id)
+            own.mkdir(exist_ok=True)
+            save_checkpoint(own / "checkpoint.npz", one.model, one.trained_on)
+            (own / "metrics.json").write_text(json.dumps(one.metrics, indent=2) + "\n", encoding="utf-8")
+            picture(one.decoded, one.session).savefig(own / "decoded.png", dpi=120)
         if folder.exists():
             raise FileExistsError(f"{folder} exists already")
         partial.rename(folder)
@@ -117,10 +160,14 @@ def save_run(finished: Run, folder: Path):
         shutil.rmtree(partial, ignore_errors=True)  # gone already where all went well
 
 
+def safe_name(name: str) -> str:
+    """A name that can be a folder's anywhere."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60] or "run"
+
+
 def next_folder(parent: Path, name: str) -> Path:
     """The first of parent/name-1, parent/name-2, ... that does not exist."""
-    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60] or "run"
     number = 1
-    while (parent / f"{safe}-{number}").exists():
+    while (parent / f"{name}-{number}").exists():
         number += 1
-    return parent / f"{safe}-{number}"
+    return parent / f"{name}-{number}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..spikes.batch import SpikeBatch
 from ..spikes.recording import Recording
 from ..spikes.split import Parts, Split, stretches
 from ..spikes.timeline import Timeline
@@ -20,6 +21,8 @@ class Session:
         split: how it was divided.
         parts: trials (or the stretch of time) of each part.
         mean, std: of velocity in the training part, (2,) each.
+        index: which of a model's sessions it is, from 1.
+        first_unit: which of the model's units its first one is, from 1.
     """
 
     timeline: Timeline
@@ -27,6 +30,8 @@ class Session:
     parts: Parts
     mean: np.ndarray
     std: np.ndarray
+    index: int = 1
+    first_unit: int = 1
 
     @property
     def recording(self) -> Recording:
@@ -35,6 +40,22 @@ class Session:
     def stretches(self, part: str) -> np.ndarray:
         """Continuous stretches of a part, (n, 2) in seconds: neighbouring trials in one piece."""
         return stretches(getattr(self.parts, part), gap_s=1e-3)
+
+    def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
+        """`Timeline.cut`, its units numbered as the model numbers them."""
+        return self.timeline.cut(starts, duration_s, keep_unit).counted_from(self.first_unit)
+
+    def of_first_trials(self, n: int) -> Session:
+        """The session as if only its first `n` training trials had been recorded; validation and test stay.
+
+        Raises:
+            ValueError: if there are no so many.
+        """
+        if not 1 <= n <= len(self.parts.train):
+            raise ValueError(f"n must lie in 1..{len(self.parts.train)}, the trials of the training part, not {n}.")
+        parts = replace(self.parts, train=self.parts.train[:n])
+        mean, std = _scale(self.timeline, parts.train)
+        return replace(self, parts=parts, mean=mean, std=std)
 
 
 def prepare(
@@ -59,11 +80,16 @@ def prepare(
     split = Split.parse(split, seed) if isinstance(split, str) else split
     timeline = Timeline(recording, lag_s, bin_width_s)
     parts = split.apply(recording, bin_width_s)
+    return Session(timeline, split, parts, *_scale(timeline, parts.train))
+
+
+def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of velocity in the training trials, (2,) each."""
     clock = timeline.times + timeline.lag_s
     inside = np.zeros(len(clock), dtype=bool)
-    for start, stop in parts.train:
+    for start, stop in train:
         inside |= (clock >= start) & (clock < stop)
     velocity = timeline.velocity[inside]
     # a hand that never moves along one axis has no spread to divide by
     std = velocity.std(0)
-    return Session(timeline, split, parts, velocity.mean(0), np.where(std > 0, std, 1.0))
+    return velocity.mean(0), np.where(std > 0, std, 1.0)

@@ -79,3 +79,24 @@ def test_padded_batch_holds_the_same_tokens(rng):
 def test_events_that_do_not_fit_are_named(events, message):
     with pytest.raises(ValueError, match=message):
         SpikeBatch.from_events(*events, 3, 1.0)
+
+
+def with_samples_at(batch, *times_s):
+    """The batch with a velocity of (t, -t) at each time, the same times in every trial."""
+    times = torch.tensor(times_s, dtype=torch.float64).expand(batch.n_trials, -1)
+    return batch.with_targets(times, torch.stack([times, -times], -1))
+
+
+def test_joined_batches_are_their_trials_one_behind_the_other():
+    """Trials of different lengths, with different numbers of samples; units of the second counted on from the first."""
+    one = with_samples_at(SpikeBatch.from_events([0, 1], [1, 2], [0.01, 0.06], 2, 0.1), 0.02)
+    other = with_samples_at(SpikeBatch.from_events([0], [1], [0.12], 1, 0.15).counted_from(3), 0.03, 0.13)
+    both = SpikeBatch.join([one, other])
+    assert both.unit.tolist() == [1, 0, 0, 2, 0, 0, 3]
+    assert both.bin.tolist() == [0, 1, 2, 3, 4, 5, 6] and both.n_bins.tolist() == [2, 2, 3]
+    assert both.mask.tolist() == [[True, False], [True, False], [True, True]]
+    assert both.times_s[both.mask].tolist() == pytest.approx([0.02, 0.02, 0.03, 0.13])
+    assert both.velocity[both.mask][:, 1].tolist() == pytest.approx([-0.02, -0.02, -0.03, -0.13])
+    assert SpikeBatch.join([one]) is one
+    with pytest.raises(ValueError, match="bin_width_s must be the same"):
+        SpikeBatch.join([one, with_samples_at(SpikeBatch.from_events([], [], [], 1, 0.1, bin_width_s=0.1), 0.02)])

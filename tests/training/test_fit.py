@@ -10,7 +10,7 @@ from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.binned import BinnedGRU
 from possm_lite.spikes import Recording, Timeline
 from possm_lite.training import FitConfig, evaluate, fit, prepare
-from possm_lite.training.fit import WindowSampler
+from possm_lite.training.windows import WindowSampler
 
 QUICK = FitConfig(epochs=2, window_s=1.0, batch=4, samples=20)
 
@@ -100,7 +100,7 @@ def test_a_window_is_shortened_to_the_trials_it_must_fit_into(small_recording):
     draw = WindowSampler(session, QUICK)
     lengths = np.diff(session.stretches("train"), axis=1)
     assert lengths.min() <= draw.window_s < lengths.max() and draw.window_s < QUICK.window_s
-    assert int(draw().n_bins.max()) == int(np.ceil(draw.window_s / 0.05))
+    assert int(draw(4).n_bins.max()) == int(np.ceil(draw.window_s / 0.05))
     assert WindowSampler(prepare(small_recording), QUICK).window_s == QUICK.window_s
 
 

@@ -1,0 +1,135 @@
+"""What the commands `decode` and `stream` do, from their options to what they print."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+from .decoder.streaming import StreamingDecoder
+from .spikes.arrays import naming
+from .spikes.files import load_recording
+from .spikes.recording import Recording, RecordingError
+from .training.checkpoint import TrainedOn, load_checkpoint
+from .training.crew import crew
+from .training.fit import FitConfig
+from .training.replay import batch_answer, replay, slot_offsets
+from .training.report import table
+from .training.run import Task, next_folder, run, safe_name, save_runs
+from .training.session import Session, prepare
+from .training.windows import held_by
+
+EMBEDDED = Path(__file__).resolve().parent.parent / "data" / "simulated_session.npz"
+
+
+def decode(options) -> int:
+    """Train on one recording or several, test, print and save; under `torchrun` as one of several processes."""
+    sources = options.recording or [None]
+    config = FitConfig(epochs=options.epochs or (3 if options.quick else FitConfig.epochs), seed=options.seed)
+    with crew() as us:
+        tasks = {n: _open(sources[n - 1], options) for n in held_by(us, len(sources), config.batch)}
+        names = us.collect({n: safe_name(task.session.recording.session_id) for n, task in tasks.items()})
+        about = us.collect({n: _description(task.session) for n, task in tasks.items()})
+        if us.leads:
+            _check_names(names, sources)
+            folder = options.out or next_folder(Path("runs"), names[1] if len(names) == 1 else "joint")
+            _check_targets(folder, options.json)
+            print(*about.values(), sep="\n", flush=True)
+        finished = run(tasks, config, options.backbone, crew=us)
+        if not us.leads:
+            return 0
+        save_runs(finished, folder)
+        if options.json:
+            metrics = [one.metrics for one in finished]
+            _write_json(options.json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
+        for one in finished:
+            print(f"{one.metrics['session']}:" if len(finished) > 1 else "", table(one.metrics["models"]), sep="\n")
+        below = "" if len(finished) == 1 else f" in each of {', '.join(names.values())}"
+        print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.png{below}")
+    return 0
+
+
+def stream(options) -> int:
+    """Replay held-out trials through the streaming decoder and print how fast, how exact and how good it is."""
+    model, about = load_checkpoint(options.run / "checkpoint.npz")
+    source = options.recording or (Path(about.source) if about.source else EMBEDDED)
+    recording = load_recording(source, about.behavior or None)
+    _check_units(source, recording, about)
+    with naming(source):
+        session = prepare(recording, about.split, about.lag_s, model.config.bin_width_s, about.seed)
+        played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
+    difference = abs(played.velocity - batch_answer(model, session, played)).max()
+    print(_description(session))
+    print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.times_s)} answers")
+    print("latency  " + "  ".join(f"p{q:g} {played.percentile_us(q):.0f} µs" for q in (50, 90, 99, 99.9)))
+    print(f"largest difference to the batch answer  {difference:.1e} {recording.velocity_unit}")
+    print(f"R²  {played.r2:.3f}")
+    return 0
+
+
+def _open(source: Path | None, options) -> Task:
+    recording = load_recording(source or EMBEDDED, options.behavior)
+    with naming(source or EMBEDDED):
+        session = prepare(recording, options.split, options.lag, options.bin_width, options.seed)
+    about = TrainedOn(
+        source=str(source.resolve()) if source else "",
+        behavior=options.behavior or "",
+        session_id=recording.session_id,
+        unit_ids=tuple(recording.unit_ids.tolist()),
+        velocity_unit=recording.velocity_unit,
+        lag_s=options.lag,
+        split=options.split,
+        seed=options.seed,
+    )
+    return Task(session, about, str(source or EMBEDDED))
+
+
+def _description(session: Session) -> str:
+    recording, parts = session.recording, session.parts
+    what = "trials" if len(recording.trials) > 1 else "stretch of time"
+    line = (
+        f"{recording.session_id}: {recording.n_units} units, {len(recording.spike_times):,} spikes; "
+        f"{session.split} of {what}: {len(parts.train)}, {len(parts.valid)}, {len(parts.test)}; "
+        f"lag {session.timeline.lag_s:g} s, bins of {session.timeline.bin_width_s:g} s"
+    )
+    return "\n".join([line, *(f"note: {note}" for note in recording.notes)])
+
+
+def _check_names(names: dict[int, str], sources: list[Path | None]):
+    """Each session gets a folder of its own name."""
+    name, times = Counter(names.values()).most_common(1)[0]
+    if times > 1:
+        same = " and ".join(str(sources[n - 1]) for n, other in names.items() if other == name)
+        raise RecordingError(f"{same}: session_id is {name!r} in each; sessions must have names of their own.")
+
+
+def _check_targets(folder: Path, json_path: Path | None):
+    """Found out before the training, not after it."""
+    for path in filter(None, (folder, json_path)):
+        if path.exists():
+            raise FileExistsError(f"{path} exists already; nothing is overwritten. Choose another name.")
+        above = next(p for p in path.absolute().parents if p.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise NotADirectoryError(f"{path} cannot be written: {above} is no folder that can be written to.")
+    if json_path is not None and json_path.absolute() == folder.absolute():
+        raise FileExistsError(f"{folder} cannot be both the folder of the run and the file of --json.")
+
+
+def _check_units(source: Path, recording: Recording, about: TrainedOn):
+    ours, theirs = tuple(recording.unit_ids.tolist()), about.unit_ids
+    if ours != theirs:
+        differ = next(
+            (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
+        )
+        raise RecordingError(
+            f"{source}: unit_ids are not those the decoder was trained on: {len(ours)} against {len(theirs)} units, "
+            f"first different at unit_ids[{differ}]."
+        )
+
+
+def _write_json(path: Path, metrics: dict):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,42 @@
+"""Run by `test_crew.py`, alone or under torchrun: the gradients of first steps, into a file."""
+
+import sys
+
+import numpy as np
+import torch
+
+from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.spikes import simulate_session
+from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.training import FitConfig, fit, join, prepare
+from possm_lite.training.crew import crew
+from possm_lite.training.windows import held_by
+
+CASES = {"one session": (1, 4), "three sessions": (3, 6), "more sessions than windows": (5, 4)}  # sessions, batch
+
+
+def first_gradients(n_sessions: int, batch: int, us) -> np.ndarray:
+    config = FitConfig(epochs=1, window_s=1.0, batch=batch, samples=20)
+    numbers = held_by(us, n_sessions, batch)
+    sessions = join(
+        [prepare(simulate_session(n, SimulationConfig(8, n_units=4 + n)).recording) for n in numbers], numbers, us
+    )
+    n_units = us.collect({s.index: s.recording.n_units for s in sessions})
+    torch.manual_seed(us.rank)  # the weights of the first process count
+    model = POSSM(POSSMConfig(sum(n_units.values()), n_sessions, dim=16, head_dim=16, n_freqs=4, hidden=32))
+    seen, clip = [], torch.nn.utils.clip_grad_norm_
+
+    def look(parameters, limit):
+        seen.append(torch.cat([p.grad.flatten().clone() for p in parameters]))
+        return clip(parameters, limit)
+
+    torch.nn.utils.clip_grad_norm_ = look
+    fit(model, sessions, config, progress=False, crew=us)
+    torch.nn.utils.clip_grad_norm_ = clip
+    return seen[0].numpy()
+
+
+if __name__ == "__main__":
+    with crew() as us:
+        gradients = {name: first_gradients(*case, us) for name, case in CASES.items()}
+        np.savez(f"{sys.argv[1]}-{us.rank}.npz", **gradients)

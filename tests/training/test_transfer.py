@@ -1,0 +1,97 @@
+"""Several sessions in one model: nobody's units are another's; and what of a model goes to a new session."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+from possm_lite.spikes import simulate_session
+from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.training import FitConfig, alone, evaluate, fit, join, newcomer, only_embeddings, prepare
+from possm_lite.training.replay import batch_answer, replay, slot_offsets
+
+QUICK = FitConfig(epochs=2, window_s=1.0, batch=6, samples=20)
+SMALL = {"dim": 16, "head_dim": 16, "n_freqs": 4, "hidden": 32}
+
+
+def session(seed, n_units, width=0.05):
+    return prepare(simulate_session(seed, SimulationConfig(8, n_units=n_units)).recording, bin_width_s=width)
+
+
+@pytest.fixture(scope="module")
+def single():
+    return [session(1, 5), session(2, 7), session(3, 4)]
+
+
+@pytest.fixture(scope="module")
+def trained(single):
+    torch.manual_seed(0)
+    model, joined = POSSM(POSSMConfig(16, 3, **SMALL)), join(single)
+    fit(model, joined, QUICK, progress=False)
+    return model, joined
+
+
+def test_units_of_two_sessions_are_different_units(single):
+    assert [(s.index, s.first_unit) for s in join(single)] == [(1, 1), (2, 6), (3, 13)]
+    start = single[1].parts.test[0, 0]
+    ours, theirs = single[1].cut(start, 1.0), join(single)[1].cut(start, 1.0)
+    silent = ours.unit == 0
+    assert torch.equal(theirs.unit, torch.where(silent, 0, ours.unit + 5)) and torch.equal(ours.offset, theirs.offset)
+    with pytest.raises(ValueError, match="bin_width_s"):
+        join([single[0], session(2, 7, width=0.1)])
+
+
+def test_each_session_keeps_its_own_scale(trained, single):
+    model, _ = trained
+    for s, mean, std in zip(single, model.velocity_mean[1:], model.velocity_std[1:], strict=True):
+        np.testing.assert_allclose(mean, s.mean, rtol=1e-6)
+        np.testing.assert_allclose(std, s.std, rtol=1e-6)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_session_taken_out_is_decoded_as_before_in_batch_and_streaming(trained, single, which):
+    model, joined = trained
+    one = alone(model, joined[which])
+    assert (one.config.n_units, one.config.n_sessions) == (single[which].recording.n_units, 1)
+    np.testing.assert_array_equal(evaluate(one, single[which]).decoded, evaluate(model, joined[which]).decoded)
+    played = replay(StreamingDecoder(one, 1, slot_offsets(single[which])), single[which])
+    np.testing.assert_allclose(played.velocity, batch_answer(one, single[which], played), atol=1e-3)
+
+
+def test_a_newcomer_has_embeddings_of_its_own_and_all_else_of_the_model(trained):
+    model, _ = trained
+    new = newcomer(model, 9)
+    assert (new.config.n_units, new.config.n_sessions) == (9, 1)
+    assert torch.equal(new.unit_embedding.weight[0], model.unit_embedding.weight[0])
+    assert not torch.equal(new.unit_embedding.weight[1:6], model.unit_embedding.weight[1:6])
+    theirs = model.state_dict()
+    own = {"unit_embedding.weight", "session_embedding.weight", "velocity_mean", "velocity_std"}
+    for name, tensor in new.state_dict().items():
+        assert name in own or torch.equal(tensor, theirs[name]), name
+    assert (new.velocity_mean == 0).all() and (new.velocity_std == 1).all()
+
+
+def test_unit_identification_moves_embeddings_only(trained):
+    model, fresh = trained[0], session(4, 6)
+    new = only_embeddings(newcomer(model, 6))
+    before = {name: p.clone() for name, p in new.named_parameters()}
+    fit(new, fresh, replace(QUICK, lr=1e-2), progress=False)
+    moved = {name for name, p in new.named_parameters() if not torch.equal(p, before[name])}
+    assert moved == {"unit_embedding.weight", "session_embedding.weight"}
+    new.requires_grad_(True)
+    fit(new, fresh, QUICK, progress=False)
+    assert not torch.equal(new.readout.weight, before["readout.weight"])
+
+
+def test_first_trials_set_the_scale_and_leave_the_test_alone(single):
+    few = single[0].of_first_trials(2)
+    assert len(few.parts.train) == 2 and few.parts.test is single[0].parts.test
+    clock, stop = few.timeline.times, few.parts.train[-1, 1]
+    velocity = few.timeline.velocity[(clock >= 0) & (clock < stop)]
+    np.testing.assert_allclose(few.std, velocity.std(0))
+    np.testing.assert_allclose(few.mean, velocity.mean(0))
+    for n in (0, 7):
+        with pytest.raises(ValueError, match=r"n must lie in 1\.\.6"):
+            single[0].of_first_trials(n)
