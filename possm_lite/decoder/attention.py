@@ -183,31 +183,48 @@ class InputAttention(CrossAttention):
 class OutputAttention(CrossAttention):
     """Queries at wanted times read the hidden states of their own bin and the k - 1 before it."""
 
+    # up to here it is cheaper to score all bins of a trial, in one matrix product, than to gather k rows per query
+    FEW_BINS = 64
+
     def forward(self, query: Tensor, hidden: Tensor, bins: Tensor, ends: Tensor, seen_from: Tensor) -> Tensor:
         """Answer every query.
 
         Args:
             query: task and session embedding of each trial, or one for each query, (B, 1 or Q, D).
             hidden: states of the backbone, (B, T, h).
-            bins: the k bins each query looks at, (B, Q, k); a negative one, before the first, is not read.
+            bins: the k bins each query looks at, rising, (B, Q, k); a negative one, before the first, is not read.
             ends: phasors of the end of each bin, (T, F).
             seen_from: phasors of the time each query stands at, (B, Q, F).
 
         Returns:
             (B, Q, D).
         """
-        # keys and values are turned once per bin; each query then gathers k rows of both
-        keys, values = self.keys_values(hidden)  # (B, T, H, d)
+        keys, values = self.keys_values(hidden)  # (B, T, H, d), turned once per bin
         keys = rotate(keys, ends[:, None])
         values = rotate(values, ends[:, None]) if self.rotate_values else values
-        trial = torch.arange(len(hidden), device=bins.device)[:, None, None]
-        flat = (bins.clamp(min=0) + hidden.shape[1] * trial).flatten()
-        keys, values = (x.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape) for x in (keys, values))
-        queries = rotate(self.queries(query), seen_from[:, :, None])  # (B, Q, H, d)
-        # sums of products, not matrix products: thousands of products of 3 by 64 cost more in calls than in arithmetic
-        scores = (queries[:, :, None] * keys).sum(-1) / math.sqrt(self.head_dim)  # (B, Q, k, H)
-        weights = torch.softmax(scores.masked_fill((bins < 0)[..., None], -math.inf), 2)  # over the k states
-        pooled = (weights[..., None] * values).sum(2)  # (B, Q, H, d)
+        queries = rotate(self.queries(query) / math.sqrt(self.head_dim), seen_from[:, :, None])  # (B, Q, H, d)
+        read = _read_among_all if hidden.shape[1] <= self.FEW_BINS else _read_gathered
+        pooled = read(queries, keys, values, bins)  # (B, Q, H, d)
         if self.rotate_values:
             pooled = rotate(pooled, seen_from[:, :, None].conj())
         return self.finish(query, pooled)
+
+
+def _read_among_all(queries: Tensor, keys: Tensor, values: Tensor, bins: Tensor) -> Tensor:
+    """Score every bin of the trial and mask all but the k that a query looks at: no copy, but Q T scores."""
+    bin_ = torch.arange(keys.shape[1], device=bins.device)
+    unseen = (bin_ < bins[..., :1]) | (bin_ > bins[..., -1:])  # (B, Q, T)
+    scores = queries.transpose(1, 2) @ keys.permute(0, 2, 3, 1)  # (B, H, Q, T)
+    weights = torch.softmax(scores.masked_fill(unseen[:, None], -math.inf), -1)
+    return (weights @ values.transpose(1, 2)).transpose(1, 2)
+
+
+def _read_gathered(queries: Tensor, keys: Tensor, values: Tensor, bins: Tensor) -> Tensor:
+    """Gather the k rows of keys and values that a query looks at: at a cost that does not grow with the trial."""
+    trial = torch.arange(len(keys), device=bins.device)[:, None, None]
+    flat = (bins.clamp(min=0) + keys.shape[1] * trial).flatten()
+    keys, values = (x.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape) for x in (keys, values))
+    # sums of products, not matrix products: thousands of products of 3 by 64 cost more in calls than in arithmetic
+    scores = (queries[:, :, None] * keys).sum(-1)  # (B, Q, k, H)
+    weights = torch.softmax(scores.masked_fill((bins < 0)[..., None], -math.inf), 2)  # over the k states
+    return (weights[..., None] * values).sum(2)

@@ -65,6 +65,20 @@ def test_long_input_is_cut_into_chunks_without_a_seam(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+def test_long_trials_are_read_as_short_ones_are_with_gradients(rng, monkeypatch, variant):
+    """States are gathered for each query where a trial is long; before the first bin there is nothing to gather."""
+    model, batch, asked = make_model(**VARIANTS[variant]), make_batch(rng), make_queries(rng)
+    answers = []
+    for few in (64, 0):
+        monkeypatch.setattr(type(model.decoder), "FEW_BINS", few)
+        answers.append(model(batch, *asked))
+    torch.testing.assert_close(*answers, rtol=0, atol=1e-12)
+    gradients = [torch.autograd.grad(answer.square().sum(), list(model.parameters())) for answer in answers]
+    for short, long in zip(*gradients, strict=True):
+        torch.testing.assert_close(short, long, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_a_spike_changes_nothing_earlier_and_something_later(rng, variant):
     model, trial = make_model(**VARIANTS[variant]), np.zeros(60, int)
     unit, time = rng.integers(1, 9, 60), rng.random(60)
