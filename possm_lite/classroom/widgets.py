@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import ipywidgets
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -144,9 +145,19 @@ class Explorer:
         self._seconds.append(time.perf_counter() - began)
 
     def _repr_mimebundle_(self, **kwargs) -> dict:
-        """The living widget, and beside it the still picture for who reads without a kernel."""
-        still = {"image/png": base64.b64encode(self._image.value).decode()}
-        return {**self.box._repr_mimebundle_(**kwargs), **still}
+        return with_still(self.box, self._image, **kwargs)
+
+
+def with_still(box: ipywidgets.Widget, image: ipywidgets.Image, **kwargs) -> dict:
+    """What a notebook shows: the living widget, and beside it the present picture for who reads without a kernel."""
+    return {**box._repr_mimebundle_(**kwargs), "image/png": base64.b64encode(image.value).decode()}
+
+
+def pixels(figure: Figure) -> np.ndarray:
+    """The picture as (height, width, 4) numbers: what does not move need be drawn only once."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba()).copy()
 
 
 def png(figure: Figure) -> bytes:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import io
 import time
 from collections.abc import Callable, Iterator
 
 import ipywidgets
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
 
 from ..closed_loop import MOMENT_S, ClosedLoop
 from ..style import BLUE, GRAY, INK, ORANGE
-from ..widgets import Slider
+from ..widgets import Slider, pixels, with_still
 
 SIZE = {"figsize": (7.0, 3.4), "dpi": 75}
 PLACES = ((0.115, 0.16, 0.385, 0.8), (0.625, 0.16, 0.355, 0.8))  # the screen, the distance
@@ -92,9 +90,7 @@ def _background(loop: ClosedLoop, seconds: float) -> np.ndarray:
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.label.set_size(12)
         axes.yaxis.label.set_size(12)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba()).copy()
+    return pixels(figure)
 
 
 def frame(loop: ClosedLoop) -> bytes:
@@ -209,6 +205,4 @@ class LiveLoop:
             self._text.value = self.report()
 
     def _repr_mimebundle_(self, **kwargs) -> dict:
-        """The living widget, and beside it the last frame for who reads without a kernel."""
-        still = {"image/png": base64.b64encode(self._image.value).decode()}
-        return {**self.box._repr_mimebundle_(**kwargs), **still}
+        return with_still(self.box, self._image, **kwargs)

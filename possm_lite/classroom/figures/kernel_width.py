@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from ...blocks.kernels import Kernel, gaussian, leave_one_out_error, nadaraya_watson
 from ..style import BLUE, GRAY, INK, ORANGE
+from ..widgets import pixels
 
 SIZE = {"figsize": (7.2, 5.4), "dpi": 74}
 PLACES = ((0.115, 0.6, 0.85, 0.38), (0.115, 0.11, 0.33, 0.36), (0.7, 0.11, 0.265, 0.36))  # points, weights, error
@@ -105,9 +105,7 @@ def _background(x, x_i, y_i, w_grid, errors, units) -> np.ndarray:
         axis.get_major_locator().set_params(nbins=5)
     shown = (y_i.min(), points.get_ylim()[1])  # no ticks beside the kernel, whose height has no unit
     points.set_yticks([tick for tick in points.get_yticks() if shown[0] <= tick <= shown[1]])
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba()).copy()
+    return pixels(figure)
 
 
 def _draw_kernel(axes, w, query, kernel) -> None:

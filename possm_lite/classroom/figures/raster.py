@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ...spikes import Recording
 from ..style import BLUE, GRAY, INK, ORANGE
+from ..widgets import pixels
 
 SIZE = {"figsize": (7.2, 4.9), "dpi": 74}
 PLACES = ((0.155, 0.385, 0.825, 0.545), (0.155, 0.115, 0.825, 0.235))  # spikes, hand
@@ -85,9 +85,7 @@ def _background(recording: Recording, top_speed: float, row_ticks: Mapping[str, 
     for x, text, color, style in ((0.70, "x", ORANGE, "-"), (0.80, "y", BLUE, "--")):
         figure.add_artist(Line2D([x, x + 0.037], [0.955, 0.955], color=color, ls=style, lw=2))
         figure.text(x + 0.045, 0.955, text, color=INK, fontsize=11, va="center")
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba()).copy()
+    return pixels(figure)
 
 
 def _draw_hand(axes: Axes, recording: Recording, start: float, length: float) -> None:
