@@ -3,19 +3,25 @@
 #   make decode ARGS="--quick"      ARGS goes to the command behind lab, decode, test, notebooks, bench and lock
 #   make decode PYTHON=python3.12   the Python that .venv is made with
 #   make decode TORCH_INDEX=URL     one more index to take PyTorch from, read when .venv is set up: its CPU-only build
+#   make lab WHEELHOUSE=FOLDER      set up .venv without a network, from what make wheelhouse has put together
 
 PYTHON = python3
 ARGS =
 TORCH_INDEX =
+WHEELHOUSE =
 
 BIN = .venv/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
+SOURCES = $(if $(WHEELHOUSE),--no-index --find-links "$(WHEELHOUSE)") \
+    $(if $(TORCH_INDEX),--extra-index-url "$(TORCH_INDEX)")
 
 help:
 	@echo "make lab        open the notebooks in JupyterLab"
 	@echo "make decode     train the decoder on the embedded session and show how well it reads the hand"
 	@echo "make test       check everything: style, unit tests, notebooks"
 	@echo "make notebooks  run all notebooks anew and keep their outputs"
+	@echo "make site       the course as web pages, in site/_build/html"
+	@echo "make wheelhouse  what a room without a network needs, to carry on a stick"
 	@echo "make bench      measure what the README claims, beside its limits"
 	@echo "make lock       pin the versions in requirements.lock (newer ones: ARGS=--upgrade)"
 	@echo "make clean      remove .venv and caches; runs/ and data/recordings/ stay"
@@ -38,6 +44,16 @@ test: .venv/.installed
 notebooks: .venv/.installed
 	$(BIN)/python -m possm_lite.classroom.execute $(ARGS) $$(find notebooks -name '*.ipynb' -not -path '*/.*' | sort)
 
+# Every chapter as a web page that needs no kernel and no network: site/_build/html/index.html
+site: .venv/.site
+	$(BIN)/python site/prepare.py site/_build/source
+	$(BIN)/sphinx-build -q -W --keep-going -c site site/_build/source site/_build/html
+
+# For a room without a network: all that .venv needs on machines with this system and this Python, in one folder.
+wheelhouse: .venv/.installed
+	$(PIP) download --quiet --only-binary :all: $(SOURCES) -r requirements.lock -d wheelhouse
+	@echo "wheelhouse: $$(ls wheelhouse | wc -l) wheels, $$(du -sh wheelhouse | cut -f 1). There: make lab WHEELHOUSE=$(CURDIR)/wheelhouse"
+
 bench: .venv/.installed
 	$(BIN)/possm-lite bench $(ARGS)
 
@@ -45,8 +61,11 @@ bench: .venv/.installed
 lock:
 	$(READY_VENV)
 	@test -x $(BIN)/uv || $(PIP) install --quiet uv
-	$(BIN)/uv pip compile --config-file .ci/lock.toml --universal --python-version 3.10 --all-extras --quiet \
-	    --annotation-style line --custom-compile-command "make lock" -o requirements.lock pyproject.toml $(ARGS)
+	$(COMPILE) --extra lab --extra recordings --extra test -o requirements.lock pyproject.toml $(ARGS)
+	$(COMPILE) --extra site --extra browser -c requirements.lock -o requirements-site.lock pyproject.toml $(ARGS)
+
+COMPILE = $(BIN)/uv pip compile --config-file .ci/lock.toml --universal --python-version 3.10 --quiet \
+    --annotation-style line --custom-compile-command "make lock"
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
@@ -59,10 +78,15 @@ clean:
 	@rm -f $@
 	$(READY_VENV)
 	@touch .venv/.installing
-	$(PIP) install --quiet "pip>=22.3"
-	$(PIP) install $(QUIET_LATER) $(if $(TORCH_INDEX),--extra-index-url "$(TORCH_INDEX)") -r requirements.lock
+	$(PIP) install --quiet $(SOURCES) "pip>=22.3"
+	$(PIP) install $(QUIET_LATER) $(SOURCES) -r requirements.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@mv -f .venv/.installing $@
+
+# What only the web pages and their tests need.
+.venv/.site: .venv/.installed requirements-site.lock
+	$(PIP) install --quiet -r requirements-site.lock
+	@touch $@
 
 # The first time, pip shows how far the downloads are.
 QUIET_LATER = $(if $(wildcard .venv/lib/python*/site-packages/torch),--quiet)
@@ -86,4 +110,4 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help lab decode test notebooks bench lock clean
+.PHONY: help lab decode test notebooks site wheelhouse bench lock clean

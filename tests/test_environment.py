@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+SITE_LOCK = (ROOT / "requirements-site.lock").read_text(encoding="utf-8")
 TORCH = "2.13.0"
 
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
@@ -34,14 +35,18 @@ SYSTEMS = {
 }
 
 
-def declared() -> list[Requirement]:
-    """What pyproject.toml asks for, all extras included."""
-    extras = PROJECT["optional-dependencies"].values()
-    return [Requirement(line) for line in sum(extras, PROJECT["dependencies"])]
+OF_THE_SITE = ("site", "browser")  # extras of make site and its tests, which no reader needs
 
 
-def locked() -> list[Requirement]:
-    lines = (line.split("#")[0].strip() for line in LOCK.splitlines())
+def declared(of_the_site: bool = False) -> list[Requirement]:
+    """What pyproject.toml asks for, with the extras of a reader, or those of the web pages alone."""
+    extras = PROJECT["optional-dependencies"]
+    asked = [lines for name, lines in extras.items() if (name in OF_THE_SITE) == of_the_site]
+    return [Requirement(line) for line in sum(asked, [] if of_the_site else PROJECT["dependencies"])]
+
+
+def locked(lock: str = LOCK) -> list[Requirement]:
+    lines = (line.split("#")[0].strip() for line in lock.splitlines())
     return [Requirement(line) for line in lines if line]
 
 
@@ -51,11 +56,11 @@ def environment(python: str, system: str) -> dict[str, str]:
     return default_environment() | versions | SYSTEMS[system]
 
 
-def pins(python: str, system: str) -> dict[str, str]:
-    """{name: version} of the lock as pip reads it there; two pins of one name would be an error of the lock."""
+def pins(python: str, system: str, lock: str = LOCK) -> dict[str, str]:
+    """{name: version} of a lock as pip reads it there; two pins of one name would be an error of the lock."""
     there = environment(python, system)
     found = {}
-    for pin in locked():
+    for pin in locked(lock):
         if pin.marker is None or pin.marker.evaluate(there):
             name = canonicalize_name(pin.name)
             assert name not in found, f"{name} is pinned twice on Python {python}, {system}"
@@ -80,11 +85,14 @@ def test_conda_installs_this_folder():
 
 
 def test_every_dependency_has_a_floor_and_nothing_else():
-    assert [str(r) for r in declared() if not re.fullmatch(r">=[\d.]+", str(r.specifier))] == []
+    everything = declared() + declared(of_the_site=True)
+    assert [str(r) for r in everything if not re.fullmatch(r">=[\d.]+", str(r.specifier))] == []
 
 
-def test_the_lock_pins_exactly():
-    assert [str(r) for r in locked() if not re.fullmatch(r"==[\w.+!]+", str(r.specifier)) or r.url or r.extras] == []
+@pytest.mark.parametrize("lock", [LOCK, SITE_LOCK], ids=["reader", "site"])
+def test_a_lock_pins_exactly(lock):
+    inexact = [r for r in locked(lock) if not re.fullmatch(r"==[\w.+!]+", str(r.specifier)) or r.url or r.extras]
+    assert inexact == []
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -97,15 +105,26 @@ def test_the_lock_holds_every_dependency_above_its_floor(python, system):
     assert pinned["torch"] == TORCH
 
 
-def test_the_lock_leaves_the_gpu_to_the_build_of_torch():
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_lock_of_the_site_goes_with_the_other(python, system):
+    pinned, readers = pins(python, system, SITE_LOCK), pins(python, system)
+    for wanted in declared(of_the_site=True):
+        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
+    assert {name: v for name, v in pinned.items() if readers.get(name, v) != v} == {}
+
+
+@pytest.mark.parametrize("lock", [LOCK, SITE_LOCK], ids=["reader", "site"])
+def test_a_lock_leaves_the_gpu_to_the_build_of_torch(lock):
     """Where a build of torch wants GPU libraries, pip adds them; the CPU-only build must stay without."""
-    assert [str(r) for r in locked() if re.match(r"nvidia|cuda|triton|rocm|pytorch-triton", r.name)] == []
+    assert [str(r) for r in locked(lock) if re.match(r"nvidia|cuda|triton|rocm|pytorch-triton", r.name)] == []
 
 
-def test_the_lock_names_no_place():
+@pytest.mark.parametrize("lock", [LOCK, SITE_LOCK], ids=["reader", "site"])
+def test_a_lock_names_no_place(lock):
     """No hash, no address of an index and no path of the machine that made it."""
-    assert "--hash" not in LOCK
-    assert re.findall(r"\w+://\S*|--?[\w-]*(?:index|find-links)\S*|(?:^|\s)[~/]\S+", LOCK) == []
+    assert "--hash" not in lock
+    assert re.findall(r"\w+://\S*|--?[\w-]*(?:index|find-links)\S*|(?:^|\s)[~/]\S+", lock) == []
 
 
 def test_the_package_has_the_version_of_its_project():

@@ -125,6 +125,27 @@ class Explorer:
             n_stops += 1
         print(f"moved {len(self._sliders)} slider{'s' * (len(self._sliders) != 1)} through {n_stops} positions")
 
+    def film(self, n_frames: int, moved: str | None = None) -> dict:
+        """One slider, the first unless named, moved through its range in even steps, the others where they stand.
+
+        For a page without a kernel: pictures in base64, their values, and what stands still, all as JSON takes it.
+        """
+        name = moved or next(iter(self._sliders))
+        slider = self._sliders[name]
+        ends = (slider.low, slider.high)
+        values = np.geomspace(*ends, n_frames) if slider.log else np.linspace(*ends, n_frames)
+        if slider.whole:
+            values = np.unique(values.round().astype(int))
+        still = self.values
+        frames = [base64.b64encode(png(self._draw(**still | {name: v}))).decode() for v in values.tolist()]
+        return {
+            "label": slider.label,
+            "values": values.tolist(),
+            "start": still[name],
+            "others": {other.label: still[key] for key, other in self._sliders.items() if key != name},
+            "frames": frames,
+        }
+
     def step_ms(self, rounds: int = 5) -> float:
         """Median milliseconds from the move of a slider to its new picture."""
         self._seconds.clear()

@@ -1,0 +1,32 @@
+"""The course as a web page: Sphinx reads what `prepare.py` has put together. `make site` runs both."""
+
+project = "possm-lite"
+author = "the possm-lite authors"
+copyright = "the possm-lite authors. Text and figures: CC-BY-4.0; code: MIT"
+html_title = "possm-lite"
+
+extensions = ["myst_nb", "sphinx_design", "sphinx-mathjax-offline"]
+nb_execution_mode = "off"  # the outputs of the notebooks are shown as they are
+# the default loads a script from elsewhere for widgets, which without a kernel would do nothing
+nb_ipywidgets_js = {}
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_heading_anchors = 3
+suppress_warnings = ["mystnb.unknown_mime_type"]
+
+html_theme = "sphinx_book_theme"
+html_static_path = ["_static"]
+html_extra_path = ["_build/source/_extra"]
+html_css_files = ["course.css"]
+html_js_files = ["film.js"]
+html_theme_options = {
+    "show_navbar_depth": 1,
+    "navbar_persistent": [],  # the search of the side bar is enough
+    "home_page_in_toc": True,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_show_sourcelink = False
+html_copy_source = False
+html_last_updated_fmt = None

@@ -1,0 +1,167 @@
+"""Put the pages of the course together for Sphinx: python site/prepare.py FOLDER
+
+Each chapter as it is committed, with its outputs; and besides
+* pictures get what the text says of them as their alternative text,
+* solutions stand behind a fold below the check they belong to,
+* interactive figures become films: the same `draw` renders a strip of frames, and a slider steps through them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from possm_lite.classroom.execute import fewer_colors, read, run
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = {
+    "I · Attention": range(6),
+    "II · Recurrence and memory": range(6, 10),
+    "III · Decoding spikes": range(10, 18),
+}
+# chapters that run within seconds: their interactive figures are filmed, those of the others stand still
+FILMED = range(6)
+FRAMES, MOST_BYTES = 32, 700_000
+# the slider that a film moves, where it is not the first of its figure
+MOVED = {("04_positions", 1): "theta"}
+EXERCISE = re.compile(r"exercise:(\w+)")
+EXPLORER = re.compile(r"^(\w+) = explore\(", re.M)
+
+
+def main(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "_extra" / "films").mkdir(parents=True)
+    chapters = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    for path in chapters:
+        nbformat.write(page(path, folder / "_extra" / "films"), folder / path.name)
+    for name in ("TEACHING.md", "GLOSSARY.md"):
+        (folder / name).write_text(relinked((ROOT / name).read_text(encoding="utf-8")), encoding="utf-8")
+    (folder / "index.md").write_text(index(chapters), encoding="utf-8")
+
+
+def page(path: Path, films: Path) -> NotebookNode:
+    """A chapter as the web shows it."""
+    notebook = read(path)
+    films_of = film(path, notebook, films) if int(path.name[:2]) in FILMED else {}
+    describe_pictures(notebook.cells)
+    solutions = solutions_of(ROOT / "notebooks" / "solutions" / path.name)
+    cells = []
+    for cell in notebook.cells:
+        cells.append(cell)
+        if cell.cell_type == "markdown":
+            cell.source = relinked(cell.source)
+            continue
+        if cell.id in films_of:
+            cell.outputs = []
+            cells.append(new_markdown_cell(films_of[cell.id]))
+        checked = re.fullmatch(r"check\.(\w+)\(.*\)", cell.source.strip())
+        if checked and checked[1] in solutions:
+            cells.append(new_markdown_cell(solutions[checked[1]]))
+    notebook.cells = cells
+    return notebook
+
+
+def describe_pictures(cells: list[NotebookNode]) -> None:
+    """What a chapter says first after a picture is what is seen in it."""
+    for cell, after in zip(cells, [*cells[1:], None], strict=True):
+        if cell.cell_type == "code" and any("image/png" in o.get("data", {}) for o in cell.outputs):
+            said = plain(after.source) if after is not None and after.cell_type == "markdown" else ""
+            alt = said or "A figure drawn by the code above."
+            cell.metadata["mystnb"] = {"image": {"alt": alt}}
+
+
+def plain(markdown: str) -> str:
+    """The first two sentences of a text, without markup."""
+    paragraph = next(
+        (p for p in markdown.split("\n\n") if p.strip() and not p.lstrip().startswith(("#", "|", "$$"))), ""
+    )
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
+    text = re.sub(r"[*_`>$\\{}\"]|<[^>]*>", "", " ".join(text.split()))
+    return " ".join(re.split(r"(?<=[.?!]) (?=[A-Z])", text)[:2]).strip()
+
+
+def solutions_of(path: Path) -> dict[str, str]:
+    """Every solution of a chapter as a fold: its code, and what is said below its check."""
+    if not path.exists():
+        return {}
+    cells, folds = read(path).cells, {}
+    for place, cell in enumerate(cells):
+        found = next((m for m in map(EXERCISE.fullmatch, cell.metadata.get("tags", [])) if m), None)
+        if found:
+            text = "\n\n".join(c.source for c in cells[place + 1 : place + 3] if c.cell_type == "markdown")
+            folds[found[1]] = (
+                f"::::{{dropdown}} A solution\n\n```python\n{cell.source}\n```\n\n{relinked(text)}\n\n::::"
+            )
+    return folds
+
+
+def film(path: Path, notebook: NotebookNode, folder: Path) -> dict[str, str]:
+    """Run a chapter up to its last interactive figure and have each drawn frame by frame: cell id -> HTML."""
+    cells, shots, last = [], {}, 0
+    with tempfile.TemporaryDirectory() as aside:
+        for cell in (c for c in notebook.cells if c.cell_type == "code"):
+            cells.append(new_code_cell(cell.source))
+            named = EXPLORER.search(cell.source)
+            if named:
+                shots[cell.id] = Path(aside) / f"{len(shots)}.json"
+                call = f"{named[1]}.film({FRAMES}, {MOVED.get((path.stem, len(shots)))!r})"
+                cells.append(new_code_cell(f"__import__('json').dump({call}, open({str(shots[cell.id])!r}, 'w'))"))
+                last = len(cells)
+        if shots:
+            run(new_notebook(cells=cells[:last]), path.parent, timeout_s=120)
+        return {
+            id_: film_html(json.loads(shot.read_text()), f"{path.stem}-{number}", folder)
+            for number, (id_, shot) in enumerate(shots.items(), 1)
+        }
+
+
+def film_html(shot: dict, name: str, folder: Path) -> str:
+    """Frames as files, and a slider to step through them."""
+    frames = [base64.b64decode(fewer_colors(frame)) for frame in shot["frames"]]
+    while sum(map(len, frames)) > MOST_BYTES:
+        frames, shot["values"] = frames[::2], shot["values"][::2]
+    for number, frame in enumerate(frames):
+        (folder / f"{name}-{number:02}.png").write_bytes(frame)
+    start = min(range(len(frames)), key=lambda i: abs(shot["values"][i] - shot["start"]))
+    values = json.dumps([f"{value:.3g}" for value in shot["values"]])
+    others = "".join(f"; {label} stays at {value:.3g}" for label, value in shot["others"].items())
+    return (
+        f'<figure class="film" data-frames="films/{name}-" data-values=\'{values}\'>\n'
+        f'<img src="films/{name}-{start:02}.png" alt="The figure at {shot["label"]} = {shot["values"][start]:.3g}.">\n'
+        f'<label>{shot["label"]} <input type="range" min="0" max="{len(frames) - 1}" value="{start}"> '
+        f"<output>{shot['values'][start]:.3g}</output></label>\n"
+        f"<figcaption>{len(frames)} frames drawn beforehand{others}. In the notebook every slider moves.</figcaption>\n"
+        "</figure>"
+    )
+
+
+def relinked(markdown: str) -> str:
+    """Links of the repository as links of the pages: notebooks lie flat, solutions are folds of their chapter."""
+    markdown = re.sub(r"\]\((?:\.\./)?(?:notebooks/)?(?:solutions/)?(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
+    return re.sub(
+        r"\[([^\]]+)\]\((?!https?:|#|\d\d_\w+\.ipynb|TEACHING\.md|GLOSSARY\.md|mailto:)[^)]*\)", r"\1", markdown
+    )
+
+
+def index(chapters: list[Path]) -> str:
+    parts = []
+    for title, numbers in PARTS.items():
+        names = [path.stem for path in chapters if int(path.name[:2]) in numbers]
+        parts.append(f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n")
+    more = "```{toctree}\n:caption: For teachers\n:maxdepth: 1\n\nTEACHING\nGLOSSARY\n```\n"
+    return (ROOT / "site" / "index.md").read_text(encoding="utf-8") + "\n" + "\n".join([*parts, more])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python site/prepare.py FOLDER")
+    main(Path(sys.argv[1]))
