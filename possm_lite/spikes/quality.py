@@ -1,0 +1,195 @@
+"""How good a recording is: rates, refractory violations, silent and duplicated units, gaps of behaviour.
+
+Nothing here changes a recording or refuses one: it counts, and a person decides. What needs spike times to the
+millisecond says nothing where they were made from counts in bins: ask `spike_tick` first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .recording import Recording
+
+REFRACTORY_S = 0.002
+COINCIDENCE_S = 0.001
+
+
+def recorded_s(recording: Recording) -> float:
+    """Seconds from the first spike or behaviour sample to the last, pauses included."""
+    ends = [recording.behavior_times[[0, -1]], recording.spike_times[[0, -1]] if len(recording.spike_times) else []]
+    times = np.concatenate(ends)
+    return float(times.max() - times.min())
+
+
+def firing_rates(recording: Recording) -> np.ndarray:
+    """Mean rate of every unit.
+
+        rate_u = N_u / T                                            (16.1)
+
+    Returns:
+        Hz, shape (U,), with T from `recorded_s`.
+    """
+    return _spike_counts(recording) / recorded_s(recording)
+
+
+def silent_units(recording: Recording, below_hz: float = 1 / 60) -> np.ndarray:
+    """Indices of the units that fire less than `below_hz`, shape (n,): once a minute unless said otherwise."""
+    return np.flatnonzero(firing_rates(recording) < below_hz)
+
+
+def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> np.ndarray:
+    """Share of the intervals between neighbouring spikes of a unit that are shorter than a neuron allows.
+
+        share_u = #{i: t_{i+1} - t_i < refractory} / (N_u - 1)       (16.2)
+
+    Args:
+        recording: the session.
+        refractory_s: seconds within which one neuron cannot fire twice.
+
+    Returns:
+        Shape (U,), from 0 to 1; NaN for a unit with fewer than two spikes.
+    """
+    interval, unit = _intervals(recording)
+    n = np.bincount(unit, minlength=recording.n_units)
+    short = np.bincount(unit, interval < refractory_s, minlength=recording.n_units)
+    return np.where(n > 0, short / np.maximum(n, 1), np.nan)
+
+
+def foreign_share(recording: Recording, refractory_s: float = REFRACTORY_S) -> np.ndarray:
+    """Share f of a unit's spikes that come from another neuron, estimated from the violations.
+
+        2 f (1 - f) = share_u / (1 - exp(-rate_u refractory))        (16.3)
+
+    The right side is 0 for a neuron by itself and 1 for spikes that do not mind each other. The other neuron is taken
+    to fire independently; neurons that rise and fall together violate more often, and f comes out too large.
+
+    Returns:
+        Shape (U,), from 0 to 0.5: which of two neurons is the foreign one, nobody can tell. 0.5 stands for everything
+        at which the equation has no solution, such as many neurons on one wire. NaN as in `isi_violations`.
+
+    Source: Hill, Mehta & Kleinfeld 2011, J Neurosci 31:8699, their quadratic equation for the false positives.
+    """
+    without_refractory = -np.expm1(-firing_rates(recording) * refractory_s)
+    share = isi_violations(recording, refractory_s)
+    ratio = share / np.where(without_refractory > 0, without_refractory, np.nan)
+    return (1 - np.sqrt(np.clip(1 - 2 * ratio, 0, None))) / 2
+
+
+def contaminated_units(
+    recording: Recording, refractory_s: float = REFRACTORY_S, largest: float = 0.1, fewest: int = 5
+) -> np.ndarray:
+    """Indices (n,) of units with more than `largest` of foreign spikes, told by `fewest` violations or more."""
+    n_intervals = np.maximum(_spike_counts(recording) - 1, 0)
+    n_short = np.nan_to_num(isi_violations(recording, refractory_s)) * n_intervals
+    found = np.nan_to_num(foreign_share(recording, refractory_s)) > largest
+    return np.flatnonzero(found & (n_short > fewest - 0.5))
+
+
+def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple[np.ndarray, np.ndarray]:
+    """How often two units fire within `window_s` of each other, and how often independent ones would.
+
+        C_ab = #{(i, j): |t_i - t_j| <= window},   expected_ab = N_a N_b 2 window / T       (16.4)
+
+    Args:
+        recording: the session.
+        window_s: seconds. A microsecond is added, for the rounding of clocks.
+
+    Returns:
+        Two symmetric arrays (U, U), zero on the diagonal.
+    """
+    times, units, n_units = recording.spike_times, recording.spike_units, recording.n_units
+    count = np.zeros(n_units * n_units)
+    for apart in range(1, len(times)):  # neighbours, then neighbours but one, ... until no pair is near enough
+        near = np.flatnonzero(times[apart:] - times[:-apart] <= window_s + 1e-6)
+        if not len(near):
+            break
+        count += np.bincount(units[near] * n_units + units[near + apart], minlength=len(count))
+    count = count.reshape(n_units, n_units)
+    n = _spike_counts(recording)
+    expected = np.outer(n, n) * 2 * window_s / recorded_s(recording)
+    off_diagonal = 1 - np.eye(n_units)
+    return (count + count.T) * off_diagonal, expected * off_diagonal
+
+
+def shared_spikes(count: np.ndarray, n_spikes: np.ndarray) -> np.ndarray:
+    """Coincidences (U, U) as a share of the spikes of the unit that has fewer, (U, U); 0 where it has none."""
+    fewer = np.minimum.outer(n_spikes, n_spikes)
+    return np.where(fewer > 0, count / np.maximum(fewer, 1), 0.0)
+
+
+def duplicated_units(
+    recording: Recording, window_s: float = COINCIDENCE_S, share: float = 0.3, sigmas: float = 5.0
+) -> np.ndarray:
+    """Pairs of units that are, in part or whole, the same neuron written twice.
+
+    A pair is named if more than `share` of the spikes of the sparser one coincide with one of the other, and if that
+    is above what independent units give by `sigmas` standard deviations of a Poisson count, and by five at least.
+
+    Returns:
+        Indices, the smaller one first, shape (n, 2).
+    """
+    count, expected = coincidences(recording, window_s)
+    much = shared_spikes(count, _spike_counts(recording)) > share
+    surely = count >= expected + sigmas * np.sqrt(expected) + 5
+    return np.argwhere(np.triu(much & surely, 1))
+
+
+def behavior_gaps(recording: Recording, longer_than_s: float | None = None) -> np.ndarray:
+    """Where behaviour is missing: from a sample to the next one, if that is later than it should be.
+
+    Args:
+        recording: the session.
+        longer_than_s: seconds; twice the median step unless said otherwise, as where a position is differentiated.
+
+    Returns:
+        Start and stop in seconds, shape (n, 2).
+    """
+    times = recording.behavior_times
+    longest = 2 * recording.sample_interval if longer_than_s is None else longer_than_s
+    before = np.flatnonzero(np.diff(times) > longest * (1 + 1e-6))
+    return np.stack([times[before], times[before + 1]], 1)
+
+
+def spike_tick(recording: Recording, fewest: int = 50) -> float:
+    """About how coarse the clock of the spikes is, in seconds, told by intervals that are equal.
+
+    Two intervals of a unit, drawn at random, are equal with a chance q. On a clock of step d a Poisson unit has
+    q = rate d / 2. So
+
+        d = 2 q / rate,
+
+    and of all units with `fewest` intervals or more, the median. Bursting units repeat themselves, which makes d up to
+    a few times too large; a clock too fine to be seen gives 0. Spikes made from counts stand on few places of a bin,
+    and d is then of the size of the bin.
+
+    Returns:
+        Seconds; NaN if no unit has enough spikes.
+    """
+    interval, unit = _intervals(recording)
+    key = np.round(interval / 1e-6).astype(np.int64) * recording.n_units + unit  # intervals to a microsecond
+    values, repeats = np.unique(key, return_counts=True)
+    pairs = np.bincount(values % recording.n_units, repeats * (repeats - 1.0), minlength=recording.n_units)
+    n = np.bincount(unit, minlength=recording.n_units)
+    enough = n >= max(fewest, 2)
+    if not enough.any():
+        return float("nan")
+    equal = pairs[enough] / (n[enough] * (n[enough] - 1.0))
+    mean_interval = np.bincount(unit, interval, minlength=recording.n_units)[enough] / n[enough]
+    return float(np.median(2 * equal * mean_interval))
+
+
+def times_are_known(recording: Recording, to_s: float = REFRACTORY_S) -> bool:
+    """Whether intervals of `to_s` can be judged: `spike_tick` is at most twice that. False where it cannot be told."""
+    return bool(spike_tick(recording) <= 2 * to_s)
+
+
+def _spike_counts(recording: Recording) -> np.ndarray:
+    return np.bincount(recording.spike_units, minlength=recording.n_units)
+
+
+def _intervals(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds between neighbouring spikes of one unit, and which unit, both (N - units that fired,)."""
+    order = np.argsort(recording.spike_units, kind="stable")  # by unit; inside a unit by time, as before
+    times, units = recording.spike_times[order], recording.spike_units[order]
+    same = units[1:] == units[:-1]
+    return np.diff(times)[same], units[1:][same]

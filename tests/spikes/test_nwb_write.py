@@ -1,0 +1,87 @@
+"""What is written as NWB is read back, and a file is never half written."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from possm_lite.spikes import RecordingError, load_recording
+from possm_lite.spikes.nwb_write import write_nwb
+
+pytest.importorskip("pynwb")
+
+
+def assert_same(back, recording):
+    for name in ("spike_times", "spike_units", "behavior_times", "velocity", "trials"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(recording, name))
+    assert (back.session_id, back.velocity_unit) == (recording.session_id, recording.velocity_unit)
+
+
+def test_a_simulated_session_comes_back(small_recording, tmp_path):
+    write_nwb(small_recording, tmp_path / "a.nwb")
+    back = load_recording(tmp_path / "a.nwb")
+    assert_same(back, small_recording)
+    assert back.unit_ids.tolist() == [str(i) for i in range(12)]  # "sim000" is no number
+    assert back.notes == ("Velocity is processing/behavior/hand_vel.",)
+
+
+def test_names_and_notes_stand_in_the_file(small_recording, tmp_path):
+    from pynwb import NWBHDF5IO
+
+    write_nwb(small_recording, tmp_path / "a.nwb")
+    with NWBHDF5IO(str(tmp_path / "a.nwb"), "r") as io:
+        file = io.read()
+        assert list(file.units["unit_name"].data) == small_recording.unit_ids.tolist()
+        assert file.notes == "\n".join(small_recording.notes)
+        np.testing.assert_allclose(file.units["obs_intervals"][0], [small_recording.span])
+
+
+def test_numbered_units_silent_units_times_with_a_gap_and_no_trials(small_recording, tmp_path):
+    kept = ~np.isin(small_recording.spike_units, [3, 11])  # one in the middle and the last
+    seen = np.abs(small_recording.behavior_times - 8) > 1
+    recording = replace(
+        small_recording,
+        spike_times=small_recording.spike_times[kept],
+        spike_units=small_recording.spike_units[kept],
+        unit_ids=[str(100 - i) for i in range(12)],
+        behavior_times=small_recording.behavior_times[seen],
+        velocity=small_recording.velocity[seen],
+        trials=[],
+        velocity_unit="cm/s",
+    )
+    write_nwb(recording, tmp_path / "a.nwb", series="cursor_vel")
+    back = load_recording(tmp_path / "a.nwb")
+    assert_same(back, recording)
+    assert back.unit_ids.tolist() == recording.unit_ids.tolist()
+    assert back.notes == (
+        "Velocity is processing/behavior/cursor_vel.",
+        "There are no trials in intervals/trials.",
+    )
+
+
+def test_what_stood_there_stands_until_the_new_file_is_whole(small_recording, tmp_path, monkeypatch):
+    write_nwb(small_recording, tmp_path / "a.nwb")
+    before = (tmp_path / "a.nwb").read_bytes()
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fails)
+    with pytest.raises(RecordingError, match=r"a\.nwb: could not be written: No space left on device"):
+        write_nwb(small_recording, tmp_path / "a.nwb")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.nwb"]
+    assert (tmp_path / "a.nwb").read_bytes() == before
+
+
+def test_a_wrong_suffix_and_a_folder_that_is_not_there(small_recording, tmp_path):
+    with pytest.raises(RecordingError, match=r"'\.npz'; this writes \.nwb"):
+        write_nwb(small_recording, tmp_path / "a.npz")
+    with pytest.raises(RecordingError, match="could not be written"):
+        write_nwb(small_recording, tmp_path / "nowhere" / "a.nwb")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_pynwb_one_line_says_what_to_install(small_recording, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pynwb", None)
+    with pytest.raises(RecordingError, match=r"pip install possm-lite\[recordings\]"):
+        write_nwb(small_recording, tmp_path / "a.nwb")

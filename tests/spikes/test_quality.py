@@ -1,0 +1,171 @@
+"""What is wrong with a recording is found where it was put, and clean units are not accused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from possm_lite.spikes import Recording, quality
+
+SECONDS = 300.0
+
+
+def poisson(rng, rate_hz, refractory_s=0.003) -> np.ndarray:
+    """Times of a unit that is silent for `refractory_s` after each spike and has this rate all the same."""
+    steps = rng.exponential(1 / rate_hz - refractory_s, int(2 * rate_hz * SECONDS) + 20) + refractory_s
+    times = np.cumsum(steps)
+    return times[times < SECONDS]
+
+
+def recording_of(trains, behavior_times=None) -> Recording:
+    times, units = np.concatenate(trains), np.repeat(np.arange(len(trains)), [len(t) for t in trains])
+    order = np.argsort(times, kind="stable")
+    behavior_times = np.arange(0, SECONDS, 0.01) if behavior_times is None else behavior_times
+    return Recording(
+        spike_times=times[order],
+        spike_units=units[order],
+        unit_ids=[f"u{i}" for i in range(len(trains))],
+        behavior_times=behavior_times,
+        velocity=np.stack([np.sin(behavior_times), np.cos(behavior_times)], 1),
+        velocity_unit="mm/s",
+        trials=[],
+        session_id="made up",
+    )
+
+
+@pytest.fixture
+def trains(rng):
+    return [poisson(rng, rate) for rate in (0.5, 2, 5, 5, 10, 20, 40, 60)]
+
+
+def test_clean_units_are_not_accused(trains):
+    recording = recording_of(trains)
+    assert quality.contaminated_units(recording).tolist() == []
+    assert quality.duplicated_units(recording).tolist() == []
+    assert quality.silent_units(recording).tolist() == []
+    assert len(quality.behavior_gaps(recording)) == 0
+    assert quality.times_are_known(recording)
+    np.testing.assert_array_equal(quality.isi_violations(recording), 0)
+
+
+def test_clean_units_that_rise_and_fall_together_are_not_accused():
+    """Common fluctuations make coincidences frequent, and are no fault."""
+    from possm_lite.spikes import simulate_session
+    from possm_lite.spikes.neurons import SimulationConfig
+
+    recording = simulate_session(3, SimulationConfig(n_trials=60, n_units=40, shared_gain=1.0)).recording
+    assert quality.contaminated_units(recording).tolist() == []
+    assert quality.duplicated_units(recording).tolist() == []
+
+
+def test_rates_are_spikes_over_seconds(trains):
+    recording = recording_of(trains)
+    assert quality.recorded_s(recording) == pytest.approx(SECONDS, abs=0.1)
+    np.testing.assert_allclose(quality.firing_rates(recording), [len(t) / SECONDS for t in trains], rtol=1e-3)
+    np.testing.assert_allclose(quality.firing_rates(recording)[4:], [10, 20, 40, 60], rtol=0.15)
+
+
+def test_silent_units_are_found(trains):
+    recording = recording_of([*trains, np.empty(0), np.array([10.0, 200.0])])
+    assert quality.silent_units(recording).tolist() == [8, 9]  # one without spikes, one with two in five minutes
+    assert quality.silent_units(recording, below_hz=1e-9).tolist() == [8]
+
+
+@pytest.mark.parametrize("foreign", [0.15, 0.3, 0.45])
+def test_a_contaminated_unit_is_found_and_how_much(trains, rng, foreign):
+    own = poisson(rng, 30)
+    mixed = np.sort(np.r_[own, poisson(rng, 30 * foreign / (1 - foreign))])
+    recording = recording_of([*trains, mixed])
+    assert quality.contaminated_units(recording).tolist() == [8]
+    assert quality.foreign_share(recording)[8] == pytest.approx(foreign, abs=0.1)
+
+
+def test_spikes_that_do_not_mind_each_other(trains, rng):
+    crowd = poisson(rng, 30, refractory_s=0)
+    recording = recording_of([*trains, crowd])
+    share, rate = quality.isi_violations(recording)[8], quality.firing_rates(recording)[8]
+    assert share == pytest.approx(1 - np.exp(-0.002 * rate), rel=0.2)
+    assert quality.foreign_share(recording)[8] == pytest.approx(0.5, abs=0.15)
+
+
+def test_a_share_of_nothing_is_not_a_number(trains):
+    recording = recording_of([*trains, np.array([5.0]), np.empty(0)])
+    assert (
+        np.isnan(quality.isi_violations(recording)[8:]).all() and np.isnan(quality.foreign_share(recording)[8:]).all()
+    )
+    assert np.isfinite(quality.foreign_share(recording)[:8]).all()
+
+
+def test_violations_are_counted_as_by_a_loop(trains, rng):
+    recording = recording_of([np.sort(rng.uniform(0, 10, 500)) for _ in range(3)])
+    for unit, share in enumerate(quality.isi_violations(recording, 0.004)):
+        own = recording.spike_times[recording.spike_units == unit]
+        assert share == pytest.approx(np.mean(np.diff(own) < 0.004))
+
+
+def test_coincidences_are_counted_as_by_a_loop(rng):
+    recording = recording_of([np.sort(rng.uniform(0, 3, n)) for n in (60, 90, 0, 40)])
+    count, expected = quality.coincidences(recording, 0.005)
+    for a in range(4):
+        for b in range(4):
+            ta, tb = (recording.spike_times[recording.spike_units == u] for u in (a, b))
+            near = np.abs(ta[:, None] - tb) <= 0.005
+            assert count[a, b] == (near.sum() if a != b else 0)
+            if a != b:
+                assert expected[a, b] == pytest.approx(len(ta) * len(tb) * 0.01 / quality.recorded_s(recording))
+
+
+def test_independent_units_coincide_as_often_as_expected(trains):
+    count, expected = quality.coincidences(recording_of(trains))
+    pairs = np.triu_indices(len(trains), 1)
+    z = (count - expected)[pairs] / np.sqrt(expected[pairs] + 1)
+    assert np.abs(z).max() < 4
+
+
+def test_a_duplicated_unit_is_found(trains, rng):
+    original = trains[4]
+    kept = original[rng.random(len(original)) < 0.6]
+    copy = np.clip(np.sort(kept + rng.normal(0, 0.0002, len(kept))), 0, SECONDS)
+    recording = recording_of([*trains, copy])
+    assert quality.duplicated_units(recording).tolist() == [[4, 8]]
+
+
+def test_a_busy_neighbour_of_a_sparse_unit_is_no_copy(rng):
+    """Of four spikes two coincide with a busy unit: a share of a half, by chance."""
+    busy = poisson(rng, 60)
+    sparse = np.array([busy[100], busy[900], busy[50] + 0.008, busy[2000] + 0.008])
+    assert quality.duplicated_units(recording_of([busy, np.sort(sparse)])).tolist() == []
+
+
+def test_a_gap_of_behaviour_is_found(trains):
+    times = np.arange(0, SECONDS, 0.01)
+    recording = recording_of(trains, times[(times < 100) | (times > 104.5)])
+    np.testing.assert_allclose(quality.behavior_gaps(recording), [[100, 104.5]], atol=0.011)
+    assert len(quality.behavior_gaps(recording, longer_than_s=10)) == 0
+
+
+@pytest.mark.parametrize("tick_s", [0.001, 0.01, 0.05])
+def test_a_coarse_clock_is_found(trains, tick_s):
+    recording = recording_of(trains)
+    coarse = replace(recording, spike_times=np.floor(recording.spike_times / tick_s) * tick_s)
+    assert 0.5 * tick_s < quality.spike_tick(coarse) < 2.5 * tick_s
+    assert quality.times_are_known(coarse) == (tick_s < 0.005)
+
+
+def test_spikes_spread_over_bins_are_no_spike_times(trains):
+    from possm_lite.spikes.mat import _spread
+
+    edges = np.arange(0, SECONDS + 0.05, 0.05)
+    counts = np.stack([np.histogram(t, edges)[0] for t in trains])
+    times, units = _spread(counts, edges[:-1], 0.05)
+    recording = recording_of([times[units == u] for u in range(len(trains))])
+    assert not quality.times_are_known(recording)
+
+
+def test_without_enough_spikes_nothing_is_known():
+    recording = recording_of([np.array([1.0, 2.0])])
+    assert np.isnan(quality.spike_tick(recording)) and not quality.times_are_known(recording)
+    silent = recording_of([np.empty(0), np.empty(0)])
+    assert quality.silent_units(silent).tolist() == [0, 1]
+    assert quality.duplicated_units(silent).shape == (0, 2)
+    assert quality.contaminated_units(silent).tolist() == []
