@@ -58,7 +58,7 @@ def page(path: Path, films: Path) -> NotebookNode:
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = relinked(cell.source)
+            cell.source = relinked(tagged(cell.source))
             continue
         if cell.id in films_of:
             cell.outputs = []
@@ -99,7 +99,7 @@ def solutions_of(path: Path) -> dict[str, str]:
         if found:
             text = "\n\n".join(c.source for c in cells[place + 1 : place + 3] if c.cell_type == "markdown")
             folds[found[1]] = (
-                f"::::{{dropdown}} A solution\n\n```python\n{cell.source}\n```\n\n{relinked(text)}\n\n::::"
+                f"::::{{dropdown}} A solution\n\n```python\n{cell.source}\n```\n\n{relinked(tagged(text))}\n\n::::"
             )
     return folds
 
@@ -150,6 +150,16 @@ def relinked(markdown: str) -> str:
     return re.sub(
         r"\[([^\]]+)\]\((?!https?:|#|\d\d_\w+\.ipynb|TEACHING\.md|GLOSSARY\.md|mailto:)[^)]*\)", r"\1", markdown
     )
+
+
+def tagged(markdown: str) -> str:
+    """Formulas of several lines, or with a matrix, so that they may bear a number: Sphinx wraps them where none may."""
+
+    def gathered(formula: re.Match) -> str:
+        body = formula[1].strip()
+        return f"\n\\begin{{gather}}\n{body}\n\\end{{gather}}\n" if "\\\\" in body and "\\tag" in body else formula[0]
+
+    return re.sub(r"\$\$(.+?)\$\$", gathered, markdown, flags=re.S)
 
 
 def index(chapters: list[Path]) -> str:
