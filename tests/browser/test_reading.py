@@ -9,7 +9,7 @@ NAMES = sorted(p.stem for p in (Path(__file__).parents[2] / "notebooks").glob("[
 
 
 @pytest.fixture
-def reader(chromium, pages):
+def reader(pages, chromium):
     """A page that can reach the built files and nothing else; it tells what it asked for besides."""
     context = chromium.new_context(viewport={"width": 1300, "height": 900}, offline=True)
     page, page.asked, page.trouble = context.new_page(), [], []
