@@ -8,6 +8,8 @@ import torch
 
 from possm_lite.classroom.checks import continuous_time as check
 
+from .helpers import assert_right
+
 # ---- right answers, written anew
 
 
@@ -57,12 +59,7 @@ def score_by_lags(z_q, z_k, t_q, t_k, omega):
     ],
 )
 def test_right_answers_pass(exercise, answer):
-    verdict = exercise.examine(answer)
-    assert verdict.status == "right", verdict.line
-    assert verdict.line == f"✓ {exercise.name}"
-
-
-# ---- stubs
+    assert_right(exercise, answer)
 
 
 # ---- planted mistakes

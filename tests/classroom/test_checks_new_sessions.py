@@ -233,12 +233,3 @@ def test_right_pairs(answer):
 )
 def test_bugs_of_the_pairs(answer, words):
     assert_wrong(check.paired, answer, words)
-
-
-def test_stubs_are_not_attempted_yet():
-    def stub(*args):
-        """Says what is wanted."""
-
-    for exercise in (check.table_row, check.may_learn, check.scale_of, check.paired):
-        assert exercise.examine(stub).status == "missing"
-    assert check.own_numbers.examine(None).status == "missing"

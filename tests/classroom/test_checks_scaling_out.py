@@ -183,12 +183,3 @@ def test_sessions_at_half():
         (100, "is not it"),
     ):
         assert_wrong(check.sessions_at_half, wrong, words)
-
-
-@pytest.mark.parametrize("name", ["whole_gradient", "sent_bytes", "my_windows", "hands"])
-def test_stubs(name):
-    def stub(*args):
-        """Says what is wanted."""
-
-    assert getattr(check, name).examine(stub).status == "missing"
-    assert check.sessions_at_half.examine(None).status == "missing"

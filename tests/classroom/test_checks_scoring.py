@@ -7,6 +7,8 @@ import torch
 
 from possm_lite.classroom.checks import scoring as check
 
+from .helpers import assert_right
+
 # --- right answers, not written like the references
 
 
@@ -62,8 +64,7 @@ def surrogate_by_steps(log_p, loss, baseline):
     ],
 )
 def test_a_right_answer_passes(exercise, answer):
-    verdict = exercise.examine(answer)
-    assert (verdict.status, verdict.line) == ("right", f"✓ {exercise.name}")
+    assert_right(exercise, answer)
 
 
 # --- planted mistakes, written as students write them

@@ -9,6 +9,8 @@ import torch
 
 from possm_lite.classroom.checks.start_here import center, firing_rate, my_angle
 
+from .helpers import assert_right
+
 
 def rate_by_bisection(spike_times, start, stop):
     times = spike_times.tolist()
@@ -52,8 +54,7 @@ def center_by_projection(x):
     ],
 )
 def test_a_right_answer_passes(exercise, answer):
-    verdict = exercise.examine(answer)
-    assert (verdict.status, verdict.line) == ("right", f"✓ {exercise.name}")
+    assert_right(exercise, answer)
 
 
 def inside(t, start, stop):
