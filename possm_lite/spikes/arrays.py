@@ -51,23 +51,33 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], error: type
     Raises:
         error: nothing was written, and what stood at `path` still stands. One line, the file's name in front.
     """
-    path = Path(path)
-    partial = path.with_name(f".{uuid.uuid4().hex}.partial")
     with naming(path, error):
         arrays = {name: np.asarray(array) for name, array in arrays.items()}
         for name, array in arrays.items():
             _check_member(f"{name}.npy", array.dtype)
-        try:
-            with open(partial, "xb") as file:
-                np.savez_compressed(file, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except OSError as trouble:
-            raise RecordingError(f"could not be written: {trouble.strerror or trouble}") from trouble
-        finally:
-            with contextlib.suppress(OSError):  # it is gone where all went well, or never was
-                partial.unlink()
+        with replacing(path) as partial, open(partial, "xb") as file:
+            np.savez_compressed(file, **arrays)
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Gives another name beside `path` to write to; when that went well, the file there takes the place of `path`.
+
+    Raises:
+        RecordingError: it could not be written; what stood at `path` still stands.
+    """
+    path = Path(path)
+    partial = path.with_name(f".{uuid.uuid4().hex}.partial")
+    try:
+        yield partial
+        with open(partial, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as trouble:
+        raise RecordingError(f"could not be written: {trouble.strerror or trouble}") from trouble
+    finally:
+        with contextlib.suppress(OSError):  # it is gone where all went well, or never was
+            partial.unlink()
 
 
 def read_members(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import uuid
 import warnings
 from datetime import datetime, timezone
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .arrays import naming
+from .arrays import naming, replacing
 from .layout import to_arrays
 from .recording import Recording, RecordingError
 
@@ -38,7 +36,6 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", 
         RecordingError: pynwb is missing, or the file could not be written; what stood at `path` still stands.
     """
     path = Path(path)
-    partial = path.with_name(f".{uuid.uuid4().hex}.partial")
     with naming(path):
         if path.suffix.lower() != ".nwb":
             raise RecordingError(f"has the suffix {path.suffix!r}; this writes .nwb.")
@@ -46,19 +43,10 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", 
             from pynwb import NWBHDF5IO
         except ImportError as trouble:
             raise RecordingError("NWB files need pynwb: pip install possm-lite[recordings]") from trouble
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about the suffix of the name it has for now
-                with NWBHDF5IO(str(partial), "w") as io:
-                    io.write(as_nwb(recording, series, start))
-            with open(partial, "rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except OSError as trouble:
-            raise RecordingError(f"could not be written: {trouble.strerror or trouble}") from trouble
-        finally:
-            with contextlib.suppress(OSError):  # it is gone where all went well, or never was
-                partial.unlink()
+        with replacing(path) as partial, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the suffix of the name it has for now
+            with NWBHDF5IO(str(partial), "w") as io:
+                io.write(as_nwb(recording, series, start))
 
 
 def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
