@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from .decoder.streaming import StreamingDecoder
-from .spikes.arrays import naming
+from .spikes.arrays import naming, replacing
 from .spikes.files import load_recording
 from .spikes.recording import Recording, RecordingError
 from .training.checkpoint import TrainedOn, load_checkpoint
@@ -130,6 +130,5 @@ def _check_units(source: Path, recording: Recording, about: TrainedOn):
 
 def _write_json(path: Path, metrics: dict):
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
-    partial.replace(path)
+    with naming(path), replacing(path) as partial:
+        partial.write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
