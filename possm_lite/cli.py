@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
-    if os.environ.get("RANK", "0") == "0":
+    if "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0":
         return _parser().parse_args(argv)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere), contextlib.redirect_stdout(nowhere):
         return _parser().parse_args(argv)  # of the processes of torchrun, the first tells what is wrong

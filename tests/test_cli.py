@@ -131,6 +131,17 @@ def test_two_recordings_of_one_name_are_refused(here, capfd):
     assert_refused(capfd, ["decode", "recording.npz", "again.npz"], "recording.npz and again.npz", words)
 
 
+def test_a_rank_that_torchrun_did_not_give_silences_nothing(monkeypatch, capfd):
+    """Schedulers set RANK too; of torchrun's processes only the first tells what is wrong with an option."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    for silent in (False, True):
+        with pytest.raises(SystemExit):
+            main(["decode", "--epochs", "x"])
+        assert bool(capfd.readouterr().err) is not silent
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run")
+
+
 def test_nothing_is_overwritten(here, capfd):
     (here / "file").write_text("mine")
     assert_refused(capfd, ["decode", "recording.npz", "--out", "first"], "first exists already")

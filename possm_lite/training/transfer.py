@@ -17,6 +17,7 @@ from .crew import ALONE, Crew
 from .session import Session
 
 _OF_A_SESSION = ("unit_embedding.weight", "session_embedding.weight")
+_SCALE = ("velocity_mean", "velocity_std")
 
 
 def join(sessions: Sequence[Session], numbers: Sequence[int] | None = None, crew: Crew = ALONE) -> list[Session]:
@@ -70,9 +71,6 @@ def only_embeddings(model: POSSM) -> POSSM:
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in _OF_A_SESSION)
     return model
-
-
-_SCALE = ("velocity_mean", "velocity_std")
 
 
 def _with_rows(model: POSSM, n_units: int, units: torch.Tensor, sessions: torch.Tensor) -> POSSM:

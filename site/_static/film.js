@@ -11,7 +11,7 @@ document.addEventListener("DOMContentLoaded", () => {
       shown.textContent = values[slider.value];
     };
     slider.addEventListener("input", show);
-    slider.addEventListener("focus", () => values.forEach((_, i) => (new Image().src = frame(i))), { once: true });
-    slider.addEventListener("pointerenter", () => values.forEach((_, i) => (new Image().src = frame(i))), { once: true });
+    const load = () => values.forEach((_, i) => (new Image().src = frame(i)));
+    for (const near of ["focus", "pointerenter"]) slider.addEventListener(near, load, { once: true });
   }
 });
