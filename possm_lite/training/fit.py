@@ -30,6 +30,7 @@ class FitConfig:
         lr: peak learning rate of AdamW; it warms up over the first tenth and falls to zero along a cosine.
         weight_decay: of AdamW.
         unit_dropout: largest share of units hidden from a window; the share is drawn anew for every window.
+        validations: how often, about, to score the validation part on the way; 0: never.
         seed: of windows and hidden units.
     """
 
@@ -40,6 +41,7 @@ class FitConfig:
     lr: float = 2e-3
     weight_decay: float = 0.01
     unit_dropout: float = 0.1
+    validations: int = 10
     seed: int = 0
 
 
@@ -49,7 +51,7 @@ class History:
 
     Args:
         loss: mean training loss of each epoch.
-        valid_r2: validation R² by the number of epochs it was measured after; about ten times in all.
+        valid_r2: validation R² by the number of epochs it was measured after.
         seconds: taken, validation included.
     """
 
@@ -114,14 +116,14 @@ def _descend(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, config.lr, total_steps=config.epochs * steps_per_epoch + 1, pct_start=0.1, cycle_momentum=False
     )
-    validate_every = max(1, config.epochs // 10)
+    every = max(1, config.epochs // config.validations) if config.validations else 0
     history, began = History(), time.perf_counter()
     with tqdm(total=config.epochs, disable=not progress, unit="epoch", desc=type(model).__name__) as bar:
         for epoch in range(1, config.epochs + 1):
             model.train()
             losses = [_step(trained, loss_of_step, optimizer, schedule) for _ in range(steps_per_epoch)]
             history.loss.append(crew.total(float(np.mean(losses))) / crew.size)
-            if epoch % validate_every == 0 or epoch == config.epochs:
+            if every and (epoch % every == 0 or epoch == config.epochs):
                 history.valid_r2[epoch] = validate()
             shown = {"valid_R2": f"{history.valid_r2[max(history.valid_r2)]:.3f}"} if history.valid_r2 else {}
             bar.set_postfix(loss=f"{history.loss[-1]:.3f}", **shown)

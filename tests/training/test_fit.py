@@ -69,6 +69,13 @@ def test_validation_is_measured_about_ten_times_and_at_the_end(small_recording):
     assert history.valid_r2[21] == pytest.approx(evaluate(model, session, "valid").r2)
 
 
+def test_validation_changes_no_weight_and_can_be_left_out(small_recording):
+    session = prepare(small_recording)
+    scored, unscored = fitted(session), fitted(session, replace(QUICK, validations=0))
+    assert scored[1].valid_r2 and not unscored[1].valid_r2
+    assert same_weights(scored[0], unscored[0])
+
+
 @pytest.mark.parametrize("kind", ["possm", "gru"])
 def test_the_same_seed_gives_the_same_weights_bit_for_bit(small_recording, kind):
     session = prepare(small_recording)
