@@ -65,7 +65,13 @@ def phasors(times: Tensor, omega: Tensor, dtype: torch.dtype) -> Tensor:
 def as_pairs(x: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
     """Split (..., d) into its first F adjacent pairs as complex numbers (..., F) and the rest (..., d - 2F)."""
     pairs = x[..., : 2 * n_freqs].unflatten(-1, (n_freqs, 2))
-    return torch.view_as_complex(pairs.contiguous()), x[..., 2 * n_freqs :]
+    return _as_complex(pairs), x[..., 2 * n_freqs :]
+
+
+def _as_complex(pairs: Tensor) -> Tensor:
+    """(..., F, 2) as complex numbers (..., F); a part of a tensor that begins at an odd place has to be copied."""
+    pairs = pairs.contiguous()
+    return torch.view_as_complex(pairs.clone() if pairs.storage_offset() % 2 else pairs)
 
 
 def from_pairs(pairs: Tensor, rest: Tensor) -> Tensor:
@@ -89,8 +95,7 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
     """
     n_still = x.shape[-1] // 2 - phase.shape[-1]
     whole = torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_still)], -1)  # cheaper than splitting x
-    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
-    return torch.view_as_real(pairs * whole).flatten(-2)
+    return torch.view_as_real(_as_complex(x.unflatten(-1, (-1, 2))) * whole).flatten(-2)
 
 
 def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:

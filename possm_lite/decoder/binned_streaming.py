@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .cells import Backbone
+from .streaming import checked_spikes, copied_weights
 
 
 class _BinnedStream:
     """What the streams of binned decoders share: counting a bin, and times and scale of the answer."""
 
     def __init__(self, model):
-        self._weights = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
+        self._weights = copied_weights(model)
         self._n_units, self._n_slots, self._width = model.n_units, model.n_slots, model.bin_width_s
         self._slots_s = np.arange(model.n_slots) * (model.bin_width_s / model.n_slots)
         self.reset()
@@ -25,7 +26,11 @@ class _BinnedStream:
 
         Returns:
             times of the slots in seconds since the first bin began, (n_slots,), and velocity there, (n_slots, 2).
+
+        Raises:
+            ValueError: for spikes that do not fit; the stream is then as it was before the call.
         """
+        units, _ = checked_spikes(units, offsets, self._n_units, self._width)
         counts = np.bincount(units, minlength=self._n_units + 1)[1:]
         answer = self._decode(np.sqrt(counts, dtype=np.float32)).reshape(self._n_slots, 2)
         velocity = self._weights["velocity_mean"][1] + self._weights["velocity_std"][1] * answer

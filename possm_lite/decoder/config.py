@@ -68,6 +68,8 @@ class POSSMConfig:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
         if self.n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads must divide n_heads: {self.n_kv_heads} does not divide {self.n_heads}.")
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim must be even, as rotation turns pairs, not {self.head_dim}.")
         if 2 * self.n_freqs > self.head_dim:
             raise ValueError(f"n_freqs rotates pairs: 2 x {self.n_freqs} exceeds head_dim = {self.head_dim}.")
         if self.longest_period_s <= self.shortest_period_s:

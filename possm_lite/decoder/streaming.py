@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 from scipy.special import erf
 
@@ -9,13 +11,20 @@ from .cells import LAYER_NORM_EPS, Backbone, normal
 from .config import POSSMConfig
 from .folding import basis, fold, of_part
 
+_BLANK = (np.zeros(1, np.int64), np.zeros(1))  # the token that a silent bin holds: unit 0 at offset 0
+
 
 class StreamingDecoder:
     """A trained POSSM that is fed one bin at a time.
 
     Holds the state of the backbone and what is needed of the last k hidden states; answers as `POSSM.forward` does on
-    the whole recording. Times are kept relative to the current bin, so the millionth bin is as exact as the first.
-    One decoder serves one stream: it is not thread-safe.
+    the whole recording. It computes with times relative to the current bin, so the velocity of the millionth bin is as
+    exact as that of the first. The times it returns count from the first bin; each is computed by itself, not summed
+    up, and so is off by its own rounding alone, 1e-11 s at the millionth bin.
+
+    One decoder serves one stream. Threads may each have a decoder of one model, as decoders share nothing. They may
+    also hand one around, but not use it at once: a call that comes while a step is under way is told so, and changes
+    nothing.
 
     Args:
         model: a trained POSSM; its weights are copied.
@@ -28,15 +37,15 @@ class StreamingDecoder:
 
     def __init__(self, model, session: int = 1, query_offsets_s=(0.0,)):
         config: POSSMConfig = model.config
-        offsets = np.atleast_1d(np.asarray(query_offsets_s, dtype=np.float64))
+        offsets = np.array(query_offsets_s, dtype=np.float64, ndmin=1)
         if not 1 <= session <= config.n_sessions:
             raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session}.")
         if offsets.ndim != 1 or not len(offsets) or not ((offsets >= 0) & (offsets < config.bin_width_s)).all():
             raise ValueError(
                 f"query_offsets_s must lie in 0 <= offset < {config.bin_width_s} s, not {query_offsets_s}."
             )
-        weights = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
-        self.config, self.query_offsets_s = config, offsets
+        weights = copied_weights(model)
+        self.config, self.query_offsets_s, self._turn = config, offsets, _OneAtATime()
         self._set_constants(fold(weights, config, session, offsets))
         self.reset()
 
@@ -52,12 +61,12 @@ class StreamingDecoder:
         self._backbone = Backbone.from_constants(config.backbone, of_part(arrays, "backbone"), config.n_layers)
 
     def reset(self):
-        """Back to before the first bin."""
-        self._state = self._backbone.start()
-        self._recent = np.zeros(
-            (self.config.context_bins, self._arrays["out_rows"].shape[1]), self._dtype
-        )  # oldest first
-        self._n_bins = 0
+        """Back to before the first bin. Raises RuntimeError while a step is under way."""
+        n_rows = self._arrays["out_rows"].shape[1]
+        with self._turn:
+            self._state = self._backbone.start()
+            self._recent = np.zeros((self.config.context_bins, n_rows), self._dtype)  # oldest first
+            self._n_bins = 0
 
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
         """Decode one bin.
@@ -71,33 +80,23 @@ class StreamingDecoder:
 
         Raises:
             ValueError: for spikes that do not fit; the decoder is then as it was before the call.
+            RuntimeError: for a call while another step of this decoder is under way, which goes on undisturbed.
         """
-        units, offsets = self._checked(units, offsets)
-        hidden, state = self._backbone.step(self._read(units, offsets), self._state)
-        recent = np.concatenate([self._recent[1:], self._row(hidden)[None]])
-        n_known = min(self._n_bins + 1, self.config.context_bins)
-        velocity = self._answer(recent[-n_known:])
-        times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
-        self._state, self._recent = state, recent
-        self._n_bins += 1
-        return times, velocity
+        with self._turn:
+            hidden, state = self._backbone.step(self._read(*self._checked(units, offsets)), self._state)
+            recent = np.concatenate([self._recent[1:], self._row(hidden)[None]])
+            n_known = min(self._n_bins + 1, self.config.context_bins)
+            velocity = self._answer(recent[-n_known:])
+            times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
+            # nothing of the decoder has changed until here, whatever went wrong on the way
+            self._state, self._recent = state, recent
+            self._n_bins += 1
+            return times, velocity
 
-    def _checked(self, units, offsets):
-        units, offsets = np.asarray(units), np.asarray(offsets, dtype=np.float64)
-        if units.shape != offsets.shape or units.ndim != 1:
-            raise ValueError(f"units and offsets must be flat and alike, not {units.shape} and {offsets.shape}.")
-        if not len(units):
-            return np.zeros(1, np.int64), np.zeros(1)  # the blank token
-        if units.dtype.kind not in "iu":
-            raise ValueError(f"units must be whole numbers, not {units.dtype}.")
-        if units.min() < 1 or units.max() > self.config.n_units:
-            wrong = units[(units < 1) | (units > self.config.n_units)][0]
-            raise ValueError(f"units must lie in 1..{self.config.n_units}, not {wrong}.")
-        width = self.config.bin_width_s
-        if not (offsets.min() >= 0 and offsets.max() < width):  # a NaN fails both comparisons
-            wrong = offsets[~((offsets >= 0) & (offsets < width))][0]
-            raise ValueError(f"offsets must lie in 0 <= offset < {width} s, not {wrong}.")
-        return units, offsets
+    def _checked(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens of a bin, at least one."""
+        units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
+        return (units, offsets) if len(units) else _BLANK
 
     def _read(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The latents' reading of the bin, ready for the backbone, (L D,)."""
@@ -142,6 +141,53 @@ class StreamingDecoder:
         half = expanded.shape[1] // 2
         gate = expanded[:, half:]
         return expanded[:, :half] * gate * (1 + erf(gate))
+
+
+def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """The spikes of a bin as arrays of int64 and float64, (n,) each.
+
+    Raises:
+        ValueError: naming what does not fit.
+    """
+    units, offsets = np.asarray(units), np.asarray(offsets)
+    if units.shape != offsets.shape or units.ndim != 1:
+        raise ValueError(f"units and offsets must be flat and alike, not {units.shape} and {offsets.shape}.")
+    if not len(units):
+        return np.zeros(0, np.int64), np.zeros(0)
+    if units.dtype.kind not in "iu":
+        raise ValueError(f"units must be whole numbers, not {units.dtype}.")
+    if units.min() < 1 or units.max() > n_units:
+        wrong = units[(units < 1) | (units > n_units)][0]
+        raise ValueError(f"units must lie in 1..{n_units}, not {wrong}.")
+    if offsets.dtype.kind not in "iuf":
+        raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
+    units, offsets = units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
+    if not (offsets.min() >= 0 and offsets.max() < bin_width_s):  # a NaN fails both comparisons
+        wrong = offsets[~((offsets >= 0) & (offsets < bin_width_s))][0]
+        raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {wrong}.")
+    return units, offsets
+
+
+def copied_weights(model) -> dict[str, np.ndarray]:
+    """The state dict as NumPy arrays of their own: training that goes on must not reach into a stream."""
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in model.state_dict().items()}
+
+
+class _OneAtATime:
+    """Lets one call in; one that comes meanwhile is told so, instead of mixing its numbers with those of the first."""
+
+    def __init__(self):
+        self._lock = Lock()
+
+    def __enter__(self):
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("a step of this stream is under way: give each thread a StreamingDecoder of its own.")
+
+    def __exit__(self, *_):
+        self._lock.release()
+
+    def __reduce__(self):
+        return type(self), ()  # the copy of a stream is a stream by itself
 
 
 def _softmax(scores: np.ndarray, axis: int) -> np.ndarray:

@@ -1,0 +1,15 @@
+"""How long an attack goes on: a short round by default, as in CI; a long one with POSSM_SOAK=1, as `make soak` sets."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def rounds() -> Callable[[int, int], int]:
+    """`rounds(short, long)`: how many cases or seconds, as the run asks for."""
+    asked = os.environ.get("POSSM_SOAK", "0")
+    if asked not in ("0", "1"):
+        raise ValueError(f"POSSM_SOAK must be 0 or 1, not {asked!r}")
+    return (lambda short, long: long) if asked == "1" else (lambda short, long: short)

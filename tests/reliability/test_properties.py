@@ -1,0 +1,261 @@
+"""What must hold for every shape: hypothesis draws sizes, switches, spikes and numbers, and looks for a counterexample.
+
+Fixed examples of the same stand in tests/decoder and tests/blocks. The short round is the same every time.
+"""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from possm_lite.blocks.attention import attend, masked_log_softmax, masked_softmax
+from possm_lite.blocks.hopfield import hebb_weights, modern_energy, modern_hopfield, recall
+from possm_lite.blocks.positions import as_pairs, log_spaced_frequencies, phasors, rotate
+from possm_lite.decoder import POSSMConfig
+from possm_lite.decoder.attention import InputAttention, softmax_by_bin
+
+from .worlds import FORMS, worlds
+
+DTYPES = {torch.float64: 1e-9, torch.float32: 1e-3}  # limit of a difference, against the largest answer
+SEEDS = st.integers(0, 2**31)
+
+
+@pytest.fixture(scope="session")
+def attack(rounds):
+    """`attack(short, long, *strategies)(check)` runs `check` on as many draws as the round has."""
+
+    def of(short, long, *strategies):
+        chosen = settings(
+            max_examples=rounds(short, long),
+            derandomize=rounds(True, False),
+            deadline=None,
+            database=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        )
+        return lambda check: chosen(given(*strategies)(check))()
+
+    return of
+
+
+def assert_alike(one, other, limit):
+    """Two lists of velocities are the same up to `limit` of the largest."""
+    for a, b in zip(one, other, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        assert np.isfinite(a).all() and np.abs(a - b).max() <= limit * (1 + np.abs(a).max())
+
+
+# The decoder
+
+
+@pytest.mark.parametrize(("dtype", "limit"), DTYPES.items(), ids=str)
+def test_ragged_padded_and_streaming_are_one(attack, dtype, limit):
+    @attack(60, 3000, worlds(dtype))
+    def check(world):
+        ragged = world.velocity("ragged")
+        assert_alike(ragged, world.velocity("padded"), limit)
+        assert_alike(ragged, world.velocity("streaming"), limit)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("dtype", "limit"), DTYPES.items(), ids=str)
+def test_a_trial_is_answered_as_if_it_were_alone(attack, form, dtype, limit):
+    @attack(30, 1500, worlds(dtype))
+    def check(world):
+        alone = [world.only(i).velocity(form)[0] for i in range(len(world.trials))]
+        assert_alike(world.velocity(form), alone, limit)
+
+
+@pytest.mark.parametrize("form", [*FORMS, "streaming"])
+@pytest.mark.parametrize(("dtype", "limit"), DTYPES.items(), ids=str)
+def test_the_spikes_of_a_bin_have_no_order(attack, form, dtype, limit):
+    @attack(30, 1500, worlds(dtype), SEEDS)
+    def check(world, seed):
+        rng, shuffled = np.random.default_rng(seed), world
+        for i, bins in enumerate(world.trials):
+            for bin_, (units, _) in enumerate(bins):
+                order = rng.permutation(len(units))
+                shuffled = shuffled.changed(i, bin_, lambda spikes, order=order: (spikes[0][order], spikes[1][order]))
+        assert_alike(world.velocity(form), shuffled.velocity(form), limit)
+
+
+CHANGES = {
+    "one more": lambda units, offsets: (np.r_[units, 1], np.r_[offsets, 0.0]),
+    "a burst": lambda units, offsets: (np.ones(200, int), np.linspace(0, 0.009, 200)),
+    "silence": lambda units, offsets: (units[:0], offsets[:0]),
+    "later": lambda units, offsets: (units, offsets * 0.5),
+}
+
+
+@pytest.mark.parametrize("form", [*FORMS, "streaming"])
+def test_nothing_earlier_and_no_other_trial_sees_a_changed_bin(attack, form):
+    """Not by a single bit, but for sums that are cut elsewhere: where a fuller bin pads all others or moves a chunk."""
+
+    @attack(40, 2000, worlds(), st.sampled_from(sorted(CHANGES)), SEEDS)
+    def check(world, change, seed):
+        rng = np.random.default_rng(seed)
+        i = int(rng.integers(len(world.trials)))
+        bin_ = int(rng.integers(len(world.trials[i])))
+        before = world.velocity(form)
+        after = world.changed(i, bin_, lambda spikes: CHANGES[change](*spikes)).velocity(form)
+        before[i], after[i] = before[i][:bin_], after[i][:bin_]
+        to_the_bit = form == "streaming" or (form == "ragged" and world.chunk == InputAttention.CHUNK)
+        for a, b in zip(before, after, strict=True):
+            assert np.allclose(a, b, rtol=0, atol=0 if to_the_bit else 1e-9 * (1 + np.abs(a).max(initial=0)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_gradients_are_numbers_and_units_that_were_silent_have_none(attack, form, dtype):
+    @attack(30, 1500, worlds(dtype))
+    def check(world):
+        parameters = dict(world.model.named_parameters())
+        loss = world.answer(form).square().sum()
+        # what a configuration has but does not use, has no gradient at all
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
+        gradients = dict(zip(parameters, gradients, strict=True))
+        assert all(gradient.isfinite().all() for gradient in gradients.values())
+        assert gradients["readout.bias"].abs().max() > 0
+        heard = world.batch().unit.unique()
+        silent = np.setdiff1d(np.arange(world.model.config.n_units + 1), heard)
+        assert (gradients["unit_embedding.weight"][silent] == 0).all()
+
+
+@pytest.mark.parametrize("head_dim", [1, 3, 63])
+def test_a_head_that_cannot_be_taken_in_pairs_is_refused(head_dim):
+    with pytest.raises(ValueError, match=f"head_dim must be even, as rotation turns pairs, not {head_dim}"):
+        POSSMConfig(n_units=3, head_dim=head_dim, n_freqs=1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rotation_does_not_care_where_in_memory_a_vector_begins(attack, dtype):
+    @attack(30, 1500, st.integers(0, 3), st.integers(1, 4), st.integers(0, 2), SEEDS)
+    def check(start, n_freqs, n_still, seed):
+        rng, d = np.random.default_rng(seed), 2 * (n_freqs + n_still)
+        x = torch.from_numpy(rng.normal(size=start + d)).to(dtype)[start:]
+        phase = phasors(torch.tensor(rng.random()), log_spaced_frequencies(n_freqs, 1e-3, 1.0), dtype)
+        assert torch.equal(rotate(x, phase), rotate(x.clone(), phase))
+        assert all(torch.equal(a, b) for a, b in zip(as_pairs(x, n_freqs), as_pairs(x.clone(), n_freqs), strict=True))
+
+
+# Softmax
+
+
+def extreme(rng, shape, dtype):
+    """Numbers that a softmax is afraid of: ties, far apart, the largest and the smallest there are."""
+    far = torch.finfo(dtype)
+    few = [0.0, -0.0, 1.0, -1.0, 80.0, -800.0, far.max, far.min, far.max / 2, far.tiny, -far.tiny, far.eps]
+    return torch.tensor(rng.choice(few[: rng.integers(1, len(few) + 1)], shape), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_masked_softmax_is_never_nan(attack, dtype):
+    """Whatever the numbers, and whatever stands where nothing may be read."""
+    limit = 4 * torch.finfo(dtype).eps
+
+    @attack(
+        60, 3000, st.lists(st.integers(1, 4), max_size=2), st.integers(1, 9), st.sampled_from([0, 0.3, 0.8, 1]), SEEDS
+    )
+    def check(lead, n_keys, share, seed):
+        rng = np.random.default_rng(seed)
+        shape = (*lead, n_keys)
+        mask = torch.from_numpy(rng.random(shape) < share)
+        clean = extreme(rng, shape, dtype)
+        dirt = torch.tensor(rng.choice([np.nan, np.inf, -np.inf, 7.0], shape), dtype=dtype)
+        scores = torch.where(mask, clean, dirt).requires_grad_()
+        weights, log_weights = masked_softmax(scores, mask), masked_log_softmax(scores, mask)
+        assert (weights >= 0).all() and not weights[~mask].any()  # a NaN is not >= 0
+        assert not log_weights.isnan().any() and (log_weights[~mask] == -torch.inf).all()
+        exact = torch.softmax(clean.detach().double().masked_fill(~mask, -torch.inf), -1).nan_to_num()
+        assert (weights.double() - exact).abs().max() <= limit * n_keys
+        assert (weights.double().sum(-1) - mask.any(-1).double()).abs().max() <= limit * n_keys
+        (gradient,) = torch.autograd.grad((weights * extreme(rng, shape, dtype).clamp(-1, 1)).sum(), scores)
+        assert gradient.isfinite().all() and not gradient[~mask].any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_pooling_does_not_see_the_values_that_may_not_be_read(attack, dtype):
+    @attack(40, 2000, st.integers(1, 4), st.integers(1, 6), st.integers(1, 4), SEEDS)
+    def check(n_queries, n_keys, size, seed):
+        rng = np.random.default_rng(seed)
+        mask = torch.from_numpy(rng.random(n_keys) < 0.5)
+        scores = extreme(rng, (n_queries, n_keys), dtype)
+        values = torch.from_numpy(rng.normal(size=(n_keys, size))).to(dtype)
+        other = torch.where(mask[:, None], values, extreme(rng, (n_keys, size), dtype))
+        pooled, weights = attend(scores, values, mask)
+        assert torch.equal(pooled, attend(scores, other, mask)[0])
+        low, high = (values[mask] if mask.any() else torch.zeros(1, size, dtype=dtype)).aminmax(dim=0)
+        slack = 8 * torch.finfo(dtype).eps * (1 + values.abs().max())
+        assert ((pooled >= low - slack) & (pooled <= high + slack)).all()  # an average of what was read
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_softmax_by_bin_is_softmax_in_each_bin_and_never_nan(attack, dtype):
+    limit = 8 * torch.finfo(dtype).eps
+
+    @attack(
+        60, 3000, st.lists(st.integers(1, 6), min_size=1, max_size=6), st.lists(st.integers(1, 3), max_size=2), SEEDS
+    )
+    def check(counts, behind, seed):
+        rng, bins = (
+            np.random.default_rng(seed),
+            torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)),
+        )
+        scores = extreme(rng, (len(bins), *behind), dtype).requires_grad_()
+        wanted = torch.from_numpy(rng.normal(size=scores.shape)).to(dtype)
+        weights = softmax_by_bin(scores, bins, len(counts))
+        expected = torch.cat([torch.softmax(part, 0) for part in scores.split(counts)])
+        gradients = [torch.autograd.grad((w * wanted).sum(), scores)[0] for w in (weights, expected)]
+        assert (weights >= 0).all() and (weights - expected).abs().max() <= limit
+        assert gradients[0].isfinite().all() and (gradients[0] - gradients[1]).abs().max() <= 8 * limit
+
+
+# Energy
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_recall_never_lets_energy_rise_counted_in_whole_numbers(attack, dtype):
+    """With Hebb's weights and whole biases 2 N E is a whole number: no rounding hides a step up, and ties do occur."""
+
+    @attack(60, 3000, st.integers(1, 3), st.integers(1, 4), st.integers(1, 10), st.integers(1, 6), st.booleans(), SEEDS)
+    def check(n_networks, n_cues, n, n_patterns, shuffled, seed):
+        rng = np.random.default_rng(seed)
+        x, cues = rng.choice([-1, 1], (n_networks, n_patterns, n)), rng.choice([-1, 1], (n_networks, n_cues, n))
+        bias = rng.integers(-1, 2, (n_networks, n))
+        path = recall(
+            torch.tensor(cues, dtype=dtype),
+            hebb_weights(torch.tensor(x, dtype=dtype)),
+            torch.tensor(bias, dtype=dtype),
+            generator=torch.Generator().manual_seed(seed) if shuffled else None,
+            path=True,
+        )
+        s = path.numpy().astype(int)  # (steps + 1, networks, cues, N)
+        ties = x.swapaxes(1, 2) @ x * (1 - np.eye(n, dtype=int))  # N times the weights
+        field = s @ ties + n * bias[:, None]  # N times the field
+        energy = -(s * (field + n * bias[:, None])).sum(-1)  # 2 N times the energy
+        flips = (s[1:] != s[:-1]).sum(-1)
+        assert (np.diff(energy, axis=0) <= 0).all() and (flips <= 1).all()
+        assert (s[-1] * field[-1] >= 0).all() and (len(s) - 1) % n == 0 and len(s) - 1 < 50 * n  # it came to rest
+
+
+@pytest.mark.parametrize(("dtype", "limit"), {torch.float64: 1e-13, torch.float32: 1e-5}.items(), ids=str)
+def test_the_modern_update_never_lets_energy_rise(attack, dtype, limit):
+    """Any shape, memories from tiny to huge, from an average of all to the nearest one alone."""
+    sizes = st.integers(1, 6)
+
+    @attack(60, 3000, st.lists(sizes, max_size=2), sizes, sizes, sizes, st.floats(-3, 3), st.floats(-3, 3), SEEDS)
+    def check(lead, n_states, n_memories, d, log_beta, log_scale, seed):
+        rng, beta = np.random.default_rng(seed), 10.0**log_beta
+        xi, x = (
+            torch.from_numpy(10**log_scale * rng.normal(size=(*lead, n, d))).to(dtype) for n in (n_states, n_memories)
+        )
+        for _ in range(4):
+            new = modern_hopfield(xi, x, beta)
+            before, after = modern_energy(xi, x, beta), modern_energy(new, x, beta)
+            # the energy is a difference of two terms, and rounding goes by their size
+            terms = xi.square().sum(-1) + x.square().sum(-1).amax(-1, keepdim=True) + np.log(n_memories) / beta
+            assert (after <= before + limit * terms).all()  # a NaN is not <=
+            low, high = x.aminmax(dim=-2, keepdim=True)
+            slack = limit * x.abs().max()
+            assert ((new >= low - slack) & (new <= high + slack)).all()  # between the memories
+            xi = new

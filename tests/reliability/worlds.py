@@ -1,0 +1,130 @@
+"""Decoders of any shape and recordings for them, for hypothesis to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from unittest import mock
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+from possm_lite.decoder import POSSM, StreamingDecoder
+from possm_lite.decoder.attention import InputAttention, OutputAttention
+from possm_lite.decoder.config import BACKBONES, QUERIES
+from possm_lite.decoder.textbook import forward_textbook
+from possm_lite.spikes import SpikeBatch
+from tests.decoder.helpers import make_model
+
+from .streams import as_batch
+
+FORMS = {
+    "ragged": lambda model, batch, *asked: model(batch, *asked),
+    "padded": lambda model, batch, *asked: forward_textbook(model, batch.padded(), *asked),
+}
+
+Spikes = tuple[np.ndarray, np.ndarray]  # units and offsets of a bin
+
+
+@dataclass(frozen=True)
+class World:
+    """A model, trials for it, and what it is asked.
+
+    Args:
+        model: random weights.
+        trials: the spikes of each bin of each trial; bins, and whole trials, may be silent.
+        asked_s: seconds from the start of a bin at which velocity is wanted, in every bin, (Q,).
+        session: of each trial.
+        chunk, few_bins: where the decoder goes from one way of computing to another.
+    """
+
+    model: POSSM
+    trials: list[list[Spikes]]
+    asked_s: np.ndarray
+    session: list[int]
+    chunk: int
+    few_bins: int
+
+    def batch(self) -> SpikeBatch:
+        flat = as_batch([spikes for bins in self.trials for spikes in bins], self.model.config.bin_width_s)
+        return replace(flat, n_bins=torch.tensor([len(bins) for bins in self.trials]))
+
+    def times(self) -> torch.Tensor:
+        """What is asked in every bin, (trials, Q times the bins of the longest).
+
+        All trials of a batch are asked equally often: a shorter one is asked in its last bin until the others are done.
+        """
+        n_bins, width = [len(bins) for bins in self.trials], self.model.config.bin_width_s
+        times = (np.arange(max(n_bins))[:, None] * width + self.asked_s).reshape(1, -1)
+        return torch.from_numpy(np.minimum(times, (np.array(n_bins)[:, None] - 0.01) * width))
+
+    def answer(self, form: str) -> torch.Tensor:
+        """Velocity at `times`."""
+        with (
+            mock.patch.object(InputAttention, "CHUNK", self.chunk),
+            mock.patch.object(OutputAttention, "FEW_BINS", self.few_bins),
+        ):
+            return FORMS[form](self.model, self.batch(), self.times(), torch.tensor(self.session))
+
+    def velocity(self, form: str) -> list[np.ndarray]:
+        """Velocity in every bin of each trial, (bins, Q, 2) each; form is one of `FORMS`, or "streaming"."""
+        n_asked = len(self.asked_s)
+        if form == "streaming":
+            return [self._streamed(*trial) for trial in zip(self.trials, self.session, strict=True)]
+        with torch.no_grad():
+            answers = self.answer(form).unflatten(1, (-1, n_asked)).numpy()
+        return [answer[: len(bins)] for answer, bins in zip(answers, self.trials, strict=True)]
+
+    def _streamed(self, bins: list[Spikes], session: int) -> np.ndarray:
+        stream = StreamingDecoder(self.model, session, self.asked_s)
+        return np.stack([stream.step(*spikes)[1] for spikes in bins])
+
+    def only(self, i: int) -> World:
+        """Trial i by itself."""
+        return replace(self, trials=[self.trials[i]], session=[self.session[i]])
+
+    def changed(self, i: int, bin_: int, change: Callable[[Spikes], Spikes]) -> World:
+        """The same with other spikes in one bin of trial i."""
+        trials = [list(bins) for bins in self.trials]
+        trials[i][bin_] = change(trials[i][bin_])
+        return replace(self, trials=trials)
+
+
+@st.composite
+def worlds(draw, dtype: torch.dtype = torch.float64) -> World:
+    """Every size from the smallest that is allowed, every switch, up to four trials of up to seven bins."""
+    n_kv_heads, head_dim, n_units = draw(st.integers(1, 2)), 2 * draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    n_sessions, width = draw(st.integers(1, 3)), draw(st.sampled_from([0.05, 0.01, 0.03, 0.1]))
+    counts = draw(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=7), min_size=1, max_size=4))
+    seed = draw(st.integers(0, 2**31))
+    torch.manual_seed(seed)
+    model = make_model(
+        dtype,
+        n_units,
+        n_sessions,
+        hidden=draw(st.integers(1, 9)),
+        dim=draw(st.integers(1, 10)),
+        n_kv_heads=n_kv_heads,
+        n_heads=n_kv_heads * draw(st.integers(1, 3)),
+        head_dim=head_dim,
+        n_freqs=draw(st.integers(1, head_dim // 2)),
+        n_latents=draw(st.integers(1, 3)),
+        rotate_values=draw(st.booleans()),
+        feed_forward=draw(st.booleans()),
+        expansion=draw(st.integers(1, 3)),
+        backbone=draw(st.sampled_from(BACKBONES)),
+        n_layers=draw(st.integers(1, 2)),
+        context_bins=draw(st.integers(1, 6)),
+        query=draw(st.sampled_from(QUERIES)),
+        bin_width_s=width,
+    )
+    rng = np.random.default_rng(seed)
+    return World(
+        model=model,
+        trials=[[(rng.integers(1, n_units + 1, n), rng.random(n) * width) for n in bins] for bins in counts],
+        asked_s=np.array(draw(st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.98]), min_size=1, max_size=3))) * width,
+        session=[draw(st.integers(1, n_sessions)) for _ in counts],
+        chunk=draw(st.sampled_from([1, 5, InputAttention.CHUNK])),
+        few_bins=draw(st.sampled_from([0, OutputAttention.FEW_BINS])),
+    )
