@@ -1,4 +1,4 @@
-"""The command line: `possm-lite decode`, `stream` and `bench`."""
+"""The command line: `possm-lite decode` and `stream`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import math
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -20,18 +21,60 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return options.command(options)
     except _bad_input() as trouble:
-        print(f"possm-lite: {' '.join(str(trouble).split())}", file=sys.stderr)
+        print(f"possm-lite: {' '.join(str(trouble).split())}{_way_on(options, trouble)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("possm-lite: interrupted; nothing was written", file=sys.stderr)
+    except KeyboardInterrupt as trouble:
+        print(f"possm-lite: interrupted{_way_on(options, trouble) or '; nothing was written'}", file=sys.stderr)
         return 130
+
+
+def _way_on(options: argparse.Namespace, trouble: BaseException) -> str:
+    """What to do about a run that was cut short by something that need not happen again."""
+    begun = getattr(options, "begun", None)
+    if begun is None:
+        return ""
+
+    from .training.crew import CrewError
+    from .training.folder import is_unfinished
+
+    if not isinstance(trouble, (KeyboardInterrupt, CrewError, OSError)) or not is_unfinished(begun):
+        return ""
+    return f"; to go on: possm-lite decode --resume {shlex.quote(str(begun))}"
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     if "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0":
-        return _parser().parse_args(argv)
+        return _options(argv)
+    with _silence():
+        return _options(argv)  # of the processes of torchrun, the first tells what is wrong
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    resume = getattr(options, "resume", None)
+    if resume is not None and options != parser.parse_args(["decode", f"--resume={resume}"]):
+        parser.error("--resume goes on with the recordings and options of the run; give no others")
+    return options
+
+
+def _options_of(run: Path) -> dict:
+    """The options that an unfinished run was started with."""
+    from .training.checkpoint import CheckpointError
+    from .training.folder import arguments_of
+
+    arguments = arguments_of(run)
+    try:
+        with _silence():
+            return vars(_parser().parse_args(["decode", *arguments])) | {"resume": run}
+    except SystemExit:
+        raise CheckpointError(f"{run}: its command is damaged: {' '.join(arguments)[:200]}") from None
+
+
+@contextlib.contextmanager
+def _silence():
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere), contextlib.redirect_stdout(nowhere):
-        return _parser().parse_args(argv)  # of the processes of torchrun, the first tells what is wrong
+        yield
 
 
 def _bad_input() -> tuple[type[Exception], ...]:
@@ -70,21 +113,22 @@ def _parser() -> argparse.ArgumentParser:
     decode.add_argument("--out", type=Path, metavar="DIR", help="new folder for the results (default runs/SESSION-N)")
     decode.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     decode.add_argument("--quick", action="store_true", help="train for a moment only: does it run?")
+    decode.add_argument(
+        "--resume", type=Path, metavar="RUN", help="go on with a run that was interrupted, as it was started"
+    )
 
     stream = commands.add_parser("stream", help="replay held-out trials through the streaming decoder, bin by bin")
     stream.set_defaults(command=_stream)
     stream.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
     stream.add_argument("recording", nargs="?", type=Path, help="default: the recording it was trained on")
-
-    bench = commands.add_parser("bench", help="measure what the README claims, beside its limits")
-    bench.set_defaults(command=_bench)
-    bench.add_argument("only", nargs="*", metavar="NAME", help="default: all of them")
     return parser
 
 
 def _decode(options) -> int:
     from .commands import decode
 
+    if options.resume is not None:
+        vars(options).update(_options_of(options.resume))
     return decode(options)
 
 
@@ -92,12 +136,6 @@ def _stream(options) -> int:
     from .commands import stream
 
     return stream(options)
-
-
-def _bench(options) -> int:
-    from .bench import main
-
-    return main(options.only)
 
 
 def _whole(least: int, most: int = 10**6):

@@ -14,9 +14,11 @@ from .spikes.recording import Recording, RecordingError
 from .training.checkpoint import TrainedOn, load_checkpoint
 from .training.crew import crew
 from .training.fit import FitConfig
+from .training.folder import STATE, begin_folder, is_unfinished, next_folder, safe_name, save_runs, sweep
 from .training.replay import batch_answer, replay, slot_offsets
 from .training.report import table
-from .training.run import Task, next_folder, run, safe_name, save_runs
+from .training.resume import SavedTraining
+from .training.run import Task, run
 from .training.session import Session, prepare
 from .training.windows import held_by
 
@@ -24,19 +26,22 @@ EMBEDDED = Path(__file__).resolve().parent.parent / "data" / "simulated_session.
 
 
 def decode(options) -> int:
-    """Train on one recording or several, test, print and save; under `torchrun` as one of several processes."""
+    """Train on one recording or several, test, print and save; under `torchrun` as one of several processes.
+
+    `options.begun` becomes the folder of the run as soon as it is there.
+    """
     sources = options.recording or [None]
-    config = FitConfig(epochs=options.epochs or (3 if options.quick else FitConfig.epochs), seed=options.seed)
+    config = FitConfig(epochs=_epochs(options), seed=options.seed)
     with crew() as us:
         tasks = {n: _open(sources[n - 1], options) for n in held_by(us, len(sources), config.batch)}
         names = us.collect({n: safe_name(task.session.recording.session_id) for n, task in tasks.items()})
         about = us.collect({n: _description(task.session) for n, task in tasks.items()})
         if us.leads:
             _check_names(names, sources)
-            folder = options.out or next_folder(Path("runs"), names[1] if len(names) == 1 else "joint")
-            _check_targets(folder, options.json)
+            options.begun = _folder(options, names[1] if len(names) == 1 else "joint")
             print(*about.values(), sep="\n", flush=True)
-        finished = run(tasks, config, options.backbone, crew=us)
+        folder = options.begun = us.collect({"": options.begun} if us.leads else {})[""]
+        finished = run(tasks, config, options.backbone, crew=us, saved=SavedTraining(folder / STATE))
         if not us.leads:
             return 0
         save_runs(finished, folder)
@@ -104,16 +109,53 @@ def _check_names(names: dict[int, str], sources: list[Path | None]):
         raise RecordingError(f"{same}: session_id is {name!r} in each; sessions must have names of their own.")
 
 
-def _check_targets(folder: Path, json_path: Path | None):
-    """Found out before the training, not after it."""
-    for path in filter(None, (folder, json_path)):
-        if path.exists():
-            raise FileExistsError(f"{path} exists already; nothing is overwritten. Choose another name.")
-        above = next(p for p in path.absolute().parents if p.exists())
-        if not above.is_dir() or not os.access(above, os.W_OK):
-            raise NotADirectoryError(f"{path} cannot be written: {above} is no folder that can be written to.")
-    if json_path is not None and json_path.absolute() == folder.absolute():
-        raise FileExistsError(f"{folder} cannot be both the folder of the run and the file of --json.")
+def _folder(options, name: str) -> Path:
+    """The folder of the run: made, or as it was left. What cannot be written is found out here, before the training."""
+    if options.json:
+        _check_target(options.json)
+    if options.resume:
+        sweep(options.resume)
+        return options.resume
+    while True:
+        folder = options.out or next_folder(Path("runs"), name)
+        if options.json and options.json.absolute() == folder.absolute():
+            raise FileExistsError(f"{folder} cannot be both the folder of the run and the file of --json.")
+        try:
+            _check_target(folder)
+            begin_folder(folder, _arguments(options))
+            return folder
+        except FileExistsError:
+            if options.out:  # otherwise another run was quicker, and the next number is free
+                raise
+
+
+def _arguments(options) -> list[str]:
+    """The options on a command line that means the same wherever and whenever it is given."""
+    given = {
+        "epochs": _epochs(options),
+        "backbone": options.backbone,
+        "seed": options.seed,
+        "lag": options.lag,
+        "bin-width": options.bin_width,
+        "split": options.split,
+        "behavior": options.behavior,
+        "json": options.json and options.json.absolute(),
+    }
+    paths = [str(path.resolve()) for path in options.recording]
+    return [*paths, *(f"--{name}={value}" for name, value in given.items() if value is not None)]
+
+
+def _epochs(options) -> int:
+    return options.epochs or (3 if options.quick else FitConfig.epochs)
+
+
+def _check_target(path: Path):
+    if os.path.lexists(path):
+        cure = f"Go on with --resume {path}, or choose" if is_unfinished(path) else "Choose"
+        raise FileExistsError(f"{path} exists already; nothing is overwritten. {cure} another name.")
+    above = next(p for p in path.absolute().parents if os.path.lexists(p))
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise NotADirectoryError(f"{path} cannot be written: {above} is no folder that can be written to.")
 
 
 def _check_units(source: Path, recording: Recording, about: TrainedOn):

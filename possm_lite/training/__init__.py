@@ -3,6 +3,7 @@
 from .checkpoint import CheckpointError, TrainedOn, load_checkpoint, save_checkpoint
 from .evaluate import Decoded, evaluate, r2_score
 from .fit import FitConfig, History, fit
+from .resume import SavedTraining
 from .session import Session, prepare
 from .transfer import alone, join, newcomer, only_embeddings
 
@@ -11,6 +12,7 @@ __all__ = [
     "Decoded",
     "FitConfig",
     "History",
+    "SavedTraining",
     "Session",
     "TrainedOn",
     "alone",

@@ -66,11 +66,11 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
         CheckpointError: missing, damaged, of another version, or with weights that do not fit its configuration.
     """
     arrays = read_arrays(path, error=CheckpointError)
-    version = _text(path, arrays, "format")
+    version = text_of(path, arrays, "format")
     if version != FORMAT:
         raise CheckpointError(f"{path}: format is {version[:80]!r}, this version reads {FORMAT!r}.")
     try:
-        about = json.loads(_text(path, arrays, "about"))
+        about = json.loads(text_of(path, arrays, "about"))
         config = _config(about["config"])
         trained_on = _trained_on(about["trained_on"])
     except (ValueError, TypeError, KeyError, RecursionError) as trouble:
@@ -86,7 +86,8 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     return model.eval(), trained_on
 
 
-def _text(path, arrays: dict[str, np.ndarray], name: str) -> str:
+def text_of(path, arrays: dict[str, np.ndarray], name: str) -> str:
+    """A text among the arrays of a file. Raises CheckpointError."""
     if name not in arrays or arrays[name].ndim or arrays[name].dtype.kind != "U":
         raise CheckpointError(f"{path}: {name} is missing or no text: this is no checkpoint of possm-lite.")
     return str(arrays[name])

@@ -90,7 +90,7 @@ def crew() -> Iterator[Crew]:
             raise Dismissed(1) from trouble
         if isinstance(trouble, _Stopped) or (isinstance(trouble, RuntimeError) and "gloo" in str(trouble)):
             raise CrewError(
-                f"process {rank} of {size}: another process has gone away, or all were stopped; nothing was written."
+                f"process {rank} of {size}: another process has gone away, or all were stopped."
             ) from trouble
         raise
     finally:

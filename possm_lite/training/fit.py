@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from .crew import ALONE, Crew
 from .evaluate import evaluate
+from .resume import SavedTraining, Training, fingerprint
 from .session import Session
 from .windows import JointSampler
 
@@ -52,7 +53,7 @@ class History:
     Args:
         loss: mean training loss of each epoch.
         valid_r2: validation R² by the number of epochs it was measured after.
-        seconds: taken, validation included.
+        seconds: taken, validation and saving included; without those between an end that came too soon and going on.
     """
 
     loss: list[float] = field(default_factory=list)
@@ -66,6 +67,7 @@ def fit(
     config: FitConfig | None = None,
     progress: bool = True,
     crew: Crew = ALONE,
+    saved: SavedTraining | None = None,
 ) -> History:
     """Train in place. The learning rate falls to zero, so the last weights are the ones to keep.
 
@@ -80,9 +82,11 @@ def fit(
         config: how to train.
         progress: show a bar with loss, validation R² (mean of the sessions) and time left.
         crew: the processes that train this model together, each with the sessions it holds; see `crew.crew`.
+        saved: keeps the state of training in a file; where the file is there already, training goes on from it.
 
     Raises:
         CrewError: more processes than windows in a step.
+        CheckpointError: the state could not be saved, or is that of another training.
     """
     config = config or FitConfig()
     sessions = [sessions] if isinstance(sessions, Session) else list(sessions)
@@ -105,39 +109,61 @@ def fit(
         scores = crew.collect({s.index: evaluate(model, s, "valid").r2 for s in sessions})
         return float(np.mean(list(scores.values())))
 
-    return _descend(model, loss_of_step, validate, draw.steps_per_epoch, config, progress and crew.leads, crew)
+    training = _set_up(model, draw, config)
+    if saved:
+        prints = crew.collect({s.index: fingerprint(s) for s in sessions})
+        training.given.update(config=asdict(config), sessions=prints)
+        saved.restore(training, crew)
+    _descend(training, loss_of_step, validate, config, progress and crew.leads, crew, saved)
+    return training.history
+
+
+def _set_up(model: nn.Module, draw: JointSampler, config: FitConfig) -> Training:
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+    n_steps = config.epochs * draw.steps_per_epoch
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, config.lr, total_steps=n_steps + 1, pct_start=0.1, cycle_momentum=False
+    )
+    return Training(model, optimizer, schedule, draw, History())
 
 
 def _descend(
-    model: nn.Module, loss_of_step, validate, steps_per_epoch: int, config: FitConfig, progress: bool, crew: Crew
-) -> History:
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, config.lr, total_steps=config.epochs * steps_per_epoch + 1, pct_start=0.1, cycle_momentum=False
-    )
+    training: Training,
+    loss_of_step,
+    validate,
+    config: FitConfig,
+    progress: bool,
+    crew: Crew,
+    saved: SavedTraining | None,
+):
+    """Train for the epochs that are left."""
+    model, history = training.model, training.history
     every = max(1, config.epochs // config.validations) if config.validations else 0
-    history, began = History(), time.perf_counter()
-    with tqdm(total=config.epochs, disable=not progress, unit="epoch", desc=type(model).__name__) as bar:
-        for epoch in range(1, config.epochs + 1):
+    began, done = time.perf_counter() - history.seconds, len(history.loss)
+    with tqdm(total=config.epochs, initial=done, disable=not progress, unit="epoch", desc=type(model).__name__) as bar:
+        for epoch in range(done + 1, config.epochs + 1):
             model.train()
-            losses = [_step(trained, loss_of_step, optimizer, schedule) for _ in range(steps_per_epoch)]
+            losses = [_step(training, loss_of_step) for _ in range(training.draw.steps_per_epoch)]
             history.loss.append(crew.total(float(np.mean(losses))) / crew.size)
             if every and (epoch % every == 0 or epoch == config.epochs):
                 history.valid_r2[epoch] = validate()
+            history.seconds = time.perf_counter() - began
+            if saved:
+                saved.keep(training, crew, last=epoch == config.epochs)
             shown = {"valid_R2": f"{history.valid_r2[max(history.valid_r2)]:.3f}"} if history.valid_r2 else {}
             bar.set_postfix(loss=f"{history.loss[-1]:.3f}", **shown)
             bar.update()
     model.eval()
     history.seconds = time.perf_counter() - began
-    return history
 
 
-def _step(trained: list[nn.Parameter], loss_of_step, optimizer, schedule) -> float:
+def _step(training: Training, loss_of_step) -> float:
+    optimizer = training.optimizer
     optimizer.zero_grad()
     loss = loss_of_step()
     loss.backward()
-    nn.utils.clip_grad_norm_(trained, 1.0)
+    nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0)
     optimizer.step()
-    schedule.step()
+    training.schedule.step()
     return loss.item()

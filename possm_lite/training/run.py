@@ -1,15 +1,11 @@
-"""The main job: recordings in, three decoders of each trained, compared and kept."""
+"""The main job: recordings in, three decoders of each trained and compared."""
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -21,12 +17,12 @@ from ..decoder.possm import POSSM
 from ..decoder.streaming import StreamingDecoder
 from ..spikes.arrays import naming
 from .baselines import fit_wiener
-from .checkpoint import TrainedOn, save_checkpoint
+from .checkpoint import TrainedOn
 from .crew import ALONE, Crew
 from .evaluate import Decoded, evaluate
 from .fit import FitConfig, fit
 from .replay import replay, slot_offsets
-from .report import picture
+from .resume import SavedTraining
 from .session import Session
 from .transfer import alone, join
 
@@ -58,7 +54,12 @@ class Run:
 
 
 def run(
-    tasks: Mapping[int, Task], config: FitConfig, backbone: str = "gru", progress: bool = True, crew: Crew = ALONE
+    tasks: Mapping[int, Task],
+    config: FitConfig,
+    backbone: str = "gru",
+    progress: bool = True,
+    crew: Crew = ALONE,
+    saved: SavedTraining | None = None,
 ) -> list[Run]:
     """Train one POSSM on all sessions, and for each a Wiener filter and a GRU on binned counts; test on held-out parts.
 
@@ -68,6 +69,7 @@ def run(
         backbone: of POSSM.
         progress: show bars.
         crew: the processes that train together.
+        saved: keeps the state of POSSM's training; the baselines are trained anew when a run goes on.
 
     Returns:
         A run for each session, in the order of the numbers, with a decoder for this session alone; the same in every
@@ -79,7 +81,7 @@ def run(
     torch.manual_seed(config.seed)
     sizes = POSSMConfig(sum(n_units.values()), len(n_units), backbone=backbone, bin_width_s=width)
     possm = POSSM(sizes)
-    seconds = fit(possm, joined, config, progress, crew).seconds
+    seconds = fit(possm, joined, config, progress, crew, saved).seconds
     # of the processes that hold a session the last one tests it
     tester = crew.collect(dict.fromkeys(tasks, crew.rank))
     finished = {
@@ -132,42 +134,3 @@ def _figures(model: nn.Module, stream, session: Session, seconds: float) -> dict
 def _finite(value: float) -> float | None:
     """JSON has no NaN: R² of an axis along which nothing moved is null."""
     return round(value, 6) if math.isfinite(value) else None
-
-
-def save_runs(finished: Sequence[Run], folder: Path):
-    """Write checkpoint, metrics and picture into a new folder, which appears when it is whole.
-
-    Of several runs, each gets a folder in it with the name of its session.
-
-    Raises:
-        FileExistsError: there is something at `folder` already.
-        OSError: it could not be written; nothing is left behind.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f".{uuid.uuid4().hex}.partial")
-    partial.mkdir()
-    try:
-        for one in finished:
-            own = partial if len(finished) == 1 else partial / safe_name(one.trained_on.session_id)
-            own.mkdir(exist_ok=True)
-            save_checkpoint(own / "checkpoint.npz", one.model, one.trained_on)
-            (own / "metrics.json").write_text(json.dumps(one.metrics, indent=2) + "\n", encoding="utf-8")
-            picture(one.decoded, one.session).savefig(own / "decoded.png", dpi=120)
-        if folder.exists():
-            raise FileExistsError(f"{folder} exists already")
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)  # gone already where all went well
-
-
-def safe_name(name: str) -> str:
-    """A name that can be a folder's anywhere."""
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60] or "run"
-
-
-def next_folder(parent: Path, name: str) -> Path:
-    """The first of parent/name-1, parent/name-2, ... that does not exist."""
-    number = 1
-    while (parent / f"{name}-{number}").exists():
-        number += 1
-    return parent / f"{name}-{number}"

@@ -26,12 +26,13 @@ class WindowSampler:
     Attributes:
         window_s: seconds of a window.
         n_windows: how many windows the training part would make, laid end to end.
+        rng: what it draws from.
     """
 
     def __init__(self, session: Session, config):
         self._session, self._config = session, config
         # the first session has the numbers that it has alone
-        self._rng = np.random.default_rng(config.seed if session.index == 1 else [config.seed, session.index])
+        self.rng = np.random.default_rng(config.seed if session.index == 1 else [config.seed, session.index])
         spans = session.stretches("train")
         self._starts, lengths = spans[:, 0], spans[:, 1] - spans[:, 0]
         # nine of ten stretches shall hold a window; one that does not gets none, the others by their length
@@ -43,7 +44,7 @@ class WindowSampler:
 
     def __call__(self, n: int, mine: slice = slice(None)) -> SpikeBatch:
         """Draw `n` windows and cut those that are mine; whoever cuts which, the draws are the same."""
-        config, rng = self._config, self._rng
+        config, rng = self._config, self.rng
         stretch = rng.choice(len(self._starts), n, p=self._share)
         starts = self._starts[stretch] + rng.random(n) * self._room[stretch]
         hidden = rng.random((n, 1)) * config.unit_dropout
@@ -97,7 +98,7 @@ class JointSampler:
     """
 
     def __init__(self, sessions: Sequence[Session], config, crew: Crew):
-        self._samplers = {s.index: WindowSampler(s, config) for s in sessions}
+        self._crew, self._samplers = crew, {s.index: WindowSampler(s, config) for s in sessions}
         self.known = crew.collect({s.index: (s.mean, s.std, self._samplers[s.index].n_windows) for s in sessions})
         self._of_place = sessions_of_places(len(self.known), config.batch)
         self._places = places_of(crew, config.batch)
@@ -113,6 +114,19 @@ class JointSampler:
             pieces.append(piece)
             sessions += [session] * piece.n_trials
         return SpikeBatch.join(pieces), torch.tensor(sessions)
+
+    def state(self) -> dict[str, dict]:
+        """Where the random generators of all processes stand, in numbers and text; every process must ask."""
+        return self._crew.collect({name: rng.bit_generator.state for name, rng in self._generators().items()})
+
+    def restore(self, state: dict[str, dict]):
+        """Draw on from there."""
+        for name, rng in self._generators().items():
+            rng.bit_generator.state = state[name]
+
+    def _generators(self) -> dict[str, np.random.Generator]:
+        of_sessions = {f"session {n}": sampler.rng for n, sampler in self._samplers.items()}
+        return of_sessions | {f"place {p}": rng for p, rng in self._choice.items()}
 
     def _draws(self):
         """(session, windows drawn of it, which of these are mine) for this step."""

@@ -91,7 +91,10 @@ def test_one_that_is_killed_stops_all_with_one_line(folder):
     assert status != 0
     ours = [line for line in said if "possm-lite:" in line or "[rank" in line]
     assert len(ours) == 1 and "another process has gone away" in ours[0], said
-    assert sorted(folder.iterdir()) == before
+    assert ours[0].endswith("; to go on: possm-lite decode --resume killed")
+    assert {p.name for p in folder.iterdir()} - {p.name for p in before} == {"killed"}
+    left = {p.name for p in (folder / "killed").iterdir() if p.suffix != ".partial"}
+    assert {"unfinished.json"} <= left <= {"unfinished.json", "training.npz"}
 
 
 def children(pid: int) -> list[int]:

@@ -1,5 +1,6 @@
 """Which process cuts which window, and that the windows themselves do not depend on it."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -71,6 +72,29 @@ def test_the_windows_of_all_processes_are_those_of_one(sessions, size, batch):
             ours = torch.cat([getattr(batch, name) for batch, _ in pieces])
             assert torch.equal(ours, getattr(together, name)), name
         assert torch.equal(torch.cat([b.velocity[b.mask] for b, _ in pieces]), together.velocity[together.mask])
+
+
+@pytest.mark.parametrize("batch", [2, 6])
+def test_what_two_processes_know_of_their_generators_is_what_one_would(sessions, batch):
+    """They share sessions, or have several for a place; from that state on one process draws as it would have."""
+    config, state = replace(QUICK, batch=batch), {}
+    whole = JointSampler(sessions, config, Crew())
+    for rank in range(2):
+        us = Told(rank, 2)
+        object.__setattr__(us, "everything", whole.known)
+        part = JointSampler([sessions[n - 1] for n in held_by(us, 3, batch)], config, us)
+        for _ in range(3):
+            part()
+        object.__setattr__(us, "collect", lambda known: known)
+        state |= part.state()
+    for _ in range(3):
+        whole()
+    state = json.loads(json.dumps(state))
+    assert state == whole.state()
+    fresh = JointSampler(sessions, config, Crew())
+    fresh.restore(state)
+    for _ in range(3):
+        assert torch.equal(whole()[0].offset, fresh()[0].offset)
 
 
 def test_windows_are_of_their_session(sessions):
