@@ -92,7 +92,7 @@ def _behavior_times(arrays: dict[str, np.ndarray]) -> np.ndarray:
         raise RecordingError(f"behavior_clock must be [start, rate, n] with a positive rate, not {_short(clock)}.")
     if samples != (clock[2],):  # compared before n times are made
         raise RecordingError(
-            f"behavior_clock has {clock[2]:.0f} samples, velocity has shape {arrays['velocity'].shape}."
+            f"behavior_clock has {clock[2]:.17g} samples, velocity has shape {arrays['velocity'].shape}."
         )
     return _clock_times(float(clock[0]), float(clock[1]), samples[0])
 

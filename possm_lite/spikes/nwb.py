@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,12 @@ import numpy as np
 
 from .arrays import fetch, foreign
 from .nwb_behavior import read_behavior
-from .recording import Recording, RecordingError, check_trial_order, covered_trials
+from .recording import Recording, RecordingError, check_trial_order, covered_trials, shown
 
+_NO_CACHE = "PYNWB_NO_CACHE_DIR"
+# What pynwb cannot open it leaves out, with this warning: without its trials a recording would seem to have had none.
+_READ = ("units", "intervals/trials", "processing/behavior", "general/session_id", "general/subject")
+_BROKEN = f"Path to Group altered/broken at /({'|'.join(_READ)}|(intervals|processing|general)$)"
 _ROUNDING = 1e-6  # s: trials that overlap by less touch, and were rounded
 
 
@@ -54,14 +59,12 @@ def read_nwb(path: Path, behavior: str | None = None) -> Recording:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator:
     """The NWB file, closed at the end."""
-    try:
-        from pynwb import NWBHDF5IO
-    except ImportError as trouble:
-        raise RecordingError("NWB files need pynwb: pip install possm-lite[recordings]") from trouble
+    pynwb = import_pynwb()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about versions of the format, mostly; what we need is checked
+        warnings.filterwarnings("error", _BROKEN)
         with foreign("is damaged or no NWB file"):
-            io = NWBHDF5IO(str(path), "r")
+            io = pynwb.NWBHDF5IO(str(path), "r")
         try:
             with foreign("is damaged or no NWB file"):
                 file = io.read()
@@ -69,6 +72,26 @@ def _opened(path: Path) -> Iterator:
         finally:
             with foreign("cannot be closed"):
                 io.close()
+
+
+def import_pynwb():
+    """The module pynwb, kept from the pickle of its types that it would leave in the user's cache, and read ever after.
+
+    Raises:
+        RecordingError: it is not installed. Without the name of the file.
+    """
+    before = os.environ.get(_NO_CACHE)
+    os.environ[_NO_CACHE] = "1"
+    try:
+        import pynwb
+    except ImportError as trouble:
+        raise RecordingError("NWB files need pynwb: pip install possm-lite[recordings]") from trouble
+    finally:
+        if before is None:
+            del os.environ[_NO_CACHE]
+        else:
+            os.environ[_NO_CACHE] = before
+    return pynwb
 
 
 def _session_name(file) -> str:
@@ -109,8 +132,8 @@ def _read_trials(file, behavior_times: np.ndarray) -> tuple[np.ndarray, list[str
     covered = covered_trials(trials, behavior_times)
     if not covered.any():
         raise RecordingError(
-            f"intervals/trials: behaviour, {behavior_times[0]:.3f} s to {behavior_times[-1]:.3f} s, covers none of the "
-            f"{len(trials)} trials, {trials[0, 0]:.3f} s to {trials[-1, 1]:.3f} s."
+            f"intervals/trials: behaviour, {shown(behavior_times[0], 3)} to {shown(behavior_times[-1], 3)}, covers "
+            f"none of the {len(trials)} trials, {shown(trials[0, 0], 3)} to {shown(trials[-1, 1], 3)}."
         )
     if not covered.all():
         notes.append(f"{(~covered).sum()} of {len(trials)} trials that behaviour does not cover were left out.")

@@ -11,6 +11,7 @@ import numpy as np
 
 from .arrays import naming, replacing
 from .layout import to_arrays
+from .nwb import import_pynwb
 from .recording import Recording, RecordingError
 
 UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # the format wants one
@@ -39,21 +40,17 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", 
     with naming(path):
         if path.suffix.lower() != ".nwb":
             raise RecordingError(f"has the suffix {path.suffix!r}; this writes .nwb.")
-        try:
-            from pynwb import NWBHDF5IO
-        except ImportError as trouble:
-            raise RecordingError("NWB files need pynwb: pip install possm-lite[recordings]") from trouble
+        pynwb = import_pynwb()
         with replacing(path) as partial, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the suffix of the name it has for now
-            with NWBHDF5IO(str(partial), "w") as io:
+            with pynwb.NWBHDF5IO(str(partial), "w") as io:
                 io.write(as_nwb(recording, series, start))
 
 
 def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
     """The recording as a `pynwb.NWBFile` in memory: arguments as of `write_nwb`."""
-    from pynwb import NWBFile, TimeSeries
-
-    file = NWBFile(
+    pynwb = import_pynwb()
+    file = pynwb.NWBFile(
         session_description="Spikes and velocity, written by possm-lite.",
         identifier=str(uuid.uuid4()),
         session_start_time=start,
@@ -61,7 +58,9 @@ def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNK
         notes="\n".join(recording.notes) or None,
     )
     behavior = file.create_processing_module("behavior", "velocity")
-    behavior.add(TimeSeries(name=series, data=recording.velocity, unit=recording.velocity_unit, **_clock(recording)))
+    behavior.add(
+        pynwb.TimeSeries(name=series, data=recording.velocity, unit=recording.velocity_unit, **_clock(recording))
+    )
     for trial_start, trial_stop in recording.trials:
         file.add_trial(start_time=float(trial_start), stop_time=float(trial_stop))
     _add_units(file, recording)

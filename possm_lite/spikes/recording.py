@@ -160,6 +160,11 @@ def _check_behavior(r: Recording):
     check_order("behavior_times", r.behavior_times, strict=True)
 
 
+def shown(seconds: float, digits: int = 6) -> str:
+    """`seconds` in words; a time beyond all reason, too, in few characters."""
+    return f"{seconds:.{digits}f} s" if abs(seconds) < 1e9 else f"{seconds:g} s"
+
+
 def check_order(name: str, times: np.ndarray, strict: bool):
     """Refuse seconds, shape (T,), that fall back or, where `strict`, stand still."""
     step = np.diff(times)
@@ -172,7 +177,7 @@ def check_order(name: str, times: np.ndarray, strict: bool):
             else "Sort them together with what belongs to them: order = np.argsort(times, kind='stable')."
         )
         raise RecordingError(
-            f"{name} must be sorted: {name}[{i}] = {times[i]:.6f} s comes after {times[i - 1]:.6f} s. {cure}"
+            f"{name} must be sorted: {name}[{i}] = {shown(times[i])} comes after {shown(times[i - 1])}. {cure}"
         )
 
 
@@ -184,9 +189,9 @@ def _check_trials(r: Recording):
     start, stop = r.trials[left_out[0]]
     inside = r.behavior_times[slice(*np.searchsorted(r.behavior_times, (start, stop)))]
     raise RecordingError(
-        f"behavior_times must cover every trial: trials[{left_out[0]}] is {start:.6f} s to {stop:.6f} s, "
+        f"behavior_times must cover every trial: trials[{left_out[0]}] is {shown(start)} to {shown(stop)}, "
         f"behaviour has {len(inside)} samples there"
-        + (f", {inside[0]:.6f} s to {inside[-1]:.6f} s." if len(inside) else ".")
+        + (f", {shown(inside[0])} to {shown(inside[-1])}." if len(inside) else ".")
     )
 
 
@@ -194,11 +199,11 @@ def check_trial_order(trials: np.ndarray):
     """Refuse trials, (n, 2) in seconds, that stop before they start, stand out of order or overlap."""
     start, stop = trials.T
     for i in np.flatnonzero(stop <= start)[:1]:
-        raise RecordingError(f"trials[{i}] must stop after it starts: {start[i]:.6f} s to {stop[i]:.6f} s.")
+        raise RecordingError(f"trials[{i}] must stop after it starts: {shown(start[i])} to {shown(stop[i])}.")
     for i in np.flatnonzero(start[1:] < stop[:-1])[:1] + 1:
         raise RecordingError(
-            f"trials must be in order and not overlap: trials[{i}] starts at {start[i]:.6f} s, before "
-            f"trials[{i - 1}] stops at {stop[i - 1]:.6f} s."
+            f"trials must be in order and not overlap: trials[{i}] starts at {shown(start[i])}, before "
+            f"trials[{i - 1}] stops at {shown(stop[i - 1])}."
         )
 
 
