@@ -22,6 +22,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 SITE_LOCK = (ROOT / "requirements-site.lock").read_text(encoding="utf-8")
+BENCH_LOCK = (ROOT / "requirements-bench.lock").read_text(encoding="utf-8")
 TORCH = "2.13.0"
 
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
@@ -35,14 +36,16 @@ SYSTEMS = {
 }
 
 
-OF_THE_SITE = ("site", "browser")  # extras of make site and its tests, which no reader needs
+LOCKS = {"reader": LOCK, "site": SITE_LOCK, "bench": BENCH_LOCK}
+# extras of make site and its tests, and of make bench, which no reader needs
+APART = {"site": "site", "browser": "site", "bench": "bench"}
 
 
-def declared(of_the_site: bool = False) -> list[Requirement]:
-    """What pyproject.toml asks for, with the extras of a reader, or those of the web pages alone."""
+def declared(lock: str = "reader") -> list[Requirement]:
+    """What pyproject.toml asks for, with the extras of a reader, or those of another lock alone."""
     extras = PROJECT["optional-dependencies"]
-    asked = [lines for name, lines in extras.items() if (name in OF_THE_SITE) == of_the_site]
-    return [Requirement(line) for line in sum(asked, [] if of_the_site else PROJECT["dependencies"])]
+    asked = [lines for name, lines in extras.items() if APART.get(name, "reader") == lock]
+    return [Requirement(line) for line in sum(asked, PROJECT["dependencies"] if lock == "reader" else [])]
 
 
 def locked(lock: str = LOCK) -> list[Requirement]:
@@ -85,11 +88,11 @@ def test_conda_installs_this_folder():
 
 
 def test_every_dependency_has_a_floor_and_nothing_else():
-    everything = declared() + declared(of_the_site=True)
+    everything = [wanted for lock in LOCKS for wanted in declared(lock)]
     assert [str(r) for r in everything if not re.fullmatch(r">=[\d.]+", str(r.specifier))] == []
 
 
-@pytest.mark.parametrize("lock", [LOCK, SITE_LOCK], ids=["reader", "site"])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
 def test_a_lock_pins_exactly(lock):
     inexact = [r for r in locked(lock) if not re.fullmatch(r"==[\w.+!]+", str(r.specifier)) or r.url or r.extras]
     assert inexact == []
@@ -107,20 +110,23 @@ def test_the_lock_holds_every_dependency_above_its_floor(python, system):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("python", PYTHONS)
-def test_the_lock_of_the_site_goes_with_the_other(python, system):
-    pinned, readers = pins(python, system, SITE_LOCK), pins(python, system)
-    for wanted in declared(of_the_site=True):
+@pytest.mark.parametrize("lock", ["site", "bench"])
+def test_a_lock_beside_the_readers_goes_with_it(lock, python, system):
+    """What make site and make bench install leaves the reader's packages, and each other's, as they are."""
+    pinned = pins(python, system, LOCKS[lock])
+    for wanted in declared(lock):
         assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
-    assert {name: v for name, v in pinned.items() if readers.get(name, v) != v} == {}
+    others = pins(python, system, SITE_LOCK) | pins(python, system)
+    assert {name: v for name, v in pinned.items() if others.get(name, v) != v} == {}
 
 
-@pytest.mark.parametrize("lock", [LOCK, SITE_LOCK], ids=["reader", "site"])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
 def test_a_lock_leaves_the_gpu_to_the_build_of_torch(lock):
     """Where a build of torch wants GPU libraries, pip adds them; the CPU-only build must stay without."""
     assert [str(r) for r in locked(lock) if re.match(r"nvidia|cuda|triton|rocm|pytorch-triton", r.name)] == []
 
 
-@pytest.mark.parametrize("lock", [LOCK, SITE_LOCK], ids=["reader", "site"])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
 def test_a_lock_names_no_place(lock):
     """No hash, no address of an index and no path of the machine that made it."""
     assert "--hash" not in lock

@@ -18,9 +18,8 @@ MAY_IMPORT = {
     "decoder": {"", "blocks", "spikes"},
     "training": {"", "blocks", "spikes", "decoder"},
     "classroom": {"", "blocks", "spikes", "decoder", "training"},
-    "bench": {"", "blocks", "spikes", "decoder", "training", "classroom"},
     "commands": {"", "blocks", "spikes", "decoder", "training"},
-    "cli": {"", "blocks", "spikes", "decoder", "training", "classroom", "bench", "commands"},
+    "cli": {"", "blocks", "spikes", "decoder", "training", "classroom", "commands"},
     "__main__": {"", "cli"},
 }
 PICKLES = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve"}
