@@ -1,0 +1,71 @@
+"""The decoder at work, as the README shows it: python site/pictures.py
+
+Trains on the embedded session as `make decode` does, streams the held-out part bin by bin, and draws three seconds of
+it. The pictures of the two widgets beside it are cut from JupyterLab by tests/browser/test_lab.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from possm_lite.classroom.style import GRAY, INK, ORANGE, use_style
+from possm_lite.commands import EMBEDDED
+from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+from possm_lite.spikes import load_recording
+from possm_lite.training import fit, prepare
+from possm_lite.training.replay import Replay, replay, slot_offsets
+from possm_lite.training.session import Session
+
+TARGET = Path(__file__).parent / "_static" / "decoder.png"
+SECONDS = 3.0
+
+
+def main() -> None:
+    use_style()
+    session = prepare(load_recording(EMBEDDED))
+    torch.manual_seed(0)
+    model = POSSM(POSSMConfig(n_units=session.recording.n_units))
+    fit(model, session)
+    played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
+    picture(session, played).savefig(TARGET)
+    print(f"{TARGET.name}: R² {played.r2:.3f}, {played.percentile_us(50):.0f} µs a bin")
+
+
+def picture(session: Session, played: Replay) -> Figure:
+    """Spikes, velocity and path of the first seconds of the held-out part."""
+    start = played.times_s[0]
+    now = played.times_s < start + SECONDS
+    time_s, true, decoded = played.times_s[now] - start, played.true[now], played.velocity[now]
+    figure = Figure(figsize=(10.0, 4.0), layout="constrained")
+    axes = figure.subplot_mosaic(
+        [["spikes", "path"], ["x", "path"], ["y", "path"]], width_ratios=[2, 1], height_ratios=[2, 1, 1]
+    )
+    recording = session.recording
+    shown = (recording.spike_times >= start) & (recording.spike_times < start + SECONDS)
+    axes["spikes"].plot(
+        recording.spike_times[shown] - start, recording.spike_units[shown], "|", color=INK, ms=2.5, mew=0.7
+    )
+    axes["spikes"].set(ylabel="unit", title="spikes in")
+    for axis, name in enumerate("xy"):
+        axes[name].plot(time_s, true[:, axis], color=GRAY, lw=3, label="recorded")
+        axes[name].plot(time_s, decoded[:, axis], color=ORANGE, lw=1.6, label="decoded")
+        axes[name].set_ylabel(f"{name} ({recording.velocity_unit})")
+    for name in ("spikes", "x"):
+        axes[name].sharex(axes["y"])
+        axes[name].tick_params(labelbottom=False)
+    axes["y"].set(xlabel="time (s)", xlim=(0, SECONDS))
+    step = np.diff(time_s, append=2 * time_s[-1] - time_s[-2])[:, None]
+    for velocity, look in ((true, {"color": GRAY, "lw": 3}), (decoded, {"color": ORANGE, "lw": 1.6})):
+        axes["path"].plot(*(velocity * step).cumsum(0).T, **look)
+    axes["path"].set(title="movement out", xlabel="hand, x (mm)", ylabel="y (mm)")
+    axes["path"].set_aspect("equal", "datalim")
+    axes["path"].legend(*axes["x"].get_legend_handles_labels(), loc="best")
+    return figure
+
+
+if __name__ == "__main__":
+    main()

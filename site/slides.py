@@ -1,0 +1,222 @@
+"""Put the chapters up as slides: python site/slides.py FOLDER
+
+What becomes a slide stands in the metadata of each cell, under `slideshow`:
+* `slide_type`: slide, subslide, fragment, - (goes on), notes (for the lecturer's eyes) or skip, as JupyterLab edits it;
+* `show`: of a text that is too long for a wall, the parts that are on it, each by how it begins, a formula by its
+  number "(1.3)"; at "---" a new slide begins. The lecturer has the whole text in the notes. Of code likewise, the parts
+  between two blank lines.
+The tags `slide:no-input` and `slide:no-output` leave out the code of a cell, or what came of it; `slide:only-picture`
+leaves out what it printed beside its picture.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import struct
+import sys
+from importlib import resources
+from itertools import groupby
+from pathlib import Path
+
+from nbconvert import SlidesExporter
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+from prepare import ROOT, describe_pictures, relinked
+from pygments.formatters import HtmlFormatter
+from traitlets.config import Config
+
+from possm_lite.classroom.execute import read
+
+STARTS, BREAK = ("slide", "subslide"), "---"
+TALL = 0.62  # height over width, from which a picture leaves too little room for text above and below
+# an end of a sentence: what follows begins like one; between dollars and backticks nothing ends
+SENTENCE = re.compile(r"(?<=[.?!:])(?:\*\*|\)|\"|”)*\s+(?=[\"“(*`$]*[A-Z0-9`$*])")
+
+
+def main(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    vendor(folder / "lib")
+    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+        (folder / f"{path.stem}.slides.html").write_text(html(read(path)), encoding="utf-8")
+
+
+def vendor(folder: Path) -> None:
+    """What all slides share, out of installed packages, so that nothing is loaded from elsewhere."""
+    reveal = resources.files("sphinx_revealjs") / "_static" / "revealjs"
+    mathjax = resources.files("sphinx-mathjax-offline") / "static" / "mathjax"
+    copies = {
+        "reveal/reveal.js": reveal / "dist" / "reveal.js",
+        "reveal/reveal.css": reveal / "dist" / "reveal.css",
+        "reveal/notes.js": reveal / "plugin" / "notes" / "notes.js",
+        "tex-svg.js": mathjax / "tex-svg.js",
+        "slides.css": ROOT / "site" / "_static" / "slides.css",
+        "slides.js": ROOT / "site" / "_static" / "slides.js",
+    }
+    fonts = reveal / "dist" / "theme" / "fonts" / "source-sans-pro"
+    copies |= {f"fonts/{font.name}": font for font in fonts.iterdir() if not font.name.endswith((".eot", ".ttf"))}
+    for name, source in copies.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(source.read_bytes())
+    colours = HtmlFormatter(style="a11y-high-contrast-light").get_style_defs(".highlight")
+    (folder / "code.css").write_text(colours, encoding="utf-8")
+
+
+def html(notebook: NotebookNode) -> str:
+    """A chapter as one page of slides."""
+    config = Config(TagRemovePreprocessor={"enabled": True})
+    config.TagRemovePreprocessor.remove_input_tags = {"slide:no-input"}
+    exporter = SlidesExporter(
+        config=config,
+        extra_template_basedirs=[str(ROOT / "site")],
+        template_name="slides",
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+        exclude_anchor_links=True,
+    )
+    page, _ = exporter.from_notebook_node(on_the_wall(notebook))
+    return page.replace("<blockquote>\n<p><strong>Exercise", '<blockquote class="exercise">\n<p><strong>Exercise')
+
+
+def on_the_wall(notebook: NotebookNode) -> NotebookNode:
+    """The notebook cut into slides: each says in which section it is, and has the notes of all of its texts."""
+    describe_pictures(notebook.cells)
+    notebook.metadata["title"] = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
+    slides, section = [[]], notebook.metadata["title"]
+    for cell in notebook.cells:
+        heading = re.match(r"## (.+)", cell.source) if cell.cell_type == "markdown" else None
+        section = heading[1] if heading else section
+        for piece in pieces(cell):
+            kind = piece.metadata.slideshow.slide_type
+            if kind in STARTS:
+                slides.append([])
+                if not (piece.cell_type == "markdown" and piece.source.startswith("#")):
+                    slides[-1].append(slide_cell(f'<p class="section">{section}</p>', kind))
+                    piece.metadata.slideshow.slide_type = "-"
+            slides[-1].append(piece)
+    for slide in slides[1:]:
+        place_picture(slide)
+    notebook.cells = [cell for slide in slides[1:] for cell in notes_first(slide)]
+    return notebook
+
+
+def place_picture(slide: list[NotebookNode]) -> None:
+    """Say in the section's `data-picture` if it is alone or, beside text without code, too tall to be above it."""
+    sizes = [
+        png_size(o.data["image/png"]) for c in slide for o in c.get("outputs", []) if "image/png" in o.get("data", {})
+    ]
+    shown = [c for c in slide if c.cell_type == "code" or c.metadata.slideshow.slide_type != "notes"]
+    code = any(c.cell_type == "code" and "slide:no-input" not in c.metadata.get("tags", []) for c in slide)
+    if len(sizes) == 1 and not code:
+        alone = len(shown) == 1 + shown[0].source.startswith('<p class="section">')
+        wide, high = sizes[0]
+        if alone or high > TALL * wide:
+            slide[0].metadata.slideshow["data"] = {"picture": "alone" if alone else "tall"}
+
+
+def png_size(png: str) -> tuple[int, int]:
+    """Width and height in px, which stand in the first 24 bytes."""
+    return struct.unpack(">II", base64.b64decode(png[:32])[16:24])
+
+
+def pieces(cell: NotebookNode) -> list[NotebookNode]:
+    """What becomes of a cell: nothing, itself, or what is shown of it on one slide or several, and all as notes."""
+    kind, show = cell.metadata.slideshow.slide_type, cell.metadata.slideshow.get("show")
+    if kind == "skip":
+        return []
+    if cell.cell_type == "code":
+        cell.metadata["alt"] = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+        tags = cell.metadata.get("tags", [])
+        if "slide:only-picture" in tags:
+            cell.outputs = [output for output in cell.outputs if "image/png" in output.get("data", {})]
+        if "slide:no-output" in tags:
+            cell.outputs = []
+        if show is not None:
+            cell.source = definitions(cell.source, show)
+        return [cell]
+    text = relinked(cell.source)
+    if show is None:
+        return [slide_cell(text, kind)]
+    found = []
+    for is_break, group in groupby(show, key=lambda start: start == BREAK):
+        if not is_break:
+            found.append(slide_cell(excerpt(text, list(group)), "subslide" if found else kind))
+    return [found[0], slide_cell(text, "notes"), *found[1:]]
+
+
+def definitions(source: str, show: list[str]) -> str:
+    """Of code, the parts between two blank lines that begin as `show` says; raises ValueError where one does not."""
+    blocks = re.split(r"\n{3,}", source)
+    if missing := [start for start in show if not any(block.startswith(start) for block in blocks)]:
+        raise ValueError(f"nothing begins with {missing[0]!r} in the cell that begins with {source[:60]!r}")
+    return "\n\n".join(block for block in blocks if block.startswith(tuple(show)))
+
+
+def slide_cell(text: str, kind: str) -> NotebookNode:
+    return new_markdown_cell(text, metadata={"slideshow": {"slide_type": kind}})
+
+
+def notes_first(slide: list[NotebookNode]) -> list[NotebookNode]:
+    """The notes of a slide as one, behind its first cell and outside of every fragment: so they are there at once."""
+    notes = [cell.source for cell in slide if cell.metadata.slideshow.slide_type == "notes"]
+    shown = [cell for cell in slide if cell.metadata.slideshow.slide_type != "notes"]
+    return [*shown[:1], *([slide_cell("\n\n".join(notes), "notes")] if notes else []), *shown[1:]]
+
+
+def excerpt(text: str, show: list[str]) -> str:
+    """The parts of a text that begin as `show` says, in the order of the text.
+
+    Raises:
+        ValueError: nothing in the text begins so.
+    """
+    found, blocks = set(), []
+    for quoted, block in parts(text):
+        taken = {part: next((s for s in show if begins(part, s)), None) for part in block}
+        found |= set(taken.values())
+        shown = " ".join(part for part, start in taken.items() if start is not None)
+        if shown and quoted:
+            # what belongs to one quotation stays in one
+            joint = ">\n" if blocks and blocks[-1].startswith(">") else ""
+            blocks.append(joint + re.sub(r"^", "> ", shown, flags=re.M))
+        elif shown:
+            blocks.append(shown)
+    if missing := [s for s in show if s not in found]:
+        raise ValueError(f"nothing begins with {missing[0]!r} in the cell that begins with {text[:60]!r}")
+    return re.sub(r"\n\n(?=>\n)", "\n", "\n\n".join(blocks))
+
+
+def begins(part: str, start: str) -> bool:
+    if re.fullmatch(r"\(\d+\.\d+\w?\)", start):
+        return part.startswith("$$") and rf"\tag{{{start[1:-1]}}}" in part
+    return " ".join(part.split()).startswith(start)
+
+
+def parts(text: str) -> list[tuple[bool, list[str]]]:
+    """Blocks of a text, and whether they are quoted: a heading, a formula, a table or code is one part, a paragraph
+    or an item has its sentences."""
+    blocks = []
+    for quoted, lines in groupby(text.splitlines(), key=lambda line: line.startswith(">")):
+        body = "\n".join(re.sub("^> ?", "", line) if quoted else line for line in lines)
+        for piece in re.split(r"(^```.*?^```$|\$\$.+?\$\$)", body, flags=re.M | re.S):
+            for block in re.split(r"\n\s*\n|\n(?=[*#-] )|\n(?=\d\. )", piece) if piece[:1] not in "`$" else [piece]:
+                whole = re.match(r"[#|]|```|\$\$", block.strip())
+                if block.strip():
+                    blocks.append((quoted, [block.strip()] if whole else sentences(block.strip())))
+    return blocks
+
+
+def sentences(paragraph: str) -> list[str]:
+    found, start = [], 0
+    for end in SENTENCE.finditer(paragraph):
+        before = paragraph[start : end.end()]
+        if before.count("$") % 2 == 0 and before.count("`") % 2 == 0:
+            found.append(before.strip())
+            start = end.end()
+    return [part for part in [*found, paragraph[start:].strip()] if part]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python site/slides.py FOLDER")
+    main(Path(sys.argv[1]))
