@@ -14,7 +14,7 @@ from pathlib import Path
 
 PROJECT = "possm-lite"
 PACKAGES = ("numpy", "scipy", "torch", "matplotlib", "tqdm", "ipywidgets")
-MEMORY_GB = 2.0  # a chapter takes less than one; the rest is for the browser
+MEMORY_GB = 2.0  # the hungriest chapter, 17, takes 1.3 with its processes; the rest is for the browser
 RESTART = "then restart the kernel"
 
 # of a container, which sees all cores and all memory of its machine but may not use them
@@ -41,6 +41,24 @@ def examine() -> list[str]:
     lines += [package_line(name, floors.get(name)) for name in PACKAGES]
     cores = usable_cores()
     return [*lines, cores_line(cores), memory_line(*free_memory()), *threads_lines(cores)]
+
+
+def require() -> None:
+    """What every chapter asks together with its check: is nothing here older than the course can use?
+
+    It reads what pip has noted and loads nothing. A package that is missing says so itself when it is imported.
+
+    Raises:
+        ImportError: of the first package that is too old; its message is one line and says what to do.
+    """
+    _, floors = declared_floors()
+    for name in PACKAGES:
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if not reaches(version, floors.get(name)):
+            raise ImportError(too_old(name, version.partition("+")[0], floors[name]), name=name)
 
 
 def declared_floors() -> tuple[str | None, dict[str, str]]:
@@ -79,7 +97,7 @@ def project_line() -> str:
 
 def package_line(name: str, floor: str | None) -> str:
     """Is a package here, does it load, is it new enough?"""
-    wanted = f'"{name}>={floor}"' if floor else name
+    wanted = f'"{name}>={floor}"' if floor else name  # in quotes, since > means something to a shell
     try:
         version = version_of(name)
     except Exception as error:  # a package that is broken may raise anything
@@ -89,7 +107,12 @@ def package_line(name: str, floor: str | None) -> str:
         return f"✗ {name} is installed but does not load ({type(error).__name__}). In a terminal: {again}."
     if reaches(version, floor):
         return f"✓ {name} {version}"
-    return f"✗ {name} {version}: at least {floor} is needed. In a terminal: pip install -U {wanted}, {RESTART}."
+    return f"✗ {too_old(name, version, floor)}"
+
+
+def too_old(name: str, version: str, floor: str) -> str:
+    again = f'pip install -U "{name}>={floor}"'
+    return f"{name} {version}: at least {floor} is needed. In a terminal: {again}, {RESTART}."
 
 
 def version_of(name: str) -> str:

@@ -7,6 +7,7 @@ import pkgutil
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 
@@ -159,6 +160,30 @@ def test_a_wrong_answer_is_told_in_one_line(student, told):
     verdict = softmax.examine(student)
     assert verdict.status == "wrong"
     assert verdict.line.startswith("✗ softmax: ") and told in verdict.line and "\n" not in verdict.line
+
+
+def test_a_name_of_another_cell_is_told_with_what_to_do():
+    """As it is after a restart; in a notebook, the function is one of a cell."""
+    told = softmax.examine(eval("lambda x: helper_of_the_chapter(x)")).line
+    cure = "If a cell above makes `helper_of_the_chapter`, run that first: menu Run, Run All Above Selected Cell."
+    wanted = "on two keys: it raised NameError in line 1 of its cell: name 'helper_of_the_chapter' is not defined."
+    assert told == f"✗ softmax: {wanted} {cure}"
+
+
+def test_a_name_that_the_function_itself_forgot_is_its_own_affair():
+    def too_early(x):
+        total = total + x  # noqa: F821
+        return total
+
+    line = softmax.examine(too_early).line
+    assert "it raised UnboundLocalError" in line and "cell above" not in line
+
+
+@pytest.mark.parametrize("make", [np.zeros, torch.zeros])
+def test_more_memory_than_there_is(make):
+    """So much more that no computer so much as begins to give it."""
+    line = softmax.examine(lambda x: make(10**16)).line
+    assert line.endswith("It asked for more memory than there is: look at the shapes of what it makes.")
 
 
 def test_any_argument_may_be_the_one_that_is_changed():

@@ -1,6 +1,7 @@
 """What the environment check says of machines that lack something, and that it can say it with nothing installed."""
 
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -158,6 +159,49 @@ def test_memory_where_there_is_no_proc(monkeypatch, tmp_path):
 def test_threads_fit_the_cores(modules, threads, line):
     modules["torch"] = SimpleNamespace(get_num_threads=lambda: threads)
     assert environment.threads_lines(4)[0].startswith(line)
+
+
+def checks_with(folder, **versions) -> list[str]:
+    """What a new Python says to the import of a chapter's checks, where pip has noted these versions of packages."""
+    for name, version in versions.items():
+        noted = folder / f"{name}-{version}.dist-info" / "METADATA"
+        noted.parent.mkdir()
+        noted.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    command = [sys.executable, "-c", "from possm_lite.classroom.checks import scoring"]
+    told = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, encoding="utf-8", timeout=60
+    )
+    return told.stderr.splitlines()
+
+
+def test_a_chapter_says_in_one_line_that_a_package_is_too_old(tmp_path):
+    *_, last = checks_with(tmp_path, torch="2.1.2+cpu")
+    wanted = 'torch 2.1.2: at least 2.4 is needed. In a terminal: pip install -U "torch>=2.4", then restart the kernel.'
+    assert last == f"ImportError: {wanted}"
+
+
+def test_a_chapter_says_nothing_of_packages_that_are_new_enough(tmp_path):
+    assert checks_with(tmp_path, torch="2.4", numpy="99.1rc1") == []
+
+
+@pytest.mark.parametrize("name", environment.PACKAGES)
+def test_each_package_may_be_the_one_that_is_too_old(name, monkeypatch):
+    found = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda asked: "0.0.9" if asked == name else found(asked))
+    with pytest.raises(ImportError, match=rf"^{name} 0\.0\.9: at least [\d.]+ is needed\. In a terminal: ") as told:
+        environment.require()
+    assert told.value.name == name
+
+
+def test_what_is_not_installed_is_left_to_its_import(monkeypatch):
+    def nothing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", nothing)
+    environment.require()
+    monkeypatch.setattr(importlib.metadata, "metadata", nothing)  # the project itself: nobody says what it needs
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.0.9")
+    environment.require()
 
 
 def test_what_is_to_be_done_is_counted(monkeypatch, capsys):

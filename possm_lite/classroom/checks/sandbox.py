@@ -124,4 +124,13 @@ def _told(error: BaseException) -> str:
     message = " ".join(str(error).split())
     message = message if len(message) <= 160 else message[:157] + "..."
     place = f" in line {line} of its cell" if line else ""
-    return f"it raised {type(error).__name__}{place}{': ' + message if message else ''}"
+    return f"it raised {type(error).__name__}{place}{': ' + message if message else ''}{_advice(error)}"
+
+
+def _advice(error: BaseException) -> str:
+    """What to do about an error that is of the notebook or the machine; nothing about those of the answer."""
+    if isinstance(error, NameError) and error.name and not isinstance(error, UnboundLocalError):
+        return f". If a cell above makes `{error.name}`, run that first: menu Run, Run All Above Selected Cell."
+    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
+        return ". It asked for more memory than there is: look at the shapes of what it makes."
+    return ""
