@@ -104,7 +104,7 @@ class Explorer:
         self._seconds: list[float] = []
         for widget in self._widgets.values():
             widget.observe(self._update, names="value")
-        self.box = ipywidgets.VBox([*self._widgets.values(), self._image])
+        self.box = stacked(*self._widgets.values(), self._image)
         self._update()
 
     @property
@@ -167,6 +167,11 @@ class Explorer:
 
     def _repr_mimebundle_(self, **kwargs) -> dict:
         return with_still(self.box, self._image, **kwargs)
+
+
+def stacked(*widgets: ipywidgets.Widget) -> ipywidgets.VBox:
+    """One below the other, each in its own size: unless told so, a box stretches a picture until it is blurred."""
+    return ipywidgets.VBox(widgets, layout=ipywidgets.Layout(align_items="flex-start"))
 
 
 def with_still(box: ipywidgets.Widget, image: ipywidgets.Image, **kwargs) -> dict:

@@ -14,9 +14,9 @@ from PIL import Image, ImageDraw
 
 from ..closed_loop import MOMENT_S, ClosedLoop
 from ..style import BLUE, GRAY, INK, ORANGE
-from ..widgets import Slider, pixels, with_still
+from ..widgets import Slider, pixels, stacked, with_still
 
-SIZE = {"figsize": (7.0, 3.4), "dpi": 75}
+SIZE = (7.0, 3.4)  # inches
 PLACES = ((0.115, 0.16, 0.385, 0.8), (0.625, 0.16, 0.355, 0.8))  # the screen, the distance
 EDGE_MM = 125.0  # the screen shows this much to every side
 PIXELS, FINER = 320, 2  # of the live picture; drawn finer and shrunk, which smooths its lines
@@ -42,7 +42,7 @@ def picture(loop: ClosedLoop, streams: dict[float, object], seconds: float = 4.0
         loop.population.lose(lost / 100)
         loop.reset()
         loop.run(seconds)
-        figure = Figure(**SIZE)
+        figure = Figure(figsize=SIZE)
         figure.figimage(background, zorder=-1)
         screen, distance = _panels(figure, loop, seconds)
         for axes in (screen, distance):
@@ -75,7 +75,7 @@ def _panels(figure: Figure, loop: ClosedLoop, seconds: float) -> list:
 
 def _background(loop: ClosedLoop, seconds: float) -> np.ndarray:
     """All that does not move, as pixels (height, width, 4)."""
-    figure = Figure(**SIZE)
+    figure = Figure(figsize=SIZE)
     screen, distance = _panels(figure, loop, seconds)
     turn = np.exp(1j * np.linspace(0, 2 * np.pi, 60))
     for i, target in enumerate(dict.fromkeys(loop.task.targets_mm)):
@@ -142,7 +142,7 @@ class LiveLoop:
         self._button.on_click(self._start_or_stop)
         self._text = ipywidgets.Label()
         self._image = ipywidgets.Image(format="png", value=frame(loop))
-        self.box = ipywidgets.VBox([self._button, *self._sliders.values(), self._image, self._text])
+        self.box = stacked(self._button, *self._sliders.values(), self._image, self._text)
 
     def set(self, **values: float) -> None:
         """Move sliders: latency (ms), ahead (ms), lost (%), gain."""

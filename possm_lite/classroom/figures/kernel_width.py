@@ -17,7 +17,7 @@ from ...blocks.kernels import Kernel, gaussian, leave_one_out_error, nadaraya_wa
 from ..style import BLUE, GRAY, INK, ORANGE
 from ..widgets import pixels
 
-SIZE = {"figsize": (7.2, 5.4), "dpi": 74}
+SIZE = (7.2, 5.4)  # inches
 PLACES = ((0.115, 0.6, 0.85, 0.38), (0.115, 0.11, 0.33, 0.36), (0.7, 0.11, 0.265, 0.36))  # points, weights, error
 BAR = (0.455, 0.11, 0.018, 0.36)
 N_QUERIES = 121
@@ -52,7 +52,7 @@ def picture(
     background = _background(x, x_i, y_i, w_grid, errors, units)
 
     def draw(w: float, query: float) -> Figure:
-        figure = Figure(**SIZE)
+        figure = Figure(figsize=SIZE)
         figure.figimage(background, zorder=-1)
         points, matrix, error = _panels(figure, x, x_i, y_i, w_grid, errors)
         for axes in (points, matrix, error):
@@ -85,7 +85,7 @@ def _panels(figure: Figure, x, x_i, y_i, w_grid, errors) -> list:
 
 def _background(x, x_i, y_i, w_grid, errors, units) -> np.ndarray:
     """All that does not move, as pixels (height, width, 4)."""
-    figure = Figure(**SIZE)
+    figure = Figure(figsize=SIZE)
     points, matrix, error = _panels(figure, x, x_i, y_i, w_grid, errors)
     points.set(xlabel=f"x ({units[0]})", ylabel=f"y ({units[1]})")
     matrix.set(xlabel="point, in order of x", ylabel=f"query x ({units[0]})", xticks=[1, len(x_i)])

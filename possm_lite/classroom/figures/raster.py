@@ -16,7 +16,7 @@ from ...spikes import Recording
 from ..style import BLUE, GRAY, INK, ORANGE
 from ..widgets import pixels
 
-SIZE = {"figsize": (7.2, 4.9), "dpi": 74}
+SIZE = (7.2, 4.9)  # inches
 PLACES = ((0.155, 0.385, 0.825, 0.545), (0.155, 0.115, 0.825, 0.235))  # spikes, hand
 MOST_POINTS = 600  # of a velocity line: more than the picture has pixels is lost time
 
@@ -41,7 +41,7 @@ def picture(
     background = _background(recording, top_speed, row_ticks, what)
 
     def draw(start: float, length: float) -> Figure:
-        figure = Figure(**SIZE)
+        figure = Figure(figsize=SIZE)
         figure.figimage(background, zorder=-1)
         spikes, hand = _panels(figure, recording.n_units, top_speed)
         first, end = np.searchsorted(recording.spike_times, (start, start + length))
@@ -70,7 +70,7 @@ def _panels(figure: Figure, n_units: int, top_speed: float) -> list[Axes]:
 
 def _background(recording: Recording, top_speed: float, row_ticks: Mapping[str, float] | None, what: str) -> np.ndarray:
     """All that does not move, as pixels (height, width, 4)."""
-    figure = Figure(**SIZE)
+    figure = Figure(figsize=SIZE)
     spikes, hand = _panels(figure, recording.n_units, top_speed)
     ticks = row_ticks or {"0": 0, str(recording.n_units - 1): recording.n_units - 1}
     spikes.set_yticks(list(ticks.values()), list(ticks))

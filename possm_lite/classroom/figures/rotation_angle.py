@@ -12,7 +12,6 @@ from possm_lite.blocks.positions import rope_frequencies
 
 from ..style import BLUE, GRAY, INK, ORANGE
 
-DPI = 75
 REACH = 20  # distances n - m shown to either side
 
 
@@ -41,7 +40,7 @@ def picture(q: Sequence[float], k: Sequence[float]) -> Callable[..., Figure]:
     def draw(m: float, n: float, theta: float) -> Figure:
         angle = np.deg2rad(theta)
         q_m, k_n = turned(q, m, angle), turned(k, n, angle)
-        figure = Figure(figsize=(6.4, 3.0), dpi=DPI)
+        figure = Figure(figsize=(6.4, 3.0))
         arrows = _panel(figure, [0.03, 0.04, 0.42, 0.86], size)
         _arrow(arrows, q, BLUE, size, faint=True)
         _arrow(arrows, k, ORANGE, size, faint=True)
@@ -82,7 +81,7 @@ def clocks(dim: int = 32, farthest: int = 400) -> Callable[..., Figure]:
 
     def draw(base: float, distance: float) -> Figure:
         angle = distance * rope_frequencies(dim, base).numpy()
-        figure = Figure(figsize=(6.4, 3.0), dpi=DPI)
+        figure = Figure(figsize=(6.4, 3.0))
         faces = figure.add_axes([0.01, 0.02, 0.43, 0.86])
         _faces(faces, middle, angle)
 

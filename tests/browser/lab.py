@@ -1,0 +1,155 @@
+"""A notebook in JupyterLab, driven as a student drives it: by mouse and keyboard, and read back from its model."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# what the page says of itself; reading the model instead of the page sees cells that are scrolled away, too
+CELLS = """() => Array.from(window.jupyterapp.shell.currentWidget.content.model.cells, cell => {
+    const {cell_type, id, source, outputs, execution_count, metadata} = cell.toJSON();
+    return {cell_type, id: cell.id, source, outputs, execution_count, tags: metadata.tags ?? []};
+})"""
+STATUS = "() => window.jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus"
+ASK = """async expression => {
+    const {kernel} = window.jupyterapp.shell.currentWidget.sessionContext.session;
+    const request = {code: '', silent: true, user_expressions: {asked: `__import__("json").dumps(${expression})`}};
+    const reply = await kernel.requestExecute(request).done;
+    const {asked} = reply.content.user_expressions;
+    return asked.status === 'ok' ? asked.data['text/plain'] : null;
+}"""
+SHOW = """id => {
+    const {content} = window.jupyterapp.shell.currentWidget;
+    const index = content.widgets.findIndex(cell => cell.model.id === id);
+    content.activeCellIndex = index;
+    return content.scrollToItem(index, 'start');
+}"""
+
+
+class Server:
+    """JupyterLab on the loopback, started in `folder`, with no settings of this machine."""
+
+    def __init__(self, folder: Path):
+        self.token = secrets.token_hex(16)
+        own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
+        own |= {"JUPYTER_TOKEN": self.token, "IPYTHONDIR": str(folder / "ipython"), "OMP_NUM_THREADS": "1"}
+        self._log = (folder / "jupyter.log").open("w+")
+        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
+        command += ["--allow-root", "--LabApp.expose_app_in_browser=True", "--LabApp.news_url="]
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=os.environ | own, stdout=self._log, stderr=subprocess.STDOUT
+        )
+        self.url = self._wait_for_url(folder / "runtime")
+
+    def _wait_for_url(self, runtime: Path, patience_s: float = 60.0) -> str:
+        until = time.monotonic() + patience_s
+        while time.monotonic() < until and self._process.poll() is None:
+            for found in runtime.glob("jpserver-*.json"):
+                url = json.loads(found.read_text())["url"]
+                with urllib.request.urlopen(f"{url}api/status?token={self.token}", timeout=10):
+                    return url
+            time.sleep(0.2)
+        self._log.seek(0)
+        raise RuntimeError(f"JupyterLab did not start: {self._log.read()[-2000:]}")
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(timeout=30)
+        self._log.close()
+
+
+def course_at(folder: Path) -> Path:
+    """A copy of what the notebooks need, so that no test writes into the repository."""
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*", "runs"))
+    shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("recordings"))
+    return folder
+
+
+class Notebook:
+    """An open notebook.
+
+    Args:
+        page: of Playwright.
+        server: where it comes from.
+        name: of a chapter, without its ending.
+    """
+
+    def __init__(self, page, server: Server, name: str):
+        self.page = page
+        page.goto(f"{server.url}lab/tree/notebooks/{name}.ipynb?reset&token={server.token}")
+        page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell", timeout=60_000)
+        self._wait_until_idle(60)
+
+    def cells(self) -> list[dict]:
+        return self.page.evaluate(CELLS)
+
+    def ask(self, expression: str) -> object:
+        """The value of an expression in the kernel, behind the student's back."""
+        reply = self.page.evaluate(ASK, expression)
+        return None if reply is None else json.loads(reply.strip("'").replace("\\\\", "\\"))
+
+    def run_all(self, patience_s: float) -> None:
+        """Run > Run All Cells, from the menu, to the last cell or to the first that raises."""
+        self.page.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        until = time.monotonic() + patience_s
+        while time.monotonic() < until:
+            self.page.wait_for_timeout(250)
+            counts = [cell["execution_count"] for cell in self.cells() if cell["cell_type"] == "code"]
+            if self.errors() or (counts == list(range(1, len(counts) + 1)) and self._idle()):
+                return
+        raise TimeoutError(f"not all cells have run after {patience_s:.0f} s: {counts}")
+
+    def errors(self) -> list[str]:
+        """What cells have raised."""
+        outputs = [output for cell in self.cells() for output in cell["outputs"] or []]
+        return [f"{o['ename']}: {o['evalue']}" for o in outputs if o["output_type"] == "error"]
+
+    def show(self, cell_id: str):
+        """Scroll a cell into view and return it as a locator."""
+        self.page.evaluate(SHOW, cell_id)
+        self.page.wait_for_timeout(300)
+        return self.page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
+
+    def run_again(self, cell_id: str):
+        """Run one cell with Ctrl+Enter and return it as a locator."""
+        shown = self.show(cell_id)
+        shown.locator(".cm-content").click()
+        self.page.keyboard.press("Control+Enter")
+        self.page.wait_for_timeout(300)
+        self._wait_until_idle(60)
+        return shown
+
+    def type_over(self, cell_id: str, source: str) -> None:
+        """Replace the text of a cell and run it with Shift+Enter, which goes on to the next; run that one as well."""
+        self.show(cell_id).locator(".cm-content").click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.insert_text(source)
+        for _ in range(2):
+            self.page.keyboard.press("Shift+Enter")
+        self.page.wait_for_timeout(300)
+        self._wait_until_idle(60)
+
+    def close(self) -> None:
+        """Shut the kernel down, as File > Close and Shut Down Notebook does."""
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+
+    def _wait_until_idle(self, patience_s: float) -> None:
+        self.page.wait_for_function(f"({STATUS})() === 'idle'", timeout=1000 * patience_s)
+
+    def _idle(self) -> bool:
+        return self.page.evaluate(STATUS) == "idle"
+
+
+def printed(cell: dict) -> str:
+    """What a cell has written, as one text."""
+    parts = (output.get("text", "") for output in cell["outputs"])
+    return "".join("".join(part) for part in parts)
