@@ -1,6 +1,6 @@
 # Needs Python 3.10 to 3.14, git and make. The rest is set up in .venv, at the first call and when the lock has changed.
 #
-#   make decode ARGS="--quick"      ARGS goes to the command behind lab, decode, test, notebooks, bench and lock
+#   make decode ARGS="--quick"      ARGS goes to the command behind lab, decode, test, soak, notebooks, bench and lock
 #   make decode PYTHON=python3.12   the Python that .venv is made with
 #   make decode TORCH_INDEX=URL     one more index to take PyTorch from, read when .venv is set up: its CPU-only build
 #   make lab WHEELHOUSE=FOLDER      set up .venv without a network, from what make wheelhouse has put together
@@ -19,10 +19,13 @@ help:
 	@echo "make lab        open the notebooks in JupyterLab"
 	@echo "make decode     train the decoder on the embedded session and show how well it reads the hand"
 	@echo "make test       check everything: style, unit tests, notebooks"
+	@echo "make soak       the attacks of tests/reliability at length: many more cases and other seeds, for an hour or so"
+	@echo "make audit      compare the versions in requirements.lock with the known security advisories (needs a network)"
 	@echo "make notebooks  run all notebooks anew and keep their outputs"
 	@echo "make site       the course as web pages, in site/_build/html"
+	@echo "make slides     the chapters as slides, in site/_build/slides"
 	@echo "make wheelhouse  what a room without a network needs, to carry on a stick"
-	@echo "make bench      measure what the README claims, beside its limits"
+	@echo "make bench      measure what the README claims, beside its limits, and write BENCHMARKS.md (40 minutes)"
 	@echo "make lock       pin the versions in requirements.lock (newer ones: ARGS=--upgrade)"
 	@echo "make clean      remove .venv and caches; runs/ and data/recordings/ stay"
 
@@ -37,10 +40,42 @@ decode: .venv/.installed
 test: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pytest tests --ignore tests/browser $(ARGS)
+	$(PYTEST) --dist worksteal tests --ignore tests/browser $(ARGS)
 	@if [ -n "$$(find notebooks -name '*.ipynb' -not -path '*/.*')" ]; then set -x; \
-	    $(BIN)/pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks; \
+	    $(PYTEST) --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks; \
 	else echo "no notebooks to test"; fi
+
+# A process for each core, up to four, since each takes a gigabyte. One thread in each, or they wait for each other. To see
+# what a test prints, or to stop in it, take one process: make test ARGS="-k streaming -n 0 -s"
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest -n logical --maxprocesses 4
+
+# What make test does for a minute, at length.
+soak: .venv/.installed
+	POSSM_SOAK=1 $(BIN)/pytest tests/reliability $(ARGS)
+
+# Not part of make test: the advisories are elsewhere, and change by themselves. No answer is said, and no failure.
+audit: .venv/.installed
+	@test -x $(BIN)/pip-audit || $(PIP) install --quiet pip-audit 2>/dev/null || true
+	@$(BIN)/pip-audit --disable-pip --no-deps -r requirements.lock --progress-spinner off --timeout 20 --format json $(ARGS) \
+	    2>/dev/null | $(BIN)/python -c "$$SAY_AUDIT"
+
+define SAY_AUDIT
+import json, sys
+try:
+    told = json.load(sys.stdin)['dependencies']
+except ValueError:  # pip-audit is not here, or got no answer at all
+    told = []
+known = [one for one in told if 'skip_reason' not in one]
+bad = [(one, flaw) for one in known for flaw in one['vulns']]
+for one, flaw in bad:
+    print(one['name'], one['version'], flaw['id'], 'mended in', ', '.join(flaw['fix_versions']) or 'no version yet')
+if known:
+    print('make audit:', len(known), 'of', len(told), 'versions compared with the advisories,', len(bad), 'flaws known')
+else:
+    print('make audit: nothing was compared: the advisory service cannot be reached from here, or knows none of the versions')
+sys.exit(bool(bad))
+endef
+export SAY_AUDIT
 
 notebooks: .venv/.installed
 	$(BIN)/python -m possm_lite.classroom.execute $(ARGS) $$(find notebooks -name '*.ipynb' -not -path '*/.*' | sort)
@@ -50,13 +85,19 @@ site: .venv/.site
 	$(BIN)/python site/prepare.py site/_build/source
 	$(BIN)/sphinx-build -q -W --keep-going -c site site/_build/source site/_build/html
 
+# Every chapter as slides that need no network either: site/_build/slides/NN_topic.slides.html
+slides: .venv/.site
+	$(BIN)/python site/slides.py site/_build/slides
+
 # For a room without a network: all that .venv needs on machines with this system and this Python, in one folder.
 wheelhouse: .venv/.installed
 	$(PIP) download --quiet --only-binary :all: $(SOURCES) -r requirements.lock -d wheelhouse
 	@echo "wheelhouse: $$(ls wheelhouse | wc -l) wheels, $$(du -sh wheelhouse | cut -f 1). There: make lab WHEELHOUSE=$(CURDIR)/wheelhouse"
 
+# Some sections only: make bench ARGS="latency training". Without torch_brain it says that POYO is skipped.
 bench: .venv/.installed
-	$(BIN)/possm-lite bench $(ARGS)
+	@$(MAKE) --no-print-directory .venv/.bench || echo "make bench: torch_brain could not be installed"
+	$(BIN)/python -m tests.benchmarks $(ARGS)
 
 # .ci/lock.toml says why torch gets settings of its own. Versions already in the lock stay, unless ARGS says otherwise.
 lock:
@@ -64,6 +105,7 @@ lock:
 	@test -x $(BIN)/uv || $(PIP) install --quiet uv
 	$(COMPILE) --extra lab --extra recordings --extra test -o requirements.lock pyproject.toml $(ARGS)
 	$(COMPILE) --extra site --extra browser -c requirements.lock -o requirements-site.lock pyproject.toml $(ARGS)
+	$(COMPILE) --extra bench -c requirements.lock -c requirements-site.lock -o requirements-bench.lock pyproject.toml $(ARGS)
 
 COMPILE = $(BIN)/uv pip compile --config-file .ci/lock.toml --universal --python-version 3.10 --quiet \
     --annotation-style line --custom-compile-command "make lock"
@@ -89,6 +131,11 @@ clean:
 	$(PIP) install --quiet -r requirements-site.lock
 	@touch $@
 
+# torch_brain, with what it needs, in the versions that the other two locks have.
+.venv/.bench: .venv/.installed requirements-bench.lock
+	$(PIP) install --quiet $(SOURCES) -r requirements-bench.lock
+	@touch $@
+
 # The first time, pip shows how far the downloads are.
 QUIET_LATER = $(if $(wildcard .venv/lib/python*/site-packages/torch),--quiet)
 
@@ -111,4 +158,4 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help lab decode test notebooks site wheelhouse bench lock clean
+.PHONY: help lab decode test soak audit notebooks site slides wheelhouse bench lock clean
