@@ -42,8 +42,9 @@ class Server:
         own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
         own |= {"JUPYTER_TOKEN": self.token, "IPYTHONDIR": str(folder / "ipython"), "OMP_NUM_THREADS": "1"}
         self._log = (folder / "jupyter.log").open("w+")
+        own["JUPYTERLAB_SETTINGS_DIR"] = str(_without_news(folder / "settings"))
         command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
-        command += ["--allow-root", "--LabApp.expose_app_in_browser=True", "--LabApp.news_url="]
+        command += ["--allow-root", "--LabApp.expose_app_in_browser=True"]
         self._process = subprocess.Popen(
             command, cwd=folder, env=os.environ | own, stdout=self._log, stderr=subprocess.STDOUT
         )
@@ -64,6 +65,14 @@ class Server:
         self._process.terminate()
         self._process.wait(timeout=30)
         self._log.close()
+
+
+def _without_news(settings: Path) -> Path:
+    """Settings in which JupyterLab neither asks whether to fetch news, above the pictures, nor looks for updates."""
+    target = settings / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    target.parent.mkdir(parents=True)
+    target.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
+    return settings
 
 
 def course_at(folder: Path) -> Path:

@@ -43,6 +43,7 @@ def test_right_rows(answer):
         (lambda u, s, n: (u + (s - 1) * n[s - 1]) * (u > 0), "as large as the token's own"),
         (lambda u, s, n: (token_by_token(u, s, n) - 1).clamp(min=0), "row 0 belongs to the blank token"),
         (lambda u, s, n: (u + torch.tensor([0, *n.tolist()])[s - 1]) * (u > 0), "only the session just before"),
+        (lambda u, s, n: token_by_token(u, s, n + 1), "keep a row 0 for every session"),
         (lambda u, s, n: token_by_token(u, s, n).float(), "dtype"),
         (lambda u, s, n: token_by_token(u, s, n).flip(0), "on "),
     ],
@@ -157,6 +158,11 @@ def over_samples(chosen):
     return chosen.mean(0), std
 
 
+def averaged(times_s, velocity, trials, n):
+    mean, std = zip(*(trial_by_trial(times_s, velocity, trials[i : i + 1], 1) for i in range(n)), strict=True)
+    return sum(mean) / n, sum(std) / n
+
+
 def test_right_scale():
     assert check.scale_of.examine(trial_by_trial).line == "✓ scale_of"
 
@@ -170,6 +176,11 @@ def test_right_scale():
             lambda t, v, trials, n: over_samples(v[(t >= trials[0, 0]) & (t < trials[n - 1, 1])]),
             "what lies between two trials",
         ),
+        (
+            lambda t, v, trials, n: over_samples(v[sum((t >= a) & (t <= b) for a, b in trials[:n]) > 0]),
+            "the sample at the stop",
+        ),
+        (lambda t, v, trials, n: averaged(t, v, trials, n), "trial by trial and then averaged"),
         (lambda t, v, trials, n: (trial_by_trial(t, v, trials, n)[0], torch.ones(2).double()), "on trials that follow"),
         (lambda t, v, trials, n: trial_by_trial(t, v, trials, n - 1), "on trials that follow"),
         (lambda t, v, trials, n: trial_by_trial(t, v, trials, n)[::-1], "on trials that follow"),
@@ -192,6 +203,7 @@ def first_three_seconds(t, trials):
     [
         (lambda v: (v.mean(0), v.std(0).where(v.std(0) > 0, torch.tensor(1.0))), "not by one less"),
         (lambda v: (v.mean(0), v.var(0, correction=0).sqrt()), "spread 0"),
+        (lambda v: (v.mean(0), v.var(0, correction=0).sqrt().maximum(torch.ones(2))), "a small spread is still"),
         (lambda v: (v.mean().repeat(2), v.std(correction=0).repeat(2)), "one number for both axes"),
     ],
 )
@@ -223,6 +235,8 @@ def test_right_pairs(answer):
     [
         (lambda a, b: (by_hand(a, b)[0], ((a.var() + b.var()) / len(a)).sqrt()), "not that of *pairs*"),
         (lambda a, b: (by_hand(a, b)[0], by_hand(a, b)[1] * len(a) ** 0.5), "by a factor of √S"),
+        (lambda a, b: (by_hand(a, b)[0], by_hand(a, b)[1] / len(a) ** 0.5), "you divide by S where"),
+        (lambda a, b: (by_hand(a, b)[0], by_hand(a, b)[1] ** 2), "the square of the error"),
         (lambda a, b: (by_hand(a, b)[0], np.std((a - b).numpy()) / len(a) ** 0.5), "by S − 1, not by S"),
         (lambda a, b: (max(a.tolist()) - max(b.tolist()), by_hand(a, b)[1]), "the best seed of one"),
         (lambda a, b: by_hand(b, a), "the sign: "),

@@ -48,6 +48,10 @@ def _only_the_last_before(unit: Tensor, session: Tensor, n_units: Tensor) -> Ten
     return torch.where(unit > 0, unit + last[session - 1], 0)
 
 
+def _a_blank_each(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
+    return torch.where(unit > 0, _rows(unit, session, n_units) + session - 1, 0)
+
+
 def _tokens(unit: list[int], session: list[int], n_units: list[int]) -> Callable[[], tuple]:
     return lambda: (torch.tensor(unit), torch.tensor(session), torch.tensor(n_units))
 
@@ -75,6 +79,9 @@ table_row = Check(
         "only the session just before is counted. From the third session on all the earlier ones are needed.": (
             _only_the_last_before
         ),
+        "you keep a row 0 for every session. The blank token is one for all, so each session adds its units only.": (
+            _a_blank_each
+        ),
     },
 )
 
@@ -87,7 +94,7 @@ own_numbers = Answer(
     traps={
         "the units are counted; the session has an embedding of its own, too.": 40 * 32,
         "those are the vectors. How many numbers is each made of?": 41,
-        "the blank token is not new: its row is copied.": 42 * 32,
+        "one row too many: the blank token is not new, and row 0 of the session table is never asked for.": 42 * 32,
         "those are all rows of both tables. Row 0 of each is copied or never used: it is not the session's own.": 43
         * 32,
         "that is all a whole decoder for 40 units learns. Here the common weights stay as they are.": 103_842,
@@ -190,8 +197,8 @@ def _inside(times_s: Tensor, trials: Tensor) -> Tensor:
     return ((times_s[:, None] >= trials[:, 0]) & (times_s[:, None] < trials[:, 1])).any(1)  # (T,)
 
 
-def _scaled(chosen: Tensor) -> tuple[Tensor, Tensor]:
-    std = chosen.std(0, correction=0)
+def _scaled(chosen: Tensor, correction: int = 0) -> tuple[Tensor, Tensor]:
+    std = chosen.std(0, correction=correction)
     return chosen.mean(0), torch.where(std > 0, std, 1.0)
 
 
@@ -199,49 +206,32 @@ def _scale(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[T
     return _scaled(velocity[_inside(times_s, trials[:n])])
 
 
-def _of_everything(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    return _scaled(velocity)
+def _slip(scaled: Callable[[Tensor], tuple]) -> Callable:
+    """The right samples, and `scaled` in place of their mean and spread."""
+    return lambda times_s, velocity, trials, n: scaled(velocity[_inside(times_s, trials[:n])])
 
 
-def _of_all_trials(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    return _scaled(velocity[_inside(times_s, trials)])
+def _with_the_stops(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    return _scaled(velocity[_inside(times_s, trials[:n]) | torch.isin(times_s, trials[:n, 1])])
 
 
 def _with_the_pauses(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
     return _scaled(velocity[(times_s >= trials[0, 0]) & (times_s < trials[n - 1, 1])])
 
 
-def _one_for_both_axes(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    chosen = velocity[_inside(times_s, trials[:n])]
-    return chosen.mean().expand(2).clone(), chosen.std(correction=0).expand(2).clone()
+def _trial_by_trial(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    each = [_scale(times_s, velocity, trial[None], 1) for trial in trials[:n]]
+    return tuple(torch.stack(moments).mean(0) for moments in zip(*each, strict=True))
 
 
-def _one_less(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    chosen = velocity[_inside(times_s, trials[:n])]
-    std = chosen.std(0)
-    return chosen.mean(0), torch.where(std > 0, std, 1.0)
-
-
-def _zero_spread(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    chosen = velocity[_inside(times_s, trials[:n])]
-    return chosen.mean(0), chosen.std(0, correction=0)
-
-
-def _variance(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    mean, std = _scale(times_s, velocity, trials, n)
-    return mean, std**2
-
-
-def _moving(pauses: bool = False, resting: bool = False) -> Callable[[], tuple]:
+def _moving(pauses: bool = False, speed: tuple[float, float] = (1.0, 1.0)) -> Callable[[], tuple]:
     """Four training trials of a second, the last 4 of 20 s are no training: there the hand is faster."""
 
     def make() -> tuple:
         generator = torch.Generator().manual_seed(15)
         times_s = torch.arange(200, dtype=torch.float64) / 10
         velocity = torch.randn(200, 2, generator=generator, dtype=torch.float64) * torch.tensor([100.0, 40.0]) + 10
-        velocity = velocity * (1 + times_s[:, None] / 5)
-        if resting:
-            velocity[:, 1] = 0.0
+        velocity = velocity * (1 + times_s[:, None] / 5) * torch.tensor(speed, dtype=torch.float64)
         start = torch.arange(4, dtype=torch.float64) * (4 if pauses else 1)
         return times_s, velocity, torch.stack([start, start + 1], 1), 3
 
@@ -254,18 +244,29 @@ scale_of = Check(
     cases=[
         Case("trials that follow each other", _moving(), tolerance=1e-9),
         Case("trials with pauses between them", _moving(pauses=True), tolerance=1e-9),
-        Case("a hand that never moves along y", _moving(resting=True), tolerance=1e-9),
+        Case("a hand that never moves along y", _moving(speed=(1.0, 0.0)), tolerance=1e-9),
+        Case("a hand that moves by less than 1 mm/s along x", _moving(speed=(0.001, 1.0)), tolerance=1e-9),
     ],
     traps={
         "all of the velocity went in, that of validation and test too. Nobody has it yet when the decoder is trained: "
-        "take the times inside the trials only.": _of_everything,
-        "all training trials went in. It is to look as if only the first `n` had been recorded.": _of_all_trials,
+        "take the times inside the trials only.": lambda times_s, velocity, trials, n: _scaled(velocity),
+        "all training trials went in. It is to look as if only the first `n` had been recorded.": (
+            lambda times_s, velocity, trials, n: _scale(times_s, velocity, trials, len(trials))
+        ),
+        "the sample at the stop of a trial belongs to what comes after: time < stop.": _with_the_stops,
         "what lies between two trials went in as well. A time counts only inside one of them.": _with_the_pauses,
-        "one number for both axes. x and y have a mean and a spread each.": _one_for_both_axes,
-        "nearly: divide by the number of samples, not by one less (`correction=0`).": _one_less,
-        "a hand that never moves along an axis has spread 0, and something will be divided by it. Put 1 "
-        "there.": _zero_spread,
-        "that is the variance. The spread is its square root.": _variance,
+        "taken trial by trial and then averaged: how trials differ is lost. Put all samples together.": _trial_by_trial,
+        "one number for both axes. x and y have a mean and a spread each.": _slip(
+            lambda v: (v.mean().expand(2).clone(), v.std(correction=0).expand(2).clone())
+        ),
+        "nearly: divide by the number of samples, not by one less (`correction=0`).": _slip(lambda v: _scaled(v, 1)),
+        "a hand that never moves along an axis has spread 0, and something will be divided by it. Put 1 there.": _slip(
+            lambda v: (v.mean(0), v.std(0, correction=0))
+        ),
+        "a small spread is still a spread: put 1 only where it is 0.": _slip(
+            lambda v: (v.mean(0), v.std(0, correction=0).clamp(min=1.0))
+        ),
+        "that is the variance. The spread is its square root.": _slip(lambda v: (v.mean(0), _scaled(v)[1] ** 2)),
     },
 )
 
@@ -301,6 +302,12 @@ paired = Check(
         ),
         "that is the spread of the differences over seeds. The mean of S seeds is surer by a factor of √S.": (
             lambda a, b: ((a - b).mean(), (a - b).std())
+        ),
+        "you divide by S where (15.3) divides by √S: an error shrinks with the root of the number of seeds.": (
+            lambda a, b: ((a - b).mean(), (a - b).std() / len(a))
+        ),
+        "that is the square of the error: (15.3) takes two square roots.": (
+            lambda a, b: ((a - b).mean(), (a - b).var() / len(a))
         ),
         "divide the squares by S − 1, not by S, when you take the spread: the mean was taken from the same few "
         "numbers.": lambda a, b: ((a - b).mean(), (a - b).std(correction=0) / len(a) ** 0.5),
