@@ -178,5 +178,5 @@ def _drawn(size: Size, measured: dict[str, dict[str, np.ndarray]]) -> Figure:
         panel.set_xlabel({"units": "units", "spikes": "spikes in a bin", "hidden": "hidden state"}[axis])
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("one bin (µs, median)")
-    panels[0].legend(frameon=False, fontsize="small")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     return figure

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.textbook import forward_textbook
@@ -145,6 +146,8 @@ def _drawn(axis: str, x: list[float], rates: dict[str, list[float]], peaks: list
     memory.set_ylabel("peak memory (MiB)")
     for panel in (speed, memory):
         panel.set_xticks(x, [f"{value:,.0f}" for value in x], fontsize="small")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_major_formatter("{x:,.0f}")
         panel.minorticks_off()
         panel.set_xlabel(axis)
         panel.grid(alpha=0.3)
