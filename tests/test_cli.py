@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from possm_lite.cli import main
+from possm_lite.decoder.config import BACKBONES
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays, write_arrays
 from possm_lite.spikes.neurons import SimulationConfig
@@ -105,6 +107,15 @@ def test_decode_prints_a_table_of_three_models_and_writes_json_where_asked(here,
     assert main(["decode", "recording.npz", "--epochs", "1", "--backbone", "rnn"]) == 0
     assert sorted(p.name for p in (here / "runs").iterdir()) == ["simulated-1-1", "simulated-1-2"]
     assert listing(run) == first
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_every_backbone_trains_and_streams(here, capfd, backbone):
+    assert main(["decode", "recording.npz", "--epochs", "1", "--backbone", backbone, "--out", "run"]) == 0
+    assert load_checkpoint(here / "run" / "checkpoint.npz")[0].config.backbone == backbone
+    assert main(["stream", "run"]) == 0
+    apart = re.search(r"largest difference to the batch answer  (\S+) mm/s", capfd.readouterr().out)
+    assert float(apart[1]) < 1e-2  # of several hundred: float32
 
 
 def test_several_recordings_make_one_model_and_a_folder_for_each(here, small_recording, capfd):

@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -41,8 +42,8 @@ def execute(path: Path, timeout_s: float = 120) -> None:
     write(notebook, path)
 
 
-def run(notebook: NotebookNode, folder: Path, timeout_s: float) -> None:
-    """Run all cells in `folder`, in place; raises as `execute`."""
+def run(notebook: NotebookNode, folder: Path, timeout_s: float, **hooks: Callable) -> None:
+    """Run all cells in `folder`, in place; raises as `execute`. Hooks: those of `NotebookClient` by name."""
     NotebookClient(
         notebook,
         timeout=timeout_s,
@@ -51,6 +52,7 @@ def run(notebook: NotebookNode, folder: Path, timeout_s: float) -> None:
         record_timing=False,
         coalesce_streams=True,
         extra_arguments=["--log-level=ERROR"],
+        **hooks,
     ).execute()
 
 

@@ -13,6 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
+from possm_lite.classroom.style import BLUE, ORANGE
 from possm_lite.commands import EMBEDDED
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.binned import BinnedGRU, BinnedMLP, history
@@ -158,7 +159,7 @@ def _drawn(places: list[str], scores: list[Score]) -> Figure:
     for panel, place in zip(figure.subplots(1, len(places), sharey=True, squeeze=False)[0], places, strict=True):
         for height, model in enumerate(reversed(models)):
             r2 = [s.r2 for s in _of(scores, place, model)]
-            color = "#d55e00" if model.startswith("POSSM") else "#0072b2"  # Okabe and Ito
+            color = ORANGE if model.startswith("POSSM") else BLUE
             panel.plot(r2, [height] * len(r2), "o", color=color, ms=5, alpha=0.6)
         panel.set_yticks(range(len(models)), reversed(models))
         panel.set_xlabel("R²")

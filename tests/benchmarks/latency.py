@@ -10,6 +10,7 @@ from itertools import cycle
 import numpy as np
 from matplotlib.figure import Figure
 
+from possm_lite.classroom.style import BLUE, GREEN, INK, ORANGE
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from .contenders import BareCell, PaddedEager, Poyo, Products
@@ -19,7 +20,7 @@ from .parts import Note, Part, Picture, Table, row
 N_UNITS, N_SPIKES, HIDDEN = 182, 26, 256
 OFFSETS = np.arange(5) * 0.01  # s, five answers a bin
 OURS, EAGER, POYO, CELL, PRODUCTS = "streaming step", "padded, eager", "POYO", "torch.gru_cell", "its products, NumPy"
-INKS = {OURS: "#d55e00", EAGER: "#0072b2", POYO: "#009e73", CELL: "#333333"}  # Okabe and Ito
+INKS = {OURS: ORANGE, EAGER: BLUE, POYO: GREEN, CELL: INK}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
+from possm_lite.classroom.style import BLUE, ORANGE
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.textbook import forward_textbook
 from possm_lite.spikes import SpikeBatch
@@ -20,7 +21,7 @@ from .parts import Note, Part, Picture, Table, row
 
 N_UNITS, N_WINDOWS, N_SPIKES, N_QUERIES = 182, 64, 34_000, 100  # windows of 1 s
 RAGGED, PADDED = FORMS = ("ragged", "padded")
-INKS = {RAGGED: "#d55e00", PADDED: "#0072b2"}  # Okabe and Ito
+INKS = {RAGGED: ORANGE, PADDED: BLUE}
 
 
 @dataclass(frozen=True)
