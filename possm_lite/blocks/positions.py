@@ -58,7 +58,8 @@ def phasors(times: Tensor, omega: Tensor, dtype: torch.dtype) -> Tensor:
     of 0.1 ms an angle reaches 3,000 rad within one 50 ms bin, where float32 is off by 1e-4 rad.
     """
     turns = times.to(torch.float64)[..., None] * (omega / (2 * math.pi))
-    angle = ((turns - turns.round()) * (2 * math.pi)).to(dtype)  # within [-pi, pi]
+    # in place: these are the largest arrays of a training step, and new memory costs more than the arithmetic in it
+    angle = turns.sub_(turns.round()).mul_(2 * math.pi).to(dtype)  # within [-pi, pi]
     return torch.complex(angle.cos(), angle.sin())
 
 
@@ -72,11 +73,6 @@ def _as_complex(pairs: Tensor) -> Tensor:
     """(..., F, 2) as complex numbers (..., F); a part of a tensor that begins at an odd place has to be copied."""
     pairs = pairs.contiguous()
     return torch.view_as_complex(pairs.clone() if pairs.storage_offset() % 2 else pairs)
-
-
-def from_pairs(pairs: Tensor, rest: Tensor) -> Tensor:
-    """The inverse of `as_pairs`: (..., F) complex and (..., d - 2F) to (..., d)."""
-    return torch.cat([torch.view_as_real(pairs).flatten(-2), rest], -1)
 
 
 def rotate(x: Tensor, phase: Tensor) -> Tensor:
@@ -93,9 +89,14 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
 
     Source: Su et al. 2021, eq. 34, adjacent pairs, here with times for positions.
     """
-    n_still = x.shape[-1] // 2 - phase.shape[-1]
-    whole = torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_still)], -1)  # cheaper than splitting x
-    return torch.view_as_real(_as_complex(x.unflatten(-1, (-1, 2))) * whole).flatten(-2)
+    pairs = _as_complex(x.unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * filled_up(phase, pairs.shape[-1])).flatten(-2)  # cheaper than splitting x
+
+
+def filled_up(phase: Tensor, n_pairs: int) -> Tensor:
+    """Phasors (..., F) and ones for pairs that stand still, (..., n_pairs): for several `rotate`, done once."""
+    n_still = n_pairs - phase.shape[-1]
+    return torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_still)], -1) if n_still else phase
 
 
 def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..blocks.feedforward import GatedFeedForward
-from ..blocks.positions import as_pairs, from_pairs, log_spaced_frequencies, phasors, rotate
+from ..blocks.positions import as_pairs, filled_up, log_spaced_frequencies, phasors, rotate
 from ..blocks.time_features import rotary_kernel
 from .config import POSSMConfig
 
@@ -93,11 +93,6 @@ def as_real(phase: Tensor) -> Tensor:
     return torch.view_as_real(phase).flatten(-2)
 
 
-def weighted(weights: Tensor, pairs: Tensor) -> Tensor:
-    """Complex pairs (..., F) by real weights (...): as real numbers, since a product with complex ones costs twice."""
-    return torch.view_as_complex(weights[..., None, None] * torch.view_as_real(pairs))
-
-
 def softmax_by_bin(scores: Tensor, bins: Tensor, n_bins: int) -> Tensor:
     """Softmax over the tokens of each bin; scores (N, ...), bins (N,) rising, every bin holding a token."""
     counts = torch.bincount(bins, minlength=n_bins)
@@ -149,10 +144,11 @@ class InputAttention(CrossAttention):
         return self._weights(self._tables(tokens, len(rotation.omega)), unit, bins, phase, n_bins)
 
     def _tables(self, tokens: Tensor, n_freqs: int):
-        """Of each unit: score table P, (U+1, L, H, 2F) and (U+1, L, H); values (U+1, H, F) and (U+1, H, r)."""
+        """Of each unit: score table P, (U+1, L, H, 2F) and (U+1, L, H); values (U+1, H, F, 2) and (U+1, H, r)."""
         queries = self.queries(self.latents)  # (L, H, d)
         keys, values = self.keys_values(tokens)  # (U+1, H, d)
-        return *fold_scores(queries, keys[:, None], n_freqs), *as_pairs(values, n_freqs if self.rotate_values else 0)
+        pairs, rest = as_pairs(values, n_freqs if self.rotate_values else 0)
+        return *fold_scores(queries, keys[:, None], n_freqs), torch.view_as_real(pairs), rest
 
     def _chunks(self, bins: Tensor, n_bins: int):
         """Runs of whole bins of about CHUNK tokens: first bin, last bin + 1, slice of tokens."""
@@ -176,8 +172,11 @@ class InputAttention(CrossAttention):
         pooled = torch.einsum("bulh,uhr->blhr", by_unit, rest)
         if not self.rotate_values:
             return pooled
-        turned = weighted(weights, (pairs.index_select(0, unit) * phase[:, None])[:, None])  # (N, L, H, F)
-        return from_pairs(turned.new_zeros(n_bins, *turned.shape[1:]).index_add(0, bins, turned), pooled)
+        # gathered and added up as real numbers: the gradient of a gather of complex ones costs twice
+        of_token = torch.view_as_complex(pairs.index_select(0, unit))  # (N, H, F)
+        turned = weights[..., None] * as_real(of_token * phase[:, None])[:, None]  # (N, L, H, 2F)
+        turned = turned.new_zeros(n_bins, *turned.shape[1:]).index_add(0, bins, turned)
+        return torch.cat([turned, pooled], -1)
 
 
 class OutputAttention(CrossAttention):
@@ -199,6 +198,7 @@ class OutputAttention(CrossAttention):
         Returns:
             (B, Q, D).
         """
+        ends, seen_from = (filled_up(phase, self.head_dim // 2) for phase in (ends, seen_from))
         keys, values = self.keys_values(hidden)  # (B, T, H, d), turned once per bin
         keys = rotate(keys, ends[:, None])
         values = rotate(values, ends[:, None]) if self.rotate_values else values
