@@ -30,6 +30,7 @@ from .parts import Note, Part, Picture, Row, Table, row
 RECORDING = Path(__file__).resolve().parents[3] / "shared" / "data" / "m1_stevenson_2011.mat"
 SIMULATED, REAL = "simulated session", "motor cortex (Stevenson et al. 2011)"
 SOURCES = {SIMULATED: EMBEDDED, REAL: RECORDING}
+EPOCHS = {SIMULATED: FitConfig.epochs, REAL: 60}
 WIENER, KALMAN, MLP, GRU = "Wiener filter", "Kalman filter", "MLP on counts", "GRU on counts"
 LEARNED = [*(f"POSSM, {backbone}" for backbone in BACKBONES), MLP, GRU]
 POSSM_GRU = "POSSM, gru"
@@ -55,7 +56,7 @@ class Score:
 
 
 def measure(short: bool = False, sources: dict[str, Path] = SOURCES) -> Iterator[Part]:
-    seeds, epochs = (2, 1) if short else (5, FitConfig.epochs)
+    seeds, epochs = (2, dict.fromkeys(EPOCHS, 1)) if short else (5, EPOCHS)
     learned = ["POSSM, rnn", POSSM_GRU, GRU] if short else LEARNED
     places = [name for name, path in sources.items() if path.exists()]
     for name in sources:
@@ -64,14 +65,17 @@ def measure(short: bool = False, sources: dict[str, Path] = SOURCES) -> Iterator
     yield ridge_row(prepare(load_recording(sources[SIMULATED])))
     models = [*(dict.fromkeys(learned, seeds)).items(), (WIENER, 1), (KALMAN, 1)]
     tasks = [
-        (place, sources[place], model, seed, epochs) for place in places for model, n in models for seed in range(n)
+        (place, sources[place], model, seed, epochs[place])
+        for place in places
+        for model, n in models
+        for seed in range(n)
     ]
     tasks.sort(key=lambda task: (task[0] == REAL) + ("mamba" in task[2]), reverse=True)  # the longest first
     processes = os.cpu_count() or 1
     scores = list(tqdm(apart(score, tasks, processes), total=len(tasks), unit="decoder", disable=None))
     for place in places:
         yield from _limits(place, scores)
-        yield _table(place, scores, [model for model, _ in models], f"{seeds} seeds, epochs: {epochs}")
+        yield _table(place, scores, [model for model, _ in models], f"{seeds} seeds, epochs: {epochs[place]}")
     yield Note(
         f"{processes} processes at once, each with one thread. ± is the standard deviation of the seeds, which change "
         "initial weights, windows and hidden units; the two filters have none. "
