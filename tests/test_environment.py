@@ -9,6 +9,7 @@ import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import possm_lite
 
@@ -22,6 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 SITE_LOCK = (ROOT / "requirements-site.lock").read_text(encoding="utf-8")
+OLDEST_LOCK = (ROOT / "requirements-oldest.lock").read_text(encoding="utf-8")
 BENCH_LOCK = (ROOT / "requirements-bench.lock").read_text(encoding="utf-8")
 TORCH = "2.13.0"
 
@@ -37,6 +39,7 @@ SYSTEMS = {
 
 
 LOCKS = {"reader": LOCK, "site": SITE_LOCK, "bench": BENCH_LOCK}
+EVERY_LOCK = LOCKS | {"oldest": OLDEST_LOCK}
 # extras of make site and its tests, and of make bench, which no reader needs
 APART = {"site": "site", "browser": "site", "bench": "bench"}
 
@@ -92,7 +95,7 @@ def test_every_dependency_has_a_floor_and_nothing_else():
     assert [str(r) for r in everything if not re.fullmatch(r">=[\d.]+", str(r.specifier))] == []
 
 
-@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+@pytest.mark.parametrize("lock", EVERY_LOCK.values(), ids=EVERY_LOCK)
 def test_a_lock_pins_exactly(lock):
     inexact = [r for r in locked(lock) if not re.fullmatch(r"==[\w.+!]+", str(r.specifier)) or r.url or r.extras]
     assert inexact == []
@@ -120,13 +123,22 @@ def test_a_lock_beside_the_readers_goes_with_it(lock, python, system):
     assert {name: v for name, v in pinned.items() if others.get(name, v) != v} == {}
 
 
-@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+@pytest.mark.parametrize("python", PYTHONS[:2])
+def test_the_oldest_lock_holds_every_dependency_at_its_floor(python):
+    there, pinned = environment(python, "linux"), pins(python, "linux", OLDEST_LOCK)
+    for wanted in declared():
+        if wanted.marker is None or wanted.marker.evaluate(there):
+            floor = str(wanted.specifier).removeprefix(">=")
+            assert Version(pinned[canonicalize_name(wanted.name)]) == Version(floor), wanted
+
+
+@pytest.mark.parametrize("lock", EVERY_LOCK.values(), ids=EVERY_LOCK)
 def test_a_lock_leaves_the_gpu_to_the_build_of_torch(lock):
     """Where a build of torch wants GPU libraries, pip adds them; the CPU-only build must stay without."""
     assert [str(r) for r in locked(lock) if re.match(r"nvidia|cuda|triton|rocm|pytorch-triton", r.name)] == []
 
 
-@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+@pytest.mark.parametrize("lock", EVERY_LOCK.values(), ids=EVERY_LOCK)
 def test_a_lock_names_no_place(lock):
     """No hash, no address of an index and no path of the machine that made it."""
     assert "--hash" not in lock
