@@ -120,9 +120,11 @@ class JointSampler:
         return self._crew.collect({name: rng.bit_generator.state for name, rng in self._generators().items()})
 
     def restore(self, state: dict[str, dict]):
-        """Draw on from there."""
+        """Draw on from there. Raises ValueError, KeyError or TypeError for what is no state."""
         for name, rng in self._generators().items():
             rng.bit_generator.state = state[name]
+            if rng.bit_generator.state != state[name]:  # older versions of NumPy take a negative number for another
+                raise ValueError(f"{name}: no generator stands at {state[name]}.")
 
     def _generators(self) -> dict[str, np.random.Generator]:
         of_sessions = {f"session {n}": sampler.rng for n, sampler in self._samplers.items()}

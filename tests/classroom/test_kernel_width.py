@@ -66,14 +66,14 @@ def test_a_step_leaves_no_trace_in_the_next(points):
     assert png(backwards(w=8.0, query=0.7)) == first
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("values", [torch.zeros(20, dtype=torch.float64), torch.full((20,), 7.0).double()])
 def test_points_of_one_value_alone_can_be_drawn(points, values):
     """No height to scale the panels by, and no error at all."""
     picture(points[0], values, X_RANGE, W_RANGE)(w=8.0, query=0.7)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 def test_it_goes_behind_sliders(points, capsys):
     explorer = explore(
         picture(*points, X_RANGE, W_RANGE, epanechnikov),

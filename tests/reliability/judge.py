@@ -82,6 +82,7 @@ def seen_in_npz(path: Path) -> dict:
         start, rate, n = (arrays.pop("behavior_clock") * np.float64(1)).tolist()  # text has no product
         arrays["behavior_times"] = start + np.arange(int(n)) / rate
     texts = {}
+    arrays.setdefault("format", np.array("possm-lite recording 1"))  # a file of somebody's own making has none
     for name in ("format", "velocity_unit", "session_id"):
         (texts[name],) = arrays[name].ravel().tolist()
     texts["notes"] = tuple(arrays["notes"].ravel().tolist())
@@ -99,24 +100,23 @@ CLASSES = range(6, 16)  # of numbers; what is stored under one of them is what t
 
 def seen_in_mat(path: Path) -> dict:
     """`time`, `spikes` and `handVel` in a MATLAB v4 or v5 file, the latter as its format has them."""
-    content = path.read_bytes()
+    content, found = path.read_bytes(), {}
     if 0 in content[:4]:
         return _seen_in_v4(content)
     order = "<" if content[126:128] == b"IM" else ">"
-    found = {}
     for kind, element in _elements(content[128:], order):
         if kind == 15:
             ((kind, element),) = _elements(zlib.decompress(element), order)
         if kind != 14:
             continue
-        parts = list(_elements(element, order))
-        flags = struct.unpack(f"{order}I", parts[0][1][:4])[0]
-        name = parts[2][1].decode("latin1")
+        flags = struct.unpack(f"{order}I", element[8:12])[0]
+        parts = list(_elements(element[16:], order))  # flags are eight bytes, whatever their own size says
+        name = parts[1][1].decode("latin1")
         if name in ("time", "spikes", "handVel"):
             if name in found or flags & 0x800 or flags & 0xFF not in CLASSES:
                 raise ValueError(f"{name} is there twice, or complex, or holds no numbers")
-            dims = np.frombuffer(parts[1][1], f"{order}i4")
-            values = np.frombuffer(parts[3][1], order + V5[parts[3][0]])
+            dims = np.frombuffer(parts[0][1], f"{order}i4")
+            values = np.frombuffer(parts[2][1], order + V5[parts[2][0]])
             found[name] = values.reshape(dims, order="F")
     return found
 
