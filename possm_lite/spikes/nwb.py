@@ -143,6 +143,7 @@ def _read_trials(file, behavior_times: np.ndarray) -> tuple[np.ndarray, list[str
 def _trial_table(file) -> np.ndarray:
     """All trials of the file, (n, 2)."""
     if file.trials is None:
+        _check_that_there_are_none(file.container_source)
         return np.empty((0, 2))
     with foreign("intervals/trials cannot be read"):
         columns = [file.trials[name].data for name in ("start_time", "stop_time")]
@@ -151,6 +152,17 @@ def _trial_table(file) -> np.ndarray:
     if start.ndim != 1 or start.shape != stop.shape:
         raise RecordingError(f"intervals/trials has start_time of shape {start.shape}, stop_time of {stop.shape}.")
     return np.stack((start, stop), axis=1)
+
+
+def _check_that_there_are_none(path: str):
+    """pynwb passes over, without a word, what stands in the place of trials and is no table."""
+    import h5py
+
+    with foreign("intervals cannot be read"), h5py.File(path, "r") as file:
+        intervals = file.get("intervals", {})
+        there = not isinstance(intervals, dict | h5py.Group) or "trials" in intervals
+    if there:
+        raise RecordingError("intervals/trials is there, but is no table of trials.")
 
 
 def _end_where_next_starts(trials: np.ndarray) -> list[str]:

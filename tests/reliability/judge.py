@@ -183,8 +183,8 @@ def seen_in_nwb(path: Path) -> dict:
             start = behavior["starting_time"]
             times = float(start[()]) + np.arange(len(velocity)) / float(start.attrs["rate"])
         there = ~np.isnan(velocity).any(axis=1)
-        intervals = file.get("intervals")  # what is no group has no table in it
-        trials = intervals["trials"] if hasattr(intervals, "keys") and "trials" in intervals else {}
+        intervals = file.get("intervals", {})
+        trials = intervals["trials"] if "trials" in intervals else {}
         ends = (
             [np.asarray(trials[name][()], np.float64) for name in ("start_time", "stop_time")] if trials else [[], []]
         )

@@ -279,6 +279,19 @@ def test_a_part_of_an_nwb_file_that_cannot_be_opened_is_not_taken_for_absent(pla
     assert f"altered/broken at /{place}" in refusal(path)
 
 
+@pytest.mark.parametrize("place", ["intervals", "intervals/trials"])
+@pytest.mark.parametrize("instead", ["a text", np.arange(6.0)], ids=["text", "numbers"])
+def test_what_stands_in_the_place_of_trials_is_not_taken_for_none(place, instead, tmp_path):
+    write_all(tmp_path, ".nwb")
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "clock.nwb", "r+") as file:
+        del file[place]
+    assert len(load_recording(tmp_path / "clock.nwb").trials) == 0  # there are none indeed
+    with h5py.File(tmp_path / "clock.nwb", "r+") as file:
+        file[place] = instead
+    assert "is no table of trials" in refusal(tmp_path / "clock.nwb")
+
+
 @pytest.mark.parametrize("name, value", [("spike_times", 1e300), ("behavior_clock", 1e300)])
 def test_a_huge_time_does_not_make_a_huge_message(name, value, tmp_path):
     write_good(tmp_path, ".npz")
