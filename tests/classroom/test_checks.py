@@ -144,7 +144,7 @@ def test_a_right_answer_is_right(student, capsys):
         (lambda x: x * float("inf"), "on two keys: 0.2689 is right at [0], this is inf; 2 of 2 are off."),
         (lambda x: torch.softmax(x, -1).detach(), "on a gradient: it raised RuntimeError"),
         (changes_its_input, "on two keys: the first argument was changed in place."),
-        (lambda x: x & x, "on two keys: it raised NotImplementedError: "),
+        (lambda x: torch.nn.Module()(x), "on two keys: it raised NotImplementedError: "),
         (forgets_its_return, "on two keys: the function returns nothing. Is its `return` missing?"),
         (yields_on, "a tensor is wanted, this is of type generator."),
         (prints_on, "on two keys: it prints without end."),
