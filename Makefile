@@ -22,7 +22,7 @@ help:
 	@echo "make decode     train the decoder on the embedded session and show how well it reads the hand"
 	@echo "make test       check everything: style, unit tests, notebooks"
 	@echo "make oldest     the same tests with the oldest versions that pyproject.toml allows (Python 3.10 or 3.11)"
-	@echo "make soak       the attacks of tests/reliability at length: many more cases and other seeds, for an hour or so"
+	@echo "make soak       the attacks of tests/reliability at length: many more cases and other seeds, for two hours"
 	@echo "make audit      compare the versions in requirements.lock with the known security advisories (needs a network)"
 	@echo "make notebooks  run all notebooks anew and keep their outputs"
 	@echo "make site       the course as web pages, in site/_build/html"

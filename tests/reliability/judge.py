@@ -184,7 +184,7 @@ def seen_in_nwb(path: Path) -> dict:
             times = float(start[()]) + np.arange(len(velocity)) / float(start.attrs["rate"])
         there = ~np.isnan(velocity).any(axis=1)
         intervals = file.get("intervals", {})
-        trials = intervals["trials"] if "trials" in intervals else {}
+        trials = intervals.get("trials", {})
         ends = (
             [np.asarray(trials[name][()], np.float64) for name in ("start_time", "stop_time")] if trials else [[], []]
         )
