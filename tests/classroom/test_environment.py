@@ -81,12 +81,12 @@ def test_every_package_that_possm_lite_needs_is_looked_for():
 @pytest.mark.parametrize(
     ("version", "line"),
     [
-        ("2.4", "✓ torch 2.4"),
+        ("2.5", "✓ torch 2.5"),
         ("2.13.0+cpu", "✓ torch 2.13.0"),
-        ("2.4.0rc1", "✓ torch 2.4.0rc1"),
+        ("2.5.0rc1", "✓ torch 2.5.0rc1"),
         ("3", "✓ torch 3"),
-        ("2.1", '✗ torch 2.1: at least 2.4 is needed. In a terminal: pip install -U "torch>=2.4", then restart'),
-        ("2.3.9", "✗ torch 2.3.9: at least 2.4 is needed."),
+        ("2.1", '✗ torch 2.1: at least 2.5 is needed. In a terminal: pip install -U "torch>=2.5", then restart'),
+        ("2.4.9", "✗ torch 2.3.9: at least 2.5 is needed."),
     ],
 )
 def test_a_version_is_held_against_its_floor(modules, version, line):
@@ -176,12 +176,12 @@ def checks_with(folder, **versions) -> list[str]:
 
 def test_a_chapter_says_in_one_line_that_a_package_is_too_old(tmp_path):
     *_, last = checks_with(tmp_path, torch="2.1.2+cpu")
-    wanted = 'torch 2.1.2: at least 2.4 is needed. In a terminal: pip install -U "torch>=2.4", then restart the kernel.'
+    wanted = 'torch 2.1.2: at least 2.5 is needed. In a terminal: pip install -U "torch>=2.5", then restart the kernel.'
     assert last == f"ImportError: {wanted}"
 
 
 def test_a_chapter_says_nothing_of_packages_that_are_new_enough(tmp_path):
-    assert checks_with(tmp_path, torch="2.4", numpy="99.1rc1") == []
+    assert checks_with(tmp_path, torch="2.5", numpy="99.1rc1") == []
 
 
 @pytest.mark.parametrize("name", environment.PACKAGES)
