@@ -81,12 +81,12 @@ def test_every_package_that_possm_lite_needs_is_looked_for():
 @pytest.mark.parametrize(
     ("version", "line"),
     [
-        ("2.5", "✓ torch 2.5"),
+        ("2.4", "✓ torch 2.4"),
         ("2.13.0+cpu", "✓ torch 2.13.0"),
-        ("2.5.0rc1", "✓ torch 2.5.0rc1"),
+        ("2.4.0rc1", "✓ torch 2.4.0rc1"),
         ("3", "✓ torch 3"),
-        ("2.1", '✗ torch 2.1: at least 2.5 is needed. In a terminal: pip install -U "torch>=2.5", then restart'),
-        ("2.4.9", "✗ torch 2.3.9: at least 2.5 is needed."),
+        ("2.1", '✗ torch 2.1: at least 2.4 is needed. In a terminal: pip install -U "torch>=2.4", then restart'),
+        ("2.3.9", "✗ torch 2.3.9: at least 2.4 is needed."),
     ],
 )
 def test_a_version_is_held_against_its_floor(modules, version, line):
