@@ -1,6 +1,6 @@
 # Needs Python 3.10 to 3.14, git and make. The rest is set up in .venv, at the first call and when the lock has changed.
 #
-#   make decode ARGS="--quick"      ARGS goes to the command behind lab, decode, test, soak, notebooks, bench and lock
+#   make decode ARGS="--quick"      ARGS goes to the command behind lab, decode, test, oldest, soak, notebooks, bench, lock
 #   make decode PYTHON=python3.12   the Python that .venv is made with
 #   make decode TORCH_INDEX=URL     one more index to take PyTorch from, read when .venv is set up: its CPU-only build
 #   make lab WHEELHOUSE=FOLDER      set up .venv without a network, from what make wheelhouse has put together
@@ -45,7 +45,7 @@ test: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(TESTS)
 
-# What reads and runs no style, whose rules are those of one version of ruff.
+# All but the style, whose rules are those of one version of ruff.
 define TESTS
 $(PYTEST) --dist worksteal tests --ignore tests/browser $(ARGS)
 @if [ -n "$$(find notebooks -name '*.ipynb' -not -path '*/.*')" ]; then set -x; \
@@ -166,7 +166,7 @@ define CHECK_PYTHON
 import platform, sys
 here = 'Python ' + platform.python_version() + ' (' + sys.executable + ')'
 if not (3, 10) <= sys.version_info[:2] <= (3, $(NEWEST)):
-    sys.exit('possm-lite is set up with Python 3.10 to 3.$(NEWEST), not with ' + here + '. Name one: make PYTHON=python3.12 ...')
+    sys.exit('possm-lite is set up with Python 3.10 to 3.$(NEWEST), not with ' + here + '. Name one: make PYTHON=python3.11 ...')
 if (platform.system(), platform.machine()) == ('Darwin', 'x86_64'):
     sys.exit('PyTorch has no pip build for Intel Macs any more, and this is ' + here + '. Take the conda way: environment.yml')
 try:
