@@ -94,7 +94,7 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
 
 
 def filled_up(phase: Tensor, n_pairs: int) -> Tensor:
-    """Phasors (..., F) and a one for each pair that stands still, (..., n_pairs). `rotate` does so itself, each time."""
+    """Phasors (..., F) and a one for each pair that stands still, (..., n_pairs); `rotate` does it each time anew."""
     n_still = n_pairs - phase.shape[-1]
     return torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_still)], -1) if n_still else phase
 
