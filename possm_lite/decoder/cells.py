@@ -2,7 +2,7 @@
 
 A cell takes the input, the state, which is one or two flat arrays, and its constants; it gives the output and the new
 state. `step_constants` makes the constants out of a model's weights. Matrices are transposed against torch's,
-(inputs, outputs), to be used as x @ W; gates stand in torch's order.
+(inputs, outputs), to be used as x @ W, written as x.dot(W), which NumPy starts sooner; gates stand in torch's order.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ LAYER_NORM_EPS = 1e-5  # torch's default, which the model uses throughout
 
 
 def rnn_cell(x, h, w_x, w_h, b_x, b_h):
-    h = np.tanh(x @ w_x + b_x + h @ w_h + b_h)
+    h = np.tanh(x.dot(w_x) + b_x + h.dot(w_h) + b_h)
     return h, (h,)
 
 
 def gru_cell(x, h, w_x, w_h, b_x, b_h):
     n = len(h)
-    from_x, from_h = x @ w_x + b_x, h @ w_h + b_h
+    from_x, from_h = x.dot(w_x) + b_x, h.dot(w_h) + b_h
     gates = expit(from_x[: 2 * n] + from_h[: 2 * n])  # reset, update
     new = np.tanh(from_x[2 * n :] + gates[:n] * from_h[2 * n :])
     h = new + gates[n:] * (h - new)
@@ -32,7 +32,7 @@ def gru_cell(x, h, w_x, w_h, b_x, b_h):
 
 
 def lstm_cell(x, h, c, w_x, w_h, b_x, b_h):
-    i, f, g, o = np.split(x @ w_x + b_x + h @ w_h + b_h, 4)
+    i, f, g, o = np.split(x.dot(w_x) + b_x + h.dot(w_h) + b_h, 4)
     c = expit(f) * c + expit(i) * np.tanh(g)
     h = expit(o) * np.tanh(c)
     return h, (h, c)
@@ -42,27 +42,27 @@ def s4d_cell(x, state, gain, shift, decay, readout, skip, w_mix, b_mix):
     u = normal(x) * gain + shift
     modes = decay * state.view(decay.dtype).reshape(decay.shape) + u[:, None]  # (h, N)
     y = np.einsum("hn,hn->h", readout, modes).real + skip * u
-    mixed = (y * (1 + erf(y / math.sqrt(2)))) @ w_mix + b_mix
+    mixed = (y * (1 + erf(y / math.sqrt(2)))).dot(w_mix) + b_mix
     half = len(mixed) // 2
     return x + mixed[:half] * expit(mixed[half:]), (modes.view(state.dtype).reshape(-1),)
 
 
 def mamba_cell(x, seen, modes, w_in, b_in, conv, b_conv, w_select, w_step, b_step, a, skip, w_out):
-    inner, gate = np.split(normal(x) @ w_in + b_in, 2)
+    inner, gate = np.split(normal(x).dot(w_in) + b_in, 2)
     seen = np.concatenate([seen, inner])  # what the convolution sees, oldest first
     inner = _silu(np.einsum("ke,ke->e", seen.reshape(conv.shape), conv) + b_conv)
     rank, n_states = len(w_step), a.shape[1]
-    step, b, c = np.split(inner @ w_select, (rank, rank + n_states))
-    step = np.logaddexp(0, step @ w_step + b_step)
+    step, b, c = np.split(inner.dot(w_select), (rank, rank + n_states))
+    step = np.logaddexp(0, step.dot(w_step) + b_step)
     modes = np.exp(step[:, None] * a) * modes.reshape(a.shape) + (step * inner)[:, None] * b  # (E, N)
-    y = (modes @ c + skip * inner) * _silu(gate)
-    return x + y @ w_out, (seen[len(inner) :], modes.reshape(-1))
+    y = (modes.dot(c) + skip * inner) * _silu(gate)
+    return x + y.dot(w_out), (seen[len(inner) :], modes.reshape(-1))
 
 
 def normal(x: np.ndarray) -> np.ndarray:
     """Mean 0 and variance 1; gain and shift of the layer norm stand in what comes after."""
     centred = x - np.add.reduce(x) / len(x)
-    return centred * (1 / math.sqrt(centred @ centred / len(x) + LAYER_NORM_EPS))
+    return centred * (1 / math.sqrt(centred.dot(centred) / len(x) + LAYER_NORM_EPS))
 
 
 def _silu(x: np.ndarray) -> np.ndarray:
@@ -200,7 +200,7 @@ class Backbone:
     def step(self, x: np.ndarray, state: list) -> tuple[np.ndarray, list]:
         """Input (d,) and state to the output of the last layer (h,) and the new state."""
         if self._enter is not None:
-            x = x @ self._enter[0] + self._enter[1]
+            x = x.dot(self._enter[0]) + self._enter[1]
         new = []
         for constants, before in zip(self._layers, state, strict=True):
             x, after = self._kind.cell(x, *before, *constants)

@@ -13,18 +13,26 @@ from .cells import LAYER_NORM_EPS, step_constants
 from .config import POSSMConfig
 
 
-def basis(times: np.ndarray, omega: np.ndarray, dtype) -> np.ndarray:
-    """[cos omega_1 t, sin omega_1 t, cos omega_2 t, ..., 1] of each time, (..., 2F + 1).
+def turning(omega: np.ndarray, zero_s: float = 0.0) -> np.ndarray:
+    """Turns a second of each entry of `basis`, and its turns at t = 0 if time is counted from `zero_s`, (2, 2F + 1)."""
+    turns = np.zeros((2, 2 * len(omega) + 1))
+    turns[0, :-1] = np.repeat(omega / (2 * np.pi), 2)
+    turns[1] = -turns[0] * zero_s
+    turns[1, 1:-1:2] -= 0.25  # a sine is a cosine a quarter of a turn late
+    return turns
 
-    All but the last, viewed as complex numbers, are the phasors e^{i omega t}; computed as `blocks.positions.phasors`.
+
+def basis(times: np.ndarray, turns: np.ndarray, dtype) -> np.ndarray:
+    """[cos omega_1 t, sin omega_1 t, cos omega_2 t, ..., 1] of each time, (..., 2F + 1), with `turns` of `turning`.
+
+    All but the last, viewed as complex numbers, are the phasors e^{i omega t}. Only what is left of a whole turn is
+    rounded to `dtype`, as in `blocks.positions.phasors`.
     """
-    turns = times[..., None] * (omega / (2 * np.pi))
-    angle = ((turns - np.rint(turns)) * (2 * np.pi)).astype(dtype)
-    out = np.empty((*times.shape, 2 * len(omega) + 1), dtype)
-    np.cos(angle, out=out[..., 0:-1:2])
-    np.sin(angle, out=out[..., 1:-1:2])
-    out[..., -1] = 1
-    return out
+    phase = times[..., None] * turns[0]
+    phase += turns[1]
+    phase -= np.rint(phase)
+    phase *= 2 * np.pi
+    return np.cos(phase.astype(dtype))
 
 
 def fold(weights: dict[str, np.ndarray], config: POSSMConfig, session: int, query_offsets_s: np.ndarray) -> dict:
@@ -37,7 +45,7 @@ def fold(weights: dict[str, np.ndarray], config: POSSMConfig, session: int, quer
         query_offsets_s: times inside a bin at which velocity is wanted, seconds, (Q,).
 
     Returns:
-        Arrays by name, in the precision of the weights, but `omega` in float64; those of the backbone begin with
+        Arrays by name, in the precision of the weights, but `in_turns` in float64; those of the backbone begin with
         "backbone.".
     """
     dtype = weights["readout.weight"].dtype
@@ -45,8 +53,7 @@ def fold(weights: dict[str, np.ndarray], config: POSSMConfig, session: int, quer
     folded = {**_fold_input(w, config), **_fold_output(w, config, session, query_offsets_s)}
     folded |= {f"backbone.{name}": array for name, array in _fold_backbone(w, config).items()}
     folded = {name: _cast(array, dtype) for name, array in folded.items()}
-    phase = basis(_time_differences(config, query_offsets_s), w["rotation.omega"], dtype)
-    return folded | {"omega": w["rotation.omega"], "out_phase": phase}
+    return folded | {"in_turns": turning(w["rotation.omega"], config.bin_width_s / 2)}
 
 
 def of_part(arrays: dict[str, np.ndarray], part: str) -> dict[str, np.ndarray]:
@@ -83,21 +90,27 @@ def _fold_input(w: dict, config: POSSMConfig) -> dict:
 
 
 def _fold_output(w: dict, config: POSSMConfig, session: int, offsets: np.ndarray) -> dict:
-    """Score tables and values as linear maps of the normalised hidden state, and the way from there to velocity."""
+    """Scores and values as linear maps of the normalised hidden state, and the way from there to velocity."""
     query = w["task_embedding"] + w["session_embedding.weight"][session][None]  # (1, D)
     if config.query == "per_ms":
         ms = np.floor(offsets * 1000 + 1e-3).astype(int).clip(0, len(w["ms_embedding.weight"]) - 1)
         query = query + w["ms_embedding.weight"][ms]  # (Q, D)
-    eye = np.eye(config.hidden)
-    keys, values = _keys_values(w, "decoder", eye, config)  # (h, H, d): the columns of W_k and W_v
+    keys, values = _keys_values(w, "decoder", np.eye(config.hidden), config)  # (h, H, d): the columns of W_k and W_v
     maps = _score_maps(_queries(w, "decoder", query, config), config)  # (1 or Q, H, 2F+1, d)
-    table = np.einsum("qhfd,xhd->qhfx", maps, keys)
+    tables = np.einsum("qhfd,xhd->qhfx", maps, keys)
+    phase = basis(_time_differences(config, offsets), turning(w["rotation.omega"]), np.float64)  # (Q, k, 2F+1)
+    scores = (phase[:, None] @ tables).transpose(2, 0, 1, 3)  # (k, Q, H, h)
+    phasors = np.ones((*phase.shape[:2], config.head_dim // 2), complex)  # one where a pair is not rotated
+    if config.rotate_values:
+        phasors[..., : config.n_freqs] = phase[..., :-1].view(complex)
     gain, shift = w["decoder.norm_context.weight"], w["decoder.norm_context.bias"]
     velocity = (w["readout.weight"] * w["velocity_std"][session][:, None]).T  # (D, 2)
-    rows = np.concatenate([table.reshape(-1, config.hidden), values.reshape(config.hidden, -1).T])
+    rows = np.concatenate([scores.reshape(-1, config.hidden), values.reshape(config.hidden, -1).T])
     folded = {
-        "out_rows": (rows * gain).T,  # score tables, then values, of a hidden state normalised to mean 0 and variance 1
+        # of a hidden state normalised to mean 0 and variance 1: its score at each age, oldest first, and its values
+        "out_rows": (rows * gain).T,
         "out_rows_bias": rows @ shift,
+        "out_phasors": phasors,  # (Q, k, d/2)
         **_fold_feed_forward(w, "decoder", "out", config),
     }
     both = np.concatenate([_centring(config.dim), velocity], 1)  # centred, then read out: (D, D + 2)

@@ -50,14 +50,10 @@ class StreamingDecoder:
         self.reset()
 
     def _set_constants(self, arrays: dict[str, np.ndarray]):
-        config, phase = self.config, arrays["out_phase"]
-        self._arrays, self._dtype = arrays, phase.dtype
-        # every pair of a value with its phasor, which is one where it is not rotated
-        self._out_phasors = np.ones((*phase.shape[:2], config.head_dim // 2), _complex(self._dtype))  # (Q, k, d/2)
-        if config.rotate_values:
-            self._out_phasors[..., : config.n_freqs] = _pairs(phase[..., :-1])
-        self._n_tables = arrays["out_rows"].shape[1] - config.n_heads * config.head_dim
-        self._table_shape = (-1, config.n_heads, phase.shape[-1])
+        config, phasors = self.config, arrays["out_phasors"]
+        self._arrays, self._dtype, self._complex = arrays, arrays["out_rows"].dtype, phasors.dtype
+        self._n_scores = phasors.shape[0] * config.context_bins * config.n_heads  # of a hidden state, at all its ages
+        self._mean = np.full(config.dim, 1 / config.dim, self._dtype)
         self._backbone = Backbone.from_constants(config.backbone, of_part(arrays, "backbone"), config.n_layers)
 
     def reset(self):
@@ -101,46 +97,52 @@ class StreamingDecoder:
     def _read(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The latents' reading of the bin, ready for the backbone, (L D,)."""
         a, config = self._arrays, self.config
-        phase = basis(offsets - config.bin_width_s / 2, a["omega"], self._dtype)  # (n, 2F+1)
+        phase = basis(offsets, a["in_turns"], self._dtype)  # (n, 2F+1)
         scores = np.matmul(a["in_table"].take(units, 0), phase[:, :, None])  # (n, L H, 1)
-        weights = _softmax(scores, 0).reshape(len(units), config.n_latents, config.n_heads)
+        weights = _softmax(scores).reshape(len(units), config.n_latents, config.n_heads)
         values = a["in_values"].take(units, 0)  # (n, H, d), a copy
         if config.rotate_values:
-            rotated = _pairs(values[..., : 2 * config.n_freqs])
-            np.multiply(rotated, _pairs(phase[:, None, :-1]), out=rotated)
+            rotated = values[..., : 2 * config.n_freqs].view(self._complex)
+            rotated *= phase[:, None, :-1].view(self._complex)
         pooled = np.matmul(weights.T, values.swapaxes(0, 1))  # (H, L, d)
         # x is read twice, centred by the feed-forward layer and plain by the backbone: both in one product
-        x = pooled.swapaxes(0, 1).reshape(config.n_latents, -1) @ a["in_out"] + a["in_start"]  # (L, 2 D)
+        x = pooled.swapaxes(0, 1).reshape(config.n_latents, -1).dot(a["in_out"])  # (L, 2 D)
+        x += a["in_start"]
         plain = x[:, config.dim :]
         if config.feed_forward:
-            plain = plain + self._gated(x[:, : config.dim], "in") @ a["in_contract"]
+            plain = plain + self._gated(x[:, : config.dim], "in").dot(a["in_contract"])
         return plain.reshape(-1)
 
     def _row(self, hidden: np.ndarray) -> np.ndarray:
-        """Score tables and values of a hidden state, (rows,)."""
-        return normal(hidden) @ self._arrays["out_rows"] + self._arrays["out_rows_bias"]
+        """Scores at each age, and values, of a hidden state, (rows,)."""
+        return normal(hidden).dot(self._arrays["out_rows"]) + self._arrays["out_rows_bias"]
 
     def _answer(self, recent: np.ndarray) -> np.ndarray:
         """Velocity (Q, 2) from the rows of the last hidden states, oldest first, (k or fewer, rows)."""
         a, config, n = self._arrays, self.config, len(recent)
-        tables = recent[:, : self._n_tables].reshape(n, *self._table_shape)  # (n, 1 or Q, H, 2F+1)
-        weights = _softmax(np.einsum("qnf,nqhf->qnh", a["out_phase"][:, -n:], tables), 1)  # (Q, n, H)
-        values = _pairs(recent[:, self._n_tables :]).reshape(n, config.n_heads, -1)  # (n, H, d/2)
-        pooled = np.einsum("qnh,qnf,nhf->qhf", weights, self._out_phasors[:, -n:], values)
-        pooled = pooled.reshape(len(pooled), -1).view(self._dtype)  # (Q, H d)
-        x = pooled @ a["out_out"] + a["out_start"]  # (Q, D + 2): centred for the feed-forward layer, and velocity
+        scores = recent[:, : self._n_scores].reshape(n, config.context_bins, -1)[:, -n:]  # (n, n ages, Q H)
+        weights = _softmax(scores.diagonal().T).T.reshape(-1, config.n_heads, 1, n)  # each at its own age: (Q, H, 1, n)
+        values = recent[:, self._n_scores :].view(self._complex).reshape(n, config.n_heads, -1)  # (n, H, d/2)
+        rotated = a["out_phasors"][:, -n:, None] * values  # (Q, n, H, d/2)
+        pooled = np.matmul(weights, rotated.view(self._dtype).swapaxes(1, 2))  # (Q, H, 1, d)
+        x = pooled.reshape(len(pooled), -1).dot(a["out_out"])  # (Q, D + 2): centred for the feed-forward, and velocity
+        x += a["out_start"]
         if not config.feed_forward:
             return x[:, config.dim :]
-        return x[:, config.dim :] + self._gated(x[:, : config.dim], "out") @ a["out_contract"]
+        return x[:, config.dim :] + self._gated(x[:, : config.dim], "out").dot(a["out_contract"])
 
     def _gated(self, centred: np.ndarray, prefix: str) -> np.ndarray:
         """The gated hidden layer of (n, D), centred; the factors of gelu are folded into the matrices on both sides."""
-        variance = np.einsum("nd,nd->n", centred, centred) / centred.shape[1]
-        scaled = centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]
-        expanded = scaled @ self._arrays[f"{prefix}_expand"] + self._arrays[f"{prefix}_expand_bias"]
+        variance = np.square(centred).dot(self._mean)
+        expanded = (centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]).dot(self._arrays[f"{prefix}_expand"])
+        expanded += self._arrays[f"{prefix}_expand_bias"]
         half = expanded.shape[1] // 2
         gate = expanded[:, half:]
-        return expanded[:, :half] * gate * (1 + erf(gate))
+        gated = erf(gate)
+        gated += 1
+        gated *= gate
+        gated *= expanded[:, :half]
+        return gated
 
 
 def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np.ndarray, np.ndarray]:
@@ -156,13 +158,14 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
         return np.zeros(0, np.int64), np.zeros(0)
     if units.dtype.kind not in "iu":
         raise ValueError(f"units must be whole numbers, not {units.dtype}.")
-    if units.min() < 1 or units.max() > n_units:
+    least, most = np.minimum.reduce, np.maximum.reduce  # the methods min and max go through Python
+    if least(units) < 1 or most(units) > n_units:
         wrong = units[(units < 1) | (units > n_units)][0]
         raise ValueError(f"units must lie in 1..{n_units}, not {wrong}.")
     if offsets.dtype.kind not in "iuf":
         raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
     units, offsets = units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
-    if not (offsets.min() >= 0 and offsets.max() < bin_width_s):  # a NaN fails both comparisons
+    if not (least(offsets) >= 0 and most(offsets) < bin_width_s):  # a NaN fails both comparisons
         wrong = offsets[~((offsets >= 0) & (offsets < bin_width_s))][0]
         raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {wrong}.")
     return units, offsets
@@ -190,15 +193,8 @@ class _OneAtATime:
         return type(self), ()  # the copy of a stream is a stream by itself
 
 
-def _softmax(scores: np.ndarray, axis: int) -> np.ndarray:
-    weights = np.exp(scores - np.maximum.reduce(scores, axis, keepdims=True))
-    return weights / np.add.reduce(weights, axis, keepdims=True)
-
-
-def _pairs(x: np.ndarray) -> np.ndarray:
-    """Adjacent pairs of (..., 2F) as complex numbers (..., F), without copying."""
-    return x.view(_complex(x.dtype))
-
-
-def _complex(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.complex64 if dtype == np.float32 else np.complex128)
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    """Over the first axis."""
+    weights = np.exp(scores - np.maximum.reduce(scores))
+    weights /= np.add.reduce(weights)
+    return weights
