@@ -15,6 +15,10 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+
+# The default arguments of this module hold the group that there is when it is imported, to the end of the process. An
+# optimizer imports it too, and then there is a group: its threads outlive it, and abort a process that ends meanwhile.
+import torch.distributed.nn.functional
 from torch import nn
 
 # processes wait for each other while one of them fits the baselines of its sessions; one that dies is noticed at once

@@ -1,6 +1,7 @@
-"""Run by `test_crew.py`, alone or under torchrun: the gradients of first steps, into a file."""
+"""Run by `test_crew.py`, alone or under torchrun: the gradients of first steps, and threads left behind, into files."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -40,3 +41,5 @@ if __name__ == "__main__":
     with crew() as us:
         gradients = {name: first_gradients(*case, us) for name, case in CASES.items()}
         np.savez(f"{sys.argv[1]}-{us.rank}.npz", **gradients)
+    threads = [comm.read_text().strip() for comm in Path("/proc/self/task").glob("*/comm")]
+    np.savez(f"{sys.argv[1]}-{us.rank}-threads.npz", left=[name for name in threads if "gloo" in name])

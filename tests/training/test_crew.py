@@ -58,6 +58,8 @@ def test_gradients_are_those_of_one_process_with_the_same_global_batch(tmp_path,
             scale = np.abs(by_one[name]).max()
             assert scale > 1e-3
             np.testing.assert_allclose(ours[name], by_one[name], rtol=0, atol=1e-6 * scale, err_msg=name)
+        left = np.load(tmp_path / f"gradients-{rank}-threads.npz")["left"]
+        assert not left.size, "a thread that outlives its group can abort the process at its end"
 
 
 def test_more_processes_than_sessions_decode(folder):
