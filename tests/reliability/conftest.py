@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from .mutations import write_good
+
 
 @pytest.fixture(scope="session")
 def rounds() -> Callable[[int, int], int]:
@@ -13,3 +15,15 @@ def rounds() -> Callable[[int, int], int]:
     if asked not in ("0", "1"):
         raise ValueError(f"POSSM_SOAK must be 0 or 1, not {asked!r}")
     return (lambda short, long: long) if asked == "1" else (lambda short, long: short)
+
+
+@pytest.fixture
+def write_all(tmp_path) -> Callable[[str], None]:
+    """`write_all(suffix)`: the good files of a kind into the test's folder."""
+
+    def write(suffix: str):
+        if suffix == ".nwb":
+            pytest.importorskip("pynwb")
+        write_good(tmp_path, suffix)
+
+    return write

@@ -14,6 +14,7 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -162,6 +163,21 @@ def read_here(path: Path, behavior: str | None) -> dict[str, np.ndarray]:
     if Path("trouble.txt").exists():
         raise RecordingError(Path("trouble.txt").read_text(encoding="utf-8"))
     return read_members("recording.npz")
+
+
+def judged(suffix: str, first: int, last: int, seed: int, folder: Path, before: str = "") -> list[dict]:
+    """What `main` says of each file, from a process of its own, in which the statement `before` comes first."""
+    program = f"import sys\nfrom reliability import judge\n{before}\njudge.main(*sys.argv[1:])"
+    run = subprocess.run(
+        [sys.executable, "-c", program, suffix, *map(str, (first, last, seed, folder))],
+        cwd=Path(__file__).parents[1],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    if run.returncode:
+        raise RuntimeError(run.stderr[-2000:])
+    return [json.loads(line) for line in run.stdout.splitlines()]
 
 
 def main(suffix: str, first: str, last: str, seed: str, folder: str):

@@ -3,11 +3,7 @@
 What is broken and how stands in `mutations` and `hostile`, what counts as right in `judge`.
 """
 
-import json
-import os
 import socket
-import subprocess
-import sys
 import tracemalloc
 import zipfile
 import zlib
@@ -20,39 +16,15 @@ import pytest
 
 pytest.importorskip("resource", reason="a process cannot be given limits here")
 
-from possm_lite.spikes import RecordingError, files, load_recording
+from possm_lite.spikes import RecordingError, load_recording
 
-from .hostile import Payload
-from .judge import SECONDS, difference, fault, read_here, verdict
-from .mutations import ARRAY, BYTES, GOOD, Broken, break_file, good_recording, write_good
+from .judge import SECONDS, difference, judged, verdict
+from .mutations import ARRAY, BYTES, GOOD, Broken, write_good
 
 SHORT = {".npz": 200, ".mat": 200, ".nwb": 135}
 LONG = {".npz": 4000, ".mat": 4000, ".nwb": 3000}
 MEGABYTES = 1000  # at most for one file of less than one
 CRASHES = ("exit status -11", "exit status -6", "exit status -7", "exit status -8")  # SEGV, ABRT, BUS, FPE
-TESTS = Path(__file__).parents[1]
-
-
-def write_all(folder: Path, suffix: str):
-    if suffix == ".nwb":
-        pytest.importorskip("pynwb")
-    write_good(folder, suffix)
-
-
-def judged(program: str, *arguments) -> list[dict]:
-    """What the judge says of each file, from a process of its own."""
-    run = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        cwd=TESTS,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-    return [json.loads(line) for line in run.stdout.splitlines()]
-
-
-JUDGE = "import sys; from reliability.judge import main; main(*sys.argv[1:])"
 
 
 def is_contained(report: dict, suffix: str, seed: int, folder: Path) -> bool:
@@ -70,10 +42,10 @@ def test_there_are_five_hundred_broken_files_at_least():
 
 
 @pytest.mark.parametrize("suffix", GOOD)
-def test_a_broken_file_is_read_rightly_or_refused(suffix, rounds, tmp_path):
-    write_all(tmp_path, suffix)
+def test_a_broken_file_is_read_rightly_or_refused(suffix, rounds, write_all, tmp_path):
+    write_all(suffix)
     count, seed = rounds(SHORT[suffix], LONG[suffix]), rounds(0, 1)
-    reports = judged(JUDGE, suffix, 0, count, seed, tmp_path)
+    reports = judged(suffix, 0, count, seed, tmp_path)
     assert [report["number"] for report in reports] == list(range(count))
     outcomes = Counter(report["outcome"] for report in reports)
     assert outcomes["read"] > count / 10 and outcomes["refused"] > count / 3, outcomes
@@ -88,116 +60,12 @@ def test_a_broken_file_is_read_rightly_or_refused(suffix, rounds, tmp_path):
     assert max(report["megabytes"] for report in reports) < MEGABYTES
 
 
-# The judge can find fault
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"velocity": -good_recording(True).velocity},
-        {"spike_units": good_recording(True).spike_units[::-1]},
-        {"spike_times": good_recording(True).spike_times + 0.001},
-        {"trials": good_recording(True).trials[:2]},
-        {"behavior_times": np.nextafter(good_recording(True).behavior_times, 9)},
-        {"spike_times": [], "spike_units": []},
-    ],
-    ids=lambda changes: next(iter(changes)),
-)
-@pytest.mark.parametrize("suffix", GOOD)
-def test_the_judge_sees_a_recording_that_was_read_wrongly(suffix, changes, tmp_path, monkeypatch):
-    write_all(tmp_path, suffix)
-    name = GOOD[suffix][0]
-    path = (tmp_path / name).rename(tmp_path / f"a{suffix}")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(files, "read_apart", read_here)
-    good = load_recording(path)
-    assert verdict(path, Broken(name, "bytes", "")) == verdict(path, Broken(name, "field", "")) == ("read", "")
-    if suffix == ".mat":  # it has another shape and no trials
-        changes = {"velocity": -good.velocity, "behavior_times": good.behavior_times + 0.01} | {"notes": ()}
-    monkeypatch.setattr(files, "load_recording", lambda path: replace(good, **changes))
-    for part in ("bytes", "field", "container"):
-        assert verdict(path, Broken(name, part, ""))[0] == "wrong"
-
-
-@pytest.mark.parametrize("says", ["no file in front", "{path}: two\nlines", "{path}: " + "long" * 200, "{path}: why?"])
-def test_the_judge_sees_a_refusal_that_is_none(says, tmp_path, monkeypatch):
-    def refuse(path):
-        raise RecordingError(says.replace("{path}", str(path)))
-
-    write_good(tmp_path, ".npz")
-    monkeypatch.setattr(files, "load_recording", refuse)
-    assert verdict(tmp_path / "clock.npz", Broken("clock.npz", "field", "nothing"))[0] == "wrong"
-
-
-FAULTS = {
-    "spike_times is not finite": {"spike_times": np.append(np.arange(89.0), np.inf)},
-    "spike_units holds float64": {"spike_units": np.zeros(90)},
-    "trials has shape (3, 3)": {"trials": np.zeros((3, 3))},
-    "spikes without units": {"spike_times": np.arange(91.0)},
-    "spikes out of order": {"spike_times": np.arange(90.0)[::-1]},
-    "a unit that is not there": {"spike_units": np.full(90, 6)},
-    "units of one name": {"unit_ids": np.array(list("aabcdef"))},
-    "times without velocity": {"velocity": np.zeros((3, 2))},
-    "times out of order": {"behavior_times": np.zeros(250)},
-    "a trial backwards": {"trials": np.array([[1.0, 0.5]])},
-    "trials that overlap": {"trials": np.array([[0.5, 1.5], [1.0, 2.0]])},
-}
-
-
-@pytest.mark.parametrize("what, changes", FAULTS.items(), ids=FAULTS.keys())
-def test_the_judge_knows_every_fault(what, changes):
-    good = vars(good_recording(True))
-    assert fault(good) is None and difference(good_recording(True), good) is None
-    assert fault(good | changes) == what
-
-
-@pytest.mark.parametrize(
-    "does, outcome, says",
-    [
-        ("os.abort()", "died", "exit status -6"),
-        ("sum(iter(int, 1))", "died", "exit status -"),  # -24 at the limit of time, -14 where it has to share it
-        ("signal.pause()", "died", "exit status -14"),
-        ("bytearray(8 * 2**30)", "error", "MemoryError"),
-        ("{}['a fault of ours']", "error", "KeyError"),
-        ("os.mkdir('unpickled') or ('read', '')", "wrong", "code in the file was run"),
-    ],
-)
-def test_the_judge_sees_crashes_endless_readers_and_memory(does, outcome, says, tmp_path):
-    write_good(tmp_path, ".npz")
-    program = "import os, signal, sys; from reliability import judge; judge.SECONDS = 1; judge.MEMORY = 2**30\n"
-    program += f"judge.verdict = lambda *_: {does}\njudge.main(*sys.argv[1:])"
-    (report,) = judged(program, ".npz", 0, 1, 0, tmp_path)
-    assert report["outcome"] == outcome and says in report["says"], report
-
-
-def test_the_payload_would_leave_its_mark(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.save("a.npy", np.array([Payload()], dtype=object), allow_pickle=True)
-    np.load("a.npy", allow_pickle=True)
-    assert (tmp_path / "unpickled").is_dir()
-
-
-@pytest.mark.parametrize("suffix", GOOD)
-def test_the_same_number_breaks_the_same_way(suffix, tmp_path):
-    write_all(tmp_path, suffix)
-    parts = Counter()
-    for number in range(6):
-        one, other = (tmp_path / f"{name}{suffix}" for name in "ab")
-        assert (broken := break_file(suffix, number, 3, tmp_path, one)) == break_file(
-            suffix, number, 3, tmp_path, other
-        )
-        parts[broken.part] += 1
-        if suffix == ".npz":  # the others have the date in them
-            assert one.read_bytes() == other.read_bytes()
-    assert parts == {"bytes": 2, "field": 2, "container": 2}
-
-
 # What stands under the name
 
 
 @pytest.fixture(params=GOOD)
-def good(request, tmp_path) -> Path:
-    write_all(tmp_path, request.param)
+def good(request, write_all, tmp_path) -> Path:
+    write_all(request.param)
     return tmp_path / GOOD[request.param][0]
 
 
@@ -265,9 +133,9 @@ def test_a_file_may_have_any_name(good, stem):
 
 
 @pytest.mark.parametrize("place", ["intervals/trials", "intervals", "units", "general/session_id"])
-def test_a_part_of_an_nwb_file_that_cannot_be_opened_is_not_taken_for_absent(place, tmp_path):
+def test_a_part_of_an_nwb_file_that_cannot_be_opened_is_not_taken_for_absent(place, write_all, tmp_path):
     """pynwb leaves it out with a warning; a recording whose trials are damaged would seem to have none."""
-    write_all(tmp_path, ".nwb")
+    write_all(".nwb")
     h5py = pytest.importorskip("h5py")
     path = tmp_path / "clock.nwb"
     with h5py.File(path, "r+") as file:
@@ -281,8 +149,8 @@ def test_a_part_of_an_nwb_file_that_cannot_be_opened_is_not_taken_for_absent(pla
 
 @pytest.mark.parametrize("place", ["intervals", "intervals/trials"])
 @pytest.mark.parametrize("instead", ["a text", np.arange(6.0)], ids=["text", "numbers"])
-def test_what_stands_in_the_place_of_trials_is_not_taken_for_none(place, instead, tmp_path):
-    write_all(tmp_path, ".nwb")
+def test_what_stands_in_the_place_of_trials_is_not_taken_for_none(place, instead, write_all, tmp_path):
+    write_all(".nwb")
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "clock.nwb", "r+") as file:
         del file[place]
