@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,6 +89,8 @@ def crew() -> Iterator[Crew]:
     before = signal.signal(signal.SIGTERM, _stop)  # torchrun's way of ending those that are left
     try:
         yield Crew(rank, size)
+        # torch 2.5 destroys a group with the interpreter locked, and waits for threads that may need it for a tensor
+        time.sleep(0.1)
     except BaseException as trouble:
         # the store lives with torchrun, so it is there whichever of the processes has gone
         if store.compare_set("failed first", "", str(rank)) != str(rank).encode():
