@@ -34,8 +34,8 @@ def _way_on(options: argparse.Namespace, trouble: BaseException) -> str:
     if begun is None:
         return ""
 
-    from .training.crew import CrewError
-    from .training.folder import is_unfinished
+    from .training.distributed import CrewError
+    from .training.run_dir import is_unfinished
 
     if not isinstance(trouble, (KeyboardInterrupt, CrewError, OSError)) or not is_unfinished(begun):
         return ""
@@ -61,7 +61,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
 def _options_of(run: Path) -> dict:
     """The options that an unfinished run was started with."""
     from .training.checkpoint import CheckpointError
-    from .training.folder import arguments_of
+    from .training.run_dir import arguments_of
 
     arguments = arguments_of(run)
     try:
@@ -80,7 +80,7 @@ def _silence():
 def _bad_input() -> tuple[type[Exception], ...]:
     from .spikes.recording import RecordingError
     from .training.checkpoint import CheckpointError
-    from .training.crew import CrewError
+    from .training.distributed import CrewError
 
     return RecordingError, CheckpointError, CrewError, OSError
 

@@ -7,18 +7,18 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from .decoder.streaming import StreamingDecoder
+from .decoder.streaming.decoder import StreamingDecoder
 from .spikes.arrays import naming, replacing
-from .spikes.files import load_recording
+from .spikes.io import load_recording
 from .spikes.recording import Recording, RecordingError
 from .training.checkpoint import TrainedOn, load_checkpoint
-from .training.crew import crew
+from .training.distributed import crew
+from .training.experiment import Task, run
 from .training.fit import FitConfig
-from .training.folder import STATE, begin_folder, is_unfinished, next_folder, safe_name, save_runs, sweep
 from .training.replay import batch_answer, replay, slot_offsets
 from .training.report import table
 from .training.resume import SavedTraining
-from .training.run import Task, run
+from .training.run_dir import STATE, begin_folder, is_unfinished, next_folder, safe_name, save_runs, sweep
 from .training.session import Session, prepare
 from .training.windows import held_by
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from possm_lite.spikes import Recording, simulate_session
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -16,7 +16,7 @@ from possm_lite.cli import main
 from possm_lite.decoder.config import BACKBONES
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays, write_arrays
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import load_checkpoint
 
 ROOT = Path(__file__).parents[1]

@@ -15,7 +15,7 @@ from possm_lite import commands
 from possm_lite.cli import main
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training.resume import SavedTraining
 
 RESULTS = ["checkpoint.npz", "decoded.png", "metrics.json"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..spikes.neurons import TICKS_PER_SECOND, block_refractory, draw_common, firing_rate
-from ..spikes.simulate import GroundTruth
+from ..spikes.simulation.neurons import TICKS_PER_SECOND, block_refractory, draw_common, firing_rate
+from ..spikes.simulation.session import GroundTruth
 
 MOMENT_S = 0.01
 

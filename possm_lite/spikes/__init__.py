@@ -9,10 +9,10 @@ _HOME = {
     "SpikeBatch": "batch",
     "Split": "split",
     "Timeline": "timeline",
-    "load_ground_truth": "simulate",
-    "load_recording": "files",
-    "save_recording": "files",
-    "simulate_session": "simulate",
+    "load_ground_truth": "simulation",
+    "load_recording": "io",
+    "save_recording": "io",
+    "simulate_session": "simulation",
 }
 __all__ = list(_HOME)
 

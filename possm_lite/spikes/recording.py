@@ -52,7 +52,7 @@ class Recording:
 
     def save(self, path: str | Path):
         """Write the recording to `path`, an `.npz` that `load_recording` reads back as it is."""
-        from .files import save_recording
+        from .io import save_recording
 
         save_recording(self, path)
 

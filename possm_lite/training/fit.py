@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from .crew import ALONE, Crew
+from .distributed import ALONE, Crew
 from .evaluate import evaluate
 from .resume import SavedTraining, Training, fingerprint
 from .session import Session

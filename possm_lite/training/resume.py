@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..spikes.arrays import foreign, naming, read_arrays, replacing
 from ..spikes.recording import RecordingError
 from .checkpoint import CheckpointError, text_of
-from .crew import ALONE, Crew
+from .distributed import ALONE, Crew
 from .session import Session
 from .windows import JointSampler
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 
 from ..decoder.possm import POSSM
-from .crew import ALONE, Crew
+from .distributed import ALONE, Crew
 from .session import Session
 
 _OF_A_SESSION = ("unit_embedding.weight", "session_embedding.weight")

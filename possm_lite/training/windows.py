@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..spikes.batch import SpikeBatch
-from .crew import Crew, CrewError
+from .distributed import Crew, CrewError
 from .session import Session
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from possm_lite.classroom.closed_loop import MOMENT_S, ClosedLoop, Population, Task, User, star
 from possm_lite.spikes import simulate_session
-from possm_lite.spikes.neurons import SimulationConfig, firing_rate
+from possm_lite.spikes.simulation.neurons import SimulationConfig, firing_rate
 
 
 @pytest.fixture(scope="module")

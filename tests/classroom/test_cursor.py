@@ -12,7 +12,7 @@ from possm_lite.classroom.figures.cursor import LiveLoop, frame, picture
 from possm_lite.classroom.widgets import Slider, explore, png
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.spikes import simulate_session
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 
 STILL = {"latency_ms": 0, "ahead_ms": 0, "lost": 0, "gain": 1.0}
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from possm_lite.decoder.binned import BinnedGRU, BinnedMLP, bin_counts, history
-from possm_lite.decoder.binned_streaming import GRUStream, WienerStream
 from possm_lite.decoder.linear import KalmanFilter, WienerFilter
+from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
 from possm_lite.spikes import SpikeBatch
 
 from .helpers import make_batch

@@ -53,7 +53,7 @@ def write_good(folder: Path, suffix: str):
         for name, options in zip(GOOD[suffix], MAT_OPTIONS, strict=True):
             scipy.io.savemat(folder / name, good_variables(), **options)
         return
-    from possm_lite.spikes.nwb_write import write_nwb
+    from possm_lite.spikes.io.nwb_write import write_nwb
 
     for name in GOOD[suffix]:
         recording = good_recording(on_a_clock=name.startswith("clock"))

@@ -14,7 +14,7 @@ import pytest
 
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 
 pytest.importorskip("resource")
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ import nbformat
 import pytest
 
 from possm_lite.spikes import load_recording
-from possm_lite.spikes.nwb_write import write_nwb
+from possm_lite.spikes.io.nwb_write import write_nwb
 from tests.test_structure import pickle_uses
 
 ROOT = Path(__file__).parents[2]

@@ -14,9 +14,9 @@ import torch
 
 from possm_lite.decoder import StreamingDecoder
 from possm_lite.decoder.binned import BinnedGRU
-from possm_lite.decoder.binned_streaming import GRUStream, WienerStream
 from possm_lite.decoder.config import BACKBONES
 from possm_lite.decoder.linear import WienerFilter
+from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
 from tests.decoder.helpers import make_model
 
 from .streams import BAD_SPIKES, N_UNITS, STATM, BatchInPieces, Held, endless_bins

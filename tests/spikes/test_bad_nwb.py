@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
-from possm_lite.spikes.nwb import read_nwb
+from possm_lite.spikes.io.nwb import read_nwb
 from possm_lite.spikes.recording import RecordingError
 
 pynwb = pytest.importorskip("pynwb")

@@ -8,7 +8,7 @@ import pytest
 import scipy.io
 
 from possm_lite.spikes import apart, files, layout
-from possm_lite.spikes.files import load_recording
+from possm_lite.spikes.io import load_recording
 from possm_lite.spikes.recording import Recording, RecordingError
 
 

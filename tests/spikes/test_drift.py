@@ -5,8 +5,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from possm_lite.spikes.drift import drifted
-from possm_lite.spikes.neurons import SimulationConfig, UnitTuning, draw_units
+from possm_lite.spikes.simulation.drift import drifted
+from possm_lite.spikes.simulation.neurons import SimulationConfig, UnitTuning, draw_units
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from possm_lite.spikes import arrays as arrays_module
-from possm_lite.spikes.files import FORMAT, load_recording, read_arrays, save_recording
+from possm_lite.spikes.io import FORMAT, load_recording, read_arrays, save_recording
 from possm_lite.spikes.recording import Recording, RecordingError
 
 ARRAYS = ("spike_times", "spike_units", "unit_ids", "behavior_times", "velocity", "trials")

@@ -5,8 +5,8 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
-from possm_lite.spikes.files import load_recording
-from possm_lite.spikes.nwb import read_nwb
+from possm_lite.spikes.io import load_recording
+from possm_lite.spikes.io.nwb import read_nwb
 
 pynwb = pytest.importorskip("pynwb")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from possm_lite.spikes import RecordingError, load_recording
-from possm_lite.spikes.nwb_write import write_nwb
+from possm_lite.spikes.io.nwb_write import write_nwb
 
 pytest.importorskip("pynwb")
 

@@ -51,7 +51,7 @@ def test_clean_units_are_not_accused(trains):
 def test_clean_units_that_rise_and_fall_together_are_not_accused():
     """Common fluctuations make coincidences frequent, and are no fault."""
     from possm_lite.spikes import simulate_session
-    from possm_lite.spikes.neurons import SimulationConfig
+    from possm_lite.spikes.simulation.neurons import SimulationConfig
 
     recording = simulate_session(3, SimulationConfig(n_trials=60, n_units=40, shared_gain=1.0)).recording
     assert quality.contaminated_units(recording).tolist() == []
@@ -153,7 +153,7 @@ def test_a_coarse_clock_is_found(trains, tick_s):
 
 
 def test_spikes_spread_over_bins_are_no_spike_times(trains):
-    from possm_lite.spikes.mat import _spread
+    from possm_lite.spikes.io.mat import _spread
 
     edges = np.arange(0, SECONDS + 0.05, 0.05)
     counts = np.stack([np.histogram(t, edges)[0] for t in trains])

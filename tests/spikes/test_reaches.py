@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from possm_lite.spikes.neurons import SimulationConfig
-from possm_lite.spikes.reaches import Reaches, hand_at
-from possm_lite.spikes.simulate import simulate_session
+from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.spikes.simulation.reaches import Reaches, hand_at
+from possm_lite.spikes.simulation.session import simulate_session
 
 
 @pytest.fixture(scope="module")

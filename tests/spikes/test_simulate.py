@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from possm_lite.spikes.files import load_recording, save_recording
-from possm_lite.spikes.neurons import SimulationConfig, block_refractory, draw_common, draw_units, firing_rate
-from possm_lite.spikes.reaches import hand_at
+from possm_lite.spikes.io import load_recording, save_recording
 from possm_lite.spikes.recording import RecordingError
-from possm_lite.spikes.simulate import load_ground_truth, save_session, simulate_session
+from possm_lite.spikes.simulation.neurons import (
+    SimulationConfig,
+    block_refractory,
+    draw_common,
+    draw_units,
+    firing_rate,
+)
+from possm_lite.spikes.simulation.reaches import hand_at
+from possm_lite.spikes.simulation.session import load_ground_truth, save_session, simulate_session
 from possm_lite.training.baselines import fit_wiener
 from possm_lite.training.evaluate import evaluate
 from possm_lite.training.session import prepare

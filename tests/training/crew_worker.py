@@ -8,9 +8,9 @@ import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import simulate_session
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import FitConfig, fit, join, prepare
-from possm_lite.training.crew import crew
+from possm_lite.training.distributed import crew
 from possm_lite.training.windows import held_by
 
 CASES = {"one session": (1, 4), "three sessions": (3, 6), "more sessions than windows": (5, 4)}  # sessions, batch

@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import SpikeBatch, simulate_session
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training.cost import (
     exchange_s,
     operations,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from possm_lite.spikes import simulate_session
-from possm_lite.spikes.neurons import SimulationConfig
-from possm_lite.training.crew import ALONE, CrewError, crew
+from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.training.distributed import ALONE, CrewError, crew
 from possm_lite.training.windows import Crew, places_of
 
 WORKER = Path(__file__).with_name("crew_worker.py")

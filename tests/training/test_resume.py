@@ -14,9 +14,9 @@ from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.binned import BinnedGRU
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays, write_arrays
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import CheckpointError, FitConfig, fit, join, only_embeddings, prepare
-from possm_lite.training.crew import Crew
+from possm_lite.training.distributed import Crew
 from possm_lite.training.resume import SavedTraining, fingerprint
 
 CONFIG = FitConfig(epochs=4, window_s=1.0, batch=4, samples=20, validations=2)

@@ -8,7 +8,7 @@ import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.spikes import simulate_session
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import FitConfig, alone, evaluate, fit, join, newcomer, only_embeddings, prepare
 from possm_lite.training.replay import batch_answer, replay, slot_offsets
 

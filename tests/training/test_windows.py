@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from possm_lite.spikes import simulate_session
-from possm_lite.spikes.neurons import SimulationConfig
+from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import FitConfig, join, prepare
-from possm_lite.training.crew import Crew
+from possm_lite.training.distributed import Crew
 from possm_lite.training.windows import JointSampler, WindowSampler, held_by, places_of, sessions_of_places
 
 QUICK = FitConfig(epochs=1, window_s=1.0, batch=6, samples=20)

@@ -1,4 +1,4 @@
-"""Running what a student wrote so that nothing of it reaches the notebook: errors, endless loops, endless printing."""
+"""Run a student's function so that errors, endless loops and endless printing stay inside the check."""
 
 from __future__ import annotations
 
@@ -15,60 +15,60 @@ MAX_PRINTED = 10_000  # characters
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """What came instead of a result: its kind, one line about it, and whether a second call is worth waiting for."""
+class Failure:
+    """Why there is no result. `final`: a second call would not end either."""
 
     kind: str
-    told: str
-    ends_it: bool = False
+    message: str
+    final: bool = False
 
 
-class PrintsWithoutEnd(Exception):
+class PrintsEndlessly(Exception):
     pass
 
 
 def _stub(x):
-    """Compiled like every function of a docstring and three dots."""
+    """Compiles to the same bytecode as every function that has only a docstring and three dots."""
 
 
-class Watched:
-    """The student's function, seen from inside an observation: its first result that is none is remembered."""
+class FunctionWrapper:
+    """The student's function; `failure` records the first call that returned nothing."""
 
     def __init__(self, function: Callable):
-        self._function, self.trouble = function, None
+        self._function, self.failure = function, None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             result = self._function(*args, **kwargs)
         except NotImplementedError as error:
             if not error.args:  # torch raises it too, with a message, for what it cannot do
-                self.trouble = self.trouble or Trouble("missing", "")
+                self.failure = self.failure or Failure("missing", "")
             raise
         if result is ...:
-            self.trouble = self.trouble or Trouble("missing", "")
+            self.failure = self.failure or Failure("missing", "")
         elif result is None:
             code = getattr(self._function, "__code__", None)
             is_stub = code is not None and code.co_code == _stub.__code__.co_code
-            nothing = Trouble("nothing", "the function returns nothing. Is its `return` missing?")
-            self.trouble = self.trouble or (Trouble("missing", "") if is_stub else nothing)
+            nothing = Failure("nothing", "the function returns nothing. Is its `return` missing?")
+            self.failure = self.failure or (Failure("missing", "") if is_stub else nothing)
         return result
 
 
-class _Paper(io.StringIO):
-    """What a function prints, up to a length."""
+class CappedStringIO(io.StringIO):
+    """Keeps what is printed, and raises PrintsEndlessly beyond MAX_PRINTED characters."""
 
     def write(self, text: str) -> int:
         if self.tell() > MAX_PRINTED:
-            raise PrintsWithoutEnd
+            raise PrintsEndlessly
         return super().write(text)
 
 
-class _Alarm:
-    """Interrupts the main thread, as Ctrl-C does, when the block takes longer than `seconds`, then every second."""
+class Timeout:
+    """Interrupts the main thread, as Ctrl-C does, after `seconds`, and then every second until the block ends."""
 
     def __init__(self, seconds: float):
-        self._seconds, self.rang = seconds, False
-        self._over, self._lock = threading.Event(), threading.Lock()
+        self._seconds, self.expired = seconds, False
+        self._done, self._lock = threading.Event(), threading.Lock()
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
@@ -76,45 +76,45 @@ class _Alarm:
         return self
 
     def _watch(self):
-        patience = self._seconds
-        while not self._over.wait(patience):
+        delay = self._seconds
+        while not self._done.wait(delay):
             with self._lock:
-                if not self._over.is_set():
-                    self.rang = True
+                if not self._done.is_set():
+                    self.expired = True
                     _thread.interrupt_main()
-            patience = 1.0
+            delay = 1.0
 
     def __exit__(self, kind, *_):
         with self._lock:
-            self._over.set()
-        if self.rang and kind is None:
-            time.sleep(0.1)  # the function ended as the alarm rang: the interrupt must land here, not later
+            self._done.set()
+        if self.expired and kind is None:
+            time.sleep(0.1)  # ended just as the timeout expired: let the interrupt arrive here, not later
 
 
-def run(function: Callable[[], Any], seconds: float) -> tuple[Any, Trouble | None]:
-    """The function's result, or None and the trouble there was; what it prints is swallowed.
+def run(function: Callable[[], Any], seconds: float) -> tuple[Any, Failure | None]:
+    """The function's result and None, or None and its failure; what it prints is discarded.
 
     Raises:
-        KeyboardInterrupt: if the person at the keyboard interrupts, not the alarm.
+        KeyboardInterrupt: if the user interrupts, not the timeout.
     """
-    alarm = _Alarm(seconds)
-    endless = Trouble("endless", f"it was still running after {seconds:g} s. Is there a loop without end?", True)
+    timeout = Timeout(seconds)
+    endless = Failure("endless", f"it was still running after {seconds:g} s. Is there a loop without end?", True)
     try:
-        with alarm, contextlib.redirect_stdout(_Paper()), contextlib.redirect_stderr(_Paper()):
+        with timeout, contextlib.redirect_stdout(CappedStringIO()), contextlib.redirect_stderr(CappedStringIO()):
             result = function()
-        return (None, endless) if alarm.rang else (result, None)  # it may have ended by catching the interrupt
+        return (None, endless) if timeout.expired else (result, None)  # it may have caught the interrupt
     except KeyboardInterrupt:
-        if not alarm.rang:
+        if not timeout.expired:
             raise
         return None, endless
-    except PrintsWithoutEnd:
-        return None, Trouble("prints", "it prints without end.", True)
+    except PrintsEndlessly:
+        return None, Failure("prints", "it prints without end.", True)
     except BaseException as error:  # a student's sys.exit() too must not end the kernel
-        return None, Trouble(f"{type(error).__name__}: {error}", _told(error))
+        return None, Failure(f"{type(error).__name__}: {error}", _error_message(error))
 
 
-def _told(error: BaseException) -> str:
-    """The error in one line, with the line of the student's cell it came from."""
+def _error_message(error: BaseException) -> str:
+    """The error in one line, with the line of the student's cell that raised it."""
     trace, line = error.__traceback__, None
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -128,7 +128,7 @@ def _told(error: BaseException) -> str:
 
 
 def _advice(error: BaseException) -> str:
-    """What to do about an error that is of the notebook or the machine; nothing about those of the answer."""
+    """What to do about errors caused by the notebook or the machine, not by the answer; else empty."""
     if isinstance(error, NameError) and error.name and not isinstance(error, UnboundLocalError):
         return f". If a cell above makes `{error.name}`, run that first: menu Run, Run All Above Selected Cell."
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):

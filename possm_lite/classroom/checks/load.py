@@ -1,0 +1,32 @@
+"""Find and load the exercises of a chapter."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+
+def load_exercises(chapter: str, folder: str | Path | None = None) -> ModuleType:
+    """The module `exercises/CHAPTER.py` in the folder of the notebook, or in the folder above it (for solutions).
+
+    Args:
+        chapter: file name without suffix, such as "04_positions".
+        folder: the folder of the notebook; default: the current one, which is where Jupyter runs a notebook.
+
+    Raises:
+        FileNotFoundError: naming the folder that was searched.
+    """
+    folder = Path.cwd() if folder is None else Path(folder).resolve()
+    for parent in (folder, folder.parent):
+        path = parent / "exercises" / f"{chapter}.py"
+        if path.is_file():
+            spec = spec_from_file_location(f"exercises_{chapter}", path)
+            module = module_from_spec(spec)
+            sys.modules[spec.name] = module  # dataclasses and pickle look a module up by its name
+            spec.loader.exec_module(module)
+            return module
+    raise FileNotFoundError(
+        f"exercises/{chapter}.py not found in {folder} or its parent: run the notebook where it is."
+    )

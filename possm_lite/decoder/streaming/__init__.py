@@ -1,0 +1,5 @@
+"""POSSM in real time: precomputed constants and one step per bin, in NumPy alone."""
+
+from .decoder import StreamingDecoder
+
+__all__ = ["StreamingDecoder"]

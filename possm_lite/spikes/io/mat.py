@@ -1,0 +1,181 @@
+"""Recordings in MATLAB files that hold spike counts in bins.
+
+The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts; `handVel` (two or more, n) m/s, of
+which the first two rows are taken. It has no trials, and the times of spikes inside a bin are not known.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from ..arrays import MAX_BYTES, foreign
+from ..recording import Recording, RecordingError
+
+_NUMBERS = ("double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+_MAX_COUNT = 10_000
+_MAX_SPIKES = 50_000_000
+_JITTER = 0.02  # of a bin: how far a bin's start may be from the regular clock
+_COMPRESSED = 15  # the type of an element that holds another one, deflated
+
+
+def read_mat(path: Path) -> Recording:
+    """The recording in a MATLAB file (v4, v6 or v7) of the layout above.
+
+    The n spikes of a unit in a bin are put at (0.5, 1.5, ... n - 0.5) / n of the bin. The bins are put on the clock
+    time[0] + k * width where every start lies within 2 % of a bin of it: such starts were rounded. Behaviour has the
+    times of the bins' starts, units are called "0", "1", ...
+
+    Raises:
+        RecordingError: without the name of the file, for `load_recording` to put in front.
+    """
+    _check_version(path)
+    variables = _read_variables(path, ("time", "spikes", "handVel"))
+    time, counts, velocity = variables["time"], variables["spikes"], variables["handVel"]
+    _check_shapes(time, counts, velocity)
+    starts, width, strayed = _regular_clock(time.ravel().astype(np.float64))
+    counts = _whole_counts(counts)
+    spike_times, spike_units = _spread(counts, starts, width)
+    notes = [f"Spikes came as counts in bins of {1000 * width:g} ms: those of a bin are spread evenly over it."]
+    if strayed > 1e-6 * width:
+        notes.append(
+            f"Bin starts up to {1000 * strayed:.2g} ms off were put on a regular clock of {1000 * width:g} ms."
+        )
+    return Recording(
+        spike_times=spike_times,
+        spike_units=spike_units,
+        unit_ids=np.arange(len(counts)).astype(str),
+        behavior_times=starts,
+        velocity=velocity[:2].T,
+        velocity_unit="m/s",
+        trials=np.empty((0, 2)),
+        session_id=path.stem,
+        notes=tuple(notes),
+    )
+
+
+def _check_version(path: Path):
+    from scipy.io.matlab import matfile_version
+
+    with foreign("is damaged or no MATLAB file"):
+        major, _ = matfile_version(path)
+    if major == 2:
+        raise RecordingError("is a MATLAB v7.3 (HDF5) file: save it again with -v7.")
+    if major == 1:
+        _check_elements(path)
+
+
+def _check_elements(path: Path):
+    """Unpack each element of a v5 file and let it go: SciPy believes the sizes inside, and never reads the checksum."""
+    file_size = path.stat().st_size
+    with open(path, "rb") as file:
+        order = "<" if file.read(128)[126:] == b"IM" else ">"
+        while tag := file.read(8):
+            kind, size = struct.unpack(f"{order}II", tag.ljust(8, b"\0"))
+            end = file.tell() + size
+            if len(tag) < 8 or end > file_size:
+                raise RecordingError(f"is truncated: it has {file_size} bytes, an element ends at {end}.")
+            if kind == _COMPRESSED:
+                _check_packed(file.read(size))
+            file.seek(end)
+
+
+def _check_packed(packed: bytes):
+    unpacker, size = zlib.decompressobj(), 0
+    while not unpacker.eof:
+        with foreign("is damaged"):
+            part = unpacker.decompress(packed, 2**20)
+        size, packed = size + len(part), unpacker.unconsumed_tail
+        if size > MAX_BYTES:
+            raise RecordingError(f"has a variable that unpacks to more than {MAX_BYTES} bytes.")
+        if not part and not packed and not unpacker.eof:
+            raise RecordingError("is damaged: a compressed variable stops before its end.")
+
+
+def _read_variables(path: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The wanted variables; what the file says of them is checked before they are read."""
+    from scipy.io import loadmat, whosmat
+
+    with foreign("is damaged or no MATLAB file"):
+        listed = whosmat(path)
+    for name in wanted:
+        declared = [(shape, kind) for other, shape, kind in listed if other == name]
+        if len(declared) != 1:
+            there = ", ".join(other for other, _, _ in listed)[:200] or "nothing"
+            raise RecordingError(f"{name} must be there once, not {len(declared)} times. The file has {there}.")
+        _check_declared(name, *declared[0])
+    with foreign("is damaged"):
+        variables = loadmat(path, variable_names=wanted)
+    for name in wanted:
+        if not isinstance(variables.get(name), np.ndarray) or variables[name].dtype.kind not in "iuf":
+            raise RecordingError(f"{name} must hold real numbers.")
+    return {name: variables[name] for name in wanted}
+
+
+def _check_declared(name: str, shape: tuple[int, ...], kind: str):
+    if kind not in _NUMBERS:
+        raise RecordingError(f"{name} must hold numbers, not {kind}.")
+    if len(shape) != 2 or min(shape) < 1:
+        raise RecordingError(f"{name} must have two dimensions and something in it, not shape {shape}.")
+    if 8 * math.prod(shape) > MAX_BYTES:
+        raise RecordingError(f"{name} declares shape {shape}, more than {MAX_BYTES} bytes.")
+
+
+def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray):
+    n = time.size
+    if 1 not in time.shape or n < 2:
+        raise RecordingError(f"time must have shape (1, bins), two bins at least, not {time.shape}.")
+    if counts.shape[1] != n:
+        raise RecordingError(f"spikes must have shape (units, {n}), as time has {n} bins, not {counts.shape}.")
+    if velocity.shape[0] < 2 or velocity.shape[1] != n:
+        raise RecordingError(f"handVel must have two rows and {n} columns, as time has {n} bins, not {velocity.shape}.")
+
+
+def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Starts on a regular clock (n,), its width, and how far the file's starts stray from it at most, all in seconds.
+
+    The median step, rounded to a microsecond, is the width that was meant; the mean step is tried where that drifts.
+    """
+    if not np.isfinite(time).all():
+        k = np.flatnonzero(~np.isfinite(time))[0]
+        raise RecordingError(f"time must be finite: time[{k}] = {time[k]}.")
+    for width in (round(float(np.median(np.diff(time))), 6), (time[-1] - time[0]) / (len(time) - 1)):
+        if width <= 0:
+            continue
+        rate = 1 / width  # a whole number of Hz for the widths people choose, and exactly
+        starts = time[0] + np.arange(len(time)) / rate
+        stray = np.abs(time - starts).max()
+        if stray <= _JITTER * width * (1 + 1e-6):  # starts rounded to 1 ms are up to 1 ms off, in floats
+            return starts, width, float(stray)
+    steps = np.diff(time)
+    k = int(np.argmax(np.abs(steps - np.median(steps))))
+    raise RecordingError(
+        f"time must be a regular clock: time[{k + 1}] = {time[k + 1]:.8g} s is {steps[k]:.6g} s after the one before, "
+        f"where {np.median(steps):.6g} s is the rule. A gap cannot be closed; save each part by itself."
+    )
+
+
+def _whole_counts(counts: np.ndarray) -> np.ndarray:
+    wrong = np.argwhere((counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT))
+    if len(wrong):
+        unit, k = wrong[0]
+        raise RecordingError(
+            f"spikes must be whole counts from 0 to {_MAX_COUNT}: spikes[{unit}, {k}] = {counts[unit, k]}."
+        )
+    if counts.sum(dtype=np.float64) > _MAX_SPIKES:
+        raise RecordingError(f"spikes holds {counts.sum(dtype=np.float64):.0f} spikes, more than {_MAX_SPIKES}.")
+    return counts.astype(np.int64)
+
+
+def _spread(counts: np.ndarray, starts: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+    """Spike times in seconds, sorted, and their units, both (N,), for counts (units, bins)."""
+    k, unit = np.nonzero(counts.T)  # by bin, then by unit
+    n = counts[unit, k]
+    rank = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)  # 0, 1, ... n - 1 inside each bin of each unit
+    spike_times = np.repeat(starts[k], n) + (rank + 0.5) / np.repeat(n, n) * width
+    order = np.argsort(spike_times, kind="stable")
+    return spike_times[order], np.repeat(unit, n)[order]

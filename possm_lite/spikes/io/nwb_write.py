@@ -1,0 +1,88 @@
+"""A recording into an NWB file, in the layout that `possm_lite.spikes.io.nwb` reads (MC_Maze, MC_RTT)."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+from ..arrays import naming, replacing
+from ..layout import to_arrays
+from ..recording import Recording, RecordingError
+from .nwb import import_pynwb
+
+UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # the format wants one
+
+
+def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
+    """Write a recording to `path`, so that `load_recording` reads back all of it but the names of units and the notes.
+
+    * `units`: `spike_times`, and `obs_intervals`, the span of the recording. An `id` is a whole number: names of units
+      that are such numbers are kept, others stand in a column `unit_name`, and ids count from 0.
+    * `processing/behavior/SERIES`: velocity, with a rate where samples stand on a clock, else with timestamps.
+    * `intervals/trials`, if there are trials.
+
+    It is written under another name beside `path` and renamed when it is whole, so `path` is never half a file.
+
+    Args:
+        recording: what to write.
+        path: the file, an `.nwb`.
+        series: "hand_vel", "finger_vel" or "cursor_vel", for a reader to find.
+        start: date and time of second 0, with a time zone.
+
+    Raises:
+        RecordingError: pynwb is missing, or the file could not be written; what stood at `path` still stands.
+    """
+    path = Path(path)
+    with naming(path):
+        if path.suffix.lower() != ".nwb":
+            raise RecordingError(f"has the suffix {path.suffix!r}; this writes .nwb.")
+        pynwb = import_pynwb()
+        with replacing(path) as partial, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the suffix of the name it has for now
+            with pynwb.NWBHDF5IO(str(partial), "w") as io:
+                io.write(as_nwb(recording, series, start))
+
+
+def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
+    """The recording as a `pynwb.NWBFile` in memory: arguments as of `write_nwb`."""
+    pynwb = import_pynwb()
+    file = pynwb.NWBFile(
+        session_description="Spikes and velocity, written by possm-lite.",
+        identifier=str(uuid.uuid4()),
+        session_start_time=start,
+        session_id=recording.session_id,
+        notes="\n".join(recording.notes) or None,
+    )
+    behavior = file.create_processing_module("behavior", "velocity")
+    behavior.add(
+        pynwb.TimeSeries(name=series, data=recording.velocity, unit=recording.velocity_unit, **_clock(recording))
+    )
+    for trial_start, trial_stop in recording.trials:
+        file.add_trial(start_time=float(trial_start), stop_time=float(trial_stop))
+    _add_units(file, recording)
+    return file
+
+
+def _clock(recording: Recording) -> dict:
+    """Start and rate of the behaviour samples where these give back their times bit for bit, else the times."""
+    clock = to_arrays(recording).get("behavior_clock")
+    if clock is None:
+        return {"timestamps": recording.behavior_times}
+    return {"starting_time": float(clock[0]), "rate": float(clock[1])}
+
+
+def _add_units(file, recording: Recording):
+    names = recording.unit_ids.tolist()
+    numbered = all(name.isascii() and name.isdecimal() and str(int(name)) == name for name in names)
+    if not numbered:
+        file.add_unit_column("unit_name", "what the laboratory calls the unit")
+    order = np.argsort(recording.spike_units, kind="stable")  # by unit; inside a unit by time, as before
+    trains = np.split(recording.spike_times[order], np.cumsum(np.bincount(recording.spike_units))[:-1])
+    trains += [np.empty(0)] * (len(names) - len(trains))  # silent units at the end
+    for i, (name, train) in enumerate(zip(names, trains, strict=True)):
+        about = {"id": int(name)} if numbered else {"id": i, "unit_name": name}
+        file.add_unit(spike_times=train, obs_intervals=[recording.span], **about)

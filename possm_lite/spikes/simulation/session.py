@@ -1,0 +1,146 @@
+"""A simulated session of motor cortex: spikes, the movement they announce, and the truth behind both."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..io import read_arrays, save_recording
+from ..recording import Recording, RecordingError
+from .neurons import TICKS_PER_SECOND, SimulationConfig, UnitTuning, draw_common, draw_spikes, draw_units
+from .reaches import SAMPLE_RATE_HZ, Reaches, hand_at, plan_reaches
+
+VELOCITY_GRID = 8  # velocity is a multiple of 1/8 mm/s: float32 holds it exactly, and it compresses
+
+
+@dataclass(frozen=True)
+class GroundTruth:
+    """What no recording tells: how the session came about.
+
+    Args:
+        seed, config: what `simulate_session` was called with.
+        units: the true tuning of every unit, in the order of `unit_ids`.
+        reaches: the plan of all reaches: origins, targets, times, and the kind of each trial.
+        common: fluctuations that the units share, at `config.common_rate_hz` from 0 s, shape (time, C).
+    """
+
+    seed: int
+    config: SimulationConfig
+    units: UnitTuning
+    reaches: Reaches
+    common: np.ndarray
+
+    def hand_position(self, times_s: np.ndarray) -> np.ndarray:
+        """Where the hand is at `times_s`, shape (T,): mm from the centre of the workspace, shape (T, 2). Exact."""
+        return hand_at(self.reaches, np.asarray(times_s))[0]
+
+
+@dataclass(frozen=True)
+class SimulatedSession:
+    """What a laboratory would have: `recording`; what only a simulator knows: `truth`."""
+
+    recording: Recording
+    truth: GroundTruth
+
+
+def simulate_session(
+    seed: int = 0, config: SimulationConfig | None = None, units: UnitTuning | None = None
+) -> SimulatedSession:
+    """Simulate one session: the same arguments give the same session.
+
+    Behaviour, tuning, common fluctuations and spikes each have their own stream of random numbers, so a change of one
+    leaves the others as they were: with other `units`, the same seed gives the same movements.
+
+    Args:
+        seed: of everything that is drawn, 0 or larger.
+        config: task and units; the default is the session in `data/`.
+        units: the tuning to use instead of a drawn one: that of an earlier session for a second day with the same
+            units, or a changed one for tuning that drifts. Of what `config` says of units, only the refractory period
+            and the course of the common fluctuations then count.
+
+    Returns:
+        The recording, with velocity in mm/s at 1 kHz and trials that follow each other without a gap, and its truth.
+    """
+    config = config or SimulationConfig()
+    task_seed, unit_seed, common_seed, spike_seed = np.random.SeedSequence(seed).spawn(4)
+    reaches = plan_reaches(_generator(task_seed), config)
+    if units is None:
+        units = draw_units(_generator(unit_seed), config)
+    config = replace(config, n_units=len(units.tuned), n_common=units.common_gain.shape[1])
+    common = draw_common(_generator(common_seed), reaches.trials[-1, 1], config)
+    ticks = [
+        draw_spikes(_generator(child), units, unit, reaches, common, config)
+        for unit, child in enumerate(spike_seed.spawn(config.n_units))
+    ]
+    return SimulatedSession(_record(seed, reaches, ticks), GroundTruth(seed, config, units, reaches, common))
+
+
+def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(seed))  # by name: NumPy may change what default_rng gives
+
+
+def _record(seed: int, reaches: Reaches, ticks: list[np.ndarray]) -> Recording:
+    """What the rig writes down of the movement and of the spikes of each unit."""
+    spikes = np.concatenate(ticks)  # (N,)
+    unit = np.repeat(np.arange(len(ticks)), [len(own) for own in ticks])  # (N,)
+    order = np.argsort(spikes, kind="stable")
+    times = np.arange(round(reaches.trials[-1, 1] * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ  # (T,)
+    _, velocity = hand_at(reaches, times)  # (T, 2)
+    return Recording(
+        spike_times=spikes[order] / TICKS_PER_SECOND,
+        spike_units=unit[order],
+        unit_ids=np.array([f"sim{i:03d}" for i in range(len(ticks))]),
+        behavior_times=times,
+        velocity=np.round(velocity * VELOCITY_GRID) / VELOCITY_GRID + 0.0,  # + 0.0 makes -0.0 plain
+        velocity_unit="mm/s",
+        trials=reaches.trials,
+        session_id=f"simulated-{seed}",
+        notes=("Simulated: no animal was recorded.",),
+    )
+
+
+def save_session(session: SimulatedSession, path: str | Path):
+    """Write recording and truth to one `.npz`: `load_recording` reads the one, `load_ground_truth` the other.
+
+    Raises:
+        RecordingError: it could not be written.
+    """
+    truth = session.truth
+    arrays = {"seed": truth.seed, "config": json.dumps(asdict(truth.config)), "common": truth.common}
+    for group in ("units", "reaches"):
+        arrays |= {f"{group}_{name}": value for name, value in vars(getattr(truth, group)).items()}
+    save_recording(
+        session.recording, path, extra={f"truth_{name}": np.asarray(value) for name, value in arrays.items()}
+    )
+
+
+def load_ground_truth(path: str | Path) -> GroundTruth:
+    """Read the truth of a session that `save_session` wrote.
+
+    Raises:
+        RecordingError: the file cannot be read, or holds no truth.
+    """
+    arrays = read_arrays(path)
+    try:
+        config = json.loads(str(arrays["truth_config"]))
+        return GroundTruth(
+            seed=int(arrays["truth_seed"]),
+            config=SimulationConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}),
+            units=UnitTuning(**{f.name: arrays[f"truth_units_{f.name}"] for f in fields(UnitTuning)}),
+            reaches=Reaches(**{f.name: arrays[f"truth_reaches_{f.name}"] for f in fields(Reaches)}),
+            common=arrays["truth_common"],
+        )
+    except KeyError as missing:
+        raise RecordingError(f"{path}: lacks {missing.args[0]}; only a simulated session has a truth.") from None
+    except (TypeError, ValueError) as trouble:
+        raise RecordingError(f"{path}: truth_config or truth_seed cannot be used: {trouble}") from trouble
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m possm_lite.spikes.simulation.session PATH")
+    save_session(simulate_session(), sys.argv[1])
