@@ -34,10 +34,10 @@ def _way_on(options: argparse.Namespace, trouble: BaseException) -> str:
     if begun is None:
         return ""
 
-    from .training.distributed import CrewError
+    from .errors import DistributedError
     from .training.run_dir import is_unfinished
 
-    if not isinstance(trouble, (KeyboardInterrupt, CrewError, OSError)) or not is_unfinished(begun):
+    if not isinstance(trouble, (KeyboardInterrupt, DistributedError, OSError)) or not is_unfinished(begun):
         return ""
     return f"; to go on: possm-lite decode --resume {shlex.quote(str(begun))}"
 
@@ -60,7 +60,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
 
 def _options_of(run: Path) -> dict:
     """The options that an unfinished run was started with."""
-    from .training.checkpoint import CheckpointError
+    from .errors import CheckpointError
     from .training.run_dir import arguments_of
 
     arguments = arguments_of(run)
@@ -78,11 +78,9 @@ def _silence():
 
 
 def _bad_input() -> tuple[type[Exception], ...]:
-    from .spikes.recording import RecordingError
-    from .training.checkpoint import CheckpointError
-    from .training.distributed import CrewError
+    from .errors import CheckpointError, DistributedError, RecordingError
 
-    return RecordingError, CheckpointError, CrewError, OSError
+    return RecordingError, CheckpointError, DistributedError, OSError
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,19 +8,20 @@ from collections import Counter
 from pathlib import Path
 
 from .decoder.streaming.decoder import StreamingDecoder
-from .spikes.arrays import naming, replacing
+from .errors import RecordingError, prefix_errors
+from .spikes.arrays import atomic_write
 from .spikes.io import load_recording
-from .spikes.recording import Recording, RecordingError
+from .spikes.recording import Recording
 from .training.checkpoint import TrainedOn, load_checkpoint
 from .training.distributed import crew
 from .training.experiment import Task, run
 from .training.fit import FitConfig
-from .training.replay import batch_answer, replay, slot_offsets
+from .training.replay import batch_decode, replay, slot_offsets
 from .training.report import table
-from .training.resume import SavedTraining
+from .training.resume import TrainingCheckpoint
 from .training.run_dir import STATE, begin_folder, is_unfinished, next_folder, safe_name, save_runs, sweep
 from .training.session import Session, prepare
-from .training.windows import held_by
+from .training.windows import sessions_of_rank
 
 EMBEDDED = Path(__file__).resolve().parent.parent / "data" / "simulated_session.npz"
 
@@ -33,7 +34,7 @@ def decode(options) -> int:
     sources = options.recording or [None]
     config = FitConfig(epochs=_epochs(options), seed=options.seed)
     with crew() as us:
-        tasks = {n: _open(sources[n - 1], options) for n in held_by(us, len(sources), config.batch)}
+        tasks = {n: _open(sources[n - 1], options) for n in sessions_of_rank(us, len(sources), config.batch)}
         names = us.collect({n: safe_name(task.session.recording.session_id) for n, task in tasks.items()})
         about = us.collect({n: _description(task.session) for n, task in tasks.items()})
         if us.leads:
@@ -41,7 +42,7 @@ def decode(options) -> int:
             options.begun = _folder(options, names[1] if len(names) == 1 else "joint")
             print(*about.values(), sep="\n", flush=True)
         folder = options.begun = us.collect({"": options.begun} if us.leads else {})[""]
-        finished = run(tasks, config, options.backbone, crew=us, saved=SavedTraining(folder / STATE))
+        finished = run(tasks, config, options.backbone, crew=us, saved=TrainingCheckpoint(folder / STATE))
         if not us.leads:
             return 0
         save_runs(finished, folder)
@@ -61,10 +62,10 @@ def stream(options) -> int:
     source = options.recording or (Path(about.source) if about.source else EMBEDDED)
     recording = load_recording(source, about.behavior or None)
     _check_units(source, recording, about)
-    with naming(source):
+    with prefix_errors(source):
         session = prepare(recording, about.split, about.lag_s, model.config.bin_width_s, about.seed)
         played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
-    difference = abs(played.velocity - batch_answer(model, session, played)).max()
+    difference = abs(played.velocity - batch_decode(model, session, played)).max()
     print(_description(session))
     print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.times_s)} answers")
     print("latency  " + "  ".join(f"p{q:g} {played.percentile_us(q):.0f} µs" for q in (50, 90, 99, 99.9)))
@@ -75,7 +76,7 @@ def stream(options) -> int:
 
 def _open(source: Path | None, options) -> Task:
     recording = load_recording(source or EMBEDDED, options.behavior)
-    with naming(source or EMBEDDED):
+    with prefix_errors(source or EMBEDDED):
         session = prepare(recording, options.split, options.lag, options.bin_width, options.seed)
     about = TrainedOn(
         source=str(source.resolve()) if source else "",
@@ -172,5 +173,5 @@ def _check_units(source: Path, recording: Recording, about: TrainedOn):
 
 def _write_json(path: Path, metrics: dict):
     path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path), replacing(path) as partial:
+    with prefix_errors(path), atomic_write(path) as partial:
         partial.write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")

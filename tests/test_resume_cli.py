@@ -16,12 +16,12 @@ from possm_lite.cli import main
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays
 from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training.resume import SavedTraining
+from possm_lite.training.resume import TrainingCheckpoint
 
 RESULTS = ["checkpoint.npz", "decoded.png", "metrics.json"]
 
 
-class Interrupting(SavedTraining):
+class Interrupting(TrainingCheckpoint):
     """Saves after every epoch; with the second comes Ctrl-C."""
 
     def __init__(self, path):
@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
         patch.chdir(folder)
         assert main([*decode("a.npz"), "--out", "one", "--json", "one.json"]) == 0
         assert main([*decode("a.npz", "b.npz"), "--out", "two"]) == 0
-        patch.setattr(commands, "SavedTraining", Interrupting)
+        patch.setattr(commands, "TrainingCheckpoint", Interrupting)
         assert main([*decode("a.npz"), "--out", "cut", "--json", "cut.json"]) == 130
     return folder
 
@@ -109,7 +109,7 @@ def test_a_run_goes_on_from_anywhere_with_the_options_it_was_started_with(here, 
 def test_an_interrupt_says_how_to_go_on(here, monkeypatch, capfd, quick):
     arguments = ["decode", "a.npz", "b.npz", "--quick"] if quick else decode("a.npz", "b.npz")
     with monkeypatch.context() as patch:
-        patch.setattr(commands, "SavedTraining", Interrupting)
+        patch.setattr(commands, "TrainingCheckpoint", Interrupting)
         assert main([*arguments, "--out", "my run"]) == 130
     assert names(here / "my run") == ["training.npz", "unfinished.json"]
     said = capfd.readouterr().err.splitlines()[-1]

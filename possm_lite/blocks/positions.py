@@ -90,10 +90,10 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
     Source: Su et al. 2021, eq. 34, adjacent pairs, here with times for positions.
     """
     pairs = _as_complex(x.unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * filled_up(phase, pairs.shape[-1])).flatten(-2)  # cheaper than splitting x
+    return torch.view_as_real(pairs * pad_phasors(phase, pairs.shape[-1])).flatten(-2)  # cheaper than splitting x
 
 
-def filled_up(phase: Tensor, n_pairs: int) -> Tensor:
+def pad_phasors(phase: Tensor, n_pairs: int) -> Tensor:
     """Phasors (..., F) and a one for each pair that stands still, (..., n_pairs); `rotate` does it each time anew."""
     n_still = n_pairs - phase.shape[-1]
     return torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_still)], -1) if n_still else phase

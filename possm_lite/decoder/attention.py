@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..blocks.feedforward import GatedFeedForward
-from ..blocks.positions import as_pairs, filled_up, log_spaced_frequencies, phasors, rotate
+from ..blocks.positions import as_pairs, log_spaced_frequencies, pad_phasors, phasors, rotate
 from ..blocks.time_features import rotary_kernel
 from .config import POSSMConfig
 
@@ -198,7 +198,7 @@ class OutputAttention(CrossAttention):
         Returns:
             (B, Q, D).
         """
-        ends, seen_from = (filled_up(phase, self.head_dim // 2) for phase in (ends, seen_from))
+        ends, seen_from = (pad_phasors(phase, self.head_dim // 2) for phase in (ends, seen_from))
         keys, values = self.keys_values(hidden)  # (B, T, H, d), turned once per bin
         keys = rotate(keys, ends[:, None])
         values = rotate(values, ends[:, None]) if self.rotate_values else values

@@ -89,7 +89,7 @@ class POSSM(nn.Module):
         real = torch.arange(padded.shape[1], device=flat.device) < batch.n_bins[:, None]
         return padded.masked_scatter(real[..., None], flat)
 
-    def reading_weights(self, batch: SpikeBatch) -> Tensor:
+    def attention_weights(self, batch: SpikeBatch) -> Tensor:
         """How much each latent and head reads each token of the batch, (N, L, H)."""
         return self.encoder.weights(*self._spikes(batch))
 
@@ -104,9 +104,9 @@ class POSSM(nn.Module):
         seen_from = times if self.config.query == "time" else ends[own]
         phases = (self.rotation(t, hidden.dtype) for t in (ends, seen_from))  # (T, F), (B, Q, F)
         answers = self.decoder(self.query(times, own, session), hidden, bins, *phases)  # (B, Q, D)
-        return self.in_units(answers, session)
+        return self.unstandardize(answers, session)
 
-    def in_units(self, answers: Tensor, session: Tensor) -> Tensor:
+    def unstandardize(self, answers: Tensor, session: Tensor) -> Tensor:
         """Read velocity (B, Q, 2), in the unit of each trial's session, off the answers (B, Q, D)."""
         mean, std = self.velocity_mean[session][:, None], self.velocity_std[session][:, None]
         return mean + std * self.readout(answers)

@@ -19,7 +19,7 @@ from .possm import POSSM, query_bins
 def forward_textbook(model: POSSM, padded: PaddedBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
     """Velocity at the wanted times, (B, Q, 2): arguments and answer of `POSSM.forward`, from a padded batch."""
     hidden, _ = model.backbone(encode_textbook(model, padded))  # (B, T, h)
-    return answer_textbook(model, hidden, output_times_s, session)
+    return decode_textbook(model, hidden, output_times_s, session)
 
 
 def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
@@ -40,7 +40,7 @@ def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
     return latents.flatten(2) * padded.bin_mask[..., None]
 
 
-def answer_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
+def decode_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
     """Each output query gathers its k hidden states and attends to them: (B, Q, 2)."""
     config, decoder = model.config, model.decoder
     times = output_times_s.to(torch.float64)
@@ -59,7 +59,7 @@ def answer_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, sessio
         model.rotation(ends, hidden.dtype),  # (B, Q, k, F)
         (bins >= 0)[:, :, None],  # (B, Q, 1, k)
     )
-    return model.in_units(decoder.finish(query, pooled)[:, :, 0], session)
+    return model.unstandardize(decoder.finish(query, pooled)[:, :, 0], session)
 
 
 def _rotary_attention(

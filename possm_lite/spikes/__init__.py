@@ -2,10 +2,11 @@
 
 from importlib import import_module
 
+from ..errors import RecordingError
+
 _HOME = {
     "Parts": "split",
     "Recording": "recording",
-    "RecordingError": "recording",
     "SpikeBatch": "batch",
     "Split": "split",
     "Timeline": "timeline",
@@ -14,7 +15,7 @@ _HOME = {
     "save_recording": "io",
     "simulate_session": "simulation",
 }
-__all__ = list(_HOME)
+__all__ = ["RecordingError", *_HOME]
 
 
 def __getattr__(name):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .recording import RecordingError
+from ..errors import FileFormatError, prefix_errors, wrap_errors
 
 _MEMBER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy")
 _KINDS = "biufcUS"  # plain numbers and text; objects would need pickle, which runs code
@@ -24,7 +24,7 @@ MAX_BYTES = 2 * 2**30
 
 
 def read_arrays(
-    path: str | Path, max_bytes: int = MAX_BYTES, error: type[ValueError] = RecordingError
+    path: str | Path, max_bytes: int = MAX_BYTES, error: type[FileFormatError] = FileFormatError
 ) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file by name, read without pickle.
 
@@ -39,11 +39,11 @@ def read_arrays(
     Raises:
         error: the file is missing, damaged or holds anything but plain arrays. One line, the file's name in front.
     """
-    with naming(path, error):
+    with prefix_errors(path, error):
         return read_members(path, max_bytes)
 
 
-def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], error: type[ValueError] = RecordingError):
+def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], error: type[FileFormatError] = FileFormatError):
     """Write arrays of numbers or text to `path` as a compressed `.npz`, for `read_arrays`.
 
     It is written under another name beside `path` and renamed when it is whole, so `path` is never half a file.
@@ -51,20 +51,20 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], error: type
     Raises:
         error: nothing was written, and what stood at `path` still stands. One line, the file's name in front.
     """
-    with naming(path, error):
+    with prefix_errors(path, error):
         arrays = {name: np.asarray(array) for name, array in arrays.items()}
         for name, array in arrays.items():
             _check_member(f"{name}.npy", array.dtype)
-        with replacing(path) as partial, open(partial, "xb") as file:
+        with atomic_write(path) as partial, open(partial, "xb") as file:
             np.savez_compressed(file, **arrays)
 
 
 @contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Gives another name beside `path` to write to; when that went well, the file there takes the place of `path`.
 
     Raises:
-        RecordingError: it could not be written; what stood at `path` still stands.
+        FileFormatError: it could not be written; what stood at `path` still stands.
     """
     path = Path(path)
     partial = path.with_name(f".{uuid.uuid4().hex}.partial")
@@ -74,16 +74,16 @@ def replacing(path: str | Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as trouble:
-        raise RecordingError(f"could not be written: {trouble.strerror or trouble}") from trouble
+        raise FileFormatError(f"could not be written: {trouble.strerror or trouble}") from trouble
     finally:
         with contextlib.suppress(OSError):  # it is gone where all went well, or never was
             partial.unlink()
 
 
 def read_members(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
-    """`read_arrays` for a caller who names the file himself. Raises RecordingError."""
-    check_file(path)
-    with foreign("is damaged or no .npz file"):
+    """`read_arrays` for a caller who names the file himself. Raises FileFormatError."""
+    check_readable(path)
+    with wrap_errors("is damaged or no .npz file"):
         archive = zipfile.ZipFile(path)
     with archive:
         members = archive.infolist()
@@ -93,29 +93,29 @@ def read_members(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.n
 
 def _check_members(members: list[zipfile.ZipInfo], max_bytes: int):
     if len(members) > _MAX_MEMBERS:
-        raise RecordingError(f"has {len(members)} members, more than {_MAX_MEMBERS}.")
+        raise FileFormatError(f"has {len(members)} members, more than {_MAX_MEMBERS}.")
     times_there = Counter(member.filename for member in members)
     for member in members:
         _check_member(member.filename)
         if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise RecordingError(f"member {member.filename!r} is encrypted or packed as NumPy never packs.")
+            raise FileFormatError(f"member {member.filename!r} is encrypted or packed as NumPy never packs.")
         if times_there[member.filename] > 1:
-            raise RecordingError(f"member {member.filename!r} is there twice.")
+            raise FileFormatError(f"member {member.filename!r} is there twice.")
     declared = sum(member.file_size for member in members)
     if declared > max_bytes:
-        raise RecordingError(f"declares {declared} bytes of arrays, more than the {max_bytes} allowed.")
+        raise FileFormatError(f"declares {declared} bytes of arrays, more than the {max_bytes} allowed.")
 
 
 def _check_member(name: str, dtype: np.dtype | None = None):
     if not _MEMBER.fullmatch(name):
-        raise RecordingError(f"member {name[:80]!r} is not the name of an array.")
+        raise FileFormatError(f"member {name[:80]!r} is not the name of an array.")
     if dtype is not None and dtype.kind not in _KINDS:
-        raise RecordingError(f"{name.removesuffix('.npy')} must hold plain numbers or text, not {dtype}.")
+        raise FileFormatError(f"{name.removesuffix('.npy')} must hold plain numbers or text, not {dtype}.")
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     damaged = f"{member.filename.removesuffix('.npy')} is damaged"
-    with foreign(damaged), archive.open(member) as file:
+    with wrap_errors(damaged), archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}[version[0]]
         shape, _, dtype = read_header(file)
@@ -124,71 +124,48 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarra
     # An empty item counts as one byte: an array of 10^12 of them is no small thing either.
     data_bytes = min(math.prod(shape) * max(dtype.itemsize, 1), 2**63)
     if min(shape, default=0) < 0 or header_bytes + data_bytes != member.file_size:
-        raise RecordingError(
+        raise FileFormatError(
             f"{damaged}: it declares shape {str(shape)[:60]} of {dtype}, {data_bytes} bytes, "
             f"but has {member.file_size - header_bytes}."
         )
-    with foreign(damaged), archive.open(member) as file:
+    with wrap_errors(damaged), archive.open(member) as file:
         array = np.lib.format.read_array(file, allow_pickle=False)
         if dtype.kind == "U":
             "".join(array.ravel().tolist()).encode()  # numbers that stand for no character
     return array
 
 
-def check_file(path: str | Path):
-    """Refuse what is no readable file with something in it, in words. Raises RecordingError without the name."""
+def check_readable(path: str | Path):
+    """Refuse what is no readable file with something in it, in words. Raises FileFormatError without the name."""
     try:
         status = os.stat(path)
         if stat.S_ISREG(status.st_mode):  # to open a pipe would wait for ever
             open(path, "rb").close()
     except (OSError, ValueError) as trouble:  # ValueError: a null character in the name
-        raise RecordingError(f"cannot be read: {getattr(trouble, 'strerror', None) or trouble}") from trouble
+        raise FileFormatError(f"cannot be read: {getattr(trouble, 'strerror', None) or trouble}") from trouble
     if stat.S_ISDIR(status.st_mode):
-        raise RecordingError("is a folder, not a file.")
+        raise FileFormatError("is a folder, not a file.")
     if not stat.S_ISREG(status.st_mode):
-        raise RecordingError("is no regular file.")
+        raise FileFormatError("is no regular file.")
     if status.st_size == 0:
-        raise RecordingError("is empty.")
+        raise FileFormatError("is empty.")
 
 
-def fetch(data, field: str, finite: bool = False, kinds: str = "iuf") -> np.ndarray:
+def read_dataset(data, field: str, finite: bool = False, kinds: str = "iuf") -> np.ndarray:
     """A data set of an HDF5 file in memory, as float64 or, where `kinds` has no "f", as int64.
 
-    What it declares is compared before it is read. Raises RecordingError without the name of the file.
+    What it declares is compared before it is read. Raises FileFormatError without the name of the file.
     """
-    with foreign(f"{field} cannot be read"):
+    with wrap_errors(f"{field} cannot be read"):
         shape, dtype = data.shape, np.dtype(data.dtype)
         items = max(math.prod(shape), math.prod(getattr(data, "chunks", None) or ()))  # a chunk is unpacked whole
     if dtype.kind not in kinds:
-        raise RecordingError(f"{field} must hold {'numbers' if 'f' in kinds else 'whole numbers'}, not {dtype}.")
+        raise FileFormatError(f"{field} must hold {'numbers' if 'f' in kinds else 'whole numbers'}, not {dtype}.")
     if items * dtype.itemsize > MAX_BYTES:
-        raise RecordingError(f"{field} declares shape {shape} of {dtype}, or chunks, of more than {MAX_BYTES} bytes.")
-    with foreign(f"{field} cannot be read"):
+        raise FileFormatError(f"{field} declares shape {shape} of {dtype}, or chunks, of more than {MAX_BYTES} bytes.")
+    with wrap_errors(f"{field} cannot be read"):
         array = np.asarray(data[()]).astype(np.float64 if "f" in kinds else np.int64, copy=False)
     if finite and not np.isfinite(array).all():
         place = np.flatnonzero(~np.isfinite(array.ravel()))[0]
-        raise RecordingError(f"{field} must be finite: {field}[{place}] = {array.ravel()[place]}.")
+        raise FileFormatError(f"{field} must be finite: {field}[{place}] = {array.ravel()[place]}.")
     return array
-
-
-@contextlib.contextmanager
-def naming(path: str | Path, error: type[ValueError] = RecordingError) -> Iterator[None]:
-    """Put the file's name in front of a RecordingError raised inside, on one line, as an `error`."""
-    try:
-        yield
-    except RecordingError as trouble:
-        raise error(_one_line(f"{path}: {trouble}")) from trouble
-
-
-@contextlib.contextmanager
-def foreign(what: str) -> Iterator[None]:
-    """Around a parser of others: what it raises on a bad file, MemoryError and all, becomes one RecordingError."""
-    try:
-        yield
-    except Exception as trouble:
-        reason = _one_line(f"{type(trouble).__name__} {trouble}")
-        raise RecordingError(f"{what}: {reason[:200]}") from trouble
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -122,12 +122,12 @@ class SpikeBatch:
         chosen = {name: getattr(self, name).index_select(1, index) for name in ("times_s", "velocity", "mask")}
         return replace(self, **chosen)
 
-    def counted_from(self, first_unit: int) -> SpikeBatch:
+    def offset_units(self, first_unit: int) -> SpikeBatch:
         """The same spikes with units counted from another number than 1: among those of several sessions."""
         return replace(self, unit=torch.where(self.unit == BLANK, BLANK, self.unit + (first_unit - 1)))
 
     @classmethod
-    def join(cls, batches: Sequence[SpikeBatch]) -> SpikeBatch:
+    def concatenate(cls, batches: Sequence[SpikeBatch]) -> SpikeBatch:
         """The trials of several batches with targets, one batch behind the other; samples filled up to the most.
 
         Raises:

@@ -6,7 +6,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from .recording import Recording, RecordingError
+from ..errors import RecordingError
+from .recording import Recording
 
 FORMAT = "possm-lite recording 1"
 _FIELDS = tuple(field.name for field in fields(Recording))

@@ -1,7 +1,7 @@
 """How good a recording is: rates, refractory violations, silent and duplicated units, gaps of behaviour.
 
 Nothing here changes a recording or refuses one: it counts, and a person decides. What needs spike times to the
-millisecond says nothing where they were made from counts in bins: ask `spike_tick` first.
+millisecond says nothing where they were made from counts in bins: ask `clock_resolution` first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> 
     return np.where(n > 0, short / np.maximum(n, 1), np.nan)
 
 
-def foreign_share(recording: Recording, refractory_s: float = REFRACTORY_S) -> np.ndarray:
+def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S) -> np.ndarray:
     """Share f of a unit's spikes that come from another neuron, estimated from the violations.
 
         2 f (1 - f) = share_u / (1 - exp(-rate_u refractory))        (16.3)
@@ -81,7 +81,7 @@ def contaminated_units(
     """Indices (n,) of units with more than `largest` of foreign spikes, told by `fewest` violations or more."""
     n_intervals = np.maximum(_spike_counts(recording) - 1, 0)
     n_short = np.nan_to_num(isi_violations(recording, refractory_s)) * n_intervals
-    found = np.nan_to_num(foreign_share(recording, refractory_s)) > largest
+    found = np.nan_to_num(contamination_rate(recording, refractory_s)) > largest
     return np.flatnonzero(found & (n_short > fewest - 0.5))
 
 
@@ -111,7 +111,7 @@ def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple
     return (count + count.T) * off_diagonal, expected * off_diagonal
 
 
-def shared_spikes(count: np.ndarray, n_spikes: np.ndarray) -> np.ndarray:
+def coincidence_share(count: np.ndarray, n_spikes: np.ndarray) -> np.ndarray:
     """Coincidences (U, U) as a share of the spikes of the unit that has fewer, (U, U); 0 where it has none."""
     fewer = np.minimum.outer(n_spikes, n_spikes)
     return np.where(fewer > 0, count / np.maximum(fewer, 1), 0.0)
@@ -129,7 +129,7 @@ def duplicated_units(
         Indices, the smaller one first, shape (n, 2).
     """
     count, expected = coincidences(recording, window_s)
-    much = shared_spikes(count, _spike_counts(recording)) > share
+    much = coincidence_share(count, _spike_counts(recording)) > share
     surely = count >= expected + sigmas * np.sqrt(expected) + 5
     return np.argwhere(np.triu(much & surely, 1))
 
@@ -150,7 +150,7 @@ def behavior_gaps(recording: Recording, longer_than_s: float | None = None) -> n
     return np.stack([times[before], times[before + 1]], 1)
 
 
-def spike_tick(recording: Recording, fewest: int = 50) -> float:
+def clock_resolution(recording: Recording, fewest: int = 50) -> float:
     """About how coarse the clock of the spikes is, in seconds, told by intervals that are equal.
 
     Two intervals of a unit, drawn at random, are equal with a chance q. On a clock of step d a Poisson unit has
@@ -178,9 +178,9 @@ def spike_tick(recording: Recording, fewest: int = 50) -> float:
     return float(np.median(2 * equal * mean_interval))
 
 
-def times_are_known(recording: Recording, to_s: float = REFRACTORY_S) -> bool:
-    """Whether intervals of `to_s` can be judged: `spike_tick` is at most twice that. False where it cannot be told."""
-    return bool(spike_tick(recording) <= 2 * to_s)
+def times_are_resolved(recording: Recording, to_s: float = REFRACTORY_S) -> bool:
+    """Whether intervals of `to_s` can be judged: `clock_resolution` is known and at most twice that."""
+    return bool(clock_resolution(recording) <= 2 * to_s)
 
 
 def _spike_counts(recording: Recording) -> np.ndarray:

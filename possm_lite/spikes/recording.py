@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-
-class RecordingError(ValueError):
-    """A recording, or the file it should come from, cannot be used. The message names field, place, value and cure."""
+from ..errors import RecordingError
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single answer to ==

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .recording import Recording, RecordingError
+from ..errors import RecordingError
+from .recording import Recording
 
 _ORDERS = ("chronological", "random")
 
@@ -90,7 +91,7 @@ class Parts:
     test: np.ndarray
 
 
-def stretches(intervals: np.ndarray, gap_s: float) -> np.ndarray:
+def segments(intervals: np.ndarray, gap_s: float) -> np.ndarray:
     """Join intervals (n, 2), in order, where the next starts at most `gap_s` after the last stops: (m, 2), m <= n."""
     apart = intervals[1:, 0] - intervals[:-1, 1] > gap_s
     return np.stack([intervals[np.r_[True, apart], 0], intervals[np.r_[apart, True], 1]], 1)

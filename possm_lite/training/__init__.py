@@ -1,27 +1,28 @@
 """Fit, evaluate, keep: everything between a recording and a trained decoder."""
 
-from .checkpoint import CheckpointError, TrainedOn, load_checkpoint, save_checkpoint
+from ..errors import CheckpointError
+from .checkpoint import TrainedOn, load_checkpoint, save_checkpoint
 from .evaluate import Decoded, evaluate, r2_score
 from .fit import FitConfig, History, fit
-from .resume import SavedTraining
+from .resume import TrainingCheckpoint
 from .session import Session, prepare
-from .transfer import alone, join, newcomer, only_embeddings
+from .transfer import combine_sessions, extract_session, for_new_session, freeze_backbone
 
 __all__ = [
     "CheckpointError",
     "Decoded",
     "FitConfig",
     "History",
-    "SavedTraining",
+    "TrainingCheckpoint",
     "Session",
     "TrainedOn",
-    "alone",
+    "combine_sessions",
     "evaluate",
+    "extract_session",
     "fit",
-    "join",
     "load_checkpoint",
-    "newcomer",
-    "only_embeddings",
+    "for_new_session",
+    "freeze_backbone",
     "prepare",
     "r2_score",
     "save_checkpoint",

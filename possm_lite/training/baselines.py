@@ -37,7 +37,7 @@ def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarr
     """
     width, n_slots = session.timeline.bin_width_s, len(slot_offsets(session))
     counts, velocity = [], []
-    for start, stop in session.stretches(part):
+    for start, stop in session.segments(part):
         n_bins = int(np.floor((stop - start) / width + 1e-6))
         if n_bins == 0:
             continue

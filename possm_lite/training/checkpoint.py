@@ -11,6 +11,7 @@ import torch
 
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
+from ..errors import CheckpointError
 from ..spikes.arrays import read_arrays, write_arrays
 from ..spikes.split import Split
 
@@ -21,10 +22,6 @@ _MOST = {"n_layers": 100, "context_bins": 200}
 _MOST_OF_OTHERS = 100_000
 _BIN_WIDTH_S = (0.001, 10.0)
 _LAG_S = 3600.0
-
-
-class CheckpointError(ValueError):
-    """A checkpoint cannot be used. The message names the file, the place and the value."""
 
 
 @dataclass(frozen=True)

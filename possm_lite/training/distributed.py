@@ -22,20 +22,18 @@ import torch.distributed as dist
 import torch.distributed.nn.functional
 from torch import nn
 
+from ..errors import DistributedError
+
 # processes wait for each other while one of them fits the baselines of its sessions; one that dies is noticed at once
 _PATIENCE = timedelta(hours=6)
 
 
-class CrewError(RuntimeError):
-    """This crew cannot do what it was asked to. The message says why."""
-
-
-class Dismissed(SystemExit):
+class PeerFailed(SystemExit):
     """Another process has failed and said so; this one ends without a word."""
 
 
 @dataclass(frozen=True)
-class Crew:
+class ProcessGroup:
     """One of `size` processes, the one with number `rank`, from 0."""
 
     rank: int = 0
@@ -70,33 +68,33 @@ class Crew:
         return nn.parallel.DistributedDataParallel(model)
 
 
-ALONE = Crew()
+SINGLE_PROCESS = ProcessGroup()
 
 
 @contextmanager
-def crew() -> Iterator[Crew]:
+def crew() -> Iterator[ProcessGroup]:
     """The crew that `torchrun` has put this process in; when one process fails, all end and one of them says why.
 
     Raises:
-        Dismissed: another process has failed first.
-        CrewError: another process went away without a word, killed for instance, or all were told to stop.
+        PeerFailed: another process has failed first.
+        DistributedError: another process went away without a word, killed for instance, or all were told to stop.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     store, rank, size = next(dist.rendezvous("env://", timeout=_PATIENCE))
     dist.init_process_group("gloo", store=dist.PrefixStore("training", store), rank=rank, world_size=size)
     before = signal.signal(signal.SIGTERM, _stop)  # torchrun's way of ending those that are left
     try:
-        yield Crew(rank, size)
+        yield ProcessGroup(rank, size)
         # torch 2.5 destroys a group with the interpreter locked, and waits for threads that may need it for a tensor
         time.sleep(0.1)
     except BaseException as trouble:
         # the store lives with torchrun, so it is there whichever of the processes has gone
         if store.compare_set("failed first", "", str(rank)) != str(rank).encode():
-            raise Dismissed(1) from trouble
+            raise PeerFailed(1) from trouble
         if isinstance(trouble, _Stopped) or (isinstance(trouble, RuntimeError) and "gloo" in str(trouble)):
-            raise CrewError(
+            raise DistributedError(
                 f"process {rank} of {size}: another process has gone away, or all were stopped."
             ) from trouble
         raise

@@ -48,18 +48,18 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
 
     Args:
         model: a fitted POSSM.
-        session: from `prepare`, or from `join` for a model of several.
+        session: from `prepare`, or from `combine_sessions` for a model of several.
         part: "train", "valid" or "test".
 
     Returns:
         Velocity at every (thinned) behaviour sample of the part, and with it R².
     """
-    return decode_stretches(session, part, lambda start, stop: _decode(model, session, start, stop))
+    return decode_segments(session, part, lambda start, stop: _decode(model, session, start, stop))
 
 
-def decode_stretches(session: Session, part: str, decode) -> Decoded:
+def decode_segments(session: Session, part: str, decode) -> Decoded:
     """Put together what `decode(start, stop) -> (times, true, decoded)` gives for each stretch of a part."""
-    pieces = [decode(start, stop) for start, stop in session.stretches(part)]
+    pieces = [decode(start, stop) for start, stop in session.segments(part)]
     return Decoded(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
 

@@ -15,16 +15,16 @@ from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..decoder.streaming.baselines import GRUStream, WienerStream
 from ..decoder.streaming.decoder import StreamingDecoder
-from ..spikes.arrays import naming
+from ..errors import prefix_errors
 from .baselines import fit_wiener
 from .checkpoint import TrainedOn
-from .distributed import ALONE, Crew
+from .distributed import SINGLE_PROCESS, ProcessGroup
 from .evaluate import Decoded, evaluate
 from .fit import FitConfig, fit
 from .replay import replay, slot_offsets
-from .resume import SavedTraining
+from .resume import TrainingCheckpoint
 from .session import Session
-from .transfer import alone, join
+from .transfer import combine_sessions, extract_session
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def run(
     config: FitConfig,
     backbone: str = "gru",
     progress: bool = True,
-    crew: Crew = ALONE,
-    saved: SavedTraining | None = None,
+    crew: ProcessGroup = SINGLE_PROCESS,
+    saved: TrainingCheckpoint | None = None,
 ) -> list[Run]:
     """Train one POSSM on all sessions, and for each a Wiener filter and a GRU on binned counts; test on held-out parts.
 
@@ -75,7 +75,7 @@ def run(
         A run for each session, in the order of the numbers, with a decoder for this session alone; the same in every
         process.
     """
-    joined = join([task.session for task in tasks.values()], list(tasks), crew)
+    joined = combine_sessions([task.session for task in tasks.values()], list(tasks), crew)
     n_units = crew.collect({s.index: s.recording.n_units for s in joined})
     width = joined[0].timeline.bin_width_s
     torch.manual_seed(config.seed)
@@ -85,7 +85,7 @@ def run(
     # of the processes that hold a session the last one tests it
     tester = crew.collect(dict.fromkeys(tasks, crew.rank))
     finished = {
-        s.index: _finish(tasks[s.index], alone(possm, s), seconds, config, progress and crew.leads)
+        s.index: _finish(tasks[s.index], extract_session(possm, s), seconds, config, progress and crew.leads)
         for s in joined
         if tester[s.index] == crew.rank
     }
@@ -95,7 +95,7 @@ def run(
 def _finish(task: Task, possm: POSSM, possm_s: float, config: FitConfig, progress: bool) -> Run:
     """Fit the baselines to one session, and test all three."""
     session, slots = task.session, slot_offsets(task.session)
-    with naming(task.name):
+    with prefix_errors(task.name):
         torch.manual_seed(config.seed)
         gru = BinnedGRU(session.recording.n_units, session.timeline.bin_width_s, len(slots))
         gru_s = fit(gru, session, config, progress).seconds

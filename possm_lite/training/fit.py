@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from .distributed import ALONE, Crew
+from .distributed import SINGLE_PROCESS, ProcessGroup
 from .evaluate import evaluate
-from .resume import SavedTraining, Training, fingerprint
+from .resume import Training, TrainingCheckpoint, fingerprint
 from .session import Session
-from .windows import JointSampler
+from .windows import MultiSessionSampler
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def fit(
     sessions: Session | Sequence[Session],
     config: FitConfig | None = None,
     progress: bool = True,
-    crew: Crew = ALONE,
-    saved: SavedTraining | None = None,
+    crew: ProcessGroup = SINGLE_PROCESS,
+    saved: TrainingCheckpoint | None = None,
 ) -> History:
     """Train in place. The learning rate falls to zero, so the last weights are the ones to keep.
 
@@ -78,20 +78,20 @@ def fit(
     Args:
         model: a POSSM, or a binned decoder of `decoder.binned`, for the units of these sessions. Set torch's seed
             before making it: `config.seed` is that of the windows.
-        sessions: from `prepare`, or several from `join`.
+        sessions: from `prepare`, or several from `combine_sessions`.
         config: how to train.
         progress: show a bar with loss, validation R² (mean of the sessions) and time left.
         crew: the processes that train this model together, each with the sessions it holds; see `crew.crew`.
         saved: keeps the state of training in a file; where the file is there already, training goes on from it.
 
     Raises:
-        CrewError: more processes than windows in a step.
+        DistributedError: more processes than windows in a step.
         CheckpointError: the state could not be saved, or is that of another training.
     """
     config = config or FitConfig()
     sessions = [sessions] if isinstance(sessions, Session) else list(sessions)
     device = model.velocity_mean.device
-    draw = JointSampler(sessions, config, crew)
+    draw = MultiSessionSampler(sessions, config, crew)
     std = torch.ones(len(draw.known) + 1, 2, dtype=torch.float64, device=device)
     for index, (mean, std_of_session, _) in draw.known.items():
         std[index] = torch.from_numpy(std_of_session)
@@ -118,7 +118,7 @@ def fit(
     return training.history
 
 
-def _set_up(model: nn.Module, draw: JointSampler, config: FitConfig) -> Training:
+def _set_up(model: nn.Module, draw: MultiSessionSampler, config: FitConfig) -> Training:
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=config.lr, weight_decay=config.weight_decay, fused=True)
     n_steps = config.epochs * draw.steps_per_epoch
@@ -134,8 +134,8 @@ def _descend(
     validate,
     config: FitConfig,
     progress: bool,
-    crew: Crew,
-    saved: SavedTraining | None,
+    crew: ProcessGroup,
+    saved: TrainingCheckpoint | None,
 ):
     """Train for the epochs that are left."""
     model, history = training.model, training.history

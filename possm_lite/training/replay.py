@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..decoder.possm import POSSM
-from ..spikes.recording import RecordingError
+from ..errors import RecordingError
 from .evaluate import r2_score
 from .session import Session
 
@@ -49,7 +49,7 @@ def replay(stream, session: Session, part: str = "test") -> Replay:
         RecordingError: if no stretch of the part holds a bin.
     """
     pieces, bins = [], []
-    for start, stop in session.stretches(part):
+    for start, stop in session.segments(part):
         n_bins = int(np.floor((stop - start) / session.timeline.bin_width_s + 1e-6))
         bins.append(n_bins)
         if n_bins:
@@ -68,13 +68,13 @@ def slot_offsets(session: Session) -> np.ndarray:
 
 
 @torch.no_grad()
-def batch_answer(model: POSSM, session: Session, played: Replay, part: str = "test") -> np.ndarray:
+def batch_decode(model: POSSM, session: Session, played: Replay, part: str = "test") -> np.ndarray:
     """What the batch form of the model answers at the times of a replay, (T, 2)."""
     answers, width = [], session.timeline.bin_width_s
     n_answers = len(played.times_s) // sum(played.bins)  # per bin
     offsets = torch.from_numpy(slot_offsets(session))
     assert n_answers == len(offsets)
-    for (start, _), n_bins in zip(session.stretches(part), played.bins, strict=True):
+    for (start, _), n_bins in zip(session.segments(part), played.bins, strict=True):
         if not n_bins:
             continue
         batch = session.timeline.cut(start, n_bins * width)

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..spikes.arrays import foreign, naming, read_arrays, replacing
-from ..spikes.recording import RecordingError
-from .checkpoint import CheckpointError, text_of
-from .distributed import ALONE, Crew
+from ..errors import CheckpointError, RecordingError, prefix_errors, wrap_errors
+from ..spikes.arrays import atomic_write, read_arrays
+from .checkpoint import text_of
+from .distributed import SINGLE_PROCESS, ProcessGroup
 from .session import Session
-from .windows import JointSampler
+from .windows import MultiSessionSampler
 
 if TYPE_CHECKING:
     from .fit import History
@@ -43,7 +43,7 @@ class Training:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     schedule: torch.optim.lr_scheduler.LRScheduler
-    draw: JointSampler
+    draw: MultiSessionSampler
     history: History
     given: dict = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class Training:
         self.model.load_state_dict(weights)
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        with foreign("about is damaged"):
+        with wrap_errors("about is damaged"):
             history = about["history"]
             self.history.loss[:] = map(float, history["loss"])
             self.history.valid_r2.update((int(epoch), float(r2)) for epoch, r2 in history["valid_r2"].items())
@@ -90,7 +90,7 @@ class Training:
             self.schedule.last_epoch = len(self.history.loss) * self.draw.steps_per_epoch  # it counts steps
             self.optimizer.param_groups[0]["lr"] = float(about["lr"])
             self.draw.restore(about["draw"])
-        with foreign("torch is no state of a generator"):
+        with wrap_errors("torch is no state of a generator"):
             torch.set_rng_state(torch.from_numpy(arrays["torch"]))
 
     def _trained(self) -> list[tuple[str, nn.Parameter]]:
@@ -98,7 +98,7 @@ class Training:
         return [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
 
 
-class SavedTraining:
+class TrainingCheckpoint:
     """A file that `fit` keeps the state of a training in, and goes on from where it is there already.
 
     The file is replaced whole or not at all, so that whenever the process ends, the newest one can be read; nothing in
@@ -115,7 +115,7 @@ class SavedTraining:
         self.path, self._share = Path(path), share
         self._saved_at, self._took_s = time.perf_counter(), 0.05  # a guess, until one has been timed
 
-    def restore(self, training: Training, crew: Crew = ALONE):
+    def restore(self, training: Training, crew: ProcessGroup = SINGLE_PROCESS):
         """Let a training that has just been set up go on from the file, if there is one; the first process reads it.
 
         Raises:
@@ -123,10 +123,10 @@ class SavedTraining:
         """
         found = crew.collect({"": _read(self.path) if self.path.exists() else None} if crew.leads else {})[""]
         if found is not None:
-            with naming(self.path, CheckpointError):
+            with prefix_errors(self.path, CheckpointError):
                 training.restore(*found)
 
-    def keep(self, training: Training, crew: Crew = ALONE, last: bool = False):
+    def keep(self, training: Training, crew: ProcessGroup = SINGLE_PROCESS, last: bool = False):
         """Save after an epoch, unless it was done a moment ago. Every process of a crew must call it.
 
         Raises:
@@ -138,7 +138,11 @@ class SavedTraining:
             return
         state = training.state()
         if crew.leads:
-            with naming(self.path, CheckpointError), replacing(self.path) as partial, open(partial, "xb") as file:
+            with (
+                prefix_errors(self.path, CheckpointError),
+                atomic_write(self.path) as partial,
+                open(partial, "xb") as file,
+            ):
                 np.savez(file, **state)  # as they are: packing weights takes long and gains a tenth
         self._saved_at = time.perf_counter()
         self._took_s = self._saved_at - began
@@ -170,7 +174,7 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
     if version != FORMAT:
         raise CheckpointError(f"{path}: format is {version[:80]!r}, this version reads {FORMAT!r}.")
     about = text_of(path, arrays, "about")
-    with naming(path, CheckpointError), foreign("about is damaged"):
+    with prefix_errors(path, CheckpointError), wrap_errors("about is damaged"):
         about = json.loads(about)
         for part in ("given", "history", "draw"):
             about[part].items()
@@ -180,7 +184,7 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
 def _check_given(theirs: dict, ours: dict):
     """Refuse to go on with other settings or data. Raises RecordingError."""
     for name, value in ours["config"].items():
-        with foreign("about is damaged"):
+        with wrap_errors("about is damaged"):
             before = theirs["config"][name]
         if before != value:
             raise RecordingError(f"was trained with {name}={str(before)[:80]}, not {value}.")

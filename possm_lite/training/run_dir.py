@@ -16,8 +16,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..spikes.arrays import check_file, foreign, naming, replacing
-from .checkpoint import CheckpointError, save_checkpoint
+from ..errors import CheckpointError, prefix_errors, wrap_errors
+from ..spikes.arrays import atomic_write, check_readable
+from .checkpoint import save_checkpoint
 from .experiment import Run
 from .report import picture
 
@@ -34,7 +35,7 @@ def begin_folder(folder: Path, arguments: Sequence[str]):
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _partial_folder(folder.parent) as partial:
-        with naming(folder / _COMMAND, CheckpointError), replacing(partial / _COMMAND) as path:
+        with prefix_errors(folder / _COMMAND, CheckpointError), atomic_write(partial / _COMMAND) as path:
             path.write_text(json.dumps(list(arguments), indent=2) + "\n", encoding="utf-8")
         try:
             partial.rename(folder)
@@ -59,9 +60,9 @@ def arguments_of(folder: Path) -> list[str]:
         finished = any(folder.glob("**/metrics.json"))
         raise CheckpointError(f"{folder}: {'is finished' if finished else 'is no run'}; there is nothing to resume.")
     path = folder / _COMMAND
-    with naming(path, CheckpointError):
-        check_file(path)
-        with foreign("is damaged"):
+    with prefix_errors(path, CheckpointError):
+        check_readable(path)
+        with wrap_errors("is damaged"):
             return [str(argument) for argument in json.loads(path.read_text(encoding="utf-8"))]
 
 

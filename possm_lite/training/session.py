@@ -8,7 +8,7 @@ import numpy as np
 
 from ..spikes.batch import SpikeBatch
 from ..spikes.recording import Recording
-from ..spikes.split import Parts, Split, stretches
+from ..spikes.split import Parts, Split, segments
 from ..spikes.timeline import Timeline
 
 
@@ -37,15 +37,15 @@ class Session:
     def recording(self) -> Recording:
         return self.timeline.recording
 
-    def stretches(self, part: str) -> np.ndarray:
+    def segments(self, part: str) -> np.ndarray:
         """Continuous stretches of a part, (n, 2) in seconds: neighbouring trials in one piece."""
-        return stretches(getattr(self.parts, part), gap_s=1e-3)
+        return segments(getattr(self.parts, part), gap_s=1e-3)
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
         """`Timeline.cut`, its units numbered as the model numbers them."""
-        return self.timeline.cut(starts, duration_s, keep_unit).counted_from(self.first_unit)
+        return self.timeline.cut(starts, duration_s, keep_unit).offset_units(self.first_unit)
 
-    def of_first_trials(self, n: int) -> Session:
+    def first_trials(self, n: int) -> Session:
         """The session as if only its first `n` training trials had been recorded; validation and test stay.
 
         Raises:

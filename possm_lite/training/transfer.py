@@ -13,14 +13,16 @@ from dataclasses import replace
 import torch
 
 from ..decoder.possm import POSSM
-from .distributed import ALONE, Crew
+from .distributed import SINGLE_PROCESS, ProcessGroup
 from .session import Session
 
 _OF_A_SESSION = ("unit_embedding.weight", "session_embedding.weight")
 _SCALE = ("velocity_mean", "velocity_std")
 
 
-def join(sessions: Sequence[Session], numbers: Sequence[int] | None = None, crew: Crew = ALONE) -> list[Session]:
+def combine_sessions(
+    sessions: Sequence[Session], numbers: Sequence[int] | None = None, crew: ProcessGroup = SINGLE_PROCESS
+) -> list[Session]:
     """Give each session its place in one model: an index, and units that no other session has.
 
     Args:
@@ -40,11 +42,11 @@ def join(sessions: Sequence[Session], numbers: Sequence[int] | None = None, crew
     return [replace(s, index=n, first_unit=first[n]) for n, s in zip(numbers, sessions, strict=True)]
 
 
-def alone(model: POSSM, session: Session) -> POSSM:
+def extract_session(model: POSSM, session: Session) -> POSSM:
     """The decoder of one session out of a model of several: same answers, and it knows no other units.
 
     Args:
-        model: trained on `join`ed sessions.
+        model: trained on combined sessions.
         session: one of these; the new model takes it as `prepare` gave it, as its only one.
     """
     n_units, rows = session.recording.n_units, torch.arange(session.recording.n_units)
@@ -52,7 +54,7 @@ def alone(model: POSSM, session: Session) -> POSSM:
     return _with_rows(model, n_units, units, torch.tensor([0, session.index]))
 
 
-def newcomer(model: POSSM, n_units: int) -> POSSM:
+def for_new_session(model: POSSM, n_units: int) -> POSSM:
     """The same decoder for a session it has never seen: fresh unit and session embeddings, all other weights copied.
 
     Fresh embeddings are drawn from torch's generator, as those of a new model are. Velocity has no scale until `fit`
@@ -66,7 +68,7 @@ def newcomer(model: POSSM, n_units: int) -> POSSM:
     return fresh
 
 
-def only_embeddings(model: POSSM) -> POSSM:
+def freeze_backbone(model: POSSM) -> POSSM:
     """Let only what belongs to a session learn, its unit and session embeddings: unit identification, in place."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in _OF_A_SESSION)

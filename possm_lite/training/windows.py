@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import DistributedError
 from ..spikes.batch import SpikeBatch
-from .distributed import Crew, CrewError
+from .distributed import ProcessGroup
 from .session import Session
 
 
@@ -20,7 +21,7 @@ class WindowSampler:
     on a few.
 
     Args:
-        session: from `prepare`, or from `join`.
+        session: from `prepare`, or from `combine_sessions`.
         config: a `FitConfig`.
 
     Attributes:
@@ -33,7 +34,7 @@ class WindowSampler:
         self._session, self._config = session, config
         # the first session has the numbers that it has alone
         self.rng = np.random.default_rng(config.seed if session.index == 1 else [config.seed, session.index])
-        spans = session.stretches("train")
+        spans = session.segments("train")
         self._starts, lengths = spans[:, 0], spans[:, 1] - spans[:, 0]
         # nine of ten stretches shall hold a window; one that does not gets none, the others by their length
         self.window_s = min(config.window_s, float(np.quantile(lengths, 0.1, method="lower")))
@@ -54,7 +55,7 @@ class WindowSampler:
         return batch.with_samples(np.sort(rng.permutation(n_samples)[: config.samples]))
 
 
-def sessions_of_places(n_sessions: int, batch: int) -> list[np.ndarray]:
+def sessions_of_slots(n_sessions: int, batch: int) -> list[np.ndarray]:
     """Which sessions, from 1, each of the `batch` places of a step takes its windows from.
 
     With fewer sessions than places a place keeps to one session, and sessions get equal numbers of places, give or
@@ -65,31 +66,31 @@ def sessions_of_places(n_sessions: int, batch: int) -> list[np.ndarray]:
     return [np.array([session + 1]) for session in sorted(place % n_sessions for place in range(batch))]
 
 
-def places_of(crew: Crew, batch: int) -> np.ndarray:
+def slots_of_rank(crew: ProcessGroup, batch: int) -> np.ndarray:
     """The places of a step that a process fills: neighbours, so that it needs few sessions.
 
     Raises:
-        CrewError: more processes than places.
+        DistributedError: more processes than places.
     """
     if crew.size > batch:
-        raise CrewError(f"{crew.size} processes cannot share a batch of {batch} windows; start at most {batch}.")
+        raise DistributedError(f"{crew.size} processes cannot share a batch of {batch} windows; start at most {batch}.")
     return np.array_split(np.arange(batch), crew.size)[crew.rank]
 
 
-def held_by(crew: Crew, n_sessions: int, batch: int) -> list[int]:
+def sessions_of_rank(crew: ProcessGroup, n_sessions: int, batch: int) -> list[int]:
     """The sessions, from 1, that a process must have."""
-    sessions = sessions_of_places(n_sessions, batch)
-    return sorted({int(s) for place in places_of(crew, batch) for s in sessions[place]})
+    sessions = sessions_of_slots(n_sessions, batch)
+    return sorted({int(s) for place in slots_of_rank(crew, batch) for s in sessions[place]})
 
 
-class JointSampler:
+class MultiSessionSampler:
     """The windows of a step that this process cuts, whichever sessions they are of.
 
     What is drawn depends on the seed and the sessions alone, not on the crew: any number of processes together make
     the same global batch.
 
     Args:
-        sessions: those this process holds, each with its place in the model, see `join`.
+        sessions: those this process holds, each with its place in the model, see `combine_sessions`.
         config: a `FitConfig`.
         crew: this process among the others.
 
@@ -97,11 +98,11 @@ class JointSampler:
         known: what the other processes must know of each session: index -> (mean, std, n_windows).
     """
 
-    def __init__(self, sessions: Sequence[Session], config, crew: Crew):
+    def __init__(self, sessions: Sequence[Session], config, crew: ProcessGroup):
         self._crew, self._samplers = crew, {s.index: WindowSampler(s, config) for s in sessions}
         self.known = crew.collect({s.index: (s.mean, s.std, self._samplers[s.index].n_windows) for s in sessions})
-        self._of_place = sessions_of_places(len(self.known), config.batch)
-        self._places = places_of(crew, config.batch)
+        self._of_place = sessions_of_slots(len(self.known), config.batch)
+        self._places = slots_of_rank(crew, config.batch)
         self._choice = {p: np.random.default_rng([config.seed, 0, p]) for p in self._places}
         total = sum(n_windows for _, _, n_windows in self.known.values())
         self.steps_per_epoch = max(1, round(total / config.batch))
@@ -113,7 +114,7 @@ class JointSampler:
             piece = self._samplers[session](n, mine)
             pieces.append(piece)
             sessions += [session] * piece.n_trials
-        return SpikeBatch.join(pieces), torch.tensor(sessions)
+        return SpikeBatch.concatenate(pieces), torch.tensor(sessions)
 
     def state(self) -> dict[str, dict]:
         """Where the random generators of all processes stand, in numbers and text; every process must ask."""

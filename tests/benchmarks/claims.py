@@ -23,7 +23,7 @@ ORACLE = Path(__file__).resolve().parents[3] / "shared" / "oracle" / "possm_smal
 README_IMPORTS = (
     "from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder; "
     "from possm_lite.spikes import SpikeBatch, load_recording, simulate_session; "
-    "from possm_lite.training import evaluate, fit, newcomer, only_embeddings, prepare"
+    "from possm_lite.training import evaluate, fit, for_new_session, freeze_backbone, prepare"
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from possm_lite.decoder import POSSM
-from possm_lite.decoder.textbook import answer_textbook, encode_textbook
+from possm_lite.decoder.textbook import decode_textbook, encode_textbook
 from possm_lite.spikes.batch import PaddedBatch
 
 
@@ -36,7 +36,7 @@ class PaddedEager:
         before = [] if self._recent is None else [self._recent[:, 1 - config.context_bins :]]
         self._recent = torch.cat([*before, hidden[:, None]], 1)  # (1, k or fewer, h), oldest first
         times = (self._recent.shape[1] - 1) * config.bin_width_s + self._offsets[None]
-        return answer_textbook(self._model, self._recent, times, self._session)[0].numpy()
+        return decode_textbook(self._model, self._recent, times, self._session)[0].numpy()
 
 
 class Poyo:

@@ -32,11 +32,11 @@ def ratio_spread(k, shortest, longest):
 
 
 def score_by_joining(z_q, z_k, t_q, t_k, omega):
-    def join(z, t):
+    def combine_sessions(z, t):
         angle = torch.outer(t, omega)
         return torch.cat([z, angle.sin() / math.sqrt(len(omega)), angle.cos() / math.sqrt(len(omega))], -1)
 
-    return torch.einsum("qd,kd->qk", join(z_q, t_q), join(z_k, t_k))
+    return torch.einsum("qd,kd->qk", combine_sessions(z_q, t_q), combine_sessions(z_k, t_k))
 
 
 def score_by_lags(z_q, z_k, t_q, t_k, omega):

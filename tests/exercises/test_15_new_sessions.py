@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.training import only_embeddings
+from possm_lite.training import freeze_backbone
 
 from .helpers import assert_wrong, load
 
@@ -60,7 +60,7 @@ def test_own_numbers():
     model = POSSM(POSSMConfig(40, dim=32, head_dim=32, n_freqs=8, hidden=128))
     rows = model.unit_embedding.weight[1:].numel() + model.session_embedding.weight[1:].numel()
     assert check.own_numbers.examine(rows).status == "right"
-    learning = sum(p.numel() for p in only_embeddings(model).parameters() if p.requires_grad)
+    learning = sum(p.numel() for p in freeze_backbone(model).parameters() if p.requires_grad)
     everything = sum(p.numel() for p in model.parameters())
     for wrong, words in ((1280, "embedding of its own"), (41, "How many numbers"), (1344, "blank token is not new")):
         assert_wrong(check.own_numbers, wrong, words)
@@ -73,7 +73,7 @@ def test_own_numbers():
 
 
 def with_the_package(model):
-    return [p for p in only_embeddings(model).parameters() if p.requires_grad]
+    return [p for p in freeze_backbone(model).parameters() if p.requires_grad]
 
 
 def off_and_on(model):

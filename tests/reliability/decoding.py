@@ -21,7 +21,7 @@ import torch._dynamo  # noqa: F401
 
 from possm_lite import commands
 from possm_lite.cli import main
-from possm_lite.training.resume import SavedTraining
+from possm_lite.training.resume import TrainingCheckpoint
 
 
 def decode(order: dict, stderr: int):
@@ -32,7 +32,7 @@ def decode(order: dict, stderr: int):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["bytes"], order["bytes"]))
     # after every epoch, so that many ends come while it is saving
-    commands.SavedTraining = partial(SavedTraining, share=math.inf)
+    commands.TrainingCheckpoint = partial(TrainingCheckpoint, share=math.inf)
     try:
         os._exit(main(order["command"]))
     except BaseException:

@@ -158,7 +158,7 @@ def judge_one(suffix: str, number: int, seed: int, folder: Path) -> tuple[str, s
 
 
 def read_here(path: Path, behavior: str | None) -> dict[str, np.ndarray]:
-    """In the place of `read_apart`: what it has another process do, in this one, which is there for this file alone."""
+    """Replaces `read_in_subprocess`: reads in this process, which exists for this file only."""
     apart.answer(str(path), behavior, ".")
     if Path("trouble.txt").exists():
         raise RecordingError(Path("trouble.txt").read_text(encoding="utf-8"))
@@ -183,7 +183,7 @@ def judged(suffix: str, first: int, last: int, seed: int, folder: Path, before: 
 def main(suffix: str, first: str, last: str, seed: str, folder: str):
     """Fork for each file once all readers are loaded; a line of JSON on each."""
     warnings.simplefilter("ignore")
-    files.read_apart = read_here
+    files.read_in_subprocess = read_here
     if suffix == ".nwb":
         nwb.import_pynwb()
     for number in range(int(first), int(last)):

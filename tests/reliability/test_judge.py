@@ -33,7 +33,7 @@ def test_the_judge_sees_a_recording_that_was_read_wrongly(suffix, changes, write
     name = GOOD[suffix][0]
     path = (tmp_path / name).rename(tmp_path / f"a{suffix}")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(files, "read_apart", read_here)
+    monkeypatch.setattr(files, "read_in_subprocess", read_here)
     good = load_recording(path)
     assert verdict(path, Broken(name, "bytes", "")) == verdict(path, Broken(name, "field", "")) == ("read", "")
     if suffix == ".mat":  # it has another shape and no trials

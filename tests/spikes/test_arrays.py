@@ -9,8 +9,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from possm_lite.errors import RecordingError
 from possm_lite.spikes.arrays import read_arrays, write_arrays
-from possm_lite.spikes.recording import RecordingError
 
 
 def npz_of(path, members: dict[str, bytes], **changes):

@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
+from possm_lite.errors import RecordingError
 from possm_lite.spikes.io.nwb import read_nwb
-from possm_lite.spikes.recording import RecordingError
 
 pynwb = pytest.importorskip("pynwb")
 h5py = pytest.importorskip("h5py")

@@ -90,13 +90,15 @@ def with_samples_at(batch, *times_s):
 def test_joined_batches_are_their_trials_one_behind_the_other():
     """Trials of different lengths, with different numbers of samples; units of the second counted on from the first."""
     one = with_samples_at(SpikeBatch.from_events([0, 1], [1, 2], [0.01, 0.06], 2, 0.1), 0.02)
-    other = with_samples_at(SpikeBatch.from_events([0], [1], [0.12], 1, 0.15).counted_from(3), 0.03, 0.13)
-    both = SpikeBatch.join([one, other])
+    other = with_samples_at(SpikeBatch.from_events([0], [1], [0.12], 1, 0.15).offset_units(3), 0.03, 0.13)
+    both = SpikeBatch.concatenate([one, other])
     assert both.unit.tolist() == [1, 0, 0, 2, 0, 0, 3]
     assert both.bin.tolist() == [0, 1, 2, 3, 4, 5, 6] and both.n_bins.tolist() == [2, 2, 3]
     assert both.mask.tolist() == [[True, False], [True, False], [True, True]]
     assert both.times_s[both.mask].tolist() == pytest.approx([0.02, 0.02, 0.03, 0.13])
     assert both.velocity[both.mask][:, 1].tolist() == pytest.approx([-0.02, -0.02, -0.03, -0.13])
-    assert SpikeBatch.join([one]) is one
+    assert SpikeBatch.concatenate([one]) is one
     with pytest.raises(ValueError, match="bin_width_s must be the same"):
-        SpikeBatch.join([one, with_samples_at(SpikeBatch.from_events([], [], [], 1, 0.1, bin_width_s=0.1), 0.02)])
+        SpikeBatch.concatenate(
+            [one, with_samples_at(SpikeBatch.from_events([], [], [], 1, 0.1, bin_width_s=0.1), 0.02)]
+        )

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import scipy.io
 
+from possm_lite.errors import RecordingError
 from possm_lite.spikes import apart, files, layout
 from possm_lite.spikes.io import load_recording
-from possm_lite.spikes.recording import Recording, RecordingError
+from possm_lite.spikes.recording import Recording
 
 
 def good_npz(path):
@@ -98,7 +99,7 @@ def check_broken(path, good: Recording, variants, keeps_checksums=True) -> int:
 )
 def test_a_broken_file_is_read_rightly_or_refused(tmp_path, monkeypatch, suffix, write, n_flips):
     """What ends in a crash is not among these, so they can be read in this process, which is sooner done."""
-    monkeypatch.setattr(files, "read_apart", read_here)
+    monkeypatch.setattr(files, "read_in_subprocess", read_here)
     path = tmp_path / f"good{suffix}"
     write(path)
     good, whole = load_recording(path), path.read_bytes()

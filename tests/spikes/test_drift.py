@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from possm_lite.spikes.simulation.drift import drifted
+from possm_lite.spikes.simulation.drift import drift_tuning
 from possm_lite.spikes.simulation.neurons import SimulationConfig, UnitTuning, draw_units
 
 
@@ -15,14 +15,14 @@ def units(rng):
 
 
 def test_no_drift_is_the_same_day(units, rng):
-    same = drifted(units, rng, turned_deg=0, gain_spread=0, replaced_share=0)
+    same = drift_tuning(units, rng, turned_deg=0, gain_spread=0, replaced_share=0)
     for field in fields(UnitTuning):
         np.testing.assert_array_equal(getattr(same, field.name), getattr(units, field.name))
 
 
 def test_directions_and_gains_spread_as_far_as_they_are_told(units, rng):
     before = units.preferred_direction_rad.copy()
-    later = drifted(units, rng, turned_deg=30, gain_spread=0.2, replaced_share=0)
+    later = drift_tuning(units, rng, turned_deg=30, gain_spread=0.2, replaced_share=0)
     np.testing.assert_array_equal(units.preferred_direction_rad, before)
     assert np.degrees(later.preferred_direction_rad - before).std() == pytest.approx(30, rel=0.05)
     assert np.log(later.baseline_hz / units.baseline_hz).std() == pytest.approx(0.2, rel=0.05)
@@ -33,7 +33,7 @@ def test_directions_and_gains_spread_as_far_as_they_are_told(units, rng):
 
 
 def test_a_replaced_unit_is_another_in_everything(units, rng):
-    later = drifted(units, rng, turned_deg=0, gain_spread=0, replaced_share=0.25)
+    later = drift_tuning(units, rng, turned_deg=0, gain_spread=0, replaced_share=0.25)
     changed = {}
     for field in fields(UnitTuning):
         old, new = getattr(units, field.name), getattr(later, field.name)
@@ -54,4 +54,4 @@ def test_a_replaced_unit_is_another_in_everything(units, rng):
 )
 def test_nonsense_is_refused(units, rng, arguments, says):
     with pytest.raises(ValueError, match=says):
-        drifted(units, rng, **arguments)
+        drift_tuning(units, rng, **arguments)

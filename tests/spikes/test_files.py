@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from possm_lite.errors import RecordingError
 from possm_lite.spikes import arrays as arrays_module
 from possm_lite.spikes.io import FORMAT, load_recording, read_arrays, save_recording
-from possm_lite.spikes.recording import Recording, RecordingError
+from possm_lite.spikes.recording import Recording
 
 ARRAYS = ("spike_times", "spike_units", "unit_ids", "behavior_times", "velocity", "trials")
 TEXTS = ("velocity_unit", "session_id", "notes")

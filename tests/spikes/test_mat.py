@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.io
 
+from possm_lite.errors import RecordingError
 from possm_lite.spikes import mat
 from possm_lite.spikes.io import load_recording
 from possm_lite.spikes.io.mat import read_mat
-from possm_lite.spikes.recording import RecordingError
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "m1_stevenson_2011.mat"
 

@@ -5,10 +5,10 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
+from possm_lite.errors import RecordingError
 from possm_lite.spikes.io import load_recording
 from possm_lite.spikes.io.nwb import read_nwb
 from possm_lite.spikes.io.nwb_behavior import _derivative
-from possm_lite.spikes.recording import RecordingError
 
 pynwb = pytest.importorskip("pynwb")
 

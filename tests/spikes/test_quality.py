@@ -44,7 +44,7 @@ def test_clean_units_are_not_accused(trains):
     assert quality.duplicated_units(recording).tolist() == []
     assert quality.silent_units(recording).tolist() == []
     assert len(quality.behavior_gaps(recording)) == 0
-    assert quality.times_are_known(recording)
+    assert quality.times_are_resolved(recording)
     np.testing.assert_array_equal(quality.isi_violations(recording), 0)
 
 
@@ -77,7 +77,7 @@ def test_a_contaminated_unit_is_found_and_how_much(trains, rng, foreign):
     mixed = np.sort(np.r_[own, poisson(rng, 30 * foreign / (1 - foreign))])
     recording = recording_of([*trains, mixed])
     assert quality.contaminated_units(recording).tolist() == [8]
-    assert quality.foreign_share(recording)[8] == pytest.approx(foreign, abs=0.1)
+    assert quality.contamination_rate(recording)[8] == pytest.approx(foreign, abs=0.1)
 
 
 def test_spikes_that_do_not_mind_each_other(trains, rng):
@@ -85,15 +85,16 @@ def test_spikes_that_do_not_mind_each_other(trains, rng):
     recording = recording_of([*trains, crowd])
     share, rate = quality.isi_violations(recording)[8], quality.firing_rates(recording)[8]
     assert share == pytest.approx(1 - np.exp(-0.002 * rate), rel=0.2)
-    assert quality.foreign_share(recording)[8] == pytest.approx(0.5, abs=0.15)
+    assert quality.contamination_rate(recording)[8] == pytest.approx(0.5, abs=0.15)
 
 
 def test_a_share_of_nothing_is_not_a_number(trains):
     recording = recording_of([*trains, np.array([5.0]), np.empty(0)])
     assert (
-        np.isnan(quality.isi_violations(recording)[8:]).all() and np.isnan(quality.foreign_share(recording)[8:]).all()
+        np.isnan(quality.isi_violations(recording)[8:]).all()
+        and np.isnan(quality.contamination_rate(recording)[8:]).all()
     )
-    assert np.isfinite(quality.foreign_share(recording)[:8]).all()
+    assert np.isfinite(quality.contamination_rate(recording)[:8]).all()
 
 
 def test_violations_are_counted_as_by_a_loop(trains, rng):
@@ -148,8 +149,8 @@ def test_a_gap_of_behaviour_is_found(trains):
 def test_a_coarse_clock_is_found(trains, tick_s):
     recording = recording_of(trains)
     coarse = replace(recording, spike_times=np.floor(recording.spike_times / tick_s) * tick_s)
-    assert 0.5 * tick_s < quality.spike_tick(coarse) < 2.5 * tick_s
-    assert quality.times_are_known(coarse) == (tick_s < 0.005)
+    assert 0.5 * tick_s < quality.clock_resolution(coarse) < 2.5 * tick_s
+    assert quality.times_are_resolved(coarse) == (tick_s < 0.005)
 
 
 def test_spikes_spread_over_bins_are_no_spike_times(trains):
@@ -159,12 +160,12 @@ def test_spikes_spread_over_bins_are_no_spike_times(trains):
     counts = np.stack([np.histogram(t, edges)[0] for t in trains])
     times, units = _spread(counts, edges[:-1], 0.05)
     recording = recording_of([times[units == u] for u in range(len(trains))])
-    assert not quality.times_are_known(recording)
+    assert not quality.times_are_resolved(recording)
 
 
 def test_without_enough_spikes_nothing_is_known():
     recording = recording_of([np.array([1.0, 2.0])])
-    assert np.isnan(quality.spike_tick(recording)) and not quality.times_are_known(recording)
+    assert np.isnan(quality.clock_resolution(recording)) and not quality.times_are_resolved(recording)
     silent = recording_of([np.empty(0), np.empty(0)])
     assert quality.silent_units(silent).tolist() == [0, 1]
     assert quality.duplicated_units(silent).shape == (0, 2)

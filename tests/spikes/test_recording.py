@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from possm_lite.spikes.recording import Recording, RecordingError, check_trial_order, covered_trials
+from possm_lite.errors import RecordingError
+from possm_lite.spikes.recording import Recording, check_trial_order, covered_trials
 
 
 def fields(**changes) -> dict:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from possm_lite.errors import RecordingError
 from possm_lite.spikes.io import load_recording, save_recording
-from possm_lite.spikes.recording import RecordingError
 from possm_lite.spikes.simulation.neurons import (
     SimulationConfig,
     block_refractory,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from possm_lite.spikes import Recording, RecordingError, Split, Timeline
-from possm_lite.spikes.split import stretches
+from possm_lite.spikes.split import segments
 
 
 def make_recording(n_trials=10, trial_s=1.0, rate=100, start=5.0, marked=True, **changes) -> Recording:
@@ -92,7 +92,7 @@ def test_without_trials_time_is_divided_on_the_edges_of_bins(trials):
 
 
 def test_neighbours_are_joined_across_nothing_but_nothing():
-    joined = stretches(np.array([[0.0, 1.0], [1.0, 2.0], [2.5, 3.0], [3.0005, 4.0]]), gap_s=1e-3)
+    joined = segments(np.array([[0.0, 1.0], [1.0, 2.0], [2.5, 3.0], [3.0005, 4.0]]), gap_s=1e-3)
     np.testing.assert_array_equal(joined, [[0.0, 2.0], [2.5, 4.0]])
 
 

@@ -9,17 +9,17 @@ import torch
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training import FitConfig, fit, join, prepare
+from possm_lite.training import FitConfig, combine_sessions, fit, prepare
 from possm_lite.training.distributed import crew
-from possm_lite.training.windows import held_by
+from possm_lite.training.windows import sessions_of_rank
 
 CASES = {"one session": (1, 4), "three sessions": (3, 6), "more sessions than windows": (5, 4)}  # sessions, batch
 
 
 def first_gradients(n_sessions: int, batch: int, us) -> np.ndarray:
     config = FitConfig(epochs=1, window_s=1.0, batch=batch, samples=20)
-    numbers = held_by(us, n_sessions, batch)
-    sessions = join(
+    numbers = sessions_of_rank(us, n_sessions, batch)
+    sessions = combine_sessions(
         [prepare(simulate_session(n, SimulationConfig(8, n_units=4 + n)).recording) for n in numbers], numbers, us
     )
     n_units = us.collect({s.index: s.recording.n_units for s in sessions})

@@ -15,7 +15,7 @@ def test_both_filters_decode_better_than_the_mean(small_recording):
 def test_binned_counts_and_velocity_are_those_of_the_part(small_recording):
     session = prepare(small_recording)
     counts, velocity = binned(session, "train")
-    (start, stop), r = session.stretches("train")[0], small_recording
+    (start, stop), r = session.segments("train")[0], small_recording
     n_bins = int((stop - start) / 0.05 + 1e-6)
     inside = (r.spike_times >= start) & (r.spike_times < start + n_bins * 0.05)
     assert round(float((counts[0].astype(float) ** 2).sum())) == inside.sum()

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from possm_lite.errors import DistributedError
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training.distributed import ALONE, CrewError, crew
-from possm_lite.training.windows import Crew, places_of
+from possm_lite.training.distributed import SINGLE_PROCESS, crew
+from possm_lite.training.windows import ProcessGroup, slots_of_rank
 
 WORKER = Path(__file__).with_name("crew_worker.py")
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"} | {"OMP_NUM_THREADS": "1"}
@@ -106,10 +107,10 @@ def children(pid: int) -> list[int]:
 def test_without_torchrun_a_process_is_alone(monkeypatch):
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
     with crew() as us:
-        assert us is ALONE and us.leads
+        assert us is SINGLE_PROCESS and us.leads
         assert us.collect({2: "b", 1: "a"}) == {1: "a", 2: "b"} and us.total(2.5) == 2.5
 
 
 def test_more_processes_than_windows_are_refused():
-    with pytest.raises(CrewError, match="5 processes cannot share a batch of 4 windows"):
-        places_of(Crew(0, 5), 4)
+    with pytest.raises(DistributedError, match="5 processes cannot share a batch of 4 windows"):
+        slots_of_rank(ProcessGroup(0, 5), 4)

@@ -54,7 +54,7 @@ def test_every_sample_of_a_part_counts_once(small_recording, model, split, lag_s
 def test_a_stretch_is_one_causal_pass(small_recording, model):
     """Each answer is that of the model to the whole stretch, so nothing is lost at the edges of trials."""
     session = prepare(small_recording)
-    (start, stop), decoded = session.stretches("test")[0], evaluate(model, session)
+    (start, stop), decoded = session.segments("test")[0], evaluate(model, session)
     batch = session.timeline.cut(start, stop - start)
     with torch.no_grad():
         expected = model(batch, batch.times_s, torch.tensor([1]))[0]

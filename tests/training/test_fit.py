@@ -105,7 +105,7 @@ def test_a_window_is_shortened_to_the_trials_it_must_fit_into(small_recording):
     apart = replace(small_recording, trials=np.stack([start, start + np.linspace(0.5, 0.9, len(start))], 1))
     session = prepare(apart)
     draw = WindowSampler(session, QUICK)
-    lengths = np.diff(session.stretches("train"), axis=1)
+    lengths = np.diff(session.segments("train"), axis=1)
     assert lengths.min() <= draw.window_s < lengths.max() and draw.window_s < QUICK.window_s
     assert int(draw(4).n_bins.max()) == int(np.ceil(draw.window_s / 0.05))
     assert WindowSampler(prepare(small_recording), QUICK).window_s == QUICK.window_s
@@ -121,18 +121,18 @@ def test_what_is_masked_does_not_count(small_recording, garbage):
         behavior_times=small_recording.behavior_times[cut_up],
         velocity=small_recording.velocity[cut_up],
     )
-    filled_up = []
+    pad_phasors = []
 
     class Spoilt(Timeline):
         def cut(self, *args):
             batch = super().cut(*args)
-            filled_up.append(int((~batch.mask).sum()))
+            pad_phasors.append(int((~batch.mask).sum()))
             return replace(batch, velocity=batch.velocity.masked_fill(~batch.mask[..., None], garbage))
 
     clean = prepare(with_gaps)
     config = replace(QUICK, window_s=0.7)  # windows do not hold the same number of samples
     spoilt = replace(clean, timeline=Spoilt(with_gaps))
     (one, first), (other, second) = fitted(clean, config), fitted(spoilt, config)
-    assert sum(filled_up) > 0
+    assert sum(pad_phasors) > 0
     assert same_weights(one, other) and first.loss == second.loss
     assert all(torch.isfinite(p).all() for p in one.parameters())

@@ -9,7 +9,7 @@ import torch
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.spikes import RecordingError
 from possm_lite.training import prepare
-from possm_lite.training.replay import batch_answer, replay, slot_offsets
+from possm_lite.training.replay import batch_decode, replay, slot_offsets
 
 
 class Listener:
@@ -35,15 +35,15 @@ def test_streamed_answers_are_those_of_the_batch(small_recording, split, backbon
         torch.nn.init.normal_(parameter, std=0.1)
     model.velocity_mean[1], model.velocity_std[1] = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 0.5])
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
-    assert len(played.bins) == len(session.stretches("test")) and (split[0] == "c") == (len(played.bins) == 1)
+    assert len(played.bins) == len(session.segments("test")) and (split[0] == "c") == (len(played.bins) == 1)
     assert played.velocity.shape == (5 * sum(played.bins), 2) and played.velocity.std() > 0.01
-    assert np.abs(played.velocity - batch_answer(model, session, played)).max() < 1e-4
+    assert np.abs(played.velocity - batch_decode(model, session, played)).max() < 1e-4
 
 
 def test_a_stream_hears_every_spike_of_the_whole_bins_once(small_recording):
     session, listener = prepare(small_recording, "random:40/20/40", lag_s=0.1), Listener()
     played = replay(listener, session)
-    pieces = session.stretches("test")
+    pieces = session.segments("test")
     assert [len(bins) for bins in listener.heard] == list(played.bins)
     for (start, stop), bins in zip(pieces, listener.heard, strict=True):
         assert len(bins) == int((stop - start) / 0.05 + 1e-6)
@@ -57,7 +57,7 @@ def test_a_stream_hears_every_spike_of_the_whole_bins_once(small_recording):
 def test_times_are_on_the_clock_of_behaviour_and_truth_is_interpolated_there(small_recording):
     session = prepare(small_recording, lag_s=0.1)
     played = replay(Listener(), session)
-    start = session.stretches("test")[0, 0]
+    start = session.segments("test")[0, 0]
     np.testing.assert_allclose(played.times_s, start + 0.05 * np.arange(sum(played.bins)), rtol=0, atol=1e-9)
     times, velocity = small_recording.behavior_times[::10], small_recording.velocity[::10]
     expected = np.stack([np.interp(played.times_s, times, v) for v in velocity.T], 1)
@@ -84,7 +84,7 @@ def test_a_stretch_shorter_than_a_bin_is_not_played(small_recording):
     model = POSSM(POSSMConfig(small_recording.n_units, dim=8, head_dim=8, n_freqs=4, hidden=8)).eval()
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     assert played.bins[0] == 0 < played.bins[1]
-    assert np.abs(played.velocity - batch_answer(model, session, played)).max() < 1e-4
+    assert np.abs(played.velocity - batch_decode(model, session, played)).max() < 1e-4
 
 
 def test_a_part_of_less_than_a_bin_is_said(small_recording):

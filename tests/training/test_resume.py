@@ -15,9 +15,9 @@ from possm_lite.decoder.binned import BinnedGRU
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays, write_arrays
 from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training import CheckpointError, FitConfig, fit, join, only_embeddings, prepare
-from possm_lite.training.distributed import Crew
-from possm_lite.training.resume import SavedTraining, fingerprint
+from possm_lite.training import CheckpointError, FitConfig, combine_sessions, fit, freeze_backbone, prepare
+from possm_lite.training.distributed import ProcessGroup
+from possm_lite.training.resume import TrainingCheckpoint, fingerprint
 
 CONFIG = FitConfig(epochs=4, window_s=1.0, batch=4, samples=20, validations=2)
 SMALL = {"dim": 16, "head_dim": 16, "n_freqs": 4, "hidden": 32}
@@ -27,7 +27,7 @@ class CutShort(Exception):
     """Stands for the end of a process."""
 
 
-class UntilEpoch(SavedTraining):
+class UntilEpoch(TrainingCheckpoint):
     """Saves after every epoch; with this one the process ends."""
 
     def __init__(self, path, epoch=None):
@@ -48,7 +48,9 @@ class Dropping(POSSM):
 
 
 def simulated(*numbers):
-    return join([prepare(simulate_session(n, SimulationConfig(6, n_units=3 + n)).recording) for n in numbers])
+    return combine_sessions(
+        [prepare(simulate_session(n, SimulationConfig(6, n_units=3 + n)).recording) for n in numbers]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def make(session, kind=POSSM):
 
 
 def frozen(session):
-    return only_embeddings(make(session))
+    return freeze_backbone(make(session))
 
 
 def gru(session):
@@ -159,7 +161,7 @@ def test_saving_takes_a_hundredth_of_the_time(monkeypatch, tmp_path):
             now[0] += 2.0
             return {"epoch": np.array(epoch)}
 
-    saved, done = SavedTraining(tmp_path / "training.npz"), []
+    saved, done = TrainingCheckpoint(tmp_path / "training.npz"), []
     for epoch in range(1, 451):
         now[0] += 1.0
         before = now[0]
@@ -170,7 +172,7 @@ def test_saving_takes_a_hundredth_of_the_time(monkeypatch, tmp_path):
 
 
 def test_in_a_crew_the_first_process_decides_and_writes(tmp_path):
-    class Second(Crew):
+    class Second(ProcessGroup):
         def total(self, amount):
             assert amount == 0.0
             return 1.0
@@ -181,7 +183,7 @@ def test_in_a_crew_the_first_process_decides_and_writes(tmp_path):
             return {}
 
     asked = []
-    SavedTraining(tmp_path / "training.npz").keep(Asked(), Second(1, 2))
+    TrainingCheckpoint(tmp_path / "training.npz").keep(Asked(), Second(1, 2))
     assert asked and os.listdir(tmp_path) == []
 
 

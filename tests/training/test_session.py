@@ -70,9 +70,9 @@ def test_a_hand_that_never_moves_along_an_axis_has_scale_one(small_recording):
 
 def test_neighbouring_trials_are_one_stretch(small_recording):
     session = prepare(small_recording)
-    np.testing.assert_array_equal(session.stretches("train"), [[session.parts.train[0, 0], session.parts.train[-1, 1]]])
+    np.testing.assert_array_equal(session.segments("train"), [[session.parts.train[0, 0], session.parts.train[-1, 1]]])
     dealt = prepare(small_recording, "random:50/20/30", seed=1)
-    pieces = dealt.stretches("test")
+    pieces = dealt.segments("test")
     assert 1 < len(pieces) <= len(dealt.parts.test)
     lengths = dealt.parts.test[:, 1] - dealt.parts.test[:, 0]
     assert (pieces[:, 1] - pieces[:, 0]).sum() == pytest.approx(lengths.sum())

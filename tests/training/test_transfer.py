@@ -9,8 +9,17 @@ import torch
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training import FitConfig, alone, evaluate, fit, join, newcomer, only_embeddings, prepare
-from possm_lite.training.replay import batch_answer, replay, slot_offsets
+from possm_lite.training import (
+    FitConfig,
+    combine_sessions,
+    evaluate,
+    extract_session,
+    fit,
+    for_new_session,
+    freeze_backbone,
+    prepare,
+)
+from possm_lite.training.replay import batch_decode, replay, slot_offsets
 
 QUICK = FitConfig(epochs=2, window_s=1.0, batch=6, samples=20)
 SMALL = {"dim": 16, "head_dim": 16, "n_freqs": 4, "hidden": 32}
@@ -28,19 +37,19 @@ def single():
 @pytest.fixture(scope="module")
 def trained(single):
     torch.manual_seed(0)
-    model, joined = POSSM(POSSMConfig(16, 3, **SMALL)), join(single)
+    model, joined = POSSM(POSSMConfig(16, 3, **SMALL)), combine_sessions(single)
     fit(model, joined, QUICK, progress=False)
     return model, joined
 
 
 def test_units_of_two_sessions_are_different_units(single):
-    assert [(s.index, s.first_unit) for s in join(single)] == [(1, 1), (2, 6), (3, 13)]
+    assert [(s.index, s.first_unit) for s in combine_sessions(single)] == [(1, 1), (2, 6), (3, 13)]
     start = single[1].parts.test[0, 0]
-    ours, theirs = single[1].cut(start, 1.0), join(single)[1].cut(start, 1.0)
+    ours, theirs = single[1].cut(start, 1.0), combine_sessions(single)[1].cut(start, 1.0)
     silent = ours.unit == 0
     assert torch.equal(theirs.unit, torch.where(silent, 0, ours.unit + 5)) and torch.equal(ours.offset, theirs.offset)
     with pytest.raises(ValueError, match="bin_width_s"):
-        join([single[0], session(2, 7, width=0.1)])
+        combine_sessions([single[0], session(2, 7, width=0.1)])
 
 
 def test_each_session_keeps_its_own_scale(trained, single):
@@ -53,16 +62,16 @@ def test_each_session_keeps_its_own_scale(trained, single):
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_session_taken_out_is_decoded_as_before_in_batch_and_streaming(trained, single, which):
     model, joined = trained
-    one = alone(model, joined[which])
+    one = extract_session(model, joined[which])
     assert (one.config.n_units, one.config.n_sessions) == (single[which].recording.n_units, 1)
     np.testing.assert_array_equal(evaluate(one, single[which]).decoded, evaluate(model, joined[which]).decoded)
     played = replay(StreamingDecoder(one, 1, slot_offsets(single[which])), single[which])
-    np.testing.assert_allclose(played.velocity, batch_answer(one, single[which], played), atol=1e-3)
+    np.testing.assert_allclose(played.velocity, batch_decode(one, single[which], played), atol=1e-3)
 
 
 def test_a_newcomer_has_embeddings_of_its_own_and_all_else_of_the_model(trained):
     model, _ = trained
-    new = newcomer(model, 9)
+    new = for_new_session(model, 9)
     assert (new.config.n_units, new.config.n_sessions) == (9, 1)
     assert torch.equal(new.unit_embedding.weight[0], model.unit_embedding.weight[0])
     assert not torch.equal(new.unit_embedding.weight[1:6], model.unit_embedding.weight[1:6])
@@ -75,7 +84,7 @@ def test_a_newcomer_has_embeddings_of_its_own_and_all_else_of_the_model(trained)
 
 def test_unit_identification_moves_embeddings_only(trained):
     model, fresh = trained[0], session(4, 6)
-    new = only_embeddings(newcomer(model, 6))
+    new = freeze_backbone(for_new_session(model, 6))
     before = {name: p.clone() for name, p in new.named_parameters()}
     fit(new, fresh, replace(QUICK, lr=1e-2), progress=False)
     moved = {name for name, p in new.named_parameters() if not torch.equal(p, before[name])}
@@ -86,7 +95,7 @@ def test_unit_identification_moves_embeddings_only(trained):
 
 
 def test_first_trials_set_the_scale_and_leave_the_test_alone(single):
-    few = single[0].of_first_trials(2)
+    few = single[0].first_trials(2)
     assert len(few.parts.train) == 2 and few.parts.test is single[0].parts.test
     clock, stop = few.timeline.times, few.parts.train[-1, 1]
     velocity = few.timeline.velocity[(clock >= 0) & (clock < stop)]
@@ -94,4 +103,4 @@ def test_first_trials_set_the_scale_and_leave_the_test_alone(single):
     np.testing.assert_allclose(few.mean, velocity.mean(0))
     for n in (0, 7):
         with pytest.raises(ValueError, match=r"n must lie in 1\.\.6"):
-            single[0].of_first_trials(n)
+            single[0].first_trials(n)

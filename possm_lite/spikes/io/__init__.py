@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import naming, read_arrays, read_members, write_arrays
+from ...errors import RecordingError, prefix_errors
+from ..arrays import read_arrays, read_members, write_arrays
 from ..layout import FORMAT, from_arrays, to_arrays
-from ..recording import Recording, RecordingError
-from .subprocess_reader import read_apart
+from ..recording import Recording
+from .subprocess_reader import read_in_subprocess
 
 __all__ = ["FORMAT", "load_recording", "read_arrays", "save_recording", "write_arrays"]
 
@@ -33,12 +34,12 @@ def load_recording(path: str | Path, behavior: str | None = None) -> Recording:
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    with naming(path):
+    with prefix_errors(path):
         if suffix not in (".npz", ".mat", ".nwb"):
             raise RecordingError(f"has the suffix {suffix!r}; a recording is an .npz, .mat or .nwb file.")
         if behavior is not None and suffix != ".nwb":
             raise RecordingError(f"behavior={behavior!r} chooses a series of an .nwb file; others have just one.")
-        arrays = read_members(path) if suffix == ".npz" else read_apart(path, behavior)
+        arrays = read_members(path) if suffix == ".npz" else read_in_subprocess(path, behavior)
         return from_arrays(arrays, path.stem)
 
 
@@ -55,10 +56,10 @@ def save_recording(recording: Recording, path: str | Path, extra: Mapping[str, n
     """
     path = Path(path)
     if path.suffix.lower() != ".npz":
-        with naming(path):
+        with prefix_errors(path):
             raise RecordingError(f"has the suffix {path.suffix!r}; a recording is saved as .npz.")
     unknown = [name for name in extra or {} if not name.startswith("truth_")]
     if unknown:
-        with naming(path):
+        with prefix_errors(path):
             raise RecordingError(f"extra arrays must have names that begin with truth_, not {unknown[0]!r}.")
     write_arrays(path, {**to_arrays(recording), **(extra or {})})

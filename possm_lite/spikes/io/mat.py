@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import MAX_BYTES, foreign
-from ..recording import Recording, RecordingError
+from ...errors import RecordingError, wrap_errors
+from ..arrays import MAX_BYTES
+from ..recording import Recording
 
 _NUMBERS = ("double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 _MAX_COUNT = 10_000
@@ -61,7 +62,7 @@ def read_mat(path: Path) -> Recording:
 def _check_version(path: Path):
     from scipy.io.matlab import matfile_version
 
-    with foreign("is damaged or no MATLAB file"):
+    with wrap_errors("is damaged or no MATLAB file"):
         major, _ = matfile_version(path)
     if major == 2:
         raise RecordingError("is a MATLAB v7.3 (HDF5) file: save it again with -v7.")
@@ -87,7 +88,7 @@ def _check_elements(path: Path):
 def _check_packed(packed: bytes):
     unpacker, size = zlib.decompressobj(), 0
     while not unpacker.eof:
-        with foreign("is damaged"):
+        with wrap_errors("is damaged"):
             part = unpacker.decompress(packed, 2**20)
         size, packed = size + len(part), unpacker.unconsumed_tail
         if size > MAX_BYTES:
@@ -100,7 +101,7 @@ def _read_variables(path: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray
     """The wanted variables; what the file says of them is checked before they are read."""
     from scipy.io import loadmat, whosmat
 
-    with foreign("is damaged or no MATLAB file"):
+    with wrap_errors("is damaged or no MATLAB file"):
         listed = whosmat(path)
     for name in wanted:
         declared = [(shape, kind) for other, shape, kind in listed if other == name]
@@ -108,7 +109,7 @@ def _read_variables(path: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray
             there = ", ".join(other for other, _, _ in listed)[:200] or "nothing"
             raise RecordingError(f"{name} must be there once, not {len(declared)} times. The file has {there}.")
         _check_declared(name, *declared[0])
-    with foreign("is damaged"):
+    with wrap_errors("is damaged"):
         variables = loadmat(path, variable_names=wanted)
     for name in wanted:
         if not isinstance(variables.get(name), np.ndarray) or variables[name].dtype.kind not in "iuf":

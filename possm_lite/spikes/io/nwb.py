@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import fetch, foreign
-from ..recording import Recording, RecordingError, check_trial_order, covered_trials, shown
+from ...errors import RecordingError, wrap_errors
+from ..arrays import read_dataset
+from ..recording import Recording, check_trial_order, covered_trials, shown
 from .nwb_behavior import read_behavior
 
 _NO_CACHE = "PYNWB_NO_CACHE_DIR"
@@ -63,14 +64,14 @@ def _opened(path: Path) -> Iterator:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about versions of the format, mostly; what we need is checked
         warnings.filterwarnings("error", _BROKEN)
-        with foreign("is damaged or no NWB file"):
+        with wrap_errors("is damaged or no NWB file"):
             io = pynwb.NWBHDF5IO(str(path), "r")
         try:
-            with foreign("is damaged or no NWB file"):
+            with wrap_errors("is damaged or no NWB file"):
                 file = io.read()
             yield file
         finally:
-            with foreign("cannot be closed"):
+            with wrap_errors("cannot be closed"):
                 io.close()
 
 
@@ -109,9 +110,9 @@ def _read_units(file) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     column = file.units["spike_times"]
     if not hasattr(column, "target"):
         raise RecordingError("units/spike_times_index is missing: which spike is whose?")
-    times = fetch(column.target.data, "units/spike_times", finite=True)
-    ends = fetch(column.data, "units/spike_times_index", kinds="iu")
-    unit_ids = fetch(file.units.id.data, "units/id", kinds="iu")
+    times = read_dataset(column.target.data, "units/spike_times", finite=True)
+    ends = read_dataset(column.data, "units/spike_times_index", kinds="iu")
+    unit_ids = read_dataset(file.units.id.data, "units/id", kinds="iu")
     counts = np.diff(ends, prepend=0)
     if times.ndim != 1 or ends.shape != unit_ids.shape or counts.min(initial=0) < 0 or counts.sum() != times.size:
         raise RecordingError(
@@ -145,10 +146,10 @@ def _trial_table(file) -> np.ndarray:
     if file.trials is None:
         _check_that_there_are_none(file.container_source)
         return np.empty((0, 2))
-    with foreign("intervals/trials cannot be read"):
+    with wrap_errors("intervals/trials cannot be read"):
         columns = [file.trials[name].data for name in ("start_time", "stop_time")]
-    start = fetch(columns[0], "intervals/trials/start_time", finite=True)
-    stop = fetch(columns[1], "intervals/trials/stop_time", finite=True)
+    start = read_dataset(columns[0], "intervals/trials/start_time", finite=True)
+    stop = read_dataset(columns[1], "intervals/trials/stop_time", finite=True)
     if start.ndim != 1 or start.shape != stop.shape:
         raise RecordingError(f"intervals/trials has start_time of shape {start.shape}, stop_time of {stop.shape}.")
     return np.stack((start, stop), axis=1)
@@ -158,7 +159,7 @@ def _check_that_there_are_none(path: str):
     """pynwb passes over, without a word, what stands in the place of trials and is no table."""
     import h5py
 
-    with foreign("intervals cannot be read"), h5py.File(path, "r") as file:
+    with wrap_errors("intervals cannot be read"), h5py.File(path, "r") as file:
         intervals = file.get("intervals", {})
         there = not isinstance(intervals, dict | h5py.Group) or "trials" in intervals
     if there:

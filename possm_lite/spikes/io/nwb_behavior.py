@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import fetch, foreign
-from ..recording import RecordingError, check_order
+from ...errors import RecordingError, wrap_errors
+from ..arrays import read_dataset
+from ..recording import check_order
 
 VELOCITIES = ("hand_vel", "finger_vel", "cursor_vel")
 POSITIONS = ("hand_pos", "finger_pos", "cursor_pos")
@@ -106,12 +107,12 @@ def _samples(series, field: str) -> tuple[np.ndarray, np.ndarray]:
     """Times (T,) in seconds and values (T, 2) in the unit of the series."""
     if not _has_two_columns(series):
         raise RecordingError(f"{field} must have shape (T, 2), or more columns, not {np.shape(series.data)}.")
-    values = fetch(series.data, field)[:, :2]
+    values = read_dataset(series.data, field)[:, :2]
     values = values * _number(series, "conversion", field) + _number(series, "offset", field)
-    with foreign(f"{field}/timestamps cannot be read"):
+    with wrap_errors(f"{field}/timestamps cannot be read"):
         timestamps = series.timestamps
     if timestamps is not None:
-        times = fetch(timestamps, f"{field}/timestamps", finite=True)
+        times = read_dataset(timestamps, f"{field}/timestamps", finite=True)
     else:
         times = _number(series, "starting_time", field) + np.arange(len(values)) / _number(series, "rate", field)
     if times.shape != values.shape[:1]:
@@ -121,7 +122,7 @@ def _samples(series, field: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _number(series, name: str, field: str) -> float:
-    with foreign(f"{field}/{name} must be a number"):
+    with wrap_errors(f"{field}/{name} must be a number"):
         number = float(getattr(series, name))
     if not np.isfinite(number) or (name == "rate" and number <= 0):
         raise RecordingError(f"{field}/{name} must be finite, and a rate positive, not {number}.")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import naming, replacing
+from ...errors import RecordingError, prefix_errors
+from ..arrays import atomic_write
 from ..layout import to_arrays
-from ..recording import Recording, RecordingError
+from ..recording import Recording
 from .nwb import import_pynwb
 
 UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # the format wants one
@@ -37,11 +38,11 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", 
         RecordingError: pynwb is missing, or the file could not be written; what stood at `path` still stands.
     """
     path = Path(path)
-    with naming(path):
+    with prefix_errors(path):
         if path.suffix.lower() != ".nwb":
             raise RecordingError(f"has the suffix {path.suffix!r}; this writes .nwb.")
         pynwb = import_pynwb()
-        with replacing(path) as partial, warnings.catch_warnings():
+        with atomic_write(path) as partial, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the suffix of the name it has for now
             with pynwb.NWBHDF5IO(str(partial), "w") as io:
                 io.write(as_nwb(recording, series, start))

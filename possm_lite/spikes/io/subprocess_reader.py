@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import check_file, read_members
+from ...errors import FileFormatError, RecordingError
+from ..arrays import check_readable, read_members
 from ..layout import to_arrays
-from ..recording import Recording, RecordingError
+from ..recording import Recording
 
 _MAX_SECONDS = 900
 _MAX_BYTES = 16 * 2**30  # of the answer, which is our own
@@ -26,14 +27,14 @@ _PROGRAM = (
 )
 
 
-def read_apart(path: Path, behavior: str | None) -> dict[str, np.ndarray]:
+def read_in_subprocess(path: Path, behavior: str | None) -> dict[str, np.ndarray]:
     """The recording in a `.mat` or `.nwb` file, read by `answer` in another process, as `to_arrays` gives it.
 
     Raises:
         RecordingError: without the name of the file.
         RuntimeError: the fault is in our own code; with the traceback.
     """
-    check_file(path)
+    check_readable(path)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         question = json.dumps([sys.path, str(path), behavior, folder])
         try:
@@ -54,11 +55,11 @@ def read_apart(path: Path, behavior: str | None) -> dict[str, np.ndarray]:
 
 
 def answer(path: str, behavior: str | None, folder: str):
-    """What `read_apart` runs in the other process: it leaves recording.npz or trouble.txt in `folder`."""
+    """What `read_in_subprocess` runs in the other process: it leaves recording.npz or trouble.txt in `folder`."""
     try:
         np.savez(Path(folder, "recording.npz"), **to_arrays(read(Path(path), behavior)))
-    except (RecordingError, MemoryError, OSError) as trouble:  # a file that is too big; a disk that is full
-        text = str(trouble) if isinstance(trouble, RecordingError) else f"cannot be read: {trouble!r}"
+    except (FileFormatError, MemoryError, OSError) as trouble:  # a file that is too big; a disk that is full
+        text = str(trouble) if isinstance(trouble, FileFormatError) else f"cannot be read: {trouble!r}"
         Path(folder, "trouble.txt").write_text(text, encoding="utf-8", errors="replace")
 
 

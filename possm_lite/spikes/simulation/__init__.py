@@ -1,6 +1,6 @@
 """Simulated sessions: reaches of a hand, tuned units, their spikes, and how tuning drifts."""
 
-from .drift import drifted
+from .drift import drift_tuning
 from .neurons import SimulationConfig, UnitTuning
 from .session import (
     GroundTruth,
@@ -15,7 +15,7 @@ __all__ = [
     "SimulatedSession",
     "SimulationConfig",
     "UnitTuning",
-    "drifted",
+    "drift_tuning",
     "load_ground_truth",
     "save_session",
     "simulate_session",

@@ -9,7 +9,7 @@ import numpy as np
 from .neurons import SimulationConfig, UnitTuning, draw_units
 
 
-def drifted(
+def drift_tuning(
     units: UnitTuning,
     rng: np.random.Generator,
     turned_deg: float = 20.0,

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ...errors import RecordingError
 from ..io import read_arrays, save_recording
-from ..recording import Recording, RecordingError
+from ..recording import Recording
 from .neurons import TICKS_PER_SECOND, SimulationConfig, UnitTuning, draw_common, draw_spikes, draw_units
 from .reaches import SAMPLE_RATE_HZ, Reaches, hand_at, plan_reaches
 

@@ -1,0 +1,50 @@
+"""The exceptions of the package, and two context managers that put errors of files into one line."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class PossmError(Exception):
+    """Input that cannot be used, or a training that cannot go on. The message is one line for the user."""
+
+
+class FileFormatError(PossmError, ValueError):
+    """A file cannot be read or written. The message names the field, the place and the value."""
+
+
+class RecordingError(FileFormatError):
+    """A recording, or the file it is read from, cannot be used. The message names field, place, value and remedy."""
+
+
+class CheckpointError(FileFormatError):
+    """A checkpoint, or the state of an interrupted training, cannot be used."""
+
+
+class DistributedError(PossmError, RuntimeError):
+    """Several processes cannot train together as asked, or one of them has failed."""
+
+
+@contextlib.contextmanager
+def prefix_errors(path: str | Path, error: type[FileFormatError] = RecordingError) -> Iterator[None]:
+    """Raise a FileFormatError from inside as `error`, on one line that begins with the path."""
+    try:
+        yield
+    except FileFormatError as exc:
+        raise error(_one_line(f"{path}: {exc}")) from exc
+
+
+@contextlib.contextmanager
+def wrap_errors(message: str) -> Iterator[None]:
+    """Around a library's parser: raise whatever it raises, MemoryError included, as FileFormatError."""
+    try:
+        yield
+    except Exception as exc:
+        reason = _one_line(f"{type(exc).__name__} {exc}")
+        raise FileFormatError(f"{message}: {reason[:200]}") from exc
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
