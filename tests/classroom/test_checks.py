@@ -1,4 +1,4 @@
-"""The checking itself, and what holds of every check of the course."""
+"""The engine of the checks, and what holds for every exercise of the course."""
 
 import contextlib
 import math
@@ -9,27 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.classroom.checks import Case, Check, ValueCheck
+from possm_lite.classroom.checks import Case, Check, ValueCheck, gradient
 
 from ..exercises.helpers import NOTEBOOKS, load
 
-CHAPTERS = sorted(path.stem for path in (NOTEBOOKS / "exercises").glob("*.py"))
-
-
-def exercises(chapter: str) -> list:
-    return [value for value in vars(load(chapter)).values() if isinstance(value, Check | ValueCheck)]
-
-
 EXERCISES = [
-    pytest.param(exercise, id=f"{chapter}.{exercise.name}") for chapter in CHAPTERS for exercise in exercises(chapter)
+    pytest.param(exercise, id=f"{path.stem}.{name}")
+    for path in sorted((NOTEBOOKS / "exercises").glob("*.py"))
+    for name, exercise in vars(load(path.stem)).items()
+    if isinstance(exercise, Check | ValueCheck)
 ]
-WRITTEN = [p for p in EXERCISES if isinstance(p.values[0], Check)]
-PREDICTED = [p for p in EXERCISES if isinstance(p.values[0], ValueCheck)]
-
-
-def gradient(function, x):
-    x = x.requires_grad_()
-    return torch.autograd.grad(function(x)[..., 0].sum(), x)[0]
 
 
 softmax = Check(
@@ -39,7 +28,7 @@ softmax = Check(
         Case("two keys", lambda: (torch.tensor([1.0, 2.0]),)),
         Case("large scores", lambda: (torch.tensor([1000.0, 0.0]),)),
         Case("a table", lambda: (torch.tensor([[1.0, 2.0], [0.0, 3.0]]),)),
-        Case("a gradient", lambda: (torch.tensor([1.0, 2.0]),), observe=gradient),
+        Case("a gradient", lambda: (torch.tensor([1.0, 2.0]),), observe=gradient(0)),
     ],
     traps={
         "nothing is divided": lambda x: x.exp(),
@@ -50,23 +39,20 @@ softmax = Check(
 
 
 def stub(x):
-    """Says what is wanted.
-
-    At length.
-    """
-    ...  # noqa: PIE790  (what a stub looks like)
+    """A stub as in the chapters."""
+    ...  # noqa: PIE790
 
 
 def stub_of_any_arguments(*args, **kwargs):
-    """Says what is wanted."""
+    """A stub that has only a docstring."""
 
 
-def stub_that_refuses(x):
+def stub_that_raises(x):
     raise NotImplementedError
 
 
-def stub_with_a_frame(x):
-    weights = ...  # your code here
+def stub_with_code(x):
+    weights = ...
     return weights
 
 
@@ -75,157 +61,139 @@ def changes_its_input(x):
     return torch.softmax(x, -1)
 
 
-def runs_on(x):
+def loops_forever(x):
     while True:
         x = x + 1
 
 
-def runs_on_and_will_not_stop(x):
+def loops_forever_and_ignores_interrupts(x):
     for _ in range(2):
         with contextlib.suppress(KeyboardInterrupt):
-            runs_on(x)
+            loops_forever(x)
     return x
 
 
-def prints_on(x):
+def prints_forever(x):
     while True:
         print(x)
 
 
-def yields_on(x):
-    while True:
-        yield x
+def yields(x):
+    yield x
 
 
-def forgets_its_return(x):
+def returns_nothing(x):
     torch.softmax(x, -1)
 
 
-def leaves(x):
-    sys.exit(3)
+def recurses_forever(x):
+    return recurses_forever(x)
 
 
-def falls(x):
-    return falls(x)
+def uses_a_variable_too_early(x):
+    total = total + x  # noqa: F821
+    return total
 
 
-@pytest.mark.parametrize("student", [None, ..., stub, stub_that_refuses, stub_with_a_frame])
-def test_a_stub_is_not_attempted_yet(student):
+@pytest.mark.parametrize("student", [None, ..., stub, stub_that_raises, stub_with_code])
+def test_stub_is_not_attempted_yet(student):
     verdict = softmax.examine(student)
     assert (verdict.status, verdict.message) == ("missing", "· softmax: not attempted yet")
 
 
-def test_a_stub_is_known_where_only_a_gradient_is_observed():
+def test_stub_is_recognised_by_a_gradient_case():
     assert Check("g", reference=softmax.reference, cases=softmax.cases[3:], traps={}).examine(stub).status == "missing"
 
 
 @pytest.mark.parametrize(
     "student",
-    [lambda x: torch.softmax(x, -1), lambda x: (x - x.logsumexp(-1, keepdim=True)).exp(), torch.nn.Softmax(-1)],
+    [
+        lambda x: torch.softmax(x, -1),
+        lambda x: (x - x.logsumexp(-1, keepdim=True)).exp(),
+        lambda x: print("not shown") or torch.softmax(x, -1),
+        torch.nn.Softmax(-1),
+    ],
 )
-def test_a_right_answer_is_right(student, capsys):
+def test_right_answer_prints_one_line(student, capsys):
     softmax(student)
     assert capsys.readouterr().out == "✓ softmax\n"
 
 
 @pytest.mark.parametrize(
-    ("student", "told"),
+    ("student", "words"),
     [
         (lambda x: 1 / 0, "on two keys: it raised ZeroDivisionError: division by zero"),
         (lambda: 1, "it raised TypeError: "),
-        (lambda x: torch.softmax(x, -1)[..., :1], "on two keys: the shape is (1,), it must be (2,)."),
-        (lambda x: torch.softmax(x, -1).double(), "the dtype is torch.float64, it must be torch.float32."),
-        (lambda x: torch.softmax(x, -1).tolist(), "a tensor is wanted, this is of type list."),
-        (lambda x: torch.softmax(x, -1).numpy(), "a tensor is wanted, this is of type ndarray."),
-        (lambda x: torch.softmax(x, -1).to_sparse(), "a plain tensor that holds its numbers is wanted"),
-        (lambda x: torch.softmax(x, -1).to("meta"), "a plain tensor that holds its numbers is wanted"),
+        (lambda x: torch.softmax(x, -1)[..., :1], "on two keys: the shape is (1,), expected (2,)."),
+        (lambda x: torch.softmax(x, -1).double(), "the dtype is torch.float64, expected torch.float32."),
+        (lambda x: torch.softmax(x, -1).tolist(), "expected a tensor, got a value of type list."),
+        (lambda x: torch.softmax(x, -1).numpy(), "expected a tensor, got a value of type ndarray."),
+        (lambda x: torch.softmax(x, -1).to_sparse(), "expected a dense tensor"),
+        (lambda x: torch.softmax(x, -1).to("meta"), "expected a dense tensor"),
         (lambda x: x * float("nan"), "on two keys: 2 of 2 numbers are NaN."),
-        (lambda x: x * float("inf"), "on two keys: 0.2689 is right at [0], this is inf; 2 of 2 are off."),
+        (lambda x: x * float("inf"), "on two keys: expected 0.2689 at [0], got inf; 2 of 2 are wrong."),
         (lambda x: torch.softmax(x, -1).detach(), "on a gradient: it raised RuntimeError"),
         (changes_its_input, "on two keys: the first argument was changed in place."),
         (lambda x: torch.nn.Module()(x), "on two keys: it raised NotImplementedError: "),
-        (forgets_its_return, "on two keys: the function returns nothing. Is its `return` missing?"),
-        (yields_on, "a tensor is wanted, this is of type generator."),
-        (prints_on, "on two keys: it prints without end."),
-        (leaves, "on two keys: it raised SystemExit: 3"),
-        (falls, "on two keys: it raised RecursionError"),
-        (3, "a function is wanted, this is of type int."),
+        (returns_nothing, "on two keys: the function returns nothing. Is its `return` missing?"),
+        (yields, "expected a tensor, got a value of type generator."),
+        (prints_forever, "on two keys: it prints without end."),
+        (lambda x: sys.exit(3), "on two keys: it raised SystemExit: 3"),
+        (recurses_forever, "on two keys: it raised RecursionError"),
+        (3, "expected a function, got a value of type int."),
         (lambda x: x.exp(), "softmax: nothing is divided"),
         (lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True), "softmax: large scores overflow"),
         (lambda x: torch.softmax(x, 0), "on a table: "),
+        (lambda x: np.zeros(10**16), "It asked for more memory than there is"),
+        (lambda x: torch.zeros(10**16), "It asked for more memory than there is"),
     ],
 )
-def test_a_wrong_answer_is_told_in_one_line(student, told):
+def test_wrong_answer_is_reported_in_one_line(student, words):
     verdict = softmax.examine(student)
     assert verdict.status == "wrong"
-    assert verdict.message.startswith("✗ softmax: ") and told in verdict.message and "\n" not in verdict.message
+    assert verdict.message.startswith("✗ softmax: ") and words in verdict.message and "\n" not in verdict.message
 
 
-def test_a_name_of_another_cell_is_told_with_what_to_do():
-    """As it is after a restart; in a notebook, the function is one of a cell."""
-    told = softmax.examine(eval("lambda x: helper_of_the_chapter(x)")).message
-    cure = "If a cell above makes `helper_of_the_chapter`, run that first: menu Run, Run All Above Selected Cell."
-    wanted = "on two keys: it raised NameError in line 1 of its cell: name 'helper_of_the_chapter' is not defined."
-    assert told == f"✗ softmax: {wanted} {cure}"
+def test_undefined_name_is_reported_with_advice():
+    """As after a restart of the kernel; `eval` gives the function a file name like that of a cell."""
+    message = softmax.examine(eval("lambda x: helper_of_the_chapter(x)")).message
+    assert "NameError in line 1 of its cell: name 'helper_of_the_chapter' is not defined." in message
+    assert "If a cell above makes `helper_of_the_chapter`, run that first" in message
+    message = softmax.examine(uses_a_variable_too_early).message
+    assert "it raised UnboundLocalError" in message and "cell above" not in message
 
 
-def test_a_name_that_the_function_itself_forgot_is_its_own_affair():
-    def too_early(x):
-        total = total + x  # noqa: F821
-        return total
-
-    line = softmax.examine(too_early).message
-    assert "it raised UnboundLocalError" in line and "cell above" not in line
-
-
-@pytest.mark.parametrize("make", [np.zeros, torch.zeros])
-def test_more_memory_than_there_is(make):
-    """So much more that no computer so much as begins to give it."""
-    line = softmax.examine(lambda x: make(10**16)).message
-    assert line.endswith("It asked for more memory than there is: look at the shapes of what it makes.")
-
-
-def test_any_argument_may_be_the_one_that_is_changed():
-    def spoils_the_eighth(*args):
-        args[7].zero_()
-        return args[0]
-
+def test_change_of_a_late_argument_is_reported():
     eight = Check("f", reference=lambda *a: a[0], cases=[Case("ones", lambda: tuple(torch.ones(8, 1)))], traps={})
-    assert "the 8th argument was changed in place" in eight.examine(spoils_the_eighth).message
+    assert "the 8th argument was changed in place" in eight.examine(lambda *a: (a[7].zero_(), a[0])[1]).message
 
 
 @pytest.mark.parametrize("kind", [float, torch.tensor])
 @pytest.mark.parametrize(("answer", "status"), [(-math.inf, "right"), (-99.0, "wrong"), (math.inf, "wrong")])
-def test_only_infinity_is_as_good_as_infinity(answer, status, kind):
+def test_infinity_equals_only_itself(answer, status, kind):
     infinite = Check("f", reference=lambda: kind(-math.inf), cases=[Case("nothing", tuple)], traps={})
     assert infinite.examine(lambda: kind(answer)).status == status
 
 
-@pytest.mark.parametrize("student", [runs_on, runs_on_and_will_not_stop])
-def test_an_endless_loop_is_stopped(student, monkeypatch):
+@pytest.mark.parametrize("student", [loops_forever, loops_forever_and_ignores_interrupts])
+def test_endless_loop_is_stopped(student, monkeypatch):
     monkeypatch.setattr("possm_lite.classroom.checks.check.SECONDS", 0.3)
-    began = time.perf_counter()
-    verdict = softmax.examine(student)
-    assert "it was still running after 0.3 s" in verdict.message
-    assert time.perf_counter() - began < 5
+    start = time.perf_counter()
+    assert "it was still running after 0.3 s" in softmax.examine(student).message
+    assert time.perf_counter() - start < 5
 
 
-def test_a_check_leaves_random_numbers_and_gradient_mode_alone():
+def test_check_restores_random_state_and_gradient_mode():
     torch.manual_seed(3)
-    wanted = torch.rand(1)
+    expected = torch.rand(1)
     torch.manual_seed(3)
     with torch.no_grad():
         assert softmax.examine(lambda x: torch.softmax(x + 0 * torch.rand(2), -1)).status == "right"
         assert not torch.is_grad_enabled()
-    assert torch.equal(torch.rand(1), wanted)
+    assert torch.equal(torch.rand(1), expected)
 
 
-def test_what_a_student_prints_does_not_clutter_the_notebook(capsys):
-    softmax(lambda x: print("here") or torch.softmax(x, -1))
-    assert capsys.readouterr().out == "✓ softmax\n"
-
-
-def test_the_person_at_the_keyboard_can_still_interrupt():
+def test_keyboard_interrupt_is_not_swallowed():
     def interrupted(x):
         raise KeyboardInterrupt
 
@@ -234,62 +202,52 @@ def test_the_person_at_the_keyboard_can_still_interrupt():
 
 
 guess = ValueCheck("guess", expected=0.5, tolerance=0.01, traps={"that is twice as much": 1.0})
-order = ValueCheck("order", expected="2, 0, 1", traps={"that is the order it had": "0, 1, 2"})
+order = ValueCheck("order", expected="2, 0, 1", traps={"that is the old order": "0, 1, 2"})
 word = ValueCheck("word", expected="key 2", traps={"that one is masked": "key 1"})
 
 
 @pytest.mark.parametrize(
-    ("exercise", "value", "line"),
+    ("exercise", "value", "message"),
     [
         (guess, None, "· guess: not attempted yet"),
         (guess, 0.505, "✓ guess"),
         (guess, torch.tensor(0.5), "✓ guess"),
         (guess, 1, "✗ guess: that is twice as much"),
-        (guess, 0.7, "✗ guess: 0.7 is not it."),
-        (guess, float("nan"), "✗ guess: nan is not it."),
-        (guess, "half", "✗ guess: a number is wanted, this is of type str."),
-        (guess, [0.5], "✗ guess: a number is wanted, this is of type list."),
+        (guess, 0.7, "✗ guess: 0.7 is not right."),
+        (guess, float("nan"), "✗ guess: nan is not right."),
+        (guess, "half", "✗ guess: expected a number, got a value of type str."),
+        (guess, [0.5], "✗ guess: expected a number, got a value of type list."),
         (word, "Key2", "✓ word"),
-        (word, ["key", 2], "✗ word: \"['key', 2]\" is not it."),
+        (word, ["key", 2], "✗ word: \"['key', 2]\" is not right."),
+        (word, "key 1", "✗ word: that one is masked"),
+        (word, "3", "✗ word: '3' is not right."),
+        (word, 2, "✗ word: expected text, got a value of type int."),
         (order, [2, 0, 1], "✓ order"),
         (order, "2 0 1", "✓ order"),
-        (order, "(0, 1, 2)", "✗ order: that is the order it had"),
-        (word, "key 1", "✗ word: that one is masked"),
-        (word, "3", "✗ word: '3' is not it."),
-        (word, 2, "✗ word: a word is wanted, this is of type int."),
+        (order, "(0, 1, 2)", "✗ order: that is the old order"),
     ],
 )
-def test_an_answer_is_judged(exercise, value, line):
-    assert exercise.examine(value).message.startswith(line)
+def test_value_is_compared(exercise, value, message):
+    assert exercise.examine(value).message.startswith(message)
 
 
-@pytest.mark.parametrize("exercise", WRITTEN)
-def test_the_right_answer_passes(exercise):
-    assert exercise.examine(exercise.reference).message == f"✓ {exercise.name}"
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_stub_of_every_exercise_is_missing(exercise):
+    assert exercise.examine(stub_of_any_arguments if isinstance(exercise, Check) else None).status == "missing"
 
 
-@pytest.mark.parametrize("exercise", WRITTEN)
-def test_every_trap_is_told_by_its_own_name(exercise):
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_reference_of_every_exercise_is_right(exercise):
+    right = exercise.reference if isinstance(exercise, Check) else exercise.expected
+    assert exercise.examine(right).message == f"✓ {exercise.name}"
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_every_trap_is_recognised_by_its_message(exercise):
     assert len(exercise.traps) >= 3
     for message, trap in exercise.traps.items():
         assert exercise.examine(trap).message == f"✗ {exercise.name}: {message}"
 
 
-@pytest.mark.parametrize("exercise", PREDICTED)
-def test_every_predicted_answer_and_its_traps(exercise):
-    assert exercise.examine(exercise.expected).status == "right"
-    assert len(exercise.traps) >= 3
-    for message, value in exercise.traps.items():
-        assert exercise.examine(value).message == f"✗ {exercise.name}: {message}"
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_every_stub_is_not_attempted_yet(exercise):
-    assert exercise.examine(stub_of_any_arguments if isinstance(exercise, Check) else None).status == "missing"
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_every_exercise_has_its_own_name(chapter):
-    module = load(chapter)
-    for name, value in vars(module).items():
-        assert not isinstance(value, Check | ValueCheck) or value.name == name
+def test_every_exercise_is_named_like_its_variable():
+    assert all(exercise.id.endswith(f".{exercise.values[0].name}") for exercise in EXERCISES)
