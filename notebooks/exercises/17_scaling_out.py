@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
-from possm_lite.training.cost import ring_bytes as bytes_of_ring
+from possm_lite.classroom.training_cost import ring_bytes as bytes_of_ring
 
 # Exercise 17.1: the gradient of the whole from those of its parts
 

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from possm_lite.classroom.style import BLUE, ORANGE
+from possm_lite.classroom.training_cost import operations
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.textbook import forward_textbook
 from possm_lite.spikes import SpikeBatch
-from possm_lite.training.cost import operations
 
 from .machine import apart, high_water_mib, in_turn, product_rate, ratio
 from .parts import Note, Part, Picture, Table, row
@@ -73,7 +73,7 @@ def _against_the_machine(n_windows: int, n_spikes: int, ms: float) -> Iterator[P
     what = f"its {needed / 1e9:.1f} billion operations, a second, over what products of large matrices reach"
     yield row(what, 100 * rate / most, f"{rate / 1e9:.0f} of {most / 1e9:.0f} billion, {{:.0f}} %")
     yield Note(
-        "Operations are those of the products of the ragged form alone (`possm_lite.training.cost`); softmax, norms, "
+        "Operations are those of the products of the ragged form alone (`possm_lite.classroom.training_cost`); softmax, norms, "
         "gates, sines and the gathering of spikes take time and count nothing."
     )
 
