@@ -23,7 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from possm_lite.spikes import Recording, RecordingError, apart, files, nwb
+from possm_lite.spikes import Recording, RecordingError
+from possm_lite.spikes import io as files
+from possm_lite.spikes.io import nwb
+from possm_lite.spikes.io import subprocess_reader as apart
 from possm_lite.spikes.arrays import read_members
 
 from .mutations import Broken, break_file, good_recording, good_variables

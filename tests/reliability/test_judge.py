@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("resource", reason="a process cannot be given limits here")
 
-from possm_lite.spikes import RecordingError, files, load_recording
+from possm_lite.spikes import RecordingError, load_recording
+from possm_lite.spikes import io as files
 
 from .hostile import Payload
 from .judge import difference, fault, judged, read_here, verdict

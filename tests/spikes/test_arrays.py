@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from possm_lite.errors import RecordingError
+from possm_lite.errors import FileFormatError
 from possm_lite.spikes.arrays import read_arrays, write_arrays
 
 
@@ -56,7 +56,7 @@ BAD_MEMBERS = {
 @pytest.mark.parametrize("members, changes, says", BAD_MEMBERS.values(), ids=BAD_MEMBERS.keys())
 def test_a_hostile_member_is_refused_before_it_is_unpacked(tmp_path, members, changes, says):
     npz_of(tmp_path / "a.npz", members, **changes)
-    with pytest.raises(RecordingError, match=re.escape(says)) as caught:
+    with pytest.raises(FileFormatError, match=re.escape(says)) as caught:
         read_arrays(tmp_path / "a.npz")
     assert str(caught.value).startswith(f"{tmp_path / 'a.npz'}: ") and "\n" not in str(caught.value)
 
@@ -66,18 +66,18 @@ def test_a_member_that_is_there_twice_is_refused(tmp_path):
         archive.writestr("a.npy", npy(1.0))
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("a.npy", npy(2.0))
-    with pytest.raises(RecordingError, match="'a.npy' is there twice"):
+    with pytest.raises(FileFormatError, match="'a.npy' is there twice"):
         read_arrays(tmp_path / "a.npz")
 
 
 def test_no_code_runs_and_the_bound_is_on_all_arrays_together(tmp_path):
     (tmp_path / "pickle.npz").write_bytes(pickle.dumps(print))
-    with pytest.raises(RecordingError, match="is damaged or no .npz file"):
+    with pytest.raises(FileFormatError, match="is damaged or no .npz file"):
         read_arrays(tmp_path / "pickle.npz")
     write_arrays(tmp_path / "zeros.npz", {"a": np.zeros(1000), "b": np.zeros(1000)})
     assert (tmp_path / "zeros.npz").stat().st_size < 1000
     assert set(read_arrays(tmp_path / "zeros.npz", max_bytes=16_500)) == {"a", "b"}
-    with pytest.raises(RecordingError, match="declares 16256 bytes of arrays, more than the 16000 allowed"):
+    with pytest.raises(FileFormatError, match="declares 16256 bytes of arrays, more than the 16000 allowed"):
         read_arrays(tmp_path / "zeros.npz", max_bytes=16_000)
 
 
@@ -108,6 +108,6 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path):
         ({"a": np.array([None])}, "a must hold plain numbers or text, not object"),
         ({"../a": np.zeros(3)}, "'../a.npy' is not the name of an array"),
     ):
-        with pytest.raises(RecordingError, match=re.escape(f"{tmp_path / 'a.npz'}: ") + ".*" + says):
+        with pytest.raises(FileFormatError, match=re.escape(f"{tmp_path / 'a.npz'}: ") + ".*" + says):
             write_arrays(tmp_path / "a.npz", arrays)
     assert os.listdir(tmp_path) == []

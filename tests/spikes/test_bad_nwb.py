@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
-from possm_lite.errors import RecordingError
+from possm_lite.errors import FileFormatError
 from possm_lite.spikes.io.nwb import read_nwb
 
 pynwb = pytest.importorskip("pynwb")
@@ -73,7 +73,7 @@ BAD = {
 @pytest.mark.parametrize("changes, says", BAD.values(), ids=BAD.keys())
 def test_a_bad_file_is_refused_by_field_place_and_value(tmp_path, changes, says):
     write_small(tmp_path / "a.nwb", **changes)
-    with pytest.raises(RecordingError) as caught:
+    with pytest.raises(FileFormatError) as caught:
         read_nwb(tmp_path / "a.nwb")
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
@@ -112,7 +112,7 @@ def replace(path, place, value=None, **options):
 def test_a_hostile_data_set_is_refused_before_it_is_read(tmp_path, place, new, says):
     write_small(tmp_path / "a.nwb")
     replace(tmp_path / "a.nwb", place, **new)
-    with pytest.raises(RecordingError) as caught:
+    with pytest.raises(FileFormatError) as caught:
         read_nwb(tmp_path / "a.nwb")
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
@@ -122,14 +122,14 @@ def test_what_is_no_nwb_file_is_refused(tmp_path):
     with h5py.File(tmp_path / "other.nwb", "w") as file:
         file["x"] = 1
     for name in ("text.nwb", "other.nwb"):
-        with pytest.raises(RecordingError, match="is damaged or no NWB file"):
+        with pytest.raises(FileFormatError, match="is damaged or no NWB file"):
             read_nwb(tmp_path / name)
 
 
 def test_without_pynwb_the_error_says_what_to_install(tmp_path, monkeypatch):
     write_small(tmp_path / "a.nwb")
     monkeypatch.setitem(sys.modules, "pynwb", None)
-    with pytest.raises(RecordingError, match=r"pip install possm-lite\[recordings\]"):
+    with pytest.raises(FileFormatError, match=r"pip install possm-lite\[recordings\]"):
         read_nwb(tmp_path / "a.nwb")
 
 
@@ -138,7 +138,7 @@ def test_the_file_is_closed_also_after_an_error(tmp_path):
         write_small(tmp_path / "a.nwb", **changes)
         try:
             read_nwb(tmp_path / "a.nwb")
-        except RecordingError:
+        except FileFormatError:
             assert changes
         with h5py.File(tmp_path / "a.nwb", "r+") as file:  # HDF5 refuses to write to a file that is open for reading
             assert "units" in file

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from possm_lite.errors import RecordingError
-from possm_lite.spikes import mat
+from possm_lite.errors import FileFormatError
+from possm_lite.spikes.io import mat
 from possm_lite.spikes.io import load_recording
 from possm_lite.spikes.io.mat import read_mat
 
@@ -124,7 +124,7 @@ BAD = {
 @pytest.mark.parametrize("changes, says", BAD.values(), ids=BAD.keys())
 def test_a_bad_file_is_refused_by_field_place_and_value(tmp_path, changes, says):
     scipy.io.savemat(tmp_path / "a.mat", layout(**changes))
-    with pytest.raises(RecordingError) as caught:
+    with pytest.raises(FileFormatError) as caught:
         read_mat(tmp_path / "a.mat")
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
@@ -132,7 +132,7 @@ def test_a_bad_file_is_refused_by_field_place_and_value(tmp_path, changes, says)
 def test_more_spikes_than_any_recording_has_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(mat, "_MAX_SPIKES", 900)
     scipy.io.savemat(tmp_path / "a.mat", layout())
-    with pytest.raises(RecordingError, match="spikes holds 9.. spikes, more than 900"):
+    with pytest.raises(FileFormatError, match="spikes holds 9.. spikes, more than 900"):
         read_mat(tmp_path / "a.mat")
 
 
@@ -142,14 +142,14 @@ def test_a_v73_file_is_refused_with_the_cure(tmp_path):
         file["time"] = np.zeros(3)
     with open(tmp_path / "a.mat", "r+b") as file:
         file.write(b"MATLAB 7.3 MAT-file".ljust(116) + bytes(8) + b"\x00\x02IM")
-    with pytest.raises(RecordingError, match="is a MATLAB v7.3 .HDF5. file: save it again with -v7"):
+    with pytest.raises(FileFormatError, match="is a MATLAB v7.3 .HDF5. file: save it again with -v7"):
         read_mat(tmp_path / "a.mat")
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):
     for content in (b"hello", b"hello, this is text of no particular kind\n" * 10, bytes(500)):
         (tmp_path / "a.mat").write_bytes(content)
-        with pytest.raises(RecordingError, match="is damaged|no MATLAB file|must be there once") as caught:
+        with pytest.raises(FileFormatError, match="is damaged|no MATLAB file|must be there once") as caught:
             read_mat(tmp_path / "a.mat")
         assert "\n" not in str(caught.value)
 
@@ -160,7 +160,7 @@ def test_a_declared_size_beyond_all_bounds_is_refused_before_anything_is_read(tm
     shape = struct.pack("<ii", 7, 300)
     assert content.count(shape) == 1
     (tmp_path / "a.mat").write_bytes(content.replace(shape, struct.pack("<ii", 2**30, 300)))
-    with pytest.raises(RecordingError, match="spikes declares shape .1073741824, 300., more than"):
+    with pytest.raises(FileFormatError, match="spikes declares shape .1073741824, 300., more than"):
         read_mat(tmp_path / "a.mat")
 
 
@@ -169,7 +169,7 @@ def test_a_variable_that_unpacks_to_more_than_the_bound_is_refused_while_it_unpa
     header = b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM"
     bomb = zlib.compress(bytes(4 * 10**7))
     (tmp_path / "a.mat").write_bytes(header + struct.pack("<II", 15, len(bomb)) + bomb)
-    with pytest.raises(RecordingError, match="a variable that unpacks to more than 10000000 bytes"):
+    with pytest.raises(FileFormatError, match="a variable that unpacks to more than 10000000 bytes"):
         read_mat(tmp_path / "a.mat")
 
 

@@ -62,4 +62,4 @@ def save_recording(recording: Recording, path: str | Path, extra: Mapping[str, n
     if unknown:
         with prefix_errors(path):
             raise RecordingError(f"extra arrays must have names that begin with truth_, not {unknown[0]!r}.")
-    write_arrays(path, {**to_arrays(recording), **(extra or {})})
+    write_arrays(path, {**to_arrays(recording), **(extra or {})}, RecordingError)

@@ -125,7 +125,7 @@ def load_ground_truth(path: str | Path) -> GroundTruth:
     Raises:
         RecordingError: the file cannot be read, or holds no truth.
     """
-    arrays = read_arrays(path)
+    arrays = read_arrays(path, error=RecordingError)
     try:
         config = json.loads(str(arrays["truth_config"]))
         return GroundTruth(
