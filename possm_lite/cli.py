@@ -159,10 +159,10 @@ def _seconds(least: float, most: float):
 
 
 def _split(text: str) -> str:
-    from .spikes.split import Split
+    from .spikes.split import SplitConfig
 
     try:
-        return str(Split.parse(text))
+        return str(SplitConfig.parse(text))
     except ValueError as trouble:
         raise argparse.ArgumentTypeError(str(trouble)) from None
 

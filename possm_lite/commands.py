@@ -92,11 +92,11 @@ def _open(source: Path | None, options) -> Task:
 
 
 def _description(session: Session) -> str:
-    recording, parts = session.recording, session.parts
+    recording, split = session.recording, session.split
     what = "trials" if len(recording.trials) > 1 else "stretch of time"
     line = (
         f"{recording.session_id}: {recording.n_units} units, {len(recording.spike_times):,} spikes; "
-        f"{session.split} of {what}: {len(parts.train)}, {len(parts.valid)}, {len(parts.test)}; "
+        f"{session.split_config} of {what}: {len(split.train)}, {len(split.valid)}, {len(split.test)}; "
         f"lag {session.timeline.lag_s:g} s, bins of {session.timeline.bin_width_s:g} s"
     )
     return "\n".join([line, *(f"note: {note}" for note in recording.notes)])

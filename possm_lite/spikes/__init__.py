@@ -5,10 +5,10 @@ from importlib import import_module
 from ..errors import RecordingError
 
 _HOME = {
-    "Parts": "split",
+    "Split": "split",
     "Recording": "recording",
     "SpikeBatch": "batch",
-    "Split": "split",
+    "SplitConfig": "split",
     "Timeline": "timeline",
     "load_ground_truth": "simulation",
     "load_recording": "io",

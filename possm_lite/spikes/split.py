@@ -13,7 +13,7 @@ _ORDERS = ("chronological", "random")
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitConfig:
     """Shares of a recording, by whole trials.
 
     Args:
@@ -27,7 +27,7 @@ class Split:
     seed: int = 0
 
     @classmethod
-    def parse(cls, text: str, seed: int = 0) -> Split:
+    def parse(cls, text: str, seed: int = 0) -> SplitConfig:
         """ "chronological", "random", or either with its shares in percent, as in "chronological:60/20/20"."""
         order, _, percent = text.partition(":")
         try:
@@ -44,7 +44,7 @@ class Split:
     def __str__(self) -> str:
         return f"{self.order}:{'/'.join(f'{100 * share:g}' for share in self.shares)}"
 
-    def apply(self, recording: Recording, bin_width_s: float) -> Parts:
+    def apply(self, recording: Recording, bin_width_s: float) -> Split:
         """Deal out the trials; without trial marks, or with too few to deal, divide the time instead.
 
         Raises:
@@ -60,9 +60,9 @@ class Split:
         train = min(max(round(self.shares[0] * n), 1), n - 2)
         valid = min(max(round(self.shares[1] * n), 1), n - train - 1)
         dealt = np.split(order, [train, train + valid])
-        return Parts(*(recording.trials[np.sort(part)] for part in dealt))
+        return Split(*(recording.trials[np.sort(part)] for part in dealt))
 
-    def _by_time(self, recording: Recording, bin_width_s: float) -> Parts:
+    def _by_time(self, recording: Recording, bin_width_s: float) -> Split:
         if self.order == "random":
             raise RecordingError(
                 f"split random needs at least {len(self.shares)} trials, the recording has {len(recording.trials)}; "
@@ -75,7 +75,7 @@ class Split:
         edges = start + bin_width_s * np.round(np.cumsum((0.0, *self.shares)) * n_bins)
         edges[-1] = stop
         whole = recording.trials if len(recording.trials) else np.array([[start, stop]])
-        parts = Parts(*(_inside(whole, *edges[i : i + 2]) for i in range(3)))
+        parts = Split(*(_inside(whole, *edges[i : i + 2]) for i in range(3)))
         for name, part in vars(parts).items():
             if not len(part):
                 raise RecordingError(f"split {self} leaves nothing of {stop - start:.3f} s to the {name} part.")
@@ -83,7 +83,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Parts:
+class Split:
     """Start and stop in seconds of the trials (or the one stretch of time) of each part, (n, 2) each."""
 
     train: np.ndarray

@@ -13,7 +13,7 @@ from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..errors import CheckpointError
 from ..spikes.arrays import read_arrays, write_arrays
-from ..spikes.split import Split
+from ..spikes.split import SplitConfig
 
 FORMAT = "possm-lite checkpoint 1"
 _PREFIX = "model."
@@ -108,7 +108,7 @@ def _trained_on(found: dict) -> TrainedOn:
     for name in TrainedOn.__dataclass_fields__:
         if not isinstance(found[name], kinds.get(name, str)):
             raise TypeError(f"{name} is {found[name]!r}")
-    Split.parse(found["split"])
+    SplitConfig.parse(found["split"])
     if not -_LAG_S <= found["lag_s"] <= _LAG_S:
         raise ValueError(f"lag_s must lie within {_LAG_S} s of zero, not {found['lag_s']!r}")
     if found["seed"] < 0:

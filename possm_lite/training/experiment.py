@@ -109,11 +109,11 @@ def _finish(task: Task, possm: POSSM, possm_s: float, config: FitConfig, progres
         }
         metrics = {
             "session": session.recording.session_id,
-            "split": str(session.split),
+            "split": str(session.split_config),
             "lag_s": session.timeline.lag_s,
             "bin_width_s": session.timeline.bin_width_s,
-            "n_train": len(session.parts.train),
-            "n_test": len(session.parts.test),
+            "n_train": len(session.split.train),
+            "n_test": len(session.split.test),
             "models": figures,
         }
         return Run(possm, task.about, session, evaluate(possm, session), metrics)

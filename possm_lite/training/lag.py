@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..spikes.recording import Recording
-from ..spikes.split import Split
+from ..spikes.split import SplitConfig
 from .baselines import RIDGES, fit_wiener
 from .evaluate import evaluate
 from .session import prepare
@@ -17,7 +17,7 @@ from .session import prepare
 def search_lag(
     recording: Recording,
     lags_s: Iterable[float],
-    split: str | Split = "chronological",
+    split: str | SplitConfig = "chronological",
     bin_width_s: float = 0.05,
     seed: int = 0,
     n_history: int = 10,

@@ -72,7 +72,7 @@ def picture(decoded: Decoded, session: Session, n_trials: int = 4) -> Figure:
 
 def _some_trials(session: Session, n: int) -> np.ndarray:
     """`n` trials spread over the test part, or as many stretches of four seconds."""
-    trials = session.parts.test
+    trials = session.split.test
     if not len(session.recording.trials):
         start, stop = trials[0]
         starts = np.linspace(start, max(stop - 4.0, start), n)

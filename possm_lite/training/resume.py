@@ -159,8 +159,8 @@ def fingerprint(session: Session) -> str:
         recording.behavior_times,
         recording.velocity,
         recording.trials,
-        session.parts.train,
-        session.parts.valid,
+        session.split.train,
+        session.split.valid,
     ):
         digest.update(f"{array.dtype} {array.shape}".encode())
         digest.update(array.tobytes())

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..spikes.batch import SpikeBatch
 from ..spikes.recording import Recording
-from ..spikes.split import Parts, Split, segments
+from ..spikes.split import Split, SplitConfig, segments
 from ..spikes.timeline import Timeline
 
 
@@ -18,16 +18,16 @@ class Session:
 
     Args:
         timeline: spikes and behaviour on one clock.
-        split: how it was divided.
-        parts: trials (or the stretch of time) of each part.
+        split_config: how the recording was divided.
+        split: trials (or the segment of time) of each part.
         mean, std: of velocity in the training part, (2,) each.
         index: which of a model's sessions it is, from 1.
         first_unit: which of the model's units its first one is, from 1.
     """
 
     timeline: Timeline
+    split_config: SplitConfig
     split: Split
-    parts: Parts
     mean: np.ndarray
     std: np.ndarray
     index: int = 1
@@ -39,7 +39,7 @@ class Session:
 
     def segments(self, part: str) -> np.ndarray:
         """Continuous stretches of a part, (n, 2) in seconds: neighbouring trials in one piece."""
-        return segments(getattr(self.parts, part), gap_s=1e-3)
+        return segments(getattr(self.split, part), gap_s=1e-3)
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
         """`Timeline.cut`, its units numbered as the model numbers them."""
@@ -51,16 +51,16 @@ class Session:
         Raises:
             ValueError: if there are no so many.
         """
-        if not 1 <= n <= len(self.parts.train):
-            raise ValueError(f"n must lie in 1..{len(self.parts.train)}, the trials of the training part, not {n}.")
-        parts = replace(self.parts, train=self.parts.train[:n])
-        mean, std = _scale(self.timeline, parts.train)
-        return replace(self, parts=parts, mean=mean, std=std)
+        if not 1 <= n <= len(self.split.train):
+            raise ValueError(f"n must lie in 1..{len(self.split.train)}, the trials of the training part, not {n}.")
+        split = replace(self.split, train=self.split.train[:n])
+        mean, std = _scale(self.timeline, split.train)
+        return replace(self, split=split, mean=mean, std=std)
 
 
 def prepare(
     recording: Recording,
-    split: str | Split = "chronological",
+    split: str | SplitConfig = "chronological",
     lag_s: float = 0.0,
     bin_width_s: float = 0.05,
     seed: int = 0,
@@ -69,7 +69,7 @@ def prepare(
 
     Args:
         recording: the session.
-        split: see `Split.parse`.
+        split: see `SplitConfig.parse`.
         lag_s: how much later the behaviour is than the spikes it is paired with, seconds.
         bin_width_s: seconds.
         seed: of a random split.
@@ -77,10 +77,10 @@ def prepare(
     Raises:
         RecordingError: if the recording cannot be divided so.
     """
-    split = Split.parse(split, seed) if isinstance(split, str) else split
+    config = SplitConfig.parse(split, seed) if isinstance(split, str) else split
     timeline = Timeline(recording, lag_s, bin_width_s)
-    parts = split.apply(recording, bin_width_s)
-    return Session(timeline, split, parts, *_scale(timeline, parts.train))
+    divided = config.apply(recording, bin_width_s)
+    return Session(timeline, config, divided, *_scale(timeline, divided.train))
 
 
 def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

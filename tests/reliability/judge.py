@@ -25,9 +25,9 @@ import numpy as np
 
 from possm_lite.spikes import Recording, RecordingError
 from possm_lite.spikes import io as files
+from possm_lite.spikes.arrays import read_members
 from possm_lite.spikes.io import nwb
 from possm_lite.spikes.io import subprocess_reader as apart
-from possm_lite.spikes.arrays import read_members
 
 from .mutations import Broken, break_file, good_recording, good_variables
 from .witness import seen_in_mat, seen_in_npz, seen_in_nwb

@@ -10,8 +10,8 @@ import scipy.io
 from possm_lite.errors import RecordingError
 from possm_lite.spikes import io as files
 from possm_lite.spikes import layout
-from possm_lite.spikes.io import subprocess_reader as apart
 from possm_lite.spikes.io import load_recording
+from possm_lite.spikes.io import subprocess_reader as apart
 from possm_lite.spikes.recording import Recording
 
 

@@ -9,8 +9,7 @@ import pytest
 import scipy.io
 
 from possm_lite.errors import FileFormatError
-from possm_lite.spikes.io import mat
-from possm_lite.spikes.io import load_recording
+from possm_lite.spikes.io import load_recording, mat
 from possm_lite.spikes.io.mat import read_mat
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "m1_stevenson_2011.mat"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from possm_lite.spikes import Recording, RecordingError, Split, Timeline
+from possm_lite.spikes import Recording, RecordingError, SplitConfig, Timeline
 from possm_lite.spikes.split import segments
 
 
@@ -71,14 +71,14 @@ def test_hidden_units_leave_no_spikes():
 
 def test_chronological_split_keeps_order_and_shares():
     recording = make_recording()
-    parts = Split().apply(recording, 0.05)
+    parts = SplitConfig().apply(recording, 0.05)
     np.testing.assert_array_equal(np.concatenate([parts.train, parts.valid, parts.test]), recording.trials)
     assert [len(p) for p in (parts.train, parts.valid, parts.test)] == [7, 1, 2]
 
 
 def test_random_split_deals_every_trial_once_and_by_seed():
     recording = make_recording()
-    parts = [Split("random", seed=seed).apply(recording, 0.05) for seed in (0, 0, 1)]
+    parts = [SplitConfig("random", seed=seed).apply(recording, 0.05) for seed in (0, 0, 1)]
     whole = np.concatenate([parts[0].train, parts[0].valid, parts[0].test])
     np.testing.assert_array_equal(whole[np.argsort(whole[:, 0])], recording.trials)
     np.testing.assert_array_equal(parts[0].test, parts[1].test)
@@ -87,7 +87,7 @@ def test_random_split_deals_every_trial_once_and_by_seed():
 
 @pytest.mark.parametrize("trials", [np.zeros((0, 2)), [[5.0, 15.0]]])
 def test_without_trials_time_is_divided_on_the_edges_of_bins(trials):
-    parts = Split().apply(make_recording(trials=trials), 0.05)
+    parts = SplitConfig().apply(make_recording(trials=trials), 0.05)
     np.testing.assert_allclose(np.concatenate([parts.train, parts.valid, parts.test]), [[5, 12], [12, 13], [13, 15]])
 
 
@@ -101,19 +101,19 @@ def test_neighbours_are_joined_across_nothing_but_nothing():
 )
 def test_a_split_that_cannot_be_is_refused(text):
     with pytest.raises(ValueError, match="split must be"):
-        Split.parse(text)
+        SplitConfig.parse(text)
 
 
 def test_split_reads_what_it_writes():
-    assert Split.parse(str(Split.parse("random:60/20/20"))) == Split("random", (0.6, 0.2, 0.2))
+    assert SplitConfig.parse(str(SplitConfig.parse("random:60/20/20"))) == SplitConfig("random", (0.6, 0.2, 0.2))
 
 
 def test_a_trial_shorter_than_a_bin_is_named():
     recording = make_recording(trials=[[5.0, 6.0], [6.0, 6.04], [7.0, 8.0]])
     with pytest.raises(RecordingError, match=r"trials\[1\] lasts 0.040000 s, a bin 0.05 s"):
-        Split().apply(recording, 0.05)
+        SplitConfig().apply(recording, 0.05)
 
 
 def test_random_needs_trials():
     with pytest.raises(RecordingError, match="at least 3 trials, the recording has 0"):
-        Split("random").apply(make_recording(marked=False), 0.05)
+        SplitConfig("random").apply(make_recording(marked=False), 0.05)

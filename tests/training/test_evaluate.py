@@ -43,7 +43,7 @@ def test_every_sample_of_a_part_counts_once(small_recording, model, split, lag_s
     session = prepare(small_recording, split, lag_s)
     decoded = evaluate(model, session, part)
     times, velocity = small_recording.behavior_times[::10], small_recording.velocity[::10]  # thinned to 100 Hz
-    trials = getattr(session.parts, part)
+    trials = getattr(session.split, part)
     inside = np.any([(times >= a - 1e-6) & (times < b - 1e-6) for a, b in trials], axis=0)
     np.testing.assert_allclose(decoded.times_s, times[inside], rtol=0, atol=1e-9)
     np.testing.assert_array_equal(decoded.true, velocity[inside])

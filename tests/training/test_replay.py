@@ -89,7 +89,7 @@ def test_a_stretch_shorter_than_a_bin_is_not_played(small_recording):
 
 def test_a_part_of_less_than_a_bin_is_said(small_recording):
     session = prepare(small_recording)
-    start = session.parts.test[0, 0]
-    short = replace(session, parts=replace(session.parts, test=np.array([[start, start + 0.04]])))
+    start = session.split.test[0, 0]
+    short = replace(session, split=replace(session.split, test=np.array([[start, start + 0.04]])))
     with pytest.raises(RecordingError, match="the test part has no stretch as long as a bin of 0.05 s"):
         replay(Listener(), short)

@@ -18,7 +18,7 @@ def with_velocity(recording, change):
 
 def test_scale_is_that_of_the_training_part_alone(small_recording):
     before = prepare(small_recording)
-    end_of_training = before.parts.train[-1, 1]
+    end_of_training = before.split.train[-1, 1]
 
     def later(velocity, times):
         velocity[times >= end_of_training] = 1e4
@@ -38,7 +38,7 @@ def test_scale_is_that_of_the_training_part_alone(small_recording):
 def test_scale_is_mean_and_deviation_of_thinned_velocity_whatever_the_lag(small_recording, split, lag_s):
     session = prepare(small_recording, split, lag_s, seed=3)
     times, velocity = small_recording.behavior_times[::10], small_recording.velocity[::10]
-    of_training = np.any([(times >= a) & (times < b) for a, b in session.parts.train], axis=0)
+    of_training = np.any([(times >= a) & (times < b) for a, b in session.split.train], axis=0)
     np.testing.assert_allclose(session.mean, velocity[of_training].mean(0), rtol=1e-3, atol=0.5)
     np.testing.assert_allclose(session.std, velocity[of_training].std(0), rtol=1e-2)
     assert session.timeline.lag_s == lag_s and session.recording is small_recording
@@ -70,11 +70,11 @@ def test_a_hand_that_never_moves_along_an_axis_has_scale_one(small_recording):
 
 def test_neighbouring_trials_are_one_stretch(small_recording):
     session = prepare(small_recording)
-    np.testing.assert_array_equal(session.segments("train"), [[session.parts.train[0, 0], session.parts.train[-1, 1]]])
+    np.testing.assert_array_equal(session.segments("train"), [[session.split.train[0, 0], session.split.train[-1, 1]]])
     dealt = prepare(small_recording, "random:50/20/30", seed=1)
     pieces = dealt.segments("test")
-    assert 1 < len(pieces) <= len(dealt.parts.test)
-    lengths = dealt.parts.test[:, 1] - dealt.parts.test[:, 0]
+    assert 1 < len(pieces) <= len(dealt.split.test)
+    lengths = dealt.split.test[:, 1] - dealt.split.test[:, 0]
     assert (pieces[:, 1] - pieces[:, 0]).sum() == pytest.approx(lengths.sum())
 
 

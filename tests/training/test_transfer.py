@@ -44,7 +44,7 @@ def trained(single):
 
 def test_units_of_two_sessions_are_different_units(single):
     assert [(s.index, s.first_unit) for s in combine_sessions(single)] == [(1, 1), (2, 6), (3, 13)]
-    start = single[1].parts.test[0, 0]
+    start = single[1].split.test[0, 0]
     ours, theirs = single[1].cut(start, 1.0), combine_sessions(single)[1].cut(start, 1.0)
     silent = ours.unit == 0
     assert torch.equal(theirs.unit, torch.where(silent, 0, ours.unit + 5)) and torch.equal(ours.offset, theirs.offset)
@@ -96,8 +96,8 @@ def test_unit_identification_moves_embeddings_only(trained):
 
 def test_first_trials_set_the_scale_and_leave_the_test_alone(single):
     few = single[0].first_trials(2)
-    assert len(few.parts.train) == 2 and few.parts.test is single[0].parts.test
-    clock, stop = few.timeline.times, few.parts.train[-1, 1]
+    assert len(few.split.train) == 2 and few.split.test is single[0].split.test
+    clock, stop = few.timeline.times, few.split.train[-1, 1]
     velocity = few.timeline.velocity[(clock >= 0) & (clock < stop)]
     np.testing.assert_allclose(few.std, velocity.std(0))
     np.testing.assert_allclose(few.mean, velocity.mean(0))
