@@ -75,10 +75,11 @@ class Check:
                 break  # do not wait for an endless loop again
         if outcomes[0].missing:
             return _missing(self.name)
-        for case, outcome in zip(self.cases, outcomes, strict=False):
-            message = difference(outcome, self.outcome(self.reference, case), case.tolerance)
+        right = [self.outcome(self.reference, case) for case in self.cases]
+        for case, outcome, expected in zip(self.cases, outcomes, right, strict=False):
+            message = difference(outcome, expected, case.tolerance)
             if message:
-                return _wrong(self.name, self._matching_trap(outcomes) or f"on {case.name}: {message}")
+                return _wrong(self.name, self._matching_trap(outcomes, right) or f"on {case.name}: {message}")
         return Verdict("right", f"✓ {self.name}")
 
     def outcome(self, function: Callable, case: Case) -> Outcome:
@@ -92,17 +93,17 @@ class Check:
         changed = [i for i, (now, fresh) in enumerate(zip(args, case.make(), strict=True)) if _changed(now, fresh)]
         return Outcome(observed, wrapped.failure or failure, changed)
 
-    def _matching_trap(self, outcomes: list[Outcome]) -> str | None:
+    def _matching_trap(self, outcomes: list[Outcome], right: list[Outcome]) -> str | None:
         """The message of the trap that agrees with the student on the longest run of cases from the first."""
         best, best_agreed = None, 0
         for message, trap in self.traps.items():
             agreed = distinguishing = 0
-            for case, outcome in zip(self.cases, outcomes, strict=False):
+            for case, outcome, expected in zip(self.cases, outcomes, right, strict=False):
                 trapped = self.outcome(trap, case)
                 if not same(outcome, trapped, case.tolerance):
                     break
                 agreed += 1
-                distinguishing += not same(trapped, self.outcome(self.reference, case), case.tolerance)
+                distinguishing += not same(trapped, expected, case.tolerance)
             if distinguishing and agreed > best_agreed:
                 best, best_agreed = message, agreed
         return best

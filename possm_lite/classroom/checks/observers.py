@@ -28,14 +28,17 @@ def float32_result(function: Callable, *args: Any) -> Any:
 def gradient(*arguments: int) -> Callable:
     """Observe the gradient by some arguments, counted from 0, of a sum that weighs every output differently.
 
-    One argument gives a tensor, several give a tuple.
+    One argument gives a tensor, several give a tuple; an argument that is not used has the gradient zero.
     """
 
     def observe(function: Callable, *args: Any) -> Any:
         args = [a.clone().requires_grad_() if i in arguments else a for i, a in enumerate(args)]
         output = function(*args)
+        if not (isinstance(output, Tensor) and output.requires_grad):
+            raise RuntimeError("no gradient flows back from the result. Is there a .item(), .detach() or no_grad()?")
         weights = torch.linspace(-1, 2, output.numel(), dtype=output.dtype).view_as(output)  # their sum is not zero
-        gradients = torch.autograd.grad((output * weights).sum(), [args[i] for i in arguments])
+        inputs = [args[i] for i in arguments]
+        gradients = torch.autograd.grad((output * weights).sum(), inputs, materialize_grads=True)
         return gradients if len(arguments) > 1 else gradients[0]
 
     return observe
