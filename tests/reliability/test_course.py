@@ -1,4 +1,4 @@
-"""The course under other hash seeds and numbers of threads: no cell may live off the order of a set or off one core."""
+"""Chapters with other hash seeds and numbers of threads: no cell may depend on the order of a set or on one core."""
 
 from pathlib import Path
 
@@ -8,33 +8,28 @@ import pytest
 from possm_lite.classroom import execute
 
 CHAPTERS = sorted((Path(__file__).parents[2] / "notebooks").glob("[0-9]*.ipynb"))
-SHORT = "04_positions"  # the one that takes the least time
-A_KERNEL = nbformat.v4.new_code_cell("import torch\nprint(hash('spike'), torch.get_num_threads())")
+PROBE = nbformat.v4.new_code_cell("import torch\nprint(hash('spike'), torch.get_num_threads())")
 
 
-def run(notebook, folder, seed, monkeypatch):
-    """All of its cells, with this hash seed and, every other time, on two threads."""
+def run(notebook, seed, monkeypatch):
+    """Executes all cells with this hash seed, on one thread or, where the seed is odd, on two."""
     monkeypatch.setenv("PYTHONHASHSEED", str(seed))
     monkeypatch.setenv("OMP_NUM_THREADS", str(1 + seed % 2))
-    execute.run(notebook, folder, timeout_s=300)
-    return [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    execute.run(notebook, CHAPTERS[0].parent, timeout_s=300)
 
 
-def test_seed_and_threads_reach_the_kernel(tmp_path, monkeypatch):
-    said = []
-    for seed in (0, 1, 1):
-        (cell,) = run(nbformat.v4.new_notebook(cells=[A_KERNEL.copy()]), tmp_path, seed, monkeypatch)
-        said.append(cell.outputs[0]["text"].split())
-    assert [threads for _, threads in said] == ["1", "2", "2"]
-    assert said[0][0] != said[1][0] == said[2][0]
+def test_hash_seed_and_threads_reach_the_kernel(monkeypatch):
+    printed = []
+    for seed in (0, 1):
+        notebook = nbformat.v4.new_notebook(cells=[PROBE.copy()])
+        run(notebook, seed, monkeypatch)
+        printed.append(notebook.cells[0].outputs[0]["text"].split())
+    assert printed[0][0] != printed[1][0] and [threads for _, threads in printed] == ["1", "2"]
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=[path.stem for path in CHAPTERS])
-def test_no_cell_of_a_chapter_fails_now_and_then(chapter, rounds, monkeypatch):
-    runs = rounds(2 if chapter.stem == SHORT else 0, 10)
-    if not runs:
-        pytest.skip("only at length: make soak")
-    for seed in range(runs):
-        cells = run(execute.read(chapter), chapter.parent, seed, monkeypatch)
-        assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-        assert not [output for cell in cells for output in cell.outputs if output.output_type == "error"]
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_chapter_runs_with_any_hash_seed(path, rounds, monkeypatch):
+    if not rounds(0, 10):
+        pytest.skip("only in make soak")
+    for seed in range(rounds(0, 10)):
+        run(execute.read(path), seed, monkeypatch)
