@@ -103,7 +103,7 @@ my_weight = ValueCheck(
 
 
 def _table(q: Tensor, k: Tensor, n_freqs: int) -> Tensor:
-    waves, rest = attention.fold_scores(q, k, n_freqs)
+    waves, rest = attention.precompute_scores(q, k, n_freqs)
     return torch.cat([waves[..., 0::2], waves[..., 1::2], rest[..., None]], -1)
 
 
@@ -118,7 +118,7 @@ def _rest_missing(q: Tensor, k: Tensor, n_freqs: int) -> Tensor:
 
 
 def _side_by_side(q: Tensor, k: Tensor, n_freqs: int) -> Tensor:
-    waves, rest = attention.fold_scores(q, k, n_freqs)
+    waves, rest = attention.precompute_scores(q, k, n_freqs)
     return torch.cat([waves, rest[..., None]], -1)
 
 

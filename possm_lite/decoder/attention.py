@@ -1,13 +1,12 @@
-"""The two cross-attentions of POSSM, computed without ever forming a key per spike or per query.
+"""The two cross-attentions of POSSM, computed without a key per spike or per query.
 
-Both have one side that is a parameter: the latents of the input attention, the task and session query of the output
-attention. The score of a parameter q against a key k that is t seconds away is
+One side of both is a parameter: the latents of the input attention, the task and session query of the output
+attention. The score of a query q and a key k that is t seconds away is
 
-    s(k, t) = q . R_t k = sum_f Re( conj(q_f) k_f e^{i omega_f t} ) + rest                                       (1)
+    s(k, t) = q . R_t k = Re sum_f conj(q_f) k_f e^{i omega_f t} + q_rest . k_rest                               (1)
 
-over the F rotated pairs, written as complex numbers. What depends on the key alone is folded into a small table (one
-row per unit, one row per hidden state); what depends on the time alone is a phasor. The textbook's form of the same,
-with keys, values and padding, stands in `textbook.py`; a test holds the two equal.
+over the F rotated pairs, written as complex numbers. What depends on the key alone is precomputed, one row per unit;
+what depends on the time alone is a phasor. `textbook.py` computes the same with padded keys and values: read it first.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from ..blocks.feedforward import GatedFeedForward
+from ..blocks.heads import share_heads
 from ..blocks.positions import as_pairs, log_spaced_frequencies, pad_phasors, phasors, rotate
-from ..blocks.time_features import rotary_kernel
+from ..spikes.batch import SpikeBatch
 from .config import POSSMConfig
 
 
@@ -42,7 +42,7 @@ class Rotation(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """The parameters of one pre-norm cross-attention and, where the configuration has it, its feed-forward layer.
+    """The parameters of one pre-norm cross-attention and of the feed-forward layer after it, where there is one.
 
     `to_kv` gives the keys of all key-value heads first, then their values.
     """
@@ -65,36 +65,35 @@ class CrossAttention(nn.Module):
     def keys_values(self, context: Tensor) -> tuple[Tensor, Tensor]:
         """(..., C) to keys and values (..., H, d), each key-value head repeated for the heads that share it."""
         kv = self.to_kv(self.norm_context(context)).unflatten(-1, (2, self.n_kv_heads, self.head_dim))
-        kv = kv.repeat_interleave(self.n_heads // self.n_kv_heads, dim=-2)
-        return kv.select(-3, 0), kv.select(-3, 1)
+        return share_heads(kv.transpose(-2, -3), self.n_heads).unbind(-2)
 
-    def finish(self, x: Tensor, pooled: Tensor) -> Tensor:
-        """Residual, output projection and feed-forward: x (..., D), pooled (..., H, d) to (..., D)."""
+    def project_out(self, x: Tensor, pooled: Tensor) -> Tensor:
+        """Output projection, residual and feed-forward: x (..., D), pooled (..., H, d) to (..., D)."""
         x = x + self.to_out(pooled.flatten(-2))
         return x if self.feed_forward is None else x + self.feed_forward(x)
 
 
-def fold_scores(queries: Tensor, keys: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
-    """The part of (1) that no time enters, both already divided by sqrt(d).
+def precompute_scores(queries: Tensor, keys: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
+    """The part of (1) that does not depend on time, divided by sqrt(d).
 
     Args:
         queries, keys: (..., d), broadcastable against each other.
 
     Returns:
-        A table (..., 2F), [Re w_1, -Im w_1, Re w_2, ...] of w_f = conj(q_f) k_f, whose dot product with a phasor as
-        real numbers is the rotated part of the score; and the rest of the score, (...).
+        q_f conj(k_f) as real numbers, (..., 2F), whose dot product with a phasor as real numbers is the rotated part
+        of the score; and the rest of the score, (...).
     """
-    a, b, rest = rotary_kernel(queries / math.sqrt(queries.shape[-1]), keys, n_freqs)
-    return torch.stack([a, b], -1).flatten(-2), rest
+    (q, q_rest), (k, k_rest) = as_pairs(queries / math.sqrt(queries.shape[-1]), n_freqs), as_pairs(keys, n_freqs)
+    return as_real(q * k.conj()), (q_rest * k_rest).sum(-1)
 
 
-def as_real(phase: Tensor) -> Tensor:
-    """Phasors (..., F) as real numbers [cos, sin, cos, ...], (..., 2F), without copying."""
-    return torch.view_as_real(phase).flatten(-2)
+def as_real(x: Tensor) -> Tensor:
+    """Complex numbers (..., F) as [Re x_1, Im x_1, Re x_2, ...], (..., 2F)."""
+    return torch.view_as_real(x).flatten(-2)
 
 
 def softmax_by_bin(scores: Tensor, bins: Tensor, n_bins: int) -> Tensor:
-    """Softmax over the tokens of each bin; scores (N, ...), bins (N,) rising, every bin holding a token."""
+    """Softmax over the tokens of each bin; scores (N, ...), bins (N,) non-decreasing, at least one token per bin."""
     counts = torch.bincount(bins, minlength=n_bins)
     peak = torch.segment_reduce(scores.detach(), "max", lengths=counts)  # (n_bins, ...)
     weights = torch.exp(scores - peak.index_select(0, bins))
@@ -105,122 +104,99 @@ def softmax_by_bin(scores: Tensor, bins: Tensor, n_bins: int) -> Tensor:
 class InputAttention(CrossAttention):
     """Learned latents read the spikes of each bin, at a cost linear in spikes and without padding."""
 
-    # tokens worked on at a time: what is computed for them then stays in the cache, twice as fast on long input
+    # tokens processed at a time: their intermediate arrays then fit the cache, twice as fast on long input
     CHUNK = 16_384
 
     def __init__(self, config: POSSMConfig):
         super().__init__(config, context_dim=config.dim)
         self.latents = nn.Parameter(torch.randn(config.n_latents, config.dim) * 0.02)
 
-    def forward(
-        self, rotation: Rotation, tokens: Tensor, unit: Tensor, bins: Tensor, times: Tensor, n_bins: int
-    ) -> Tensor:
-        """Read every bin.
+    def forward(self, rotation: Rotation, tokens: Tensor, batch: SpikeBatch) -> tuple[Tensor, Tensor]:
+        """Attention pooling of the tokens of each bin.
 
         Args:
             rotation: gives the phasors of times.
             tokens: embedding of every unit, row 0 the blank token, (U+1, D).
-            unit, bins: unit and flat bin of each token, (N,), bins rising and none of them empty.
-            times: seconds from the middle of its bin, where the latent stands, to each token, (N,), float64.
-            n_bins: bins in all.
+            batch: N spikes.
 
         Returns:
-            (n_bins, L, D).
+            The latents of every bin, (n_bins, L, D), and the attention weights, (N, L, H), which sum to one per bin.
         """
-        tables = self._tables(tokens, len(rotation.omega))
-        pooled = []
-        for first, last, chunk in self._chunks(bins, n_bins):
-            unit_, bins_ = unit[chunk], bins[chunk] - first
-            phase = rotation(times[chunk], tokens.dtype)  # (N, F)
-            weights = self._weights(tables, unit_, bins_, phase, last - first)
-            pooled.append(self._pool(weights, phase, tables, unit_, bins_, last - first))
-        return self.finish(self.latents, torch.cat(pooled))  # (n_bins, L, D)
-
-    def weights(
-        self, rotation: Rotation, tokens: Tensor, unit: Tensor, bins: Tensor, times: Tensor, n_bins: int
-    ) -> Tensor:
-        """How much each latent and head reads each token, (N, L, H): sums to one over the tokens of a bin."""
-        phase = rotation(times, tokens.dtype)
-        return self._weights(self._tables(tokens, len(rotation.omega)), unit, bins, phase, n_bins)
-
-    def _tables(self, tokens: Tensor, n_freqs: int):
-        """Of each unit: score table P, (U+1, L, H, 2F) and (U+1, L, H); values (U+1, H, F, 2) and (U+1, H, r)."""
-        queries = self.queries(self.latents)  # (L, H, d)
+        n_freqs = len(rotation.omega)
         keys, values = self.keys_values(tokens)  # (U+1, H, d)
-        pairs, rest = as_pairs(values, n_freqs if self.rotate_values else 0)
-        return *fold_scores(queries, keys[:, None], n_freqs), torch.view_as_real(pairs), rest
+        queries = self.queries(self.latents)  # (L, H, d)
+        table, rest = precompute_scores(queries, keys[:, None], n_freqs)  # (U+1, L, H, 2F), (U+1, L, H)
+        pairs, unrotated = as_pairs(values, n_freqs if self.rotate_values else 0)  # (U+1, H, F), (U+1, H, d - 2F)
+        pairs = torch.view_as_real(pairs)  # the gradient of a gather of complex numbers costs twice
+        pooled, weights = [], []
+        for n_bins, unit, bins, offset in self._chunks(batch):
+            phase = rotation(offset - batch.bin_width_s / 2, tokens.dtype)  # (N, F), from the middle of the bin
+            scores = (table.index_select(0, unit) * as_real(phase)[:, None, None]).sum(-1) + rest.index_select(0, unit)
+            p = softmax_by_bin(scores, bins, n_bins)  # (N, L, H)
+            # values that are not rotated need only each unit's weight in a bin: a matrix product instead of a gather
+            of_unit = p.new_zeros(n_bins * len(rest), *p.shape[1:]).index_add(0, bins * len(rest) + unit, p)
+            z = torch.einsum("bulh,uhr->blhr", of_unit.unflatten(0, (n_bins, -1)), unrotated)  # (n_bins, L, H, d - 2F)
+            if self.rotate_values:
+                rotated = as_real(torch.view_as_complex(pairs.index_select(0, unit)) * phase[:, None])  # (N, H, 2F)
+                rotated = p[..., None] * rotated[:, None]  # (N, L, H, 2F)
+                z = torch.cat([rotated.new_zeros(n_bins, *rotated.shape[1:]).index_add(0, bins, rotated), z], -1)
+            pooled.append(z)
+            weights.append(p)
+        return self.project_out(self.latents, torch.cat(pooled)), torch.cat(weights)
 
-    def _chunks(self, bins: Tensor, n_bins: int):
-        """Runs of whole bins of about CHUNK tokens: first bin, last bin + 1, slice of tokens."""
-        n_chunks = min(-(-len(bins) // self.CHUNK), n_bins)
+    def _chunks(self, batch: SpikeBatch):
+        """Segments of whole bins with about CHUNK tokens: number of bins, then unit, bin and offset of each token."""
+        n_bins = int(batch.n_bins.sum())
+        n_chunks = min(-(-len(batch.bin) // self.CHUNK), n_bins)
         edges = [n_bins * i // n_chunks for i in range(n_chunks + 1)]
-        tokens = torch.searchsorted(bins, torch.tensor(edges, device=bins.device)).tolist()
+        tokens = torch.searchsorted(batch.bin, torch.tensor(edges, device=batch.bin.device)).tolist()
         for i in range(n_chunks):
-            yield edges[i], edges[i + 1], slice(tokens[i], tokens[i + 1])
-
-    def _weights(self, tables, unit, bins, phase, n_bins):
-        table, rest = tables[:2]
-        scores = (table.index_select(0, unit) * as_real(phase)[:, None, None]).sum(-1) + rest.index_select(0, unit)
-        return softmax_by_bin(scores, bins, n_bins)  # (N, L, H)
-
-    def _pool(self, weights, phase, tables, unit, bins, n_bins):
-        """sum_i p_i R_t v_i over the spikes i of each bin, (n_bins, L, H, d)."""
-        pairs, rest = tables[2:]
-        # what is not rotated needs only the weight each unit has in a bin: a matrix product instead of a gather
-        by_unit = weights.new_zeros(n_bins * len(rest), *weights.shape[1:])
-        by_unit = by_unit.index_add(0, bins * len(rest) + unit, weights).unflatten(0, (n_bins, len(rest)))
-        pooled = torch.einsum("bulh,uhr->blhr", by_unit, rest)
-        if not self.rotate_values:
-            return pooled
-        # gathered and added up as real numbers: the gradient of a gather of complex ones costs twice
-        of_token = torch.view_as_complex(pairs.index_select(0, unit))  # (N, H, F)
-        turned = weights[..., None] * as_real(of_token * phase[:, None])[:, None]  # (N, L, H, 2F)
-        turned = turned.new_zeros(n_bins, *turned.shape[1:]).index_add(0, bins, turned)
-        return torch.cat([turned, pooled], -1)
+            chunk = slice(tokens[i], tokens[i + 1])
+            yield edges[i + 1] - edges[i], batch.unit[chunk], batch.bin[chunk] - edges[i], batch.offset[chunk]
 
 
 class OutputAttention(CrossAttention):
-    """Queries at wanted times read the hidden states of their own bin and the k - 1 before it."""
+    """Queries at output times read the hidden states of their own bin and the k - 1 before it."""
 
     # up to here it is cheaper to score all bins of a trial, in one matrix product, than to gather k rows per query
     FEW_BINS = 64
 
-    def forward(self, query: Tensor, hidden: Tensor, bins: Tensor, ends: Tensor, seen_from: Tensor) -> Tensor:
-        """Answer every query.
+    def forward(self, query: Tensor, hidden: Tensor, bins: Tensor, ends: Tensor, query_phase: Tensor) -> Tensor:
+        """Attention pooling of the hidden states.
 
         Args:
             query: task and session embedding of each trial, or one for each query, (B, 1 or Q, D).
             hidden: states of the backbone, (B, T, h).
-            bins: the k bins each query looks at, rising, (B, Q, k); a negative one, before the first, is not read.
+            bins: the k bins each query reads, rising, (B, Q, k); a negative one, before the first, is masked.
             ends: phasors of the end of each bin, (T, F).
-            seen_from: phasors of the time each query stands at, (B, Q, F).
+            query_phase: phasors of the time of each query, (B, Q, F).
 
         Returns:
             (B, Q, D).
         """
-        ends, seen_from = (pad_phasors(phase, self.head_dim // 2) for phase in (ends, seen_from))
-        keys, values = self.keys_values(hidden)  # (B, T, H, d), turned once per bin
+        ends, query_phase = (pad_phasors(phase, self.head_dim // 2) for phase in (ends, query_phase))
+        keys, values = self.keys_values(hidden)  # (B, T, H, d), rotated once per bin
         keys = rotate(keys, ends[:, None])
         values = rotate(values, ends[:, None]) if self.rotate_values else values
-        queries = rotate(self.queries(query) / math.sqrt(self.head_dim), seen_from[:, :, None])  # (B, Q, H, d)
-        read = _read_among_all if hidden.shape[1] <= self.FEW_BINS else _read_gathered
-        pooled = read(queries, keys, values, bins)  # (B, Q, H, d)
+        queries = rotate(self.queries(query) / math.sqrt(self.head_dim), query_phase[:, :, None])  # (B, Q, H, d)
+        pool = _pool_masked if hidden.shape[1] <= self.FEW_BINS else _pool_gathered
+        pooled = pool(queries, keys, values, bins)  # (B, Q, H, d)
         if self.rotate_values:
-            pooled = rotate(pooled, seen_from[:, :, None].conj())
-        return self.finish(query, pooled)
+            pooled = rotate(pooled, query_phase[:, :, None].conj())
+        return self.project_out(query, pooled)
 
 
-def _read_among_all(queries: Tensor, keys: Tensor, values: Tensor, bins: Tensor) -> Tensor:
-    """Score every bin of the trial and mask all but the k that a query looks at: no copy, but Q T scores."""
+def _pool_masked(queries: Tensor, keys: Tensor, values: Tensor, bins: Tensor) -> Tensor:
+    """Scores every bin of the trial and masks all but the k that a query reads: no copy, but Q T scores."""
     bin_ = torch.arange(keys.shape[1], device=bins.device)
-    unseen = (bin_ < bins[..., :1]) | (bin_ > bins[..., -1:])  # (B, Q, T)
+    masked = (bin_ < bins[..., :1]) | (bin_ > bins[..., -1:])  # (B, Q, T)
     scores = queries.transpose(1, 2) @ keys.permute(0, 2, 3, 1)  # (B, H, Q, T)
-    weights = torch.softmax(scores.masked_fill(unseen[:, None], -math.inf), -1)
+    weights = torch.softmax(scores.masked_fill(masked[:, None], -math.inf), -1)
     return (weights @ values.transpose(1, 2)).transpose(1, 2)
 
 
-def _read_gathered(queries: Tensor, keys: Tensor, values: Tensor, bins: Tensor) -> Tensor:
-    """Gather the k rows of keys and values that a query looks at: at a cost that does not grow with the trial."""
+def _pool_gathered(queries: Tensor, keys: Tensor, values: Tensor, bins: Tensor) -> Tensor:
+    """Gathers the k rows of keys and values that a query reads: at a cost that does not grow with the trial."""
     trial = torch.arange(len(keys), device=bins.device)[:, None, None]
     flat = (bins.clamp(min=0) + keys.shape[1] * trial).flatten()
     keys, values = (x.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape) for x in (keys, values))

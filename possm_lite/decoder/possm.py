@@ -24,9 +24,10 @@ class POSSM(nn.Module):
     """The spike decoder of Ryoo et al. 2025 (arXiv 2506.05320).
 
         spikes of a bin -> cross-attention of a latent -> feed-forward -> backbone over bins
-        wanted time     -> cross-attention over the last k hidden states -> feed-forward -> velocity
+        output time     -> cross-attention over the last k hidden states -> feed-forward -> velocity
 
-    Spikes are never padded; see `attention.py` for how, and `textbook.py` for the padded form with the same weights.
+    `textbook.py` is the same in padded tensors with a key per spike, to be read first; here spikes are never padded,
+    and `attention.py` says how; `streaming/` is the same in NumPy, one bin at a time.
 
     Args:
         config: sizes and switches.
@@ -45,7 +46,7 @@ class POSSM(nn.Module):
         if config.query == "per_ms":
             self.ms_embedding = nn.Embedding(max(round(config.bin_width_s * 1000), 1), config.dim)
         self.readout = nn.Linear(config.dim, 2)
-        # what the readout's numbers mean, per session: velocity = mean + std * readout; set from training data by fit
+        # per session, velocity = mean + std * readout; set from the training data by `fit`
         self.register_buffer("velocity_mean", torch.zeros(config.n_sessions + 1, 2))
         self.register_buffer("velocity_std", torch.ones(config.n_sessions + 1, 2))
         for embedding in (m for m in self.modules() if isinstance(m, nn.Embedding)):
@@ -63,7 +64,7 @@ class POSSM(nn.Module):
         return model
 
     def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
-        """Velocity at the wanted times.
+        """Velocity at the output times.
 
         Args:
             batch: the spikes of B trials.
@@ -78,50 +79,47 @@ class POSSM(nn.Module):
         """
         self._check(batch, output_times_s, session)
         hidden, _ = self.backbone(self.encode(batch))  # (B, T, h)
-        return self.answer(hidden, output_times_s, session)
+        return self.decode(hidden, output_times_s, session)
 
     def encode(self, batch: SpikeBatch) -> Tensor:
-        """What enters the backbone: (B, T, L D), zeros behind the last bin of a shorter trial."""
-        flat = self.encoder(*self._spikes(batch)).flatten(1)  # (sum of bins, L D)
+        """The input of the backbone: (B, T, L D), zeros after the last bin of a shorter trial."""
+        latents, _ = self.encoder(self.rotation, self.unit_embedding.weight, batch)  # (sum of bins, L, D)
+        latents = latents.flatten(1)
         if bool((batch.n_bins == batch.n_bins[0]).all()):
-            return flat.unflatten(0, (batch.n_trials, -1))
-        padded = flat.new_zeros(batch.n_trials, int(batch.n_bins.max()), flat.shape[-1])
-        real = torch.arange(padded.shape[1], device=flat.device) < batch.n_bins[:, None]
-        return padded.masked_scatter(real[..., None], flat)
+            return latents.unflatten(0, (batch.n_trials, -1))
+        padded = latents.new_zeros(batch.n_trials, int(batch.n_bins.max()), latents.shape[-1])
+        bin_mask = torch.arange(padded.shape[1], device=latents.device) < batch.n_bins[:, None]
+        return padded.masked_scatter(bin_mask[..., None], latents)
 
     def attention_weights(self, batch: SpikeBatch) -> Tensor:
         """How much each latent and head reads each token of the batch, (N, L, H)."""
-        return self.encoder.weights(*self._spikes(batch))
+        return self.encoder(self.rotation, self.unit_embedding.weight, batch)[1]
 
-    def answer(self, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
+    def decode(self, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
         """Velocity (B, Q, 2) from hidden states (B, T, h)."""
         width, k = self.config.bin_width_s, self.config.context_bins
         times = output_times_s.to(torch.float64)
-        own = query_bins(times, width)
-        bins = own[..., None] + torch.arange(1 - k, 1, device=times.device)  # (B, Q, k)
+        query_bin = query_bins(times, width)  # (B, Q)
+        bins = query_bin[..., None] + torch.arange(1 - k, 1, device=times.device)  # (B, Q, k)
         # in float64: an integer tensor times 0.05 would be float32
         ends = torch.arange(1, hidden.shape[1] + 1, dtype=torch.float64, device=times.device) * width
-        seen_from = times if self.config.query == "time" else ends[own]
-        phases = (self.rotation(t, hidden.dtype) for t in (ends, seen_from))  # (T, F), (B, Q, F)
-        answers = self.decoder(self.query(times, own, session), hidden, bins, *phases)  # (B, Q, D)
-        return self.unstandardize(answers, session)
+        query_times = times if self.config.query == "time" else ends[query_bin]
+        phases = (self.rotation(t, hidden.dtype) for t in (ends, query_times))  # (T, F), (B, Q, F)
+        decoded = self.decoder(self.query(times, query_bin, session), hidden, bins, *phases)  # (B, Q, D)
+        return self.unstandardize(decoded, session)
 
-    def unstandardize(self, answers: Tensor, session: Tensor) -> Tensor:
-        """Read velocity (B, Q, 2), in the unit of each trial's session, off the answers (B, Q, D)."""
+    def unstandardize(self, decoded: Tensor, session: Tensor) -> Tensor:
+        """Readout: (B, Q, D) to velocity (B, Q, 2), in the unit of each trial's session."""
         mean, std = self.velocity_mean[session][:, None], self.velocity_std[session][:, None]
-        return mean + std * self.readout(answers)
+        return mean + std * self.readout(decoded)
 
-    def query(self, times: Tensor, own: Tensor, session: Tensor) -> Tensor:
+    def query(self, times: Tensor, query_bin: Tensor, session: Tensor) -> Tensor:
         """Task and session embedding of each trial, (B, 1, D); per millisecond, one for each time, (B, Q, D)."""
         query = (self.task_embedding + self.session_embedding(session))[:, None]
         if self.config.query == "time":
             return query
-        ms = torch.floor((times - own.to(torch.float64) * self.config.bin_width_s) * 1000 + 1e-3).to(torch.int64)
+        ms = torch.floor((times - query_bin.to(torch.float64) * self.config.bin_width_s) * 1000 + 1e-3).to(torch.int64)
         return query + self.ms_embedding(ms.clamp(0, self.ms_embedding.num_embeddings - 1))
-
-    def _spikes(self, batch: SpikeBatch):
-        from_middle = batch.offset - batch.bin_width_s / 2
-        return self.rotation, self.unit_embedding.weight, batch.unit, batch.bin, from_middle, int(batch.n_bins.sum())
 
     def _check(self, batch: SpikeBatch, times: Tensor, session: Tensor):
         config = self.config
@@ -136,8 +134,8 @@ class POSSM(nn.Module):
             )
         if bool((session < 1).any()) or bool((session > config.n_sessions).any()):
             raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session.tolist()}.")
-        own = query_bins(times, config.bin_width_s)
-        outside = (own < 0) | (own >= batch.n_bins[:, None])
+        query_bin = query_bins(times, config.bin_width_s)
+        outside = (query_bin < 0) | (query_bin >= batch.n_bins[:, None])
         if bool(outside.any()):
             trial, i = (int(x) for x in outside.nonzero()[0])
             raise ValueError(

@@ -17,7 +17,7 @@ from .possm import POSSM, query_bins
 
 
 def forward_textbook(model: POSSM, padded: PaddedBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
-    """Velocity at the wanted times, (B, Q, 2): arguments and answer of `POSSM.forward`, from a padded batch."""
+    """Velocity at the output times, (B, Q, 2), as `POSSM.forward`, from a padded batch."""
     hidden, _ = model.backbone(encode_textbook(model, padded))  # (B, T, h)
     return decode_textbook(model, hidden, output_times_s, session)
 
@@ -36,7 +36,7 @@ def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
         model.rotation(offset, dtype),  # (B, T, S, F)
         padded.spike_mask[:, :, None, :],  # (B, T, 1, S)
     )
-    latents = encoder.finish(encoder.latents, pooled)  # (B, T, L, D)
+    latents = encoder.project_out(encoder.latents, pooled)  # (B, T, L, D)
     return latents.flatten(2) * padded.bin_mask[..., None]
 
 
@@ -44,22 +44,22 @@ def decode_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, sessio
     """Each output query gathers its k hidden states and attends to them: (B, Q, 2)."""
     config, decoder = model.config, model.decoder
     times = output_times_s.to(torch.float64)
-    own = query_bins(times, config.bin_width_s)  # (B, Q)
-    bins = own[..., None] + torch.arange(1 - config.context_bins, 1, device=hidden.device)  # (B, Q, k)
+    query_bin = query_bins(times, config.bin_width_s)  # (B, Q)
+    bins = query_bin[..., None] + torch.arange(1 - config.context_bins, 1, device=hidden.device)  # (B, Q, k)
     trial = torch.arange(len(hidden), device=hidden.device)[:, None, None]
     states = hidden[trial, bins.clamp(min=0)]  # (B, Q, k, h)
     ends = (bins.to(torch.float64) + 1) * config.bin_width_s  # (B, Q, k)
-    seen_from = times[..., None] if config.query == "time" else ends[..., -1:]  # (B, Q, 1)
-    query = model.query(times, own, session).expand(-1, times.shape[1], -1)[:, :, None]  # (B, Q, 1, D)
+    query_times = times[..., None] if config.query == "time" else ends[..., -1:]  # (B, Q, 1)
+    query = model.query(times, query_bin, session).expand(-1, times.shape[1], -1)[:, :, None]  # (B, Q, 1, D)
     pooled = _rotary_attention(
         decoder,
         decoder.queries(query),  # (B, Q, 1, H, d)
         decoder.keys_values(states),  # (B, Q, k, H, d)
-        model.rotation(seen_from, hidden.dtype),  # (B, Q, 1, F)
+        model.rotation(query_times, hidden.dtype),  # (B, Q, 1, F)
         model.rotation(ends, hidden.dtype),  # (B, Q, k, F)
         (bins >= 0)[:, :, None],  # (B, Q, 1, k)
     )
-    return model.unstandardize(decoder.finish(query, pooled)[:, :, 0], session)
+    return model.unstandardize(decoder.project_out(query, pooled)[:, :, 0], session)
 
 
 def _rotary_attention(

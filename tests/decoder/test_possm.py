@@ -162,7 +162,7 @@ def test_only_the_last_k_states_are_read(rng):
     changed[:, :8] *= -1  # a constant shift would be undone by the layer norm
     one = torch.ones(1, dtype=torch.int64)
     times = torch.arange(0, 1, 0.05, dtype=torch.float64)[None]
-    moved = (model.answer(hidden, times, one) - model.answer(changed, times, one))[0].abs().amax(-1)
+    moved = (model.decode(hidden, times, one) - model.decode(changed, times, one))[0].abs().amax(-1)
     assert (moved[:10] > 1e-9).all()  # bins 8 and 9 still look back at bin 7
     assert (moved[10:] < 1e-12).all()
 
@@ -171,7 +171,7 @@ def test_the_order_of_the_k_states_is_seen(rng):
     model, one = make_model(), torch.ones(1, dtype=torch.int64)
     hidden = torch.randn(1, 3, 32, dtype=torch.float64)
     time = torch.full((1, 1), 0.12, dtype=torch.float64)
-    assert (model.answer(hidden, time, one) - model.answer(hidden.flip(1), time, one)).abs().max() > 1e-6
+    assert (model.decode(hidden, time, one) - model.decode(hidden.flip(1), time, one)).abs().max() > 1e-6
 
 
 @pytest.mark.parametrize(

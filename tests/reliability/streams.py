@@ -96,7 +96,7 @@ class BatchInPieces:
         n_before = hidden.shape[1] - len(bins)
         bin_ = torch.arange(n_before, hidden.shape[1], dtype=torch.float64)
         times = (bin_[:, None] * config.bin_width_s + self.offsets_s).reshape(1, -1)
-        velocity = self.model.answer(hidden, times, torch.tensor([self.session]))
+        velocity = self.model.decode(hidden, times, torch.tensor([self.session]))
         self.hidden = hidden[:, max(hidden.shape[1] - config.context_bins + 1, 0) :]
         return velocity.reshape(len(bins), -1, 2).numpy()
 
