@@ -1,4 +1,4 @@
-"""A minimal Mamba: state-space layers that look at their input to decide what to keep."""
+"""A minimal Mamba: state-space layers whose step size, input and output depend on the input."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from torch.nn import functional as F
 from .ssm import ResidualStack, linear_scan, spread_steps
 
 
-def selective_scan(x: Tensor, step: Tensor, a: Tensor, b: Tensor, c: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+def selective_scan(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     """A diagonal system whose step size, input and output change with every step.
 
-        s_t = e^{step_t a} s_{t-1} + step_t b_t x_t,    y_t = c_t . s_t                               (14.9)
+        s_t = e^{delta_t A} s_{t-1} + delta_t B_t x_t,    y_t = C_t . s_t                             (14.9)
 
-    The kernel of a convolution would have to be another at every t, so there is none: it is a scan.
+    There is no convolution kernel, as it would differ at every t, so this is a scan.
 
     Args:
-        x: input, shape (T, B, E).
-        step: positive, shape (T, B, E).
-        a: negative, shape (E, N).
-        b, c: shape (T, B, N), shared by the channels.
-        start: state before the first step, shape (B, E, N).
+        x: input, shape (T, batch, E).
+        delta: step size, positive, shape (T, batch, E).
+        A: negative, shape (E, N).
+        B, C: shape (T, batch, N), shared by the channels.
+        start: state before the first step, shape (batch, E, N).
 
     Returns:
-        y, shape (T, B, E), and the last state, shape (B, E, N).
+        y, shape (T, batch, E), and the last state, shape (batch, E, N).
 
-    Source: Gu and Dao 2023, algorithm 2; the input enters by step_t b_t, the first order of zero-order hold.
+    Source: Gu and Dao 2023, algorithm 2; the input enters by delta_t B_t, the first order of zero-order hold.
     """
-    drive = (step * x)[..., None] * b[..., None, :]  # (T, B, E, N)
-    states = linear_scan(torch.exp(step[..., None] * a), drive, start)
-    return (states @ c[..., None])[..., 0], states[-1]
+    drive = (delta * x)[..., None] * B[..., None, :]  # (T, batch, E, N)
+    states = linear_scan(torch.exp(delta[..., None] * A), drive, start)
+    return (states @ C[..., None])[..., 0], states[-1]
 
 
 class MambaLayer(nn.Module):
@@ -40,13 +40,13 @@ class MambaLayer(nn.Module):
 
     Args:
         hidden: h, of input and output, and the number E of channels inside.
-        n_states: N, real modes of each channel; they begin as a_m = -m, m = 1 ... N, and the slowest fades to
-            1/e in 1 to 10 steps, until the input says otherwise.
-        kernel: steps the convolution sees.
-        rank: of the map from channels to step sizes; hidden / 16 unless said.
+        n_states: N, real modes of each channel, initialised to A_m = -m, m = 1 ... N; the slowest decays to
+            1/e in 1 to 10 steps before training.
+        kernel: length of the convolution, in steps.
+        rank: of the map from channels to step sizes; None: hidden / 16.
 
     Raises:
-        ValueError: for no states at all. The layer would remember no more than its convolution sees.
+        ValueError: n_states is below 1: the layer would have no memory beyond its convolution.
 
     Source: Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", figure 3, with
     expansion 1.
@@ -61,66 +61,66 @@ class MambaLayer(nn.Module):
         rank = rank or math.ceil(hidden / 16)
         self.sizes = (rank, n_states, n_states)
         self.norm = nn.LayerNorm(hidden)
-        self.expand = nn.Linear(hidden, 2 * hidden, bias=False)
-        self.conv_weight = nn.Parameter((2 * torch.rand(kernel, hidden) - 1) / math.sqrt(kernel))  # oldest step first
-        self.conv_bias = nn.Parameter(torch.zeros(hidden))
-        self.select = nn.Linear(hidden, sum(self.sizes), bias=False)
-        self.to_step = nn.Linear(rank, hidden)
-        self.log_decay = nn.Parameter(torch.arange(1, n_states + 1).float().log().repeat(hidden, 1))
-        self.skip = nn.Parameter(torch.ones(hidden))
-        self.contract = nn.Linear(hidden, hidden, bias=False)
+        self.in_proj = nn.Linear(hidden, 2 * hidden, bias=False)
+        self.conv1d_weight = nn.Parameter((2 * torch.rand(kernel, hidden) - 1) / math.sqrt(kernel))  # oldest step first
+        self.conv1d_bias = nn.Parameter(torch.zeros(hidden))
+        self.x_proj = nn.Linear(hidden, sum(self.sizes), bias=False)
+        self.dt_proj = nn.Linear(rank, hidden)
+        self.A_log = nn.Parameter(torch.arange(1, n_states + 1).float().log().repeat(hidden, 1))
+        self.D = nn.Parameter(torch.ones(hidden))
+        self.out_proj = nn.Linear(hidden, hidden, bias=False)
         self.state_size = (kernel - 1 + n_states) * hidden
-        with torch.no_grad():  # softplus of the bias is the step size to begin with
-            self.to_step.bias.copy_(spread_steps(hidden, 0.1, 1.0).expm1().log())
+        with torch.no_grad():  # softplus of the bias is the initial step size
+            self.dt_proj.bias.copy_(spread_steps(hidden, 0.1, 1.0).expm1().log())
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """A sequence (B, T, h) from state (B, S)."""
-        inner, gate = self.expand(self.norm(x)).chunk(2, -1)  # (B, T, E) each
-        seen, modes = self._parts(state)
-        window = torch.cat([seen, inner], 1)  # (B, K - 1 + T, E)
-        n_steps, n_seen = inner.shape[1], seen.shape[1]
-        inner = sum(w * window[:, i : i + n_steps] for i, w in enumerate(self.conv_weight))
-        inner = F.silu(inner + self.conv_bias)
-        answers = []
-        for piece in inner.transpose(0, 1).contiguous().split(self.CHUNK):  # time first: a step is then one block
-            y, modes = selective_scan(piece, *self._selected(piece), modes)
-            answers.append(y)
-        y = torch.cat(answers).transpose(0, 1)
-        return self._out(y, inner, gate), self._flat(window[:, window.shape[1] - n_seen :], modes)
+        inner, gate = self.in_proj(self.norm(x)).chunk(2, -1)  # (B, T, E) each
+        recent, modes = self._split_state(state)
+        window = torch.cat([recent, inner], 1)  # (B, K - 1 + T, E)
+        n_steps, n_recent = inner.shape[1], recent.shape[1]
+        inner = sum(w * window[:, i : i + n_steps] for i, w in enumerate(self.conv1d_weight))
+        inner = F.silu(inner + self.conv1d_bias)
+        outputs = []
+        for chunk in inner.transpose(0, 1).contiguous().split(self.CHUNK):  # time first: a step is then one block
+            y, modes = selective_scan(chunk, *self._select(chunk), modes)
+            outputs.append(y)
+        y = torch.cat(outputs).transpose(0, 1)
+        return self._out(y, inner, gate), self._join_state(window[:, window.shape[1] - n_recent :], modes)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step: x (B, h), state (B, S)."""
-        inner, gate = self.expand(self.norm(x)).chunk(2, -1)  # (B, E) each
-        seen, modes = self._parts(state)
-        window = torch.cat([seen, inner[:, None]], 1)  # (B, K, E)
-        inner = F.silu((self.conv_weight * window).sum(1) + self.conv_bias)
-        step, a, b, c = self._selected(inner)
-        modes = torch.exp(step[..., None] * a) * modes + (step * inner)[..., None] * b[:, None]
-        y = (modes * c[:, None]).sum(-1)
-        return self._out(y, inner, gate), self._flat(window[:, 1:], modes)
+        inner, gate = self.in_proj(self.norm(x)).chunk(2, -1)  # (B, E) each
+        recent, modes = self._split_state(state)
+        window = torch.cat([recent, inner[:, None]], 1)  # (B, K, E)
+        inner = F.silu((self.conv1d_weight * window).sum(1) + self.conv1d_bias)
+        delta, A, B, C = self._select(inner)
+        modes = torch.exp(delta[..., None] * A) * modes + (delta * inner)[..., None] * B[:, None]
+        y = (modes * C[:, None]).sum(-1)
+        return self._out(y, inner, gate), self._join_state(window[:, 1:], modes)
 
-    def _selected(self, inner: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What the input decides: step size, and b and c; between them the decay rates a, which it does not."""
-        step, b, c = self.select(inner).split(self.sizes, -1)
-        return F.softplus(self.to_step(step)), -self.log_decay.exp(), b, c
+    def _select(self, inner: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """delta, A, B, C: all but A depend on the input."""
+        delta, B, C = self.x_proj(inner).split(self.sizes, -1)
+        return F.softplus(self.dt_proj(delta)), -self.A_log.exp(), B, C
 
     def _out(self, y: Tensor, inner: Tensor, gate: Tensor) -> Tensor:
-        return self.contract((y + self.skip * inner) * F.silu(gate))
+        return self.out_proj((y + self.D * inner) * F.silu(gate))
 
-    def _parts(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The inputs the convolution still sees, (B, K - 1, E), and the modes, (B, E, N)."""
-        n_channels = len(self.skip)
-        n_seen = len(self.conv_weight) - 1
-        seen, modes = state.split([n_seen * n_channels, state.shape[1] - n_seen * n_channels], 1)
-        return seen.unflatten(1, (n_seen, n_channels)), modes.unflatten(1, (n_channels, -1))
+    def _split_state(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The last inputs of the convolution, (B, K - 1, E), and the modes, (B, E, N)."""
+        n_channels = len(self.D)
+        n_recent = len(self.conv1d_weight) - 1
+        recent, modes = state.split([n_recent * n_channels, state.shape[1] - n_recent * n_channels], 1)
+        return recent.unflatten(1, (n_recent, n_channels)), modes.unflatten(1, (n_channels, -1))
 
     @staticmethod
-    def _flat(seen: Tensor, modes: Tensor) -> Tensor:
-        return torch.cat([seen.flatten(1), modes.flatten(1)], 1)
+    def _join_state(recent: Tensor, modes: Tensor) -> Tensor:
+        return torch.cat([recent.flatten(1), modes.flatten(1)], 1)
 
 
 class Mamba(ResidualStack):
-    """Mamba over (B, T, d) as a backbone. `forward` scans, `step` is one step of it; a test holds them equal."""
+    """Mamba over (B, T, d) as a backbone. `forward` scans, `step` is one step; a test shows them equal."""
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, n_states: int = 16):
-        super().__init__(input_size, hidden_size, [MambaLayer(hidden_size, n_states) for _ in range(num_layers)])
+    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, n_states: int = 16):
+        super().__init__(input_size, hidden_size, [MambaLayer(hidden_size, n_states) for _ in range(n_layers)])

@@ -1,4 +1,4 @@
-"""Positions: written on a token (sinusoids), or turned into it (RoPE), also on a continuous clock."""
+"""Positions: added to a token (sinusoids) or rotated into it (RoPE), also at continuous times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
     Source: Su et al. 2021, section 3.2.2; the same frequencies as Vaswani et al. 2017, section 3.5.
     """
     if dim < 2 or dim % 2:
-        raise ValueError(f"dim must be even, as coordinates turn in pairs, and at least 2: dim = {dim}.")
+        raise ValueError(f"dim must be even, as coordinates rotate in pairs, and at least 2: dim = {dim}.")
     if not base > 0:
         raise ValueError(f"base must be positive: base = {base}.")
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
@@ -54,12 +54,12 @@ def log_spaced_frequencies(n_freqs: int, shortest_period: float, longest_period:
 def phasors(times: Tensor, omega: Tensor, dtype: torch.dtype) -> Tensor:
     """e^{i omega t} for every time and frequency, shape times.shape + (F,), complex.
 
-    Whole turns are taken off in float64 whatever `dtype` is, and only what is left of an angle is cast: with a period
+    Whole cycles are subtracted in float64 whatever `dtype` is, and only the rest of an angle is cast: with a period
     of 0.1 ms an angle reaches 3,000 rad within one 50 ms bin, where float32 is off by 1e-4 rad.
     """
-    turns = times.to(torch.float64)[..., None] * (omega / (2 * math.pi))
+    cycles = times.to(torch.float64)[..., None] * (omega / (2 * math.pi))
     # in place: these are the largest arrays of a training step, and new memory costs more than the arithmetic in it
-    angle = turns.sub_(turns.round()).mul_(2 * math.pi).to(dtype)  # within [-pi, pi]
+    angle = cycles.sub_(cycles.round()).mul_(2 * math.pi).to(dtype)  # within [-pi, pi]
     return torch.complex(angle.cos(), angle.sin())
 
 
@@ -70,19 +70,19 @@ def as_pairs(x: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
 
 
 def _as_complex(pairs: Tensor) -> Tensor:
-    """(..., F, 2) as complex numbers (..., F); a part of a tensor that begins at an odd place has to be copied."""
+    """(..., F, 2) as complex numbers (..., F); a view that begins at an odd offset has to be copied."""
     pairs = pairs.contiguous()
     return torch.view_as_complex(pairs.clone() if pairs.storage_offset() % 2 else pairs)
 
 
 def rotate(x: Tensor, phase: Tensor) -> Tensor:
-    """RoPE: turn each adjacent pair of `x` by the angle of its phasor; dimensions beyond 2F stay as they are.
+    """RoPE: rotates each adjacent pair of `x` by the angle of its phasor; dimensions beyond 2F are unchanged.
 
         (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k
 
     Args:
         x: shape (..., d).
-        phase: from `phasors`, broadcastable to (..., F), 2F <= d; its conjugate turns back.
+        phase: from `phasors`, broadcastable to (..., F), 2F <= d; its conjugate rotates back.
 
     Returns:
         Shape (..., d).
@@ -94,9 +94,9 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
 
 
 def pad_phasors(phase: Tensor, n_pairs: int) -> Tensor:
-    """Phasors (..., F) and a one for each pair that stands still, (..., n_pairs); `rotate` does it each time anew."""
-    n_still = n_pairs - phase.shape[-1]
-    return torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_still)], -1) if n_still else phase
+    """Phasors (..., F) padded with ones for the pairs that are not rotated, (..., n_pairs)."""
+    n_fixed = n_pairs - phase.shape[-1]
+    return torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_fixed)], -1) if n_fixed else phase
 
 
 def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
 
         (x_j + i x_{j + d/2}) e^{i omega_j t}
 
-    `rotate` on coordinates in another order, and as good. What one turns does not fit what the other turns.
+    `rotate` on coordinates in another order, and as good; but queries and keys must use the same of the two.
 
     Args:
         x: shape (..., d), d even.
@@ -113,5 +113,5 @@ def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
     Returns:
         Shape (..., d).
     """
-    turned = torch.complex(*x.chunk(2, -1)) * phase  # (..., d/2)
-    return torch.cat([turned.real, turned.imag], -1)
+    rotated = torch.complex(*x.chunk(2, -1)) * phase  # (..., d/2)
+    return torch.cat([rotated.real, rotated.imag], -1)

@@ -28,7 +28,7 @@ def gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: T
 
 
 def textbook_gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
-    """The reset-before form of the GRU, as in the textbooks: R multiplies the state, then comes the product.
+    """The reset-before form of the GRU, as in the textbooks: R multiplies the state before the product.
 
     R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + W_hn (R * H) + b_hn),   H_t = Z * H_{t-1} + (1 - Z) * N
 
@@ -52,7 +52,7 @@ def lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_x: Tensor, w_h: Tensor, b_x: Te
 
 
 class _SingleState:
-    """`step` for cells whose state is one tensor (layers, B, h), mixed into torch's layer of the same parameters."""
+    """`step` for cells whose state is one tensor (layers, B, h), a mixin of torch's layer with the same parameters."""
 
     def step(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """One step: x (B, d), state (layers, B, h) or None for zeros. Returns (B, h) and the new state."""
@@ -66,12 +66,12 @@ class _SingleState:
 
 
 class RNN(_SingleState, nn.RNN):
-    """Elman network over (B, T, d). `forward` is torch's kernel, `step` the formula; a test holds them equal."""
+    """Elman network over (B, T, d). `forward` is torch's kernel, `step` the formula; a test shows them equal."""
 
     cell = staticmethod(rnn_cell)
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1):
-        super().__init__(input_size, hidden_size, num_layers, batch_first=True)
+    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1):
+        super().__init__(input_size, hidden_size, n_layers, batch_first=True)
 
 
 class GRU(_SingleState, nn.GRU):
@@ -79,8 +79,8 @@ class GRU(_SingleState, nn.GRU):
 
     cell = staticmethod(gru_cell)
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1):
-        super().__init__(input_size, hidden_size, num_layers, batch_first=True)
+    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1):
+        super().__init__(input_size, hidden_size, n_layers, batch_first=True)
 
 
 class LSTM(nn.LSTM):
@@ -88,11 +88,11 @@ class LSTM(nn.LSTM):
 
     cell = staticmethod(lstm_cell)
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1):
-        super().__init__(input_size, hidden_size, num_layers, batch_first=True)
+    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1):
+        super().__init__(input_size, hidden_size, n_layers, batch_first=True)
 
     def step(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None):
-        """One step: x (B, d), state (H, C) of (layers, B, h) each or None. Returns (B, h) and the new state."""
+        """One step: x (B, d), state (H, C), (layers, B, h) each, or None for zeros: (B, h) and the new state."""
         if state is None:
             zeros = x.new_zeros(self.num_layers, len(x), self.hidden_size)
             state = (zeros, zeros)

@@ -1,4 +1,4 @@
-"""S4D: layers of linear systems whose modes are decaying clock hands."""
+"""S4D: layers of diagonal linear systems, whose modes are decaying rotations."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .ssm import ResidualStack, powers, spread_steps, ssm_kernel, zero_order_hol
 
 
 class S4DLayer(nn.Module):
-    """Norm, one diagonal system per channel, and a gated mix of the channels; the caller adds the residual.
+    """Norm, one diagonal system per channel, and a gated linear layer over the channels; the caller adds the residual.
 
         u = LN(x),   s_t = decay s_{t-1} + drive u_t,   y_t = 2 Re sum_m C_m s_{t,m} + D u_t
         out = GLU(W gelu(y) + b)
 
     Args:
         hidden: h, channels.
-        n_modes: N, complex modes of each; each stands for itself and its conjugate twin. They begin as
-            a_m = -1/2 + i pi m (S4D-Lin), m = 0 ... N - 1, and fade to 1/e in 4 to 40 steps.
+        n_modes: N, complex modes of each, one of every conjugate pair, initialised to
+            A_m = -1/2 + i pi m (S4D-Lin), m = 0 ... N - 1; they decay to 1/e in 4 to 40 steps.
 
     Raises:
-        ValueError: for no modes at all. The layer would run, and remember nothing.
+        ValueError: n_modes is below 1: the layer would have no memory.
 
     Source: Gu et al. 2022, "On the parameterization and initialization of diagonal state space models".
     """
@@ -35,39 +35,39 @@ class S4DLayer(nn.Module):
         if n_modes < 1:
             raise ValueError(f"n_modes must be 1 or more, not {n_modes}: a layer without modes has no memory.")
         self.norm = nn.LayerNorm(hidden)
-        self.log_step = nn.Parameter(spread_steps(hidden, 0.05, 0.5).log())
-        self.log_decay = nn.Parameter(torch.full((hidden, n_modes), math.log(0.5)))
-        self.frequency = nn.Parameter(math.pi * torch.arange(n_modes).float().repeat(hidden, 1))
-        self.readout = nn.Parameter(torch.randn(hidden, n_modes, 2) / math.sqrt(2))  # never zeros: that is no memory
-        self.skip = nn.Parameter(torch.ones(hidden))
-        self.mix = nn.Linear(hidden, 2 * hidden)
+        self.log_dt = nn.Parameter(spread_steps(hidden, 0.05, 0.5).log())
+        self.log_A_real = nn.Parameter(torch.full((hidden, n_modes), math.log(0.5)))
+        self.A_imag = nn.Parameter(math.pi * torch.arange(n_modes).float().repeat(hidden, 1))
+        self.C = nn.Parameter(torch.randn(hidden, n_modes, 2) / math.sqrt(2))  # zeros would be no memory
+        self.D = nn.Parameter(torch.ones(hidden))
+        self.output_linear = nn.Linear(hidden, 2 * hidden)
         self.state_size = 2 * hidden * n_modes
 
     def system(self) -> tuple[Tensor, Tensor, Tensor]:
-        """decay, drive and readout C of every mode, complex, (h, N) each. The real part of a is always negative."""
-        a = torch.complex(-self.log_decay.exp(), self.frequency)
-        return *zero_order_hold(a, self.log_step.exp()[:, None]), torch.view_as_complex(self.readout)
+        """decay, drive and readout C of every mode, complex, (h, N) each. The real part of A is always negative."""
+        A = torch.complex(-self.log_A_real.exp(), self.A_imag)
+        return *zero_order_hold(A, self.log_dt.exp()[:, None]), torch.view_as_complex(self.C)
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """A sequence (B, T, h) from state (B, S): a convolution inside each chunk, the state from chunk to chunk.
 
-        The convolution is a product with a triangular matrix: what comes later is multiplied by zero, so the past does
-        not change by a single bit. It is also faster than an FFT of so short a chunk.
+        The convolution is a product with a triangular matrix: later inputs are multiplied by zero, so the past does not
+        change by a single bit. It is also faster than an FFT of so short a chunk.
         """
         decay, drive, readout = self.system()
         length = min(self.CHUNK, x.shape[1])
         kernel = _lower_triangular(ssm_kernel(decay, drive, readout, length))  # (h, L, L)
         decays = powers(decay, length + 1)  # (h, N, L + 1)
-        echo = 2 * readout[..., None] * decays[..., 1:]  # what a state says in each of the next L steps
-        entry = drive[..., None] * decays  # what an input has become after l steps
+        echo = 2 * readout[..., None] * decays[..., 1:]  # output of a state in each of the next L steps
+        entry = drive[..., None] * decays  # state of an input after l steps
         u, s = self.norm(x), self._modes(state).transpose(0, 1)  # (B, T, h), (h, B, N)
-        answers = []
-        for piece in u.split(length, 1):
-            piece = piece.permute(2, 0, 1)  # (h, B, l)
-            n = piece.shape[-1]
-            answers.append(torch.baddbmm((s @ echo[..., :n]).real, piece, kernel[:, :n, :n]))
-            s = s * decays[:, None, :, n] + piece.to(s.dtype) @ entry[..., :n].flip(-1).mT
-        y = torch.cat(answers, -1).permute(1, 2, 0)  # (B, T, h)
+        outputs = []
+        for chunk in u.split(length, 1):
+            chunk = chunk.permute(2, 0, 1)  # (h, B, l)
+            n = chunk.shape[-1]
+            outputs.append(torch.baddbmm((s @ echo[..., :n]).real, chunk, kernel[:, :n, :n]))
+            s = s * decays[:, None, :, n] + chunk.to(s.dtype) @ entry[..., :n].flip(-1).mT
+        y = torch.cat(outputs, -1).permute(1, 2, 0)  # (B, T, h)
         return self._out(y, u), self._flat(s.transpose(0, 1))
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,10 +78,10 @@ class S4DLayer(nn.Module):
         return self._out(2 * (readout * s).sum(-1).real, u), self._flat(s)
 
     def _out(self, y: Tensor, u: Tensor) -> Tensor:
-        return F.glu(self.mix(F.gelu(y + self.skip * u)))
+        return F.glu(self.output_linear(F.gelu(y + self.D * u)))
 
     def _modes(self, state: Tensor) -> Tensor:
-        return torch.view_as_complex(state.unflatten(-1, (*self.log_decay.shape, 2)))  # (B, h, N)
+        return torch.view_as_complex(state.unflatten(-1, (*self.log_A_real.shape, 2)))  # (B, h, N)
 
     @staticmethod
     def _flat(modes: Tensor) -> Tensor:
@@ -89,10 +89,10 @@ class S4DLayer(nn.Module):
 
 
 class S4D(ResidualStack):
-    """S4D over (B, T, d) as a backbone. `forward` convolves chunks, `step` is the formula; a test holds them equal."""
+    """S4D over (B, T, d) as a backbone. `forward` convolves chunks, `step` is the formula; a test shows them equal."""
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, n_modes: int = 16):
-        super().__init__(input_size, hidden_size, [S4DLayer(hidden_size, n_modes) for _ in range(num_layers)])
+    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, n_modes: int = 16):
+        super().__init__(input_size, hidden_size, [S4DLayer(hidden_size, n_modes) for _ in range(n_layers)])
 
 
 def _lower_triangular(kernel: Tensor) -> Tensor:

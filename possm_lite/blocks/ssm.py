@@ -1,8 +1,8 @@
-"""Linear state spaces: one system, run as a step, as a scan and as a convolution.
+"""Linear state-space models: one system, run as a step, as a scan and as a convolution.
 
     s'(t) = A s(t) + B x(t),   y(t) = C s(t)                                                          (14.4)
 
-A is diagonal throughout, so every mode is a number of its own and `*` is all the algebra there is.
+A is diagonal throughout, so every mode is a scalar system and all products are elementwise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 
 def zero_order_hold(a: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-    """The steps of s' = a s + x when x stands still for the time `step`: s_t = decay s_{t-1} + drive x_t.
+    """Discretises s' = a s + x with x held constant for the time `step`: s_t = decay s_{t-1} + drive x_t.
 
         decay = e^{a step},   drive = (e^{a step} - 1) / a                                            (14.5)
 
@@ -32,18 +32,18 @@ def powers(decay: Tensor, n: int) -> Tensor:
 
     By doubling: few products, so little rounding, and no angle of thousands of radians as in e^{a step (n-1)}.
     """
-    out, jump = torch.ones_like(decay)[..., None], decay[..., None]  # the next block is the one so far times `jump`
+    out, jump = torch.ones_like(decay)[..., None], decay[..., None]  # the next block is `out` times `jump`
     while out.shape[-1] < n:
         out, jump = torch.cat([out, out * jump], -1), jump * jump
     return out[..., :n]
 
 
 def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
-    """What the output says to one impulse, 0 ... n - 1 steps after it.
+    """The impulse response, 0 ... n - 1 steps after the impulse.
 
         K_l = 2 Re sum_m readout_m decay_m^l drive_m                                                  (14.7)
 
-    The factor 2 Re stands for the conjugate twin of each mode, which need not be computed.
+    The factor 2 Re adds the conjugate of each mode, which need not be computed.
 
     Args:
         decay, drive, readout: complex, shape (h, N): N modes of each of h channels.
@@ -58,8 +58,8 @@ def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
 def causal_convolution(x: Tensor, kernel: Tensor) -> Tensor:
     """y_t = sum_l K_l x_{t-l}: x (..., T), kernel (..., T) or shorter, through the FFT.
 
-    The length is 2 T, as the FFT bends time to a ring: with T the end of the sequence would spill into its beginning.
-    Rounding errors do spill, so causal only to about 1e-7 of the largest value in float32.
+    The length is 2 T, as the FFT is periodic: with T the end of the sequence would wrap round to its beginning.
+    Rounding errors do wrap, so causal only to about 1e-7 of the largest value in float32.
     """
     length = 2 * x.shape[-1]
     kernel = kernel[..., : x.shape[-1]]
@@ -67,11 +67,11 @@ def causal_convolution(x: Tensor, kernel: Tensor) -> Tensor:
 
 
 def linear_scan(decay: Tensor, drive: Tensor, start: Tensor) -> Tensor:
-    """s_t = decay_t s_{t-1} + drive_t for t = 1 ... T, one after the other.
+    """s_t = decay_t s_{t-1} + drive_t for t = 1 ... T, sequentially.
 
     Args:
         decay: shape (T, ...) or broadcastable to `drive`; may differ from step to step.
-        drive: what enters at each step, shape (T, ...).
+        drive: input of each step, shape (T, ...).
         start: s_0, shape (...).
 
     Returns:
@@ -83,7 +83,7 @@ def linear_scan(decay: Tensor, drive: Tensor, start: Tensor) -> Tensor:
 class _Scan(torch.autograd.Function):
     """The gradient of a scan is the scan run backwards: g_t = dL/ds_t + conj(decay_{t+1}) g_{t+1}.
 
-    Written out because autograd would keep a node and three tensors for each of the T steps.
+    Written by hand because autograd would keep a node and three tensors for each of the T steps.
     """
 
     @staticmethod
@@ -102,19 +102,19 @@ class _Scan(torch.autograd.Function):
         decay, g = decay.conj(), grad.clone(memory_format=torch.contiguous_format)
         for t in range(len(g) - 1, 0, -1):
             g[t - 1].addcmul_(decay[t], g[t])
-        of_decay = None
+        decay_grad = None
         if ctx.needs_input_grad[0]:
-            of_decay = g * torch.cat([start[None], states[:-1]]).conj()
-        return of_decay, g, decay[0] * g[0]
+            decay_grad = g * torch.cat([start[None], states[:-1]]).conj()
+        return decay_grad, g, decay[0] * g[0]
 
 
 def spread_steps(n: int, shortest: float, longest: float) -> Tensor:
-    """Step sizes of n channels to begin with, (n,), log-uniform: some channels remember longer than others."""
+    """Initial step sizes of n channels, (n,), log-uniform, so that channels differ in how long they remember."""
     return shortest * (longest / shortest) ** torch.rand(n)
 
 
 class ResidualStack(nn.Module):
-    """A backbone of state-space layers: into `hidden_size`, then x <- x + layer(x), layer after layer.
+    """A backbone of state-space layers: a projection to `hidden_size`, then x <- x + layer(x) for each layer.
 
     Args:
         input_size: d.
@@ -125,7 +125,7 @@ class ResidualStack(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, layers: list[nn.Module]):
         super().__init__()
-        self.enter = nn.Linear(input_size, hidden_size)
+        self.input_proj = nn.Linear(input_size, hidden_size)
         self.layers = nn.ModuleList(layers)
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -139,7 +139,7 @@ class ResidualStack(nn.Module):
     def _run(self, x: Tensor, state: Tensor | None, calls: list) -> tuple[Tensor, Tensor]:
         if state is None:
             state = x.new_zeros(len(self.layers), len(x), self.layers[0].state_size)
-        x, new = self.enter(x), []
+        x, new = self.input_proj(x), []
         for call, before in zip(calls, state, strict=True):
             y, after = call(x, before)
             x = x + y

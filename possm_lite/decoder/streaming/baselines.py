@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
-from .cells import Backbone
-from .decoder import checked_spikes, copied_weights
+from ..binned import BinnedDecoder, BinnedGRU
+from ..linear import WienerFilter
+from .decoder import checked_spikes
+from .precompute import backbone_constants, to_numpy
 
 
 class _BinnedStream:
-    """What the streams of binned decoders share: counting a bin, and times and scale of the answer."""
+    """A decoder of binned counts, fed one bin at a time; a subclass sets up its `_decode`."""
 
-    def __init__(self, model):
-        self._weights = copied_weights(model)
+    def __init__(self, model: BinnedDecoder):
         self._n_units, self._n_slots, self._width = model.n_units, model.n_slots, model.bin_width_s
+        self._mean, self._std = to_numpy((model.velocity_mean[1], model.velocity_std[1]), torch.float32)
         self._slots_s = np.arange(model.n_slots) * (model.bin_width_s / model.n_slots)
         self.reset()
 
@@ -22,7 +25,7 @@ class _BinnedStream:
         self._n_bins = 0
 
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """One bin, as `StreamingDecoder.step`; where in the bin the spikes stand makes no difference.
+        """One bin, as `StreamingDecoder.step`; only the number of spikes of each unit matters.
 
         Returns:
             times of the slots in seconds since the first bin began, (n_slots,), and velocity there, (n_slots, 2).
@@ -31,36 +34,38 @@ class _BinnedStream:
             ValueError: for spikes that do not fit; the stream is then as it was before the call.
         """
         units, _ = checked_spikes(units, offsets, self._n_units, self._width)
-        counts = np.bincount(units, minlength=self._n_units + 1)[1:]
-        answer = self._decode(np.sqrt(counts, dtype=np.float32)).reshape(self._n_slots, 2)
-        velocity = self._weights["velocity_mean"][1] + self._weights["velocity_std"][1] * answer
+        counts = np.sqrt(np.bincount(units, minlength=self._n_units + 1)[1:], dtype=np.float32)
+        velocity = self._mean + self._std * self._decode(counts).reshape(self._n_slots, 2)
         times = self._n_bins * self._width + self._slots_s
         self._n_bins += 1
         return times, velocity
 
 
 class WienerStream(_BinnedStream):
-    """A `WienerFilter` fed one bin at a time."""
+    def __init__(self, model: WienerFilter):
+        self._weight, self._offset = to_numpy((model.weight, model.offset), torch.float32)
+        super().__init__(model)
 
     def reset(self):
         super().reset()
-        self._history = np.zeros(len(self._weights["weight"]), np.float32)
+        self._history = np.zeros(len(self._weight), np.float32)
 
     def _decode(self, counts: np.ndarray) -> np.ndarray:
         self._history = np.concatenate([self._history[self._n_units :], counts])  # oldest bin first
-        return self._history @ self._weights["weight"] + self._weights["offset"]
+        return self._history @ self._weight + self._offset
 
 
 class GRUStream(_BinnedStream):
-    """A `BinnedGRU` fed one bin at a time."""
+    def __init__(self, model: BinnedGRU):
+        readout = model.readout.weight.T, model.readout.bias
+        backbone = backbone_constants(model.backbone, torch.zeros(model.n_units))
+        self._backbone, self._readout = to_numpy((backbone, readout), torch.float32)
+        super().__init__(model)
 
     def reset(self):
         super().reset()
-        w = {name: np.ascontiguousarray(array.T) for name, array in self._weights.items()}
-        kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        self._backbone = Backbone("gru", [tuple(w[f"backbone.{kind}_l0"] for kind in kinds)])
         self._state = self._backbone.start()
 
     def _decode(self, counts: np.ndarray) -> np.ndarray:
         hidden, self._state = self._backbone.step(counts, self._state)
-        return self._weights["readout.weight"] @ hidden + self._weights["readout.bias"]
+        return hidden.dot(self._readout[0]) + self._readout[1]

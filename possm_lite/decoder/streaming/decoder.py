@@ -8,27 +8,26 @@ import numpy as np
 from scipy.special import erf
 
 from ..config import POSSMConfig
-from .cells import LAYER_NORM_EPS, Backbone, normal
-from .constants import basis, fold, of_part
+from .cells import LAYER_NORM_EPS, normalize
+from .constants import FeedForwardConstants, fourier_basis
 
-_BLANK = (np.zeros(1, np.int64), np.zeros(1))  # the token that a silent bin holds: unit 0 at offset 0
+_BLANK = (np.zeros(1, np.int64), np.zeros(1))  # the token of a silent bin: unit 0 at offset 0
 
 
 class StreamingDecoder:
-    """A trained POSSM that is fed one bin at a time.
+    """A trained POSSM that decodes one bin at a time.
 
-    Holds the state of the backbone and what is needed of the last k hidden states; answers as `POSSM.forward` does on
-    the whole recording. It computes with times relative to the current bin, so the velocity of the millionth bin is as
-    exact as that of the first. The times it returns count from the first bin; each is computed by itself, not summed
-    up, and so is off by its own rounding alone, 1e-11 s at the millionth bin.
+    Holds the state of the backbone and the projections of the last k hidden states; equal to `POSSM.forward` on the
+    whole recording. Times are computed relative to the current bin, so the velocity of the millionth bin is as exact as
+    that of the first. The times it returns count from the first bin; each is computed by itself, not summed up, so it
+    is off by its own rounding alone, 1e-11 s at the millionth bin.
 
-    One decoder serves one stream. Threads may each have a decoder of one model, as decoders share nothing. They may
-    also hand one around, but not use it at once: a call that comes while a step is under way is told so, and changes
-    nothing.
+    One decoder serves one stream. Decoders of one model share nothing, so each thread may have its own. Threads may
+    also pass one around, but not use it at once: a call during a step raises RuntimeError and changes nothing.
 
     Args:
         model: a trained POSSM; its weights are copied.
-        session: the session whose embedding and scale to answer with, from 1.
+        session: the session whose embedding and scale are used, from 1.
         query_offsets_s: times since the start of each bin at which velocity is wanted, 0 <= offset < bin width.
 
     Raises:
@@ -36,6 +35,8 @@ class StreamingDecoder:
     """
 
     def __init__(self, model, session: int = 1, query_offsets_s=(0.0,)):
+        from .precompute import precompute_constants  # needs torch; a decoder that is unpickled to stream does not
+
         config: POSSMConfig = model.config
         offsets = np.array(query_offsets_s, dtype=np.float64, ndmin=1)
         if not 1 <= session <= config.n_sessions:
@@ -44,23 +45,19 @@ class StreamingDecoder:
             raise ValueError(
                 f"query_offsets_s must lie in 0 <= offset < {config.bin_width_s} s, not {query_offsets_s}."
             )
-        weights = copied_weights(model)
-        self.config, self.query_offsets_s, self._turn = config, offsets, _OneAtATime()
-        self._set_constants(fold(weights, config, session, offsets))
+        self.config, self.query_offsets_s, self._lock = config, offsets, _NonBlockingLock()
+        self._constants = precompute_constants(model, session, offsets)
+        output = self._constants.output
+        self._dtype, self._complex = output.rows.dtype, output.phasors.dtype
+        self._n_scores = len(offsets) * config.context_bins * config.n_heads  # of a hidden state, at all its ages
+        self._mean = np.full(config.dim, 1 / config.dim, self._dtype)
         self.reset()
 
-    def _set_constants(self, arrays: dict[str, np.ndarray]):
-        config, phasors = self.config, arrays["out_phasors"]
-        self._arrays, self._dtype, self._complex = arrays, arrays["out_rows"].dtype, phasors.dtype
-        self._n_scores = phasors.shape[0] * config.context_bins * config.n_heads  # of a hidden state, at all its ages
-        self._mean = np.full(config.dim, 1 / config.dim, self._dtype)
-        self._backbone = Backbone.from_constants(config.backbone, of_part(arrays, "backbone"), config.n_layers)
-
     def reset(self):
-        """Back to before the first bin. Raises RuntimeError while a step is under way."""
-        n_rows = self._arrays["out_rows"].shape[1]
-        with self._turn:
-            self._state = self._backbone.start()
+        """Back to before the first bin. Raises RuntimeError during a step."""
+        n_rows = len(self._constants.output.rows_bias)
+        with self._lock:
+            self._state = self._constants.backbone.start()
             self._recent = np.zeros((self.config.context_bins, n_rows), self._dtype)  # oldest first
             self._n_bins = 0
 
@@ -76,80 +73,76 @@ class StreamingDecoder:
 
         Raises:
             ValueError: for spikes that do not fit; the decoder is then as it was before the call.
-            RuntimeError: for a call while another step of this decoder is under way, which goes on undisturbed.
+            RuntimeError: during another step of this decoder, which is not disturbed.
         """
-        with self._turn:
-            hidden, state = self._backbone.step(self._read(*self._checked(units, offsets)), self._state)
-            recent = np.concatenate([self._recent[1:], self._row(hidden)[None]])
-            n_known = min(self._n_bins + 1, self.config.context_bins)
-            velocity = self._answer(recent[-n_known:])
+        with self._lock:
+            units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
+            if not len(units):
+                units, offsets = _BLANK
+            hidden, state = self._constants.backbone.step(self._encode(units, offsets), self._state)
+            recent = np.concatenate([self._recent[1:], self._project(hidden)[None]])
+            velocity = self._decode(recent[-(self._n_bins + 1) :])
             times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
-            # nothing of the decoder has changed until here, whatever went wrong on the way
+            # the decoder changes only from here on, so an exception above leaves it as it was
             self._state, self._recent = state, recent
             self._n_bins += 1
             return times, velocity
 
-    def _checked(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of a bin, at least one."""
-        units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
-        return (units, offsets) if len(units) else _BLANK
-
-    def _read(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """The latents' reading of the bin, ready for the backbone, (L D,)."""
-        a, config = self._arrays, self.config
-        phase = basis(offsets, a["in_turns"], self._dtype)  # (n, 2F+1)
-        scores = np.matmul(a["in_table"].take(units, 0), phase[:, :, None])  # (n, L H, 1)
+    def _encode(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Input attention: the input of the backbone, (L D,)."""
+        c, config = self._constants.input, self.config
+        phase = fourier_basis(offsets, self._constants.phase, self._dtype)  # (n, 2F+1)
+        scores = np.matmul(c.scores.take(units, 0), phase[:, :, None])  # (n, L H, 1)
         weights = _softmax(scores).reshape(len(units), config.n_latents, config.n_heads)
-        values = a["in_values"].take(units, 0)  # (n, H, d), a copy
+        values = c.values.take(units, 0)  # (n, H, d), a copy
         if config.rotate_values:
             rotated = values[..., : 2 * config.n_freqs].view(self._complex)
             rotated *= phase[:, None, :-1].view(self._complex)
         pooled = np.matmul(weights.T, values.swapaxes(0, 1))  # (H, L, d)
-        # x is read twice, centred by the feed-forward layer and plain by the backbone: both in one product
-        x = pooled.swapaxes(0, 1).reshape(config.n_latents, -1).dot(a["in_out"])  # (L, 2 D)
-        x += a["in_start"]
+        # the feed-forward layer needs x centred and the backbone needs it plain: both in one product
+        x = pooled.swapaxes(0, 1).reshape(config.n_latents, -1).dot(c.out)  # (L, 2 D)
+        x += c.start
         plain = x[:, config.dim :]
-        if config.feed_forward:
-            plain = plain + self._gated(x[:, : config.dim], "in").dot(a["in_contract"])
+        if c.feed_forward is not None:
+            plain = plain + self._feed_forward(x[:, : config.dim], c.feed_forward)
         return plain.reshape(-1)
 
-    def _row(self, hidden: np.ndarray) -> np.ndarray:
-        """Scores at each age, and values, of a hidden state, (rows,)."""
-        return normal(hidden).dot(self._arrays["out_rows"]) + self._arrays["out_rows_bias"]
+    def _project(self, hidden: np.ndarray) -> np.ndarray:
+        """Scores at each age, and values, of a hidden state, (k Q H + H d,)."""
+        return normalize(hidden).dot(self._constants.output.rows) + self._constants.output.rows_bias
 
-    def _answer(self, recent: np.ndarray) -> np.ndarray:
-        """Velocity (Q, 2) from the rows of the last hidden states, oldest first, (k or fewer, rows)."""
-        a, config, n = self._arrays, self.config, len(recent)
+    def _decode(self, recent: np.ndarray) -> np.ndarray:
+        """Output attention: velocity (Q, 2) from the projections of up to k hidden states, oldest first, (n, ...)."""
+        c, config, n = self._constants.output, self.config, len(recent)
         scores = recent[:, : self._n_scores].reshape(n, config.context_bins, -1)[:, -n:]  # (n, n ages, Q H)
         weights = _softmax(scores.diagonal().T).T.reshape(-1, config.n_heads, 1, n)  # each at its own age: (Q, H, 1, n)
         values = recent[:, self._n_scores :].view(self._complex).reshape(n, config.n_heads, -1)  # (n, H, d/2)
-        rotated = a["out_phasors"][:, -n:, None] * values  # (Q, n, H, d/2)
+        rotated = c.phasors[:, -n:, None] * values  # (Q, n, H, d/2)
         pooled = np.matmul(weights, rotated.view(self._dtype).swapaxes(1, 2))  # (Q, H, 1, d)
-        x = pooled.reshape(len(pooled), -1).dot(a["out_out"])  # (Q, D + 2): centred for the feed-forward, and velocity
-        x += a["out_start"]
-        if not config.feed_forward:
-            return x[:, config.dim :]
-        return x[:, config.dim :] + self._gated(x[:, : config.dim], "out").dot(a["out_contract"])
+        x = pooled.reshape(len(pooled), -1).dot(c.out)  # (Q, D + 2): centred for the feed-forward, and velocity
+        x += c.start
+        velocity = x[:, config.dim :]
+        return velocity if c.feed_forward is None else velocity + self._feed_forward(x[:, : config.dim], c.feed_forward)
 
-    def _gated(self, centred: np.ndarray, prefix: str) -> np.ndarray:
-        """The gated hidden layer of (n, D), centred; the factors of gelu are folded into the matrices on both sides."""
+    def _feed_forward(self, centred: np.ndarray, c: FeedForwardConstants) -> np.ndarray:
+        """The gated layer of (n, D), centred; the factors of gelu are in the matrices."""
         variance = np.square(centred).dot(self._mean)
-        expanded = (centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]).dot(self._arrays[f"{prefix}_expand"])
-        expanded += self._arrays[f"{prefix}_expand_bias"]
+        expanded = (centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]).dot(c.expand)
+        expanded += c.expand_bias
         half = expanded.shape[1] // 2
         gate = expanded[:, half:]
         gated = erf(gate)
         gated += 1
         gated *= gate
         gated *= expanded[:, :half]
-        return gated
+        return gated.dot(c.contract)
 
 
 def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np.ndarray, np.ndarray]:
     """The spikes of a bin as arrays of int64 and float64, (n,) each.
 
     Raises:
-        ValueError: naming what does not fit.
+        ValueError: naming the argument and the first wrong value.
     """
     units, offsets = np.asarray(units), np.asarray(offsets)
     if units.shape != offsets.shape or units.ndim != 1:
@@ -171,13 +164,8 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
     return units, offsets
 
 
-def copied_weights(model) -> dict[str, np.ndarray]:
-    """The state dict as NumPy arrays of their own: training that goes on must not reach into a stream."""
-    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in model.state_dict().items()}
-
-
-class _OneAtATime:
-    """Lets one call in; one that comes meanwhile is told so, instead of mixing its numbers with those of the first."""
+class _NonBlockingLock:
+    """A lock that raises RuntimeError where it is held already, also by the same thread."""
 
     def __init__(self):
         self._lock = Lock()
@@ -190,7 +178,7 @@ class _OneAtATime:
         self._lock.release()
 
     def __reduce__(self):
-        return type(self), ()  # the copy of a stream is a stream by itself
+        return type(self), ()  # the copy of a stream has a lock of its own
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

@@ -1,0 +1,154 @@
+"""Everything in a trained POSSM that does not depend on spikes, computed in float64 with the model's own parts.
+
+The only module of `streaming` that needs torch; a finished `StreamingDecoder` does without.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...blocks.feedforward import GatedFeedForward
+from ...blocks.mamba import MambaLayer
+from ...blocks.positions import pad_phasors
+from ...blocks.recurrent import GRU, LSTM, RNN
+from ...blocks.s4d import S4DLayer
+from ...blocks.ssm import ResidualStack
+from ..attention import as_real, precompute_scores
+from ..possm import POSSM
+from .cells import Backbone, GRUCell, LSTMCell, MambaCell, RNNCell, S4DCell
+from .constants import Constants, FeedForwardConstants, InputConstants, OutputConstants, phase_constants
+
+
+@torch.no_grad()
+def precompute_constants(model: POSSM, session: int, query_offsets_s: np.ndarray) -> Constants:
+    """The constants of a streaming decoder, in the precision of the model and sharing nothing with it.
+
+    Args:
+        model: a trained POSSM.
+        session: session whose embedding and scale are used.
+        query_offsets_s: times inside a bin at which velocity is wanted, seconds, (Q,).
+    """
+    dtype, model = model.readout.weight.dtype, deepcopy(model).cpu().double()
+    ff, config = model.encoder.feed_forward, model.config
+    # the last bias of the input attention goes straight into the first one of the backbone
+    bias = torch.zeros(config.dim).double() if ff is None else ff.contract.bias
+    constants = Constants(
+        None,
+        _input_constants(model),
+        backbone_constants(model.backbone, bias.tile(config.n_latents)),
+        _output_constants(model, torch.tensor([session]), torch.from_numpy(query_offsets_s)),
+    )
+    phase = phase_constants(model.rotation.omega.numpy(), config.bin_width_s / 2)
+    return to_numpy(constants, dtype)._replace(phase=phase)
+
+
+def to_numpy(constants, dtype: torch.dtype):
+    """The tensors in nested tuples as copied arrays in C order and the precision of `dtype`, complex if they were."""
+    if isinstance(constants, Tensor):
+        constants = constants.detach()
+        return np.array(constants.to(dtype.to_complex() if constants.is_complex() else dtype).numpy(), order="C")
+    if isinstance(constants, tuple):
+        items = (to_numpy(item, dtype) for item in constants)
+        return type(constants)(*items) if hasattr(constants, "_fields") else tuple(items)
+    return constants
+
+
+def _input_constants(model: POSSM) -> InputConstants:
+    encoder, eye = model.encoder, torch.eye(model.config.dim).double()
+    keys, values = encoder.keys_values(model.unit_embedding.weight)  # (U+1, H, d)
+    scores = _score_table(encoder.queries(encoder.latents), keys[:, None], model)  # (U+1, L, H, 2F+1)
+    centred_and_plain = torch.cat([eye - eye.mean(0), eye], 1)  # (D, 2D)
+    return InputConstants(
+        scores=scores.flatten(1, 2),
+        values=values,
+        out=encoder.to_out.weight.T @ centred_and_plain,
+        start=(encoder.latents + encoder.to_out.bias) @ centred_and_plain,
+        feed_forward=_feed_forward_constants(encoder.feed_forward),
+    )
+
+
+def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> OutputConstants:
+    """Scores and values are linear in the normalised hidden state, and velocity is linear in what is pooled."""
+    config, decoder, norm = model.config, model.decoder, model.decoder.norm_context
+    k, width, eye = config.context_bins, config.bin_width_s, torch.eye(config.dim).double()
+    query_times = offsets if config.query == "time" else torch.full_like(offsets, width)
+    ends = torch.arange(2 - k, 2).double() * width  # of each bin, oldest first, from the start of the current one
+    phase = model.rotation(ends - query_times[:, None], torch.float64)  # (Q, k, F)
+
+    decoder.norm_context = nn.Identity()  # its gain and shift become part of the projection
+    keys, values = decoder.keys_values(torch.cat([norm.weight.diag(), norm.bias[None]]))  # (h + 1, H, d)
+    query = model.query(offsets[None], torch.zeros(1, len(offsets)), session)[0]  # (1 or Q, D)
+    table = _score_table(decoder.queries(query)[:, None], keys, model).expand(len(offsets), -1, -1, -1)
+    basis = torch.cat([as_real(phase), torch.ones(*phase.shape[:2], 1)], -1)  # (Q, k, 2F+1)
+    scores = torch.einsum("qkf,qxhf->xkqh", basis, table)  # (h + 1, k, Q, H)
+    rows = torch.cat([scores.flatten(1), values.flatten(1)], 1)  # (h + 1, k Q H + H d)
+
+    std = model.velocity_std[session].T  # (2, 1)
+    readout = (model.readout.weight * std).T  # (D, 2)
+    centred_and_readout = torch.cat([eye - eye.mean(0), readout], 1)  # (D, D + 2)
+    start = (query + decoder.to_out.bias) @ centred_and_readout
+    velocity = model.readout.bias * std[:, 0] + model.velocity_mean[session][0]
+    feed_forward = _feed_forward_constants(decoder.feed_forward)
+    if feed_forward is not None:  # the readout directly follows, so the two are one matrix
+        velocity = velocity + decoder.feed_forward.contract.bias @ readout
+        feed_forward = feed_forward._replace(contract=feed_forward.contract @ readout)
+    start[:, config.dim :] += velocity
+    return OutputConstants(
+        rows=rows[:-1],
+        rows_bias=rows[-1],
+        phasors=pad_phasors(phase[..., : config.n_freqs if config.rotate_values else 0], config.head_dim // 2),
+        out=decoder.to_out.weight.T @ centred_and_readout,
+        start=start,
+        feed_forward=feed_forward,
+    )
+
+
+def _score_table(queries: Tensor, keys: Tensor, model: POSSM) -> Tensor:
+    """Both results of `precompute_scores` in one: (..., d) to (..., 2F + 1)."""
+    table, rest = precompute_scores(queries, keys, model.config.n_freqs)
+    return torch.cat([table, rest[..., None]], -1)
+
+
+def _feed_forward_constants(layer: GatedFeedForward | None) -> FeedForwardConstants | None:
+    if layer is None:
+        return None
+    scale = torch.tensor([1, 0.5**0.5], dtype=torch.float64).repeat_interleave(layer.contract.in_features)  # values, then gates
+    expand, bias = layer.expand.weight * layer.norm.weight, layer.expand(layer.norm.bias)
+    return FeedForwardConstants((scale[:, None] * expand).T, scale * bias, layer.contract.weight.T * 0.5**0.5)
+
+
+@torch.no_grad()
+def backbone_constants(backbone: nn.Module, input_bias: Tensor) -> Backbone:
+    """The cells of a backbone of `blocks`, with a constant (d,) that is added to every input."""
+    if isinstance(backbone, ResidualStack):
+        w_in, b_in = backbone.input_proj.weight.T, backbone.input_proj(input_bias)
+        cells = (_s4d_cell(layer) if isinstance(layer, S4DLayer) else _mamba_cell(layer) for layer in backbone.layers)
+        return Backbone(tuple(cells), w_in, b_in)
+    cell = {RNN: RNNCell, GRU: GRUCell, LSTM: LSTMCell}[type(backbone)]
+    first, *others = (cell(w_x.T, w_h.T, b_x, b_h) for w_x, w_h, b_x, b_h in backbone.all_weights)
+    return Backbone((first._replace(b_x=first.b_x + input_bias @ first.w_x), *others), None, None)
+
+
+def _s4d_cell(layer: S4DLayer) -> S4DCell:
+    decay, drive, C = layer.system()
+    w_out, b_out = layer.output_linear.weight.T / 2, layer.output_linear.bias
+    return S4DCell(layer.norm.weight, layer.norm.bias, decay, 2 * C * drive, layer.D, w_out, b_out)
+
+
+def _mamba_cell(layer: MambaLayer) -> MambaCell:
+    return MambaCell(
+        in_proj=(layer.in_proj.weight * layer.norm.weight).T,
+        in_bias=layer.in_proj(layer.norm.bias),
+        conv=layer.conv1d_weight,
+        conv_bias=layer.conv1d_bias,
+        x_proj=layer.x_proj.weight.T,
+        dt_proj=layer.dt_proj.weight.T,
+        dt_bias=layer.dt_proj.bias,
+        A=-layer.A_log.exp(),
+        D=layer.D,
+        out_proj=layer.out_proj.weight.T,
+    )
