@@ -11,6 +11,7 @@ import torch
 
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
+from ..decoder.renamed import current_names
 from ..errors import CheckpointError
 from ..spikes.arrays import read_arrays, write_arrays
 from ..spikes.split import SplitConfig
@@ -72,7 +73,9 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
         trained_on = _trained_on(about["trained_on"])
     except (ValueError, TypeError, KeyError, RecursionError) as trouble:
         raise CheckpointError(f"{path}: about is damaged: {type(trouble).__name__}: {str(trouble)[:200]}") from trouble
-    weights = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
+    weights = current_names(
+        {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
+    )
     with torch.device("meta"):  # the sizes, before anything of these sizes is made
         expected = POSSM(config).state_dict()
     _check_weights(path, weights, expected)

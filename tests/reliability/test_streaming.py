@@ -149,7 +149,7 @@ def test_bad_spikes_are_refused_and_the_next_answer_is_as_if_they_had_never_come
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, FloatingPointError])
-@pytest.mark.parametrize("method", ["_read", "_row", "_answer"])
+@pytest.mark.parametrize("method", ["_encode", "_project", "_decode"])
 def test_a_step_that_breaks_off_has_not_been(monkeypatch, method, error):
     """Wherever it stops, the state is the one before; and the stream is free again."""
     stream, bins = make_stream(), list(islice(endless_bins(2), 40))

@@ -116,7 +116,8 @@ def _score_table(queries: Tensor, keys: Tensor, model: POSSM) -> Tensor:
 def _feed_forward_constants(layer: GatedFeedForward | None) -> FeedForwardConstants | None:
     if layer is None:
         return None
-    scale = torch.tensor([1, 0.5**0.5], dtype=torch.float64).repeat_interleave(layer.contract.in_features)  # values, then gates
+    values, gates = layer.contract.weight.new_ones(2, layer.contract.in_features)
+    scale = torch.cat([values, gates * 0.5**0.5])
     expand, bias = layer.expand.weight * layer.norm.weight, layer.expand(layer.norm.bias)
     return FeedForwardConstants((scale[:, None] * expand).T, scale * bias, layer.contract.weight.T * 0.5**0.5)
 
