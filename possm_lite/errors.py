@@ -1,4 +1,4 @@
-"""The exceptions of the package, and two context managers that put errors of files into one line."""
+"""The exceptions of the package, and two context managers that turn errors about files into one line."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 
 class PossmError(Exception):
-    """Input that cannot be used, or a training that cannot go on. The message is one line for the user."""
+    """Base class: input that cannot be used, or training that cannot continue. The message is one line."""
 
 
 class FileFormatError(PossmError, ValueError):
-    """A file cannot be read or written. The message names the field, the place and the value."""
+    """A file cannot be read or written. The message names the field, the index and the value."""
 
 
 class RecordingError(FileFormatError):
-    """A recording, or the file it is read from, cannot be used. The message names field, place, value and remedy."""
+    """A recording, or the file it is read from, cannot be used. The message names field, index, value and remedy."""
 
 
 class CheckpointError(FileFormatError):
@@ -38,9 +38,11 @@ def prefix_errors(path: str | Path, error: type[FileFormatError] = RecordingErro
 
 @contextlib.contextmanager
 def wrap_errors(message: str) -> Iterator[None]:
-    """Around a library's parser: raise whatever it raises, MemoryError included, as FileFormatError."""
+    """Raise any exception of a library's parser, MemoryError included, as FileFormatError; ours pass unchanged."""
     try:
         yield
+    except FileFormatError:
+        raise
     except Exception as exc:
         reason = _one_line(f"{type(exc).__name__} {exc}")
         raise FileFormatError(f"{message}: {reason[:200]}") from exc

@@ -254,7 +254,7 @@ def test_a_file_that_is_no_recording(here, capfd):
         ("missing.npz", "No such file"),
         ("cut.npz", "damaged"),
         ("empty.npz", "is empty"),
-        ("words.npz", "damaged or no .npz file"),
+        ("words.npz", "damaged or not an .npz file"),
         ("table.csv", "suffix '.csv'"),
         ("folder.npz", "is a folder"),
     ):

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from ..errors import RecordingError
 
-_HOME = {
+_MODULES = {
     "Split": "split",
     "Recording": "recording",
     "SpikeBatch": "batch",
@@ -12,14 +12,13 @@ _HOME = {
     "Timeline": "timeline",
     "load_ground_truth": "simulation",
     "load_recording": "io",
-    "save_recording": "io",
     "simulate_session": "simulation",
 }
-__all__ = ["RecordingError", *_HOME]
+__all__ = ["RecordingError", *_MODULES]
 
 
 def __getattr__(name):
-    # looked up when first asked for: reading a recording then needs no torch
-    if name not in _HOME:
+    # imported on first access: reading a recording then needs no torch
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

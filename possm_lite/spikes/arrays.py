@@ -1,4 +1,4 @@
-"""Arrays in files: read without trusting the file, written whole or not at all."""
+"""Arrays in `.npz` files: read without pickle and within a size limit, written atomically."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import re
 import stat
 import uuid
 import zipfile
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import numpy as np
 from ..errors import FileFormatError, prefix_errors, wrap_errors
 
 _MEMBER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy")
-_KINDS = "biufcUS"  # plain numbers and text; objects would need pickle, which runs code
+_KINDS = "biufcUS"  # numbers and text; objects would need pickle, which runs code
 _MAX_MEMBERS = 10_000
 MAX_BYTES = 2 * 2**30
 
@@ -28,43 +27,103 @@ def read_arrays(
 ) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file by name, read without pickle.
 
-    Everything a file declares is compared before anything is unpacked: the names, the sizes of the members against
-    `max_bytes` and, array by array, shape times item size against the member. The checksums are compared as it is read.
+    The sizes in the zip directory are compared with `max_bytes`, and the shape in each array's header with the size
+    of its member, before anything is allocated or unpacked. `zipfile` compares the checksums.
 
     Args:
         path: the file.
-        max_bytes: most bytes the arrays may have in memory, all together.
-        error: what to raise.
+        max_bytes: limit on the size in memory of all arrays together.
+        error: the exception to raise.
 
     Raises:
-        error: the file is missing, damaged or holds anything but plain arrays. One line, the file's name in front.
+        error: the file is missing, damaged or contains anything but arrays of numbers and text. One line that begins
+            with the path.
     """
     with prefix_errors(path, error):
-        return read_members(path, max_bytes)
+        return load_npz(path, max_bytes)
+
+
+def load_npz(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
+    """`read_arrays` with messages that do not name the file. Raises FileFormatError."""
+    check_readable(path)
+    arrays = {}
+    with wrap_errors("is damaged or not an .npz file"), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        _check_directory(members, max_bytes)
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            with wrap_errors(f"{name} is damaged"):
+                with archive.open(member) as file:
+                    _check_header(name, file, member.file_size)
+                with archive.open(member) as file:
+                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+                if arrays[name].dtype.kind == "U":
+                    "".join(arrays[name].ravel().tolist()).encode()  # code points that are not characters
+    return arrays
+
+
+def _check_directory(members: list[zipfile.ZipInfo], max_bytes: int):
+    if len(members) > _MAX_MEMBERS:
+        raise FileFormatError(f"has {len(members)} members, more than {_MAX_MEMBERS}.")
+    names = set()
+    for member in members:
+        name = member.filename
+        _check_name(name)
+        if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise FileFormatError(f"member {name!r} is encrypted or compressed as NumPy does not.")
+        if name in names:
+            raise FileFormatError(f"member {name!r} occurs twice.")
+        names.add(name)
+    declared = sum(member.file_size for member in members)
+    if declared > max_bytes:
+        raise FileFormatError(f"declares {declared} bytes of arrays, more than the {max_bytes} allowed.")
+
+
+def _check_name(member: str):
+    if not _MEMBER.fullmatch(member):
+        raise FileFormatError(f"member {member[:80]!r} is not the name of an array.")
+
+
+def _check_dtype(name: str, dtype: np.dtype):
+    if dtype.kind not in _KINDS:
+        raise FileFormatError(f"{name} must hold plain numbers or text, not {dtype}.")
+
+
+def _check_header(name: str, file, member_bytes: int):
+    """Raise FileFormatError unless the header of a `.npy` member declares as many bytes as the member has."""
+    major, _ = np.lib.format.read_magic(file)
+    read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}[major]
+    shape, _, dtype = read_header(file)
+    _check_dtype(name, dtype)
+    # an item of size 0 counts as one byte: 10^12 of them also take memory and time
+    declared, available = math.prod(shape) * max(dtype.itemsize, 1), member_bytes - file.tell()
+    if min(shape, default=0) < 0 or declared != available:
+        raise FileFormatError(
+            f"{name} is damaged: it declares shape {str(shape)[:60]} of {dtype}, but has {available} bytes of data."
+        )
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], error: type[FileFormatError] = FileFormatError):
-    """Write arrays of numbers or text to `path` as a compressed `.npz`, for `read_arrays`.
-
-    It is written under another name beside `path` and renamed when it is whole, so `path` is never half a file.
+    """Write arrays of numbers or text to `path` as a compressed `.npz`, for `read_arrays`; see `atomic_write`.
 
     Raises:
-        error: nothing was written, and what stood at `path` still stands. One line, the file's name in front.
+        error: nothing was written, and a file that was at `path` is unchanged. One line that begins with the path.
     """
     with prefix_errors(path, error):
         arrays = {name: np.asarray(array) for name, array in arrays.items()}
         for name, array in arrays.items():
-            _check_member(f"{name}.npy", array.dtype)
+            _check_name(f"{name}.npy")
+            _check_dtype(name, array.dtype)
         with atomic_write(path) as partial, open(partial, "xb") as file:
             np.savez_compressed(file, **arrays)
 
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Gives another name beside `path` to write to; when that went well, the file there takes the place of `path`.
+    """Yield a temporary name beside `path` to write to; on success the file there replaces `path`.
 
     Raises:
-        FileFormatError: it could not be written; what stood at `path` still stands.
+        FileFormatError: it could not be written; a file that was at `path` is unchanged.
     """
     path = Path(path)
     partial = path.with_name(f".{uuid.uuid4().hex}.partial")
@@ -73,99 +132,24 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         with open(partial, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
-    except OSError as trouble:
-        raise FileFormatError(f"could not be written: {trouble.strerror or trouble}") from trouble
+    except OSError as exc:
+        raise FileFormatError(f"could not be written: {exc.strerror or exc}") from exc
     finally:
-        with contextlib.suppress(OSError):  # it is gone where all went well, or never was
+        with contextlib.suppress(OSError):  # already renamed, or never created
             partial.unlink()
 
 
-def read_members(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
-    """`read_arrays` for a caller who names the file himself. Raises FileFormatError."""
-    check_readable(path)
-    with wrap_errors("is damaged or no .npz file"):
-        archive = zipfile.ZipFile(path)
-    with archive:
-        members = archive.infolist()
-        _check_members(members, max_bytes)
-        return {member.filename.removesuffix(".npy"): _read_member(archive, member) for member in members}
-
-
-def _check_members(members: list[zipfile.ZipInfo], max_bytes: int):
-    if len(members) > _MAX_MEMBERS:
-        raise FileFormatError(f"has {len(members)} members, more than {_MAX_MEMBERS}.")
-    times_there = Counter(member.filename for member in members)
-    for member in members:
-        _check_member(member.filename)
-        if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise FileFormatError(f"member {member.filename!r} is encrypted or packed as NumPy never packs.")
-        if times_there[member.filename] > 1:
-            raise FileFormatError(f"member {member.filename!r} is there twice.")
-    declared = sum(member.file_size for member in members)
-    if declared > max_bytes:
-        raise FileFormatError(f"declares {declared} bytes of arrays, more than the {max_bytes} allowed.")
-
-
-def _check_member(name: str, dtype: np.dtype | None = None):
-    if not _MEMBER.fullmatch(name):
-        raise FileFormatError(f"member {name[:80]!r} is not the name of an array.")
-    if dtype is not None and dtype.kind not in _KINDS:
-        raise FileFormatError(f"{name.removesuffix('.npy')} must hold plain numbers or text, not {dtype}.")
-
-
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    damaged = f"{member.filename.removesuffix('.npy')} is damaged"
-    with wrap_errors(damaged), archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}[version[0]]
-        shape, _, dtype = read_header(file)
-        header_bytes = file.tell()
-    _check_member(member.filename, dtype)
-    # An empty item counts as one byte: an array of 10^12 of them is no small thing either.
-    data_bytes = min(math.prod(shape) * max(dtype.itemsize, 1), 2**63)
-    if min(shape, default=0) < 0 or header_bytes + data_bytes != member.file_size:
-        raise FileFormatError(
-            f"{damaged}: it declares shape {str(shape)[:60]} of {dtype}, {data_bytes} bytes, "
-            f"but has {member.file_size - header_bytes}."
-        )
-    with wrap_errors(damaged), archive.open(member) as file:
-        array = np.lib.format.read_array(file, allow_pickle=False)
-        if dtype.kind == "U":
-            "".join(array.ravel().tolist()).encode()  # numbers that stand for no character
-    return array
-
-
 def check_readable(path: str | Path):
-    """Refuse what is no readable file with something in it, in words. Raises FileFormatError without the name."""
+    """Raise FileFormatError, without the path, unless the path is a non-empty readable file."""
     try:
         status = os.stat(path)
-        if stat.S_ISREG(status.st_mode):  # to open a pipe would wait for ever
+        if stat.S_ISREG(status.st_mode):  # opening a named pipe would block
             open(path, "rb").close()
-    except (OSError, ValueError) as trouble:  # ValueError: a null character in the name
-        raise FileFormatError(f"cannot be read: {getattr(trouble, 'strerror', None) or trouble}") from trouble
+    except (OSError, ValueError) as exc:  # ValueError: a null character in the name
+        raise FileFormatError(f"cannot be read: {getattr(exc, 'strerror', None) or exc}") from exc
     if stat.S_ISDIR(status.st_mode):
         raise FileFormatError("is a folder, not a file.")
     if not stat.S_ISREG(status.st_mode):
-        raise FileFormatError("is no regular file.")
+        raise FileFormatError("is not a regular file.")
     if status.st_size == 0:
         raise FileFormatError("is empty.")
-
-
-def read_dataset(data, field: str, finite: bool = False, kinds: str = "iuf") -> np.ndarray:
-    """A data set of an HDF5 file in memory, as float64 or, where `kinds` has no "f", as int64.
-
-    What it declares is compared before it is read. Raises FileFormatError without the name of the file.
-    """
-    with wrap_errors(f"{field} cannot be read"):
-        shape, dtype = data.shape, np.dtype(data.dtype)
-        items = max(math.prod(shape), math.prod(getattr(data, "chunks", None) or ()))  # a chunk is unpacked whole
-    if dtype.kind not in kinds:
-        raise FileFormatError(f"{field} must hold {'numbers' if 'f' in kinds else 'whole numbers'}, not {dtype}.")
-    if items * dtype.itemsize > MAX_BYTES:
-        raise FileFormatError(f"{field} declares shape {shape} of {dtype}, or chunks, of more than {MAX_BYTES} bytes.")
-    with wrap_errors(f"{field} cannot be read"):
-        array = np.asarray(data[()]).astype(np.float64 if "f" in kinds else np.int64, copy=False)
-    if finite and not np.isfinite(array).all():
-        place = np.flatnonzero(~np.isfinite(array.ravel()))[0]
-        raise FileFormatError(f"{field} must be finite: {field}[{place}] = {array.ravel()[place]}.")
-    return array

@@ -1,4 +1,4 @@
-"""Spikes cut into trials and bins, ragged for the decoder and padded for the textbook."""
+"""Spikes in trials and bins: ragged for the decoder, padded for the textbook form."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ BLANK = 0  # the token of a bin without spikes; the units of a batch count from 
 def bin_index(time_s, bin_width_s: float):
     """Bin of a time: the b with b * width <= time < (b + 1) * width.
 
-    A time within a millionth of a bin below an edge counts as on the edge: 3 * 0.05 is 0.15000000000000002, and a
-    sample that stands on the grid must not fall into the bin before.
+    A time less than a millionth of a bin below an edge counts as on the edge: 3 * 0.05 is 0.15000000000000002, and a
+    sample on the grid must not be assigned to the previous bin.
     """
     return np.floor(np.asarray(time_s, dtype=np.float64) / bin_width_s + 1e-6).astype(np.int64)
 
 
 def count_bins(duration_s, bin_width_s: float):
-    """Bins needed to hold a duration; an exact multiple of the width gets no empty bin behind it."""
+    """Number of bins that cover a duration; an exact multiple of the width gets no extra bin."""
     return np.maximum(np.ceil(np.asarray(duration_s, dtype=np.float64) / bin_width_s - 1e-6).astype(np.int64), 1)
 
 
 @dataclass(frozen=True)
 class PaddedBatch:
-    """The textbook's dense tensors. Whatever stands where a mask is False means nothing.
+    """Dense tensors for the textbook form. Values where a mask is False are arbitrary.
 
     Args:
         padded_bin: (unit, offset in s) of each token, shape (B, max_bin, max_token, 2), float64.
         bin_mask: True where a trial has a bin, shape (B, max_bin).
         spike_mask: True where a bin has a token (the blank one included), shape (B, max_bin, max_token).
-        vel: velocity at the asked times, shape (B, Q, 2), or None.
+        vel: velocity at the query times, shape (B, Q, 2), or None.
         vel_mask: True where it was recorded, shape (B, Q), or None.
         bin_width_s: seconds.
     """
@@ -49,20 +49,20 @@ class PaddedBatch:
 
 @dataclass(frozen=True)
 class SpikeBatch:
-    """The spikes of B trials without padding: one flat list of tokens, sorted by the bin they are in.
+    """The spikes of B trials without padding: one flat list of tokens, sorted by bin.
 
-    Bins are numbered through the batch: trial 0 has bins 0 .. n_bins[0]-1, trial 1 goes on from there. A bin without
-    spikes holds one blank token (unit 0, offset 0), so every bin has something to read.
+    Bins are numbered through the batch: trial 0 has bins 0 .. n_bins[0]-1, trial 1 the following ones. A bin without
+    spikes has one blank token (unit 0, offset 0), so no bin is empty.
 
     Args:
         unit: unit of each token, from 1; 0 is the blank token. Shape (N,), int64.
         offset: seconds since the token's bin began, shape (N,), float64.
-        bin: flat number of its bin, rising, shape (N,), int64.
+        bin: flat number of its bin, non-decreasing, shape (N,), int64.
         n_bins: bins of each trial, shape (B,), int64.
         bin_width_s: seconds.
-        times_s: where velocity is known, seconds from the start of the trial, shape (B, Q), float64, or None.
-        velocity: velocity there, shape (B, Q, 2), or None.
-        mask: True where `times_s` and `velocity` hold a sample, False where they are filled up, shape (B, Q), or None.
+        times_s: times of the velocity samples, seconds from the start of the trial, shape (B, Q), float64, or None.
+        velocity: velocity at these times, shape (B, Q, 2), or None.
+        mask: True where `times_s` and `velocity` hold a sample, False where they are padding, shape (B, Q), or None.
     """
 
     unit: Tensor
@@ -87,7 +87,7 @@ class SpikeBatch:
             bin_width_s: seconds.
 
         Raises:
-            ValueError: naming the first spike that does not fit.
+            ValueError: naming the first invalid spike.
         """
         trial, unit = (np.asarray(x, dtype=np.int64) for x in (trial, unit))
         time_s = np.asarray(time_s, dtype=np.float64)
@@ -117,18 +117,18 @@ class SpikeBatch:
         return replace(self, times_s=times, velocity=torch.as_tensor(velocity), mask=mask)
 
     def with_samples(self, index) -> SpikeBatch:
-        """The same spikes with only some columns of the targets, chosen by index (Q',)."""
+        """The same spikes with the columns of the targets selected by `index`, (Q',)."""
         index = torch.as_tensor(index)
         chosen = {name: getattr(self, name).index_select(1, index) for name in ("times_s", "velocity", "mask")}
         return replace(self, **chosen)
 
     def offset_units(self, first_unit: int) -> SpikeBatch:
-        """The same spikes with units counted from another number than 1: among those of several sessions."""
+        """The same spikes with units numbered from `first_unit` instead of 1, as in a model of several sessions."""
         return replace(self, unit=torch.where(self.unit == BLANK, BLANK, self.unit + (first_unit - 1)))
 
     @classmethod
     def concatenate(cls, batches: Sequence[SpikeBatch]) -> SpikeBatch:
-        """The trials of several batches with targets, one batch behind the other; samples filled up to the most.
+        """The trials of several batches with targets, one batch after the other; samples padded to the longest.
 
         Raises:
             ValueError: for bins of different widths.
@@ -138,11 +138,13 @@ class SpikeBatch:
         if len(batches) == 1:
             return batches[0]
         n_flat = np.cumsum([0] + [int(batch.n_bins.sum()) for batch in batches[:-1]])
-        most = max(batch.times_s.shape[1] for batch in batches)
+        n_samples = max(batch.times_s.shape[1] for batch in batches)
 
-        def filled(name: str) -> Tensor:
+        def padded_samples(name: str) -> Tensor:
             rows = [getattr(batch, name) for batch in batches]
-            return torch.cat([torch.cat([x, x.new_zeros(len(x), most - x.shape[1], *x.shape[2:])], 1) for x in rows])
+            return torch.cat(
+                [torch.cat([x, x.new_zeros(len(x), n_samples - x.shape[1], *x.shape[2:])], 1) for x in rows]
+            )
 
         return cls(
             unit=torch.cat([batch.unit for batch in batches]),
@@ -150,14 +152,13 @@ class SpikeBatch:
             bin=torch.cat([batch.bin + int(n) for batch, n in zip(batches, n_flat, strict=True)]),
             n_bins=torch.cat([batch.n_bins for batch in batches]),
             bin_width_s=batches[0].bin_width_s,
-            times_s=filled("times_s"),
-            velocity=filled("velocity"),
-            mask=filled("mask"),
+            times_s=padded_samples("times_s"),
+            velocity=padded_samples("velocity"),
+            mask=padded_samples("mask"),
         )
 
     def to(self, device) -> SpikeBatch:
-        moved = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
-        return replace(self, **moved)
+        return replace(self, **{k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)})
 
     @property
     def n_trials(self) -> int:
@@ -173,35 +174,36 @@ class SpikeBatch:
         return torch.cumsum(self.n_bins, 0) - self.n_bins
 
     def padded(self) -> PaddedBatch:
-        """The same batch as dense tensors, each bin filled up to the fullest one of the batch."""
+        """The same batch as dense tensors, each bin padded to the one with most tokens."""
         n_flat = int(self.n_bins.sum())
         tokens_in_bin = torch.bincount(self.bin, minlength=n_flat)  # (sum T,)
         slot = torch.arange(len(self.bin), device=self.bin.device)
-        slot = slot - (torch.cumsum(tokens_in_bin, 0) - tokens_in_bin)[self.bin]  # place of a token in its bin
+        slot = slot - (torch.cumsum(tokens_in_bin, 0) - tokens_in_bin)[self.bin]  # index of a token in its bin
         trial_of_bin = torch.repeat_interleave(torch.arange(self.n_trials, device=self.bin.device), self.n_bins)
         bin_in_trial = torch.arange(n_flat, device=self.bin.device) - self.first_bin()[trial_of_bin]
         shape = (self.n_trials, int(self.n_bins.max()), int(tokens_in_bin.max()))
         padded_bin = torch.zeros(*shape, 2, dtype=torch.float64, device=self.bin.device)
         spike_mask = torch.zeros(shape, dtype=torch.bool, device=self.bin.device)
         bin_mask = torch.zeros(shape[:2], dtype=torch.bool, device=self.bin.device)
-        place = (trial_of_bin[self.bin], bin_in_trial[self.bin], slot)
-        padded_bin[place] = torch.stack([self.unit.to(torch.float64), self.offset], -1)
-        spike_mask[place] = True
+        index = (trial_of_bin[self.bin], bin_in_trial[self.bin], slot)
+        padded_bin[index] = torch.stack([self.unit.to(torch.float64), self.offset], -1)
+        spike_mask[index] = True
         bin_mask[trial_of_bin, bin_in_trial] = True
         return PaddedBatch(padded_bin, bin_mask, spike_mask, self.velocity, self.mask, self.bin_width_s)
 
 
 def _check_events(trial, unit, time_s, n_trials):
     if not (trial.shape == unit.shape == time_s.shape and trial.ndim == 1):
-        raise ValueError(f"trial, unit and time_s must be flat and alike: {trial.shape}, {unit.shape}, {time_s.shape}.")
-    for name, wrong, values, cure in (
+        shapes = f"{trial.shape}, {unit.shape}, {time_s.shape}"
+        raise ValueError(f"trial, unit and time_s must have one dimension and equal lengths, not {shapes}.")
+    for name, wrong, values, rule in (
         ("trial", (trial < 0) | (trial >= n_trials), trial, f"must lie in 0..{n_trials - 1}"),
         ("unit", unit < 1, unit, "must be 1 or more; 0 is the blank token"),
         ("time_s", ~np.isfinite(time_s), time_s, "must be finite"),
     ):
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            raise ValueError(f"{name} {cure}: {name}[{i}] = {values[i]}.")
+            raise ValueError(f"{name} {rule}: {name}[{i}] = {values[i]}.")
 
 
 def _check_inside(trial, time_s, bin_in_trial, n_bins):

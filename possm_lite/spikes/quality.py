@@ -1,7 +1,7 @@
-"""How good a recording is: rates, refractory violations, silent and duplicated units, gaps of behaviour.
+"""Quality of a recording: rates, refractory violations, silent and duplicated units, gaps of behaviour.
 
-Nothing here changes a recording or refuses one: it counts, and a person decides. What needs spike times to the
-millisecond says nothing where they were made from counts in bins: ask `clock_resolution` first.
+These functions measure; none changes or rejects a recording. Those that need spike times to the millisecond are
+meaningless for times made from counts in bins: check `times_are_resolved` first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REFRACTORY_S = 0.002
 COINCIDENCE_S = 0.001
 
 
-def recorded_s(recording: Recording) -> float:
+def recording_duration(recording: Recording) -> float:
     """Seconds from the first spike or behaviour sample to the last, pauses included."""
     ends = [recording.behavior_times[[0, -1]], recording.spike_times[[0, -1]] if len(recording.spike_times) else []]
     times = np.concatenate(ends)
@@ -27,18 +27,18 @@ def firing_rates(recording: Recording) -> np.ndarray:
         rate_u = N_u / T                                            (16.1)
 
     Returns:
-        Hz, shape (U,), with T from `recorded_s`.
+        Hz, shape (U,), with T from `recording_duration`.
     """
-    return _spike_counts(recording) / recorded_s(recording)
+    return _spike_counts(recording) / recording_duration(recording)
 
 
 def silent_units(recording: Recording, below_hz: float = 1 / 60) -> np.ndarray:
-    """Indices of the units that fire less than `below_hz`, shape (n,): once a minute unless said otherwise."""
+    """Indices of the units that fire less than `below_hz`, by default once a minute, shape (n,)."""
     return np.flatnonzero(firing_rates(recording) < below_hz)
 
 
 def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> np.ndarray:
-    """Share of the intervals between neighbouring spikes of a unit that are shorter than a neuron allows.
+    """Share of the intervals between successive spikes of a unit that are shorter than the refractory period.
 
         share_u = #{i: t_{i+1} - t_i < refractory} / (N_u - 1)       (16.2)
 
@@ -60,12 +60,12 @@ def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S)
 
         2 f (1 - f) = share_u / (1 - exp(-rate_u refractory))        (16.3)
 
-    The right side is 0 for a neuron by itself and 1 for spikes that do not mind each other. The other neuron is taken
-    to fire independently; neurons that rise and fall together violate more often, and f comes out too large.
+    The right side is 0 for a single neuron and 1 for a Poisson process. The other neuron is assumed to fire
+    independently; for neurons with correlated rates f is an overestimate.
 
     Returns:
-        Shape (U,), from 0 to 0.5: which of two neurons is the foreign one, nobody can tell. 0.5 stands for everything
-        at which the equation has no solution, such as many neurons on one wire. NaN as in `isi_violations`.
+        Shape (U,), from 0 to 0.5, as f and 1 - f cannot be distinguished. 0.5 also where the equation has no solution,
+        as for many neurons on one wire. NaN as in `isi_violations`.
 
     Source: Hill, Mehta & Kleinfeld 2011, J Neurosci 31:8699, their quadratic equation for the false positives.
     """
@@ -78,7 +78,7 @@ def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S)
 def contaminated_units(
     recording: Recording, refractory_s: float = REFRACTORY_S, largest: float = 0.1, fewest: int = 5
 ) -> np.ndarray:
-    """Indices (n,) of units with more than `largest` of foreign spikes, told by `fewest` violations or more."""
+    """Indices (n,) of units with a contamination above `largest` and at least `fewest` violations."""
     n_intervals = np.maximum(_spike_counts(recording) - 1, 0)
     n_short = np.nan_to_num(isi_violations(recording, refractory_s)) * n_intervals
     found = np.nan_to_num(contamination_rate(recording, refractory_s)) > largest
@@ -99,14 +99,14 @@ def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple
     """
     times, units, n_units = recording.spike_times, recording.spike_units, recording.n_units
     count = np.zeros(n_units * n_units)
-    for apart in range(1, len(times)):  # neighbours, then neighbours but one, ... until no pair is near enough
-        near = np.flatnonzero(times[apart:] - times[:-apart] <= window_s + 1e-6)
+    for distance in range(1, len(times)):  # pairs of spikes i and i + distance, until none is within the window
+        near = np.flatnonzero(times[distance:] - times[:-distance] <= window_s + 1e-6)
         if not len(near):
             break
-        count += np.bincount(units[near] * n_units + units[near + apart], minlength=len(count))
+        count += np.bincount(units[near] * n_units + units[near + distance], minlength=len(count))
     count = count.reshape(n_units, n_units)
     n = _spike_counts(recording)
-    expected = np.outer(n, n) * 2 * window_s / recorded_s(recording)
+    expected = np.outer(n, n) * 2 * window_s / recording_duration(recording)
     off_diagonal = 1 - np.eye(n_units)
     return (count + count.T) * off_diagonal, expected * off_diagonal
 
@@ -120,26 +120,26 @@ def coincidence_share(count: np.ndarray, n_spikes: np.ndarray) -> np.ndarray:
 def duplicated_units(
     recording: Recording, window_s: float = COINCIDENCE_S, share: float = 0.3, sigmas: float = 5.0
 ) -> np.ndarray:
-    """Pairs of units that are, in part or whole, the same neuron written twice.
+    """Pairs of units that share spikes of one neuron.
 
-    A pair is named if more than `share` of the spikes of the sparser one coincide with one of the other, and if that
-    is above what independent units give by `sigmas` standard deviations of a Poisson count, and by five at least.
+    A pair is reported if more than `share` of the spikes of the unit with fewer coincide with one of the other, and if
+    the count exceeds that of independent units by `sigmas` standard deviations of a Poisson count plus five.
 
     Returns:
         Indices, the smaller one first, shape (n, 2).
     """
     count, expected = coincidences(recording, window_s)
-    much = coincidence_share(count, _spike_counts(recording)) > share
-    surely = count >= expected + sigmas * np.sqrt(expected) + 5
-    return np.argwhere(np.triu(much & surely, 1))
+    frequent = coincidence_share(count, _spike_counts(recording)) > share
+    significant = count >= expected + sigmas * np.sqrt(expected) + 5
+    return np.argwhere(np.triu(frequent & significant, 1))
 
 
 def behavior_gaps(recording: Recording, longer_than_s: float | None = None) -> np.ndarray:
-    """Where behaviour is missing: from a sample to the next one, if that is later than it should be.
+    """Gaps of behaviour: intervals between successive samples that are too long.
 
     Args:
         recording: the session.
-        longer_than_s: seconds; twice the median step unless said otherwise, as where a position is differentiated.
+        longer_than_s: seconds; default twice the median step, as in the derivative of a position.
 
     Returns:
         Start and stop in seconds, shape (n, 2).
@@ -151,16 +151,16 @@ def behavior_gaps(recording: Recording, longer_than_s: float | None = None) -> n
 
 
 def clock_resolution(recording: Recording, fewest: int = 50) -> float:
-    """About how coarse the clock of the spikes is, in seconds, told by intervals that are equal.
+    """Estimated time step of the clock of the spikes in seconds, from the frequency of equal intervals.
 
-    Two intervals of a unit, drawn at random, are equal with a chance q. On a clock of step d a Poisson unit has
+    Two intervals of a unit, drawn at random, are equal with probability q. On a clock of step d a Poisson unit has
     q = rate d / 2. So
 
         d = 2 q / rate,
 
-    and of all units with `fewest` intervals or more, the median. Bursting units repeat themselves, which makes d up to
-    a few times too large; a clock too fine to be seen gives 0. Spikes made from counts stand on few places of a bin,
-    and d is then of the size of the bin.
+    and the result is the median over units with at least `fewest` intervals. Bursting units repeat intervals, which
+    makes d up to a few times too large; a clock too fine to be resolved gives 0. Spikes made from counts have few
+    distinct positions in a bin, and d is then of the size of the bin.
 
     Returns:
         Seconds; NaN if no unit has enough spikes.
@@ -179,7 +179,7 @@ def clock_resolution(recording: Recording, fewest: int = 50) -> float:
 
 
 def times_are_resolved(recording: Recording, to_s: float = REFRACTORY_S) -> bool:
-    """Whether intervals of `to_s` can be judged: `clock_resolution` is known and at most twice that."""
+    """Whether intervals of `to_s` are resolved: `clock_resolution` is known and at most twice as long."""
     return bool(clock_resolution(recording) <= 2 * to_s)
 
 
@@ -188,8 +188,8 @@ def _spike_counts(recording: Recording) -> np.ndarray:
 
 
 def _intervals(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds between neighbouring spikes of one unit, and which unit, both (N - units that fired,)."""
-    order = np.argsort(recording.spike_units, kind="stable")  # by unit; inside a unit by time, as before
+    """Seconds between successive spikes of one unit, and that unit, both (N - units that fired,)."""
+    order = np.argsort(recording.spike_units, kind="stable")  # by unit; within a unit by time
     times, units = recording.spike_times[order], recording.spike_units[order]
     same = units[1:] == units[:-1]
     return np.diff(times)[same], units[1:][same]

@@ -1,29 +1,32 @@
-"""What a laboratory hands over: spike times with their units, behaviour with its times, trials."""
+"""A recording session: spike times with their units, behaviour with its times, trials."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import RecordingError
+from ..errors import RecordingError, prefix_errors
+from .arrays import write_arrays
+from .npz_format import to_arrays
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single answer to ==
 class Recording:
-    """One recording session, checked when it is made and never repaired silently.
+    """One recording session, checked on construction and never repaired silently.
 
     Args:
         spike_times: seconds, sorted, shape (N,), float64.
         spike_units: for each spike the index of its unit in `unit_ids`, from 0, shape (N,), int64.
-        unit_ids: the laboratory's names of the units, shape (U,). A unit without spikes is a unit all the same.
-        behavior_times: seconds on the clock of the spikes, strictly rising, shape (T,), float64.
+        unit_ids: the laboratory's names of the units, shape (U,). Units without spikes are included.
+        behavior_times: seconds on the clock of the spikes, strictly increasing, shape (T,), float64.
         velocity: of the hand or the cursor at these times, shape (T, 2), float64.
         velocity_unit: its unit, such as "mm/s".
         trials: start and stop of each trial in seconds, in order, not overlapping, shape (n, 2). May be empty.
         session_id: the name of the session.
-        notes: what the reader of the file had to decide, one sentence each; shown wherever a result is shown.
+        notes: decisions made by the reader of the file, one sentence each; reported with every result.
 
     Raises:
         RecordingError: naming the field, the first offending index and the value.
@@ -48,11 +51,24 @@ class Recording:
         _check_behavior(self)
         _check_trials(self)
 
-    def save(self, path: str | Path):
-        """Write the recording to `path`, an `.npz` that `load_recording` reads back as it is."""
-        from .io import save_recording
+    def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
+        """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
 
-        save_recording(self, path)
+        Args:
+            path: the file.
+            extra: further arrays, under names that begin with `truth_`; `read_arrays` reads them.
+
+        Raises:
+            RecordingError: nothing was written, and a file that was at `path` is unchanged.
+        """
+        path = Path(path)
+        with prefix_errors(path):
+            if path.suffix.lower() != ".npz":
+                raise RecordingError(f"has the suffix {path.suffix!r}; a recording is saved as .npz.")
+            for name in extra or {}:
+                if not name.startswith("truth_"):
+                    raise RecordingError(f"extra arrays must have names that begin with truth_, not {name!r}.")
+        write_arrays(path, {**to_arrays(vars(self)), **(extra or {})}, RecordingError)
 
     @property
     def n_units(self) -> int:
@@ -60,9 +76,9 @@ class Recording:
 
     @property
     def span(self) -> tuple[float, float]:
-        """Start and stop of what can be decoded, in seconds: the trials, or without them the behaviour.
+        """Start and stop in seconds of the trials, or without trials of the behaviour.
 
-        The last behaviour sample stands for one sample interval, so it lies inside the span.
+        The last behaviour sample lasts one sample interval, so it lies inside the span.
         """
         if len(self.trials):
             return float(self.trials[0, 0]), float(self.trials[-1, 1])
@@ -74,7 +90,7 @@ class Recording:
         return float(np.median(np.diff(self.behavior_times)))
 
 
-# name, number of dimensions, numpy kind to arrive at
+# name, number of dimensions, NumPy kind after conversion
 _ARRAYS = (
     ("spike_times", 1, "f"),
     ("spike_units", 1, "i"),
@@ -87,31 +103,31 @@ _KINDS = {"f": "numbers", "i": "whole numbers", "U": "text"}
 
 
 def _as_array(name: str, value, ndim: int, kind: str) -> np.ndarray:
-    """`value` as a read-only array of the wanted kind and shape."""
+    """`value` as a read-only array of the required kind and shape."""
     array = _as_kind(name, value, kind)
     if ndim == 2 and array.size == 0:
         array = array.reshape(0, 2)
     if array.ndim != ndim or (ndim == 2 and array.shape[1] != 2):
-        wanted = "one dimension" if ndim == 1 else "shape (n, 2)"
-        raise RecordingError(f"{name} must have {wanted}, not shape {array.shape}.")
+        expected = "one dimension" if ndim == 1 else "shape (n, 2)"
+        raise RecordingError(f"{name} must have {expected}, not shape {array.shape}.")
     if kind == "f" and not np.isfinite(array).all():
-        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise RecordingError(
-            f"{name} must be finite: {name}[{', '.join(map(str, place))}] = {array[place]}. "
-            "Drop such rows together with their times; a gap in time is no error."
+            f"{name} must be finite: {name}[{', '.join(map(str, index))}] = {array[index]}. "
+            "Drop such rows together with their times; a gap in time is allowed."
         )
     array.flags.writeable = False
     return array
 
 
 def _as_kind(name: str, value, kind: str) -> np.ndarray:
-    """A copy of `value` as float64, int64 or text; conversions that could lose something are refused."""
+    """A copy of `value` as float64, int64 or text; conversions that could lose information are refused."""
     try:
         array = np.asarray(value)
         if kind == "U":
             return array.astype(str)
-    except ValueError as trouble:  # rows of different lengths, bytes that are no text
-        raise RecordingError(f"{name} is not an array of {_KINDS[kind]}: {' '.join(str(trouble).split())}") from trouble
+    except ValueError as exc:  # rows of different lengths, bytes that are not text
+        raise RecordingError(f"{name} is not an array of {_KINDS[kind]}: {' '.join(str(exc).split())}") from exc
     if array.dtype.kind not in {"f": "iuf", "i": "iu"}[kind] and array.size:
         raise RecordingError(f"{name} must hold {_KINDS[kind]}, not {array.dtype}.")
     return array.astype({"f": np.float64, "i": np.int64}[kind])
@@ -120,7 +136,7 @@ def _as_kind(name: str, value, kind: str) -> np.ndarray:
 def _check_texts(r: Recording):
     for name in ("velocity_unit", "session_id"):
         if not isinstance(getattr(r, name), str) or not getattr(r, name):
-            raise RecordingError(f"{name} must be a text that is not empty, not {getattr(r, name)!r}.")
+            raise RecordingError(f"{name} must be a non-empty text, not {getattr(r, name)!r}.")
     if isinstance(r.notes, str):
         raise RecordingError(f"notes must be a sequence of sentences, not the single text {r.notes!r}.")
 
@@ -131,7 +147,7 @@ def _check_spikes(r: Recording):
     if len(set(r.unit_ids.tolist())) < len(r.unit_ids):
         names, counts = np.unique(r.unit_ids, return_counts=True)
         raise RecordingError(
-            f"unit_ids must differ: {str(names[counts > 1][0])!r} stands {counts[counts > 1][0]} times."
+            f"unit_ids must differ: {str(names[counts > 1][0])!r} occurs {counts[counts > 1][0]} times."
         )
     if len(r.spike_units) != len(r.spike_times):
         raise RecordingError(
@@ -158,50 +174,53 @@ def _check_behavior(r: Recording):
     check_order("behavior_times", r.behavior_times, strict=True)
 
 
-def shown(seconds: float, digits: int = 6) -> str:
-    """`seconds` in words; a time beyond all reason, too, in few characters."""
+def format_seconds(seconds: float, digits: int = 6) -> str:
+    """`seconds` for a message: fixed point, or scientific notation from 1e9 s."""
     return f"{seconds:.{digits}f} s" if abs(seconds) < 1e9 else f"{seconds:g} s"
 
 
 def check_order(name: str, times: np.ndarray, strict: bool):
-    """Refuse seconds, shape (T,), that fall back or, where `strict`, stand still."""
+    """Raise RecordingError unless seconds, shape (T,), never decrease or, if `strict`, increase."""
     step = np.diff(times)
     wrong = np.flatnonzero(step <= 0 if strict else step < 0)
     if len(wrong):
         i = wrong[0] + 1
-        cure = (
+        remedy = (
             "Two samples cannot share one time."
             if step[i - 1] == 0
-            else "Sort them together with what belongs to them: order = np.argsort(times, kind='stable')."
+            else "Sort them together with their values: order = np.argsort(times, kind='stable')."
         )
         raise RecordingError(
-            f"{name} must be sorted: {name}[{i}] = {shown(times[i])} comes after {shown(times[i - 1])}. {cure}"
+            f"{name} must be sorted: {name}[{i}] = {format_seconds(times[i])} comes after "
+            f"{format_seconds(times[i - 1])}. {remedy}"
         )
 
 
 def _check_trials(r: Recording):
     check_trial_order(r.trials)
-    left_out = np.flatnonzero(~covered_trials(r.trials, r.behavior_times))
-    if len(left_out) == 0:
+    uncovered = np.flatnonzero(~covered_trials(r.trials, r.behavior_times))
+    if len(uncovered) == 0:
         return
-    start, stop = r.trials[left_out[0]]
+    start, stop = r.trials[uncovered[0]]
     inside = r.behavior_times[slice(*np.searchsorted(r.behavior_times, (start, stop)))]
+    extent = f", {format_seconds(inside[0])} to {format_seconds(inside[-1])}" if len(inside) else ""
     raise RecordingError(
-        f"behavior_times must cover every trial: trials[{left_out[0]}] is {shown(start)} to {shown(stop)}, "
-        f"behaviour has {len(inside)} samples there"
-        + (f", {shown(inside[0])} to {shown(inside[-1])}." if len(inside) else ".")
+        f"behavior_times must cover every trial: trials[{uncovered[0]}] is {format_seconds(start)} to "
+        f"{format_seconds(stop)}, behaviour has {len(inside)} samples there{extent}."
     )
 
 
 def check_trial_order(trials: np.ndarray):
-    """Refuse trials, (n, 2) in seconds, that stop before they start, stand out of order or overlap."""
+    """Raise RecordingError unless trials, (n, 2) in seconds, stop after they start, in order and without overlap."""
     start, stop = trials.T
     for i in np.flatnonzero(stop <= start)[:1]:
-        raise RecordingError(f"trials[{i}] must stop after it starts: {shown(start[i])} to {shown(stop[i])}.")
+        raise RecordingError(
+            f"trials[{i}] must stop after it starts: {format_seconds(start[i])} to {format_seconds(stop[i])}."
+        )
     for i in np.flatnonzero(start[1:] < stop[:-1])[:1] + 1:
         raise RecordingError(
-            f"trials must be in order and not overlap: trials[{i}] starts at {shown(start[i])}, before "
-            f"trials[{i - 1}] stops at {shown(stop[i - 1])}."
+            f"trials must be in order and not overlap: trials[{i}] starts at {format_seconds(start[i])}, before "
+            f"trials[{i - 1}] stops at {format_seconds(stop[i - 1])}."
         )
 
 
@@ -210,7 +229,7 @@ def covered_trials(trials: np.ndarray, behavior_times: np.ndarray) -> np.ndarray
 
     Args:
         trials: start and stop in seconds, shape (n, 2).
-        behavior_times: seconds, rising, two at least, shape (T,).
+        behavior_times: seconds, increasing, at least two, shape (T,).
 
     Returns:
         Shape (n,), bool.

@@ -1,4 +1,4 @@
-"""Which part of a recording is trained on, which chooses, and which is tested on."""
+"""Division of a recording into training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ORDERS = ("chronological", "random")
 
 @dataclass(frozen=True)
 class SplitConfig:
-    """Shares of a recording, by whole trials.
+    """How to divide a recording: order and shares, by whole trials.
 
     Args:
-        order: "chronological" (train, then valid, then test) or "random" (trials dealt at random).
+        order: "chronological" (train, then valid, then test) or "random" (trials assigned at random).
         shares: of train, valid and test; they sum to one.
         seed: of the random order.
     """
@@ -36,8 +36,8 @@ class SplitConfig:
             shares = ()
         if order not in _ORDERS or len(shares) != 3 or not min(shares) > 0 or not abs(sum(shares) - 1) <= 1e-9:
             raise ValueError(
-                f"split must be chronological or random, with three shares above 0 that make 100 if others than "
-                f"70/10/20 are wanted, such as chronological:60/20/20, not {text!r}."
+                f"split must be chronological or random, optionally with three shares above 0 that sum to 100 instead "
+                f"of 70/10/20, such as chronological:60/20/20, not {text!r}."
             )
         return cls(order, shares, seed)
 
@@ -45,10 +45,10 @@ class SplitConfig:
         return f"{self.order}:{'/'.join(f'{100 * share:g}' for share in self.shares)}"
 
     def apply(self, recording: Recording, bin_width_s: float) -> Split:
-        """Deal out the trials; without trial marks, or with too few to deal, divide the time instead.
+        """Assign trials to the parts; without trials, or with fewer than parts, divide the time instead.
 
         Raises:
-            RecordingError: for a trial shorter than a bin, or a recording too short to be divided.
+            RecordingError: for a trial shorter than a bin, or a recording too short to divide.
         """
         _check_lengths(recording, bin_width_s)
         if len(recording.trials) < len(self.shares):
@@ -59,8 +59,8 @@ class SplitConfig:
         n = len(order)
         train = min(max(round(self.shares[0] * n), 1), n - 2)
         valid = min(max(round(self.shares[1] * n), 1), n - train - 1)
-        dealt = np.split(order, [train, train + valid])
-        return Split(*(recording.trials[np.sort(part)] for part in dealt))
+        parts = np.split(order, [train, train + valid])
+        return Split(*(recording.trials[np.sort(part)] for part in parts))
 
     def _by_time(self, recording: Recording, bin_width_s: float) -> Split:
         if self.order == "random":
@@ -71,20 +71,22 @@ class SplitConfig:
         start, stop = recording.span
         n_bins = int(round((stop - start) / bin_width_s))
         if n_bins < 10:
-            raise RecordingError(f"the recording is too short to be split: {stop - start:.3f} s.")
+            raise RecordingError(f"the recording is too short to split: {stop - start:.3f} s.")
         edges = start + bin_width_s * np.round(np.cumsum((0.0, *self.shares)) * n_bins)
         edges[-1] = stop
-        whole = recording.trials if len(recording.trials) else np.array([[start, stop]])
-        parts = Split(*(_inside(whole, *edges[i : i + 2]) for i in range(3)))
-        for name, part in vars(parts).items():
+        trials = recording.trials if len(recording.trials) else np.array([[start, stop]])
+        split = Split(*(_clip(trials, *edges[i : i + 2]) for i in range(3)))
+        for name, part in vars(split).items():
             if not len(part):
-                raise RecordingError(f"split {self} leaves nothing of {stop - start:.3f} s to the {name} part.")
-        return parts
+                raise RecordingError(
+                    f"split {self} leaves the {name} part empty: the recording has {stop - start:.3f} s."
+                )
+        return split
 
 
 @dataclass(frozen=True)
 class Split:
-    """Start and stop in seconds of the trials (or the one stretch of time) of each part, (n, 2) each."""
+    """Start and stop in seconds of the trials (or the one segment of time) of each part, (n, 2) each."""
 
     train: np.ndarray
     valid: np.ndarray
@@ -93,21 +95,19 @@ class Split:
 
 def segments(intervals: np.ndarray, gap_s: float) -> np.ndarray:
     """Join intervals (n, 2), in order, where the next starts at most `gap_s` after the last stops: (m, 2), m <= n."""
-    apart = intervals[1:, 0] - intervals[:-1, 1] > gap_s
-    return np.stack([intervals[np.r_[True, apart], 0], intervals[np.r_[apart, True], 1]], 1)
+    is_gap = intervals[1:, 0] - intervals[:-1, 1] > gap_s
+    return np.stack([intervals[np.r_[True, is_gap], 0], intervals[np.r_[is_gap, True], 1]], 1)
 
 
-def _inside(intervals: np.ndarray, start: float, stop: float) -> np.ndarray:
-    cut = np.clip(intervals, start, stop)
-    return cut[cut[:, 1] > cut[:, 0]]
+def _clip(intervals: np.ndarray, start: float, stop: float) -> np.ndarray:
+    clipped = np.clip(intervals, start, stop)
+    return clipped[clipped[:, 1] > clipped[:, 0]]
 
 
 def _check_lengths(recording: Recording, bin_width_s: float):
     lengths = recording.trials[:, 1] - recording.trials[:, 0]
-    short = np.flatnonzero(lengths < bin_width_s * (1 - 1e-6))
-    if len(short):
-        i = short[0]
+    for i in np.flatnonzero(lengths < bin_width_s * (1 - 1e-6))[:1]:
         raise RecordingError(
             f"trials must be at least a bin long: trials[{i}] lasts {lengths[i]:.6f} s, a bin {bin_width_s} s. "
-            "Leave it out, or choose a smaller bin width."
+            "Remove it, or choose a smaller bin width."
         )

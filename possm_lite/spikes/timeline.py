@@ -1,4 +1,4 @@
-"""A recording on the clock of its spikes, ready to be cut into batches."""
+"""A recording on the clock of its spikes, from which batches are cut."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from .recording import Recording
 
 
 class Timeline:
-    """Spikes and behaviour on one clock, behaviour moved back by the lag and thinned to what is asked for.
+    """Spikes and behaviour on one clock, behaviour shifted back by the lag and subsampled.
 
-    A sample of velocity at time t is paired with spikes at t - lag. Samples are left out to come down to
-    `max_rate_hz`, never interpolated.
+    A sample of velocity at time t is paired with spikes at t - lag. Behaviour is subsampled, never interpolated.
 
     Args:
         recording: the session.
         lag_s: how much later the behaviour is than the spikes it is paired with, seconds.
         bin_width_s: seconds.
-        max_rate_hz: behaviour sampled more often than this is thinned to every n-th sample.
+        max_rate_hz: behaviour sampled faster than this is reduced to every n-th sample.
 
     Attributes:
-        spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds of the spikes' clock less lag,
+        spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds on the spikes' clock minus lag,
         velocity (T, 2).
     """
 
@@ -36,9 +35,9 @@ class Timeline:
         """Windows of one length as a batch with targets.
 
         Args:
-            starts: start of each window, seconds of behaviour's own clock, (B,).
+            starts: start of each window, seconds on the unshifted clock of behaviour, (B,).
             duration_s: of every window.
-            keep_unit: True where a window shows a unit, (B, U); None: everywhere.
+            keep_unit: False where the spikes of a unit are dropped from a window, (B, U); None: keep all.
         """
         starts = np.atleast_1d(np.asarray(starts, dtype=np.float64)) - self.lag_s
         trial, index = _ranges(self.spike_times, starts, duration_s)
@@ -51,7 +50,7 @@ class Timeline:
         return batch.with_targets(*self._targets(starts, duration_s))
 
     def counts(self, start: float, n_bins: int) -> np.ndarray:
-        """Spikes per bin and unit, (n_bins, U), from a start on behaviour's own clock."""
+        """Spikes per bin and unit, (n_bins, U), from a start on the unshifted clock of behaviour."""
         start = start - self.lag_s
         _, index = _ranges(self.spike_times, np.array([start]), n_bins * self.bin_width_s)
         bins = np.maximum(bin_index(self.spike_times[index] - start, self.bin_width_s), 0)
@@ -59,22 +58,22 @@ class Timeline:
         return np.bincount(flat, minlength=n_bins * self.recording.n_units).reshape(n_bins, -1)
 
     def _targets(self, starts: np.ndarray, duration_s: float):
-        """Times from each window's start, velocity and mask, filled up to the window with most samples."""
+        """Times from each window's start, velocity and mask, padded to the window with most samples."""
         trial, index = _ranges(self.times, starts, duration_s)
         n_samples = np.bincount(trial, minlength=len(starts))
-        place = np.arange(len(trial)) - (np.cumsum(n_samples) - n_samples)[trial]
+        column = np.arange(len(trial)) - (np.cumsum(n_samples) - n_samples)[trial]
         shape = (len(starts), int(n_samples.max(initial=1)))
         times, velocity, mask = np.zeros(shape), np.zeros((*shape, 2)), np.zeros(shape, dtype=bool)
-        times[trial, place] = np.maximum(self.times[index] - starts[trial], 0.0)
-        velocity[trial, place] = self.velocity[index]
-        mask[trial, place] = True
+        times[trial, column] = np.maximum(self.times[index] - starts[trial], 0.0)
+        velocity[trial, column] = self.velocity[index]
+        mask[trial, column] = True
         return times, velocity, mask
 
 
 def _ranges(times: np.ndarray, starts: np.ndarray, duration_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """For sorted times: window and index of every time with start <= time < start + duration, windows in turn.
+    """For sorted times: window and index of every time with start <= time < start + duration, window by window.
 
-    A time within a microsecond below an edge counts as on it, finer than any clock and coarser than the rounding of
+    A time less than a microsecond below an edge counts as on it: finer than any clock, coarser than the rounding of
     the subtraction.
     """
     low = np.searchsorted(times, starts - 1e-6)

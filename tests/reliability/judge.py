@@ -25,7 +25,7 @@ import numpy as np
 
 from possm_lite.spikes import Recording, RecordingError
 from possm_lite.spikes import io as files
-from possm_lite.spikes.arrays import read_members
+from possm_lite.spikes.arrays import load_npz
 from possm_lite.spikes.io import nwb
 from possm_lite.spikes.io import subprocess_reader as apart
 
@@ -162,10 +162,10 @@ def judge_one(suffix: str, number: int, seed: int, folder: Path) -> tuple[str, s
 
 def read_here(path: Path, behavior: str | None) -> dict[str, np.ndarray]:
     """Replaces `read_in_subprocess`: reads in this process, which exists for this file only."""
-    apart.answer(str(path), behavior, ".")
-    if Path("trouble.txt").exists():
-        raise RecordingError(Path("trouble.txt").read_text(encoding="utf-8"))
-    return read_members("recording.npz")
+    apart.convert(str(path), behavior, ".")
+    if Path("error.txt").exists():
+        raise RecordingError(Path("error.txt").read_text(encoding="utf-8"))
+    return load_npz("recording.npz")
 
 
 def judged(suffix: str, first: int, last: int, seed: int, folder: Path, before: str = "") -> list[dict]:

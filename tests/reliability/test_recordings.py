@@ -90,8 +90,8 @@ def test_links_to_nothing_folders_devices_and_sockets_are_refused(good, monkeypa
         ("nowhere", "missing", "No such file"),
         ("loop", f"loop{good.suffix}", "symbolic link"),
         ("up", "..", "is a folder"),
-        ("zero", "/dev/zero", "is no regular file"),
-        ("null", "/dev/null", "is no regular file"),
+        ("zero", "/dev/zero", "is not a regular file"),
+        ("null", "/dev/null", "is not a regular file"),
     ):
         path = good.with_name(name + good.suffix)
         path.symlink_to(target)
@@ -99,7 +99,7 @@ def test_links_to_nothing_folders_devices_and_sockets_are_refused(good, monkeypa
     monkeypatch.chdir(good.parent)  # the name of a socket may not be long
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"socket{good.suffix}")
-        assert "is no regular file" in refusal(Path(f"socket{good.suffix}"))
+        assert "is not a regular file" in refusal(Path(f"socket{good.suffix}"))
 
 
 def test_what_is_empty_a_folder_or_of_another_kind_is_refused(good):
@@ -157,7 +157,7 @@ def test_what_stands_in_the_place_of_trials_is_not_taken_for_none(place, instead
     assert len(load_recording(tmp_path / "clock.nwb").trials) == 0  # there are none indeed
     with h5py.File(tmp_path / "clock.nwb", "r+") as file:
         file[place] = instead
-    assert "is no table of trials" in refusal(tmp_path / "clock.nwb")
+    assert "is not a table of trials" in refusal(tmp_path / "clock.nwb")
 
 
 @pytest.mark.parametrize("name, value", [("spike_times", 1e300), ("behavior_clock", 1e300)])

@@ -49,7 +49,7 @@ BAD_MEMBERS = {
         "a is damaged",
     ),
     "an encrypted member": ({"a.npy": npy(0.0)}, {"flag_bits": 1}, "is encrypted"),
-    "a packing NumPy does not use": ({"a.npy": npy(0.0)}, {"compress_type": zipfile.ZIP_LZMA}, "or packed as"),
+    "a packing NumPy does not use": ({"a.npy": npy(0.0)}, {"compress_type": zipfile.ZIP_LZMA}, "or compressed as"),
 }
 
 
@@ -66,13 +66,13 @@ def test_a_member_that_is_there_twice_is_refused(tmp_path):
         archive.writestr("a.npy", npy(1.0))
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("a.npy", npy(2.0))
-    with pytest.raises(FileFormatError, match="'a.npy' is there twice"):
+    with pytest.raises(FileFormatError, match="'a.npy' occurs twice"):
         read_arrays(tmp_path / "a.npz")
 
 
 def test_no_code_runs_and_the_bound_is_on_all_arrays_together(tmp_path):
     (tmp_path / "pickle.npz").write_bytes(pickle.dumps(print))
-    with pytest.raises(FileFormatError, match="is damaged or no .npz file"):
+    with pytest.raises(FileFormatError, match="is damaged or not an .npz file"):
         read_arrays(tmp_path / "pickle.npz")
     write_arrays(tmp_path / "zeros.npz", {"a": np.zeros(1000), "b": np.zeros(1000)})
     assert (tmp_path / "zeros.npz").stat().st_size < 1000

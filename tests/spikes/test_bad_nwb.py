@@ -54,7 +54,7 @@ BAD = {
     "no units": ({"units": False}, "units/spike_times is missing"),
     "no behavior": ({"behavior": False}, "processing/behavior is missing (processing has nothing)"),
     "one column": ({"data": np.zeros((300, 1))}, "none of hand_vel, finger_vel, cursor_vel, hand_pos"),
-    "nothing but NaN": ({"data": row_of_nan()}, "processing/behavior/hand_vel must have two rows that are not NaN"),
+    "nothing but NaN": ({"data": row_of_nan()}, "processing/behavior/hand_vel must have at least two rows without NaN"),
     "timestamps that fall back": (
         rising_but(50, 0.1),
         "processing/behavior/hand_vel/timestamps[50] = 0.100000 s comes after 0.490000 s",
@@ -91,10 +91,10 @@ def replace(path, place, value=None, **options):
     "place, new, says",
     [
         ("units/spike_times", {"value": [0.5, np.nan, 0.25, 1.5]}, "units/spike_times[1] = nan"),
-        ("units/spike_times", {"value": [0.5]}, "must share out 1 spike times among 2 units"),
+        ("units/spike_times", {"value": [0.5]}, "must divide 1 spike times among 2 units"),
         ("units/spike_times", {"value": [b"a"] * 4}, "units/spike_times"),
-        ("units/spike_times_index", {"value": np.array([9, 4])}, "must share out 4 spike times among 2 units"),
-        ("units/spike_times_index", {"value": np.array([2, 3])}, "must share out 4 spike times among 2 units"),
+        ("units/spike_times_index", {"value": np.array([9, 4])}, "must divide 4 spike times among 2 units"),
+        ("units/spike_times_index", {"value": np.array([2, 3])}, "must divide 4 spike times among 2 units"),
         (
             "processing/behavior/hand_vel/data",
             {"shape": (2**40, 2), "dtype": "f8", "chunks": (1024, 2)},
@@ -122,7 +122,7 @@ def test_what_is_no_nwb_file_is_refused(tmp_path):
     with h5py.File(tmp_path / "other.nwb", "w") as file:
         file["x"] = 1
     for name in ("text.nwb", "other.nwb"):
-        with pytest.raises(FileFormatError, match="is damaged or no NWB file"):
+        with pytest.raises(FileFormatError, match="is damaged or not an NWB file"):
             read_nwb(tmp_path / name)
 
 

@@ -73,7 +73,7 @@ def test_padded_batch_holds_the_same_tokens(rng):
         (([0, 0], [1, 1], [0.1, np.nan]), r"time_s must be finite: time_s\[1\] = nan"),
         (([0, 0], [1, 1], [0.1, 1.0]), r"time_s\[1\] = 1.0 s, trial 0 has 20 bins"),
         (([0, 0], [1, 1], [-0.1, 0.5]), r"time_s\[0\] = -0.1 s"),
-        (([0, 0], [1], [0.1, 0.5]), "flat and alike"),
+        (([0, 0], [1], [0.1, 0.5]), "equal lengths"),
     ],
 )
 def test_events_that_do_not_fit_are_named(events, message):

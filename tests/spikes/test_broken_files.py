@@ -9,7 +9,7 @@ import scipy.io
 
 from possm_lite.errors import RecordingError
 from possm_lite.spikes import io as files
-from possm_lite.spikes import layout
+from possm_lite.spikes import npz_format
 from possm_lite.spikes.io import load_recording
 from possm_lite.spikes.io import subprocess_reader as apart
 from possm_lite.spikes.recording import Recording
@@ -73,7 +73,7 @@ def assert_same(one: Recording, other: Recording):
 
 
 def read_here(path, behavior):
-    return layout.to_arrays(apart.read(path, behavior))
+    return npz_format.to_arrays(vars(apart.read_in_process(path, behavior)))
 
 
 def check_broken(path, good: Recording, variants, keeps_checksums=True) -> int:
@@ -132,14 +132,14 @@ def test_a_flipped_bit_in_an_nwb_file_gives_a_recording_or_a_recording_error(tmp
 def test_matlab_and_nwb_files_are_read_as_they_are_here(tmp_path):
     for path, write in ((tmp_path / "a.mat", good_mat), (tmp_path / "a.nwb", good_nwb)):
         write(path)
-        assert_same(load_recording(path), apart.read(path, None))
+        assert_same(load_recording(path), apart.read_in_process(path, None))
 
 
 @pytest.mark.parametrize(
     "program, error, says",
     [
         ("import os; os.abort()", RecordingError, "its reader crashed on it, with exit status"),
-        ("import time; time.sleep(60)", RecordingError, "did not come to an end in 1 s"),
+        ("import time; time.sleep(60)", RecordingError, "did not finish in 1 s"),
         ("raise TypeError('a fault of ours')", RuntimeError, "a fault of ours"),
     ],
 )

@@ -15,14 +15,14 @@ def units(rng):
 
 
 def test_no_drift_is_the_same_day(units, rng):
-    same = drift_tuning(units, rng, turned_deg=0, gain_spread=0, replaced_share=0)
+    same = drift_tuning(units, rng, rotation_deg=0, gain_spread=0, replaced_share=0)
     for field in fields(UnitTuning):
         np.testing.assert_array_equal(getattr(same, field.name), getattr(units, field.name))
 
 
 def test_directions_and_gains_spread_as_far_as_they_are_told(units, rng):
     before = units.preferred_direction_rad.copy()
-    later = drift_tuning(units, rng, turned_deg=30, gain_spread=0.2, replaced_share=0)
+    later = drift_tuning(units, rng, rotation_deg=30, gain_spread=0.2, replaced_share=0)
     np.testing.assert_array_equal(units.preferred_direction_rad, before)
     assert np.degrees(later.preferred_direction_rad - before).std() == pytest.approx(30, rel=0.05)
     assert np.log(later.baseline_hz / units.baseline_hz).std() == pytest.approx(0.2, rel=0.05)
@@ -33,7 +33,7 @@ def test_directions_and_gains_spread_as_far_as_they_are_told(units, rng):
 
 
 def test_a_replaced_unit_is_another_in_everything(units, rng):
-    later = drift_tuning(units, rng, turned_deg=0, gain_spread=0, replaced_share=0.25)
+    later = drift_tuning(units, rng, rotation_deg=0, gain_spread=0, replaced_share=0.25)
     changed = {}
     for field in fields(UnitTuning):
         old, new = getattr(units, field.name), getattr(later, field.name)
@@ -48,7 +48,7 @@ def test_a_replaced_unit_is_another_in_everything(units, rng):
     ("arguments", "says"),
     [
         ({"replaced_share": 1.5}, "replaced_share"),
-        ({"turned_deg": -1.0}, "turned_deg"),
+        ({"rotation_deg": -1.0}, "rotation_deg"),
         ({"gain_spread": float("nan")}, "gain_spread"),
     ],
 )

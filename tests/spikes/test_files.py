@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from possm_lite.errors import RecordingError
 from possm_lite.spikes import arrays as arrays_module
-from possm_lite.spikes.io import FORMAT, load_recording, read_arrays, save_recording
+from possm_lite.spikes.arrays import read_arrays
+from possm_lite.spikes.io import load_recording
+from possm_lite.spikes.npz_format import FORMAT
 from possm_lite.spikes.recording import Recording
 
 ARRAYS = ("spike_times", "spike_units", "unit_ids", "behavior_times", "velocity", "trials")
@@ -65,17 +67,17 @@ def test_a_recording_comes_back_bit_for_bit(tmp_path):
 
 def test_a_recording_of_nothing_but_silence_comes_back(tmp_path):
     recording = make_recording(spike_times=[], spike_units=[], trials=[], notes=())
-    save_recording(recording, tmp_path / "a.npz")
+    recording.save(tmp_path / "a.npz")
     assert_same(recording, load_recording(tmp_path / "a.npz"))
 
 
 def test_what_can_be_said_in_fewer_bytes_is(tmp_path):
     velocity = np.random.default_rng(1).normal(size=(800, 2)).astype(np.float32)
-    save_recording(make_recording(n_units=256, velocity=velocity), tmp_path / "short.npz")
+    make_recording(n_units=256, velocity=velocity).save(tmp_path / "short.npz")
     short = read_arrays(tmp_path / "short.npz")
     assert short["spike_units"].dtype == np.uint8 and short["velocity"].dtype == np.float32
     assert short["behavior_clock"].tolist() == [3.0, 100.0, 800.0] and "behavior_times" not in short
-    save_recording(make_recording(n_units=257), tmp_path / "long.npz")
+    make_recording(n_units=257).save(tmp_path / "long.npz")
     long = read_arrays(tmp_path / "long.npz")
     assert long["spike_units"].dtype == np.uint16 and long["velocity"].dtype == np.float64
 
@@ -88,7 +90,7 @@ def test_times_that_are_on_no_clock_are_kept_as_they_are(tmp_path, change):
     if change == "a gap":
         times[400:] += 1.0
     recording = make_recording(behavior_times=times, trials=[])
-    save_recording(recording, tmp_path / "a.npz")
+    recording.save(tmp_path / "a.npz")
     assert read_arrays(tmp_path / "a.npz")["behavior_times"].tobytes() == times.tobytes()
     assert_same(recording, load_recording(tmp_path / "a.npz"))
 
@@ -138,7 +140,7 @@ BAD_BY_HAND = {
     "notes that are numbers": ({"notes": [1, 2]}, "notes must be texts, not [1, 2]"),
     "a unit number out of all bounds": ({"spike_units": np.full(160, 2**62)}, f"spike_units[0] = {2**62}"),
     "units that are floats": ({"spike_units": np.zeros(160)}, "spike_units must hold whole numbers, not float64"),
-    "no spikes and no names": ({"spike_times": [], "spike_units": []}, "unit_ids must be given"),
+    "no spikes and no names": ({"spike_times": [], "spike_units": []}, "unit_ids is required"),
     "unsorted spikes": ({"spike_times": np.arange(160.0)[::-1]}, "spike_times[1] = 158.000000 s"),
     "a clock of too many samples": (
         {"behavior_times": None, "behavior_clock": [0.0, 100.0, 1e15]},
@@ -172,7 +174,7 @@ def test_what_is_no_file_is_refused(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
-    assert_refused(tmp_path / "pipe.npz", "is no regular file")
+    assert_refused(tmp_path / "pipe.npz", "is not a regular file")
 
 
 def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
@@ -187,7 +189,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
 
 def test_only_an_nwb_file_has_series_to_choose_from(tmp_path):
     make_recording().save(tmp_path / "a.npz")
-    assert_refused(tmp_path / "a.npz", "behavior='hand_vel' chooses a series of an .nwb file", behavior="hand_vel")
+    assert_refused(tmp_path / "a.npz", "behavior='hand_vel' selects a series of an .nwb file", behavior="hand_vel")
 
 
 # Writing

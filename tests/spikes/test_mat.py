@@ -94,7 +94,7 @@ def with_gap():
 
 
 BAD = {
-    "a gap in time": (with_gap(), "time[100] = 17.791 s is 0.25 s after the one before, where 0.05 s is the rule"),
+    "a gap in time": (with_gap(), "time[100] = 17.791 s is 0.25 s after the previous one"),
     "a NaN time": (changed("time", (0, 7), np.nan), "time must be finite: time[7] = nan"),
     "time that stands": ({"time": np.zeros((1, 300))}, "time must be a regular clock"),
     "half a spike": (changed("spikes", (2, 9), 0.5), "whole counts from 0 to 10000: spikes[2, 9] = 0.5"),
@@ -103,17 +103,17 @@ BAD = {
     "no number of spikes": (changed("spikes", (1, 5), np.nan), "spikes[1, 5] = nan"),
     "endlessly many spikes": (changed("spikes", (1, 5), np.inf), "spikes[1, 5] = inf"),
     "a NaN velocity": (changed("handVel", (1, 5), np.nan), "velocity[5, 1] = nan"),
-    "no spikes": ({"spikes": None}, "spikes must be there once, not 0 times. The file has time, handVel"),
+    "no spikes": ({"spikes": None}, "spikes must occur once, not 0 times. The file has time, handVel"),
     "bins that differ": ({"spikes": np.zeros((4, 299))}, "spikes must have shape (units, 300)"),
     "one row of velocity": ({"handVel": np.zeros((1, 300))}, "handVel must have two rows and 300 columns"),
     "velocity of other bins": ({"handVel": np.zeros((2, 299))}, "handVel must have two rows and 300 columns"),
     "time in two rows": ({"time": np.zeros((2, 300))}, "time must have shape (1, bins)"),
     "a single bin": (
         {"time": [[1.0]], "spikes": [[1.0]], "handVel": [[1.0], [2.0]]},
-        "time must have shape (1, bins), two bins at least",
+        "time must have shape (1, bins), with at least two bins",
     ),
     "spikes in three dimensions": ({"spikes": np.zeros((4, 3, 100))}, "must have two dimensions"),
-    "nothing in spikes": ({"spikes": np.zeros((0, 300))}, "spikes must have two dimensions and something in it"),
+    "nothing in spikes": ({"spikes": np.zeros((0, 300))}, "spikes must have two dimensions and not be empty"),
     "spikes as text": ({"spikes": "many"}, "spikes must hold numbers, not char"),
     "spikes in cells": ({"spikes": np.array(["many", 1], object)}, "spikes must hold numbers, not cell"),
     "complex velocity": ({"handVel": np.full((2, 300), 1j)}, "handVel must hold real numbers"),
@@ -148,7 +148,7 @@ def test_a_v73_file_is_refused_with_the_cure(tmp_path):
 def test_a_file_of_something_else_is_refused(tmp_path):
     for content in (b"hello", b"hello, this is text of no particular kind\n" * 10, bytes(500)):
         (tmp_path / "a.mat").write_bytes(content)
-        with pytest.raises(FileFormatError, match="is damaged|no MATLAB file|must be there once") as caught:
+        with pytest.raises(FileFormatError, match="is damaged|not a MATLAB file|must occur once") as caught:
             read_mat(tmp_path / "a.mat")
         assert "\n" not in str(caught.value)
 

@@ -5,10 +5,9 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
-from possm_lite.errors import RecordingError
+from possm_lite.errors import FileFormatError
 from possm_lite.spikes.io import load_recording
-from possm_lite.spikes.io.nwb import read_nwb
-from possm_lite.spikes.io.nwb_behavior import _derivative
+from possm_lite.spikes.io.nwb import _derivative, read_nwb
 
 pynwb = pytest.importorskip("pynwb")
 
@@ -81,17 +80,17 @@ def test_behavior_takes_the_series_of_that_name(several, behavior, first_row_but
             "foot_vel",
             "behavior='foot_vel' is not in processing/behavior, which has BehavioralTimeSeries/finger_vel, Pos",
         ),
-        ("Position", "behavior='Position' is in 2 places of processing/behavior"),
+        ("Position", "behavior='Position' matches 2 series of processing/behavior"),
         ("hand_vel", r"processing/behavior/hand_vel must have shape \(T, 2\), or more columns, not \(200,\)"),
     ],
 )
 def test_a_series_that_cannot_be_taken_is_refused(several, behavior, says):
-    with pytest.raises(RecordingError, match=says):
+    with pytest.raises(FileFormatError, match=says):
         read_nwb(several, behavior=behavior)
 
 
 def test_the_name_of_the_file_is_in_front(several):
-    with pytest.raises(RecordingError) as caught:
+    with pytest.raises(FileFormatError) as caught:
         load_recording(several, behavior="foot_vel")
     assert str(caught.value).startswith(f"{several}: behavior='foot_vel' is not in") and "\n" not in str(caught.value)
 

@@ -60,7 +60,7 @@ def test_clean_units_that_rise_and_fall_together_are_not_accused():
 
 def test_rates_are_spikes_over_seconds(trains):
     recording = recording_of(trains)
-    assert quality.recorded_s(recording) == pytest.approx(SECONDS, abs=0.1)
+    assert quality.recording_duration(recording) == pytest.approx(SECONDS, abs=0.1)
     np.testing.assert_allclose(quality.firing_rates(recording), [len(t) / SECONDS for t in trains], rtol=1e-3)
     np.testing.assert_allclose(quality.firing_rates(recording)[4:], [10, 20, 40, 60], rtol=0.15)
 
@@ -113,7 +113,7 @@ def test_coincidences_are_counted_as_by_a_loop(rng):
             near = np.abs(ta[:, None] - tb) <= 0.005
             assert count[a, b] == (near.sum() if a != b else 0)
             if a != b:
-                assert expected[a, b] == pytest.approx(len(ta) * len(tb) * 0.01 / quality.recorded_s(recording))
+                assert expected[a, b] == pytest.approx(len(ta) * len(tb) * 0.01 / quality.recording_duration(recording))
 
 
 def test_independent_units_coincide_as_often_as_expected(trains):
@@ -154,11 +154,11 @@ def test_a_coarse_clock_is_found(trains, tick_s):
 
 
 def test_spikes_spread_over_bins_are_no_spike_times(trains):
-    from possm_lite.spikes.io.mat import _spread
+    from possm_lite.spikes.io.mat import _spike_times
 
     edges = np.arange(0, SECONDS + 0.05, 0.05)
     counts = np.stack([np.histogram(t, edges)[0] for t in trains])
-    times, units = _spread(counts, edges[:-1], 0.05)
+    times, units = _spike_times(counts, edges[:-1], 0.05)
     recording = recording_of([times[units == u] for u in range(len(trains))])
     assert not quality.times_are_resolved(recording)
 

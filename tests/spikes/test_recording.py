@@ -81,7 +81,7 @@ BAD = {
     "times that are complex": ({"spike_times": np.zeros(4, complex)}, "spike_times must hold numbers, not complex128"),
     "fewer units than spikes": ({"spike_units": [0, 1]}, "2 against 4 spike_times"),
     "no units": ({"unit_ids": [], "spike_times": [], "spike_units": []}, "unit_ids is empty"),
-    "a name twice": ({"unit_ids": ["a", "a"]}, "'a' stands 2 times"),
+    "a name twice": ({"unit_ids": ["a", "a"]}, "'a' occurs 2 times"),
     "names that are no text": ({"unit_ids": np.array([b"\xff", b"a"])}, "unit_ids is not an array of text"),
     "one sample of behavior": (
         {"behavior_times": [1.0], "velocity": [[0.0, 0.0]]},
@@ -98,8 +98,8 @@ BAD = {
     ),
     "a trial before behavior": ({"trials": [[-5.0, -4.0]]}, "behaviour has 0 samples there."),
     "a trial longer than behavior": ({"trials": [[1.0, 2.0], [9.0, 11.0]]}, "trials[1] is 9.000000 s to 11.000000 s"),
-    "no unit of velocity": ({"velocity_unit": ""}, "velocity_unit must be a text that is not empty, not ''"),
-    "a session without a name": ({"session_id": None}, "session_id must be a text that is not empty, not None"),
+    "no unit of velocity": ({"velocity_unit": ""}, "velocity_unit must be a non-empty text, not ''"),
+    "a session without a name": ({"session_id": None}, "session_id must be a non-empty text, not None"),
     "notes as one text": ({"notes": "spread"}, "notes must be a sequence of sentences"),
 }
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kstest
 
 from possm_lite.errors import RecordingError
-from possm_lite.spikes.io import load_recording, save_recording
+from possm_lite.spikes.io import load_recording
 from possm_lite.spikes.simulation.neurons import (
     SimulationConfig,
     block_refractory,
@@ -93,7 +93,7 @@ def test_file_gives_back_session_bit_for_bit(tmp_path):
 
 def test_recording_without_truth_says_so(tmp_path):
     path = tmp_path / "real.npz"
-    save_recording(simulate_session(5, SHORT).recording, path)
+    simulate_session(5, SHORT).recording.save(path)
     with pytest.raises(RecordingError, match=r"real\.npz: lacks truth_config"):
         load_ground_truth(path)
 

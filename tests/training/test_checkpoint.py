@@ -101,7 +101,7 @@ def test_a_missing_file_a_folder_an_empty_file_and_another_archive(tmp_path):
     (tmp_path / "empty.npz").touch()
     assert_refused(tmp_path / "empty.npz", "is empty")
     (tmp_path / "text.npz").write_text("velocity")
-    assert_refused(tmp_path / "text.npz", "damaged or no .npz")
+    assert_refused(tmp_path / "text.npz", "damaged or not an .npz")
     write_arrays(tmp_path / "recording.npz", {"spike_times": np.zeros(3)})
     assert_refused(tmp_path / "recording.npz", "format is missing")
 

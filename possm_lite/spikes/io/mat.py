@@ -1,7 +1,7 @@
-"""Recordings in MATLAB files that hold spike counts in bins.
+"""MATLAB files of spike counts in bins.
 
 The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts; `handVel` (two or more, n) m/s, of
-which the first two rows are taken. It has no trials, and the times of spikes inside a bin are not known.
+which the first two rows are used. It has no trials, and the times of spikes within a bin are unknown.
 """
 
 from __future__ import annotations
@@ -20,32 +20,30 @@ from ..recording import Recording
 _NUMBERS = ("double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 _MAX_COUNT = 10_000
 _MAX_SPIKES = 50_000_000
-_JITTER = 0.02  # of a bin: how far a bin's start may be from the regular clock
-_COMPRESSED = 15  # the type of an element that holds another one, deflated
+_JITTER = 0.02  # of a bin: largest distance of a bin's start from the regular clock
+_COMPRESSED = 15  # miCOMPRESSED, the type of a deflated element
 
 
 def read_mat(path: Path) -> Recording:
     """The recording in a MATLAB file (v4, v6 or v7) of the layout above.
 
-    The n spikes of a unit in a bin are put at (0.5, 1.5, ... n - 0.5) / n of the bin. The bins are put on the clock
-    time[0] + k * width where every start lies within 2 % of a bin of it: such starts were rounded. Behaviour has the
-    times of the bins' starts, units are called "0", "1", ...
+    The n spikes of a unit in a bin are placed at (0.5, 1.5, ... n - 0.5) / n of the bin. The bins are placed on the
+    clock time[0] + k * width if every start is within 2 % of a bin of it: such starts were rounded. Behaviour has the
+    times of the bins' starts, units are named "0", "1", ...
 
     Raises:
-        RecordingError: without the name of the file, for `load_recording` to put in front.
+        FileFormatError: without the name of the file; `load_recording` adds it.
     """
     _check_version(path)
     variables = _read_variables(path, ("time", "spikes", "handVel"))
     time, counts, velocity = variables["time"], variables["spikes"], variables["handVel"]
     _check_shapes(time, counts, velocity)
-    starts, width, strayed = _regular_clock(time.ravel().astype(np.float64))
+    starts, width, jitter = _regular_clock(time.ravel().astype(np.float64))
     counts = _whole_counts(counts)
-    spike_times, spike_units = _spread(counts, starts, width)
+    spike_times, spike_units = _spike_times(counts, starts, width)
     notes = [f"Spikes came as counts in bins of {1000 * width:g} ms: those of a bin are spread evenly over it."]
-    if strayed > 1e-6 * width:
-        notes.append(
-            f"Bin starts up to {1000 * strayed:.2g} ms off were put on a regular clock of {1000 * width:g} ms."
-        )
+    if jitter > 1e-6 * width:
+        notes.append(f"Bin starts up to {1000 * jitter:.2g} ms off were put on a regular clock of {1000 * width:g} ms.")
     return Recording(
         spike_times=spike_times,
         spike_units=spike_units,
@@ -62,7 +60,7 @@ def read_mat(path: Path) -> Recording:
 def _check_version(path: Path):
     from scipy.io.matlab import matfile_version
 
-    with wrap_errors("is damaged or no MATLAB file"):
+    with wrap_errors("is damaged or not a MATLAB file"):
         major, _ = matfile_version(path)
     if major == 2:
         raise RecordingError("is a MATLAB v7.3 (HDF5) file: save it again with -v7.")
@@ -71,7 +69,7 @@ def _check_version(path: Path):
 
 
 def _check_elements(path: Path):
-    """Unpack each element of a v5 file and let it go: SciPy believes the sizes inside, and never reads the checksum."""
+    """Unpack and discard each element of a v5 file: SciPy trusts the sizes in it and ignores the checksums."""
     file_size = path.stat().st_size
     with open(path, "rb") as file:
         order = "<" if file.read(128)[126:] == b"IM" else ">"
@@ -81,11 +79,11 @@ def _check_elements(path: Path):
             if len(tag) < 8 or end > file_size:
                 raise RecordingError(f"is truncated: it has {file_size} bytes, an element ends at {end}.")
             if kind == _COMPRESSED:
-                _check_packed(file.read(size))
+                _check_compressed(file.read(size))
             file.seek(end)
 
 
-def _check_packed(packed: bytes):
+def _check_compressed(packed: bytes):
     unpacker, size = zlib.decompressobj(), 0
     while not unpacker.eof:
         with wrap_errors("is damaged"):
@@ -94,34 +92,34 @@ def _check_packed(packed: bytes):
         if size > MAX_BYTES:
             raise RecordingError(f"has a variable that unpacks to more than {MAX_BYTES} bytes.")
         if not part and not packed and not unpacker.eof:
-            raise RecordingError("is damaged: a compressed variable stops before its end.")
+            raise RecordingError("is damaged: a compressed variable is truncated.")
 
 
-def _read_variables(path: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The wanted variables; what the file says of them is checked before they are read."""
+def _read_variables(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The variables `names`; their declared types and shapes are checked before they are read."""
     from scipy.io import loadmat, whosmat
 
-    with wrap_errors("is damaged or no MATLAB file"):
+    with wrap_errors("is damaged or not a MATLAB file"):
         listed = whosmat(path)
-    for name in wanted:
+    for name in names:
         declared = [(shape, kind) for other, shape, kind in listed if other == name]
         if len(declared) != 1:
-            there = ", ".join(other for other, _, _ in listed)[:200] or "nothing"
-            raise RecordingError(f"{name} must be there once, not {len(declared)} times. The file has {there}.")
+            available = ", ".join(other for other, _, _ in listed)[:200] or "nothing"
+            raise RecordingError(f"{name} must occur once, not {len(declared)} times. The file has {available}.")
         _check_declared(name, *declared[0])
     with wrap_errors("is damaged"):
-        variables = loadmat(path, variable_names=wanted)
-    for name in wanted:
+        variables = loadmat(path, variable_names=names)
+    for name in names:
         if not isinstance(variables.get(name), np.ndarray) or variables[name].dtype.kind not in "iuf":
             raise RecordingError(f"{name} must hold real numbers.")
-    return {name: variables[name] for name in wanted}
+    return {name: variables[name] for name in names}
 
 
 def _check_declared(name: str, shape: tuple[int, ...], kind: str):
     if kind not in _NUMBERS:
         raise RecordingError(f"{name} must hold numbers, not {kind}.")
     if len(shape) != 2 or min(shape) < 1:
-        raise RecordingError(f"{name} must have two dimensions and something in it, not shape {shape}.")
+        raise RecordingError(f"{name} must have two dimensions and not be empty, not shape {shape}.")
     if 8 * math.prod(shape) > MAX_BYTES:
         raise RecordingError(f"{name} declares shape {shape}, more than {MAX_BYTES} bytes.")
 
@@ -129,7 +127,7 @@ def _check_declared(name: str, shape: tuple[int, ...], kind: str):
 def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray):
     n = time.size
     if 1 not in time.shape or n < 2:
-        raise RecordingError(f"time must have shape (1, bins), two bins at least, not {time.shape}.")
+        raise RecordingError(f"time must have shape (1, bins), with at least two bins, not {time.shape}.")
     if counts.shape[1] != n:
         raise RecordingError(f"spikes must have shape (units, {n}), as time has {n} bins, not {counts.shape}.")
     if velocity.shape[0] < 2 or velocity.shape[1] != n:
@@ -137,9 +135,9 @@ def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray):
 
 
 def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Starts on a regular clock (n,), its width, and how far the file's starts stray from it at most, all in seconds.
+    """Starts on a regular clock (n,), its width, and the largest distance of the file's starts from it, in seconds.
 
-    The median step, rounded to a microsecond, is the width that was meant; the mean step is tried where that drifts.
+    The width is the median step rounded to a microsecond or, if that drifts away, the mean step.
     """
     if not np.isfinite(time).all():
         k = np.flatnonzero(~np.isfinite(time))[0]
@@ -147,16 +145,16 @@ def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float, float]:
     for width in (round(float(np.median(np.diff(time))), 6), (time[-1] - time[0]) / (len(time) - 1)):
         if width <= 0:
             continue
-        rate = 1 / width  # a whole number of Hz for the widths people choose, and exactly
+        rate = 1 / width  # exactly a whole number of Hz for common widths
         starts = time[0] + np.arange(len(time)) / rate
-        stray = np.abs(time - starts).max()
-        if stray <= _JITTER * width * (1 + 1e-6):  # starts rounded to 1 ms are up to 1 ms off, in floats
-            return starts, width, float(stray)
+        jitter = np.abs(time - starts).max()
+        if jitter <= _JITTER * width * (1 + 1e-6):  # the margin allows for float error in starts rounded to 1 ms
+            return starts, width, float(jitter)
     steps = np.diff(time)
     k = int(np.argmax(np.abs(steps - np.median(steps))))
     raise RecordingError(
-        f"time must be a regular clock: time[{k + 1}] = {time[k + 1]:.8g} s is {steps[k]:.6g} s after the one before, "
-        f"where {np.median(steps):.6g} s is the rule. A gap cannot be closed; save each part by itself."
+        f"time must be a regular clock: time[{k + 1}] = {time[k + 1]:.8g} s is {steps[k]:.6g} s after the previous "
+        f"one, the median step is {np.median(steps):.6g} s. Save the parts before and after a gap as two recordings."
     )
 
 
@@ -172,11 +170,11 @@ def _whole_counts(counts: np.ndarray) -> np.ndarray:
     return counts.astype(np.int64)
 
 
-def _spread(counts: np.ndarray, starts: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+def _spike_times(counts: np.ndarray, starts: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
     """Spike times in seconds, sorted, and their units, both (N,), for counts (units, bins)."""
     k, unit = np.nonzero(counts.T)  # by bin, then by unit
     n = counts[unit, k]
-    rank = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)  # 0, 1, ... n - 1 inside each bin of each unit
+    rank = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)  # 0, 1, ... n - 1 within each bin of each unit
     spike_times = np.repeat(starts[k], n) + (rank + 0.5) / np.repeat(n, n) * width
     order = np.argsort(spike_times, kind="stable")
     return spike_times[order], np.repeat(unit, n)[order]

@@ -1,4 +1,4 @@
-"""A recording into an NWB file, in the layout that `possm_lite.spikes.io.nwb` reads (MC_Maze, MC_RTT)."""
+"""Writes a recording to an NWB file, in the layout that `possm_lite.spikes.io.nwb` reads (MC_Maze, MC_RTT)."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import numpy as np
 
 from ...errors import RecordingError, prefix_errors
 from ..arrays import atomic_write
-from ..layout import to_arrays
+from ..npz_format import regular_clock
 from ..recording import Recording
 from .nwb import import_pynwb
 
-UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # the format wants one
+UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # NWB requires one
 
 
 def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
-    """Write a recording to `path`, so that `load_recording` reads back all of it but the names of units and the notes.
+    """Write a recording to `path`, from which `load_recording` reads all of it but the names of units and the notes.
 
     * `units`: `spike_times`, and `obs_intervals`, the span of the recording. An `id` is a whole number: names of units
-      that are such numbers are kept, others stand in a column `unit_name`, and ids count from 0.
-    * `processing/behavior/SERIES`: velocity, with a rate where samples stand on a clock, else with timestamps.
+      that are such numbers are kept, others are written to a column `unit_name`, and ids count from 0.
+    * `processing/behavior/SERIES`: velocity, with a rate if the samples are on a regular clock, else with timestamps.
     * `intervals/trials`, if there are trials.
 
-    It is written under another name beside `path` and renamed when it is whole, so `path` is never half a file.
+    The file is written atomically.
 
     Args:
         recording: what to write.
         path: the file, an `.nwb`.
-        series: "hand_vel", "finger_vel" or "cursor_vel", for a reader to find.
+        series: "hand_vel", "finger_vel" or "cursor_vel", the names that `read_nwb` looks for.
         start: date and time of second 0, with a time zone.
 
     Raises:
-        RecordingError: pynwb is missing, or the file could not be written; what stood at `path` still stands.
+        RecordingError: pynwb is missing, or the file could not be written; a file that was at `path` is unchanged.
     """
     path = Path(path)
     with prefix_errors(path):
@@ -43,7 +43,7 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", 
             raise RecordingError(f"has the suffix {path.suffix!r}; this writes .nwb.")
         pynwb = import_pynwb()
         with atomic_write(path) as partial, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the suffix of the name it has for now
+            warnings.simplefilter("ignore")  # about the suffix of the temporary name
             with pynwb.NWBHDF5IO(str(partial), "w") as io:
                 io.write(as_nwb(recording, series, start))
 
@@ -69,8 +69,8 @@ def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNK
 
 
 def _clock(recording: Recording) -> dict:
-    """Start and rate of the behaviour samples where these give back their times bit for bit, else the times."""
-    clock = to_arrays(recording).get("behavior_clock")
+    """Start and rate of the behaviour samples if these give their times bit for bit, else the times."""
+    clock = regular_clock(recording.behavior_times)
     if clock is None:
         return {"timestamps": recording.behavior_times}
     return {"starting_time": float(clock[0]), "rate": float(clock[1])}
@@ -81,9 +81,9 @@ def _add_units(file, recording: Recording):
     numbered = all(name.isascii() and name.isdecimal() and str(int(name)) == name for name in names)
     if not numbered:
         file.add_unit_column("unit_name", "what the laboratory calls the unit")
-    order = np.argsort(recording.spike_units, kind="stable")  # by unit; inside a unit by time, as before
+    order = np.argsort(recording.spike_units, kind="stable")  # by unit; within a unit by time
     trains = np.split(recording.spike_times[order], np.cumsum(np.bincount(recording.spike_units))[:-1])
     trains += [np.empty(0)] * (len(names) - len(trains))  # silent units at the end
     for i, (name, train) in enumerate(zip(names, trains, strict=True)):
-        about = {"id": int(name)} if numbered else {"id": i, "unit_name": name}
-        file.add_unit(spike_times=train, obs_intervals=[recording.span], **about)
+        columns = {"id": int(name)} if numbered else {"id": i, "unit_name": name}
+        file.add_unit(spike_times=train, obs_intervals=[recording.span], **columns)

@@ -1,7 +1,7 @@
-"""MATLAB and NWB files are read in a process of their own.
+"""Reads MATLAB and NWB files in a separate process.
 
-Their readers are C libraries that believe what a file says: a byte that is wrong can crash them, or keep them busy for
-ever. That is then the end of another process, and a RecordingError here.
+SciPy's and HDF5's parsers trust the sizes in a file: a wrong byte can crash them or keep them busy without end. That
+ends the other process only, and is a RecordingError here.
 """
 
 from __future__ import annotations
@@ -15,57 +15,56 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import FileFormatError, RecordingError
-from ..arrays import check_readable, read_members
-from ..layout import to_arrays
+from ..arrays import check_readable, load_npz
+from ..npz_format import to_arrays
 from ..recording import Recording
 
 _MAX_SECONDS = 900
-_MAX_BYTES = 16 * 2**30  # of the answer, which is our own
+_MAX_BYTES = 16 * 2**30  # of the converted file, which we wrote
 _PROGRAM = (
-    "import json, sys; sys.path[:], *question = json.loads(sys.argv[1]); "
-    "from possm_lite.spikes.io.subprocess_reader import answer; answer(*question)"
+    "import json, sys; sys.path[:], *arguments = json.loads(sys.argv[1]); "
+    "from possm_lite.spikes.io.subprocess_reader import convert; convert(*arguments)"
 )
 
 
 def read_in_subprocess(path: Path, behavior: str | None) -> dict[str, np.ndarray]:
-    """The recording in a `.mat` or `.nwb` file, read by `answer` in another process, as `to_arrays` gives it.
+    """The recording in a `.mat` or `.nwb` file as `to_arrays` gives it, read by `convert` in another process.
 
     Raises:
         RecordingError: without the name of the file.
-        RuntimeError: the fault is in our own code; with the traceback.
+        RuntimeError: an unexpected exception in our own code, with its traceback.
     """
     check_readable(path)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        question = json.dumps([sys.path, str(path), behavior, folder])
+        command = [sys.executable, "-c", _PROGRAM, json.dumps([sys.path, str(path), behavior, folder])]
         try:
-            command = [sys.executable, "-c", _PROGRAM, question]
             run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_MAX_SECONDS)
-        except subprocess.TimeoutExpired as trouble:
-            raise RecordingError(f"is damaged: reading it did not come to an end in {_MAX_SECONDS} s.") from trouble
-        except OSError as trouble:
-            raise RecordingError(f"cannot be read: no process to read it could be started ({trouble}).") from trouble
-        if run.returncode == 1:  # so Python ends on an exception that nobody expected
+        except subprocess.TimeoutExpired as exc:
+            raise RecordingError(f"is damaged: reading it did not finish in {_MAX_SECONDS} s.") from exc
+        except OSError as exc:
+            raise RecordingError(f"cannot be read: no process to read it could be started ({exc}).") from exc
+        if run.returncode == 1:  # Python's exit status after an uncaught exception
             raise RuntimeError(run.stderr.decode(errors="replace"))
         if run.returncode != 0:
             raise RecordingError(f"is damaged: its reader crashed on it, with exit status {run.returncode}.")
-        trouble = Path(folder, "trouble.txt")
-        if trouble.exists():
-            raise RecordingError(trouble.read_text(encoding="utf-8"))
-        return read_members(Path(folder, "recording.npz"), _MAX_BYTES)
+        error = Path(folder, "error.txt")
+        if error.exists():
+            raise RecordingError(error.read_text(encoding="utf-8"))
+        return load_npz(Path(folder, "recording.npz"), _MAX_BYTES)
 
 
-def answer(path: str, behavior: str | None, folder: str):
-    """What `read_in_subprocess` runs in the other process: it leaves recording.npz or trouble.txt in `folder`."""
+def convert(path: str, behavior: str | None, folder: str):
+    """Write the recording in the file to `folder` as recording.npz, or the reason why not as error.txt."""
     try:
-        np.savez(Path(folder, "recording.npz"), **to_arrays(read(Path(path), behavior)))
-    except (FileFormatError, MemoryError, OSError) as trouble:  # a file that is too big; a disk that is full
-        text = str(trouble) if isinstance(trouble, FileFormatError) else f"cannot be read: {trouble!r}"
-        Path(folder, "trouble.txt").write_text(text, encoding="utf-8", errors="replace")
+        np.savez(Path(folder, "recording.npz"), **to_arrays(vars(read_in_process(Path(path), behavior))))
+    except (FileFormatError, MemoryError, OSError) as exc:  # MemoryError, OSError: a large file, a full disk
+        message = str(exc) if isinstance(exc, FileFormatError) else f"cannot be read: {exc!r}"
+        Path(folder, "error.txt").write_text(message, encoding="utf-8", errors="replace")
 
 
-def read(path: Path, behavior: str | None) -> Recording:
-    """The recording in a `.mat` or `.nwb` file, read here and now."""
-    if path.suffix.lower() == ".mat":
+def read_in_process(path: Path, behavior: str | None) -> Recording:
+    """The recording in a `.mat` or `.nwb` file, read in this process."""
+    if path.suffix.lower() == ".mat":  # imported here: h5py and pynwb are optional and slow to import
         from .mat import read_mat
 
         return read_mat(path)

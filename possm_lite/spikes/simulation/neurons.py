@@ -1,4 +1,4 @@
-"""The units of a simulated session: how each is tuned, how fast it fires, and when."""
+"""The units of a simulated session: their tuning, rates and spikes."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ class SimulationConfig(TaskConfig):
 
     Args:
         n_units: units recorded.
-        untuned_share: share of units that know nothing of the hand.
+        untuned_share: share of units whose rate does not depend on the hand.
         baseline_hz, baseline_spread: mean of the log-normal rates at rest, and standard deviation of their logarithm
             (skewed rates: Buzsaki & Mizuseki 2014).
-        saturation_hz: the rate that a unit cannot exceed; a unit's own is never below twice its baseline.
+        saturation_hz: upper limit of a unit's rate; at least twice its baseline.
         depth, depth_spread: median and log standard deviation of the depth of cosine tuning (Georgopoulos et al. 1982):
-            the growth of the log rate in the preferred direction at `reference_speed_mm_s`. It is in proportion to
+            the increase of the log rate in the preferred direction at `reference_speed_mm_s`. It is proportional to
             speed, as the term in speed and direction of Moran & Schwartz 1999.
-        speed_gain, speed_gain_spread: mean and standard deviation of their term in speed alone, in the same unit.
-        reference_speed_mm_s: the speed at which these two are given.
-        turning_deg: standard deviation over units of how far a preferred direction turns while the hand goes 100 mm
-            along x, and along y (that it turns: Scott & Kalaska 1997, same paths in another posture of the arm).
-        common_turning_deg: what the tuned units turn by on top of it, along x: with the shoulder (Caminiti et al.
-            1990). A shoulder 215 mm behind the hand turns by 25 degrees while the hand goes 100 mm sideways.
-        position_gain: standard deviation over units of the log rate's growth over 100 mm along x, and along y (Kettner
-            et al. 1988).
+        speed_gain, speed_gain_spread: mean and standard deviation of the term in speed alone, in the same unit.
+        reference_speed_mm_s: the speed at which these two are specified.
+        turning_deg: standard deviation over units of the rotation of the preferred direction over 100 mm along x, and
+            along y (evidence: Scott & Kalaska 1997, same paths in another posture of the arm).
+        common_turning_deg: additional rotation along x common to all tuned units, with the shoulder (Caminiti et al.
+            1990). A shoulder 215 mm behind the hand rotates by 25 degrees while the hand moves 100 mm sideways.
+        position_gain: standard deviation over units of the increase of the log rate per 100 mm along x, and along y
+            (Kettner et al. 1988).
         lag_s, lag_spread_s: mean and standard deviation of a unit's lead on the hand (Moran & Schwartz 1999 and
-            Paninski et al. 2004: about 100 ms), kept within 0 and `2 * lag_s`.
+            Paninski et al. 2004: about 100 ms), clipped to 0 and `2 * lag_s`.
         refractory_s: absolute refractory period.
-        n_common: common fluctuations, which have nothing to do with the hand.
+        n_common: number of common fluctuations, which are independent of the hand.
         common_gain: standard deviation of a unit's loading, in log rate, on one of them.
-        shared_gain: mean loading, in log rate, on the first of them: an excitability that rises and falls for all units
-            together (Goris et al. 2014). The mean loading on the others is 0. If `n_common` is 0 there is nothing to
-            load on, and it has no effect.
-        common_time_s, common_rate_hz: their correlation time, and how often they are drawn; linear in between.
+        shared_gain: mean loading, in log rate, on the first of them: a fluctuating excitability shared by all units
+            (Goris et al. 2014). The mean loading on the others is 0. Without effect if `n_common` is 0.
+        common_time_s, common_rate_hz: their correlation time and sampling rate; interpolated linearly.
     """
 
     n_units: int = 120
@@ -80,20 +79,20 @@ class SimulationConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class UnitTuning:
-    """The true tuning of U units. All of float64 but `tuned`.
+    """The true tuning of U units. All arrays but `tuned` are float64.
 
     Args:
         baseline_hz: rate at rest in the centre, shape (U,).
-        saturation_hz: the rate it cannot exceed, shape (U,).
+        saturation_hz: upper limit of the rate, shape (U,).
         preferred_direction_rad: with the hand in the centre of the workspace, shape (U,).
-        turning_rad_per_mm: growth of the preferred direction per mm along x and y, shape (U, 2).
+        turning_rad_per_mm: rotation of the preferred direction per mm along x and y, shape (U, 2).
         depth_s_per_mm: log rate per mm/s in the preferred direction, shape (U,).
         speed_gain_s_per_mm: log rate per mm/s in any direction, shape (U,).
         position_gain_per_mm: log rate per mm along x and y, shape (U, 2).
         common_gain: loadings on the common fluctuations, shape (U, C).
-        lag_s: how much later the hand does what the unit says, shape (U,).
+        lag_s: by how much the unit leads the hand, shape (U,).
         tuned: False for a unit whose gains of direction, speed and position are all zero, shape (U,). Its preferred
-            direction and lag are drawn like any other's and have no effect.
+            direction and lag are drawn all the same and have no effect.
     """
 
     baseline_hz: np.ndarray
@@ -118,7 +117,7 @@ def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning
     turning = config.turning_deg * rng.standard_normal((n, 2)) + [config.common_turning_deg, 0.0]
     depth = config.depth / config.reference_speed_mm_s * np.exp(config.depth_spread * rng.standard_normal(n))
     speed = (config.speed_gain + config.speed_gain_spread * rng.standard_normal(n)) / config.reference_speed_mm_s
-    place = config.position_gain / 100 * rng.standard_normal((n, 2))
+    position = config.position_gain / 100 * rng.standard_normal((n, 2))
     common = config.common_gain * rng.standard_normal((n, config.n_common))
     common[:, :1] += config.shared_gain
     lag = np.clip(config.lag_s + config.lag_spread_s * rng.standard_normal(n), 0, 2 * config.lag_s)
@@ -130,7 +129,7 @@ def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning
         turning_rad_per_mm=np.radians(turning) / 100 * tuned[:, None],
         depth_s_per_mm=depth * tuned,
         speed_gain_s_per_mm=speed * tuned,
-        position_gain_per_mm=place * tuned[:, None],
+        position_gain_per_mm=position * tuned[:, None],
         common_gain=common,
         lag_s=lag,
         tuned=tuned,
@@ -140,12 +139,12 @@ def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning
 def draw_common(rng: np.random.Generator, duration_s: float, config: SimulationConfig) -> np.ndarray:
     """Slow common fluctuations of unit variance (Ornstein-Uhlenbeck), shape (time, C), at `config.common_rate_hz`.
 
-    Rounded to 2^-10, so that they compress.
+    Rounded to 2^-10, for compression.
     """
     decay = np.exp(-1 / (config.common_time_s * config.common_rate_hz))
-    kicks = rng.standard_normal((int(np.ceil(duration_s * config.common_rate_hz)) + 1, config.n_common))
-    kicks[1:] *= np.sqrt(1 - decay**2)  # the first row already has the variance of all the others
-    return np.round(lfilter([1.0], [1.0, -decay], kicks, axis=0) * 2**10) / 2**10
+    noise = rng.standard_normal((int(np.ceil(duration_s * config.common_rate_hz)) + 1, config.n_common))
+    noise[1:] *= np.sqrt(1 - decay**2)  # the first row already has the stationary variance
+    return np.round(lfilter([1.0], [1.0, -decay], noise, axis=0) * 2**10) / 2**10
 
 
 def firing_rate(
@@ -155,19 +154,19 @@ def firing_rate(
     velocity: np.ndarray,
     common: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """The rate of one unit, or of several, apart from the refractory period, for what the hand does one lag later.
+    """The rate of one unit, or of several, without the refractory period, for the hand one lag later.
 
         drive = depth |v| cos(arg v - direction - turning . p) + speed_gain |v| + position_gain . p + common_gain . z
         rate  = saturation / (1 + (saturation / baseline - 1) exp(-drive))
 
-    which is `baseline` at drive 0, grows by exp(drive) while it is small, and never reaches `saturation`.
+    which is `baseline` at drive 0, about baseline exp(drive) while it is small, and always below `saturation`.
 
     Args:
         units: the tuning of all units.
-        unit: which of them; `slice(None)` for all U.
-        position: p, mm from the centre, shape (T, 2); (T, U, 2) for several units, since each has a lag of its own.
+        unit: index of a unit; `slice(None)` for all U.
+        position: p, mm from the centre, shape (T, 2); (T, U, 2) for several units, since each has its own lag.
         velocity: v, mm/s, shape as `position`.
-        common: the common fluctuations z, shape (T, C), or (T, 1, C) for several units; 0 leaves them out.
+        common: the common fluctuations z, shape (T, C), or (T, 1, C) for several units; 0 for none.
 
     Returns:
         Rate in Hz, shape (T,), or (T, U).
@@ -195,8 +194,8 @@ def draw_spikes(
 ) -> np.ndarray:
     """The spikes of one unit in ticks of 2^-15 s: a Poisson process at `firing_rate`, blocked after each of its spikes.
 
-    Candidates come at the rate that the unit cannot exceed and are kept with probability rate / ceiling, so that the
-    rate is needed at the candidates only. Source: Lewis & Shedler 1979, Nav Res Logist Q 26:403.
+    Thinning: candidates at the saturation rate are kept with probability rate / saturation, so the rate is needed only
+    at the candidates. Source: Lewis & Shedler 1979, Nav Res Logist Q 26:403.
     """
     n_ticks = round(reaches.trials[-1, 1] * TICKS_PER_SECOND)
     n_candidates = rng.poisson(units.saturation_hz[unit] * n_ticks / TICKS_PER_SECOND)
@@ -211,13 +210,13 @@ def draw_spikes(
 
 
 def block_refractory(ticks: np.ndarray, refractory: int) -> np.ndarray:
-    """Drop what falls within `refractory` ticks of the last spike that was kept.
+    """Drop spikes within `refractory` ticks of the last spike that was kept.
 
-    For a Poisson process, which has no memory, this equals a rate that is zero for that long after each spike.
+    For a Poisson process, which is memoryless, this equals a rate that is zero for that long after each spike.
     """
     while True:
         close = np.diff(ticks, prepend=ticks[:1] - refractory) < refractory
-        # of a run of close ones only the first is certain to fall: without it the next may stand
+        # of a run of close spikes only the first is certainly dropped: without it the next may be kept
         first = close & ~np.concatenate([[False], close[:-1]])
         if not first.any():
             return ticks

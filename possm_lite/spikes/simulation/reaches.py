@@ -1,7 +1,7 @@
-"""The behaviour of a simulated session: where the hand goes, and when.
+"""The behaviour of a simulated session: position and velocity of the hand.
 
-A trial is a chain of reaches, each after a hold. Positions are millimetres from the centre of the workspace, plans are
-laid on whole milliseconds, and every reach has the minimum-jerk speed on a circular arc that ends on its target.
+A trial is a chain of reaches, each after a hold. Positions are millimetres from the centre of the workspace, reaches
+start and stop on whole milliseconds and follow a circular arc to the target with the minimum-jerk speed profile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SAMPLE_RATE_HZ = 1000  # behaviour samples per second; plans of reaches are whol
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """What the animal does, with units and defaults. Times in s, lengths in mm, angles in degrees.
+    """The reaching task. Times in s, lengths in mm, angles in degrees.
 
     Args:
         n_trials: trials of the session; they follow each other without a gap.
@@ -24,7 +24,7 @@ class TaskConfig:
         radius_mm: of that circle (80 mm: Georgopoulos et al. 1982).
         workspace_mm: half the side of the square that random targets are drawn from.
         n_random_reaches: reaches in a random-target trial.
-        min_reach_mm: a random target nearer than this to the hand is drawn again.
+        min_reach_mm: a random target closer to the hand than this is drawn again.
         hold_s: shortest and longest rest before a reach, uniform.
         end_hold_s: rest after the last reach of a trial.
         reach_base_s, reach_slope_s_per_mm: the typical reach takes `reach_base_s + reach_slope_s_per_mm * distance`:
@@ -69,9 +69,9 @@ class Reaches:
     """The plan of R reaches in n trials.
 
     Args:
-        start_s, stop_s: when the hand leaves and when it arrives, shape (R,), s.
-        origin_mm, target_mm: where it leaves from and where it arrives, shape (R, 2), mm from the centre.
-        bend_rad: first heading minus the direction of the target, shape (R,), rad. Zero is a straight reach.
+        start_s, stop_s: start and stop of each reach, shape (R,), s.
+        origin_mm, target_mm: position at its start and stop, shape (R, 2), mm from the centre.
+        bend_rad: initial heading minus the direction of the target, shape (R,), rad. Zero is a straight reach.
         trial: index of its trial, shape (R,).
         trials: start and stop of each trial, shape (n, 2), s.
         random_target: True where a trial chains random targets, False where it is centre-out, shape (n,).
@@ -88,7 +88,7 @@ class Reaches:
 
 
 def minimum_jerk(progress: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Share of the way that is done when the share `progress` of the time is over, and its derivative.
+    """Minimum-jerk position profile: share of the path covered at a share `progress` of the time, and its derivative.
 
         s(u) = 10 u^3 - 15 u^4 + 6 u^5,    s'(u) = 30 u^2 (1 - u)^2
 
@@ -103,7 +103,7 @@ def minimum_jerk(progress: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plan_reaches(rng: np.random.Generator, config: TaskConfig) -> Reaches:
-    """Draw targets, holds, times and bends of a whole session. The hand starts at a random place of the workspace."""
+    """Draw targets, holds, times and bends of a session. The hand starts at a random position in the workspace."""
     random_target = rng.random(config.n_trials) < config.random_target_share
     hand = _random_target(rng, None, config)
     clock, rows, trials = 0, [], []  # clock in samples
@@ -142,7 +142,7 @@ def _targets_of_trial(rng, hand: np.ndarray, is_random: bool, config: TaskConfig
 
 
 def _random_target(rng, hand: np.ndarray | None, config: TaskConfig) -> np.ndarray:
-    """A place in the workspace, uniform, at least `min_reach_mm` from the hand."""
+    """A position in the workspace, uniform, at least `min_reach_mm` from the hand."""
     while True:
         target = rng.uniform(-config.workspace_mm, config.workspace_mm, size=2)
         if hand is None or np.hypot(*(target - hand)) >= config.min_reach_mm:
@@ -156,7 +156,7 @@ def _draw_reach_samples(rng, distance_mm: float, config: TaskConfig) -> int:
 
 
 def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the hand is and how fast it goes at any times: exact, no integration.
+    """Position and velocity of the hand at any times, in closed form.
 
     A reach of chord D and bend a is an arc of length L = D a / sin a, on which the heading falls from phi + a to
     phi - a. With sinc x = sin x / x and e(angle) the unit vector:
@@ -164,17 +164,19 @@ def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarr
         position = origin + L s sinc(a s) e(phi + a - a s),    velocity = L s' / duration e(phi + a - 2 a s)
 
     Args:
-        times_s: shape (T,), s. Before the first reach and after the last one the hand rests.
+        times_s: shape (T,), s. The hand is at rest before the first reach and after the last.
 
     Returns:
         position, mm, and velocity, mm/s, each of shape (T, 2).
     """
-    i = np.clip(np.searchsorted(reaches.start_s, times_s, side="right") - 1, 0, None)  # the reach last begun, (T,)
+    i = np.clip(
+        np.searchsorted(reaches.start_s, times_s, side="right") - 1, 0, None
+    )  # the last reach that has started, (T,)
     duration = (reaches.stop_s - reaches.start_s)[i]
     s, slope = minimum_jerk(np.clip((times_s - reaches.start_s[i]) / duration, 0, 1))
-    way = (reaches.target_mm - reaches.origin_mm)[i]  # (T, 2)
-    phi, bend = np.arctan2(way[:, 1], way[:, 0]), reaches.bend_rad[i]
-    length = np.hypot(way[:, 0], way[:, 1]) / _sinc(bend)  # (T,)
+    chord = (reaches.target_mm - reaches.origin_mm)[i]  # (T, 2)
+    phi, bend = np.arctan2(chord[:, 1], chord[:, 0]), reaches.bend_rad[i]
+    length = np.hypot(chord[:, 0], chord[:, 1]) / _sinc(bend)  # (T,)
     position = reaches.origin_mm[i] + (length * s * _sinc(bend * s))[:, None] * _unit_vector(phi + bend - bend * s)
     velocity = (length * slope / duration)[:, None] * _unit_vector(phi + bend - 2 * bend * s)
     return position, velocity

@@ -1,4 +1,4 @@
-"""A simulated session of motor cortex: spikes, the movement they announce, and the truth behind both."""
+"""A simulated session of motor cortex: recording and ground truth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import RecordingError
-from ..io import read_arrays, save_recording
+from ..arrays import read_arrays
 from ..recording import Recording
 from .neurons import TICKS_PER_SECOND, SimulationConfig, UnitTuning, draw_common, draw_spikes, draw_units
 from .reaches import SAMPLE_RATE_HZ, Reaches, hand_at, plan_reaches
@@ -20,13 +20,13 @@ VELOCITY_GRID = 8  # velocity is a multiple of 1/8 mm/s: float32 holds it exactl
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """What no recording tells: how the session came about.
+    """The parameters of the simulation, which a recording does not contain.
 
     Args:
-        seed, config: what `simulate_session` was called with.
+        seed, config: the arguments of `simulate_session`.
         units: the true tuning of every unit, in the order of `unit_ids`.
-        reaches: the plan of all reaches: origins, targets, times, and the kind of each trial.
-        common: fluctuations that the units share, at `config.common_rate_hz` from 0 s, shape (time, C).
+        reaches: origins, targets and times of all reaches, and the kind of each trial.
+        common: fluctuations common to the units, at `config.common_rate_hz` from 0 s, shape (time, C).
     """
 
     seed: int
@@ -36,13 +36,13 @@ class GroundTruth:
     common: np.ndarray
 
     def hand_position(self, times_s: np.ndarray) -> np.ndarray:
-        """Where the hand is at `times_s`, shape (T,): mm from the centre of the workspace, shape (T, 2). Exact."""
+        """Exact position at `times_s`, shape (T,): mm from the centre of the workspace, shape (T, 2)."""
         return hand_at(self.reaches, np.asarray(times_s))[0]
 
 
 @dataclass(frozen=True)
 class SimulatedSession:
-    """What a laboratory would have: `recording`; what only a simulator knows: `truth`."""
+    """`recording`, as a laboratory would have it, and `truth`, known only in a simulation."""
 
     recording: Recording
     truth: GroundTruth
@@ -51,20 +51,20 @@ class SimulatedSession:
 def simulate_session(
     seed: int = 0, config: SimulationConfig | None = None, units: UnitTuning | None = None
 ) -> SimulatedSession:
-    """Simulate one session: the same arguments give the same session.
+    """Simulate one session, deterministically.
 
-    Behaviour, tuning, common fluctuations and spikes each have their own stream of random numbers, so a change of one
-    leaves the others as they were: with other `units`, the same seed gives the same movements.
+    Behaviour, tuning, common fluctuations and spikes each have their own random stream, so a change of one does not
+    change the others: with other `units`, the same seed gives the same movements.
 
     Args:
-        seed: of everything that is drawn, 0 or larger.
+        seed: 0 or larger.
         config: task and units; the default is the session in `data/`.
-        units: the tuning to use instead of a drawn one: that of an earlier session for a second day with the same
-            units, or a changed one for tuning that drifts. Of what `config` says of units, only the refractory period
-            and the course of the common fluctuations then count.
+        units: the tuning to use instead of a random one: that of an earlier session for a second day with the same
+            units, or a changed one to simulate drift. Of the unit parameters in `config`, only the refractory period
+            and the time course of the common fluctuations then apply.
 
     Returns:
-        The recording, with velocity in mm/s at 1 kHz and trials that follow each other without a gap, and its truth.
+        The recording, with velocity in mm/s at 1 kHz and trials without gaps between them, and the ground truth.
     """
     config = config or SimulationConfig()
     task_seed, unit_seed, common_seed, spike_seed = np.random.SeedSequence(seed).spawn(4)
@@ -81,11 +81,11 @@ def simulate_session(
 
 
 def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(seed))  # by name: NumPy may change what default_rng gives
+    return np.random.Generator(np.random.PCG64(seed))  # by name: the generator of default_rng may change
 
 
 def _record(seed: int, reaches: Reaches, ticks: list[np.ndarray]) -> Recording:
-    """What the rig writes down of the movement and of the spikes of each unit."""
+    """The recording of the movement and of the spikes of each unit, (N_u,) ticks."""
     spikes = np.concatenate(ticks)  # (N,)
     unit = np.repeat(np.arange(len(ticks)), [len(own) for own in ticks])  # (N,)
     order = np.argsort(spikes, kind="stable")
@@ -96,7 +96,7 @@ def _record(seed: int, reaches: Reaches, ticks: list[np.ndarray]) -> Recording:
         spike_units=unit[order],
         unit_ids=np.array([f"sim{i:03d}" for i in range(len(ticks))]),
         behavior_times=times,
-        velocity=np.round(velocity * VELOCITY_GRID) / VELOCITY_GRID + 0.0,  # + 0.0 makes -0.0 plain
+        velocity=np.round(velocity * VELOCITY_GRID) / VELOCITY_GRID + 0.0,  # + 0.0 removes the sign of -0.0
         velocity_unit="mm/s",
         trials=reaches.trials,
         session_id=f"simulated-{seed}",
@@ -105,7 +105,7 @@ def _record(seed: int, reaches: Reaches, ticks: list[np.ndarray]) -> Recording:
 
 
 def save_session(session: SimulatedSession, path: str | Path):
-    """Write recording and truth to one `.npz`: `load_recording` reads the one, `load_ground_truth` the other.
+    """Write recording and truth to one `.npz`, for `load_recording` and `load_ground_truth`.
 
     Raises:
         RecordingError: it could not be written.
@@ -114,16 +114,14 @@ def save_session(session: SimulatedSession, path: str | Path):
     arrays = {"seed": truth.seed, "config": json.dumps(asdict(truth.config)), "common": truth.common}
     for group in ("units", "reaches"):
         arrays |= {f"{group}_{name}": value for name, value in vars(getattr(truth, group)).items()}
-    save_recording(
-        session.recording, path, extra={f"truth_{name}": np.asarray(value) for name, value in arrays.items()}
-    )
+    session.recording.save(path, extra={f"truth_{name}": np.asarray(value) for name, value in arrays.items()})
 
 
 def load_ground_truth(path: str | Path) -> GroundTruth:
-    """Read the truth of a session that `save_session` wrote.
+    """Read the ground truth of a session written by `save_session`.
 
     Raises:
-        RecordingError: the file cannot be read, or holds no truth.
+        RecordingError: the file cannot be read, or has no ground truth.
     """
     arrays = read_arrays(path, error=RecordingError)
     try:
@@ -136,9 +134,9 @@ def load_ground_truth(path: str | Path) -> GroundTruth:
             common=arrays["truth_common"],
         )
     except KeyError as missing:
-        raise RecordingError(f"{path}: lacks {missing.args[0]}; only a simulated session has a truth.") from None
-    except (TypeError, ValueError) as trouble:
-        raise RecordingError(f"{path}: truth_config or truth_seed cannot be used: {trouble}") from trouble
+        raise RecordingError(f"{path}: lacks {missing.args[0]}; only simulated sessions have a ground truth.") from None
+    except (TypeError, ValueError) as exc:
+        raise RecordingError(f"{path}: truth_config or truth_seed cannot be used: {exc}") from exc
 
 
 if __name__ == "__main__":
