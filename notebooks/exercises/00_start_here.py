@@ -1,65 +1,27 @@
-"""Exercises of chapter 00: a firing rate, the turn of a clock hand, counts without what is usual for each unit."""
+"""Exercises of chapter 00: a firing rate, spike counts without the mean of each unit, the angle of a clock hand."""
+
+from functools import partial
 
 import torch
 
 from possm_lite.classroom.checks import Case, Check, ValueCheck
 
-
-# --------------------------------------------------------------------------------------------------- firing_rate
-def _rate(spike_times, start, stop):
-    return _n(spike_times, start, stop) / (stop - start)
+# Exercise 0.1: firing rate
 
 
-def _n(t, start, stop):
-    return int(((t >= start) & (t < stop)).sum())
+def _rate(t, start, stop, *, inside=lambda t, a, b: (t >= a) & (t < b), seconds=lambda t, a, b: b - a):
+    t = t[inside(t, start, stop)]
+    return len(t) / seconds(t, start, stop)
 
 
-def _without_window(spike_times, start, stop):
-    return len(spike_times) / (stop - start)
-
-
-def _both_ends(spike_times, start, stop):
-    return int(((spike_times >= start) & (spike_times <= stop)).sum()) / (stop - start)
-
-
-def _neither_end(spike_times, start, stop):
-    return int(((spike_times > start) & (spike_times < stop)).sum()) / (stop - start)
-
-
-def _wrong_end(spike_times, start, stop):
-    return int(((spike_times > start) & (spike_times <= stop)).sum()) / (stop - start)
-
-
-def _over_stop(spike_times, start, stop):
-    return _n(spike_times, start, stop) / stop
-
-
-def _over_spread(spike_times, start, stop):
-    inside = spike_times[(spike_times >= start) & (spike_times < stop)]
-    return len(inside) / float(inside[-1] - inside[0])
-
-
-def _over_intervals(spike_times, start, stop):
-    inside = spike_times[(spike_times >= start) & (spike_times < stop)]
-    return 1 / float(inside.diff().mean())
-
-
-def _upside_down(spike_times, start, stop):
-    return (stop - start) / _n(spike_times, start, stop)
-
-
-def _per_ms(spike_times, start, stop):
-    return _rate(spike_times, start, stop) / 1000
-
-
-def _times(*seconds: float) -> torch.Tensor:
+def _times(*seconds):
     return torch.tensor(seconds, dtype=torch.float64)
 
 
 firing_rate = Check(
     "firing_rate",
     reference=_rate,
-    cases=[  # halves and quarters, which a computer holds exactly
+    cases=[  # halves and quarters, which a computer represents exactly
         Case("six spikes within 2 s", lambda: (_times(0.25, 0.5, 0.75, 1.0, 1.5, 1.75), 0.0, 2.0)),
         Case("a window in the middle of the spikes", lambda: (_times(0.5, 1.25, 1.5, 1.75, 2.0, 2.75, 3.5), 1.0, 3.0)),
         Case("a spike exactly at start, which counts", lambda: (_times(0.5, 1.0, 1.25, 1.5, 3.0), 1.0, 2.0)),
@@ -68,65 +30,44 @@ firing_rate = Check(
         Case("a window of a quarter of a second", lambda: (_times(1.0, 1.125, 1.5), 1.0, 1.25)),
     ],
     traps={
-        "this is how many spikes there are, not how many per second. By how many seconds do you divide?": _n,
-        "you count spikes outside the window too. Only those between start and stop belong to it.": _without_window,
+        "this is how many spikes there are, not how many per second. By how many seconds do you divide?": (
+            partial(_rate, seconds=lambda t, a, b: 1)
+        ),
+        "you count spikes outside the window too. Only those between start and stop belong to it.": (
+            partial(_rate, inside=lambda t, a, b: slice(None))
+        ),
         "a spike exactly at stop was counted. The window ends just before it: it belongs to the next one, "
-        "or it would be counted twice.": _both_ends,
-        "a spike exactly at start was not counted. The window begins with it.": _neither_end,
-        "the ends are the wrong way round: a spike at start belongs to the window, one at stop no longer.": _wrong_end,
-        "you divide by stop. How long is the window, when it does not begin at 0?": _over_stop,
-        "you divide by the time from the first spike to the last. The window is as long as it is, "
-        "wherever its spikes are.": _over_spread,
-        "you go by the time between spikes. That says nothing where there is one spike or none: count, and divide "
-        "by how long the window is.": _over_intervals,
-        "this is seconds per spike: it is upside down.": _upside_down,
-        "this is spikes per millisecond. Times here are in seconds.": _per_ms,
+        "or it would be counted twice.": partial(_rate, inside=lambda t, a, b: (t >= a) & (t <= b)),
+        "a spike exactly at start was not counted. The window begins with it.": (
+            partial(_rate, inside=lambda t, a, b: (t > a) & (t < b))
+        ),
+        "the ends are the wrong way round: a spike at start belongs to the window, a spike at stop does not.": (
+            partial(_rate, inside=lambda t, a, b: (t > a) & (t <= b))
+        ),
+        "you divide by stop. How long is the window, when it does not begin at 0?": (
+            partial(_rate, seconds=lambda t, a, b: b)
+        ),
+        "you divide by the time from the first spike to the last. The length of the window does not depend on where "
+        "its spikes are.": partial(_rate, seconds=lambda t, a, b: float(t[-1] - t[0])),
+        "you use the time between spikes. That says nothing if there is one spike or none: count, and divide by the "
+        "length of the window.": partial(_rate, seconds=lambda t, a, b: len(t) * float(t.diff().mean())),
+        "this is seconds per spike: it is upside down.": lambda t, a, b: 1 / _rate(t, a, b),
+        "this is spikes per millisecond. Times here are in seconds.": (
+            partial(_rate, seconds=lambda t, a, b: 1000 * (b - a))
+        ),
     },
 )
 
-
-# -------------------------------------------------------------------------------------------------------- center
-def _center(x):
-    return x - x.mean(0)
+# Exercise 0.2: subtract the mean of each unit
 
 
-def _within_trial(x):
-    return x - x.mean(1, keepdim=True)
+def _center(x, *, mean=lambda x: x.mean(0)):
+    return x - mean(x)
 
 
-def _axis_lost(x):
-    return x - x.mean(1)
-
-
-def _one_mean(x):
-    return x - x.mean()
-
-
-def _in_place(x):
-    x -= x.mean(0)
-    return x
-
-
-def _divided(x):
-    return (x - x.mean(0)) / (x.std(0) if len(x) > 1 else torch.nan)  # of one trial there is no spread
-
-
-def _only_mean(x):
-    return x.mean(0)
-
-
-def _mean_minus(x):
-    return x.mean(0) - x
-
-
-def _sum(x):
-    return x - x.sum(0)
-
-
-def _counts(n_trials: int, n_units: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(n_trials)
-    usual = torch.linspace(1.0, 9.0, n_units)  # each unit has its own
-    return torch.poisson(usual.expand(n_trials, n_units), generator=generator)
+def _counts(n_trials, n_units):
+    rates = torch.linspace(1.0, 9.0, n_units).expand(n_trials, n_units)  # each unit has its own
+    return torch.poisson(rates, generator=torch.Generator().manual_seed(n_trials))
 
 
 center = Check(
@@ -136,30 +77,40 @@ center = Check(
         Case("two trials of two units", lambda: (torch.tensor([[1.0, 5.0], [3.0, 9.0]]),)),
         Case("two trials of three units", lambda: (torch.tensor([[1.0, 5.0, 2.0], [3.0, 9.0, 2.0]]),)),
         Case("seven trials of four units", lambda: (_counts(7, 4),)),
-        Case("a single trial, which is just as usual", lambda: (_counts(1, 3),)),
+        Case("a single trial, which is its own mean", lambda: (_counts(1, 3),)),
     ],
     traps={
-        "x itself was changed: `x -= ...` writes into the numbers of your caller. Give back a new tensor.": _in_place,
+        "x itself was changed: `x -= ...` overwrites the tensor of the caller. Return a new one.": (
+            lambda x: x.sub_(x.mean(0))
+        ),
         "you took the mean over the units of each trial. The mean of a unit goes over the trials, and they are "
-        "axis 0.": _within_trial,
-        "you took the mean over axis 1, the units, and its shape does not fit x either. Trials are axis 0.": _axis_lost,
-        "you subtract one mean for all. Each unit has its own: over which axis must the mean go?": _one_mean,
-        "you also divide by the spread. Only the mean is to go.": _divided,
-        "these are the means themselves. Subtract them from x.": _only_mean,
-        "the sign is turned: x minus the mean, not the mean minus x.": _mean_minus,
-        "you subtract the sum over trials. A mean is the sum divided by their number.": _sum,
+        "axis 0.": partial(_center, mean=lambda x: x.mean(1, keepdim=True)),
+        "you took the mean over axis 1, the units, and its shape does not fit x either. Trials are axis 0.": (
+            partial(_center, mean=lambda x: x.mean(1))
+        ),
+        "you subtract one mean for all. Each unit has its own: over which axis must the mean go?": (
+            partial(_center, mean=torch.mean)
+        ),
+        "you also divide by the spread. Only subtract the mean.": (  # a single trial has no spread
+            lambda x: _center(x) / (x.std(0) if len(x) > 1 else torch.nan)
+        ),
+        "these are the means themselves. Subtract them from x.": lambda x: x.mean(0),
+        "the sign is wrong: x minus the mean, not the mean minus x.": lambda x: -_center(x),
+        "you subtract the sum over trials. A mean is the sum divided by their number.": (
+            partial(_center, mean=lambda x: x.sum(0))
+        ),
     },
 )
 
+# Exercise 0.3: the angle of a clock hand, 50 of 80 ms of 360 degrees
 
-# ------------------------------------------------------------------------------------------------------ my_angle
 my_angle = ValueCheck(
     "my_angle",
-    expected=225.0,  # 50 of 80 ms of 360 degrees
+    expected=225.0,
     tolerance=0.5,
     traps={
         "that is in turns. How many degrees has a whole turn?": 0.625,
-        "that is in radians. Here degrees are wanted: a whole turn has 360, or 2π radians.": 3.927,
+        "that is in radians. The question asks for degrees: a whole turn has 360, or 2π radians.": 3.927,
         "that many degrees are missing to the whole turn. How far has the hand come?": 135.0,
         "the hand points that way, but say how far it has turned, counter-clockwise from 0.": -135.0,
         "it is upside down: after 50 ms a hand of period 80 ms has not made a whole turn yet.": 576.0,

@@ -1,136 +1,130 @@
-"""The exercises of chapter 02: a softmax under a mask, two scores, the largest of real items, the surrogate loss."""
+"""Exercises of chapter 02: a softmax under a mask, two scores, the largest of real items, the surrogate loss."""
 
 import math
 import warnings
+from functools import partial
 
 import torch
-from torch import Tensor
 
-from possm_lite.blocks.attention import masked_softmax, scaled_dot_score
-from possm_lite.blocks.scores import additive_score
-from possm_lite.blocks.selection import leave_one_out_mean, max_pool_items, reinforce_loss
-from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
-
-# --- masked_weights
+from possm_lite.blocks.selection import leave_one_out_mean
+from possm_lite.classroom.checks import Case, Check, ValueCheck, gradient, normal
 
 
-def _rows(*rows: tuple[list[float], list[int]]) -> tuple[Tensor, Tensor]:
+def _first(x, *_):
+    """The first argument, unchanged: a step that is left out."""
+    return x
+
+
+# Exercise 2.1: softmax under a mask
+
+
+def _masked_weights(
+    scores,
+    mask,
+    *,
+    before=lambda s, m: s.masked_fill(~m, torch.finfo(s.dtype).min),
+    softmax=lambda s: torch.softmax(s, -1),
+    after=torch.mul,
+):
+    return after(softmax(before(scores, mask)), mask)
+
+
+def _minus_infinity(scores, mask):
+    return scores.masked_fill(~mask, -math.inf)
+
+
+def _rows(*rows):
     scores, mask = zip(*rows, strict=True)
     return torch.tensor(scores), torch.tensor(mask).bool()
 
 
-def _gradient(function, scores: Tensor, mask: Tensor) -> tuple[Tensor, str]:
-    """Of a loss that looks at the rows with keys only, and whether a NaN was met on the way back."""
-    scores = scores.clone().requires_grad_()
-    weights = function(scores, mask)
-    loss = (weights * normal(*weights.shape)).masked_select(mask).sum()
-    (gradient,) = torch.autograd.grad(loss, scores, retain_graph=True)
+def _gradient_and_nan(function, scores, mask):
+    """The gradient, and whether there is a NaN in the backward pass, even one that is replaced later."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # entering the mode below warns that it is slow
+        warnings.simplefilter("ignore")  # detect_anomaly warns that it is slow
         try:
             with torch.autograd.detect_anomaly():
-                torch.autograd.grad(loss, scores)
+                return gradient(0)(function, scores, mask), "no NaN on the way back"
         except RuntimeError:
-            return gradient, "NaN on the way back"
-    return gradient, "no NaN on the way back"
+            return gradient(0)(function, scores, mask), "NaN on the way back"
 
 
-def _normalised_again(scores, mask):
-    weights = torch.softmax(scores, -1) * mask
-    return weights / weights.sum(-1, keepdim=True)
-
-
-def _exponentials_by_hand(scores, mask):
-    e = torch.exp(scores) * mask
-    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
-
-
+_FULL = ([1.0, 2.0, 0.5], [1, 1, 1])
+_PADDED = ([1.0, 2.0, 0.5], [1, 1, 0])
 _EMPTY = ([0.3, 1.0, -0.5], [0, 0, 0])
 
 masked_weights = Check(
     "masked_weights",
-    reference=masked_softmax,
+    reference=_masked_weights,
     cases=[
-        Case("a row in which all keys may be read", lambda: _rows(([1.0, 2.0, 0.5], [1, 1, 1]))),
-        Case("a row with one padded slot", lambda: _rows(([1.0, 2.0, 0.5], [1, 1, 0]))),
+        Case("a row in which all keys may be read", lambda: _rows(_FULL)),
+        Case("a row with one padded slot", lambda: _rows(_PADDED)),
         Case("a padded slot that holds 1,000,000", lambda: _rows(([1.0, 2.0, 1e6], [1, 1, 0]))),
         Case("scores above 100, where exp overflows", lambda: _rows(([120.0, 121.0, 0.0], [1, 1, 0]))),
-        Case("a query that may read nothing", lambda: _rows(([1.0, 2.0, 0.5], [1, 1, 0]), _EMPTY)),
-        Case("scores of shape (1, 2, 3)", lambda: tuple(x[None] for x in _rows(([1.0, 2.0, 0.5], [1, 1, 0]), _EMPTY))),
-        Case("the gradient of rows with keys", lambda: _rows(([1.0, 2.0, 0.5], [1, 1, 0])), observe=_gradient),
-        Case(
-            "the gradient beside a row that may read nothing",
-            lambda: _rows(([1.0, 2.0, 0.5], [1, 1, 0]), _EMPTY),
-            observe=_gradient,
-        ),
+        Case("a query that may read nothing", lambda: _rows(_PADDED, _EMPTY)),
+        Case("scores of shape (1, 2, 3)", lambda: tuple(x[None] for x in _rows(_PADDED, _EMPTY))),
+        Case("the gradient of rows with keys", lambda: _rows(_PADDED), _gradient_and_nan),
+        Case("the gradient beside a row that may read nothing", lambda: _rows(_PADDED, _EMPTY), _gradient_and_nan),
     ],
     traps={
         "the weights of a row do not sum to one: it looks as if you masked after the softmax. Mask the scores before "
-        "it.": (lambda scores, mask: torch.softmax(scores, -1) * mask),
+        "it.": partial(_masked_weights, before=_first),
         "dividing again after the softmax cannot bring back what a large padded score has pushed to zero. Mask the "
-        "scores before the softmax.": _normalised_again,
-        "padding still takes part: a score of zero is a score like any other (exp(0) = 1). Which score has the "
-        "exponential zero?": (lambda scores, mask: torch.softmax(scores * mask, -1)),
-        "a row that may read nothing gives NaN: its scores are all -inf. Give the softmax something else in such a "
-        "row, and clear the weights behind it.": (
-            lambda scores, mask: torch.softmax(scores.masked_fill(~mask, -math.inf), -1)
+        "scores before the softmax.": (
+            partial(_masked_weights, before=_first, after=lambda p, m: p * m / (p * m).sum(-1, keepdim=True))
         ),
+        "padding still takes part: a score of zero is a score like any other (exp(0) = 1). Which score has the "
+        "exponential zero?": partial(_masked_weights, before=torch.mul, after=_first),
+        "a row that may read nothing gives NaN: its scores are all -inf. Give the softmax something else in such a "
+        "row, and set its weights to zero afterwards.": partial(_masked_weights, before=_minus_infinity, after=_first),
         "the weights are right, the gradient is NaN: replacing NaN after the softmax is too late, on the way back it "
-        "is met again. The softmax must never see a row of -inf alone.": (
-            lambda scores, mask: torch.softmax(scores + mask.to(scores.dtype).log(), -1).nan_to_num(0.0)
+        "is met again. The softmax must never see a row of -inf alone.": partial(
+            _masked_weights, before=lambda s, m: s + m.to(s.dtype).log(), after=lambda p, m: p.nan_to_num(0.0)
         ),
         "weights and gradient are right by luck: there is a NaN on the way back, inside the softmax, and only the "
         "filling wipes it out. The softmax must never see a row of -inf alone.": (
-            lambda scores, mask: torch.softmax(scores.masked_fill(~mask, -math.inf), -1).nan_to_num(0.0)
+            partial(_masked_weights, before=_minus_infinity, after=lambda p, m: p.nan_to_num(0.0))
         ),
-        "a row that may read nothing reads everything alike: with one large negative number in every slot, softmax "
-        "sees no difference. Clear the weights of such a row.": (
-            lambda scores, mask: torch.softmax(scores.masked_fill(~mask, -1e9), -1)
-        ),
+        "a row that may read nothing reads all slots equally: with one large negative number in every slot, softmax "
+        "sees no difference. Set the weights of such a row to zero.": partial(_masked_weights, after=_first),
         "it looks as if the mask is upside down: True means that a key may be read.": (
-            lambda scores, mask: masked_softmax(scores, ~mask)
+            lambda scores, mask: _masked_weights(scores, ~mask)
         ),
         "large scores overflow in exp. torch.softmax subtracts the largest score first; let it do the work, on masked "
-        "scores.": _exponentials_by_hand,
+        "scores.": partial(
+            _masked_weights,
+            before=lambda s, m: s.exp() * m,
+            softmax=lambda e: e / e.sum(-1, keepdim=True).clamp(min=1e-30),
+            after=_first,
+        ),
     },
 )
 
+# Exercise 2.2: additive scores
 
-# --- additive_scores
+
+def _additive_scores(
+    q,
+    k,
+    W_q,
+    W_k,
+    w_v,
+    *,
+    pair=lambda q, k: q[:, :, None] + k[:, None],
+    activation=torch.tanh,
+    readout=torch.matmul,
+):
+    return readout(activation(pair(q @ W_q.T, k @ W_k.T)), w_v)
 
 
-def _additive_inputs(B: int, n_queries: int, n_keys: int) -> tuple:
+def _additive_inputs(B, n_queries, n_keys):
     q, k = normal(B, n_queries, 3, seed=1), normal(B, n_keys, 2, seed=2)
     return q, k, normal(5, 3, seed=3), normal(5, 2, seed=4), normal(5, seed=5)
 
 
-def _transposed(q, k, W_q, W_k, w_v):
-    return torch.tanh((q @ W_q.T)[:, None] + (k @ W_k.T)[:, :, None]) @ w_v
-
-
-def _trial_for_query(q, k, W_q, W_k, w_v):
-    return torch.tanh((q @ W_q.T)[:, :, None] + k @ W_k.T) @ w_v
-
-
-def _each_with_its_own(q, k, W_q, W_k, w_v):
-    return torch.tanh(q @ W_q.T + k @ W_k.T) @ w_v
-
-
-def _no_tanh(q, k, W_q, W_k, w_v):
-    return ((q @ W_q.T)[:, :, None] + (k @ W_k.T)[:, None]) @ w_v
-
-
-def _two_tanh(q, k, W_q, W_k, w_v):
-    return (torch.tanh(q @ W_q.T)[:, :, None] + torch.tanh(k @ W_k.T)[:, None]) @ w_v
-
-
-def _no_readout(q, k, W_q, W_k, w_v):
-    return torch.tanh((q @ W_q.T)[:, :, None] + (k @ W_k.T)[:, None]).sum(-1)
-
-
 additive_scores = Check(
     "additive_scores",
-    reference=additive_score,
+    reference=_additive_scores,
     cases=[
         Case("one trial with as many queries as keys", lambda: _additive_inputs(1, 4, 4)),
         Case("one trial with 4 queries and 6 keys", lambda: _additive_inputs(1, 4, 6)),
@@ -139,18 +133,27 @@ additive_scores = Check(
     ],
     traps={
         "queries and keys have changed places: the new axis of q belongs on the right of its queries, that of k on "
-        "the left of its keys, so that the result is (B, Q, M).": _transposed,
+        "the left of its keys, so that the result is (B, Q, M).": (
+            partial(_additive_scores, pair=lambda q, k: q[:, None] + k[:, :, None])
+        ),
         "an axis of k is missing: its trials meet the queries. k needs an axis of size one where q has its "
-        "queries.": _trial_for_query,
-        "query i meets key i only, there is no new axis. Every query should meet every key.": _each_with_its_own,
-        "the tanh is missing. Without it the query's part is the same for all keys, and softmax drops it.": _no_tanh,
-        "tanh of the parts is not tanh of their sum: add first, then bend.": _two_tanh,
-        "the hidden numbers are added up as they are: each has its own weight in w_v.": _no_readout,
+        "queries.": partial(_additive_scores, pair=lambda q, k: q[:, :, None] + k),
+        "query i meets key i only, there is no new axis. Every query should meet every key.": (
+            partial(_additive_scores, pair=torch.add)
+        ),
+        "the tanh is missing. Without it the query's part is the same for all keys, and softmax drops it.": (
+            partial(_additive_scores, activation=_first)
+        ),
+        "tanh of the parts is not tanh of their sum: add first, then bend.": (
+            partial(_additive_scores, pair=lambda q, k: q.tanh()[:, :, None] + k.tanh()[:, None], activation=_first)
+        ),
+        "the hidden numbers are added up as they are: each has its own weight in w_v.": (
+            partial(_additive_scores, readout=lambda h, w_v: h.sum(-1))
+        ),
     },
 )
 
-
-# --- growth_of_spread
+# Exercise 2.3: the spread of a dot product, sqrt(256 / 16)
 
 growth_of_spread = ValueCheck(
     "growth_of_spread",
@@ -164,29 +167,18 @@ growth_of_spread = ValueCheck(
     },
 )
 
-
-# --- head_scores
-
-
-def _split(x: Tensor, n_heads: int) -> Tensor:
-    return x.unflatten(-1, (n_heads, x.shape[-1] // n_heads)).transpose(1, 2)  # (B, H, n, d)
+# Exercise 2.4: scaled scores of each head
 
 
-def _head_scores(queries: Tensor, keys: Tensor, n_heads: int) -> Tensor:
-    return scaled_dot_score(_split(queries, n_heads), _split(keys, n_heads))
+def _split(x, n_heads):
+    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)  # (B, H, n, d)
 
 
-def _products(queries, keys, n_heads):
-    return _split(queries, n_heads) @ _split(keys, n_heads).transpose(-1, -2)
+def _head_scores(queries, keys, n_heads, *, split=_split, scale=lambda D, H: math.sqrt(D // H)):
+    return split(queries, n_heads) @ split(keys, n_heads).mT / scale(queries.shape[-1], n_heads)
 
 
-def _wrong_split(queries, keys, n_heads):
-    B, d = len(queries), queries.shape[-1] // n_heads
-    q, k = (x.reshape(B, n_heads, x.shape[1], d) for x in (queries, keys))
-    return scaled_dot_score(q, k)
-
-
-def _head_inputs(n_heads: int, D: int, n_keys: int = 3) -> tuple:
+def _head_inputs(n_heads, D, n_keys=3):
     return normal(2, 4, D, seed=1), normal(2, n_keys, D, seed=2), n_heads
 
 
@@ -201,33 +193,45 @@ head_scores = Check(
     ],
     traps={
         "still divided by the root of the model's size D. The sum of one head has only d = D / n_heads terms.": (
-            lambda q, k, H: _products(q, k, H) / math.sqrt(q.shape[-1])
+            partial(_head_scores, scale=lambda D, H: math.sqrt(D))
         ),
-        "no scale at all: the spread is the root of d now, not one.": _products,
+        "no scale at all: the spread is the root of d now, not one.": partial(_head_scores, scale=lambda D, H: 1),
         "that is the root of the number of heads. How many terms does the sum of one head have?": (
-            lambda q, k, H: _products(q, k, H) / math.sqrt(H)
+            partial(_head_scores, scale=lambda D, H: math.sqrt(H))
         ),
         "divided by d, not by its root: the variance is d, the standard deviation its root.": (
-            lambda q, k, H: _products(q, k, H) / (q.shape[-1] // H)
+            partial(_head_scores, scale=lambda D, H: D // H)
         ),
         "the scale is right, the heads are not: a reshape straight to (B, H, n, d) mixes positions. Cut the last axis "
-        "first, then transpose, as the given code does.": _wrong_split,
+        "first, then transpose, as the given code does.": (
+            partial(_head_scores, split=lambda x, H: x.reshape(len(x), H, x.shape[1], -1))
+        ),
     },
 )
 
+# Exercise 2.5: the largest of the real items
 
-# --- largest_of_real
+
+def _largest(
+    items,
+    mask,
+    *,
+    before=_minus_infinity,
+    axis=1,
+    after=lambda largest, mask: largest.masked_fill(~mask.any(1), 0.0),
+):
+    return after(before(items, mask[..., None]).max(axis).values, mask[..., None])
 
 
-def _items(*lengths: int, below: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Trials of 4 items of 3 features, the first `lengths` of them real, all moved down by `below`; garbage behind."""
+def _items(*lengths, below=0.0):
+    """Trials of 4 items of 3 features, the first `lengths` of them real, all reduced by `below`; large padding."""
     mask = torch.arange(4) < torch.tensor(lengths)[:, None]
     return (normal(len(lengths), 4, 3) - below).masked_fill(~mask[..., None], 1e6), mask
 
 
 largest_of_real = Check(
     "largest_of_real",
-    reference=lambda items, mask: max_pool_items(items, mask)[0],
+    reference=_largest,
     cases=[
         Case("trials without padding", lambda: _items(4, 4)),
         Case("padding that holds large numbers", lambda: _items(4, 2, 1)),
@@ -235,77 +239,68 @@ largest_of_real = Check(
         Case("a trial without any item", lambda: _items(2, 0)),
     ],
     traps={
-        "padding can win: nothing keeps it out of the maximum.": lambda x, mask: x.max(1).values,
+        "padding can win: nothing keeps it out of the maximum.": partial(_largest, before=_first, after=_first),
         "padding counts as zero, and zero wins over negative numbers. What loses against everything?": (
-            lambda x, mask: (x * mask[..., None]).max(1).values
+            partial(_largest, before=torch.mul)
         ),
         "the largest feature of each item. For each feature the largest item is wanted: the other axis.": (
-            lambda x, mask: x.masked_fill(~mask[..., None], 0.0).max(-1).values
+            partial(_largest, before=torch.mul, axis=-1, after=_first)
         ),
-        "a trial without items gives minus infinity: give zeros there.": (
-            lambda x, mask: x.masked_fill(~mask[..., None], -math.inf).max(1).values
-        ),
+        "a trial without items gives minus infinity: give zeros there.": partial(_largest, after=_first),
     },
 )
 
-
-# --- surrogate
-
-
-def _surrogate_inputs(baseline: float | None = None) -> tuple:
-    """log p and losses of four choices; a baseline of None is the mean of the other losses."""
-    log_p, loss = torch.tensor([-0.5, -1.2, -0.1, -2.0]), torch.tensor([2.0, 0.5, 1.0, 3.0])
-    return log_p, loss, baseline
+# Exercise 2.6: the surrogate loss
 
 
-def _shape(function, *args) -> Tensor:
+def _surrogate(log_p, loss, baseline, *, first=_first, factor=lambda loss, b: (loss - b).detach()):
+    return first(loss, baseline) + factor(loss, baseline) * log_p
+
+
+def _choices(*baseline):
+    """log p and losses of four choices, and a baseline if there is one."""
+    return torch.tensor([-0.5, -1.2, -0.1, -2.0]), torch.tensor([2.0, 0.5, 1.0, 3.0]), *baseline
+
+
+def _shape(function, *args):
     return torch.zeros_like(function(*args))
 
 
-def _gradients(function, log_p: Tensor, loss: Tensor, baseline: float | None) -> tuple[Tensor, Tensor]:
-    """For log p, and for a weight a that made the loss (and, if it is made of the losses, the baseline)."""
-    log_p, a = log_p.clone().requires_grad_(), torch.tensor(1.0, requires_grad=True)
-    made = loss * a
-    result = function(log_p, made, leave_one_out_mean(made) if baseline is None else baseline)
-    total = (result * torch.tensor([1.0, 2.0, 3.0, 4.0])).sum() + 0 * (log_p.sum() + a)
-    return torch.autograd.grad(total, (log_p, a))
-
-
-def _for_log_p(function, *args) -> Tensor:
-    return _gradients(function, *args)[0]
+def _gradients_with_leave_one_out(function, *args):
+    return gradient(0, 1)(lambda log_p, loss: function(log_p, loss, leave_one_out_mean(loss)), *args)
 
 
 surrogate = Check(
     "surrogate",
-    reference=reinforce_loss,
+    reference=_surrogate,
     cases=[
-        Case("the shape of the result", lambda: _surrogate_inputs(0.0), observe=_shape),
-        Case("the gradient for log_p, baseline 0", lambda: _surrogate_inputs(0.0), observe=_for_log_p),
-        Case("the gradient for log_p, baseline 1.5", lambda: _surrogate_inputs(1.5), observe=_for_log_p),
-        Case("the gradients for log_p and for what made the loss", lambda: _surrogate_inputs(1.5), observe=_gradients),
-        Case("a baseline made of the other losses", _surrogate_inputs, observe=_gradients),
+        Case("the shape of the result", lambda: _choices(0.0), _shape),
+        Case("the gradient for log_p, baseline 0", lambda: _choices(0.0), gradient(0)),
+        Case("the gradient for log_p, baseline 1.5", lambda: _choices(1.5), gradient(0)),
+        Case("the gradients for log_p and for what made the loss", lambda: _choices(1.5), gradient(0, 1)),
+        Case("a baseline made of the other losses", _choices, _gradients_with_leave_one_out),
     ],
     traps={
         "the sign is that of a reward: a choice with a high loss becomes more likely. A loss goes the other way.": (
-            lambda log_p, loss, b: loss - (loss - b).detach() * log_p
+            partial(_surrogate, factor=lambda loss, b: (b - loss).detach())
         ),
         "nothing is stopped: the weights that made the loss get a second gradient, through the factor (L - b). It "
-        "should be a plain number: detach it.": (lambda log_p, loss, b: loss + (loss - b) * log_p),
+        "should be a plain number: detach it.": partial(_surrogate, factor=torch.sub),
         "the baseline is not stopped: gradient flows into what it was made of. Detach the whole bracket.": (
-            lambda log_p, loss, b: loss + (loss.detach() - b) * log_p
+            partial(_surrogate, factor=lambda loss, b: loss.detach() - b)
         ),
         "the first term is missing: whatever made the loss out of the chosen item would not learn.": (
-            lambda log_p, loss, b: (loss - b).detach() * log_p
+            partial(_surrogate, first=lambda loss, b: 0)
         ),
         "the baseline is taken off twice: it belongs in the bracket only, the loss itself stays as it is.": (
-            lambda log_p, loss, b: loss - b + (loss - b).detach() * log_p
+            partial(_surrogate, first=torch.sub)
         ),
         "p where log p should be: each draw comes with frequency p already, so its own p must not count again.": (
-            lambda log_p, loss, b: loss + (loss - b).detach() * log_p.exp()
+            lambda log_p, loss, b: _surrogate(log_p.exp(), loss, b)
         ),
-        "the baseline is not used.": (lambda log_p, loss, b: loss + loss.detach() * log_p),
+        "the baseline is not used.": partial(_surrogate, factor=lambda loss, b: loss.detach()),
         "the mean is taken already: one number for each choice is wanted, the caller averages.": (
-            lambda log_p, loss, b: reinforce_loss(log_p, loss, b).mean()
+            lambda log_p, loss, b: _surrogate(log_p, loss, b).mean()
         ),
     },
 )
