@@ -1,4 +1,4 @@
-"""Shared by the tests of the chapters' checks."""
+"""Shared by the tests of the exercises."""
 
 from pathlib import Path
 from types import ModuleType
@@ -13,13 +13,17 @@ def load(chapter: str) -> ModuleType:
     return load_exercises(chapter, NOTEBOOKS)
 
 
+def assert_verdict(exercise, answer, words):
+    """The message contains `words`; these are "✓" for an answer that is right, else it must be wrong."""
+    assert_right(exercise, answer) if words == "✓" else assert_wrong(exercise, answer, words)
+
+
 def assert_right(exercise, answer):
-    """A right answer is called right, in one line."""
     verdict = exercise.examine(answer)
     assert (verdict.status, verdict.message) == ("right", f"✓ {exercise.name}")
 
 
 def assert_wrong(exercise, answer, words):
-    """A planted mistake is found, and told with these words."""
     verdict = exercise.examine(answer)
     assert verdict.status == "wrong" and words in verdict.message, verdict.message
+    assert verdict.message.startswith(f"✗ {exercise.name}: ")
