@@ -11,7 +11,7 @@ from torch import Tensor
 
 from possm_lite.blocks.positions import phasors, rotate
 from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
-from possm_lite.decoder.binned import history
+from possm_lite.decoder.baselines import history
 
 
 def _turn(x: Tensor, t: Tensor, omega: Tensor) -> Tensor:

@@ -1,17 +1,13 @@
-"""The spike decoder: tokens to velocity, in batches, as a textbook writes it, and in real time."""
+"""The spike decoder: as a textbook writes it, in batches, and in real time, with the same weights and numbers."""
 
 from importlib import import_module
 
-_HOME = {
-    "POSSM": "possm",
-    "POSSMConfig": "config",
-    "StreamingDecoder": "streaming",
-}
-__all__ = list(_HOME)
+_MODULES = {"POSSM": "possm", "POSSMConfig": "config", "StreamingDecoder": "streaming.decoder"}
+__all__ = list(_MODULES)
 
 
 def __getattr__(name):
-    # looked up when first asked for: a rig that only streams then runs without importing torch
-    if name not in _HOME:
+    # imported at first use, so that streaming does not import torch
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -10,7 +10,7 @@ QUERIES = ("time", "per_ms")
 
 @dataclass(frozen=True)
 class POSSMConfig:
-    """What a POSSM is made of. The defaults are the published small model.
+    """Sizes and switches of a POSSM. The defaults are the published small model.
 
     Args:
         n_units: units of all sessions together; embedding row 0 is the blank token, units count from 1.
@@ -21,13 +21,13 @@ class POSSMConfig:
         n_latents: L, latent queries per bin; their outputs are concatenated for the backbone.
         n_freqs: F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated.
         shortest_period_s, longest_period_s: of the rotation, log-spaced between.
-        rotate_values: turn values by their time and their sum back, not only queries and keys.
-        feed_forward: a gated feed-forward layer behind each attention.
+        rotate_values: rotate values by their time and their sum back, not only queries and keys.
+        feed_forward: a gated feed-forward layer after each attention.
         expansion: its hidden size over D.
         backbone: one of `BACKBONES`, of `n_layers` layers of `hidden` units.
         context_bins: k, hidden states an output query sees: its own bin's and the k - 1 before.
-        query: "time" turns the output query by the wanted time; "per_ms" is the lecture-note variant with one learned
-            query per millisecond of a bin, turned by the end of its bin.
+        query: "time" rotates the output query by the output time; "per_ms" is the lecture-note variant with one
+            learned query per millisecond of a bin, rotated by the end of its bin.
         bin_width_s: seconds.
 
     Raises:
@@ -69,7 +69,7 @@ class POSSMConfig:
         if self.n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads must divide n_heads: {self.n_kv_heads} does not divide {self.n_heads}.")
         if self.head_dim % 2:
-            raise ValueError(f"head_dim must be even, as rotation turns pairs, not {self.head_dim}.")
+            raise ValueError(f"head_dim must be even, as dimensions are rotated in pairs, not {self.head_dim}.")
         if 2 * self.n_freqs > self.head_dim:
             raise ValueError(f"n_freqs rotates pairs: 2 x {self.n_freqs} exceeds head_dim = {self.head_dim}.")
         if self.longest_period_s <= self.shortest_period_s:

@@ -1,7 +1,7 @@
 """POSSM as a textbook writes it: dense padded tensors, a key and a value for every spike, masks.
 
-The same weights and the same numbers as `POSSM.forward`, in the steps of the paper, for reading, for chapters 10-11 and
-for the tests that hold the ragged form to it. It costs a multiple in time and memory (`make bench` says how much).
+Read this first. `POSSM.forward` gives the same numbers from the same weights without padding, several times as fast and
+in less memory (`make bench`), and `StreamingDecoder` gives them bin by bin; tests hold the three equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def forward_textbook(model: POSSM, padded: PaddedBatch, output_times_s: Tensor, 
 
 
 def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
-    """Cross-attention of the latents over the tokens of each bin: (B, T, L D), zeros where there is no bin."""
+    """Cross-attention of the latents over the tokens of each bin: (B, T, L D), zeros after the last bin of a trial."""
     encoder, dtype = model.encoder, model.readout.weight.dtype
     unit, offset = padded.padded_bin[..., 0].long(), padded.padded_bin[..., 1]  # (B, T, S) each
     middle = torch.full((), padded.bin_width_s / 2, dtype=torch.float64, device=offset.device)

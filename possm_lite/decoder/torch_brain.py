@@ -29,7 +29,7 @@ def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.T
     The type embedding of a spike is added to every unit's row, since it never changes.
 
     Raises:
-        ValueError: naming the array that is missing, or sizes that do not belong to this architecture.
+        ValueError: an array of this architecture is missing, or sizes do not fit it; the message names it.
     """
     arrays = {k: torch.from_numpy(np.array(v, dtype=np.float64)) for k, v in params.items()}
     state = {}
@@ -40,17 +40,17 @@ def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.T
         state["task_embedding"] = arrays["task_emb.weight"][_VELOCITY_TASK]
         state["encoder.latents"] = arrays["latent_emb.weight"]
         for ours, theirs in _NAMES.items():
-            found = {kind: arrays[f"{theirs}.{kind}"] for kind in ("weight", "bias") if f"{theirs}.{kind}" in arrays}
-            state |= {f"{ours}.{kind}": array for kind, array in found.items()} or {theirs: arrays[f"{theirs}.weight"]}
-    except KeyError as missing:
-        raise ValueError(f"params lacks {missing.args[0]!r}, which torch_brain's POSSM has.") from None
-    layers = {k.removeprefix("backbone.net."): v for k, v in arrays.items() if k.startswith("backbone.net.")}
-    state |= {f"backbone.{k}": v for k, v in layers.items()}
+            state[f"{ours}.weight"] = arrays[f"{theirs}.weight"]
+            if f"{theirs}.bias" in arrays:
+                state[f"{ours}.bias"] = arrays[f"{theirs}.bias"]
+    except KeyError as error:
+        raise ValueError(f"params lacks {error.args[0]!r}, which torch_brain's POSSM has.") from None
+    state |= {k.replace("backbone.net.", "backbone."): v for k, v in arrays.items() if k.startswith("backbone.net.")}
     return _sizes(state, omega), state, omega[omega != 0]
 
 
 def _sizes(state: dict[str, torch.Tensor], omega: torch.Tensor) -> POSSMConfig:
-    """Sizes read off the shapes. Heads: one frequency per pair of a head's dimensions, so omega tells head_dim."""
+    """Sizes read off the shapes. Heads: one frequency per pair of a head's dimensions, so omega gives head_dim."""
     head_dim = 2 * len(omega)
     hidden = state["backbone.weight_hh_l0"].shape[1]
     gates = state["backbone.weight_hh_l0"].shape[0] // hidden

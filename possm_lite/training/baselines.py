@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..decoder.linear import KalmanFilter, WienerFilter
+from ..decoder.baselines import KalmanFilter, WienerFilter
 from .evaluate import evaluate
 from .replay import slot_offsets
 from .session import Session

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from ..decoder.binned import BinnedGRU
+from ..decoder.baselines import BinnedGRU
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..decoder.streaming.baselines import GRUStream, WienerStream

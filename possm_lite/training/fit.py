@@ -76,7 +76,7 @@ def fit(
     Parameters that do not require a gradient stay as they are.
 
     Args:
-        model: a POSSM, or a binned decoder of `decoder.binned`, for the units of these sessions. Set torch's seed
+        model: a POSSM, or a binned decoder of `decoder.baselines`, for the units of these sessions. Set torch's seed
             before making it: `config.seed` is that of the windows.
         sessions: from `prepare`, or several from `combine_sessions`.
         config: how to train.

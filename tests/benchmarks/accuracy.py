@@ -16,9 +16,8 @@ from tqdm import tqdm
 from possm_lite.classroom.style import BLUE, ORANGE
 from possm_lite.commands import EMBEDDED
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.decoder.binned import BinnedGRU, BinnedMLP, history
+from possm_lite.decoder.baselines import BinnedGRU, BinnedMLP, WienerFilter, history
 from possm_lite.decoder.config import BACKBONES
-from possm_lite.decoder.linear import WienerFilter
 from possm_lite.spikes import load_recording
 from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
 from possm_lite.training.baselines import RIDGES, binned, fit_kalman, fit_wiener

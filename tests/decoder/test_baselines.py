@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.decoder.binned import BinnedGRU, BinnedMLP, bin_counts, history
-from possm_lite.decoder.linear import KalmanFilter, WienerFilter
+from possm_lite.decoder.baselines import BinnedGRU, BinnedMLP, KalmanFilter, WienerFilter, bin_counts, history
 from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
 from possm_lite.spikes import SpikeBatch
 

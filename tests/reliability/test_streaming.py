@@ -13,9 +13,8 @@ import pytest
 import torch
 
 from possm_lite.decoder import StreamingDecoder
-from possm_lite.decoder.binned import BinnedGRU
+from possm_lite.decoder.baselines import BinnedGRU, WienerFilter
 from possm_lite.decoder.config import BACKBONES
-from possm_lite.decoder.linear import WienerFilter
 from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
 from tests.decoder.helpers import make_model
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.decoder.binned import BinnedGRU
+from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.spikes import Recording, Timeline
 from possm_lite.training import FitConfig, evaluate, fit, prepare
 from possm_lite.training.windows import WindowSampler

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.decoder.binned import BinnedGRU
+from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays, write_arrays
 from possm_lite.spikes.simulation.neurons import SimulationConfig

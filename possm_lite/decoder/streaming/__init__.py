@@ -1,5 +1,1 @@
 """POSSM in real time: precomputed constants and one step per bin, in NumPy alone."""
-
-from .decoder import StreamingDecoder
-
-__all__ = ["StreamingDecoder"]

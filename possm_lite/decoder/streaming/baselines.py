@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..binned import BinnedDecoder, BinnedGRU
-from ..linear import WienerFilter
+from ..baselines import BinnedDecoder, BinnedGRU, WienerFilter
 from .decoder import checked_spikes
 from .precompute import backbone_constants, to_numpy
 

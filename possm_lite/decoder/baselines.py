@@ -1,0 +1,180 @@
+"""The decoders POSSM is compared with: networks, Wiener filter and Kalman filter on spike counts per bin.
+
+They are called like POSSM, with a `SpikeBatch`, output times and session, so that one loop trains and tests them all.
+A bin is divided into slots, one for each behaviour sample it usually holds, and a decoder gives one velocity per slot,
+used for all times in it. Counts enter as square roots, which makes their variance nearly constant.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..blocks.recurrent import GRU
+from ..spikes.batch import SpikeBatch
+from .possm import query_bins
+
+
+def bin_counts(batch: SpikeBatch, n_units: int) -> Tensor:
+    """Spikes per bin and unit as (B, T, U), float32, zeros after the last bin of a shorter trial."""
+    trial = torch.repeat_interleave(torch.arange(batch.n_trials, device=batch.bin.device), batch.n_bins)
+    longest = int(batch.n_bins.max())
+    slot = trial * longest + torch.arange(len(trial), device=trial.device) - batch.first_bin()[trial]
+    flat = slot[batch.bin] * (n_units + 1) + batch.unit
+    counts = torch.bincount(flat, minlength=batch.n_trials * longest * (n_units + 1))
+    return counts.view(batch.n_trials, longest, n_units + 1)[..., 1:].float()  # without the blank token
+
+
+def history(counts: Tensor, n_bins: int) -> Tensor:
+    """Each bin with the ones before it, oldest first: (B, T, U) to (B, T, n_bins * U), zeros before the first bin.
+
+    Causal: row t holds bins t - n_bins + 1 to t.
+    """
+    padded = torch.cat([counts.new_zeros(len(counts), n_bins - 1, counts.shape[-1]), counts], 1)
+    return padded.unfold(1, n_bins, 1).transpose(-1, -2).flatten(-2)
+
+
+class BinnedDecoder(nn.Module):
+    """Base class: U units, bins of `bin_width_s` seconds, `n_slots` velocities per bin."""
+
+    def __init__(self, n_units: int, bin_width_s: float = 0.05, n_slots: int = 1):
+        super().__init__()
+        self.n_units, self.bin_width_s, self.n_slots = n_units, bin_width_s, n_slots
+        self.register_buffer("velocity_mean", torch.zeros(2, 2))  # row 0: no session, as in POSSM
+        self.register_buffer("velocity_std", torch.ones(2, 2))
+
+    def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
+        """Velocity at the output times, (B, Q, 2): arguments as for `POSSM.forward`."""
+        slots = self.decode_counts(bin_counts(batch, self.n_units).sqrt())  # (B, T, n_slots, 2)
+        slot = query_bins(output_times_s, self.bin_width_s / self.n_slots)  # (B, Q), counted through the trial
+        velocity = slots.flatten(1, 2).gather(1, slot[..., None].expand(-1, -1, 2))
+        return self.velocity_mean[session][:, None] + self.velocity_std[session][:, None] * velocity
+
+    def decode_counts(self, counts: Tensor) -> Tensor:
+        """Square-root counts (B, T, U) to standardised velocity (B, T, n_slots, 2)."""
+        raise NotImplementedError
+
+
+class BinnedMLP(BinnedDecoder):
+    """A perceptron with one hidden layer over the last `n_history` bins."""
+
+    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_history: int = 10, hidden: int = 256):
+        super().__init__(n_units, bin_width_s, n_slots)
+        self.n_history = n_history
+        self.expand = nn.Linear(n_history * n_units, hidden)
+        self.readout = nn.Linear(hidden, 2 * n_slots)
+
+    def decode_counts(self, counts: Tensor) -> Tensor:
+        hidden = torch.relu(self.expand(history(counts, self.n_history)))
+        return self.readout(hidden).unflatten(-1, (self.n_slots, 2))
+
+
+class BinnedGRU(BinnedDecoder):
+    """A gated recurrent network over bins, with the same hidden size as POSSM's."""
+
+    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, hidden: int = 256):
+        super().__init__(n_units, bin_width_s, n_slots)
+        self.backbone = GRU(n_units, hidden)
+        self.readout = nn.Linear(hidden, 2 * n_slots)
+
+    def decode_counts(self, counts: Tensor) -> Tensor:
+        return self.readout(self.backbone(counts)[0]).unflatten(-1, (self.n_slots, 2))
+
+
+class WienerFilter(BinnedDecoder):
+    """Ridge regression of velocity on the square-root counts of the last `n_history` bins.
+
+        v_t = W [n_{t-m+1}, ..., n_t, 1],     W = argmin |V - X W|^2 + ridge |W|^2
+
+    with m = `n_history`; the offset is not penalised.
+
+    Source: Wiener filter as in Glaser et al. 2020, with a ridge penalty.
+    """
+
+    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_history: int = 10):
+        super().__init__(n_units, bin_width_s, n_slots)
+        self.n_history = n_history
+        self.weight = nn.Parameter(torch.zeros(n_history * n_units, 2 * n_slots), requires_grad=False)
+        self.offset = nn.Parameter(torch.zeros(2 * n_slots), requires_grad=False)
+
+    def decode_counts(self, counts: Tensor) -> Tensor:
+        slots = history(counts, self.n_history) @ self.weight + self.offset
+        return slots.unflatten(-1, (self.n_slots, 2))
+
+    def solve(self, counts: list[np.ndarray], velocity: list[np.ndarray], ridges) -> list[tuple[Tensor, Tensor]]:
+        """Weights and offset for each ridge; the sums over time are formed once.
+
+        Args:
+            counts: square-root counts of each continuous segment, (T, U).
+            velocity: standardised velocity of each slot, (T, n_slots, 2); rows with NaN are left out.
+            ridges: penalties.
+        """
+        x = np.concatenate([history(torch.as_tensor(c)[None], self.n_history)[0].numpy() for c in counts])
+        y = np.concatenate([v.reshape(len(v), -1) for v in velocity])
+        known = np.isfinite(y).all(1)
+        x, y = x[known].astype(np.float64), y[known]
+        x_mean, y_mean = x.mean(0), y.mean(0)
+        x -= x_mean
+        gram, cross = x.T @ x, x.T @ (y - y_mean)
+        solutions = []
+        for ridge in ridges:
+            weight = np.linalg.solve(gram + ridge * np.eye(len(gram)), cross)
+            solutions.append((torch.from_numpy(weight).float(), torch.from_numpy(y_mean - x_mean @ weight).float()))
+        return solutions
+
+
+class KalmanFilter(BinnedDecoder):
+    """Velocity as a hidden state that drifts, square-root counts as its noisy linear observation.
+
+        v_t = A v_{t-1} + w,  w ~ N(0, W);     n_t = H v_t + b + q,  q ~ N(0, Q)
+
+    The gain converges within seconds, so its limit is used throughout. All slots of a bin get the bin's velocity.
+
+    Source: Wu et al. 2006, with velocity alone as state.
+    """
+
+    def __init__(self, n_units, bin_width_s=0.05, n_slots=1):
+        super().__init__(n_units, bin_width_s, n_slots)
+        self.transition = nn.Parameter(torch.eye(2), requires_grad=False)  # A
+        self.observation = nn.Parameter(torch.zeros(n_units, 2), requires_grad=False)  # H
+        self.offset = nn.Parameter(torch.zeros(n_units), requires_grad=False)  # b
+        self.gain = nn.Parameter(torch.zeros(2, n_units), requires_grad=False)  # K
+
+    def solve(self, counts: list[np.ndarray], velocity: list[np.ndarray]):
+        """Maximum likelihood on (T, U) square-root counts and (T, n_slots, 2) standardised velocity of each segment."""
+        v = [np.nanmean(x, axis=1) for x in velocity]
+        now, before = np.concatenate([x[1:] for x in v]), np.concatenate([x[:-1] for x in v])
+        known = np.isfinite(now).all(1) & np.isfinite(before).all(1)
+        now, before = now[known], before[known]
+        transition = np.linalg.lstsq(before, now, rcond=None)[0].T
+        drift = np.cov((now - before @ transition.T).T)
+        n, v = np.concatenate(counts), np.concatenate(v)
+        n, v = n[np.isfinite(v).all(1)], v[np.isfinite(v).all(1)]
+        design = np.c_[v, np.ones(len(v))]
+        solution = np.linalg.lstsq(design, n, rcond=None)[0].T
+        h, b = solution[:, :2], solution[:, 2]
+        # a unit that never fires has no noise: a small floor keeps the covariance invertible
+        noise = np.cov((n - design @ solution.T).T) + 1e-6 * np.eye(n.shape[1])
+        gain = _steady_gain(transition, drift, h, noise)
+        parameters = (self.transition, self.observation, self.offset, self.gain)
+        for parameter, value in zip(parameters, (transition, h, b, gain), strict=True):
+            parameter.data = torch.from_numpy(np.ascontiguousarray(value)).float()
+
+    def decode_counts(self, counts: Tensor) -> Tensor:
+        state, states = counts.new_zeros(len(counts), 2), []
+        for n in counts.unbind(1):
+            predicted = state @ self.transition.T
+            state = predicted + (n - self.offset - predicted @ self.observation.T) @ self.gain.T
+            states.append(state)
+        return torch.stack(states, 1)[:, :, None].expand(-1, -1, self.n_slots, -1)
+
+
+def _steady_gain(transition, drift, observation, noise, steps: int = 200) -> np.ndarray:
+    """K = P H' (H P H' + Q)^-1 with the covariance P iterated to its limit."""
+    covariance = np.eye(2)
+    for _ in range(steps):
+        predicted = transition @ covariance @ transition.T + drift
+        gain = np.linalg.solve(observation @ predicted @ observation.T + noise, observation @ predicted).T
+        covariance = predicted - gain @ observation @ predicted
+    return gain
