@@ -1,25 +1,24 @@
-"""What the commands `decode` and `stream` do, from their options to what they print."""
+"""Implements the `decode` and `stream` commands."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import shlex
 from collections import Counter
 from pathlib import Path
 
 from .decoder.streaming.decoder import StreamingDecoder
-from .errors import RecordingError, prefix_errors
+from .errors import DistributedError, PossmError, RecordingError, prefix_errors
 from .spikes.arrays import atomic_write
 from .spikes.io import load_recording
-from .spikes.recording import Recording
-from .training.checkpoint import TrainedOn, load_checkpoint
-from .training.distributed import crew
-from .training.experiment import Task, run
+from .training import experiment
+from .training.checkpoint import TrainedOn, TrainingCheckpoint, load_checkpoint
+from .training.distributed import process_group
+from .training.evaluate import batch_decode, replay, slot_offsets
 from .training.fit import FitConfig
-from .training.replay import batch_decode, replay, slot_offsets
 from .training.report import table
-from .training.resume import TrainingCheckpoint
-from .training.run_dir import STATE, begin_folder, is_unfinished, next_folder, safe_name, save_runs, sweep
 from .training.session import Session, prepare
 from .training.windows import sessions_of_rank
 
@@ -27,45 +26,48 @@ EMBEDDED = Path(__file__).resolve().parent.parent / "data" / "simulated_session.
 
 
 def decode(options) -> int:
-    """Train on one recording or several, test, print and save; under `torchrun` as one of several processes.
+    """Train on one or several recordings, test, print and save; under `torchrun` as one of several processes.
 
-    `options.begun` becomes the folder of the run as soon as it is there.
+    Raises:
+        PossmError: the input is unusable, or the run was interrupted: the message then says how to resume it.
     """
-    sources = options.recording or [None]
-    config = FitConfig(epochs=_epochs(options), seed=options.seed)
-    with crew() as us:
-        tasks = {n: _open(sources[n - 1], options) for n in sessions_of_rank(us, len(sources), config.batch)}
-        names = us.collect({n: safe_name(task.session.recording.session_id) for n, task in tasks.items()})
-        about = us.collect({n: _description(task.session) for n, task in tasks.items()})
-        if us.leads:
-            _check_names(names, sources)
-            options.begun = _folder(options, names[1] if len(names) == 1 else "joint")
-            print(*about.values(), sep="\n", flush=True)
-        folder = options.begun = us.collect({"": options.begun} if us.leads else {})[""]
-        finished = run(tasks, config, options.backbone, crew=us, saved=TrainingCheckpoint(folder / STATE))
-        if not us.leads:
-            return 0
-        save_runs(finished, folder)
-        if options.json:
-            metrics = [one.metrics for one in finished]
-            _write_json(options.json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
-        for one in finished:
-            print(f"{one.metrics['session']}:" if len(finished) > 1 else "", table(one.metrics["models"]), sep="\n")
-        below = "" if len(finished) == 1 else f" in each of {', '.join(names.values())}"
-        print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.png{below}")
+    run_dir = None
+    try:
+        with process_group() as group:
+            config = FitConfig(epochs=_epochs(options), seed=options.seed)
+            sources = options.recording or [EMBEDDED]
+            jobs = {i: _load(sources[i - 1], options) for i in sessions_of_rank(group, len(sources), config.batch)}
+            names = group.all_gather(
+                {i: experiment.safe_name(job.session.recording.session_id) for i, job in jobs.items()}
+            )
+            descriptions = group.all_gather({i: _description(job.session) for i, job in jobs.items()})
+            if group.is_main:
+                _check_names(names, sources)
+                run_dir = _prepare_run_dir(options, names[1] if len(names) == 1 else "joint")
+                print(*descriptions.values(), sep="\n", flush=True)
+            run_dir = group.broadcast(run_dir)
+            checkpoint = TrainingCheckpoint(run_dir / experiment.TRAINING_FILE)
+            results = experiment.run_experiment(jobs, config, options.backbone, group=group, checkpoint=checkpoint)
+            if group.is_main:
+                _finish(options, run_dir, names, results)
+    except (KeyboardInterrupt, DistributedError, OSError) as exc:
+        if run_dir is None or not experiment.is_unfinished(run_dir):
+            raise
+        message = "interrupted" if isinstance(exc, KeyboardInterrupt) else exc
+        raise PossmError(f"{message}; to go on: possm-lite decode --resume {shlex.quote(str(run_dir))}") from exc
     return 0
 
 
 def stream(options) -> int:
-    """Replay held-out trials through the streaming decoder and print how fast, how exact and how good it is."""
-    model, about = load_checkpoint(options.run / "checkpoint.npz")
-    source = options.recording or (Path(about.source) if about.source else EMBEDDED)
-    recording = load_recording(source, about.behavior or None)
-    _check_units(source, recording, about)
+    """Replay held-out trials through the streaming decoder; print latency, R², and the difference to the batch form."""
+    model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
+    source = options.recording or Path(trained_on.source or EMBEDDED)
+    recording = load_recording(source, trained_on.behavior or None)
     with prefix_errors(source):
-        session = prepare(recording, about.split, about.lag_s, model.config.bin_width_s, about.seed)
+        _check_units(recording.unit_ids.tolist(), list(trained_on.unit_ids))
+        session = prepare(recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed)
         played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
-    difference = abs(played.velocity - batch_decode(model, session, played)).max()
+    difference = abs(played.decoded - batch_decode(model, session, played)).max()
     print(_description(session))
     print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.times_s)} answers")
     print("latency  " + "  ".join(f"p{q:g} {played.percentile_us(q):.0f} µs" for q in (50, 90, 99, 99.9)))
@@ -74,12 +76,12 @@ def stream(options) -> int:
     return 0
 
 
-def _open(source: Path | None, options) -> Task:
-    recording = load_recording(source or EMBEDDED, options.behavior)
-    with prefix_errors(source or EMBEDDED):
+def _load(source: Path, options) -> experiment.SessionJob:
+    recording = load_recording(source, options.behavior)
+    with prefix_errors(source):
         session = prepare(recording, options.split, options.lag, options.bin_width, options.seed)
-    about = TrainedOn(
-        source=str(source.resolve()) if source else "",
+    trained_on = TrainedOn(
+        source="" if source == EMBEDDED else str(source.resolve()),
         behavior=options.behavior or "",
         session_id=recording.session_id,
         unit_ids=tuple(recording.unit_ids.tolist()),
@@ -88,7 +90,7 @@ def _open(source: Path | None, options) -> Task:
         split=options.split,
         seed=options.seed,
     )
-    return Task(session, about, str(source or EMBEDDED))
+    return experiment.SessionJob(session, trained_on, str(source))
 
 
 def _description(session: Session) -> str:
@@ -102,48 +104,50 @@ def _description(session: Session) -> str:
     return "\n".join([line, *(f"note: {note}" for note in recording.notes)])
 
 
-def _check_names(names: dict[int, str], sources: list[Path | None]):
-    """Each session gets a folder of its own name."""
-    name, times = Counter(names.values()).most_common(1)[0]
-    if times > 1:
-        same = " and ".join(str(sources[n - 1]) for n, other in names.items() if other == name)
-        raise RecordingError(f"{same}: session_id is {name!r} in each; sessions must have names of their own.")
+def _check_names(names: dict[int, str], sources: list[Path]):
+    """Each session gets a folder with its name, so names must be different. Raises RecordingError."""
+    name, count = Counter(names.values()).most_common(1)[0]
+    if count > 1:
+        same = " and ".join(str(sources[i - 1]) for i, other in names.items() if other == name)
+        raise RecordingError(f"{same}: session_id is {name!r} in each; sessions must have different names.")
 
 
-def _folder(options, name: str) -> Path:
-    """The folder of the run: made, or as it was left. What cannot be written is found out here, before the training."""
+def _check_units(units: list[str], trained: list[str]):
+    if units != trained:
+        first = next(i for i, (a, b) in enumerate(itertools.zip_longest(units, trained)) if a != b)
+        raise RecordingError(
+            f"unit_ids are not those the decoder was trained on: {len(units)} against {len(trained)} units, "
+            f"first different at unit_ids[{first}]."
+        )
+
+
+def _prepare_run_dir(options, name: str) -> Path:
+    """Create the folder of a run, or clean up that of a resumed one. Raises OSError if something cannot be written."""
     if options.json:
         _check_target(options.json)
     if options.resume:
-        sweep(options.resume)
+        experiment.remove_partial_files(options.resume)
         return options.resume
+    numbered = (Path("runs", f"{name}-{i}") for i in itertools.count(1))
     while True:
-        folder = options.out or next_folder(Path("runs"), name)
-        if options.json and options.json.absolute() == folder.absolute():
-            raise FileExistsError(f"{folder} cannot be both the folder of the run and the file of --json.")
+        run_dir = options.out or next(path for path in numbered if not os.path.lexists(path))
+        if options.json and options.json.absolute() == run_dir.absolute():
+            raise FileExistsError(f"{run_dir} cannot be both the folder of the run and the file of --json.")
         try:
-            _check_target(folder)
-            begin_folder(folder, _arguments(options))
-            return folder
+            _check_target(run_dir)
+            experiment.create_run_dir(run_dir, _arguments(options))
+            return run_dir
         except FileExistsError:
-            if options.out:  # otherwise another run was quicker, and the next number is free
+            if options.out:  # else another run took the number first
                 raise
 
 
 def _arguments(options) -> list[str]:
-    """The options on a command line that means the same wherever and whenever it is given."""
-    given = {
-        "epochs": _epochs(options),
-        "backbone": options.backbone,
-        "seed": options.seed,
-        "lag": options.lag,
-        "bin-width": options.bin_width,
-        "split": options.split,
-        "behavior": options.behavior,
-        "json": options.json and options.json.absolute(),
-    }
-    paths = [str(path.resolve()) for path in options.recording]
-    return [*paths, *(f"--{name}={value}" for name, value in given.items() if value is not None)]
+    """Arguments with the meaning of `options` in any folder."""
+    values = vars(options) | {"epochs": _epochs(options), "json": options.json and options.json.absolute()}
+    names = ("epochs", "backbone", "seed", "lag", "bin_width", "split", "behavior", "json")
+    flags = [f"--{name.replace('_', '-')}={values[name]}" for name in names if values[name] is not None]
+    return [str(path.resolve()) for path in options.recording] + flags
 
 
 def _epochs(options) -> int:
@@ -151,27 +155,25 @@ def _epochs(options) -> int:
 
 
 def _check_target(path: Path):
+    """Raises OSError if the path exists or cannot be created."""
     if os.path.lexists(path):
-        cure = f"Go on with --resume {path}, or choose" if is_unfinished(path) else "Choose"
-        raise FileExistsError(f"{path} exists already; nothing is overwritten. {cure} another name.")
-    above = next(p for p in path.absolute().parents if os.path.lexists(p))
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise NotADirectoryError(f"{path} cannot be written: {above} is no folder that can be written to.")
+        remedy = f"Go on with --resume {path}, or choose" if experiment.is_unfinished(path) else "Choose"
+        raise FileExistsError(f"{path} exists already; nothing is overwritten. {remedy} another name.")
+    parent = next(p for p in path.absolute().parents if os.path.lexists(p))
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise NotADirectoryError(f"{path} cannot be written: {parent} is not a writable folder.")
 
 
-def _check_units(source: Path, recording: Recording, about: TrainedOn):
-    ours, theirs = tuple(recording.unit_ids.tolist()), about.unit_ids
-    if ours != theirs:
-        differ = next(
-            (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
-        )
-        raise RecordingError(
-            f"{source}: unit_ids are not those the decoder was trained on: {len(ours)} against {len(theirs)} units, "
-            f"first different at unit_ids[{differ}]."
-        )
-
-
-def _write_json(path: Path, metrics: dict):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with prefix_errors(path), atomic_write(path) as partial:
-        partial.write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
+def _finish(options, run_dir: Path, names: dict[int, str], results: list):
+    experiment.save_results(results, run_dir)
+    metrics = [result.metrics for result in results]
+    single = len(results) == 1
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        with prefix_errors(options.json), atomic_write(options.json) as partial:
+            text = json.dumps(metrics[0] if single else {"sessions": metrics}, indent=2)
+            partial.write_text(text + "\n", encoding="utf-8")
+    for m in metrics:
+        print("" if single else f"{m['session']}:", table(m["models"]), sep="\n")
+    where = "" if single else f" in each of {', '.join(names.values())}"
+    print(f"\n{run_dir}: checkpoint.npz, metrics.json, decoded.png{where}")

@@ -17,7 +17,7 @@ from possm_lite.commands import EMBEDDED
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.spikes import load_recording
 from possm_lite.training import fit, prepare
-from possm_lite.training.replay import Replay, replay, slot_offsets
+from possm_lite.training.evaluate import Replay, replay, slot_offsets
 from possm_lite.training.session import Session
 
 TARGET = Path(__file__).parent / "_static" / "decoder.png"
@@ -39,7 +39,7 @@ def picture(session: Session, played: Replay) -> Figure:
     """Spikes, velocity and path of the first seconds of the held-out part."""
     start = played.times_s[0]
     now = played.times_s < start + SECONDS
-    time_s, true, decoded = played.times_s[now] - start, played.true[now], played.velocity[now]
+    time_s, true, decoded = played.times_s[now] - start, played.true[now], played.decoded[now]
     figure = Figure(figsize=(10.0, 4.0), layout="constrained")
     axes = figure.subplot_mosaic(
         [["spikes", "path"], ["x", "path"], ["y", "path"]], width_ratios=[2, 1], height_ratios=[2, 1, 1]

@@ -1,10 +1,9 @@
-"""Fit, evaluate, keep: everything between a recording and a trained decoder."""
+"""Everything between a recording and a trained decoder: prepare, fit, evaluate, save."""
 
 from ..errors import CheckpointError
-from .checkpoint import TrainedOn, load_checkpoint, save_checkpoint
+from .checkpoint import History, TrainedOn, TrainingCheckpoint, load_checkpoint, save_checkpoint
 from .evaluate import Decoded, evaluate, r2_score
-from .fit import FitConfig, History, fit
-from .resume import TrainingCheckpoint
+from .fit import FitConfig, fit
 from .session import Session, prepare
 from .transfer import combine_sessions, extract_session, for_new_session, freeze_backbone
 
@@ -13,16 +12,16 @@ __all__ = [
     "Decoded",
     "FitConfig",
     "History",
-    "TrainingCheckpoint",
     "Session",
     "TrainedOn",
+    "TrainingCheckpoint",
     "combine_sessions",
     "evaluate",
     "extract_session",
     "fit",
-    "load_checkpoint",
     "for_new_session",
     "freeze_backbone",
+    "load_checkpoint",
     "prepare",
     "r2_score",
     "save_checkpoint",

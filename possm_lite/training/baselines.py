@@ -1,57 +1,94 @@
-"""Fit the closed-form baselines to a session."""
+"""Closed-form baselines fitted to a session, and the search for the lag with one of them."""
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
 
 import numpy as np
 import torch
 
 from ..decoder.baselines import KalmanFilter, WienerFilter
-from .evaluate import evaluate
-from .replay import slot_offsets
-from .session import Session
+from ..spikes.recording import Recording
+from ..spikes.split import SplitConfig
+from .evaluate import evaluate, slot_offsets
+from .session import Session, prepare
 
 RIDGES = tuple(10.0 ** np.arange(0, 5.5, 0.5))
 
 
-def fit_wiener(session: Session, n_history: int = 10, ridges=RIDGES) -> WienerFilter:
-    """A Wiener filter with the ridge penalty that decodes the validation part best."""
-    model = _sized(WienerFilter, session, n_history=n_history)
+def fit_wiener(session: Session, n_history: int = 10, ridges: Iterable[float] = RIDGES) -> WienerFilter:
+    """A Wiener filter with the ridge penalty that has the best validation R²."""
+    model = _empty(WienerFilter, session, n_history=n_history)
     solutions, scores = model.solve(*binned(session, "train"), ridges), []
     for model.weight.data, model.offset.data in solutions:
-        scores.append(np.nan_to_num(evaluate(model, session, "valid").r2_xy).sum())  # NaN: nothing moved on that axis
+        scores.append(np.nan_to_num(evaluate(model, session, "valid").r2_xy).sum())  # NaN: no movement on that axis
     model.weight.data, model.offset.data = solutions[int(np.argmax(scores))]
     return model
 
 
 def fit_kalman(session: Session) -> KalmanFilter:
     """A Kalman filter of maximum likelihood on the training part."""
-    model = _sized(KalmanFilter, session)
+    model = _empty(KalmanFilter, session)
     model.solve(*binned(session, "train"))
     return model
 
 
-def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Square-root counts (T, U) and standardised velocity (T, n_slots, 2) of each stretch of a part.
+def search_lag(
+    recording: Recording,
+    lags_s: Iterable[float],
+    split: str | SplitConfig = "chronological",
+    bin_width_s: float = 0.05,
+    seed: int = 0,
+    n_history: int = 10,
+    ridges: Iterable[float] = RIDGES,
+) -> np.ndarray:
+    """Validation R² of a Wiener filter at each lag. The test part is not used.
 
-    A slot's velocity is the mean of the samples in it; NaN where there is none.
+        score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (16.5)
+
+    Args:
+        recording: the session.
+        lags_s: lags to try, seconds, behaviour later than spikes; a negative one reads spikes after the movement.
+        split, bin_width_s, seed: as for `prepare`.
+        n_history: bins that the filter reads.
+        ridges: penalties, chosen on the validation part at each lag.
+
+    Returns:
+        R² for each lag, the mean of the axes that move, shape (n,); NaN if none moves.
+    """
+    scores, ridges = [], tuple(ridges)
+    for lag_s in lags_s:
+        session = prepare(recording, split, lag_s=lag_s, bin_width_s=bin_width_s, seed=seed)
+        decoded = evaluate(fit_wiener(session, n_history, ridges), session, "valid")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # nanmean of no axis is NaN, as documented
+            scores.append(float(np.nanmean(decoded.r2_xy)))
+    return np.array(scores)
+
+
+def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Square-root counts (T, U) and standardised velocity (T, n_slots, 2) of each segment of a part.
+
+    The velocity of a slot is the mean of the samples in it; NaN if there is none.
     """
     width, n_slots = session.timeline.bin_width_s, len(slot_offsets(session))
     counts, velocity = [], []
-    for start, stop in session.segments(part):
-        n_bins = int(np.floor((stop - start) / width + 1e-6))
+    for start, n_bins in session.whole_bins(part):
         if n_bins == 0:
             continue
         batch = session.timeline.cut(start, n_bins * width)
         counts.append(np.sqrt(session.timeline.counts(start, n_bins), dtype=np.float32))
         slot = np.floor(batch.times_s[0].numpy() / (width / n_slots) + 1e-6).astype(int)
-        seen = np.bincount(slot, minlength=n_bins * n_slots)
+        n_samples = np.bincount(slot, minlength=n_bins * n_slots)
         sums = [np.bincount(slot, v, minlength=n_bins * n_slots) for v in batch.velocity[0].numpy().T]
-        mean = np.stack(sums, 1) / np.where(seen > 0, seen, np.nan)[:, None]
+        mean = np.stack(sums, 1) / np.where(n_samples > 0, n_samples, np.nan)[:, None]
         velocity.append(((mean - session.mean) / session.std).reshape(n_bins, n_slots, 2))
     return counts, velocity
 
 
-def _sized(kind, session: Session, **sizes):
+def _empty(kind, session: Session, **sizes):
+    """A filter with the sizes and the scale of a session."""
     model = kind(session.recording.n_units, session.timeline.bin_width_s, len(slot_offsets(session)), **sizes)
     model.velocity_mean[1] = torch.from_numpy(session.mean)
     model.velocity_std[1] = torch.from_numpy(session.std)

@@ -1,39 +1,46 @@
-"""A trained decoder in one file: arrays and a description, no pickle."""
+"""Trained decoders, and unfinished trainings, in a file each: arrays and JSON, no pickle; nothing in them is executed.
+
+The same training resumes from its file with the same result, bit for bit.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..decoder.renamed import current_names
-from ..errors import CheckpointError
-from ..spikes.arrays import read_arrays, write_arrays
+from ..errors import CheckpointError, FileFormatError, prefix_errors, wrap_errors
+from ..spikes.arrays import atomic_write, read_arrays, write_arrays
 from ..spikes.split import SplitConfig
+from .distributed import SINGLE_PROCESS, ProcessGroup
+from .session import Session
+from .windows import MultiSessionSampler
 
-FORMAT = "possm-lite checkpoint 1"
-_PREFIX = "model."
-# what a file may ask for: sizes that no array vouches for are made before or without looking at the arrays
-_MOST = {"n_layers": 100, "context_bins": 200}
-_MOST_OF_OTHERS = 100_000
-_BIN_WIDTH_S = (0.001, 10.0)
-_LAG_S = 3600.0
+_DECODER_FORMAT, _TRAINING_FORMAT = "possm-lite checkpoint 1", "possm-lite training 1"
+# Largest sizes that a file may ask for: some are allocated before, or without, an array of that size in the file.
+_MAX_SIZES, _MAX_SIZE = {"n_layers": 100, "context_bins": 200}, 100_000
+_BIN_WIDTHS_S, _MAX_LAG_S = (0.001, 10.0), 3600.0
 
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """What a decoder was trained on, so that it can be given the same again.
+    """What a decoder was trained on, so that the same can be prepared again.
 
     Args:
-        source: path of the recording, empty where it was never in a file.
-        behavior: which series of it, empty for the first choice.
-        session_id, unit_ids, velocity_unit: of the recording; the units in the order of the embeddings.
-        lag_s, split, seed: as it was prepared; seed is also that of the training.
+        source: path of the recording, empty if it has no file.
+        behavior: name of the series in it, empty for the default.
+        session_id, unit_ids, velocity_unit: of the recording; units in the order of the embeddings.
+        lag_s, split, seed: as prepared; the seed is also that of the training.
     """
 
     source: str
@@ -47,91 +54,242 @@ class TrainedOn:
 
 
 def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
-    """Write to a temporary name and rename; what stood at `path` stands until the new file is whole.
+    """Write a trained decoder; a file at `path` is replaced once the new one is complete.
 
     Raises:
         CheckpointError: it could not be written.
     """
-    about = json.dumps({"config": asdict(model.config), "trained_on": asdict(trained_on)})
-    weights = {_PREFIX + name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
-    write_arrays(path, {"format": np.array(FORMAT), "about": np.array(about), **weights}, error=CheckpointError)
+    metadata = {"config": asdict(model.config), "trained_on": asdict(trained_on)}
+    write_arrays(path, _pack(_DECODER_FORMAT, metadata, _prefixed("model", model.state_dict())), error=CheckpointError)
 
 
 def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
-    """Read a checkpoint; nothing in it is ever run.
+    """Read a trained decoder.
 
     Raises:
         CheckpointError: missing, damaged, of another version, or with weights that do not fit its configuration.
     """
-    arrays = read_arrays(path, error=CheckpointError)
-    version = text_of(path, arrays, "format")
-    if version != FORMAT:
-        raise CheckpointError(f"{path}: format is {version[:80]!r}, this version reads {FORMAT!r}.")
-    try:
-        about = json.loads(text_of(path, arrays, "about"))
-        config = _config(about["config"])
-        trained_on = _trained_on(about["trained_on"])
-    except (ValueError, TypeError, KeyError, RecursionError) as trouble:
-        raise CheckpointError(f"{path}: about is damaged: {type(trouble).__name__}: {str(trouble)[:200]}") from trouble
-    weights = current_names(
-        {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
-    )
-    with torch.device("meta"):  # the sizes, before anything of these sizes is made
-        expected = POSSM(config).state_dict()
-    _check_weights(path, weights, expected)
-    if len(trained_on.unit_ids) != config.n_units:
-        raise CheckpointError(f"{path}: unit_ids has {len(trained_on.unit_ids)} names for {config.n_units} units.")
-    model = POSSM(config).to(torch.from_numpy(weights["readout.weight"]).dtype)
-    model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    metadata, arrays = _read(path, _DECODER_FORMAT)
+    with prefix_errors(path, CheckpointError):
+        with wrap_errors("about is damaged"):
+            config, trained_on = _parse_config(metadata["config"]), _parse_trained_on(metadata["trained_on"])
+        if len(trained_on.unit_ids) != config.n_units:
+            raise FileFormatError(f"unit_ids has {len(trained_on.unit_ids)} names for {config.n_units} units.")
+        double = arrays.get("model.readout.weight", np.zeros(0)).dtype == np.float64
+        with torch.device("meta"):  # shapes without memory: nothing of an untrusted size is allocated
+            expected = _prefixed("model", _empty_model(config, double).state_dict())
+        _check_arrays(arrays, expected)
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise FileFormatError(f"{name} must be finite.")
+    model = _empty_model(config, double)
+    model.load_state_dict({name.removeprefix("model."): torch.from_numpy(array) for name, array in arrays.items()})
     return model.eval(), trained_on
 
 
-def text_of(path, arrays: dict[str, np.ndarray], name: str) -> str:
-    """A text among the arrays of a file. Raises CheckpointError."""
-    if name not in arrays or arrays[name].ndim or arrays[name].dtype.kind != "U":
-        raise CheckpointError(f"{path}: {name} is missing or no text: this is no checkpoint of possm-lite.")
-    return str(arrays[name])
+@dataclass
+class History:
+    """Course of a training.
+
+    Args:
+        loss: mean training loss of each epoch.
+        valid_r2: validation R² by the number of epochs it was measured after.
+        seconds: of training, validation and saving; the time between an interruption and resuming is not counted.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    valid_r2: dict[int, float] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
-def _config(found: dict) -> POSSMConfig:
-    config = POSSMConfig(**found)
-    for name, value in asdict(config).items():
-        most = _MOST.get(name, _MOST_OF_OTHERS)
-        if isinstance(value, int) and value > most:
-            raise ValueError(f"{name} must be at most {most}, not {value}.")
-    if not _BIN_WIDTH_S[0] <= config.bin_width_s <= _BIN_WIDTH_S[1]:
-        raise ValueError(
-            f"bin_width_s must lie between {_BIN_WIDTH_S[0]} and {_BIN_WIDTH_S[1]}, not {config.bin_width_s}"
+@dataclass
+class TrainingState:
+    """All that changes while a model is trained.
+
+    Args:
+        model: its weights and buffers.
+        optimizer: AdamW over the parameters that require a gradient.
+        schedule: of the learning rate; depends on the number of steps only.
+        sampler: the windows, with their random generators.
+        settings: a dict of the `FitConfig`, and a `fingerprint` by session index.
+        history: epochs done.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LRScheduler
+    sampler: MultiSessionSampler
+    settings: dict
+    history: History = field(default_factory=History)
+
+    def pack(self) -> dict[str, np.ndarray]:
+        """The state as arrays. Collective: every process has random generators."""
+        metadata = {
+            "given": self.settings,
+            "history": asdict(self.history),
+            "lr": self.optimizer.param_groups[0]["lr"],
+            "draw": self.sampler.state(),
+        }
+        # torch's generator is that of dropout; windows have their own
+        tensors = {"torch": torch.get_rng_state(), **_prefixed("model", self.model.state_dict())}
+        for name, parameter in self._trained():
+            moments = self.optimizer.state.get(parameter, {})  # empty before the first gradient
+            tensors |= {f"{key}.{name}": tensor for key, tensor in moments.items()}
+        return _pack(_TRAINING_FORMAT, metadata, tensors)
+
+    def restore(self, metadata: dict, arrays: dict[str, np.ndarray]):
+        """Set everything to a packed state. Raises FileFormatError if it is damaged or of another training."""
+        with wrap_errors("about is damaged"):
+            settings, history = metadata["given"], metadata["history"]
+            config, fingerprints = dict(settings["config"]), dict(settings["sessions"])
+        for name, value in self.settings["config"].items():
+            if config.get(name) != value:
+                raise FileFormatError(f"was trained with {name}={str(config.get(name))[:80]}, not {value}.")
+        if fingerprints != {str(index): digest for index, digest in self.settings["sessions"].items()}:
+            raise FileFormatError("was trained on other recordings, or they have changed since.")
+        expected = {"torch": torch.get_rng_state(), **_prefixed("model", self.model.state_dict())}
+        moments = {}
+        for i, (name, parameter) in enumerate(self._trained()):
+            if f"step.{name}" in arrays:
+                like = {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
+                expected |= {f"{key}.{name}": tensor for key, tensor in like.items()}
+                moments[i] = {key: torch.from_numpy(arrays.get(f"{key}.{name}", np.zeros(0))) for key in like}
+        _check_arrays(arrays, expected)
+        self.model.load_state_dict(
+            {name: torch.from_numpy(arrays[f"model.{name}"]) for name in self.model.state_dict()}
         )
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
+        with wrap_errors("about is damaged"):
+            valid_r2 = {int(epoch): float(r2) for epoch, r2 in history["valid_r2"].items()}
+            self.history = History([float(loss) for loss in history["loss"]], valid_r2, float(history["seconds"]))
+            self.schedule.last_epoch = len(self.history.loss) * self.sampler.steps_per_epoch  # it counts steps
+            self.optimizer.param_groups[0]["lr"] = float(metadata["lr"])
+            self.sampler.restore(metadata["draw"])
+        with wrap_errors("torch is damaged"):
+            torch.set_rng_state(torch.from_numpy(arrays["torch"]))
+
+    def _trained(self) -> list[tuple[str, nn.Parameter]]:
+        """Trained parameters with their names, in the order of the optimizer."""
+        return [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
+
+
+class TrainingCheckpoint:
+    """A file that `fit` saves the state of a training in, and resumes from if it exists.
+
+    The file is replaced as a whole, so the newest state can be read whenever the process ends. With the same machine,
+    threads and versions, a resumed training ends with the weights of an uninterrupted one, bit for bit. With more than
+    two processes torch may add up the gradients of the first step in another order: then they are equal to rounding.
+
+    Args:
+        path: the file, `.npz`. It is not removed at the end.
+        share: largest share of the time to spend on saving, apart from the last epoch.
+    """
+
+    def __init__(self, path: str | Path, share: float = 0.01):
+        self.path, self._share = Path(path), share
+        self._saved_at, self._duration_s = time.perf_counter(), 0.05  # a guess until one save has been timed
+
+    def restore(self, state: TrainingState, group: ProcessGroup = SINGLE_PROCESS):
+        """Set a new training to the state in the file, if it exists; the main process reads it.
+
+        Raises:
+            CheckpointError: the file is damaged, or of another model, recording or settings.
+        """
+        packed = group.broadcast(_read(self.path, _TRAINING_FORMAT) if group.is_main and self.path.exists() else None)
+        if packed is not None:
+            with prefix_errors(self.path, CheckpointError):
+                state.restore(*packed)
+
+    def save_if_due(self, state: TrainingState, group: ProcessGroup = SINGLE_PROCESS, last: bool = False):
+        """Save after an epoch if it is the last one, or the last save was long enough ago. Collective.
+
+        Raises:
+            CheckpointError: the file could not be written, and is as it was.
+        """
+        start = time.perf_counter()
+        due = last or (start - self._saved_at) * self._share >= self._duration_s
+        if not group.all_reduce_sum(float(due and group.is_main)):
+            return
+        arrays = state.pack()
+        if group.is_main:
+            with (
+                prefix_errors(self.path, CheckpointError),
+                atomic_write(self.path) as partial,
+                open(partial, "xb") as file,
+            ):
+                np.savez(file, **arrays)  # uncompressed: compression is slow and gains a tenth
+        self._saved_at = time.perf_counter()
+        self._duration_s = self._saved_at - start
+
+
+def fingerprint(session: Session) -> str:
+    """SHA-256 of a recording and how it was prepared for training."""
+    recording, timeline = session.recording, session.timeline
+    digest = hashlib.sha256(repr((recording.session_id, timeline.lag_s, timeline.bin_width_s)).encode())
+    fields = ("spike_times", "spike_units", "unit_ids", "behavior_times", "velocity", "trials")
+    for array in (*(getattr(recording, name) for name in fields), session.split.train, session.split.valid):
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _pack(version: str, metadata: dict, tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+    return {"format": np.array(version), "about": np.array(json.dumps(metadata)), **arrays}
+
+
+def _read(path: str | Path, version: str) -> tuple[dict, dict[str, np.ndarray]]:
+    """Metadata and arrays, by their current names, of a file of this format version. Raises CheckpointError."""
+    arrays = read_arrays(path, error=CheckpointError)
+    with prefix_errors(path, CheckpointError):
+        texts = [arrays.pop(name, np.array(0)) for name in ("format", "about")]
+        for name, text in zip(("format", "about"), texts, strict=True):
+            if text.ndim or text.dtype.kind != "U":
+                raise FileFormatError(f"{name} is missing or not a text: this is not a file of {version!r}.")
+        if str(texts[0]) != version:
+            raise FileFormatError(f"format is {str(texts[0])[:80]!r}, this version reads {version!r}.")
+        with wrap_errors("about is damaged"):
+            return dict(json.loads(str(texts[1]))), current_names(arrays)
+
+
+def _empty_model(config: POSSMConfig, double: bool) -> POSSM:
+    return POSSM(config).to(torch.float64 if double else torch.float32)
+
+
+def _check_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Tensor]):
+    """Raises FileFormatError for a missing or unknown name, or another shape or dtype than that of the tensor."""
+    for name in sorted(set(arrays) ^ set(expected)):
+        raise FileFormatError(f"{name} is {'missing' if name in expected else 'unknown'}: it is of another model.")
+    for name, tensor in expected.items():
+        array, shape, dtype = arrays[name], tuple(tensor.shape), np.dtype(str(tensor.dtype).removeprefix("torch."))
+        if array.shape != shape or array.dtype != dtype:
+            raise FileFormatError(f"{name} must be {shape} of {dtype}, not {array.shape} of {array.dtype}.")
+
+
+def _parse_config(fields: dict) -> POSSMConfig:
+    config = POSSMConfig(**fields)
+    for name, value in asdict(config).items():
+        limit = _MAX_SIZES.get(name, _MAX_SIZE)
+        if isinstance(value, int) and value > limit:
+            raise ValueError(f"{name} must be at most {limit}, not {value}.")
+    low, high = _BIN_WIDTHS_S
+    if not low <= config.bin_width_s <= high:
+        raise ValueError(f"bin_width_s must lie between {low} and {high}, not {config.bin_width_s}.")
     return config
 
 
-def _trained_on(found: dict) -> TrainedOn:
-    kinds = {"lag_s": (int, float), "seed": int, "unit_ids": list}
+def _parse_trained_on(fields: dict) -> TrainedOn:
+    types = {"lag_s": (int, float), "seed": int, "unit_ids": list}
     for name in TrainedOn.__dataclass_fields__:
-        if not isinstance(found[name], kinds.get(name, str)):
-            raise TypeError(f"{name} is {found[name]!r}")
-    SplitConfig.parse(found["split"])
-    if not -_LAG_S <= found["lag_s"] <= _LAG_S:
-        raise ValueError(f"lag_s must lie within {_LAG_S} s of zero, not {found['lag_s']!r}")
-    if found["seed"] < 0:
-        raise ValueError(f"seed must be 0 or more, not {found['seed']!r}")
-    return TrainedOn(**found | {"unit_ids": tuple(str(u) for u in found["unit_ids"])})
-
-
-def _check_weights(path, weights: dict[str, np.ndarray], expected: dict[str, torch.Tensor]):
-    odd = sorted(set(weights) ^ set(expected))
-    if odd:
-        raise CheckpointError(f"{path}: {odd[0]} is {'missing' if odd[0] in expected else 'not known'}.")
-    precision = weights["readout.weight"].dtype
-    if precision not in (np.float32, np.float64):  # halves, long doubles, the other byte order: torch refuses these
-        raise CheckpointError(f"{path}: readout.weight must be of float32 or float64, not {precision}.")
-    for name, tensor in expected.items():
-        array = weights[name]
-        wanted = np.dtype(np.float64) if name == "rotation.omega" else precision
-        if array.shape != tuple(tensor.shape) or array.dtype != wanted:
-            raise CheckpointError(
-                f"{path}: {name} must be {tuple(tensor.shape)} of {wanted}, not {array.shape} of {array.dtype}."
-            )
-        if not np.isfinite(array).all():
-            raise CheckpointError(f"{path}: {name} holds a number that is not finite.")
+        if not isinstance(fields[name], types.get(name, str)):
+            raise TypeError(f"{name} is {fields[name]!r}")
+    SplitConfig.parse(fields["split"])
+    if not -_MAX_LAG_S <= fields["lag_s"] <= _MAX_LAG_S:
+        raise ValueError(f"lag_s must lie within {_MAX_LAG_S} s of zero, not {fields['lag_s']!r}")
+    if fields["seed"] < 0:
+        raise ValueError(f"seed must be 0 or more, not {fields['seed']!r}")
+    return TrainedOn(**fields | {"unit_ids": tuple(str(u) for u in fields["unit_ids"])})

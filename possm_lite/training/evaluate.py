@@ -1,13 +1,15 @@
-"""Decode a part of a recording causally and score it."""
+"""Decode a part of a session causally and score it: in one pass, or bin by bin through a streaming decoder."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from ..decoder.possm import POSSM
+from ..errors import RecordingError
 from .session import Session
 
 
@@ -33,18 +35,32 @@ class Decoded:
         return float(np.mean(self.r2_xy))
 
 
-def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
-    """1 - squared error over squared deviation from the mean, for each column, over all rows at once.
+@dataclass(frozen=True)
+class Replay(Decoded):
+    """Output of a streaming decoder and its latency; true velocity is interpolated to the times of the output.
 
-    NaN for a column that never changes: nothing about it can be explained.
+    Args:
+        step_us: microseconds per bin, (n_bins,).
+        bins: number of bins of each segment.
     """
+
+    step_us: np.ndarray
+    bins: tuple[int, ...]
+
+    def percentile_us(self, q: float) -> float:
+        return float(np.percentile(self.step_us, q))
+
+
+def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
+    """1 - squared error over squared deviation from the mean, for each column; NaN for a constant column."""
     residual = ((true - decoded) ** 2).sum(0)
-    spread = ((true - true.mean(0)) ** 2).sum(0)
-    return np.where(spread > 0, 1 - residual / np.where(spread > 0, spread, 1), np.nan)
+    deviation = ((true - true.mean(0)) ** 2).sum(0)
+    return np.where(deviation > 0, 1 - residual / np.where(deviation > 0, deviation, 1), np.nan)
 
 
+@torch.no_grad()
 def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
-    """Decode a part in one causal pass over each of its continuous stretches.
+    """Decode each continuous segment of a part in one causal pass.
 
     Args:
         model: a fitted POSSM.
@@ -54,21 +70,70 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     Returns:
         Velocity at every (thinned) behaviour sample of the part, and with it R².
     """
-    return decode_segments(session, part, lambda start, stop: _decode(model, session, start, stop))
+    model.eval()
+    segments, device = [], model.velocity_mean.device
+    for start, stop in session.segments(part):
+        batch = session.cut(start, stop - start).to(device)
+        decoded = model(batch, batch.times_s, torch.full((1,), session.index, device=device))
+        times, true, decoded = (x[0][batch.mask[0]].cpu().numpy() for x in (batch.times_s, batch.velocity, decoded))
+        segments.append((times + start, true, decoded))
+    return Decoded(*(np.concatenate(column) for column in zip(*segments, strict=True)))
 
 
-def decode_segments(session: Session, part: str, decode) -> Decoded:
-    """Put together what `decode(start, stop) -> (times, true, decoded)` gives for each stretch of a part."""
-    pieces = [decode(start, stop) for start, stop in session.segments(part)]
-    return Decoded(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+def replay(stream, session: Session, part: str = "test") -> Replay:
+    """Feed every bin of a part to `stream.step`; the stream is reset before each continuous segment.
+
+    The rest of a segment after its last whole bin is not played.
+
+    Raises:
+        RecordingError: if no segment of the part is as long as a bin.
+    """
+    bins = session.whole_bins(part)
+    segments = [_replay_segment(stream, session, start, n_bins) for start, n_bins in bins if n_bins]
+    if not segments:
+        raise RecordingError(f"the {part} part has no segment as long as a bin of {session.timeline.bin_width_s} s.")
+    columns = (np.concatenate(column) for column in zip(*segments, strict=True))
+    return Replay(*columns, tuple(n_bins for _, n_bins in bins))
+
+
+def slot_offsets(session: Session) -> np.ndarray:
+    """Times in a bin at which a streaming decoder decodes: as many as a bin usually has behaviour samples."""
+    width = session.timeline.bin_width_s
+    n_slots = max(1, round(width / float(np.median(np.diff(session.timeline.times)))))
+    return np.arange(n_slots) * (width / n_slots)
 
 
 @torch.no_grad()
-def _decode(model: POSSM, session: Session, start: float, stop: float):
-    model.eval()
-    device = model.velocity_mean.device
-    batch = session.cut(start, stop - start).to(device)
-    answer = model(batch, batch.times_s, torch.full((1,), session.index, device=device))
-    known = batch.mask[0]
-    times, true, decoded = (x[0][known].cpu().numpy() for x in (batch.times_s, batch.velocity, answer))
-    return times + start, true, decoded
+def batch_decode(model: POSSM, session: Session, played: Replay, part: str = "test") -> np.ndarray:
+    """Velocity of the batch form of the model at the times of a replay, (T, 2)."""
+    offsets, width = torch.from_numpy(slot_offsets(session)), session.timeline.bin_width_s
+    assert len(played.times_s) == len(offsets) * sum(played.bins)
+    decoded = []
+    for start, n_bins in session.whole_bins(part):
+        if n_bins:
+            batch = session.timeline.cut(start, n_bins * width)
+            times = (torch.arange(n_bins, dtype=torch.float64)[:, None] * width + offsets).reshape(1, -1)
+            decoded.append(model(batch, times, torch.ones(1, dtype=torch.int64))[0].numpy())
+    return np.concatenate(decoded)
+
+
+def _replay_segment(stream, session: Session, start: float, n_bins: int):
+    timeline = session.timeline
+    batch = timeline.cut(start, n_bins * timeline.bin_width_s)
+    unit, offset, bins = (x.numpy() for x in (batch.unit, batch.offset, batch.bin))
+    spikes = unit > 0  # a stream gets an empty bin instead of a blank token
+    unit, offset = unit[spikes], np.minimum(offset[spikes], np.nextafter(timeline.bin_width_s, 0))
+    edges = np.searchsorted(bins[spikes], np.arange(n_bins + 1))
+    outputs, step_us = [], np.empty(n_bins)
+    stream.reset()
+    for i in range(n_bins):
+        in_bin = slice(edges[i], edges[i + 1])
+        step_start = time.perf_counter()
+        output = stream.step(unit[in_bin], offset[in_bin])
+        step_us[i] = 1e6 * (time.perf_counter() - step_start)
+        outputs.append(output)
+    times, decoded = (np.concatenate(column) for column in zip(*outputs, strict=True))
+    times = times + start
+    clock = timeline.times + timeline.lag_s
+    true = np.stack([np.interp(times, clock, v) for v in timeline.velocity.T], 1)
+    return times, true, decoded, step_us

@@ -1,11 +1,22 @@
-"""The main job: recordings in, three decoders of each trained and compared."""
+"""The `decode` experiment, recordings in, three decoders of each trained and compared; and the folder of a run.
+
+unfinished.json                                arguments of the command, until the results are there
+training.npz                                   state of training, from the first epoch on, until then too
+checkpoint.npz, metrics.json, decoded.png      results; of several sessions, in a folder for each
+"""
 
 from __future__ import annotations
 
+import errno
+import json
 import math
+import os
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import nn
@@ -15,36 +26,32 @@ from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..decoder.streaming.baselines import GRUStream, WienerStream
 from ..decoder.streaming.decoder import StreamingDecoder
-from ..errors import prefix_errors
+from ..errors import CheckpointError, prefix_errors, wrap_errors
+from ..spikes.arrays import atomic_write, check_readable
 from .baselines import fit_wiener
-from .checkpoint import TrainedOn
+from .checkpoint import TrainedOn, TrainingCheckpoint, save_checkpoint
 from .distributed import SINGLE_PROCESS, ProcessGroup
-from .evaluate import Decoded, evaluate
+from .evaluate import Decoded, evaluate, replay, slot_offsets
 from .fit import FitConfig, fit
-from .replay import replay, slot_offsets
-from .resume import TrainingCheckpoint
+from .report import plot_decoded
 from .session import Session
 from .transfer import combine_sessions, extract_session
 
+TRAINING_FILE, _ARGUMENTS_FILE = "training.npz", "unfinished.json"
+
 
 @dataclass(frozen=True)
-class Task:
-    """A session to be decoded.
-
-    Args:
-        session: from `prepare`.
-        about: what its checkpoint is to say of it.
-        name: what errors call it: the file.
-    """
+class SessionJob:
+    """A session to train on, what its checkpoint says of it, and its name in errors: the file."""
 
     session: Session
-    about: TrainedOn
-    name: str
+    trained_on: TrainedOn
+    source: str
 
 
 @dataclass(frozen=True)
-class Run:
-    """A finished run: the trained decoder, what it was trained on, its answers on the test part, and all figures."""
+class SessionResult:
+    """A trained decoder of one session, its output on the test part, and the metrics of all three models."""
 
     model: POSSM
     trained_on: TrainedOn
@@ -53,60 +60,134 @@ class Run:
     metrics: dict
 
 
-def run(
-    tasks: Mapping[int, Task],
+def run_experiment(
+    jobs: Mapping[int, SessionJob],
     config: FitConfig,
     backbone: str = "gru",
     progress: bool = True,
-    crew: ProcessGroup = SINGLE_PROCESS,
-    saved: TrainingCheckpoint | None = None,
-) -> list[Run]:
-    """Train one POSSM on all sessions, and for each a Wiener filter and a GRU on binned counts; test on held-out parts.
+    group: ProcessGroup = SINGLE_PROCESS,
+    checkpoint: TrainingCheckpoint | None = None,
+) -> list[SessionResult]:
+    """Train one POSSM on all sessions, and a Wiener filter and a GRU on binned counts on each; test on held-out parts.
 
     Args:
-        tasks: the sessions this process holds, by their number, from 1.
+        jobs: sessions of this process by their index, from 1.
         config: training of POSSM and of each GRU; its seed is that of their weights too.
         backbone: of POSSM.
         progress: show bars.
-        crew: the processes that train together.
-        saved: keeps the state of POSSM's training; the baselines are trained anew when a run goes on.
+        group: the processes that train together.
+        checkpoint: for the training of POSSM; the baselines are trained again when a run is resumed.
 
     Returns:
-        A run for each session, in the order of the numbers, with a decoder for this session alone; the same in every
-        process.
+        A result for each session, by index, with a decoder for this session alone; the same in every process.
     """
-    joined = combine_sessions([task.session for task in tasks.values()], list(tasks), crew)
-    n_units = crew.collect({s.index: s.recording.n_units for s in joined})
-    width = joined[0].timeline.bin_width_s
+    sessions = combine_sessions([job.session for job in jobs.values()], list(jobs), group)
+    n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
+    width = sessions[0].timeline.bin_width_s
     torch.manual_seed(config.seed)
-    sizes = POSSMConfig(sum(n_units.values()), len(n_units), backbone=backbone, bin_width_s=width)
-    possm = POSSM(sizes)
-    seconds = fit(possm, joined, config, progress, crew, saved).seconds
-    # of the processes that hold a session the last one tests it
-    tester = crew.collect(dict.fromkeys(tasks, crew.rank))
-    finished = {
-        s.index: _finish(tasks[s.index], extract_session(possm, s), seconds, config, progress and crew.leads)
-        for s in joined
-        if tester[s.index] == crew.rank
+    possm = POSSM(POSSMConfig(sum(n_units.values()), len(n_units), backbone=backbone, bin_width_s=width))
+    seconds = fit(possm, sessions, config, progress, group, checkpoint).seconds
+    # a session may be in several processes: the last one tests it
+    rank_of_session = group.all_gather(dict.fromkeys(jobs, group.rank))
+    results = {
+        s.index: _compare(jobs[s.index], extract_session(possm, s), seconds, config, progress and group.is_main)
+        for s in sessions
+        if rank_of_session[s.index] == group.rank
     }
-    return list(crew.collect(finished).values())
+    return list(group.all_gather(results).values())
 
 
-def _finish(task: Task, possm: POSSM, possm_s: float, config: FitConfig, progress: bool) -> Run:
-    """Fit the baselines to one session, and test all three."""
-    session, slots = task.session, slot_offsets(task.session)
-    with prefix_errors(task.name):
+def create_run_dir(run_dir: Path, arguments: Sequence[str]):
+    """Create the folder of a run with the arguments of its command in it; nothing is left if that fails.
+
+    Raises:
+        FileExistsError: the folder exists and is not empty.
+        CheckpointError, OSError: it could not be written.
+    """
+    run_dir.parent.mkdir(parents=True, exist_ok=True)
+    with _partial_dir(run_dir.parent) as partial:
+        new = Path(partial, "run")
+        new.mkdir()
+        with prefix_errors(run_dir / _ARGUMENTS_FILE, CheckpointError), atomic_write(new / _ARGUMENTS_FILE) as path:
+            path.write_text(json.dumps(list(arguments), indent=2) + "\n", encoding="utf-8")
+        try:
+            new.rename(run_dir)
+        except OSError as exc:
+            if exc.errno == errno.ENOTEMPTY:
+                raise FileExistsError(f"{run_dir} exists already") from exc
+            raise
+
+
+def is_unfinished(run_dir: Path) -> bool:
+    """Whether the folder is of a run that can be resumed."""
+    return (run_dir / _ARGUMENTS_FILE).exists()
+
+
+def load_arguments(run_dir: Path) -> list[str]:
+    """Arguments of the command of an unfinished run.
+
+    Raises:
+        CheckpointError: the run is finished, the folder is not of a run, or the file is damaged.
+    """
+    path = run_dir / _ARGUMENTS_FILE
+    if not is_unfinished(run_dir):
+        finished = any(run_dir.glob("**/metrics.json"))
+        reason = "is finished" if finished else f"is not a run folder: it has no {path.name}"
+        raise CheckpointError(f"{run_dir}: {reason}; there is nothing to resume.")
+    with prefix_errors(path, CheckpointError):
+        check_readable(path)
+        with wrap_errors("is damaged"):
+            return [str(argument) for argument in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def remove_partial_files(run_dir: Path):
+    """Remove what a killed process was writing."""
+    for partial in run_dir.glob(".*.partial"):
+        shutil.rmtree(partial, ignore_errors=True) if partial.is_dir() else partial.unlink(missing_ok=True)
+
+
+def save_results(results: Sequence[SessionResult], run_dir: Path):
+    """Write checkpoint, metrics and figure of each session, and with that mark the run as finished.
+
+    Results of several sessions are in subfolders with their names.
+
+    Raises:
+        OSError: something could not be written; the run can still be resumed.
+    """
+    with _partial_dir(run_dir) as partial:
+        for result in results:
+            folder = Path(partial, "" if len(results) == 1 else safe_name(result.trained_on.session_id))
+            folder.mkdir(exist_ok=True)
+            save_checkpoint(folder / "checkpoint.npz", result.model, result.trained_on)
+            (folder / "metrics.json").write_text(json.dumps(result.metrics, indent=2) + "\n", encoding="utf-8")
+            plot_decoded(result.decoded, result.session).savefig(folder / "decoded.png", dpi=120)
+        for file in [path for path in Path(partial).rglob("*") if path.is_file()]:
+            target = run_dir / file.relative_to(partial)
+            target.parent.mkdir(exist_ok=True)
+            os.replace(file, target)
+    (run_dir / _ARGUMENTS_FILE).unlink(missing_ok=True)  # marks the run as finished
+    (run_dir / TRAINING_FILE).unlink(missing_ok=True)
+
+
+def safe_name(name: str) -> str:
+    """A valid folder name on all systems."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60] or "run"
+
+
+def _partial_dir(parent: Path) -> TemporaryDirectory:
+    return TemporaryDirectory(prefix=".", suffix=".partial", dir=parent, ignore_cleanup_errors=True)
+
+
+def _compare(job: SessionJob, possm: POSSM, possm_s: float, config: FitConfig, progress: bool) -> SessionResult:
+    """Fit the baselines to one session, and test all three models."""
+    session, slots = job.session, slot_offsets(job.session)
+    with prefix_errors(job.source):
         torch.manual_seed(config.seed)
         gru = BinnedGRU(session.recording.n_units, session.timeline.bin_width_s, len(slots))
         gru_s = fit(gru, session, config, progress).seconds
-        began = time.perf_counter()
+        start = time.perf_counter()
         wiener = fit_wiener(session)
-        wiener_s = time.perf_counter() - began
-        figures = {
-            "possm": _figures(possm, StreamingDecoder(possm, 1, slots), session, possm_s),
-            "wiener": _figures(wiener, WienerStream(wiener), session, wiener_s),
-            "gru": _figures(gru, GRUStream(gru), session, gru_s),
-        }
+        wiener_s = time.perf_counter() - start
         metrics = {
             "session": session.recording.session_id,
             "split": str(session.split_config),
@@ -114,12 +195,16 @@ def _finish(task: Task, possm: POSSM, possm_s: float, config: FitConfig, progres
             "bin_width_s": session.timeline.bin_width_s,
             "n_train": len(session.split.train),
             "n_test": len(session.split.test),
-            "models": figures,
+            "models": {
+                "possm": _metrics(possm, StreamingDecoder(possm, 1, slots), session, possm_s),
+                "wiener": _metrics(wiener, WienerStream(wiener), session, wiener_s),
+                "gru": _metrics(gru, GRUStream(gru), session, gru_s),
+            },
         }
-        return Run(possm, task.about, session, evaluate(possm, session), metrics)
+        return SessionResult(possm, job.trained_on, session, evaluate(possm, session), metrics)
 
 
-def _figures(model: nn.Module, stream, session: Session, seconds: float) -> dict:
+def _metrics(model: nn.Module, stream, session: Session, seconds: float) -> dict:
     decoded, played = evaluate(model, session), replay(stream, session)
     return {
         "r2": _finite(decoded.r2),
@@ -132,5 +217,5 @@ def _figures(model: nn.Module, stream, session: Session, seconds: float) -> dict
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no NaN: R² of an axis along which nothing moved is null."""
+    """JSON has no NaN: R² of an axis without movement is null."""
     return round(value, 6) if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A recording made ready for training: paired, split, standardised."""
+"""A recording prepared for training: spikes paired with behaviour, split, with the scale of velocity."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..spikes.timeline import Timeline
 
 @dataclass(frozen=True)
 class Session:
-    """What a model is trained and tested on. Made by `prepare`.
+    """A recording to train and test a model on, made by `prepare`.
 
     Args:
         timeline: spikes and behaviour on one clock.
         split_config: how the recording was divided.
         split: trials (or the segment of time) of each part.
         mean, std: of velocity in the training part, (2,) each.
-        index: which of a model's sessions it is, from 1.
-        first_unit: which of the model's units its first one is, from 1.
+        index: of the session in the model, from 1.
+        first_unit: index of its first unit in the model, from 1.
     """
 
     timeline: Timeline
@@ -38,18 +38,23 @@ class Session:
         return self.timeline.recording
 
     def segments(self, part: str) -> np.ndarray:
-        """Continuous stretches of a part, (n, 2) in seconds: neighbouring trials in one piece."""
+        """Continuous segments of a part, (n, 2) in seconds: adjacent trials are joined."""
         return segments(getattr(self.split, part), gap_s=1e-3)
 
+    def whole_bins(self, part: str) -> list[tuple[float, int]]:
+        """Start in seconds and number of whole bins of each segment of a part."""
+        width = self.timeline.bin_width_s
+        return [(start, int(np.floor((stop - start) / width + 1e-6))) for start, stop in self.segments(part)]
+
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
-        """`Timeline.cut`, its units numbered as the model numbers them."""
+        """`Timeline.cut`, with units numbered as in the model."""
         return self.timeline.cut(starts, duration_s, keep_unit).offset_units(self.first_unit)
 
     def first_trials(self, n: int) -> Session:
-        """The session as if only its first `n` training trials had been recorded; validation and test stay.
+        """The session with its first `n` training trials only; validation and test parts are the same.
 
         Raises:
-            ValueError: if there are no so many.
+            ValueError: if the training part has fewer.
         """
         if not 1 <= n <= len(self.split.train):
             raise ValueError(f"n must lie in 1..{len(self.split.train)}, the trials of the training part, not {n}.")
@@ -70,12 +75,12 @@ def prepare(
     Args:
         recording: the session.
         split: see `SplitConfig.parse`.
-        lag_s: how much later the behaviour is than the spikes it is paired with, seconds.
+        lag_s: behaviour minus spikes, seconds.
         bin_width_s: seconds.
         seed: of a random split.
 
     Raises:
-        RecordingError: if the recording cannot be divided so.
+        RecordingError: if the recording cannot be split like this.
     """
     config = SplitConfig.parse(split, seed) if isinstance(split, str) else split
     timeline = Timeline(recording, lag_s, bin_width_s)
@@ -90,6 +95,5 @@ def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarra
     for start, stop in train:
         inside |= (clock >= start) & (clock < stop)
     velocity = timeline.velocity[inside]
-    # a hand that never moves along one axis has no spread to divide by
     std = velocity.std(0)
-    return velocity.mean(0), np.where(std > 0, std, 1.0)
+    return velocity.mean(0), np.where(std > 0, std, 1.0)  # std is 0 on an axis without movement

@@ -1,8 +1,8 @@
-"""Training windows: cut at random places of one session, and dealt to the places of a batch where there are several."""
+"""Training windows: cut at random from one session, or dealt to the slots of a batch from several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -15,132 +15,131 @@ from .session import Session
 
 
 class WindowSampler:
-    """Training windows at random places of the training part, some units hidden from each.
+    """Training windows at random positions of the training part, each with some units hidden.
 
-    A window begins anywhere, so the edges of its bins fall anywhere too; hiding units keeps the decoder from leaning
-    on a few.
+    Windows start anywhere, so bin edges vary too; hiding units keeps the decoder from relying on a few.
 
     Args:
         session: from `prepare`, or from `combine_sessions`.
         config: a `FitConfig`.
 
     Attributes:
-        window_s: seconds of a window.
-        n_windows: how many windows the training part would make, laid end to end.
-        rng: what it draws from.
+        window_s: length of a window, seconds.
+        n_windows: number of windows in the training part, laid end to end.
+        rng: the random generator.
     """
 
     def __init__(self, session: Session, config):
         self._session, self._config = session, config
-        # the first session has the numbers that it has alone
+        # the first session of several gets the windows that it gets alone
         self.rng = np.random.default_rng(config.seed if session.index == 1 else [config.seed, session.index])
-        spans = session.segments("train")
-        self._starts, lengths = spans[:, 0], spans[:, 1] - spans[:, 0]
-        # nine of ten stretches shall hold a window; one that does not gets none, the others by their length
+        segments = session.segments("train")
+        self._starts, lengths = segments[:, 0], segments[:, 1] - segments[:, 0]
+        # nine of ten segments must hold a window; shorter ones get none, the others in proportion to their length
         self.window_s = min(config.window_s, float(np.quantile(lengths, 0.1, method="lower")))
-        self._room = np.maximum(lengths - self.window_s, 0.0)
-        self._share = np.where(lengths >= self.window_s, lengths, 0.0)
-        self.n_windows = float(self._share.sum() / self.window_s)
-        self._share = self._share / self._share.sum()
+        self._slack = np.maximum(lengths - self.window_s, 0.0)
+        usable = np.where(lengths >= self.window_s, lengths, 0.0)
+        self.n_windows = float(usable.sum() / self.window_s)
+        self._probability = usable / usable.sum()
 
-    def __call__(self, n: int, mine: slice = slice(None)) -> SpikeBatch:
-        """Draw `n` windows and cut those that are mine; whoever cuts which, the draws are the same."""
+    def __call__(self, n: int, local: slice = slice(None)) -> SpikeBatch:
+        """Draws n windows, the same in every process, and cuts those of the slice `local`."""
         config, rng = self._config, self.rng
-        stretch = rng.choice(len(self._starts), n, p=self._share)
-        starts = self._starts[stretch] + rng.random(n) * self._room[stretch]
-        hidden = rng.random((n, 1)) * config.unit_dropout
-        shown = rng.random((n, self._session.recording.n_units)) >= hidden
-        batch = self._session.cut(starts[mine], self.window_s, shown[mine])
+        segment = rng.choice(len(self._starts), n, p=self._probability)
+        starts = self._starts[segment] + rng.random(n) * self._slack[segment]
+        hidden_share = rng.random((n, 1)) * config.unit_dropout
+        shown = rng.random((n, self._session.recording.n_units)) >= hidden_share
+        batch = self._session.cut(starts[local], self.window_s, shown[local])
         n_samples = batch.times_s.shape[1]
         return batch.with_samples(np.sort(rng.permutation(n_samples)[: config.samples]))
 
 
 def sessions_of_slots(n_sessions: int, batch: int) -> list[np.ndarray]:
-    """Which sessions, from 1, each of the `batch` places of a step takes its windows from.
+    """Sessions, from 1, that each of the `batch` slots of a step takes its windows from.
 
-    With fewer sessions than places a place keeps to one session, and sessions get equal numbers of places, give or
-    take one. With more, each place has several sessions, of which every step takes one.
+    With at most as many sessions as slots, a slot has one session, and sessions differ by at most one slot. With more,
+    each slot has several sessions, of which every step takes one.
     """
     if n_sessions > batch:
-        return [np.arange(place, n_sessions, batch) + 1 for place in range(batch)]
-    return [np.array([session + 1]) for session in sorted(place % n_sessions for place in range(batch))]
+        return [np.arange(slot, n_sessions, batch) + 1 for slot in range(batch)]
+    return [np.array([session + 1]) for session in sorted(slot % n_sessions for slot in range(batch))]
 
 
-def slots_of_rank(crew: ProcessGroup, batch: int) -> np.ndarray:
-    """The places of a step that a process fills: neighbours, so that it needs few sessions.
+def slots_of_rank(group: ProcessGroup, batch: int) -> np.ndarray:
+    """The slots of a step that a process fills: neighbours, so that it needs few sessions.
 
     Raises:
-        DistributedError: more processes than places.
+        DistributedError: more processes than slots.
     """
-    if crew.size > batch:
-        raise DistributedError(f"{crew.size} processes cannot share a batch of {batch} windows; start at most {batch}.")
-    return np.array_split(np.arange(batch), crew.size)[crew.rank]
+    if group.size > batch:
+        raise DistributedError(f"{group.size} processes cannot share a batch of {batch} windows: start fewer.")
+    return np.array_split(np.arange(batch), group.size)[group.rank]
 
 
-def sessions_of_rank(crew: ProcessGroup, n_sessions: int, batch: int) -> list[int]:
-    """The sessions, from 1, that a process must have."""
+def sessions_of_rank(group: ProcessGroup, n_sessions: int, batch: int) -> list[int]:
+    """The sessions, from 1, that a process must load."""
     sessions = sessions_of_slots(n_sessions, batch)
-    return sorted({int(s) for place in slots_of_rank(crew, batch) for s in sessions[place]})
+    return sorted({int(s) for slot in slots_of_rank(group, batch) for s in sessions[slot]})
 
 
 class MultiSessionSampler:
-    """The windows of a step that this process cuts, whichever sessions they are of.
+    """The windows of a step that this process cuts.
 
-    What is drawn depends on the seed and the sessions alone, not on the crew: any number of processes together make
-    the same global batch.
+    Draws depend on the seed and the sessions alone: any number of processes together make the same global batch.
 
     Args:
-        sessions: those this process holds, each with its place in the model, see `combine_sessions`.
+        sessions: those of this process, from `combine_sessions`.
         config: a `FitConfig`.
-        crew: this process among the others.
+        group: the processes.
 
     Attributes:
-        known: what the other processes must know of each session: index -> (mean, std, n_windows).
+        stats: (mean, std, n_windows) of every session of all processes, by its index.
+        steps_per_epoch: optimizer steps in a pass over the training parts.
     """
 
-    def __init__(self, sessions: Sequence[Session], config, crew: ProcessGroup):
-        self._crew, self._samplers = crew, {s.index: WindowSampler(s, config) for s in sessions}
-        self.known = crew.collect({s.index: (s.mean, s.std, self._samplers[s.index].n_windows) for s in sessions})
-        self._of_place = sessions_of_slots(len(self.known), config.batch)
-        self._places = slots_of_rank(crew, config.batch)
-        self._choice = {p: np.random.default_rng([config.seed, 0, p]) for p in self._places}
-        total = sum(n_windows for _, _, n_windows in self.known.values())
-        self.steps_per_epoch = max(1, round(total / config.batch))
+    def __init__(self, sessions: Sequence[Session], config, group: ProcessGroup):
+        self._group, self._samplers = group, {s.index: WindowSampler(s, config) for s in sessions}
+        self.stats = group.all_gather({s.index: (s.mean, s.std, self._samplers[s.index].n_windows) for s in sessions})
+        self._sessions_of_slot = sessions_of_slots(len(self.stats), config.batch)
+        self._slots = slots_of_rank(group, config.batch)
+        self._slot_rngs = {slot: np.random.default_rng([config.seed, 0, slot]) for slot in self._slots}
+        n_windows = sum(n for _, _, n in self.stats.values())
+        self.steps_per_epoch = max(1, round(n_windows / config.batch))
 
     def __call__(self) -> tuple[SpikeBatch, Tensor]:
-        """Windows, and the session of each, (B,)."""
-        pieces, sessions = [], []
-        for session, n, mine in self._draws():
-            piece = self._samplers[session](n, mine)
-            pieces.append(piece)
-            sessions += [session] * piece.n_trials
-        return SpikeBatch.concatenate(pieces), torch.tensor(sessions)
+        """Windows, and the session index of each, (B,)."""
+        batches, sessions = [], []
+        for session, n, local in self._draws():
+            batches.append(self._samplers[session](n, local))
+            sessions += [session] * batches[-1].n_trials
+        return SpikeBatch.concatenate(batches), torch.tensor(sessions)
 
     def state(self) -> dict[str, dict]:
-        """Where the random generators of all processes stand, in numbers and text; every process must ask."""
-        return self._crew.collect({name: rng.bit_generator.state for name, rng in self._generators().items()})
+        """States of the random generators of all processes, as JSON types. Collective."""
+        return self._group.all_gather({name: rng.bit_generator.state for name, rng in self._rngs().items()})
 
     def restore(self, state: dict[str, dict]):
-        """Draw on from there. Raises ValueError, KeyError or TypeError for what is no state."""
-        for name, rng in self._generators().items():
+        """Set the generators to a `state`. Raises ValueError, KeyError or TypeError if it is invalid."""
+        for name, rng in self._rngs().items():
             rng.bit_generator.state = state[name]
-            if rng.bit_generator.state != state[name]:  # older versions of NumPy take a negative number for another
-                raise ValueError(f"{name}: no generator stands at {state[name]}.")
+            if rng.bit_generator.state != state[name]:  # older versions of NumPy wrap negative numbers around
+                raise ValueError(f"{name}: invalid generator state {state[name]}.")
 
-    def _generators(self) -> dict[str, np.random.Generator]:
+    def _rngs(self) -> dict[str, np.random.Generator]:
+        """By their names in a training file."""
         of_sessions = {f"session {n}": sampler.rng for n, sampler in self._samplers.items()}
-        return of_sessions | {f"place {p}": rng for p, rng in self._choice.items()}
+        return of_sessions | {f"place {slot}": rng for slot, rng in self._slot_rngs.items()}
 
-    def _draws(self):
-        """(session, windows drawn of it, which of these are mine) for this step."""
-        if len(self.known) > len(self._of_place):
-            for place in self._places:
-                sessions = self._of_place[place]
-                weight = np.array([self.known[int(s)][2] for s in sessions])
-                yield int(self._choice[place].choice(sessions, p=weight / weight.sum())), 1, slice(None)
+    def _draws(self) -> Iterator[tuple[int, int, slice]]:
+        """Session, number of windows of it in the global batch, and which of these this process cuts."""
+        if len(self.stats) > len(self._sessions_of_slot):
+            for slot in self._slots:
+                sessions = self._sessions_of_slot[slot]
+                weight = np.array([self.stats[int(s)][2] for s in sessions])
+                yield int(self._slot_rngs[slot].choice(sessions, p=weight / weight.sum())), 1, slice(None)
             return
-        session_at = np.concatenate(self._of_place)
-        for session in np.unique(session_at[self._places]):
-            first, n = np.searchsorted(session_at, session), int((session_at == session).sum())
-            mine = self._places[session_at[self._places] == session] - first
-            yield int(session), n, slice(int(mine[0]), int(mine[-1]) + 1)
+        session_of_slot = np.concatenate(self._sessions_of_slot)
+        for session in np.unique(session_of_slot[self._slots]):
+            first, n = np.searchsorted(session_of_slot, session), int((session_of_slot == session).sum())
+            local = self._slots[session_of_slot[self._slots] == session] - first
+            yield int(session), n, slice(int(local[0]), int(local[-1]) + 1)

@@ -21,7 +21,7 @@ from possm_lite.decoder.config import BACKBONES
 from possm_lite.spikes import load_recording
 from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
 from possm_lite.training.baselines import RIDGES, binned, fit_kalman, fit_wiener
-from possm_lite.training.replay import slot_offsets
+from possm_lite.training.evaluate import slot_offsets
 
 from .machine import apart, threads
 from .parts import Note, Part, Picture, Row, Table, row

@@ -73,7 +73,7 @@ def _against_the_machine(n_windows: int, n_spikes: int, ms: float) -> Iterator[P
     what = f"its {needed / 1e9:.1f} billion operations, a second, over what products of large matrices reach"
     yield row(what, 100 * rate / most, f"{rate / 1e9:.0f} of {most / 1e9:.0f} billion, {{:.0f}} %")
     yield Note(
-        "Operations are those of the products of the ragged form alone (`possm_lite.classroom.training_cost`); softmax, "
+        "Operations are those of the products of the ragged form (`possm_lite.classroom.training_cost`); softmax, "
         "norms, gates, sines and the gathering of spikes take time and count nothing."
     )
 

@@ -21,7 +21,7 @@ import torch._dynamo  # noqa: F401
 
 from possm_lite import commands
 from possm_lite.cli import main
-from possm_lite.training.resume import TrainingCheckpoint
+from possm_lite.training.checkpoint import TrainingCheckpoint
 
 
 def decode(order: dict, stderr: int):

@@ -13,7 +13,7 @@ import pytest
 from possm_lite.errors import DistributedError
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training.distributed import SINGLE_PROCESS, crew
+from possm_lite.training.distributed import SINGLE_PROCESS, process_group
 from possm_lite.training.windows import ProcessGroup, slots_of_rank
 
 WORKER = Path(__file__).with_name("crew_worker.py")
@@ -106,9 +106,9 @@ def children(pid: int) -> list[int]:
 
 def test_without_torchrun_a_process_is_alone(monkeypatch):
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
-    with crew() as us:
-        assert us is SINGLE_PROCESS and us.leads
-        assert us.collect({2: "b", 1: "a"}) == {1: "a", 2: "b"} and us.total(2.5) == 2.5
+    with process_group() as us:
+        assert us is SINGLE_PROCESS and us.is_main
+        assert us.all_gather({2: "b", 1: "a"}) == {1: "a", 2: "b"} and us.all_reduce_sum(2.5) == 2.5
 
 
 def test_more_processes_than_windows_are_refused():

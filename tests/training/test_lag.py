@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from possm_lite.spikes import Recording
-from possm_lite.training.lag import search_lag
+from possm_lite.training.baselines import search_lag
 
 LAGS_S = np.arange(-4, 5) * 0.05
 

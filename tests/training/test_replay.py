@@ -9,7 +9,7 @@ import torch
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.spikes import RecordingError
 from possm_lite.training import prepare
-from possm_lite.training.replay import batch_decode, replay, slot_offsets
+from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
 
 
 class Listener:
@@ -36,8 +36,8 @@ def test_streamed_answers_are_those_of_the_batch(small_recording, split, backbon
     model.velocity_mean[1], model.velocity_std[1] = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 0.5])
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     assert len(played.bins) == len(session.segments("test")) and (split[0] == "c") == (len(played.bins) == 1)
-    assert played.velocity.shape == (5 * sum(played.bins), 2) and played.velocity.std() > 0.01
-    assert np.abs(played.velocity - batch_decode(model, session, played)).max() < 1e-4
+    assert played.decoded.shape == (5 * sum(played.bins), 2) and played.decoded.std() > 0.01
+    assert np.abs(played.decoded - batch_decode(model, session, played)).max() < 1e-4
 
 
 def test_a_stream_hears_every_spike_of_the_whole_bins_once(small_recording):
@@ -84,12 +84,12 @@ def test_a_stretch_shorter_than_a_bin_is_not_played(small_recording):
     model = POSSM(POSSMConfig(small_recording.n_units, dim=8, head_dim=8, n_freqs=4, hidden=8)).eval()
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     assert played.bins[0] == 0 < played.bins[1]
-    assert np.abs(played.velocity - batch_decode(model, session, played)).max() < 1e-4
+    assert np.abs(played.decoded - batch_decode(model, session, played)).max() < 1e-4
 
 
 def test_a_part_of_less_than_a_bin_is_said(small_recording):
     session = prepare(small_recording)
     start = session.split.test[0, 0]
     short = replace(session, split=replace(session.split, test=np.array([[start, start + 0.04]])))
-    with pytest.raises(RecordingError, match="the test part has no stretch as long as a bin of 0.05 s"):
+    with pytest.raises(RecordingError, match="the test part has no segment as long as a bin of 0.05 s"):
         replay(Listener(), short)

@@ -1,4 +1,4 @@
-"""Training that goes on: the same weights bit for bit; no state of another training, of none, or with code in it."""
+"""A resumed training gives the same weights bit for bit; states of other trainings and damaged files are refused."""
 
 import json
 import math
@@ -15,42 +15,48 @@ from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays, write_arrays
 from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training import CheckpointError, FitConfig, combine_sessions, fit, freeze_backbone, prepare
+from possm_lite.training import (
+    CheckpointError,
+    FitConfig,
+    TrainingCheckpoint,
+    combine_sessions,
+    fit,
+    freeze_backbone,
+    prepare,
+)
+from possm_lite.training.checkpoint import fingerprint
 from possm_lite.training.distributed import ProcessGroup
-from possm_lite.training.resume import TrainingCheckpoint, fingerprint
 
 CONFIG = FitConfig(epochs=4, window_s=1.0, batch=4, samples=20, validations=2)
-SMALL = {"dim": 16, "head_dim": 16, "n_freqs": 4, "hidden": 32}
 
 
-class CutShort(Exception):
-    """Stands for the end of a process."""
+class Interrupted(Exception):
+    pass
 
 
-class UntilEpoch(TrainingCheckpoint):
-    """Saves after every epoch; with this one the process ends."""
+class StopsAfterEpoch(TrainingCheckpoint):
+    """Saves after every epoch, and raises Interrupted after one of them."""
 
     def __init__(self, path, epoch=None):
         super().__init__(path, share=math.inf)
         self.epoch = epoch
 
-    def keep(self, training, *args, **options):
-        super().keep(training, *args, **options)
-        if len(training.history.loss) == self.epoch:
-            raise CutShort
+    def save_if_due(self, state, *args, **options):
+        super().save_if_due(state, *args, **options)
+        if len(state.history.loss) == self.epoch:
+            raise Interrupted
 
 
-class Dropping(POSSM):
-    """Draws from torch's generator while it is trained."""
+class DropoutPOSSM(POSSM):
+    """Uses torch's generator in training."""
 
     def forward(self, *args):
         return nn.functional.dropout(super().forward(*args), 0.2, self.training)
 
 
-def simulated(*numbers):
-    return combine_sessions(
-        [prepare(simulate_session(n, SimulationConfig(6, n_units=3 + n)).recording) for n in numbers]
-    )
+def simulated(*seeds):
+    recordings = [simulate_session(seed, SimulationConfig(6, n_units=3 + seed)).recording for seed in seeds]
+    return combine_sessions([prepare(recording) for recording in recordings])
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +64,18 @@ def session():
     return simulated(1)[0]
 
 
-def make(session, kind=POSSM):
+def possm(*sessions, kind=POSSM):
     torch.manual_seed(0)
-    return kind(POSSMConfig(session.recording.n_units, **SMALL))
+    n_units = sum(s.recording.n_units for s in sessions)
+    return kind(POSSMConfig(n_units, len(sessions), dim=16, head_dim=16, n_freqs=4, hidden=32))
 
 
-def frozen(session):
-    return freeze_backbone(make(session))
+def frozen(*sessions):
+    return freeze_backbone(possm(*sessions))
+
+
+def with_dropout(*sessions):
+    return possm(*sessions, kind=DropoutPOSSM)
 
 
 def gru(session):
@@ -72,149 +83,121 @@ def gru(session):
     return BinnedGRU(session.recording.n_units, n_slots=5, hidden=8)
 
 
-def dropping(session):
-    return make(session, Dropping)
-
-
 def train(model, sessions, path, epoch=None, config=CONFIG):
-    """The history, or none where the process ended after an epoch."""
+    """The history, or None if interrupted after an epoch."""
     try:
-        return fit(model, sessions, config, progress=False, saved=UntilEpoch(path, epoch))
-    except CutShort:
+        return fit(model, sessions, config, progress=False, checkpoint=StopsAfterEpoch(path, epoch))
+    except Interrupted:
         return None
 
 
-def assert_same(one: nn.Module, other: nn.Module):
-    theirs = other.state_dict()
-    for name, tensor in one.state_dict().items():
-        assert torch.equal(tensor, theirs[name]), name
+def assert_same(model, expected):
+    for (name, tensor), other in zip(model.state_dict().items(), expected.state_dict().values(), strict=True):
+        assert torch.equal(tensor, other), name
 
 
 @pytest.fixture
 def path(session, tmp_path):
-    """The state of a training that was cut short after two of four epochs."""
-    assert train(make(session), session, tmp_path / "training.npz", 2) is None
+    """The file of a training interrupted after two of four epochs."""
+    assert train(possm(session), session, tmp_path / "training.npz", 2) is None
     return tmp_path / "training.npz"
 
 
-# The same in the end
-
-
-@pytest.mark.parametrize("kind", [make, frozen, gru, dropping])
-def test_cut_short_after_every_epoch_it_ends_as_if_it_had_not_been(session, tmp_path, kind):
-    whole = kind(session)
-    history = fit(whole, session, CONFIG, progress=False)
-    for epoch in range(1, CONFIG.epochs):
-        model = kind(session)
-        assert train(model, session, tmp_path / "training.npz", epoch) is None
-        torch.manual_seed(epoch)  # where torch's generator stands in the process that goes on
-    model = kind(session)
-    resumed = train(model, session, tmp_path / "training.npz")
-    assert_same(whole, model)
+@pytest.mark.parametrize(
+    ("create", "seeds", "batch"),
+    [
+        (possm, [1], 4),
+        (frozen, [1], 4),
+        (gru, [1], 4),
+        (with_dropout, [1], 4),
+        (possm, [1, 2], 4),
+        (possm, [1, 2, 3], 2),  # more sessions than slots: each slot has a generator that chooses among its own
+    ],
+)
+def test_resume_gives_the_same_weights(tmp_path, create, seeds, batch):
+    sessions, config = simulated(*seeds), replace(CONFIG, batch=batch)
+    expected = create(*sessions)
+    history = fit(expected, sessions, config, progress=False)  # never saved: saving changes no weight
+    for epoch in (1, 2, 3, None, None):  # the last finds a finished training
+        model = create(*sessions)
+        if epoch != 1:
+            torch.manual_seed(9)  # a new process has another generator state
+        resumed = train(model, sessions, tmp_path / "training.npz", epoch, config)
+    assert_same(model, expected)
     assert (resumed.loss, resumed.valid_r2) == (history.loss, history.valid_r2) and len(resumed.loss) == 4
     assert not model.training and os.listdir(tmp_path) == ["training.npz"]
 
 
-@pytest.mark.parametrize(("numbers", "batch"), [((1, 2), 4), ((1, 2, 3), 2)])
-def test_several_sessions_go_on_too(tmp_path, numbers, batch):
-    """More of them than places, and each place has a generator that chooses among its own."""
-    sessions, config = simulated(*numbers), replace(CONFIG, batch=batch)
-    n_units = sum(s.recording.n_units for s in sessions)
-    models = []
-    for epochs in ((None,), (1, 3, None)):
-        for epoch in epochs:
-            torch.manual_seed(0)
-            models.append(POSSM(POSSMConfig(n_units, len(sessions), **SMALL)))
-            train(models[-1], sessions, tmp_path / f"{len(epochs)}.npz", epoch, config)
-    assert_same(models[0], models[-1])
-
-
-def test_saving_changes_no_weight_and_a_finished_training_is_not_trained_further(session, tmp_path, path):
-    plain = make(session)
-    fit(plain, session, CONFIG, progress=False)
-    seconds = train(make(session), session, path).seconds
-    finished, again = path.read_bytes(), make(session)
-    history = train(again, session, path)
-    assert_same(plain, again)
-    assert path.read_bytes() == finished and len(history.loss) == 4
-    assert history.seconds == pytest.approx(seconds, abs=0.5)
-
-
-def test_seconds_are_counted_on(session, path):
+def test_training_seconds_are_added(session, path):
     arrays = read_arrays(path)
-    about = json.loads(str(arrays["about"]))
-    about["history"]["seconds"] = 1000.0
-    write_arrays(path, arrays | {"about": np.array(json.dumps(about))})
-    assert 1000.0 < train(make(session), session, path).seconds < 1100.0
+    metadata = json.loads(str(arrays["about"]))
+    metadata["history"]["seconds"] = 1000.0
+    write_arrays(path, arrays | {"about": np.array(json.dumps(metadata))})
+    assert 1000.0 < train(possm(session), session, path).seconds < 1100.0
 
 
-# When it is saved
-
-
-def test_saving_takes_a_hundredth_of_the_time(monkeypatch, tmp_path):
+def test_saving_takes_one_percent_of_the_time(monkeypatch, tmp_path):
     """Epochs of one second and saves of two: after five seconds, then every two hundred, and at the end."""
     now = [1000.0]
-    monkeypatch.setattr("possm_lite.training.resume.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("possm_lite.training.checkpoint.time.perf_counter", lambda: now[0])
 
-    class Slow:
-        def state(self):
+    class SlowState:
+        def pack(self):
             now[0] += 2.0
+            saved.append(epoch)
             return {"epoch": np.array(epoch)}
 
-    saved, done = TrainingCheckpoint(tmp_path / "training.npz"), []
+    checkpoint, saved = TrainingCheckpoint(tmp_path / "training.npz"), []
     for epoch in range(1, 451):
         now[0] += 1.0
-        before = now[0]
-        saved.keep(Slow(), last=epoch == 450)
-        done += [epoch] * (now[0] > before)
-    assert done == [5, 205, 405, 450]
-    assert int(read_arrays(saved.path)["epoch"]) == 450
+        checkpoint.save_if_due(SlowState(), last=epoch == 450)
+    assert saved == [5, 205, 405, 450]
+    assert int(read_arrays(checkpoint.path)["epoch"]) == 450
 
 
-def test_in_a_crew_the_first_process_decides_and_writes(tmp_path):
-    class Second(ProcessGroup):
-        def total(self, amount):
-            assert amount == 0.0
+def test_main_process_decides_and_writes(tmp_path):
+    class SecondOfTwo(ProcessGroup):
+        def all_reduce_sum(self, value):
+            assert value == 0.0
             return 1.0
 
-    class Asked:
-        def state(self):
-            asked.append(True)
-            return {}
+    class State:
+        packed = False
 
-    asked = []
-    TrainingCheckpoint(tmp_path / "training.npz").keep(Asked(), Second(1, 2))
-    assert asked and os.listdir(tmp_path) == []
+        def pack(self):
+            self.packed = True
 
-
-# What is refused
+    state = State()
+    TrainingCheckpoint(tmp_path / "training.npz").save_if_due(state, SecondOfTwo(1, 2))
+    assert state.packed and os.listdir(tmp_path) == []
 
 
-def assert_refused(path, session, says, model=None, config=CONFIG):
+def assert_refused(path, session, text, model=None, config=CONFIG):
     before = path.read_bytes()
     with pytest.raises(CheckpointError) as caught:
-        train(model or make(session), session, path, config=config)
+        train(model or possm(session), session, path, config=config)
     message = str(caught.value)
-    assert message.startswith(f"{path}: ") and "\n" not in message and says in message, message
+    assert message.startswith(f"{path}: ") and "\n" not in message and text in message, message
     assert path.read_bytes() == before
 
 
-def test_other_settings_another_recording_and_another_model_are_refused(session, path):
-    assert_refused(path, session, "was trained with lr=0.002, not 0.001", config=replace(CONFIG, lr=1e-3))
-    assert_refused(path, session, "was trained with epochs=4, not 5", config=replace(CONFIG, epochs=5))
+def test_other_settings_recordings_and_models_are_refused(session, path):
+    assert_refused(path, session, "lr=0.002, not 0.001", config=replace(CONFIG, lr=1e-3))
+    assert_refused(path, session, "epochs=4, not 5", config=replace(CONFIG, epochs=5))
     velocity = session.recording.velocity.copy()
     velocity[7, 1] += 1e-9
-    changed = prepare(replace(session.recording, velocity=velocity))
-    assert_refused(path, changed, "was trained on other recordings, or on these before they were changed")
-    assert_refused(path, session, "model.backbone.weight_ih_l0 must be (24, 4)", model=gru(session))
-    deeper = POSSM(POSSMConfig(session.recording.n_units, n_layers=2, **SMALL))
-    assert_refused(path, session, "_l1 is missing: it is of another model", model=deeper)
+    assert_refused(path, prepare(replace(session.recording, velocity=velocity)), "other recordings")
+    assert_refused(path, session, "it is of another model", model=gru(session))
+    wider = POSSM(replace(possm(session).config, hidden=40))
+    assert_refused(path, session, "model.backbone.weight_ih_l0 must be (120, 16)", model=wider)
+    deeper = POSSM(replace(possm(session).config, n_layers=2))
+    assert_refused(path, session, "_l1 is missing", model=deeper)
     path.unlink()
     assert train(deeper, session, path, 1) is None
-    assert_refused(path, session, "_l1 is not known: it is of another model")
+    assert_refused(path, session, "_l1 is unknown")
 
 
-def test_a_recording_prepared_in_another_way_has_another_fingerprint(session):
+def test_fingerprint_depends_on_data_and_preparation(session):
     recording = session.recording
     others = [
         prepare(recording, lag_s=0.01),
@@ -230,89 +213,47 @@ def test_a_recording_prepared_in_another_way_has_another_fingerprint(session):
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "text"),
     [
         ({"format": np.array("possm-lite training 2")}, "this version reads 'possm-lite training 1'"),
-        ({"format": None}, "format is missing"),
-        ({"about": np.array("{")}, "about is damaged"),
+        ({"format": np.array([object()])}, "format must hold plain numbers or text"),
         ({"about": np.array("[]")}, "about is damaged"),
-        ({"about": np.array('{"given": {}, "history": {}, "draw": {}}')}, "about is damaged"),
         ({"about": np.array("[" * 100_000)}, "about is damaged"),
-        ({"torch": np.zeros(3, np.uint8)}, "torch is no state of a generator"),
-        ({"torch": None}, "torch is no state of a generator"),
+        ({"torch": np.zeros(3, np.uint8)}, "torch must be"),
+        ({"torch": None}, "torch is missing"),
         ({"exp_avg.readout.bias": None}, "exp_avg.readout.bias is missing"),
         ({"exp_avg.readout.bias": np.zeros(2)}, "exp_avg.readout.bias must be (2,) of float32, not (2,) of float64"),
         ({"step.readout.bias": np.zeros(1, np.float32)}, "step.readout.bias must be () of float32"),
         ({"model.readout.bias": np.zeros(3, np.float32)}, "model.readout.bias must be (2,)"),
+        ({"model.readout.bias": np.array([object()])}, "model.readout.bias must hold plain numbers or text"),
     ],
 )
-def test_a_state_that_cannot_be_is_refused(session, path, changes, says):
+def test_invalid_arrays_are_refused(session, path, changes, text):
     arrays = read_arrays(path) | changes
-    write_arrays(path, {name: array for name, array in arrays.items() if array is not None})
-    assert_refused(path, session, says)
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    assert_refused(path, session, text)
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda about: about["draw"].pop("session 1"),
-        lambda about: about["draw"]["session 1"].update(bit_generator="MT19937"),
-        lambda about: about["draw"]["session 1"]["state"].update(state=-1),
-        lambda about: about["history"].update(loss="abc"),
-        lambda about: about["history"].update(valid_r2={"x": 1}),
-        lambda about: about.pop("lr"),
+        lambda metadata: metadata["draw"].pop("session 1"),
+        lambda metadata: metadata["draw"]["session 1"].update(bit_generator="MT19937"),
+        lambda metadata: metadata["draw"]["session 1"]["state"].update(state=-1),
+        lambda metadata: metadata["history"].update(loss="abc"),
+        lambda metadata: metadata["history"].update(valid_r2={"x": 1}),
+        lambda metadata: metadata.pop("lr"),
+        lambda metadata: metadata.pop("given"),
     ],
 )
-def test_a_description_that_cannot_be_is_refused(session, path, damage):
+def test_invalid_metadata_is_refused(session, path, damage):
     arrays = read_arrays(path)
-    about = json.loads(str(arrays["about"]))
-    damage(about)
-    write_arrays(path, arrays | {"about": np.array(json.dumps(about))})
+    metadata = json.loads(str(arrays["about"]))
+    damage(metadata)
+    write_arrays(path, arrays | {"about": np.array(json.dumps(metadata))})
     assert_refused(path, session, "about is damaged")
 
 
-@pytest.mark.parametrize("share", [0.001, 0.5, 0.999])
-def test_a_truncated_state_is_refused(session, path, share):
-    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    assert_refused(path, session, "")
-
-
-class Planted:
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.trace),)
-
-
-@pytest.mark.parametrize("name", ["format", "about", "torch", "model.readout.bias", "planted"])
-def test_pickled_code_is_refused_and_not_run(session, path, name):
-    trace = path.with_name("trace")
-    np.savez(path, **read_arrays(path) | {name: np.array([Planted(trace)], dtype=object)})
-    assert_refused(path, session, f"{name} must hold plain numbers or text")
-    assert not trace.exists()
-    with np.load(path, allow_pickle=True) as trusting:  # the trap is a real one
-        trusting[name]
-    assert trace.exists()
-
-
-# A disk that is full
-
-
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
-def test_a_full_disk_loses_nothing(session, path, share):
-    """The limit on the size of a file stands for the disk: a write beyond it fails in the middle."""
-    resource = pytest.importorskip("resource")
-    before = path.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(share * len(before)), limits[1]))
-        with pytest.raises(CheckpointError, match="training.npz: could not be written: File too large"):
-            train(make(session), session, path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
-    whole, model = make(session), make(session)
-    fit(whole, session, CONFIG, progress=False)
-    train(model, session, path)
-    assert_same(whole, model)
+def test_truncated_file_is_refused(session, path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert_refused(path, session, "damaged")

@@ -19,7 +19,7 @@ from possm_lite.training import (
     freeze_backbone,
     prepare,
 )
-from possm_lite.training.replay import batch_decode, replay, slot_offsets
+from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
 
 QUICK = FitConfig(epochs=2, window_s=1.0, batch=6, samples=20)
 SMALL = {"dim": 16, "head_dim": 16, "n_freqs": 4, "hidden": 32}
@@ -66,7 +66,7 @@ def test_a_session_taken_out_is_decoded_as_before_in_batch_and_streaming(trained
     assert (one.config.n_units, one.config.n_sessions) == (single[which].recording.n_units, 1)
     np.testing.assert_array_equal(evaluate(one, single[which]).decoded, evaluate(model, joined[which]).decoded)
     played = replay(StreamingDecoder(one, 1, slot_offsets(single[which])), single[which])
-    np.testing.assert_allclose(played.velocity, batch_decode(one, single[which], played), atol=1e-3)
+    np.testing.assert_allclose(played.decoded, batch_decode(one, single[which], played), atol=1e-3)
 
 
 def test_a_newcomer_has_embeddings_of_its_own_and_all_else_of_the_model(trained):

@@ -55,7 +55,7 @@ def test_the_crew_fills_every_place_once_and_holds_every_session(n_sessions, bat
 class Told(ProcessGroup):
     """A process of a crew that is told what the others know."""
 
-    def collect(self, known):
+    def all_gather(self, known):
         return self.everything
 
 
@@ -69,7 +69,7 @@ def test_the_windows_of_all_processes_are_those_of_one(sessions, size, batch):
     parts = []
     for rank in range(size):
         us = Told(rank, size)
-        object.__setattr__(us, "everything", whole.known)
+        object.__setattr__(us, "everything", whole.stats)
         held = [sessions[n - 1] for n in sessions_of_rank(us, 3, batch)]
         parts.append(MultiSessionSampler(held, config, us))
     for _ in range(5):
@@ -89,11 +89,11 @@ def test_what_two_processes_know_of_their_generators_is_what_one_would(sessions,
     whole = MultiSessionSampler(sessions, config, ProcessGroup())
     for rank in range(2):
         us = Told(rank, 2)
-        object.__setattr__(us, "everything", whole.known)
+        object.__setattr__(us, "everything", whole.stats)
         part = MultiSessionSampler([sessions[n - 1] for n in sessions_of_rank(us, 3, batch)], config, us)
         for _ in range(3):
             part()
-        object.__setattr__(us, "collect", lambda known: known)
+        object.__setattr__(us, "all_gather", lambda known: known)
         state |= part.state()
     for _ in range(3):
         whole()
