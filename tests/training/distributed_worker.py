@@ -1,0 +1,43 @@
+"""Run by `test_distributed.py` under torchrun: saves the gradients of first steps and the names of remaining threads."""
+
+import sys
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import torch
+
+from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.spikes import simulate_session
+from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.training import FitConfig, combine_sessions, fit, prepare
+from possm_lite.training.distributed import ProcessGroup, process_group
+from possm_lite.training.windows import sessions_of_rank
+
+CASES = {"one session": (1, 4), "three sessions": (3, 6), "more sessions than windows": (5, 4)}  # sessions, batch
+
+
+def first_gradients(n_sessions: int, batch: int, group: ProcessGroup) -> np.ndarray:
+    """Gradients of all parameters in the first step of a training."""
+    indices = sessions_of_rank(group, n_sessions, batch)
+    recordings = [simulate_session(i, SimulationConfig(8, n_units=4 + i)).recording for i in indices]
+    sessions = combine_sessions([prepare(recording) for recording in recordings], indices, group)
+    n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
+    torch.manual_seed(group.rank)  # the weights of the main process are used
+    model = POSSM(POSSMConfig(sum(n_units.values()), n_sessions, dim=16, head_dim=16, n_freqs=4, hidden=32))
+    gradients, clip = [], torch.nn.utils.clip_grad_norm_
+
+    def spy(parameters, max_norm):
+        gradients.append(torch.cat([p.grad.flatten().clone() for p in parameters]))
+        return clip(parameters, max_norm)
+
+    with mock.patch("torch.nn.utils.clip_grad_norm_", spy):
+        fit(model, sessions, FitConfig(epochs=1, window_s=1.0, batch=batch, samples=20), progress=False, group=group)
+    return gradients[0].numpy()
+
+
+if __name__ == "__main__":
+    with process_group() as group:
+        gradients = {name: first_gradients(*case, group) for name, case in CASES.items()}
+    threads = [comm.read_text().strip() for comm in Path("/proc/self/task").glob("*/comm")]
+    np.savez(f"{sys.argv[1]}-{group.rank}.npz", **gradients, threads=[name for name in threads if "gloo" in name])
