@@ -1,4 +1,4 @@
-"""Run by `test_distributed.py` under torchrun: saves the gradients of first steps and the names of remaining threads."""
+"""Run by `test_distributed.py` under torchrun: saves gradients of first steps and the names of remaining threads."""
 
 import sys
 from pathlib import Path
