@@ -1,1 +1,1 @@
-"""What only notebooks use: widgets, plots, exercise checks, and the command that runs the notebooks anew."""
+"""Used by notebooks only: widgets, figures, checks of exercises, and the command that executes the notebooks."""

@@ -1,8 +1,8 @@
-"""A closed loop: a simulated user, the spikes of simulated units, a decoder, a cursor, and back to the user's eyes.
+"""Closed loop: a simulated user, the spikes of simulated units, a decoder, a cursor, and visual feedback to the user.
 
-Time goes in bins of the decoder, and inside a bin in moments of 10 ms. During a bin the cursor moves on with the
-velocity that was decoded at the end of the bin before. Positions are mm, velocities mm/s, (..., 2); inside `ClosedLoop`
-a point of the plane is one complex number, since Python's own numbers are faster than arrays of two.
+Time is counted in bins of the decoder and, within a bin, in time steps of 10 ms. During a bin the cursor moves with the
+velocity that was decoded at the end of the bin before. Positions are mm, velocities mm/s, (..., 2); in `ClosedLoop`
+a point is one complex number, as Python's own numbers are faster than arrays of two.
 """
 
 from __future__ import annotations
@@ -15,129 +15,126 @@ import numpy as np
 from ..spikes.simulation.neurons import TICKS_PER_SECOND, block_refractory, draw_common, firing_rate
 from ..spikes.simulation.session import GroundTruth
 
-MOMENT_S = 0.01
+TIME_STEP_S = 0.01
 
 
 class Population:
-    """The simulated units of a session, fed with what the user intends, bin by bin.
+    """The simulated units of a session, driven by the user's intention, bin by bin.
 
     A movement is planned as far ahead as the earliest unit fires. A unit with lag L fires for the intention that is
     max(lag) - L old: early units first, as in the recording.
 
     Args:
         truth: of the simulated session.
-        seed: of the spikes, the common fluctuations and the units that are lost.
+        seed: of the spikes, the common fluctuations and the order in which units are silenced.
         bin_width_s: seconds.
-        lost: share of units that are silent, 0 to 1.
+        silent: share of units that do not fire, 0 to 1.
     """
 
-    def __init__(self, truth: GroundTruth, seed: int = 0, bin_width_s: float = 0.05, lost: float = 0.0):
+    def __init__(self, truth: GroundTruth, seed: int = 0, bin_width_s: float = 0.05, silent: float = 0.0):
         self.truth, self.seed, self.bin_width_s = truth, seed, bin_width_s
-        self.n_units, self.n_moments = len(truth.units.tuned), round(bin_width_s / MOMENT_S)
-        age = np.rint((truth.units.lag_s.max() - truth.units.lag_s) / MOMENT_S).astype(int)  # of intentions, (U,)
-        self._n_old = int(age.max())
-        self._pick = self._n_old + np.arange(self.n_moments)[:, None] - age  # (moments, U)
+        self.n_units, self.n_steps = len(truth.units.tuned), round(bin_width_s / TIME_STEP_S)
+        age = np.rint((truth.units.lag_s.max() - truth.units.lag_s) / TIME_STEP_S).astype(int)  # of intentions, (U,)
+        self._n_past = int(age.max())
+        self._index = self._n_past + np.arange(self.n_steps)[:, None] - age  # (time steps, U)
         self._refractory = int(np.ceil(truth.config.refractory_s * TICKS_PER_SECOND))
         self._bin_ticks = round(bin_width_s * TICKS_PER_SECOND)
         self._order = np.random.default_rng(seed).permutation(self.n_units)
-        self.lose(lost)
+        self.silence(silent)
         self.reset()
 
-    def lose(self, share: float):
-        """From now on this share of the units is silent; which ones come first depends on the seed alone."""
+    def silence(self, share: float):
+        """From now on this share of the units does not fire; their order depends on the seed alone."""
         self._silent = np.isin(np.arange(self.n_units), self._order[: round(share * self.n_units)])
 
     def reset(self):
-        """Back to rest, before the first bin; the same spikes come again for the same intentions."""
+        """Back to rest before the first bin; the same intentions give the same spikes again."""
         self._rng = np.random.default_rng([self.seed, 1])
-        self._common = draw_common(self._rng, 60.0, self.truth.config)  # begins again after a minute
-        self._intended = np.zeros((self._n_old, 4))
-        self._last = np.full(self.n_units, -self._bin_ticks)  # the last spike of each, ticks since the bin began
+        self._common = draw_common(self._rng, 60.0, self.truth.config)  # repeats after a minute
+        self._past = np.zeros((self._n_past, 4))
+        self._last = np.full(self.n_units, -self._bin_ticks)  # last spike of each unit, ticks since the bin started
         self._n_bins = 0
 
     def fire(self, position: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The spikes of one bin.
 
         Args:
-            position: where the user sees the cursor at each moment of the bin, mm, (moments, 2).
-            velocity: what it intends there, mm/s, (moments, 2).
+            position: where the user sees the cursor at each time step of the bin, mm, (time steps, 2).
+            velocity: the intended velocity there, mm/s, (time steps, 2).
 
         Returns:
-            unit of each spike, from 1, and seconds since the bin began, (n,) each: what a decoder's `step` takes.
+            unit of each spike, from 1, and seconds since the bin started, (n,) each: the arguments of a decoder's step.
         """
-        edge = self.truth.config.workspace_mm  # nobody knows what a unit does beyond it
-        plan = np.concatenate([self._intended, np.concatenate([np.clip(position, -edge, edge), velocity], 1)])
-        self._intended = plan[len(plan) - self._n_old :]
-        time_s = (self._n_bins + (np.arange(self.n_moments) + 0.5) / self.n_moments) * self.bin_width_s
-        place = time_s * self.truth.config.common_rate_hz % (len(self._common) - 1)
-        low = place.astype(int)
-        common = self._common[low] + (place - low)[:, None] * (self._common[low + 1] - self._common[low])
-        now = plan[self._pick]  # (moments, U, 4)
-        rates = firing_rate(self.truth.units, slice(None), now[..., :2], now[..., 2:], common[:, None])  # (moments, U)
+        edge = self.truth.config.workspace_mm  # the tuning is not defined outside of it
+        plan = np.concatenate([self._past, np.concatenate([np.clip(position, -edge, edge), velocity], 1)])
+        self._past = plan[len(plan) - self._n_past :]
+        time_s = (self._n_bins + (np.arange(self.n_steps) + 0.5) / self.n_steps) * self.bin_width_s
+        index = time_s * self.truth.config.common_rate_hz % (len(self._common) - 1)
+        low = index.astype(int)
+        common = self._common[low] + (index - low)[:, None] * (self._common[low + 1] - self._common[low])
+        now = plan[self._index]  # (time steps, U, 4)
+        rates = firing_rate(self.truth.units, slice(None), now[..., :2], now[..., 2:], common[:, None])
         self._n_bins += 1
         return self._spikes(np.where(self._silent, 0.0, rates))
 
     def _spikes(self, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A Poisson process at `rates`, constant for a moment, blocked after each of its spikes."""
-        cell = np.repeat(np.arange(rates.size), self._rng.poisson(rates * MOMENT_S).ravel())
-        moment, unit = np.divmod(cell, self.n_units)
-        ticks = ((moment + self._rng.random(len(moment))) * (MOMENT_S * TICKS_PER_SECOND)).astype(int)
+        """A Poisson process at `rates` (time steps, U), blocked after each of its spikes."""
+        cell = np.repeat(np.arange(rates.size), self._rng.poisson(rates * TIME_STEP_S).ravel())
+        time_step, unit = np.divmod(cell, self.n_units)
+        ticks = ((time_step + self._rng.random(len(unit))) * (TIME_STEP_S * TICKS_PER_SECOND)).astype(int)
         ticks = np.minimum(ticks, self._bin_ticks - 1)
-        # units one behind the other on one long line, each led by its last spike, so that one call blocks them all
-        line = np.sort(np.concatenate([self._last + self._row(np.arange(self.n_units)), ticks + self._row(unit)]))
-        line = block_refractory(line, self._refractory)
-        unit, ticks = np.divmod(line, 3 * self._bin_ticks)
+        # all units in one long row, each started by its last spike, so that one call blocks them all
+        start = (3 * np.arange(self.n_units) + 1) * self._bin_ticks
+        row = block_refractory(np.sort(np.concatenate([self._last + start, ticks + start[unit]])), self._refractory)
+        unit, ticks = np.divmod(row, 3 * self._bin_ticks)
         ticks -= self._bin_ticks
-        self._last[unit] = ticks  # sorted, so the latest of each unit stays
+        self._last[unit] = ticks  # sorted, so the latest of each unit is stored
         self._last = np.maximum(self._last - self._bin_ticks, -self._bin_ticks)
         fired = ticks >= 0
         return unit[fired] + 1, ticks[fired] / TICKS_PER_SECOND
 
-    def _row(self, unit: np.ndarray) -> np.ndarray:
-        return (3 * unit + 1) * self._bin_ticks
-
 
 @dataclass(frozen=True)
-class User:
-    """What somebody intends who wants the cursor on a target, and sees it late.
+class SimulatedUser:
+    """Proportional feedback control with a visual delay.
 
-        intended(t) = gain (target - seen), at most max_speed,     seen = screen(t - visual)
+        intended(t) = gain (target - seen), at most max_speed,     seen = screen(t - visual_delay)
 
     Args:
-        visual_s: from the screen to an intention.
-        gain_per_s, max_speed_mm_s: how eagerly the distance is closed.
+        visual_delay_s: from the screen to an intention.
+        gain_per_s, max_speed_mm_s: how fast the distance is closed.
     """
 
-    visual_s: float = 0.1
+    visual_delay_s: float = 0.1
     gain_per_s: float = 5.0
     max_speed_mm_s: float = 400.0
 
 
 @dataclass(frozen=True)
-class Task:
-    """Targets, one after the other. One counts as reached when the cursor has stayed within it for `hold_s`.
+class ReachingTask:
+    """Targets, one after the other; one is reached when the cursor has stayed within it for `hold_s`.
 
     Args:
-        targets_mm: centres, in turn, over and over; the cursor starts at the origin.
-        radius_mm, hold_s: of a target, and the stay that counts.
-        patience_s: after that time a target is given up.
+        targets_mm: centres, repeated in this order; the cursor starts at the origin.
+        radius_mm, hold_s: of a target.
+        timeout_s: after this time the next target is shown.
     """
 
     targets_mm: Sequence[tuple[float, float]]
     radius_mm: float = 20.0
     hold_s: float = 0.2
-    patience_s: float = 3.0
+    timeout_s: float = 3.0
 
 
-def star(n_targets: int = 8, jump: int = 3, radius_mm: float = 80.0) -> list[tuple[float, float]]:
-    """`n_targets` targets on a circle, each `jump` places on from the last: long reaches in many directions."""
-    angle = 2 * np.pi * jump / n_targets * np.arange(n_targets)
-    return [(float(x), float(y)) for x, y in zip(radius_mm * np.cos(angle), radius_mm * np.sin(angle), strict=True)]
+def circle_targets(n_targets: int = 8, step: int = 3, radius_mm: float = 80.0) -> list[tuple[float, float]]:
+    """`n_targets` targets on a circle, each `step` positions after the last: long reaches in many directions."""
+    angle = 2 * np.pi * step / n_targets * np.arange(n_targets)
+    return list(zip((radius_mm * np.cos(angle)).tolist(), (radius_mm * np.sin(angle)).tolist(), strict=True))
 
 
 @dataclass(frozen=True)
 class Reach:
-    """One target: when it was shown, how long it took until the stay that counted began (or patience ended)."""
+    """One target: when it was shown, and the time until the successful hold started (or the timeout)."""
 
     shown_s: float
     seconds: float
@@ -149,107 +146,102 @@ class ClosedLoop:
     """User, units, decoder and cursor, one bin at a time.
 
     Args:
-        stream: a streaming decoder with `step` and `reset`; the last of its answers in a bin drives the cursor.
+        decoder: a streaming decoder with `step` and `reset`; the last velocity of a bin moves the cursor.
         population: the units.
-        task, user: who steers where.
-        latency_s: added between the decoder's answer and the screen; may be changed while the loop runs.
-        gain: cursor velocity over decoded velocity; likewise.
+        task, user: targets, and the user who steers to them.
+        latency_s: added between decoder and screen; may be changed while the loop runs.
+        gain: cursor velocity over decoded velocity; may be changed too.
     """
 
     def __init__(
         self,
-        stream,
+        decoder,
         population: Population,
-        task: Task,
-        user: User | None = None,
+        task: ReachingTask,
+        user: SimulatedUser | None = None,
         latency_s: float = 0.0,
         gain: float = 1.0,
     ):
-        self.stream, self.population, self.task, self.user = stream, population, task, user or User()
+        self.decoder, self.population, self.task, self.user = decoder, population, task, user or SimulatedUser()
         self.latency_s, self.gain = latency_s, gain
         self.reset()
 
     def reset(self):
-        self.stream.reset()
+        self.decoder.reset()
         self.population.reset()
-        self._cursor, self._shown, self._wanted, self._intended = [0j], [], [], []  # by moments
+        self._cursor, self._shown, self._targets, self._intended = [0j], [], [], []  # by time step
         self._velocity, self._target, self.reaches = 0j, 0, []
-        self._since, self._inside = 0, 0  # moments since the target was shown, and of the present stay in it
+        self._since_shown, self._held = 0, 0  # time steps
 
-    def decode_with(self, stream):
-        """From now on with this decoder; another one than before begins anew."""
-        if stream is not self.stream:
-            stream.reset()
-            self.stream = stream
+    def set_decoder(self, decoder):
+        """Decode with this decoder from now on; a different one is reset first."""
+        if decoder is not self.decoder:
+            decoder.reset()
+            self.decoder = decoder
 
     @property
     def seconds(self) -> float:
-        return len(self._shown) * MOMENT_S
+        return len(self._shown) * TIME_STEP_S
 
     @property
     def target_mm(self) -> tuple[float, float]:
         return self.task.targets_mm[self._target % len(self.task.targets_mm)]
 
     @property
-    def shown_mm(self) -> np.ndarray:
-        """The path of the cursor on the screen, (moments, 2)."""
-        return _plane(self._shown)
+    def cursor_mm(self) -> np.ndarray:
+        """The path of the cursor on the screen, (time steps, 2)."""
+        return _to_xy(self._shown)
 
     @property
     def targets_mm(self) -> np.ndarray:
-        """The target that was to be reached at each moment, (moments, 2)."""
-        return _plane(self._wanted)
+        """The target at each time step, (time steps, 2)."""
+        return _to_xy(self._targets)
 
     @property
     def intended_mm_s(self) -> np.ndarray:
-        """What the user intended, (moments, 2)."""
-        return _plane(self._intended)
+        """The user's intended velocity, (time steps, 2)."""
+        return _to_xy(self._intended)
 
     def step(self) -> np.ndarray:
-        """One bin: the user looks and intends, the units fire, the decoder answers. Returns its answer, (2,)."""
+        """One bin: the user sees the cursor and intends, the units fire, the decoder decodes a velocity, (2,)."""
         seen = []
-        for _ in range(self.population.n_moments):
-            self._cursor.append(self._cursor[-1] + MOMENT_S * self.gain * self._velocity)
-            self._shown.append(self._before(0.0))
-            self._wanted.append(complex(*self.target_mm))
-            self._judge()
-            seen.append(self._intend())
-        velocity = _plane(self._intended[-self.population.n_moments :])
-        units, offsets = self.population.fire(_plane(seen), velocity)
-        answer = self.stream.step(units, offsets)[1][-1]
-        self._velocity = complex(*answer)
-        return answer
+        for _ in range(self.population.n_steps):
+            self._cursor.append(self._cursor[-1] + TIME_STEP_S * self.gain * self._velocity)
+            self._shown.append(self._on_screen(0.0))
+            self._targets.append(complex(*self.target_mm))
+            self._update_task()
+            seen.append(self._on_screen(self.user.visual_delay_s))
+            error = complex(*self.target_mm) - seen[-1]
+            speed_limit = self.user.max_speed_mm_s / max(abs(error), 1e-9)
+            self._intended.append(error * min(self.user.gain_per_s, speed_limit))
+        spikes = self.population.fire(_to_xy(seen), _to_xy(self._intended[-len(seen) :]))
+        velocity = self.decoder.step(*spikes)[1][-1]
+        self._velocity = complex(*velocity)
+        return velocity
 
     def run(self, seconds: float = np.inf, n_reaches: int = 10**9) -> ClosedLoop:
-        """Go on for some seconds or until so many targets are done; at least one limit must be finite."""
+        """Continue until this time or this number of targets; at least one of them must be finite."""
         while self.seconds < seconds - 1e-9 and len(self.reaches) < n_reaches:
             self.step()
         return self
 
-    def _before(self, seconds: float) -> complex:
-        """The cursor on the screen so long ago; before the start it stood still."""
-        return self._cursor[max(0, len(self._cursor) - 1 - round((seconds + self.latency_s) / MOMENT_S))]
+    def _on_screen(self, delay_s: float) -> complex:
+        """The cursor on the screen `delay_s` ago; at rest before the start."""
+        return self._cursor[max(0, len(self._cursor) - 1 - round((delay_s + self.latency_s) / TIME_STEP_S))]
 
-    def _intend(self) -> complex:
-        """Add the intention of this moment, and return where the user sees the cursor."""
-        user, seen = self.user, self._before(self.user.visual_s)
-        way = complex(*self.target_mm) - seen
-        self._intended.append(way * min(user.gain_per_s, user.max_speed_mm_s / max(abs(way), 1e-9)))
-        return seen
-
-    def _judge(self):
-        """Whether the target is reached or given up; then comes the next."""
-        task, far = self.task, abs(self._shown[-1] - complex(*self.target_mm))
-        self._since += 1
-        self._inside = self._inside + 1 if far <= task.radius_mm else 0
-        reached = self._inside * MOMENT_S >= task.hold_s - 1e-9
-        if reached or self._since * MOMENT_S >= task.patience_s - 1e-9:
-            shown_s = self.seconds - self._since * MOMENT_S
-            took = self._since - self._inside if reached else self._since
-            self.reaches.append(Reach(shown_s, took * MOMENT_S, reached, self.target_mm))
-            self._target, self._since, self._inside = self._target + 1, 0, 0
+    def _update_task(self):
+        """Count the hold; after a reached target or a timeout, show the next target."""
+        distance = abs(self._shown[-1] - complex(*self.target_mm))
+        self._since_shown += 1
+        self._held = self._held + 1 if distance <= self.task.radius_mm else 0
+        reached = self._held * TIME_STEP_S >= self.task.hold_s - 1e-9
+        if reached or self._since_shown * TIME_STEP_S >= self.task.timeout_s - 1e-9:
+            shown_s = self.seconds - self._since_shown * TIME_STEP_S
+            n_steps = self._since_shown - self._held if reached else self._since_shown
+            self.reaches.append(Reach(shown_s, n_steps * TIME_STEP_S, reached, self.target_mm))
+            self._target, self._since_shown, self._held = self._target + 1, 0, 0
 
 
-def _plane(points) -> np.ndarray:
+def _to_xy(points) -> np.ndarray:
     """Complex numbers to (n, 2)."""
     return np.array(points, dtype=complex).view(float).reshape(-1, 2)

@@ -1,6 +1,6 @@
-"""What a student runs first: is everything here that the course needs, and if not, what is to be done?
+"""Check of the student's computer: versions of Python and packages, cores, memory, threads.
 
-Needs nothing but the standard library, so that it can say of everything else that it is missing.
+Imports only the standard library, so that it can report that everything else is missing.
 """
 
 from __future__ import annotations
@@ -14,130 +14,112 @@ from pathlib import Path
 
 PROJECT = "possm-lite"
 PACKAGES = ("numpy", "scipy", "torch", "matplotlib", "tqdm", "ipywidgets")
-MEMORY_GB = 2.0  # the hungriest chapter, 17, takes 1.3 with its processes; the rest is for the browser
+MEMORY_GB = 2.0  # the largest chapter, 17, takes 1.3 with its processes; the rest is for the browser
 RESTART = "then restart the kernel"
 
-# of a container, which sees all cores and all memory of its machine but may not use them
+# limits of a container, which reports all cores and all memory of its machine but may not use them
 CPU_LIMIT, MEMORY_LIMIT = Path("/sys/fs/cgroup/cpu.max"), Path("/sys/fs/cgroup/memory.max")
 MEMORY_USED, MEMINFO = Path("/sys/fs/cgroup/memory.current"), Path("/proc/meminfo")
 
 
 def check_environment() -> None:
-    """Print one line for each thing the course needs: ✓ it is there, ✗ what to do, · what cannot be told."""
-    lines = examine()
+    """Print one line for each thing the course needs: ✓ it is there, ✗ what to do, · unknown."""
+    lines = environment_lines()
     print("\n".join(lines))
     failed = sum(line.startswith("✗") for line in lines)
     if failed:
-        need = "line needs" if failed == 1 else "lines need"
-        print(f"\n{failed} {need} you. Do what stands there, and run this cell again.")
+        print(f"\n{failed} problem{'s' * (failed != 1)}. Follow each line marked ✗, then run this cell again.")
     else:
         print("\nEverything is in place.")
 
 
-def examine() -> list[str]:
+def environment_lines() -> list[str]:
     """The lines that `check_environment` prints."""
-    python, floors = declared_floors()
-    lines = [python_line(python), project_line()]
-    lines += [package_line(name, floors.get(name)) for name in PACKAGES]
+    python, minimum = minimum_versions()
+    packages = [package_line(name, minimum.get(name)) for name in PACKAGES]
     cores = usable_cores()
-    return [*lines, cores_line(cores), memory_line(*free_memory()), *threads_lines(cores)]
+    resources = [f"✓ {cores} CPU core{'s' * (cores != 1)}", memory_line(*free_memory()), *threads_lines(cores)]
+    return [python_line(python), project_line(), *packages, *resources]
 
 
-def require() -> None:
-    """What every chapter asks together with its check: is nothing here older than the course can use?
-
-    It reads what pip has noted and loads nothing. A package that is missing says so itself when it is imported.
+def check_versions() -> None:
+    """Reads the installed versions without importing a package. A missing one is reported by its own import.
 
     Raises:
-        ImportError: of the first package that is too old; its message is one line and says what to do.
+        ImportError: naming the first package that is too old and the command that updates it, in one line.
     """
-    _, floors = declared_floors()
+    _, minimum = minimum_versions()
     for name in PACKAGES:
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-        if not reaches(version, floors.get(name)):
-            raise ImportError(too_old(name, version.partition("+")[0], floors[name]), name=name)
+        if not is_at_least(version, minimum.get(name)):
+            raise ImportError(outdated(name, version.partition("+")[0], minimum[name]), name=name)
 
 
-def declared_floors() -> tuple[str | None, dict[str, str]]:
+def minimum_versions() -> tuple[str | None, dict[str, str]]:
     """The lowest Python, and {package: lowest version}, as the installed project declares them in pyproject.toml."""
     try:
         metadata = importlib.metadata.metadata(PROJECT)
-        wanted = importlib.metadata.requires(PROJECT) or []
+        requirements = importlib.metadata.requires(PROJECT) or []
     except importlib.metadata.PackageNotFoundError:
         return None, {}
-    wanted = [f"python{metadata['Requires-Python']}", *wanted]
-    found = (re.match(r"([\w.-]+)\s*\(?>=\s*([\d.]+)", line) for line in wanted)
-    floors = {match[1]: match[2] for match in found if match}
-    return floors.pop("python", None), floors
+    requirements = [f"python{metadata['Requires-Python']}", *requirements]
+    matches = (re.match(r"([\w.-]+)\s*\(?>=\s*([\d.]+)", line) for line in requirements)
+    minimum = {match[1]: match[2] for match in matches if match}
+    return minimum.pop("python", None), minimum
 
 
-def python_line(floor: str | None, version: str | None = None) -> str:
+def python_line(minimum: str | None, version: str | None = None) -> str:
     version = version or platform.python_version()
-    if reaches(version, floor):
+    if is_at_least(version, minimum):
         return f"✓ Python {version}"
-    return f"✗ Python {version}: at least {floor} is needed. Choose a newer one as kernel: menu Kernel, Change Kernel."
+    return f"✗ Python {version}: at least {minimum} is needed. Choose another kernel: menu Kernel, Change Kernel."
 
 
 def project_line() -> str:
-    """possm_lite is what this file belongs to: it is here, but is it installed, and in the version it has?"""
-    import possm_lite
+    """This file is part of possm_lite; the package may still not be installed, or in another version."""
+    from possm_lite import __version__
 
-    here, install = possm_lite.__version__, 'in the folder of the course: pip install -e ".[lab]"'
     try:
         installed = importlib.metadata.version(PROJECT)
     except importlib.metadata.PackageNotFoundError:
-        return f"✗ possm_lite {here}: it lies here but is not installed. In a terminal, {install}, {RESTART}."
-    if installed != here:
-        return f"✗ possm_lite {here}: it was installed as {installed}. In a terminal, {install}, {RESTART}."
-    return f"✓ possm_lite {here}"
+        installed = None
+    if installed == __version__:
+        return f"✓ possm_lite {__version__}"
+    problem = f"version {installed} is installed" if installed else "it is here but not installed"
+    install = f'pip install -e ".[lab]", {RESTART}'
+    return f"✗ possm_lite {__version__}: {problem}. In a terminal, in the folder of the course: {install}."
 
 
-def package_line(name: str, floor: str | None) -> str:
-    """Is a package here, does it load, is it new enough?"""
-    wanted = f'"{name}>={floor}"' if floor else name  # in quotes, since > means something to a shell
+def package_line(name: str, minimum: str | None) -> str:
+    """Whether a package is installed, can be imported and is new enough."""
+    requirement = f'"{name}>={minimum}"' if minimum else name  # quoted, since > redirects in a shell
     try:
-        version = version_of(name)
-    except Exception as error:  # a package that is broken may raise anything
+        module = importlib.import_module(name)
+        version = str(getattr(module, "__version__", None) or importlib.metadata.version(name)).partition("+")[0]
+    except Exception as error:  # a broken package may raise anything
         if isinstance(error, ModuleNotFoundError) and error.name == name:
-            return f"✗ {name} is missing. In a terminal: pip install {wanted}, {RESTART}."
-        again = f"pip install --force-reinstall {wanted}, {RESTART}"
-        return f"✗ {name} is installed but does not load ({type(error).__name__}). In a terminal: {again}."
-    if reaches(version, floor):
-        return f"✓ {name} {version}"
-    return f"✗ {too_old(name, version, floor)}"
+            return f"✗ {name} is missing. In a terminal: pip install {requirement}, {RESTART}."
+        command = f"pip install --force-reinstall {requirement}, {RESTART}"
+        return f"✗ {name} is installed but does not load ({type(error).__name__}). In a terminal: {command}."
+    return f"✓ {name} {version}" if is_at_least(version, minimum) else f"✗ {outdated(name, version, minimum)}"
 
 
-def too_old(name: str, version: str, floor: str) -> str:
-    again = f'pip install -U "{name}>={floor}"'
-    return f"{name} {version}: at least {floor} is needed. In a terminal: {again}, {RESTART}."
+def outdated(name: str, version: str, minimum: str) -> str:
+    command = f'pip install -U "{name}>={minimum}"'
+    return f"{name} {version}: at least {minimum} is needed. In a terminal: {command}, {RESTART}."
 
 
-def version_of(name: str) -> str:
-    """The version of a package that loads, without its build: 2.13.0 of 2.13.0+cpu.
+def is_at_least(version: str, minimum: str | None) -> bool:
+    """Compares releases only: 2.4.0rc1 counts as 2.4.0, and 2.4 equals 2.4.0. No minimum: True."""
 
-    Raises:
-        ModuleNotFoundError: if there is none; whatever else a broken package raises.
-    """
-    module = importlib.import_module(name)
-    version = getattr(module, "__version__", None) or importlib.metadata.version(name)
-    return str(version).partition("+")[0]
+    def release(text: str) -> list[int]:
+        match = re.match(r"\d+(\.\d+)*", text)
+        return [int(part) for part in re.sub(r"(\.0+)+$", "", match[0]).split(".")] if match else []
 
-
-def reaches(version: str, floor: str | None) -> bool:
-    """Whether a version is at least `floor`; 2.4.0rc1 counts as 2.4.0, and no floor is always reached."""
-    return floor is None or numbers(version) >= numbers(floor)
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """The release as numbers, without zeros at the end: 2.4 and 2.4.0 are one."""
-    release = re.match(r"\d+(\.\d+)*", version)
-    parts = [int(part) for part in release[0].split(".")] if release else []
-    while parts and parts[-1] == 0:
-        parts.pop()
-    return tuple(parts)
+    return minimum is None or release(version) >= release(minimum)
 
 
 def usable_cores() -> int:
@@ -146,24 +128,20 @@ def usable_cores() -> int:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         cores = os.cpu_count() or 1
-    quota, _, period = read(CPU_LIMIT).partition(" ")
+    quota, _, period = _read(CPU_LIMIT).partition(" ")
     if quota.isdigit() and period.strip().isdigit():
         cores = min(cores, max(1, round(int(quota) / int(period))))
     return cores
 
 
-def cores_line(cores: int) -> str:
-    return f"✓ {cores} CPU core{'s' * (cores != 1)}"
-
-
 def free_memory() -> tuple[float | None, str]:
-    """Gigabytes this process may still take, or what comes nearest; and what that is called."""
-    available = re.search(r"MemAvailable:\s*(\d+) kB", read(MEMINFO))
+    """Gigabytes that are "free", or "in all" where the system does not report the free ones; None where neither."""
+    available = re.search(r"MemAvailable:\s*(\d+) kB", _read(MEMINFO))
     if available:
-        limit, used = read(MEMORY_LIMIT).strip(), read(MEMORY_USED).strip()
-        room = int(limit) - int(used) if limit.isdigit() and used.isdigit() else float("inf")
-        return min(int(available[1]) * 1024, room) / 1e9, "free"
-    try:  # macOS tells how much there is, not how much is free
+        limit, used = _read(MEMORY_LIMIT).strip(), _read(MEMORY_USED).strip()
+        left = int(limit) - int(used) if limit.isdigit() and used.isdigit() else float("inf")
+        return min(int(available[1]) * 1024, left) / 1e9, "free"
+    try:  # macOS
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, "in all"
     except (AttributeError, ValueError, OSError):
         return None, ""
@@ -171,30 +149,29 @@ def free_memory() -> tuple[float | None, str]:
 
 def memory_line(gigabytes: float | None, kind: str) -> str:
     if gigabytes is None:
-        return f"· memory: this system does not say how much is free. {MEMORY_GB:.0f} GB are enough."
+        return f"· memory: this system does not report how much is free. {MEMORY_GB:.0f} GB are enough."
     if gigabytes < MEMORY_GB:
-        cure = "Close other notebooks (menu Kernel, Shut Down All Kernels) and programs."
-        return f"✗ {gigabytes:.1f} GB of memory {kind}: {MEMORY_GB:.0f} GB are needed. {cure}"
+        action = "Close other notebooks (menu Kernel, Shut Down All Kernels) and programs."
+        return f"✗ {gigabytes:.1f} GB of memory {kind}: {MEMORY_GB:.0f} GB are needed. {action}"
     return f"✓ {gigabytes:.0f} GB of memory {kind}"
 
 
 def threads_lines(cores: int) -> list[str]:
-    """Whether PyTorch computes on no more threads than there are cores; no line where PyTorch does not load."""
+    """Whether PyTorch computes on no more threads than there are cores; no line where PyTorch cannot be imported."""
     try:
         threads = importlib.import_module("torch").get_num_threads()
-    except Exception:  # its own line has said so
+    except Exception:  # reported by package_line
         return []
-    one = "set OMP_NUM_THREADS=1 before you start Jupyter"
+    action = "set OMP_NUM_THREADS=1 before you start Jupyter"
     if threads > cores:
-        trouble = "more than there are cores, so they wait for each other"
-        return [f"✗ PyTorch computes on {threads} threads, {trouble}: {one}."]
+        return [f"✗ PyTorch computes on {threads} threads, more than there are cores, which is slower: {action}."]
     if threads == 1:
         return ["✓ PyTorch computes on 1 thread"]
-    return [f"✓ PyTorch computes on {threads} threads. If other notebooks compute at the same time, {one}."]
+    return [f"✓ PyTorch computes on {threads} threads. If other notebooks compute at the same time, {action}."]
 
 
-def read(path: Path) -> str:
-    """What a small file of the system holds; nothing if it is not there."""
+def _read(path: Path) -> str:
+    """The text of a small system file; empty if it does not exist."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError:

@@ -1,8 +1,8 @@
-"""Run notebooks anew, in place, and keep what they show but nothing of when and where they ran.
+"""Execute notebooks in place and store their outputs, without anything specific to the time or the machine.
 
     python -m possm_lite.classroom.execute notebooks/*.ipynb
 
-A notebook in which a cell fails stays as it was. Source, tags and cell ids are never touched.
+A notebook in which a cell fails is not changed. Source, tags and cell ids never are.
 """
 
 import argparse
@@ -28,9 +28,9 @@ KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3
 
 
 def execute(path: Path, timeout_s: float = 120) -> None:
-    """Run the notebook at `path` in its own folder and put its outputs into it, all or nothing.
+    """Execute the notebook at `path` in its own folder and store all of its outputs in it, or none.
 
-    Which code the outputs are of is noted beside them, so that a test can tell when they have gone stale.
+    The fingerprint of the code is stored with them, so that a test can detect stale outputs.
 
     Raises:
         CellControlSignal, DeadKernelError: a cell raised, took longer than `timeout_s`, or killed the kernel.
@@ -43,7 +43,7 @@ def execute(path: Path, timeout_s: float = 120) -> None:
 
 
 def run(notebook: NotebookNode, folder: Path, timeout_s: float, **hooks: Callable) -> None:
-    """Run all cells in `folder`, in place; raises as `execute`. Hooks: those of `NotebookClient` by name."""
+    """Execute all cells in `folder`; raises as `execute`. Hooks: those of `NotebookClient` by name."""
     NotebookClient(
         notebook,
         timeout=timeout_s,
@@ -57,29 +57,25 @@ def run(notebook: NotebookNode, folder: Path, timeout_s: float, **hooks: Callabl
 
 
 def fingerprint(notebook: NotebookNode) -> str:
-    """Of all code in the notebook, in its order."""
+    """Hash of all code in the notebook, in order."""
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     return hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
 
 
 def read(path: Path) -> NotebookNode:
-    """The notebook as format 4.5, the first with cell ids. A cell without an id is named by its place."""
-    raw = json.loads(path.read_text(encoding="utf-8"))
-    raw["nbformat_minor"] = max(5, raw["nbformat_minor"])
-    for place, cell in enumerate(raw["cells"]):
-        cell.setdefault("id", f"cell-{place}")
-    return nbformat.reads(json.dumps(raw), as_version=4)
+    """The notebook at `path`."""
+    return nbformat.read(path, as_version=4)
 
 
 def tidy(notebook: NotebookNode) -> None:
-    """Strip, in place, what differs from one machine or run to the next without the notebook having changed."""
+    """Remove, in place, what depends on the machine or the run alone."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata["kernelspec"] = KERNELSPEC
     notebook.metadata.get("language_info", {}).pop("version", None)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not is_bare_widget(output)]
+            cell.outputs = [output for output in cell.outputs if not is_widget_only(output)]
             for output in cell.outputs:
                 data = output.get("data", {})
                 data.pop(WIDGET_VIEW, None)
@@ -87,14 +83,14 @@ def tidy(notebook: NotebookNode) -> None:
                     data["image/png"] = fewer_colors(data["image/png"])
 
 
-def is_bare_widget(output: NotebookNode) -> bool:
-    """True where an output is a living widget and, for a reader without a kernel, nothing more than its repr."""
+def is_widget_only(output: NotebookNode) -> bool:
+    """True where an output is a widget and, without a kernel, nothing but its repr."""
     kinds = set(output.get("data", {}))
     return WIDGET_VIEW in kinds and kinds <= {WIDGET_VIEW, "text/plain"}
 
 
 def fewer_colors(png: str) -> str:
-    """A picture, in base64, in 256 colours if that is smaller: a plot needs no more, and a page loads faster."""
+    """A PNG, in base64, reduced to 256 colours if that is smaller: enough for a plot, and a page loads faster."""
     buffer = io.BytesIO()
     with Image.open(io.BytesIO(base64.b64decode(png))) as image:
         image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(buffer, format="PNG", optimize=True)
@@ -103,7 +99,7 @@ def fewer_colors(png: str) -> str:
 
 
 def write(notebook: NotebookNode, path: Path) -> None:
-    """Write to a temporary file beside `path` and rename it: never half a notebook."""
+    """Write to a temporary file beside `path` and rename it, so that an interruption leaves the old notebook."""
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
@@ -116,7 +112,9 @@ def write(notebook: NotebookNode, path: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m possm_lite.classroom.execute", description="Run notebooks anew.")
+    parser = argparse.ArgumentParser(
+        "python -m possm_lite.classroom.execute", description="Execute notebooks in place."
+    )
     parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK")
     parser.add_argument("--timeout", type=float, default=120, metavar="S", help="seconds a cell may take (120)")
     options = parser.parse_args(arguments)
@@ -125,7 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             execute(path, options.timeout)
         except (CellControlSignal, DeadKernelError) as error:
-            print(f"{path} stays as it was. {error}", file=sys.stderr)
+            print(f"{path} is not changed. {error}", file=sys.stderr)
             return 1
         print(f"{path}: {time.perf_counter() - started:.1f} s, {path.stat().st_size / 1e3:.0f} KB", flush=True)
     return 0

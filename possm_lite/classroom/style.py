@@ -1,8 +1,8 @@
-"""How every picture of the course looks."""
+"""Colours and matplotlib defaults of all figures of the course."""
 
 import matplotlib.pyplot as plt
 
-# Okabe and Ito 2008: told apart by the colour-blind, and in print by their lightness
+# Okabe and Ito 2008: distinguishable for colour-blind readers, and in print by their lightness
 INK, GRAY = "#333333", "#999999"
 BLUE, ORANGE, SKY = "#0072b2", "#d55e00", "#56b4e9"
 GREEN, PURPLE, YELLOW = "#009e73", "#cc79a7", "#e69f00"

@@ -1,9 +1,9 @@
-"""Interactive figures, all of one pattern: a pure function that draws, and sliders around one picture.
+"""Interactive figures: a pure function that draws, and sliders with one image.
 
     draw(**values) -> Figure        explore(draw, name=Slider(...), ...)
 
-The picture's bytes are replaced, so nothing flickers and no figures pile up. The same `draw` gives the still picture
-that a reader without a kernel sees.
+The bytes of the image are replaced, so nothing flickers and no figures accumulate. The same `draw` gives the still
+image for a reader without a kernel.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from matplotlib.figure import Figure
 
 @dataclass(frozen=True)
 class Slider:
-    """One number to move.
+    """The range of one number.
 
     Args:
-        label: what it is, with its unit, as it stands beside the slider.
-        low, high: its ends; with `step` whole numbers throughout makes it a slider of whole numbers.
-        value: where it stands at first, the middle unless said.
-        step: smallest move; unless said, 1 between whole numbers and a hundredth of the way else.
+        label: text before the slider, with the unit.
+        low, high: range; an integer slider if these and `step` are integers.
+        value: at the start; default: the middle.
+        step: default: 1 for integers, otherwise a hundredth of the range.
         log: whether equal moves multiply; low must then be positive.
+
+    Raises:
+        ValueError: naming the field and its value.
     """
 
     label: str
@@ -50,52 +53,46 @@ class Slider:
             raise ValueError(f"low must be positive where log=True: {self.label!r} begins at {self.low}.")
 
     @property
-    def whole(self) -> bool:
+    def is_integer(self) -> bool:
         return all(isinstance(x, int) for x in (self.low, self.high, self.step or 1))
 
     @property
     def middle(self) -> float:
         if self.log:
             return (self.low * self.high) ** 0.5
-        return (self.low + self.high) // 2 if self.whole else (self.low + self.high) / 2
-
-    @property
-    def stops(self) -> list[float]:
-        """Both ends and the place between, where a sweep stops."""
-        return [self.low, self.middle, self.high]
+        return (self.low + self.high) // 2 if self.is_integer else (self.low + self.high) / 2
 
     def widget(self) -> ipywidgets.Widget:
-        # the label may be long, and stands before the slider; the arrow keys move a focused slider by one step
-        common = {
-            "value": self.middle if self.value is None else self.value,
-            "description": self.label,
-            "style": {"description_width": "initial"},
-            "layout": ipywidgets.Layout(width="28em"),
-        }
-        if self.log:
-            from_, to = (math.log10(x) for x in (self.low, self.high))
-            step = (to - from_) / 100 if self.step is None else self.step
-            kind, ends = ipywidgets.FloatLogSlider, {"base": 10, "min": from_, "max": to, "step": step}
-        elif self.whole:
-            kind, ends = ipywidgets.IntSlider, {"min": self.low, "max": self.high, "step": self.step or 1}
-        else:
-            step = (self.high - self.low) / 100 if self.step is None else self.step
-            kind, ends = ipywidgets.FloatSlider, {"min": self.low, "max": self.high, "step": step}
-        return kind(**ends, **common)
+        low, high = (math.log10(x) if self.log else x for x in (self.low, self.high))
+        options = {"base": 10} if self.log else {}
+        kind = ipywidgets.FloatLogSlider if self.log else ipywidgets.FloatSlider
+        step = (high - low) / 100
+        if self.is_integer and not self.log:
+            kind, step = ipywidgets.IntSlider, 1
+        return kind(
+            value=self.middle if self.value is None else self.value,
+            min=low,
+            max=high,
+            step=step if self.step is None else self.step,
+            description=self.label,
+            style={"description_width": "initial"},
+            layout=ipywidgets.Layout(width="28em"),
+            **options,
+        )
 
 
 def explore(draw: Callable[..., Figure], **sliders: Slider) -> Explorer:
-    """Sliders around one picture; name it in the last line of a cell to show it.
+    """Sliders with one image; name it in the last line of a cell to show it.
 
     Args:
-        draw: draw(**values) -> Figure, the same figure for the same values; made without pyplot, which keeps figures.
+        draw: draw(**values) -> Figure, the same figure for the same values; without pyplot, which stores figures.
         sliders: one for each argument of `draw`.
     """
     return Explorer(draw, sliders)
 
 
 class Explorer:
-    """What `explore` returns."""
+    """Sliders with one image, made by `explore`."""
 
     def __init__(self, draw: Callable[..., Figure], sliders: dict[str, Slider]):
         self._draw, self._sliders = draw, sliders
@@ -109,45 +106,42 @@ class Explorer:
 
     @property
     def values(self) -> dict[str, float]:
-        """Where the sliders stand."""
         return {name: widget.value for name, widget in self._widgets.items()}
 
     def set(self, **values: float) -> None:
-        """Move sliders, as a hand would."""
+        """Move sliders, as the mouse would."""
         for name, value in values.items():
             self._widgets[name].value = value
 
     def sweep(self) -> None:
-        """Move every slider through its ends and back, so that running the notebook runs what they call."""
-        n_stops = 0
-        for name, value in self._stops():
+        """Move every slider through its range and back, so that executing the notebook executes `draw` there."""
+        stops = list(self._stops())
+        for name, value in stops:
             self.set(**{name: value})
-            n_stops += 1
-        print(f"moved {len(self._sliders)} slider{'s' * (len(self._sliders) != 1)} through {n_stops} positions")
+        n_sliders = len(self._sliders)
+        print(f"moved {n_sliders} slider{'s' * (n_sliders != 1)} through {len(stops)} positions")
 
     def film(self, n_frames: int, moved: str | None = None) -> dict:
-        """One slider, the first unless named, moved through its range in even steps, the others where they stand.
+        """Images of one slider (default: the first) moved through its range, for a page without a kernel.
 
-        For a page without a kernel: pictures in base64, their values, and what stands still, all as JSON takes it.
+        Returns:
+            PNGs in base64 ("frames"), the slider's values, and the values of the others, as JSON-compatible types.
         """
         name = moved or next(iter(self._sliders))
-        slider = self._sliders[name]
-        ends = (slider.low, slider.high)
-        values = np.geomspace(*ends, n_frames) if slider.log else np.linspace(*ends, n_frames)
-        if slider.whole:
+        slider, current = self._sliders[name], self.values
+        values = (np.geomspace if slider.log else np.linspace)(slider.low, slider.high, n_frames)
+        if slider.is_integer:
             values = np.unique(values.round().astype(int))
-        still = self.values
-        frames = [base64.b64encode(png(self._draw(**still | {name: v}))).decode() for v in values.tolist()]
         return {
             "label": slider.label,
             "values": values.tolist(),
-            "start": still[name],
-            "others": {other.label: still[key] for key, other in self._sliders.items() if key != name},
-            "frames": frames,
+            "start": current[name],
+            "others": {other.label: current[key] for key, other in self._sliders.items() if key != name},
+            "frames": [_base64(png(self._draw(**current | {name: value}))) for value in values.tolist()],
         }
 
     def step_ms(self, rounds: int = 5) -> float:
-        """Median milliseconds from the move of a slider to its new picture."""
+        """Median milliseconds from the move of a slider to its new image."""
         self._seconds.clear()
         for _ in range(rounds):
             for name, value in self._stops():
@@ -156,39 +150,42 @@ class Explorer:
 
     def _stops(self) -> Iterator[tuple[str, float]]:
         for name, slider in self._sliders.items():
-            before = self._widgets[name].value
-            for value in (*slider.stops, before):
+            for value in (slider.low, slider.middle, slider.high, self._widgets[name].value):
                 yield name, value
 
     def _update(self, _change: object = None) -> None:
-        began = time.perf_counter()
+        started = time.perf_counter()
         self._image.value = png(self._draw(**self.values))
-        self._seconds.append(time.perf_counter() - began)
+        self._seconds.append(time.perf_counter() - started)
 
     def _repr_mimebundle_(self, **kwargs) -> dict:
         return with_still(self.box, self._image, **kwargs)
 
 
 def stacked(*widgets: ipywidgets.Widget) -> ipywidgets.VBox:
-    """One below the other, each in its own size: unless told so, a box stretches a picture until it is blurred."""
+    """One below the other, each in its own size; by default a box stretches an image, which blurs it."""
     return ipywidgets.VBox(widgets, layout=ipywidgets.Layout(align_items="flex-start"))
 
 
 def with_still(box: ipywidgets.Widget, image: ipywidgets.Image, **kwargs) -> dict:
-    """What a notebook shows: the living widget, and beside it the present picture for who reads without a kernel."""
-    return {**box._repr_mimebundle_(**kwargs), "image/png": base64.b64encode(image.value).decode()}
+    """The output of a notebook cell: the widget, and its current image for a reader without a kernel."""
+    return {**box._repr_mimebundle_(**kwargs), "image/png": _base64(image.value)}
 
 
 def pixels(figure: Figure) -> np.ndarray:
-    """The picture as (height, width, 4) numbers: what does not move need be drawn only once."""
+    """The figure as an array (height, width, 4), to be drawn once as the background of others."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba()).copy()
 
 
 def png(figure: Figure) -> bytes:
-    """The picture as bytes, compressed fast rather than small."""
+    """The figure as PNG, compressed fast rather than small."""
     buffer = io.BytesIO()
     FigureCanvasAgg(figure)
     figure.savefig(buffer, format="png", pil_kwargs={"compress_level": 1})
     return buffer.getvalue()
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -117,8 +117,8 @@ def sliders() -> Iterator[Part]:
     width, query = Slider("w (1/s)", 1.0, 300.0, log=True), Slider("query (s)", 0.0, 2.0)
     turns = {name: Slider(name, 0, 20) for name in ("m", "n", "theta")}
     for name, explorer in (
-        ("kernel width", explore(kernel_width.picture(x, y, (0.0, 2.0), (1.0, 300.0)), w=width, query=query)),
-        ("rotation angle", explore(rotation_angle.picture(q=(1.2, 0.5), k=(0.9, 1.0)), **turns)),
+        ("kernel width", explore(kernel_width.make_draw(x, y, (0.0, 2.0), (1.0, 300.0)), w=width, query=query)),
+        ("rotation angle", explore(rotation_angle.make_draw(q=(1.2, 0.5), k=(0.9, 1.0)), **turns)),
     ):
         step = explorer.step_ms()
         yield row(f"from the move of a slider to its picture, {name}", step, "{:.0f} ms", "<= 100 ms", step <= 100)

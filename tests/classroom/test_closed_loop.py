@@ -1,9 +1,10 @@
-"""The closed loop: the units fire as those of the recording do, the circle is closed where it is said to be."""
+"""The closed loop: spikes as in the recording, timing of cursor and screen, the task, known facts of control."""
 
 import numpy as np
 import pytest
 
-from possm_lite.classroom.closed_loop import MOMENT_S, ClosedLoop, Population, Task, User, star
+from possm_lite.classroom import closed_loop
+from possm_lite.classroom.closed_loop import TIME_STEP_S, Population, ReachingTask, SimulatedUser, circle_targets
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig, firing_rate
 
@@ -13,27 +14,24 @@ def truth():
     return simulate_session(1, SimulationConfig(n_trials=4, n_units=30)).truth
 
 
-class Told:
-    """A decoder that answers what it is told, whatever the spikes."""
+class Scripted:
+    """A decoder with fixed velocities, one a bin, the last one repeated."""
 
-    def __init__(self, *answers):
-        self.answers = answers
-        self.reset()
+    def __init__(self, *velocities):
+        self.velocities = velocities
 
     def reset(self):
-        self.n = 0
+        self.n, self.units = 0, []
 
     def step(self, units, offsets):
-        answer = self.answers[min(self.n, len(self.answers) - 1)]
+        self.units.append(units)
+        velocity = self.velocities[min(self.n, len(self.velocities) - 1)]
         self.n += 1
-        return np.zeros(2), np.array([[-999.0, -999.0], answer])  # the last answer of a bin counts
+        return np.zeros(2), np.array([[-999.0, -999.0], velocity])  # only the last one of a bin is used
 
 
-class Seeing:
-    """A decoder that knows the intention: a perfect brain and electrode."""
-
-    def __init__(self):
-        self.loop = None
+class Perfect:
+    """A decoder that returns the intended velocity."""
 
     def reset(self):
         pass
@@ -42,27 +40,25 @@ class Seeing:
         return np.zeros(1), self.loop.intended_mm_s[-1:]
 
 
-def seeing(truth, task, **options):
-    decoder = Seeing()
-    decoder.loop = ClosedLoop(decoder, Population(truth), task, **options)
-    return decoder.loop
+def make_loop(truth, decoder, targets=None, user=None, seed=0, latency_s=0.0, gain=1.0, **task):
+    task = ReachingTask(targets or circle_targets(), **task)
+    return closed_loop.ClosedLoop(decoder, Population(truth, seed), task, user, latency_s, gain)
 
 
-def test_a_population_at_rest_fires_at_its_baselines(truth):
-    """Mean counts of ten minutes, with the common fluctuations and the refractory period as the session has them."""
+def test_population_at_rest_fires_at_baseline(truth):
+    """Mean counts of five minutes, with the common fluctuations and the refractory period of the session."""
     population, n_bins = Population(truth), 6000
     units = np.concatenate([population.fire(np.zeros((5, 2)), np.zeros((5, 2)))[0] for _ in range(n_bins)])
     rate = np.bincount(units, minlength=31)[1:] / (0.05 * n_bins)
-    # E[rate] over the fluctuations, by many draws of z
-    z = np.random.default_rng(0).standard_normal((20_000, 1, 3))
+    z = np.random.default_rng(0).standard_normal((20_000, 1, 3))  # E[rate] over the fluctuations
     still = np.zeros((1, 30, 2))
     expected = firing_rate(truth.units, slice(None), still, still, z).mean(0)
     expected = expected / (1 + expected * truth.config.refractory_s)
-    assert abs(rate.sum() / expected.sum() - 1) < 0.1  # the one fluctuation of all units is drawn for a minute only
+    assert abs(rate.sum() / expected.sum() - 1) < 0.1  # the fluctuation common to all units is drawn for a minute only
     assert np.corrcoef(rate, expected)[0, 1] > 0.99
 
 
-def test_spikes_fit_a_decoder_and_keep_their_distance(truth):
+def test_spikes_are_valid_decoder_input_and_refractory(truth):
     population, last = Population(truth, seed=3), {}
     for b in range(200):
         units, offsets = population.fire(np.full((5, 2), 80.0), np.full((5, 2), 500.0))
@@ -72,104 +68,93 @@ def test_spikes_fit_a_decoder_and_keep_their_distance(truth):
             last[unit] = time
 
 
-def test_early_units_fire_first(truth):
-    """An intention that begins at once reaches each unit when its lead on the movement says."""
-    units = truth.units
-    wanted = units.lag_s.max() - units.lag_s
-    population = Population(truth)
-    age = np.array([population._pick[0, u] for u in range(30)])
-    np.testing.assert_allclose((age.max() - age) * MOMENT_S, wanted, atol=MOMENT_S / 2 + 1e-9)
+def test_intentions_reach_units_by_their_lag(truth):
+    age = Population(truth)._index[0]
+    expected = truth.units.lag_s.max() - truth.units.lag_s
+    np.testing.assert_allclose((age.max() - age) * TIME_STEP_S, expected, atol=TIME_STEP_S / 2 + 1e-9)
 
 
-def test_lost_units_are_silent_and_the_same_ones_come_first(truth):
-    heard = []
-    for lost in (0.0, 0.5, 1.0):
-        population = Population(truth, lost=lost)
+def test_silenced_units_are_nested(truth):
+    active = []
+    for silent in (0.0, 0.5, 1.0):
+        population = Population(truth, silent=silent)
         fired = [population.fire(np.zeros((5, 2)), np.full((5, 2), 300.0))[0] for _ in range(100)]
-        heard.append(set(np.concatenate(fired).tolist()))
-    assert len(heard[0]) == 30 and len(heard[1]) == 15 and not heard[2] and heard[1] < heard[0]
+        active.append(set(np.concatenate(fired).tolist()))
+    assert len(active[0]) == 30 and len(active[1]) == 15 and not active[2] and active[1] < active[0]
 
 
-def test_the_same_seed_gives_the_same_run_and_another_another(truth):
-    def path(seed):
-        loop = ClosedLoop(Told((100.0, 0.0)), Population(truth, seed), Task(star()))
-        spikes = []
-        step = loop.stream.step
-        loop.stream.step = lambda u, o: spikes.append(u) or step(u, o)
-        loop.run(0.5)
-        again, first = [], list(spikes)
-        spikes.clear()
-        loop.reset()
-        loop.run(0.5)
-        again = list(spikes)
-        assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-        return np.concatenate(first)
+def test_runs_repeat_with_the_seed(truth):
+    def units(loop):
+        return np.concatenate(loop.run(0.5).decoder.units)
 
-    assert not np.array_equal(path(0), path(1))
+    loop = make_loop(truth, Scripted((100.0, 0.0)))
+    first = units(loop)
+    loop.reset()
+    np.testing.assert_array_equal(units(loop), first)
+    assert not np.array_equal(units(make_loop(truth, Scripted((100.0, 0.0)), seed=1)), first)
 
 
-def test_a_velocity_moves_the_cursor_in_the_bin_after_it(truth):
-    loop = ClosedLoop(Told((100.0, 0.0), (0.0, -200.0), (0.0, 0.0)), Population(truth), Task(star()))
-    loop.run(0.2)
+def test_velocity_moves_the_cursor_in_the_next_bin(truth):
+    loop = make_loop(truth, Scripted((100.0, 0.0), (0.0, -200.0), (0.0, 0.0))).run(0.2)
     expected = np.zeros((20, 2))
     expected[5:10, 0] = 1 + np.arange(5)  # mm: 100 mm/s for 50 ms
     expected[10:] = [5, 0]
     expected[10:15, 1] = -2 * (1 + np.arange(5))
     expected[15:, 1] = -10
-    np.testing.assert_allclose(loop.shown_mm, expected, atol=1e-9)
+    np.testing.assert_allclose(loop.cursor_mm, expected, atol=1e-9)
 
 
-def test_gain_and_latency(truth):
-    plain, late = (
-        ClosedLoop(Told((100.0, 40.0), (0.0, 0.0)), Population(truth), Task(star()), latency_s=latency, gain=2.0)
-        for latency in (0.0, 0.1)
+def test_gain_scales_and_latency_delays_the_cursor(truth):
+    path, delayed = (
+        make_loop(truth, Scripted((100.0, 40.0), (0.0, 0.0)), latency_s=latency_s, gain=2.0).run(0.5).cursor_mm
+        for latency_s in (0.0, 0.1)
     )
-    plain.run(0.5), late.run(0.5)
-    np.testing.assert_allclose(late.shown_mm[10:], plain.shown_mm[:-10])
-    assert not late.shown_mm[:10].any()
-    np.testing.assert_allclose(plain.shown_mm[-1], [10, 4])
+    np.testing.assert_allclose(delayed[10:], path[:-10])
+    assert not delayed[:10].any()
+    np.testing.assert_allclose(path[-1], [10, 4])
 
 
-def test_the_user_acts_on_what_is_seen(truth):
-    user = User(visual_s=0.1, gain_per_s=2.0, max_speed_mm_s=1e9)
-    loop = ClosedLoop(Told((300.0, 0.0)), Population(truth), Task([(80.0, 0.0)]), user, latency_s=0.05)
-    loop.run(1.0)
-    seen = np.concatenate([np.zeros((10, 2)), loop.shown_mm[:-10]])  # of the screen, 0.1 s ago
+def test_user_sees_the_screen_late(truth):
+    user = SimulatedUser(visual_delay_s=0.1, gain_per_s=2.0, max_speed_mm_s=1e9)
+    loop = make_loop(truth, Scripted((300.0, 0.0)), [(80.0, 0.0)], user, latency_s=0.05).run(1.0)
+    seen = np.concatenate([np.zeros((10, 2)), loop.cursor_mm[:-10]])  # the screen, 0.1 s ago
     np.testing.assert_allclose(loop.intended_mm_s, 2.0 * (np.array([80.0, 0.0]) - seen), atol=1e-6)
 
 
-def test_the_speed_is_limited_without_bending_the_way(truth):
-    loop = ClosedLoop(Told((0.0, 0.0)), Population(truth), Task([(90.0, 120.0)]), User(gain_per_s=50.0))
-    loop.run(0.1)
+def test_speed_limit_keeps_the_direction(truth):
+    loop = make_loop(truth, Scripted((0.0, 0.0)), [(90.0, 120.0)], SimulatedUser(gain_per_s=50.0)).run(0.1)
     np.testing.assert_allclose(loop.intended_mm_s, np.tile([240.0, 320.0], (10, 1)))
 
 
-def test_reaches_are_timed_until_the_stay_begins(truth):
-    """40 mm at 100 mm/s: the edge of the circle is 20 mm away, reached 0.2 s after the first answer at 0.05 s."""
-    task = Task([(40.0, 0.0)], radius_mm=20.0, hold_s=0.1, patience_s=3.0)
-    loop = ClosedLoop(Told((100.0, 0.0)), Population(truth), task).run(n_reaches=1)
+def test_reach_time_ends_when_the_hold_starts(truth):
+    """40 mm at 100 mm/s: the edge of the target is 20 mm away, reached 0.2 s after the first velocity at 0.05 s."""
+    loop = make_loop(truth, Scripted((100.0, 0.0)), [(40.0, 0.0)], radius_mm=20.0, hold_s=0.1).run(n_reaches=1)
     (reach,) = loop.reaches
     assert reach.reached and reach.shown_s == 0 and reach.seconds == pytest.approx(0.25, abs=0.011)
 
 
-def test_a_target_out_of_reach_is_given_up(truth):
-    task = Task([(80.0, 0.0), (-80.0, 0.0)], patience_s=0.5)
-    loop = ClosedLoop(Told((0.0, 0.0)), Population(truth), task).run(seconds=1.2)
+def test_timeout_shows_the_next_target(truth):
+    loop = make_loop(truth, Scripted((0.0, 0.0)), [(80.0, 0.0), (-80.0, 0.0)], timeout_s=0.5).run(seconds=1.2)
     assert [(r.reached, r.target_mm) for r in loop.reaches] == [(False, (80.0, 0.0)), (False, (-80.0, 0.0))]
     assert [r.seconds for r in loop.reaches] == pytest.approx([0.5, 0.5])
     assert loop.target_mm == (80.0, 0.0)
 
 
-def test_a_perfect_decoder_gets_there_and_latency_makes_it_circle(truth):
-    """Gain times delay below 1/e does not overshoot, above pi/2 it never settles: a fact of delayed integrators."""
-    calm = seeing(truth, Task(star()), user=User(gain_per_s=2.0)).run(seconds=4.0)
-    assert sum(r.reached for r in calm.reaches) >= 2
-    wild = seeing(truth, Task([(80.0, 0.0)]), user=User(gain_per_s=8.0), latency_s=0.3).run(seconds=6.0)
-    assert not any(r.reached for r in wild.reaches)
-    assert wild.shown_mm[:, 0].max() > 120
+def test_delay_makes_a_perfect_decoder_oscillate(truth):
+    """Delayed integrator: gain times delay below 1/e does not overshoot, above pi/2 it never settles."""
+
+    def run(gain_per_s, seconds, targets=None, latency_s=0.0):
+        decoder = Perfect()
+        decoder.loop = make_loop(truth, decoder, targets, SimulatedUser(gain_per_s=gain_per_s), latency_s=latency_s)
+        return decoder.loop.run(seconds)
+
+    assert sum(r.reached for r in run(2.0, 4.0).reaches) >= 2
+    oscillating = run(8.0, 6.0, [(80.0, 0.0)], latency_s=0.3)
+    assert not any(r.reached for r in oscillating.reaches)
+    assert oscillating.cursor_mm[:, 0].max() > 120
 
 
-def test_the_star_takes_every_target_once():
-    targets = np.array(star())
+def test_circle_targets_are_distinct():
+    targets = np.array(circle_targets())
     np.testing.assert_allclose(np.hypot(*targets.T), 80.0)
     assert len({tuple(t) for t in targets.round(6).tolist()}) == 8

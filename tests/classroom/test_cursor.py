@@ -1,4 +1,4 @@
-"""The figures of the closed loop: pure, true to the loop, and fast enough to be live."""
+"""Figures of the closed loop: pure, equal to the loop, and live."""
 
 import asyncio
 import io
@@ -7,79 +7,70 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from possm_lite.classroom.closed_loop import ClosedLoop, Population, Task, star
-from possm_lite.classroom.figures.cursor import LiveLoop, frame, picture
+from possm_lite.classroom.closed_loop import ClosedLoop, Population, ReachingTask, circle_targets
+from possm_lite.classroom.figures.cursor import LiveLoop, frame, make_draw
 from possm_lite.classroom.widgets import Slider, explore, png
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 
-STILL = {"latency_ms": 0, "ahead_ms": 0, "lost": 0, "gain": 1.0}
+VALUES = {"latency_ms": 0, "ahead_ms": 0, "lost": 0, "gain": 1.0}
 
 
 @pytest.fixture
-def streams():
-    """Untrained decoders, but such as move."""
-    made = {}
-    for ahead_ms in (0, 100):
+def decoders():
+    """Untrained, with a large velocity."""
+    by_lead_ms = {}
+    for lead_ms in (0, 100):
         model = POSSM(POSSMConfig(n_units=30, hidden=32))
         model.velocity_std[1] = 3000.0
-        made[ahead_ms] = StreamingDecoder(model, 1, 0.04)
-    return made
+        by_lead_ms[lead_ms] = StreamingDecoder(model, 1, 0.04)
+    return by_lead_ms
 
 
 @pytest.fixture
-def loop(streams):
+def loop(decoders):
     truth = simulate_session(1, SimulationConfig(n_trials=4, n_units=30)).truth
-    return ClosedLoop(streams[0], Population(truth), Task(star()))
+    return ClosedLoop(decoders[0], Population(truth), ReachingTask(circle_targets()))
 
 
-def test_the_picture_shows_the_loop(loop, streams):
-    draw = picture(loop, streams, seconds=1.0)
+def test_figure_shows_the_loop(loop, decoders):
+    draw = make_draw(loop, decoders, seconds=1.0)
     screen, distance = draw(latency_ms=100, ahead_ms=100, lost=20, gain=2.0).axes
-    assert loop.stream is streams[100]
+    assert loop.decoder is decoders[100]
     assert loop.latency_s == 0.1 and loop.gain == 2.0
-    np.testing.assert_allclose(screen.lines[0].get_xydata(), loop.shown_mm)
-    far = np.hypot(*(loop.shown_mm - loop.targets_mm).T)
-    np.testing.assert_allclose(distance.lines[0].get_ydata(), far)
-    assert len(far) == 100
+    np.testing.assert_allclose(screen.lines[0].get_xydata(), loop.cursor_mm)
+    distance_mm = np.hypot(*(loop.cursor_mm - loop.targets_mm).T)
+    np.testing.assert_allclose(distance.lines[0].get_ydata(), distance_mm)
+    assert len(distance_mm) == 100
 
 
-def test_a_step_leaves_no_trace_in_the_next(loop, streams):
-    draw = picture(loop, streams, seconds=0.5)
-    first = png(draw(**STILL))
+def test_each_figure_starts_anew(loop, decoders):
+    draw = make_draw(loop, decoders, seconds=0.5)
+    first = png(draw(**VALUES))
     for changed in ({"latency_ms": 200}, {"ahead_ms": 100}, {"lost": 60}, {"gain": 2.0}):
-        assert png(draw(**STILL | changed)) != first
-        assert png(draw(**STILL)) == first
+        assert png(draw(**VALUES | changed)) != first
+        assert png(draw(**VALUES)) == first
 
 
-def test_it_goes_behind_sliders(loop, streams, capsys):
-    explorer = explore(
-        picture(loop, streams, 0.3),
-        latency_ms=Slider("latency", 0, 400, value=0),
-        ahead_ms=Slider("ahead", 0, 100, value=100, step=100),
-        lost=Slider("lost", 0, 80, value=0),
-        gain=Slider("gain", 0.2, 3.0, value=1.0),
-    )
-    explorer.sweep()
+def test_figure_has_sliders(loop, decoders, capsys):
+    ahead = Slider("ahead", 0, 100, value=100, step=100)
+    latency, lost, gain = Slider("latency", 0, 400, value=0), Slider("lost", 0, 80, value=0), Slider("gain", 0.2, 3.0)
+    explore(make_draw(loop, decoders, 0.3), latency_ms=latency, ahead_ms=ahead, lost=lost, gain=gain).sweep()
     assert capsys.readouterr().out == "moved 4 sliders through 16 positions\n"
 
 
-def pixels(loop):
-    return np.asarray(Image.open(io.BytesIO(frame(loop))))
-
-
-def test_a_frame_shows_the_cursor_where_it_is(loop):
-    """The dark disc is at the place of the last moment, y upwards."""
+def test_frame_shows_the_cursor_position(loop):
+    """The dark disc is at the cursor, y upwards."""
     loop._shown = [60 + 30j]
-    rows, columns = np.nonzero((pixels(loop) < 80).all(-1))
+    rows, columns = np.nonzero((np.asarray(Image.open(io.BytesIO(frame(loop)))) < 80).all(-1))
     scale = 320 / 250
     assert columns.mean() == pytest.approx(scale * (125 + 60), abs=1)
     assert rows.mean() == pytest.approx(scale * (125 - 30), abs=1)
 
 
-def test_playing_fast_and_playing_on_time(loop, streams, capsys):
-    live = LiveLoop(loop, streams)
+def test_play_reports_every_bin(loop, decoders, capsys):
+    live = LiveLoop(loop, decoders)
     assert live.report() == "nothing played yet"
     live.play(seconds=1.0, realtime=False)
     assert capsys.readouterr().out.startswith("20 bins of 50 ms")
@@ -87,42 +78,35 @@ def test_playing_fast_and_playing_on_time(loop, streams, capsys):
     assert "image/png" in live._repr_mimebundle_()
 
 
-def test_on_time_it_waits_for_the_clock(loop, streams, monkeypatch):
+def test_realtime_play_waits_for_each_bin(loop, decoders, monkeypatch):
     waits = []
     monkeypatch.setattr("time.sleep", waits.append)
-    LiveLoop(loop, streams).play(seconds=0.5, realtime=True)
+    LiveLoop(loop, decoders).play(seconds=0.5, realtime=True)
     assert len(waits) == 10 and max(waits) <= 0.5 and min(waits) >= 0
 
 
-def test_sliders_act_while_it_runs(loop, streams):
-    live = LiveLoop(loop, streams)
+def test_sliders_take_effect_while_running(loop, decoders):
+    live = LiveLoop(loop, decoders)
     for n, _ in enumerate(live._bins(0.3)):
         if n == 2:
-            assert loop.stream is streams[100]
-            live.set(latency=150, ahead=0, lost=50, gain=2.0)
-    assert loop.stream is streams[0]
+            assert loop.decoder is decoders[100]
+            live.set(latency_ms=150, ahead_ms=0, lost=50, gain=2.0)
+    assert loop.decoder is decoders[0]
     assert loop.latency_s == 0.15 and loop.gain == 2.0 and loop.population._silent.sum() == 15
 
 
-def test_the_button_starts_and_stops(loop, streams):
+@pytest.mark.parametrize("stopped", [True, False])
+def test_button_starts_and_stops(loop, decoders, stopped):
     async def press():
-        live = LiveLoop(loop, streams, seconds=60)
+        live = LiveLoop(loop, decoders, seconds=60 if stopped else 0.1)
         live._start_or_stop()
-        await asyncio.sleep(0.2)
-        assert not live._task.done()
-        live._start_or_stop()
-        await asyncio.sleep(0.05)
+        if stopped:
+            await asyncio.sleep(0.2)
+            assert not live._task.done()
+            live._start_or_stop()
+        await asyncio.wait([live._task])
         return live
 
     live = asyncio.run(press())
-    assert live._task.cancelled() and live.used_ms and "bins of 50 ms" in live._text.value
-
-
-def test_the_button_plays_to_the_end(loop, streams):
-    async def press():
-        live = LiveLoop(loop, streams, seconds=0.1)
-        live._start_or_stop()
-        await live._task
-        return live
-
-    assert len(asyncio.run(press()).used_ms) == 2
+    assert live._task.cancelled() == stopped and "bins of 50 ms" in live._text.value
+    assert live.used_ms if stopped else len(live.used_ms) == 2

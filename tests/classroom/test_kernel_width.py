@@ -1,4 +1,4 @@
-"""The figure of chapter 01: its three panels show what the blocks compute, and a step keeps nothing of the last."""
+"""The figure of chapter 01: its three panels show what `blocks.kernels` computes."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from possm_lite.blocks.kernels import epanechnikov, gaussian, leave_one_out_error, nadaraya_watson
-from possm_lite.classroom.figures.kernel_width import picture
+from possm_lite.classroom.figures.kernel_width import make_draw
 from possm_lite.classroom.widgets import Slider, explore, png
 
 X_RANGE, W_RANGE = (0.0, 2.0), (1.0, 300.0)
@@ -23,33 +23,26 @@ def points():
 
 @pytest.mark.parametrize("kernel", [gaussian, epanechnikov])
 @pytest.mark.parametrize("w", [1.0, 12.0, 300.0])
-def test_the_panels_show_what_the_blocks_compute(points, w, kernel):
-    x_i, y_i = points
-    figure = picture(x_i, y_i, X_RANGE, W_RANGE, kernel)(w=w, query=0.7)
-    above, matrix, error = figure.axes
+def test_panels_show_the_regression(points, w, kernel):
+    x_i, y_i = (z[points[0].argsort()] for z in points)
+    above, matrix, error = make_draw(*points, X_RANGE, W_RANGE, kernel)(w=w, query=0.7).axes
     x = torch.linspace(*X_RANGE, len(matrix.images[0].get_array()), dtype=torch.float64)
-    order = x_i.argsort()
-    estimate, weights = nadaraya_watson(x, x_i[order], y_i[order], w, kernel)
+    estimate, weights = nadaraya_watson(x, x_i, y_i, w, kernel)
+    at_query, share = nadaraya_watson(torch.tensor([0.7], dtype=torch.float64), x_i, y_i, w, kernel)
 
     line, _, diamond = above.lines
+    scatter = above.collections[-1]
     np.testing.assert_allclose(line.get_ydata(), estimate)
-    at_query = nadaraya_watson(torch.tensor([0.7], dtype=torch.float64), x_i, y_i, w, kernel)[0].item()
-    assert diamond.get_xydata().tolist() == [[0.7, pytest.approx(at_query)]]
-    np.testing.assert_allclose(above.collections[-1].get_offsets(), torch.stack([x_i[order], y_i[order]], 1))
+    assert diamond.get_xydata().tolist() == [[0.7, pytest.approx(at_query.item())]]
+    np.testing.assert_allclose(scatter.get_offsets(), torch.stack([x_i, y_i], 1))
+    assert (np.diff(scatter.get_sizes()[share[0].argsort()]) >= 0).all()
     np.testing.assert_allclose(np.asarray(matrix.images[0].get_array()), weights)
     expected = math.sqrt(leave_one_out_error(x_i, y_i, w, kernel))
     assert error.lines[0].get_xydata().tolist() == [[w, pytest.approx(expected)]]
 
 
-def test_points_that_count_more_are_drawn_larger(points):
-    x_i, y_i = points
-    above = picture(x_i, y_i, X_RANGE, W_RANGE)(w=8.0, query=0.7).axes[0]
-    sizes, x = above.collections[-1].get_sizes(), x_i.sort().values
-    assert sizes.argmax() == (x - 0.7).abs().argmin()
-
-
-def test_nothing_is_outside_its_panel(points):
-    above, _, error = picture(*points, X_RANGE, W_RANGE)(w=300.0, query=2.0).axes
+def test_lines_are_inside_their_panels(points):
+    above, _, error = make_draw(*points, X_RANGE, W_RANGE)(w=300.0, query=2.0).axes
     for axes in (above, error):
         (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
         for line in axes.lines:
@@ -57,28 +50,23 @@ def test_nothing_is_outside_its_panel(points):
             assert left <= x.min() and x.max() <= right and bottom <= y.min() and y.max() <= top
 
 
-def test_a_step_leaves_no_trace_in_the_next(points):
-    draw = picture(*points, X_RANGE, W_RANGE)
+def test_drawing_is_pure(points):
+    draw = make_draw(*points, X_RANGE, W_RANGE)
     first = png(draw(w=8.0, query=0.7))
     assert png(draw(w=100.0, query=0.7)) != first and png(draw(w=8.0, query=1.7)) != first
     assert png(draw(w=8.0, query=0.7)) == first
-    backwards = picture(*(z.flip(0) for z in points), X_RANGE, W_RANGE)
-    assert png(backwards(w=8.0, query=0.7)) == first
+    reversed_points = make_draw(*(z.flip(0) for z in points), X_RANGE, W_RANGE)
+    assert png(reversed_points(w=8.0, query=0.7)) == first
 
 
 @pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("values", [torch.zeros(20, dtype=torch.float64), torch.full((20,), 7.0).double()])
-def test_points_of_one_value_alone_can_be_drawn(points, values):
-    """No height to scale the panels by, and no error at all."""
-    picture(points[0], values, X_RANGE, W_RANGE)(w=8.0, query=0.7)
+@pytest.mark.parametrize("value", [0.0, 7.0])
+def test_constant_values_are_drawn(points, value):
+    make_draw(points[0], torch.full_like(points[0], value), X_RANGE, W_RANGE)(w=8.0, query=0.7)
 
 
 @pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
-def test_it_goes_behind_sliders(points, capsys):
-    explorer = explore(
-        picture(*points, X_RANGE, W_RANGE, epanechnikov),
-        w=Slider("w (1/s)", *W_RANGE, value=10.0, log=True),
-        query=Slider("query (s)", *X_RANGE),
-    )
-    explorer.sweep()
+def test_figure_has_sliders(points, capsys):
+    w, query = Slider("w (1/s)", *W_RANGE, value=10.0, log=True), Slider("query (s)", *X_RANGE)
+    explore(make_draw(*points, X_RANGE, W_RANGE, epanechnikov), w=w, query=query).sweep()
     assert capsys.readouterr().out == "moved 2 sliders through 8 positions\n"

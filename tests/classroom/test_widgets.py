@@ -28,12 +28,11 @@ def explorer(calls):
         calls.append(values)
         return line(**values)
 
-    return explore(
-        draw, slope=Slider("slope (mm/s)", 0.1, 10.0, value=1.0, log=True), n=Slider("points", 2, 6, value=3)
-    )
+    slope, n = Slider("slope (mm/s)", 0.1, 10.0, value=1.0, log=True), Slider("points", 2, 6, value=3)
+    return explore(draw, slope=slope, n=n)
 
 
-def test_it_shows_what_draw_draws_where_the_sliders_stand(explorer, calls):
+def test_explore_shows_the_start_values(explorer, calls):
     assert calls == [{"slope": 1.0, "n": 3}]
     assert explorer.values == {"slope": 1.0, "n": 3}
     *sliders, image = explorer.box.children
@@ -42,17 +41,17 @@ def test_it_shows_what_draw_draws_where_the_sliders_stand(explorer, calls):
     assert image.value == png(line(1.0, 3))
 
 
-def test_a_moved_slider_replaces_the_bytes_of_one_picture(explorer, calls):
+def test_slider_replaces_the_image(explorer, calls):
     *_, image = explorer.box.children
     before = image.value
-    explorer.box.children[1].value = 5  # as a hand does
+    explorer.box.children[1].value = 5
     assert calls[-1] == {"slope": 1.0, "n": 5}
     assert image.value == png(line(1.0, 5)) != before
     assert explorer.box.children[-1] is image
     assert plt.get_fignums() == []
 
 
-def test_a_sweep_goes_through_the_ends_of_every_slider_and_back(explorer, calls, capsys):
+def test_sweep_visits_the_range_and_returns(explorer, calls, capsys):
     explorer.sweep()
     assert capsys.readouterr().out == "moved 2 sliders through 8 positions\n"
     assert {round(c["slope"], 6) for c in calls} == {0.1, 1.0, 10.0}
@@ -60,20 +59,20 @@ def test_a_sweep_goes_through_the_ends_of_every_slider_and_back(explorer, calls,
     assert explorer.values == {"slope": 1.0, "n": 3}
 
 
-def test_a_draw_that_fails_is_heard_of():
+def test_sweep_raises_errors_of_draw():
     explorer = explore(lambda n: line(1.0, n) if n < 6 else 1 / 0, n=Slider("points", 2, 6))
     with pytest.raises(ZeroDivisionError):
         explorer.sweep()
 
 
-def test_a_reader_without_a_kernel_gets_a_still_picture(explorer):
+def test_output_has_a_still_image(explorer):
     data = explorer._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
     with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as still:
         assert still.size == (100, 50)
 
 
-def test_a_step_is_timed(explorer, calls):
+def test_step_ms_draws_and_times(explorer, calls):
     n_calls = len(calls)
     assert 0 < explorer.step_ms(rounds=2) < 10_000
     assert len(calls) > n_calls
@@ -89,22 +88,20 @@ def test_a_step_is_timed(explorer, calls):
         (Slider("a", 0.1, 10.0, log=True), ipywidgets.FloatLogSlider, 1.0, 0.02),
     ],
 )
-def test_sliders_of_every_kind(slider, kind, start, step):
+def test_kinds_of_sliders(slider, kind, start, step):
     widget = slider.widget()
     assert type(widget) is kind
-    assert widget.value == pytest.approx(start)
-    assert widget.step == pytest.approx(step)
+    assert (widget.value, widget.step) == pytest.approx((start, step))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("fields", "message"),
     [
-        ({"low": 2, "high": 1}, "low must be below high: 'a' goes from 2 to 1."),
-        ({"low": 0, "high": 1, "value": 3}, "value must lie in 0..1: 'a' begins at 3."),
-        ({"low": 0.0, "high": 1.0, "log": True}, "low must be positive where log=True: 'a' begins at 0.0."),
+        ({"low": 2, "high": 1}, "low must .* 'a' goes from 2 to 1"),
+        ({"low": 0, "high": 1, "value": 3}, "value must .* 'a' begins at 3"),
+        ({"low": 0.0, "high": 1.0, "log": True}, "low must .* 'a' begins at 0.0"),
     ],
 )
-def test_a_slider_that_cannot_be_is_refused(wrong, told):
-    with pytest.raises(ValueError) as error:
-        Slider("a", **wrong)
-    assert str(error.value) == told
+def test_impossible_slider_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Slider("a", **fields)

@@ -1,8 +1,8 @@
 """The engine of the exercises. The exercises themselves are beside the chapters, in `notebooks/exercises/`."""
 
-from ..environment import require
+from ..environment import check_versions
 
-require()  # every chapter loads its exercises first, so an outdated package is reported before anything else fails
+check_versions()  # chapters load their exercises first, so an outdated package is reported before anything fails
 
 from .check import Case, Check, ValueCheck, Verdict  # noqa: E402
 from .load import load_exercises  # noqa: E402

@@ -1,1 +1,1 @@
-"""Pictures that move: the `draw` functions behind the named interactive figures, one module each."""
+"""Interactive figures, one module each: functions that draw them, for `widgets.explore`."""

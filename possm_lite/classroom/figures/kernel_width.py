@@ -1,7 +1,6 @@
-"""Data, kernel, estimate, weight matrix and leave-one-out error of kernel regression, moving together (chapter 01).
+"""Data, kernel, estimate, weight matrix and leave-one-out error of kernel regression (chapter 01).
 
-Ticks and labels take most of matplotlib's time and never change. So they are drawn once, into a background, and a
-step draws only what moves.
+Ticks and labels take most of matplotlib's time and never change. So they are drawn once, into a background.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from ..style import BLUE, GRAY, INK, ORANGE
 from ..widgets import pixels
 
 SIZE = (7.2, 5.4)  # inches
-PLACES = ((0.115, 0.6, 0.85, 0.38), (0.115, 0.11, 0.33, 0.36), (0.7, 0.11, 0.265, 0.36))  # points, weights, error
+PANELS = ((0.115, 0.6, 0.85, 0.38), (0.115, 0.11, 0.33, 0.36), (0.7, 0.11, 0.265, 0.36))  # points, weights, error
 BAR = (0.455, 0.11, 0.018, 0.36)
 N_QUERIES = 121
 N_WIDTHS = 80
 
 
-def picture(
+def make_draw(
     x_i: Tensor,
     y_i: Tensor,
     x_range: tuple[float, float],
@@ -32,7 +31,7 @@ def picture(
     kernel: Kernel = gaussian,
     units: tuple[str, str] = ("s", "mm/s"),
 ) -> Callable[..., Figure]:
-    """A function that draws the kernel regression of the points for one w, with the kernel shown at one query.
+    """A function that draws the kernel regression of the points for one w, with the kernel at one query.
 
     Args:
         x_i, y_i: the points, shapes (M,).
@@ -58,12 +57,12 @@ def picture(
         for axes in (points, matrix, error):
             axes.set_axis_off()
         estimate, weights = nadaraya_watson(x, x_i, y_i, w, kernel)  # (Q,), (Q, M)
-        answer, share = nadaraya_watson(x.new_tensor([query]), x_i, y_i, w, kernel)  # (1,), (1, M)
+        at_query, share = nadaraya_watson(x.new_tensor([query]), x_i, y_i, w, kernel)  # (1,), (1, M)
         _draw_kernel(points, w, query, kernel)
-        points.scatter(x_i, y_i, s=10 + 240 * share[0], c=GRAY, edgecolors=INK, linewidths=0.6)  # large: counts here
+        points.scatter(x_i, y_i, s=10 + 240 * share[0], c=GRAY, edgecolors=INK, linewidths=0.6)  # area: weight
         points.plot(x, estimate, color=BLUE, lw=2)
-        points.plot([query, query], [points.get_ylim()[0], answer.item()], color=ORANGE, lw=1, ls="--")
-        points.plot(query, answer.item(), "D", color=ORANGE, ms=7)
+        points.plot([query, query], [points.get_ylim()[0], at_query.item()], color=ORANGE, lw=1, ls="--")
+        points.plot(query, at_query.item(), "D", color=ORANGE, ms=7)
         _draw_weights(figure, matrix, weights, query)
         error.plot(w, leave_one_out_error(x_i, y_i, w, kernel).sqrt().item(), "D", color=ORANGE, ms=8)
         return figure
@@ -72,11 +71,13 @@ def picture(
 
 
 def _panels(figure: Figure, x, x_i, y_i, w_grid, errors) -> list:
-    """Three empty panels with their limits, the same in the background and above it."""
-    points, matrix, error = (figure.add_axes(place) for place in PLACES)
+    """Three empty panels with their limits, the same in the background and in the figure."""
+    points, matrix, error = (figure.add_axes(rectangle) for rectangle in PANELS)
     low, high = y_i.min().item(), y_i.max().item()
-    room = (high - low) or 1.0
-    points.set(xlim=(x[0].item(), x[-1].item()), ylim=(low - 0.45 * room, high + 0.08 * room))  # the kernel is below
+    height = (high - low) or 1.0
+    points.set(
+        xlim=(x[0].item(), x[-1].item()), ylim=(low - 0.45 * height, high + 0.08 * height)
+    )  # the kernel is below
     matrix.set(xlim=(0.5, len(x_i) + 0.5), ylim=(x[-1].item(), x[0].item()))  # first query in the first row
     error.set(xscale="log", xlim=(w_grid[0].item() / 1.2, w_grid[-1].item() * 1.2))
     error.set_ylim(0, 1.1 * errors.max().item() or 1.0)
@@ -84,7 +85,7 @@ def _panels(figure: Figure, x, x_i, y_i, w_grid, errors) -> list:
 
 
 def _background(x, x_i, y_i, w_grid, errors, units) -> np.ndarray:
-    """All that does not move, as pixels (height, width, 4)."""
+    """Everything that does not change, as pixels (height, width, 4)."""
     figure = Figure(figsize=SIZE)
     points, matrix, error = _panels(figure, x, x_i, y_i, w_grid, errors)
     points.set(xlabel=f"x ({units[0]})", ylabel=f"y ({units[1]})")
@@ -109,7 +110,7 @@ def _background(x, x_i, y_i, w_grid, errors, units) -> np.ndarray:
 
 
 def _draw_kernel(axes, w, query, kernel) -> None:
-    """The kernel on the floor of the panel, as high as it always is, as wide as it is now."""
+    """The kernel at the bottom of the panel, of constant height."""
     bottom, top = axes.get_ylim()
     u = torch.linspace(-4, 4, 161)
     height = 0.24 * (top - bottom) * kernel(u) / kernel(torch.zeros(1))
@@ -117,7 +118,7 @@ def _draw_kernel(axes, w, query, kernel) -> None:
 
 
 def _draw_weights(figure, axes, weights, query) -> None:
-    """Rows are queries, columns points; the colours go from 0 to the largest weight, which is written on the bar."""
+    """Rows are queries, columns points; the colours go from 0 to the largest weight, the label of the bar."""
     box = (*axes.get_xlim(), *axes.get_ylim())
     largest = weights.max().item()
     axes.imshow(

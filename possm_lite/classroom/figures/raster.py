@@ -1,6 +1,6 @@
-"""A window of a recording that can be scrolled: a row of ticks for each unit, the hand below (chapter 10).
+"""Spike raster and velocity in a window of a recording (chapter 10).
 
-What never changes (labels, ticks of the y axes) is drawn once, into a background, and a step draws only what moves.
+Labels and ticks of the y axes never change, so they are drawn once, into a background.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ..style import BLUE, GRAY, INK, ORANGE
 from ..widgets import pixels
 
 SIZE = (7.2, 4.9)  # inches
-PLACES = ((0.155, 0.385, 0.825, 0.545), (0.155, 0.115, 0.825, 0.235))  # spikes, hand
-MOST_POINTS = 600  # of a velocity line: more than the picture has pixels is lost time
+PANELS = ((0.155, 0.385, 0.825, 0.545), (0.155, 0.115, 0.825, 0.235))  # spikes, hand
+MAX_POINTS = 600  # of a velocity line, about the width of the figure in pixels
 
 
-def picture(
-    recording: Recording, order: np.ndarray | None = None, row_ticks: Mapping[str, float] | None = None, what="unit"
+def make_draw(
+    recording: Recording, order: np.ndarray | None = None, row_ticks: Mapping[str, float] | None = None, label="unit"
 ) -> Callable[..., Figure]:
     """A function that draws the spikes and the velocity between `start` and `start + length`.
 
     Args:
-        recording: what is shown.
+        recording: U units.
         order: the units from the lowest row to the highest, a permutation of 0 ... U-1, shape (U,).
-        row_ticks: label -> row, for the y axis of the spikes.
-        what: name of that axis.
+        row_ticks: tick label -> row, for the y axis of the spikes.
+        label: of that axis.
 
     Returns:
         draw(start, length) -> Figure, both in s: spikes (top), velocity (bottom), grey lines where a trial starts.
@@ -38,7 +38,7 @@ def picture(
     order = np.arange(recording.n_units) if order is None else np.asarray(order)
     row = np.argsort(order)[recording.spike_units]  # (N,)
     top_speed = 1.05 * float(np.abs(recording.velocity).max()) or 1.0
-    background = _background(recording, top_speed, row_ticks, what)
+    background = _background(recording, top_speed, row_ticks, label)
 
     def draw(start: float, length: float) -> Figure:
         figure = Figure(figsize=SIZE)
@@ -51,34 +51,36 @@ def picture(
         for axes in (spikes, hand):
             axes.set_xlim(0, length)
             axes.set_axis_off()
-            for begins in recording.trials[:, 0]:
-                if start <= begins < start + length:
-                    axes.axvline(begins - start, color=GRAY, lw=1.2, ls="--")
-        _write(figure, start, length, end - first)
+            for trial_start in recording.trials[:, 0]:
+                if start <= trial_start < start + length:
+                    axes.axvline(trial_start - start, color=GRAY, lw=1.2, ls="--")
+        _write_window(figure, start, length, end - first)
         return figure
 
     return draw
 
 
 def _panels(figure: Figure, n_units: int, top_speed: float) -> list[Axes]:
-    """Two empty panels with their heights, the same in the background and above it."""
-    spikes, hand = (figure.add_axes(place) for place in PLACES)
+    """Two empty panels with their y limits, the same in the background and in the figure."""
+    spikes, hand = (figure.add_axes(rectangle) for rectangle in PANELS)
     spikes.set_ylim(-1, n_units)
     hand.set_ylim(-top_speed, top_speed)
     return [spikes, hand]
 
 
-def _background(recording: Recording, top_speed: float, row_ticks: Mapping[str, float] | None, what: str) -> np.ndarray:
-    """All that does not move, as pixels (height, width, 4)."""
+def _background(
+    recording: Recording, top_speed: float, row_ticks: Mapping[str, float] | None, label: str
+) -> np.ndarray:
+    """Everything that does not change, as pixels (height, width, 4)."""
     figure = Figure(figsize=SIZE)
     spikes, hand = _panels(figure, recording.n_units, top_speed)
     ticks = row_ticks or {"0": 0, str(recording.n_units - 1): recording.n_units - 1}
     spikes.set_yticks(list(ticks.values()), list(ticks))
-    spikes.set_ylabel(what, fontsize=11)
+    spikes.set_ylabel(label, fontsize=11)
     hand.set_ylabel(f"velocity\n({recording.velocity_unit})", fontsize=11)
     hand.yaxis.get_major_locator().set_params(nbins=4)
     hand.set_xlabel("time in the session (s)", fontsize=11)
-    hand.xaxis.labelpad = 16  # room for the times, which move
+    hand.xaxis.labelpad = 16  # space for the times, written by _write_window
     for axes in (spikes, hand):
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xticks([])
@@ -90,16 +92,16 @@ def _background(recording: Recording, top_speed: float, row_ticks: Mapping[str, 
 
 def _draw_hand(axes: Axes, recording: Recording, start: float, length: float) -> None:
     first, end = np.searchsorted(recording.behavior_times, (start, start + length))
-    thinned = slice(first, end, max(1, (end - first) // MOST_POINTS))
+    thinned = slice(first, end, max(1, (end - first) // MAX_POINTS))
     for i, (color, style) in enumerate(((ORANGE, "-"), (BLUE, "--"))):
         axes.plot(
             recording.behavior_times[thinned] - start, recording.velocity[thinned, i], color=color, ls=style, lw=1.6
         )
 
 
-def _write(figure: Figure, start: float, length: float, n_spikes: int) -> None:
-    """What changes in words: three times below the panels, and how much is shown."""
-    left, bottom, width, _ = PLACES[1]
+def _write_window(figure: Figure, start: float, length: float, n_spikes: int) -> None:
+    """Three times below the panels, and the number of spikes in the window."""
+    left, bottom, width, _ = PANELS[1]
     for share, side in ((0, "left"), (0.5, "center"), (1, "right")):
         figure.text(
             left + share * width, bottom - 0.015, f"{start + share * length:.2f}", fontsize=10, ha=side, va="top"
