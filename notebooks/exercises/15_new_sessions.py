@@ -1,63 +1,27 @@
 """Exercises of chapter 15: rows of a joint table, what is new, what may learn, a session's scale, paired seeds."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from functools import partial
 
 import torch
-from torch import Tensor, nn
 
 from possm_lite.classroom.checks import Case, Check, ValueCheck
 from possm_lite.decoder import POSSM, POSSMConfig
 
-# Exercise 15.1: which row of the table of embeddings a token of one of several sessions has
+# Exercise 15.1: the row of a token of one of several sessions in the table of embeddings
 
 
-def _rows(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
-    before = n_units.cumsum(0) - n_units  # units of all earlier sessions, (S,)
-    return torch.where(unit > 0, unit + before[session - 1], 0)
+def _row(unit, session, n_units, *, offset=lambda session, n: (n.cumsum(0) - n)[session - 1], blank=0):
+    row = unit + offset(session, n_units)
+    return row if blank is None else torch.where(unit > 0, row, blank)
 
 
-def _blank_moves(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
-    return unit + (n_units.cumsum(0) - n_units)[session - 1]
-
-
-def _shared(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
-    return unit.clone()
-
-
-def _own_included(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
-    return torch.where(unit > 0, unit + n_units.cumsum(0)[session - 1], 0)
-
-
-def _all_equally_large(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
-    return torch.where(unit > 0, unit + (session - 1) * n_units[0], 0)
-
-
-def _by_its_own_size(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
-    return torch.where(unit > 0, unit + (session - 1) * n_units[session - 1], 0)
-
-
-def _from_zero(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
-    return torch.where(unit > 0, _rows(unit, session, n_units) - 1, 0)
-
-
-def _only_the_last_before(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
-    last = torch.cat([torch.zeros_like(n_units[:1]), n_units[:-1]])
-    return torch.where(unit > 0, unit + last[session - 1], 0)
-
-
-def _a_blank_each(unit: Tensor, session: Tensor, n_units: Tensor) -> Tensor:
-    return torch.where(unit > 0, _rows(unit, session, n_units) + session - 1, 0)
-
-
-def _tokens(unit: list[int], session: list[int], n_units: list[int]) -> Callable[[], tuple]:
+def _tokens(unit, session, n_units):
     return lambda: (torch.tensor(unit), torch.tensor(session), torch.tensor(n_units))
 
 
 table_row = Check(
     "table_row",
-    reference=_rows,
+    reference=_row,
     cases=[
         Case("one session alone", _tokens([3, 1, 4], [1, 1, 1], [4])),
         Case("two sessions of four units each", _tokens([1, 4, 1, 4], [1, 1, 2, 2], [4, 4])),
@@ -66,21 +30,26 @@ table_row = Check(
         Case("blank tokens", _tokens([0, 2, 0, 1, 0], [1, 2, 2, 3, 3], [4, 2, 3])),
     ],
     traps={
-        "the blank token was moved too. Silence is the same in every session: unit 0 stays row 0.": _blank_moves,
-        "unit 1 of every session gets the same row, as if it were one unit. Add the units of all earlier "
-        "sessions.": _shared,
-        "the offset of a session must not count its own units, only those of the sessions before it.": _own_included,
-        "right only where all sessions have as many units as the first one.": _all_equally_large,
-        "you count each earlier session as large as the token's own. Add up what the earlier ones really have.": (
-            _by_its_own_size
+        "the blank token was moved too. Silence is the same in every session: unit 0 stays in row 0.": (
+            partial(_row, blank=None)
         ),
-        "rows start one too early: row 0 belongs to the blank token, and unit 1 of session 1 is row 1.": _from_zero,
-        "only the session just before is counted. From the third session on all the earlier ones are needed.": (
-            _only_the_last_before
+        "unit 1 of every session gets the same row, as if it were a single unit. Add the units of all earlier "
+        "sessions.": partial(_row, offset=lambda session, n: 0),
+        "the offset of a session must not count its own units, only those of the sessions before it.": (
+            partial(_row, offset=lambda session, n: n.cumsum(0)[session - 1])
         ),
-        "you keep a row 0 for every session. The blank token is one for all, so each session adds its units only.": (
-            _a_blank_each
+        "right only where all sessions have as many units as the first one.": (
+            partial(_row, offset=lambda session, n: (session - 1) * n[0])
         ),
+        "you count each earlier session as large as the token's own. Add up how many units the earlier ones really "
+        "have.": partial(_row, offset=lambda session, n: (session - 1) * n[session - 1]),
+        "rows start one too early: row 0 belongs to the blank token, and unit 1 of session 1 is row 1.": (
+            partial(_row, offset=lambda session, n: (n.cumsum(0) - n)[session - 1] - 1)
+        ),
+        "only the session just before is counted. From the third session on you need all the earlier ones, not only "
+        "the last.": partial(_row, offset=lambda session, n: torch.cat([0 * n[:1], n[:-1]])[session - 1]),
+        "you keep a row 0 for every session. There is one blank token for all, so each session adds its units "
+        "only.": partial(_row, offset=lambda session, n: (n.cumsum(0) - n)[session - 1] + session - 1),
     },
 )
 
@@ -92,10 +61,9 @@ own_numbers = ValueCheck(
     expected=41 * 32,
     traps={
         "the units are counted; the session has an embedding of its own, too.": 40 * 32,
-        "those are the vectors. How many numbers is each made of?": 41,
-        "one row too many: the blank token is not new, and row 0 of the session table is never asked for.": 42 * 32,
-        "those are all rows of both tables. Row 0 of each is copied or never used: it is not the session's own.": 43
-        * 32,
+        "those are the vectors. How many numbers are in each?": 41,
+        "one row too many: the blank token is not new, and row 0 of the session table is never used.": 42 * 32,
+        "those are all rows of both tables. Row 0 of each is copied or never used: it is not new.": 43 * 32,
         "that is all a whole decoder for 40 units learns. Here the common weights stay as they are.": 103_842,
     },
 )
@@ -103,88 +71,63 @@ own_numbers = ValueCheck(
 
 # Exercise 15.3: what may learn in unit identification
 
-
-def _marked(own: Callable[[str], bool]) -> Callable:
-    """The answer that lets exactly the parameters learn whose name is `own`."""
-
-    def may_learn(model: nn.Module) -> list[nn.Parameter]:
-        for name, parameter in model.named_parameters():
-            parameter.requires_grad_(own(name))
-        return [p for p in model.parameters() if p.requires_grad]
-
-    return may_learn
-
-
 _OWN = ("unit_embedding.weight", "session_embedding.weight")
 
 
-def _only_listed(model: nn.Module) -> list[nn.Parameter]:
-    return [p for name, p in model.named_parameters() if name in _OWN]
+def _learning(
+    model, *, own=lambda name: name in _OWN, switch=lambda p, own: p.requires_grad_(own), listed=lambda p, own: own
+):
+    for name, p in model.named_parameters():
+        switch(p, own(name))
+    return [p for name, p in model.named_parameters() if listed(p, own(name))]
 
 
-def _frozen_never_thawed(model: nn.Module) -> list[nn.Parameter]:
-    for name, parameter in model.named_parameters():
-        if name not in _OWN:
-            parameter.requires_grad_(False)
-    return [p for p in model.parameters() if p.requires_grad]
-
-
-def _set_on_modules(model: nn.Module) -> list[nn.Parameter]:
-    for name, module in model.named_children():
-        module.requires_grad = f"{name}.weight" in _OWN  # an attribute of a module: nobody reads it
-    return _only_listed(model)
-
-
-def _all_listed(model: nn.Module) -> list[nn.Parameter]:
-    _marked(lambda name: name in _OWN)(model)
-    return list(model.parameters())
-
-
-def _flags(function: Callable, model: nn.Module) -> tuple:
-    """Which parameters require a gradient, and which are in the list, by number."""
+def _flags(function, model):
+    """Which parameters require a gradient, and which are in the list, by index."""
     listed = {id(p) for p in function(model)}
-    parameters = list(model.parameters())
-    return tuple(
-        torch.tensor(x) for x in ([p.requires_grad for p in parameters], [id(p) in listed for p in parameters])
-    )
+    parameters = [*model.parameters()]
+    return torch.tensor([p.requires_grad for p in parameters]), torch.tensor([id(p) in listed for p in parameters])
 
 
-def _small(learning: bool, **sizes) -> Callable[[], tuple]:
-    def make() -> tuple:
-        model = POSSM(POSSMConfig(n_units=3, dim=4, head_dim=4, n_freqs=1, hidden=4, **sizes))
-        return (model.requires_grad_(learning),)
-
-    return make
+def _small(learning, **sizes):
+    config = POSSMConfig(n_units=3, dim=4, head_dim=4, n_freqs=1, hidden=4, **sizes)
+    return lambda: (POSSM(config).requires_grad_(learning),)
 
 
 may_learn = Check(
     "may_learn",
-    reference=_marked(lambda name: name in _OWN),
+    reference=_learning,
     cases=[
         Case("a new decoder, in which everything learns", _small(True), _flags),
         Case("a decoder that had been frozen as a whole", _small(False), _flags),
         Case("a decoder with an embedding for each millisecond", _small(True, query="per_ms"), _flags),
     ],
     traps={
-        "`task_embedding` learns as well. It has the word in its name, but it is common to all sessions.": _marked(
-            lambda name: name.endswith("embedding.weight") or name == "task_embedding"
+        "`task_embedding` learns as well. It has the word in its name, but it is common to all sessions.": (
+            partial(_learning, own=lambda name: name.endswith("embedding.weight") or name == "task_embedding")
         ),
         "right in the small decoder; one with an embedding for each millisecond has another common table, and yours "
-        "lets it learn. Ask for the two by their full names.": _marked(lambda name: name.endswith("embedding.weight")),
-        "the session embedding must learn, too: it is the session's own.": _marked(
-            lambda name: name == "unit_embedding.weight"
+        "lets it learn. Use the full names.": partial(_learning, own=lambda s: s.endswith("embedding.weight")),
+        "the session embedding must learn, too: it is the session's own.": (
+            partial(_learning, own=lambda name: name == "unit_embedding.weight")
         ),
-        "the unit embeddings must learn, too.": _marked(lambda name: name == "session_embedding.weight"),
-        "layer norms learn as well. They are small, but common to all sessions.": _marked(
-            lambda name: name in _OWN or "norm" in name
+        "the unit embeddings must learn, too.": partial(_learning, own=lambda name: name == "session_embedding.weight"),
+        "layer norms learn as well. They are small, but common to all sessions.": (
+            partial(_learning, own=lambda name: name in _OWN or "norm" in name)
         ),
-        "the other way round: you freeze what is new and train what is common.": _marked(lambda name: name not in _OWN),
-        "the right list, but nothing was frozen: `requires_grad` of a *module* is an attribute that nobody reads, and "
-        "a list freezes nothing either. Set it on every parameter.": _set_on_modules,
-        "in a decoder that had been frozen, nothing learns: what may learn has to be switched on again.": (
-            _frozen_never_thawed
+        "the other way round: you freeze what is new and train what is common.": (
+            partial(_learning, own=lambda name: name not in _OWN)
         ),
-        "frozen as it should be, but the list still holds all parameters.": _all_listed,
+        "the right list, but nothing was frozen: torch ignores `requires_grad` of a *module*, and a list freezes "
+        "nothing either. Set it on every parameter.": partial(_learning, switch=lambda p, own: None),
+        "in a decoder that had been frozen, nothing learns: what may learn must be switched on again.": partial(
+            _learning,
+            switch=lambda p, own: own or p.requires_grad_(False),
+            listed=lambda p, own: p.requires_grad,
+        ),
+        "frozen as it should be, but the list still contains all parameters.": (
+            partial(_learning, listed=lambda p, own: True)
+        ),
     },
 )
 
@@ -192,41 +135,30 @@ may_learn = Check(
 # Exercise 15.4: mean and spread of the velocity in the first n training trials
 
 
-def _inside(times_s: Tensor, trials: Tensor) -> Tensor:
-    return ((times_s[:, None] >= trials[:, 0]) & (times_s[:, None] < trials[:, 1])).any(1)  # (T,)
+def _scale(
+    times_s,
+    velocity,
+    trials,
+    n,
+    *,
+    inside=lambda t, trials: ((t >= trials[:, :1]) & (t < trials[:, 1:])).any(0),
+    mean=lambda v: v.mean(0),
+    std=lambda v: v.std(0, correction=0),
+    without_zeros=lambda std: torch.where(std > 0, std, 1.0),
+):
+    v = velocity[inside(times_s, trials[:n])]
+    return mean(v), without_zeros(std(v))
 
 
-def _scaled(chosen: Tensor, correction: int = 0) -> tuple[Tensor, Tensor]:
-    std = chosen.std(0, correction=correction)
-    return chosen.mean(0), torch.where(std > 0, std, 1.0)
-
-
-def _scale(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    return _scaled(velocity[_inside(times_s, trials[:n])])
-
-
-def _slip(scaled: Callable[[Tensor], tuple]) -> Callable:
-    """The right samples, and `scaled` in place of their mean and spread."""
-    return lambda times_s, velocity, trials, n: scaled(velocity[_inside(times_s, trials[:n])])
-
-
-def _with_the_stops(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    return _scaled(velocity[_inside(times_s, trials[:n]) | torch.isin(times_s, trials[:n, 1])])
-
-
-def _with_the_pauses(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    return _scaled(velocity[(times_s >= trials[0, 0]) & (times_s < trials[n - 1, 1])])
-
-
-def _trial_by_trial(times_s: Tensor, velocity: Tensor, trials: Tensor, n: int) -> tuple[Tensor, Tensor]:
+def _trial_by_trial(times_s, velocity, trials, n):
     each = [_scale(times_s, velocity, trial[None], 1) for trial in trials[:n]]
     return tuple(torch.stack(moments).mean(0) for moments in zip(*each, strict=True))
 
 
-def _moving(pauses: bool = False, speed: tuple[float, float] = (1.0, 1.0)) -> Callable[[], tuple]:
-    """Four training trials of a second, the last 4 of 20 s are no training: there the hand is faster."""
+def _moving(pauses=False, speed=(1.0, 1.0)):
+    """Four training trials of a second; after them the hand is faster, up to 20 s."""
 
-    def make() -> tuple:
+    def make():
         generator = torch.Generator().manual_seed(15)
         times_s = torch.arange(200, dtype=torch.float64) / 10
         velocity = torch.randn(200, 2, generator=generator, dtype=torch.float64) * torch.tensor([100.0, 40.0]) + 10
@@ -247,25 +179,30 @@ scale_of = Check(
         Case("a hand that moves by less than 1 mm/s along x", _moving(speed=(0.001, 1.0)), tolerance=1e-9),
     ],
     traps={
-        "all of the velocity went in, that of validation and test too. Nobody has it yet when the decoder is trained: "
-        "take the times inside the trials only.": lambda times_s, velocity, trials, n: _scaled(velocity),
-        "all training trials went in. It is to look as if only the first `n` had been recorded.": (
+        "all of the velocity went in, that of validation and test too. It does not exist yet when the decoder is "
+        "trained: take the times inside the trials only.": partial(_scale, inside=lambda t, trials: t >= 0),
+        "all training trials went in. It should be as if only the first `n` had been recorded.": (
             lambda times_s, velocity, trials, n: _scale(times_s, velocity, trials, len(trials))
         ),
-        "the sample at the stop of a trial belongs to what comes after: time < stop.": _with_the_stops,
-        "what lies between two trials went in as well. A time counts only inside one of them.": _with_the_pauses,
+        "the sample at the stop of a trial belongs to what comes after: time < stop.": partial(
+            _scale, inside=lambda t, trials: ((t >= trials[:, :1]) & (t <= trials[:, 1:])).any(0)
+        ),
+        "what lies between two trials went in as well. A time counts only if it is inside one of the trials.": partial(
+            _scale, inside=lambda t, trials: (t >= trials[0, 0]) & (t < trials[-1, 1])
+        ),
         "taken trial by trial and then averaged: how trials differ is lost. Put all samples together.": _trial_by_trial,
-        "one number for both axes. x and y have a mean and a spread each.": _slip(
-            lambda v: (v.mean().expand(2).clone(), v.std(correction=0).expand(2).clone())
+        "one number for both axes. x and y have a mean and a spread each.": (
+            partial(_scale, mean=lambda v: v.mean().expand(2), std=lambda v: v.std(correction=0).expand(2))
         ),
-        "nearly: divide by the number of samples, not by one less (`correction=0`).": _slip(lambda v: _scaled(v, 1)),
-        "a hand that never moves along an axis has spread 0, and something will be divided by it. Put 1 there.": _slip(
-            lambda v: (v.mean(0), v.std(0, correction=0))
+        "nearly: divide by the number of samples, not by one less (`correction=0`).": (
+            partial(_scale, std=lambda v: v.std(0))
         ),
-        "a small spread is still a spread: put 1 only where it is 0.": _slip(
-            lambda v: (v.mean(0), v.std(0, correction=0).clamp(min=1.0))
+        "a hand that never moves along an axis has spread 0, and something will be divided by it later. Put 1 "
+        "there.": partial(_scale, without_zeros=lambda std: std),
+        "a small spread is still a spread: put 1 only where it is 0.": (
+            partial(_scale, without_zeros=lambda std: std.clamp(min=1.0))
         ),
-        "that is the variance. The spread is its square root.": _slip(lambda v: (v.mean(0), _scaled(v)[1] ** 2)),
+        "that is the variance. The spread is its square root.": partial(_scale, std=lambda v: v.var(0, correction=0)),
     },
 )
 
@@ -273,12 +210,11 @@ scale_of = Check(
 # Exercise 15.5: what two methods differ by, seed for seed
 
 
-def _paired(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    difference = a - b
-    return difference.mean(), difference.std() / len(a) ** 0.5
+def _paired(a, b, *, mean=lambda a, b: (a - b).mean(), error=lambda a, b: (a - b).std() / len(a) ** 0.5):
+    return mean(a, b), error(a, b)
 
 
-def _of(make: Callable[[Tensor, Tensor], tuple]) -> Callable[[], tuple]:
+def _seeds(make):
     """Six seeds: some sessions are easy for both methods, some hard for both."""
     a = torch.tensor([0.61, 0.42, 0.55, 0.30, 0.71, 0.47], dtype=torch.float64)
     gain = torch.tensor([0.11, 0.15, 0.12, 0.14, 0.10, 0.16], dtype=torch.float64)
@@ -289,30 +225,28 @@ paired = Check(
     "paired",
     reference=_paired,
     cases=[
-        Case("six seeds", _of(lambda a, b: (a, b)), tolerance=1e-9),
-        Case("two seeds", _of(lambda a, b: (a[:2], b[:2])), tolerance=1e-9),
-        Case("the two methods the other way round", _of(lambda a, b: (b, a)), tolerance=1e-9),
+        Case("six seeds", _seeds(lambda a, b: (a, b)), tolerance=1e-9),
+        Case("two seeds", _seeds(lambda a, b: (a[:2], b[:2])), tolerance=1e-9),
+        Case("the two methods the other way round", _seeds(lambda a, b: (b, a)), tolerance=1e-9),
     ],
     traps={
         "the mean is right, the error is not that of *pairs*. You add up how much the seeds differ, and that is the "
-        "same for both methods. Subtract seed for seed first.": lambda a, b: (
-            (a - b).mean(),
-            ((a.var() + b.var()) / len(a)) ** 0.5,
+        "same for both methods. Subtract seed for seed first.": (
+            partial(_paired, error=lambda a, b: ((a.var() + b.var()) / len(a)) ** 0.5)
         ),
-        "that is the spread of the differences over seeds. The mean of S seeds is surer by a factor of √S.": (
-            lambda a, b: ((a - b).mean(), (a - b).std())
-        ),
+        "that is the spread of the differences over seeds. The mean of S seeds is more certain, by a factor of "
+        "√S.": partial(_paired, error=lambda a, b: (a - b).std()),
         "you divide by S where (15.3) divides by √S: an error shrinks with the root of the number of seeds.": (
-            lambda a, b: ((a - b).mean(), (a - b).std() / len(a))
+            partial(_paired, error=lambda a, b: (a - b).std() / len(a))
         ),
         "that is the square of the error: (15.3) takes two square roots.": (
-            lambda a, b: ((a - b).mean(), (a - b).var() / len(a))
+            partial(_paired, error=lambda a, b: (a - b).var() / len(a))
         ),
         "divide the squares by S − 1, not by S, when you take the spread: the mean was taken from the same few "
-        "numbers.": lambda a, b: ((a - b).mean(), (a - b).std(correction=0) / len(a) ** 0.5),
+        "numbers.": partial(_paired, error=lambda a, b: (a - b).std(correction=0) / len(a) ** 0.5),
         "that compares the best seed of one method with the best of the other: two different sessions, and the "
-        "luckiest of each.": lambda a, b: (a.max() - b.max(), _paired(a, b)[1]),
-        "the sign: how much *better* is a than b?": lambda a, b: (-_paired(a, b)[0], _paired(a, b)[1]),
-        "the sign is lost: a method may be worse, too.": lambda a, b: (_paired(a, b)[0].abs(), _paired(a, b)[1]),
+        "luckiest of each.": partial(_paired, mean=lambda a, b: a.max() - b.max()),
+        "the sign: how much *better* is a than b?": partial(_paired, mean=lambda a, b: (b - a).mean()),
+        "the sign is lost: a method may be worse, too.": partial(_paired, mean=lambda a, b: (a - b).mean().abs()),
     },
 )
