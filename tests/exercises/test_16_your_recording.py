@@ -63,11 +63,7 @@ def test_chance_coincidences_of_random_spikes():
         ("isi_violations", lambda t, u, n, r: violations_in_torch(t, u, n, r)[np.unique(u)], "silent ones included"),
         ("isi_violations", lambda *args: 1 - violations_in_torch(*args), "on two units"),
         ("isi_violations", lambda *args: violations_in_torch(*args).mean(), "the shape is ()"),
-        (
-            "isi_violations",
-            lambda t, *rest: violations_in_torch(-np.negative(t, out=t), *rest),
-            "changed in place",
-        ),
+        ("isi_violations", lambda t, *rest: violations_in_torch(-np.negative(t, out=t), *rest), "changed in place"),
         ("chance_coincidences", "few", "expected a number"),
         ("causal_mean", mean_by_sums, "✓"),
         ("causal_mean", lambda x, n: mean_by_convolving(x, n) / mean_by_convolving(np.ones_like(x), n), "✓"),
