@@ -1,4 +1,4 @@
-"""The decoders of binned counts: what they count, what they solve, and that none of them sees the future."""
+"""The decoders of binned counts: counts, closed forms, causality, streams."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from possm_lite.decoder.baselines import BinnedGRU, BinnedMLP, KalmanFilter, Wie
 from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
 from possm_lite.spikes import SpikeBatch
 
-from .helpers import make_batch
+from .helpers import ONE, make_batch, make_bins, one_trial
 
 N_UNITS, N_SLOTS = 8, 5
 KINDS = {"gru": BinnedGRU, "mlp": BinnedMLP, "wiener": WienerFilter, "kalman": KalmanFilter}
@@ -24,12 +24,8 @@ def make_decoder(kind):
     return model.eval()
 
 
-def one_trial(unit, time, duration=1.0):
-    return SpikeBatch.from_events(np.zeros(len(unit), int), unit, time, 1, duration)
-
-
 def simulate_linear(rng, n_bins=3000, n_units=12):
-    """Velocity that drifts and counts that are its noisy linear image: what a Kalman filter takes the world to be."""
+    """Velocity that drifts and counts that are its noisy linear observation: the model of a Kalman filter."""
     transition, image = np.array([[0.95, 0.05], [-0.05, 0.9]]), rng.normal(size=(n_units, 2))
     velocity = np.zeros((n_bins, 2))
     for t in range(1, n_bins):
@@ -53,7 +49,7 @@ def test_counts_are_a_histogram(rng):
         np.testing.assert_array_equal(counts[i], expected)
 
 
-def test_history_is_ordered_oldest_first_with_zeros_before_the_first_bin():
+def test_history_is_oldest_first_with_zeros_before():
     counts = torch.arange(1.0, 9.0).reshape(1, 4, 2)
     rows = history(counts, 3)[0]
     assert rows[0].tolist() == [0, 0, 0, 0, 1, 2]
@@ -61,13 +57,13 @@ def test_history_is_ordered_oldest_first_with_zeros_before_the_first_bin():
     assert rows[3].tolist() == [3, 4, 5, 6, 7, 8]
 
 
-def test_history_of_a_bin_holds_nothing_later():
+def test_history_is_causal():
     counts = torch.rand(2, 10, 3)
     changed = counts.clone()
     changed[:, 6] += 1
     before, after = history(counts, 4), history(changed, 4)
     assert torch.equal(before[:, :6], after[:, :6])
-    assert (before[:, 6:] != after[:, 6:]).any(-1).all()  # all of the last four bins look back at it
+    assert (before[:, 6:] != after[:, 6:]).any(-1).all()  # row 9 too reads bin 6
 
 
 # Closed forms
@@ -75,31 +71,31 @@ def test_history_of_a_bin_holds_nothing_later():
 
 def test_wiener_is_the_ridge_regression_of_scikit_learn(rng):
     linear_model = pytest.importorskip("sklearn.linear_model")
-    stretches = [np.sqrt(rng.poisson(1.0, (n, N_UNITS))).astype(np.float32) for n in (150, 220)]
-    velocity = [rng.normal(size=(len(x), N_SLOTS, 2)) + 3.0 for x in stretches]
+    segments = [np.sqrt(rng.poisson(1.0, (n, N_UNITS))).astype(np.float32) for n in (150, 220)]
+    velocity = [rng.normal(size=(len(x), N_SLOTS, 2)) + 3.0 for x in segments]
     velocity[0][17, 2] = np.nan  # a slot without behaviour
     model = WienerFilter(N_UNITS, 0.05, N_SLOTS, n_history=4)
     x = np.concatenate(
-        [np.concatenate([np.pad(c, ((j, 0), (0, 0)))[: len(c)] for j in (3, 2, 1, 0)], 1) for c in stretches]
+        [np.concatenate([np.pad(c, ((j, 0), (0, 0)))[: len(c)] for j in (3, 2, 1, 0)], 1) for c in segments]
     )
     y = np.concatenate(velocity).reshape(len(x), -1)
     known = np.isfinite(y).all(1)
     assert known.sum() == len(x) - 1
-    for ridge, (weight, offset) in zip((1.0, 300.0), model.solve(stretches, velocity, (1.0, 300.0)), strict=True):
+    for ridge, (weight, offset) in zip((1.0, 300.0), model.solve(segments, velocity, (1.0, 300.0)), strict=True):
         theirs = linear_model.Ridge(alpha=ridge).fit(x[known], y[known])
         np.testing.assert_allclose(weight.T, theirs.coef_, rtol=0, atol=1e-4)
         np.testing.assert_allclose(offset, theirs.intercept_, rtol=0, atol=1e-4)
         model.weight.data, model.offset.data = weight, offset
-        decoded = model.decode_counts(torch.from_numpy(stretches[0])[None])[0].reshape(150, -1)
+        decoded = model.decode_counts(torch.from_numpy(segments[0])[None])[0].reshape(150, -1)
         np.testing.assert_allclose(decoded, theirs.predict(x[:150]), rtol=0, atol=1e-4)
 
 
-def test_kalman_settles_on_the_time_varying_filter_and_beats_chance(rng):
+def test_kalman_converges_to_the_time_varying_filter(rng):
     counts, velocity = simulate_linear(rng)
     model = KalmanFilter(counts.shape[1])
     model.solve([counts], [velocity])
     decoded = model.decode_counts(torch.from_numpy(counts)[None])[0, :, 0].numpy()
-    # the textbook's filter: covariance and gain anew in every bin, from the maximum-likelihood estimates
+    # the textbook's filter: covariance and gain of every bin, from the maximum-likelihood estimates
     v, n = velocity[:, 0], counts.astype(np.float64)
     a = np.linalg.lstsq(v[:-1], v[1:], rcond=None)[0].T
     w = np.cov((v[1:] - v[:-1] @ a.T).T)
@@ -120,38 +116,38 @@ def test_kalman_settles_on_the_time_varying_filter_and_beats_chance(rng):
     assert error < 0.3 * (v**2).sum() and error < ((from_counts_alone - v) ** 2).sum()
 
 
-# Causality, silence, places of the answers
+# Causality, silence, slots
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_spike_changes_nothing_earlier_and_something_later(rng, kind):
+def test_a_spike_changes_only_what_follows(rng, kind):
     model, unit, time = make_decoder(kind), rng.integers(1, N_UNITS + 1, 60), rng.random(60)
-    times, one = torch.arange(0, 1, 0.01, dtype=torch.float64)[None], torch.ones(1, dtype=torch.int64)
+    times = torch.arange(0, 1, 0.01, dtype=torch.float64)[None]
     with torch.no_grad():
-        before = model(one_trial(unit, time), times, one)[0]
-        after = model(one_trial(np.r_[unit, 3], np.r_[time, 0.52]), times, one)[0]
+        before = model(one_trial(unit, time), times, ONE)[0]
+        after = model(one_trial(np.r_[unit, 3], np.r_[time, 0.52]), times, ONE)[0]
     assert torch.equal(before[:50], after[:50])  # the bin of the spike begins at 0.50 s
     assert (before[50:55] - after[50:55]).abs().max() > 1e-5
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_answer_is_that_of_its_slot_in_the_unit_of_the_recording(rng, kind):
+def test_velocity_is_that_of_its_slot(rng, kind):
     model, batch = make_decoder(kind), make_batch(rng)
     times = torch.tensor([[0.0, 0.0099, 0.01, 0.15, 0.3, 0.699]], dtype=torch.float64).expand(4, -1)
     session = torch.ones(4, dtype=torch.int64)
     with torch.no_grad():
-        answer = model(batch, times, session)
+        velocity = model(batch, times, session)
         slots = model.decode_counts(bin_counts(batch, N_UNITS).sqrt())
     expected = slots[:, [0, 0, 0, 3, 6, 13], [0, 0, 1, 0, 0, 4]]
-    torch.testing.assert_close(answer, expected * torch.tensor([3.0, 0.5]) + torch.tensor([1.0, -2.0]))
+    torch.testing.assert_close(velocity, expected * torch.tensor([3.0, 0.5]) + torch.tensor([1.0, -2.0]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_silence_is_decoded(kind):
     times = torch.linspace(0, 0.99, 7, dtype=torch.float64)[None]
     with torch.no_grad():
-        answer = make_decoder(kind)(one_trial([], []), times, torch.ones(1, dtype=torch.int64))
-    assert answer.shape == (1, 7, 2) and torch.isfinite(answer).all()
+        velocity = make_decoder(kind)(one_trial([], []), times, ONE)
+    assert velocity.shape == (1, 7, 2) and torch.isfinite(velocity).all()
 
 
 # In real time
@@ -159,18 +155,13 @@ def test_silence_is_decoded(kind):
 
 @pytest.mark.parametrize(("kind", "stream"), [("wiener", WienerStream), ("gru", GRUStream)])
 def test_streaming_equals_batch_on_every_bin(rng, kind, stream):
-    model, stream_bins = make_decoder(kind), 40
-    bins = [(rng.integers(1, N_UNITS + 1, n), rng.random(n) * 0.05) for n in rng.integers(0, 12, stream_bins)]
-    bins[0] = bins[9] = bins[10] = (np.zeros(0, int), np.zeros(0))
-    unit, time = (np.concatenate(x) for x in zip(*[(u, i * 0.05 + o) for i, (u, o) in enumerate(bins)], strict=True))
-    times = np.arange(stream_bins * N_SLOTS) * (0.05 / N_SLOTS)
+    model, (bins, batch) = make_decoder(kind), make_bins(rng)
+    times = torch.arange(len(bins) * N_SLOTS, dtype=torch.float64)[None] * (0.05 / N_SLOTS)
     with torch.no_grad():
-        expected = model(
-            one_trial(unit, time, stream_bins * 0.05), torch.from_numpy(times)[None], torch.ones(1, dtype=torch.int64)
-        )[0]
-    played = stream(model)
+        expected = model(batch, times, ONE)[0]
+    stream = stream(model)
     for _ in range(2):  # the second time after a reset
-        answers = [played.step(*spikes) for spikes in bins]
-        np.testing.assert_allclose(np.concatenate([t for t, _ in answers]), times, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(np.concatenate([v for _, v in answers]), expected, rtol=0, atol=1e-4)
-        played.reset()
+        at, velocity = (np.concatenate(x) for x in zip(*[stream.step(*spikes) for spikes in bins], strict=True))
+        np.testing.assert_allclose(at, times[0], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(velocity, expected, rtol=0, atol=1e-4)
+        stream.reset()

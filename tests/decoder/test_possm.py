@@ -1,44 +1,151 @@
-"""POSSM against the authors' numbers, against the textbook form, and for what any decoder must be."""
+"""The three forms of POSSM give the authors' numbers and each other's; causality, independence, error messages."""
 
 import numpy as np
 import pytest
 import torch
 
-from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.blocks.time_features import rotary_kernel
+from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+from possm_lite.decoder.attention import precompute_scores
 from possm_lite.decoder.config import BACKBONES
-from possm_lite.decoder.textbook import encode_textbook, forward_textbook
+from possm_lite.decoder.renamed import current_names
 from possm_lite.spikes import SpikeBatch
+from possm_lite.training import TrainedOn, load_checkpoint, save_checkpoint
 
-from .helpers import VARIANTS, make_batch, make_model, make_queries
+from .helpers import (
+    FORMS,
+    ONE,
+    VARIANTS,
+    assert_same_with_gradients,
+    make_batch,
+    make_bins,
+    make_model,
+    make_queries,
+    one_trial,
+)
 
-FORMS = {
-    "ragged": (lambda model, batch: model.encode(batch), lambda model, batch, *asked: model(batch, *asked)),
-    "padded": (
-        lambda model, batch: encode_textbook(model, batch.padded()),
-        lambda model, batch, *asked: forward_textbook(model, batch.padded(), *asked),
-    ),
-}
+# The equalities: textbook = authors, fast = authors, streaming = authors; textbook = fast; streaming = fast
+
+
+def authors_model(oracle) -> POSSM:
+    return POSSM.from_torch_brain({k[6:]: v for k, v in oracle.items() if k.startswith("param.")})
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-9), (torch.float32, 1e-3)])
-def test_same_numbers_as_the_authors(oracle, form, dtype, limit):
-    model = POSSM.from_torch_brain({k[6:]: v for k, v in oracle.items() if k.startswith("param.")}).to(dtype)
+def test_textbook_and_fast_equal_authors(oracle, form, dtype, limit):
+    model = authors_model(oracle).to(dtype)
     batch = SpikeBatch.from_events(oracle["spike_trial"], oracle["spike_unit"], oracle["spike_time_s"], 3, 1.0)
-    encode, answer = FORMS[form]
+    encode, forward = FORMS[form]
     with torch.no_grad():
-        entered = encode(model, batch)
-        left, _ = model.backbone(entered)
-        velocity = answer(model, batch, torch.from_numpy(oracle["output_time_s"]), torch.from_numpy(oracle["session"]))
-    for ours, name in ((entered, "encoder_out"), (left, "backbone_out"), (velocity, "velocity")):
+        encoded = encode(model, batch)
+        hidden, _ = model.backbone(encoded)
+        velocity = forward(model, batch, torch.from_numpy(oracle["output_time_s"]), torch.from_numpy(oracle["session"]))
+    for ours, name in ((encoded, "encoder_out"), (hidden, "backbone_out"), (velocity, "velocity")):
         assert np.abs(ours.numpy() - oracle[name]).max() < limit, name
 
 
-def test_sizes_are_read_off_the_authors_weights(oracle):
-    model = POSSM.from_torch_brain({k[6:]: v for k, v in oracle.items() if k.startswith("param.")})
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-9), (torch.float32, 1e-3)])
+def test_streaming_equals_authors(oracle, dtype, limit):
+    model = authors_model(oracle).to(dtype)
+    spike_bin, query_bin = (np.floor(oracle[name] / 0.05 + 1e-6) for name in ("spike_time_s", "output_time_s"))
+    offsets, query_offsets = oracle["spike_time_s"] - 0.05 * spike_bin, oracle["output_time_s"] - 0.05 * query_bin
+    for trial in range(3):
+        stream = StreamingDecoder(model, oracle["session"][trial], query_offsets[trial].clip(0))
+        for i in range(20):
+            spikes = (oracle["spike_trial"] == trial) & (spike_bin == i)
+            _, velocity = stream.step(oracle["spike_unit"][spikes], offsets[spikes].clip(0))  # at every offset, (Q, 2)
+            in_bin = query_bin[trial] == i
+            assert (np.abs(velocity - oracle["velocity"][trial])[in_bin] < limit).all()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_fast_equals_textbook_with_gradients(rng, variant):
+    model, batch, queries = make_model(**VARIANTS[variant]), make_batch(rng), make_queries(rng)
+    outputs = [forward(model, batch, *queries) for _, forward in FORMS.values()]
+    gradients = assert_same_with_gradients(outputs, model.parameters())
+    for (name, _), gradient in zip(model.named_parameters(), gradients, strict=True):
+        assert gradient.abs().max() > 0 or "embedding" in name, name
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_fast_equals_textbook_for_every_backbone(rng, backbone):
+    model, batch, queries = make_model(backbone=backbone, n_layers=2), make_batch(rng), make_queries(rng)
+    outputs = [forward(model, batch, *queries) for _, forward in FORMS.values()]
+    for gradient in assert_same_with_gradients(outputs, model.backbone.parameters()):
+        assert gradient.abs().max() > 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
+def test_streaming_equals_fast(rng, variant, dtype, limit):
+    assert_streaming_equals_fast(make_model(dtype, **VARIANTS[variant]), rng, limit, (0.0, 0.011, 0.049))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-9), (torch.float32, 2e-5)])
+def test_streaming_equals_fast_for_every_backbone(rng, backbone, n_layers, dtype, limit):
+    assert_streaming_equals_fast(make_model(dtype, backbone=backbone, n_layers=n_layers), rng, limit, (0.0,))
+
+
+def assert_streaming_equals_fast(model, rng, limit, offsets):
+    bins, batch = make_bins(rng)
+    times = (np.arange(len(bins))[:, None] * 0.05 + np.array(offsets)).reshape(1, -1)
+    with torch.no_grad():
+        expected = model(batch, torch.from_numpy(times), torch.tensor([2]))[0].numpy()
+    stream = StreamingDecoder(model, session=2, query_offsets_s=offsets)
+    at, velocity = (np.concatenate(x) for x in zip(*[stream.step(*spikes) for spikes in bins], strict=True))
+    np.testing.assert_allclose(at, times[0], rtol=0, atol=1e-12)
+    assert velocity.dtype == expected.dtype and expected.std() > 0.1
+    assert np.abs(velocity - expected).max() < limit
+    for arrays in stream._state:
+        assert all(np.finfo(array.dtype).dtype == expected.dtype for array in arrays)
+
+
+# Weights from elsewhere
+
+
+def test_authors_sizes_are_inferred(oracle):
+    model = authors_model(oracle)
     assert model.config == POSSMConfig(n_units=12, n_sessions=2)
-    outside = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name)
-    assert 0.40e6 < outside < 0.42e6
+    n_parameters = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name)
+    assert 0.40e6 < n_parameters < 0.42e6
+
+
+@pytest.mark.parametrize(
+    ("backbone", "former"),
+    [
+        ("s4d", "log_step log_decay frequency readout skip norm.weight norm.bias mix.weight mix.bias"),
+        (
+            "mamba",
+            "conv_weight conv_bias log_decay skip norm.weight norm.bias expand.weight select.weight to_step.weight "
+            "to_step.bias contract.weight",
+        ),
+    ],
+)
+def test_checkpoints_with_former_names_load(tmp_path, backbone, former):
+    model, path = make_model(backbone=backbone, n_layers=2), tmp_path / "checkpoint.npz"
+    trained_on = TrainedOn("", "", "session", tuple("abcdefgh"), "mm/s", 0.1, "chronological:70/10/20", 0)
+    save_checkpoint(path, model, trained_on)
+    layers = [f"layers.{i}.{name}" for i in range(2) for name in former.split()]
+    names = iter(["enter.weight", "enter.bias", *layers])  # of version 0.1, in the order of its state dict
+    with np.load(path) as file:
+        arrays = {f"model.backbone.{next(names)}" if ".backbone." in name else name: file[name] for name in file}
+    assert next(names, None) is None
+    np.savez(path, **arrays)
+    state = load_checkpoint(path)[0].state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
+    moments = current_names({name.replace("model.", "exp_avg."): array for name, array in arrays.items()})
+    assert {f"exp_avg.{name}" for name in state} <= moments.keys()
+
+
+def test_precomputed_scores_are_the_rotary_kernel():
+    q, k = torch.randn(2, 5, 10, dtype=torch.float64)
+    table, rest = precompute_scores(q, k, 3)
+    a, b, c = rotary_kernel(q / 10**0.5, k, 3)
+    torch.testing.assert_close(table, torch.stack([a, b], -1).flatten(-2))
+    torch.testing.assert_close(rest, c)
 
 
 def test_missing_weights_are_named():
@@ -46,47 +153,33 @@ def test_missing_weights_are_named():
         POSSM.from_torch_brain({"unit_emb.weight": np.zeros((3, 4))})
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_ragged_equals_padded_with_gradients(rng, variant):
-    model, batch, asked = make_model(**VARIANTS[variant]), make_batch(rng), make_queries(rng)
-    answers = [form[1](model, batch, *asked) for form in FORMS.values()]
-    torch.testing.assert_close(answers[0], answers[1], rtol=0, atol=1e-9)
-    gradients = [torch.autograd.grad(answer.square().sum(), list(model.parameters())) for answer in answers]
-    for (name, _), ragged, padded in zip(model.named_parameters(), *gradients, strict=True):
-        assert ragged.abs().max() > 0 or "embedding" in name, name
-        torch.testing.assert_close(ragged, padded, rtol=1e-9, atol=1e-9, msg=name)
+# Shapes and causality
 
 
-def test_long_input_is_cut_into_chunks_without_a_seam(rng, monkeypatch):
-    model, batch, asked = make_model(), make_batch(rng), make_queries(rng)
-    whole = model(batch, *asked)
+def test_chunks_of_spikes_change_nothing(rng, monkeypatch):
+    model, batch, queries = make_model(), make_batch(rng), make_queries(rng)
+    whole = model(batch, *queries)
     monkeypatch.setattr(type(model.encoder), "CHUNK", 37)
-    torch.testing.assert_close(model(batch, *asked), whole, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model(batch, *queries), whole, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_long_trials_are_read_as_short_ones_are_with_gradients(rng, monkeypatch, variant):
+def test_gathered_states_equal_masked_states(rng, monkeypatch, variant):
     """States are gathered for each query where a trial is long; before the first bin there is nothing to gather."""
-    model, batch, asked = make_model(**VARIANTS[variant]), make_batch(rng), make_queries(rng)
-    answers = []
+    model, batch, queries = make_model(**VARIANTS[variant]), make_batch(rng), make_queries(rng)
+    outputs = []
     for few in (64, 0):
         monkeypatch.setattr(type(model.decoder), "FEW_BINS", few)
-        answers.append(model(batch, *asked))
-    torch.testing.assert_close(*answers, rtol=0, atol=1e-12)
-    gradients = [torch.autograd.grad(answer.square().sum(), list(model.parameters())) for answer in answers]
-    for short, long in zip(*gradients, strict=True):
-        torch.testing.assert_close(short, long, rtol=1e-9, atol=1e-10)
+        outputs.append(model(batch, *queries))
+    assert_same_with_gradients(outputs, model.parameters(), atol=1e-12, grad_atol=1e-10)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_spike_changes_nothing_earlier_and_something_later(rng, variant):
-    model, trial = make_model(**VARIANTS[variant]), np.zeros(60, int)
-    unit, time = rng.integers(1, 9, 60), rng.random(60)
+def test_a_spike_changes_only_what_follows(rng, variant):
+    model, unit, time = make_model(**VARIANTS[variant]), rng.integers(1, 9, 60), rng.random(60)
     times = torch.arange(0, 1, 0.01, dtype=torch.float64)[None]
-    one = torch.ones(1, dtype=torch.int64)
-    before = model(SpikeBatch.from_events(trial, unit, time, 1, 1.0), times, one)[0]
-    changed = SpikeBatch.from_events(np.r_[trial, 0], np.r_[unit, 3], np.r_[time, 0.52], 1, 1.0)
-    after = model(changed, times, one)[0]
+    before = model(one_trial(unit, time), times, ONE)[0]
+    after = model(one_trial(np.r_[unit, 3], np.r_[time, 0.52]), times, ONE)[0]
     edge = 50  # the bin from 0.50 s
     assert torch.equal(before[:edge], after[:edge])
     assert (before[edge:] - after[edge:]).abs().max() > 1e-6
@@ -95,33 +188,25 @@ def test_a_spike_changes_nothing_earlier_and_something_later(rng, variant):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("n_layers", [1, 2])
 @pytest.mark.parametrize("backbone", BACKBONES)
-def test_no_backbone_looks_ahead_and_each_remembers(rng, backbone, n_layers, dtype):
+def test_every_backbone_is_causal_and_remembers(rng, backbone, n_layers, dtype):
     """A trial longer than the chunks of the state-space layers; the past stays as it was to the last bit."""
-    model, one = make_model(dtype, backbone=backbone, n_layers=n_layers), torch.ones(1, dtype=torch.int64)
-    trial, unit, time = np.zeros(300, int), rng.integers(1, 9, 300), rng.random(300) * 5
+    model, unit, time = (
+        make_model(dtype, backbone=backbone, n_layers=n_layers),
+        rng.integers(1, 9, 300),
+        rng.random(300) * 5,
+    )
     times = torch.arange(0, 5, 0.05, dtype=torch.float64)[None]
     with torch.no_grad():
-        before = model(SpikeBatch.from_events(trial, unit, time, 1, 5.0), times, one)[0]
+        before = model(one_trial(unit, time, 5.0), times, ONE)[0]
         moved = np.where(np.arange(300) == np.abs(time - 3.5).argmin(), time + 0.1, time)
-        after = model(SpikeBatch.from_events(trial, unit, moved, 1, 5.0), times, one)[0]
+        after = model(one_trial(unit, moved, 5.0), times, ONE)[0]
     edge = int((time[np.abs(time - 3.5).argmin()] + 1e-6) / 0.05)
     assert torch.equal(before[:edge], after[:edge])
     assert (before[edge] - after[edge]).abs().max() > 1e-6
-    assert (before[edge + 5 :] - after[edge + 5 :]).abs().max() > 1e-6  # behind the bins a query sees by itself
+    assert (before[edge + 5 :] - after[edge + 5 :]).abs().max() > 1e-6  # after the bins that a query reads itself
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
-def test_every_backbone_runs_through_the_padded_form_too(rng, backbone):
-    model, batch, asked = make_model(backbone=backbone, n_layers=2), make_batch(rng), make_queries(rng)
-    answers = [form[1](model, batch, *asked) for form in FORMS.values()]
-    torch.testing.assert_close(answers[0], answers[1], rtol=0, atol=1e-9)
-    gradients = [torch.autograd.grad(answer.square().sum(), list(model.backbone.parameters())) for answer in answers]
-    for ragged, padded in zip(*gradients, strict=True):
-        assert ragged.abs().max() > 0
-        torch.testing.assert_close(ragged, padded, rtol=1e-9, atol=1e-9)
-
-
-def test_a_trial_does_not_see_its_neighbours(rng):
+def test_trials_are_independent(rng):
     model, batch = make_model(), make_batch(rng)
     times, session = make_queries(rng)
     together = model(batch, times, session)
@@ -130,22 +215,20 @@ def test_a_trial_does_not_see_its_neighbours(rng):
         mine = torch.from_numpy(trial_of_bin)[batch.bin] == i
         mine &= batch.unit > 0
         time = batch.offset + 0.05 * (batch.bin - batch.first_bin()[i]).to(torch.float64)
-        alone = SpikeBatch.from_events(
-            np.zeros(int(mine.sum()), int), batch.unit[mine], time[mine], 1, float(batch.n_bins[i]) * 0.05
-        )
+        alone = one_trial(batch.unit[mine], time[mine], float(batch.n_bins[i]) * 0.05)
         torch.testing.assert_close(
             model(alone, times[i : i + 1], session[i : i + 1])[0], together[i], rtol=0, atol=1e-9
         )
 
 
 def test_the_order_of_spikes_does_not_matter(rng):
-    model, asked = make_model(), make_queries(rng, 2)
+    model, queries = make_model(), make_queries(rng, 2)
     trial, unit, time = rng.integers(0, 2, 200), rng.integers(1, 9, 200), rng.random(200)
     shuffled = rng.permutation(200)
-    answers = [
-        model(SpikeBatch.from_events(trial[i], unit[i], time[i], 2, 1.0), *asked) for i in (np.arange(200), shuffled)
+    outputs = [
+        model(SpikeBatch.from_events(trial[i], unit[i], time[i], 2, 1.0), *queries) for i in (np.arange(200), shuffled)
     ]
-    torch.testing.assert_close(*answers, rtol=0, atol=1e-10)
+    torch.testing.assert_close(*outputs, rtol=0, atol=1e-10)
 
 
 def test_silence_is_decoded(rng):
@@ -159,19 +242,18 @@ def test_only_the_last_k_states_are_read(rng):
     model = make_model()
     hidden = torch.randn(1, 20, 32, dtype=torch.float64)
     changed = hidden.clone()
-    changed[:, :8] *= -1  # a constant shift would be undone by the layer norm
-    one = torch.ones(1, dtype=torch.int64)
+    changed[:, :8] *= -1  # the layer norm would undo a constant shift
     times = torch.arange(0, 1, 0.05, dtype=torch.float64)[None]
-    moved = (model.decode(hidden, times, one) - model.decode(changed, times, one))[0].abs().amax(-1)
-    assert (moved[:10] > 1e-9).all()  # bins 8 and 9 still look back at bin 7
+    moved = (model.decode(hidden, times, ONE) - model.decode(changed, times, ONE))[0].abs().amax(-1)
+    assert (moved[:10] > 1e-9).all()  # bins 8 and 9 still read bin 7
     assert (moved[10:] < 1e-12).all()
 
 
-def test_the_order_of_the_k_states_is_seen(rng):
-    model, one = make_model(), torch.ones(1, dtype=torch.int64)
+def test_the_order_of_the_k_states_matters():
+    model = make_model()
     hidden = torch.randn(1, 3, 32, dtype=torch.float64)
     time = torch.full((1, 1), 0.12, dtype=torch.float64)
-    assert (model.decode(hidden, time, one) - model.decode(hidden.flip(1), time, one)).abs().max() > 1e-6
+    assert (model.decode(hidden, time, ONE) - model.decode(hidden.flip(1), time, ONE)).abs().max() > 1e-6
 
 
 @pytest.mark.parametrize(
@@ -186,7 +268,7 @@ def test_the_order_of_the_k_states_is_seen(rng):
         ({"width": 0.02}, "bin_width_s of the batch is 0.02, of the model 0.05"),
     ],
 )
-def test_what_does_not_fit_is_named(change, message):
+def test_wrong_inputs_are_named(change, message):
     model = make_model()
     batch = SpikeBatch.from_events([0], [change.get("unit", 1)], [0.5], 2, 1.0, change.get("width", 0.05))
     times = change.get("times", torch.full((2, 1), 0.5, dtype=torch.float64))
@@ -207,7 +289,7 @@ def test_what_does_not_fit_is_named(change, message):
         ({"longest_period_s": 1e-5}, "longest_period_s must exceed"),
     ],
 )
-def test_a_wrong_configuration_names_field_and_value(wrong, message):
+def test_wrong_configurations_are_named(wrong, message):
     with pytest.raises(ValueError, match=message):
         POSSMConfig(n_units=3, **wrong)
 
