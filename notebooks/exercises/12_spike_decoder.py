@@ -243,8 +243,8 @@ causal_history = Check(
     ],
     traps={
         "row t reaches into the future: it begins at t. It must end at t.": partial(_history, offsets=range),
-        "row t reaches into the future: its bins are on both sides of t, half of them after it. The last bin of "
-        "row t is t.": partial(_history, offsets=lambda n: range(-(n // 2), n - n // 2)),
+        "row t reaches into the future: its bins are on both sides of t, so some of them come after it. The last "
+        "bin of row t is t.": partial(_history, offsets=lambda n: range(-(n // 2), n - n // 2)),
         "row t ends one bin too early: bin t is over when the velocity is decoded, so its counts are known and "
         "belong to the row.": partial(_history, offsets=lambda n: range(-n, 0)),
         "the newest bin comes first: put the oldest first.": partial(_history, offsets=lambda n: range(0, -n, -1)),

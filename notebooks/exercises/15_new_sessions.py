@@ -118,8 +118,8 @@ may_learn = Check(
         "the other way round: you freeze what is new and train what is common.": (
             partial(_learning, own=lambda name: name not in _OWN)
         ),
-        "the right list, but nothing was frozen: torch ignores `requires_grad` of a *module*, and a list freezes "
-        "nothing either. Set it on every parameter.": partial(_learning, switch=lambda p, own: None),
+        "the right list, but nothing was frozen: torch ignores an attribute `requires_grad` of a *module*, and a list "
+        "freezes nothing either. Set it on every parameter.": partial(_learning, switch=lambda p, own: None),
         "in a decoder that had been frozen, nothing learns: what may learn must be switched on again.": partial(
             _learning,
             switch=lambda p, own: own or p.requires_grad_(False),
@@ -179,7 +179,7 @@ scale_of = Check(
         Case("a hand that moves by less than 1 mm/s along x", _moving(speed=(0.001, 1.0)), tolerance=1e-9),
     ],
     traps={
-        "all of the velocity went in, that of validation and test too. It does not exist yet when the decoder is "
+        "all of the velocity went in, that of validation and test too. Those are unknown when the decoder is "
         "trained: take the times inside the trials only.": partial(_scale, inside=lambda t, trials: t >= 0),
         "all training trials went in. It should be as if only the first `n` had been recorded.": (
             lambda times_s, velocity, trials, n: _scale(times_s, velocity, trials, len(trials))
