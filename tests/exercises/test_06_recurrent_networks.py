@@ -31,6 +31,11 @@ def torch_lstm(X, H, C, w_ih, w_hh, b, order=(0, 1, 2, 3)):
     return by_torch(nn.LSTMCell, X, (H, C), w_ih, w_hh, b / 2, b / 2, order=order)
 
 
+def textbook_gru(X, H, W_x, W_h, b):
+    w_x, w_h = W_x.mT.flatten(0, 1), W_h.mT.flatten(0, 1)  # (3h, d), (3h, h)
+    return textbook_gru_cell(X, H, w_x, w_h, b.flatten(), 0 * b.flatten())
+
+
 def gru_with_einsum(X, H, W_x, W_h, b, *, r=0, z=1, after=False, squash=torch.tanh):
     mixed = torch.einsum("nd,gdh->gnh", X, W_x) + b[:, None]
     gates = 1 / (1 + torch.exp(-(mixed[:2] + torch.einsum("nk,gkh->gnh", H, W_h[:2]))))
@@ -59,6 +64,7 @@ def clip_by_loop(gradients, c):
         ("my_gate", 0.9512, "37 %"),
         ("my_gate", 0.99, "0.99"),
         ("gru_step", gru_with_einsum, "✓"),
+        ("gru_step", textbook_gru, "✓"),
         ("gru_step", partial(gru_with_einsum, after=True), "after the product"),
         ("gru_step", partial(gru_with_einsum, r=1, z=0), "R and Z are swapped"),
         ("gru_step", partial(gru_with_einsum, squash=torch.relu), "on a state of zeros: "),

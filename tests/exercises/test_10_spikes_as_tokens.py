@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from possm_lite.spikes import SpikeBatch
+from possm_lite.spikes.batch import bin_index, count_bins
 
 from .helpers import assert_verdict, load
 
@@ -63,8 +64,8 @@ def tokens_by_complex_numbers(unit, time_s, b, E, omega, width_s, *, sign=1j, dt
     return torch.view_as_real(pairs * phase).reshape(len(unit), -1).to(dtype)
 
 
-TWO_TRIALS = SpikeBatch.from_events(
-    [0] * 6 + [1] * 6, [1] * 12, [0.0] * 4 + [0.1] * 2 + [0.0] + [0.05] * 5, 2, [0.15, 0.10]
+TRIALS = SpikeBatch.from_events(
+    [0] * 6 + [1] * 6, [1] * 12, [0] * 4 + [0.1] * 2 + [0] + [0.05] * 5, 2, [0.15, 0.1]
 ).padded()
 
 
@@ -73,6 +74,11 @@ TWO_TRIALS = SpikeBatch.from_events(
     [
         ("to_bins", spike_by_spike, "✓"),
         ("to_bins", bins_as_floats, "✓"),
+        (
+            "to_bins",
+            partial(spike_by_spike, bins=lambda t, w: torch.from_numpy(bin_index(t, w)), n_bins=count_bins),
+            "✓",
+        ),
         ("to_bins", partial(spike_by_spike, n_bins=lambda d, w: len(np.arange(0, d, w))), "a hair more than 0.15"),
         ("to_bins", partial(spike_by_spike, n_bins=lambda d, w: int(d / w) + 1), "exactly two bins"),
         ("to_bins", partial(spike_by_spike, n_bins=lambda d, w: round(d / w - 0.49)), "the last bin is a part"),
@@ -85,7 +91,7 @@ TWO_TRIALS = SpikeBatch.from_events(
         ("lagged", lambda c, v, lag: (c[:-lag], v[lag:]) if lag >= 0 else pairs_by_index(c, v, lag), "`[:-0]`"),
         ("lagged", lambda c, v, lag: pairs_by_index(c, v, lag)[::-1], "on six bins and a lag of one"),
         ("lagged", lambda c, v, lag: pairs_by_index(c, v, lag)[0], "a tuple of 2 values"),
-        ("padding_share", 1 - TWO_TRIALS.spike_mask.double().mean().item(), "✓"),
+        ("padding_share", 1 - TRIALS.spike_mask.double().mean().item(), "✓"),
         ("padding_share", 0.48, "longest trial"),
         ("padding_share", "half", "expected a number"),
         ("masked_mse", mse_with_where_before, "✓"),
