@@ -1,6 +1,6 @@
-"""What possm-lite claims of its speed and accuracy, measured: `make bench`, `python -m tests.benchmarks [NAME ...]`."""
+"""Benchmarks of speed and accuracy: `make bench`, `python -m tests.benchmarks [SECTION ...]`."""
 
 import os
 
-# As the command line does, before NumPy is loaded: a streamed step is too small to be shared between threads.
+# Set before NumPy is loaded, as the command line does: a streaming step is too small for several threads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

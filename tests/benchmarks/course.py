@@ -1,84 +1,72 @@
-"""How long a class waits: each chapter from top to bottom, as it stands in the repository, and its slowest cells."""
+"""Run time of each chapter from top to bottom, and its slowest cells."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from possm_lite.classroom import execute
 
-from .parts import Part, Row, Table, row
+from .page import ROOT, Item, Table, row
 
-NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 N_SLOWEST = 10
-FIRST_LONGER = 6  # chapters from here on may take longer
-TOTALS = {("00", "05"): 180, ("06", "09"): 240, ("10", "17"): 420}  # s
+TOTALS_S = {("00", "05"): 180, ("06", "09"): 240, ("10", "17"): 420}
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell that has been run.
+class CellTime(NamedTuple):
+    """Run time of one cell; `number` counts all cells of the notebook from 1."""
 
-    Args:
-        place: in its notebook, from 1, cells of text counted too.
-        first_line: of its code.
-        seconds: it took.
-    """
-
-    place: int
+    chapter: str
+    number: int
     first_line: str
     seconds: float
 
 
-def measure(short: bool = False) -> Iterator[Part]:
-    chapters = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+def measure(short: bool = False) -> Iterator[Item]:
+    chapters = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     yield from measure_chapters(chapters[:1] if short else chapters)
 
 
-def measure_chapters(chapters: list[Path]) -> Iterator[Part]:
-    """Rows of each chapter, of the sums that are limited where all their chapters were run, and the slowest cells."""
+def measure_chapters(chapters: list[Path]) -> Iterator[Item]:
+    """Rows of each chapter and of the groups in TOTALS_S that are complete, and a table of the slowest cells."""
     seconds, cells = {}, []
     for path in chapters:
-        seconds[path.stem], run = timed(path)
-        cells += [(path.stem, cell) for cell in run]
-        yield _chapter_row(path.stem, seconds[path.stem], len(run))
-    for (first, last), limit in TOTALS.items():
-        of = [s for name, s in seconds.items() if first <= name[:2] <= last]
-        if len(of) == int(last) - int(first) + 1:
-            yield row(f"chapters {first} to {last} together", sum(of), "{:.0f} s", f"<= {limit} s", sum(of) <= limit)
+        seconds[path.stem], timed = time_chapter(path)
+        cells += timed
+        limit = 60 if int(path.name[:2]) < 6 else 75
+        took = seconds[path.stem]
+        yield row(f"{path.stem}, {len(timed)} cells", took, "{:.0f} s", f"<= {limit} s", took <= limit)
+    for (first, last), limit in TOTALS_S.items():
+        group = [s for name, s in seconds.items() if first <= name[:2] <= last]
+        if len(group) == int(last) - int(first) + 1:
+            total = sum(group)
+            yield row(f"chapters {first} to {last} together", total, "{:.0f} s", f"<= {limit} s", total <= limit)
     yield row(f"all {len(seconds)} chapters", sum(seconds.values()), "{:.0f} s")
-    cells.sort(key=lambda of: of[1].seconds, reverse=True)
-    table = Table(f"The {N_SLOWEST} slowest cells", ["chapter", "cell", "its first line", "s"])
-    for name, cell in cells[:N_SLOWEST]:
-        table.rows.append([name, str(cell.place), f"`{cell.first_line}`", f"{cell.seconds:.1f}"])
-    yield table
+    slowest = sorted(cells, key=lambda cell: -cell.seconds)[:N_SLOWEST]
+    rows = [[c.chapter, str(c.number), f"`{c.first_line}`", f"{c.seconds:.1f}"] for c in slowest]
+    yield Table(f"The {N_SLOWEST} slowest cells", ["chapter", "cell", "first line", "s"], rows)
 
 
-def timed(path: Path) -> tuple[float, list[Cell]]:
-    """Seconds of a chapter, the start of its kernel included, and of each of its cells. The file stays as it is."""
+def time_chapter(path: Path) -> tuple[float, list[CellTime]]:
+    """Seconds of a chapter, kernel start included, and of each of its cells. The file is not changed."""
     notebook, started, cells = execute.read(path), {}, []
 
-    def begins(cell, cell_index):
+    def on_start(cell, cell_index):
         started[cell_index] = time.perf_counter()
 
-    def ends(cell, cell_index, execute_reply):
-        took = time.perf_counter() - started[cell_index]
-        cells.append(Cell(cell_index + 1, _first_line(cell.source), took))
+    def on_end(cell, cell_index, execute_reply):
+        seconds = time.perf_counter() - started[cell_index]
+        cells.append(CellTime(path.stem, cell_index + 1, _first_line(cell.source), seconds))
 
-    began = time.perf_counter()
-    execute.run(notebook, path.parent, timeout_s=300, on_cell_execute=begins, on_cell_executed=ends)
-    return time.perf_counter() - began, cells
-
-
-def _chapter_row(name: str, seconds: float, n_cells: int) -> Row:
-    limit = 60 if int(name[:2]) < FIRST_LONGER else 75
-    return row(f"{name}, {n_cells} cells", seconds, "{:.0f} s", f"<= {limit} s", seconds <= limit)
+    start = time.perf_counter()
+    execute.run(notebook, path.parent, timeout_s=300, on_cell_execute=on_start, on_cell_executed=on_end)
+    return time.perf_counter() - start, cells
 
 
 def _first_line(source: str) -> str:
-    """The first line that is no comment, short enough for a table."""
+    """The first line that is not a comment, cut to 60 characters."""
     lines = [line.strip() for line in source.splitlines() if line.strip()]
     line = next((line for line in lines if not line.startswith("#")), lines[0] if lines else "")
     return (line if len(line) <= 60 else f"{line[:59]}…").replace("`", "'")

@@ -1,0 +1,138 @@
+"""Results, saved as one JSON file per section, and BENCHMARKS.md, which is rendered from these files and `notes.md`."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from possm_lite.classroom.execute import fewer_colors
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, RESULTS, FIGURES = Path("BENCHMARKS.md"), Path("tests/benchmarks/results"), Path("tests/benchmarks/figures")
+NOTES = ROOT / "tests/benchmarks/notes.md"  # kept by hand, appended to the page
+TITLES = {
+    "claims": "Claims of the README",
+    "latency": "Latency",
+    "training": "Training",
+    "accuracy": "Accuracy",
+    "course": "The course",
+}
+_INTRODUCTION = """\
+# Benchmarks
+
+`make bench` writes this page. `make bench ARGS="latency"` measures one section again and leaves the others as they are.
+The results are in `tests/benchmarks/results/`; the last section is `tests/benchmarks/notes.md`, kept by hand.
+
+Compared programs take turns in one process, so that a slow moment of the machine affects all of them: trust ratios more
+than times. p50, p99 and p99.9 are percentiles of the times of single calls.
+"""
+
+
+class Row(NamedTuple):
+    """One measured value, with its unit; `limit` in words, or empty; `holds`: whether the value is within the limit."""
+
+    what: str
+    measured: str
+    limit: str = ""
+    holds: bool = True
+
+
+class Table(NamedTuple):
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+class Plot(NamedTuple):
+    """A figure, saved as `name`.png with `alt` as its alternative text; `figure` is None once it is saved."""
+
+    name: str
+    alt: str
+    figure: Figure | None = None
+
+
+class Note(NamedTuple):
+    """A remark: what was skipped, how something was measured."""
+
+    text: str
+
+
+Item = Row | Table | Plot | Note
+_KINDS = {kind.__name__.lower(): kind for kind in (Row, Table, Plot, Note)}
+
+
+def row(what: str, measured: float, form: str, limit: str = "", holds: bool = True) -> Row:
+    """A row whose value is formatted by a string such as "{:.0f} µs"."""
+    return Row(what, form.format(measured), limit, bool(holds))
+
+
+def save_results(root: Path, name: str, metadata: dict, items: Iterable[Item]) -> None:
+    """Write a section's JSON file and figures under `root`, the repository or a folder with the same layout.
+
+    `metadata` has "date", "command", "machine" (a dict) and "seconds".
+    """
+    saved = []
+    for folder in (RESULTS, FIGURES):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for item in items:
+        if isinstance(item, Plot) and item.figure is not None:
+            png = io.BytesIO()
+            item.figure.savefig(png, format="png", dpi=100)
+            small = base64.b64decode(fewer_colors(base64.b64encode(png.getvalue()).decode()))
+            (root / FIGURES / f"{item.name}.png").write_bytes(small)
+            item = Plot(item.name, item.alt)
+        saved.append({"kind": type(item).__name__.lower(), **item._asdict()})
+    text = json.dumps({"section": name, **metadata, "items": saved}, indent=1, ensure_ascii=False)
+    (root / RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def load_results(root: Path) -> dict[str, dict]:
+    """The saved sections by name, in the order of the page; "items" holds Row, Table, Plot and Note objects."""
+    found = {}
+    for name in TITLES:
+        path = root / RESULTS / f"{name}.json"
+        if path.exists():
+            section = json.loads(path.read_text(encoding="utf-8"))
+            items = [_KINDS[item.pop("kind")](**item) for item in section["items"]]
+            found[name] = section | {"items": items}
+    return found
+
+
+def write_page(root: Path) -> Path:
+    (root / PAGE).write_text(render(load_results(root)), encoding="utf-8")
+    return root / PAGE
+
+
+def render(sections: dict[str, dict]) -> str:
+    """The page: the missed limits, each section, the notes."""
+    limits = [(TITLES[name], r) for name, s in sections.items() for r in s["items"] if isinstance(r, Row) and r.limit]
+    missed = [f"* {title}: {r.what}: {r.measured}, limit {r.limit}" for title, r in limits if not r.holds]
+    summary = f"{len(missed)} missed:**\n" if missed else "all met.**"
+    lines = [_INTRODUCTION, f"**{len(limits)} limits, {summary}", *missed]
+    for name, section in sections.items():
+        machine = "; ".join(section["machine"].values())
+        run = f"`{section['command']}` on {section['date']}, {section['seconds']:.0f} s. Machine: {machine}."
+        lines += ["", f"## {TITLES[name]}", "", run]
+        for kind, items in groupby(section["items"], key=type):
+            if kind is Row:  # consecutive rows are one table
+                cells = [[r.what, r.measured, r.limit if r.holds else f"{r.limit}, **missed**"] for r in items]
+                lines += ["", *_table(["what", "measured", "limit"], cells)]
+            elif kind is Table:
+                lines += [line for t in items for line in ("", f"### {t.title}", "", *_table(t.head, t.rows))]
+            elif kind is Plot:
+                lines += [line for p in items for line in ("", f"![{p.alt}]({(FIGURES / p.name).as_posix()}.png)")]
+            else:
+                lines += [line for note in items for line in ("", note.text)]
+    return "\n".join([*lines, "", NOTES.read_text(encoding="utf-8")])
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    cells = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]

@@ -1,0 +1,136 @@
+"""Claims of the README other than speed and accuracy: the authors' numbers, `make decode`, figures, imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from possm_lite.classroom.figures import kernel_width, rotation_angle
+from possm_lite.classroom.widgets import Slider, explore
+from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+from possm_lite.decoder.textbook import encode_textbook, forward_textbook
+from possm_lite.spikes import SpikeBatch
+
+from .page import ROOT, Item, Note, Row, row
+
+ORACLE = ROOT.parent / "shared" / "oracle" / "possm_small.npz"
+README_IMPORTS = (
+    "from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder; "
+    "from possm_lite.spikes import SpikeBatch, load_recording, simulate_session; "
+    "from possm_lite.training import evaluate, fit, for_new_session, freeze_backbone, prepare"
+)
+
+
+def measure(short: bool = False) -> Iterator[Item]:
+    yield from oracle()
+    yield from streaming_and_batch(n_bins=10 if short else 100)
+    yield from imports(rounds=1 if short else 7)
+    yield from sliders()
+    yield from decode(["--quick"] if short else [])
+
+
+def oracle() -> Iterator[Item]:
+    """Errors of both forms, in both precisions, against the authors' implementation."""
+    if not ORACLE.exists():
+        yield Note(f"{ORACLE.name}, the numbers of the authors' implementation, is missing: skipped.")
+        return
+    with np.load(ORACLE, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file}
+    batch = SpikeBatch.from_events(arrays["spike_trial"], arrays["spike_unit"], arrays["spike_time_s"], 3, 1.0)
+    padded = batch.padded()
+    times, session = torch.from_numpy(arrays["output_time_s"]), torch.from_numpy(arrays["session"])
+    params = {name[6:]: array for name, array in arrays.items() if name.startswith("param.")}
+    for dtype, limit in (("float64", 1e-9), ("float32", 1e-3)):
+        model = POSSM.from_torch_brain(params).to(getattr(torch, dtype))
+        gradients = []
+        for form, encoded, velocity in (
+            ("ragged", model.encode(batch), model(batch, times, session)),
+            ("padded", encode_textbook(model, padded), forward_textbook(model, padded, times, session)),
+        ):
+            outputs = {"encoder_out": encoded, "backbone_out": model.backbone(encoded)[0], "velocity": velocity}
+            error = max(np.abs(o.detach().numpy() - arrays[name]).max() for name, o in outputs.items())
+            yield _below(f"max. error against the authors' implementation, {form}, {dtype}", error, limit)
+            gradients.append(torch.autograd.grad(velocity.square().sum(), list(model.parameters())))
+        if dtype == "float64":
+            error = max(float((a - b).abs().max()) for a, b in zip(*gradients, strict=True))
+            yield _below("max. difference of gradients, ragged and padded, float64", error, 1e-9)
+
+
+def streaming_and_batch(n_bins: int) -> Iterator[Row]:
+    rng, offsets_s = np.random.default_rng(0), np.arange(5) * 0.01
+    bins = [(rng.integers(1, 183, 26), rng.random(26) * 0.05) for _ in range(n_bins)]
+    model = POSSM(POSSMConfig(n_units=182))
+    for dtype, limit in (("float32", 1e-4), ("float64", 1e-9)):
+        error = streaming_error(model.to(getattr(torch, dtype)), bins, offsets_s)
+        yield _below(f"max. difference of streaming and batch output, {dtype}", error, limit)
+
+
+@torch.no_grad()
+def streaming_error(model: POSSM, bins: list[tuple[np.ndarray, np.ndarray]], offsets_s: np.ndarray) -> float:
+    """Max. difference between streaming and batch output; `bins` holds the units and offsets of each bin."""
+    stream = StreamingDecoder(model, 1, offsets_s)
+    times, streamed = (np.concatenate(each) for each in zip(*(stream.step(*spikes) for spikes in bins), strict=True))
+    unit = np.concatenate([u for u, _ in bins])
+    time_s = np.concatenate([i * 0.05 + o for i, (_, o) in enumerate(bins)])
+    batch = SpikeBatch.from_events(np.zeros(len(unit), int), unit, time_s, 1, len(bins) * 0.05)
+    whole = model(batch, torch.from_numpy(times)[None], torch.ones(1, dtype=torch.int64))[0].numpy()
+    return float(np.abs(streamed - whole).max())
+
+
+def imports(rounds: int) -> Iterator[Row]:
+    """Import times, in new processes that have imported torch before."""
+    package, example = (
+        float(np.median([_import_seconds(statement) for _ in range(rounds)]))
+        for statement in ("import possm_lite", README_IMPORTS)
+    )
+    yield row("`import possm_lite`, after `import torch`", package, "{:.3f} s", "<= 0.3 s", package <= 0.3)
+    yield row("imports of the README's example, after `import torch`", example, "{:.2f} s")
+
+
+def _import_seconds(statement: str) -> float:
+    code = f"import time, torch; start = time.perf_counter(); {statement}; print(time.perf_counter() - start)"
+    return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+
+
+def sliders() -> Iterator[Row]:
+    """Time from a slider's move to the new figure."""
+    rng = torch.Generator().manual_seed(0)
+    x = 2 * torch.rand(57, generator=rng)
+    y = 400 * torch.sin(4 * x) + 40 * torch.randn(57, generator=rng)  # mm/s
+    width, query = Slider("w (1/s)", 1.0, 300.0, log=True), Slider("query (s)", 0.0, 2.0)
+    angles = {name: Slider(name, 0, 20) for name in ("m", "n", "theta")}
+    for name, explorer in (
+        ("kernel width", explore(kernel_width.make_draw(x, y, (0.0, 2.0), (1.0, 300.0)), w=width, query=query)),
+        ("rotation angle", explore(rotation_angle.make_draw(q=(1.2, 0.5), k=(0.9, 1.0)), **angles)),
+    ):
+        step = explorer.step_ms()
+        yield row(f"slider to new figure, {name}", step, "{:.0f} ms", "<= 100 ms", step <= 100)
+
+
+def decode(options: list[str]) -> Iterator[Row]:
+    """`possm-lite decode` on the embedded session, or on what `options` name."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "metrics.json"
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "possm_lite", "decode", "--out", f"{folder}/run", "--json", str(path)]
+        subprocess.run(command + options, check=True, capture_output=True)
+        seconds = time.perf_counter() - start
+        models = json.loads(path.read_text(encoding="utf-8"))["models"]
+    possm, wiener, gru = (models[name]["r2"] for name in ("possm", "wiener", "gru"))
+    floor = wiener + 0.1
+    yield row("`make decode`, without set-up", seconds, "{:.0f} s", "< 60 s", seconds < 60)
+    yield row("`make decode`, R² of the Wiener filter", wiener, "{:.3f}", "0.65 to 0.80", 0.65 <= wiener <= 0.80)
+    yield row("`make decode`, R² of POSSM", possm, "{:.3f}", f">= {floor:.3f}, Wiener + 0.10", possm >= floor)
+    yield row("`make decode`, R² of the GRU on counts", gru, "{:.3f}", f"<= {possm:.3f}, POSSM", gru <= possm)
+
+
+def _below(what: str, error: float, limit: float) -> Row:
+    return row(what, error, "{:.1e}", f"< {limit:g}", error < limit)

@@ -1,0 +1,225 @@
+"""The competitors decode what they should, each section runs in its short form, the page shows what was measured."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+
+from . import __main__ as bench
+from . import accuracy, course, latency, machine, page, readme_claims, training
+from .competitors import PaddedPossm, Poyo, gru_cell, gru_matmuls
+from .page import Note, Plot, Row, Table, row
+
+OFFSETS_S = np.array([0.0, 0.02])
+
+
+@pytest.fixture(autouse=True)
+def _importable_in_new_processes(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(machine.__file__).parents[machine.__name__.count(".")]))
+
+
+@pytest.fixture
+def bins(rng) -> list:
+    return [(rng.integers(1, 6, 4), rng.random(4) * 0.05) for _ in range(30)]
+
+
+def of(kind, items) -> list:
+    return [item for item in items if isinstance(item, kind)]
+
+
+def test_streaming_padded_and_batch_outputs_agree(bins):
+    model = POSSM(POSSMConfig(n_units=5)).double()
+    stream, padded = StreamingDecoder(model, 1, OFFSETS_S), PaddedPossm(model, OFFSETS_S)
+    for units, offsets in bins:
+        np.testing.assert_allclose(padded.step(units, offsets), stream.step(units, offsets)[1], rtol=0, atol=1e-9)
+    assert readme_claims.streaming_error(model, bins, OFFSETS_S) < 1e-9
+
+
+def test_gru_competitors_match_the_backbone():
+    model = POSSM(POSSMConfig(n_units=5))
+    x, h = torch.ones(1, 64), torch.ones(1, 256)
+    w_x, w_h = model.backbone.all_weights[0][:2]
+    with torch.no_grad():
+        torch.testing.assert_close(gru_cell(model)(None, None), model.backbone.step(x, h[None])[0])
+        torch.testing.assert_close(torch.from_numpy(gru_matmuls(model)(None, None)), (x @ w_x.T + h @ w_h.T)[0])
+
+
+def test_poyo_matches_its_own_tokenizer(bins):
+    pytest.importorskip("torch_brain.models", reason="the extra bench is not installed", exc_type=ImportError)
+    from torch_brain.batching import collate
+
+    poyo = Poyo(5, OFFSETS_S)
+    assert abs(Poyo(182, OFFSETS_S).n_parameters - 1.27e6) < 1e4
+    for units, offsets in bins:
+        velocity = poyo.step(units, offsets)
+    last = bins[-20:]  # the window of 1 s
+    spikes = SimpleNamespace(
+        unit_index=np.concatenate([u for u, _ in last]) - 1,
+        timestamps=np.concatenate([0.05 * i + o for i, (_, o) in enumerate(last)]),
+    )
+    units = SimpleNamespace(id=np.array([str(unit) for unit in range(1, 6)]))
+    data = SimpleNamespace(units=units, spikes=spikes, session=SimpleNamespace(id="session"))
+    tokens = poyo.model.tokenize(data) | {"output_timestamps": 0.95 + OFFSETS_S}
+    with torch.no_grad():
+        expected = poyo.model(**collate([tokens]))[0]
+    np.testing.assert_allclose(velocity, expected, rtol=0, atol=1e-5)
+    assert np.abs(velocity - poyo.step(*bins[0])).max() > 1e-4  # the spikes matter
+
+
+def test_timers_interleave_and_ratios_survive_drift():
+    called = []
+    calls = {name: lambda name=name: called.append(name) for name in "ab"}
+    times = machine.time_in_turns(calls, 2, {"a": 2, "b": 1})
+    assert "".join(called) == "aaabb" * 2 and times["a"].shape == (2, 2) and times["b"].shape == (2, 1)
+    fast = np.array([[1.0, 1.0, 9.0], [2.0, 2.0, 2.0], [8.0, 8.0, 8.0]])
+    assert machine.ratio(3 * fast, fast) == 3
+    assert machine.matmul_rate(n=64, rounds=3) > 1e6
+
+
+def test_growth_is_fitted():
+    x = np.array([64.0, 128, 256, 1024])
+    start, slope, error = latency.fit_growth(x, 100 + 0.002 * x**2, 2)
+    assert start == pytest.approx(100) and slope == pytest.approx(0.002) and error < 1e-9
+    assert latency.fit_growth(x, 100 + 0.002 * x**2, 1)[2] > 0.1  # not linear
+
+
+def test_latency_runs_without_torch_brain(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch_brain.models.poyo", None)
+    items = list(latency.measure(short=True))
+    assert [r.limit for r in of(Row, items)] == ["<= 150 µs", "<= 5 x"]
+    assert [note for note in of(Note, items) if "POYO was skipped" in note.text]
+    percentiles, growth = of(Table, items)
+    for cells in percentiles.rows:
+        p50, p99, p999 = (float(cell.replace(",", "")) for cell in cells[1:4])
+        assert 0 < p50 <= p99 <= p999
+    assert {cells[0] for cells in growth.rows} >= {f"streaming step, {axis}" for axis in latency.AXES}
+    assert len(of(Plot, items)[0].figure.axes) == 3
+
+
+def test_training_section_runs(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "in_new_process", lambda function, *args: 1 + function(*args))
+        items = list(training.measure(short=True))
+    assert [r.limit for r in of(Row, items)] == [">= 3 x", "<= 0.5", ""]
+    for table in of(Table, items):
+        assert all(float(cell.replace(",", "")) > 0 for cells in table.rows for cell in (*cells[:4], cells[-1]))
+    few, many = (machine.in_new_process(training.peak_of_step, training.RAGGED, n, 100 * n) for n in (1, 64))
+    assert many > few + 10  # MiB
+
+
+def test_accuracy_section_runs(small_recording, tmp_path):
+    path = small_recording.save(tmp_path / "small.npz") or tmp_path / "small.npz"
+    items = list(accuracy.measure(short=True, sources={accuracy.SIMULATED: path, accuracy.REAL: tmp_path / "absent"}))
+    assert accuracy.REAL in of(Note, items)[0].text
+    by_model = {cells[0]: cells for cells in of(Table, items)[0].rows}
+    assert list(by_model) == ["POSSM, rnn", "POSSM, gru", "GRU on counts", "Wiener filter", "Kalman filter"]
+    assert "±" in by_model["POSSM, gru"][1] and "±" not in by_model["Wiener filter"][1]
+    r2 = [accuracy.train_and_score("", path, accuracy.GRU, seed, 2).r2 for seed in (0, 0, 1)]
+    assert r2[0] == r2[1] != r2[2]
+
+
+@pytest.mark.parametrize(
+    ("source", "possm", "gru", "seconds", "holds"),
+    [
+        (accuracy.SIMULATED, 0.86, 0.85, 60, [True, True]),
+        (accuracy.SIMULATED, 0.79, 0.80, 60, [False, False]),
+        (accuracy.REAL, 0.89, 0.85, 60, [True, True]),
+        (accuracy.REAL, 0.87, 0.85, 121, [False, False]),
+    ],
+)
+def test_limits_of_accuracy(source, possm, gru, seconds, holds):
+    r2 = {accuracy.POSSM_GRU: possm, accuracy.GRU: gru, accuracy.WIENER: 0.7}
+    scores = [accuracy.Score(source, model, value, 1, seconds) for model, value in r2.items()]
+    assert [r.holds for r in accuracy.limits(source, scores)] == holds
+
+
+def test_cells_of_a_chapter_are_timed(tmp_path):
+    cells = [nbformat.v4.new_code_cell("# a remark\nimport time\ntime.sleep(0.5)"), nbformat.v4.new_code_cell("1 + 1")]
+    path = tmp_path / "07_toy.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    chapter, total, table = course.measure_chapters([path])
+    assert (chapter.what, chapter.limit, total.what) == ("07_toy, 2 cells", "<= 75 s", "all 1 chapters")
+    assert table.rows[0][:3] == ["07_toy", "1", "`import time`"] and 0.5 <= float(table.rows[0][3]) < 5
+
+
+def test_readme_claims_hold(monkeypatch):
+    assert [r.what for r in of(Row, readme_claims.oracle()) if not r.holds] == []
+    assert next(readme_claims.imports(rounds=1)).holds
+
+    def fake_decode(command, **options):
+        r2 = {"possm": {"r2": 0.75}, "wiener": {"r2": 0.7}, "gru": {"r2": 0.72}}
+        Path(command[command.index("--json") + 1]).write_text(json.dumps({"models": r2}))
+
+    monkeypatch.setattr(readme_claims.subprocess, "run", fake_decode)
+    assert [r.holds for r in readme_claims.decode([])] == [True, True, False, True]
+
+
+@pytest.fixture
+def sections(monkeypatch):
+    """Two sections that take no time."""
+
+    def toy(value: float):
+        def measure(short):
+            figure = Figure()
+            figure.subplots().plot([1, 2])
+            yield row("duration", value, "{:.1f} s", "< 2 s", value < 2)
+            yield from (Note("A remark."), Table("A title", ["a", "b"], [["x|y", "1"]]), Plot("toy", "a line", figure))
+
+        return measure
+
+    found = {"latency": toy(1.0), "course": toy(3.0)}
+    monkeypatch.setattr(bench, "SECTIONS", found)
+    return found | {"toy": toy}
+
+
+def test_page_shows_every_item_and_missed_limits(sections, tmp_path, capsys):
+    assert bench.main(["--out", str(tmp_path)]) == 1
+    printed = [line.split()[:2] for line in capsys.readouterr().out.splitlines() if "duration" in line]
+    assert printed == [["ok", "latency"], ["MISS", "course"]]
+    text = (tmp_path / page.PAGE).read_text(encoding="utf-8")
+    for part in (
+        "**2 limits, 1 missed:**\n\n* The course: duration: 3.0 s, limit < 2 s",
+        "| duration | 3.0 s | < 2 s, **missed** |\n\nA remark.\n\n",
+        "### A title\n\n| a | b |\n| --- | --- |\n| x\\|y | 1 |",
+        '`make bench ARGS="latency"` on 20',
+        "![a line](tests/benchmarks/figures/toy.png)",
+        page.NOTES.read_text(encoding="utf-8"),
+    ):
+        assert part in text
+    assert (tmp_path / page.FIGURES / "toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_section_measured_again_replaces_only_itself(sections, tmp_path):
+    bench.main(["--out", str(tmp_path)])
+    before = page.load_results(tmp_path)
+    bench.SECTIONS["course"] = sections["toy"](1.5)
+    assert bench.main(["course", "--out", str(tmp_path)]) == 0
+    after = page.load_results(tmp_path)
+    assert after["latency"] == before["latency"] and after["course"]["items"][0] == Row("duration", "1.5 s", "< 2 s")
+    text = (tmp_path / page.PAGE).read_text(encoding="utf-8")
+    (tmp_path / page.PAGE).unlink()
+    assert bench.main(["--page", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / page.PAGE).read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(("arguments", "message"), [(["speed"], "'speed'"), (["--short"], "--out DIR")])
+def test_invalid_arguments_exit_with_2(arguments, message, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        bench.main(arguments)
+    assert exit_.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_page_in_the_repository_matches_its_results():
+    results = page.load_results(page.ROOT)
+    assert list(bench.SECTIONS) == list(page.TITLES)
+    assert {path.stem for path in (page.ROOT / page.RESULTS).glob("*.json")} == set(results)
+    assert (page.ROOT / page.PAGE).read_text(encoding="utf-8") == page.render(results), 'make bench ARGS="--page"'
+    plots = {f"{item.name}.png" for section in results.values() for item in section["items"] if isinstance(item, Plot)}
+    assert {path.name for path in (page.ROOT / page.FIGURES).glob("*")} == plots
