@@ -34,11 +34,7 @@ test: $(VENV)/.installed ## style, import contracts, unit tests, notebooks; one 
 
 # Up to four processes, since each takes a gigabyte, with one thread each: more threads wait for each other. The browser
 # tests need a process of their own (.ci/run): Playwright takes over Ctrl-C, by which the checks end an endless loop.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest -n logical --maxprocesses 4
-define TESTS
-$(PYTEST) --dist worksteal tests --ignore tests/browser $(ARGS)
-$(PYTEST) --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
-endef
+TESTS = OMP_NUM_THREADS=1 $(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests --ignore tests/browser $(ARGS)
 
 # The newest Python that all of the oldest versions have builds for is 3.11. Style belongs to one version of ruff.
 oldest: BIN = .venv-oldest/bin
