@@ -1,5 +1,6 @@
-"""pyproject.toml, environment.yml and requirements.lock say the same, and the lock can be installed anywhere."""
+"""pyproject.toml, environment.yml and the locks agree, and the locks can be installed on every machine."""
 
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -20,15 +21,9 @@ else:
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-CONDA = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
-LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-SITE_LOCK = (ROOT / "requirements-site.lock").read_text(encoding="utf-8")
-OLDEST_LOCK = (ROOT / "requirements-oldest.lock").read_text(encoding="utf-8")
-BENCH_LOCK = (ROOT / "requirements-bench.lock").read_text(encoding="utf-8")
-TORCH = "2.13.0"
-
+EXTRAS = {"": ["lab", "recordings", "test"], "-site": ["site", "browser"], "-bench": ["bench"]}  # by lock
+LOCKS = {name: (ROOT / f"requirements{name}.lock").read_text(encoding="utf-8") for name in [*EXTRAS, "-oldest"]}
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
-CONDA_ALONE = {"python", "pip", "setuptools"}  # what conda has to be told and pip brings along
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 SYSTEMS = {
@@ -36,114 +31,80 @@ SYSTEMS = {
     "macos": {"sys_platform": "darwin", "platform_system": "Darwin", "os_name": "posix", "platform_machine": "arm64"},
     "windows": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt", "platform_machine": "AMD64"},
 }
+on_every_machine = pytest.mark.parametrize(("python", "system"), list(itertools.product(PYTHONS, SYSTEMS)))
 
 
-LOCKS = {"reader": LOCK, "site": SITE_LOCK, "bench": BENCH_LOCK}
-EVERY_LOCK = LOCKS | {"oldest": OLDEST_LOCK}
-# extras of make site and its tests, and of make bench, which no reader needs
-APART = {"site": "site", "browser": "site", "bench": "bench"}
+def declared(lock: str = "") -> list[Requirement]:
+    """The requirements in pyproject.toml that a lock is made of."""
+    own = [] if lock else PROJECT["dependencies"]
+    return [Requirement(line) for line in sum((PROJECT["optional-dependencies"][e] for e in EXTRAS[lock]), own)]
 
 
-def declared(lock: str = "reader") -> list[Requirement]:
-    """What pyproject.toml asks for, with the extras of a reader, or those of another lock alone."""
-    extras = PROJECT["optional-dependencies"]
-    asked = [lines for name, lines in extras.items() if APART.get(name, "reader") == lock]
-    return [Requirement(line) for line in sum(asked, PROJECT["dependencies"] if lock == "reader" else [])]
-
-
-def locked(lock: str = LOCK) -> list[Requirement]:
-    lines = (line.split("#")[0].strip() for line in lock.splitlines())
+def locked(lock: str) -> list[Requirement]:
+    lines = (line.split("#")[0].strip() for line in LOCKS[lock].splitlines())
     return [Requirement(line) for line in lines if line]
 
 
-def environment(python: str, system: str) -> dict[str, str]:
-    """The markers of pip on another machine."""
+def markers(python: str, system: str) -> dict[str, str]:
+    """pip's marker environment on another machine."""
     versions = {"python_version": python, "python_full_version": f"{python}.9", "implementation_version": f"{python}.9"}
     return default_environment() | versions | SYSTEMS[system]
 
 
-def pins(python: str, system: str, lock: str = LOCK) -> dict[str, str]:
-    """{name: version} of a lock as pip reads it there; two pins of one name would be an error of the lock."""
-    there = environment(python, system)
-    found = {}
+def pins(lock: str, python: str, system: str) -> dict[str, str]:
+    """{name: version} that pip installs there."""
+    there = markers(python, system)
+    found = [pin for pin in locked(lock) if pin.marker is None or pin.marker.evaluate(there)]
+    versions = {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in found}
+    assert len(versions) == len(found), "a package is pinned twice"
+    return versions
+
+
+def test_conda_environment_has_the_same_floors():
+    conda = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    *packages, pip = conda["dependencies"]
+    floors = {r.name: str(r.specifier) for r in map(Requirement, packages)}
+    assert floors.pop("python") == PROJECT["requires-python"]
+    del floors["pip"], floors["setuptools"]
+    assert floors == {CONDA_NAMES.get(r.name, r.name): str(r.specifier) for r in declared()}
+    assert pip == {"pip": ["-e ."]} and conda["channels"][0] == "conda-forge"
+
+
+def test_dependencies_have_a_floor_only():
+    assert [str(r) for lock in EXTRAS for r in declared(lock) if not re.fullmatch(r">=[\d.]+", str(r.specifier))] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_lock_is_exact_and_portable(lock):
+    """Exact versions, no GPU libraries (pip adds those that its build of torch requires), no hashes, URLs or paths."""
     for pin in locked(lock):
-        if pin.marker is None or pin.marker.evaluate(there):
-            name = canonicalize_name(pin.name)
-            assert name not in found, f"{name} is pinned twice on Python {python}, {system}"
-            found[name] = str(pin.specifier).removeprefix("==")
-    return found
+        assert re.fullmatch(r"==[\w.+!]+", str(pin.specifier)) and not pin.url and not pin.extras, pin
+        assert not re.match(r"nvidia|cuda|triton|rocm|pytorch-triton", pin.name), pin
+    assert re.findall(r"--hash|\w+://\S*|--?[\w-]*(?:index|find-links)\S*|(?:^|\s)[~/]\S+", LOCKS[lock]) == []
 
 
-def test_conda_asks_for_the_same_floors():
-    asked = {str(r.name): str(r.specifier) for r in declared()}
-    conda = {
-        r.name: str(r.specifier) for r in map(Requirement, (d for d in CONDA["dependencies"] if isinstance(d, str)))
-    }
-    assert {CONDA_NAMES.get(name, name): floor for name, floor in asked.items()} == {
-        name: floor for name, floor in conda.items() if name not in CONDA_ALONE
-    }
-    assert conda["python"] == PROJECT["requires-python"]
-
-
-def test_conda_installs_this_folder():
-    assert CONDA["dependencies"][-1] == {"pip": ["-e ."]}
-    assert CONDA["channels"][0] == "conda-forge"
-
-
-def test_every_dependency_has_a_floor_and_nothing_else():
-    everything = [wanted for lock in LOCKS for wanted in declared(lock)]
-    assert [str(r) for r in everything if not re.fullmatch(r">=[\d.]+", str(r.specifier))] == []
-
-
-@pytest.mark.parametrize("lock", EVERY_LOCK.values(), ids=EVERY_LOCK)
-def test_a_lock_pins_exactly(lock):
-    inexact = [r for r in locked(lock) if not re.fullmatch(r"==[\w.+!]+", str(r.specifier)) or r.url or r.extras]
-    assert inexact == []
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("python", PYTHONS)
-def test_the_lock_holds_every_dependency_above_its_floor(python, system):
-    there, pinned = environment(python, system), pins(python, system)
-    for wanted in declared():
-        if wanted.marker is None or wanted.marker.evaluate(there):
-            assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
-    assert pinned["torch"] == TORCH
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("lock", ["site", "bench"])
-def test_a_lock_beside_the_readers_goes_with_it(lock, python, system):
-    """What make site and make bench install leaves the reader's packages, and each other's, as they are."""
-    pinned = pins(python, system, LOCKS[lock])
-    for wanted in declared(lock):
-        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
-    others = pins(python, system, SITE_LOCK) | pins(python, system)
-    assert {name: v for name, v in pinned.items() if others.get(name, v) != v} == {}
+@on_every_machine
+def test_locks_satisfy_the_project_and_each_other(python, system):
+    installed, there = {}, markers(python, system)
+    for lock in EXTRAS:
+        pinned = pins(lock, python, system)
+        for wanted in declared(lock):
+            if wanted.marker is None or wanted.marker.evaluate(there):
+                assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
+        # make site and make bench must not change the packages that are installed already
+        assert {name: version for name, version in pinned.items() if installed.get(name, version) != version} == {}
+        installed |= pinned
+    assert installed["torch"] == "2.13.0"
 
 
 @pytest.mark.parametrize("python", PYTHONS[:2])
-def test_the_oldest_lock_holds_every_dependency_at_its_floor(python):
-    there, pinned = environment(python, "linux"), pins(python, "linux", OLDEST_LOCK)
+def test_oldest_lock_pins_the_floors(python):
+    pinned, there = pins("-oldest", python, "linux"), markers(python, "linux")
     for wanted in declared():
         if wanted.marker is None or wanted.marker.evaluate(there):
             floor = str(wanted.specifier).removeprefix(">=")
             assert Version(pinned[canonicalize_name(wanted.name)]) == Version(floor), wanted
 
 
-@pytest.mark.parametrize("lock", EVERY_LOCK.values(), ids=EVERY_LOCK)
-def test_a_lock_leaves_the_gpu_to_the_build_of_torch(lock):
-    """Where a build of torch wants GPU libraries, pip adds them; the CPU-only build must stay without."""
-    assert [str(r) for r in locked(lock) if re.match(r"nvidia|cuda|triton|rocm|pytorch-triton", r.name)] == []
-
-
-@pytest.mark.parametrize("lock", EVERY_LOCK.values(), ids=EVERY_LOCK)
-def test_a_lock_names_no_place(lock):
-    """No hash, no address of an index and no path of the machine that made it."""
-    assert "--hash" not in lock
-    assert re.findall(r"\w+://\S*|--?[\w-]*(?:index|find-links)\S*|(?:^|\s)[~/]\S+", lock) == []
-
-
-def test_the_package_has_the_version_of_its_project():
+def test_package_has_the_version_of_its_project():
     assert possm_lite.__version__ == PROJECT["version"]

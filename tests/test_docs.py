@@ -1,0 +1,99 @@
+"""README, TEACHING, GLOSSARY and the other guides agree with the files, chapters, exercises and commands they name."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDES = ["README.md", "TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md", "LICENSE-TEXT.md", "data/README.md"]
+CHAPTERS = {path.name[:2]: path for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))}
+TEACHING, GLOSSARY = ((ROOT / name).read_text(encoding="utf-8") for name in ("TEACHING.md", "GLOSSARY.md"))
+# in the order of the glossary: B, T, N, U, L, D, H, d, F, h, k, Q
+DIMENSIONS = "batch n_bins n_spikes n_units n_latents dim n_heads head_dim n_freqs hidden context_bins n_queries"
+
+
+@cache
+def cells(number: str) -> list[dict]:
+    return json.loads(CHAPTERS[number].read_text(encoding="utf-8"))["cells"]
+
+
+@cache
+def text(number: str) -> str:
+    return "\n".join("".join(cell["source"]) for cell in cells(number))
+
+
+def sections(number: str) -> set[str]:
+    return set(re.findall(r"^## (\d+)\.", text(number), flags=re.MULTILINE))
+
+
+def exercises(number: str) -> list[str]:
+    tags = [tag for cell in cells(number) for tag in cell["metadata"].get("tags", [])]
+    return [tag.removeprefix("exercise:") for tag in tags if tag.startswith("exercise:")]
+
+
+def table(markdown: str) -> list[list[str]]:
+    """The cells of a table, without its head."""
+    return [line.strip("| ").split(" | ") for line in markdown.splitlines() if line.startswith("|")][2:]
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_links_and_commands_exist(guide):
+    markdown, folder = (ROOT / guide).read_text(encoding="utf-8"), (ROOT / guide).parent
+    links = [link for link in re.findall(r"\]\(([^)#]+)", markdown) if not link.startswith("http")]
+    assert [link for link in links if not (folder / link).exists()] == []
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert set(re.findall(r"(?:`|^)make ([a-z]+)", markdown, flags=re.MULTILINE)) <= targets
+
+
+def test_readme_names_every_chapter_and_existing_modules():
+    rows = [row for row in table((ROOT / "README.md").read_text(encoding="utf-8")) if row[0].startswith("[")]
+    assert [row[0] for row in rows] == [f"[{path.stem}](notebooks/{path.name})" for path in CHAPTERS.values()]
+    package = ROOT / "possm_lite"
+    for *_, modules in rows:
+        folder = package
+        for name in re.findall(r"`([\w/]+)`", modules):  # `blocks/scores` `selection`: both in blocks
+            path = package / name if (package / name.split("/")[0]).is_dir() else folder / name
+            assert path.is_dir() or path.with_suffix(".py").exists(), name
+            folder = path.parent
+
+
+@pytest.mark.parametrize("number", CHAPTERS)
+def test_teaching_guide_covers_the_chapter(number):
+    title = "".join(cells(number)[0]["source"]).splitlines()[0]
+    section = TEACHING.split(f"\n### {title.removeprefix('# ')}\n")[1].split("\n### ")[0]
+    expected = [(name, f"{int(number)}.{i}") for i, name in enumerate(exercises(number), 1)]
+    assert re.findall(r"`(\w+)` \((\d+\.\d+)\)", section.split("**What goes wrong")[0]) == expected
+    assert re.search(r"\*\*Stop after §(\d+)", section)[1] in sections(number)
+    (row,) = (row for row in table(TEACHING) if row[0].startswith(f"[{number}_"))
+    reading, counts, estimate, total = row[1:]
+    written, predicted = (int(count) for count in counts.split(" + "))
+    assert reading == re.search(r"\*\*Time\*\* \| (\d+) minutes", text(number))[1]
+    assert written + predicted == len(expected)
+    assert (int(estimate), int(total)) == (8 * written + 3 * predicted, int(reading) + int(estimate))
+
+
+@pytest.mark.parametrize("plan", re.split(r"^### ", TEACHING.split("\n## Plans")[1].split("\n## ")[0], flags=re.M)[1:])
+def test_plan_adds_up_and_names_what_exists(plan):
+    head = next(line for line in plan.splitlines() if line.startswith("|")).strip("| ").split(" | ")
+    minutes = [int(row[head.index("minutes")]) for row in table(plan)]
+    assert sum(minutes) == int(re.search(r"\((\d+) minutes\)", plan)[1])
+    for number, named in re.findall(r"\b(\d\d)((?:,? (?:and |to |or )?§\d+)+)", plan):
+        assert set(re.findall(r"§(\d+)", named)) <= sections(number)
+    assert set(re.findall(r"`([a-z]\w*)`", plan)) <= {name for number in CHAPTERS for name in exercises(number)}
+
+
+def test_glossary_is_complete_and_sorted():
+    symbols, terms = (table(GLOSSARY.split(f"\n## {title}\n")[1].split("\n## ")[0]) for title in ("Symbols", "Terms"))
+    assert " ".join(row[1].strip("`") for row in symbols[:12]) == DIMENSIONS
+    assert "".join(row[0].strip("$") for row in symbols[:12]) == "BTNULDHdFhkQ"
+    names = [row[0].casefold() for row in terms]
+    assert len(names) >= 120 and names == sorted(set(names))
+    for *_, english, chinese, link in [*symbols, *([term, chinese, link] for term, chinese, _, link in terms)]:
+        assert re.search(r"[\u4e00-\u9fff]", chinese), english
+        number, section = re.match(r"\[(\d\d)(?: §(\d+))?\]", link).groups()
+        assert section is None or section in sections(number), english
+        words = re.sub(r"\s+", " ", re.sub(r"[*`]", "", text(number))).casefold()
+        assert english.split(" (")[0].casefold() in words, f"{english} is not in chapter {number}"
