@@ -49,9 +49,11 @@ def test_links_and_commands_exist(guide):
 
 
 def test_readme_names_every_chapter_and_existing_modules():
-    rows = [row for row in table((ROOT / "README.md").read_text(encoding="utf-8")) if row[0].startswith("[")]
+    readme, package = (ROOT / "README.md").read_text(encoding="utf-8"), ROOT / "possm_lite"
+    files = re.findall(r"`(\w+/[\w/]+\.py)`", readme)
+    assert [name for name in files if not (ROOT / name).exists() and not (package / name).exists()] == []
+    rows = [row for row in table(readme) if row[0].startswith("[")]
     assert [row[0] for row in rows] == [f"[{path.stem}](notebooks/{path.name})" for path in CHAPTERS.values()]
-    package = ROOT / "possm_lite"
     for *_, modules in rows:
         folder = package
         for name in re.findall(r"`([\w/]+)`", modules):  # `blocks/scores` `selection`: both in blocks
