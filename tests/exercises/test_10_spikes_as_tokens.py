@@ -93,7 +93,6 @@ TRIALS = SpikeBatch.from_events(
         ("lagged", lambda c, v, lag: pairs_by_index(c, v, lag)[0], "a tuple of 2 values"),
         ("padding_share", 1 - TRIALS.spike_mask.double().mean().item(), "✓"),
         ("padding_share", 0.48, "longest trial"),
-        ("padding_share", "half", "expected a number"),
         ("masked_mse", mse_with_where_before, "✓"),
         ("masked_mse", lambda p, v, n: mse_with_where_before(p, v, n * 0 + v.shape[1]), "padding is in your mean"),
         ("masked_mse", lambda p, v, n: (p - v).pow(2).nansum() / (2 * n.sum()), "still in the sum"),
