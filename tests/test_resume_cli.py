@@ -17,9 +17,7 @@ from possm_lite.spikes.arrays import read_arrays
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import TrainingCheckpoint
 
-from .test_cli import assert_refused, listing
-
-RESULTS = ["checkpoint.npz", "decoded.png", "metrics.json"]
+from .test_cli import RESULTS, assert_refused, listing, names
 
 
 class InterruptedAtSecondEpoch(TrainingCheckpoint):
@@ -59,10 +57,6 @@ def here(finished, tmp_path, monkeypatch) -> Path:
     arguments = here / "cut" / "unfinished.json"  # contains absolute paths
     arguments.write_text(arguments.read_text().replace(str(finished), str(here)))
     return here
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir())
 
 
 def assert_same_results(run: Path, expected: Path):

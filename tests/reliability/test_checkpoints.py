@@ -1,8 +1,7 @@
-"""Training that is killed again and again, or finds the disk full, ends with the weights of one that was left alone."""
+"""Training that is killed repeatedly, or runs out of disk space, ends with the weights of an undisturbed training."""
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,174 +15,119 @@ from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 
+from ..test_resume_cli import RESULTS, names
+
 pytest.importorskip("resource")
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"} | {
     "PYTHONPATH": str(ROOT),
     "OMP_NUM_THREADS": "1",
 }
-UNTIL_THEN = 300  # seconds; nothing here takes as long
-EPOCHS = 8
-RESULTS = ["checkpoint.npz", "decoded.png", "metrics.json"]
+TIMEOUT_S, EPOCHS = 300, 8
 
 
 class Decoder:
-    """Runs possm-lite in a folder, and remembers how long it took to the end."""
+    """Runs possm-lite in forked processes that start within milliseconds; see `decoding.py`."""
 
     def __init__(self, folder: Path):
-        self.folder, self.seconds = folder, 0.0
-        self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("decoding.py")],
-            cwd=folder,
-            env=ENVIRONMENT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.folder, script = folder, Path(__file__).with_name("decoding.py")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._process = subprocess.Popen([sys.executable, script], cwd=folder, env=ENVIRONMENT, **pipes)
 
     def __call__(self, run: str, after=None, limit=None, kill=False) -> dict:
-        """Begin a run, or go on with it where it is there already; see `decoding.py` for its end."""
+        """Start a run, or resume it if it exists."""
         new = ["a.npz", "--epochs", str(EPOCHS), "--out", run]
         command = ["decode", *(["--resume", run] if (self.folder / run).exists() else new)]
         order = {"command": command, "after": after, "bytes": limit, "kill": kill}
-        began = time.perf_counter()
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        self.seconds = time.perf_counter() - began
-        return answer
+        return json.loads(self._process.stdout.readline())
 
     def close(self):
         self._process.stdin.close()
-        self._process.wait(UNTIL_THEN)
+        self._process.wait(TIMEOUT_S)
         self._process.stdout.close()
 
 
 @pytest.fixture(scope="module")
 def decode(tmp_path_factory):
-    """A decoder, with the run `whole` that nobody disturbed, and `begun`, killed as soon as there was a state."""
     folder = tmp_path_factory.mktemp("killed")
     simulate_session(0, SimulationConfig(n_trials=8, n_units=4)).recording.save(folder / "a.npz")
     decoder = Decoder(folder)
-    assert decoder("begun", after="begun/training.npz")["status"] == -signal.SIGKILL
-    assert decoder("whole")["status"] == 0
     yield decoder
     decoder.close()
 
 
-def assert_like_whole(folder: Path, run: str):
-    assert names(folder / run) == RESULTS
-    ours, theirs = (read_arrays(folder / name / "checkpoint.npz") for name in (run, "whole"))
-    assert list(ours) == list(theirs)
-    for name, array in ours.items():
-        assert array.tobytes() == theirs[name].tobytes(), name
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".partial"))
+def assert_same_weights(folder: Path, expected: Path):
+    arrays, others = (read_arrays(path / "checkpoint.npz") for path in (folder, expected))
+    assert list(arrays) == list(others)
+    for name, array in arrays.items():
+        assert array.tobytes() == others[name].tobytes(), name
 
 
 def epochs_saved(run: Path) -> int:
-    """How many epochs the newest state has behind it. It can always be read."""
+    """Epochs in the newest state, which can always be read."""
     if not (run / "training.npz").exists():
         return 0
     return len(json.loads(str(read_arrays(run / "training.npz")["about"]))["history"]["loss"])
 
 
-def test_killed_at_random_moments_it_ends_with_the_same_weights(decode, rounds):
-    """Every second kill is in the middle of writing a file, the others at any moment, of loading and of the end too."""
-    rng, folder, usual = np.random.default_rng(), decode.folder, decode.seconds
-    size = (folder / "begun" / "training.npz").stat().st_size
-    wanted, kills, cut_off, number = rounds(8, 50), 0, 0, 0
-    while kills < wanted:
-        number, saved = number + 1, 0
+def test_killed_at_random_it_ends_with_the_same_weights(decode, rounds):
+    """In turn: killed while writing a file, killed at any moment, and out of disk space (a limit on the file size)."""
+    rng, folder = np.random.default_rng(), decode.folder
+    assert decode("begun", after="begun/training.npz")["status"] == -signal.SIGKILL
+    size, start = (folder / "begun" / "training.npz").stat().st_size, time.perf_counter()
+    assert decode("whole")["status"] == 0
+    duration = time.perf_counter() - start
+    wanted, stops, partial, number, saved = rounds(9, 60), 0, 0, 0, 0
+    while stops < wanted:
         run = folder / f"run-{number}"
-        ended = None
-        while ended is None or ended["status"]:
-            if kills == wanted:
-                ended = decode(run.name)
-            elif kills % 2:
-                ended = decode(run.name, limit=int(rng.integers(1, size)), kill=True)
-            else:
-                ended = decode(run.name, after=rng.uniform(0, 0.7 * usual))
-            if ended["status"] == 0:
-                break
-            assert ended["status"] in (-signal.SIGKILL, -signal.SIGXFSZ), ended["stderr"]
-            kills += 1
-            if not run.exists():  # nothing was begun
-                continue
-            if not (run / "unfinished.json").exists():  # all was done
-                assert names(run)[:3] == RESULTS
-                (run / "training.npz").unlink(missing_ok=True)
-                break
-            cut_off += any(p.is_file() and p.suffix == ".partial" for p in run.iterdir())
+        if stops % 3 == 1:
+            ended = decode(run.name, after=rng.uniform(0, 0.7 * duration))
+        else:
+            ended = decode(run.name, limit=int(rng.integers(1, size)), kill=stops % 3 == 0)
+        if ended["status"] == 2:
+            lines = [line for line in ended["stderr"].splitlines() if line.startswith("possm-lite: ")]
+            assert len(lines) == 1 and lines[0].endswith("could not be written: File too large")
+            assert not run.exists() or not list(run.glob(".*.partial"))
+        else:
+            assert ended["status"] in (0, -signal.SIGKILL, -signal.SIGXFSZ), ended["stderr"]
+        stops += 1
+        if ended["status"] and (run / "unfinished.json").exists():
+            partial += any(p.is_file() for p in run.glob(".*.partial"))
             before, saved = saved, epochs_saved(run)
             assert before <= saved <= EPOCHS
-        assert_like_whole(folder, run.name)
-    assert cut_off >= wanted // 4
+        elif run.exists():  # finished, though perhaps killed before it removed the state
+            (run / "training.npz").unlink(missing_ok=True)
+            assert_same_weights(run, folder / "whole")
+            number, saved = number + 1, 0
+    for name in ("begun", f"run-{number}"):
+        assert decode(name)["status"] == 0
+        assert names(folder / name) == RESULTS
+        assert_same_weights(folder / name, folder / "whole")
+    assert partial >= wanted // 6
 
 
-def test_a_full_disk_loses_nothing(decode, rounds):
-    """What cannot be saved is said in one line; the state before stands, and no half of a file is left.
-
-    The limit on the size of a file stands for the disk: a write beyond it fails in the middle.
-    """
-    rng, run = np.random.default_rng(), decode.folder / "begun"
-    before = {name: (run / name).read_bytes() for name in names(run)}
-    assert sorted(before) == ["training.npz", "unfinished.json"]
-    for _ in range(rounds(2, 20)):
-        ended = decode("begun", limit=int(rng.integers(0, len(before["training.npz"]) - 100)))
-        assert ended["status"] == 2
-        said = [line for line in ended["stderr"].splitlines() if line.startswith("possm-lite: ")]
-        assert said == ["possm-lite: begun/training.npz: could not be written: File too large"]
-        assert {p.name: p.read_bytes() for p in run.iterdir()} == before
-    assert decode("begun")["status"] == 0
-    assert_like_whole(decode.folder, "begun")
-
-
-def test_a_real_disk_that_is_full(decode):
-    """The first state fits on it, the second beside it does not."""
-    disk = decode.folder / "disk"
-    disk.mkdir()
-    kilobytes = int(1.5 * (decode.folder / "whole" / "checkpoint.npz").stat().st_size * 3 / 1024)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", str(disk)]
-    if os.geteuid() or not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("no disk can be mounted here")
-    try:
-        ended = decode("disk/run")
-        assert ended["status"] == 2 and "training.npz: could not be written: No space left" in ended["stderr"]
-        assert sorted(p.name for p in (disk / "run").iterdir()) == ["training.npz", "unfinished.json"]
-        assert epochs_saved(disk / "run") == 1
-        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
-        assert decode("disk/run")["status"] == 0
-        assert_like_whole(decode.folder, "disk/run")
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
-
-
-def test_two_processes_go_on_as_two(decode, rounds):
-    """One of torchrun's processes is killed; with two that go on, gradients are added up as they were before."""
+def test_two_processes_resume_with_the_same_weights(decode, rounds):
+    """One of torchrun's processes is killed. Of two processes gradients are added up in the same order."""
     if not rounds(0, 1):
         pytest.skip("only at length: make soak")
-    folder, two = (
-        decode.folder,
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
-    )
+    folder = decode.folder
     simulate_session(1, SimulationConfig(n_trials=8, n_units=5)).recording.save(folder / "b.npz")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
     def run(*arguments):
-        return subprocess.Popen([*two, "-m", "possm_lite", "decode", *arguments], cwd=folder, env=ENVIRONMENT)
+        return subprocess.Popen([*torchrun, "-m", "possm_lite", "decode", *arguments], cwd=folder, env=ENVIRONMENT)
 
-    begin = ["a.npz", "b.npz", "--epochs", "200", "--out"]
-    assert run(*begin, "two").wait(UNTIL_THEN) == 0
-    cut_short, gives_up = run(*begin, "again"), time.monotonic() + UNTIL_THEN
-    while not (folder / "again" / "training.npz").exists() and time.monotonic() < gives_up:
+    new = ["a.npz", "b.npz", "--epochs", "200", "--out"]
+    assert run(*new, "two").wait(TIMEOUT_S) == 0
+    process, deadline = run(*new, "again"), time.monotonic() + TIMEOUT_S
+    while not (folder / "again" / "training.npz").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    children = Path(f"/proc/{cut_short.pid}/task/{cut_short.pid}/children").read_text().split()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[-1]), signal.SIGKILL)
-    assert cut_short.wait(UNTIL_THEN) != 0
+    assert process.wait(TIMEOUT_S) != 0
     assert 1 <= epochs_saved(folder / "again") < 200
-    assert run("--resume", "again").wait(UNTIL_THEN) == 0
+    assert run("--resume", "again").wait(TIMEOUT_S) == 0
     for session in ("simulated-0", "simulated-1"):
-        ours, theirs = (read_arrays(folder / name / session / "checkpoint.npz") for name in ("again", "two"))
-        assert all(array.tobytes() == theirs[name].tobytes() for name, array in ours.items())
+        assert_same_weights(folder / "again" / session, folder / "two" / session)

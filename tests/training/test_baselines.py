@@ -1,18 +1,38 @@
-"""The closed-form baselines, fitted to a session."""
+"""Closed-form baselines fitted to a session, and the lag found with one of them."""
+
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from possm_lite.spikes import Recording
 from possm_lite.training import evaluate, prepare
-from possm_lite.training.baselines import binned, fit_kalman, fit_wiener
+from possm_lite.training.baselines import binned, fit_kalman, fit_wiener, search_lag
+
+LAGS_S = np.arange(-4, 5) * 0.05
 
 
-def test_both_filters_decode_better_than_the_mean(small_recording):
+@pytest.fixture
+def delayed(rng) -> Recording:
+    """Ten units with a random velocity 100 ms later; no trials."""
+    width, n = 0.05, 4000
+    smooth = np.convolve(rng.standard_normal(n + 2), np.ones(3), "same")
+    velocity = np.stack([smooth, rng.permutation(smooth)], 1)[: n + 2]  # (n + 2, 2)
+    gain = rng.normal(0, 0.4, (10, 2))
+    counts = rng.poisson(np.exp(velocity[2:] @ gain.T))  # (n, 10): velocity two bins later
+    times = np.repeat(np.arange(n) * width + 0.02, counts.sum(1))
+    units = np.concatenate([np.repeat(np.arange(10), row) for row in counts])
+    clock = np.arange(n) * width
+    return Recording(times, units, np.arange(10).astype(str), clock, velocity[:n], "mm/s", [], "delayed")
+
+
+@pytest.mark.parametrize("fit", [fit_wiener, fit_kalman])
+def test_filters_decode_better_than_the_mean(small_recording, fit):
     session = prepare(small_recording)
-    for fitted in (fit_wiener, fit_kalman):
-        assert evaluate(fitted(session), session, "train").r2 > 0.1, fitted.__name__
+    assert evaluate(fit(session), session, "train").r2 > 0.1
 
 
-def test_binned_counts_and_velocity_are_those_of_the_part(small_recording):
+def test_binned_counts_and_velocity(small_recording):
     session = prepare(small_recording)
     counts, velocity = binned(session, "train")
     (start, stop), r = session.segments("train")[0], small_recording
@@ -20,6 +40,22 @@ def test_binned_counts_and_velocity_are_those_of_the_part(small_recording):
     inside = (r.spike_times >= start) & (r.spike_times < start + n_bins * 0.05)
     assert round(float((counts[0].astype(float) ** 2).sum())) == inside.sum()
     assert counts[0].shape[0] == velocity[0].shape[0] == n_bins
-    seen = np.concatenate([v.reshape(-1, 2) for v in velocity])
-    np.testing.assert_allclose(np.nanmean(seen, 0), 0, atol=0.05)  # standardised by this very part
-    np.testing.assert_allclose(np.nanstd(seen, 0), 1, atol=0.05)
+    samples = np.concatenate([v.reshape(-1, 2) for v in velocity])
+    np.testing.assert_allclose(np.nanmean(samples, 0), 0, atol=0.05)  # standardised by the same part
+    np.testing.assert_allclose(np.nanstd(samples, 0), 1, atol=0.05)
+
+
+def test_search_finds_the_lag_without_the_test_part(delayed):
+    scores = search_lag(delayed, LAGS_S, n_history=1, ridges=(10.0,))
+    assert scores.shape == LAGS_S.shape and LAGS_S[scores.argmax()] == pytest.approx(0.1)
+    velocity = delayed.velocity.copy()
+    velocity[round(0.81 * len(velocity)) :] = 1e6
+    other = search_lag(replace(delayed, velocity=velocity), LAGS_S, n_history=1, ridges=(10.0,))
+    np.testing.assert_array_equal(scores, other)
+
+
+def test_search_leaves_out_an_axis_without_movement(delayed):
+    still = replace(delayed, velocity=delayed.velocity * [1.0, 0.0])
+    scores = search_lag(still, LAGS_S, n_history=1, ridges=(10.0,))
+    assert np.isfinite(scores).all() and LAGS_S[scores.argmax()] == pytest.approx(0.1)
+    assert np.isnan(search_lag(replace(delayed, velocity=0 * delayed.velocity), [0.0])).all()

@@ -1,11 +1,15 @@
-"""R² in cases that can be worked out by hand, and which samples a score is made of."""
+"""R² in closed cases, the samples it is computed from, and replays that equal the batch form."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+from possm_lite.spikes import RecordingError
 from possm_lite.training import evaluate, prepare, r2_score
+from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
 
 
 @pytest.fixture
@@ -13,25 +17,19 @@ def model(small_recording):
     return POSSM(POSSMConfig(small_recording.n_units, dim=8, head_dim=8, n_freqs=4, hidden=8))
 
 
-def test_a_perfect_answer_scores_one_and_the_mean_zero(rng):
-    true = rng.normal(size=(50, 2)) + [3.0, -1.0]
-    assert r2_score(true, true).tolist() == [1.0, 1.0]
-    np.testing.assert_allclose(r2_score(true, np.broadcast_to(true.mean(0), true.shape)), 0.0, atol=1e-12)
-
-
-def test_closed_cases():
+def test_r2_in_closed_cases(rng):
     true = np.array([[0.0, 1.0], [2.0, 3.0]])  # squared deviation 2 along both axes
     decoded = np.array([[1.0, 1.0], [2.0, -1.0]])  # squared error 1 and 16
     np.testing.assert_allclose(r2_score(true, decoded), [0.5, -7.0])
-
-
-def test_an_axis_that_never_changes_has_no_score(rng):
-    true = np.stack([rng.normal(size=20), np.full(20, 4.0)], 1)
+    true = rng.normal(size=(50, 2)) + [3.0, -1.0]
+    assert r2_score(true, true).tolist() == [1.0, 1.0]
+    np.testing.assert_allclose(r2_score(true, np.broadcast_to(true.mean(0), true.shape)), 0.0, atol=1e-12)
+    true[:, 1] = 4.0
     score = r2_score(true, true + 0.1)
     assert np.isnan(score[1]) and 0 < score[0] < 1
 
 
-def test_same_as_scikit_learn(rng):
+def test_r2_matches_scikit_learn(rng):
     metrics = pytest.importorskip("sklearn.metrics")
     true, decoded = rng.normal(size=(2, 100, 2))
     np.testing.assert_allclose(r2_score(true, decoded), metrics.r2_score(true, decoded, multioutput="raw_values"))
@@ -51,8 +49,7 @@ def test_every_sample_of_a_part_counts_once(small_recording, model, split, lag_s
     assert decoded.r2 == pytest.approx(np.mean(r2_score(decoded.true, decoded.decoded)))
 
 
-def test_a_stretch_is_one_causal_pass(small_recording, model):
-    """Each answer is that of the model to the whole stretch, so nothing is lost at the edges of trials."""
+def test_segment_is_decoded_in_one_causal_pass(small_recording, model):
     session = prepare(small_recording)
     (start, stop), decoded = session.segments("test")[0], evaluate(model, session)
     batch = session.timeline.cut(start, stop - start)
@@ -60,3 +57,76 @@ def test_a_stretch_is_one_causal_pass(small_recording, model):
         expected = model(batch, batch.times_s, torch.tensor([1]))[0]
     np.testing.assert_array_equal(decoded.decoded, expected)
     assert not model.training
+
+
+class RecordingStream:
+    """A stream that decodes zero at the start of each bin and records its inputs."""
+
+    def __init__(self):
+        self.inputs = []  # (units, offsets) of each bin of each segment
+
+    def reset(self):
+        self.inputs.append([])
+
+    def step(self, units, offsets):
+        self.inputs[-1].append((units.copy(), offsets.copy()))
+        return np.array([0.05 * (len(self.inputs[-1]) - 1)]), np.zeros((1, 2))
+
+
+@pytest.mark.parametrize("split", ["chronological", "random:40/20/40"])
+@pytest.mark.parametrize(("backbone", "lag_s"), [("gru", 0.0), ("lstm", 0.1)])
+def test_replay_equals_batch(small_recording, split, backbone, lag_s):
+    session = prepare(small_recording, split, lag_s)
+    model = POSSM(POSSMConfig(small_recording.n_units, hidden=32, backbone=backbone)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    model.velocity_mean[1], model.velocity_std[1] = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 0.5])
+    played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
+    assert len(played.bins) == len(session.segments("test")) and (split[0] == "c") == (len(played.bins) == 1)
+    assert played.decoded.shape == (5 * sum(played.bins), 2) and played.decoded.std() > 0.01
+    assert np.abs(played.decoded - batch_decode(model, session, played)).max() < 1e-4
+
+
+def test_replay_feeds_every_spike_of_whole_bins_once(small_recording):
+    session, stream = prepare(small_recording, "random:40/20/40", lag_s=0.1), RecordingStream()
+    played = replay(stream, session)
+    assert [len(bins) for bins in stream.inputs] == list(played.bins)
+    for (start, stop), bins in zip(session.segments("test"), stream.inputs, strict=True):
+        assert len(bins) == int((stop - start) / 0.05 + 1e-6)
+        counts = np.stack([np.bincount(units, minlength=small_recording.n_units + 1) for units, _ in bins])
+        np.testing.assert_array_equal(counts[:, 1:], session.timeline.counts(start, len(bins)))
+        assert (counts[:, 0] == 0).all()  # no blank tokens
+        offsets = np.concatenate([offset for _, offset in bins])
+        assert (offsets >= 0).all() and (offsets < 0.05).all()
+
+
+def test_replay_times_truth_and_latency(small_recording):
+    session = prepare(small_recording, lag_s=0.1)
+    played = replay(RecordingStream(), session)
+    start = session.segments("test")[0, 0]
+    np.testing.assert_allclose(played.times_s, start + 0.05 * np.arange(sum(played.bins)), rtol=0, atol=1e-9)
+    times, velocity = small_recording.behavior_times[::10], small_recording.velocity[::10]
+    expected = np.stack([np.interp(played.times_s, times, v) for v in velocity.T], 1)
+    np.testing.assert_allclose(played.true, expected, rtol=0, atol=1e-6)
+    assert (played.step_us > 0).all() and len(played.step_us) == sum(played.bins)
+    assert played.percentile_us(50) <= played.percentile_us(99)
+
+
+@pytest.mark.parametrize(("bin_width_s", "n_slots"), [(0.05, 5), (0.02, 2), (0.005, 1)])
+def test_slots_follow_the_behaviour_rate(small_recording, bin_width_s, n_slots):
+    offsets = slot_offsets(prepare(small_recording, bin_width_s=bin_width_s))
+    np.testing.assert_allclose(offsets, np.arange(n_slots) * bin_width_s / n_slots)
+
+
+def test_segment_shorter_than_a_bin_is_not_played(small_recording, model):
+    start, stop = small_recording.span
+    edge = start + 0.05 * round(0.8 * round((stop - start) / 0.05))
+    # the split by time leaves 10 ms of the first trial to the test part
+    session = prepare(replace(small_recording, trials=[[start, edge + 0.01], [edge + 0.03, stop]]))
+    played = replay(StreamingDecoder(model.eval(), 1, slot_offsets(session)), session)
+    assert played.bins[0] == 0 < played.bins[1]
+    assert np.abs(played.decoded - batch_decode(model, session, played)).max() < 1e-4
+    start = session.split.test[0, 0]
+    short = replace(session, split=replace(session.split, test=np.array([[start, start + 0.04]])))
+    with pytest.raises(RecordingError, match="the test part has no segment as long as a bin of 0.05 s"):
+        replay(RecordingStream(), short)
