@@ -1,29 +1,33 @@
-"""How long an attack goes on: a short round by default, as in CI; a long one with POSSM_SOAK=1, as `make soak` sets."""
+"""Length of the randomised tests: short by default, as in CI; long with POSSM_SOAK=1, as `make soak` sets."""
 
 import os
 from collections.abc import Callable
 
 import pytest
-
-from .mutations import write_good
+from hypothesis import HealthCheck, given, settings
 
 
 @pytest.fixture(scope="session")
 def rounds() -> Callable[[int, int], int]:
-    """`rounds(short, long)`: how many cases or seconds, as the run asks for."""
-    asked = os.environ.get("POSSM_SOAK", "0")
-    if asked not in ("0", "1"):
-        raise ValueError(f"POSSM_SOAK must be 0 or 1, not {asked!r}")
-    return (lambda short, long: long) if asked == "1" else (lambda short, long: short)
+    """`rounds(short, long)`: the number of cases or seconds for this run."""
+    soak = os.environ.get("POSSM_SOAK", "0")
+    if soak not in ("0", "1"):
+        raise ValueError(f"POSSM_SOAK must be 0 or 1, not {soak!r}")
+    return (lambda short, long: long) if soak == "1" else (lambda short, long: short)
 
 
-@pytest.fixture
-def write_all(tmp_path) -> Callable[[str], None]:
-    """`write_all(suffix)`: the good files of a kind into the test's folder."""
+@pytest.fixture(scope="session")
+def for_all(rounds) -> Callable:
+    """`for_all(short, long, *strategies)(check)` runs `check` on `rounds(short, long)` draws; short runs repeat."""
 
-    def write(suffix: str):
-        if suffix == ".nwb":
-            pytest.importorskip("pynwb")
-        write_good(tmp_path, suffix)
+    def decorator(short, long, *strategies):
+        chosen = settings(
+            max_examples=rounds(short, long),
+            derandomize=rounds(True, False),
+            deadline=None,
+            database=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        )
+        return lambda check: chosen(given(*strategies)(check))()
 
-    return write
+    return decorator
