@@ -1,4 +1,4 @@
-"""Decoders of any shape and recordings for them, for hypothesis to draw."""
+"""Hypothesis strategy for decoders of any shape with spikes to decode."""
 
 from __future__ import annotations
 
@@ -17,49 +17,54 @@ from possm_lite.decoder.textbook import forward_textbook
 from possm_lite.spikes import SpikeBatch
 from tests.decoder.helpers import make_model
 
-from .streams import as_batch
-
 FORMS = {
-    "ragged": lambda model, batch, *asked: model(batch, *asked),
-    "padded": lambda model, batch, *asked: forward_textbook(model, batch.padded(), *asked),
+    "ragged": lambda model, batch, *queries: model(batch, *queries),
+    "padded": lambda model, batch, *queries: forward_textbook(model, batch.padded(), *queries),
 }
 
 Spikes = tuple[np.ndarray, np.ndarray]  # units and offsets of a bin
 
 
 @dataclass(frozen=True)
-class World:
-    """A model, trials for it, and what it is asked.
+class DecodingCase:
+    """A model, spikes and query times.
 
     Args:
         model: random weights.
-        trials: the spikes of each bin of each trial; bins, and whole trials, may be silent.
-        asked_s: seconds from the start of a bin at which velocity is wanted, in every bin, (Q,).
+        trials: the spikes of each bin of each trial; bins, and whole trials, may be empty.
+        query_s: query times in every bin, seconds from its start, (Q,).
         session: of each trial.
-        chunk, few_bins: where the decoder goes from one way of computing to another.
+        chunk, few_bins: thresholds at which the decoder changes its way of computing.
     """
 
     model: POSSM
     trials: list[list[Spikes]]
-    asked_s: np.ndarray
+    query_s: np.ndarray
     session: list[int]
     chunk: int
     few_bins: int
 
     def batch(self) -> SpikeBatch:
-        flat = as_batch([spikes for bins in self.trials for spikes in bins], self.model.config.bin_width_s)
-        return replace(flat, n_bins=torch.tensor([len(bins) for bins in self.trials]))
+        """The trials with exact offsets: no bin start is added and subtracted."""
+        bins = [spikes if len(spikes[0]) else ([0], [0.0]) for trial in self.trials for spikes in trial]  # blank tokens
+        return SpikeBatch(
+            unit=torch.from_numpy(np.concatenate([units for units, _ in bins]).astype(np.int64)),
+            offset=torch.from_numpy(np.concatenate([offsets for _, offsets in bins])),
+            bin=torch.repeat_interleave(torch.arange(len(bins)), torch.tensor([len(units) for units, _ in bins])),
+            n_bins=torch.tensor([len(trial) for trial in self.trials]),
+            bin_width_s=self.model.config.bin_width_s,
+        )
 
     def times(self) -> torch.Tensor:
-        """What is asked in every bin, (trials, Q times the bins of the longest).
+        """Query times in every bin, (trials, Q times the bins of the longest).
 
-        All trials of a batch are asked equally often: a shorter one is asked in its last bin until the others are done.
+        All trials of a batch have equally many queries: those beyond the end of a shorter trial are in its last bin.
         """
         n_bins, width = [len(bins) for bins in self.trials], self.model.config.bin_width_s
-        times = (np.arange(max(n_bins))[:, None] * width + self.asked_s).reshape(1, -1)
+        times = (np.arange(max(n_bins))[:, None] * width + self.query_s).reshape(1, -1)
         return torch.from_numpy(np.minimum(times, (np.array(n_bins)[:, None] - 0.01) * width))
 
-    def answer(self, form: str) -> torch.Tensor:
+    def decode(self, form: str) -> torch.Tensor:
         """Velocity at `times`."""
         with (
             mock.patch.object(InputAttention, "CHUNK", self.chunk),
@@ -69,22 +74,22 @@ class World:
 
     def velocity(self, form: str) -> list[np.ndarray]:
         """Velocity in every bin of each trial, (bins, Q, 2) each; form is one of `FORMS`, or "streaming"."""
-        n_asked = len(self.asked_s)
+        n_queries = len(self.query_s)
         if form == "streaming":
             return [self._streamed(*trial) for trial in zip(self.trials, self.session, strict=True)]
         with torch.no_grad():
-            answers = self.answer(form).unflatten(1, (-1, n_asked)).numpy()
-        return [answer[: len(bins)] for answer, bins in zip(answers, self.trials, strict=True)]
+            velocities = self.decode(form).unflatten(1, (-1, n_queries)).numpy()
+        return [velocity[: len(bins)] for velocity, bins in zip(velocities, self.trials, strict=True)]
 
     def _streamed(self, bins: list[Spikes], session: int) -> np.ndarray:
-        stream = StreamingDecoder(self.model, session, self.asked_s)
+        stream = StreamingDecoder(self.model, session, self.query_s)
         return np.stack([stream.step(*spikes)[1] for spikes in bins])
 
-    def only(self, i: int) -> World:
+    def only(self, i: int) -> DecodingCase:
         """Trial i by itself."""
         return replace(self, trials=[self.trials[i]], session=[self.session[i]])
 
-    def changed(self, i: int, bin_: int, change: Callable[[Spikes], Spikes]) -> World:
+    def changed(self, i: int, bin_: int, change: Callable[[Spikes], Spikes]) -> DecodingCase:
         """The same with other spikes in one bin of trial i."""
         trials = [list(bins) for bins in self.trials]
         trials[i][bin_] = change(trials[i][bin_])
@@ -92,8 +97,8 @@ class World:
 
 
 @st.composite
-def worlds(draw, dtype: torch.dtype = torch.float64) -> World:
-    """Every size from the smallest that is allowed, every switch, up to four trials of up to seven bins."""
+def decoding_cases(draw, dtype: torch.dtype = torch.float64) -> DecodingCase:
+    """All sizes from the smallest, all options, up to four trials of up to seven bins."""
     n_kv_heads, head_dim, n_units = draw(st.integers(1, 2)), 2 * draw(st.integers(1, 6)), draw(st.integers(1, 6))
     n_sessions, width = draw(st.integers(1, 3)), draw(st.sampled_from([0.05, 0.01, 0.03, 0.1]))
     counts = draw(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=7), min_size=1, max_size=4))
@@ -120,10 +125,10 @@ def worlds(draw, dtype: torch.dtype = torch.float64) -> World:
         bin_width_s=width,
     )
     rng = np.random.default_rng(seed)
-    return World(
+    return DecodingCase(
         model=model,
         trials=[[(rng.integers(1, n_units + 1, n), rng.random(n) * width) for n in bins] for bins in counts],
-        asked_s=np.array(draw(st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.98]), min_size=1, max_size=3))) * width,
+        query_s=np.array(draw(st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.98]), min_size=1, max_size=3))) * width,
         session=[draw(st.integers(1, n_sessions)) for _ in counts],
         chunk=draw(st.sampled_from([1, 5, InputAttention.CHUNK])),
         few_bins=draw(st.sampled_from([0, OutputAttention.FEW_BINS])),

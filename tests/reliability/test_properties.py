@@ -1,12 +1,11 @@
-"""What must hold for every shape: hypothesis draws sizes, switches, spikes and numbers, and looks for a counterexample.
+"""Properties for every shape, with sizes, options, spikes and numbers drawn by hypothesis.
 
-Fixed examples of the same stand in tests/decoder and tests/blocks. The short round is the same every time.
+Fixed examples of the same are in tests/decoder and tests/blocks.
 """
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from possm_lite.blocks.attention import attend, masked_log_softmax, masked_softmax
@@ -15,32 +14,15 @@ from possm_lite.blocks.positions import as_pairs, log_spaced_frequencies, phasor
 from possm_lite.decoder import POSSMConfig
 from possm_lite.decoder.attention import InputAttention, softmax_by_bin
 
-from .worlds import FORMS, worlds
+from .strategies import FORMS, decoding_cases
 
-DTYPES = {torch.float64: 1e-9, torch.float32: 1e-3}  # limit of a difference, against the largest answer
+DTYPES = {torch.float64: 1e-9, torch.float32: 1e-3}  # tolerance, relative to the largest velocity
 SEEDS = st.integers(0, 2**31)
 
 
-@pytest.fixture(scope="session")
-def attack(rounds):
-    """`attack(short, long, *strategies)(check)` runs `check` on as many draws as the round has."""
-
-    def of(short, long, *strategies):
-        chosen = settings(
-            max_examples=rounds(short, long),
-            derandomize=rounds(True, False),
-            deadline=None,
-            database=None,
-            suppress_health_check=[HealthCheck.too_slow],
-        )
-        return lambda check: chosen(given(*strategies)(check))()
-
-    return of
-
-
-def assert_alike(one, other, limit):
-    """Two lists of velocities are the same up to `limit` of the largest."""
-    for a, b in zip(one, other, strict=True):
+def assert_close(velocities, expected, limit):
+    """Two lists of velocities are equal up to `limit` of the largest."""
+    for a, b in zip(velocities, expected, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype
         assert np.isfinite(a).all() and np.abs(a - b).max() <= limit * (1 + np.abs(a).max())
 
@@ -49,34 +31,34 @@ def assert_alike(one, other, limit):
 
 
 @pytest.mark.parametrize(("dtype", "limit"), DTYPES.items(), ids=str)
-def test_ragged_padded_and_streaming_are_one(attack, dtype, limit):
-    @attack(60, 3000, worlds(dtype))
-    def check(world):
-        ragged = world.velocity("ragged")
-        assert_alike(ragged, world.velocity("padded"), limit)
-        assert_alike(ragged, world.velocity("streaming"), limit)
+def test_ragged_padded_and_streaming_forms_are_equal(for_all, dtype, limit):
+    @for_all(60, 3000, decoding_cases(dtype))
+    def check(case):
+        ragged = case.velocity("ragged")
+        assert_close(ragged, case.velocity("padded"), limit)
+        assert_close(ragged, case.velocity("streaming"), limit)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("dtype", "limit"), DTYPES.items(), ids=str)
-def test_a_trial_is_answered_as_if_it_were_alone(attack, form, dtype, limit):
-    @attack(30, 1500, worlds(dtype))
-    def check(world):
-        alone = [world.only(i).velocity(form)[0] for i in range(len(world.trials))]
-        assert_alike(world.velocity(form), alone, limit)
+def test_a_trial_is_decoded_independently_of_its_batch(for_all, form, dtype, limit):
+    @for_all(30, 1500, decoding_cases(dtype))
+    def check(case):
+        separate = [case.only(i).velocity(form)[0] for i in range(len(case.trials))]
+        assert_close(case.velocity(form), separate, limit)
 
 
 @pytest.mark.parametrize("form", [*FORMS, "streaming"])
 @pytest.mark.parametrize(("dtype", "limit"), DTYPES.items(), ids=str)
-def test_the_spikes_of_a_bin_have_no_order(attack, form, dtype, limit):
-    @attack(30, 1500, worlds(dtype), SEEDS)
-    def check(world, seed):
-        rng, shuffled = np.random.default_rng(seed), world
-        for i, bins in enumerate(world.trials):
+def test_the_order_of_spikes_in_a_bin_has_no_effect(for_all, form, dtype, limit):
+    @for_all(30, 1500, decoding_cases(dtype), SEEDS)
+    def check(case, seed):
+        rng, shuffled = np.random.default_rng(seed), case
+        for i, bins in enumerate(case.trials):
             for bin_, (units, _) in enumerate(bins):
                 order = rng.permutation(len(units))
                 shuffled = shuffled.changed(i, bin_, lambda spikes, order=order: (spikes[0][order], spikes[1][order]))
-        assert_alike(world.velocity(form), shuffled.velocity(form), limit)
+        assert_close(case.velocity(form), shuffled.velocity(form), limit)
 
 
 CHANGES = {
@@ -88,48 +70,48 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("form", [*FORMS, "streaming"])
-def test_nothing_earlier_and_no_other_trial_sees_a_changed_bin(attack, form):
-    """Not by a single bit, but for sums that are cut elsewhere: where a fuller bin pads all others or moves a chunk."""
+def test_a_changed_bin_affects_only_later_bins_of_its_trial(for_all, form):
+    """Equal bit for bit, unless a fuller bin changes the padding or the chunks, and so the order of sums."""
 
-    @attack(40, 2000, worlds(), st.sampled_from(sorted(CHANGES)), SEEDS)
-    def check(world, change, seed):
+    @for_all(40, 2000, decoding_cases(), st.sampled_from(sorted(CHANGES)), SEEDS)
+    def check(case, change, seed):
         rng = np.random.default_rng(seed)
-        i = int(rng.integers(len(world.trials)))
-        bin_ = int(rng.integers(len(world.trials[i])))
-        before = world.velocity(form)
-        after = world.changed(i, bin_, lambda spikes: CHANGES[change](*spikes)).velocity(form)
+        i = int(rng.integers(len(case.trials)))
+        bin_ = int(rng.integers(len(case.trials[i])))
+        before = case.velocity(form)
+        after = case.changed(i, bin_, lambda spikes: CHANGES[change](*spikes)).velocity(form)
         before[i], after[i] = before[i][:bin_], after[i][:bin_]
-        to_the_bit = form == "streaming" or (form == "ragged" and world.chunk == InputAttention.CHUNK)
+        bitwise = form == "streaming" or (form == "ragged" and case.chunk == InputAttention.CHUNK)
         for a, b in zip(before, after, strict=True):
-            assert np.allclose(a, b, rtol=0, atol=0 if to_the_bit else 1e-9 * (1 + np.abs(a).max(initial=0)))
+            assert np.allclose(a, b, rtol=0, atol=0 if bitwise else 1e-9 * (1 + np.abs(a).max(initial=0)))
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_gradients_are_numbers_and_units_that_were_silent_have_none(attack, form, dtype):
-    @attack(30, 1500, worlds(dtype))
-    def check(world):
-        parameters = dict(world.model.named_parameters())
-        loss = world.answer(form).square().sum()
-        # what a configuration has but does not use, has no gradient at all
+def test_gradients_are_finite_and_zero_for_silent_units(for_all, form, dtype):
+    @for_all(30, 1500, decoding_cases(dtype))
+    def check(case):
+        parameters = dict(case.model.named_parameters())
+        loss = case.decode(form).square().sum()
+        # parameters that a configuration does not use have no gradient
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
         gradients = dict(zip(parameters, gradients, strict=True))
         assert all(gradient.isfinite().all() for gradient in gradients.values())
         assert gradients["readout.bias"].abs().max() > 0
-        heard = world.batch().unit.unique()
-        silent = np.setdiff1d(np.arange(world.model.config.n_units + 1), heard)
+        active = case.batch().unit.unique()
+        silent = np.setdiff1d(np.arange(case.model.config.n_units + 1), active)
         assert (gradients["unit_embedding.weight"][silent] == 0).all()
 
 
 @pytest.mark.parametrize("head_dim", [1, 3, 63])
-def test_a_head_that_cannot_be_taken_in_pairs_is_refused(head_dim):
-    with pytest.raises(ValueError, match=f"head_dim must be even, as rotation turns pairs, not {head_dim}"):
+def test_an_odd_head_dim_is_refused(head_dim):
+    with pytest.raises(ValueError, match=f"head_dim must be even.* not {head_dim}"):
         POSSMConfig(n_units=3, head_dim=head_dim, n_freqs=1)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_rotation_does_not_care_where_in_memory_a_vector_begins(attack, dtype):
-    @attack(30, 1500, st.integers(0, 3), st.integers(1, 4), st.integers(0, 2), SEEDS)
+def test_rotation_is_independent_of_memory_alignment(for_all, dtype):
+    @for_all(30, 1500, st.integers(0, 3), st.integers(1, 4), st.integers(0, 2), SEEDS)
     def check(start, n_freqs, n_still, seed):
         rng, d = np.random.default_rng(seed), 2 * (n_freqs + n_still)
         x = torch.from_numpy(rng.normal(size=start + d)).to(dtype)[start:]
@@ -142,18 +124,18 @@ def test_rotation_does_not_care_where_in_memory_a_vector_begins(attack, dtype):
 
 
 def extreme(rng, shape, dtype):
-    """Numbers that a softmax is afraid of: ties, far apart, the largest and the smallest there are."""
-    far = torch.finfo(dtype)
-    few = [0.0, -0.0, 1.0, -1.0, 80.0, -800.0, far.max, far.min, far.max / 2, far.tiny, -far.tiny, far.eps]
+    """Difficult numbers for a softmax: ties, far apart, the largest and the smallest of the type."""
+    info = torch.finfo(dtype)
+    few = [0.0, -0.0, 1.0, -1.0, 80.0, -800.0, info.max, info.min, info.max / 2, info.tiny, -info.tiny, info.eps]
     return torch.tensor(rng.choice(few[: rng.integers(1, len(few) + 1)], shape), dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_masked_softmax_is_never_nan(attack, dtype):
-    """Whatever the numbers, and whatever stands where nothing may be read."""
+def test_masked_softmax_is_never_nan(for_all, dtype):
+    """For extreme scores, and arbitrary values where the mask is False."""
     limit = 4 * torch.finfo(dtype).eps
 
-    @attack(
+    @for_all(
         60, 3000, st.lists(st.integers(1, 4), max_size=2), st.integers(1, 9), st.sampled_from([0, 0.3, 0.8, 1]), SEEDS
     )
     def check(lead, n_keys, share, seed):
@@ -161,8 +143,8 @@ def test_masked_softmax_is_never_nan(attack, dtype):
         shape = (*lead, n_keys)
         mask = torch.from_numpy(rng.random(shape) < share)
         clean = extreme(rng, shape, dtype)
-        dirt = torch.tensor(rng.choice([np.nan, np.inf, -np.inf, 7.0], shape), dtype=dtype)
-        scores = torch.where(mask, clean, dirt).requires_grad_()
+        masked = torch.tensor(rng.choice([np.nan, np.inf, -np.inf, 7.0], shape), dtype=dtype)
+        scores = torch.where(mask, clean, masked).requires_grad_()
         weights, log_weights = masked_softmax(scores, mask), masked_log_softmax(scores, mask)
         assert (weights >= 0).all() and not weights[~mask].any()  # a NaN is not >= 0
         assert not log_weights.isnan().any() and (log_weights[~mask] == -torch.inf).all()
@@ -174,8 +156,8 @@ def test_masked_softmax_is_never_nan(attack, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_pooling_does_not_see_the_values_that_may_not_be_read(attack, dtype):
-    @attack(40, 2000, st.integers(1, 4), st.integers(1, 6), st.integers(1, 4), SEEDS)
+def test_pooling_ignores_masked_values(for_all, dtype):
+    @for_all(40, 2000, st.integers(1, 4), st.integers(1, 6), st.integers(1, 4), SEEDS)
     def check(n_queries, n_keys, size, seed):
         rng = np.random.default_rng(seed)
         mask = torch.from_numpy(rng.random(n_keys) < 0.5)
@@ -186,14 +168,14 @@ def test_pooling_does_not_see_the_values_that_may_not_be_read(attack, dtype):
         assert torch.equal(pooled, attend(scores, other, mask)[0])
         low, high = (values[mask] if mask.any() else torch.zeros(1, size, dtype=dtype)).aminmax(dim=0)
         slack = 8 * torch.finfo(dtype).eps * (1 + values.abs().max())
-        assert ((pooled >= low - slack) & (pooled <= high + slack)).all()  # an average of what was read
+        assert ((pooled >= low - slack) & (pooled <= high + slack)).all()  # an average of unmasked values
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_softmax_by_bin_is_softmax_in_each_bin_and_never_nan(attack, dtype):
+def test_softmax_by_bin_equals_softmax_in_each_bin(for_all, dtype):
     limit = 8 * torch.finfo(dtype).eps
 
-    @attack(
+    @for_all(
         60, 3000, st.lists(st.integers(1, 6), min_size=1, max_size=6), st.lists(st.integers(1, 3), max_size=2), SEEDS
     )
     def check(counts, behind, seed):
@@ -214,10 +196,12 @@ def test_softmax_by_bin_is_softmax_in_each_bin_and_never_nan(attack, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_recall_never_lets_energy_rise_counted_in_whole_numbers(attack, dtype):
-    """With Hebb's weights and whole biases 2 N E is a whole number: no rounding hides a step up, and ties do occur."""
+def test_recall_never_increases_integer_energy(for_all, dtype):
+    """With Hebb's weights and integer biases 2 N E is an integer: rounding hides no increase, and ties occur."""
 
-    @attack(60, 3000, st.integers(1, 3), st.integers(1, 4), st.integers(1, 10), st.integers(1, 6), st.booleans(), SEEDS)
+    @for_all(
+        60, 3000, st.integers(1, 3), st.integers(1, 4), st.integers(1, 10), st.integers(1, 6), st.booleans(), SEEDS
+    )
     def check(n_networks, n_cues, n, n_patterns, shuffled, seed):
         rng = np.random.default_rng(seed)
         x, cues = rng.choice([-1, 1], (n_networks, n_patterns, n)), rng.choice([-1, 1], (n_networks, n_cues, n))
@@ -235,15 +219,15 @@ def test_recall_never_lets_energy_rise_counted_in_whole_numbers(attack, dtype):
         energy = -(s * (field + n * bias[:, None])).sum(-1)  # 2 N times the energy
         flips = (s[1:] != s[:-1]).sum(-1)
         assert (np.diff(energy, axis=0) <= 0).all() and (flips <= 1).all()
-        assert (s[-1] * field[-1] >= 0).all() and (len(s) - 1) % n == 0 and len(s) - 1 < 50 * n  # it came to rest
+        assert (s[-1] * field[-1] >= 0).all() and (len(s) - 1) % n == 0 and len(s) - 1 < 50 * n  # converged
 
 
 @pytest.mark.parametrize(("dtype", "limit"), {torch.float64: 1e-13, torch.float32: 1e-5}.items(), ids=str)
-def test_the_modern_update_never_lets_energy_rise(attack, dtype, limit):
-    """Any shape, memories from tiny to huge, from an average of all to the nearest one alone."""
+def test_the_modern_update_never_increases_energy(for_all, dtype, limit):
+    """For any shape and scale of memories, from an average of all of them to the nearest one."""
     sizes = st.integers(1, 6)
 
-    @attack(60, 3000, st.lists(sizes, max_size=2), sizes, sizes, sizes, st.floats(-3, 3), st.floats(-3, 3), SEEDS)
+    @for_all(60, 3000, st.lists(sizes, max_size=2), sizes, sizes, sizes, st.floats(-3, 3), st.floats(-3, 3), SEEDS)
     def check(lead, n_states, n_memories, d, log_beta, log_scale, seed):
         rng, beta = np.random.default_rng(seed), 10.0**log_beta
         xi, x = (
@@ -252,7 +236,7 @@ def test_the_modern_update_never_lets_energy_rise(attack, dtype, limit):
         for _ in range(4):
             new = modern_hopfield(xi, x, beta)
             before, after = modern_energy(xi, x, beta), modern_energy(new, x, beta)
-            # the energy is a difference of two terms, and rounding goes by their size
+            # the energy is a difference of two terms, and rounding is relative to their size
             terms = xi.square().sum(-1) + x.square().sum(-1).amax(-1, keepdim=True) + np.log(n_memories) / beta
             assert (after <= before + limit * terms).all()  # a NaN is not <=
             low, high = x.aminmax(dim=-2, keepdim=True)

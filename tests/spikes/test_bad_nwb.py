@@ -150,3 +150,31 @@ def test_spikes_at_one_time_stay_in_the_order_of_their_units(tmp_path):
     assert recording.spike_times.tolist() == [0.25, 0.5, *[1.5] * 52]
     assert recording.spike_units.tolist() == [1, 0, *range(52)]
     assert recording.unit_ids.tolist() == ["4", "9", *(str(10 + i) for i in range(50))]
+
+
+@pytest.mark.parametrize("name", ["intervals/trials", "intervals", "units", "general/session_id"])
+def test_groups_that_cannot_be_opened_are_not_ignored(tmp_path, name):
+    """pynwb omits them with a warning; a recording whose trials are damaged would seem to have none."""
+    write_small(tmp_path / "a.nwb", trials=[(0.5, 1.0)])
+    with h5py.File(tmp_path / "a.nwb", "r+") as file:
+        file["acquisition/elsewhere"] = h5py.ExternalLink("elsewhere.nwb", "/video")  # not read
+        file["general/session_id"] = "monday"
+    assert len(read_nwb(tmp_path / "a.nwb").trials) == 1
+    with h5py.File(tmp_path / "a.nwb", "r+") as file:
+        del file[name]
+        file[name] = h5py.SoftLink("/nowhere")
+    with pytest.raises(FileFormatError, match=f"altered/broken at /{name}"):
+        read_nwb(tmp_path / "a.nwb")
+
+
+@pytest.mark.parametrize("name", ["intervals", "intervals/trials"])
+@pytest.mark.parametrize("value", ["a text", np.arange(6.0)], ids=["text", "numbers"])
+def test_trials_that_are_not_a_table_are_refused(tmp_path, name, value):
+    write_small(tmp_path / "a.nwb", trials=[(0.5, 1.0)])
+    with h5py.File(tmp_path / "a.nwb", "r+") as file:
+        del file[name]
+    assert len(read_nwb(tmp_path / "a.nwb").trials) == 0
+    with h5py.File(tmp_path / "a.nwb", "r+") as file:
+        file[name] = value
+    with pytest.raises(FileFormatError, match="not a table of trials"):
+        read_nwb(tmp_path / "a.nwb")
