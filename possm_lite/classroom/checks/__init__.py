@@ -8,14 +8,4 @@ from .check import Case, Check, ValueCheck, Verdict  # noqa: E402
 from .load import load_exercises  # noqa: E402
 from .observers import call, float32_result, gradient, normal  # noqa: E402
 
-__all__ = [
-    "Case",
-    "Check",
-    "ValueCheck",
-    "Verdict",
-    "call",
-    "float32_result",
-    "gradient",
-    "load_exercises",
-    "normal",
-]
+__all__ = ["Case", "Check", "ValueCheck", "Verdict", "call", "float32_result", "gradient", "load_exercises", "normal"]

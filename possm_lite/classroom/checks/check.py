@@ -4,8 +4,6 @@ A check never raises, whatever the student's function does: what went wrong is r
 mistake written as a function: where a student's answer equals that of a trap, the trap's message is shown.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .compare import Outcome, difference, same
+from .compare import Outcome, as_number, difference, same
 from .observers import call
-from .sandbox import FunctionWrapper, run
+from .sandbox import MISSING, FunctionWrapper, run
 
 SECONDS = 5.0  # for all calls of one case
 
@@ -67,13 +65,13 @@ class Check:
         if student is None or student is ...:
             return _missing(self.name)
         if not callable(student):
-            return _wrong(self.name, f"expected a function, got {_type_name(student)}.")
+            return _wrong(self.name, f"expected a function, got a value of type {type(student).__name__}.")
         outcomes = []
         for case in self.cases:
             outcomes.append(self.outcome(student, case))
             if outcomes[-1].failure is not None and outcomes[-1].failure.final:
                 break  # do not wait for an endless loop again
-        if outcomes[0].missing:
+        if outcomes[0].failure is MISSING:
             return _missing(self.name)
         right = [self.outcome(self.reference, case) for case in self.cases]
         for case, outcome, expected in zip(self.cases, outcomes, right, strict=False):
@@ -129,20 +127,17 @@ class ValueCheck:
         """Compare the value with the expected one and with the traps."""
         if student is None or student is ...:
             return _missing(self.name)
-        if isinstance(student, Tensor) and student.numel() == 1:
-            student = student.item()
-        expected_type = str if isinstance(self.expected, str) else (int, float)
-        if expected_type is str and isinstance(student, list | tuple):
-            student = str(student)
-        if not isinstance(student, expected_type):
-            kind = "text" if expected_type is str else "a number"
-            return _wrong(self.name, f"expected {kind}, got {_type_name(student)}.")
-        if self._equal(student, self.expected):
-            return Verdict("right", f"✓ {self.name}")
-        for message, value in self.traps.items():
-            if self._equal(student, value):
-                return _wrong(self.name, message)
-        return _wrong(self.name, f"{student!r} is not right. Read the question once more.")
+        if isinstance(self.expected, str):
+            kind, value = "text", str(student) if isinstance(student, str | list | tuple) else None
+        else:
+            kind, value = "a number", as_number(student)
+        if value is None:
+            return _wrong(self.name, f"expected {kind}, got a value of type {type(student).__name__}.")
+        for message, known in [("", self.expected), *self.traps.items()]:
+            if self._equal(value, known):
+                return _wrong(self.name, message) if message else Verdict("right", f"✓ {self.name}")
+        shown = repr(value) if isinstance(value, str) else f"{value:.6g}"
+        return _wrong(self.name, f"{shown} is not right. Read the question once more.")
 
     def _equal(self, student: float | str, value: float | str) -> bool:
         if isinstance(value, str):
@@ -162,12 +157,10 @@ def _wrong(name: str, message: str) -> Verdict:
     return Verdict("wrong", f"✗ {name}: {' '.join(message.split())}")
 
 
-def _type_name(value: Any) -> str:
-    return f"a value of type {type(value).__name__}"
-
-
 def _changed(now: Any, fresh: Any) -> bool:
     """Whether an argument was changed in place; types other than tensors, lists and plain values are not compared."""
+    if type(now) is not type(fresh):
+        return True
     if isinstance(fresh, list | tuple):
         return len(now) != len(fresh) or any(_changed(a, b) for a, b in zip(now, fresh, strict=True))
     if isinstance(fresh, Tensor):

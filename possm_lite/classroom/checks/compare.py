@@ -1,17 +1,13 @@
 """What a function did in a case, and how two such outcomes are compared."""
 
-from __future__ import annotations
-
-import math
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .sandbox import Failure
-
-ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 @dataclass(frozen=True)
@@ -21,11 +17,6 @@ class Outcome:
     observed: Any
     failure: Failure | None = None
     changed: list[int] = field(default_factory=list)
-
-    @property
-    def missing(self) -> bool:
-        """True for a stub."""
-        return self.failure is not None and self.failure.kind == "missing"
 
 
 def same(a: Outcome, b: Outcome, tolerance: float) -> bool:
@@ -47,7 +38,7 @@ def difference(student: Outcome, right: Outcome, tolerance: float) -> str | None
         return student.failure.message
     if student.changed:
         i = student.changed[0]
-        ordinal = ORDINALS[i] if i < len(ORDINALS) else f"{i + 1}th"
+        ordinal = {0: "first", 1: "second", 2: "third"}.get(i, f"{i + 1}th")
         return f"the {ordinal} argument was changed in place. Work on a copy: `x.clone()`, or `x + 1` for `x += 1`."
     return _compare(student.observed, right.observed, tolerance)
 
@@ -59,28 +50,28 @@ def _compare(a: Any, b: Any, tolerance: float, nan_equal: bool = False) -> str |
             return f"expected a tuple of {len(b)} values, got {got}."
         messages = [_compare(x, y, tolerance, nan_equal) for x, y in zip(a, b, strict=True)]
         return next((f"value {i + 1} of the tuple: {message}" for i, message in enumerate(messages) if message), None)
+    if isinstance(b, Tensor) and b.dim() == 0 and not b.is_complex() and not isinstance(a, Tensor):
+        b = b.item()  # a plain number is accepted for a tensor without axes
     if isinstance(b, bool | str) or b is None:
         return None if type(a) is type(b) and a == b else f"expected {_shown(b)}, got {_shown(a)}."
     if isinstance(b, int | float):
-        return _compare_numbers(a, b, tolerance, nan_equal)
+        number = as_number(a)
+        if number is None:
+            return f"expected a number, got a value of type {type(a).__name__}."
+        a, b = (torch.tensor(float(x), dtype=torch.float64) for x in (number, b))
     return _compare_tensors(a, b, tolerance, nan_equal)
 
 
-def _compare_numbers(a: Any, b: float, tolerance: float, nan_equal: bool) -> str | None:
-    if isinstance(a, Tensor) and a.numel() == 1:
-        a = a.item()
-    if isinstance(a, bool) or not isinstance(a, int | float):
-        return f"expected a number, got a value of type {type(a).__name__}."
-    if nan_equal and math.isnan(a) and math.isnan(b):
+def as_number(value: Any) -> float | None:
+    """A real number of Python, NumPy or torch as a float, at most 1e300 for an integer; None for any other value."""
+    if isinstance(value, Tensor) and value.numel() == 1 and value.layout == torch.strided and not value.is_meta:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real):
         return None
-    if a == b or (math.isfinite(b) and abs(a - b) <= tolerance * max(1.0, abs(b))):
-        return None
-    return "the result is NaN." if math.isnan(a) else f"expected {b:.4g}, got {a:.4g}."
+    return float(max(-1e300, min(value, 1e300)) if isinstance(value, int) else value)
 
 
 def _compare_tensors(a: Any, b: Tensor, tolerance: float, nan_equal: bool) -> str | None:
-    if b.dim() == 0 and isinstance(a, int | float):  # a plain number is accepted for a tensor without axes
-        a = torch.tensor(a, dtype=b.dtype)
     if not isinstance(a, Tensor):
         return f"expected a tensor, got a value of type {type(a).__name__}."
     if a.layout != torch.strided or a.is_meta:
@@ -96,14 +87,14 @@ def _compare_tensors(a: Any, b: Tensor, tolerance: float, nan_equal: bool) -> st
         if nan_equal:
             a, b = (x.masked_fill(a.isnan() & b.isnan(), 0) for x in (a, b))
         if a.isnan().any() and not b.isnan().any():
-            return f"{int(a.isnan().sum())} of {a.numel()} numbers are NaN."
+            return f"{int(a.isnan().sum())} of {a.numel()} numbers are NaN." if a.dim() else "the result is NaN."
         # written so that NaN counts as wrong, and infinity equals infinity only
         wrong = ~((a == b) | (b.isfinite() & ((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))))
     if not wrong.any():
         return None
     where = tuple(int(i) for i in wrong.nonzero()[0])
-    index = f" at {list(where)}" if where else ""
-    return f"expected {_number(b[where])}{index}, got {_number(a[where])}; {int(wrong.sum())} of {a.numel()} are wrong."
+    index, count = (f" at {list(where)}", f"; {int(wrong.sum())} of {a.numel()} are wrong") if where else ("", "")
+    return f"expected {_number(b[where])}{index}, got {_number(a[where])}{count}."
 
 
 def _number(x: Tensor) -> str:

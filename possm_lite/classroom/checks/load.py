@@ -1,7 +1,5 @@
 """Find and load the exercises of a chapter."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -27,6 +25,4 @@ def load_exercises(chapter: str, folder: str | Path | None = None) -> ModuleType
             sys.modules[spec.name] = module  # dataclasses and pickle look a module up by its name
             spec.loader.exec_module(module)
             return module
-    raise FileNotFoundError(
-        f"exercises/{chapter}.py not found in {folder} or its parent: run the notebook where it is."
-    )
+    raise FileNotFoundError(f"exercises/{chapter}.py is not in {folder} or its parent: run the notebook where it is.")

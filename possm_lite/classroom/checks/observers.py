@@ -1,7 +1,5 @@
 """What a case observes of a function, and inputs that are the same every time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

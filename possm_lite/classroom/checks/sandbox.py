@@ -1,7 +1,5 @@
 """Run a student's function so that errors, endless loops and endless printing stay inside the check."""
 
-from __future__ import annotations
-
 import _thread
 import contextlib
 import io
@@ -9,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Any
 
 MAX_PRINTED = 10_000  # characters
@@ -21,6 +20,10 @@ class Failure:
     kind: str
     message: str
     final: bool = False
+
+
+MISSING = Failure("missing", "")
+NOTHING = Failure("nothing", "the function returns nothing. Is its `return` missing?")
 
 
 class PrintsEndlessly(Exception):
@@ -42,15 +45,12 @@ class FunctionWrapper:
             result = self._function(*args, **kwargs)
         except NotImplementedError as error:
             if not error.args:  # torch raises it too, with a message, for what it cannot do
-                self.failure = self.failure or Failure("missing", "")
+                self.failure = self.failure or MISSING
             raise
-        if result is ...:
-            self.failure = self.failure or Failure("missing", "")
-        elif result is None:
+        if result is None or result is ...:
             code = getattr(self._function, "__code__", None)
-            is_stub = code is not None and code.co_code == _stub.__code__.co_code
-            nothing = Failure("nothing", "the function returns nothing. Is its `return` missing?")
-            self.failure = self.failure or (Failure("missing", "") if is_stub else nothing)
+            is_stub = result is ... or (code is not None and code.co_code == _stub.__code__.co_code)
+            self.failure = self.failure or (MISSING if is_stub else NOTHING)
         return result
 
 
@@ -115,16 +115,12 @@ def run(function: Callable[[], Any], seconds: float) -> tuple[Any, Failure | Non
 
 def _error_message(error: BaseException) -> str:
     """The error in one line, with the line of the student's cell that raised it."""
-    trace, line = error.__traceback__, None
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if "ipykernel" in name or name.startswith("<"):  # a cell, not a file of a package
-            line = trace.tb_lineno
-        trace = trace.tb_next
+    files = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    lines = [line for name, line in files if "ipykernel" in name or name.startswith("<")]  # cells, not packages
     message = " ".join(str(error).split())
     message = message if len(message) <= 160 else message[:157] + "..."
-    place = f" in line {line} of its cell" if line else ""
-    return f"it raised {type(error).__name__}{place}{': ' + message if message else ''}{_advice(error)}"
+    where = f" in line {lines[-1]} of its cell" if lines else ""
+    return f"it raised {type(error).__name__}{where}{': ' + message if message else ''}{_advice(error)}"
 
 
 def _advice(error: BaseException) -> str:
