@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def length_mask(lengths: Tensor, n: int) -> Tensor:
-    """True at the first `lengths` of `n` places: which slots of a padded row are filled.
+    """True at the first `lengths` of `n` slots, the filled ones of a padded row.
 
         mask_m = (m < length),   m = 0 ... n-1
 
@@ -25,8 +25,8 @@ def length_mask(lengths: Tensor, n: int) -> Tensor:
     lengths = torch.as_tensor(lengths)
     wrong = ((lengths < 0) | (lengths > n)).nonzero()
     if len(wrong):
-        place = wrong[0].tolist()
-        raise ValueError(f"lengths must lie between 0 and n = {n}: lengths{place or ''} is {lengths[tuple(place)]}.")
+        index = wrong[0].tolist()
+        raise ValueError(f"lengths must lie between 0 and n = {n}: lengths{index or ''} is {lengths[tuple(index)]}.")
     return torch.arange(n, device=lengths.device) < lengths[..., None]
 
 
@@ -63,7 +63,7 @@ def _readable(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Scores (..., M) that a softmax may see, and which rows have a key to read, (..., 1).
 
     -inf before the softmax, not zero after it: the weights left must sum to one. A row of -inf alone would be NaN in
-    the result and in the gradient, so such a row is computed on zeros, and what comes of it is to be cleared.
+    the result and in the gradient, so such a row is computed on zeros; the caller clears its result.
     """
     readable = mask.any(dim=-1, keepdim=True)
     return scores.masked_fill(~mask, -math.inf).masked_fill(~readable, 0.0), readable

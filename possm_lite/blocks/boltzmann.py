@@ -1,7 +1,7 @@
 """Boltzmann machines: Gibbs sampling beside exact enumeration, learning, and the restricted form.
 
 Units are on (1) or off; `off` is -1 as in the Hopfield network, or 0 as in most papers on Boltzmann machines. Weights
-are symmetric, shape (..., N, N), with zeros on the diagonal; biases have shape (..., N). Leading places are machines.
+are symmetric, shape (..., N, N), with zeros on the diagonal; biases have shape (..., N). Leading axes are machines.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def log_probabilities(
     Raises:
         ValueError: more units than can be enumerated.
     """
-    everything = all_states(weights.shape[-1], off, weights.dtype)  # (2^N, N)
-    log_z = torch.logsumexp(-hopfield_energy(everything, weights, bias) / temperature, -1, keepdim=True)
+    enumerated = all_states(weights.shape[-1], off, weights.dtype)  # (2^N, N)
+    log_z = torch.logsumexp(-hopfield_energy(enumerated, weights, bias) / temperature, -1, keepdim=True)
     return -hopfield_energy(states, weights, bias) / temperature - log_z
 
 
 def exact_moments(weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0) -> tuple[Tensor, Tensor]:
     """<s_i s_j> (..., N, N) and <s_i> (..., N) under the machine's own distribution, by enumeration."""
-    everything = all_states(weights.shape[-1], off, weights.dtype)  # (2^N, N)
-    p = log_probabilities(everything, weights, bias, temperature, off).exp()  # (..., 2^N)
-    return everything.T @ (p[..., None] * everything), p @ everything
+    enumerated = all_states(weights.shape[-1], off, weights.dtype)  # (2^N, N)
+    p = log_probabilities(enumerated, weights, bias, temperature, off).exp()  # (..., 2^N)
+    return enumerated.T @ (p[..., None] * enumerated), p @ enumerated
 
 
 def moments(samples: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,7 +56,7 @@ def moments(samples: Tensor) -> tuple[Tensor, Tensor]:
 def on_probability(
     states: Tensor, weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0
 ) -> Tensor:
-    """For each unit the probability that it is on, given all others.
+    """For each unit the conditional probability that it is on, given all others.
 
         p(s_i = 1) = sigmoid(Delta_i / T),   Delta_i = E(s_i off) - E(s_i on) = (1 - off) (sum_j w_ij s_j + b_i)
 
@@ -82,29 +82,29 @@ def gibbs(
     off: float = -1.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Gibbs sampling: in each sweep every unit in turn is drawn anew, given all others.
+    """Gibbs sampling: in each sweep every unit is resampled, one after the other, given all others.
 
     Args:
-        states: where the chains begin, shape (..., K, N); not changed. All chains run at once.
+        states: start of the chains, shape (..., K, N); not changed. All chains run at once.
 
     Returns:
         The state after each sweep, shape (n_sweeps, ..., K, N).
 
     Source: Ackley et al. 1985, section 2.3; Geman and Geman 1984.
     """
-    states, kept, n = states.clone(), [], states.shape[-1]
+    states, samples, n = states.clone(), [], states.shape[-1]
     for _ in range(n_sweeps):
         chance = torch.rand(n, *states.shape[:-1], generator=generator, dtype=states.dtype)
         for i in range(n):
             field = (states @ weights[..., i, :, None]).squeeze(-1) + bias[..., i, None]  # (..., K)
             on = chance[i] < torch.sigmoid((1 - off) * field / temperature)
             states[..., i] = on.to(states.dtype) * (1 - off) + off
-        kept.append(states.clone())
-    return torch.stack(kept)
+        samples.append(states.clone())
+    return torch.stack(samples)
 
 
 def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Which way weights and biases go so that the data become more likely.
+    """Directions of weights and biases in which the data become more likely.
 
         T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,   T d<log p>/db_i = <s_i>_data - <s_i>_model
 
@@ -123,35 +123,35 @@ def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]
 
 
 def autocorrelation(series: Tensor, n_lags: int) -> Tensor:
-    """rho(k), k = 0 ... n_lags-1: how alike a series is to itself k steps later; 1 at lag 0.
+    """rho(k), k = 0 ... n_lags-1: correlation of a series with itself k steps later; 1 at lag 0.
 
     Args:
-        series: shape (T, ...); places behind the first are chains of one process, which share mean and variance.
+        series: shape (T, ...); further axes are chains of one process, with a common mean and variance.
 
     Raises:
-        ValueError: as many lags as steps or more, or a series that never changes.
+        ValueError: as many lags as steps or more, or a constant series.
     """
     if not 0 < n_lags < len(series):
         raise ValueError(f"n_lags must lie between 1 and {len(series) - 1}, got {n_lags}.")
     centred = series.double() - series.double().mean()
     variance = centred.square().mean()
     if variance == 0:
-        raise ValueError("series never changes, so it has no autocorrelation.")
+        raise ValueError("series must not be constant: it has no autocorrelation.")
     n = len(series)
     products = [(centred[: n - k] * centred[k:]).mean() for k in range(n_lags)]
     return torch.stack(products) / variance
 
 
 def autocorrelation_time(rho: Tensor) -> float:
-    """How many steps are worth one independent sample: tau = 1 + 2 sum_{k >= 1} rho(k), at least 1.
+    """Steps per independent sample: tau = 1 + 2 sum_{k >= 1} rho(k), at least 1.
 
-    The sum ends before rho first falls below 0.05: behind that an estimate is mostly noise.
+    The sum ends before rho first falls below 0.05; after that an estimate is mostly noise.
 
     Args:
         rho: shape (n_lags,), rho[0] = 1.
 
     Raises:
-        ValueError: rho never falls that far, so more lags are needed.
+        ValueError: rho does not fall below 0.05 within its lags.
 
     Source: Sokal 1997, section 3 (there with a factor 1/2).
     """
@@ -174,7 +174,7 @@ def visible_probability(hidden: Tensor, weights: Tensor, visible_bias: Tensor, o
     return torch.sigmoid((1 - off) * (hidden @ weights.mT + visible_bias[..., None, :]))
 
 
-def draw(probability: Tensor, off: float = -1.0, generator: torch.Generator | None = None) -> Tensor:
+def sample_units(probability: Tensor, off: float = -1.0, generator: torch.Generator | None = None) -> Tensor:
     """Units that are on with `probability`, else off."""
     on = torch.rand(probability.shape, generator=generator, dtype=probability.dtype) < probability
     return on.to(probability.dtype) * (1 - off) + off
@@ -190,8 +190,8 @@ def rbm_log_likelihood(visible: Tensor, weights: Tensor, b: Tensor, c: Tensor, o
         a = v @ weights + c[..., None, :]  # (..., K, H)
         return (v @ b[..., None]).squeeze(-1) + torch.logaddexp(a, off * a).sum(-1)
 
-    everything = all_states(weights.shape[-2], off, weights.dtype)
-    return unnormalised(visible) - torch.logsumexp(unnormalised(everything), -1, keepdim=True)
+    enumerated = all_states(weights.shape[-2], off, weights.dtype)
+    return unnormalised(visible) - torch.logsumexp(unnormalised(enumerated), -1, keepdim=True)
 
 
 def contrastive_divergence(
@@ -203,9 +203,9 @@ def contrastive_divergence(
     off: float = -1.0,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """CD-k: the learning rule with <.>_model taken after k sweeps that begin at the data.
+    """CD-k: the learning rule with <.>_model taken after k sweeps started at the data.
 
-        dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j alike
+        dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j in the same way
 
     Args:
         visible: data, shape (..., K, V); weights (..., V, H); b (..., V); c (..., H); k: sweeps, at least 1.
@@ -222,7 +222,7 @@ def contrastive_divergence(
         raise ValueError(f"k must be at least 1, got {k}: without a sweep both phases are the data.")
     p_data = p = hidden_probability(visible, weights, c, off)  # (..., K, H)
     for _ in range(k):
-        v = draw(visible_probability(draw(p, off, generator), weights, b, off), off, generator)
+        v = sample_units(visible_probability(sample_units(p, off, generator), weights, b, off), off, generator)
         p = hidden_probability(v, weights, c, off)
     h_data, h = (q * (1 - off) + off for q in (p_data, p))  # mean states of the hidden units
     positive, negative = visible.mT @ h_data, v.mT @ h  # (..., V, H)

@@ -50,7 +50,7 @@ def multi_head_attention(
 ) -> tuple[Tensor, Tensor]:
     """Attention by `n_heads` heads side by side, each on its own slice of the features.
 
-        head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,   g = i // (H / G),   answer = concat(head_1, ..., head_H)
+        head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,   g = i // (H / G),   output = concat(head_1, ..., head_H)
 
     Args:
         queries: (..., Q, H d), already projected.
@@ -60,10 +60,10 @@ def multi_head_attention(
         mask: True where a key may be read, broadcastable to (..., Q, M), the same for all heads.
 
     Returns:
-        The answer, (..., Q, H v), and the weights, (..., H, Q, M). A query that may read nothing gets zeros.
+        The output, (..., Q, H v), and the weights, (..., H, Q, M). A query that may read nothing gets zeros.
 
     Raises:
-        ValueError: sizes that do not fit each other.
+        ValueError: naming the sizes that do not match.
 
     Source: Vaswani et al. 2017, section 3.2.2, without the projections; Ainslie et al. 2023 for G < H.
     """
@@ -92,7 +92,7 @@ class MultiHeadAttention(nn.Module):
 
         y = concat_i att(X W_q, C W_k, C W_v) W_o
 
-    X asks and C answers. Self-attention is C = X: three different projections of one sequence.
+    Queries are made of X, keys and values of C. Self-attention is C = X: three projections of one sequence.
 
     Args:
         dim: D, features of X and of y.
@@ -103,7 +103,7 @@ class MultiHeadAttention(nn.Module):
         bias: whether the four projections have one.
 
     Raises:
-        ValueError: numbers of heads that do not divide what they have to.
+        ValueError: n_heads does not divide dim, or n_kv_heads does not divide n_heads.
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
@@ -121,7 +121,7 @@ class MultiHeadAttention(nn.Module):
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         context_dim = dim if context_dim is None else context_dim
         if head_dim is None and dim % n_heads:
-            raise ValueError(f"n_heads must divide dim, or head_dim be given: {n_heads} does not divide {dim}.")
+            raise ValueError(f"n_heads must divide dim unless head_dim is set: {n_heads} does not divide {dim}.")
         if n_heads % n_kv_heads:
             raise ValueError(f"n_kv_heads must divide n_heads: {n_kv_heads} does not divide {n_heads}.")
         head_dim = dim // n_heads if head_dim is None else head_dim
@@ -132,7 +132,7 @@ class MultiHeadAttention(nn.Module):
         self.to_out = nn.Linear(n_heads * head_dim, dim, bias=bias)
 
     def forward(self, x: Tensor, context: Tensor | None = None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """x (..., Q, D), context (..., M, C) or None for x itself: the answer (..., Q, D), weights (..., H, Q, M)."""
+        """x (..., Q, D), context (..., M, C) or None for x itself: output (..., Q, D), weights (..., H, Q, M)."""
         context = x if context is None else context
         q, k, v = self.to_q(x), self.to_k(context), self.to_v(context)
         pooled, weights = multi_head_attention(q, k, v, self.n_heads, self.n_kv_heads, mask)

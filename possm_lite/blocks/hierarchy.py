@@ -15,7 +15,7 @@ def hierarchical_attend(
     word_mask: Tensor | None = None,
     sentence_mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One query reads the words of each sentence, a second one reads what the first brought back.
+    """One query pools the words of each sentence, a second one pools the sentences.
 
         s_i = sum_j a_ij x_ij,   a_ij = softmax_j(q_w . x_ij / sqrt(D)),   over the words j of sentence i
         y   = sum_i b_i s_i,     b_i  = softmax_i(q_s . s_i / sqrt(D)),    over the sentences i
@@ -25,7 +25,7 @@ def hierarchical_attend(
     Args:
         words: x, padded to the longest sentence, (..., S, W, D).
         word_query, sentence_query: q_w and q_s, (D,), or one for each document, (..., D).
-        word_mask: True where a word is, (..., S, W) exactly; None: everywhere.
+        word_mask: True at real words, (..., S, W) exactly; None: everywhere.
         sentence_mask: True where a sentence may be read, (..., S) exactly; None: everywhere.
             A sentence without words is never read.
 
@@ -34,9 +34,9 @@ def hierarchical_attend(
         of a word in the whole is a_ij b_i. A document with nothing to read gets zeros.
 
     Raises:
-        ValueError: a mask or a query whose shape does not belong to these words, named, with both shapes.
+        ValueError: naming the mask or query with a wrong shape, and both shapes.
 
-    Source: Yang et al. 2016, section 2.2, with the dot product in place of their one-layer network.
+    Source: Yang et al. 2016, section 2.2, with the dot product instead of their one-layer network.
     """
     *batch, n_sentences, n_words, dim = words.shape
     word_mask = _checked_mask("word_mask", word_mask, (*batch, n_sentences, n_words), words)
@@ -46,14 +46,14 @@ def hierarchical_attend(
 
     sentences, a = attend(scaled_dot_score(q_w, words), words, word_mask[..., None, :])
     sentences, a = sentences.squeeze(-2), a.squeeze(-2)  # (..., S, D), (..., S, W)
-    # an empty sentence is a vector of zeros: left in, it would still take a share of the second softmax
+    # an empty sentence is a vector of zeros, which would otherwise get a weight in the second softmax
     readable = sentence_mask & word_mask.any(dim=-1)  # (..., S)
     pooled, b = attend(scaled_dot_score(q_s, sentences), sentences, readable[..., None, :])  # (..., 1, D), (..., 1, S)
     return pooled.squeeze(-2), a, b.squeeze(-2)
 
 
 def _checked_mask(name: str, mask: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Tensor:
-    # exactly, not up to broadcasting: with as many sentences as words, (B, S) against (B, W) would pass unseen
+    # exactly, not up to broadcasting: with as many sentences as words, (B, S) in place of (B, W) would not be noticed
     if mask is None:
         return torch.ones(shape, dtype=torch.bool, device=like.device)
     if mask.dtype != torch.bool:

@@ -9,7 +9,7 @@ from .attention import attend
 
 
 def hebb_weights(patterns: Tensor) -> Tensor:
-    """Every pair of units is tied as strongly as they agree over the patterns.
+    """The weight of two units is their mean agreement over the patterns.
 
         w_ij = (1/N) sum_m x_i^m x_j^m,   w_ii = 0
 
@@ -20,13 +20,13 @@ def hebb_weights(patterns: Tensor) -> Tensor:
         Symmetric weights without self-connections, shape (..., N, N).
 
     Raises:
-        ValueError: a pattern holds something else than -1 and 1.
+        ValueError: a pattern has a value other than -1 and 1.
 
     Source: Hopfield 1982, eq. 2, in units of -1 and 1 and divided by N.
     """
-    _must_be_signs(patterns, "patterns")
+    _check_signs(patterns, "patterns")
     weights = patterns.mT @ patterns / patterns.shape[-1]  # (..., N, N)
-    # a unit that listens to itself would be held where it is, right or wrong, and energy could rise
+    # a self-connection would keep a unit in its state, and energy could rise
     return weights - torch.diag_embed(weights.diagonal(dim1=-2, dim2=-1))
 
 
@@ -37,16 +37,16 @@ def local_field(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> 
 
 
 def sign_or_keep(field: Tensor, states: Tensor) -> Tensor:
-    """sgn(field), and where the field is exactly 0 the state as it was: a unit is never 0."""
+    """sgn(field), and the old state where the field is exactly 0: a unit is never 0."""
     return torch.where(field == 0, states, torch.sign(field))
 
 
 def hopfield_energy(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The number that no asynchronous update lets rise.
+    """The energy, which no asynchronous update raises.
 
         E(s) = -1/2 sum_i sum_j w_ij s_i s_j - sum_i b_i s_i
 
-    The half is there because the double sum meets every pair twice.
+    The half is there because the double sum counts every pair twice.
 
     Args:
         states: shape (..., K, N); weights: symmetric with zero diagonal, shape (..., N, N); bias: shape (..., N).
@@ -75,25 +75,25 @@ def recall(
 
     Args:
         states: cues of -1 and 1, K for each network, shape (..., K, N). They are not changed.
-        weights: shape (..., N, N): as many networks as leading places, all run at once.
+        weights: shape (..., N, N): leading axes are networks, all run at once.
         bias: shape (..., N), or None for zeros.
-        max_sweeps: a sweep gives each unit one turn, in an order drawn anew; all networks use the same order.
-        generator: of the orders; None: units take their turns from the first to the last.
-        path: also keep every state on the way.
+        max_sweeps: a sweep updates each unit once, in a new random order; all networks use the same order.
+        generator: of the orders; None: from the first unit to the last.
+        path: return every state of the trajectory.
 
     Returns:
-        Where recall ended, shape (..., K, N); with `path` all states, the cue first, shape (steps + 1, ..., K, N).
+        The final states, shape (..., K, N); with `path` all states, the cue first, shape (steps + 1, ..., K, N).
 
     Raises:
-        ValueError: a state holds something else than -1 and 1, or weights do not fit the states.
+        ValueError: a state has a value other than -1 and 1, or the weights have another size.
 
     Source: Hopfield 1982, eq. 1.
     """
-    _must_be_signs(states, "states")
+    _check_signs(states, "states")
     n = states.shape[-1]
     if weights.shape[-2:] != (n, n):
         raise ValueError(f"weights must end in ({n}, {n}) for states of {n} units, got {tuple(weights.shape)}.")
-    states, kept = states.clone(), [states]
+    states, trajectory = states.clone(), [states]
     for _ in range(max_sweeps):
         before = states.clone()
         order = range(n) if generator is None else torch.randperm(n, generator=generator).tolist()
@@ -103,14 +103,14 @@ def recall(
                 field = field + bias[..., i, None]
             states[..., i] = sign_or_keep(field, states[..., i])
             if path:
-                kept.append(states.clone())
+                trajectory.append(states.clone())
         if torch.equal(states, before):
             break
-    return torch.stack(kept) if path else states
+    return torch.stack(trajectory) if path else states
 
 
 def synchronous_step(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """All units at once: s <- sgn(W s + b). Nothing promises that this ends; it may go round in twos.
+    """All units at once: s <- sgn(W s + b). It may not converge but alternate between two states.
 
     Shapes as in `recall`. Source: Little 1974.
     """
@@ -118,7 +118,7 @@ def synchronous_step(states: Tensor, weights: Tensor, bias: Tensor | None = None
 
 
 def corrupt(patterns: Tensor, n_flips: int, generator: torch.Generator | None = None) -> Tensor:
-    """Cues: exactly `n_flips` units of each pattern (..., N), drawn without repetition, have changed sign.
+    """Cues: the signs of exactly `n_flips` random units of each pattern (..., N) are changed.
 
     Raises:
         ValueError: n_flips is not between 0 and N.
@@ -139,8 +139,8 @@ def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tens
 
     Args:
         states: xi, shape (..., Q, d); any real numbers.
-        memories: one in a row, shape (..., M, d).
-        beta: how sharply the nearest memory wins; 1/sqrt(d) gives the scaled dot-product attention of chapter 02.
+        memories: one a row, shape (..., M, d).
+        beta: sharpness; 1/sqrt(d) gives the scaled dot-product attention of chapter 02.
 
     Returns:
         New states, shape (..., Q, d).
@@ -151,7 +151,7 @@ def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tens
 
 
 def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
-    """The energy that `modern_hopfield` never lets rise, without its constants.
+    """The energy, which `modern_hopfield` never raises, without its constants.
 
         E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi
 
@@ -161,7 +161,7 @@ def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor
     return 0.5 * states.square().sum(-1) - attraction
 
 
-def _must_be_signs(values: Tensor, name: str) -> None:
+def _check_signs(values: Tensor, name: str) -> None:
     wrong = values.abs() != 1
     if wrong.any():
         where = tuple(int(i) for i in wrong.nonzero()[0])

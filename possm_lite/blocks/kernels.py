@@ -31,7 +31,7 @@ def boxcar(u: Tensor) -> Tensor:
 def kernel_weights(
     x: Tensor, x_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian, mask: Tensor | None = None
 ) -> Tensor:
-    """How much of each point goes into the answer to each query.
+    """The weight of each point in the estimate at each query.
 
         p_i(x) = K(w (x - x_i)) / sum_j K(w (x - x_j))                                      (1.3)
         Gaussian: p(x) = softmax_i(-1/2 w^2 (x - x_i)^2)                                    (1.5)
@@ -39,7 +39,7 @@ def kernel_weights(
     Args:
         x: queries, shape (Q,).
         x_i: points, shape (M,), in the unit of x.
-        w: one over the width of the kernel, in one over the unit of x. It stands inside the square.
+        w: one over the width of the kernel, in one over the unit of x. It is inside the square.
         kernel: `gaussian`, `epanechnikov`, `boxcar`, or any K(u) >= 0.
         mask: True where a point may be used, broadcastable to (Q, M); None: everywhere.
 
@@ -49,7 +49,7 @@ def kernel_weights(
     Source: Nadaraya 1964, Watson 1964.
     """
     u = w * (x[..., :, None] - x_i[..., None, :])  # (Q, M)
-    if kernel is gaussian:  # through its exponents: far from all points every K is rounded to 0, and 0 / 0 is no weight
+    if kernel is gaussian:  # by its exponents: far from all points every K underflows to 0, and 0 / 0 is NaN
         return masked_softmax(-0.5 * u.square(), mask)
     k = kernel(u)
     if mask is not None:
@@ -61,7 +61,7 @@ def kernel_weights(
 def nadaraya_watson(
     x: Tensor, x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian
 ) -> tuple[Tensor, Tensor]:
-    """Kernel regression: at each query the average of all y_i, weighted by how near x_i is.
+    """Kernel regression: at each query the average of all y_i, weighted by the nearness of x_i.
 
         f(x) = sum_i K(w (x - x_i)) y_i / sum_j K(w (x - x_j))                              (1.2)
 
@@ -84,7 +84,7 @@ def nadaraya_watson(
 
 
 def leave_one_out(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian) -> Tensor:
-    """What all other points say about each point.
+    """The estimate at each point from all other points.
 
         f_{-i}(x_i) = sum_{j != i} K(w (x_i - x_j)) y_j / sum_{j != i} K(w (x_i - x_j))     (1.6)
 
@@ -99,12 +99,12 @@ def leave_one_out(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = 
 
 
 def leave_one_out_error(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian) -> Tensor:
-    """Mean squared error of what the others say about each point.
+    """Mean squared error of `leave_one_out`.
 
         E(w) = mean_i (y_i - f_{-i}(x_i))^2                                                 (1.7)
 
-    All M points count, so a point that no other reaches costs y_i^2. Were it left out of the mean, a kernel could
-    lower its error by reaching fewer points. Shape (), in the unit of y squared.
+    All M points count, so a point that no other reaches costs y_i^2. Otherwise a kernel could lower its error by
+    reaching fewer points. Shape (), in the unit of y squared.
     """
     return (y_i - leave_one_out(x_i, y_i, w, kernel)).square().mean()
 
@@ -113,12 +113,12 @@ class KernelRegression(nn.Module):
     """Kernel regression whose width is learned: its only parameter is log w, so w = exp(log w) stays positive.
 
     Args:
-        x_i, y_i: the M points it answers from, shapes (M,) and (M,) or (M, V).
-        w: where w starts.
+        x_i, y_i: the M points, shapes (M,) and (M,) or (M, V).
+        w: initial value.
         kernel: `gaussian` or `epanechnikov`.
 
     Raises:
-        ValueError: points and values do not match; w is not positive; the kernel is `boxcar`, which cannot be learned.
+        ValueError: points and values do not match; w is not positive; the kernel is `boxcar`, whose w has no gradient.
     """
 
     def __init__(self, x_i: Tensor, y_i: Tensor, w: float = 1.0, kernel: Kernel = gaussian):

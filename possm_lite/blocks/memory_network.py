@@ -1,4 +1,4 @@
-"""An end-to-end memory network: a question reads facts, is changed by what it read, and reads again."""
+"""An end-to-end memory network: a question reads facts, is updated by the result, and reads again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .attention import attend
 
 
 def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
-    """One reading of the memory: the question finds facts by their address and takes their output.
+    """One read of the memory: attention with addresses as keys and outputs as values.
 
         p_n = softmax_n(a_n . q),   r = sum_n p_n c_n                                                           (8.1)
 
@@ -18,7 +18,7 @@ def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tens
         addresses: a_n, outputs: c_n, both of shape (..., N, D). No scale: the sizes of a and q are learned.
 
     Returns:
-        What was read, r, shape (..., D), and the weights p, shape (..., N).
+        The read vector r, shape (..., D), and the weights p, shape (..., N).
 
     Source: Sukhbaatar et al. 2015, eq. 1-2.
     """
@@ -26,8 +26,8 @@ def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tens
     return read.squeeze(-2), weights.squeeze(-2)
 
 
-def answer(query: Tensor, addresses: Tensor, outputs: Tensor, n_hops: int) -> tuple[Tensor, Tensor]:
-    """Several hops through one memory; what is read is added to the question.
+def multi_hop_read(query: Tensor, addresses: Tensor, outputs: Tensor, n_hops: int) -> tuple[Tensor, Tensor]:
+    """Several hops through one memory; each read vector is added to the question.
 
         q <- q + r                                                                                              (8.3)
 
@@ -53,11 +53,11 @@ def answer(query: Tensor, addresses: Tensor, outputs: Tensor, n_hops: int) -> tu
 
 
 class MemoryNetwork(nn.Module):
-    """Answers a question about a list of facts, in whatever order they stand.
+    """Answers a question about a set of facts.
 
         a_n = A x_n,   c_n = C x_n,   q = B u;   `n_hops` times q <- q + r;   scores = W q
 
-    A fact enters twice, as an address to be found by and as an output to be read: two matrices, A and C, the same in
+    A fact has an address and an output: two matrices, A and C, the same in
     every hop (the paper's layer-wise tying, without its matrix between hops).
 
     Args:
@@ -78,5 +78,5 @@ class MemoryNetwork(nn.Module):
     def forward(self, facts: Tensor, question: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (B, n_answers) and weights (B, n_hops, N) for facts (B, N, n_fact) and question (B, n_question)."""
         query = self.question(question)  # (B, D)
-        query, weights = answer(query, self.address(facts), self.output(facts), self.n_hops)
+        query, weights = multi_hop_read(query, self.address(facts), self.output(facts), self.n_hops)
         return self.readout(query), weights

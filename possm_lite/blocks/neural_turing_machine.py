@@ -1,4 +1,4 @@
-"""A neural Turing machine: a controller that reads and writes a memory through weights it can move."""
+"""A neural Turing machine: a controller that reads and writes a memory by attention."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHIFTS = (-1, 0, 1)  # how far a head may move in one step; the order of the shi
 
 
 def content_weights(key: Tensor, memory: Tensor, beta: Tensor) -> Tensor:
-    """Where the memory looks like the key.
+    """Addressing by content: the similarity of memory and key.
 
         w_i = softmax_i(beta cos(k, m_i)),   cos(k, m) = k . m / (|k| |m|)                                      (8.6)
 
@@ -34,7 +34,7 @@ def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
 
 
 def shift(weights: Tensor, probability: Tensor) -> Tensor:
-    """Move the weights along the slots, round the end and back to the start.
+    """Circular convolution: move the weights along the slots.
 
         w'_i = sum_d s_d w_{(i - d) mod N},   d in (-1, 0, 1)                                                   (8.8)
 
@@ -42,10 +42,10 @@ def shift(weights: Tensor, probability: Tensor) -> Tensor:
         weights: shape (..., N); probability: s of the moves -1, 0, +1 in this order, shape (..., 3).
 
     Returns:
-        Moved weights, shape (..., N). With s_{+1} = 1 what was on slot i is on slot i + 1.
+        Moved weights, shape (..., N). With s_{+1} = 1 the weight of slot i moves to slot i + 1.
 
     Raises:
-        ValueError: there are not three probabilities.
+        ValueError: the number of probabilities is not three.
 
     Source: Graves et al. 2014, eq. 8.
     """
@@ -64,7 +64,7 @@ def sharpen(weights: Tensor, gamma: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Address:
-    """What a head asks for: key (..., M), beta (...), gate (...), shift (..., 3), gamma (...)."""
+    """Addressing parameters of a head: key (..., M), beta (...), gate (...), shift (..., 3), gamma (...)."""
 
     key: Tensor
     beta: Tensor
@@ -73,15 +73,15 @@ class Address:
     gamma: Tensor
 
 
-def address(ask: Address, memory: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The four stages of an address, one after the other: content, interpolated, shifted, sharpened, (..., N) each.
+def address(parameters: Address, memory: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The four stages of addressing: content, interpolated, shifted, sharpened weights, (..., N) each.
 
-    The last one is the weight w a head reads or writes with. `previous` is that of the step before, (..., N).
+    A head reads or writes with the last. `previous` are its weights of the step before, (..., N).
     """
-    content = content_weights(ask.key, memory, ask.beta)
-    mixed = interpolate(content, previous, ask.gate)
-    moved = shift(mixed, ask.shift)
-    return content, mixed, moved, sharpen(moved, ask.gamma)
+    content = content_weights(parameters.key, memory, parameters.beta)
+    mixed = interpolate(content, previous, parameters.gate)
+    moved = shift(mixed, parameters.shift)
+    return content, mixed, moved, sharpen(moved, parameters.gamma)
 
 
 def read(weights: Tensor, memory: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor
 
 @dataclass(frozen=True)
 class Trace:
-    """What the heads did: read and write weights (B, T, N) and the memory after each step (B, T, N, M)."""
+    """Read and write weights (B, T, N) and the memory after each step (B, T, N, M)."""
 
     read: Tensor
     write: Tensor
@@ -116,13 +116,13 @@ class Trace:
 
 
 class NeuralTuringMachine(nn.Module):
-    """One read head and one write head on a memory, steered by a feed-forward controller.
+    """One read head and one write head on a memory, with a feed-forward controller.
 
-        h_t = tanh(W [x_t, r_{t-1}] + b);  both heads' questions, e_t and a_t are linear in h_t
+        h_t = tanh(W [x_t, r_{t-1}] + b);  both heads' parameters, e_t and a_t are linear in h_t
         m_t = write(m_{t-1}),  r_t = read(m_t),  y_t = W_y [h_t, r_t] + b_y
 
-    Both heads address the memory as it was before the step. At the start every slot holds the same small constant and
-    both heads stand on slot 0. The controller has no memory of its own: what is to last must be written.
+    Both heads address the memory of the step before. At the start every slot has the same small constant and both
+    heads are on slot 0. The controller has no state of its own.
 
     Args:
         n_in, n_out: size of an input and of an output.
@@ -138,7 +138,7 @@ class NeuralTuringMachine(nn.Module):
         self.heads = nn.Linear(hidden, 2 * (width + 6))  # read head, write head: key, beta, gate, three shifts, gamma
         self.to_write = nn.Linear(hidden, 2 * width)  # erase, add
         self.readout = nn.Linear(hidden + width, n_out)
-        with torch.no_grad():  # sharper heads to begin with: gamma near 2.3, else the weights smear before they learn
+        with torch.no_grad():  # initial gamma near 2.3: flatter weights spread over the slots before they learn
             self.heads.bias.view(2, -1)[:, -1] += 1
 
     def start(self, batch: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -148,8 +148,8 @@ class NeuralTuringMachine(nn.Module):
         on_slot_0 = torch.eye(self.slots, dtype=like.dtype, device=like.device)[0]
         return memory, on_slot_0.expand(batch, 2, -1), like.new_zeros(batch, self.width)
 
-    def ask(self, hidden: Tensor) -> Address:
-        """What both heads ask for, read head first: hidden (B, h) gives key (B, 2, M), beta (B, 2), ..."""
+    def head_parameters(self, hidden: Tensor) -> Address:
+        """Addressing parameters of both heads, read head first: hidden (B, h) gives key (B, 2, M), beta (B, 2), ..."""
         raw = self.heads(hidden).unflatten(-1, (2, self.width + 6))  # (B, 2, M + 6)
         key, beta, gate, moves, gamma = raw.split([self.width, 1, 1, 3, 1], dim=-1)
         return Address(
@@ -164,14 +164,14 @@ class NeuralTuringMachine(nn.Module):
         """One step: x (B, n_in) and the state of `start`. Returns y (B, n_out) and the new state."""
         memory, weights, r = state
         hidden = torch.tanh(self.controller(torch.cat([x, r], -1)))  # (B, h)
-        *_, weights = address(self.ask(hidden), memory[:, None], weights)  # (B, 2, N)
+        *_, weights = address(self.head_parameters(hidden), memory[:, None], weights)  # (B, 2, N)
         erase, add = self.to_write(hidden).chunk(2, -1)  # (B, M) each
         memory = write(memory, weights[:, 1], torch.sigmoid(erase), torch.tanh(add))
         r = read(weights[:, 0], memory)  # (B, M)
         return self.readout(torch.cat([hidden, r], -1)), (memory, weights, r)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Trace]:
-        """Run a sequence x (B, T, n_in): outputs (B, T, n_out) and what the heads did."""
+        """Run a sequence x (B, T, n_in): outputs (B, T, n_out) and the trace of the heads."""
         state, outputs, weights, memories = self.start(len(x)), [], [], []
         for x_t in x.unbind(1):
             y, state = self.step(x_t, state)

@@ -1,4 +1,4 @@
-"""Pointer network: the output is a sequence of places in the input."""
+"""Pointer network: the output is a sequence of indices of the input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .scores import additive_score
 def pointer_log_probs(
     items: Tensor, states: Tensor, W: Tensor, U: Tensor, v: Tensor, mask: Tensor | None = None
 ) -> Tensor:
-    """Which item the m-th step points at: attention whose weights are the answer.
+    """The item that the m-th step points at: attention whose weights are the output.
 
         p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m))
 
@@ -30,7 +30,7 @@ def pointer_log_probs(
 
     Source: Vinyals et al. 2015, eq. 3.
     """
-    return masked_log_softmax(additive_score(states, items, U, W, v), mask)  # the states ask, the items answer
+    return masked_log_softmax(additive_score(states, items, U, W, v), mask)  # queries: states, keys: items
 
 
 def not_yet_chosen(choices: Tensor, n: int) -> Tensor:
@@ -54,28 +54,28 @@ class PointerNetwork(nn.Module):
         super().__init__()
         self.repeats = repeats
         self.embed = nn.Sequential(nn.Linear(item_size, hidden), nn.Tanh())
-        self.first = nn.Parameter(torch.zeros(hidden))  # what stands for "the item before the first"
+        self.first = nn.Parameter(torch.zeros(hidden))  # input of the first step
         self.encoder, self.decoder = GRU(hidden, hidden), GRU(hidden, hidden)
         self.W, self.U = (nn.Parameter(torch.randn(hidden, hidden) / math.sqrt(hidden)) for _ in range(2))
         self.v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
 
     def start(self, items: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Embedded items (B, N, h), the state before the first step (1, B, h), and which items are there (B, N).
+        """Embedded items (B, N, h), the state before the first step (1, B, h), and the mask of real items (B, N).
 
         Raises:
             ValueError: a length is below 1 or above N.
         """
         mask = length_mask(lengths, items.shape[1])
         if not mask[:, 0].all():
-            raise ValueError("lengths must be at least 1: there is nothing to point at in an empty row.")
+            raise ValueError("lengths must be at least 1: an empty row has no item to point at.")
         x = self.embed(items)
         H = self.encoder(x)[0]  # (B, N, h)
         return x, H[torch.arange(len(H)), lengths - 1][None], mask
 
     def forward(self, items: Tensor, lengths: Tensor, choices: Tensor) -> Tensor:
-        """Teacher forcing: log p (B, M, N) of every step, with the right choices (B, M) before it.
+        """Teacher forcing: log p (B, M, N) of every step, given the true choices (B, M) before it.
 
-        Items (B, N, item_size), lengths (B,). Steps behind a row's own length have no meaning; count them in no loss.
+        Items (B, N, item_size), lengths (B,). Mask steps after a row's own length in a loss.
         """
         x, s_0, mask = self.start(items, lengths)
         chosen = x.gather(1, choices[..., None].expand(-1, -1, x.shape[-1]))  # (B, M, h)
@@ -86,18 +86,18 @@ class PointerNetwork(nn.Module):
 
     @torch.no_grad()
     def point(self, items: Tensor, lengths: Tensor, steps: int | None = None) -> Tensor:
-        """Free running: the likeliest item at each step, places (B, steps); -1 where nothing may be pointed at.
+        """Free running: the likeliest item at each step, indices (B, steps); -1 where nothing may be pointed at.
 
-        Steps: N unless said, for items (B, N, item_size) of which `lengths` (B,) are there.
+        Args: items (B, N, item_size), lengths (B,), steps (default: N).
         """
         x, s, mask = self.start(items, lengths)
         previous, pointed = self.first.expand(len(x), -1), []
         for _ in range(items.shape[1] if steps is None else steps):
             h, s = self.decoder.step(previous, s)  # (B, h)
             log_p = pointer_log_probs(x, h[:, None], self.W, self.U, self.v, mask[:, None])[:, 0]  # (B, N)
-            place = log_p.argmax(-1)  # (B,)
-            pointed.append(place.masked_fill(~mask.any(-1), -1))
-            previous = x[torch.arange(len(x)), place]
+            index = log_p.argmax(-1)  # (B,)
+            pointed.append(index.masked_fill(~mask.any(-1), -1))
+            previous = x[torch.arange(len(x)), index]
             if not self.repeats:
-                mask = mask.scatter(1, place[:, None], False)
+                mask = mask.scatter(1, index[:, None], False)
         return torch.stack(pointed, 1)

@@ -1,4 +1,4 @@
-"""Scores: how well a key fits a query. The scaled dot product, which the decoder uses, stands in `attention`."""
+"""Attention scores of queries and keys. The scaled dot product, which the decoder uses, is in `attention`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
     """a(q, k) = q . k for queries (..., Q, d) and keys (..., M, d): shape (..., Q, M).
 
-    For entries of mean 0 and variance 1 that do not know of each other its variance is d: see `scaled_dot_score`.
+    For independent entries of mean 0 and variance 1 its variance is d: see `scaled_dot_score`.
 
     Raises:
-        ValueError: queries and keys are not of one size.
+        ValueError: queries and keys have different sizes.
 
     Source: Luong et al. 2015, section 3.1 ("dot").
     """

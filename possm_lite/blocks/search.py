@@ -1,4 +1,4 @@
-"""Search for a likely sequence, over any model that can say what comes next: greedy, beam, and all there is."""
+"""Search for the likeliest sequence of an autoregressive model: greedy, beam and exhaustive."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A sequence and what it is worth.
+    """A sequence and its log-probability.
 
     Args:
-        tokens: without the token that begins, with the one that ends it.
+        tokens: without the begin token, with the end token.
         log_prob: sum of the log-probabilities of the tokens, in nats.
-        finished: whether it ends with the token that ends it, or was cut off.
+        finished: whether it ends with the end token; otherwise it was cut off.
     """
 
     tokens: tuple[int, ...]
@@ -29,7 +29,7 @@ class Hypothesis:
     finished: bool
 
     def score(self, length_power: float = 0.0) -> float:
-        """Summed log-probability over length to a power: log p / |y|^alpha. The token that ends it counts."""
+        """Summed log-probability over length to a power: log p / |y|^alpha. The end token counts."""
         return self.log_prob / len(self.tokens) ** length_power if self.tokens else self.log_prob
 
 
@@ -37,7 +37,7 @@ def greedy_search(step: Step, state: Any, *, begin: int, end: int, max_len: int)
     """The likeliest token, then the likeliest after it, and so on, until `end` or `max_len` tokens.
 
     Args:
-        step: as `Step`; state: what its first call is given, rows for one hypothesis.
+        step: as `Step`; state: of its first call, with one row.
     """
     return beam_search(step, state, begin=begin, end=end, max_len=max_len, width=1)[0]
 
@@ -45,15 +45,15 @@ def greedy_search(step: Step, state: Any, *, begin: int, end: int, max_len: int)
 def beam_search(
     step: Step, state: Any, *, begin: int, end: int, max_len: int, width: int, length_power: float = 0.0
 ) -> list[Hypothesis]:
-    """The `width` best hypotheses at every length, kept side by side.
+    """The `width` best hypotheses at every length.
 
         score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha
 
-    A finished hypothesis stays as it is and holds its place as long as its score does; only the others grow.
+    A finished hypothesis stays in the beam as long as its score suffices; only the others are extended.
 
     Args:
-        step: as `Step`; state: what its first call is given, rows for one hypothesis.
-        width: hypotheses kept (k); length_power: alpha, 0 for no normalisation, 1 for the mean per token.
+        step: as `Step`; state: of its first call, with one row.
+        width: hypotheses in the beam (k); length_power: alpha, 0 for no normalisation, 1 for the mean per token.
 
     Returns:
         Up to `width` hypotheses, best first.
@@ -68,17 +68,17 @@ def beam_search(
         raise ValueError(f"width and max_len must be at least 1, got {width} and {max_len}.")
     beam = [Hypothesis((), 0.0, False)]
     while any(not y.finished for y in beam):
-        growing = [y for y in beam if not y.finished]
-        if len(growing[0].tokens) == max_len:
+        unfinished = [y for y in beam if not y.finished]
+        if len(unfinished[0].tokens) == max_len:
             break
-        tokens = torch.tensor([y.tokens[-1] if y.tokens else begin for y in growing])
+        tokens = torch.tensor([y.tokens[-1] if y.tokens else begin for y in unfinished])
         log_probs, state = step(tokens, state)  # (K, V)
         candidates = [(y, None) for y in beam if y.finished]
-        candidates += _grown(growing, log_probs, end, width)
+        candidates += _extended(unfinished, log_probs, end, width)
         candidates.sort(key=lambda pair: -pair[0].score(length_power))  # stable: earlier tokens first
-        kept = candidates[:width]
-        beam = [y for y, _ in kept]
-        state = _rows(state, [row for y, row in kept if not y.finished])
+        selected = candidates[:width]
+        beam = [y for y, _ in selected]
+        state = _rows(state, [row for y, row in selected if not y.finished])
     return beam
 
 
@@ -86,26 +86,26 @@ def exhaustive_search(
     step: Step, state: Any, *, begin: int, end: int, max_len: int, length_power: float = 0.0
 ) -> Hypothesis:
     """The best of all sequences: V^max_len of them, so only for the smallest examples."""
-    everything = _all_sequences(step, state, Hypothesis((), 0.0, False), begin, end, max_len)
-    return max(everything, key=lambda y: y.score(length_power))
+    complete = _all_sequences(step, state, Hypothesis((), 0.0, False), begin, end, max_len)
+    return max(complete, key=lambda y: y.score(length_power))
 
 
-def _grown(growing: list[Hypothesis], log_probs: Tensor, end: int, width: int) -> list[tuple[Hypothesis, int]]:
-    """The `width` likeliest continuations of each hypothesis (no more of them can be kept), with the row they are from.
+def _extended(unfinished: list[Hypothesis], log_probs: Tensor, end: int, width: int) -> list[tuple[Hypothesis, int]]:
+    """The `width` likeliest continuations of each hypothesis, with the row of their parent.
 
     Of one hypothesis all continuations have one length, so the likeliest are also the best by any length power.
     """
     best, token = log_probs.double().topk(min(width, log_probs.shape[-1]), -1)  # (K, width)
     return [
         (Hypothesis((*y.tokens, v), y.log_prob + log_p, v == end), row)
-        for row, y in enumerate(growing)
+        for row, y in enumerate(unfinished)
         for log_p, v in zip(best[row].tolist(), token[row].tolist(), strict=True)
         if log_p > -torch.inf
     ]
 
 
 def _rows(state: Any, rows: list[int]) -> Any:
-    """The state of the hypotheses kept, each beginning from that of its parent."""
+    """The states of these rows: each selected hypothesis continues its parent's."""
     if state is None or not rows:
         return state
     if isinstance(state, tuple):

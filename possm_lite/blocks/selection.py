@@ -1,7 +1,7 @@
-"""Selection: without a query (max pooling, a gate), and hard attention, which reads one item and trains all the same.
+"""Selection: without a query (max pooling, a gate), and hard attention, which reads one item and can be trained.
 
-A choice is written as a row of zeros with a single one, shape (..., M), so that `choice @ values` reads the chosen
-item. A row that may read nothing has no one in it, as the weights of `masked_softmax` are zero there.
+A choice is one-hot, shape (..., M), so that `choice @ values` reads the chosen item. A row that may read nothing is all
+zeros, as the weights of `masked_softmax` are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .attention import masked_log_softmax, masked_softmax
 
 
 def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """For each feature the item where it is largest: selection that asks nobody.
+    """The largest value of each feature and its item: selection without a query.
 
         f_v = max_m x_mv
 
@@ -25,7 +25,7 @@ def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, T
     Returns:
         The maxima (..., V), zero where no item takes part, and which item each came from (..., V), -1 where none.
 
-    Source: Itti & Koch 2001, for selection by what stands out.
+    Source: Itti & Koch 2001, for selection by saliency.
     """
     if mask is None:
         value, winner = items.max(dim=-2)
@@ -39,8 +39,8 @@ def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, T
 def gate_items(items: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """sigma(W x + b) * x for items (..., V), W (V, V) or (1, V), b as many: the gated items, and the gates.
 
-    With W of one row a whole item is let through or held back; with V rows each of its features is. Gates do not
-    compete: all may be open. Source: Dauphin et al. 2017, section 2, with x itself as the thing that is gated.
+    W of one row gives one gate for the item, of V rows one for each feature. Gates do not compete: all may be open.
+    Source: Dauphin et al. 2017, section 2, gating x itself.
     """
     gate = torch.sigmoid(F.linear(items, W, b))  # (..., V) or (..., 1)
     return gate * items, gate
@@ -59,7 +59,7 @@ class ItemGate(nn.Module):
 
 
 def argmax_choice(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The item of the largest score, as a row with a single one, shape (..., M). It has no gradient."""
+    """The item of the largest score, one-hot, shape (..., M). It has no gradient."""
     return _one_hot_of_largest(scores.detach(), mask)
 
 
@@ -78,7 +78,7 @@ def log_probability(scores: Tensor, choice: Tensor, mask: Tensor | None = None) 
 
 
 def expected_loss(scores: Tensor, losses: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The loss of hard attention by enumeration: what every choice would cost, times how often it is made.
+    """The loss of hard attention by enumeration: the loss of every choice, weighted by its probability.
 
         J(s) = sum_m p_m L_m,   p = softmax(s)
 
@@ -98,12 +98,12 @@ def exact_gradient(scores: Tensor, losses: Tensor, mask: Tensor | None = None) -
 
 
 def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) -> Tensor:
-    """What to differentiate in place of the loss of a sampled choice (score-function estimator, REINFORCE).
+    """The surrogate loss of a sampled choice (score-function estimator, REINFORCE).
 
         surrogate = L + stop(L - b) log p(choice)
 
-    Its gradient is, on average over choices, that of the expected loss: the first term reaches whatever made L from
-    the chosen item, the second the scores. b may depend on anything but this very choice.
+    Its gradient is, on average over choices, that of the expected loss: the first term has the gradient of L given
+    the choice, the second that of the scores. b may depend on anything but this choice.
 
     Args:
         log_p: log p(choice), shape (...); loss: L, shape (...); baseline: b, a number or shape (...).
@@ -118,7 +118,7 @@ def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) 
 
 
 def leave_one_out_mean(loss: Tensor) -> Tensor:
-    """Of each entry along the first axis (n >= 2) the mean of all others: a baseline that does not know its own choice.
+    """For each entry along the first axis (n >= 2) the mean of all others: a baseline independent of its own choice.
 
     Source: Kool et al. 2019.
     """
@@ -131,7 +131,7 @@ def leave_one_out_mean(loss: Tensor) -> Tensor:
 def straight_through_gumbel(
     scores: Tensor, temperature: float = 1.0, mask: Tensor | None = None, generator: torch.Generator | None = None
 ) -> Tensor:
-    """A drawn choice forward, a soft one backward: shape (..., M).
+    """A sampled choice forward, a soft one backward: shape (..., M).
 
         soft = softmax((s + g) / temperature),   choice = one-hot of its largest,   returned: choice + soft - stop(soft)
 
@@ -154,4 +154,4 @@ def _one_hot_of_largest(scores: Tensor, mask: Tensor | None) -> Tensor:
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     choice = torch.zeros_like(scores).scatter(-1, scores.argmax(dim=-1, keepdim=True), 1.0)
-    return choice if mask is None else choice.masked_fill(~mask, 0.0)  # nothing to read, nothing chosen
+    return choice if mask is None else choice.masked_fill(~mask, 0.0)

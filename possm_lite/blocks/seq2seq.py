@@ -1,4 +1,4 @@
-"""Sequence to sequence: an encoder reads, a decoder writes, and the loss counts no padding."""
+"""Sequence to sequence: an encoder reads, a decoder writes, and the loss ignores padding."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PAD, BEGIN, END = 0, 1, 2  # the first three tokens of every vocabulary
 
 
 def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Tensor:
-    """Mean negative log-probability of the tokens that are there.
+    """Mean negative log-probability of the real tokens.
 
         L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)
 
     Args:
-        logits: shape (..., T, V); targets: token indices, shape (..., T); pad: the target that is not counted.
+        logits: shape (..., T, V); targets: token indices, shape (..., T); pad: the target that is ignored.
 
     Returns:
         A scalar in nats; 0, with zero gradients, where every token is padding.
@@ -29,16 +29,16 @@ def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Ten
     """
     real = targets != pad  # (..., T)
     each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")  # (... T,)
-    # padding is taken out before the division too: what is left is a mean over tokens, not over slots
+    # the divisor excludes padding too: a mean over tokens, not over slots
     return each.masked_fill(~real.flatten(), 0.0).sum() / real.sum().clamp(min=1)
 
 
 def shift_right(targets: Tensor, begin: int = BEGIN) -> Tensor:
-    """What the decoder is given under teacher forcing: `begin`, then the right tokens but the last; (..., T)."""
+    """Input of the decoder under teacher forcing: `begin`, then all targets but the last; (..., T)."""
     return torch.cat([torch.full_like(targets[..., :1], begin), targets[..., :-1]], -1)
 
 
-def filled(source: Tensor, pad: int = PAD) -> Tensor:
+def source_mask(source: Tensor, pad: int = PAD) -> Tensor:
     """True where a row of tokens (B, N) is not padding.
 
     Raises:
@@ -46,12 +46,12 @@ def filled(source: Tensor, pad: int = PAD) -> Tensor:
     """
     mask = source != pad
     if not mask[:, 0].all() or (mask[:, 1:] & ~mask[:, :-1]).any():
-        raise ValueError(f"Every row needs a token and its padding ({pad}) behind the last one.")
+        raise ValueError(f"Every row needs a token and its padding ({pad}) after the last one.")
     return mask
 
 
 def bahdanau_context(s: Tensor, H: Tensor, keys: Tensor, W_q: Tensor, w_v: Tensor, mask: Tensor) -> tuple:
-    """What the decoder reads of the source before it takes its next step.
+    """The context: what the decoder reads of the source before its next step.
 
         alpha_i = softmax_i(w_v . tanh(W_q s_{t-1} + W_k h_i)),   c_t = sum_i alpha_i h_i
 
@@ -93,9 +93,9 @@ class Seq2Seq(nn.Module):
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (B, N) to states (B, N, h), the mask of real tokens (B, N) and the state at the last one (B, h)."""
-        mask = filled(source)
+        mask = source_mask(source)
         H = self.encoder(self.read(source))[0]  # (B, N, h)
-        last = mask.sum(-1) - 1  # (B,): behind it the GRU has read padding
+        last = mask.sum(-1) - 1  # (B,): after it the GRU has read padding
         return H, mask, H[torch.arange(len(H)), last]
 
     def start(self, source: Tensor) -> tuple[Tensor, ...]:
@@ -108,15 +108,15 @@ class Seq2Seq(nn.Module):
         return self.readout(s), (s,)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Teacher forcing: logits (B, T, V), each with the right words before it. Source (B, N), target (B, T)."""
+        """Teacher forcing: logits (B, T, V), given the true words before it. Source (B, N), target (B, T)."""
         s_0 = self.start(source)[0]
         return self.readout(self.decoder(self.write(shift_right(target)), s_0[None])[0])
 
     @torch.no_grad()
     def generate(self, source: Tensor, max_len: int) -> Tensor:
-        """Free running: every word is made from the model's own last word, the likeliest one. Tokens (B, max_len).
+        """Free running: the input is the model's own last word, the likeliest one. Tokens (B, max_len).
 
-        A row that has said END holds padding from there on.
+        After END a row is padded.
         """
         state = self.start(source)
         tokens = torch.full_like(source[:, 0], BEGIN)
@@ -130,7 +130,7 @@ class Seq2Seq(nn.Module):
 
 
 class BahdanauSeq2Seq(Seq2Seq):
-    """The decoder looks back at the source before every word.
+    """The decoder attends to the source before every word.
 
         c_t = sum_i alpha_i(s_{t-1}) h_i,   s_t = GRU([E' y_{t-1}; c_t], s_{t-1}),   p(y_t) = softmax(W s_t + b)
 
@@ -148,37 +148,37 @@ class BahdanauSeq2Seq(Seq2Seq):
         self.w_v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """As in `Seq2Seq`, but states (B, N, 2 hidden) that know what is before and what is behind."""
+        """As in `Seq2Seq`, but states (B, N, 2 hidden) of both directions."""
         forward, mask, last = super().encode(source)
         lengths = mask.sum(-1, keepdim=True)
-        # token i changes places with token length - 1 - i; padding stays, or it would be read first
+        # reverse the real tokens alone: otherwise padding would be read first
         i = torch.arange(source.shape[1], device=source.device)
-        turn = torch.where(mask, lengths - 1 - i, i)  # (B, N)
-        turned = self.backward_encoder(self.read(source.gather(1, turn)))[0]  # (B, N, h)
-        backward = turned.gather(1, turn[..., None].expand_as(turned))
+        reversed_index = torch.where(mask, lengths - 1 - i, i)  # (B, N)
+        states = self.backward_encoder(self.read(source.gather(1, reversed_index)))[0]  # (B, N, h)
+        backward = states.gather(1, reversed_index[..., None].expand_as(states))
         return torch.cat([forward, backward], -1), mask, last
 
     def start(self, source: Tensor) -> tuple[Tensor, ...]:
         H, mask, last = self.encode(source)
         return last, H, H @ self.W_k.T, mask
 
-    def look_and_step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """Previous tokens (B,) and state to the new state s_t (B, h) and the weights it looked with (B, N)."""
+    def attend_and_step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """Previous tokens (B,) and state to the new state s_t (B, h) and the attention weights (B, N)."""
         s, H, keys, mask = state
         c, weights = bahdanau_context(s, H, keys, self.W_q, self.w_v, mask)
         x = torch.cat([self.write(tokens), c], -1)  # (B, dim + 2 h)
-        # torch's cell of the same formula: this line runs for every word of every training step
+        # torch's cell of the same formula, for speed
         return torch.gru_cell(x, s, *self.decoder.all_weights[0]), weights
 
     def step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        s, _ = self.look_and_step(tokens, state)
+        s, _ = self.attend_and_step(tokens, state)
         return self.readout(s), (s, *state[1:])
 
     def unroll(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Teacher forcing: states s_1 ... s_T (B, T, h) and all alignments (B, T, N)."""
         state, states, alignment = self.start(source), [], []
         for tokens in shift_right(target).unbind(1):
-            s, weights = self.look_and_step(tokens, state)
+            s, weights = self.attend_and_step(tokens, state)
             state = (s, *state[1:])
             states.append(s)
             alignment.append(weights)
@@ -189,5 +189,5 @@ class BahdanauSeq2Seq(Seq2Seq):
 
     @torch.no_grad()
     def align(self, source: Tensor, target: Tensor) -> Tensor:
-        """Where the decoder looked for each word of a target it is given: weights (B, T, N)."""
+        """Attention weights of the decoder for each word of a target, (B, T, N)."""
         return self.unroll(source, target)[1]

@@ -1,4 +1,4 @@
-"""Features of continuous time: vectors whose dot product depends on the time between two events, and on it alone."""
+"""Features of continuous time: vectors whose dot product depends only on the time between two events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def gaussian_kernel(lag: float | Tensor, mu: float | Tensor, sigma: float | Tens
 
 
 def gaussian_frequencies(mu: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
-    """w_i = mu + sigma eps_i: the noise is drawn outside, so that gradients reach mu and sigma; shape of `noise`.
+    """w_i = mu + sigma eps_i: the noise is an argument, so that gradients reach mu and sigma; shape of `noise`.
 
     `torch.normal(mu, sigma)` has the same distribution and a gradient of zero.
     """
@@ -52,20 +52,20 @@ def quantile_frequencies(start: Tensor, steps: Tensor, u: Tensor) -> Tensor:
 
     Args:
         start: lowest frequency, shape (), rad/s.
-        steps: positive rises, shape (K,), rad/s: what makes g increasing, as an inverse CDF must be.
+        steps: positive steps, shape (K,), rad/s: g increases, as an inverse CDF must.
         u: in [0, 1], shape (d,).
 
     Returns:
         Frequencies, shape (d,), rad/s.
     """
     heights = torch.cat([start.reshape(1), start + steps.cumsum(0)])  # (K + 1,)
-    place = u * len(steps)
-    below = place.floor().long().clamp(max=len(steps) - 1)  # u = 1 belongs to the last line
-    return torch.lerp(heights[below], heights[below + 1], place - below)
+    position = u * len(steps)
+    below = position.floor().long().clamp(max=len(steps) - 1)  # u = 1 belongs to the last line
+    return torch.lerp(heights[below], heights[below + 1], position - below)
 
 
 class GaussianFrequencies(nn.Module):
-    """Way (a): d frequencies mu + sigma eps, with mu and sigma learned and eps drawn once."""
+    """(a) d frequencies mu + sigma eps, with mu and sigma learned and eps drawn once."""
 
     def __init__(self, n_freqs: int, mu: float = 0.0, sigma: float = 1.0):
         super().__init__()
@@ -78,7 +78,7 @@ class GaussianFrequencies(nn.Module):
 
 
 class QuantileFrequencies(nn.Module):
-    """Way (b): d frequencies g_theta(u), g increasing and learned, at first the line from lowest to highest."""
+    """(b) d frequencies g_theta(u), g increasing and learned, at first the line from lowest to highest."""
 
     def __init__(self, n_freqs: int, lowest: float, highest: float, n_knots: int = 16):
         super().__init__()
@@ -94,7 +94,7 @@ class QuantileFrequencies(nn.Module):
 
 
 class FixedFrequencies(nn.Module):
-    """Way (c): frequencies that are given and stay."""
+    """(c) fixed frequencies."""
 
     def __init__(self, omega: Tensor):
         super().__init__()
@@ -145,7 +145,7 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
     j = torch.arange(1, n_harmonics + 1, device=half_periods.device)
     omega = j / half_periods[:, None] * math.pi  # (k, J), rad/s; j * math.pi would be float32
     waves = torch.view_as_real(phasors(times, omega.flatten(), coefficients.dtype))  # (..., k J, 2)
-    waves = waves.unflatten(-2, omega.shape).flatten(-2)  # (..., k, 2 J): cos and sin in turn
+    waves = waves.unflatten(-2, omega.shape).flatten(-2)  # (..., k, 2 J): cos and sin alternate
     constant = waves.new_ones(*waves.shape[:-1], 1)
     return (coefficients.sqrt() * torch.cat([constant, waves], -1)).flatten(-2)
 
@@ -153,7 +153,7 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
 def geometric_half_periods(n: int, shortest: float, longest: float) -> Tensor:
     """n half periods with equal ratios from `shortest` to `longest` seconds, shape (n,), float64.
 
-    Lecture notes have w_max - (w_max - w_min)^(i/n): it subtracts a power of seconds from seconds, so the answer
+    Lecture notes have w_max - (w_max - w_min)^(i/n): it subtracts a power of seconds from seconds, so the result
     depends on the unit of time, crowds at w_max, and is negative where w_max is below one.
     """
     return math.pi / log_spaced_frequencies(n, 2 * shortest, 2 * longest)
@@ -185,15 +185,15 @@ class MercerTime(nn.Module):
 
 
 def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor) -> Tensor:
-    """Score on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)>, what two events say plus how far apart they are.
+    """Score on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)>, content plus time between two events.
 
     Args:
         queries, keys: content Z, shapes (..., Q, D) and (..., M, D).
         query_time, key_time: features Phi(t), shapes (..., Q, P) and (..., M, P).
 
     Returns:
-        Shape (..., Q, M). Adding Z + Phi in place of joining them would bring in <Z_1, Phi_2> and <Phi_1, Z_2>, which
-        depend on when the clock was started.
+        Shape (..., Q, M). Adding Z + Phi instead of concatenating them would add <Z_1, Phi_2> and <Phi_1, Z_2>, which
+        depend on the origin of time.
     """
     return queries @ keys.transpose(-1, -2) + query_time @ key_time.transpose(-1, -2)
 
@@ -207,7 +207,7 @@ def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, T
     distinct); q = k is such a case. Otherwise b_f shifts the wave of frequency f by its phase.
 
     Args:
-        q, k: shapes (..., d), broadcastable; the first `n_freqs` adjacent pairs are turned.
+        q, k: shapes (..., d), broadcastable; the first `n_freqs` adjacent pairs are rotated.
 
     Returns:
         a (..., F), b (..., F), c (...,).

@@ -1,7 +1,7 @@
 """Whole sequences from the cells of `recurrent`, step by step: layers, directions, lengths, and gradients through time.
 
-The layers bear torch's parameter names and shapes, so that `ours.load_state_dict(theirs.state_dict())` loads weights.
-They are for reading and for asking questions of; torch's fused kernels in `recurrent` say the same, faster.
+The layers have torch's parameter names and shapes, so that `ours.load_state_dict(theirs.state_dict())` loads weights.
+They are for reading and analysis; torch's fused kernels in `recurrent` compute the same, faster.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ def scan(
     valid: Tensor | None = None,
     reverse: bool = False,
 ) -> tuple[Tensor, State]:
-    """Run a cell along a sequence: S_t = cell(x_t, S_{t-1}), or from the end with S_{t+1} in its place.
+    """Run a cell along a sequence: S_t = cell(x_t, S_{t-1}), or from the end with S_{t+1} instead.
 
     Args:
         cell: one of `recurrent`.
         x: (B, T, d).
-        state: before the first step that is taken, (B, h) each.
-        weights: w_x, w_h, b_x, b_h as the cell wants them.
-        valid: (B, T). A step that is not valid leaves the state as it was and answers zero. This is what honours
-            lengths: read backwards, a short sequence keeps its starting state until its own last step comes.
+        state: before the first step, (B, h) each.
+        weights: w_x, w_h, b_x, b_h of the cell.
+        valid: (B, T). An invalid step leaves the state unchanged and outputs zero, so that backwards a short
+            sequence has its initial state until its own last step.
         reverse: from the last step to the first.
 
     Returns:
         The states H, (B, T, h), each at the time of its input, and the last state.
     """
     n_steps = x.shape[1]
-    answers = [x] * n_steps
+    outputs = [x] * n_steps
     for t in reversed(range(n_steps)) if reverse else range(n_steps):
         after = take_step(cell, x[:, t], state, weights)
-        answers[t] = after[0]
+        outputs[t] = after[0]
         if valid is not None:
             now = valid[:, t, None]  # (B, 1)
             after = tuple(torch.where(now, new, old) for new, old in zip(after, state, strict=True))
-            answers[t] = torch.where(now, after[0], 0)
+            outputs[t] = torch.where(now, after[0], 0)
         state = after
-    return torch.stack(answers, 1), state
+    return torch.stack(outputs, 1), state
 
 
 class _Unrolled(nn.Module):
     """Layers of one cell over (B, T, d), in one direction or in both.
 
-    Layer i > 0 reads what layer i - 1 says; with two directions that is [H forward, H backward], 2h features.
+    Layer i > 0 reads the output of layer i - 1; with two directions that is [H forward, H backward], 2h features.
 
     Args:
         input_size: d.
@@ -109,26 +109,26 @@ class _Unrolled(nn.Module):
         Args:
             x: (B, T, d).
             state: (layers * directions, B, h), of an LSTM a pair of these, or None for zeros.
-            lengths: of the sequences, (B,); None: all T. What stands in `x` behind a length is never looked at.
+            lengths: of the sequences, (B,); None: all T. `x` after a length is never read.
 
         Returns:
-            (B, T, directions * h), zero behind the lengths, and the state after each sequence's own last step.
+            (B, T, directions * h), zero after the lengths, and the state after each sequence's own last step.
 
         Raises:
-            ValueError: a shape or a length that does not fit.
+            ValueError: naming the shape or the length that is wrong.
         """
         if x.dim() != 3 or x.shape[-1] != self.input_size:
             raise ValueError(f"x must be (B, T, {self.input_size}): its shape is {tuple(x.shape)}.")
         valid = None if lengths is None else self._valid(lengths, x)
         if valid is not None:
-            x = torch.where(valid[..., None], x, 0)  # not even a NaN of the padding gets into a gradient
-        begin, last = self._begin(x, state), []
+            x = torch.where(valid[..., None], x, 0)  # a NaN in the padding must not reach a gradient
+        initial, last = self._initial(x, state), []
         for layer in range(self.num_layers):
             directions = []
             for direction in range(self.n_directions):
                 i = layer * self.n_directions + direction
-                answer, end = scan(self.cell, x, begin[i], self.all_weights[i], valid, reverse=direction == 1)
-                directions.append(answer)
+                output, end = scan(self.cell, x, initial[i], self.all_weights[i], valid, reverse=direction == 1)
+                directions.append(output)
                 last.append(end)
             x = torch.cat(directions, -1)  # (B, T, directions * h)
         states = tuple(torch.stack(part) for part in zip(*last, strict=True))
@@ -139,7 +139,7 @@ class _Unrolled(nn.Module):
             raise ValueError(f"lengths must have one number per sequence: {len(lengths)} for {len(x)} sequences.")
         return length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
 
-    def _begin(self, x: Tensor, state: Tensor | State | None) -> list[State]:
+    def _initial(self, x: Tensor, state: Tensor | State | None) -> list[State]:
         """The state before the first step, for every layer and direction."""
         shape = (self.num_layers * self.n_directions, len(x), self.hidden_size)
         n_parts = 2 if self.cell is lstm_cell else 1
@@ -147,8 +147,8 @@ class _Unrolled(nn.Module):
             state = (x.new_zeros(shape),) * n_parts
         parts = (state,) if isinstance(state, Tensor) else tuple(state)
         if [tuple(part.shape) for part in parts] != [shape] * n_parts:
-            told = ", ".join(str(tuple(part.shape)) for part in parts)
-            raise ValueError(f"state must be {n_parts} of shape {shape}: it is {told}.")
+            shapes = ", ".join(str(tuple(part.shape)) for part in parts)
+            raise ValueError(f"state must be {n_parts} of shape {shape}: it is {shapes}.")
         return list(zip(*parts, strict=True))
 
 
@@ -167,7 +167,7 @@ class UnrolledGRU(_Unrolled):
 class UnrolledTextbookGRU(_Unrolled):
     """Gated recurrent unit in the textbook's form, R before the product, as a loop over `textbook_gru_cell`.
 
-    It takes the weights of a torch layer as well, and then says something else: they were trained for the other form.
+    The weights of a torch layer fit, but were trained for the other form.
     """
 
     cell = staticmethod(textbook_gru_cell)
@@ -205,7 +205,7 @@ class WithOutput(nn.Module):
 
 
 def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
-    """How the last state depends on every state before it, by the chain rule one step at a time.
+    """Jacobians of the last state by every state before it, by the chain rule.
 
         dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0
 
@@ -222,7 +222,9 @@ def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
     Source: Pascanu et al. 2013, eq. 5.
     """
     if len(layer.all_weights) != 1:
-        raise ValueError(f"one layer of one direction is wanted: this has {len(layer.all_weights)} sets of weights.")
+        raise ValueError(
+            f"layer must have one layer and one direction: this one has {len(layer.all_weights)} sets of weights."
+        )
     weights, n_parts = [w.detach() for w in layer.all_weights[0]], 2 if layer.cell is lstm_cell else 1
 
     def one_step(s: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
@@ -242,12 +244,12 @@ def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
 
 
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> tuple[list[Tensor], Tensor]:
-    """All gradients shorter by one common factor, so that together they are no longer than `max_norm`.
+    """Gradients scaled by one common factor, so that their global norm is at most `max_norm`.
 
         norm = sqrt(sum of all squares of all tensors),   g <- g * min(1, max_norm / norm)
 
     Returns:
-        New tensors, and the norm before. The direction of the step is kept; clipping each tensor by itself turns it.
+        New tensors, and the norm before. Unlike clipping each tensor by itself, this keeps the direction of the step.
 
     Raises:
         ValueError: `max_norm` not above zero.

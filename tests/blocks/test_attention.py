@@ -16,12 +16,12 @@ def make_padded(n_keys=5):
     return scores.masked_fill(~mask, 1e6).requires_grad_(), mask
 
 
-def test_without_a_mask_it_is_softmax():
+def test_unmasked_weights_are_softmax():
     scores = torch.randn(3, 4, 7)
     torch.testing.assert_close(masked_softmax(scores), torch.softmax(scores, -1), rtol=0, atol=0)
 
 
-def test_with_a_mask_it_is_softmax_of_the_unpadded_slice():
+def test_masked_weights_are_softmax_of_the_unpadded_slice():
     scores, mask = make_padded()
     weights = masked_softmax(scores, mask)
     for row, n in enumerate(LENGTHS):
@@ -29,7 +29,7 @@ def test_with_a_mask_it_is_softmax_of_the_unpadded_slice():
         assert (weights[row, :, n:] == 0).all()
 
 
-def test_gradients_are_those_of_the_unpadded_slice():
+def test_gradients_equal_those_of_the_unpadded_slice():
     scores, mask = make_padded()
     wanted = torch.randn(4, 2, 5, dtype=torch.float64)
     (padded,) = torch.autograd.grad((masked_softmax(scores, mask) * wanted).sum(), scores)
@@ -41,7 +41,7 @@ def test_gradients_are_those_of_the_unpadded_slice():
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
-def test_a_row_with_nothing_to_read_has_zeros_and_zero_gradients():
+def test_fully_masked_row_has_zero_weights_and_gradients():
     scores, mask = make_padded()
     values = torch.randn(4, 5, 3, dtype=torch.float64, requires_grad=True)
     with torch.autograd.detect_anomaly(check_nan=True):
@@ -59,12 +59,12 @@ def test_a_mask_of_false_alone_is_all_zeros():
     assert (weights == 0).all() and (scores.grad == 0).all()
 
 
-def test_scores_far_apart_do_not_overflow():
+def test_large_scores_do_not_overflow():
     weights = masked_softmax(torch.tensor([[1e4, 0.0, 1e38]]), torch.tensor([True, True, False]))
     torch.testing.assert_close(weights, torch.tensor([[1.0, 0.0, 0.0]]))
 
 
-def test_scaled_dot_score_is_the_dot_product_over_the_root_of_its_size():
+def test_scaled_dot_score_is_divided_by_root_d():
     queries, keys = torch.randn(2, 3, 16, dtype=torch.float64), torch.randn(2, 5, 16, dtype=torch.float64)
     scores = scaled_dot_score(queries, keys)
     assert scores.shape == (2, 3, 5)
@@ -88,7 +88,7 @@ def test_attend_matches_torch(masked):
         torch.testing.assert_close(one, other)
 
 
-def test_length_mask_fills_the_first_places():
+def test_length_mask_marks_the_first_slots():
     lengths = torch.tensor([[2, 0], [3, 1]])
     expected = [[[m < n for m in range(3)] for n in row] for row in lengths.tolist()]
     assert length_mask(lengths, 3).tolist() == expected
@@ -98,7 +98,7 @@ def test_length_mask_fills_the_first_places():
 
 
 @pytest.mark.parametrize("lengths", [[0, 4], [-1, 2]])
-def test_length_mask_refuses_a_length_that_does_not_fit(lengths):
+def test_length_mask_refuses_lengths_out_of_range(lengths):
     with pytest.raises(ValueError, match="between 0 and n = 3"):
         length_mask(torch.tensor(lengths), 3)
 
@@ -111,7 +111,7 @@ def test_length_mask_and_masked_softmax_are_softmax_of_the_unpadded_rows():
         assert (weights[row, :, n:] == 0).all()
 
 
-def test_masked_log_softmax_is_the_logarithm_of_masked_softmax():
+def test_masked_log_softmax_is_the_log_of_masked_softmax():
     """Empty row included; and it still tells apart what the plain weights round to zero."""
     scores = torch.tensor([[0.5, -1.0, 2.0], [0.0, -300.0, 1.0], [1.0, 2.0, 3.0]], requires_grad=True)
     mask = torch.tensor([[True, False, True], [True, True, True], [False, False, False]])

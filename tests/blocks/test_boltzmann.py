@@ -15,7 +15,6 @@ from possm_lite.blocks.boltzmann import (
     autocorrelation_time,
     boltzmann_gradient,
     contrastive_divergence,
-    draw,
     exact_moments,
     gibbs,
     hidden_probability,
@@ -23,6 +22,7 @@ from possm_lite.blocks.boltzmann import (
     moments,
     on_probability,
     rbm_log_likelihood,
+    sample_units,
     visible_probability,
 )
 from possm_lite.blocks.hopfield import hebb_weights, hopfield_energy
@@ -52,7 +52,7 @@ def energy(s, w, b):
 
 
 @OFF
-def test_all_states_are_the_product_of_the_two_values(off):
+def test_all_states_enumerate_both_values(off):
     assert all_states(3, off).tolist() == [list(s) for s in itertools.product((off, 1.0), repeat=3)]
     for n in (0, 17):
         with pytest.raises(ValueError, match=f"got {n}"):
@@ -61,7 +61,7 @@ def test_all_states_are_the_product_of_the_two_values(off):
 
 @OFF
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-def test_probabilities_and_moments_are_sums_over_states(off, temperature):
+def test_probabilities_and_moments_equal_sums_over_states(off, temperature):
     w, b = machine(4)
     states = list(itertools.product((off, 1.0), repeat=4))
     factors = [math.exp(-energy(s, w, b) / temperature) for s in states]
@@ -79,7 +79,7 @@ def test_probabilities_and_moments_are_sums_over_states(off, temperature):
 @OFF
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), temperature=st.floats(0.2, 5.0))
-def test_a_unit_is_on_as_often_as_the_two_energies_say(off, seed, temperature):
+def test_on_probability_follows_from_the_energy_gap(off, seed, temperature):
     """p(s_i = 1 | rest) from the Boltzmann factors of the two states: neither sign, factor 2 nor T can be wrong."""
     w, b = machine(5, seed)
     s = all_states(5, off, torch.float64)[seed % 32]
@@ -91,7 +91,7 @@ def test_a_unit_is_on_as_often_as_the_two_energies_say(off, seed, temperature):
         assert ours[i].item() == pytest.approx(1 / (1 + math.exp(-gap)), abs=1e-12)
 
 
-def test_units_of_minus_one_and_one_have_twice_the_gap():
+def test_spins_have_twice_the_gap_of_bits():
     w, b = machine(3)
     s = torch.ones(1, 3, dtype=torch.float64)
     signs, bits = (torch.logit(on_probability(s, w, b, 1.0, off)) for off in (-1.0, 0.0))
@@ -103,7 +103,7 @@ def test_sampled_and_exact_moments_agree_within_standard_error(off):
     """400 independent chains, one number from each: their spread gives an honest standard error."""
     w, b = machine(8, seed=2)
     n_chains = 400
-    begin = draw(torch.full((n_chains, 8), 0.5, dtype=torch.float64), off, seeded(3))
+    begin = sample_units(torch.full((n_chains, 8), 0.5, dtype=torch.float64), off, seeded(3))
     samples = gibbs(begin, w, b, 120, temperature=1.5, off=off, generator=seeded(4))[20:]  # (100, chains, 8)
     pairs, means = exact_moments(w, b, 1.5, off)
     per_chain = samples.mean(0)  # (chains, 8)
@@ -116,7 +116,7 @@ def test_sampled_and_exact_moments_agree_within_standard_error(off):
     assert (exact_moments(w, b, 1.0, off)[0] - pairs).abs().max() > 0.05  # another temperature is another machine
 
 
-def test_gibbs_leaves_its_start_alone_and_runs_machines_together():
+def test_gibbs_batches_machines_and_copies_its_start():
     (w0, b0), (w1, b1) = machine(5), machine(5, seed=7)
     begin = torch.ones(2, 6, 5, dtype=torch.float64)
     together = gibbs(begin, torch.stack([w0, w1]), torch.stack([b0, b1]), 30, generator=seeded(0))
@@ -130,9 +130,9 @@ def test_gibbs_leaves_its_start_alone_and_runs_machines_together():
 
 @OFF
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
-def test_the_learning_rule_is_the_gradient_of_the_exact_likelihood(off, temperature):
+def test_boltzmann_gradient_matches_the_exact_likelihood(off, temperature):
     w, b = machine(5)
-    data = draw(torch.full((12, 5), 0.5, dtype=torch.float64), off, seeded(5))
+    data = sample_units(torch.full((12, 5), 0.5, dtype=torch.float64), off, seeded(5))
     free, bias = w.clone().requires_grad_(), b.clone().requires_grad_()
     log_probabilities(data, (free + free.T) / 2, bias, temperature, off).mean().backward()
     for_w, for_b = boltzmann_gradient(moments(data), exact_moments(w, b, temperature, off))
@@ -144,8 +144,8 @@ def test_the_learning_rule_is_the_gradient_of_the_exact_likelihood(off, temperat
 
 
 @OFF
-def test_learning_raises_the_exact_likelihood_at_every_step(off):
-    data = draw(torch.full((6, 7), 0.5, dtype=torch.float64), off, seeded(6))
+def test_every_learning_step_raises_the_likelihood(off):
+    data = sample_units(torch.full((6, 7), 0.5, dtype=torch.float64), off, seeded(6))
     w, b = torch.zeros(7, 7, dtype=torch.float64), torch.zeros(7, dtype=torch.float64)
     line = []
     for _ in range(200):
@@ -160,9 +160,9 @@ def test_learning_raises_the_exact_likelihood_at_every_step(off):
     assert worse < now
 
 
-def test_many_machines_are_enumerated_together():
+def test_enumeration_batches_machines():
     (w0, b0), (w1, b1) = machine(4), machine(4, seed=5)
-    data = draw(torch.full((2, 3, 4), 0.5, dtype=torch.float64), generator=seeded(0))
+    data = sample_units(torch.full((2, 3, 4), 0.5, dtype=torch.float64), generator=seeded(0))
     w, b = torch.stack([w0, w1]), torch.stack([b0, b1])
     together = log_probabilities(data, w, b)
     assert_close(together, torch.stack([log_probabilities(data[0], w0, b0), log_probabilities(data[1], w1, b1)]))
@@ -175,7 +175,7 @@ def test_many_machines_are_enumerated_together():
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.6, 0.9])
-def test_the_autocorrelation_of_a_known_process(phi):
+def test_autocorrelation_of_an_autoregressive_process(phi):
     """x_t = phi x_{t-1} + noise has rho(k) = phi^k and tau = (1 + phi) / (1 - phi)."""
     noise = torch.randn(3000, 60, dtype=torch.float64, generator=seeded(0))
     x = [noise[0] / math.sqrt(1 - phi**2)]
@@ -189,10 +189,10 @@ def test_the_autocorrelation_of_a_known_process(phi):
     assert autocorrelation_time(cut) == pytest.approx(1 + 2 * float(kept.sum()))
 
 
-def test_autocorrelation_names_what_it_cannot_do():
+def test_autocorrelation_errors_name_the_value():
     with pytest.raises(ValueError, match="between 1 and 9, got 10"):
         autocorrelation(torch.randn(10), 10)
-    with pytest.raises(ValueError, match="never changes"):
+    with pytest.raises(ValueError, match="must not be constant"):
         autocorrelation(torch.ones(10, 2), 3)
     with pytest.raises(ValueError, match="still 0.80 at the last of 3 lags"):
         autocorrelation_time(torch.tensor([1.0, 0.9, 0.8]))
@@ -211,8 +211,8 @@ def sweep_matrix(w, b, temperature):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_mixing_is_as_slow_as_the_matrix_of_a_sweep_says(temperature):
-    x = draw(torch.full((1, 6), 0.5, dtype=torch.float64), generator=seeded(1))
+def test_mixing_time_matches_the_transition_matrix(temperature):
+    x = sample_units(torch.full((1, 6), 0.5, dtype=torch.float64), generator=seeded(1))
     w, b = hebb_weights(x), torch.zeros(6, dtype=torch.float64)
     states = all_states(6, dtype=torch.float64)
     p, sweep = log_probabilities(states, w, b, temperature).exp(), sweep_matrix(w, b, temperature)
@@ -223,7 +223,7 @@ def test_mixing_is_as_slow_as_the_matrix_of_a_sweep_says(temperature):
         exact.append(float(p @ (f * later)))
         later = sweep @ later
     exact = torch.tensor(exact) / exact[0]
-    begin = draw(torch.full((400, 6), 0.5, dtype=torch.float64), generator=seeded(2))
+    begin = sample_units(torch.full((400, 6), 0.5, dtype=torch.float64), generator=seeded(2))
     overlap = gibbs(begin, w, b, 700, temperature, generator=seeded(3))[100:] @ x[0] / 6
     rho = autocorrelation(overlap, 150)
     assert_close(rho[:20].float(), exact[:20], rtol=0, atol=0.05)
@@ -242,7 +242,7 @@ def whole(w, b, c):
 
 
 @OFF
-def test_the_restricted_machine_is_a_boltzmann_machine_with_weights_left_out(off):
+def test_rbm_equals_the_machine_with_zero_weights(off):
     w, b, c = restricted()
     full, bias = whole(w, b, c)
     states = all_states(7, off, torch.float64)
@@ -257,9 +257,9 @@ def test_the_restricted_machine_is_a_boltzmann_machine_with_weights_left_out(off
 
 
 @OFF
-def test_contrastive_divergence_with_many_sweeps_is_the_gradient_of_the_likelihood(off):
+def test_cd_with_many_sweeps_is_the_exact_gradient(off):
     w, b, c = (x.requires_grad_() for x in restricted(seed=3))
-    data = draw(torch.full((5, 4), 0.5, dtype=torch.float64), off, seeded(1))
+    data = sample_units(torch.full((5, 4), 0.5, dtype=torch.float64), off, seeded(1))
     wanted = torch.autograd.grad(rbm_log_likelihood(data, w, b, c, off).mean(), (w, b, c))
     many = data.repeat(4000, 1)
     with torch.no_grad():
@@ -271,7 +271,7 @@ def test_contrastive_divergence_with_many_sweeps_is_the_gradient_of_the_likeliho
     assert torch.nn.functional.cosine_similarity(one[0].flatten(), wanted[0].flatten(), 0) > 0.5  # yet points uphill
 
 
-def test_contrastive_divergence_learns_and_runs_machines_together():
+def test_contrastive_divergence_learns_in_batches():
     data = torch.tensor([[1.0, 1, -1, -1], [-1, -1, 1, 1]], dtype=torch.float64)
     w = 0.1 * torch.randn(3, 4, 5, dtype=torch.float64, generator=seeded(0))
     b, c = torch.zeros(3, 4, dtype=torch.float64), torch.zeros(3, 5, dtype=torch.float64)
@@ -286,7 +286,7 @@ def test_contrastive_divergence_learns_and_runs_machines_together():
     assert (after <= -math.log(2) + 1e-9).all()  # two patterns, alike often: no machine does better
 
 
-def test_contrastive_divergence_without_a_sweep_is_refused():
+def test_contrastive_divergence_needs_a_sweep():
     w, b, c = restricted()
     with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         contrastive_divergence(torch.ones(1, 4, dtype=torch.float64), w, b, c, k=0)

@@ -55,7 +55,7 @@ def gradients_by_name(ours, theirs):
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("context_dim", [None, 8])
 @pytest.mark.parametrize("masked", [False, True])
-def test_it_is_torchs_multi_head_attention(bias, context_dim, masked):
+def test_multi_head_attention_matches_torch(bias, context_dim, masked):
     ours = MultiHeadAttention(D, H, context_dim=context_dim, bias=bias).double()
     theirs = as_torch(ours)
     x = doubles(B, N, D)
@@ -82,7 +82,7 @@ def test_it_is_torchs_multi_head_attention(bias, context_dim, masked):
 
 
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
-def test_groups_are_those_of_torch(n_kv_heads):
+def test_grouped_queries_match_torch(n_kv_heads):
     n_heads, d = 4, 6
     q, k, v = doubles(B, N, n_heads * d), doubles(B, M, n_kv_heads * d), doubles(B, M, n_kv_heads * d)
     ours, _ = multi_head_attention(q, k, v, n_heads, n_kv_heads)
@@ -101,7 +101,7 @@ def test_groups_are_those_of_torch(n_kv_heads):
         torch.testing.assert_close(one, other)
 
 
-def test_every_head_is_attention_on_its_own_slice():
+def test_each_head_attends_on_its_own_slice():
     """The definition, one head at a time; values may have another size than keys."""
     d, v_dim, groups = 4, 3, 2
     q, k, v = doubles(B, N, 4 * d), doubles(B, M, groups * d), doubles(B, M, groups * v_dim)
@@ -115,7 +115,7 @@ def test_every_head_is_attention_on_its_own_slice():
         torch.testing.assert_close(weights[:, head], w)
 
 
-def test_split_heads_by_loops():
+def test_split_heads_matches_loops():
     x = torch.randn(B, N, H * 4)
     heads = split_heads(x, H)
     assert heads.shape == (B, H, N, 4)
@@ -127,19 +127,19 @@ def test_split_heads_by_loops():
 
 @given(st.integers(1, 4), st.integers(0, 6), st.integers(1, 4), st.integers(1, 5))
 @settings(deadline=None, max_examples=40)
-def test_merge_undoes_split(batch, n, n_heads, d):
+def test_merge_inverts_split(batch, n, n_heads, d):
     x = torch.randn(batch, n, n_heads * d)
     assert torch.equal(merge_heads(split_heads(x, n_heads)), x)
 
 
-def test_share_heads_gives_neighbours_the_same():
+def test_share_heads_repeats_for_neighbours():
     kv = torch.arange(2.0).reshape(2, 1, 1)
     assert share_heads(kv, 6).flatten().tolist() == [0, 0, 0, 1, 1, 1]
 
 
 @given(st.integers(2, 7), st.sampled_from([(1, 1), (2, 2), (4, 2), (4, 1)]), st.randoms(use_true_random=False))
 @settings(deadline=None, max_examples=40)
-def test_self_attention_is_blind_to_order(n, heads, random):
+def test_self_attention_is_permutation_equivariant(n, heads, random):
     """f(P X) = P f(X), and the weights of P X are P W P^T."""
     order = list(range(n))
     random.shuffle(order)
@@ -151,7 +151,7 @@ def test_self_attention_is_blind_to_order(n, heads, random):
     torch.testing.assert_close(w_permuted, w[:, order][:, :, order])
 
 
-def test_a_query_with_nothing_to_read_gets_zeros_and_no_nan():
+def test_fully_masked_query_gets_zeros():
     x = doubles(B, N, D)
     layer = MultiHeadAttention(D, H).double()
     mask = torch.ones(B, 1, N, dtype=torch.bool)
@@ -163,7 +163,7 @@ def test_a_query_with_nothing_to_read_gets_zeros_and_no_nan():
 
 
 @pytest.mark.parametrize("shape", [(N,), (N, N), (B, 1, N), (B, N, N)])
-def test_a_mask_means_the_same_for_every_head(shape):
+def test_mask_applies_to_every_head(shape):
     mask = torch.rand(shape) < 0.5
     mask[..., 0] = True
     x = doubles(B, N, D)
@@ -172,7 +172,7 @@ def test_a_mask_means_the_same_for_every_head(shape):
     assert torch.equal(weights > 0, everywhere)
 
 
-def test_projections_are_initialised_apart():
+def test_projections_are_separate_parameters():
     """Self-attention is not value = key: the three projections of one sequence are three sets of parameters."""
     layer = MultiHeadAttention(D, H)
     assert len({id(p) for p in layer.parameters()}) == 4
@@ -196,6 +196,6 @@ def test_projections_are_initialised_apart():
         ),
     ],
 )
-def test_sizes_that_do_not_fit_are_named(act, message):
+def test_size_errors_name_the_sizes(act, message):
     with pytest.raises(ValueError, match=message):
         act()

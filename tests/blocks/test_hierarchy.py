@@ -28,7 +28,7 @@ def by_two_calls(document, lengths, q_w, q_s):
     return attend(scaled_dot_score(q_s[None], sentences), sentences)[0][0]
 
 
-def test_it_is_two_calls_of_attend_and_so_are_its_gradients():
+def test_matches_two_calls_of_attend_with_gradients():
     words, mask = documents()
     q = queries()
     y, _, _ = hierarchical_attend(words, *q, mask)
@@ -40,7 +40,7 @@ def test_it_is_two_calls_of_attend_and_so_are_its_gradients():
         torch.testing.assert_close(ours, theirs)
 
 
-def test_weights_are_those_of_the_answer():
+def test_weights_reproduce_the_output():
     words, mask = documents()
     y, a, b = hierarchical_attend(words, *queries(), mask)
     in_document = a * b[..., None]  # (B, S, W)
@@ -49,7 +49,7 @@ def test_weights_are_those_of_the_answer():
     assert (in_document[~mask] == 0).all()
 
 
-def test_an_empty_document_gets_zeros_and_no_nan():
+def test_empty_document_gets_zeros():
     words, mask = documents()
     y, _, b = hierarchical_attend(words, *queries(), mask)
     (gradient,) = torch.autograd.grad(y.square().sum(), words)
@@ -57,7 +57,7 @@ def test_an_empty_document_gets_zeros_and_no_nan():
     assert gradient.isfinite().all() and (gradient[~mask] == 0).all()
 
 
-def test_a_sentence_can_be_left_out_by_the_second_mask():
+def test_sentence_mask_excludes_a_sentence():
     words, mask = documents()
     q = queries()
     sentence_mask = torch.tensor([[True, False, True], [True, True, True], [True, True, True]])
@@ -67,7 +67,7 @@ def test_a_sentence_can_be_left_out_by_the_second_mask():
     assert b[1].tolist() == [1, 0, 0]  # allowed, but without words: not read all the same
 
 
-def test_without_masks_everything_is_read():
+def test_unmasked_words_are_all_read():
     words = torch.randn(S, W, D, dtype=torch.float64)  # no batch axis
     q = queries()
     y, a, b = hierarchical_attend(words, *q)
@@ -75,14 +75,14 @@ def test_without_masks_everything_is_read():
     assert (a > 0).all() and (b > 0).all()
 
 
-def test_each_document_may_have_its_own_queries():
+def test_queries_may_differ_by_document():
     words, mask = documents()
     q = torch.randn(2, B, D, dtype=torch.float64)
     y, _, _ = hierarchical_attend(words, *q, mask)
     torch.testing.assert_close(y[0], by_two_calls(words[0], LENGTHS[0], q[0, 0], q[1, 0]))
 
 
-def test_the_layer_is_the_function_with_two_learned_queries():
+def test_layer_matches_the_function():
     words, mask = documents()
     layer = HierarchicalAttention(D).double()
     for one, other in zip(
@@ -105,12 +105,12 @@ def test_the_layer_is_the_function_with_two_learned_queries():
         ("sentence_query", {"sentence_query": torch.ones(S, D)[:2]}),
     ],
 )
-def test_a_wrong_shape_is_named(name, bad):
+def test_shape_errors_name_the_argument(name, bad):
     good = {"words": torch.zeros(B, S, W, D), "word_query": torch.ones(D), "sentence_query": torch.ones(D)}
     with pytest.raises(ValueError, match=rf"^{name} must have shape"):
         hierarchical_attend(**{**good, **bad})
 
 
-def test_a_mask_of_numbers_is_named():
+def test_mask_must_be_boolean():
     with pytest.raises(ValueError, match="^word_mask must be boolean"):
         hierarchical_attend(torch.zeros(S, W, D), torch.ones(D), torch.ones(D), torch.ones(S, W))

@@ -46,7 +46,7 @@ def energy_in_loops(s, w, b):
     return e
 
 
-def test_hebb_weights_are_the_double_loop():
+def test_hebb_weights_match_loops():
     x = signs(3, 5)
     w = hebb_weights(x)
     for i in range(5):
@@ -57,17 +57,17 @@ def test_hebb_weights_are_the_double_loop():
 
 
 @pytest.mark.parametrize("function", [hebb_weights, lambda x: recall(x, torch.zeros(2, 2))])
-def test_what_is_no_sign_is_named(function):
+def test_values_must_be_signs(function):
     with pytest.raises(ValueError, match=r"\[1, 0\] = 0"):
         function(torch.tensor([[1.0, -1.0], [0.0, 1.0]]))
 
 
-def test_weights_of_another_size_are_named():
+def test_recall_refuses_weights_of_another_size():
     with pytest.raises(ValueError, match=r"\(4, 4\) for states of 4 units, got \(3, 3\)"):
         recall(signs(2, 4), torch.zeros(3, 3))
 
 
-def test_energy_is_the_double_loop_and_batches():
+def test_energy_matches_loops_and_batches():
     w, b, s = symmetric(6), torch.randn(6, dtype=torch.float64, generator=seeded(1)), signs(4, 6).double()
     together = hopfield_energy(s, w, b)
     for k in range(4):
@@ -77,7 +77,7 @@ def test_energy_is_the_double_loop_and_batches():
     assert_close(hopfield_energy(s, w), hopfield_energy(s, w, torch.zeros(6, dtype=torch.float64)))
 
 
-def test_an_update_follows_the_field_and_a_field_of_zero_keeps_the_state():
+def test_zero_field_leaves_the_state():
     field, s = torch.tensor([2.0, -0.1, 0.0, 0.0]), torch.tensor([-1.0, 1.0, 1.0, -1.0])
     assert sign_or_keep(field, s).tolist() == [1.0, -1.0, 1.0, -1.0]
     nothing_known = torch.zeros(4, 4)
@@ -104,7 +104,7 @@ def test_energy_never_rises_along_asynchronous_recall(n, seed, biased, ordered):
     assert (end * field >= -1e-12).all()
 
 
-def test_a_self_connection_can_make_energy_rise():
+def test_self_connections_can_raise_the_energy():
     """The trap: with w_ii below zero a unit leaves a state that was better."""
     w, s = torch.tensor([[-2.0, 1.0], [1.0, -2.0]]), torch.tensor([[1.0, 1.0]])
     path = recall(s, w, max_sweeps=1, path=True)
@@ -112,7 +112,7 @@ def test_a_self_connection_can_make_energy_rise():
     assert hopfield_energy(path[1], without) > hopfield_energy(path[0], without)
 
 
-def test_synchronous_updates_may_go_round_and_energy_may_rise():
+def test_synchronous_updates_can_cycle_and_raise_energy():
     w, s = torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([[1.0, -1.0]])
     assert torch.equal(synchronous_step(s, w), -s)
     assert torch.equal(synchronous_step(-s, w), s)
@@ -121,7 +121,7 @@ def test_synchronous_updates_may_go_round_and_energy_may_rise():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_few_patterns_are_fixed_points_and_are_recalled_from_corrupted_cues(seed):
+def test_few_patterns_are_recalled_from_corrupted_cues(seed):
     x = signs(4, 200, seed=seed)  # 0.02 N
     w = hebb_weights(x)
     assert torch.equal(recall(x, w), x)
@@ -129,12 +129,12 @@ def test_few_patterns_are_fixed_points_and_are_recalled_from_corrupted_cues(seed
     assert torch.equal(recall(-x, w), -x)  # and so are their mirror images
 
 
-def test_far_too_many_patterns_are_not():
+def test_patterns_beyond_capacity_are_not_recalled():
     x = signs(60, 200)  # 0.3 N
     assert ((recall(x, hebb_weights(x)) * x).mean(-1) > 0.95).float().mean() < 0.3
 
 
-def test_many_networks_at_once_are_as_one_after_the_other():
+def test_recall_batches_networks():
     x = signs(3, 5, 20, seed=1)
     cues, w = corrupt(x, 4, seeded(2)), hebb_weights(x)
     before = cues.clone()
@@ -152,7 +152,7 @@ def test_many_networks_at_once_are_as_one_after_the_other():
         assert torch.equal(together[s, 0], alone)
 
 
-def test_corruption_flips_as_many_as_asked():
+def test_corrupt_flips_the_requested_number():
     x = signs(30, 12)
     for n_flips in (0, 1, 5, 12):
         assert ((corrupt(x, n_flips, seeded(0)) != x).sum(-1) == n_flips).all()
@@ -170,21 +170,21 @@ def vectors(*shape, seed=0):
 
 
 @pytest.mark.parametrize("beta", [0.1, 1.0, 7.0])
-def test_the_modern_update_is_attention(beta):
+def test_modern_update_is_attention(beta):
     xi, x = vectors(2, 3, 8), vectors(2, 5, 8, seed=1)
     new = modern_hopfield(xi, x, beta)
     assert_close(new, attend(beta * xi @ x.mT, x)[0], rtol=0, atol=1e-6)
     assert_close(new, F.scaled_dot_product_attention(xi, x, x, scale=beta), rtol=0, atol=1e-6)
 
 
-def test_with_beta_one_over_root_d_it_is_scaled_dot_product_attention():
+def test_beta_of_one_over_root_d_is_scaled_attention():
     xi, x = vectors(3, 16).float(), vectors(6, 16, seed=1).float()
     ours = modern_hopfield(xi, x, 1 / math.sqrt(16))
     assert_close(ours, attend(scaled_dot_score(xi, x), x)[0], rtol=0, atol=1e-6)
     assert_close(ours, F.scaled_dot_product_attention(xi, x, x), rtol=0, atol=1e-6)
 
 
-def test_the_modern_update_in_its_own_letters():
+def test_modern_update_matches_loops():
     """xi <- X softmax(beta X^T xi) with memories in the columns of X, by hand."""
     X, xi, beta = vectors(4, 3), vectors(4, seed=1), 0.7
     scores = [beta * float(X[:, m] @ xi) for m in range(3)]
@@ -195,7 +195,7 @@ def test_the_modern_update_in_its_own_letters():
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), beta=st.floats(0.05, 20.0), m=st.integers(1, 8))
-def test_the_modern_energy_never_rises(seed, beta, m):
+def test_modern_energy_never_rises(seed, beta, m):
     xi, x = 2 * vectors(4, 6, seed=seed), vectors(m, 6, seed=seed + 1)
     for _ in range(4):
         new = modern_hopfield(xi, x, beta)
@@ -203,7 +203,7 @@ def test_the_modern_energy_never_rises(seed, beta, m):
         xi = new
 
 
-def test_the_modern_update_goes_down_the_gradient_of_its_energy():
+def test_modern_update_is_a_gradient_step():
     """grad E = xi - X softmax(beta X^T xi): the update is one step of size one."""
     xi, x = vectors(3, 6).requires_grad_(), vectors(5, 6, seed=1)
     (gradient,) = torch.autograd.grad(modern_energy(xi, x, 1.3).sum(), xi)
@@ -211,13 +211,13 @@ def test_the_modern_update_goes_down_the_gradient_of_its_energy():
     assert torch.autograd.gradcheck(lambda a, b: modern_hopfield(a, b, 1.3), (xi, x.clone().requires_grad_()))
 
 
-def test_beta_zero_is_the_mean_and_a_large_beta_the_nearest_memory():
+def test_limits_of_beta_are_mean_and_nearest_memory():
     xi, x = vectors(2, 6), F.normalize(vectors(5, 6, seed=1), dim=-1)
     assert_close(modern_hopfield(xi, x, 0.0), x.mean(0).expand(2, 6))
     assert_close(modern_hopfield(xi, x, 1e4), x[(xi @ x.T).argmax(-1)])
 
 
-def test_its_capacity_is_far_above_the_classical_one():
+def test_modern_capacity_exceeds_the_classical_one():
     d, n = 24, 240  # ten memories for each unit, 70 times the classical 0.138 d
     x = signs(n, d, seed=5)
     cues = corrupt(x, 3, seeded(6))

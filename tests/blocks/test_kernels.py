@@ -55,7 +55,7 @@ def statsmodels_regression(x_i, y_i, w):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_is_its_formula(kernel):
+def test_kernels_match_their_formulas(kernel):
     u = torch.tensor([-3.0, -1.0, -0.999, -0.5, 0.0, 0.25, 1.0, 1.001], dtype=torch.float64)
     expected = torch.tensor([BY_HAND[kernel](v) for v in u.tolist()], dtype=torch.float64)
     torch.testing.assert_close(kernel(u), expected)
@@ -63,14 +63,14 @@ def test_a_kernel_is_its_formula(kernel):
 
 
 @pytest.mark.parametrize("w", [0.3, 4.0, 15.0])
-def test_the_gaussian_form_is_that_of_statsmodels(points, w):
+def test_gaussian_regression_matches_statsmodels(points, w):
     x = torch.linspace(-0.2, 2.2, 40, dtype=torch.float64)
     expected, _ = statsmodels_regression(*points, w).fit(x.numpy())
     np.testing.assert_allclose(nadaraya_watson(x, *points, w)[0].numpy(), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("w", [0.3, 4.0, 15.0])
-def test_the_leave_one_out_error_is_that_of_statsmodels(points, w):
+def test_leave_one_out_error_matches_statsmodels(points, w):
     regression = statsmodels_regression(*points, w)
     expected = regression.cv_loo(np.array([1 / w]), regression.est["lc"])
     assert leave_one_out_error(*points, w).item() == pytest.approx(float(np.squeeze(expected)), rel=1e-9)
@@ -78,7 +78,7 @@ def test_the_leave_one_out_error_is_that_of_statsmodels(points, w):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("w", [0.5, 7.0, 60.0])
-def test_estimates_are_those_of_loops(points, kernel, w):
+def test_estimates_match_loops(points, kernel, w):
     x = torch.linspace(-0.3, 2.3, 23, dtype=torch.float64)
     estimate, weights = nadaraya_watson(x, *points, w, kernel)
     expected = torch.tensor([by_loops(q, *points, w, kernel) for q in x], dtype=torch.float64)
@@ -88,7 +88,7 @@ def test_estimates_are_those_of_loops(points, kernel, w):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("w", [0.5, 7.0, 60.0])
-def test_leave_one_out_is_the_estimate_of_a_data_set_without_the_point(points, kernel, w):
+def test_leave_one_out_matches_removing_the_point(points, kernel, w):
     x_i, y_i = points
     expected = [by_loops(x_i[i], x_i, y_i, w, kernel, leave=i) for i in range(len(x_i))]
     expected = torch.tensor(expected, dtype=torch.float64)
@@ -105,7 +105,7 @@ def test_values_may_be_vectors(points):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_wide_gaussian_is_the_mean_and_a_narrow_one_the_nearest_neighbour(points, dtype):
+def test_limits_of_width_are_mean_and_nearest_neighbour(points, dtype):
     x_i, y_i = (z.to(dtype) for z in points)
     x = torch.linspace(-5, 5, 31, dtype=dtype)
     nearest = y_i[(x[:, None] - x_i).abs().argmin(1)]
@@ -114,7 +114,7 @@ def test_a_wide_gaussian_is_the_mean_and_a_narrow_one_the_nearest_neighbour(poin
     torch.testing.assert_close(nadaraya_watson(x, x_i, y_i, 0.0)[0], y_i.mean().expand(31))
 
 
-def test_a_gaussian_answers_where_its_kernel_is_rounded_to_zero():
+def test_gaussian_estimate_survives_underflow():
     """30 widths away exp(-450) is 0 even in float64: the quotient of the formula would be 0 / 0."""
     x, x_i, y_i = torch.tensor([30.0]), torch.tensor([0.0, -1.0]), torch.tensor([2.0, 7.0])
     assert (gaussian(x[:, None] - x_i) == 0).all()
@@ -123,7 +123,7 @@ def test_a_gaussian_answers_where_its_kernel_is_rounded_to_zero():
     torch.testing.assert_close(weights.sum(), torch.tensor(1.0))
 
 
-def test_w_multiplies_inside_the_square():
+def test_w_is_inside_the_square():
     """Twice the w: the logarithm of the ratio of two weights is four times as large."""
     x, x_i = torch.zeros(1, dtype=torch.float64), torch.tensor([0.0, 0.7], dtype=torch.float64)
     log_ratio = [kernel_weights(x, x_i, w)[0].log().diff().item() for w in (1.0, 2.0)]
@@ -131,7 +131,7 @@ def test_w_multiplies_inside_the_square():
 
 
 @pytest.mark.parametrize("kernel", [epanechnikov, boxcar])
-def test_a_query_out_of_reach_has_zero_weights_a_zero_answer_and_no_nan(kernel):
+def test_query_out_of_reach_gets_zeros(kernel):
     x_i = torch.tensor([0.0, 0.1, 5.0], dtype=torch.float64)
     y_i = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
     w = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)  # reach 0.5
@@ -144,7 +144,7 @@ def test_a_query_out_of_reach_has_zero_weights_a_zero_answer_and_no_nan(kernel):
     assert gradients[1] is None if kernel is boxcar else gradients[1].isfinite()
 
 
-def test_one_point_alone_is_predicted_by_nobody():
+def test_single_point_is_predicted_as_zero():
     one = torch.ones(1)
     for kernel in KERNELS:
         assert leave_one_out(one, one, 1.0, kernel).item() == 0
@@ -157,7 +157,7 @@ def test_one_point_alone_is_predicted_by_nobody():
     st.floats(0.01, 100),
     st.sampled_from(KERNELS),
 )
-def test_weights_are_shares_and_estimates_lie_between_the_values(points, queries, w, kernel):
+def test_weights_sum_to_one_and_estimates_interpolate(points, queries, w, kernel):
     x_i, x = (torch.tensor(z, dtype=torch.float64) for z in (points, queries))
     y_i = torch.cos(3 * x_i)
     estimate, weights = nadaraya_watson(x, x_i, y_i, w, kernel)
@@ -172,13 +172,13 @@ def test_weights_are_shares_and_estimates_lie_between_the_values(points, queries
 
 @settings(max_examples=30, deadline=None)
 @given(SIZES, st.floats(0.1, 10), st.sampled_from(KERNELS))
-def test_only_distance_in_widths_counts(shift, scale, kernel):
+def test_weights_depend_on_scaled_distance_alone(shift, scale, kernel):
     x_i, x = torch.tensor([0.0, 0.4, 1.1, 3.0]).double(), torch.tensor([0.3, 2.2]).double()
     moved = kernel_weights(scale * x + shift, scale * x_i + shift, 1.3 / scale, kernel)
     torch.testing.assert_close(moved, kernel_weights(x, x_i, 1.3, kernel), atol=1e-9, rtol=1e-9)
 
 
-def test_it_is_attention_with_minus_half_the_squared_distance_for_a_score(points):
+def test_gaussian_regression_is_attention(points):
     x_i, y_i = points
     x, w = torch.linspace(-1, 3, 9, dtype=torch.float64), 6.0
     scores = -0.5 * (w * (x[:, None] - x_i)) ** 2
@@ -187,7 +187,7 @@ def test_it_is_attention_with_minus_half_the_squared_distance_for_a_score(points
 
 
 @pytest.mark.parametrize("kernel", [epanechnikov, boxcar])
-def test_a_short_reach_is_attention_with_a_mask(points, kernel):
+def test_compact_kernel_is_masked_attention(points, kernel):
     x_i, y_i = points
     x = torch.linspace(-1, 3, 41, dtype=torch.float64)
     k = kernel(9.0 * (x[:, None] - x_i))
@@ -196,7 +196,7 @@ def test_a_short_reach_is_attention_with_a_mask(points, kernel):
 
 
 @pytest.mark.parametrize("kernel", [gaussian, epanechnikov])
-def test_the_gradient_of_the_error_is_that_of_finite_differences(points, kernel):
+def test_error_gradient_matches_finite_differences(points, kernel):
     for log_w in (0.0, 1.0, 2.5):
         model = KernelRegression(*points, w=math.exp(log_w), kernel=kernel)
         model.loss().backward()
@@ -206,7 +206,7 @@ def test_the_gradient_of_the_error_is_that_of_finite_differences(points, kernel)
 
 
 @pytest.mark.parametrize("start", [2.0, 30.0])
-def test_the_learned_width_is_the_minimum_of_the_grid_and_that_of_statsmodels(points, start):
+def test_learned_width_matches_grid_and_statsmodels(points, start):
     from statsmodels.nonparametric.kernel_regression import KernelReg
 
     model = KernelRegression(*points, w=start)
@@ -224,7 +224,7 @@ def test_the_learned_width_is_the_minimum_of_the_grid_and_that_of_statsmodels(po
     assert model.w.item() == pytest.approx(1 / theirs.bw[0], rel=0.02)
 
 
-def test_trained_on_the_points_themselves_w_grows_without_end(points):
+def test_training_error_without_leave_one_out_overfits(points):
     x_i, y_i = points
     model = KernelRegression(x_i, y_i, w=8.0)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
@@ -238,7 +238,7 @@ def test_trained_on_the_points_themselves_w_grows_without_end(points):
     assert reached[-1] > 100 and model.loss() > 1.1 * at_start
 
 
-def test_the_module_keeps_its_points_and_one_parameter(points):
+def test_module_stores_points_and_one_parameter(points):
     model = KernelRegression(*points, w=4.0, kernel=epanechnikov)
     assert {name: p.shape for name, p in model.named_parameters()} == {"log_w": ()}
     assert model.w.item() == pytest.approx(4.0)
@@ -250,7 +250,7 @@ def test_the_module_keeps_its_points_and_one_parameter(points):
     torch.testing.assert_close(model(x), nadaraya_watson(x, *points, 4.0, epanechnikov))
 
 
-def test_what_cannot_work_is_refused_with_the_reason():
+def test_invalid_arguments_are_refused():
     x_i, y_i = torch.zeros(3), torch.zeros(4)
     for refused in (nadaraya_watson, lambda x, *rest: leave_one_out(*rest)):
         with pytest.raises(ValueError, match=r"x_i has shape \(3,\) and y_i \(4,\)"):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from possm_lite.blocks.memory_network import MemoryNetwork, answer, hop
+from possm_lite.blocks.memory_network import MemoryNetwork, hop, multi_hop_read
 
 N_NAMES = 3  # things, boxes and rooms there are, each
 
@@ -84,9 +84,9 @@ def trained(n_hops):
 
 
 @pytest.mark.parametrize("n_hops", [1, 2, 3])
-def test_hops_are_the_loops_of_the_formula(n_hops):
+def test_hops_match_loops(n_hops):
     q, a, c = vectors(2, 4), vectors(2, 5, 4), vectors(2, 5, 4)
-    last, weights = answer(q, a, c, n_hops)
+    last, weights = multi_hop_read(q, a, c, n_hops)
     assert weights.shape == (2, n_hops, 5)
     for b in range(2):
         wanted, p = loop_answer(q[b], a[b], c[b], n_hops)
@@ -94,7 +94,7 @@ def test_hops_are_the_loops_of_the_formula(n_hops):
         torch.testing.assert_close(weights[b], torch.tensor(p, dtype=torch.float64))
 
 
-def test_one_question_and_many_with_any_leading_axes():
+def test_hop_accepts_any_leading_axes():
     q, a, c = vectors(2, 3, 4), vectors(2, 3, 5, 4), vectors(2, 3, 5, 4)
     read, p = hop(q, a, c)
     alone, p_alone = hop(q[1, 2], a[1, 2], c[1, 2])
@@ -105,10 +105,10 @@ def test_one_question_and_many_with_any_leading_axes():
 
 def test_gradients():
     args = [x.requires_grad_() for x in (vectors(2, 3), vectors(2, 4, 3), vectors(2, 4, 3))]
-    assert torch.autograd.gradcheck(lambda *x: answer(*x, 2), args)
+    assert torch.autograd.gradcheck(lambda *x: multi_hop_read(*x, 2), args)
 
 
-def test_facts_may_stand_in_any_order():
+def test_order_of_facts_does_not_matter():
     network = MemoryNetwork(6, 2, 4).double()
     facts, question = vectors(3, 5, 6), vectors(3, 2)
     order = torch.randperm(5)
@@ -118,26 +118,26 @@ def test_facts_may_stand_in_any_order():
     torch.testing.assert_close(shuffled_weights, weights[..., order])
 
 
-def test_address_and_output_are_two_memories():
+def test_weights_depend_on_addresses_alone():
     q, a, c = vectors(4), vectors(5, 4), vectors(5, 4)
-    _, p = answer(q, a, c, 1)
-    _, p_other_output = answer(q, a, vectors(5, 4), 1)
+    _, p = multi_hop_read(q, a, c, 1)
+    _, p_other_output = multi_hop_read(q, a, vectors(5, 4), 1)
     torch.testing.assert_close(p, p_other_output)
-    assert not torch.allclose(p, answer(q, c, c, 1)[1])
+    assert not torch.allclose(p, multi_hop_read(q, c, c, 1)[1])
 
 
 @pytest.mark.parametrize("n_hops", [0, -1])
-def test_without_a_hop_nothing_is_read(n_hops):
+def test_n_hops_below_one_is_refused(n_hops):
     with pytest.raises(ValueError, match="n_hops must be at least 1"):
-        answer(vectors(4), vectors(5, 4), vectors(5, 4), n_hops)
+        multi_hop_read(vectors(4), vectors(5, 4), vectors(5, 4), n_hops)
 
 
-def test_two_hops_made_by_hand_answer_every_story():
+def test_two_constructed_hops_answer_every_story():
     assert accuracy(network_by_hand(2)) == 1
     assert accuracy(network_by_hand(1)) < 0.75
 
 
-def test_one_hop_adds_up_the_facts_so_it_cannot_answer_all_four_stories():
+def test_one_hop_cannot_answer_all_four_stories():
     """Softmax's denominator times the margin is a sum over the facts: diagonal stories weigh as much as the others."""
     for seed in range(20):
         torch.manual_seed(seed)
@@ -157,6 +157,6 @@ def test_one_hop_adds_up_the_facts_so_it_cannot_answer_all_four_stories():
         assert min(margins.values()) <= 0
 
 
-def test_trained_on_every_story_two_hops_learn_them_and_one_hop_does_not():
+def test_two_trained_hops_learn_what_one_cannot():
     assert accuracy(trained(2)) > 0.99
     assert accuracy(trained(1)) <= 0.75

@@ -90,7 +90,7 @@ def rows_of(layer):
     return layer.weight.tolist(), layer.bias.tolist()
 
 
-def test_the_four_stages_are_the_loops_of_the_formulas():
+def test_addressing_stages_match_loops():
     ask = Address(vectors(2, M), vectors(2).exp(), weights(2, 2)[:, 0], weights(2, 3), 1 + vectors(2).exp())
     memory, previous = vectors(2, N, M), weights(2, N)
     stages = address(ask, memory, previous)
@@ -100,14 +100,14 @@ def test_the_four_stages_are_the_loops_of_the_formulas():
             torch.testing.assert_close(ours[b], torch.tensor(wanted, dtype=torch.float64), atol=1e-6, rtol=1e-6)
 
 
-def test_content_sees_directions_not_lengths():
+def test_content_weights_ignore_length():
     key, memory = vectors(M), vectors(N, M)
     beta = scalar(2.0)
     lengths = 0.1 + 5 * torch.rand(N, 1, dtype=torch.float64)
     torch.testing.assert_close(content_weights(7 * key, lengths * memory, beta), content_weights(key, memory, beta))
 
 
-def test_a_slot_or_key_of_length_zero_gives_numbers():
+def test_zero_vectors_give_finite_weights():
     key, memory = torch.zeros(M, requires_grad=True), torch.zeros(N, M, requires_grad=True)
     w = content_weights(key, memory, torch.tensor(3.0))
     torch.testing.assert_close(w, torch.full((N,), 1 / N))
@@ -116,20 +116,20 @@ def test_a_slot_or_key_of_length_zero_gives_numbers():
 
 
 @pytest.mark.parametrize(("move", "lands"), [(-1, N - 1), (0, 0), (1, 1)])
-def test_a_shift_moves_and_wraps(move, lands):
+def test_shift_moves_and_wraps(move, lands):
     probability = torch.eye(3, dtype=torch.float64)[move + 1]
     torch.testing.assert_close(shift(one_hot(0), probability), one_hot(lands))
     torch.testing.assert_close(shift(one_hot(N - 1), probability), one_hot((N - 1 + move) % N))
 
 
-def test_a_shift_needs_three_probabilities():
+def test_shift_needs_three_probabilities():
     with pytest.raises(ValueError, match="one entry for each move"):
         shift(one_hot(0), weights(5))
 
 
 @given(st.integers(0, 10_000), st.floats(1, 20))
 @settings(max_examples=50, deadline=None)
-def test_all_stages_keep_the_sum_of_one(seed, gamma):
+def test_every_stage_sums_to_one(seed, gamma):
     torch.manual_seed(seed)
     ask = Address(vectors(M), vectors(()).exp(), torch.rand((), dtype=torch.float64), weights(3), scalar(gamma))
     for stage in address(ask, vectors(N, M), weights(N)):
@@ -137,19 +137,19 @@ def test_all_stages_keep_the_sum_of_one(seed, gamma):
         assert (stage >= 0).all()
 
 
-def test_sharpening_by_one_changes_nothing_and_by_much_takes_the_largest():
+def test_limits_of_sharpening_are_identity_and_argmax():
     w = weights(N)
     torch.testing.assert_close(sharpen(w, scalar(1.0)), w, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(sharpen(w, scalar(500.0)), one_hot(w.argmax()), atol=1e-3, rtol=0)
 
 
-def test_sharpening_has_gradients_where_a_weight_is_zero():
+def test_sharpening_has_finite_gradients_at_zero():
     w, gamma = one_hot(2).requires_grad_(), scalar(3.0).requires_grad_()
     sharpen(w, gamma)[2].backward()
     assert w.grad.isfinite().all() and gamma.grad.isfinite()
 
 
-def test_writing_and_reading_are_the_loops_of_the_formulas():
+def test_write_and_read_match_loops():
     memory, w, erase, add = vectors(2, N, M), weights(2, N), vectors(2, M).sigmoid(), vectors(2, M)
     new, r = write(memory, w, erase, add), read(w, memory)
     for b in range(2):
@@ -160,7 +160,7 @@ def test_writing_and_reading_are_the_loops_of_the_formulas():
             torch.testing.assert_close(r[b, j], sum(w[b, i] * memory[b, i, j] for i in range(N)))
 
 
-def test_a_write_then_a_read_returns_what_was_written():
+def test_read_returns_the_written_vector():
     memory, add = vectors(N, M), vectors(M)
     for slot in range(N):
         new = write(memory, one_hot(slot), torch.ones(M, dtype=torch.float64), add)
@@ -180,7 +180,7 @@ def test_gradients():
     assert torch.autograd.gradcheck(through_all, args)
 
 
-def test_the_machine_is_the_loop_of_its_formulas():
+def test_machine_matches_loops():
     machine = NeuralTuringMachine(2, 4, slots=N, width=M, hidden=6).double()
     x = vectors(2, 4, 2)
     y, trace = machine(x)
@@ -194,7 +194,7 @@ def test_the_machine_is_the_loop_of_its_formulas():
                 torch.testing.assert_close(ours[b, t], torch.tensor(theirs, dtype=torch.float64), atol=1e-6, rtol=1e-6)
 
 
-def test_one_machine_and_several_side_by_side_are_the_same():
+def test_stacked_machines_match_single_ones():
     machines = [NeuralTuringMachine(2, 4, slots=N, width=M, hidden=6) for _ in range(2)]
     parameters, _ = torch.func.stack_module_state(machines)
     x = torch.randn(2, 3, 4, 2)
@@ -233,7 +233,7 @@ def share_right(model, length):
         return ((model(x)[:, length + 1 :] > 0) == (bits > 0.5)).double().mean().item()
 
 
-def test_it_copies_beyond_its_training_length_better_than_an_lstm():
+def test_copying_generalises_further_than_an_lstm():
     machine = NeuralTuringMachine(N_BITS + 1, N_BITS, slots=16)
     train_to_copy(lambda x: machine(x)[0], list(machine.parameters()), steps=400, lr=0.01)
     lstm, readout = nn.LSTM(N_BITS + 1, 48, batch_first=True), nn.Linear(48, N_BITS)

@@ -11,7 +11,7 @@ def normal(*shape):
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-def test_the_formula_by_loops():
+def test_log_probs_match_loops():
     x, h, W, U, v = normal(2, 4, 3), normal(2, 5, 6), normal(7, 3), normal(7, 6), normal(7)
     rows = []
     for b in range(2):
@@ -26,7 +26,7 @@ def test_the_formula_by_loops():
         torch.testing.assert_close(one, other)
 
 
-def test_what_is_masked_takes_no_part():
+def test_masked_items_are_excluded():
     x, h, W, U, v = normal(4, 3), normal(5, 6), normal(7, 3), normal(7, 6), normal(7)
     mask = torch.tensor([True, False, True, False])
     log_p = pointer_log_probs(x, h, W, U, v, mask)
@@ -35,7 +35,7 @@ def test_what_is_masked_takes_no_part():
     torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(5).double())
 
 
-def test_a_step_that_may_point_nowhere_has_zero_gradients():
+def test_fully_masked_step_has_zero_gradients():
     x, h, W, U, v = normal(4, 3), normal(2, 6), normal(7, 3), normal(7, 6), normal(7)
     mask = torch.tensor([[True, True, False, False], [False] * 4])
     log_p = pointer_log_probs(x, h, W, U, v, mask)
@@ -44,7 +44,7 @@ def test_a_step_that_may_point_nowhere_has_zero_gradients():
     assert all(grad.isfinite().all() for grad in grads) and not grads[1][1].any()
 
 
-def test_not_yet_chosen_by_loops():
+def test_not_yet_chosen_matches_loops():
     choices = torch.tensor([[2, 0, 1], [1, 1, 0]])
     mask = not_yet_chosen(choices, 4)
     for b in range(2):
@@ -61,7 +61,7 @@ LENGTHS = torch.tensor([6, 3, 1])
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_never_points_at_padding_nor_at_a_chosen_item(seed):
+def test_never_points_at_padding_or_chosen_items(seed):
     model, items = make(seed=seed), torch.randn(3, 6, 1)
     items[1, 3:], items[2, 1:] = 100.0, -100.0  # whatever stands there
     places = model.point(items, LENGTHS)
@@ -70,7 +70,7 @@ def test_never_points_at_padding_nor_at_a_chosen_item(seed):
         assert row[n:] == [-1] * (6 - n)
 
 
-def test_with_repeats_it_may_point_again_but_never_at_padding():
+def test_repeats_are_allowed_but_not_padding():
     model, items = make(repeats=True), torch.randn(3, 6, 1)
     places = model.point(items, LENGTHS, steps=9)
     assert places.shape == (3, 9) and (places >= 0).all()
@@ -79,7 +79,7 @@ def test_with_repeats_it_may_point_again_but_never_at_padding():
 
 
 @pytest.mark.parametrize("repeats", [False, True])
-def test_teacher_forcing_with_its_own_choices_is_the_free_run(repeats):
+def test_teacher_forcing_reproduces_the_free_run(repeats):
     model, items = make(repeats), torch.randn(3, 6, 1)
     places = model.point(items, LENGTHS)
     log_p = model(items, LENGTHS, places.clamp(min=0))
@@ -88,7 +88,7 @@ def test_teacher_forcing_with_its_own_choices_is_the_free_run(repeats):
     assert (log_p[:, :, 3:][1] == -torch.inf).all()  # padding of the second row
 
 
-def test_what_stands_in_padding_changes_nothing():
+def test_padding_content_changes_nothing():
     model, items = make(), torch.randn(3, 6, 1)
     choices = model.point(items, LENGTHS).clamp(min=0)
     other = items.masked_fill(~length_mask(LENGTHS, 6)[..., None], 9.0)
@@ -99,12 +99,12 @@ def test_what_stands_in_padding_changes_nothing():
     )
 
 
-def test_an_empty_row_is_refused():
+def test_empty_row_is_refused():
     with pytest.raises(ValueError, match="at least 1"):
         make().point(torch.randn(2, 3, 1), torch.tensor([2, 0]))
 
 
-def test_sorts_numbers_it_has_not_seen():
+def test_sorts_unseen_numbers():
     model = make(hidden=32, seed=1)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for _ in range(250):

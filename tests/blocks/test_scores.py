@@ -28,7 +28,7 @@ def additive_by_loops(q, k, W_q, W_k, w_v):
 
 
 @pytest.mark.parametrize(("n_queries", "n_keys"), [(2, 4), (3, 3), (1, 5)])  # 3 queries, 3 keys: any mix-up has a shape
-def test_additive_score_is_its_loops(n_queries, n_keys):
+def test_additive_score_matches_loops(n_queries, n_keys):
     inputs = normal(3, n_queries, 5), normal(3, n_keys, 2), normal(4, 5), normal(4, 2), normal(4)
     ours, loops = additive_score(*inputs), additive_by_loops(*inputs)
     torch.testing.assert_close(ours, loops)
@@ -43,7 +43,7 @@ def test_additive_score_needs_no_batch_axis():
     torch.testing.assert_close(additive_score(q, k, *weights), expected)
 
 
-def test_dot_and_bilinear_scores_are_their_loops():
+def test_dot_and_bilinear_scores_match_loops():
     q, k, W = normal(2, 3, 4), normal(2, 5, 6), normal(4, 6)
     bilinear = bilinear_score(q, k, W)
     assert bilinear.shape == (2, 3, 5)
@@ -53,7 +53,7 @@ def test_dot_and_bilinear_scores_are_their_loops():
     torch.testing.assert_close(scaled_dot_score(q, k[..., :4]), dot_score(q, k[..., :4]) / 2)
 
 
-def test_dot_score_is_the_score_of_torch_without_its_scale():
+def test_dot_score_matches_unscaled_torch_attention():
     q, k, v = normal(2, 3, 9), normal(2, 5, 9), normal(2, 5, 4)
     ours = attend(dot_score(q, k), v)[0]
     torch.testing.assert_close(ours, F.scaled_dot_product_attention(q, k, v, scale=1.0))
@@ -65,13 +65,13 @@ def test_bilinear_score_is_a_dot_product_of_projections():
     torch.testing.assert_close(bilinear_score(q, k, W_q.T @ W_k), dot_score(q @ W_q.T, k @ W_k.T))
 
 
-def test_dot_score_of_two_sizes_says_what_to_use():
+def test_dot_score_refuses_different_sizes():
     with pytest.raises(ValueError, match="got 4 and 6"):
         dot_score(torch.zeros(3, 4), torch.zeros(3, 6))
 
 
 @pytest.mark.parametrize("d", [4, 64, 1024])
-def test_the_variance_of_a_dot_product_is_its_size(d):
+def test_variance_of_dot_products_is_d(d):
     n = 200
     generator = torch.Generator().manual_seed(d)
     q, k = (torch.randn(n, d, generator=generator, dtype=torch.float64) for _ in range(2))
@@ -82,7 +82,7 @@ def test_the_variance_of_a_dot_product_is_its_size(d):
     assert abs(products.var().item() / d - (products / math.sqrt(d)).var().item()) < 1e-12
 
 
-def test_modules_hold_the_weights_of_their_functions():
+def test_modules_match_their_functions():
     q, k = torch.randn(2, 3, 5), torch.randn(2, 4, 7)
     additive, bilinear = AdditiveScore(5, 7, hidden=6), BilinearScore(5, 7)
     expected = additive_score(q, k, additive.W_q, additive.W_k, additive.w_v)
@@ -93,6 +93,6 @@ def test_modules_hold_the_weights_of_their_functions():
         assert all(p.grad.abs().max() > 0 for p in module.parameters())
 
 
-def test_a_new_bilinear_score_has_variance_one():
+def test_initial_bilinear_score_has_variance_one():
     q, k = torch.randn(40, 64), torch.randn(50, 256)
     assert abs(BilinearScore(64, 256)(q, k).var().item() - 1) < 0.2

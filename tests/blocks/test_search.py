@@ -65,7 +65,7 @@ def brute_force(step, max_len, length_power):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.7, 1.0]))
-def test_a_beam_as_wide_as_everything_finds_the_optimum(seed, power):
+def test_exhaustive_beam_finds_the_optimum(seed, power):
     step, T = random_step(seed), 3
     score, text = brute_force(step, T, power)
     common = {"begin": BEGIN, "end": END, "max_len": T, "length_power": power}
@@ -79,7 +79,7 @@ def test_a_beam_as_wide_as_everything_finds_the_optimum(seed, power):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000))
-def test_greedy_is_the_likeliest_next_token_and_a_beam_of_one(seed):
+def test_greedy_search_is_a_beam_of_one(seed):
     step, state, before, text = random_step(seed), empty(), BEGIN, []
     while len(text) < 5 and before != END:
         log_probs, state = step(torch.tensor([before]), state)
@@ -98,7 +98,7 @@ HIDDEN_BY_GREED = {
 } | {pair: [0, 1, 0, 0] for pair in itertools.product((2, 3), repeat=2)}
 
 
-def test_greedy_misses_the_best_on_a_built_example_and_a_beam_of_two_finds_it():
+def test_beam_of_two_beats_greedy():
     common = {"begin": 0, "end": 1, "max_len": 3}
     best = exhaustive_search(table(HIDDEN_BY_GREED), None, **common)
     assert best.tokens == (3, 1) and math.isclose(math.exp(best.log_prob), 0.45 * 0.98, rel_tol=1e-6)
@@ -107,7 +107,7 @@ def test_greedy_misses_the_best_on_a_built_example_and_a_beam_of_two_finds_it():
     assert beam_search(table(HIDDEN_BY_GREED), None, width=2, **common)[0] == best
 
 
-def test_the_length_power_lets_a_long_text_win():
+def test_length_power_favours_long_texts():
     rows = {(): [0, 0.4, 0.6, 0], (2,): [0, 0.1, 0.6, 0.3], (2, 2): [0, 1, 0, 0], (2, 3): [0, 1, 0, 0]}
     common = {"begin": 0, "end": 1, "max_len": 3, "width": 4}
     assert beam_search(table(rows), None, **common)[0].tokens == (1,)
@@ -117,7 +117,7 @@ def test_the_length_power_lets_a_long_text_win():
     assert [y.score(1.0) for y in found] == sorted((y.score(1.0) for y in found), reverse=True)
 
 
-def test_a_finished_hypothesis_stops_growing():
+def test_finished_hypotheses_stop_growing():
     """`step` is never asked what comes after the end, and the end is certain nowhere, so no two can agree by luck."""
     inner, asked = random_step(3), []
 
@@ -146,21 +146,21 @@ def test_sums_of_logs_do_not_underflow():
     assert (1 / 50) ** 200 == 0.0
 
 
-def test_impossible_tokens_make_no_hypotheses():
+def test_impossible_tokens_are_excluded():
     rows = {(): [0, 0, 1, 0], (2,): [0, 1, 0, 0]}
     found = beam_search(table(rows), None, begin=0, end=1, max_len=4, width=5)
     assert found == [Hypothesis((2, 1), 0.0, True)]
 
 
 @pytest.mark.parametrize("sizes", [{"width": 0, "max_len": 3}, {"width": 2, "max_len": 0}])
-def test_sizes_below_one_are_refused(sizes):
+def test_width_and_length_must_be_positive(sizes):
     with pytest.raises(ValueError, match="at least 1"):
         beam_search(random_step(0), empty(), begin=BEGIN, end=END, **sizes)
 
 
 @pytest.mark.parametrize("kind", [Seq2Seq, BahdanauSeq2Seq])
 @torch.no_grad()
-def test_a_beam_of_one_over_a_model_is_what_it_generates(kind):
+def test_beam_of_one_matches_generate(kind):
     torch.manual_seed(2)
     model = kind(8, 8, 5, 12)
     torch.nn.init.normal_(model.readout.weight, std=3)

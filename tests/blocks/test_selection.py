@@ -52,7 +52,7 @@ def straight_through(scores, temperature=1.0):
 # --- without a query
 
 
-def test_max_pooling_is_that_of_torch():
+def test_max_pooling_matches_torch():
     items = torch.randn(3, 6, 4, requires_grad=True)
     value, winner = max_pool_items(items)
     torch.testing.assert_close(value, F.adaptive_max_pool1d(items.transpose(1, 2), 1)[..., 0])
@@ -62,7 +62,7 @@ def test_max_pooling_is_that_of_torch():
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
-def test_max_pooling_with_a_mask_is_that_of_the_unpadded_slice():
+def test_masked_max_pooling_matches_the_unpadded_slice():
     lengths = (4, 1, 0)
     mask = length_mask(torch.tensor(lengths), 4)
     items = torch.randn(3, 4, 2).masked_fill(~mask[..., None], 1e6).requires_grad_()
@@ -76,7 +76,7 @@ def test_max_pooling_with_a_mask_is_that_of_the_unpadded_slice():
 
 
 @pytest.mark.parametrize("per_feature", [True, False])
-def test_a_gate_multiplies_by_its_sigmoid(per_feature):
+def test_gate_multiplies_by_its_sigmoid(per_feature):
     gate = ItemGate(3, per_feature)
     items = torch.randn(2, 5, 3)
     W, b = gate.linear.weight, gate.linear.bias
@@ -93,7 +93,7 @@ def test_a_gate_multiplies_by_its_sigmoid(per_feature):
 # --- choices
 
 
-def test_argmax_choice_is_one_hot_and_deaf_to_its_scores():
+def test_argmax_choice_is_one_hot_without_gradient():
     scores = torch.randn(5, 7, requires_grad=True)
     choice = argmax_choice(scores)
     torch.testing.assert_close(choice, F.one_hot(scores.argmax(-1), 7).to(choice.dtype))
@@ -102,7 +102,7 @@ def test_argmax_choice_is_one_hot_and_deaf_to_its_scores():
     assert argmax_choice(near).tolist() == [[0.0, 1.0]]
 
 
-def test_samples_come_as_often_as_softmax_says():
+def test_sample_frequencies_follow_softmax():
     mask = torch.tensor([True, True, False, True])
     counts = sample_choice(SCORES.repeat(N_SAMPLES, 1), mask).sum(0)
     p = torch.softmax(SCORES[mask], -1)
@@ -113,7 +113,7 @@ def test_samples_come_as_often_as_softmax_says():
 
 @pytest.mark.parametrize("choose", [argmax_choice, sample_choice, lambda s, m: straight_through_gumbel(s, 0.5, m)])
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
-def test_nothing_is_chosen_where_nothing_may_be_read(choose):
+def test_fully_masked_row_chooses_nothing(choose):
     mask = length_mask(torch.tensor([3, 1, 0]), 3)
     scores = torch.randn(3, 3).masked_fill(~mask, 50.0).requires_grad_()
     with torch.autograd.detect_anomaly(check_nan=True):
@@ -124,7 +124,7 @@ def test_nothing_is_chosen_where_nothing_may_be_read(choose):
     assert (log_p[1:] == 0).all() and (scores.grad[~mask] == 0).all() and scores.grad.isfinite().all()
 
 
-def test_log_probability_is_that_of_torch():
+def test_log_probability_matches_torch():
     scores, choice = torch.randn(6, 4), F.one_hot(torch.arange(6) % 4, 4).float()
     expected = torch.distributions.Categorical(logits=scores).log_prob(torch.arange(6) % 4)
     torch.testing.assert_close(log_probability(scores, choice), expected)
@@ -133,7 +133,7 @@ def test_log_probability_is_that_of_torch():
 # --- gradients
 
 
-def test_the_exact_gradient_is_that_of_the_enumerated_loss():
+def test_exact_gradient_matches_enumeration():
     scores = SCORES.clone().requires_grad_()
     (by_autograd,) = torch.autograd.grad(expected_loss(scores, LOSSES), scores)
     torch.testing.assert_close(exact_gradient(SCORES, LOSSES), by_autograd)
@@ -143,7 +143,7 @@ def test_the_exact_gradient_is_that_of_the_enumerated_loss():
         assert abs(rise.item() / 2e-6 - by_autograd[m].item()) < 1e-8
 
 
-def test_the_exact_gradient_of_a_masked_row():
+def test_exact_gradient_respects_the_mask():
     mask = length_mask(torch.tensor([3, 0]), 4)
     gradient = exact_gradient(SCORES.repeat(2, 1), LOSSES, mask)
     torch.testing.assert_close(gradient[0, :3], exact_gradient(SCORES[:3], LOSSES[:3]))
@@ -151,13 +151,13 @@ def test_the_exact_gradient_of_a_masked_row():
 
 
 @pytest.mark.parametrize("baseline", [0.0, 2.0])
-def test_reinforce_is_right_on_average(baseline):
+def test_reinforce_is_unbiased(baseline):
     """40,000 draws: each of the four numbers within four standard errors of the enumerated gradient."""
     z = z_values(gradients_of(lambda scores: reinforce(scores, baseline)))
     assert z.abs().max() < 4
 
 
-def test_a_mean_of_the_others_as_baseline_leaves_reinforce_right_and_steadier():
+def test_leave_one_out_baseline_reduces_variance_without_bias():
     plain = gradients_of(reinforce)
 
     def with_baseline(scores):
@@ -170,7 +170,7 @@ def test_a_mean_of_the_others_as_baseline_leaves_reinforce_right_and_steadier():
     assert steadier.var(0).sum() < 0.7 * plain.var(0).sum()
 
 
-def test_reinforce_reaches_what_made_the_loss_as_well():
+def test_reinforce_differentiates_the_loss_too():
     """The expected loss depends on the values too; both parts of its gradient are those of enumeration."""
     values, scores = VALUES.clone().requires_grad_(), SCORES.clone().requires_grad_()
     losses = (values - TARGET).square()
@@ -182,7 +182,7 @@ def test_reinforce_reaches_what_made_the_loss_as_well():
         torch.testing.assert_close(one, other)
 
 
-def test_the_baseline_gets_no_gradient():
+def test_baseline_gets_no_gradient():
     log_p, loss, baseline = (torch.randn(3, requires_grad=True) for _ in range(3))
     reinforce_loss(log_p, loss, baseline).sum().backward()
     torch.testing.assert_close(log_p.grad, (loss - baseline).detach())
@@ -190,7 +190,7 @@ def test_the_baseline_gets_no_gradient():
     assert baseline.grad is None
 
 
-def test_leave_one_out_mean_is_the_mean_of_the_others():
+def test_leave_one_out_mean_matches_loops():
     loss = torch.randn(5, 2)
     for i in range(5):
         torch.testing.assert_close(leave_one_out_mean(loss)[i], torch.cat([loss[:i], loss[i + 1 :]]).mean(0))
@@ -198,7 +198,7 @@ def test_leave_one_out_mean_is_the_mean_of_the_others():
         leave_one_out_mean(loss[:1])
 
 
-def test_straight_through_gumbel_is_that_of_torch():
+def test_straight_through_gumbel_matches_torch():
     scores = torch.randn(50, 6, requires_grad=True)
     wanted = torch.randn(50, 6)
     answers = []
@@ -216,13 +216,13 @@ def test_straight_through_gumbel_is_biased():
     assert z_values(gradients_of(straight_through)).abs().max() > 10
 
 
-def test_a_generator_repeats_its_draws():
+def test_generator_makes_draws_repeatable():
     scores = torch.zeros(20, 5)
     for draw in (sample_choice, straight_through_gumbel):
         one, other = (draw(scores, generator=torch.Generator().manual_seed(1)) for _ in range(2))
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def test_a_temperature_of_zero_is_refused():
+def test_zero_temperature_is_refused():
     with pytest.raises(ValueError, match="temperature"):
         straight_through_gumbel(SCORES, 0.0)

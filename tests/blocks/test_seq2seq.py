@@ -13,9 +13,9 @@ from possm_lite.blocks.seq2seq import (
     BahdanauSeq2Seq,
     Seq2Seq,
     bahdanau_context,
-    filled,
     masked_cross_entropy,
     shift_right,
+    source_mask,
 )
 
 BOTH = pytest.mark.parametrize("kind", [Seq2Seq, BahdanauSeq2Seq])
@@ -31,7 +31,7 @@ def make(kind, **sizes):
 # the loss
 
 
-def test_the_loss_is_the_cross_entropy_of_the_tokens_without_padding():
+def test_loss_matches_cross_entropy_without_padding():
     logits = torch.randn(3, 5, 8, dtype=torch.float64, requires_grad=True)
     real = [(b, t) for b in range(3) for t in range(5) if TARGET[b, t] != PAD]
     by_hand = sum(logits[b, t].logsumexp(0) - logits[b, t, TARGET[b, t]] for b, t in real) / len(real)
@@ -43,20 +43,20 @@ def test_the_loss_is_the_cross_entropy_of_the_tokens_without_padding():
         assert (one[TARGET == PAD] == 0).all()
 
 
-def test_more_padding_changes_no_loss():
+def test_extra_padding_leaves_the_loss():
     logits = torch.randn(3, 5, 8)
     wider = F.pad(TARGET, (0, 4), value=PAD)
     filler = torch.cat([logits, 100 * torch.randn(3, 4, 8)], 1)
     torch.testing.assert_close(masked_cross_entropy(filler, wider), masked_cross_entropy(logits, TARGET))
 
 
-def test_a_loss_of_padding_alone_is_zero_with_zero_gradients():
+def test_loss_of_padding_alone_is_zero():
     logits = torch.randn(2, 3, 8, requires_grad=True)
     loss = masked_cross_entropy(logits, torch.full((2, 3), PAD))
     assert loss == 0 and not torch.autograd.grad(loss, logits)[0].any()
 
 
-def test_another_pad_and_one_sequence():
+def test_loss_accepts_another_pad_token():
     logits, targets = torch.randn(4, 8), torch.tensor([0, 3, 7, 7])
     expected = F.cross_entropy(logits[:2], targets[:2])
     torch.testing.assert_close(masked_cross_entropy(logits, targets, pad=7), expected)
@@ -68,16 +68,16 @@ def test_shift_right():
 
 
 @pytest.mark.parametrize("rows", [[[3, 4], [PAD, PAD]], [[PAD, 4], [3, 4]], [[3, PAD, 4]]])
-def test_padding_stands_behind_the_last_token(rows):
+def test_padding_must_follow_the_last_token(rows):
     with pytest.raises(ValueError, match="padding"):
-        filled(torch.tensor(rows))
+        source_mask(torch.tensor(rows))
 
 
 # both models
 
 
 @BOTH
-def test_teacher_forcing_is_step_after_step(kind):
+def test_teacher_forcing_matches_single_steps(kind):
     model = make(kind)
     state, logits = model.start(SOURCE), []
     for tokens in shift_right(TARGET).unbind(1):
@@ -87,7 +87,7 @@ def test_teacher_forcing_is_step_after_step(kind):
 
 
 @BOTH
-def test_padding_of_the_source_changes_nothing(kind):
+def test_source_padding_changes_nothing(kind):
     """Each row alone and without its padding gives the same logits; so does wider padding."""
     model = make(kind)
     together = model(SOURCE, TARGET)
@@ -97,7 +97,7 @@ def test_padding_of_the_source_changes_nothing(kind):
 
 
 @BOTH
-def test_later_words_of_the_teacher_are_not_seen(kind):
+def test_later_target_words_are_not_read(kind):
     model, changed = make(kind), TARGET.clone()
     changed[:, 3:] = 6
     torch.testing.assert_close(model(SOURCE, TARGET)[:, :4], model(SOURCE, changed)[:, :4])
@@ -106,7 +106,7 @@ def test_later_words_of_the_teacher_are_not_seen(kind):
 
 
 @BOTH
-def test_free_running_feeds_back_its_own_words_and_stops(kind):
+def test_generate_feeds_back_its_words_and_stops(kind):
     """What is generated is the argmax under teacher forcing with that very text as the teacher."""
     model = make(kind, hidden=12)
     torch.nn.init.normal_(model.readout.weight, std=3)  # decided answers, of different lengths
@@ -120,7 +120,7 @@ def test_free_running_feeds_back_its_own_words_and_stops(kind):
 
 
 @BOTH
-def test_a_free_run_is_all_right_just_where_teacher_forcing_is(kind):
+def test_free_run_is_correct_where_teacher_forcing_is(kind):
     model = make(kind)
     source = torch.randint(3, 8, (200, 3))
     target = model.generate(source, 4)
@@ -152,7 +152,7 @@ def train(model, source, target, steps, lr=0.02):
 
 
 @BOTH
-def test_overfits_a_tiny_task(kind):
+def test_overfits_a_small_task(kind):
     source, target = toy(12, 5, lambda row: row.flip(0))
     source, kept = source.unique(dim=0, return_inverse=True)
     target = torch.stack([target[kept == i][0] for i in range(len(source))])
@@ -164,7 +164,7 @@ def test_overfits_a_tiny_task(kind):
 # Bahdanau attention
 
 
-def test_the_context_by_loops():
+def test_context_matches_loops():
     s, H, mask = torch.randn(2, 3), torch.randn(2, 4, 5), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]).bool()
     W_q, W_k, w_v = torch.randn(6, 3), torch.randn(6, 5), torch.randn(6)
     c, weights = bahdanau_context(s, H, H @ W_k.T, W_q, w_v, mask)
@@ -179,21 +179,21 @@ def test_the_context_by_loops():
     )
 
 
-def test_the_query_is_the_previous_state():
+def test_query_is_the_previous_state():
     """s_t by hand from s_{t-1}: the weights are those of s_{t-1}, and they do not depend on the word that comes in."""
     model = make(BahdanauSeq2Seq)
     state = model.start(SOURCE)
     s, H, keys, mask = state
     c, alpha = bahdanau_context(s, H, keys, model.W_q, model.w_v, mask)
     by_hand = gru_cell(torch.cat([model.write(TARGET[:, 0]), c], -1), s, *model.decoder.all_weights[0])
-    new, weights = model.look_and_step(TARGET[:, 0], state)
+    new, weights = model.attend_and_step(TARGET[:, 0], state)
     torch.testing.assert_close(new, by_hand)
     torch.testing.assert_close(weights, alpha)
-    torch.testing.assert_close(model.look_and_step(TARGET[:, 1], state)[1], alpha)
+    torch.testing.assert_close(model.attend_and_step(TARGET[:, 1], state)[1], alpha)
     assert not torch.allclose(bahdanau_context(new, H, keys, model.W_q, model.w_v, mask)[1], alpha)
 
 
-def test_the_backward_encoder_reads_from_the_last_real_token():
+def test_backward_encoder_starts_at_the_last_token():
     model = make(BahdanauSeq2Seq)
     H = model.encode(SOURCE)[0]
     for row, n in enumerate((4, 2, 1)):
@@ -202,7 +202,7 @@ def test_the_backward_encoder_reads_from_the_last_real_token():
 
 
 @pytest.mark.parametrize("task", ["copy", "reversal"])
-def test_the_alignment_shows_the_task(task):
+def test_alignment_shows_the_task(task):
     """For each word the most weight lies, on average, on its own place for a copy, and on the mirrored one turned."""
     rule = {"copy": lambda row: row, "reversal": lambda row: row.flip(0)}[task]
     model = make(BahdanauSeq2Seq, dim=16, hidden=32).float()

@@ -40,7 +40,7 @@ def smallest_eigenvalue(matrix):
 # ---- Bochner
 
 
-def test_bochner_features_by_a_loop():
+def test_bochner_features_match_loops():
     omega = torch.tensor([0.5, 3.0, 40.0], dtype=torch.float64)
     features = bochner_features(TIMES, omega)
     assert features.shape == (6, 6)
@@ -50,7 +50,7 @@ def test_bochner_features_by_a_loop():
             assert features[n, 3 + i].item() == pytest.approx(math.sin(w * t) / math.sqrt(3), abs=1e-12)
 
 
-def test_bochner_kernel_is_the_mean_of_cosines_of_the_lag():
+def test_bochner_kernel_is_a_mean_of_cosines():
     omega = 5 * torch.randn(7, dtype=torch.float64)
     torch.testing.assert_close(gram(bochner_features(TIMES, omega)), torch.cos(LAGS[..., None] * omega).mean(-1))
 
@@ -62,7 +62,7 @@ def rms_error(n_freqs, mu=3.0, sigma=2.0):
     return (features @ features[0] - gaussian_kernel(lag, mu, sigma)).square().mean().sqrt().item()
 
 
-def test_the_estimate_approaches_the_closed_form_as_one_over_root_d():
+def test_kernel_error_falls_as_one_over_root_d():
     sizes = 2 ** np.arange(4, 11)
     errors = [np.mean([rms_error(int(d)) for _ in range(20)]) for d in sizes]
     slope, _ = np.polyfit(np.log(sizes), np.log(errors), 1)
@@ -70,7 +70,7 @@ def test_the_estimate_approaches_the_closed_form_as_one_over_root_d():
     assert errors[-1] < 0.03
 
 
-def test_gaussian_kernel_is_the_integral_over_the_density():
+def test_gaussian_kernel_matches_numerical_integration():
     omega = torch.linspace(-40, 50, 200_001, dtype=torch.float64)
     density = torch.exp(-0.5 * ((omega - 5) / 4) ** 2) / (4 * math.sqrt(2 * math.pi))
     for lag in (0.0, 0.1, 0.37, 1.0):
@@ -80,7 +80,7 @@ def test_gaussian_kernel_is_the_integral_over_the_density():
         )
 
 
-def test_gaussian_kernel_without_mean_is_the_rbf():
+def test_zero_mean_gaussian_kernel_is_the_rbf():
     torch.testing.assert_close(gaussian_kernel(LAGS, 0.0, 2.0), torch.exp(-2 * LAGS**2))
 
 
@@ -98,7 +98,7 @@ def test_bochner_kernel_is_positive_and_shift_invariant(times, omega, shift):
     torch.testing.assert_close(kernel.diag(), torch.ones(len(times), dtype=torch.float64))
 
 
-def test_float32_frequencies_see_the_lag_of_late_float64_times():
+def test_float32_frequencies_resolve_late_float64_times():
     omega = torch.tensor([2 * math.pi * 50])  # float32
     times = 3600.0 + torch.tensor([0.0, 0.003, 0.01], dtype=torch.float64)
     features = bochner_features(times, omega)
@@ -112,7 +112,7 @@ def test_float32_frequencies_see_the_lag_of_late_float64_times():
 # ---- where the frequencies come from
 
 
-def test_gradients_reach_mu_and_sigma_through_the_samples():
+def test_gradients_reach_mu_and_sigma():
     """The gradient of the estimate is that of the closed form; that of torch.normal is zero."""
     mu, sigma = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (3.0, 2.0))
     lag = torch.tensor(0.4, dtype=torch.float64)
@@ -126,21 +126,21 @@ def test_gradients_reach_mu_and_sigma_through_the_samples():
     assert min(g.abs() for g in exact) > 0.05
 
 
-def test_quantiles_by_numpy():
+def test_quantile_frequencies_match_numpy():
     start, steps = torch.tensor(2.0, dtype=torch.float64), torch.tensor([1.0, 0.1, 5.0], dtype=torch.float64)
     u = torch.tensor([0.0, 0.2, 1 / 3, 0.5, 0.99, 1.0], dtype=torch.float64)
     expected = np.interp(u.numpy(), [0, 1 / 3, 2 / 3, 1], [2.0, 3.0, 3.1, 8.1])
     np.testing.assert_allclose(quantile_frequencies(start, steps, u).numpy(), expected, atol=1e-12)
 
 
-def test_quantiles_have_gradients():
+def test_quantile_frequencies_pass_gradcheck():
     start = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
     steps = torch.rand(4, dtype=torch.float64, requires_grad=True)
     u = torch.rand(9, dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda a, b: quantile_frequencies(a, b, u), (start, steps))
 
 
-def test_quantile_module_starts_uniform_and_stays_increasing():
+def test_quantile_module_starts_uniform_and_stays_monotonic():
     module = QuantileFrequencies(1000, 10.0, 50.0)
     omega = module().detach()
     assert omega.min() >= 10 and omega.max() <= 50
@@ -161,7 +161,7 @@ def test_quantile_module_starts_uniform_and_stays_increasing():
         (FixedFrequencies(log_spaced_frequencies(16, 0.1, 10.0)), 0),
     ],
 )
-def test_bochner_module_trains_what_its_frequencies_have(frequencies, n_parameters):
+def test_bochner_module_trains_its_frequencies(frequencies, n_parameters):
     module = BochnerTime(frequencies)
     features = module(TIMES)
     assert features.shape == (6, 32)
@@ -172,7 +172,7 @@ def test_bochner_module_trains_what_its_frequencies_have(frequencies, n_paramete
         assert all(p.grad.abs().max() > 0 for p in module.parameters())
 
 
-def test_gaussian_module_has_the_moments_asked_for():
+def test_gaussian_module_has_the_given_moments():
     omega = GaussianFrequencies(100_000, mu=7.0, sigma=0.5)()
     assert omega.mean().item() == pytest.approx(7, abs=0.01) and omega.std().item() == pytest.approx(0.5, abs=0.01)
 
@@ -180,7 +180,7 @@ def test_gaussian_module_has_the_moments_asked_for():
 # ---- Mercer
 
 
-def test_mercer_features_by_a_loop():
+def test_mercer_features_match_loops():
     half_periods, c = torch.tensor([0.3, 2.0], dtype=torch.float64), torch.rand(2, 5, dtype=torch.float64)
     features = mercer_features(TIMES, half_periods, c)
     assert features.shape == (6, 10)
@@ -194,7 +194,7 @@ def test_mercer_features_by_a_loop():
 
 
 @pytest.mark.parametrize("n_harmonics", [1, 4, 12])
-def test_mercer_kernel_is_the_truncated_series_of_the_poisson_kernel(n_harmonics):
+def test_mercer_kernel_is_the_truncated_poisson_kernel(n_harmonics):
     """(1 - r^2) / (1 - 2 r cos x + r^2) = 1 + 2 sum r^j cos jx; what is cut off is at most 2 r^(J+1) / (1 - r)."""
     r, period = 0.6, 0.8
     powers = 2 * r ** torch.arange(1, n_harmonics + 1, dtype=torch.float64)
@@ -209,7 +209,7 @@ def test_mercer_kernel_is_the_truncated_series_of_the_poisson_kernel(n_harmonics
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.booleans())
-def test_mercer_kernel_is_positive_and_shift_invariant_where_cosine_and_sine_share(seed, shared):
+def test_shared_coefficients_make_mercer_shift_invariant(seed, shared):
     generator = torch.Generator().manual_seed(seed)
     c = torch.rand(3, 7, generator=generator, dtype=torch.float64)
     c[:, 2::2] = c[:, 1::2] if shared else c[:, 1::2] + 0.5
@@ -220,7 +220,7 @@ def test_mercer_kernel_is_positive_and_shift_invariant_where_cosine_and_sine_sha
     assert ((moved - kernel).abs().max() < 1e-10) == shared
 
 
-def test_mercer_module_is_shift_invariant_whatever_it_has_learned():
+def test_mercer_module_is_always_shift_invariant():
     module = MercerTime(3, 2, 0.1, 10.0).double()
     torch.testing.assert_close(module(TIMES).square().sum(-1), torch.ones(6, dtype=torch.float64), rtol=0, atol=1e-6)
     with torch.no_grad():
@@ -232,19 +232,19 @@ def test_mercer_module_is_shift_invariant_whatever_it_has_learned():
     assert all(p.grad.isfinite().all() and p.grad.abs().max() > 0 for p in module.parameters())
 
 
-def test_mercer_features_have_gradients():
+def test_mercer_features_pass_gradcheck():
     half_periods = torch.tensor([0.3, 2.0], dtype=torch.float64, requires_grad=True)
     c = (0.1 + torch.rand(2, 3, dtype=torch.float64)).requires_grad_()
     assert torch.autograd.gradcheck(lambda w, c: mercer_features(TIMES[:4], w, c), (half_periods, c))
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (3, 5), (5,)])
-def test_coefficients_of_a_wrong_shape_are_named(shape):
+def test_coefficient_shape_is_checked(shape):
     with pytest.raises(ValueError, match="coefficients must be"):
         mercer_features(TIMES, torch.tensor([0.3, 2.0]), torch.rand(shape))
 
 
-def test_half_periods_have_equal_ratios_and_the_lecture_formula_does_not():
+def test_geometric_half_periods_have_equal_ratios():
     half_periods = geometric_half_periods(4, 0.01, 10.0)
     torch.testing.assert_close(half_periods, torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64))
     in_ms = geometric_half_periods(4, 10.0, 10_000.0)
@@ -258,14 +258,14 @@ def test_half_periods_have_equal_ratios_and_the_lecture_formula_does_not():
 # ---- attention over irregular times, and RoPE
 
 
-def test_score_is_the_dot_product_of_joined_vectors():
+def test_score_is_the_product_of_concatenated_vectors():
     z1, z2 = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
     phi1, phi2 = torch.randn(2, 3, 6, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
     joined = torch.cat([z1, phi1], -1) @ torch.cat([z2, phi2], -1).transpose(-1, -2)
     torch.testing.assert_close(content_and_time_score(z1, z2, phi1, phi2), joined)
 
 
-def test_score_in_closed_form():
+def test_score_matches_the_closed_form():
     omega = torch.rand(8, dtype=torch.float64) * 20
     z = torch.randn(6, 4, dtype=torch.float64)
     phi = bochner_features(TIMES, omega)
@@ -284,14 +284,14 @@ def turned_gram(q, k):
     return rotate(q, phase) @ rotate(k, phase).T
 
 
-def test_rope_is_the_series_that_rotary_kernel_gives():
+def test_rotary_kernel_matches_rope():
     q, k = torch.randn(8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
     a, b, c = rotary_kernel(q, k, 3)
     angle = (TIMES - TIMES[:, None])[..., None] * OMEGA  # t_k - t_q
     torch.testing.assert_close(turned_gram(q, k), angle.cos() @ a + angle.sin() @ b + c)
 
 
-def test_rope_of_a_vector_with_itself_is_a_kernel_and_of_two_vectors_is_not():
+def test_rope_is_a_kernel_for_aligned_pairs():
     q, k = torch.randn(8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
     a, b, c = rotary_kernel(q, q, 3)
     assert (a >= 0).all() and b.abs().max() < 1e-12 and c >= 0
@@ -303,7 +303,7 @@ def test_rope_of_a_vector_with_itself_is_a_kernel_and_of_two_vectors_is_not():
     assert smallest_eigenvalue(turned_gram(q, -q)) < -0.1
 
 
-def test_rotary_kernel_of_many_keys_at_once():
+def test_rotary_kernel_broadcasts_over_keys():
     q, keys = torch.randn(8), torch.randn(5, 8)
     a, b, c = rotary_kernel(q, keys, 3)
     assert a.shape == b.shape == (5, 3) and c.shape == (5,)

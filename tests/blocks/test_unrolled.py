@@ -68,7 +68,7 @@ def packed(layer, lengths, total):
 
 @every_kind
 @every_form
-def test_ours_are_torchs_with_gradients(kind, n_layers, both):
+def test_layers_match_torch_with_gradients(kind, n_layers, both):
     ours, theirs = make_pair(kind, n_layers, both)
     x = sequences()
     *of_ours, grads = gradients(ours, x)
@@ -81,7 +81,7 @@ def test_ours_are_torchs_with_gradients(kind, n_layers, both):
 
 @every_kind
 @every_form
-def test_unequal_lengths_are_honoured_with_gradients(kind, n_layers, both):
+def test_lengths_match_packed_sequences_with_gradients(kind, n_layers, both):
     ours, theirs = make_pair(kind, n_layers, both)
     x = sequences()
     *of_ours, grads = gradients(ours, x, lambda x: ours(x, lengths=LENGTHS))
@@ -92,7 +92,7 @@ def test_unequal_lengths_are_honoured_with_gradients(kind, n_layers, both):
 
 
 @every_kind
-def test_padding_is_never_looked_at(kind):
+def test_padding_is_never_read(kind):
     """Whatever stands behind a length, NaN too: the same answer, the same gradients, none for the padding."""
     ours, _ = make_pair(kind, 2, both=True)
     x, padding = sequences(), torch.arange(6) >= torch.tensor(LENGTHS)[:, None]
@@ -110,7 +110,7 @@ def test_padding_is_never_looked_at(kind):
 
 
 @every_kind
-def test_without_lengths_padding_leaks_into_the_backward_direction(kind):
+def test_padding_leaks_backward_without_lengths(kind):
     ours, _ = make_pair(kind, both=True)
     x = sequences()
     told, untold = ours(x, lengths=LENGTHS)[0], ours(x)[0]
@@ -119,7 +119,7 @@ def test_without_lengths_padding_leaks_into_the_backward_direction(kind):
 
 
 @every_kind
-def test_a_state_is_taken_up(kind):
+def test_initial_state_is_used(kind):
     ours, theirs = make_pair(kind, 2, both=True)
     x, state = sequences(), torch.randn(4, 3, 7, dtype=torch.float64)
     state = (state, torch.randn_like(state)) if kind == "lstm" else state
@@ -128,7 +128,7 @@ def test_a_state_is_taken_up(kind):
 
 
 @every_kind
-def test_a_sequence_of_no_steps(kind):
+def test_empty_sequence_gives_zeros(kind):
     ours, _ = make_pair(kind)
     answer, state = ours(sequences(), lengths=[6, 0, 2])
     assert (answer[1] == 0).all() and all((part[:, 1] == 0).all() for part in parts(state))
@@ -136,7 +136,7 @@ def test_a_sequence_of_no_steps(kind):
 
 @every_kind
 @pytest.mark.parametrize("n_layers", [1, 3])
-def test_the_backbone_of_the_decoder_is_the_same_layer(kind, n_layers):
+def test_layers_match_the_decoder_backbone(kind, n_layers):
     """One implementation: what trains the decoder is torch's kernel, and it says what the loop over the cell says."""
     kernel = KERNELS[kind](5, 7, n_layers).double()
     ours = KINDS[kind][0](5, 7, n_layers).double()
@@ -151,7 +151,7 @@ def test_the_backbone_of_the_decoder_is_the_same_layer(kind, n_layers):
 
 @every_kind
 @pytest.mark.parametrize(("n_layers", "both"), [(1, False), (2, True)])
-def test_float32(kind, n_layers, both):
+def test_float32_stays_within_rounding(kind, n_layers, both):
     """Forward within 1e-6 of torch. Gradients within 1e-6 of the largest of their tensor, or within its rounding.
 
     A gradient by a weight adds a number for every step and sequence, of both signs. So torch itself is up to 3.5e-6
@@ -175,7 +175,7 @@ def test_float32(kind, n_layers, both):
 
 @every_kind
 @pytest.mark.parametrize(("n_layers", "both"), [(1, False), (2, True)])
-def test_one_seed_draws_the_same_weights_as_in_torch(kind, n_layers, both):
+def test_seeded_weights_match_torch(kind, n_layers, both):
     ours, theirs = KINDS[kind]
     torch.manual_seed(5)
     ours = ours(5, 7, n_layers, both).state_dict()
@@ -185,7 +185,7 @@ def test_one_seed_draws_the_same_weights_as_in_torch(kind, n_layers, both):
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_the_textbook_gru_says_something_else_with_the_same_weights():
+def test_textbook_gru_differs_with_equal_weights():
     ours, theirs = make_pair("gru", 2, both=True)
     textbook = UnrolledTextbookGRU(5, 7, 2, True).double()
     textbook.load_state_dict(theirs.state_dict())
@@ -200,7 +200,7 @@ def test_the_textbook_gru_says_something_else_with_the_same_weights():
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_the_output_layer(both):
+def test_output_layer_is_linear(both):
     layer, _ = make_pair("rnn", 1, both)
     model, x = WithOutput(layer, 2).double(), sequences()
     expected = nn.functional.linear(layer(x)[0], model.w_q, model.b_q)
@@ -211,7 +211,7 @@ def test_the_output_layer(both):
 
 
 @every_kind
-def test_gradients_through_time_are_autograds_jacobian(kind):
+def test_gradients_through_time_match_autograd(kind):
     _, theirs = make_pair(kind)
     layer = KERNELS[kind](5, 7).double()
     layer.load_state_dict(theirs.state_dict())
@@ -232,7 +232,7 @@ def test_gradients_through_time_are_autograds_jacobian(kind):
             torch.testing.assert_close(ours[t, i], expected, rtol=0, atol=1e-12)
 
 
-def test_gradients_through_time_of_a_linear_memory():
+def test_linear_network_gradients_are_matrix_powers():
     """A network of small weights is nearly linear: dH_T/dH_t is W_h to the power T - t."""
     layer = UnrolledRNN(5, 7).double()
     with torch.no_grad():
@@ -244,7 +244,7 @@ def test_gradients_through_time_of_a_linear_memory():
 
 
 @pytest.mark.parametrize("max_norm", [0.5, 3.0, 1e3])
-def test_clipping_is_torchs(max_norm):
+def test_clipping_matches_torch(max_norm):
     grads = [torch.randn(4, 5), torch.randn(3), 10 * torch.randn(2, 2)]
     before = [g.clone() for g in grads]
     clipped, norm = clip_by_global_norm(grads, max_norm)
@@ -260,7 +260,7 @@ def test_clipping_is_torchs(max_norm):
         assert all(torch.equal(a, b) for a, b in zip(clipped, grads, strict=True))  # short ones stay
 
 
-def test_clipping_of_nothing():
+def test_clipping_accepts_zero_gradients():
     clipped, norm = clip_by_global_norm([torch.zeros(3)], 1.0)
     assert norm == 0 and torch.equal(clipped[0], torch.zeros(3))
 
@@ -280,6 +280,6 @@ def test_clipping_of_nothing():
         (lambda: clip_by_global_norm([torch.ones(2)], 0.0), "max_norm must be above zero: it is 0.0"),
     ],
 )
-def test_what_does_not_fit_is_told(call, told):
+def test_invalid_arguments_name_the_value(call, told):
     with pytest.raises(ValueError, match=told):
         call()
