@@ -25,12 +25,12 @@ def by_formula(layer, x):
     return (value * gelu) @ layer.contract.weight.T + layer.contract.bias
 
 
-def test_same_as_the_formula_with_gradients():
+def test_equals_the_formula_with_gradients():
     layer, x = make_layer(), torch.randn(4, 3, 6, dtype=torch.float64, requires_grad=True)
-    answers = layer(x), by_formula(layer, x)
-    torch.testing.assert_close(*answers, rtol=0, atol=1e-12)
+    outputs = layer(x), by_formula(layer, x)
+    torch.testing.assert_close(*outputs, rtol=0, atol=1e-12)
     wanted = [x, *layer.parameters()]
-    gradients = [torch.autograd.grad(answer.square().sum(), wanted) for answer in answers]
+    gradients = [torch.autograd.grad(output.square().sum(), wanted) for output in outputs]
     for ours, theirs in zip(*gradients, strict=True):
         assert ours.abs().max() > 0
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
@@ -40,9 +40,9 @@ def test_the_second_half_is_the_gate():
     layer = make_layer()
     with torch.no_grad():
         layer.expand.weight[24:] = 0
-        layer.expand.bias[24:] = 0  # a gate of gelu(0) = 0 lets nothing through
-    answer = layer(torch.randn(5, 6, dtype=torch.float64))
-    torch.testing.assert_close(answer, layer.contract.bias.expand(5, 6))
+        layer.expand.bias[24:] = 0  # gelu(0) = 0 closes the gate
+    output = layer(torch.randn(5, 6, dtype=torch.float64))
+    torch.testing.assert_close(output, layer.contract.bias.expand(5, 6))
 
 
 def test_expansion_sets_the_hidden_size():

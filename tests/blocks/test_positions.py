@@ -1,4 +1,4 @@
-"""Rotation as multiplication by a complex number, and the clock it runs on."""
+"""Sinusoidal encoding and rotation, as multiplication by a complex number, at continuous times."""
 
 import math
 
@@ -24,7 +24,7 @@ def make_vectors(*shape, d=8):
     return torch.randn(*shape, d, dtype=torch.float64)
 
 
-def turn(x, times):
+def rotated_by(x, times):
     return rotate(x, phasors(torch.as_tensor(times, dtype=torch.float64), OMEGA, torch.float64))
 
 
@@ -35,48 +35,39 @@ def test_periods_are_log_spaced_between_their_ends():
 
 def test_rotation_is_complex_multiplication():
     x, times = make_vectors(4), [0.0, 0.01, 0.4, -2.0]
-    turned = turn(x, times)
+    rotated = rotated_by(x, times)
     for i, t in enumerate(times):
         for pair, omega in enumerate(OMEGA.tolist()):
             a, b = x[i, 2 * pair : 2 * pair + 2].tolist()
             expected = complex(a, b) * complex(math.cos(omega * t), math.sin(omega * t))
-            assert complex(*turned[i, 2 * pair : 2 * pair + 2].tolist()) == pytest.approx(expected, abs=1e-12)
+            assert complex(*rotated[i, 2 * pair : 2 * pair + 2].tolist()) == pytest.approx(expected, abs=1e-12)
 
 
-def test_dimensions_beyond_the_pairs_stay():
+def test_dimensions_beyond_the_pairs_are_unchanged():
     x = make_vectors(5)
-    turned = turn(x, [0.1, 0.2, 0.3, 0.4, 0.5])
-    assert torch.equal(turned[:, 6:], x[:, 6:])
-    assert (turned[:, :6] - x[:, :6]).abs().amax() > 1e-3
+    rotated = rotated_by(x, [0.1, 0.2, 0.3, 0.4, 0.5])
+    assert torch.equal(rotated[:, 6:], x[:, 6:])
+    assert (rotated[:, :6] - x[:, :6]).abs().amax() > 1e-3
 
 
-def test_every_dimension_may_be_rotated():
-    x = make_vectors(2, d=6)
-    assert turn(x, [0.1, 0.2]).shape == (2, 6)
-    torch.testing.assert_close(turn(turn(x, [0.1, 0.2]), [-0.1, -0.2]), x)
-
-
-def test_only_the_difference_of_times_counts():
+def test_scores_depend_on_the_time_difference():
     """(R_m q) . (R_n k) = q . R_{n-m} k, and a shift of both times changes nothing."""
     q, k = make_vectors(6), make_vectors(6)
     m, n = torch.rand(6, dtype=torch.float64), torch.rand(6, dtype=torch.float64)
-    score = (turn(q, m) * turn(k, n)).sum(-1)
-    torch.testing.assert_close(score, (q * turn(k, n - m)).sum(-1), rtol=0, atol=1e-10)
-    torch.testing.assert_close(score, (turn(q, m + 7.0) * turn(k, n + 7.0)).sum(-1), rtol=0, atol=1e-9)
-    assert (score - (turn(q, m) * turn(k, n + 0.3)).sum(-1)).abs().max() > 1e-3
+    score = (rotated_by(q, m) * rotated_by(k, n)).sum(-1)
+    torch.testing.assert_close(score, (q * rotated_by(k, n - m)).sum(-1), rtol=0, atol=1e-10)
+    torch.testing.assert_close(score, (rotated_by(q, m + 7.0) * rotated_by(k, n + 7.0)).sum(-1), rtol=0, atol=1e-9)
+    assert (score - (rotated_by(q, m) * rotated_by(k, n + 0.3)).sum(-1)).abs().max() > 1e-3
 
 
-def test_length_is_kept():
-    x = make_vectors(7)
-    torch.testing.assert_close(turn(x, torch.linspace(-3, 3, 7)).norm(dim=-1), x.norm(dim=-1))
-
-
-def test_the_conjugate_turns_back():
-    x, phase = make_vectors(4), phasors(torch.rand(4), OMEGA, torch.float64)
+def test_rotation_is_undone_by_the_conjugate_and_by_the_opposite_time():
+    x, times = make_vectors(4, d=6), torch.rand(4, dtype=torch.float64)  # no dimension without rotation
+    phase = phasors(times, OMEGA, torch.float64)
     torch.testing.assert_close(rotate(rotate(x, phase), phase.conj()), x)
+    torch.testing.assert_close(rotated_by(rotated_by(x, times), -times), x)
 
 
-def test_one_vector_turned_by_many_times_and_one_phase_for_many_vectors():
+def test_rotation_broadcasts():
     x, phase = make_vectors(1), phasors(torch.rand(5), OMEGA, torch.float64)
     many = rotate(x, phase)
     assert many.shape == (5, 8)
@@ -87,7 +78,7 @@ def test_one_vector_turned_by_many_times_and_one_phase_for_many_vectors():
     torch.testing.assert_close(together[:, 1], rotate(heads[:, 1], phase))
 
 
-def test_pairs_are_neighbours_and_the_rest_stays():
+def test_pairs_are_adjacent():
     x = make_vectors(2, 3)
     pairs, rest = as_pairs(x, 2)
     assert pairs.shape == (2, 3, 2) and rest.shape == (2, 3, 4)
@@ -95,15 +86,10 @@ def test_pairs_are_neighbours_and_the_rest_stays():
     assert torch.equal(torch.cat([torch.view_as_real(pairs).flatten(-2), rest], -1), x)
 
 
-def test_gradients_flow_through_the_rotation():
-    x, phase = make_vectors(3).requires_grad_(), phasors(torch.rand(3), OMEGA, torch.float64)
-    assert torch.autograd.gradcheck(lambda x: rotate(x, phase), x)
-
-
 def test_float32_phasors_of_long_times_are_exact():
-    """An hour of 0.12 ms turns. In float32 the angle alone would be off by radians."""
+    """An hour of 0.12 ms cycles. In float32 the angle alone would be off by radians."""
     period = 2.0**-13
-    part = torch.tensor([0.0, 0.125, 0.3125, 0.75], dtype=torch.float64)  # of a turn; exact beside an hour
+    part = torch.tensor([0.0, 0.125, 0.3125, 0.75], dtype=torch.float64)  # of a cycle; exact beside an hour
     times = 3600.0 + part * period
     omega = torch.tensor([2 * math.pi / period], dtype=torch.float64)
     phase = phasors(times, omega, torch.float32)
@@ -118,14 +104,14 @@ positions = st.floats(-5_000, 5_000, allow_nan=False)
 bases = st.floats(1.5, 1e6)
 
 
-def rope(x, position, base=10_000.0, turn=rotate):
-    """A vector (..., d) at `position`, every pair turned."""
-    where = torch.as_tensor(position, dtype=torch.float64)
-    return turn(x, phasors(where, rope_frequencies(x.shape[-1], base), x.dtype))
+def rope(x, position, base=10_000.0, rotation=rotate):
+    """A vector (..., d) at `position`, every pair rotated."""
+    position = torch.as_tensor(position, dtype=torch.float64)
+    return rotation(x, phasors(position, rope_frequencies(x.shape[-1], base), x.dtype))
 
 
 @pytest.mark.parametrize(("dim", "base"), [(2, 10_000.0), (6, 10_000.0), (32, 100.0)])
-def test_the_encoding_is_a_loop_over_its_formula(dim, base):
+def test_encoding_equals_its_formula(dim, base):
     encoding = sinusoidal_encoding(torch.arange(40), dim, base, torch.float64)
     assert encoding.shape == (40, dim)
     for i in range(40):
@@ -146,23 +132,23 @@ def shift_matrix(k, dim):
 
 
 @pytest.mark.parametrize("k", [1, 7, -20, 2.5])
-def test_a_shift_is_one_rotation_for_every_position(k):
+def test_a_shift_is_the_same_rotation_everywhere(k):
     i = torch.arange(200)
-    here, there = (sinusoidal_encoding(at, 16, dtype=torch.float64) for at in (i, i + k))
+    encoded, shifted = (sinusoidal_encoding(at, 16, dtype=torch.float64) for at in (i, i + k))
     rotation = shift_matrix(k, 16)
     torch.testing.assert_close(rotation @ rotation.T, torch.eye(16, dtype=torch.float64))
-    torch.testing.assert_close(there, here @ rotation.T, rtol=0, atol=1e-12)
+    torch.testing.assert_close(shifted, encoded @ rotation.T, rtol=0, atol=1e-12)
 
 
-def test_the_encoding_takes_positions_of_any_shape_and_kind():
-    where = torch.tensor([[0, 3], [9, 1]])
-    encoding = sinusoidal_encoding(where, 8)
+def test_encoding_of_any_shape_and_dtype():
+    positions = torch.tensor([[0, 3], [9, 1]])
+    encoding = sinusoidal_encoding(positions, 8)
     assert encoding.shape == (2, 2, 8) and encoding.dtype == torch.float32
     torch.testing.assert_close(encoding[1, 0], sinusoidal_encoding(torch.arange(10), 8)[9])
-    torch.testing.assert_close(encoding, sinusoidal_encoding(where.double(), 8))
+    torch.testing.assert_close(encoding, sinusoidal_encoding(positions.double(), 8))
 
 
-def test_far_positions_are_as_exact_as_near_ones():
+def test_far_positions_are_exact():
     """In float32 the angle of position 10^7 + 1 would be off by half a radian."""
     far = torch.tensor([10_000_001])
     torch.testing.assert_close(
@@ -172,19 +158,16 @@ def test_far_positions_are_as_exact_as_near_ones():
 
 
 @pytest.mark.parametrize("dim", [0, 3, -2])
-def test_an_odd_dimension_is_named(dim):
+def test_wrong_dimensions_and_bases_are_named(dim):
     with pytest.raises(ValueError, match=f"dim = {dim}"):
         rope_frequencies(dim)
     with pytest.raises(ValueError, match="even"):
         sinusoidal_encoding(torch.arange(3), dim)
-
-
-def test_a_base_that_is_not_positive_is_named():
     with pytest.raises(ValueError, match="base = 0"):
         rope_frequencies(4, 0)
 
 
-def test_frequencies_fall_from_one_by_equal_factors():
+def test_frequencies_fall_by_equal_factors():
     theta = rope_frequencies(8, 10_000.0)
     torch.testing.assert_close(theta, torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64))
     assert theta.dtype == torch.float64
@@ -194,46 +177,46 @@ def test_frequencies_fall_from_one_by_equal_factors():
 
 @settings(max_examples=40, deadline=None)
 @given(m=positions, n=positions, shift=positions, base=bases)
-@pytest.mark.parametrize("turn", [rotate, rotate_halves])
-def test_rope_scores_know_only_the_distance(turn, m, n, shift, base):
+@pytest.mark.parametrize("rotation", [rotate, rotate_halves])
+def test_rope_scores_depend_on_the_distance(rotation, m, n, shift, base):
     generator = torch.Generator().manual_seed(3)
     q, k = torch.randn(2, 8, dtype=torch.float64, generator=generator)
-    score = rope(q, m, base, turn) @ rope(k, n, base, turn)
-    torch.testing.assert_close(score, q @ rope(k, n - m, base, turn), rtol=0, atol=1e-9)
-    moved = rope(q, m + shift, base, turn) @ rope(k, n + shift, base, turn)
+    score = rope(q, m, base, rotation) @ rope(k, n, base, rotation)
+    torch.testing.assert_close(score, q @ rope(k, n - m, base, rotation), rtol=0, atol=1e-9)
+    moved = rope(q, m + shift, base, rotation) @ rope(k, n + shift, base, rotation)
     torch.testing.assert_close(score, moved, rtol=0, atol=1e-9)
 
 
 @settings(max_examples=20, deadline=None)
 @given(m=positions, base=bases)
-@pytest.mark.parametrize("turn", [rotate, rotate_halves])
-def test_rope_keeps_the_length_of_every_pair(turn, m, base):
+@pytest.mark.parametrize("rotation", [rotate, rotate_halves])
+def test_rope_preserves_the_length_of_pairs(rotation, m, base):
     x = torch.arange(1.0, 9.0, dtype=torch.float64)
-    turned = rope(x, m, base, turn)
-    torch.testing.assert_close(turned.norm(), x.norm())
-    pairs = (lambda v: v.chunk(2)) if turn is rotate_halves else (lambda v: (v[0::2], v[1::2]))
-    torch.testing.assert_close(torch.hypot(*pairs(turned)), torch.hypot(*pairs(x)))
+    rotated = rope(x, m, base, rotation)
+    torch.testing.assert_close(rotated.norm(), x.norm())
+    pairs = (lambda v: v.chunk(2)) if rotation is rotate_halves else (lambda v: (v[0::2], v[1::2]))
+    torch.testing.assert_close(torch.hypot(*pairs(rotated)), torch.hypot(*pairs(x)))
 
 
 def test_halves_are_complex_multiplication():
     x = make_vectors(3, d=6)
-    turned = rope(x, torch.tensor([0.0, 2.0, -5.0]), turn=rotate_halves)
+    rotated = rope(x, torch.tensor([0.0, 2.0, -5.0]), rotation=rotate_halves)
     for i, m in enumerate((0.0, 2.0, -5.0)):
         for j in range(3):
             angle = m / 10_000 ** (2 * j / 6)
             expected = complex(x[i, j], x[i, j + 3]) * complex(math.cos(angle), math.sin(angle))
-            assert complex(turned[i, j], turned[i, j + 3]) == pytest.approx(expected, abs=1e-12)
+            assert complex(rotated[i, j], rotated[i, j + 3]) == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_pairings_are_one_up_to_the_order_of_coordinates_and_do_not_mix():
+def test_pairings_differ_in_the_order_of_coordinates():
     q, k = make_vectors(2)
     order = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])  # halves, laid out as adjacent pairs
-    torch.testing.assert_close(rope(q, 3.0, turn=rotate_halves)[order], rope(q[order], 3.0))
-    near, far = (rope(q, m) @ rope(k, m + 4.0, turn=rotate_halves) for m in (0.0, 30.0))
+    torch.testing.assert_close(rope(q, 3.0, rotation=rotate_halves)[order], rope(q[order], 3.0))
+    near, far = (rope(q, m) @ rope(k, m + 4.0, rotation=rotate_halves) for m in (0.0, 30.0))
     assert (near - far).abs() > 1e-2
 
 
-def test_gradients_flow_through_both_pairings():
+def test_gradients_of_both_pairings():
     x, phase = make_vectors(3).requires_grad_(), phasors(torch.rand(3), rope_frequencies(8), torch.float64)
     assert torch.autograd.gradcheck(lambda x: rotate_halves(x, phase), x)
     assert torch.autograd.gradcheck(lambda x: rotate(x, phase), x)
@@ -242,6 +225,6 @@ def test_gradients_flow_through_both_pairings():
 def test_halves_keep_float32_and_broadcast():
     x = make_vectors(2, 5).float()
     phase = phasors(torch.arange(5), rope_frequencies(8), torch.float32)
-    turned = rotate_halves(x, phase)
-    assert turned.dtype == torch.float32 and turned.shape == (2, 5, 8)
-    torch.testing.assert_close(turned[1, 3], rotate_halves(x[1, 3], phase[3]))
+    rotated = rotate_halves(x, phase)
+    assert rotated.dtype == torch.float32 and rotated.shape == (2, 5, 8)
+    torch.testing.assert_close(rotated[1, 3], rotate_halves(x[1, 3], phase[3]))

@@ -1,4 +1,4 @@
-"""The recurrent cells against torch: one step is the formula, a sequence is torch's kernel, and both are one."""
+"""The recurrent cells against torch: steps equal sequences, and both equal torch."""
 
 import math
 
@@ -20,11 +20,11 @@ def make_sequence(n_steps=6):
 
 
 def step_through(layer, sequence, state=None):
-    answers = []
+    outputs = []
     for x in sequence.unbind(1):
-        answer, state = layer.step(x, state)
-        answers.append(answer)
-    return torch.stack(answers, 1), state
+        output, state = layer.step(x, state)
+        outputs.append(output)
+    return torch.stack(outputs, 1), state
 
 
 def assert_same_state(one, other):
@@ -36,59 +36,59 @@ def assert_same_state(one, other):
 
 @pytest.mark.parametrize("n_layers", [1, 3])
 @pytest.mark.parametrize("kind", LAYERS)
-def test_forward_is_torch_with_copied_weights(kind, n_layers):
+def test_forward_equals_torch(kind, n_layers):
     ours, sequence = make_layer(kind, n_layers), make_sequence()
     theirs = LAYERS[kind][1](5, 7, n_layers, batch_first=True).double()
     theirs.load_state_dict(ours.state_dict())
-    (answer, state), (expected, expected_state) = ours(sequence), theirs(sequence)
-    torch.testing.assert_close(answer, expected, rtol=0, atol=1e-12)
+    (output, state), (expected, expected_state) = ours(sequence), theirs(sequence)
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-12)
     assert_same_state(state, expected_state)
 
 
 @pytest.mark.parametrize("n_layers", [1, 3])
 @pytest.mark.parametrize("kind", LAYERS)
-def test_steps_are_forward_with_gradients(kind, n_layers):
+def test_steps_equal_forward_with_gradients(kind, n_layers):
     layer, sequence = make_layer(kind, n_layers), make_sequence().requires_grad_()
     whole, whole_state = layer(sequence)
     stepped, stepped_state = step_through(layer, sequence)
     torch.testing.assert_close(stepped, whole, rtol=0, atol=1e-12)
     assert_same_state(stepped_state, whole_state)
     wanted = [sequence, *layer.parameters()]
-    gradients = [torch.autograd.grad(answer.square().sum(), wanted) for answer in (stepped, whole)]
-    for of_steps, of_whole in zip(*gradients, strict=True):
-        assert of_whole.abs().max() > 0
-        torch.testing.assert_close(of_steps, of_whole, rtol=1e-9, atol=1e-11)
+    gradients = [torch.autograd.grad(output.square().sum(), wanted) for output in (stepped, whole)]
+    for ours, theirs in zip(*gradients, strict=True):
+        assert theirs.abs().max() > 0
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_the_state_carries_a_sequence_on(kind):
+def test_the_state_continues_a_sequence(kind):
     layer, sequence = make_layer(kind), make_sequence(8)
     whole, _ = layer(sequence)
     _, state = layer(sequence[:, :3])
     torch.testing.assert_close(layer(sequence[:, 3:], state)[0], whole[:, 3:], rtol=0, atol=1e-12)
     torch.testing.assert_close(step_through(layer, sequence[:, 3:], state)[0], whole[:, 3:], rtol=0, atol=1e-12)
-    assert (layer(sequence[:, 3:])[0] - whole[:, 3:]).abs().max() > 1e-3  # without it the answer is another
+    assert (layer(sequence[:, 3:])[0] - whole[:, 3:]).abs().max() > 1e-3  # the state matters
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_a_step_is_the_cell_of_torch(kind):
+def test_a_step_equals_the_cell_of_torch(kind):
     layer = make_layer(kind, 1)
     cell = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}[kind](5, 7).double()
     cell.load_state_dict({name.removesuffix("_l0"): weight for name, weight in layer.state_dict().items()})
     x, h, c = torch.randn(3, 5).double(), torch.randn(3, 7).double(), torch.randn(3, 7).double()
     if kind == "lstm":
-        answer, state = layer.step(x, (h[None], c[None]))
+        output, state = layer.step(x, (h[None], c[None]))
         expected = cell(x, (h, c))
         assert_same_state(state, tuple(e[None] for e in expected))
-        torch.testing.assert_close(answer, expected[0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(output, expected[0], rtol=0, atol=1e-12)
     else:
-        answer, state = layer.step(x, h[None])
-        torch.testing.assert_close(answer, cell(x, h), rtol=0, atol=1e-12)
-        assert_same_state(state, answer[None])
+        output, state = layer.step(x, h[None])
+        torch.testing.assert_close(output, cell(x, h), rtol=0, atol=1e-12)
+        assert_same_state(state, output[None])
 
 
 def loop_over_units(x, h, w_x, w_h, b_x, b_h):
-    """The textbook GRU for one sequence, written unit by unit in plain numbers, as an oracle."""
+    """The textbook GRU for one sequence, unit by unit in Python numbers, as an oracle."""
     n, sigmoid = len(h), lambda a: 1 / (1 + math.exp(-a))
     x, h, w_x, w_h, b_x, b_h = (tensor.tolist() for tensor in (x, h, w_x, w_h, b_x, b_h))
 
@@ -108,19 +108,19 @@ def gru_numbers(n_hidden=7, scale=1.0):
     return [scale * torch.randn(shape, dtype=torch.float64) for shape in shapes]
 
 
-def test_the_textbook_gru_is_the_loop():
+def test_textbook_gru_equals_the_loop():
     x, h, *weights = gru_numbers()
     expected = torch.stack([loop_over_units(x[i], h[i], *weights) for i in range(3)])
     torch.testing.assert_close(textbook_gru_cell(x, h, *weights), expected, rtol=0, atol=1e-12)
 
 
-def test_the_two_grus_are_two_functions():
+def test_the_two_grus_differ():
     x, h, *weights = gru_numbers()
     assert (textbook_gru_cell(x, h, *weights) - gru_cell(x, h, *weights)).abs().max() > 0.1
 
 
 def test_where_the_two_grus_agree():
-    """Without a bias behind the product: from a zero state, with R = 1, and with a single unit."""
+    """Without a bias after the product: from a zero state, with R = 1, and with a single unit."""
     x, h, w_x, w_h, b_x, b_h = gru_numbers()
     b_h[14:] = 0
     for state, b in ((0 * h, b_x), (h, b_x.index_fill(0, torch.arange(7), 1e3))):
@@ -131,6 +131,6 @@ def test_where_the_two_grus_agree():
     torch.testing.assert_close(textbook_gru_cell(*single), gru_cell(*single), rtol=0, atol=1e-12)
 
 
-def test_gradients_of_the_textbook_gru():
+def test_gradients_of_textbook_gru():
     numbers = [tensor.requires_grad_() for tensor in gru_numbers(scale=0.5)]
     assert torch.autograd.gradcheck(textbook_gru_cell, numbers)

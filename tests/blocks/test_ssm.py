@@ -1,4 +1,4 @@
-"""State spaces: step, scan and convolution are one system; the layers remember, never look ahead, and learn."""
+"""State-space models: step, scan and convolution are equal; the layers remember, are causal, and learn."""
 
 import numpy as np
 import pytest
@@ -23,11 +23,11 @@ def make_backbone(kind, n_layers=2, dtype=torch.float64, hidden=6):
 
 
 def step_through(model, x, state=None):
-    answers = []
-    for at_t in x.unbind(1):
-        answer, state = model.step(at_t, state)
-        answers.append(answer)
-    return torch.stack(answers, 1), state
+    outputs = []
+    for x_t in x.unbind(1):
+        output, state = model.step(x_t, state)
+        outputs.append(output)
+    return torch.stack(outputs, 1), state
 
 
 def make_system(h=3, n=4, dtype=torch.complex128):
@@ -39,23 +39,13 @@ def make_system(h=3, n=4, dtype=torch.complex128):
 # Free functions
 
 
-def test_zero_order_hold_is_what_scipy_makes_of_a_held_input():
+def test_zero_order_hold_equals_scipy():
     a, step = torch.tensor([-0.5 + 3.0j, -2.0 - 1.0j], dtype=torch.complex128), 0.3
     decay, drive = zero_order_hold(a, torch.tensor(step, dtype=torch.float64))
     system = (np.diag(a.numpy()), np.ones((2, 1), complex), np.eye(2), np.zeros((2, 1)))
     expected_a, expected_b, *_ = scipy.signal.cont2discrete(system, step, method="zoh")
     np.testing.assert_allclose(np.diag(expected_a), decay, atol=1e-12)
     np.testing.assert_allclose(expected_b[:, 0], drive, atol=1e-12)
-
-
-def test_zero_order_hold_is_the_solution_of_the_equation():
-    """Euler's method in 40,000 small steps comes to the same as one held step."""
-    a, step, n, x = -0.5 + 2.0j, 0.4, 40_000, 1.3
-    state = start = 0.7 - 0.2j
-    for _ in range(n):
-        state = state + step / n * (a * state + x)
-    decay, drive = zero_order_hold(torch.tensor(a, dtype=torch.complex128), torch.tensor(step))
-    assert abs(decay * start + drive * x - state) < 1e-4
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65])
@@ -82,8 +72,8 @@ def test_convolution_is_scan_is_step(dtype, limit):
     torch.testing.assert_close(scanned, stepped, rtol=0, atol=limit)
 
 
-def test_the_kernel_is_that_of_the_real_system_with_the_conjugate_twins():
-    """Two modes and their twins are one real matrix A of size 4: K_l = C A^l B."""
+def test_kernel_equals_the_real_system():
+    """Two modes and their conjugates are a real system of size 4: K_l = C A^l B."""
     decay, drive, readout = (x[0, :2] for x in make_system())
     both = [torch.cat([x, x.conj()]).numpy() for x in (decay, drive, readout)]
     kernel = ssm_kernel(decay[None], drive[None], readout[None], 12)[0]
@@ -93,7 +83,7 @@ def test_the_kernel_is_that_of_the_real_system_with_the_conjugate_twins():
         assert abs(kernel[n] - expected.real) < 1e-12
 
 
-def test_causal_convolution_is_the_sum_and_does_not_go_round():
+def test_causal_convolution_is_the_sum_without_wrapping():
     x, kernel = torch.randn(2, 3, 9, dtype=torch.float64), torch.randn(3, 9, dtype=torch.float64)
     toeplitz = [torch.from_numpy(scipy.linalg.toeplitz(k, np.zeros(9))) for k in kernel.numpy()]
     expected = torch.stack([x[:, i] @ m.T for i, m in enumerate(toeplitz)], 1)
@@ -107,23 +97,23 @@ def test_causal_convolution_is_the_sum_and_does_not_go_round():
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 @pytest.mark.parametrize("per_step", [True, False])
-def test_the_gradient_of_a_scan(dtype, per_step):
+def test_gradient_of_a_scan(dtype, per_step):
     decay = torch.randn((5, 2, 3) if per_step else (3,), dtype=dtype, requires_grad=True)
     drive, start = torch.randn(5, 2, 3, dtype=dtype, requires_grad=True), torch.randn(2, 3, dtype=dtype)
     assert torch.autograd.gradcheck(linear_scan, (decay, drive, start.requires_grad_()))
 
 
-def test_a_selective_scan_is_its_loop():
-    x, step = torch.randn(7, 2, 3, dtype=torch.float64), torch.rand(7, 2, 3, dtype=torch.float64)
+def test_selective_scan_equals_its_loop():
+    x, delta = torch.randn(7, 2, 3, dtype=torch.float64), torch.rand(7, 2, 3, dtype=torch.float64)
     a, (b, c) = -torch.rand(3, 4, dtype=torch.float64), torch.randn(2, 7, 2, 4, dtype=torch.float64)
     start = torch.randn(2, 3, 4, dtype=torch.float64)
-    y, last = selective_scan(x, step, a, b, c, start)
+    y, last = selective_scan(x, delta, a, b, c, start)
     for i in range(2):
         for e in range(3):
             s = start[i, e].clone()
             for t in range(7):
                 for n in range(4):
-                    s[n] = torch.exp(step[t, i, e] * a[e, n]) * s[n] + step[t, i, e] * b[t, i, n] * x[t, i, e]
+                    s[n] = torch.exp(delta[t, i, e] * a[e, n]) * s[n] + delta[t, i, e] * b[t, i, n] * x[t, i, e]
                 torch.testing.assert_close(y[t, i, e], (c[t, i] * s).sum())
             torch.testing.assert_close(last[i, e], s)
 
@@ -134,26 +124,26 @@ def test_a_selective_scan_is_its_loop():
 @pytest.mark.parametrize("kind", BACKBONES)
 @pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-11), (torch.float32, 1e-5)])
 @pytest.mark.parametrize("n_steps", [1, 20, 150])
-def test_a_sequence_is_its_steps(kind, dtype, limit, n_steps):
+def test_a_sequence_equals_its_steps(kind, dtype, limit, n_steps):
     model, x = make_backbone(kind, dtype=dtype), torch.randn(3, n_steps, 5, dtype=dtype)
     with torch.no_grad():
         whole, state = model(x)
         stepped, last = step_through(model, x)
     assert whole.shape == (3, n_steps, 6) and state.shape == last.shape == (2, 3, model.layers[0].state_size)
-    torch.testing.assert_close(whole, stepped, rtol=0, atol=limit * whole.abs().max().item())  # answers of about ten
+    torch.testing.assert_close(whole, stepped, rtol=0, atol=limit * whole.abs().max().item())  # outputs of about ten
     torch.testing.assert_close(state, last, rtol=limit, atol=limit)
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
-def test_float32_as_it_is_made(kind):
-    """With the weights a training begins with, at the size of the decoder."""
+def test_float32_with_initial_weights(kind):
+    """At the size of the decoder."""
     model, x = BACKBONES[kind](64, 256), torch.randn(2, 100, 64)
     with torch.no_grad():
         torch.testing.assert_close(model(x)[0], step_through(model, x)[0], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
-def test_a_sequence_may_be_cut_anywhere(kind):
+def test_the_state_continues_a_sequence(kind):
     model, x = make_backbone(kind), torch.randn(2, 100, 5, dtype=torch.float64)
     whole, last = model(x)
     first, state = model(x[:, :37])
@@ -164,7 +154,7 @@ def test_a_sequence_may_be_cut_anywhere(kind):
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
-def test_gradients_of_sequence_and_steps_are_the_same(kind):
+def test_gradients_of_sequence_and_steps_are_equal(kind):
     model, x = make_backbone(kind), torch.randn(2, 70, 5, dtype=torch.float64, requires_grad=True)
     inputs = [x, *model.parameters()]
     gradients = [
@@ -177,39 +167,39 @@ def test_gradients_of_sequence_and_steps_are_the_same(kind):
 
 @pytest.mark.parametrize("kind", BACKBONES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_past_does_not_change_by_a_single_bit_and_the_future_does(kind, dtype):
+def test_outputs_are_causal_to_the_bit(kind, dtype):
     model, x = BACKBONES[kind](5, 16, 2).to(dtype), torch.randn(2, 150, 5, dtype=dtype)
     changed = x.clone()
     changed[:, 80] += 1
     with torch.no_grad():
         before, after = model(x)[0], model(changed)[0]
     assert torch.equal(before[:, :80], after[:, :80])
-    assert ((before - after)[:, 80:90].abs().amax(-1) > 0).all()  # behind the convolution of Mamba too
+    assert ((before - after)[:, 80:90].abs().amax(-1) > 0).all()  # also after the convolution of Mamba
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
-def test_it_remembers_from_the_first_day(kind):
-    """A layer whose modes or readout were zero would run as well, and remember nothing."""
+def test_untrained_layers_remember(kind):
+    """A layer whose modes or readout were zero would run as well."""
     model = BACKBONES[kind](5, 32).double()
     x = torch.randn(1, 40, 5, dtype=torch.float64)
     changed = x.clone()
     changed[:, 0] += 1
     with torch.no_grad():
         echo = (model(x)[0] - model(changed)[0]).abs().amax(-1)[0]
-        told, _ = model(x, torch.randn(1, 1, model.layers[0].state_size, dtype=torch.float64))
-        untold, _ = model(x)
-    assert echo[20] > 1e-8 * echo[0]  # rounding is 1e-16; the states of Mamba are hardly read before training
-    assert (told - untold)[:, 5].abs().max() > 1e-3
+        with_state, _ = model(x, torch.randn(1, 1, model.layers[0].state_size, dtype=torch.float64))
+        without, _ = model(x)
+    assert echo[20] > 1e-8 * echo[0]  # rounding is 1e-16; Mamba hardly reads its states before training
+    assert (with_state - without)[:, 5].abs().max() > 1e-3
 
 
 def delayed():
-    """What came twelve steps ago."""
+    """The input of twelve steps ago."""
     x = torch.randn(16, 40, 1)
     return x, F.pad(x[:, :-12], (0, 0, 12, 0))
 
 
 def held():
-    """The last value that came with a flag, whatever came without one since."""
+    """The last value that came with a flag."""
     value, flag = torch.randn(32, 30), torch.rand(32, 30) < 0.15
     flag[:, 0] = True
     last = torch.where(flag, torch.arange(30), 0).cummax(1).values
@@ -217,13 +207,13 @@ def held():
 
 
 @pytest.mark.parametrize(("kind", "task"), [("s4d", delayed), ("mamba", held)])
-def test_it_learns_what_needs_memory(kind, task):
+def test_learns_a_task_that_needs_memory(kind, task):
     model, out = BACKBONES[kind](task()[0].shape[-1], 16), torch.nn.Linear(16, 1)
     adam = torch.optim.Adam([*model.parameters(), *out.parameters()], lr=2e-2)
     losses = []
     for _ in range(100):
-        x, wanted = task()
-        losses.append((out(model(x)[0]) - wanted).square().mean())
+        x, target = task()
+        losses.append((out(model(x)[0]) - target).square().mean())
         adam.zero_grad()
         losses[-1].backward()
         adam.step()
@@ -231,7 +221,7 @@ def test_it_learns_what_needs_memory(kind, task):
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
-def test_weights_may_be_anything_and_the_modes_still_decay(kind):
+def test_modes_decay_with_any_weights(kind):
     model = BACKBONES[kind](5, 8)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=2.0)
@@ -239,8 +229,8 @@ def test_weights_may_be_anything_and_the_modes_still_decay(kind):
         assert torch.isfinite(model(torch.randn(1, 3000, 5))[0]).all()
 
 
-def test_a_layer_without_states_is_refused():
-    with pytest.raises(ValueError, match="n_modes must be 1 or more, not 0: a layer without modes has no memory"):
+def test_layers_without_states_are_refused():
+    with pytest.raises(ValueError, match="n_modes must be 1 or more, not 0"):
         S4DLayer(8, n_modes=0)
     with pytest.raises(ValueError, match="n_states must be 1 or more, not 0"):
         MambaLayer(8, n_states=0)
