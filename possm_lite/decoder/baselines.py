@@ -171,10 +171,10 @@ class KalmanFilter(BinnedDecoder):
 
 
 def _steady_gain(transition, drift, observation, noise, steps: int = 200) -> np.ndarray:
-    """K = P H' (H P H' + Q)^-1 with the covariance P iterated to its limit."""
+    """K = P H' Q^-1 with the posterior covariance P = (I + P' H' Q^-1 H)^-1 P', P' = A P A' + W, at its limit."""
+    information = np.linalg.solve(noise, observation).T  # H' Q^-1
     covariance = np.eye(2)
     for _ in range(steps):
         predicted = transition @ covariance @ transition.T + drift
-        gain = np.linalg.solve(observation @ predicted @ observation.T + noise, observation @ predicted).T
-        covariance = predicted - gain @ observation @ predicted
-    return gain
+        covariance = np.linalg.solve(np.eye(2) + predicted @ information @ observation, predicted)
+    return covariance @ information

@@ -36,14 +36,13 @@ def precompute_constants(model: POSSM, session: int, query_offsets_s: np.ndarray
     ff, config = model.encoder.feed_forward, model.config
     # the last bias of the input attention goes straight into the first one of the backbone
     bias = torch.zeros(config.dim).double() if ff is None else ff.contract.bias
-    constants = Constants(
-        None,
+    parts = (
         _input_constants(model),
         backbone_constants(model.backbone, bias.tile(config.n_latents)),
         _output_constants(model, torch.tensor([session]), torch.from_numpy(query_offsets_s)),
     )
     phase = phase_constants(model.rotation.omega.numpy(), config.bin_width_s / 2)
-    return to_numpy(constants, dtype)._replace(phase=phase)
+    return Constants(phase, *to_numpy(parts, dtype))
 
 
 def to_numpy(constants, dtype: torch.dtype):
