@@ -1,4 +1,4 @@
-"""Training: it learns, it repeats, and what is masked has no part in it."""
+"""Training learns, repeats bit for bit, and ignores masked samples."""
 
 from dataclasses import replace
 
@@ -32,11 +32,11 @@ def same_weights(one, other) -> bool:
 
 
 def easy_recording(rng) -> Recording:
-    """Twenty seconds in which four units say where the hand goes: one for each sign of x and of y, 60 spikes/s each."""
+    """Twenty seconds of four units with 60 spikes/s, each for one sign of the velocity along x or y."""
     times = np.arange(2000) / 100
     signs = rng.choice([-1.0, 1.0], (25, 2))[(times / 0.8).astype(int)]
-    fires = np.stack([signs[:, 0] > 0, signs[:, 0] < 0, signs[:, 1] > 0, signs[:, 1] < 0], 1)
-    sample, unit = np.nonzero(fires & (rng.random(fires.shape) < 0.6))
+    active = np.stack([signs[:, 0] > 0, signs[:, 0] < 0, signs[:, 1] > 0, signs[:, 1] < 0], 1)
+    sample, unit = np.nonzero(active & (rng.random(active.shape) < 0.6))
     return Recording(
         spike_times=times[sample],
         spike_units=unit,
@@ -49,7 +49,7 @@ def easy_recording(rng) -> Recording:
     )
 
 
-def test_a_tiny_session_is_learnt(rng):
+def test_fit_learns_a_small_session(rng):
     session = prepare(easy_recording(rng))
     config = FitConfig(epochs=30, window_s=1.0, batch=4, samples=20, lr=1e-2, unit_dropout=0.0)
     model, history = fitted(session, config)
@@ -62,14 +62,16 @@ def test_a_tiny_session_is_learnt(rng):
     assert not model.training
 
 
-def test_validation_is_measured_about_ten_times_and_at_the_end(small_recording):
+def test_validation_is_measured_ten_times_and_last(small_recording):
     session = prepare(small_recording)
     model, history = fitted(session, replace(QUICK, epochs=21))
     assert list(history.valid_r2) == [*range(2, 21, 2), 21]
     assert history.valid_r2[21] == pytest.approx(evaluate(model, session, "valid").r2)
+    np.testing.assert_allclose(model.velocity_mean[1], session.mean, rtol=1e-6)
+    np.testing.assert_allclose(model.velocity_std[1], session.std, rtol=1e-6)
 
 
-def test_validation_changes_no_weight_and_can_be_left_out(small_recording):
+def test_validation_changes_no_weight(small_recording):
     session = prepare(small_recording)
     scored, unscored = fitted(session), fitted(session, replace(QUICK, validations=0))
     assert scored[1].valid_r2 and not unscored[1].valid_r2
@@ -77,7 +79,7 @@ def test_validation_changes_no_weight_and_can_be_left_out(small_recording):
 
 
 @pytest.mark.parametrize("kind", ["possm", "gru"])
-def test_the_same_seed_gives_the_same_weights_bit_for_bit(small_recording, kind):
+def test_same_seed_gives_the_same_weights(small_recording, kind):
     session = prepare(small_recording)
 
     def train(seed):
@@ -92,28 +94,21 @@ def test_the_same_seed_gives_the_same_weights_bit_for_bit(small_recording, kind)
     assert not same_weights(first, train(1))
 
 
-def test_the_scale_of_velocity_is_set(small_recording):
-    session = prepare(small_recording)
-    model, _ = fitted(session)
-    np.testing.assert_allclose(model.velocity_mean[1], session.mean, rtol=1e-6)
-    np.testing.assert_allclose(model.velocity_std[1], session.std, rtol=1e-6)
-
-
-def test_a_window_is_shortened_to_the_trials_it_must_fit_into(small_recording):
-    """Trials that lie apart cannot be joined, so a window is no longer than they are."""
+def test_window_is_shortened_to_fit_trials(small_recording):
+    """Separate trials cannot be joined, so windows are at most as long as most of them."""
     start = small_recording.trials[:, 0]
     apart = replace(small_recording, trials=np.stack([start, start + np.linspace(0.5, 0.9, len(start))], 1))
     session = prepare(apart)
-    draw = WindowSampler(session, QUICK)
+    sampler = WindowSampler(session, QUICK)
     lengths = np.diff(session.segments("train"), axis=1)
-    assert lengths.min() <= draw.window_s < lengths.max() and draw.window_s < QUICK.window_s
-    assert int(draw(4).n_bins.max()) == int(np.ceil(draw.window_s / 0.05))
+    assert lengths.min() <= sampler.window_s < lengths.max() and sampler.window_s < QUICK.window_s
+    assert int(sampler(4).n_bins.max()) == int(np.ceil(sampler.window_s / 0.05))
     assert WindowSampler(prepare(small_recording), QUICK).window_s == QUICK.window_s
 
 
 @pytest.mark.parametrize("garbage", [1e30, float("nan")])
-def test_what_is_masked_does_not_count(small_recording, garbage):
-    """Behaviour with gaps fills windows up; whatever velocity stands there, the weights are the same."""
+def test_masked_samples_do_not_count(small_recording, garbage):
+    """Behaviour with gaps leaves masked samples in the windows; their velocity has no effect."""
     cut_up = np.floor(small_recording.behavior_times / 0.4) % 2 == 0
     with_gaps = replace(
         small_recording,
@@ -121,18 +116,18 @@ def test_what_is_masked_does_not_count(small_recording, garbage):
         behavior_times=small_recording.behavior_times[cut_up],
         velocity=small_recording.velocity[cut_up],
     )
-    pad_phasors = []
+    n_masked = []
 
-    class Spoilt(Timeline):
+    class CorruptedTimeline(Timeline):
         def cut(self, *args):
             batch = super().cut(*args)
-            pad_phasors.append(int((~batch.mask).sum()))
+            n_masked.append(int((~batch.mask).sum()))
             return replace(batch, velocity=batch.velocity.masked_fill(~batch.mask[..., None], garbage))
 
     clean = prepare(with_gaps)
     config = replace(QUICK, window_s=0.7)  # windows do not hold the same number of samples
-    spoilt = replace(clean, timeline=Spoilt(with_gaps))
-    (one, first), (other, second) = fitted(clean, config), fitted(spoilt, config)
-    assert sum(pad_phasors) > 0
+    corrupted = replace(clean, timeline=CorruptedTimeline(with_gaps))
+    (one, first), (other, second) = fitted(clean, config), fitted(corrupted, config)
+    assert sum(n_masked) > 0
     assert same_weights(one, other) and first.loss == second.loss
     assert all(torch.isfinite(p).all() for p in one.parameters())

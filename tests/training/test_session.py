@@ -1,4 +1,4 @@
-"""What `prepare` takes from a recording, and from which part of it."""
+"""`prepare` pairs spikes with behaviour and takes the scale of velocity from the training part."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def with_velocity(recording, change):
     return replace(recording, velocity=velocity)
 
 
-def test_scale_is_that_of_the_training_part_alone(small_recording):
+def test_scale_uses_the_training_part_only(small_recording):
     before = prepare(small_recording)
     end_of_training = before.split.train[-1, 1]
 
@@ -35,7 +35,7 @@ def test_scale_is_that_of_the_training_part_alone(small_recording):
 
 @pytest.mark.parametrize("split", ["chronological", "random"])
 @pytest.mark.parametrize("lag_s", [0.0, 0.12])
-def test_scale_is_mean_and_deviation_of_thinned_velocity_whatever_the_lag(small_recording, split, lag_s):
+def test_scale_does_not_depend_on_the_lag(small_recording, split, lag_s):
     session = prepare(small_recording, split, lag_s, seed=3)
     times, velocity = small_recording.behavior_times[::10], small_recording.velocity[::10]
     of_training = np.any([(times >= a) & (times < b) for a, b in session.split.train], axis=0)
@@ -45,7 +45,7 @@ def test_scale_is_mean_and_deviation_of_thinned_velocity_whatever_the_lag(small_
 
 
 def test_lag_pairs_a_sample_with_earlier_spikes(small_recording):
-    """The same window of behaviour holds the spikes from `lag` before it."""
+    """A window of behaviour has the spikes from `lag` before it."""
     start = float(small_recording.trials[4, 0])
     for lag in (0.0, 0.1):
         batch = prepare(small_recording, lag_s=lag).timeline.cut(start, 1.0)
@@ -60,7 +60,7 @@ def velocity_at(recording, time):
     return recording.velocity[np.abs(recording.behavior_times - float(time)).argmin()]
 
 
-def test_a_hand_that_never_moves_along_an_axis_has_scale_one(small_recording):
+def test_axis_without_movement_has_scale_one(small_recording):
     def freeze_y(velocity, _):
         velocity[:, 1] = 2.5
 
@@ -68,7 +68,7 @@ def test_a_hand_that_never_moves_along_an_axis_has_scale_one(small_recording):
     assert session.mean[1] == 2.5 and session.std[1] == 1.0
 
 
-def test_neighbouring_trials_are_one_stretch(small_recording):
+def test_adjacent_trials_are_one_segment(small_recording):
     session = prepare(small_recording)
     np.testing.assert_array_equal(session.segments("train"), [[session.split.train[0, 0], session.split.train[-1, 1]]])
     dealt = prepare(small_recording, "random:50/20/30", seed=1)
@@ -78,7 +78,7 @@ def test_neighbouring_trials_are_one_stretch(small_recording):
     assert (pieces[:, 1] - pieces[:, 0]).sum() == pytest.approx(lengths.sum())
 
 
-def test_what_cannot_be_divided_is_said(small_recording):
+def test_recordings_that_cannot_be_split(small_recording):
     with pytest.raises(RecordingError, match=r"trials\[0\] lasts .* a bin 50.0 s"):
         prepare(small_recording, bin_width_s=50.0)
     with pytest.raises(RecordingError, match="random needs at least 3 trials"):

@@ -1,4 +1,4 @@
-"""Several sessions in one model: nobody's units are another's; and what of a model goes to a new session."""
+"""Sessions in one model share no units; a new session gets everything else of a model."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def trained(single):
     return model, joined
 
 
-def test_units_of_two_sessions_are_different_units(single):
+def test_sessions_share_no_units(single):
     assert [(s.index, s.first_unit) for s in combine_sessions(single)] == [(1, 1), (2, 6), (3, 13)]
     start = single[1].split.test[0, 0]
     ours, theirs = single[1].cut(start, 1.0), combine_sessions(single)[1].cut(start, 1.0)
@@ -52,7 +52,7 @@ def test_units_of_two_sessions_are_different_units(single):
         combine_sessions([single[0], session(2, 7, width=0.1)])
 
 
-def test_each_session_keeps_its_own_scale(trained, single):
+def test_each_session_has_its_own_scale(trained, single):
     model, _ = trained
     for s, mean, std in zip(single, model.velocity_mean[1:], model.velocity_std[1:], strict=True):
         np.testing.assert_allclose(mean, s.mean, rtol=1e-6)
@@ -60,7 +60,7 @@ def test_each_session_keeps_its_own_scale(trained, single):
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_a_session_taken_out_is_decoded_as_before_in_batch_and_streaming(trained, single, which):
+def test_extracted_session_decodes_the_same(trained, single, which):
     model, joined = trained
     one = extract_session(model, joined[which])
     assert (one.config.n_units, one.config.n_sessions) == (single[which].recording.n_units, 1)
@@ -69,7 +69,7 @@ def test_a_session_taken_out_is_decoded_as_before_in_batch_and_streaming(trained
     np.testing.assert_allclose(played.decoded, batch_decode(one, single[which], played), atol=1e-3)
 
 
-def test_a_newcomer_has_embeddings_of_its_own_and_all_else_of_the_model(trained):
+def test_new_session_copies_all_but_embeddings(trained):
     model, _ = trained
     new = for_new_session(model, 9)
     assert (new.config.n_units, new.config.n_sessions) == (9, 1)
@@ -82,7 +82,7 @@ def test_a_newcomer_has_embeddings_of_its_own_and_all_else_of_the_model(trained)
     assert (new.velocity_mean == 0).all() and (new.velocity_std == 1).all()
 
 
-def test_unit_identification_moves_embeddings_only(trained):
+def test_frozen_backbone_trains_embeddings_only(trained):
     model, fresh = trained[0], session(4, 6)
     new = freeze_backbone(for_new_session(model, 6))
     before = {name: p.clone() for name, p in new.named_parameters()}
@@ -94,7 +94,7 @@ def test_unit_identification_moves_embeddings_only(trained):
     assert not torch.equal(new.readout.weight, before["readout.weight"])
 
 
-def test_first_trials_set_the_scale_and_leave_the_test_alone(single):
+def test_first_trials_set_the_scale(single):
     few = single[0].first_trials(2)
     assert len(few.split.train) == 2 and few.split.test is single[0].split.test
     clock, stop = few.timeline.times, few.split.train[-1, 1]

@@ -1,7 +1,7 @@
-"""Which process cuts which window, and that the windows themselves do not depend on it."""
+"""The windows of all processes together do not depend on the number of processes."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import FitConfig, combine_sessions, prepare
-from possm_lite.training.distributed import ProcessGroup
+from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup
 from possm_lite.training.windows import (
     MultiSessionSampler,
     WindowSampler,
@@ -26,102 +26,89 @@ QUICK = FitConfig(epochs=1, window_s=1.0, batch=6, samples=20)
 
 @pytest.fixture(scope="module")
 def sessions():
-    """Three of different numbers of units and trials."""
-    return combine_sessions(
-        [prepare(simulate_session(n, SimulationConfig(6 + n, n_units=4 + n)).recording) for n in (1, 2, 3)]
-    )
+    """Three, with different numbers of units and trials."""
+    recordings = [simulate_session(n, SimulationConfig(6 + n, n_units=4 + n)).recording for n in (1, 2, 3)]
+    return combine_sessions([prepare(recording) for recording in recordings])
 
 
-@given(st.integers(1, 60), st.integers(1, 24))
-def test_every_session_has_its_places_and_none_too_many(n_sessions, batch):
-    places = sessions_of_slots(n_sessions, batch)
-    counts = np.bincount(np.concatenate(places), minlength=n_sessions + 1)
-    assert len(places) == batch and counts[0] == 0 and counts[1:].min() >= 1
-    assert np.ptp(counts[1:]) <= 1
-    assert np.ptp([len(p) for p in places]) <= 1
+@dataclass(frozen=True)
+class FakeGroup(ProcessGroup):
+    """A process that knows what the others gather."""
+
+    gathered: dict = field(default_factory=dict)
+
+    def all_gather(self, items):
+        return items | self.gathered
+
+
+def samplers(sessions, config, size):
+    """That of a single process, and those of each of `size` processes."""
+    whole = MultiSessionSampler(sessions, config, SINGLE_PROCESS)
+    groups = [FakeGroup(rank, size, dict(whole.stats)) for rank in range(size)]
+    held = [[sessions[n - 1] for n in sessions_of_rank(group, len(sessions), config.batch)] for group in groups]
+    return whole, [MultiSessionSampler(own, config, group) for own, group in zip(held, groups, strict=True)]
 
 
 @given(st.integers(1, 60), st.integers(1, 24), st.data())
-def test_the_crew_fills_every_place_once_and_holds_every_session(n_sessions, batch, data):
+def test_slots_and_sessions_are_shared_evenly(n_sessions, batch, data):
+    slots = sessions_of_slots(n_sessions, batch)
+    counts = np.bincount(np.concatenate(slots), minlength=n_sessions + 1)
+    assert len(slots) == batch and counts[0] == 0 and counts[1:].min() >= 1
+    assert np.ptp(counts[1:]) <= 1 and np.ptp([len(s) for s in slots]) <= 1
     size = data.draw(st.integers(1, batch))
-    dealt = [slots_of_rank(ProcessGroup(rank, size), batch) for rank in range(size)]
-    np.testing.assert_array_equal(np.concatenate(dealt), np.arange(batch))
-    held = [sessions_of_rank(ProcessGroup(rank, size), n_sessions, batch) for rank in range(size)]
+    groups = [ProcessGroup(rank, size) for rank in range(size)]
+    np.testing.assert_array_equal(np.concatenate([slots_of_rank(g, batch) for g in groups]), np.arange(batch))
+    held = [sessions_of_rank(g, n_sessions, batch) for g in groups]
     assert set().union(*held) == set(range(1, n_sessions + 1))
-    if n_sessions <= batch:  # neighbours: each further process shares at most one session with the one before
+    if n_sessions <= batch:  # each further process shares at most one session with the previous one
         assert sum(map(len, held)) <= n_sessions + size - 1
 
 
-class Told(ProcessGroup):
-    """A process of a crew that is told what the others know."""
-
-    def all_gather(self, known):
-        return self.everything
-
-
-@pytest.mark.parametrize("size", [1, 2, 4, 6])
-@pytest.mark.parametrize("batch", [2, 6])
-def test_the_windows_of_all_processes_are_those_of_one(sessions, size, batch):
-    config = replace(QUICK, batch=batch)
-    whole = MultiSessionSampler(sessions, config, ProcessGroup())
-    if size > batch:
-        return
-    parts = []
-    for rank in range(size):
-        us = Told(rank, size)
-        object.__setattr__(us, "everything", whole.stats)
-        held = [sessions[n - 1] for n in sessions_of_rank(us, 3, batch)]
-        parts.append(MultiSessionSampler(held, config, us))
+@pytest.mark.parametrize(("batch", "size"), [(2, 1), (2, 2), (6, 1), (6, 2), (6, 4), (6, 6)])
+def test_windows_do_not_depend_on_the_number_of_processes(sessions, batch, size):
+    whole, parts = samplers(sessions, replace(QUICK, batch=batch), size)
     for _ in range(5):
-        together, index = whole()
-        pieces = [part() for part in parts]
-        np.testing.assert_array_equal(torch.cat([i for _, i in pieces]), index)
+        expected, index = whole()
+        drawn = [part() for part in parts]
+        np.testing.assert_array_equal(torch.cat([i for _, i in drawn]), index)
         for name in ("unit", "offset", "n_bins"):
-            ours = torch.cat([getattr(batch, name) for batch, _ in pieces])
-            assert torch.equal(ours, getattr(together, name)), name
-        assert torch.equal(torch.cat([b.velocity[b.mask] for b, _ in pieces]), together.velocity[together.mask])
+            assert torch.equal(torch.cat([getattr(b, name) for b, _ in drawn]), getattr(expected, name)), name
+        assert torch.equal(torch.cat([b.velocity[b.mask] for b, _ in drawn]), expected.velocity[expected.mask])
 
 
 @pytest.mark.parametrize("batch", [2, 6])
-def test_what_two_processes_know_of_their_generators_is_what_one_would(sessions, batch):
-    """They share sessions, or have several for a place; from that state on one process draws as it would have."""
-    config, state = replace(QUICK, batch=batch), {}
-    whole = MultiSessionSampler(sessions, config, ProcessGroup())
-    for rank in range(2):
-        us = Told(rank, 2)
-        object.__setattr__(us, "everything", whole.stats)
-        part = MultiSessionSampler([sessions[n - 1] for n in sessions_of_rank(us, 3, batch)], config, us)
+def test_generator_states_of_two_processes_equal_those_of_one(sessions, batch):
+    config = replace(QUICK, batch=batch)
+    whole, parts = samplers(sessions, config, 2)
+    for sampler in (whole, *parts):
         for _ in range(3):
-            part()
-        object.__setattr__(us, "all_gather", lambda known: known)
+            sampler()
+    state = {}
+    for part in parts:
+        part._group.gathered.clear()
         state |= part.state()
-    for _ in range(3):
-        whole()
     state = json.loads(json.dumps(state))
     assert state == whole.state()
-    fresh = MultiSessionSampler(sessions, config, ProcessGroup())
+    fresh = MultiSessionSampler(sessions, config, SINGLE_PROCESS)
     fresh.restore(state)
     for _ in range(3):
         assert torch.equal(whole()[0].offset, fresh()[0].offset)
 
 
-def test_windows_are_of_their_session(sessions):
-    batch, index = MultiSessionSampler(sessions, QUICK, ProcessGroup())()
+def test_windows_have_the_units_of_their_session(sessions):
+    batch, index = MultiSessionSampler(sessions, QUICK, SINGLE_PROCESS)()
     assert index.tolist() == [1, 1, 2, 2, 3, 3] and batch.n_trials == 6
     trial = torch.repeat_interleave(torch.arange(6), batch.n_bins)[batch.bin]
-    for place, number in enumerate(index.tolist()):
-        of_trial = batch.unit[(trial == place) & (batch.unit > 0)]
-        session = sessions[number - 1]
-        assert session.first_unit <= of_trial.min()
-        assert of_trial.max() < session.first_unit + session.recording.n_units
+    for slot, number in enumerate(index.tolist()):
+        units, session = batch.unit[(trial == slot) & (batch.unit > 0)], sessions[number - 1]
+        assert session.first_unit <= units.min() and units.max() < session.first_unit + session.recording.n_units
 
 
-def test_two_sessions_do_not_get_the_same_places(sessions):
-    """Of one recording under two numbers: the same draws would waste half of them."""
-    ours, theirs = (WindowSampler(s, QUICK)(4) for s in (sessions[0], replace(sessions[0], index=2)))
-    assert ours.n_spikes != theirs.n_spikes or not torch.equal(ours.offset, theirs.offset)
+def test_one_recording_as_two_sessions_gets_different_windows(sessions):
+    first, second = (WindowSampler(s, QUICK)(4) for s in (sessions[0], replace(sessions[0], index=2)))
+    assert first.n_spikes != second.n_spikes or not torch.equal(first.offset, second.offset)
 
 
 def test_an_epoch_is_one_pass_over_all_sessions(sessions):
     seconds = sum(np.diff(s.segments("train"), axis=1).sum() for s in sessions)
-    assert MultiSessionSampler(sessions, QUICK, ProcessGroup()).steps_per_epoch == round(seconds / QUICK.batch)
+    assert MultiSessionSampler(sessions, QUICK, SINGLE_PROCESS).steps_per_epoch == round(seconds / QUICK.batch)
