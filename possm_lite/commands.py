@@ -137,8 +137,8 @@ def _prepare_run_dir(options, name: str) -> Path:
             _check_target(run_dir)
             experiment.create_run_dir(run_dir, _arguments(options))
             return run_dir
-        except FileExistsError:
-            if options.out:  # else another run took the number first
+        except OSError:
+            if options.out or not os.path.lexists(run_dir):  # else another run took the number first
                 raise
 
 

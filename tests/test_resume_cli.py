@@ -1,7 +1,5 @@
 """An interrupted run of the command line resumes to the same decoder, or one line says why it cannot."""
 
-import contextlib
-import io
 import json
 import math
 import shlex
@@ -160,24 +158,3 @@ def test_resume_takes_no_other_options(here, capfd, more):
         main(["decode", "--resume", "cut", *more])
     assert caught.value.code == 2 and "--resume goes on with" in capfd.readouterr().err
     assert listing(here) == before
-
-
-@pytest.mark.parametrize("kilobytes", [0, 4, 1000])
-def test_full_disk_loses_nothing(here, kilobytes):
-    """A limit on the size of a file stands for the disk: writing beyond it fails in the middle."""
-    resource = pytest.importorskip("resource")
-    limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), listing(here)
-    for arguments in (["decode", "--resume", "cut"], ["decode", "a.npz", "--epochs", "1", "--out", "new"]):
-        try:
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as stderr:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * kilobytes, limits[1]))
-                assert main(arguments) == 2
-            lines = [line for line in stderr.getvalue().splitlines() if "possm-lite: " in line]
-            assert len(lines) == 1 and ": could not be written: " in lines[0]
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    after = listing(here)
-    assert after.keys() - before.keys() == ({"new/unfinished.json"} if kilobytes else set())
-    assert {name: after[name] for name in before} == before
-    assert main(["decode", "--resume", "cut"]) == 0
-    assert_same_results(here / "cut", here / "one")

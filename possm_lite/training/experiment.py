@@ -7,7 +7,6 @@ checkpoint.npz, metrics.json, decoded.png      results; of several sessions, in 
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -101,8 +100,7 @@ def create_run_dir(run_dir: Path, arguments: Sequence[str]):
     """Create the folder of a run with the arguments of its command in it; nothing is left if that fails.
 
     Raises:
-        FileExistsError: the folder exists and is not empty.
-        CheckpointError, OSError: it could not be written.
+        CheckpointError, OSError: it could not be written, or the folder exists and is not empty.
     """
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     with _partial_dir(run_dir.parent) as partial:
@@ -110,12 +108,7 @@ def create_run_dir(run_dir: Path, arguments: Sequence[str]):
         new.mkdir()
         with prefix_errors(run_dir / _ARGUMENTS_FILE, CheckpointError), atomic_write(new / _ARGUMENTS_FILE) as path:
             path.write_text(json.dumps(list(arguments), indent=2) + "\n", encoding="utf-8")
-        try:
-            new.rename(run_dir)
-        except OSError as exc:
-            if exc.errno == errno.ENOTEMPTY:
-                raise FileExistsError(f"{run_dir} exists already") from exc
-            raise
+        new.rename(run_dir)
 
 
 def is_unfinished(run_dir: Path) -> bool:

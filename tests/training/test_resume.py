@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays, write_arrays
 from possm_lite.spikes.simulation.neurons import SimulationConfig
@@ -78,11 +77,6 @@ def with_dropout(*sessions):
     return possm(*sessions, kind=DropoutPOSSM)
 
 
-def gru(session):
-    torch.manual_seed(0)
-    return BinnedGRU(session.recording.n_units, n_slots=5, hidden=8)
-
-
 def train(model, sessions, path, epoch=None, config=CONFIG):
     """The history, or None if interrupted after an epoch."""
     try:
@@ -108,7 +102,6 @@ def path(session, tmp_path):
     [
         (possm, [1], 4),
         (frozen, [1], 4),
-        (gru, [1], 4),
         (with_dropout, [1], 4),
         (possm, [1, 2], 4),
         (possm, [1, 2, 3], 2),  # more sessions than slots: each slot has a generator that chooses among its own
@@ -128,11 +121,15 @@ def test_resume_gives_the_same_weights(tmp_path, create, seeds, batch):
     assert not model.training and os.listdir(tmp_path) == ["training.npz"]
 
 
-def test_training_seconds_are_added(session, path):
+def change_metadata(path, change):
     arrays = read_arrays(path)
     metadata = json.loads(str(arrays["about"]))
-    metadata["history"]["seconds"] = 1000.0
+    change(metadata)
     write_arrays(path, arrays | {"about": np.array(json.dumps(metadata))})
+
+
+def test_training_seconds_are_added(session, path):
+    change_metadata(path, lambda metadata: metadata["history"].update(seconds=1000.0))
     assert 1000.0 < train(possm(session), session, path).seconds < 1100.0
 
 
@@ -187,7 +184,6 @@ def test_other_settings_recordings_and_models_are_refused(session, path):
     velocity = session.recording.velocity.copy()
     velocity[7, 1] += 1e-9
     assert_refused(path, prepare(replace(session.recording, velocity=velocity)), "other recordings")
-    assert_refused(path, session, "it is of another model", model=gru(session))
     wider = POSSM(replace(possm(session).config, hidden=40))
     assert_refused(path, session, "model.backbone.weight_ih_l0 must be (120, 16)", model=wider)
     deeper = POSSM(replace(possm(session).config, n_layers=2))
@@ -216,15 +212,12 @@ def test_fingerprint_depends_on_data_and_preparation(session):
     ("changes", "text"),
     [
         ({"format": np.array("possm-lite training 2")}, "this version reads 'possm-lite training 1'"),
-        ({"format": np.array([object()])}, "format must hold plain numbers or text"),
-        ({"about": np.array("[]")}, "about is damaged"),
         ({"about": np.array("[" * 100_000)}, "about is damaged"),
         ({"torch": np.zeros(3, np.uint8)}, "torch must be"),
         ({"torch": None}, "torch is missing"),
         ({"exp_avg.readout.bias": None}, "exp_avg.readout.bias is missing"),
         ({"exp_avg.readout.bias": np.zeros(2)}, "exp_avg.readout.bias must be (2,) of float32, not (2,) of float64"),
         ({"step.readout.bias": np.zeros(1, np.float32)}, "step.readout.bias must be () of float32"),
-        ({"model.readout.bias": np.zeros(3, np.float32)}, "model.readout.bias must be (2,)"),
         ({"model.readout.bias": np.array([object()])}, "model.readout.bias must hold plain numbers or text"),
     ],
 )
@@ -237,23 +230,15 @@ def test_invalid_arrays_are_refused(session, path, changes, text):
 @pytest.mark.parametrize(
     "damage",
     [
+        lambda metadata: metadata.pop("given"),
+        lambda metadata: metadata.pop("lr"),
         lambda metadata: metadata["draw"].pop("session 1"),
         lambda metadata: metadata["draw"]["session 1"].update(bit_generator="MT19937"),
         lambda metadata: metadata["draw"]["session 1"]["state"].update(state=-1),
         lambda metadata: metadata["history"].update(loss="abc"),
         lambda metadata: metadata["history"].update(valid_r2={"x": 1}),
-        lambda metadata: metadata.pop("lr"),
-        lambda metadata: metadata.pop("given"),
     ],
 )
 def test_invalid_metadata_is_refused(session, path, damage):
-    arrays = read_arrays(path)
-    metadata = json.loads(str(arrays["about"]))
-    damage(metadata)
-    write_arrays(path, arrays | {"about": np.array(json.dumps(metadata))})
+    change_metadata(path, damage)
     assert_refused(path, session, "about is damaged")
-
-
-def test_truncated_file_is_refused(session, path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    assert_refused(path, session, "damaged")
