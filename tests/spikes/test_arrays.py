@@ -1,4 +1,4 @@
-"""Arrays in .npz files: everything a file declares is compared before it is unpacked."""
+"""Arrays in .npz files: declared sizes are checked before anything is unpacked."""
 
 import io
 import os
@@ -14,7 +14,7 @@ from possm_lite.spikes.arrays import read_arrays, write_arrays
 
 
 def npz_of(path, members: dict[str, bytes], **changes):
-    """A zip file of `members`; `changes` are made to what its directory says of the first of them."""
+    """A zip file of `members`; `changes` are made to the directory entry of the first."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -42,8 +42,8 @@ BAD_MEMBERS = {
     "data after the array": ({"a.npy": npy(np.zeros(3)) + b"more"}, {}, "declares shape (3,)"),
     "a folder": ({"../a.npy": npy(0.0)}, {}, "'../a.npy' is not the name of an array"),
     "no array": ({"a.txt": b"hello"}, {}, "'a.txt' is not the name of an array"),
-    "text in an array's place": ({"a.npy": b"hello, this is no array at all"}, {}, "a is damaged"),
-    "numbers that are no characters": (
+    "text instead of an array": ({"a.npy": b"hello, this is not an array"}, {}, "a is damaged"),
+    "invalid code points": (
         {"a.npy": npy(header=HUGE | {"descr": "<U1", "shape": ()}) + b"\xff" * 4},
         {},
         "a is damaged",
@@ -53,15 +53,15 @@ BAD_MEMBERS = {
 }
 
 
-@pytest.mark.parametrize("members, changes, says", BAD_MEMBERS.values(), ids=BAD_MEMBERS.keys())
-def test_a_hostile_member_is_refused_before_it_is_unpacked(tmp_path, members, changes, says):
+@pytest.mark.parametrize("members, changes, message", BAD_MEMBERS.values(), ids=BAD_MEMBERS.keys())
+def test_a_malicious_member_is_refused_before_unpacking(tmp_path, members, changes, message):
     npz_of(tmp_path / "a.npz", members, **changes)
-    with pytest.raises(FileFormatError, match=re.escape(says)) as caught:
+    with pytest.raises(FileFormatError, match=re.escape(message)) as caught:
         read_arrays(tmp_path / "a.npz")
     assert str(caught.value).startswith(f"{tmp_path / 'a.npz'}: ") and "\n" not in str(caught.value)
 
 
-def test_a_member_that_is_there_twice_is_refused(tmp_path):
+def test_a_duplicate_member_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("a.npy", npy(1.0))
         with pytest.warns(UserWarning, match="Duplicate"):
@@ -70,7 +70,7 @@ def test_a_member_that_is_there_twice_is_refused(tmp_path):
         read_arrays(tmp_path / "a.npz")
 
 
-def test_no_code_runs_and_the_bound_is_on_all_arrays_together(tmp_path):
+def test_pickles_and_arrays_above_the_limit_are_refused(tmp_path):
     (tmp_path / "pickle.npz").write_bytes(pickle.dumps(print))
     with pytest.raises(FileFormatError, match="is damaged or not an .npz file"):
         read_arrays(tmp_path / "pickle.npz")
@@ -82,10 +82,10 @@ def test_no_code_runs_and_the_bound_is_on_all_arrays_together(tmp_path):
 
 
 class CheckpointError(ValueError):
-    """Stands for the error of another reader."""
+    """The error of another reader."""
 
 
-def test_arrays_come_back_as_they_were_and_the_error_is_the_callers(tmp_path):
+def test_arrays_are_read_back_unchanged(tmp_path):
     there = {
         "weights.l0": np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3)),
         "S": np.array([1 + 2j]),
@@ -103,11 +103,11 @@ def test_arrays_come_back_as_they_were_and_the_error_is_the_callers(tmp_path):
         read_arrays(tmp_path / "missing.npz", error=CheckpointError)
 
 
-def test_what_could_not_be_read_back_is_not_written(tmp_path):
-    for arrays, says in (
+def test_arrays_that_cannot_be_read_back_are_not_written(tmp_path):
+    for arrays, message in (
         ({"a": np.array([None])}, "a must hold plain numbers or text, not object"),
         ({"../a": np.zeros(3)}, "'../a.npy' is not the name of an array"),
     ):
-        with pytest.raises(FileFormatError, match=re.escape(f"{tmp_path / 'a.npz'}: ") + ".*" + says):
+        with pytest.raises(FileFormatError, match=re.escape(f"{tmp_path / 'a.npz'}: ") + ".*" + message):
             write_arrays(tmp_path / "a.npz", arrays)
     assert os.listdir(tmp_path) == []

@@ -30,7 +30,7 @@ def test_no_extra_bin_when_the_duration_is_a_multiple(duration, expected):
     assert count_bins(duration, 0.05) == expected
 
 
-def test_a_time_on_an_edge_belongs_to_the_bin_that_begins_there():
+def test_a_time_on_an_edge_is_in_the_later_bin():
     edges = np.arange(200_000) * 0.05  # many of them fall just below k * 0.05 in floating point
     assert (np.floor(edges / 0.05) != np.arange(200_000)).any()
     np.testing.assert_array_equal(bin_index(edges, 0.05), np.arange(200_000))
@@ -44,7 +44,7 @@ def test_offsets_are_exact_and_inside_the_bin(rng):
     assert batch.offset.min() >= 0 and batch.offset.max() < 0.05
 
 
-def test_an_empty_bin_holds_one_blank_token():
+def test_an_empty_bin_has_one_blank_token():
     batch = SpikeBatch.from_events([0, 0], [2, 2], [0.02, 0.12], 2, [0.2, 0.1])
     np.testing.assert_array_equal(batch.bin, [0, 1, 2, 3, 4, 5])
     np.testing.assert_array_equal(batch.unit, [2, 0, 2, 0, 0, 0])
@@ -52,7 +52,7 @@ def test_an_empty_bin_holds_one_blank_token():
     assert batch.n_spikes == 2
 
 
-def test_padded_batch_holds_the_same_tokens(rng):
+def test_a_padded_batch_has_the_same_tokens(rng):
     batch = SpikeBatch.from_events(*random_events(rng, duration=0.4), 3, [0.4, 0.5, 0.7])
     padded = batch.padded()
     assert padded.padded_bin.shape == (3, 14, int(padded.spike_mask.sum(-1).max()), 2)
@@ -76,7 +76,7 @@ def test_padded_batch_holds_the_same_tokens(rng):
         (([0, 0], [1], [0.1, 0.5]), "equal lengths"),
     ],
 )
-def test_events_that_do_not_fit_are_named(events, message):
+def test_invalid_events_are_refused_by_index_and_value(events, message):
     with pytest.raises(ValueError, match=message):
         SpikeBatch.from_events(*events, 3, 1.0)
 
@@ -87,7 +87,7 @@ def with_samples_at(batch, *times_s):
     return batch.with_targets(times, torch.stack([times, -times], -1))
 
 
-def test_joined_batches_are_their_trials_one_behind_the_other():
+def test_concatenated_batches_keep_the_order_of_trials():
     """Trials of different lengths, with different numbers of samples; units of the second counted on from the first."""
     one = with_samples_at(SpikeBatch.from_events([0, 1], [1, 2], [0.01, 0.06], 2, 0.1), 0.02)
     other = with_samples_at(SpikeBatch.from_events([0], [1], [0.12], 1, 0.15).offset_units(3), 0.03, 0.13)

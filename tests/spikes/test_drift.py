@@ -1,4 +1,4 @@
-"""Drift turns and scales by what it says, replaces whole units, and leaves the day before alone."""
+"""Drift rotates and scales tuning by the given spreads and replaces whole units."""
 
 from dataclasses import fields
 
@@ -14,13 +14,13 @@ def units(rng):
     return draw_units(rng, SimulationConfig(n_units=4000))
 
 
-def test_no_drift_is_the_same_day(units, rng):
+def test_zero_drift_changes_nothing(units, rng):
     same = drift_tuning(units, rng, rotation_deg=0, gain_spread=0, replaced_share=0)
     for field in fields(UnitTuning):
         np.testing.assert_array_equal(getattr(same, field.name), getattr(units, field.name))
 
 
-def test_directions_and_gains_spread_as_far_as_they_are_told(units, rng):
+def test_directions_and_gains_have_the_requested_spread(units, rng):
     before = units.preferred_direction_rad.copy()
     later = drift_tuning(units, rng, rotation_deg=30, gain_spread=0.2, replaced_share=0)
     np.testing.assert_array_equal(units.preferred_direction_rad, before)
@@ -32,7 +32,7 @@ def test_directions_and_gains_spread_as_far_as_they_are_told(units, rng):
     assert (later.saturation_hz >= 2 * later.baseline_hz).all()
 
 
-def test_a_replaced_unit_is_another_in_everything(units, rng):
+def test_a_replaced_unit_differs_in_every_field(units, rng):
     later = drift_tuning(units, rng, rotation_deg=0, gain_spread=0, replaced_share=0.25)
     changed = {}
     for field in fields(UnitTuning):
@@ -45,13 +45,13 @@ def test_a_replaced_unit_is_another_in_everything(units, rng):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ({"replaced_share": 1.5}, "replaced_share"),
         ({"rotation_deg": -1.0}, "rotation_deg"),
         ({"gain_spread": float("nan")}, "gain_spread"),
     ],
 )
-def test_nonsense_is_refused(units, rng, arguments, says):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_arguments_are_refused(units, rng, arguments, message):
+    with pytest.raises(ValueError, match=message):
         drift_tuning(units, rng, **arguments)

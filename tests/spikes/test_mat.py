@@ -23,7 +23,7 @@ def layout(n_units=4, n_bins=300, width=0.05, seed=0, **changes) -> dict:
         "spikes": rng.poisson(0.8, (n_units, n_bins)).astype(float),
         "handVel": rng.normal(size=(3, n_bins)),
         "handPos": rng.normal(size=(3, n_bins)),
-        "note": "not ours to read",
+        "note": "not read",
     }
     return {name: value for name, value in (good | changes).items() if value is not None}
 
@@ -35,7 +35,7 @@ def counts_in_bins(recording, starts, width) -> np.ndarray:
 
 
 @pytest.mark.parametrize("options", [{"do_compression": True}, {"do_compression": False}, {"format": "4"}])
-def test_counts_per_bin_are_those_of_the_file(tmp_path, options):
+def test_spikes_per_bin_equal_the_counts(tmp_path, options):
     variables = layout()
     scipy.io.savemat(tmp_path / "monday.mat", variables, **options)
     recording = read_mat(tmp_path / "monday.mat")
@@ -47,7 +47,7 @@ def test_counts_per_bin_are_those_of_the_file(tmp_path, options):
     assert recording.notes == ("Spikes came as counts in bins of 50 ms: those of a bin are spread evenly over it.",)
 
 
-def test_the_spikes_of_a_bin_are_spread_evenly_over_it(tmp_path):
+def test_spikes_are_spread_evenly_over_a_bin(tmp_path):
     spikes = np.zeros((2, 3))
     spikes[0, 1], spikes[1, 1] = 4, 1
     time = np.array([[1.0, 1.1, 1.2]])
@@ -57,7 +57,7 @@ def test_the_spikes_of_a_bin_are_spread_evenly_over_it(tmp_path):
     assert recording.spike_units.tolist() == [0, 0, 1, 0, 0]
 
 
-def test_rounded_starts_are_put_on_the_regular_clock_they_came_from(tmp_path):
+def test_rounded_starts_are_put_on_a_regular_clock(tmp_path):
     """Starts half-way between two milliseconds are rounded up or down as it happens: up to 2 % of a bin apart."""
     exact = layout(n_bins=2000)["time"] + 0.0005
     rounded = np.round(exact + np.random.default_rng(1).normal(scale=1e-6, size=exact.shape), 3)
@@ -69,21 +69,21 @@ def test_rounded_starts_are_put_on_the_regular_clock_they_came_from(tmp_path):
     assert recording.notes[1] == "Bin starts up to 1 ms off were put on a regular clock of 50 ms."
 
 
-def test_a_clock_that_is_a_little_off_from_a_round_width_is_followed(tmp_path):
+def test_a_width_that_is_not_round_is_followed(tmp_path):
     time = (3.0 + 0.0500004 * np.arange(5000))[None]
     scipy.io.savemat(tmp_path / "a.mat", layout(n_bins=5000, time=time))
     np.testing.assert_allclose(read_mat(tmp_path / "a.mat").behavior_times, time[0], atol=1e-9)
 
 
-def test_behavior_on_a_clock_is_kept_as_one(tmp_path):
+def test_a_regular_clock_is_read_back_exactly(tmp_path):
     scipy.io.savemat(tmp_path / "a.mat", layout())
     recording = load_recording(tmp_path / "a.mat")
     np.testing.assert_array_equal(recording.behavior_times, 12.591 + np.arange(300) / 20)
 
 
-def changed(name, place, value):
+def changed(name, index, value):
     array = layout()[name].copy()
-    array[place] = value
+    array[index] = value
     return {name: array}
 
 
@@ -96,7 +96,7 @@ def with_gap():
 BAD = {
     "a gap in time": (with_gap(), "time[100] = 17.791 s is 0.25 s after the previous one"),
     "a NaN time": (changed("time", (0, 7), np.nan), "time must be finite: time[7] = nan"),
-    "time that stands": ({"time": np.zeros((1, 300))}, "time must be a regular clock"),
+    "constant time": ({"time": np.zeros((1, 300))}, "time must be a regular clock"),
     "half a spike": (changed("spikes", (2, 9), 0.5), "whole counts from 0 to 10000: spikes[2, 9] = 0.5"),
     "fewer than no spikes": (changed("spikes", (0, 0), -1), "spikes[0, 0] = -1"),
     "too many spikes": (changed("spikes", (3, 299), 10_001), "spikes[3, 299] = 10001"),
@@ -120,22 +120,22 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("changes, says", BAD.values(), ids=BAD.keys())
-def test_a_bad_file_is_refused_by_field_place_and_value(tmp_path, changes, says):
+@pytest.mark.parametrize("changes, message", BAD.values(), ids=BAD.keys())
+def test_an_invalid_file_is_refused_by_field_and_value(tmp_path, changes, message):
     scipy.io.savemat(tmp_path / "a.mat", layout(**changes))
     with pytest.raises(FileFormatError) as caught:
         read_mat(tmp_path / "a.mat")
-    assert says in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_more_spikes_than_any_recording_has_are_refused(tmp_path, monkeypatch):
+def test_too_many_spikes_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(mat, "_MAX_SPIKES", 900)
     scipy.io.savemat(tmp_path / "a.mat", layout())
     with pytest.raises(FileFormatError, match="spikes holds 9.. spikes, more than 900"):
         read_mat(tmp_path / "a.mat")
 
 
-def test_a_v73_file_is_refused_with_the_cure(tmp_path):
+def test_a_v73_file_is_refused_with_the_remedy(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.mat", "w", userblock_size=512) as file:
         file["time"] = np.zeros(3)
@@ -145,7 +145,7 @@ def test_a_v73_file_is_refused_with_the_cure(tmp_path):
         read_mat(tmp_path / "a.mat")
 
 
-def test_a_file_of_something_else_is_refused(tmp_path):
+def test_other_files_are_refused(tmp_path):
     for content in (b"hello", b"hello, this is text of no particular kind\n" * 10, bytes(500)):
         (tmp_path / "a.mat").write_bytes(content)
         with pytest.raises(FileFormatError, match="is damaged|not a MATLAB file|must occur once") as caught:
@@ -153,7 +153,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_a_declared_size_beyond_all_bounds_is_refused_before_anything_is_read(tmp_path):
+def test_a_huge_declared_size_is_refused_before_reading(tmp_path):
     scipy.io.savemat(tmp_path / "a.mat", layout(spikes=np.ones((7, 300))), do_compression=False)
     content = (tmp_path / "a.mat").read_bytes()
     shape = struct.pack("<ii", 7, 300)
@@ -163,7 +163,7 @@ def test_a_declared_size_beyond_all_bounds_is_refused_before_anything_is_read(tm
         read_mat(tmp_path / "a.mat")
 
 
-def test_a_variable_that_unpacks_to_more_than_the_bound_is_refused_while_it_unpacks(tmp_path, monkeypatch):
+def test_a_compressed_bomb_is_refused_while_unpacking(tmp_path, monkeypatch):
     monkeypatch.setattr(mat, "MAX_BYTES", 10**7)
     header = b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM"
     bomb = zlib.compress(bytes(4 * 10**7))
@@ -172,7 +172,7 @@ def test_a_variable_that_unpacks_to_more_than_the_bound_is_refused_while_it_unpa
         read_mat(tmp_path / "a.mat")
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the recording is no part of the repository")
+@pytest.mark.skipif(not REAL.exists(), reason="the recording is not part of the repository")
 def test_the_real_recording_has_the_counts_of_its_file():
     recording = load_recording(REAL)
     counts = scipy.io.loadmat(REAL, variable_names=["spikes"])["spikes"]

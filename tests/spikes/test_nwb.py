@@ -60,8 +60,8 @@ def write_maze(path) -> dict:
     file = new_file()
     add_electrodes(file, ("M1", "PMd"))
     trains = add_units(file, 7, MAZE_TRIALS, first_id=100)
-    parts = [np.arange(round(1000 * start) - 100, round(1000 * stop) + 100) / 1000 for start, stop in MAZE_TRIALS]
-    times = np.concatenate(parts)
+    segments = [np.arange(round(1000 * start) - 100, round(1000 * stop) + 100) / 1000 for start, stop in MAZE_TRIALS]
+    times = np.concatenate(segments)
     position = 100 * np.column_stack((np.sin(times), np.cos(times)))
     velocity = 100 * np.column_stack((np.cos(times), -np.sin(times)))
     behavior = file.create_processing_module("behavior", "Processed behavioral data")
@@ -131,7 +131,7 @@ def assert_has_the_trains(recording, trains):
         np.testing.assert_array_equal(recording.spike_times[recording.spike_units == unit], spikes)
 
 
-def test_a_file_in_the_layout_of_mc_maze(tmp_path):
+def test_mc_maze_layout(tmp_path):
     truth = write_maze(tmp_path / "maze.nwb")
     recording = load_recording(tmp_path / "maze.nwb")
     assert_has_the_trains(recording, truth["trains"])
@@ -145,7 +145,7 @@ def test_a_file_in_the_layout_of_mc_maze(tmp_path):
     )
 
 
-def test_a_file_in_the_layout_of_mc_rtt(tmp_path):
+def test_mc_rtt_layout(tmp_path):
     truth = write_rtt(tmp_path / "rtt.nwb")
     recording = load_recording(tmp_path / "rtt.nwb")
     assert_has_the_trains(recording, truth["trains"])
@@ -158,7 +158,7 @@ def test_a_file_in_the_layout_of_mc_rtt(tmp_path):
     assert "2 of 13 trials that behaviour does not cover were left out." in recording.notes
 
 
-def test_trials_that_touch_do_not_overlap_by_a_rounding(tmp_path):
+def test_rounded_overlaps_of_trials_are_clipped(tmp_path):
     truth = write_rtt(tmp_path / "rtt.nwb")
     overlap = (truth["starts"] + 0.6)[:-1] - truth["starts"][1:]
     assert 0 < overlap.max() < 1e-12  # it does happen with steps of 0.6 s
@@ -167,7 +167,7 @@ def test_trials_that_touch_do_not_overlap_by_a_rounding(tmp_path):
     assert any(f"{(overlap > 0).sum()} trials that overlapped the next one" in note for note in recording.notes)
 
 
-def test_a_position_alone_is_differentiated_and_not_across_a_gap(tmp_path):
+def test_position_is_differentiated_except_across_nan(tmp_path):
     truth = write_rtt(tmp_path / "rtt.nwb", series=("finger_pos", "cursor_pos", "target_pos"))
     recording = read_nwb(tmp_path / "rtt.nwb")
     there = ~truth["gap"]
@@ -181,7 +181,7 @@ def test_a_position_alone_is_differentiated_and_not_across_a_gap(tmp_path):
     )
 
 
-def test_a_position_is_not_differentiated_across_a_gap_in_time_either(tmp_path):
+def test_position_is_not_differentiated_across_time_gaps(tmp_path):
     write_maze(tmp_path / "maze.nwb")
     recording = read_nwb(tmp_path / "maze.nwb", behavior="hand_pos")
     times = recording.behavior_times

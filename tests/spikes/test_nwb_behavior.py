@@ -44,7 +44,7 @@ def several(tmp_path):
     return tmp_path / "several.nwb"
 
 
-def test_the_first_choice_with_two_columns_is_taken_also_out_of_a_container(several):
+def test_the_default_series_may_be_in_a_container(several):
     recording = read_nwb(several)
     np.testing.assert_array_equal(recording.velocity, np.arange(200.0)[:, None] * [3, 4])
     assert recording.velocity_unit == "cm/s" and recording.behavior_times[0] == 2.0
@@ -67,14 +67,14 @@ def test_the_first_choice_with_two_columns_is_taken_also_out_of_a_container(seve
         ("wrist", [100.0, -100.0], "mm/s"),
     ],
 )
-def test_behavior_takes_the_series_of_that_name(several, behavior, first_row_but_one, unit):
+def test_behavior_selects_a_series_by_name(several, behavior, first_row_but_one, unit):
     recording = read_nwb(several, behavior=behavior)
     np.testing.assert_allclose(recording.velocity[1], first_row_but_one)
     assert recording.velocity_unit == unit
 
 
 @pytest.mark.parametrize(
-    "behavior, says",
+    "behavior, message",
     [
         (
             "foot_vel",
@@ -84,24 +84,24 @@ def test_behavior_takes_the_series_of_that_name(several, behavior, first_row_but
         ("hand_vel", r"processing/behavior/hand_vel must have shape \(T, 2\), or more columns, not \(200,\)"),
     ],
 )
-def test_a_series_that_cannot_be_taken_is_refused(several, behavior, says):
-    with pytest.raises(FileFormatError, match=says):
+def test_an_invalid_series_is_refused(several, behavior, message):
+    with pytest.raises(FileFormatError, match=message):
         read_nwb(several, behavior=behavior)
 
 
-def test_the_name_of_the_file_is_in_front(several):
+def test_messages_begin_with_the_path(several):
     with pytest.raises(FileFormatError) as caught:
         load_recording(several, behavior="foot_vel")
     assert str(caught.value).startswith(f"{several}: behavior='foot_vel' is not in") and "\n" not in str(caught.value)
 
 
-def test_the_derivative_is_not_taken_across_a_gap_in_time():
+def test_derivative_is_not_taken_across_a_gap():
     times = np.array([0.0, 0.5, 1.0, 2.5, 3.0, 3.5])
     position = np.array([0.0, 1.0, 2.0, 50.0, 49.0, 48.0])[:, None] * [1.0, -1.0]
     np.testing.assert_array_equal(_derivative(times, position)[:, 0], [2.0, 2.0, 2.0, -2.0, -2.0, -2.0])
 
 
-def test_the_derivative_leaves_out_what_stands_alone_between_two_gaps():
+def test_derivative_of_isolated_samples_is_nan():
     position = np.arange(10.0)[:, None] * [1.0, 2.0]
     position[[3, 5]] = np.nan
     velocity = _derivative(np.arange(10.0) / 2, position)

@@ -1,4 +1,4 @@
-"""What is written as NWB is read back, and a file is never half written."""
+"""NWB files: exact round trips and atomic writes."""
 
 from dataclasses import replace
 
@@ -17,15 +17,15 @@ def assert_same(back, recording):
     assert (back.session_id, back.velocity_unit) == (recording.session_id, recording.velocity_unit)
 
 
-def test_a_simulated_session_comes_back(small_recording, tmp_path):
+def test_a_simulated_session_is_read_back(small_recording, tmp_path):
     write_nwb(small_recording, tmp_path / "a.nwb")
     back = load_recording(tmp_path / "a.nwb")
     assert_same(back, small_recording)
-    assert back.unit_ids.tolist() == [str(i) for i in range(12)]  # "sim000" is no number
+    assert back.unit_ids.tolist() == [str(i) for i in range(12)]  # "sim000" is not a number
     assert back.notes == ("Velocity is processing/behavior/hand_vel.",)
 
 
-def test_names_and_notes_stand_in_the_file(small_recording, tmp_path):
+def test_unit_names_and_notes_are_in_the_file(small_recording, tmp_path):
     from pynwb import NWBHDF5IO
 
     write_nwb(small_recording, tmp_path / "a.nwb")
@@ -36,7 +36,7 @@ def test_names_and_notes_stand_in_the_file(small_recording, tmp_path):
         np.testing.assert_allclose(file.units["obs_intervals"][0], [small_recording.span])
 
 
-def test_numbered_units_silent_units_times_with_a_gap_and_no_trials(small_recording, tmp_path):
+def test_numbered_and_silent_units_and_gaps_are_read_back(small_recording, tmp_path):
     kept = ~np.isin(small_recording.spike_units, [3, 11])  # one in the middle and the last
     seen = np.abs(small_recording.behavior_times - 8) > 1
     recording = replace(
@@ -59,7 +59,7 @@ def test_numbered_units_silent_units_times_with_a_gap_and_no_trials(small_record
     )
 
 
-def test_what_stood_there_stands_until_the_new_file_is_whole(small_recording, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file(small_recording, tmp_path, monkeypatch):
     write_nwb(small_recording, tmp_path / "a.nwb")
     before = (tmp_path / "a.nwb").read_bytes()
 
@@ -73,7 +73,7 @@ def test_what_stood_there_stands_until_the_new_file_is_whole(small_recording, tm
     assert (tmp_path / "a.nwb").read_bytes() == before
 
 
-def test_a_wrong_suffix_and_a_folder_that_is_not_there(small_recording, tmp_path):
+def test_invalid_output_paths_are_refused(small_recording, tmp_path):
     with pytest.raises(RecordingError, match=r"'\.npz'; this writes \.nwb"):
         write_nwb(small_recording, tmp_path / "a.npz")
     with pytest.raises(RecordingError, match="could not be written"):
@@ -81,7 +81,7 @@ def test_a_wrong_suffix_and_a_folder_that_is_not_there(small_recording, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_pynwb_one_line_says_what_to_install(small_recording, tmp_path, monkeypatch):
+def test_without_pynwb_the_error_names_the_extra(small_recording, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pynwb", None)
     with pytest.raises(RecordingError, match=r"pip install possm-lite\[recordings\]"):
         write_nwb(small_recording, tmp_path / "a.nwb")

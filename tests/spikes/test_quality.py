@@ -1,4 +1,4 @@
-"""What is wrong with a recording is found where it was put, and clean units are not accused."""
+"""Planted defects of a recording are found, and clean units are not flagged."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def trains(rng):
     return [poisson(rng, rate) for rate in (0.5, 2, 5, 5, 10, 20, 40, 60)]
 
 
-def test_clean_units_are_not_accused(trains):
+def test_clean_units_are_not_flagged(trains):
     recording = recording_of(trains)
     assert quality.contaminated_units(recording).tolist() == []
     assert quality.duplicated_units(recording).tolist() == []
@@ -48,8 +48,8 @@ def test_clean_units_are_not_accused(trains):
     np.testing.assert_array_equal(quality.isi_violations(recording), 0)
 
 
-def test_clean_units_that_rise_and_fall_together_are_not_accused():
-    """Common fluctuations make coincidences frequent, and are no fault."""
+def test_clean_correlated_units_are_not_flagged():
+    """Common fluctuations make coincidences frequent."""
     from possm_lite.spikes import simulate_session
     from possm_lite.spikes.simulation.neurons import SimulationConfig
 
@@ -58,7 +58,7 @@ def test_clean_units_that_rise_and_fall_together_are_not_accused():
     assert quality.duplicated_units(recording).tolist() == []
 
 
-def test_rates_are_spikes_over_seconds(trains):
+def test_rates_are_spikes_per_second(trains):
     recording = recording_of(trains)
     assert quality.recording_duration(recording) == pytest.approx(SECONDS, abs=0.1)
     np.testing.assert_allclose(quality.firing_rates(recording), [len(t) / SECONDS for t in trains], rtol=1e-3)
@@ -72,7 +72,7 @@ def test_silent_units_are_found(trains):
 
 
 @pytest.mark.parametrize("foreign", [0.15, 0.3, 0.45])
-def test_a_contaminated_unit_is_found_and_how_much(trains, rng, foreign):
+def test_contamination_is_found_and_estimated(trains, rng, foreign):
     own = poisson(rng, 30)
     mixed = np.sort(np.r_[own, poisson(rng, 30 * foreign / (1 - foreign))])
     recording = recording_of([*trains, mixed])
@@ -80,7 +80,7 @@ def test_a_contaminated_unit_is_found_and_how_much(trains, rng, foreign):
     assert quality.contamination_rate(recording)[8] == pytest.approx(foreign, abs=0.1)
 
 
-def test_spikes_that_do_not_mind_each_other(trains, rng):
+def test_poisson_spikes_have_contamination_one_half(trains, rng):
     crowd = poisson(rng, 30, refractory_s=0)
     recording = recording_of([*trains, crowd])
     share, rate = quality.isi_violations(recording)[8], quality.firing_rates(recording)[8]
@@ -88,7 +88,7 @@ def test_spikes_that_do_not_mind_each_other(trains, rng):
     assert quality.contamination_rate(recording)[8] == pytest.approx(0.5, abs=0.15)
 
 
-def test_a_share_of_nothing_is_not_a_number(trains):
+def test_violations_of_nearly_silent_units_are_nan(trains):
     recording = recording_of([*trains, np.array([5.0]), np.empty(0)])
     assert (
         np.isnan(quality.isi_violations(recording)[8:]).all()
@@ -97,14 +97,14 @@ def test_a_share_of_nothing_is_not_a_number(trains):
     assert np.isfinite(quality.contamination_rate(recording)[:8]).all()
 
 
-def test_violations_are_counted_as_by_a_loop(trains, rng):
+def test_violations_equal_a_loop(trains, rng):
     recording = recording_of([np.sort(rng.uniform(0, 10, 500)) for _ in range(3)])
     for unit, share in enumerate(quality.isi_violations(recording, 0.004)):
         own = recording.spike_times[recording.spike_units == unit]
         assert share == pytest.approx(np.mean(np.diff(own) < 0.004))
 
 
-def test_coincidences_are_counted_as_by_a_loop(rng):
+def test_coincidences_equal_a_loop(rng):
     recording = recording_of([np.sort(rng.uniform(0, 3, n)) for n in (60, 90, 0, 40)])
     count, expected = quality.coincidences(recording, 0.005)
     for a in range(4):
@@ -116,7 +116,7 @@ def test_coincidences_are_counted_as_by_a_loop(rng):
                 assert expected[a, b] == pytest.approx(len(ta) * len(tb) * 0.01 / quality.recording_duration(recording))
 
 
-def test_independent_units_coincide_as_often_as_expected(trains):
+def test_independent_units_have_expected_coincidences(trains):
     count, expected = quality.coincidences(recording_of(trains))
     pairs = np.triu_indices(len(trains), 1)
     z = (count - expected)[pairs] / np.sqrt(expected[pairs] + 1)
@@ -131,7 +131,7 @@ def test_a_duplicated_unit_is_found(trains, rng):
     assert quality.duplicated_units(recording).tolist() == [[4, 8]]
 
 
-def test_a_busy_neighbour_of_a_sparse_unit_is_no_copy(rng):
+def test_a_fast_unit_is_not_a_duplicate(rng):
     """Of four spikes two coincide with a busy unit: a share of a half, by chance."""
     busy = poisson(rng, 60)
     sparse = np.array([busy[100], busy[900], busy[50] + 0.008, busy[2000] + 0.008])
@@ -153,7 +153,7 @@ def test_a_coarse_clock_is_found(trains, tick_s):
     assert quality.times_are_resolved(coarse) == (tick_s < 0.005)
 
 
-def test_spikes_spread_over_bins_are_no_spike_times(trains):
+def test_times_from_counts_are_not_resolved(trains):
     from possm_lite.spikes.io.mat import _spike_times
 
     edges = np.arange(0, SECONDS + 0.05, 0.05)
@@ -163,7 +163,7 @@ def test_spikes_spread_over_bins_are_no_spike_times(trains):
     assert not quality.times_are_resolved(recording)
 
 
-def test_without_enough_spikes_nothing_is_known():
+def test_clock_resolution_needs_enough_spikes():
     recording = recording_of([np.array([1.0, 2.0])])
     assert np.isnan(quality.clock_resolution(recording)) and not quality.times_are_resolved(recording)
     silent = recording_of([np.empty(0), np.empty(0)])

@@ -16,12 +16,12 @@ def session():
 @pytest.mark.parametrize(
     ("field", "value"), [("n_trials", 0), ("min_reach_mm", 101.0), ("untuned_share", 1.5), ("shared_gain", -0.1)]
 )
-def test_config_that_cannot_be_names_the_field(field, value):
+def test_an_invalid_config_is_refused_by_field(field, value):
     with pytest.raises(ValueError, match=f"{field} must lie between .* not {value}"):
         SimulationConfig(**{field: value})
 
 
-def test_typical_reach_of_80_mm_takes_a_quarter_of_a_second():
+def test_typical_reach_takes_a_quarter_of_a_second():
     session = simulate_session(4, SimulationConfig(n_trials=10, n_units=1, random_target_share=0, reach_time_spread=0))
     reaches = session.truth.reaches
     out = np.isclose(np.hypot(*(reaches.target_mm - reaches.origin_mm).T), 80)
@@ -44,7 +44,7 @@ def test_straight_reach_has_minimum_jerk():
     assert not position[:, 1].any() and not velocity[:, 1].any()
 
 
-def test_bent_reach_keeps_profile_and_target():
+def test_bent_reach_has_same_profile_and_target():
     """A bent path is longer, by a / sin a, and its speed has the profile of a straight one of that length."""
     times = np.linspace(1, 1.4, 4001)
     position, velocity = hand_at(one_reach(bend=0.5), times)
@@ -60,9 +60,9 @@ def test_reaches_end_on_targets_and_hand_rests_between(session):
     np.testing.assert_allclose(session.truth.hand_position(reaches.stop_s), reaches.target_mm, atol=1e-9)
     np.testing.assert_array_equal(reaches.origin_mm[1:], reaches.target_mm[:-1])
     velocity, times = session.recording.velocity, session.recording.behavior_times
-    begun, ended = (np.searchsorted(x, times, side="right") for x in (reaches.start_s, reaches.stop_s))
-    assert not velocity[begun == ended].any()
-    assert (np.hypot(*velocity[begun > ended].T) > 0).mean() > 0.95
+    started, ended = (np.searchsorted(x, times, side="right") for x in (reaches.start_s, reaches.stop_s))
+    assert not velocity[started == ended].any()
+    assert (np.hypot(*velocity[started > ended].T) > 0).mean() > 0.95
     moved = np.cumsum(velocity, axis=0) / 1000 + reaches.origin_mm[0]
     np.testing.assert_allclose(moved, session.truth.hand_position(times), atol=1)
 

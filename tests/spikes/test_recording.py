@@ -1,4 +1,4 @@
-"""Recording: what it accepts, and that a bad one is refused by field, place and value."""
+"""Recording: valid ones are accepted, invalid ones refused by field, index and value."""
 
 import re
 
@@ -24,7 +24,7 @@ def fields(**changes) -> dict:
     return good | changes
 
 
-def test_a_good_recording_keeps_its_values_and_takes_its_own_copies():
+def test_a_valid_recording_copies_its_arrays():
     times = np.array([0.5, 1.25, 1.25, 7.0])
     recording = Recording(**fields(spike_times=times, notes=["spread evenly"]))
     times[0] = 99.0
@@ -35,17 +35,17 @@ def test_a_good_recording_keeps_its_values_and_takes_its_own_copies():
         recording.spike_times[0] = 0.0
 
 
-def test_span_is_that_of_the_trials_or_else_of_the_behavior_with_its_last_sample():
+def test_span_covers_trials_or_behavior():
     assert Recording(**fields()).span == (1.0, 4.5)
     assert Recording(**fields(trials=[])).span == pytest.approx((0.0, 10.0))
 
 
-def test_silence_is_no_error():
+def test_a_recording_may_have_no_spikes():
     recording = Recording(**fields(spike_times=[], spike_units=[]))
     assert recording.spike_times.shape == (0,) and recording.n_units == 2
 
 
-def test_integers_and_float32_are_numbers_and_names_may_be_numbers():
+def test_numbers_of_other_types_are_converted():
     recording = Recording(**fields(spike_times=np.array([1, 2, 3, 4]), unit_ids=[7, 9], trials=np.float32([[1, 2]])))
     assert recording.spike_times.dtype == np.float64 and recording.unit_ids.tolist() == ["7", "9"]
     assert recording.trials.dtype == np.float64
@@ -57,9 +57,9 @@ def velocity_with(value):
     return velocity
 
 
-def times_with(place, value):
+def times_with(index, value):
     times = np.arange(1000) / 100
-    times[place] = value
+    times[index] = value
     return times
 
 
@@ -73,7 +73,7 @@ BAD = {
     ),
     "unsorted behavior": ({"behavior_times": times_with(5, 0.01)}, "behavior_times[5] = 0.010000 s comes after"),
     "two samples at one time": ({"behavior_times": times_with(5, 0.04)}, "behavior_times[5] = 0.040000 s"),
-    "a unit too many": ({"spike_units": [0, 1, 2, 1]}, "must lie in 0..1, the index of a unit in unit_ids"),
+    "a unit out of range": ({"spike_units": [0, 1, 2, 1]}, "must lie in 0..1, the index of a unit in unit_ids"),
     "a unit below 0": ({"spike_units": [0, -1, 0, 1]}, "spike_units[1] = -1"),
     "units that are floats": ({"spike_units": [0.0, 1.0, 0.0, 1.0]}, "must hold whole numbers, not float64"),
     "times that are text": ({"spike_times": ["a", "b", "c", "d"]}, "spike_times must hold numbers, not <U1"),
@@ -82,7 +82,7 @@ BAD = {
     "fewer units than spikes": ({"spike_units": [0, 1]}, "2 against 4 spike_times"),
     "no units": ({"unit_ids": [], "spike_times": [], "spike_units": []}, "unit_ids is empty"),
     "a name twice": ({"unit_ids": ["a", "a"]}, "'a' occurs 2 times"),
-    "names that are no text": ({"unit_ids": np.array([b"\xff", b"a"])}, "unit_ids is not an array of text"),
+    "names that are not text": ({"unit_ids": np.array([b"\xff", b"a"])}, "unit_ids is not an array of text"),
     "one sample of behavior": (
         {"behavior_times": [1.0], "velocity": [[0.0, 0.0]]},
         "behavior_times needs at least two samples, not 1",
@@ -104,14 +104,14 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("changes, says", BAD.values(), ids=BAD.keys())
-def test_a_bad_recording_is_refused_by_field_place_and_value(changes, says):
-    with pytest.raises(RecordingError, match=re.escape(says)) as caught:
+@pytest.mark.parametrize("changes, message", BAD.values(), ids=BAD.keys())
+def test_an_invalid_recording_is_refused_by_field_and_value(changes, message):
+    with pytest.raises(RecordingError, match=re.escape(message)) as caught:
         Recording(**fields(**changes))
     assert "\n" not in str(caught.value)
 
 
-def test_a_gap_in_behavior_between_trials_is_no_error_but_one_at_the_start_of_a_trial_is():
+def test_behavior_gaps_are_allowed_only_between_trials():
     times = np.concatenate((np.arange(300), np.arange(500, 1000))) / 100
     around = fields(behavior_times=times, velocity=np.zeros((800, 2)), trials=[[1.0, 3.0], [5.0, 6.0]])
     assert len(Recording(**around).trials) == 2
@@ -119,13 +119,13 @@ def test_a_gap_in_behavior_between_trials_is_no_error_but_one_at_the_start_of_a_
         Recording(**around | {"trials": [[1.0, 3.0], [4.0, 6.0]]})
 
 
-def test_covered_trials_allows_two_samples_at_either_end_and_no_more():
+def test_covered_trials_allows_two_samples_at_either_end():
     times = np.arange(100) / 100 + 10.0
     trials = np.array([[9.985, 10.5], [9.97, 10.5], [10.5, 11.005], [10.5, 11.02], [3.0, 4.0], [20.0, 21.0]])
     assert covered_trials(trials, times).tolist() == [True, False, True, False, False, False]
 
 
-def test_no_trials_are_in_order_and_all_covered():
+def test_checks_accept_no_trials():
     none = np.empty((0, 2))
     check_trial_order(none)
     assert covered_trials(none, np.arange(3.0)).tolist() == []

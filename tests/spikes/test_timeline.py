@@ -1,4 +1,4 @@
-"""Pairing spikes with behaviour, splitting, joining."""
+"""Timeline pairs spikes with behaviour; SplitConfig divides recordings."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def make_recording(n_trials=10, trial_s=1.0, rate=100, start=5.0, marked=True, *
 
 
 @pytest.mark.parametrize("lag", [0.0, 0.1, -0.1])
-def test_a_sample_is_paired_with_spikes_that_came_lag_earlier(lag):
+def test_behavior_is_paired_with_spikes_one_lag_earlier(lag):
     batch = Timeline(make_recording(), lag_s=lag).cut([7.0, 9.0], 1.0)
     spike = 7.0 - lag + batch.offset + 0.05 * (batch.bin % 20)
     sample = 7.0 - lag + batch.times_s[0].numpy()
@@ -37,14 +37,14 @@ def test_a_sample_is_paired_with_spikes_that_came_lag_earlier(lag):
     assert batch.mask.all() and batch.mask.shape == (2, 100)
 
 
-def test_behaviour_is_thinned_never_interpolated():
+def test_behavior_is_subsampled_not_interpolated():
     recording = make_recording(rate=1000)
     timeline = Timeline(recording)
     np.testing.assert_array_equal(timeline.times, recording.behavior_times[::10])
     np.testing.assert_array_equal(timeline.velocity, recording.velocity[::10])
 
 
-def test_a_gap_in_behaviour_is_masked_not_glued():
+def test_a_gap_in_behavior_is_masked():
     whole = make_recording()
     kept = (whole.behavior_times < 7.2) | (whole.behavior_times > 7.4)
     times = whole.behavior_times[kept]
@@ -62,36 +62,36 @@ def test_counts_equal_a_histogram():
     np.testing.assert_array_equal(counts, expected)
 
 
-def test_hidden_units_leave_no_spikes():
-    shown = np.array([[True, False, True], [True, True, True]])
-    batch = Timeline(make_recording()).cut([6.0, 7.0], 1.0, shown)
+def test_dropped_units_have_no_spikes():
+    keep = np.array([[True, False, True], [True, True, True]])
+    batch = Timeline(make_recording()).cut([6.0, 7.0], 1.0, keep)
     first = batch.unit[batch.bin < 20]
     assert 2 not in first and {1, 3} <= set(first.tolist()) and 2 in batch.unit[batch.bin >= 20]
 
 
 def test_chronological_split_keeps_order_and_shares():
     recording = make_recording()
-    parts = SplitConfig().apply(recording, 0.05)
-    np.testing.assert_array_equal(np.concatenate([parts.train, parts.valid, parts.test]), recording.trials)
-    assert [len(p) for p in (parts.train, parts.valid, parts.test)] == [7, 1, 2]
+    split = SplitConfig().apply(recording, 0.05)
+    np.testing.assert_array_equal(np.concatenate([split.train, split.valid, split.test]), recording.trials)
+    assert [len(p) for p in (split.train, split.valid, split.test)] == [7, 1, 2]
 
 
-def test_random_split_deals_every_trial_once_and_by_seed():
+def test_random_split_has_every_trial_once():
     recording = make_recording()
-    parts = [SplitConfig("random", seed=seed).apply(recording, 0.05) for seed in (0, 0, 1)]
-    whole = np.concatenate([parts[0].train, parts[0].valid, parts[0].test])
+    splits = [SplitConfig("random", seed=seed).apply(recording, 0.05) for seed in (0, 0, 1)]
+    whole = np.concatenate([splits[0].train, splits[0].valid, splits[0].test])
     np.testing.assert_array_equal(whole[np.argsort(whole[:, 0])], recording.trials)
-    np.testing.assert_array_equal(parts[0].test, parts[1].test)
-    assert not np.array_equal(parts[0].train, parts[2].train)
+    np.testing.assert_array_equal(splits[0].test, splits[1].test)
+    assert not np.array_equal(splits[0].train, splits[2].train)
 
 
 @pytest.mark.parametrize("trials", [np.zeros((0, 2)), [[5.0, 15.0]]])
-def test_without_trials_time_is_divided_on_the_edges_of_bins(trials):
-    parts = SplitConfig().apply(make_recording(trials=trials), 0.05)
-    np.testing.assert_allclose(np.concatenate([parts.train, parts.valid, parts.test]), [[5, 12], [12, 13], [13, 15]])
+def test_without_trials_time_is_divided_at_bin_edges(trials):
+    split = SplitConfig().apply(make_recording(trials=trials), 0.05)
+    np.testing.assert_allclose(np.concatenate([split.train, split.valid, split.test]), [[5, 12], [12, 13], [13, 15]])
 
 
-def test_neighbours_are_joined_across_nothing_but_nothing():
+def test_segments_join_adjacent_intervals():
     joined = segments(np.array([[0.0, 1.0], [1.0, 2.0], [2.5, 3.0], [3.0005, 4.0]]), gap_s=1e-3)
     np.testing.assert_array_equal(joined, [[0.0, 2.0], [2.5, 4.0]])
 
@@ -99,21 +99,21 @@ def test_neighbours_are_joined_across_nothing_but_nothing():
 @pytest.mark.parametrize(
     "text", ["", "alphabetical", "random:50/50", "chronological:70/10/30", "random:a/b/c", "random:100/0/0"]
 )
-def test_a_split_that_cannot_be_is_refused(text):
+def test_an_invalid_split_is_refused(text):
     with pytest.raises(ValueError, match="split must be"):
         SplitConfig.parse(text)
 
 
-def test_split_reads_what_it_writes():
+def test_split_config_parses_its_own_text():
     assert SplitConfig.parse(str(SplitConfig.parse("random:60/20/20"))) == SplitConfig("random", (0.6, 0.2, 0.2))
 
 
-def test_a_trial_shorter_than_a_bin_is_named():
+def test_a_trial_shorter_than_a_bin_is_refused():
     recording = make_recording(trials=[[5.0, 6.0], [6.0, 6.04], [7.0, 8.0]])
     with pytest.raises(RecordingError, match=r"trials\[1\] lasts 0.040000 s, a bin 0.05 s"):
         SplitConfig().apply(recording, 0.05)
 
 
-def test_random_needs_trials():
+def test_random_split_needs_trials():
     with pytest.raises(RecordingError, match="at least 3 trials, the recording has 0"):
         SplitConfig("random").apply(make_recording(marked=False), 0.05)

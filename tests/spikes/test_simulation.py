@@ -1,4 +1,4 @@
-"""The simulated session is what it says: its tuning, its spikes, its difficulty, and the file in data/."""
+"""The simulated session: tuning, spikes, difficulty, and the file in data/."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ SHORT = SimulationConfig(n_trials=6, n_units=8)
 
 @pytest.fixture(scope="module")
 def session():
-    """The session in data/, simulated again: what holds here holds for the file, as the first test says."""
+    """The session in data/, simulated again; the first test shows that the two are equal."""
     return simulate_session()
 
 
@@ -61,7 +61,7 @@ def assert_same_truth(ours, theirs):
             np.testing.assert_allclose(getattr(getattr(theirs, group), name), value, rtol=1e-9, err_msg=name)
 
 
-def test_committed_file_is_what_the_function_gives(session):
+def test_committed_file_equals_the_simulation(session):
     """Up to the last bit of exp or sin on another platform, which may move a spike or a rounded velocity, or two."""
     ours, theirs = session.recording, load_recording(FILE)
     for name in ("session_id", "velocity_unit", "notes"):
@@ -79,7 +79,7 @@ def test_committed_file_is_small():
     assert FILE.stat().st_size < 3e6
 
 
-def test_file_gives_back_session_bit_for_bit(tmp_path):
+def test_a_session_is_read_back_bit_for_bit(tmp_path):
     ours = simulate_session(5, SHORT)
     save_session(ours, tmp_path / "s.npz")
     theirs = load_recording(tmp_path / "s.npz")
@@ -91,14 +91,14 @@ def test_file_gives_back_session_bit_for_bit(tmp_path):
     assert_same_truth(ours.truth, truth)
 
 
-def test_recording_without_truth_says_so(tmp_path):
+def test_a_recording_without_truth_is_refused(tmp_path):
     path = tmp_path / "real.npz"
     simulate_session(5, SHORT).recording.save(path)
     with pytest.raises(RecordingError, match=r"real\.npz: lacks truth_config"):
         load_ground_truth(path)
 
 
-def test_seed_decides():
+def test_seed_determines_the_session():
     first, again, other = (simulate_session(seed, SHORT) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.recording.spike_times, again.recording.spike_times)
     np.testing.assert_array_equal(first.recording.velocity, again.recording.velocity)
@@ -106,7 +106,7 @@ def test_seed_decides():
     assert not np.array_equal(first.truth.units.lag_s, other.truth.units.lag_s)
 
 
-def test_units_may_be_given():
+def test_units_can_be_passed():
     """The same units on another day; and other units during the same movements."""
     monday = simulate_session(1, SHORT)
     tuesday = simulate_session(2, SHORT, monday.truth.units)
@@ -143,7 +143,7 @@ def test_refractory_period_is_never_violated(session):
 
 
 @pytest.mark.parametrize("n", [0, 1, 3000])
-def test_refractory_block_equals_one_by_one(rng, n):
+def test_block_refractory_equals_a_loop(rng, n):
     ticks, kept = np.sort(rng.integers(20_000, size=n)), []
     for tick in ticks:
         if not kept or tick - kept[-1] >= 10:
@@ -151,7 +151,7 @@ def test_refractory_block_equals_one_by_one(rng, n):
     np.testing.assert_array_equal(block_refractory(ticks, 10), kept)
 
 
-def test_the_rates_of_all_units_at_once_are_those_of_each(session, rng):
+def test_rates_of_all_units_equal_those_of_each(session, rng):
     units, n = session.truth.units, len(session.truth.units.tuned)
     position, velocity, common = (rng.normal(0, s, (7, n, w)) for s, w in ((50, 2), (200, 2), (1, 3)))
     together = firing_rate(units, slice(None), position, velocity, common[:, :1])
@@ -187,7 +187,7 @@ def test_spikes_lead_the_hand_by_their_lag():
         assert leads[np.argmax(score)] == pytest.approx(units.lag_s[unit], abs=0.035)
 
 
-def test_preferred_directions_are_found_and_turn(session):
+def test_preferred_directions_rotate_with_position(session):
     """Regression in the middle, and right and left of it, finds the direction that the truth has there."""
     units = session.truth.units
     strongest = np.argsort(-units.depth_s_per_mm * units.baseline_hz)[:24]
@@ -197,13 +197,13 @@ def test_preferred_directions_are_found_and_turn(session):
             counts, position, velocity = leading_counts(session, unit, 0.05)
             here = (position[:, 0] > low) & (position[:, 0] < high) & (np.abs(position[:, 1]) < 40)
             slope, _ = regress(counts[here], velocity[here])
-            place = np.array([position[here, 0].mean(), 0.0])
-            true = units.preferred_direction_rad[unit] + units.turning_rad_per_mm[unit] @ place
+            center = np.array([position[here, 0].mean(), 0.0])
+            true = units.preferred_direction_rad[unit] + units.turning_rad_per_mm[unit] @ center
             misses.append(np.angle(np.exp(1j * (np.arctan2(slope[1], slope[0]) - true))))
         assert np.degrees(np.median(np.abs(misses))) < 15  # by chance 90, to the sides 25 without turning
 
 
-def test_untuned_units_are_untuned(session):
+def test_untuned_units_do_not_depend_on_velocity(session):
     tuned = session.truth.units.tuned
     z = [regress(*leading_counts(session, unit, 0.05)[::2])[1] for unit in range(len(tuned))]
     strength = np.abs(z).max(axis=1)
@@ -221,7 +221,7 @@ def test_common_fluctuations_have_their_variance_and_time(rng):
     np.testing.assert_allclose(many.var(axis=1), 1, atol=0.1)  # from the first row on
 
 
-def test_common_fluctuations_reach_the_spikes_at_once():
+def test_common_fluctuations_affect_spikes_without_lag():
     config = SimulationConfig(n_trials=60, n_units=20, untuned_share=1, n_common=1, common_time_s=0.3)
     units = draw_units(np.random.default_rng(0), config)
     session = simulate_session(0, config, replace(units, common_gain=np.ones((20, 1))))
@@ -231,7 +231,7 @@ def test_common_fluctuations_reach_the_spikes_at_once():
     assert np.argmax(score) == 5 and max(score) > 0.7
 
 
-def test_shared_gain_raises_and_lowers_all_units_together():
+def test_shared_gain_modulates_all_units_together():
     """All of them fire more when the first fluctuation is high than when it is low; without it, some fire less."""
     config = SimulationConfig(n_trials=60, n_units=20, untuned_share=1, baseline_spread=0)
     lonely = replace(config, shared_gain=0)
@@ -249,15 +249,15 @@ def test_shared_gain_raises_and_lowers_all_units_together():
     assert alone.min() < 1 < alone.max() < 2
 
 
-def test_shared_gain_needs_a_fluctuation():
+def test_shared_gain_needs_a_common_fluctuation():
     session = simulate_session(5, replace(SHORT, n_common=0))
     assert session.truth.common.shape[1] == 0
     quiet = simulate_session(5, replace(SHORT, n_common=0, shared_gain=0))
     np.testing.assert_array_equal(session.recording.spike_times, quiet.recording.spike_times)
 
 
-def test_linear_filter_finds_it_neither_easy_nor_hopeless(session):
-    """A Wiener filter, ridge on 10 bins of 50 ms of root counts, scores what the datasheet says."""
+def test_wiener_filter_scores_as_documented(session):
+    """A Wiener filter, ridge on 10 bins of 50 ms of root counts, scores the value in the datasheet."""
     prepared = prepare(session.recording)
     r2 = evaluate(fit_wiener(prepared), prepared).r2
     assert 0.65 < r2 < 0.80

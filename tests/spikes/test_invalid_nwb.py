@@ -1,4 +1,4 @@
-"""Bad NWB files are refused by field, place and value; what is odd but right is read."""
+"""Invalid NWB files are refused by field, index and value; unusual valid ones are read."""
 
 import sys
 from datetime import datetime, timezone
@@ -40,9 +40,9 @@ def write_small(path, *, units=True, n_more_units=0, behavior=True, trials=(), *
     write(file, path)
 
 
-def rising_but(place, value) -> dict:
+def increasing_except(index, value) -> dict:
     timestamps = np.arange(300) / 100
-    timestamps[place] = value
+    timestamps[index] = value
     return {"timestamps": timestamps, "rate": None, "starting_time": None}
 
 
@@ -56,10 +56,10 @@ BAD = {
     "one column": ({"data": np.zeros((300, 1))}, "none of hand_vel, finger_vel, cursor_vel, hand_pos"),
     "nothing but NaN": ({"data": row_of_nan()}, "processing/behavior/hand_vel must have at least two rows without NaN"),
     "timestamps that fall back": (
-        rising_but(50, 0.1),
+        increasing_except(50, 0.1),
         "processing/behavior/hand_vel/timestamps[50] = 0.100000 s comes after 0.490000 s",
     ),
-    "a NaN timestamp": (rising_but(50, np.nan), "processing/behavior/hand_vel/timestamps[50] = nan"),
+    "a NaN timestamp": (increasing_except(50, np.nan), "processing/behavior/hand_vel/timestamps[50] = nan"),
     "no conversion": ({"conversion": np.nan}, "processing/behavior/hand_vel/conversion must be finite"),
     "a trial backwards": ({"trials": [(1.0, 0.5)]}, "trials[0] must stop after it starts"),
     "a trial without an end": ({"trials": [(1.0, np.nan)]}, "intervals/trials/stop_time[0] = nan"),
@@ -70,25 +70,25 @@ BAD = {
 
 
 @pytest.mark.filterwarnings("ignore")  # pynwb on what we make it write
-@pytest.mark.parametrize("changes, says", BAD.values(), ids=BAD.keys())
-def test_a_bad_file_is_refused_by_field_place_and_value(tmp_path, changes, says):
+@pytest.mark.parametrize("changes, message", BAD.values(), ids=BAD.keys())
+def test_an_invalid_file_is_refused_by_field_and_value(tmp_path, changes, message):
     write_small(tmp_path / "a.nwb", **changes)
     with pytest.raises(FileFormatError) as caught:
         read_nwb(tmp_path / "a.nwb")
-    assert says in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def replace(path, place, value=None, **options):
-    """Put `value`, or an empty data set made with `options`, in the place of a data set, keeping its attributes."""
+def replace_dataset(path, name, value=None, **options):
+    """Replace a data set by `value`, or by an empty one made with `options`, keeping its attributes."""
     with h5py.File(path, "r+") as file:
-        attributes = dict(file[place].attrs)
-        del file[place]
-        file.create_dataset(place, data=value, **options)
-        file[place].attrs.update(attributes)
+        attributes = dict(file[name].attrs)
+        del file[name]
+        file.create_dataset(name, data=value, **options)
+        file[name].attrs.update(attributes)
 
 
 @pytest.mark.parametrize(
-    "place, new, says",
+    "name, new, message",
     [
         ("units/spike_times", {"value": [0.5, np.nan, 0.25, 1.5]}, "units/spike_times[1] = nan"),
         ("units/spike_times", {"value": [0.5]}, "must divide 1 spike times among 2 units"),
@@ -109,16 +109,16 @@ def replace(path, place, value=None, **options):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_hostile_data_set_is_refused_before_it_is_read(tmp_path, place, new, says):
+def test_a_malicious_dataset_is_refused_before_reading(tmp_path, name, new, message):
     write_small(tmp_path / "a.nwb")
-    replace(tmp_path / "a.nwb", place, **new)
+    replace_dataset(tmp_path / "a.nwb", name, **new)
     with pytest.raises(FileFormatError) as caught:
         read_nwb(tmp_path / "a.nwb")
-    assert says in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_what_is_no_nwb_file_is_refused(tmp_path):
-    (tmp_path / "text.nwb").write_text("this is no NWB file")
+def test_other_files_are_refused(tmp_path):
+    (tmp_path / "text.nwb").write_text("this is text")
     with h5py.File(tmp_path / "other.nwb", "w") as file:
         file["x"] = 1
     for name in ("text.nwb", "other.nwb"):
@@ -126,14 +126,14 @@ def test_what_is_no_nwb_file_is_refused(tmp_path):
             read_nwb(tmp_path / name)
 
 
-def test_without_pynwb_the_error_says_what_to_install(tmp_path, monkeypatch):
+def test_without_pynwb_the_error_names_the_extra(tmp_path, monkeypatch):
     write_small(tmp_path / "a.nwb")
     monkeypatch.setitem(sys.modules, "pynwb", None)
     with pytest.raises(FileFormatError, match=r"pip install possm-lite\[recordings\]"):
         read_nwb(tmp_path / "a.nwb")
 
 
-def test_the_file_is_closed_also_after_an_error(tmp_path):
+def test_the_file_is_closed_after_an_error(tmp_path):
     for changes in ({}, {"trials": [(1.0, 0.5)]}):
         write_small(tmp_path / "a.nwb", **changes)
         try:
@@ -144,7 +144,7 @@ def test_the_file_is_closed_also_after_an_error(tmp_path):
             assert "units" in file
 
 
-def test_spikes_at_one_time_stay_in_the_order_of_their_units(tmp_path):
+def test_simultaneous_spikes_keep_the_order_of_units(tmp_path):
     write_small(tmp_path / "a.nwb", n_more_units=50)
     recording = read_nwb(tmp_path / "a.nwb")
     assert recording.spike_times.tolist() == [0.25, 0.5, *[1.5] * 52]
