@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .attention import attend, scaled_dot_score
 
@@ -67,18 +67,3 @@ def _checked_query(name: str, query: Tensor, shape: tuple[int, ...]) -> Tensor:
     if tuple(query.shape) not in (shape, shape[-1:]):
         raise ValueError(f"{name} must have shape {shape[-1:]} or {shape}, not {tuple(query.shape)}.")
     return query
-
-
-class HierarchicalAttention(nn.Module):
-    """`hierarchical_attend` with two learned queries of D numbers each."""
-
-    def __init__(self, dim: int):
-        super().__init__()
-        self.word_query = nn.Parameter(torch.randn(dim))
-        self.sentence_query = nn.Parameter(torch.randn(dim))
-
-    def forward(
-        self, words: Tensor, word_mask: Tensor | None = None, sentence_mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """words (..., S, W, D) to y (..., D), weights (..., S, W) and (..., S)."""
-        return hierarchical_attend(words, self.word_query, self.sentence_query, word_mask, sentence_mask)

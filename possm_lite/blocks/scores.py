@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
@@ -51,29 +49,3 @@ def additive_score(queries: Tensor, keys: Tensor, W_q: Tensor, W_k: Tensor, w_v:
     # a new axis on the right of Q and one on the left of M: every query meets every key
     hidden = (queries @ W_q.T)[..., :, None, :] + (keys @ W_k.T)[..., None, :, :]  # (..., Q, M, h)
     return torch.tanh(hidden) @ w_v  # (..., Q, M)
-
-
-class BilinearScore(nn.Module):
-    """`bilinear_score` with a learned W, drawn so that standard normal q and k have scores of variance one."""
-
-    def __init__(self, query_size: int, key_size: int):
-        super().__init__()
-        self.W = nn.Parameter(torch.randn(query_size, key_size) / math.sqrt(query_size * key_size))
-
-    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Queries (..., Q, query_size) and keys (..., M, key_size): scores (..., Q, M)."""
-        return bilinear_score(queries, keys, self.W)
-
-
-class AdditiveScore(nn.Module):
-    """`additive_score` with learned W_q, W_k and w_v, for queries and keys of different sizes."""
-
-    def __init__(self, query_size: int, key_size: int, hidden: int):
-        super().__init__()
-        self.W_q = nn.Parameter(torch.randn(hidden, query_size) / math.sqrt(query_size))
-        self.W_k = nn.Parameter(torch.randn(hidden, key_size) / math.sqrt(key_size))
-        self.w_v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
-
-    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Queries (..., Q, query_size) and keys (..., M, key_size): scores (..., Q, M)."""
-        return additive_score(queries, keys, self.W_q, self.W_k, self.w_v)

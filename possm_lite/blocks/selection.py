@@ -7,7 +7,7 @@ zeros, as the weights of `masked_softmax` are.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from .attention import masked_log_softmax, masked_softmax
@@ -44,18 +44,6 @@ def gate_items(items: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """
     gate = torch.sigmoid(F.linear(items, W, b))  # (..., V) or (..., 1)
     return gate * items, gate
-
-
-class ItemGate(nn.Module):
-    """`gate_items` with learned W and b: one gate for each feature, or one for the whole item."""
-
-    def __init__(self, size: int, per_feature: bool = True):
-        super().__init__()
-        self.linear = nn.Linear(size, size if per_feature else 1)
-
-    def forward(self, items: Tensor) -> Tensor:
-        """Items (..., size), gated: the same shape."""
-        return gate_items(items, self.linear.weight, self.linear.bias)[0]
 
 
 def argmax_choice(scores: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -179,13 +179,8 @@ class UnrolledLSTM(_Unrolled):
     cell = staticmethod(lstm_cell)
 
 
-def output_layer(h: Tensor, w_q: Tensor, b_q: Tensor) -> Tensor:
-    """O_t = W_q H_t + b_q, the same at every step; h (..., h), w_q (q, h), b_q (q,). Gives (..., q)."""
-    return F.linear(h, w_q, b_q)
-
-
 class WithOutput(nn.Module):
-    """A recurrent layer and the output layer on its states: (B, T, d) to (B, T, q).
+    """A recurrent layer and a linear output layer, O_t = W_q H_t + b_q: (B, T, d) to (B, T, q).
 
     Args:
         layer: of this module or of `recurrent`.
@@ -201,7 +196,7 @@ class WithOutput(nn.Module):
         self.b_q = nn.Parameter(torch.zeros(n_outputs))
 
     def forward(self, x: Tensor, *args) -> Tensor:
-        return output_layer(self.layer(x, *args)[0], self.w_q, self.b_q)
+        return F.linear(self.layer(x, *args)[0], self.w_q, self.b_q)
 
 
 def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:

@@ -21,23 +21,19 @@ def test_unmasked_weights_are_softmax():
     torch.testing.assert_close(masked_softmax(scores), torch.softmax(scores, -1), rtol=0, atol=0)
 
 
-def test_masked_weights_are_softmax_of_the_unpadded_slice():
-    scores, mask = make_padded()
-    weights = masked_softmax(scores, mask)
-    for row, n in enumerate(LENGTHS):
-        torch.testing.assert_close(weights[row, :, :n], torch.softmax(scores[row, :, :n], -1))
-        assert (weights[row, :, n:] == 0).all()
-
-
-def test_gradients_equal_those_of_the_unpadded_slice():
+def test_masked_weights_equal_the_unpadded_slice_with_gradients():
     scores, mask = make_padded()
     wanted = torch.randn(4, 2, 5, dtype=torch.float64)
-    (padded,) = torch.autograd.grad((masked_softmax(scores, mask) * wanted).sum(), scores)
+    assert torch.equal(mask[:, 0], length_mask(torch.tensor(LENGTHS), 5))
+    weights = masked_softmax(scores, mask)
+    (gradient,) = torch.autograd.grad((weights * wanted).sum(), scores)
     for row, n in enumerate(LENGTHS):
         alone = scores[row, :, :n].detach().requires_grad_()
-        (expected,) = torch.autograd.grad((torch.softmax(alone, -1) * wanted[row, :, :n]).sum(), alone)
-        torch.testing.assert_close(padded[row, :, :n], expected)
-        assert (padded[row, :, n:] == 0).all()
+        expected = torch.softmax(alone, -1)
+        (expected_gradient,) = torch.autograd.grad((expected * wanted[row, :, :n]).sum(), alone)
+        torch.testing.assert_close(weights[row, :, :n], expected)
+        torch.testing.assert_close(gradient[row, :, :n], expected_gradient)
+        assert (weights[row, :, n:] == 0).all() and (gradient[row, :, n:] == 0).all()
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
@@ -101,14 +97,6 @@ def test_length_mask_marks_the_first_slots():
 def test_length_mask_refuses_lengths_out_of_range(lengths):
     with pytest.raises(ValueError, match="between 0 and n = 3"):
         length_mask(torch.tensor(lengths), 3)
-
-
-def test_length_mask_and_masked_softmax_are_softmax_of_the_unpadded_rows():
-    scores = torch.randn(4, 2, 5, dtype=torch.float64)
-    weights = masked_softmax(scores, length_mask(torch.tensor(LENGTHS), 5)[:, None])
-    for row, n in enumerate(LENGTHS):
-        torch.testing.assert_close(weights[row, :, :n], torch.softmax(scores[row, :, :n], -1))
-        assert (weights[row, :, n:] == 0).all()
 
 
 def test_masked_log_softmax_is_the_log_of_masked_softmax():

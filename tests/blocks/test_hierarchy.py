@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from possm_lite.blocks.attention import attend, scaled_dot_score
-from possm_lite.blocks.hierarchy import HierarchicalAttention, hierarchical_attend
+from possm_lite.blocks.hierarchy import hierarchical_attend
 
 LENGTHS = ((3, 1, 4), (2, 0, 0), (0, 0, 0))  # words in each sentence of three documents
 B, S, W, D = 3, 3, 4, 5
@@ -80,17 +80,6 @@ def test_queries_may_differ_by_document():
     q = torch.randn(2, B, D, dtype=torch.float64)
     y, _, _ = hierarchical_attend(words, *q, mask)
     torch.testing.assert_close(y[0], by_two_calls(words[0], LENGTHS[0], q[0, 0], q[1, 0]))
-
-
-def test_layer_matches_the_function():
-    words, mask = documents()
-    layer = HierarchicalAttention(D).double()
-    for one, other in zip(
-        layer(words, mask), hierarchical_attend(words, layer.word_query, layer.sentence_query, mask), strict=True
-    ):
-        assert torch.equal(one, other)
-    layer(words, mask)[0].sum().backward()
-    assert layer.word_query.grad.abs().max() > 0 and layer.sentence_query.grad.abs().max() > 0
 
 
 @pytest.mark.parametrize(
