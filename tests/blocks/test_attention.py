@@ -1,4 +1,4 @@
-"""Masked softmax and pooling against torch: padding says nothing, and a row with nothing to read is zero, not NaN."""
+"""Masked softmax and pooling against torch: padding is ignored, and a fully masked row is zero, not NaN."""
 
 import pytest
 import torch
@@ -100,7 +100,7 @@ def test_length_mask_refuses_lengths_out_of_range(lengths):
 
 
 def test_masked_log_softmax_is_the_log_of_masked_softmax():
-    """Empty row included; and it still tells apart what the plain weights round to zero."""
+    """Empty rows included, and weights that underflow to zero have a finite logarithm."""
     scores = torch.tensor([[0.5, -1.0, 2.0], [0.0, -300.0, 1.0], [1.0, 2.0, 3.0]], requires_grad=True)
     mask = torch.tensor([[True, False, True], [True, True, True], [False, False, False]])
     log_p = masked_log_softmax(scores, mask)

@@ -1,4 +1,4 @@
-"""Two-level attention against two calls of one-level attention; padding says nothing; wrong shapes are named."""
+"""Two-level attention against two calls of one-level attention; padding is ignored; wrong shapes are named."""
 
 import pytest
 import torch

@@ -38,8 +38,8 @@ def fact(subject, object_):
 def story(things, boxes, rooms):
     """Thing i is in box i, box i is in room i: the facts (2n, 18)."""
     inside = [fact(a, N_NAMES + b) for a, b in zip(things, boxes, strict=True)]
-    stands = [fact(N_NAMES + b, 2 * N_NAMES + c) for b, c in zip(boxes, rooms, strict=True)]
-    return torch.stack(inside + stands)
+    in_rooms = [fact(N_NAMES + b, 2 * N_NAMES + c) for b, c in zip(boxes, rooms, strict=True)]
+    return torch.stack(inside + in_rooms)
 
 
 def network_by_hand(n_hops, size=30.0):

@@ -63,28 +63,28 @@ LENGTHS = torch.tensor([6, 3, 1])
 @pytest.mark.parametrize("seed", range(5))
 def test_never_points_at_padding_or_chosen_items(seed):
     model, items = make(seed=seed), torch.randn(3, 6, 1)
-    items[1, 3:], items[2, 1:] = 100.0, -100.0  # whatever stands there
-    places = model.point(items, LENGTHS)
-    for row, n in zip(places.tolist(), LENGTHS.tolist(), strict=True):
+    items[1, 3:], items[2, 1:] = 100.0, -100.0  # in the padding
+    indices = model.point(items, LENGTHS)
+    for row, n in zip(indices.tolist(), LENGTHS.tolist(), strict=True):
         assert sorted(row[:n]) == list(range(n))
         assert row[n:] == [-1] * (6 - n)
 
 
 def test_repeats_are_allowed_but_not_padding():
     model, items = make(repeats=True), torch.randn(3, 6, 1)
-    places = model.point(items, LENGTHS, steps=9)
-    assert places.shape == (3, 9) and (places >= 0).all()
-    assert (places < LENGTHS[:, None]).all()
-    assert len(set(places[0].tolist())) < 9
+    indices = model.point(items, LENGTHS, steps=9)
+    assert indices.shape == (3, 9) and (indices >= 0).all()
+    assert (indices < LENGTHS[:, None]).all()
+    assert len(set(indices[0].tolist())) < 9
 
 
 @pytest.mark.parametrize("repeats", [False, True])
 def test_teacher_forcing_reproduces_the_free_run(repeats):
     model, items = make(repeats), torch.randn(3, 6, 1)
-    places = model.point(items, LENGTHS)
-    log_p = model(items, LENGTHS, places.clamp(min=0))
+    indices = model.point(items, LENGTHS)
+    log_p = model(items, LENGTHS, indices.clamp(min=0))
     real = length_mask(LENGTHS, 6)
-    assert (log_p.argmax(-1)[real] == places[real]).all()
+    assert (log_p.argmax(-1)[real] == indices[real]).all()
     assert (log_p[:, :, 3:][1] == -torch.inf).all()  # padding of the second row
 
 
@@ -118,5 +118,5 @@ def test_sorts_unseen_numbers():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     numbers = torch.rand(500, 6)
-    places = model.point(numbers[..., None], torch.full((500,), 6))
-    assert (places == numbers.argsort(1)).all(1).float().mean() > 0.95
+    indices = model.point(numbers[..., None], torch.full((500,), 6))
+    assert (indices == numbers.argsort(1)).all(1).float().mean() > 0.95

@@ -57,7 +57,7 @@ def test_max_pooling_matches_torch():
     torch.testing.assert_close(value, F.adaptive_max_pool1d(items.transpose(1, 2), 1)[..., 0])
     torch.testing.assert_close(items.gather(1, winner[:, None])[:, 0], value)
     value.sum().backward()
-    assert (items.grad.count_nonzero(dim=1) == 1).all()  # the winner alone hears of it
+    assert (items.grad.count_nonzero(dim=1) == 1).all()  # the winner alone has a gradient
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
@@ -172,7 +172,7 @@ def test_reinforce_differentiates_the_loss_too():
     values, scores = VALUES.clone().requires_grad_(), SCORES.clone().requires_grad_()
     losses = (values - TARGET).square()
     exact = torch.autograd.grad(expected_loss(scores, losses), (scores, values))
-    choice = torch.eye(4, dtype=torch.float64)  # every choice once, and each as often as p says
+    choice = torch.eye(4, dtype=torch.float64)  # every choice once, weighted by p below
     surrogate = reinforce_loss(log_probability(scores.expand(4, 4), choice), (choice @ values - TARGET).square(), 0.7)
     weighted = (torch.softmax(SCORES, -1) * surrogate).sum()
     for one, other in zip(torch.autograd.grad(weighted, (scores, values)), exact, strict=True):

@@ -197,13 +197,13 @@ def test_backward_encoder_starts_at_the_last_token():
     model = make(BahdanauSeq2Seq)
     H = model.encode(SOURCE)[0]
     for row, n in enumerate((4, 2, 1)):
-        turned = model.backward_encoder(model.read(SOURCE[row : row + 1, :n].flip(1)))[0][0].flip(0)
-        torch.testing.assert_close(H[row, :n, 6:], turned)
+        states = model.backward_encoder(model.read(SOURCE[row : row + 1, :n].flip(1)))[0][0].flip(0)
+        torch.testing.assert_close(H[row, :n, 6:], states)
 
 
 @pytest.mark.parametrize("task", ["copy", "reversal"])
 def test_alignment_shows_the_task(task):
-    """For each word the most weight lies, on average, on its own place for a copy, and on the mirrored one turned."""
+    """The largest mean weight of each word is at its own index for a copy, at the mirrored one for a reversal."""
     rule = {"copy": lambda row: row, "reversal": lambda row: row.flip(0)}[task]
     model = make(BahdanauSeq2Seq, dim=16, hidden=32).float()
     train(model, *toy(256, 7, rule), steps=120)

@@ -105,7 +105,7 @@ def test_float32_frequencies_resolve_late_float64_times():
     assert features.dtype == torch.float32
     expected = torch.cos((times - times[0]) * omega.double()).float()
     torch.testing.assert_close(features @ features[0], expected, rtol=0, atol=1e-5)
-    too_late = bochner_features(times.float(), omega)  # rounded to 0.2 ms before anybody could help
+    too_late = bochner_features(times.float(), omega)  # times rounded to 0.2 ms
     assert (too_late @ too_late[0] - expected).abs().max() > 1e-3
 
 

@@ -52,8 +52,8 @@ def gradients(layer, x, call=None):
     """Answer, last state, and the gradients of an uneven sum of both by input and parameters."""
     x = x.clone().requires_grad_()
     answer, state = (call or layer)(x)
-    told = sum((y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)).sum() for y in (answer, *parts(state)))
-    return answer.detach(), state, torch.autograd.grad(told, [x, *layer.parameters()])
+    total = sum((y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)).sum() for y in (answer, *parts(state)))
+    return answer.detach(), state, torch.autograd.grad(total, [x, *layer.parameters()])
 
 
 def packed(layer, lengths, total):
@@ -65,34 +65,27 @@ def packed(layer, lengths, total):
     return call
 
 
-@every_kind
-@every_form
-def test_layers_match_torch_with_gradients(kind, n_layers, both):
-    ours, theirs = make_pair(kind, n_layers, both)
-    x = sequences()
-    *of_ours, grads = gradients(ours, x)
-    *of_theirs, expected = gradients(theirs, x)
-    assert_same(of_ours, of_theirs)
-    for one, other in zip(grads, expected, strict=True):
+def assert_same_gradients(ours, theirs):
+    for one, other in zip(ours, theirs, strict=True):
         assert other.abs().max() > 0
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-11)
 
 
 @every_kind
 @every_form
-def test_lengths_match_packed_sequences_with_gradients(kind, n_layers, both):
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_layers_match_torch_with_gradients(kind, n_layers, both, lengths):
     ours, theirs = make_pair(kind, n_layers, both)
     x = sequences()
-    *of_ours, grads = gradients(ours, x, lambda x: ours(x, lengths=LENGTHS))
-    *of_theirs, expected = gradients(theirs, x, packed(theirs, LENGTHS, 6))
+    *of_ours, grads = gradients(ours, x, lambda x: ours(x, lengths=lengths))
+    *of_theirs, expected = gradients(theirs, x, packed(theirs, lengths, 6) if lengths else None)
     assert_same(of_ours, of_theirs)
-    for one, other in zip(grads, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-11)
+    assert_same_gradients(grads, expected)
 
 
 @every_kind
 def test_padding_is_never_read(kind):
-    """Whatever stands behind a length, NaN too: the same answer, the same gradients, none for the padding."""
+    """Any padding, NaN too: the same output and gradients, and zero gradients of the padding."""
     ours, _ = make_pair(kind, 2, both=True)
     x, padding = sequences(), torch.arange(6) >= torch.tensor(LENGTHS)[:, None]
 
@@ -112,9 +105,9 @@ def test_padding_is_never_read(kind):
 def test_padding_leaks_backward_without_lengths(kind):
     ours, _ = make_pair(kind, both=True)
     x = sequences()
-    told, untold = ours(x, lengths=LENGTHS)[0], ours(x)[0]
-    torch.testing.assert_close(told[1, :1, :7], untold[1, :1, :7])  # forward: the padding comes later
-    assert (told[1, :1, 7:] - untold[1, :1, 7:]).abs().max() > 1e-2
+    masked, unmasked = ours(x, lengths=LENGTHS)[0], ours(x)[0]
+    torch.testing.assert_close(masked[1, :1, :7], unmasked[1, :1, :7])  # forward: the padding comes later
+    assert (masked[1, :1, 7:] - unmasked[1, :1, 7:]).abs().max() > 1e-2
 
 
 @every_kind
@@ -136,7 +129,7 @@ def test_empty_sequence_gives_zeros(kind):
 @every_kind
 @pytest.mark.parametrize("n_layers", [1, 3])
 def test_layers_match_the_decoder_backbone(kind, n_layers):
-    """One implementation: what trains the decoder is torch's kernel, and it says what the loop over the cell says."""
+    """The decoder trains with torch's kernel, which equals the loop over the cell."""
     kernel = KERNELS[kind](5, 7, n_layers).double()
     ours = KINDS[kind][0](5, 7, n_layers).double()
     ours.load_state_dict(kernel.state_dict())
@@ -144,8 +137,7 @@ def test_layers_match_the_decoder_backbone(kind, n_layers):
     *of_ours, grads = gradients(ours, x)
     *of_kernel, expected = gradients(kernel, x)
     assert_same(of_ours, of_kernel)
-    for one, other in zip(grads, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-11)
+    assert_same_gradients(grads, expected)
 
 
 @every_kind
@@ -253,16 +245,13 @@ def test_clipping_matches_torch(max_norm):
     for ours, p in zip(clipped, parameters, strict=True):
         torch.testing.assert_close(ours, p.grad, rtol=1e-5, atol=1e-7)
     if max_norm == 1e3:
-        assert all(torch.equal(a, b) for a, b in zip(clipped, grads, strict=True))  # short ones stay
-
-
-def test_clipping_accepts_zero_gradients():
-    clipped, norm = clip_by_global_norm([torch.zeros(3)], 1.0)
-    assert norm == 0 and torch.equal(clipped[0], torch.zeros(3))
+        assert all(torch.equal(a, b) for a, b in zip(clipped, grads, strict=True))  # short ones are unchanged
+        clipped, norm = clip_by_global_norm([torch.zeros(3)], 1.0)
+        assert norm == 0 and torch.equal(clipped[0], torch.zeros(3))
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: UnrolledGRU(5, 7, 0), "num_layers must be at least 1: it is 0"),
         (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 4)), r"x must be \(B, T, 5\): its shape is \(3, 6, 4\)"),
@@ -276,6 +265,6 @@ def test_clipping_accepts_zero_gradients():
         (lambda: clip_by_global_norm([torch.ones(2)], 0.0), "max_norm must be above zero: it is 0.0"),
     ],
 )
-def test_invalid_arguments_name_the_value(call, told):
-    with pytest.raises(ValueError, match=told):
+def test_invalid_arguments_name_the_value(call, message):
+    with pytest.raises(ValueError, match=message):
         call()
