@@ -73,8 +73,8 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     with prefix_errors(path, CheckpointError):
         with wrap_errors("about is damaged"):
             config, trained_on = _parse_config(metadata["config"]), _parse_trained_on(metadata["trained_on"])
-        if len(trained_on.unit_ids) != config.n_units:
-            raise FileFormatError(f"unit_ids has {len(trained_on.unit_ids)} names for {config.n_units} units.")
+            if len(trained_on.unit_ids) != config.n_units:
+                raise FileFormatError(f"unit_ids has {len(trained_on.unit_ids)} names for {config.n_units} units.")
         double = arrays.get("model.readout.weight", np.zeros(0)).dtype == np.float64
         with torch.device("meta"):  # shapes without memory: nothing of an untrusted size is allocated
             expected = _prefixed("model", _empty_model(config, double).state_dict())
@@ -148,16 +148,14 @@ class TrainingState:
         if fingerprints != {str(index): digest for index, digest in self.settings["sessions"].items()}:
             raise FileFormatError("was trained on other recordings, or they have changed since.")
         expected = {"torch": torch.get_rng_state(), **_prefixed("model", self.model.state_dict())}
-        moments = {}
-        for i, (name, parameter) in enumerate(self._trained()):
-            if f"step.{name}" in arrays:
-                like = {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
-                expected |= {f"{key}.{name}": tensor for key, tensor in like.items()}
-                moments[i] = {key: torch.from_numpy(arrays.get(f"{key}.{name}", np.zeros(0))) for key in like}
+        started = [(i, name, p) for i, (name, p) in enumerate(self._trained()) if f"step.{name}" in arrays]
+        for _, name, p in started:
+            expected |= {f"step.{name}": torch.zeros(()), f"exp_avg.{name}": p, f"exp_avg_sq.{name}": p}
         _check_arrays(arrays, expected)
-        self.model.load_state_dict(
-            {name: torch.from_numpy(arrays[f"model.{name}"]) for name in self.model.state_dict()}
-        )
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        self.model.load_state_dict({name: tensors[f"model.{name}"] for name in self.model.state_dict()})
+        keys = ("step", "exp_avg", "exp_avg_sq")
+        moments = {i: {key: tensors[f"{key}.{name}"] for key in keys} for i, name, _ in started}
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
         with wrap_errors("about is damaged"):
             valid_r2 = {int(epoch): float(r2) for epoch, r2 in history["valid_r2"].items()}
@@ -166,7 +164,7 @@ class TrainingState:
             self.optimizer.param_groups[0]["lr"] = float(metadata["lr"])
             self.sampler.restore(metadata["draw"])
         with wrap_errors("torch is damaged"):
-            torch.set_rng_state(torch.from_numpy(arrays["torch"]))
+            torch.set_rng_state(tensors["torch"])
 
     def _trained(self) -> list[tuple[str, nn.Parameter]]:
         """Trained parameters with their names, in the order of the optimizer."""

@@ -217,6 +217,8 @@ def test_fingerprint_depends_on_data_and_preparation(session):
         ({"torch": None}, "torch is missing"),
         ({"exp_avg.readout.bias": None}, "exp_avg.readout.bias is missing"),
         ({"exp_avg.readout.bias": np.zeros(2)}, "exp_avg.readout.bias must be (2,) of float32, not (2,) of float64"),
+        ({"exp_avg.readout.bias": np.array(["a", "b"])}, "not (2,) of <U1"),
+        ({"exp_avg_sq.readout.bias": np.zeros(2, ">f4")}, "not (2,) of >f4"),
         ({"step.readout.bias": np.zeros(1, np.float32)}, "step.readout.bias must be () of float32"),
         ({"model.readout.bias": np.array([object()])}, "model.readout.bias must hold plain numbers or text"),
     ],
