@@ -79,7 +79,7 @@ def test_killed_at_random_it_ends_with_the_same_weights(decode, rounds):
     size, start = (folder / "begun" / "training.npz").stat().st_size, time.perf_counter()
     assert decode("whole")["status"] == 0
     duration = time.perf_counter() - start
-    wanted, stops, partial, number, saved = rounds(9, 60), 0, 0, 0, 0
+    wanted, stops, partial, number, saved = rounds(6, 60), 0, 0, 0, 0
     while stops < wanted:
         run = folder / f"run-{number}"
         if stops % 3 == 1:

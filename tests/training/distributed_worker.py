@@ -14,7 +14,11 @@ from possm_lite.training import FitConfig, combine_sessions, fit, prepare
 from possm_lite.training.distributed import ProcessGroup, process_group
 from possm_lite.training.windows import sessions_of_rank
 
-CASES = {"one session": (1, 4), "three sessions": (3, 6), "more sessions than windows": (5, 4)}  # sessions, batch
+CASES = {
+    "one session, unequal shares": (1, 5),
+    "three sessions": (3, 6),
+    "more sessions than windows": (5, 4),
+}  # sessions, batch
 
 
 def first_gradients(n_sessions: int, batch: int, group: ProcessGroup) -> np.ndarray:
