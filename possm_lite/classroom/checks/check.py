@@ -4,6 +4,7 @@ A check never raises, whatever the student's function does: what went wrong is r
 mistake written as a function: where a student's answer equals that of a trap, the trap's message is shown.
 """
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from .compare import Outcome, as_number, difference, same
 from .observers import call
 from .sandbox import MISSING, FunctionWrapper, run
 
-SECONDS = 5.0  # for all calls of one case
+SECONDS = 5.0  # for all calls of a student's function in one case
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Check:
             return _wrong(self.name, f"expected a function, got a value of type {type(student).__name__}.")
         outcomes = []
         for case in self.cases:
-            outcomes.append(self.outcome(student, case))
+            outcomes.append(self.outcome(student, case, SECONDS))
             if outcomes[-1].failure is not None and outcomes[-1].failure.final:
                 break  # do not wait for an endless loop again
         if outcomes[0].failure is MISSING:
@@ -80,14 +81,14 @@ class Check:
                 return _wrong(self.name, self._matching_trap(outcomes, right) or f"on {case.name}: {message}")
         return Verdict("right", f"✓ {self.name}")
 
-    def outcome(self, function: Callable, case: Case) -> Outcome:
-        """What is observed of a function in a case, and which arguments it changed."""
+    def outcome(self, function: Callable, case: Case, seconds: float = math.inf) -> Outcome:
+        """What is observed of a function in a case, and which arguments it changed; no time limit by default."""
         args = case.make()
         wrapped = FunctionWrapper(function)
         # the same random numbers for every answer, and gradients even if the notebook has disabled them
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            torch.manual_seed(0)
-            observed, failure = run(lambda: case.observe(wrapped, *args), SECONDS)
+            torch.default_generator.manual_seed(0)  # much faster than torch.manual_seed, which looks for every device
+            observed, failure = run(lambda: case.observe(wrapped, *args), seconds)
         changed = [i for i, (now, fresh) in enumerate(zip(args, case.make(), strict=True)) if _changed(now, fresh)]
         return Outcome(observed, wrapped.failure or failure, changed)
 

@@ -3,6 +3,7 @@
 import _thread
 import contextlib
 import io
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -71,7 +72,7 @@ class Timeout:
         self._done, self._lock = threading.Event(), threading.Lock()
 
     def __enter__(self):
-        if threading.current_thread() is threading.main_thread():
+        if self._seconds < math.inf and threading.current_thread() is threading.main_thread():
             threading.Thread(target=self._watch, daemon=True).start()
         return self
 
