@@ -1,4 +1,4 @@
-"""No file can run code, JupyterLab answers to its own machine and to a token only, nothing is written elsewhere."""
+"""No file can run code, JupyterLab accepts local requests with a token only, commands write only to their folders."""
 
 import contextlib
 import json
@@ -61,49 +61,49 @@ def lab_command() -> list[str]:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory) -> dict:
-    """What a running JupyterLab says of itself, with the `file` it says it in. No settings of this machine."""
+    """Server information of a running JupyterLab without local settings, and the `file` it is in."""
     if find_spec("jupyterlab") is None:
-        pytest.skip("jupyterlab is not here")
+        pytest.skip("jupyterlab is not installed")
     folder = tmp_path_factory.mktemp("lab")
     (folder / "notebooks").mkdir()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY_"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY_"))}
     own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
     own |= {"HOME": str(folder), "IPYTHONDIR": str(folder / "ipython"), "JUPYTER_NO_CONFIG": "1"}
     with (folder / "log").open("w") as log:
-        server = subprocess.Popen(lab_command(), cwd=folder, env=kept | own, stdout=log, stderr=log)
+        server = subprocess.Popen(lab_command(), cwd=folder, env=inherited | own, stdout=log, stderr=log)
     try:
-        yield _when_it_answers(folder, server)
+        yield _server_info(folder, server)
     finally:
         server.terminate()
         server.wait(timeout=60)
 
 
-def _when_it_answers(folder: Path, server: subprocess.Popen, patience_s: float = 120.0) -> dict:
-    until = time.monotonic() + patience_s
-    while time.monotonic() < until and server.poll() is None:
+def _server_info(folder: Path, server: subprocess.Popen, timeout_s: float = 120.0) -> dict:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and server.poll() is None:
         for file in (folder / "runtime").glob("jpserver-*.json"):
             with contextlib.suppress(OSError, ValueError):  # half written, or not listening yet
-                about = json.loads(file.read_text()) | {"file": file}
-                urllib.request.urlopen(f"{about['url']}api/status?token={about['token']}", timeout=10).close()
-                return about
+                info = json.loads(file.read_text()) | {"file": file}
+                urllib.request.urlopen(f"{info['url']}api/status?token={info['token']}", timeout=10).close()
+                return info
         time.sleep(0.2)
     raise RuntimeError(f"JupyterLab did not start: {(folder / 'log').read_text()[-2000:]}")
 
 
-class _Stays(urllib.request.HTTPRedirectHandler):
-    """Does not go on to the page where one logs in."""
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Does not follow the redirection to the login page."""
 
     def redirect_request(self, *_):
         return None
 
 
 def status_of(url: str, **headers: str) -> int:
-    stays = urllib.request.build_opener(_Stays)
+    opener = urllib.request.build_opener(_NoRedirect)
     try:
-        with stays.open(urllib.request.Request(url, headers=headers), timeout=30) as answer:
-            return answer.status
-    except urllib.error.HTTPError as refused:
-        return refused.code
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=30) as response:
+            return response.status
+    except urllib.error.HTTPError as exc:
+        return exc.code
 
 
 def test_jupyterlab_listens_on_the_loopback_only(lab):
@@ -120,22 +120,22 @@ def test_jupyterlab_asks_for_a_token(lab):
     assert status_of(f"{contents}?token={lab['token']}") == 200
     for path in ("api/contents", "api/kernels", "api/sessions"):
         assert status_of(f"{lab['url']}{path}", Accept="application/json") == 403, path
-    assert status_of(f"{lab['url']}files/log") == status_of(f"{lab['url']}lab") == 302  # to the page to log in
+    assert status_of(f"{lab['url']}files/log") == status_of(f"{lab['url']}lab") == 302  # redirected to the login page
     assert status_of(f"{contents}?token={lab['token'][:-1]}") == status_of(f"{contents}?token=") == 403
     assert status_of(contents, Authorization=f"token {lab['token']}") == 200
-    # a page elsewhere that has its name point here
+    # DNS rebinding
     assert status_of(contents, Authorization=f"token {lab['token']}", Host="elsewhere.example") == 403
 
 
-@pytest.mark.skipif(os.name != "posix", reason="who may read a file is said in other ways here")
-def test_the_token_is_for_its_owner_only(lab):
+@pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
+def test_only_the_owner_can_read_the_token(lab):
     assert stat.S_IMODE(lab["file"].stat().st_mode) & 0o077 == 0
 
 
-# What pynwb leaves in the user's cache, and would read from there
+# The pickle that pynwb writes to the user's cache and loads from there
 
 
-def test_an_nwb_file_is_read_without_the_pickle_in_the_users_cache(small_recording, tmp_path, monkeypatch):
+def test_nwb_reading_ignores_the_cached_pickle(small_recording, tmp_path, monkeypatch):
     pytest.importorskip("pynwb")
     for name in ("HOME", "XDG_CACHE_HOME", "USERPROFILE", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path))
@@ -143,60 +143,66 @@ def test_an_nwb_file_is_read_without_the_pickle_in_the_users_cache(small_recordi
     monkeypatch.chdir(tmp_path)
     write_nwb(small_recording, tmp_path / "a.nwb")
     subprocess.run([sys.executable, "-c", "import pynwb"], check=True)
-    left = list(tmp_path.rglob("*.pkl"))
-    if not left:
-        pytest.skip("this pynwb leaves none")
-    left[0].write_bytes(b"cos\nmkdir\n(S'unpickled'\ntR.")
+    cached = list(tmp_path.rglob("*.pkl"))
+    if not cached:
+        pytest.skip("this pynwb writes none")
+    cached[0].write_bytes(b"cos\nmkdir\n(S'unpickled'\ntR.")
     assert load_recording(tmp_path / "a.nwb").n_units == 12
     assert not Path("unpickled").exists()
-    subprocess.run([sys.executable, "-c", "import pynwb"], capture_output=True)  # that it would have been
+    subprocess.run([sys.executable, "-c", "import pynwb"], capture_output=True)  # control: pynwb itself loads it
     assert Path("unpickled").exists()
 
 
-# What is written, and where
+# Files written by the commands
 
-WATCHED = """
+RECORD_WRITES = """
 import os, sys, tempfile
 written = open(sys.argv[1], "a")
-def watch(event, about):
-    if event == "open" and isinstance(about[0], (str, bytes)):
-        if (about[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            written.write(os.path.abspath(os.fsdecode(about[0])) + chr(10))
+def record(event, args):
+    if event == "open" and isinstance(args[0], (str, bytes)):
+        if (args[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            written.write(os.path.abspath(os.fsdecode(args[0])) + chr(10))
     elif event in ("os.mkdir", "os.rename", "os.link", "os.symlink", "os.truncate", "shutil.move"):
-        written.write(os.path.abspath(os.fsdecode(about[0 if event in ("os.mkdir", "os.truncate") else 1])) + chr(10))
-sys.addaudithook(watch)
+        written.write(os.path.abspath(os.fsdecode(args[0 if event in ("os.mkdir", "os.truncate") else 1])) + chr(10))
+sys.addaudithook(record)
 from possm_lite.cli import main
 sys.exit(main(sys.argv[2:]))
 """
 
 
-def test_the_commands_write_into_runs_and_where_they_are_told(small_recording, tmp_path):
+def test_commands_write_only_to_runs_and_given_paths(small_recording, tmp_path):
     work, home, temporary = (tmp_path / name for name in ("work", "home", "temporary"))
     for folder in (work, home, temporary):
         folder.mkdir()
     small_recording.save(work / "a.npz")
     recording = "a.npz"
-    if find_spec("pynwb"):  # read by another process, through a temporary folder
+    if find_spec("pynwb"):  # read in another process, through a temporary folder
         write_nwb(small_recording, work / "a.nwb")
         recording = "a.nwb"
     before = {path: path.read_bytes() for path in work.iterdir()}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MPL", "XDG", "TORCH", "PYTEST"))}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MPL", "XDG", "TORCH", "PYTEST"))
+    }
     own = {"HOME": home, "USERPROFILE": home, "TMPDIR": temporary, "TEMP": temporary, "TMP": temporary}
     own |= {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     for command in (
         ["decode", recording, "--epochs", "1", "--json", "figures.json"],
         ["stream", f"runs/{small_recording.session_id}-1", recording],
     ):
-        environment = {name: str(value) for name, value in (kept | own).items()}
-        arguments = [sys.executable, "-c", WATCHED, str(tmp_path / "written.txt"), *command]
+        environment = {name: str(value) for name, value in (inherited | own).items()}
+        arguments = [sys.executable, "-c", RECORD_WRITES, str(tmp_path / "written.txt"), *command]
         run = subprocess.run(arguments, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
         assert run.returncode == 0, run.stderr
     assert {path.name for path in work.iterdir()} == {path.name for path in before} | {"runs", "figures.json"}
     assert all(path.read_bytes() == content for path, content in before.items())
-    third_party = (home / ".cache" / "matplotlib", home / ".config" / "matplotlib")  # its list of fonts
-    left = [path for path in home.rglob("*") if path.is_file() and not any(own in path.parents for own in third_party)]
-    left += [path for path in temporary.rglob("*") if not path.name.startswith("torchinductor_")]  # empty, of torch
-    assert left == []
+    third_party = (home / ".cache" / "matplotlib", home / ".config" / "matplotlib")  # its font cache
+    leftovers = [
+        path for path in home.rglob("*") if path.is_file() and not any(folder in path.parents for folder in third_party)
+    ]
+    leftovers += [
+        path for path in temporary.rglob("*") if not path.name.startswith("torchinductor_")
+    ]  # empty, of torch
+    assert leftovers == []
     paths = {Path(line) for line in (tmp_path / "written.txt").read_text().splitlines()}
     allowed = (work, temporary, *third_party, home / ".cache", home / ".config", Path("/dev"))
     assert any(work / "runs" in path.parents for path in paths)
