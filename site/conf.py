@@ -1,4 +1,4 @@
-"""The course as a web page: Sphinx reads what `prepare.py` has put together. `make site` runs both."""
+"""Sphinx configuration of the web pages; `make site` runs prepare.py, which writes their source, and then Sphinx."""
 
 project = "possm-lite"
 author = "the possm-lite authors"
@@ -6,9 +6,8 @@ copyright = "the possm-lite authors. Text and figures: CC-BY-4.0; code: MIT"
 html_title = "possm-lite"
 
 extensions = ["myst_nb", "sphinx_design", "sphinx-mathjax-offline"]
-nb_execution_mode = "off"  # the outputs of the notebooks are shown as they are
-# the default loads a script from elsewhere for widgets, which without a kernel would do nothing
-nb_ipywidgets_js = {}
+nb_execution_mode = "off"  # the committed outputs are shown
+nb_ipywidgets_js = {}  # by default, a script from the network, which would do nothing without a kernel
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 suppress_warnings = ["mystnb.unknown_mime_type"]

@@ -1,7 +1,7 @@
-"""The decoder at work, as the README shows it: python site/pictures.py
+"""Draws the decoder figure of the README: python site/pictures.py
 
-Trains on the embedded session as `make decode` does, streams the held-out part bin by bin, and draws three seconds of
-it. The pictures of the two widgets beside it are cut from JupyterLab by tests/browser/test_lab.py.
+Trains on the embedded session as `make decode` does, streams the test part bin by bin, and draws three seconds of it.
+The figures of the two widgets are screenshots by tests/browser/test_lab.py.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def main() -> None:
     model = POSSM(POSSMConfig(n_units=session.recording.n_units))
     fit(model, session)
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
-    picture(session, played).savefig(TARGET)
+    draw(session, played).savefig(TARGET)
     print(f"{TARGET.name}: R² {played.r2:.3f}, {played.percentile_us(50):.0f} µs a bin")
 
 
-def picture(session: Session, played: Replay) -> Figure:
-    """Spikes, velocity and path of the first seconds of the held-out part."""
+def draw(session: Session, played: Replay) -> Figure:
+    """Spikes, velocity and path in the first seconds of the test part."""
     start = played.times_s[0]
     now = played.times_s < start + SECONDS
     time_s, true, decoded = played.times_s[now] - start, played.true[now], played.decoded[now]

@@ -1,9 +1,9 @@
-"""Put the pages of the course together for Sphinx: python site/prepare.py FOLDER
+"""Writes the source of the web pages for Sphinx: python site/prepare.py FOLDER
 
-Each chapter as it is committed, with its outputs; and besides
-* pictures get what the text says of them as their alternative text,
-* solutions stand behind a fold below the check they belong to,
-* interactive figures become films: the same `draw` renders a strip of frames, and a slider steps through them.
+Each chapter with its committed outputs, and
+* the text below a figure as its alternative text,
+* the solution of each exercise in a dropdown below its check,
+* interactive figures as films: the same `draw` renders the frames, and a slider steps through them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,9 @@ PARTS = {
     "II · Recurrence and memory": range(6, 10),
     "III · Decoding spikes": range(10, 18),
 }
-# chapters that run within seconds: their interactive figures are filmed, those of the others stand still
-FILMED = range(6)
-FRAMES, MOST_BYTES = 32, 700_000
-# the slider that a film moves, where it is not the first of its figure
-MOVED = {("04_positions", 1): "theta"}
+FILMED = range(6)  # chapters that run within seconds; in the others, interactive figures are stills
+N_FRAMES, MAX_FILM_BYTES = 32, 700_000
+FILM_SLIDER = {("04_positions", 1): "theta"}  # the slider that a film moves, if not the first of its figure
 EXERCISE = re.compile(r"exercise:(\w+)")
 EXPLORER = re.compile(r"^(\w+) = explore\(", re.M)
 
@@ -44,21 +42,21 @@ def main(folder: Path) -> None:
     for path in chapters:
         nbformat.write(page(path, folder / "_extra" / "films"), folder / path.name)
     for name in ("TEACHING.md", "GLOSSARY.md"):
-        (folder / name).write_text(relinked((ROOT / name).read_text(encoding="utf-8")), encoding="utf-8")
+        (folder / name).write_text(relink((ROOT / name).read_text(encoding="utf-8")), encoding="utf-8")
     (folder / "index.md").write_text(index(chapters), encoding="utf-8")
 
 
 def page(path: Path, films: Path) -> NotebookNode:
-    """A chapter as the web shows it."""
+    """A chapter as a web page."""
     notebook = read(path)
     films_of = film(path, notebook, films) if int(path.name[:2]) in FILMED else {}
-    describe_pictures(notebook.cells)
+    add_alt_texts(notebook.cells)
     solutions = solutions_of(ROOT / "notebooks" / "solutions" / path.name)
     cells = []
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = relinked(tagged(cell.source))
+            cell.source = relink(number_formulas(cell.source))
             continue
         if cell.id in films_of:
             cell.outputs = []
@@ -70,8 +68,8 @@ def page(path: Path, films: Path) -> NotebookNode:
     return notebook
 
 
-def describe_pictures(cells: list[NotebookNode]) -> None:
-    """What a chapter says first after a picture is what is seen in it."""
+def add_alt_texts(cells: list[NotebookNode]) -> None:
+    """The alternative text of a figure is the beginning of the text below it."""
     for cell, after in zip(cells, [*cells[1:], None], strict=True):
         if cell.cell_type == "code" and any("image/png" in o.get("data", {}) for o in cell.outputs):
             said = plain(after.source) if after is not None and after.cell_type == "markdown" else ""
@@ -80,7 +78,7 @@ def describe_pictures(cells: list[NotebookNode]) -> None:
 
 
 def plain(markdown: str) -> str:
-    """The first two sentences of a text, without markup."""
+    """The first two sentences of a Markdown text, without markup."""
     paragraph = next(
         (p for p in markdown.split("\n\n") if p.strip() and not p.lstrip().startswith(("#", "|", "$$"))), ""
     )
@@ -90,30 +88,29 @@ def plain(markdown: str) -> str:
 
 
 def solutions_of(path: Path) -> dict[str, str]:
-    """Every solution of a chapter as a fold: its code, and what is said below its check."""
+    """The solutions of a chapter as Markdown dropdowns: the code and the text below it, by exercise."""
     if not path.exists():
         return {}
-    cells, folds = read(path).cells, {}
-    for place, cell in enumerate(cells):
+    cells, dropdowns = read(path).cells, {}
+    for i, cell in enumerate(cells):
         found = next((m for m in map(EXERCISE.fullmatch, cell.metadata.get("tags", [])) if m), None)
         if found:
-            text = "\n\n".join(c.source for c in cells[place + 1 : place + 3] if c.cell_type == "markdown")
-            folds[found[1]] = (
-                f"::::{{dropdown}} A solution\n\n```python\n{cell.source}\n```\n\n{relinked(tagged(text))}\n\n::::"
-            )
-    return folds
+            text = "\n\n".join(c.source for c in cells[i + 1 : i + 3] if c.cell_type == "markdown")
+            text = relink(number_formulas(text))
+            dropdowns[found[1]] = f"::::{{dropdown}} A solution\n\n```python\n{cell.source}\n```\n\n{text}\n\n::::"
+    return dropdowns
 
 
 def film(path: Path, notebook: NotebookNode, folder: Path) -> dict[str, str]:
-    """Run a chapter up to its last interactive figure and have each drawn frame by frame: cell id -> HTML."""
+    """Run a chapter up to its last interactive figure and render the frames of each: {cell id: HTML}."""
     cells, shots, last = [], {}, 0
-    with tempfile.TemporaryDirectory() as aside:
+    with tempfile.TemporaryDirectory() as temporary:
         for cell in (c for c in notebook.cells if c.cell_type == "code"):
             cells.append(new_code_cell(cell.source))
             named = EXPLORER.search(cell.source)
             if named:
-                shots[cell.id] = Path(aside) / f"{len(shots)}.json"
-                call = f"{named[1]}.film({FRAMES}, {MOVED.get((path.stem, len(shots)))!r})"
+                shots[cell.id] = Path(temporary) / f"{len(shots)}.json"
+                call = f"{named[1]}.film({N_FRAMES}, {FILM_SLIDER.get((path.stem, len(shots)))!r})"
                 cells.append(new_code_cell(f"__import__('json').dump({call}, open({str(shots[cell.id])!r}, 'w'))"))
                 last = len(cells)
         if shots:
@@ -125,9 +122,9 @@ def film(path: Path, notebook: NotebookNode, folder: Path) -> dict[str, str]:
 
 
 def film_html(shot: dict, name: str, folder: Path) -> str:
-    """Frames as files, and a slider to step through them."""
+    """Write the frames to files; return the HTML of the figure with its slider."""
     frames = [base64.b64decode(fewer_colors(frame)) for frame in shot["frames"]]
-    while sum(map(len, frames)) > MOST_BYTES:
+    while sum(map(len, frames)) > MAX_FILM_BYTES:
         frames, shot["values"] = frames[::2], shot["values"][::2]
     for number, frame in enumerate(frames):
         (folder / f"{name}-{number:02}.png").write_bytes(frame)
@@ -139,27 +136,27 @@ def film_html(shot: dict, name: str, folder: Path) -> str:
         f'<img src="films/{name}-{start:02}.png" alt="The figure at {shot["label"]} = {shot["values"][start]:.3g}.">\n'
         f'<label>{shot["label"]} <input type="range" min="0" max="{len(frames) - 1}" value="{start}"> '
         f"<output>{shot['values'][start]:.3g}</output></label>\n"
-        f"<figcaption>{len(frames)} frames drawn beforehand{others}. In the notebook every slider moves.</figcaption>\n"
+        f"<figcaption>{len(frames)} frames{others}. In the notebook every slider moves.</figcaption>\n"
         "</figure>"
     )
 
 
-def relinked(markdown: str) -> str:
-    """Links of the repository as links of the pages: notebooks lie flat, solutions are folds of their chapter."""
+def relink(markdown: str) -> str:
+    """Links as they are on the pages, where all notebooks are in one folder; links to other files become plain text."""
     markdown = re.sub(r"\]\((?:\.\./)?(?:notebooks/)?(?:solutions/)?(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
     return re.sub(
         r"\[([^\]]+)\]\((?!https?:|#|\d\d_\w+\.ipynb|TEACHING\.md|GLOSSARY\.md|mailto:)[^)]*\)", r"\1", markdown
     )
 
 
-def tagged(markdown: str) -> str:
-    """Formulas of several lines, or with a matrix, so that they may bear a number: Sphinx wraps them where none may."""
+def number_formulas(markdown: str) -> str:
+    """Numbered formulas of several lines in `gather`: Sphinx wraps others so that \\tag is not allowed."""
 
-    def gathered(formula: re.Match) -> str:
+    def gather(formula: re.Match) -> str:
         body = formula[1].strip()
         return f"\n\\begin{{gather}}\n{body}\n\\end{{gather}}\n" if "\\\\" in body and "\\tag" in body else formula[0]
 
-    return re.sub(r"\$\$(.+?)\$\$", gathered, markdown, flags=re.S)
+    return re.sub(r"\$\$(.+?)\$\$", gather, markdown, flags=re.S)
 
 
 def index(chapters: list[Path]) -> str:

@@ -1,12 +1,11 @@
-"""Put the chapters up as slides: python site/slides.py FOLDER
+"""Builds the slides of the chapters: python site/slides.py FOLDER
 
-What becomes a slide stands in the metadata of each cell, under `slideshow`:
-* `slide_type`: slide, subslide, fragment, - (goes on), notes (for the lecturer's eyes) or skip, as JupyterLab edits it;
-* `show`: of a text that is too long for a wall, the parts that are on it, each by how it begins, a formula by its
-  number "(1.3)"; at "---" a new slide begins. The lecturer has the whole text in the notes. Of code likewise, the parts
-  between two blank lines.
-The tags `slide:no-input` and `slide:no-output` leave out the code of a cell, or what came of it; `slide:only-picture`
-leaves out what it printed beside its picture.
+The metadata of each cell, under `slideshow`, has
+* `slide_type`: slide, subslide, fragment, - (continued), notes (for the lecturer) or skip, as JupyterLab edits it;
+* `show`: the parts of a long text that are on the slide, each given by its beginning, a formula by its number "(1.3)";
+  "---" starts a new slide. The notes have the whole text. For code, the parts are separated by two blank lines.
+The tags `slide:no-input` and `slide:no-output` leave out the code or the output of a cell; `slide:only-picture` leaves
+out the text that is printed beside a figure.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from pathlib import Path
 from nbconvert import SlidesExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from prepare import ROOT, describe_pictures, relinked
+from prepare import ROOT, add_alt_texts, relink
 from pygments.formatters import HtmlFormatter
 from traitlets.config import Config
 
 from possm_lite.classroom.execute import read
 
 STARTS, BREAK = ("slide", "subslide"), "---"
-TALL = 0.62  # height over width, from which a picture leaves too little room for text above and below
-# an end of a sentence: what follows begins like one; between dollars and backticks nothing ends
+TALL = 0.62  # figures with a larger ratio of height to width leave too little room for text above and below
+# the end of a sentence; `sentences` skips those between dollars or backticks
 SENTENCE = re.compile(r"(?<=[.?!:])(?:\*\*|\)|\"|”)*\s+(?=[\"“(*`$]*[A-Z0-9`$*])")
 
 
@@ -43,7 +42,7 @@ def main(folder: Path) -> None:
 
 
 def vendor(folder: Path) -> None:
-    """What all slides share, out of installed packages, so that nothing is loaded from elsewhere."""
+    """Copy the scripts, styles and fonts of the slides from installed packages, so that they need no network."""
     reveal = resources.files("sphinx_revealjs") / "_static" / "revealjs"
     mathjax = resources.files("sphinx-mathjax-offline") / "static" / "mathjax"
     copies = {
@@ -75,13 +74,13 @@ def html(notebook: NotebookNode) -> str:
         exclude_output_prompt=True,
         exclude_anchor_links=True,
     )
-    page, _ = exporter.from_notebook_node(on_the_wall(notebook))
+    page, _ = exporter.from_notebook_node(to_slides(notebook))
     return page.replace("<blockquote>\n<p><strong>Exercise", '<blockquote class="exercise">\n<p><strong>Exercise')
 
 
-def on_the_wall(notebook: NotebookNode) -> NotebookNode:
-    """The notebook cut into slides: each says in which section it is, and has the notes of all of its texts."""
-    describe_pictures(notebook.cells)
+def to_slides(notebook: NotebookNode) -> NotebookNode:
+    """The notebook divided into slides, each with the title of its section and the notes of all of its texts."""
+    add_alt_texts(notebook.cells)
     notebook.metadata["title"] = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
     slides, section = [[]], notebook.metadata["title"]
     for cell in notebook.cells:
@@ -96,13 +95,13 @@ def on_the_wall(notebook: NotebookNode) -> NotebookNode:
                     piece.metadata.slideshow.slide_type = "-"
             slides[-1].append(piece)
     for slide in slides[1:]:
-        place_picture(slide)
+        mark_figure(slide)
     notebook.cells = [cell for slide in slides[1:] for cell in notes_first(slide)]
     return notebook
 
 
-def place_picture(slide: list[NotebookNode]) -> None:
-    """Say in the section's `data-picture` if it is alone or, beside text without code, too tall to be above it."""
+def mark_figure(slide: list[NotebookNode]) -> None:
+    """Set the slide's `data-picture`: "alone" for a figure only, "tall" for one that goes beside its text."""
     sizes = [
         png_size(o.data["image/png"]) for c in slide for o in c.get("outputs", []) if "image/png" in o.get("data", {})
     ]
@@ -116,12 +115,12 @@ def place_picture(slide: list[NotebookNode]) -> None:
 
 
 def png_size(png: str) -> tuple[int, int]:
-    """Width and height in px, which stand in the first 24 bytes."""
+    """Width and height in px, from the first 24 bytes."""
     return struct.unpack(">II", base64.b64decode(png[:32])[16:24])
 
 
 def pieces(cell: NotebookNode) -> list[NotebookNode]:
-    """What becomes of a cell: nothing, itself, or what is shown of it on one slide or several, and all as notes."""
+    """The cells that a cell becomes: none, itself, or excerpts on one or more slides with the whole text as notes."""
     kind, show = cell.metadata.slideshow.slide_type, cell.metadata.slideshow.get("show")
     if kind == "skip":
         return []
@@ -135,7 +134,7 @@ def pieces(cell: NotebookNode) -> list[NotebookNode]:
         if show is not None:
             cell.source = definitions(cell.source, show)
         return [cell]
-    text = relinked(cell.source)
+    text = relink(cell.source)
     if show is None:
         return [slide_cell(text, kind)]
     found = []
@@ -146,7 +145,7 @@ def pieces(cell: NotebookNode) -> list[NotebookNode]:
 
 
 def definitions(source: str, show: list[str]) -> str:
-    """Of code, the parts between two blank lines that begin as `show` says; raises ValueError where one does not."""
+    """The blocks of code that begin with one of `show`; raises ValueError if there is none for one of them."""
     blocks = re.split(r"\n{3,}", source)
     if missing := [start for start in show if not any(block.startswith(start) for block in blocks)]:
         raise ValueError(f"nothing begins with {missing[0]!r} in the cell that begins with {source[:60]!r}")
@@ -158,17 +157,17 @@ def slide_cell(text: str, kind: str) -> NotebookNode:
 
 
 def notes_first(slide: list[NotebookNode]) -> list[NotebookNode]:
-    """The notes of a slide as one, behind its first cell and outside of every fragment: so they are there at once."""
+    """The notes of a slide merged, after its first cell and outside of all fragments, so that they show at once."""
     notes = [cell.source for cell in slide if cell.metadata.slideshow.slide_type == "notes"]
     shown = [cell for cell in slide if cell.metadata.slideshow.slide_type != "notes"]
     return [*shown[:1], *([slide_cell("\n\n".join(notes), "notes")] if notes else []), *shown[1:]]
 
 
 def excerpt(text: str, show: list[str]) -> str:
-    """The parts of a text that begin as `show` says, in the order of the text.
+    """The parts of a text that begin with one of `show`, in the order of the text.
 
     Raises:
-        ValueError: nothing in the text begins so.
+        ValueError: no part begins with one of them.
     """
     found, blocks = set(), []
     for quoted, block in parts(text):
@@ -176,7 +175,7 @@ def excerpt(text: str, show: list[str]) -> str:
         found |= set(taken.values())
         shown = " ".join(part for part, start in taken.items() if start is not None)
         if shown and quoted:
-            # what belongs to one quotation stays in one
+            # one quotation stays one
             joint = ">\n" if blocks and blocks[-1].startswith(">") else ""
             blocks.append(joint + re.sub(r"^", "> ", shown, flags=re.M))
         elif shown:
@@ -193,8 +192,8 @@ def begins(part: str, start: str) -> bool:
 
 
 def parts(text: str) -> list[tuple[bool, list[str]]]:
-    """Blocks of a text, and whether they are quoted: a heading, a formula, a table or code is one part, a paragraph
-    or an item has its sentences."""
+    """The blocks of a text with their parts, and whether they are quoted. The parts of a paragraph or item are its
+    sentences; a heading, formula, table or piece of code is one part."""
     blocks = []
     for quoted, lines in groupby(text.splitlines(), key=lambda line: line.startswith(">")):
         body = "\n".join(re.sub("^> ?", "", line) if quoted else line for line in lines)

@@ -1,4 +1,4 @@
-"""What the tests in a browser need: Chromium of the system, without a network. Skipped where there is none."""
+"""Fixtures of the tests in a browser: the system's Chromium, without a network. They skip where it is missing."""
 
 import shutil
 from pathlib import Path
@@ -6,33 +6,54 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "site" / "_build" / "html"
 
 
 @pytest.fixture(scope="session")
 def chromium():
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not here: make .venv/.site")
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: make .venv/.site")
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    quiet += ["--disable-component-update", "--disable-sync"]
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    flags = "no-sandbox disable-gpu no-first-run disable-background-networking disable-component-update disable-sync"
     with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=path, args=quiet)
+        browser = running.chromium.launch(executable_path=path, args=[f"--{flag}" for flag in flags.split()])
         yield browser
         browser.close()
 
 
+@pytest.fixture
+def offline_page(chromium):
+    """A page without a network. On exit: it has requested nothing but local files, and no script or request failed."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 720}, offline=True)
+    requests, errors = [], []
+    local = ("file:", "data:", "about:")
+    context.on("request", lambda r: None if r.url.startswith(local) else requests.append(r.url))
+    context.on("requestfailed", lambda r: errors.append(f"{r.url} did not load"))
+    context.on("weberror", lambda failed: errors.append(str(failed.error)))
+    yield context.new_page()
+    context.close()
+    assert requests == [] and errors == []
+
+
 @pytest.fixture(scope="session")
 def pages() -> Path:
-    if not (PAGES / "index.html").exists():
-        pytest.skip("the web pages are not built: make site")
-    return PAGES
+    return _built("html", "index.html", "make site")
+
+
+@pytest.fixture(scope="session")
+def slides() -> Path:
+    return _built("slides", "lib", "make slides")
+
+
+def _built(name: str, content: str, command: str) -> Path:
+    folder = ROOT / "site" / "_build" / name
+    if not (folder / content).exists():
+        pytest.skip(f"{folder} is not built: {command}")
+    return folder
 
 
 @pytest.fixture
 def screenshots() -> Path:
-    """Where CI finds them."""
     folder = ROOT / "site" / "_build" / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

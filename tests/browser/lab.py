@@ -1,11 +1,10 @@
-"""A notebook in JupyterLab, driven as a student drives it: by mouse and keyboard, and read back from its model."""
+"""A notebook in JupyterLab, driven by mouse and keyboard as a student does, and read back from its model."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# what the page says of itself; reading the model instead of the page sees cells that are scrolled away, too
+# the notebook's model, which has the cells outside of the window too
 CELLS = """() => Array.from(window.jupyterapp.shell.currentWidget.content.model.cells, cell => {
     const {cell_type, id, source, outputs, execution_count, metadata} = cell.toJSON();
     return {cell_type, id: cell.id, source, outputs, execution_count, tags: metadata.tags ?? []};
@@ -35,14 +34,17 @@ SHOW = """id => {
 
 
 class Server:
-    """JupyterLab on the loopback, started in `folder`, with no settings of this machine."""
+    """JupyterLab on the loopback interface, started in `folder`, without this machine's settings."""
 
     def __init__(self, folder: Path):
         self.token = secrets.token_hex(16)
         own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
         own |= {"JUPYTER_TOKEN": self.token, "IPYTHONDIR": str(folder / "ipython"), "OMP_NUM_THREADS": "1"}
+        own["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "settings")
+        news = folder / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+        news.parent.mkdir(parents=True)  # no question about news over the figures
+        news.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
         self._log = (folder / "jupyter.log").open("w+")
-        own["JUPYTERLAB_SETTINGS_DIR"] = str(_without_news(folder / "settings"))
         command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
         command += ["--allow-root", "--LabApp.expose_app_in_browser=True"]
         self._process = subprocess.Popen(
@@ -50,9 +52,9 @@ class Server:
         )
         self.url = self._wait_for_url(folder / "runtime")
 
-    def _wait_for_url(self, runtime: Path, patience_s: float = 60.0) -> str:
-        until = time.monotonic() + patience_s
-        while time.monotonic() < until and self._process.poll() is None:
+    def _wait_for_url(self, runtime: Path, timeout_s: float = 60.0) -> str:
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end and self._process.poll() is None:
             for found in runtime.glob("jpserver-*.json"):
                 url = json.loads(found.read_text())["url"]
                 with urllib.request.urlopen(f"{url}api/status?token={self.token}", timeout=10):
@@ -67,28 +69,13 @@ class Server:
         self._log.close()
 
 
-def _without_news(settings: Path) -> Path:
-    """Settings in which JupyterLab neither asks whether to fetch news, above the pictures, nor looks for updates."""
-    target = settings / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
-    target.parent.mkdir(parents=True)
-    target.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
-    return settings
-
-
-def course_at(folder: Path) -> Path:
-    """A copy of what the notebooks need, so that no test writes into the repository."""
-    shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*", "runs"))
-    shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("recordings"))
-    return folder
-
-
 class Notebook:
     """An open notebook.
 
     Args:
-        page: of Playwright.
-        server: where it comes from.
-        name: of a chapter, without its ending.
+        page: a Playwright page.
+        server: a Server.
+        name: of a chapter, without its suffix.
     """
 
     def __init__(self, page, server: Server, name: str):
@@ -101,24 +88,24 @@ class Notebook:
         return self.page.evaluate(CELLS)
 
     def ask(self, expression: str) -> object:
-        """The value of an expression in the kernel, behind the student's back."""
+        """The value of an expression in the kernel, without a cell."""
         reply = self.page.evaluate(ASK, expression)
         return None if reply is None else json.loads(reply.strip("'").replace("\\\\", "\\"))
 
-    def run_all(self, patience_s: float) -> None:
-        """Run > Run All Cells, from the menu, to the last cell or to the first that raises."""
+    def run_all(self, timeout_s: float) -> None:
+        """Menu Run, Run All Cells; returns after the last cell or the first that raises."""
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        until = time.monotonic() + patience_s
-        while time.monotonic() < until:
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
             self.page.wait_for_timeout(250)
             counts = [cell["execution_count"] for cell in self.cells() if cell["cell_type"] == "code"]
             if self.errors() or (counts == list(range(1, len(counts) + 1)) and self._idle()):
                 return
-        raise TimeoutError(f"not all cells have run after {patience_s:.0f} s: {counts}")
+        raise TimeoutError(f"not all cells have run after {timeout_s:.0f} s: {counts}")
 
     def errors(self) -> list[str]:
-        """What cells have raised."""
+        """The errors in the cells' outputs."""
         outputs = [output for cell in self.cells() for output in cell["outputs"] or []]
         return [f"{o['ename']}: {o['evalue']}" for o in outputs if o["output_type"] == "error"]
 
@@ -138,7 +125,7 @@ class Notebook:
         return shown
 
     def type_over(self, cell_id: str, source: str) -> None:
-        """Replace the text of a cell and run it with Shift+Enter, which goes on to the next; run that one as well."""
+        """Replace the source of a cell; run it and the next one with Shift+Enter."""
         self.show(cell_id).locator(".cm-content").click()
         self.page.keyboard.press("Control+A")
         self.page.keyboard.insert_text(source)
@@ -151,14 +138,14 @@ class Notebook:
         """Shut the kernel down, as File > Close and Shut Down Notebook does."""
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
 
-    def _wait_until_idle(self, patience_s: float) -> None:
-        self.page.wait_for_function(f"({STATUS})() === 'idle'", timeout=1000 * patience_s)
+    def _wait_until_idle(self, timeout_s: float) -> None:
+        self.page.wait_for_function(f"({STATUS})() === 'idle'", timeout=1000 * timeout_s)
 
     def _idle(self) -> bool:
         return self.page.evaluate(STATUS) == "idle"
 
 
 def printed(cell: dict) -> str:
-    """What a cell has written, as one text."""
+    """The text output of a cell."""
     parts = (output.get("text", "") for output in cell["outputs"])
     return "".join("".join(part) for part in parts)

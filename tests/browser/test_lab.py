@@ -1,8 +1,9 @@
-"""Every chapter with a widget in JupyterLab: it runs, sliders move by mouse and by keyboard, a solution gets its ✓."""
+"""Chapters with widgets in JupyterLab: they run, sliders work by mouse and keyboard, a solution passes its check."""
 
 import io
 import math
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -11,9 +12,9 @@ from PIL import Image
 
 from possm_lite.classroom import execute
 
-from .lab import Notebook, Server, course_at, printed
+from .lab import ROOT, Notebook, Server, printed
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = ROOT / "notebooks"
 EXPLORED = re.compile(r"^(\w+) = explore\(", re.MULTILINE)
 
 
@@ -27,7 +28,7 @@ CHAPTERS = [path.stem for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb")) if figu
 
 
 def first_solution(name: str) -> tuple[str, str]:
-    """Tag of the first exercise of a chapter, and what stands in its cell when it is solved."""
+    """Tag and solved source of the first exercise of a chapter."""
     for cell in execute.read(NOTEBOOKS / "solutions" / f"{name}.ipynb").cells:
         for tag in cell.metadata.get("tags", []):
             if tag.startswith("exercise:"):
@@ -37,8 +38,11 @@ def first_solution(name: str) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, chromium):
-    pytest.importorskip("jupyterlab", reason="JupyterLab is not here: pip install -e .[lab]")
-    running = Server(course_at(tmp_path_factory.mktemp("lab")))
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install -e .[lab]")
+    folder = tmp_path_factory.mktemp("lab")  # a copy, so that no test writes into the repository
+    for name in ("notebooks", "data"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns(".*", "runs", "recordings"))
+    running = Server(folder)
     yield running
     running.close()
 
@@ -52,19 +56,19 @@ def page(chromium):
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_in_jupyterlab(name, server, page, screenshots):
+def test_chapter_works_in_jupyterlab(name, server, page, screenshots):
     notebook = Notebook(page, server, name)
     try:
-        notebook.run_all(patience_s=300)
+        notebook.run_all(timeout_s=300)
         assert notebook.errors() == []
         for number, (cell_id, variable) in enumerate(figures(f"{name}.ipynb"), 1):
-            shown = notebook.run_again(cell_id)  # two figures of a chapter may bear the same name
-            cut_out(shown).save(screenshots / f"widget-{name}-{number}.png")
-            sliders_move_the_picture(notebook, shown, variable)
+            shown = notebook.run_again(cell_id)  # two figures of a chapter may have the same name
+            widget_image(shown).save(screenshots / f"widget-{name}-{number}.png")
+            check_sliders(notebook, shown, variable)
             page.screenshot(path=screenshots / f"lab-{name}-{number}.png")
         if any("LiveLoop(" in "".join(cell["source"]) for cell in notebook.cells()):
-            the_closed_loop_plays(notebook, screenshots / "lab-closed-loop.png")
-        a_solution_gets_its_tick(notebook, name)
+            check_closed_loop(notebook, screenshots / "lab-closed-loop.png")
+        check_solution(notebook, name)
         page.screenshot(path=screenshots / f"lab-{name}-check.png")
         assert notebook.errors() == []
     except Exception:
@@ -74,34 +78,33 @@ def test_a_chapter_in_jupyterlab(name, server, page, screenshots):
         notebook.close()
 
 
-def cut_out(shown) -> Image.Image:
-    """Sliders and picture, and no empty paper beside them: so they stand in the README."""
+def widget_image(shown) -> Image.Image:
+    """Sliders and figure without the empty space beside them, as in the README."""
     whole = Image.open(io.BytesIO(shown.locator(".widget-vbox").screenshot()))
     return whole.crop((0, 0, round(shown.locator("img.widget-image").bounding_box()["width"]), whole.height))
 
 
-def sliders_move_the_picture(notebook: Notebook, shown, variable: str):
-    """Each slider, dragged and then moved by an arrow key: other pixels, and beside it the number that was drawn."""
-    picture, sliders = shown.locator("img.widget-image"), shown.locator(".widget-slider")
+def check_sliders(notebook: Notebook, shown, variable: str):
+    """Dragging and arrow keys change the figure, and each slider shows the number that was drawn."""
+    figure, sliders = shown.locator("img.widget-image"), shown.locator(".widget-slider")
     names = notebook.ask(f"list({variable}.values)")
     assert sliders.count() == len(names)
-    width = picture.bounding_box()["width"]
-    assert width == picture.evaluate("e => e.naturalWidth"), "not in its own size: blurred"
-    for place, name in enumerate(names):
-        slider = sliders.nth(place)
+    assert figure.bounding_box()["width"] == figure.evaluate("e => e.naturalWidth"), "scaled, so blurred"
+    for index, name in enumerate(names):
+        slider = sliders.nth(index)
         for move in (drag, press):
-            before, was = pixels(picture), notebook.ask(f"{variable}.values[{name!r}]")
+            before, old = pixels(figure), notebook.ask(f"{variable}.values[{name!r}]")
             move(notebook.page, slider)
-            number, now = settled(notebook, slider, f"{variable}.values[{name!r}]")
-            assert now != was, f"{name} stands still under {move.__name__}"
-            assert math.isclose(number, now, rel_tol=0.01, abs_tol=0.005), f"{name}: {number} is shown for {now}"
-            assert pixels(picture) != before, f"{name}: the same picture at {was} and {now}"
+            shown_value, new = settled(notebook, slider, f"{variable}.values[{name!r}]")
+            assert new != old, f"{name} does not follow {move.__name__}"
+            assert math.isclose(shown_value, new, rel_tol=0.01, abs_tol=0.005), f"{name}: {shown_value} for {new}"
+            assert pixels(figure) != before, f"{name}: the same figure at {old} and {new}"
 
 
-def settled(notebook: Notebook, slider, expression: str, patience_s: float = 10.0) -> tuple[float, float]:
-    """The number beside a slider and the one in the kernel, when both have stood still for a moment."""
+def settled(notebook: Notebook, slider, expression: str, timeout_s: float = 10.0) -> tuple[float, float]:
+    """The number beside a slider and the one in the kernel, once both are constant."""
     seen = []
-    for _ in range(round(patience_s / 0.3)):
+    for _ in range(round(timeout_s / 0.3)):
         notebook.page.wait_for_timeout(300)
         text = slider.locator(".widget-readout").inner_text().replace("−", "-")
         seen.append((float(text), notebook.ask(expression)))
@@ -110,19 +113,19 @@ def settled(notebook: Notebook, slider, expression: str, patience_s: float = 10.
     return seen[-1]
 
 
-def the_closed_loop_plays(notebook: Notebook, screenshot: Path):
-    """Twenty bins a second for some seconds, the picture new in each, and time to spare; a slider acts meanwhile."""
+def check_closed_loop(notebook: Notebook, screenshot: Path):
+    """Twenty bins a second for five seconds with time to spare, new figures throughout, and a slider that acts."""
     cell = next(c for c in notebook.cells() if "LiveLoop(" in "".join(c["source"]) and c["cell_type"] == "code")
     shown = notebook.show(cell["id"])
-    picture, button = shown.locator("img.widget-image"), shown.get_by_role("button", name="start / stop")
+    figure, button = shown.locator("img.widget-image"), shown.get_by_role("button", name="start / stop")
     button.click()
     notebook.page.wait_for_timeout(1000)
-    began, bins = time.monotonic(), len(notebook.ask("live.used_ms"))
+    start, bins = time.monotonic(), len(notebook.ask("live.used_ms"))
     seen = set()
     for _ in range(10):
         notebook.page.wait_for_timeout(500)
-        seen.add(pixels(picture))
-    used_ms, seconds = notebook.ask("live.used_ms"), time.monotonic() - began
+        seen.add(pixels(figure))
+    used_ms, seconds = notebook.ask("live.used_ms"), time.monotonic() - start
     notebook.page.screenshot(path=screenshot)
     drag(notebook.page, shown.locator(".widget-slider").last)
     notebook.page.wait_for_timeout(500)
@@ -130,11 +133,11 @@ def the_closed_loop_plays(notebook: Notebook, screenshot: Path):
     button.click()
     assert len(seen) == 10
     assert 17 < (len(used_ms) - bins) / seconds < 23
-    assert sorted(used_ms)[len(used_ms) // 2] < 25, "half a bin is the least to spare"
+    assert sorted(used_ms)[len(used_ms) // 2] < 25, "less than half a bin to spare"
 
 
 def drag(page, slider):
-    """Over more than half of the slider, to the side where there is room."""
+    """Drag over more than half of the slider, to the side with room."""
     slider.scroll_into_view_if_needed()
     rail, knob = (slider.locator(part).bounding_box() for part in (".slider", ".noUi-handle"))
     x, y = knob["x"] + knob["width"] / 2, knob["y"] + knob["height"] / 2
@@ -154,17 +157,17 @@ def press(page, slider):
         page.keyboard.press("ArrowRight" if now < (least + most) / 2 else "ArrowLeft")
 
 
-def pixels(picture) -> bytes:
-    return Image.open(io.BytesIO(picture.screenshot())).convert("RGB").tobytes()
+def pixels(figure) -> bytes:
+    return Image.open(io.BytesIO(figure.screenshot())).convert("RGB").tobytes()
 
 
-def a_solution_gets_its_tick(notebook: Notebook, name: str):
+def check_solution(notebook: Notebook, name: str):
     tag, solution = first_solution(name)
     cells = notebook.cells()
-    place = next(i for i, cell in enumerate(cells) if tag in cell["tags"])
+    index = next(i for i, cell in enumerate(cells) if tag in cell["tags"])
     exercise = tag.removeprefix("exercise:")
-    assert printed(cells[place + 1]) == f"· {exercise}: not attempted yet\n"
-    notebook.type_over(cells[place]["id"], solution)
+    assert printed(cells[index + 1]) == f"· {exercise}: not attempted yet\n"
+    notebook.type_over(cells[index]["id"], solution)
     after = notebook.cells()
-    assert "".join(after[place]["source"]) == solution
-    assert printed(after[place + 1]) == f"✓ {exercise}\n"
+    assert "".join(after[index]["source"]) == solution
+    assert printed(after[index + 1]) == f"✓ {exercise}\n"

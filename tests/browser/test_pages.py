@@ -1,5 +1,6 @@
-"""The web pages as they are built: nothing comes from elsewhere, every link leads somewhere, every picture is told."""
+"""The built web pages: links, alternative texts, headings; in a browser without a network: formulas, films, search."""
 
+import json
 import re
 from functools import cache
 from html.parser import HTMLParser
@@ -10,24 +11,22 @@ import nbformat
 import pytest
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-NAMES = sorted(p.stem for p in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+NAMES = sorted(path.stem for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
-MIB = 2**20
 
 
 class Page(HTMLParser):
-    """What a page loads, links to, names, and shows."""
+    """The URLs that a page loads and links to, its anchors, heading levels and images."""
 
     def __init__(self, text: str):
         super().__init__()
-        self.loads, self.links, self.names, self.headings, self.pictures = [], [], set(), [], []
-        self.in_article = False  # around it, the theme repeats headings for print
+        self.loads, self.links, self.anchors, self.headings, self.images = [], [], set(), [], []
+        self.in_article = False  # outside of it, the theme repeats headings for print
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
-        if "id" in found:
-            self.names.add(found["id"])
+        self.anchors.add(found.get("id"))
         if LOADS.get(tag) in found and found.get("rel") not in ("canonical", "license"):
             self.loads.append(found[LOADS[tag]])
         if tag == "a" and found.get("href"):
@@ -36,75 +35,120 @@ class Page(HTMLParser):
         if re.fullmatch("h[1-6]", tag) and self.in_article:
             self.headings.append(int(tag[1]))
         if tag == "img":
-            self.pictures.append(found)
+            self.images.append(found)
 
     def handle_endtag(self, tag):
         self.in_article &= tag != "article"
 
 
 @cache
-def read(path: Path) -> Page:
+def parse(path: Path) -> Page:
     return Page(path.read_text(encoding="utf-8"))
 
 
-def elsewhere(path: Path) -> list[str]:
-    """What a style sheet loads from the network."""
-    return re.findall(r"(?:url\(|@import)\s*['\"]?\s*(?:https?:)?//[^)'\"]+", path.read_text(encoding="utf-8"))
+def remote_urls(folder: Path) -> list[str]:
+    """What the style sheets below a folder load from a network."""
+    remote = re.compile(r"(?:url\(|@import)\s*['\"]?\s*(?:https?:)?//[^)'\"]+")
+    return [url for path in folder.rglob("*.css") for url in remote.findall(path.read_text(encoding="utf-8"))]
 
 
-@pytest.fixture(params=NAMES)
-def page(request, pages) -> Path:
-    return pages / f"{request.param}.html"
+def test_no_page_needs_a_network(pages):
+    assert [url for p in pages.glob("*.html") for url in parse(p).loads if re.match(r"(\w+:)?//", url)] == []
+    assert remote_urls(pages) == []
 
 
-def test_nothing_is_loaded_from_elsewhere(pages):
+def test_links_lead_somewhere(pages):
     for path in pages.glob("*.html"):
-        assert [url for url in read(path).loads if re.match(r"(\w+:)?//", url)] == [], path.name
-    for path in pages.rglob("*.css"):
-        assert elsewhere(path) == [], path.name
-
-
-def test_what_is_loaded_or_linked_is_there(pages):
-    for path in pages.glob("*.html"):
-        for url in read(path).loads + read(path).links:
-            target, _, name = url.partition("#")
+        for url in parse(path).loads + parse(path).links:
+            target, _, anchor = url.partition("#")
             if re.match(r"(\w+:|//)", target):
                 continue
-            there = pages / unquote(target.split("?")[0]) if target else path
-            assert there.exists(), f"{path.name} -> {url}"
-            if name and there.suffix == ".html":
-                assert unquote(name) in read(there).names, f"{path.name} -> {url}"
+            file = pages / unquote(target.split("?")[0]) if target else path
+            assert file.exists(), f"{path.name} -> {url}"
+            assert not anchor or file.suffix != ".html" or unquote(anchor) in parse(file).anchors, (
+                f"{path.name} -> {url}"
+            )
 
 
-def test_every_picture_says_what_it_shows(page):
-    pictures = read(page).pictures
-    assert pictures
-    for picture in pictures:
-        assert len(picture.get("alt") or "") > 15 and "_images/" not in picture["alt"], picture
+def test_only_chapters_and_guides_are_pages(pages):
+    extra = {"index", "GLOSSARY", "TEACHING", "search", "genindex"}
+    assert {path.stem for path in pages.rglob("*.html") if "_static" not in path.parts} - extra == set(NAMES)
 
 
-def test_headings_are_in_order(page):
-    headings = read(page).headings
-    assert headings.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(headings, headings[1:], strict=False)), headings
-
-
-def test_every_exercise_has_its_solution_behind_a_fold(page):
-    text = page.read_text(encoding="utf-8")
-    cells = nbformat.read(NOTEBOOKS / f"{page.stem}.ipynb", as_version=4).cells
+@pytest.mark.parametrize("name", NAMES)
+def test_chapter_has_alt_texts_headings_and_solutions(name, pages):
+    path = pages / f"{name}.html"
+    page, html = parse(path), path.read_text(encoding="utf-8")
+    assert page.images
+    for image in page.images:
+        assert len(image.get("alt") or "") > 15 and "_images/" not in image["alt"], image
+    assert page.headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
     exercises = [tag for cell in cells for tag in cell.metadata.get("tags", []) if tag.startswith("exercise:")]
-    assert exercises and text.count(">A solution<") == text.count('<details class="sd-') == len(exercises)
-    assert "<details open" not in text
+    assert exercises and html.count(">A solution<") == html.count('<details class="sd-') == len(exercises)
+    assert "<details open" not in html
 
 
-def test_films_are_short_and_light(pages):
+def test_films_and_site_are_small(pages):
     films = {}
     for frame in (pages / "films").glob("*.png"):
         films.setdefault(frame.stem.rsplit("-", 1)[0], []).append(frame.stat().st_size)
     assert {"01_kernel_regression-1", "04_positions-1"} <= set(films)
     for name, sizes in films.items():
         assert 5 <= len(sizes) <= 40 and sum(sizes) <= 700_000, (name, len(sizes), sum(sizes))
+    assert sum(path.stat().st_size for path in pages.rglob("*") if path.is_file()) < 60 * 2**20
 
 
-def test_all_of_it_is_under_60_mib(pages):
-    assert sum(p.stat().st_size for p in pages.rglob("*") if p.is_file()) < 60 * MIB
+@pytest.mark.parametrize("name", NAMES)
+def test_chapter_can_be_read_offline(offline_page, pages, name, screenshots):
+    offline_page.goto(f"file://{pages}/{name}.html")
+    if offline_page.locator(".math").count():
+        offline_page.wait_for_function("document.querySelectorAll('mjx-container').length > 0", timeout=20_000)
+        assert offline_page.locator("mjx-merror").count() == 0
+    solutions = offline_page.locator("details.sd-dropdown")
+    assert not any(solution.locator("pre").first.is_visible() for solution in solutions.all())
+    solutions.locator("summary").first.click()
+    assert solutions.locator("pre").first.is_visible()
+    offline_page.screenshot(path=screenshots / f"page-{name}.png", full_page=True)
+
+
+@pytest.mark.parametrize("name", ["01_kernel_regression", "04_positions"])
+def test_film_follows_its_slider(offline_page, pages, name):
+    offline_page.goto(f"file://{pages}/{name}.html")
+    film = offline_page.locator("figure.film").first
+    slider, image, shown = (film.locator(part) for part in ("input", "img", "output"))
+    slider.focus()
+    before = image.get_attribute("src"), shown.inner_text(), image.screenshot()
+    for _ in range(4):
+        offline_page.keyboard.press("ArrowRight")
+    offline_page.wait_for_timeout(300)
+    after = image.get_attribute("src"), shown.inner_text(), image.screenshot()
+    assert all(new != old for new, old in zip(after, before, strict=True))
+    assert shown.inner_text() in image.get_attribute("alt")
+    assert offline_page.evaluate("e => e.naturalWidth", image.element_handle()) > 100
+
+
+def test_search_finds_a_word(offline_page, pages):
+    offline_page.goto(f"file://{pages}/search.html?q=rotation")
+    offline_page.wait_for_selector("#search-results li", timeout=20_000)
+    links = offline_page.locator("#search-results a").all()
+    assert any("positions" in (link.get_attribute("href") or "") for link in links)
+
+
+# the colours are the same on all pages, so three are enough for the dark theme
+THEMES = [(name, "light") for name in ("index", "GLOSSARY", "TEACHING", *NAMES)]
+THEMES += [(name, "dark") for name in ("index", "02_scoring", "TEACHING")]
+
+
+@pytest.mark.parametrize(("name", "theme"), THEMES)
+def test_axe_finds_nothing_serious(offline_page, pages, name, theme):
+    axe = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed: make .venv/.site")
+    offline_page.goto(f"file://{pages}/{name}.html")
+    offline_page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
+    offline_page.wait_for_timeout(500)
+    offline_page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    # MathJax describes its formulas itself, in thousands of nodes
+    found = offline_page.evaluate("axe.run({exclude: [['mjx-container']]})")["violations"]
+    serious = [v for v in found if v["impact"] in ("serious", "critical")]
+    assert serious == [], json.dumps([(v["id"], v["nodes"][0]["html"][:200]) for v in serious], indent=1)

@@ -90,7 +90,7 @@ def test_definitions_are_excerpts_of_code(slides):
 
 
 def test_a_slide_has_its_notes_once_and_first(slides):
-    cells = slides.on_the_wall(read(CHAPTERS[1])).cells
+    cells = slides.to_slides(read(CHAPTERS[1])).cells
     kinds = [cell.metadata.slideshow.slide_type for cell in cells]
     starts = [i for i, kind in enumerate(kinds) if kind in ("slide", "subslide")]
     for start, stop in zip(starts, [*starts[1:], len(cells)], strict=True):
