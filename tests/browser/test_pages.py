@@ -111,6 +111,7 @@ def test_chapter_can_be_read_offline(offline_page, pages, name, screenshots):
     solutions.locator("summary").first.click()
     assert solutions.locator("pre").first.is_visible()
     offline_page.screenshot(path=screenshots / f"page-{name}.png", full_page=True)
+    assert offline_page.problems == []
 
 
 @pytest.mark.parametrize("name", ["01_kernel_regression", "04_positions"])

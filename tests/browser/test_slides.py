@@ -80,6 +80,7 @@ def test_slides_are_readable_from_the_back_row(offline_page, slides, name, scree
         h, v = measured[int(share * len(measured))]["at"].split("/")
         offline_page.evaluate(f"Reveal.slide({h}, {v}, 99)")
         offline_page.screenshot(path=screenshots / f"slide-{name}-{number}.png")
+    assert offline_page.problems == []
 
 
 def test_keys_of_the_guide(offline_page, slides):
@@ -97,3 +98,4 @@ def test_keys_of_the_guide(offline_page, slides):
     notes = opened.value.locator(".speaker-controls-notes .value")
     notes.get_by_text("bandwidth").wait_for(timeout=20_000)
     assert "w*w" not in notes.inner_text() and notes.locator("svg").count() > 5
+    assert offline_page.problems == []
