@@ -1,6 +1,4 @@
-"""What many tests need: random numbers that repeat, the shared oracle, small batches and sessions."""
-
-from pathlib import Path
+"""What many tests need: random numbers that repeat, small batches and sessions."""
 
 import numpy as np
 import pytest
@@ -8,8 +6,6 @@ import torch
 
 from possm_lite.spikes import Recording, simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
-
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 @pytest.fixture
@@ -26,13 +22,3 @@ def _seeded():
 def small_recording() -> Recording:
     """Twelve trials of twelve simulated units, about half a minute in all; trials follow each other without a gap."""
     return simulate_session(1, SimulationConfig(n_trials=12, n_units=12)).recording
-
-
-@pytest.fixture(scope="session")
-def oracle() -> dict[str, np.ndarray]:
-    """Weights, inputs and answers of the authors' implementation."""
-    path = SHARED / "oracle" / "possm_small.npz"
-    if not path.exists():
-        pytest.skip("the oracle of the authors' implementation is not here")
-    with np.load(path, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays}

@@ -29,17 +29,19 @@ from .helpers import (
 # The equalities: textbook = authors, fast = authors, streaming = authors; textbook = fast; streaming = fast
 
 
-@pytest.fixture(params=["one head", "two heads"])
-def authors(request) -> dict[str, np.ndarray]:
-    """Weights, inputs and outputs of torch_brain's POSSM (branch possm, commit a440fe2), float64.
+def authors_numbers(name: str) -> dict[str, np.ndarray]:
+    """Weights, inputs and outputs of torch_brain's POSSM (branch possm, commit a440fe2), computed in float64.
 
-    One head of 64, hidden 256: the shared file, with the input of the backbone and its states. Two heads of 16, hidden
-    48, dim 32: the file beside this one, with velocity only.
+    one_head: a head of 64, hidden 256, with the input of the backbone and its states. two_heads: heads of 16, hidden
+    48, dim 32, with velocity only.
     """
-    if request.param == "one head":
-        return request.getfixturevalue("oracle")
-    with np.load(Path(__file__).with_name("authors_two_heads.npz")) as arrays:
+    with np.load(Path(__file__).with_name(f"authors_{name}.npz")) as arrays:
         return dict(arrays)
+
+
+@pytest.fixture(params=["one_head", "two_heads"])
+def authors(request) -> dict[str, np.ndarray]:
+    return authors_numbers(request.param)
 
 
 def authors_model(arrays: dict[str, np.ndarray]) -> POSSM:
@@ -123,7 +125,8 @@ def assert_streaming_equals_fast(model, rng, limit, offsets):
 # Weights from elsewhere
 
 
-def test_authors_sizes_are_inferred(oracle):
+def test_authors_sizes_are_inferred():
+    oracle = authors_numbers("one_head")
     model = authors_model(oracle)
     assert model.config == POSSMConfig(n_units=12, n_sessions=2)
     n_parameters = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name)
