@@ -21,7 +21,7 @@ from possm_lite.spikes import SpikeBatch
 
 from .page import ROOT, Item, Row, row
 
-ORACLE = ROOT / ""
+ORACLE = ROOT / "tests" / "decoder" / "authors_one_head.npz"
 README_IMPORTS = (
     "from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder; "
     "from possm_lite.spikes import SpikeBatch, load_recording, simulate_session; "
@@ -37,7 +37,7 @@ def measure(short: bool = False) -> Iterator[Item]:
     yield from decode(["--quick"] if short else [])
 
 
-def oracle() -> Iterator[Row]:
+def oracle() -> Iterator[Item]:
     """Errors of both forms, in both precisions, against the authors' implementation."""
     with np.load(ORACLE, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file}
