@@ -1,7 +1,7 @@
-"""Execution of the chapters and of their solutions. Each chapter is executed once, in a kernel of its own.
+"""Exercises in their chapters. nbval runs the chapters with their stubs (see the Makefile); here are the solutions.
 
-After the check of each exercise ("not attempted yet") follow its solution and the check again ("✓"). No later cell
-reads what stubs or solutions define, as a test asserts, so the outputs of the other cells are the same with either.
+No later cell reads what a stub or a solution defines, as a test asserts, so a chapter that runs with the one runs with
+the other.
 """
 
 import ast
@@ -9,51 +9,15 @@ import re
 import symtable
 from functools import cache
 
-import nbformat
 import pytest
-from nbclient.exceptions import CellControlSignal, DeadKernelError
 
 from possm_lite.classroom import execute
 
 from .test_chapters import CHAPTERS, NOTEBOOKS, SOLUTIONS, exercises, printed
 
-LONGEST_FIRST = [15, 12, 16, 17, 8, 7, 13, 6, 14, 9, 11, 10, 5, 3, 0, 2, 1, 4]  # by `make bench ARGS=course`
 NEEDED = {"read_bin": "R", "read_states": "R"}  # exercise -> name from a cell below the imports that its solution reads
 
 read = cache(execute.read)
-
-
-def with_solutions(chapter, solutions):
-    """The cells of the chapter, with solution and check inserted after the check of each stub."""
-    cells, solved = list(chapter.cells), exercises(solutions)
-    for exercise, index in reversed(exercises(chapter).items()):
-        cells[index + 2 : index + 2] = solutions.cells[solved[exercise] : solved[exercise] + 2]
-    return cells
-
-
-def is_compared(cell) -> bool:
-    return "nbval-check-output" in cell.metadata.get("tags", []) or cell.source.startswith("check.")
-
-
-def comparable(cell) -> list:
-    """The outputs without images and execution counts."""
-    kinds = [{kind: data for kind, data in out.get("data", {}).items() if kind != "image/png"} for out in cell.outputs]
-    return [(out.get("name"), out.get("text"), data) for out, data in zip(cell.outputs, kinds, strict=True)]
-
-
-@pytest.mark.parametrize("path", [CHAPTERS[number] for number in LONGEST_FIRST], ids=lambda path: path.stem)
-def test_chapter_runs_with_stubs_and_solutions(path):
-    committed = with_solutions(read(path), read(NOTEBOOKS / "solutions" / path.name))
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in committed])
-    started = []
-    try:
-        execute.run(notebook, NOTEBOOKS, 120, on_cell_start=lambda cell, cell_index: started.append(cell_index))
-    except (CellControlSignal, DeadKernelError) as error:
-        pytest.fail(f"{path.stem}, cell {committed[started[-1]].id}: {error}", pytrace=False)
-    execute.tidy(notebook)
-    for before, now in zip(committed, notebook.cells, strict=True):
-        if now.cell_type == "code" and is_compared(now):
-            assert comparable(now) == comparable(before), f"{path.stem}, cell {now.id}:\n{now.source}"
 
 
 def reads(table: symtable.SymbolTable) -> set[str]:
