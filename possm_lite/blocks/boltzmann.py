@@ -15,11 +15,7 @@ MAX_ENUMERATED = 16  # units; a unit more doubles the table
 
 
 def all_states(n: int, off: float = -1.0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Every state of n units, shape (2^n, n); the first unit is the slowest.
-
-    Raises:
-        ValueError: n is not between 1 and 16, since the table has 2^n rows.
-    """
+    """Every state of n units, shape (2^n, n); the first unit is the slowest. ValueError if n is not between 1 and 16."""
     if not 1 <= n <= MAX_ENUMERATED:
         raise ValueError(f"n must lie between 1 and {MAX_ENUMERATED} to list all 2^n states, got {n}.")
     bits = torch.arange(2**n)[:, None] >> torch.arange(n - 1, -1, -1) & 1  # (2^n, n)
@@ -29,12 +25,9 @@ def all_states(n: int, off: float = -1.0, dtype: torch.dtype = torch.float32) ->
 def log_probabilities(
     states: Tensor, weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0
 ) -> Tensor:
-    """The exact log-probability of states (..., K, N), by enumeration: shape (..., K).
+    """The exact log-probability of states (..., K, N), by enumeration: shape (..., K). Errors as in `all_states`.
 
-        p(s) = exp(-E(s)/T) / Z,   Z = sum over all 2^N states
-
-    Raises:
-        ValueError: more units than can be enumerated.
+    p(s) = exp(-E(s)/T) / Z,   Z = sum over all 2^N states
     """
     enumerated = all_states(weights.shape[-1], off, weights.dtype)  # (2^N, N)
     log_z = torch.logsumexp(-hopfield_energy(enumerated, weights, bias) / temperature, -1, keepdim=True)
@@ -56,18 +49,11 @@ def moments(samples: Tensor) -> tuple[Tensor, Tensor]:
 def on_probability(
     states: Tensor, weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0
 ) -> Tensor:
-    """For each unit the conditional probability that it is on, given all others.
+    """For each unit the probability that it is on, given all others: states (..., K, N), returns (..., K, N).
 
         p(s_i = 1) = sigmoid(Delta_i / T),   Delta_i = E(s_i off) - E(s_i on) = (1 - off) (sum_j w_ij s_j + b_i)
 
     With units of 0 and 1 the gap is the field, with units of -1 and 1 it is twice the field.
-
-    Args:
-        states: shape (..., K, N).
-
-    Returns:
-        Probabilities, shape (..., K, N).
-
     Source: Ackley, Hinton, Sejnowski 1985, eq. 2 (units 0 and 1).
     """
     return torch.sigmoid((1 - off) * local_field(states, weights, bias) / temperature)
@@ -87,9 +73,7 @@ def gibbs(
     Args:
         states: start of the chains, shape (..., K, N); not changed. All chains run at once.
 
-    Returns:
-        The state after each sweep, shape (n_sweeps, ..., K, N).
-
+    Returns: the state after each sweep, shape (n_sweeps, ..., K, N).
     Source: Ackley et al. 1985, section 2.3; Geman and Geman 1984.
     """
     states, samples, n = states.clone(), [], states.shape[-1]
@@ -112,9 +96,7 @@ def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]
         data: <s_i s_j> (..., N, N) and <s_i> (..., N) over the data, as from `moments`.
         model: the same over the machine itself, exact or sampled.
 
-    Returns:
-        Directions for the weights, shape (..., N, N), with zeros on the diagonal, and for the biases, shape (..., N).
-
+    Returns: directions for the weights, (..., N, N) with zeros on the diagonal, and for the biases, (..., N).
     Source: Ackley et al. 1985, eq. 6-7.
     """
     for_weights = data[0] - model[0]
@@ -125,11 +107,8 @@ def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]
 def autocorrelation(series: Tensor, n_lags: int) -> Tensor:
     """rho(k), k = 0 ... n_lags-1: correlation of a series with itself k steps later; 1 at lag 0.
 
-    Args:
-        series: shape (T, ...); further axes are chains of one process, with a common mean and variance.
-
-    Raises:
-        ValueError: as many lags as steps or more, or a constant series.
+    The series has shape (T, ...); further axes are chains of one process, with a common mean and variance.
+    Raises: ValueError for as many lags as steps or more, or a constant series.
     """
     if not 0 < n_lags < len(series):
         raise ValueError(f"n_lags must lie between 1 and {len(series) - 1}, got {n_lags}.")
@@ -143,16 +122,9 @@ def autocorrelation(series: Tensor, n_lags: int) -> Tensor:
 
 
 def autocorrelation_time(rho: Tensor) -> float:
-    """Steps per independent sample: tau = 1 + 2 sum_{k >= 1} rho(k), at least 1.
+    """Steps per independent sample: tau = 1 + 2 sum_{k >= 1} rho(k), at least 1, for rho (n_lags,) with rho[0] = 1.
 
-    The sum ends before rho first falls below 0.05; after that an estimate is mostly noise.
-
-    Args:
-        rho: shape (n_lags,), rho[0] = 1.
-
-    Raises:
-        ValueError: rho does not fall below 0.05 within its lags.
-
+    The sum ends before rho first falls below 0.05, after which an estimate is mostly noise; ValueError if it never does.
     Source: Sokal 1997, section 3 (there with a factor 1/2).
     """
     low = (rho < 0.05).nonzero()
@@ -210,12 +182,8 @@ def contrastive_divergence(
     Args:
         visible: data, shape (..., K, V); weights (..., V, H); b (..., V); c (..., H); k: sweeps, at least 1.
 
-    Returns:
-        Directions for weights (..., V, H), visible biases (..., V) and hidden biases (..., H).
-
-    Raises:
-        ValueError: k < 1.
-
+    Returns: directions for weights (..., V, H), visible biases (..., V) and hidden biases (..., H).
+    Raises: ValueError if k < 1.
     Source: Hinton 2002, section 3, with <h> for sampled h where it is only averaged.
     """
     if k < 1:

@@ -11,10 +11,7 @@ def split_heads(x: Tensor, n_heads: int) -> Tensor:
     """(..., N, H d) to (..., H, N, d): head i gets features i d to (i + 1) d of every token.
 
     The features are cut first, then the axes are swapped. `x.view(..., H, N, d)` has the same shape and other numbers
-    in it: it cuts the *tokens* into heads.
-
-    Raises:
-        ValueError: the last axis cannot be cut into `n_heads` equal parts.
+    in it: it cuts the *tokens* into heads. Raises: ValueError if the last axis has no `n_heads` equal parts.
     """
     if x.shape[-1] % n_heads:
         raise ValueError(f"n_heads must divide the {x.shape[-1]} features of x: {n_heads} does not.")
@@ -27,11 +24,9 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def share_heads(x: Tensor, n_heads: int) -> Tensor:
-    """Keys or values (..., G, M, d) for (..., H, M, d): neighbouring heads share, head i reads group i // (H / G).
+    """Keys or values (..., G, M, d) to (..., H, M, d): neighbouring heads share, head i reads group i // (H / G).
 
-    Raises:
-        ValueError: G does not divide H.
-
+    Raises: ValueError if G does not divide H.
     Source: Ainslie et al. 2023, section 2.2; G = 1 is the multi-query attention of Shazeer 2019.
     """
     n_kv_heads = x.shape[-3]
@@ -53,18 +48,12 @@ def multi_head_attention(
         head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,   g = i // (H / G),   output = concat(head_1, ..., head_H)
 
     Args:
-        queries: (..., Q, H d), already projected.
-        keys, values: (..., M, G d) and (..., M, G v), already projected; v may differ from d.
-        n_heads: H.
-        n_kv_heads: G, heads of keys and values, each read by H / G neighbouring query heads; None: H.
+        queries, keys, values: projected, (..., Q, H d), (..., M, G d) and (..., M, G v); v may differ from d.
+        n_heads, n_kv_heads: H and G; each head of keys and values is read by H / G neighbouring query heads; None: H.
         mask: True where a key may be read, broadcastable to (..., Q, M), the same for all heads.
 
-    Returns:
-        The output, (..., Q, H v), and the weights, (..., H, Q, M). A query that may read nothing gets zeros.
-
-    Raises:
-        ValueError: naming the sizes that do not match.
-
+    Returns: the output, (..., Q, H v), and the weights, (..., H, Q, M). A query that may read nothing gets zeros.
+    Raises: ValueError naming the sizes that do not match.
     Source: Vaswani et al. 2017, section 3.2.2, without the projections; Ainslie et al. 2023 for G < H.
     """
     n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
@@ -74,17 +63,14 @@ def multi_head_attention(
         raise ValueError(f"a head of queries has {q.shape[-1]} features and a head of keys {k.shape[-1]}.")
     k, v = share_heads(k, n_heads), share_heads(v, n_heads)  # (..., H, M, d), (..., H, M, v)
     scores = scaled_dot_score(q, k)  # (..., H, Q, M)
-    pooled, weights = attend(scores, v, None if mask is None else _mask_of_heads(mask, scores))
+    if mask is not None:
+        shape = (*scores.shape[:-3], *scores.shape[-2:])
+        try:
+            mask = mask.broadcast_to(shape).unsqueeze(-3)  # (..., 1, Q, M)
+        except RuntimeError:
+            raise ValueError(f"mask must be broadcastable to {shape}, not {tuple(mask.shape)}.") from None
+    pooled, weights = attend(scores, v, mask)
     return merge_heads(pooled), weights
-
-
-def _mask_of_heads(mask: Tensor, scores: Tensor) -> Tensor:
-    """A mask broadcastable to (..., Q, M) with an axis for the heads of `scores` (..., H, Q, M)."""
-    shape = (*scores.shape[:-3], *scores.shape[-2:])
-    try:
-        return mask.broadcast_to(shape).unsqueeze(-3)
-    except RuntimeError:
-        raise ValueError(f"mask must be broadcastable to {shape}, not {tuple(mask.shape)}.") from None
 
 
 class MultiHeadAttention(nn.Module):
@@ -95,16 +81,11 @@ class MultiHeadAttention(nn.Module):
     Queries are made of X, keys and values of C. Self-attention is C = X: three projections of one sequence.
 
     Args:
-        dim: D, features of X and of y.
-        n_heads: H.
-        n_kv_heads: G, see `multi_head_attention`; None: H.
-        head_dim: d, features of one head; None: D / H.
-        context_dim: features of C; None: D.
+        dim: D, features of X and of y; n_heads, n_kv_heads: H and G, see `multi_head_attention`; None: H.
+        head_dim: d, features of one head; None: D / H; context_dim: features of C; None: D.
         bias: whether the four projections have one.
 
-    Raises:
-        ValueError: n_heads does not divide dim, or n_kv_heads does not divide n_heads.
-
+    Raises: ValueError if n_heads does not divide dim, or n_kv_heads does not divide n_heads.
     Source: Vaswani et al. 2017, section 3.2.2.
     """
 

@@ -26,23 +26,20 @@ def hierarchical_attend(
         words: x, padded to the longest sentence, (..., S, W, D).
         word_query, sentence_query: q_w and q_s, (D,), or one for each document, (..., D).
         word_mask: True at real words, (..., S, W) exactly; None: everywhere.
-        sentence_mask: True where a sentence may be read, (..., S) exactly; None: everywhere.
-            A sentence without words is never read.
+        sentence_mask: True where one may be read, (..., S) exactly; None: everywhere. One without words is never read.
 
-    Returns:
-        y (..., D), the weights of words in their sentence a (..., S, W), and those of sentences b (..., S). The weight
-        of a word in the whole is a_ij b_i. A document with nothing to read gets zeros.
-
-    Raises:
-        ValueError: naming the mask or query with a wrong shape, and both shapes.
-
+    Returns: y (..., D), the weights of words in their sentence a (..., S, W), and those of sentences b (..., S).
+        The weight of a word in the whole is a_ij b_i. A document with nothing to read gets zeros.
+    Raises: ValueError naming the mask or query with a wrong shape, and both shapes.
     Source: Yang et al. 2016, section 2.2, with the dot product instead of their one-layer network.
     """
     *batch, n_sentences, n_words, dim = words.shape
     word_mask = _checked_mask("word_mask", word_mask, (*batch, n_sentences, n_words), words)
     sentence_mask = _checked_mask("sentence_mask", sentence_mask, (*batch, n_sentences), words)
-    q_w = _checked_query("word_query", word_query, (*batch, dim))[..., None, None, :]  # (..., 1, 1, D)
-    q_s = _checked_query("sentence_query", sentence_query, (*batch, dim))[..., None, :]  # (..., 1, D)
+    for name, query in {"word_query": word_query, "sentence_query": sentence_query}.items():
+        if tuple(query.shape) not in ((dim,), (*batch, dim)):
+            raise ValueError(f"{name} must have shape {(dim,)} or {(*batch, dim)}, not {tuple(query.shape)}.")
+    q_w, q_s = word_query[..., None, None, :], sentence_query[..., None, :]  # (..., 1, 1, D), (..., 1, D)
 
     sentences, a = attend(scaled_dot_score(q_w, words), words, word_mask[..., None, :])
     sentences, a = sentences.squeeze(-2), a.squeeze(-2)  # (..., S, D), (..., S, W)
@@ -61,9 +58,3 @@ def _checked_mask(name: str, mask: Tensor | None, shape: tuple[int, ...], like: 
     if tuple(mask.shape) != shape:
         raise ValueError(f"{name} must have shape {shape} as words {tuple(like.shape)} do, not {tuple(mask.shape)}.")
     return mask
-
-
-def _checked_query(name: str, query: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if tuple(query.shape) not in (shape, shape[-1:]):
-        raise ValueError(f"{name} must have shape {shape[-1:]} or {shape}, not {tuple(query.shape)}.")
-    return query

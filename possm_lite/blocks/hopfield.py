@@ -9,19 +9,11 @@ from .attention import attend
 
 
 def hebb_weights(patterns: Tensor) -> Tensor:
-    """The weight of two units is their mean agreement over the patterns.
+    """Symmetric weights (..., N, N) without self-connections from M patterns of -1 and 1, shape (..., M, N).
 
         w_ij = (1/N) sum_m x_i^m x_j^m,   w_ii = 0
 
-    Args:
-        patterns: M patterns of N units that are -1 or 1, shape (..., M, N).
-
-    Returns:
-        Symmetric weights without self-connections, shape (..., N, N).
-
-    Raises:
-        ValueError: a pattern has a value other than -1 and 1.
-
+    Raises: ValueError if a pattern has a value other than -1 and 1.
     Source: Hopfield 1982, eq. 2, in units of -1 and 1 and divided by N.
     """
     _check_signs(patterns, "patterns")
@@ -46,13 +38,10 @@ def hopfield_energy(states: Tensor, weights: Tensor, bias: Tensor | None = None)
 
         E(s) = -1/2 sum_i sum_j w_ij s_i s_j - sum_i b_i s_i
 
-    The half is there because the double sum counts every pair twice.
+    The half is there because the double sum counts every pair twice. Shape (..., K).
 
     Args:
         states: shape (..., K, N); weights: symmetric with zero diagonal, shape (..., N, N); bias: shape (..., N).
-
-    Returns:
-        Energies, shape (..., K).
 
     Source: Hopfield 1982, eq. 7; the bias as in Ackley et al. 1985.
     """
@@ -81,12 +70,8 @@ def recall(
         generator: of the orders; None: from the first unit to the last.
         path: return every state of the trajectory.
 
-    Returns:
-        The final states, shape (..., K, N); with `path` all states, the cue first, shape (steps + 1, ..., K, N).
-
-    Raises:
-        ValueError: a state has a value other than -1 and 1, or the weights have another size.
-
+    Returns: the final states, shape (..., K, N); with `path` all states, the cue first, shape (steps + 1, ..., K, N).
+    Raises: ValueError if a state has a value other than -1 and 1, or the weights have another size.
     Source: Hopfield 1982, eq. 1.
     """
     _check_signs(states, "states")
@@ -110,19 +95,12 @@ def recall(
 
 
 def synchronous_step(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """All units at once: s <- sgn(W s + b). It may not converge but alternate between two states.
-
-    Shapes as in `recall`. Source: Little 1974.
-    """
+    """All units at once: s <- sgn(W s + b), shapes as in `recall`. It may alternate between two states. Little 1974."""
     return sign_or_keep(local_field(states, weights, bias), states)
 
 
 def corrupt(patterns: Tensor, n_flips: int, generator: torch.Generator | None = None) -> Tensor:
-    """Cues: the signs of exactly `n_flips` random units of each pattern (..., N) are changed.
-
-    Raises:
-        ValueError: n_flips is not between 0 and N.
-    """
+    """Cues: the signs of exactly `n_flips` (0 to N, else ValueError) random units of each pattern (..., N) change."""
     n = patterns.shape[-1]
     if not 0 <= n_flips <= n:
         raise ValueError(f"n_flips must lie between 0 and N = {n}, got {n_flips}.")
@@ -138,12 +116,8 @@ def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tens
         xi <- X softmax(beta X^T xi),   the columns of X are the memories
 
     Args:
-        states: xi, shape (..., Q, d); any real numbers.
-        memories: one a row, shape (..., M, d).
+        states: xi, any real numbers, shape (..., Q, d), as the new states; memories: one a row, shape (..., M, d).
         beta: sharpness; 1/sqrt(d) gives the scaled dot-product attention of chapter 02.
-
-    Returns:
-        New states, shape (..., Q, d).
 
     Source: Ramsauer et al. 2021, eq. 3.
     """
@@ -151,11 +125,11 @@ def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tens
 
 
 def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
-    """The energy, which `modern_hopfield` never raises, without its constants.
+    """The energy (..., Q), which `modern_hopfield` never raises, without its constants. Args as there.
 
         E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi
 
-    Shapes as in `modern_hopfield`; returns (..., Q). Source: Ramsauer et al. 2021, eq. 2.
+    Source: Ramsauer et al. 2021, eq. 2.
     """
     attraction = torch.logsumexp(beta * states @ memories.mT, -1) / beta  # (..., Q)
     return 0.5 * states.square().sum(-1) - attraction

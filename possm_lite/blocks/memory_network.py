@@ -17,9 +17,7 @@ def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tens
         query: q, shape (..., D).
         addresses: a_n, outputs: c_n, both of shape (..., N, D). No scale: the sizes of a and q are learned.
 
-    Returns:
-        The read vector r, shape (..., D), and the weights p, shape (..., N).
-
+    Returns: the read vector r, shape (..., D), and the weights p, shape (..., N).
     Source: Sukhbaatar et al. 2015, eq. 1-2.
     """
     read, weights = attend(query[..., None, :] @ addresses.mT, outputs)  # (..., 1, D), (..., 1, N)
@@ -27,19 +25,12 @@ def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tens
 
 
 def multi_hop_read(query: Tensor, addresses: Tensor, outputs: Tensor, n_hops: int) -> tuple[Tensor, Tensor]:
-    """Several hops through one memory; each read vector is added to the question.
+    """Several hops through one memory; each read vector is added to the question. Args as in `hop`.
 
         q <- q + r                                                                                              (8.3)
 
-    Args:
-        query, addresses, outputs: as of `hop`; n_hops: at least 1.
-
-    Returns:
-        The last q, shape (..., D), and the weights of every hop, shape (..., n_hops, N).
-
-    Raises:
-        ValueError: n_hops is below 1.
-
+    Returns: the last q, shape (..., D), and the weights of every hop, shape (..., n_hops, N).
+    Raises: ValueError if n_hops is below 1.
     Source: Sukhbaatar et al. 2015, eq. 4.
     """
     if n_hops < 1:
@@ -57,8 +48,7 @@ class MemoryNetwork(nn.Module):
 
         a_n = A x_n,   c_n = C x_n,   q = B u;   `n_hops` times q <- q + r;   scores = W q
 
-    A fact has an address and an output: two matrices, A and C, the same in
-    every hop (the paper's layer-wise tying, without its matrix between hops).
+    A and C are the same in every hop (the paper's layer-wise tying, without its matrix between hops).
 
     Args:
         n_fact, n_question: lengths of a fact's vector x and of a question's vector u; n_answers: how many there are.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +19,7 @@ def content_weights(key: Tensor, memory: Tensor, beta: Tensor) -> Tensor:
     Args:
         key: k, shape (..., M); memory: m, shape (..., N, M); beta: sharpness > 0, shape (...).
 
-    Returns:
-        Weights over the N slots, shape (..., N). A slot or a key of length zero has cosine 0 with everything.
-
+    Returns: weights over the N slots, shape (..., N). A slot or a key of length zero has cosine 0 with everything.
     Source: Graves et al. 2014, eq. 5-6.
     """
     cosine = (F.normalize(memory, dim=-1) @ F.normalize(key, dim=-1)[..., None]).squeeze(-1)  # (..., N)
@@ -34,19 +32,12 @@ def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
 
 
 def shift(weights: Tensor, probability: Tensor) -> Tensor:
-    """Circular convolution: move the weights along the slots.
+    """Circular convolution: move the weights (..., N) along the slots.
 
         w'_i = sum_d s_d w_{(i - d) mod N},   d in (-1, 0, 1)                                                   (8.8)
 
-    Args:
-        weights: shape (..., N); probability: s of the moves -1, 0, +1 in this order, shape (..., 3).
-
-    Returns:
-        Moved weights, shape (..., N). With s_{+1} = 1 the weight of slot i moves to slot i + 1.
-
-    Raises:
-        ValueError: the number of probabilities is not three.
-
+    The probability s of the moves -1, 0, +1 has shape (..., 3). With s_{+1} = 1 the weight of slot i moves to i + 1.
+    Raises: ValueError if the number of probabilities is not three.
     Source: Graves et al. 2014, eq. 8.
     """
     if probability.shape[-1] != len(SHIFTS):
@@ -62,8 +53,7 @@ def sharpen(weights: Tensor, gamma: Tensor) -> Tensor:
     return powered / powered.sum(-1, keepdim=True)
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Addressing parameters of a head: key (..., M), beta (...), gate (...), shift (..., 3), gamma (...)."""
 
     key: Tensor
@@ -90,15 +80,12 @@ def read(weights: Tensor, memory: Tensor) -> Tensor:
 
 
 def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
-    """Erase, then add.
+    """Erase, then add: the new memory, shape (..., N, M). Weight 1 and e = 1 leave exactly `a`.
 
         m_i <- m_i * (1 - w_i e) + w_i a                                                                        (8.5)
 
     Args:
         memory: shape (..., N, M); weights: w, shape (..., N); erase: e in [0, 1], add: a, both of shape (..., M).
-
-    Returns:
-        The new memory, shape (..., N, M). Weight 1 and e = 1 leave exactly `a`.
 
     Source: Graves et al. 2014, eq. 3-4.
     """
@@ -106,8 +93,7 @@ def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor
     return memory * (1 - w * erase[..., None, :]) + w * add[..., None, :]
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(NamedTuple):
     """Read and write weights (B, T, N) and the memory after each step (B, T, N, M)."""
 
     read: Tensor
@@ -125,8 +111,7 @@ class NeuralTuringMachine(nn.Module):
     heads are on slot 0. The controller has no state of its own.
 
     Args:
-        n_in, n_out: size of an input and of an output.
-        slots, width: N and M of the memory; hidden: units of the controller.
+        n_in, n_out: size of an input and of an output; slots, width: N and M; hidden: units of the controller.
 
     Source: Graves et al. 2014, section 3; constant start of the memory: Collier and Beel 2018.
     """
@@ -172,11 +157,9 @@ class NeuralTuringMachine(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Trace]:
         """Run a sequence x (B, T, n_in): outputs (B, T, n_out) and the trace of the heads."""
-        state, outputs, weights, memories = self.start(len(x)), [], [], []
+        state, steps = self.start(len(x)), []
         for x_t in x.unbind(1):
             y, state = self.step(x_t, state)
-            outputs.append(y)
-            memories.append(state[0])
-            weights.append(state[1])
-        heads = torch.stack(weights, 1)  # (B, T, 2, N)
-        return torch.stack(outputs, 1), Trace(heads[:, :, 0], heads[:, :, 1], torch.stack(memories, 1))
+            steps.append((y, *state[:2]))
+        y, memory, heads = (torch.stack(part, 1) for part in zip(*steps, strict=True))  # heads (B, T, 2, N)
+        return y, Trace(heads[:, :, 0], heads[:, :, 1], memory)

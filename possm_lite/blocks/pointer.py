@@ -15,18 +15,14 @@ from .scores import additive_score
 def pointer_log_probs(
     items: Tensor, states: Tensor, W: Tensor, U: Tensor, v: Tensor, mask: Tensor | None = None
 ) -> Tensor:
-    """The item that the m-th step points at: attention whose weights are the output.
+    """The item that the m-th step points at: attention whose weights are the output. Returns log p, shape (..., M, N).
 
-        p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m))
+        p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m)),   W (a, d), U (a, h), v (a,)
 
     Args:
         items: x_n, shape (..., N, d); states of the decoder h_m, shape (..., M, h).
-        W: shape (a, d); U: shape (a, h); v: shape (a,).
-        mask: True where a step may point, broadcastable to (..., M, N); None: everywhere.
-
-    Returns:
-        log p, shape (..., M, N): -inf where a step may not point. A step that may point nowhere has -inf throughout,
-        and zero gradients, never NaN.
+        mask: True where a step may point, broadcastable to (..., M, N); None: everywhere. Elsewhere log p is -inf;
+            a step that may point nowhere has -inf throughout, and zero gradients, never NaN.
 
     Source: Vinyals et al. 2015, eq. 3.
     """
@@ -62,8 +58,7 @@ class PointerNetwork(nn.Module):
     def start(self, items: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Embedded items (B, N, h), the state before the first step (1, B, h), and the mask of real items (B, N).
 
-        Raises:
-            ValueError: a length is below 1 or above N.
+        Raises: ValueError if a length is below 1 or above N.
         """
         mask = length_mask(lengths, items.shape[1])
         if not mask[:, 0].all():
@@ -86,10 +81,7 @@ class PointerNetwork(nn.Module):
 
     @torch.no_grad()
     def point(self, items: Tensor, lengths: Tensor, steps: int | None = None) -> Tensor:
-        """Free running: the likeliest item at each step, indices (B, steps); -1 where nothing may be pointed at.
-
-        Args: items (B, N, item_size), lengths (B,), steps (default: N).
-        """
+        """Free running: the likeliest item of each step (B, steps), -1 where none may be chosen; steps None: N."""
         x, s, mask = self.start(items, lengths)
         previous, pointed = self.first.expand(len(x), -1), []
         for _ in range(items.shape[1] if steps is None else steps):

@@ -10,10 +10,7 @@ def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
     """a(q, k) = q . k for queries (..., Q, d) and keys (..., M, d): shape (..., Q, M).
 
     For independent entries of mean 0 and variance 1 its variance is d: see `scaled_dot_score`.
-
-    Raises:
-        ValueError: queries and keys have different sizes.
-
+    Raises: ValueError if queries and keys have different sizes.
     Source: Luong et al. 2015, section 3.1 ("dot").
     """
     if queries.shape[-1] != keys.shape[-1]:
@@ -33,16 +30,9 @@ def bilinear_score(queries: Tensor, keys: Tensor, W: Tensor) -> Tensor:
 
 
 def additive_score(queries: Tensor, keys: Tensor, W_q: Tensor, W_k: Tensor, w_v: Tensor) -> Tensor:
-    """A score for queries and keys of different sizes, by a network with one hidden layer.
+    """Scores (..., Q, M) of queries (..., Q, d_q) and keys (..., M, d_k), by a network with one hidden layer.
 
-        a(q, k) = w_v . tanh(W_q q + W_k k)
-
-    Args:
-        queries: shape (..., Q, d_q); keys: shape (..., M, d_k).
-        W_q: shape (h, d_q); W_k: shape (h, d_k); w_v: shape (h,).
-
-    Returns:
-        Scores, shape (..., Q, M).
+        a(q, k) = w_v . tanh(W_q q + W_k k),   W_q (h, d_q), W_k (h, d_k), w_v (h,)
 
     Source: Bahdanau et al. 2015, appendix A.1.2.
     """

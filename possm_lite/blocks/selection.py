@@ -19,12 +19,9 @@ def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, T
         f_v = max_m x_mv
 
     Args:
-        items: x, shape (..., M, V).
-        mask: True where an item takes part, shape (..., M); None: all.
+        items: x, shape (..., M, V); mask: True where an item takes part, shape (..., M); None: all.
 
-    Returns:
-        The maxima (..., V), zero where no item takes part, and which item each came from (..., V), -1 where none.
-
+    Returns: the maxima (..., V), zero where no item takes part, and which item each came from (..., V), -1 where none.
     Source: Itti & Koch 2001, for selection by saliency.
     """
     if mask is None:
@@ -70,11 +67,8 @@ def expected_loss(scores: Tensor, losses: Tensor, mask: Tensor | None = None) ->
 
         J(s) = sum_m p_m L_m,   p = softmax(s)
 
-    Args:
-        scores: s, shape (..., M); losses: L_m, the loss if item m is read, shape (..., M).
-
-    Returns:
-        J, shape (...). Its gradient by autograd is the exact one, which estimators are compared with.
+    Scores s and losses L_m (the loss if item m is read) have shape (..., M), J has (...). Its gradient by autograd is
+    the exact one, which estimators are compared with.
     """
     return (masked_softmax(scores, mask) * losses).sum(dim=-1)
 
@@ -91,25 +85,18 @@ def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) 
         surrogate = L + stop(L - b) log p(choice)
 
     Its gradient is, on average over choices, that of the expected loss: the first term has the gradient of L given
-    the choice, the second that of the scores. b may depend on anything but this choice.
+    the choice, the second that of the scores. Its value means nothing. Shape (...).
 
     Args:
-        log_p: log p(choice), shape (...); loss: L, shape (...); baseline: b, a number or shape (...).
-
-    Returns:
-        The surrogate, shape (...). Its value means nothing, its gradient does.
+        log_p: log p(choice), (...); loss: L, (...); baseline: b, a number or (...), independent of this choice.
 
     Source: Williams 1992, theorem 1; for attention Xu et al. 2015, section 4.1.
     """
-    advantage = (loss - baseline).detach()
-    return loss + advantage * log_p
+    return loss + (loss - baseline).detach() * log_p
 
 
 def leave_one_out_mean(loss: Tensor) -> Tensor:
-    """For each entry along the first axis (n >= 2) the mean of all others: a baseline independent of its own choice.
-
-    Source: Kool et al. 2019.
-    """
+    """The mean of all other entries along axis 0 (n >= 2): a baseline independent of the own choice. Kool et al. 2019."""
     n = loss.shape[0]
     if n < 2:
         raise ValueError(f"A mean of the others needs two entries or more, got {n}.")
@@ -124,7 +111,6 @@ def straight_through_gumbel(
         soft = softmax((s + g) / temperature),   choice = one-hot of its largest,   returned: choice + soft - stop(soft)
 
     The value is a fair draw from softmax(s); the gradient is that of `soft`, and so biased.
-
     Source: Jang et al. 2017, section 2.2; Maddison et al. 2017.
     """
     if not temperature > 0:

@@ -15,22 +15,18 @@ PAD, BEGIN, END = 0, 1, 2  # the first three tokens of every vocabulary
 
 
 def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Tensor:
-    """Mean negative log-probability of the real tokens.
+    """Mean negative log-probability of the real tokens: a scalar in nats; 0, with zero gradients, if there are none.
 
         L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)
 
     Args:
         logits: shape (..., T, V); targets: token indices, shape (..., T); pad: the target that is ignored.
 
-    Returns:
-        A scalar in nats; 0, with zero gradients, where every token is padding.
-
     Source: Sutskever et al. 2014, section 3.2.
     """
-    real = targets != pad  # (..., T)
+    real = (targets != pad).flatten()  # (... T,)
     each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")  # (... T,)
-    # the divisor excludes padding too: a mean over tokens, not over slots
-    return each.masked_fill(~real.flatten(), 0.0).sum() / real.sum().clamp(min=1)
+    return each.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1)  # a mean over tokens, not over slots
 
 
 def shift_right(targets: Tensor, begin: int = BEGIN) -> Tensor:
@@ -39,11 +35,7 @@ def shift_right(targets: Tensor, begin: int = BEGIN) -> Tensor:
 
 
 def source_mask(source: Tensor, pad: int = PAD) -> Tensor:
-    """True where a row of tokens (B, N) is not padding.
-
-    Raises:
-        ValueError: a row has no token at all, or padding before a token.
-    """
+    """True where tokens (B, N) are not padding. ValueError if a row has no token, or padding before a token."""
     mask = source != pad
     if not mask[:, 0].all() or (mask[:, 1:] & ~mask[:, :-1]).any():
         raise ValueError(f"Every row needs a token and its padding ({pad}) after the last one.")
@@ -61,9 +53,7 @@ def bahdanau_context(s: Tensor, H: Tensor, keys: Tensor, W_q: Tensor, w_v: Tenso
         keys: W_k h_i, shape (B, N, a). They are the same in every step, so they are computed once.
         W_q: shape (a, h); w_v: shape (a,); mask: True at real source tokens, shape (B, N).
 
-    Returns:
-        The context c_t, shape (B, h_e), and the weights alpha, shape (B, N).
-
+    Returns: the context c_t, shape (B, h_e), and the weights alpha, shape (B, N).
     Source: Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
     """
     scores = torch.tanh((s @ W_q.T)[:, None] + keys) @ w_v  # (B, N)
@@ -76,8 +66,7 @@ class Seq2Seq(nn.Module):
 
         h_i = GRU(E x_i, h_{i-1}),   s_0 = h_N,   s_t = GRU(E' y_{t-1}, s_{t-1}),   p(y_t) = softmax(W s_t + b)
 
-    Token 0 is padding, 1 begins a sequence and 2 ends it. A state is a tuple of tensors with one row per sequence, so
-    that a search can pick rows from it.
+    A state is a tuple of tensors with one row per sequence, so that a search can pick rows from it.
 
     Args:
         n_source, n_target: sizes of the two vocabularies; dim: size of an embedding; hidden: size of h and s.
@@ -114,10 +103,7 @@ class Seq2Seq(nn.Module):
 
     @torch.no_grad()
     def generate(self, source: Tensor, max_len: int) -> Tensor:
-        """Free running: the input is the model's own last word, the likeliest one. Tokens (B, max_len).
-
-        After END a row is padded.
-        """
+        """Free running: the input is the model's own last word, the likeliest one. Tokens (B, max_len), padded."""
         state = self.start(source)
         tokens = torch.full_like(source[:, 0], BEGIN)
         done, written = torch.zeros_like(tokens, dtype=torch.bool), []
@@ -150,10 +136,9 @@ class BahdanauSeq2Seq(Seq2Seq):
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As in `Seq2Seq`, but states (B, N, 2 hidden) of both directions."""
         forward, mask, last = super().encode(source)
-        lengths = mask.sum(-1, keepdim=True)
-        # reverse the real tokens alone: otherwise padding would be read first
         i = torch.arange(source.shape[1], device=source.device)
-        reversed_index = torch.where(mask, lengths - 1 - i, i)  # (B, N)
+        # reverse the real tokens alone: otherwise padding would be read first
+        reversed_index = torch.where(mask, mask.sum(-1, keepdim=True) - 1 - i, i)  # (B, N)
         states = self.backward_encoder(self.read(source.gather(1, reversed_index)))[0]  # (B, N, h)
         backward = states.gather(1, reversed_index[..., None].expand_as(states))
         return torch.cat([forward, backward], -1), mask, last
@@ -167,8 +152,7 @@ class BahdanauSeq2Seq(Seq2Seq):
         s, H, keys, mask = state
         c, weights = bahdanau_context(s, H, keys, self.W_q, self.w_v, mask)
         x = torch.cat([self.write(tokens), c], -1)  # (B, dim + 2 h)
-        # torch's cell of the same formula, for speed
-        return torch.gru_cell(x, s, *self.decoder.all_weights[0]), weights
+        return torch.gru_cell(x, s, *self.decoder.all_weights[0]), weights  # the formula of `gru_cell`, faster
 
     def step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         s, _ = self.attend_and_step(tokens, state)
@@ -176,12 +160,11 @@ class BahdanauSeq2Seq(Seq2Seq):
 
     def unroll(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Teacher forcing: states s_1 ... s_T (B, T, h) and all alignments (B, T, N)."""
-        state, states, alignment = self.start(source), [], []
+        state, steps = self.start(source), []
         for tokens in shift_right(target).unbind(1):
-            s, weights = self.attend_and_step(tokens, state)
-            state = (s, *state[1:])
-            states.append(s)
-            alignment.append(weights)
+            steps.append(self.attend_and_step(tokens, state))
+            state = (steps[-1][0], *state[1:])
+        states, alignment = zip(*steps, strict=True)
         return torch.stack(states, 1), torch.stack(alignment, 1)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

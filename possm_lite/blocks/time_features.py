@@ -23,9 +23,7 @@ def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
         times: shape (...,), seconds; give float64 for times far from zero.
         omega: angular frequencies, shape (d,), rad/s; gradients reach them.
 
-    Returns:
-        Shape (..., 2 d), in the precision of `omega`.
-
+    Returns: shape (..., 2 d), in the precision of `omega`.
     Source: Rahimi and Recht 2007, random Fourier features; Xu et al. 2019, features from Bochner's theorem.
     """
     phase = phasors(times, omega, omega.dtype) / math.sqrt(len(omega))  # (..., d)
@@ -53,10 +51,7 @@ def quantile_frequencies(start: Tensor, steps: Tensor, u: Tensor) -> Tensor:
     Args:
         start: lowest frequency, shape (), rad/s.
         steps: positive steps, shape (K,), rad/s: g increases, as an inverse CDF must.
-        u: in [0, 1], shape (d,).
-
-    Returns:
-        Frequencies, shape (d,), rad/s.
+        u: in [0, 1], shape (d,), as the frequencies, rad/s.
     """
     heights = torch.cat([start.reshape(1), start + steps.cumsum(0)])  # (K + 1,)
     position = u * len(steps)
@@ -129,12 +124,9 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
 
     Args:
         times: shape (...,), seconds; give float64 for times far from zero.
-        half_periods: w, shape (k,), seconds.
-        coefficients: c >= 0, shape (k, 2 J + 1).
+        half_periods: w, shape (k,), seconds; coefficients: c >= 0, shape (k, 2 J + 1).
 
-    Returns:
-        Shape (..., k (2 J + 1)), in the precision of `coefficients`.
-
+    Returns: shape (..., k (2 J + 1)), in the precision of `coefficients`.
     Source: Xu et al. 2019, features from Mercer's theorem.
     """
     n_harmonics = coefficients.shape[-1] // 2
@@ -185,15 +177,10 @@ class MercerTime(nn.Module):
 
 
 def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor) -> Tensor:
-    """Score on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)>, content plus time between two events.
+    """Score (..., Q, M) on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)>, content plus time between two events.
 
-    Args:
-        queries, keys: content Z, shapes (..., Q, D) and (..., M, D).
-        query_time, key_time: features Phi(t), shapes (..., Q, P) and (..., M, P).
-
-    Returns:
-        Shape (..., Q, M). Adding Z + Phi instead of concatenating them would add <Z_1, Phi_2> and <Phi_1, Z_2>, which
-        depend on the origin of time.
+    Z has shapes (..., Q, D) and (..., M, D), Phi (..., Q, P) and (..., M, P). Adding Z + Phi instead of concatenating
+    them would add <Z_1, Phi_2> and <Phi_1, Z_2>, which depend on the origin of time.
     """
     return queries @ keys.transpose(-1, -2) + query_time @ key_time.transpose(-1, -2)
 
@@ -206,11 +193,8 @@ def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, T
     It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and c >= 0 (w_f > 0 and
     distinct); q = k is such a case. Otherwise b_f shifts the wave of frequency f by its phase.
 
-    Args:
-        q, k: shapes (..., d), broadcastable; the first `n_freqs` adjacent pairs are rotated.
-
-    Returns:
-        a (..., F), b (..., F), c (...,).
+    q, k have shapes (..., d), broadcastable; the first `n_freqs` adjacent pairs are rotated.
+    Returns: a (..., F), b (..., F), c (...,).
     """
     (q_pairs, q_rest), (k_pairs, k_rest) = as_pairs(q, n_freqs), as_pairs(k, n_freqs)
     product = q_pairs.conj() * k_pairs  # (..., F)

@@ -36,16 +36,12 @@ def scan(
     """Run a cell along a sequence: S_t = cell(x_t, S_{t-1}), or from the end with S_{t+1} instead.
 
     Args:
-        cell: one of `recurrent`.
-        x: (B, T, d).
-        state: before the first step, (B, h) each.
-        weights: w_x, w_h, b_x, b_h of the cell.
+        cell: one of `recurrent`; weights: its w_x, w_h, b_x, b_h.
+        x: (B, T, d); state: before the first step, (B, h) each.
         valid: (B, T). An invalid step leaves the state unchanged and outputs zero, so that backwards a short
             sequence has its initial state until its own last step.
-        reverse: from the last step to the first.
 
-    Returns:
-        The states H, (B, T, h), each at the time of its input, and the last state.
+    Returns: the states H, (B, T, h), each at the time of its input, and the last state.
     """
     n_steps = x.shape[1]
     outputs = [x] * n_steps
@@ -66,13 +62,8 @@ class _Unrolled(nn.Module):
     Layer i > 0 reads the output of layer i - 1; with two directions that is [H forward, H backward], 2h features.
 
     Args:
-        input_size: d.
-        hidden_size: h.
-        num_layers: at least one.
+        input_size: d; hidden_size: h; num_layers: at least one.
         bidirectional: whether a second set of weights reads every layer's input from its end.
-
-    Raises:
-        ValueError: no layers.
 
     Source: Schuster and Paliwal 1997 for the two directions; names and shapes of the parameters as in torch.
     """
@@ -107,20 +98,19 @@ class _Unrolled(nn.Module):
         """States of the last layer and the last state of every layer, as torch has them.
 
         Args:
-            x: (B, T, d).
-            state: (layers * directions, B, h), of an LSTM a pair of these, or None for zeros.
+            x: (B, T, d); state: (layers * directions, B, h), of an LSTM a pair of these; None: zeros.
             lengths: of the sequences, (B,); None: all T. `x` after a length is never read.
 
-        Returns:
-            (B, T, directions * h), zero after the lengths, and the state after each sequence's own last step.
-
-        Raises:
-            ValueError: naming the shape or the length that is wrong.
+        Returns: (B, T, directions * h), zero after the lengths, and the state after each sequence's own last step.
+        Raises: ValueError naming the shape or the length that is wrong.
         """
         if x.dim() != 3 or x.shape[-1] != self.input_size:
             raise ValueError(f"x must be (B, T, {self.input_size}): its shape is {tuple(x.shape)}.")
-        valid = None if lengths is None else self._valid(lengths, x)
-        if valid is not None:
+        valid = None
+        if lengths is not None:
+            if len(lengths) != len(x):
+                raise ValueError(f"lengths must have one number per sequence: {len(lengths)} for {len(x)} sequences.")
+            valid = length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
             x = torch.where(valid[..., None], x, 0)  # a NaN in the padding must not reach a gradient
         initial, last = self._initial(x, state), []
         for layer in range(self.num_layers):
@@ -133,11 +123,6 @@ class _Unrolled(nn.Module):
             x = torch.cat(directions, -1)  # (B, T, directions * h)
         states = tuple(torch.stack(part) for part in zip(*last, strict=True))
         return x, states if self.cell is lstm_cell else states[0]
-
-    def _valid(self, lengths: Tensor | Sequence[int], x: Tensor) -> Tensor:
-        if len(lengths) != len(x):
-            raise ValueError(f"lengths must have one number per sequence: {len(lengths)} for {len(x)} sequences.")
-        return length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
 
     def _initial(self, x: Tensor, state: Tensor | State | None) -> list[State]:
         """The state before the first step, for every layer and direction."""
@@ -180,19 +165,13 @@ class UnrolledLSTM(_Unrolled):
 
 
 class WithOutput(nn.Module):
-    """A recurrent layer and a linear output layer, O_t = W_q H_t + b_q: (B, T, d) to (B, T, q).
-
-    Args:
-        layer: of this module or of `recurrent`.
-        n_outputs: q.
-    """
+    """A layer of this module or of `recurrent`, and a linear one: O_t = W_q H_t + b_q, (B, T, d) to (B, T, n_outputs)."""
 
     def __init__(self, layer: nn.Module, n_outputs: int):
         super().__init__()
-        both = getattr(layer, "n_directions", 1)
-        bound = (both * layer.hidden_size) ** -0.5
+        n_inputs = getattr(layer, "n_directions", 1) * layer.hidden_size
         self.layer = layer
-        self.w_q = nn.Parameter(torch.empty(n_outputs, both * layer.hidden_size).uniform_(-bound, bound))
+        self.w_q = nn.Parameter(torch.empty(n_outputs, n_inputs).uniform_(-(n_inputs**-0.5), n_inputs**-0.5))
         self.b_q = nn.Parameter(torch.zeros(n_outputs))
 
     def forward(self, x: Tensor, *args) -> Tensor:
@@ -208,12 +187,8 @@ def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
         layer: with one layer and one direction, of this module or of `recurrent`. Its state S is H, of an LSTM (H, C).
         x: (B, T, d).
 
-    Returns:
-        (T + 1, B, h, S): entry t is dH_T/dS_t; S is h numbers, of an LSTM 2h, those of H first.
-
-    Raises:
-        ValueError: several layers or directions.
-
+    Returns: (T + 1, B, h, S): entry t is dH_T/dS_t; S is h numbers, of an LSTM 2h, those of H first.
+    Raises: ValueError for several layers or directions.
     Source: Pascanu et al. 2013, eq. 5.
     """
     if len(layer.all_weights) != 1:
@@ -243,12 +218,8 @@ def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> tuple[l
 
         norm = sqrt(sum of all squares of all tensors),   g <- g * min(1, max_norm / norm)
 
-    Returns:
-        New tensors, and the norm before. Unlike clipping each tensor by itself, this keeps the direction of the step.
-
-    Raises:
-        ValueError: `max_norm` not above zero.
-
+    Returns: new tensors, and the norm before. Unlike clipping each tensor, this keeps the direction of the step.
+    Raises: ValueError if `max_norm` is not above zero.
     Source: Pascanu et al. 2013, algorithm 1.
     """
     if not max_norm > 0:
