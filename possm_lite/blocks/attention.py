@@ -13,14 +13,9 @@ def length_mask(lengths: Tensor, n: int) -> Tensor:
 
         mask_m = (m < length),   m = 0 ... n-1
 
-    Args:
-        lengths: whole numbers from 0 to n, any shape (...); n: slots of a row.
-
-    Returns:
-        Booleans, shape (..., n).
-
-    Raises:
-        ValueError: a length is below 0 or above n.
+    Args: lengths: whole numbers from 0 to n, any shape (...); n: slots of a row.
+    Returns: booleans, shape (..., n).
+    Raises: ValueError if a length is below 0 or above n.
     """
     lengths = torch.as_tensor(lengths)
     wrong = ((lengths < 0) | (lengths > n)).nonzero()
@@ -35,12 +30,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
         w_m = exp(s_m) / sum_{j allowed} exp(s_j)   if m is allowed, else 0
 
-    Args:
-        scores: shape (..., M).
-        mask: True where a key may be read, broadcastable to `scores`; None: everywhere.
-
-    Returns:
-        Weights, shape (..., M); a row that may read nothing gets zeros, and zero gradients, never NaN.
+    Args: scores: shape (..., M); mask: True where a key may be read, broadcastable to `scores`; None: everywhere.
+    Returns: weights, shape (..., M); a row that may read nothing gets zeros, and zero gradients, never NaN.
     """
     if mask is None:
         return torch.softmax(scores, dim=-1)
@@ -87,9 +78,7 @@ def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[
         values: v_m, shape (..., M, V).
         mask: True where a key may be read, broadcastable to `scores`. A query that may read nothing gets zeros.
 
-    Returns:
-        The pooled values, shape (..., Q, V), and the weights, shape (..., Q, M).
-
+    Returns: the pooled values, shape (..., Q, V), and the weights, shape (..., Q, M).
     Source: Vaswani et al. 2017, eq. 1, without the projections.
     """
     weights = masked_softmax(scores, mask)  # (..., Q, M)

@@ -15,7 +15,7 @@ MAX_ENUMERATED = 16  # units; a unit more doubles the table
 
 
 def all_states(n: int, off: float = -1.0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Every state of n units, shape (2^n, n); the first unit is the slowest. ValueError if n is not between 1 and 16."""
+    """Every state of n units, shape (2^n, n), the first unit the slowest. ValueError if n is not between 1 and 16."""
     if not 1 <= n <= MAX_ENUMERATED:
         raise ValueError(f"n must lie between 1 and {MAX_ENUMERATED} to list all 2^n states, got {n}.")
     bits = torch.arange(2**n)[:, None] >> torch.arange(n - 1, -1, -1) & 1  # (2^n, n)
@@ -70,9 +70,7 @@ def gibbs(
 ) -> Tensor:
     """Gibbs sampling: in each sweep every unit is resampled, one after the other, given all others.
 
-    Args:
-        states: start of the chains, shape (..., K, N); not changed. All chains run at once.
-
+    Args: states: start of the chains, shape (..., K, N); not changed. All chains run at once.
     Returns: the state after each sweep, shape (n_sweeps, ..., K, N).
     Source: Ackley et al. 1985, section 2.3; Geman and Geman 1984.
     """
@@ -92,10 +90,7 @@ def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]
 
         T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,   T d<log p>/db_i = <s_i>_data - <s_i>_model
 
-    Args:
-        data: <s_i s_j> (..., N, N) and <s_i> (..., N) over the data, as from `moments`.
-        model: the same over the machine itself, exact or sampled.
-
+    Args: data, model: <s_i s_j> (..., N, N) and <s_i> (..., N) as from `moments`; of the model, exact or sampled.
     Returns: directions for the weights, (..., N, N) with zeros on the diagonal, and for the biases, (..., N).
     Source: Ackley et al. 1985, eq. 6-7.
     """
@@ -124,7 +119,7 @@ def autocorrelation(series: Tensor, n_lags: int) -> Tensor:
 def autocorrelation_time(rho: Tensor) -> float:
     """Steps per independent sample: tau = 1 + 2 sum_{k >= 1} rho(k), at least 1, for rho (n_lags,) with rho[0] = 1.
 
-    The sum ends before rho first falls below 0.05, after which an estimate is mostly noise; ValueError if it never does.
+    The sum ends before rho first falls below 0.05, after which an estimate is mostly noise. ValueError: it never does.
     Source: Sokal 1997, section 3 (there with a factor 1/2).
     """
     low = (rho < 0.05).nonzero()
@@ -179,9 +174,7 @@ def contrastive_divergence(
 
         dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j in the same way
 
-    Args:
-        visible: data, shape (..., K, V); weights (..., V, H); b (..., V); c (..., H); k: sweeps, at least 1.
-
+    Args: visible: data, shape (..., K, V); weights (..., V, H); b (..., V); c (..., H); k: sweeps, at least 1.
     Returns: directions for weights (..., V, H), visible biases (..., V) and hidden biases (..., H).
     Raises: ValueError if k < 1.
     Source: Hinton 2002, section 3, with <h> for sampled h where it is only averaged.

@@ -40,9 +40,7 @@ def hopfield_energy(states: Tensor, weights: Tensor, bias: Tensor | None = None)
 
     The half is there because the double sum counts every pair twice. Shape (..., K).
 
-    Args:
-        states: shape (..., K, N); weights: symmetric with zero diagonal, shape (..., N, N); bias: shape (..., N).
-
+    Args: states: shape (..., K, N); weights: symmetric with zero diagonal, shape (..., N, N); bias: shape (..., N).
     Source: Hopfield 1982, eq. 7; the bias as in Ackley et al. 1985.
     """
     pairs = -0.5 * (states * local_field(states, weights)).sum(-1)
@@ -64,8 +62,7 @@ def recall(
 
     Args:
         states: cues of -1 and 1, K for each network, shape (..., K, N). They are not changed.
-        weights: shape (..., N, N): leading axes are networks, all run at once.
-        bias: shape (..., N), or None for zeros.
+        weights: shape (..., N, N): leading axes are networks, all run at once; bias: shape (..., N); None: zeros.
         max_sweeps: a sweep updates each unit once, in a new random order; all networks use the same order.
         generator: of the orders; None: from the first unit to the last.
         path: return every state of the trajectory.

@@ -43,9 +43,7 @@ def kernel_weights(
         kernel: `gaussian`, `epanechnikov`, `boxcar`, or any K(u) >= 0.
         mask: True where a point may be used, broadcastable to (Q, M); None: everywhere.
 
-    Returns:
-        Weights, shape (Q, M). A row sums to one; if no point is within reach of its query, it is zero, never NaN.
-
+    Returns: weights, shape (Q, M). A row sums to one; if no point is within reach of its query, it is zero, never NaN.
     Source: Nadaraya 1964, Watson 1964.
     """
     u = w * (x[..., :, None] - x_i[..., None, :])  # (Q, M)
@@ -65,17 +63,9 @@ def nadaraya_watson(
 
         f(x) = sum_i K(w (x - x_i)) y_i / sum_j K(w (x - x_j))                              (1.2)
 
-    Args:
-        x: queries, shape (Q,).
-        x_i, y_i: the M points, shapes (M,) and (M,) or (M, V).
-        w, kernel: as in `kernel_weights`.
-
-    Returns:
-        The estimates, shape (Q,) or (Q, V), and the weights, shape (Q, M). Where no point is within reach, both are 0.
-
-    Raises:
-        ValueError: x_i and y_i are not M points and M values.
-
+    Args: x: queries, (Q,); x_i, y_i: the M points, (M,) and (M,) or (M, V); w, kernel: as in `kernel_weights`.
+    Returns: the estimates, (Q,) or (Q, V), and the weights, (Q, M). Where no point is within reach, both are 0.
+    Raises: ValueError if x_i and y_i are not M points and M values.
     Source: Nadaraya 1964, Watson 1964.
     """
     _check(x_i, y_i)
@@ -88,10 +78,7 @@ def leave_one_out(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = 
 
         f_{-i}(x_i) = sum_{j != i} K(w (x_i - x_j)) y_j / sum_{j != i} K(w (x_i - x_j))     (1.6)
 
-    Args and errors as in `nadaraya_watson`.
-
-    Returns:
-        Predictions, shape (M,) or (M, V); 0 for a point that no other point reaches.
+    Args and errors as in `nadaraya_watson`. Shape (M,) or (M, V); 0 for a point that no other point reaches.
     """
     _check(x_i, y_i)
     others = ~torch.eye(len(x_i), dtype=torch.bool, device=x_i.device)  # (M, M)
@@ -112,13 +99,8 @@ def leave_one_out_error(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Ker
 class KernelRegression(nn.Module):
     """Kernel regression whose width is learned: its only parameter is log w, so w = exp(log w) stays positive.
 
-    Args:
-        x_i, y_i: the M points, shapes (M,) and (M,) or (M, V).
-        w: initial value.
-        kernel: `gaussian` or `epanechnikov`.
-
-    Raises:
-        ValueError: points and values do not match; w is not positive; the kernel is `boxcar`, whose w has no gradient.
+    Args: x_i, y_i: the M points, (M,) and (M,) or (M, V); w: initial value; kernel: `gaussian` or `epanechnikov`.
+    Raises: ValueError if points and values do not match, w is not positive, or the kernel is `boxcar` (no gradient).
     """
 
     def __init__(self, x_i: Tensor, y_i: Tensor, w: float = 1.0, kernel: Kernel = gaussian):

@@ -13,10 +13,7 @@ def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tens
 
         p_n = softmax_n(a_n . q),   r = sum_n p_n c_n                                                           (8.1)
 
-    Args:
-        query: q, shape (..., D).
-        addresses: a_n, outputs: c_n, both of shape (..., N, D). No scale: the sizes of a and q are learned.
-
+    Args: query: q, shape (..., D); addresses: a_n and outputs: c_n, shape (..., N, D). No scale: sizes are learned.
     Returns: the read vector r, shape (..., D), and the weights p, shape (..., N).
     Source: Sukhbaatar et al. 2015, eq. 1-2.
     """
@@ -50,10 +47,7 @@ class MemoryNetwork(nn.Module):
 
     A and C are the same in every hop (the paper's layer-wise tying, without its matrix between hops).
 
-    Args:
-        n_fact, n_question: lengths of a fact's vector x and of a question's vector u; n_answers: how many there are.
-        dim: D; n_hops: at least 1.
-
+    Args: n_fact, n_question: lengths of the vectors x and u; n_answers: how many there are; dim: D; n_hops: at least 1.
     Source: Sukhbaatar et al. 2015, sections 2.1-2.2.
     """
 

@@ -16,9 +16,7 @@ def content_weights(key: Tensor, memory: Tensor, beta: Tensor) -> Tensor:
 
         w_i = softmax_i(beta cos(k, m_i)),   cos(k, m) = k . m / (|k| |m|)                                      (8.6)
 
-    Args:
-        key: k, shape (..., M); memory: m, shape (..., N, M); beta: sharpness > 0, shape (...).
-
+    Args: key: k, shape (..., M); memory: m, shape (..., N, M); beta: sharpness > 0, shape (...).
     Returns: weights over the N slots, shape (..., N). A slot or a key of length zero has cosine 0 with everything.
     Source: Graves et al. 2014, eq. 5-6.
     """
@@ -84,9 +82,7 @@ def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor
 
         m_i <- m_i * (1 - w_i e) + w_i a                                                                        (8.5)
 
-    Args:
-        memory: shape (..., N, M); weights: w, shape (..., N); erase: e in [0, 1], add: a, both of shape (..., M).
-
+    Args: memory: shape (..., N, M); weights: w, shape (..., N); erase: e in [0, 1], add: a, both of shape (..., M).
     Source: Graves et al. 2014, eq. 3-4.
     """
     w = weights[..., None]  # (..., N, 1)
@@ -110,9 +106,7 @@ class NeuralTuringMachine(nn.Module):
     Both heads address the memory of the step before. At the start every slot has the same small constant and both
     heads are on slot 0. The controller has no state of its own.
 
-    Args:
-        n_in, n_out: size of an input and of an output; slots, width: N and M; hidden: units of the controller.
-
+    Args: n_in, n_out: size of an input and of an output; slots, width: N and M; hidden: units of the controller.
     Source: Graves et al. 2014, section 3; constant start of the memory: Collier and Beel 2018.
     """
 

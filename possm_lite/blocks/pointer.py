@@ -40,9 +40,7 @@ class PointerNetwork(nn.Module):
 
         s_0 = the encoder's last state,   s_m = GRU(E x_{c_{m-1}}, s_{m-1}),   p(c_m) as in `pointer_log_probs`
 
-    Args:
-        item_size: numbers per item; hidden: size of everything inside; repeats: whether an item may be chosen again.
-
+    Args: item_size: numbers per item; hidden: size of everything inside; repeats: whether an item may be chosen again.
     Source: Vinyals et al. 2015, with a GRU, and with embedded items x_n where they have the encoder's states.
     """
 

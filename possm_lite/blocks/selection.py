@@ -18,9 +18,7 @@ def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, T
 
         f_v = max_m x_mv
 
-    Args:
-        items: x, shape (..., M, V); mask: True where an item takes part, shape (..., M); None: all.
-
+    Args: items: x, shape (..., M, V); mask: True where an item takes part, shape (..., M); None: all.
     Returns: the maxima (..., V), zero where no item takes part, and which item each came from (..., V), -1 where none.
     Source: Itti & Koch 2001, for selection by saliency.
     """
@@ -87,16 +85,14 @@ def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) 
     Its gradient is, on average over choices, that of the expected loss: the first term has the gradient of L given
     the choice, the second that of the scores. Its value means nothing. Shape (...).
 
-    Args:
-        log_p: log p(choice), (...); loss: L, (...); baseline: b, a number or (...), independent of this choice.
-
+    Args: log_p: log p(choice), (...); loss: L, (...); baseline: b, a number or (...), independent of this choice.
     Source: Williams 1992, theorem 1; for attention Xu et al. 2015, section 4.1.
     """
     return loss + (loss - baseline).detach() * log_p
 
 
 def leave_one_out_mean(loss: Tensor) -> Tensor:
-    """The mean of all other entries along axis 0 (n >= 2): a baseline independent of the own choice. Kool et al. 2019."""
+    """The mean of all others along axis 0 (n >= 2), a baseline independent of an entry's choice. Kool et al. 2019."""
     n = loss.shape[0]
     if n < 2:
         raise ValueError(f"A mean of the others needs two entries or more, got {n}.")

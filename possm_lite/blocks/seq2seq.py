@@ -19,9 +19,7 @@ def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Ten
 
         L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)
 
-    Args:
-        logits: shape (..., T, V); targets: token indices, shape (..., T); pad: the target that is ignored.
-
+    Args: logits: shape (..., T, V); targets: token indices, shape (..., T); pad: the target that is ignored.
     Source: Sutskever et al. 2014, section 3.2.
     """
     real = (targets != pad).flatten()  # (... T,)
@@ -68,9 +66,7 @@ class Seq2Seq(nn.Module):
 
     A state is a tuple of tensors with one row per sequence, so that a search can pick rows from it.
 
-    Args:
-        n_source, n_target: sizes of the two vocabularies; dim: size of an embedding; hidden: size of h and s.
-
+    Args: n_source, n_target: sizes of the two vocabularies; dim: size of an embedding; hidden: size of h and s.
     Source: Cho et al. 2014; Sutskever et al. 2014.
     """
 

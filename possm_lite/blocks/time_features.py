@@ -10,8 +10,6 @@ from torch.nn import functional as F
 
 from .positions import as_pairs, log_spaced_frequencies, phasors
 
-# ---- Bochner: an average of cosines ----------------------------------------------------------------------------------
-
 
 def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
     """Random features of a shift-invariant kernel.
@@ -89,7 +87,7 @@ class QuantileFrequencies(nn.Module):
 
 
 class FixedFrequencies(nn.Module):
-    """(c) fixed frequencies."""
+    """(c) Fixed frequencies omega (d,), rad/s."""
 
     def __init__(self, omega: Tensor):
         super().__init__()
@@ -108,9 +106,6 @@ class BochnerTime(nn.Module):
 
     def forward(self, times: Tensor) -> Tensor:
         return bochner_features(times, self.frequencies())
-
-
-# ---- Mercer: a Fourier series for each of several periods ------------------------------------------------------------
 
 
 def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -> Tensor:
@@ -132,7 +127,7 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
     n_harmonics = coefficients.shape[-1] // 2
     if coefficients.shape != (len(half_periods), 2 * n_harmonics + 1):
         raise ValueError(
-            f"coefficients must be (k, 2 J + 1) = ({len(half_periods)}, odd): got {tuple(coefficients.shape)}."
+            f"coefficients must be (k, 2 J + 1), k = {len(half_periods)}: got {tuple(coefficients.shape)}."
         )
     j = torch.arange(1, n_harmonics + 1, device=half_periods.device)
     omega = j / half_periods[:, None] * math.pi  # (k, J), rad/s; j * math.pi would be float32
@@ -171,9 +166,6 @@ class MercerTime(nn.Module):
 
     def forward(self, times: Tensor) -> Tensor:
         return mercer_features(times, self.log_half_periods.exp(), self.coefficients())
-
-
-# ---- attention over irregular times ----------------------------------------------------------------------------------
 
 
 def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor) -> Tensor:

@@ -1,8 +1,4 @@
-"""Whole sequences from the cells of `recurrent`, step by step: layers, directions, lengths, and gradients through time.
-
-The layers have torch's parameter names and shapes, so that `ours.load_state_dict(theirs.state_dict())` loads weights.
-They are for reading and analysis; torch's fused kernels in `recurrent` compute the same, faster.
-"""
+"""Whole sequences from the cells of `recurrent`, step by step: layers, directions, lengths, gradients through time."""
 
 from __future__ import annotations
 
@@ -17,21 +13,17 @@ from .recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
 
 State = tuple[Tensor, ...]  # (H,), of an LSTM (H, C)
 N_GATES = {rnn_cell: 1, gru_cell: 3, textbook_gru_cell: 3, lstm_cell: 4}
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
-def take_step(cell: Callable, x: Tensor, state: State, weights: Sequence[Tensor]) -> State:
+def take_step(cell: Callable, x: Tensor, state: State, weights: list[Tensor]) -> State:
     """One step of any cell, its state as a tuple before and after."""
     after = cell(x, *state, *weights)
     return after if isinstance(after, tuple) else (after,)
 
 
 def scan(
-    cell: Callable,
-    x: Tensor,
-    state: State,
-    weights: Sequence[Tensor],
-    valid: Tensor | None = None,
-    reverse: bool = False,
+    cell: Callable, x: Tensor, state: State, weights: list[Tensor], valid: Tensor | None = None, reverse: bool = False
 ) -> tuple[Tensor, State]:
     """Run a cell along a sequence: S_t = cell(x_t, S_{t-1}), or from the end with S_{t+1} instead.
 
@@ -60,12 +52,14 @@ class _Unrolled(nn.Module):
     """Layers of one cell over (B, T, d), in one direction or in both.
 
     Layer i > 0 reads the output of layer i - 1; with two directions that is [H forward, H backward], 2h features.
+    Parameters have torch's names and shapes, so that weights load by `ours.load_state_dict(theirs.state_dict())`. For
+    reading and analysis; torch's fused kernels in `recurrent` compute the same, faster.
 
     Args:
         input_size: d; hidden_size: h; num_layers: at least one.
         bidirectional: whether a second set of weights reads every layer's input from its end.
 
-    Source: Schuster and Paliwal 1997 for the two directions; names and shapes of the parameters as in torch.
+    Source: Schuster and Paliwal 1997 for the two directions.
     """
 
     cell: Callable
@@ -77,20 +71,16 @@ class _Unrolled(nn.Module):
         self.input_size, self.hidden_size = input_size, hidden_size
         self.num_layers, self.n_directions = num_layers, 1 + bidirectional
         rows, bound = N_GATES[self.cell] * hidden_size, hidden_size**-0.5
-        self._names = []
-        for layer in range(num_layers):
-            n_inputs = input_size if layer == 0 else hidden_size * self.n_directions
-            for end in ("", "_reverse")[: self.n_directions]:
-                shapes = {"weight_ih": (rows, n_inputs), "weight_hh": (rows, hidden_size)}
-                shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
-                self._names.append([f"{name}_l{layer}{end}" for name in shapes])
-                for name, shape in zip(self._names[-1], shapes.values(), strict=True):
-                    self.register_parameter(name, nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
+        self._ends = [f"_l{i}{end}" for i in range(num_layers) for end in ("", "_reverse")[: self.n_directions]]
+        for i, end in enumerate(self._ends):
+            n_inputs = input_size if i < self.n_directions else hidden_size * self.n_directions
+            for name, shape in zip(WEIGHTS, ((rows, n_inputs), (rows, hidden_size), (rows,), (rows,)), strict=True):
+                self.register_parameter(name + end, nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
 
     @property
     def all_weights(self) -> list[list[Tensor]]:
         """w_x, w_h, b_x, b_h of every layer and direction: layer 0 forward, layer 0 backward, layer 1 forward, ..."""
-        return [[getattr(self, name) for name in names] for names in self._names]
+        return [[getattr(self, name + end) for name in WEIGHTS] for end in self._ends]
 
     def forward(
         self, x: Tensor, state: Tensor | State | None = None, lengths: Tensor | Sequence[int] | None = None
@@ -112,12 +102,12 @@ class _Unrolled(nn.Module):
                 raise ValueError(f"lengths must have one number per sequence: {len(lengths)} for {len(x)} sequences.")
             valid = length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
             x = torch.where(valid[..., None], x, 0)  # a NaN in the padding must not reach a gradient
-        initial, last = self._initial(x, state), []
+        initial, weights, last = self._initial(x, state), self.all_weights, []
         for layer in range(self.num_layers):
             directions = []
             for direction in range(self.n_directions):
                 i = layer * self.n_directions + direction
-                output, end = scan(self.cell, x, initial[i], self.all_weights[i], valid, reverse=direction == 1)
+                output, end = scan(self.cell, x, initial[i], weights[i], valid, reverse=direction == 1)
                 directions.append(output)
                 last.append(end)
             x = torch.cat(directions, -1)  # (B, T, directions * h)
@@ -131,9 +121,9 @@ class _Unrolled(nn.Module):
         if state is None:
             state = (x.new_zeros(shape),) * n_parts
         parts = (state,) if isinstance(state, Tensor) else tuple(state)
-        if [tuple(part.shape) for part in parts] != [shape] * n_parts:
-            shapes = ", ".join(str(tuple(part.shape)) for part in parts)
-            raise ValueError(f"state must be {n_parts} of shape {shape}: it is {shapes}.")
+        shapes = [tuple(part.shape) for part in parts]
+        if shapes != [shape] * n_parts:
+            raise ValueError(f"state must be {n_parts} of shape {shape}: it is {', '.join(map(str, shapes))}.")
         return list(zip(*parts, strict=True))
 
 
@@ -165,7 +155,7 @@ class UnrolledLSTM(_Unrolled):
 
 
 class WithOutput(nn.Module):
-    """A layer of this module or of `recurrent`, and a linear one: O_t = W_q H_t + b_q, (B, T, d) to (B, T, n_outputs)."""
+    """A layer of this module or of `recurrent`, then O_t = W_q H_t + b_q: (B, T, d) to (B, T, n_outputs)."""
 
     def __init__(self, layer: nn.Module, n_outputs: int):
         super().__init__()
@@ -183,18 +173,13 @@ def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
 
         dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0
 
-    Args:
-        layer: with one layer and one direction, of this module or of `recurrent`. Its state S is H, of an LSTM (H, C).
-        x: (B, T, d).
-
-    Returns: (T + 1, B, h, S): entry t is dH_T/dS_t; S is h numbers, of an LSTM 2h, those of H first.
+    The layer, of this module or of `recurrent`, has one layer and direction. Its state S is H, of an LSTM (H, C).
+    Returns: for x (B, T, d), (T + 1, B, h, S): entry t is dH_T/dS_t; S is h numbers, of an LSTM 2h, those of H first.
     Raises: ValueError for several layers or directions.
     Source: Pascanu et al. 2013, eq. 5.
     """
-    if len(layer.all_weights) != 1:
-        raise ValueError(
-            f"layer must have one layer and one direction: this one has {len(layer.all_weights)} sets of weights."
-        )
+    if (n_sets := len(layer.all_weights)) != 1:
+        raise ValueError(f"layer must have one layer and one direction: this one has {n_sets} sets of weights.")
     weights, n_parts = [w.detach() for w in layer.all_weights[0]], 2 if layer.cell is lstm_cell else 1
 
     def one_step(s: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
