@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shlex
 from collections import Counter
@@ -11,7 +10,6 @@ from pathlib import Path
 
 from .decoder.streaming.decoder import StreamingDecoder
 from .errors import DistributedError, PossmError, RecordingError, prefix_errors
-from .spikes.arrays import atomic_write
 from .spikes.io import load_recording
 from .training import experiment
 from .training.checkpoint import TrainedOn, TrainingCheckpoint, load_checkpoint
@@ -34,22 +32,19 @@ def decode(options) -> int:
     run_dir = None
     try:
         with process_group() as group:
-            config = FitConfig(epochs=_epochs(options), seed=options.seed)
+            config = FitConfig(epochs=options.epochs or (3 if options.quick else FitConfig.epochs), seed=options.seed)
             sources = options.recording or [EMBEDDED]
             jobs = {i: _load(sources[i - 1], options) for i in sessions_of_rank(group, len(sources), config.batch)}
-            names = group.all_gather(
-                {i: experiment.safe_name(job.session.recording.session_id) for i, job in jobs.items()}
-            )
-            descriptions = group.all_gather({i: _description(job.session) for i, job in jobs.items()})
+            ids = group.all_gather({i: trained_on.session_id for i, (_, trained_on) in jobs.items()})
+            descriptions = group.all_gather({i: _description(session) for i, (session, _) in jobs.items()})
             if group.is_main:
-                _check_names(names, sources)
-                run_dir = _prepare_run_dir(options, names[1] if len(names) == 1 else "joint")
+                run_dir = _prepare_run_dir(options, config.epochs, _run_name(ids, sources))
                 print(*descriptions.values(), sep="\n", flush=True)
             run_dir = group.broadcast(run_dir)
             checkpoint = TrainingCheckpoint(run_dir / experiment.TRAINING_FILE)
-            results = experiment.run_experiment(jobs, config, options.backbone, group=group, checkpoint=checkpoint)
+            results = experiment.run_experiment(jobs, config, options.backbone, group, checkpoint)
             if group.is_main:
-                _finish(options, run_dir, names, results)
+                _finish(options, run_dir, results)
     except (KeyboardInterrupt, DistributedError, OSError) as exc:
         if run_dir is None or not experiment.is_unfinished(run_dir):
             raise
@@ -64,7 +59,13 @@ def stream(options) -> int:
     source = options.recording or Path(trained_on.source or EMBEDDED)
     recording = load_recording(source, trained_on.behavior or None)
     with prefix_errors(source):
-        _check_units(recording.unit_ids.tolist(), list(trained_on.unit_ids))
+        units, trained = recording.unit_ids.tolist(), list(trained_on.unit_ids)
+        if units != trained:
+            first = next(i for i, (a, b) in enumerate(itertools.zip_longest(units, trained)) if a != b)
+            raise RecordingError(
+                f"unit_ids are not those the decoder was trained on: {len(units)} against {len(trained)} units, "
+                f"first different at unit_ids[{first}]."
+            )
         session = prepare(recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed)
         played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     difference = abs(played.decoded - batch_decode(model, session, played)).max()
@@ -76,11 +77,11 @@ def stream(options) -> int:
     return 0
 
 
-def _load(source: Path, options) -> experiment.SessionJob:
+def _load(source: Path, options) -> tuple[Session, TrainedOn]:
     recording = load_recording(source, options.behavior)
     with prefix_errors(source):
         session = prepare(recording, options.split, options.lag, options.bin_width, options.seed)
-    trained_on = TrainedOn(
+    return session, TrainedOn(
         source="" if source == EMBEDDED else str(source.resolve()),
         behavior=options.behavior or "",
         session_id=recording.session_id,
@@ -90,7 +91,6 @@ def _load(source: Path, options) -> experiment.SessionJob:
         split=options.split,
         seed=options.seed,
     )
-    return experiment.SessionJob(session, trained_on, str(source))
 
 
 def _description(session: Session) -> str:
@@ -104,54 +104,37 @@ def _description(session: Session) -> str:
     return "\n".join([line, *(f"note: {note}" for note in recording.notes)])
 
 
-def _check_names(names: dict[int, str], sources: list[Path]):
-    """Each session gets a folder with its name, so names must be different. Raises RecordingError."""
+def _run_name(session_ids: dict[int, str], sources: list[Path]) -> str:
+    """Name of the folder of a run. Raises RecordingError if two sessions, which get a folder each, have one name."""
+    names = {i: experiment.safe_name(session_id) for i, session_id in session_ids.items()}
     name, count = Counter(names.values()).most_common(1)[0]
     if count > 1:
-        same = " and ".join(str(sources[i - 1]) for i, other in names.items() if other == name)
+        same = " and ".join(str(sources[i - 1]) for i in names if names[i] == name)
         raise RecordingError(f"{same}: session_id is {name!r} in each; sessions must have different names.")
+    return name if len(names) == 1 else "joint"
 
 
-def _check_units(units: list[str], trained: list[str]):
-    if units != trained:
-        first = next(i for i, (a, b) in enumerate(itertools.zip_longest(units, trained)) if a != b)
-        raise RecordingError(
-            f"unit_ids are not those the decoder was trained on: {len(units)} against {len(trained)} units, "
-            f"first different at unit_ids[{first}]."
-        )
-
-
-def _prepare_run_dir(options, name: str) -> Path:
+def _prepare_run_dir(options, epochs: int, name: str) -> Path:
     """Create the folder of a run, or clean up that of a resumed one. Raises OSError if something cannot be written."""
     if options.json:
         _check_target(options.json)
     if options.resume:
         experiment.remove_partial_files(options.resume)
         return options.resume
-    numbered = (Path("runs", f"{name}-{i}") for i in itertools.count(1))
-    while True:
-        run_dir = options.out or next(path for path in numbered if not os.path.lexists(path))
+    values = vars(options) | {"epochs": epochs, "json": options.json and options.json.absolute()}
+    flags = ("epochs", "backbone", "seed", "lag", "bin_width", "split", "behavior", "json")
+    arguments = [str(path.resolve()) for path in options.recording]  # with the same meaning in any folder
+    arguments += [f"--{flag.replace('_', '-')}={values[flag]}" for flag in flags if values[flag] is not None]
+    for run_dir in [options.out] if options.out else (Path("runs", f"{name}-{i}") for i in itertools.count(1)):
         if options.json and options.json.absolute() == run_dir.absolute():
             raise FileExistsError(f"{run_dir} cannot be both the folder of the run and the file of --json.")
         try:
             _check_target(run_dir)
-            experiment.create_run_dir(run_dir, _arguments(options))
+            experiment.create_run_dir(run_dir, arguments)
             return run_dir
         except OSError:
-            if options.out or not os.path.lexists(run_dir):  # else another run took the number first
+            if options.out or not os.path.lexists(run_dir):  # else the number is taken, maybe by another run just now
                 raise
-
-
-def _arguments(options) -> list[str]:
-    """Arguments with the meaning of `options` in any folder."""
-    values = vars(options) | {"epochs": _epochs(options), "json": options.json and options.json.absolute()}
-    names = ("epochs", "backbone", "seed", "lag", "bin_width", "split", "behavior", "json")
-    flags = [f"--{name.replace('_', '-')}={values[name]}" for name in names if values[name] is not None]
-    return [str(path.resolve()) for path in options.recording] + flags
-
-
-def _epochs(options) -> int:
-    return options.epochs or (3 if options.quick else FitConfig.epochs)
 
 
 def _check_target(path: Path):
@@ -164,16 +147,15 @@ def _check_target(path: Path):
         raise NotADirectoryError(f"{path} cannot be written: {parent} is not a writable folder.")
 
 
-def _finish(options, run_dir: Path, names: dict[int, str], results: list):
+def _finish(options, run_dir: Path, results: list):
+    """Save and print."""
     experiment.save_results(results, run_dir)
     metrics = [result.metrics for result in results]
     single = len(results) == 1
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        with prefix_errors(options.json), atomic_write(options.json) as partial:
-            text = json.dumps(metrics[0] if single else {"sessions": metrics}, indent=2)
-            partial.write_text(text + "\n", encoding="utf-8")
+        experiment.write_json(options.json, metrics[0] if single else {"sessions": metrics})
     for m in metrics:
         print("" if single else f"{m['session']}:", table(m["models"]), sep="\n")
-    where = "" if single else f" in each of {', '.join(names.values())}"
+    where = "" if single else f" in each of {', '.join(experiment.safe_name(m['session']) for m in metrics)}"
     print(f"\n{run_dir}: checkpoint.npz, metrics.json, decoded.png{where}")

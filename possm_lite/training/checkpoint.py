@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,15 @@ from .session import Session
 from .windows import MultiSessionSampler
 
 _DECODER_FORMAT, _TRAINING_FORMAT = "possm-lite checkpoint 1", "possm-lite training 1"
-# Largest sizes that a file may ask for: some are allocated before, or without, an array of that size in the file.
-_MAX_SIZES, _MAX_SIZE = {"n_layers": 100, "context_bins": 200}, 100_000
-_BIN_WIDTHS_S, _MAX_LAG_S = (0.001, 10.0), 3600.0
+# Ranges of numbers in a file. Sizes can take memory and time before, or without, an array of that size in the file.
+_RANGES = {
+    "n_layers": (1, 100),
+    "context_bins": (1, 200),
+    "bin_width_s": (0.001, 10.0),
+    "lag_s": (-3600.0, 3600.0),
+    "seed": (0, 2**63 - 1),
+}
+_SIZES = (0, 100_000)  # of all other whole numbers
 
 
 @dataclass(frozen=True)
@@ -72,18 +79,20 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     metadata, arrays = _read(path, _DECODER_FORMAT)
     with prefix_errors(path, CheckpointError):
         with wrap_errors("about is damaged"):
-            config, trained_on = _parse_config(metadata["config"]), _parse_trained_on(metadata["trained_on"])
-            if len(trained_on.unit_ids) != config.n_units:
-                raise FileFormatError(f"unit_ids has {len(trained_on.unit_ids)} names for {config.n_units} units.")
-        double = arrays.get("model.readout.weight", np.zeros(0)).dtype == np.float64
-        with torch.device("meta"):  # shapes without memory: nothing of an untrusted size is allocated
-            expected = _prefixed("model", _empty_model(config, double).state_dict())
-        _check_arrays(arrays, expected)
+            config, trained_on = _parse(POSSMConfig, metadata["config"]), _parse(TrainedOn, metadata["trained_on"])
+            SplitConfig.parse(trained_on.split)
+            with torch.device("meta"):  # shapes without memory: nothing of an untrusted size is allocated
+                model = POSSM(config)
+        if len(trained_on.unit_ids) != config.n_units:
+            raise FileFormatError(f"unit_ids has {len(trained_on.unit_ids)} names for {config.n_units} units.")
+        if arrays.get("model.readout.weight", np.zeros(0)).dtype == np.float64:
+            model.double()
+        _check_arrays(arrays, _prefixed("model", model.state_dict()))
         for name, array in arrays.items():
             if not np.isfinite(array).all():
                 raise FileFormatError(f"{name} must be finite.")
-    model = _empty_model(config, double)
-    model.load_state_dict({name.removeprefix("model."): torch.from_numpy(array) for name, array in arrays.items()})
+    weights = {name.removeprefix("model."): torch.from_numpy(array) for name, array in arrays.items()}
+    model.load_state_dict(weights, assign=True)
     return model.eval(), trained_on
 
 
@@ -132,43 +141,36 @@ class TrainingState:
         }
         # torch's generator is that of dropout; windows have their own
         tensors = {"torch": torch.get_rng_state(), **_prefixed("model", self.model.state_dict())}
-        for name, parameter in self._trained():
-            moments = self.optimizer.state.get(parameter, {})  # empty before the first gradient
-            tensors |= {f"{key}.{name}": tensor for key, tensor in moments.items()}
+        for name, parameter in self.model.named_parameters():
+            tensors |= {f"{key}.{name}": moment for key, moment in self.optimizer.state.get(parameter, {}).items()}
         return _pack(_TRAINING_FORMAT, metadata, tensors)
 
     def restore(self, metadata: dict, arrays: dict[str, np.ndarray]):
         """Set everything to a packed state. Raises FileFormatError if it is damaged or of another training."""
         with wrap_errors("about is damaged"):
-            settings, history = metadata["given"], metadata["history"]
-            config, fingerprints = dict(settings["config"]), dict(settings["sessions"])
-        for name, value in self.settings["config"].items():
-            if config.get(name) != value:
-                raise FileFormatError(f"was trained with {name}={str(config.get(name))[:80]}, not {value}.")
-        if fingerprints != {str(index): digest for index, digest in self.settings["sessions"].items()}:
-            raise FileFormatError("was trained on other recordings, or they have changed since.")
-        expected = {"torch": torch.get_rng_state(), **_prefixed("model", self.model.state_dict())}
-        started = [(i, name, p) for i, (name, p) in enumerate(self._trained()) if f"step.{name}" in arrays]
-        for _, name, p in started:
-            expected |= {f"step.{name}": torch.zeros(()), f"exp_avg.{name}": p, f"exp_avg_sq.{name}": p}
-        _check_arrays(arrays, expected)
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        self.model.load_state_dict({name: tensors[f"model.{name}"] for name in self.model.state_dict()})
-        keys = ("step", "exp_avg", "exp_avg_sq")
-        moments = {i: {key: tensors[f"{key}.{name}"] for key in keys} for i, name, _ in started}
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
-        with wrap_errors("about is damaged"):
+            config, history = metadata["given"]["config"], metadata["history"]
+            for name, value in self.settings["config"].items():
+                if config.get(name) != value:
+                    raise FileFormatError(f"was trained with {name}={str(config.get(name))[:80]}, not {value}.")
+            if metadata["given"]["sessions"] != {str(i): digest for i, digest in self.settings["sessions"].items()}:
+                raise FileFormatError("was trained on other recordings, or they have changed since.")
             valid_r2 = {int(epoch): float(r2) for epoch, r2 in history["valid_r2"].items()}
             self.history = History([float(loss) for loss in history["loss"]], valid_r2, float(history["seconds"]))
             self.schedule.last_epoch = len(self.history.loss) * self.sampler.steps_per_epoch  # it counts steps
             self.optimizer.param_groups[0]["lr"] = float(metadata["lr"])
             self.sampler.restore(metadata["draw"])
+        expected = {"torch": torch.get_rng_state(), **_prefixed("model", self.model.state_dict())}
+        started = {n: p for n, p in self.model.named_parameters() if p.requires_grad and f"step.{n}" in arrays}
+        for name, p in started.items():
+            expected |= {f"step.{name}": torch.zeros(()), f"exp_avg.{name}": p, f"exp_avg_sq.{name}": p}
+        _check_arrays(arrays, expected)
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        self.model.load_state_dict({name: tensors[f"model.{name}"] for name in self.model.state_dict()})
+        for name, p in started.items():
+            keys = ("step", "exp_avg", "exp_avg_sq")
+            self.optimizer.state[p] = {key: tensors[f"{key}.{name}"].to(p.device) for key in keys}
         with wrap_errors("torch is damaged"):
             torch.set_rng_state(tensors["torch"])
-
-    def _trained(self) -> list[tuple[str, nn.Parameter]]:
-        """Trained parameters with their names, in the order of the optimizer."""
-        return [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
 
 
 class TrainingCheckpoint:
@@ -254,10 +256,6 @@ def _read(path: str | Path, version: str) -> tuple[dict, dict[str, np.ndarray]]:
             return dict(json.loads(str(texts[1]))), current_names(arrays)
 
 
-def _empty_model(config: POSSMConfig, double: bool) -> POSSM:
-    return POSSM(config).to(torch.float64 if double else torch.float32)
-
-
 def _check_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Tensor]):
     """Raises FileFormatError for a missing or unknown name, or another shape or dtype than that of the tensor."""
     for name in sorted(set(arrays) ^ set(expected)):
@@ -268,26 +266,16 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Tenso
             raise FileFormatError(f"{name} must be {shape} of {dtype}, not {array.shape} of {array.dtype}.")
 
 
-def _parse_config(fields: dict) -> POSSMConfig:
-    config = POSSMConfig(**fields)
-    for name, value in asdict(config).items():
-        limit = _MAX_SIZES.get(name, _MAX_SIZE)
-        if isinstance(value, int) and value > limit:
-            raise ValueError(f"{name} must be at most {limit}, not {value}.")
-    low, high = _BIN_WIDTHS_S
-    if not low <= config.bin_width_s <= high:
-        raise ValueError(f"bin_width_s must lie between {low} and {high}, not {config.bin_width_s}.")
-    return config
-
-
-def _parse_trained_on(fields: dict) -> TrainedOn:
-    types = {"lag_s": (int, float), "seed": int, "unit_ids": list}
-    for name in TrainedOn.__dataclass_fields__:
-        if not isinstance(fields[name], types.get(name, str)):
-            raise TypeError(f"{name} is {fields[name]!r}")
-    SplitConfig.parse(fields["split"])
-    if not -_MAX_LAG_S <= fields["lag_s"] <= _MAX_LAG_S:
-        raise ValueError(f"lag_s must lie within {_MAX_LAG_S} s of zero, not {fields['lag_s']!r}")
-    if fields["seed"] < 0:
-        raise ValueError(f"seed must be 0 or more, not {fields['seed']!r}")
-    return TrainedOn(**fields | {"unit_ids": tuple(str(u) for u in fields["unit_ids"])})
+def _parse(kind: type, values: dict) -> POSSMConfig | TrainedOn:
+    """The dataclass of these values from JSON. Raises ValueError, KeyError or TypeError if one is missing or invalid."""
+    for name, value in values.items():
+        low, high = _RANGES.get(name, _SIZES if isinstance(value, int) else (-math.inf, math.inf))
+        if isinstance(value, (int, float)) and not low <= value <= high:
+            raise ValueError(f"{name} must lie in {low}..{high}, not {value!r}")
+    if kind is TrainedOn:  # POSSMConfig checks types itself
+        types = {"lag_s": (int, float), "seed": int, "unit_ids": list}
+        for field in fields(kind):
+            if not isinstance(values[field.name], types.get(field.name, str)):
+                raise TypeError(f"{field.name} is {values[field.name]!r}")
+        values = values | {"unit_ids": tuple(str(unit) for unit in values["unit_ids"])}
+    return kind(**values)

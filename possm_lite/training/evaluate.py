@@ -88,12 +88,28 @@ def replay(stream, session: Session, part: str = "test") -> Replay:
     Raises:
         RecordingError: if no segment of the part is as long as a bin.
     """
-    bins = session.whole_bins(part)
-    segments = [_replay_segment(stream, session, start, n_bins) for start, n_bins in bins if n_bins]
-    if not segments:
-        raise RecordingError(f"the {part} part has no segment as long as a bin of {session.timeline.bin_width_s} s.")
-    columns = (np.concatenate(column) for column in zip(*segments, strict=True))
-    return Replay(*columns, tuple(n_bins for _, n_bins in bins))
+    timeline, bins = session.timeline, session.whole_bins(part)
+    outputs, step_us = [], []
+    for start, n_bins in bins:
+        if n_bins == 0:
+            continue
+        batch = timeline.cut(start, n_bins * timeline.bin_width_s)
+        spikes = batch.unit > 0  # a stream gets an empty bin instead of a blank token
+        unit, offset, bin_index = (x[spikes].numpy() for x in (batch.unit, batch.offset, batch.bin))
+        offset = np.minimum(offset, np.nextafter(timeline.bin_width_s, 0))
+        edges = np.searchsorted(bin_index, np.arange(n_bins + 1))
+        stream.reset()
+        for first, stop in zip(edges[:-1], edges[1:], strict=True):
+            step_start = time.perf_counter()
+            times, decoded = stream.step(unit[first:stop], offset[first:stop])
+            step_us.append(1e6 * (time.perf_counter() - step_start))
+            outputs.append((start + times, decoded))
+    if not outputs:
+        raise RecordingError(f"the {part} part has no segment as long as a bin of {timeline.bin_width_s} s.")
+    times, decoded = (np.concatenate(column) for column in zip(*outputs, strict=True))
+    clock = timeline.times + timeline.lag_s
+    true = np.stack([np.interp(times, clock, v) for v in timeline.velocity.T], 1)
+    return Replay(times, true, decoded, np.array(step_us), tuple(n_bins for _, n_bins in bins))
 
 
 def slot_offsets(session: Session) -> np.ndarray:
@@ -115,25 +131,3 @@ def batch_decode(model: POSSM, session: Session, played: Replay, part: str = "te
             times = (torch.arange(n_bins, dtype=torch.float64)[:, None] * width + offsets).reshape(1, -1)
             decoded.append(model(batch, times, torch.ones(1, dtype=torch.int64))[0].numpy())
     return np.concatenate(decoded)
-
-
-def _replay_segment(stream, session: Session, start: float, n_bins: int):
-    timeline = session.timeline
-    batch = timeline.cut(start, n_bins * timeline.bin_width_s)
-    unit, offset, bins = (x.numpy() for x in (batch.unit, batch.offset, batch.bin))
-    spikes = unit > 0  # a stream gets an empty bin instead of a blank token
-    unit, offset = unit[spikes], np.minimum(offset[spikes], np.nextafter(timeline.bin_width_s, 0))
-    edges = np.searchsorted(bins[spikes], np.arange(n_bins + 1))
-    outputs, step_us = [], np.empty(n_bins)
-    stream.reset()
-    for i in range(n_bins):
-        in_bin = slice(edges[i], edges[i + 1])
-        step_start = time.perf_counter()
-        output = stream.step(unit[in_bin], offset[in_bin])
-        step_us[i] = 1e6 * (time.perf_counter() - step_start)
-        outputs.append(output)
-    times, decoded = (np.concatenate(column) for column in zip(*outputs, strict=True))
-    times = times + start
-    clock = timeline.times + timeline.lag_s
-    true = np.stack([np.interp(times, clock, v) for v in timeline.velocity.T], 1)
-    return times, true, decoded, step_us

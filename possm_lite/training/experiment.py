@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ from ..errors import CheckpointError, prefix_errors, wrap_errors
 from ..spikes.arrays import atomic_write, check_readable
 from .baselines import fit_wiener
 from .checkpoint import TrainedOn, TrainingCheckpoint, save_checkpoint
-from .distributed import SINGLE_PROCESS, ProcessGroup
+from .distributed import ProcessGroup
 from .evaluate import Decoded, evaluate, replay, slot_offsets
 from .fit import FitConfig, fit
 from .report import plot_decoded
@@ -37,15 +36,6 @@ from .session import Session
 from .transfer import combine_sessions, extract_session
 
 TRAINING_FILE, _ARGUMENTS_FILE = "training.npz", "unfinished.json"
-
-
-@dataclass(frozen=True)
-class SessionJob:
-    """A session to train on, what its checkpoint says of it, and its name in errors: the file."""
-
-    session: Session
-    trained_on: TrainedOn
-    source: str
 
 
 @dataclass(frozen=True)
@@ -60,12 +50,11 @@ class SessionResult:
 
 
 def run_experiment(
-    jobs: Mapping[int, SessionJob],
+    jobs: Mapping[int, tuple[Session, TrainedOn]],
     config: FitConfig,
-    backbone: str = "gru",
-    progress: bool = True,
-    group: ProcessGroup = SINGLE_PROCESS,
-    checkpoint: TrainingCheckpoint | None = None,
+    backbone: str,
+    group: ProcessGroup,
+    checkpoint: TrainingCheckpoint,
 ) -> list[SessionResult]:
     """Train one POSSM on all sessions, and a Wiener filter and a GRU on binned counts on each; test on held-out parts.
 
@@ -73,27 +62,32 @@ def run_experiment(
         jobs: sessions of this process by their index, from 1.
         config: training of POSSM and of each GRU; its seed is that of their weights too.
         backbone: of POSSM.
-        progress: show bars.
         group: the processes that train together.
         checkpoint: for the training of POSSM; the baselines are trained again when a run is resumed.
 
     Returns:
         A result for each session, by index, with a decoder for this session alone; the same in every process.
     """
-    sessions = combine_sessions([job.session for job in jobs.values()], list(jobs), group)
+    sessions = combine_sessions([session for session, _ in jobs.values()], list(jobs), group)
     n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
     width = sessions[0].timeline.bin_width_s
     torch.manual_seed(config.seed)
     possm = POSSM(POSSMConfig(sum(n_units.values()), len(n_units), backbone=backbone, bin_width_s=width))
-    seconds = fit(possm, sessions, config, progress, group, checkpoint).seconds
+    seconds = fit(possm, sessions, config, group=group, checkpoint=checkpoint).seconds
     # a session may be in several processes: the last one tests it
     rank_of_session = group.all_gather(dict.fromkeys(jobs, group.rank))
-    results = {
-        s.index: _compare(jobs[s.index], extract_session(possm, s), seconds, config, progress and group.is_main)
-        for s in sessions
-        if rank_of_session[s.index] == group.rank
-    }
+    results = {}
+    for s in sessions:
+        if rank_of_session[s.index] == group.rank:
+            decoder = extract_session(possm, s)
+            results[s.index] = _compare(decoder, seconds, *jobs[s.index], config, progress=group.is_main)
     return list(group.all_gather(results).values())
+
+
+def write_json(path: Path, value, name: Path | None = None):
+    """Write a JSON file, as a whole or not at all. Raises CheckpointError with `name` or the path."""
+    with prefix_errors(name or path, CheckpointError), atomic_write(path) as partial:
+        partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def create_run_dir(run_dir: Path, arguments: Sequence[str]):
@@ -103,11 +97,10 @@ def create_run_dir(run_dir: Path, arguments: Sequence[str]):
         CheckpointError, OSError: it could not be written, or the folder exists and is not empty.
     """
     run_dir.parent.mkdir(parents=True, exist_ok=True)
-    with _partial_dir(run_dir.parent) as partial:
+    with TemporaryDirectory(prefix=".", suffix=".partial", dir=run_dir.parent, ignore_cleanup_errors=True) as partial:
         new = Path(partial, "run")
         new.mkdir()
-        with prefix_errors(run_dir / _ARGUMENTS_FILE, CheckpointError), atomic_write(new / _ARGUMENTS_FILE) as path:
-            path.write_text(json.dumps(list(arguments), indent=2) + "\n", encoding="utf-8")
+        write_json(new / _ARGUMENTS_FILE, list(arguments), run_dir / _ARGUMENTS_FILE)
         new.rename(run_dir)
 
 
@@ -135,29 +128,25 @@ def load_arguments(run_dir: Path) -> list[str]:
 
 def remove_partial_files(run_dir: Path):
     """Remove what a killed process was writing."""
-    for partial in run_dir.glob(".*.partial"):
-        shutil.rmtree(partial, ignore_errors=True) if partial.is_dir() else partial.unlink(missing_ok=True)
+    for partial in list(run_dir.rglob(".*.partial")):
+        shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
 
 
 def save_results(results: Sequence[SessionResult], run_dir: Path):
-    """Write checkpoint, metrics and figure of each session, and with that mark the run as finished.
+    """Write checkpoint, metrics and figure of each session, and then mark the run as finished.
 
-    Results of several sessions are in subfolders with their names.
+    Results of several sessions are in subfolders with their names. A run that is killed here, or out of disk space, is
+    unfinished: resumed, it writes all of them again.
 
     Raises:
-        OSError: something could not be written; the run can still be resumed.
+        CheckpointError, OSError: something could not be written.
     """
-    with _partial_dir(run_dir) as partial:
-        for result in results:
-            folder = Path(partial, "" if len(results) == 1 else safe_name(result.trained_on.session_id))
-            folder.mkdir(exist_ok=True)
-            save_checkpoint(folder / "checkpoint.npz", result.model, result.trained_on)
-            (folder / "metrics.json").write_text(json.dumps(result.metrics, indent=2) + "\n", encoding="utf-8")
-            plot_decoded(result.decoded, result.session).savefig(folder / "decoded.png", dpi=120)
-        for file in [path for path in Path(partial).rglob("*") if path.is_file()]:
-            target = run_dir / file.relative_to(partial)
-            target.parent.mkdir(exist_ok=True)
-            os.replace(file, target)
+    for result in results:
+        folder = run_dir if len(results) == 1 else run_dir / safe_name(result.trained_on.session_id)
+        folder.mkdir(exist_ok=True)
+        save_checkpoint(folder / "checkpoint.npz", result.model, result.trained_on)
+        write_json(folder / "metrics.json", result.metrics)
+        plot_decoded(result.decoded, result.session).savefig(folder / "decoded.png", dpi=120)
     (run_dir / _ARGUMENTS_FILE).unlink(missing_ok=True)  # marks the run as finished
     (run_dir / TRAINING_FILE).unlink(missing_ok=True)
 
@@ -167,14 +156,12 @@ def safe_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60] or "run"
 
 
-def _partial_dir(parent: Path) -> TemporaryDirectory:
-    return TemporaryDirectory(prefix=".", suffix=".partial", dir=parent, ignore_cleanup_errors=True)
-
-
-def _compare(job: SessionJob, possm: POSSM, possm_s: float, config: FitConfig, progress: bool) -> SessionResult:
+def _compare(
+    possm: POSSM, possm_s: float, session: Session, trained_on: TrainedOn, config: FitConfig, progress: bool
+) -> SessionResult:
     """Fit the baselines to one session, and test all three models."""
-    session, slots = job.session, slot_offsets(job.session)
-    with prefix_errors(job.source):
+    slots = slot_offsets(session)
+    with prefix_errors(trained_on.source or trained_on.session_id):
         torch.manual_seed(config.seed)
         gru = BinnedGRU(session.recording.n_units, session.timeline.bin_width_s, len(slots))
         gru_s = fit(gru, session, config, progress).seconds
@@ -194,21 +181,17 @@ def _compare(job: SessionJob, possm: POSSM, possm_s: float, config: FitConfig, p
                 "gru": _metrics(gru, GRUStream(gru), session, gru_s),
             },
         }
-        return SessionResult(possm, job.trained_on, session, evaluate(possm, session), metrics)
+        return SessionResult(possm, trained_on, session, evaluate(possm, session), metrics)
 
 
 def _metrics(model: nn.Module, stream, session: Session, seconds: float) -> dict:
     decoded, played = evaluate(model, session), replay(stream, session)
+    x, y, mean = (round(r, 6) if math.isfinite(r) else None for r in (*decoded.r2_xy, decoded.r2))  # JSON has no NaN
     return {
-        "r2": _finite(decoded.r2),
-        "r2_xy": [_finite(r) for r in decoded.r2_xy],
+        "r2": mean,
+        "r2_xy": [x, y],
         "params": sum(p.numel() for p in model.parameters()),
         "train_s": round(seconds, 3),
         "step_us_p50": round(played.percentile_us(50), 1),
         "step_us_p99": round(played.percentile_us(99), 1),
     }
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no NaN: R² of an axis without movement is null."""
-    return round(value, 6) if math.isfinite(value) else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -18,8 +16,8 @@ def table(models: dict[str, dict]) -> str:
     """The models of `metrics.json` as lines of text, one model a line."""
     rows = [("model", "R² x", "R² y", "R² mean", "parameters", "train s", "µs/bin p50", "µs/bin p99")]
     for name, m in models.items():
-        scores = (_number(r, ".3f") for r in (*m["r2_xy"], m["r2"]))
-        costs = (_number(m[key], ".1f") for key in ("train_s", "step_us_p50", "step_us_p99"))
+        scores = ("-" if r is None else f"{r:.3f}" for r in (*m["r2_xy"], m["r2"]))
+        costs = (f"{m[key]:.1f}" for key in ("train_s", "step_us_p50", "step_us_p99"))
         rows.append((_NAMES.get(name, name), *scores, f"{m['params']:,}", *costs))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(f"{cell:{'>' if i else '<'}{widths[i]}}" for i, cell in enumerate(row)) for row in rows]
@@ -29,16 +27,25 @@ def table(models: dict[str, dict]) -> str:
 def plot_decoded(decoded: Decoded, session: Session, n_trials: int = 4) -> Figure:
     """True and decoded velocity of some held-out trials against time, and below them the paths of the hand.
 
-    A path is the integral of velocity from the start of the trial. Without trials, segments of four seconds are shown.
+    Trials are spread over the test part. Without trials, segments of four seconds are shown. A path is the integral of
+    velocity from the start of the trial.
     """
-    trials = [_trial(decoded, *trial) for trial in _select_trials(session, n_trials)]
+    intervals = session.split.test
+    if len(session.recording.trials):
+        intervals = intervals[np.unique(np.linspace(0, len(intervals) - 1, n_trials).round().astype(int))]
+    else:
+        start, stop = intervals[0]
+        starts = np.linspace(start, max(stop - 4.0, start), n_trials)
+        intervals = np.stack([starts, np.minimum(starts + 4.0, stop)], 1)
+    trials = [(start, (decoded.times_s >= start) & (decoded.times_s < stop)) for start, stop in intervals]
     # a line needs two samples; if all trials are shorter, show the whole part
-    trials = [trial for trial in trials if len(trial[0]) > 1] or [_trial(decoded, decoded.times_s[0], np.inf)]
+    trials = [trial for trial in trials if trial[1].sum() > 1] or [(decoded.times_s[0], slice(None))]
     figure = Figure(figsize=(2.6 * len(trials), 7.2), layout="constrained")
     axes = figure.subplots(3, len(trials), squeeze=False)
     unit = session.recording.velocity_unit
-    for column, (time, *velocities) in enumerate(trials):
+    for column, (start, inside) in enumerate(trials):
         *velocity_axes, path_axes = axes[:, column]
+        time, velocities = decoded.times_s[inside] - start, (decoded.true[inside], decoded.decoded[inside])
         for velocity, color, label in zip(velocities, (_TRUE, _DECODED), ("recorded", "decoded"), strict=True):
             for ax, v in zip(velocity_axes, velocity.T, strict=True):
                 ax.plot(time, v, color=color, lw=1.3, label=label)
@@ -59,23 +66,3 @@ def plot_decoded(decoded: Decoded, session: Session, n_trials: int = 4) -> Figur
     figure.suptitle(f"{session.recording.session_id}: held-out trials, R² = {decoded.r2:.3f} over all of them")
     axes[0, 0].legend(frameon=False, fontsize="small", loc="best")
     return figure
-
-
-def _select_trials(session: Session, n: int) -> np.ndarray:
-    """Start and stop of `n` trials spread over the test part, or of as many segments of four seconds."""
-    trials = session.split.test
-    if not len(session.recording.trials):
-        start, stop = trials[0]
-        starts = np.linspace(start, max(stop - 4.0, start), n)
-        return np.stack([starts, np.minimum(starts + 4.0, stop)], 1)
-    return trials[np.unique(np.linspace(0, len(trials) - 1, n).round().astype(int))]
-
-
-def _trial(decoded: Decoded, start: float, stop: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times since `start`, true and decoded velocity."""
-    inside = (decoded.times_s >= start) & (decoded.times_s < stop)
-    return decoded.times_s[inside] - start, decoded.true[inside], decoded.decoded[inside]
-
-
-def _number(value: float | None, spec: str) -> str:
-    return "-" if value is None or math.isnan(value) else format(value, spec)

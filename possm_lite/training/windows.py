@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -42,8 +42,8 @@ class WindowSampler:
         self.n_windows = float(usable.sum() / self.window_s)
         self._probability = usable / usable.sum()
 
-    def __call__(self, n: int, local: slice = slice(None)) -> SpikeBatch:
-        """Draws n windows, the same in every process, and cuts those of the slice `local`."""
+    def __call__(self, n: int, local: slice | np.ndarray = slice(None)) -> SpikeBatch:
+        """Draws n windows, the same in every process, and cuts those that `local` selects."""
         config, rng = self._config, self.rng
         segment = rng.choice(len(self._starts), n, p=self._probability)
         starts = self._starts[segment] + rng.random(n) * self._slack[segment]
@@ -103,43 +103,32 @@ class MultiSessionSampler:
         self._sessions_of_slot = sessions_of_slots(len(self.stats), config.batch)
         self._slots = slots_of_rank(group, config.batch)
         self._slot_rngs = {slot: np.random.default_rng([config.seed, 0, slot]) for slot in self._slots}
-        n_windows = sum(n for _, _, n in self.stats.values())
-        self.steps_per_epoch = max(1, round(n_windows / config.batch))
+        self._rngs = {f"session {n}": sampler.rng for n, sampler in self._samplers.items()}  # names as in a file
+        self._rngs |= {f"place {slot}": rng for slot, rng in self._slot_rngs.items()}
+        self.steps_per_epoch = max(1, round(sum(n for _, _, n in self.stats.values()) / config.batch))
 
     def __call__(self) -> tuple[SpikeBatch, Tensor]:
         """Windows, and the session index of each, (B,)."""
-        batches, sessions = [], []
-        for session, n, local in self._draws():
-            batches.append(self._samplers[session](n, local))
-            sessions += [session] * batches[-1].n_trials
-        return SpikeBatch.concatenate(batches), torch.tensor(sessions)
+        session_of_slot = np.array([sessions[0] for sessions in self._sessions_of_slot])
+        for slot in self._slots:
+            sessions = self._sessions_of_slot[slot]
+            if len(sessions) > 1:  # then no session is in two slots
+                n_windows = np.array([self.stats[s][2] for s in sessions])
+                session_of_slot[slot] = self._slot_rngs[slot].choice(sessions, p=n_windows / n_windows.sum())
+        own = session_of_slot[self._slots].tolist()
+        batches = []
+        for session in dict.fromkeys(own):
+            slots = np.flatnonzero(session_of_slot == session)  # of all processes
+            batches.append(self._samplers[session](len(slots), np.isin(slots, self._slots)))
+        return SpikeBatch.concatenate(batches), torch.tensor(own)
 
     def state(self) -> dict[str, dict]:
         """States of the random generators of all processes, as JSON types. Collective."""
-        return self._group.all_gather({name: rng.bit_generator.state for name, rng in self._rngs().items()})
+        return self._group.all_gather({name: rng.bit_generator.state for name, rng in self._rngs.items()})
 
     def restore(self, state: dict[str, dict]):
         """Set the generators to a `state`. Raises ValueError, KeyError or TypeError if it is invalid."""
-        for name, rng in self._rngs().items():
+        for name, rng in self._rngs.items():
             rng.bit_generator.state = state[name]
             if rng.bit_generator.state != state[name]:  # older versions of NumPy wrap negative numbers around
                 raise ValueError(f"{name}: invalid generator state {state[name]}.")
-
-    def _rngs(self) -> dict[str, np.random.Generator]:
-        """By their names in a training file."""
-        of_sessions = {f"session {n}": sampler.rng for n, sampler in self._samplers.items()}
-        return of_sessions | {f"place {slot}": rng for slot, rng in self._slot_rngs.items()}
-
-    def _draws(self) -> Iterator[tuple[int, int, slice]]:
-        """Session, number of windows of it in the global batch, and which of these this process cuts."""
-        if len(self.stats) > len(self._sessions_of_slot):
-            for slot in self._slots:
-                sessions = self._sessions_of_slot[slot]
-                weight = np.array([self.stats[int(s)][2] for s in sessions])
-                yield int(self._slot_rngs[slot].choice(sessions, p=weight / weight.sum())), 1, slice(None)
-            return
-        session_of_slot = np.concatenate(self._sessions_of_slot)
-        for session in np.unique(session_of_slot[self._slots]):
-            first, n = np.searchsorted(session_of_slot, session), int((session_of_slot == session).sum())
-            local = self._slots[session_of_slot[self._slots] == session] - first
-            yield int(session), n, slice(int(local[0]), int(local[-1]) + 1)
