@@ -1,7 +1,6 @@
 """An interrupted run of the command line resumes to the same decoder, or one line says why it cannot."""
 
 import json
-import math
 import shlex
 import shutil
 from pathlib import Path
@@ -10,22 +9,9 @@ import pytest
 
 from possm_lite import commands
 from possm_lite.cli import main
-from possm_lite.spikes import simulate_session
-from possm_lite.spikes.arrays import read_arrays
-from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training import TrainingCheckpoint
 
 from .test_cli import RESULTS, assert_refused, listing, names
-
-
-class InterruptedAtSecondEpoch(TrainingCheckpoint):
-    def __init__(self, path):
-        super().__init__(path, share=math.inf)
-
-    def save_if_due(self, state, *args, **options):
-        super().save_if_due(state, *args, **options)
-        if len(state.history.loss) == 2:
-            raise KeyboardInterrupt
+from .training.helpers import InterruptedCheckpoint, assert_same_checkpoints, simulated
 
 
 def decode(*arguments):
@@ -37,12 +23,12 @@ def finished(tmp_path_factory):
     """Recordings `a.npz` and `b.npz`, the runs `one` of the first and `two` of both, and `cut`: `one` interrupted."""
     folder = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate(("a.npz", "b.npz")):
-        simulate_session(seed, SimulationConfig(n_trials=8, n_units=4 + seed)).recording.save(folder / name)
+        simulated(seed, 4 + seed).save(folder / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert decode("a.npz", "--out", "one") == 0
         assert decode("a.npz", "b.npz", "--out", "two") == 0
-        patch.setattr(commands, "TrainingCheckpoint", InterruptedAtSecondEpoch)
+        patch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
         assert decode("a.npz", "--out", "cut", "--json", "cut.json") == 130
     return folder
 
@@ -59,10 +45,7 @@ def here(finished, tmp_path, monkeypatch) -> Path:
 
 def assert_same_results(run: Path, expected: Path):
     assert names(run) == RESULTS
-    arrays, others = (read_arrays(path / "checkpoint.npz") for path in (run, expected))
-    assert list(arrays) == list(others)
-    for name in arrays.keys() - {"about"}:  # contains the path of the recording
-        assert arrays[name].tobytes() == others[name].tobytes(), name
+    assert_same_checkpoints(run, expected, ignore=["about"])  # it has the path of the recording
 
 
 def test_resume_from_another_folder_uses_the_same_options(here, tmp_path, monkeypatch, capfd):
@@ -81,7 +64,7 @@ def test_resume_from_another_folder_uses_the_same_options(here, tmp_path, monkey
 
 def test_interrupt_shows_the_command_to_resume(here, monkeypatch, capfd):
     with monkeypatch.context() as patch:
-        patch.setattr(commands, "TrainingCheckpoint", InterruptedAtSecondEpoch)
+        patch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
         assert decode("a.npz", "b.npz", "--out", "my run") == 130
     line = capfd.readouterr().err.splitlines()[-1]
     assert line == "possm-lite: interrupted; to go on: possm-lite decode --resume 'my run'"

@@ -267,7 +267,7 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Tenso
 
 
 def _parse(kind: type, values: dict) -> POSSMConfig | TrainedOn:
-    """The dataclass of these values from JSON. Raises ValueError, KeyError or TypeError if one is missing or invalid."""
+    """The dataclass of these values. Raises ValueError, KeyError or TypeError if one is missing or invalid."""
     for name, value in values.items():
         low, high = _RANGES.get(name, _SIZES if isinstance(value, int) else (-math.inf, math.inf))
         if isinstance(value, (int, float)) and not low <= value <= high:

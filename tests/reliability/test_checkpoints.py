@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays
-from possm_lite.spikes.simulation.neurons import SimulationConfig
 
-from ..test_resume_cli import RESULTS, names
+from ..test_cli import RESULTS, names
+from ..training.helpers import assert_same_checkpoints, simulated
 
 pytest.importorskip("resource")
 ROOT = Path(__file__).parents[2]
@@ -52,17 +51,10 @@ class Decoder:
 @pytest.fixture(scope="module")
 def decode(tmp_path_factory):
     folder = tmp_path_factory.mktemp("killed")
-    simulate_session(0, SimulationConfig(n_trials=8, n_units=4)).recording.save(folder / "a.npz")
+    simulated(0, 4).save(folder / "a.npz")
     decoder = Decoder(folder)
     yield decoder
     decoder.close()
-
-
-def assert_same_weights(folder: Path, expected: Path):
-    arrays, others = (read_arrays(path / "checkpoint.npz") for path in (folder, expected))
-    assert list(arrays) == list(others)
-    for name, array in arrays.items():
-        assert array.tobytes() == others[name].tobytes(), name
 
 
 def epochs_saved(run: Path) -> int:
@@ -100,12 +92,12 @@ def test_killed_at_random_it_ends_with_the_same_weights(decode, rounds):
             assert before <= saved <= EPOCHS
         elif run.exists():  # finished, though perhaps killed before it removed the state
             (run / "training.npz").unlink(missing_ok=True)
-            assert_same_weights(run, folder / "whole")
+            assert_same_checkpoints(run, folder / "whole")
             number, saved = number + 1, 0
     for name in ("begun", f"run-{number}"):
         assert decode(name)["status"] == 0
         assert names(folder / name) == RESULTS
-        assert_same_weights(folder / name, folder / "whole")
+        assert_same_checkpoints(folder / name, folder / "whole")
     assert partial >= wanted // 6
 
 
@@ -114,7 +106,7 @@ def test_two_processes_resume_with_the_same_weights(decode, rounds):
     if not rounds(0, 1):
         pytest.skip("only at length: make soak")
     folder = decode.folder
-    simulate_session(1, SimulationConfig(n_trials=8, n_units=5)).recording.save(folder / "b.npz")
+    simulated(1, 5).save(folder / "b.npz")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
     def run(*arguments):
@@ -131,4 +123,4 @@ def test_two_processes_resume_with_the_same_weights(decode, rounds):
     assert 1 <= epochs_saved(folder / "again") < 200
     assert run("--resume", "again").wait(TIMEOUT_S) == 0
     for session in ("simulated-0", "simulated-1"):
-        assert_same_weights(folder / "again" / session, folder / "two" / session)
+        assert_same_checkpoints(folder / "again" / session, folder / "two" / session)

@@ -14,6 +14,9 @@ from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes.arrays import read_arrays, write_arrays
 from possm_lite.training import CheckpointError, TrainedOn, load_checkpoint, save_checkpoint
 
+from . import helpers
+from .helpers import change_arrays, change_metadata
+
 CONFIG = POSSMConfig(n_units=5, dim=8, head_dim=8, n_freqs=2, hidden=8, backbone="lstm", n_layers=2, query="per_ms")
 TRAINED_ON = TrainedOn(
     source="/somewhere/Größe.npz",
@@ -49,24 +52,8 @@ def checkpoint(tmp_path) -> Path:
     return tmp_path / "checkpoint.npz"
 
 
-def change_arrays(path, changes):
-    """Replace arrays of the file; those that are None are removed."""
-    arrays = read_arrays(path) | changes
-    write_arrays(path, {name: array for name, array in arrays.items() if array is not None})
-
-
-def change_metadata(path, part, **changes):
-    metadata = json.loads(str(read_arrays(path)["about"]))
-    metadata[part] |= changes
-    change_arrays(path, {"about": np.array(json.dumps(metadata))})
-
-
 def assert_refused(path, text=""):
-    with pytest.raises(CheckpointError) as caught:
-        load_checkpoint(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ") and "\n" not in message and len(message) < len(str(path)) + 400, message
-    assert text in message, message
+    helpers.assert_refused(path, text, load_checkpoint)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -80,11 +67,9 @@ def test_checkpoint_round_trip(tmp_path, dtype):
     assert {"velocity_mean", "velocity_std", "rotation.omega"} <= set(state) == set(model.state_dict())
     for name, tensor in model.state_dict().items():
         assert tensor.dtype == state[name].dtype and torch.equal(tensor, state[name]), name
+    assert all(p.requires_grad for p in loaded.parameters())
     assert [f.name for f in tmp_path.iterdir()] == ["a.npz"]
-
-
-def test_metadata_is_readable_json(checkpoint):
-    metadata = json.loads(str(read_arrays(checkpoint)["about"]))
+    metadata = json.loads(str(read_arrays(tmp_path / "a.npz")["about"]))
     assert metadata["config"] == asdict(CONFIG)
     assert metadata["trained_on"]["unit_ids"] == list(TRAINED_ON.unit_ids)
 
@@ -96,18 +81,13 @@ def test_other_files_are_refused(tmp_path):
     assert_refused(tmp_path / "recording.npz", "format is missing")
 
 
-@pytest.mark.parametrize("size", [0.0, 0.01, 0.5, 0.9, 0.999])
-def test_truncated_file_is_refused(checkpoint, size):
+def test_truncated_and_changed_bytes_are_refused(checkpoint):
     content = checkpoint.read_bytes()
-    checkpoint.write_bytes(content[: int(size * len(content))])
-    assert_refused(checkpoint)
-
-
-def test_flipped_byte_is_refused(checkpoint):
-    content = bytearray(checkpoint.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    checkpoint.write_bytes(content)
-    assert_refused(checkpoint)
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 0xFF
+    for damaged in (*(content[: int(size * len(content))] for size in (0.0, 0.01, 0.5, 0.9, 0.999)), flipped):
+        checkpoint.write_bytes(damaged)
+        assert_refused(checkpoint)
 
 
 @pytest.mark.parametrize("name", ["format", "about", "model.readout.weight", "model.extra"])
@@ -130,55 +110,46 @@ def test_torch_pickle_is_not_executed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "text"),
+    ("name", "array", "text"),
     [
-        ({"format": np.array("possm-lite checkpoint 2")}, "format is 'possm-lite checkpoint 2'"),
-        ({"format": np.array(1)}, "format is missing"),
-        ({"format": np.array(["possm-lite checkpoint 1"])}, "format is missing"),
-        ({"format": np.array(b"1")}, "format is missing"),
-        ({"about": None}, "about is missing"),
-        ({"model.readout.bias": None}, "readout.bias is missing"),
-        ({"model.extra": np.zeros(2)}, "model.extra is unknown"),
-        ({"model.readout.bias": np.zeros(3, np.float32)}, "readout.bias must be (2,) of float32, not (3,) of float32"),
-        ({"model.readout.bias": np.zeros(2)}, "readout.bias must be (2,) of float32, not (2,) of float64"),
-        ({"model.readout.bias": np.zeros(2, np.int32)}, "not (2,) of int32"),
-        ({"model.readout.bias": np.array(["a", "b"])}, "not (2,) of <U1"),
-        ({"model.readout.bias": np.array([0, np.nan], np.float32)}, "readout.bias must be finite"),
-        ({"model.velocity_std": np.full((2, 2), np.inf, np.float32)}, "velocity_std must be finite"),
-        ({"model.rotation.omega": np.ones(2, np.float32)}, "rotation.omega must be (2,) of float64"),
+        ("format", np.array("possm-lite checkpoint 2"), "format is 'possm-lite checkpoint 2'"),
+        ("format", np.array(1), "format is missing"),
+        ("format", np.array(["possm-lite checkpoint 1"]), "format is missing"),
+        ("format", np.array(b"1"), "format is missing"),
+        ("about", None, "about is missing"),
+        ("model.readout.bias", None, "readout.bias is missing"),
+        ("model.extra", np.zeros(2), "model.extra is unknown"),
+        ("model.readout.bias", np.zeros(3, np.float32), "readout.bias must be (2,) of float32, not (3,) of float32"),
+        ("model.readout.bias", np.zeros(2), "readout.bias must be (2,) of float32, not (2,) of float64"),
+        ("model.readout.bias", np.zeros(2, np.int32), "not (2,) of int32"),
+        ("model.readout.bias", np.array(["a", "b"]), "not (2,) of <U1"),
+        ("model.readout.bias", np.array([0, np.nan], np.float32), "readout.bias must be finite"),
+        ("model.velocity_std", np.full((2, 2), np.inf, np.float32), "velocity_std must be finite"),
+        ("model.rotation.omega", np.ones(2, np.float32), "rotation.omega must be (2,) of float64"),
     ],
 )
-def test_invalid_arrays_are_named(checkpoint, changes, text):
-    change_arrays(checkpoint, changes)
+def test_invalid_arrays_are_named(checkpoint, name, array, text):
+    change_arrays(checkpoint, {name: array})
     assert_refused(checkpoint, text)
 
 
-@pytest.mark.parametrize("dtype", ["f2", ">f4", "g", "c8", "i4"])
-def test_other_number_types_are_refused(checkpoint, dtype):
-    if np.dtype(dtype) == np.float64:
-        pytest.skip("long double is double on this platform")
+def test_other_number_types_are_refused(checkpoint):
     arrays = read_arrays(checkpoint)
-    change_arrays(checkpoint, {n: a.astype(dtype) for n, a in arrays.items() if n.startswith("model.")})
-    assert_refused(checkpoint, f"of {np.dtype(dtype)}")
+    for dtype in map(np.dtype, ("f2", ">f4", "g", "c8", "i4")):
+        if dtype != np.float64:  # long double is double on some platforms
+            change_arrays(checkpoint, {n: a.astype(dtype) for n, a in arrays.items() if n.startswith("model.")})
+            assert_refused(checkpoint, f"of {dtype}")
 
 
 @pytest.mark.parametrize(
     "metadata",
     [
-        "",
-        "{",
-        "null",
-        "[]",
-        "7",
-        '"config"',
-        "{}",
+        *("", "{", "null", "[]", "7", '"config"', "{}", "[" * 100_000, '{"config": ' * 5_000),
         '{"config": 3, "trained_on": {}}',
         '{"config": {"n_units": 5}, "trained_on": []}',
         '{"config": {"n_units": 5, "extra": 1}, "trained_on": {}}',
         '{"config": {"n_units": 1e3}, "trained_on": {}}',
         '{"config": {"n_units": ' + "9" * 5000 + '}, "trained_on": {}}',
-        "[" * 100_000,
-        '{"config": ' * 5_000,
     ],
 )
 def test_damaged_metadata_is_refused(checkpoint, metadata):
@@ -192,29 +163,29 @@ def test_damaged_metadata_is_refused(checkpoint, metadata):
         ("config", {"n_units": 6}, "unit_ids has 5 names for 6 units"),
         ("config", {"backbone": "gru"}, "backbone"),
         ("config", {"backbone": "os.system"}, "backbone must be one of"),
-        ("config", {"bin_width_s": -1}, "bin_width_s must be a positive number"),
-        ("config", {"bin_width_s": 1e300}, "bin_width_s must lie between"),
-        ("config", {"bin_width_s": 1e-12}, "bin_width_s must lie between"),
-        ("config", {"dim": 2**40}, "dim must be at most"),
-        ("config", {"hidden": 10**18}, "hidden must be at most"),
-        ("config", {"n_units": 10**30}, "n_units must be at most"),
-        ("config", {"n_layers": 10**6}, "n_layers must be at most"),
-        ("config", {"context_bins": 10**13}, "context_bins must be at most"),
+        ("config", {"bin_width_s": -1}, "bin_width_s must"),
+        ("config", {"bin_width_s": 1e300}, "bin_width_s must lie in"),
+        ("config", {"bin_width_s": 1e-12}, "bin_width_s must lie in"),
+        ("config", {"dim": 2**40}, "dim must lie in"),
+        ("config", {"hidden": 10**18}, "hidden must lie in"),
+        ("config", {"n_units": 10**30}, "n_units must lie in"),
+        ("config", {"n_layers": 10**6}, "n_layers must lie in"),
+        ("config", {"context_bins": 10**13}, "context_bins must lie in"),
         ("config", {"dim": 100_000, "expansion": 100_000}, "must be"),  # 2 PB, never allocated
         ("trained_on", {"unit_ids": ["a"]}, "unit_ids has 1 names for 5 units"),
         ("trained_on", {"unit_ids": "abcde"}, "unit_ids is 'abcde'"),
         ("trained_on", {"lag_s": "0.1"}, "lag_s is '0.1'"),
-        ("trained_on", {"lag_s": float("nan")}, "lag_s must lie within"),
-        ("trained_on", {"lag_s": 10**400}, "lag_s must lie within"),
+        ("trained_on", {"lag_s": float("nan")}, "lag_s must lie in"),
+        ("trained_on", {"lag_s": 10**400}, "lag_s must lie in"),
         ("trained_on", {"seed": 1.5}, "seed is 1.5"),
-        ("trained_on", {"seed": -1}, "seed must be 0 or more"),
+        ("trained_on", {"seed": -1}, "seed must lie in"),
         ("trained_on", {"split": "nonsense"}, "split must be"),
         ("trained_on", {"source": None}, "source is None"),
         ("trained_on", {"extra": 1}, "extra"),
     ],
 )
 def test_invalid_metadata_is_named(checkpoint, part, changes, text):
-    change_metadata(checkpoint, part, **changes)
+    change_metadata(checkpoint, lambda metadata: metadata[part].update(changes))
     assert_refused(checkpoint, text)
 
 

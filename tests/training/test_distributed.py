@@ -12,14 +12,13 @@ import pytest
 from possm_lite import commands
 from possm_lite.cli import main
 from possm_lite.errors import DistributedError
-from possm_lite.spikes import simulate_session
 from possm_lite.spikes.arrays import read_arrays
-from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup, process_group
 from possm_lite.training.windows import slots_of_rank
 
-from ..test_resume_cli import RESULTS, InterruptedAtSecondEpoch, names
+from ..test_cli import RESULTS, names
 from .distributed_worker import CASES, first_gradients
+from .helpers import InterruptedCheckpoint, simulated
 
 WORKER = Path(__file__).with_name("distributed_worker.py")
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"} | {"OMP_NUM_THREADS": "1"}
@@ -42,7 +41,7 @@ def folder(tmp_path_factory):
     """Two small recordings and a damaged one."""
     folder = tmp_path_factory.mktemp("distributed")
     for n in (1, 2):
-        simulate_session(n, SimulationConfig(n_trials=8, n_units=4 + n)).recording.save(folder / f"s{n}.npz")
+        simulated(n, 4 + n).save(folder / f"s{n}.npz")
     (folder / "broken.npz").write_bytes((folder / "s2.npz").read_bytes()[:2000])
     return folder
 
@@ -64,7 +63,7 @@ def test_interrupted_run_resumes_in_two_processes(folder, monkeypatch):
     """More processes than sessions, too."""
     monkeypatch.chdir(folder)
     assert main(["decode", "s1.npz", "--epochs", "3", "--out", "one"]) == 0
-    monkeypatch.setattr(commands, "TrainingCheckpoint", InterruptedAtSecondEpoch)
+    monkeypatch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
     assert main(["decode", "s1.npz", "--epochs", "3", "--out", "two"]) == 130
     process = torchrun(2, "-m", "possm_lite", "decode", "--resume", "two", cwd=folder)
     output, _ = process.communicate(timeout=120)

@@ -6,29 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.spikes import Recording, Timeline
-from possm_lite.training import FitConfig, evaluate, fit, prepare
+from possm_lite.training import evaluate, fit, prepare
 from possm_lite.training.windows import WindowSampler
 
-QUICK = FitConfig(epochs=2, window_s=1.0, batch=4, samples=20)
-
-
-def make_model(session, seed=0) -> POSSM:
-    torch.manual_seed(seed)
-    return POSSM(POSSMConfig(session.recording.n_units, dim=16, head_dim=16, n_freqs=4, hidden=32))
+from .helpers import QUICK, same_weights, small_possm
 
 
 def fitted(session, config=QUICK):
-    model = make_model(session)
+    model = small_possm(session)
     history = fit(model, session, config, progress=False)
     return model, history
-
-
-def same_weights(one, other) -> bool:
-    other = other.state_dict()
-    return all(torch.equal(tensor, other[name]) for name, tensor in one.state_dict().items())
 
 
 def easy_recording(rng) -> Recording:
@@ -37,25 +26,17 @@ def easy_recording(rng) -> Recording:
     signs = rng.choice([-1.0, 1.0], (25, 2))[(times / 0.8).astype(int)]
     active = np.stack([signs[:, 0] > 0, signs[:, 0] < 0, signs[:, 1] > 0, signs[:, 1] < 0], 1)
     sample, unit = np.nonzero(active & (rng.random(active.shape) < 0.6))
-    return Recording(
-        spike_times=times[sample],
-        spike_units=unit,
-        unit_ids=["right", "left", "up", "down"],
-        behavior_times=times,
-        velocity=100.0 * signs,
-        velocity_unit="mm/s",
-        trials=np.zeros((0, 2)),
-        session_id="easy",
-    )
+    unit_ids = ["right", "left", "up", "down"]
+    return Recording(times[sample], unit, unit_ids, times, 100.0 * signs, "mm/s", np.zeros((0, 2)), "easy")
 
 
 def test_fit_learns_a_small_session(rng):
     session = prepare(easy_recording(rng))
-    config = FitConfig(epochs=30, window_s=1.0, batch=4, samples=20, lr=1e-2, unit_dropout=0.0)
+    config = replace(QUICK, epochs=30, lr=1e-2, unit_dropout=0.0)
     model, history = fitted(session, config)
     assert len(history.loss) == 30 and np.isfinite(history.loss).all() and history.seconds > 0
     assert np.mean(history.loss[-3:]) < 0.3 * np.mean(history.loss[:3])
-    untrained = make_model(session)
+    untrained = small_possm(session)
     untrained.velocity_mean[1], untrained.velocity_std[1] = (torch.from_numpy(x) for x in (session.mean, session.std))
     for part in ("train", "test"):
         assert evaluate(model, session, part).r2 > max(evaluate(untrained, session, part).r2, 0.0) + 0.4
@@ -85,7 +66,7 @@ def test_same_seed_gives_the_same_weights(small_recording, kind):
     def train(seed):
         torch.manual_seed(0)
         n_units = session.recording.n_units
-        model = make_model(session) if kind == "possm" else BinnedGRU(n_units, n_slots=5, hidden=16)
+        model = small_possm(session) if kind == "possm" else BinnedGRU(n_units, n_slots=5, hidden=16)
         fit(model, session, replace(QUICK, seed=seed), progress=False)
         return model
 

@@ -1,7 +1,5 @@
 """A resumed training gives the same weights bit for bit; states of other trainings and damaged files are refused."""
 
-import json
-import math
 import os
 from dataclasses import replace
 
@@ -10,40 +8,16 @@ import pytest
 import torch
 from torch import nn
 
-from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.spikes import simulate_session
-from possm_lite.spikes.arrays import read_arrays, write_arrays
-from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training import (
-    CheckpointError,
-    FitConfig,
-    TrainingCheckpoint,
-    combine_sessions,
-    fit,
-    freeze_backbone,
-    prepare,
-)
+from possm_lite.decoder import POSSM
+from possm_lite.spikes.arrays import read_arrays
+from possm_lite.training import TrainingCheckpoint, combine_sessions, fit, freeze_backbone, prepare
 from possm_lite.training.checkpoint import fingerprint
 from possm_lite.training.distributed import ProcessGroup
 
-CONFIG = FitConfig(epochs=4, window_s=1.0, batch=4, samples=20, validations=2)
+from . import helpers
+from .helpers import QUICK, InterruptedCheckpoint, change_arrays, change_metadata, same_weights, simulated, small_possm
 
-
-class Interrupted(Exception):
-    pass
-
-
-class StopsAfterEpoch(TrainingCheckpoint):
-    """Saves after every epoch, and raises Interrupted after one of them."""
-
-    def __init__(self, path, epoch=None):
-        super().__init__(path, share=math.inf)
-        self.epoch = epoch
-
-    def save_if_due(self, state, *args, **options):
-        super().save_if_due(state, *args, **options)
-        if len(state.history.loss) == self.epoch:
-            raise Interrupted
+CONFIG = replace(QUICK, epochs=4, validations=2)
 
 
 class DropoutPOSSM(POSSM):
@@ -53,62 +27,50 @@ class DropoutPOSSM(POSSM):
         return nn.functional.dropout(super().forward(*args), 0.2, self.training)
 
 
-def simulated(*seeds):
-    recordings = [simulate_session(seed, SimulationConfig(6, n_units=3 + seed)).recording for seed in seeds]
-    return combine_sessions([prepare(recording) for recording in recordings])
+def frozen(*sessions):
+    return freeze_backbone(small_possm(*sessions))
+
+
+def with_dropout(*sessions):
+    return small_possm(*sessions, kind=DropoutPOSSM)
+
+
+def make_sessions(*seeds):
+    return combine_sessions([prepare(simulated(seed, 3 + seed, n_trials=6)) for seed in seeds])
 
 
 @pytest.fixture(scope="module")
 def session():
-    return simulated(1)[0]
-
-
-def possm(*sessions, kind=POSSM):
-    torch.manual_seed(0)
-    n_units = sum(s.recording.n_units for s in sessions)
-    return kind(POSSMConfig(n_units, len(sessions), dim=16, head_dim=16, n_freqs=4, hidden=32))
-
-
-def frozen(*sessions):
-    return freeze_backbone(possm(*sessions))
-
-
-def with_dropout(*sessions):
-    return possm(*sessions, kind=DropoutPOSSM)
+    return make_sessions(1)[0]
 
 
 def train(model, sessions, path, epoch=None, config=CONFIG):
     """The history, or None if interrupted after an epoch."""
     try:
-        return fit(model, sessions, config, progress=False, checkpoint=StopsAfterEpoch(path, epoch))
-    except Interrupted:
+        return fit(model, sessions, config, progress=False, checkpoint=InterruptedCheckpoint(path, epoch))
+    except KeyboardInterrupt:
         return None
-
-
-def assert_same(model, expected):
-    for (name, tensor), other in zip(model.state_dict().items(), expected.state_dict().values(), strict=True):
-        assert torch.equal(tensor, other), name
 
 
 @pytest.fixture
 def path(session, tmp_path):
     """The file of a training interrupted after two of four epochs."""
-    assert train(possm(session), session, tmp_path / "training.npz", 2) is None
+    assert train(small_possm(session), session, tmp_path / "training.npz", 2) is None
     return tmp_path / "training.npz"
 
 
 @pytest.mark.parametrize(
     ("create", "seeds", "batch"),
     [
-        (possm, [1], 4),
+        (small_possm, [1], 4),
         (frozen, [1], 4),
         (with_dropout, [1], 4),
-        (possm, [1, 2], 4),
-        (possm, [1, 2, 3], 2),  # more sessions than slots: each slot has a generator that chooses among its own
+        (small_possm, [1, 2], 4),
+        (small_possm, [1, 2, 3], 2),  # more sessions than slots: each slot has a generator that chooses among its own
     ],
 )
 def test_resume_gives_the_same_weights(tmp_path, create, seeds, batch):
-    sessions, config = simulated(*seeds), replace(CONFIG, batch=batch)
+    sessions, config = make_sessions(*seeds), replace(CONFIG, batch=batch)
     expected = create(*sessions)
     history = fit(expected, sessions, config, progress=False)  # never saved: saving changes no weight
     for epoch in (1, 2, 3, None, None):  # the last finds a finished training
@@ -116,21 +78,14 @@ def test_resume_gives_the_same_weights(tmp_path, create, seeds, batch):
         if epoch != 1:
             torch.manual_seed(9)  # a new process has another generator state
         resumed = train(model, sessions, tmp_path / "training.npz", epoch, config)
-    assert_same(model, expected)
+    assert same_weights(model, expected)
     assert (resumed.loss, resumed.valid_r2) == (history.loss, history.valid_r2) and len(resumed.loss) == 4
     assert not model.training and os.listdir(tmp_path) == ["training.npz"]
 
 
-def change_metadata(path, change):
-    arrays = read_arrays(path)
-    metadata = json.loads(str(arrays["about"]))
-    change(metadata)
-    write_arrays(path, arrays | {"about": np.array(json.dumps(metadata))})
-
-
 def test_training_seconds_are_added(session, path):
     change_metadata(path, lambda metadata: metadata["history"].update(seconds=1000.0))
-    assert 1000.0 < train(possm(session), session, path).seconds < 1100.0
+    assert 1000.0 < train(small_possm(session), session, path).seconds < 1100.0
 
 
 def test_saving_takes_one_percent_of_the_time(monkeypatch, tmp_path):
@@ -170,11 +125,8 @@ def test_main_process_decides_and_writes(tmp_path):
 
 
 def assert_refused(path, session, text, model=None, config=CONFIG):
-    before = path.read_bytes()
-    with pytest.raises(CheckpointError) as caught:
-        train(model or possm(session), session, path, config=config)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ") and "\n" not in message and text in message, message
+    before, model = path.read_bytes(), model or small_possm(session)
+    helpers.assert_refused(path, text, lambda path: train(model, session, path, config=config))
     assert path.read_bytes() == before
 
 
@@ -184,9 +136,8 @@ def test_other_settings_recordings_and_models_are_refused(session, path):
     velocity = session.recording.velocity.copy()
     velocity[7, 1] += 1e-9
     assert_refused(path, prepare(replace(session.recording, velocity=velocity)), "other recordings")
-    wider = POSSM(replace(possm(session).config, hidden=40))
+    wider, deeper = small_possm(session, hidden=40), small_possm(session, n_layers=2)
     assert_refused(path, session, "model.backbone.weight_ih_l0 must be (120, 16)", model=wider)
-    deeper = POSSM(replace(possm(session).config, n_layers=2))
     assert_refused(path, session, "_l1 is missing", model=deeper)
     path.unlink()
     assert train(deeper, session, path, 1) is None
@@ -209,23 +160,22 @@ def test_fingerprint_depends_on_data_and_preparation(session):
 
 
 @pytest.mark.parametrize(
-    ("changes", "text"),
+    ("name", "array", "text"),
     [
-        ({"format": np.array("possm-lite training 2")}, "this version reads 'possm-lite training 1'"),
-        ({"about": np.array("[" * 100_000)}, "about is damaged"),
-        ({"torch": np.zeros(3, np.uint8)}, "torch must be"),
-        ({"torch": None}, "torch is missing"),
-        ({"exp_avg.readout.bias": None}, "exp_avg.readout.bias is missing"),
-        ({"exp_avg.readout.bias": np.zeros(2)}, "exp_avg.readout.bias must be (2,) of float32, not (2,) of float64"),
-        ({"exp_avg.readout.bias": np.array(["a", "b"])}, "not (2,) of <U1"),
-        ({"exp_avg_sq.readout.bias": np.zeros(2, ">f4")}, "not (2,) of >f4"),
-        ({"step.readout.bias": np.zeros(1, np.float32)}, "step.readout.bias must be () of float32"),
-        ({"model.readout.bias": np.array([object()])}, "model.readout.bias must hold plain numbers or text"),
+        ("format", np.array("possm-lite training 2"), "this version reads 'possm-lite training 1'"),
+        ("about", np.array("[" * 100_000), "about is damaged"),
+        ("torch", np.zeros(3, np.uint8), "torch must be"),
+        ("torch", None, "torch is missing"),
+        ("exp_avg.readout.bias", None, "exp_avg.readout.bias is missing"),
+        ("exp_avg.readout.bias", np.zeros(2), "exp_avg.readout.bias must be (2,) of float32, not (2,) of float64"),
+        ("exp_avg.readout.bias", np.array(["a", "b"]), "not (2,) of <U1"),
+        ("exp_avg_sq.readout.bias", np.zeros(2, ">f4"), "not (2,) of >f4"),
+        ("step.readout.bias", np.zeros(1, np.float32), "step.readout.bias must be () of float32"),
+        ("model.readout.bias", np.array([object()]), "model.readout.bias must hold plain numbers or text"),
     ],
 )
-def test_invalid_arrays_are_refused(session, path, changes, text):
-    arrays = read_arrays(path) | changes
-    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+def test_invalid_arrays_are_refused(session, path, name, array, text):
+    change_arrays(path, {name: array})
     assert_refused(path, session, text)
 
 

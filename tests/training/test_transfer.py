@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.spikes import simulate_session
-from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.decoder import StreamingDecoder
 from possm_lite.training import (
-    FitConfig,
     combine_sessions,
     evaluate,
     extract_session,
@@ -21,12 +18,11 @@ from possm_lite.training import (
 )
 from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
 
-QUICK = FitConfig(epochs=2, window_s=1.0, batch=6, samples=20)
-SMALL = {"dim": 16, "head_dim": 16, "n_freqs": 4, "hidden": 32}
+from .helpers import QUICK, simulated, small_possm
 
 
 def session(seed, n_units, width=0.05):
-    return prepare(simulate_session(seed, SimulationConfig(8, n_units=n_units)).recording, bin_width_s=width)
+    return prepare(simulated(seed, n_units), bin_width_s=width)
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +32,8 @@ def single():
 
 @pytest.fixture(scope="module")
 def trained(single):
-    torch.manual_seed(0)
-    model, joined = POSSM(POSSMConfig(16, 3, **SMALL)), combine_sessions(single)
-    fit(model, joined, QUICK, progress=False)
+    model, joined = small_possm(*single), combine_sessions(single)
+    fit(model, joined, replace(QUICK, batch=6), progress=False)
     return model, joined
 
 
@@ -86,11 +81,11 @@ def test_frozen_backbone_trains_embeddings_only(trained):
     model, fresh = trained[0], session(4, 6)
     new = freeze_backbone(for_new_session(model, 6))
     before = {name: p.clone() for name, p in new.named_parameters()}
-    fit(new, fresh, replace(QUICK, lr=1e-2), progress=False)
+    fit(new, fresh, replace(QUICK, batch=6, lr=1e-2), progress=False)
     moved = {name for name, p in new.named_parameters() if not torch.equal(p, before[name])}
     assert moved == {"unit_embedding.weight", "session_embedding.weight"}
     new.requires_grad_(True)
-    fit(new, fresh, QUICK, progress=False)
+    fit(new, fresh, replace(QUICK, batch=6), progress=False)
     assert not torch.equal(new.readout.weight, before["readout.weight"])
 
 

@@ -9,9 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from possm_lite.spikes import simulate_session
-from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training import FitConfig, combine_sessions, prepare
+from possm_lite.training import combine_sessions, prepare
 from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup
 from possm_lite.training.windows import (
     MultiSessionSampler,
@@ -21,14 +19,16 @@ from possm_lite.training.windows import (
     slots_of_rank,
 )
 
-QUICK = FitConfig(epochs=1, window_s=1.0, batch=6, samples=20)
+from . import helpers
+from .helpers import simulated
+
+QUICK = replace(helpers.QUICK, batch=6)
 
 
 @pytest.fixture(scope="module")
 def sessions():
     """Three, with different numbers of units and trials."""
-    recordings = [simulate_session(n, SimulationConfig(6 + n, n_units=4 + n)).recording for n in (1, 2, 3)]
-    return combine_sessions([prepare(recording) for recording in recordings])
+    return combine_sessions([prepare(simulated(n, 4 + n, n_trials=6 + n)) for n in (1, 2, 3)])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,73 @@
+"""Small sessions and models, trainings that are interrupted, and damaged files."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.spikes import Recording, simulate_session
+from possm_lite.spikes.arrays import read_arrays
+from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.training import CheckpointError, FitConfig, TrainingCheckpoint
+
+QUICK = FitConfig(epochs=2, window_s=1.0, batch=4, samples=20)
+
+
+def simulated(seed, n_units, n_trials=8) -> Recording:
+    return simulate_session(seed, SimulationConfig(n_trials, n_units=n_units)).recording
+
+
+def small_possm(*sessions, kind=POSSM, **sizes) -> POSSM:
+    """A model of these sessions with weights that are the same each time."""
+    torch.manual_seed(0)
+    n_units = sum(s.recording.n_units for s in sessions)
+    return kind(POSSMConfig(n_units, len(sessions), **{"dim": 16, "head_dim": 16, "n_freqs": 4, "hidden": 32} | sizes))
+
+
+def same_weights(model, other) -> bool:
+    other = other.state_dict()
+    return all(torch.equal(tensor, other[name]) for name, tensor in model.state_dict().items())
+
+
+def assert_same_checkpoints(folder, expected, ignore=()):
+    arrays, others = (read_arrays(path / "checkpoint.npz") for path in (folder, expected))
+    assert list(arrays) == list(others)
+    for name in arrays.keys() - set(ignore):
+        assert arrays[name].tobytes() == others[name].tobytes(), name
+
+
+class InterruptedCheckpoint(TrainingCheckpoint):
+    """Saves after every epoch, and raises KeyboardInterrupt after one of them."""
+
+    def __init__(self, path, epoch=2):
+        super().__init__(path, share=math.inf)
+        self.epoch = epoch
+
+    def save_if_due(self, state, *args, **options):
+        super().save_if_due(state, *args, **options)
+        if len(state.history.loss) == self.epoch:
+            raise KeyboardInterrupt
+
+
+def change_arrays(path, changes):
+    """Replace arrays of a file; those that are None are removed."""
+    arrays = read_arrays(path) | changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def change_metadata(path, change):
+    metadata = json.loads(str(read_arrays(path)["about"]))
+    change(metadata)
+    change_arrays(path, {"about": np.array(json.dumps(metadata))})
+
+
+def assert_refused(path, text, load):
+    """`load` raises one short line that begins with the path and contains the text."""
+    with pytest.raises(CheckpointError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and text in message, message
+    assert "\n" not in message and len(message) < len(str(path)) + 400
