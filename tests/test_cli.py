@@ -206,11 +206,8 @@ def put(index, value):
     ("field", "change", "texts"),
     [
         ("spike_times", put(7, np.nan), ("spike_times[7] = nan",)),
-        ("velocity", put((5, 1), np.nan), ("velocity[5, 1] = nan",)),
         ("spike_times", lambda t: t[::-1], ("spike_times must be sorted: spike_times[1]",)),
-        ("spike_units", put(4, 99), ("spike_units must lie in 0..11", "spike_units[4] = 99")),
         ("trials", put((-1, 1), 1e4), ("trials[11]", "10000.000000")),
-        ("spike_times", lambda t: t[:-1], ("spike_units must have one entry per spike",)),
         ("notes", lambda _: np.array([object()]), ("notes must hold plain numbers or text",)),
     ],
 )

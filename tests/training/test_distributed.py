@@ -13,7 +13,7 @@ from possm_lite import commands
 from possm_lite.cli import main
 from possm_lite.errors import DistributedError
 from possm_lite.spikes.arrays import read_arrays
-from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup, process_group
+from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup
 from possm_lite.training.windows import slots_of_rank
 
 from ..test_cli import RESULTS, names
@@ -30,10 +30,11 @@ def torchrun(size, *arguments, **options) -> subprocess.Popen:
     return subprocess.Popen(command, env=ENVIRONMENT, **pipes, **options)
 
 
-def finish(process) -> tuple[int, list[str]]:
-    """Exit status and the lines of the package."""
+def finish(process, *starts) -> tuple[int, list[str]]:
+    """Exit status, and the lines of errors or with other given starts."""
     output, _ = process.communicate(timeout=120)
-    return process.returncode, [line for line in output.splitlines() if line.startswith(("possm-lite:", "[rank"))]
+    lines = output.splitlines()
+    return process.returncode, [line for line in lines if line.startswith(("possm-lite:", "[rank", *starts))]
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +66,8 @@ def test_interrupted_run_resumes_in_two_processes(folder, monkeypatch):
     assert main(["decode", "s1.npz", "--epochs", "3", "--out", "one"]) == 0
     monkeypatch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
     assert main(["decode", "s1.npz", "--epochs", "3", "--out", "two"]) == 130
-    process = torchrun(2, "-m", "possm_lite", "decode", "--resume", "two", cwd=folder)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
-    assert sum(line.startswith("POSSM  ") for line in output.splitlines()) == 1  # one process prints
+    status, lines = finish(torchrun(2, "-m", "possm_lite", "decode", "--resume", "two", cwd=folder), "POSSM  ")
+    assert status == 0 and len(lines) == 1, lines  # one process prints
     assert names(folder / "two") == RESULTS
     expected, arrays = (read_arrays(folder / run / "checkpoint.npz") for run in ("one", "two"))
     for name in arrays.keys() - {"format", "about"}:
@@ -96,14 +95,6 @@ def test_one_killed_process_stops_all(folder):
     assert set(names(folder)) - set(before) == {"killed"}
     files = {name for name in names(folder / "killed") if not name.endswith(".partial")}
     assert {"unfinished.json"} <= files <= {"unfinished.json", "training.npz"}
-
-
-def test_single_process_without_torchrun(monkeypatch):
-    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
-    with process_group() as group:
-        assert group is SINGLE_PROCESS and group.is_main
-        assert group.all_gather({1: "a"}) == {1: "a"} and group.all_reduce_sum(2.5) == 2.5
-        assert group.broadcast("a") == "a"
 
 
 def test_more_processes_than_windows_are_refused():

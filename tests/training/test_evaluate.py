@@ -87,10 +87,11 @@ def test_replay_equals_batch(small_recording, split, backbone, lag_s):
     assert np.abs(played.decoded - batch_decode(model, session, played)).max() < 1e-4
 
 
-def test_replay_feeds_every_spike_of_whole_bins_once(small_recording):
+def test_replay_feeds_every_spike_once_and_times_each_bin(small_recording):
     session, stream = prepare(small_recording, "random:40/20/40", lag_s=0.1), RecordingStream()
     played = replay(stream, session)
     assert [len(bins) for bins in stream.inputs] == list(played.bins)
+    starts = session.segments("test")[:, 0]
     for (start, stop), bins in zip(session.segments("test"), stream.inputs, strict=True):
         assert len(bins) == int((stop - start) / 0.05 + 1e-6)
         counts = np.stack([np.bincount(units, minlength=small_recording.n_units + 1) for units, _ in bins])
@@ -98,13 +99,8 @@ def test_replay_feeds_every_spike_of_whole_bins_once(small_recording):
         assert (counts[:, 0] == 0).all()  # no blank tokens
         offsets = np.concatenate([offset for _, offset in bins])
         assert (offsets >= 0).all() and (offsets < 0.05).all()
-
-
-def test_replay_times_truth_and_latency(small_recording):
-    session = prepare(small_recording, lag_s=0.1)
-    played = replay(RecordingStream(), session)
-    start = session.segments("test")[0, 0]
-    np.testing.assert_allclose(played.times_s, start + 0.05 * np.arange(sum(played.bins)), rtol=0, atol=1e-9)
+    expected = np.concatenate([start + 0.05 * np.arange(n) for start, n in zip(starts, played.bins, strict=True)])
+    np.testing.assert_allclose(played.times_s, expected, rtol=0, atol=1e-9)
     times, velocity = small_recording.behavior_times[::10], small_recording.velocity[::10]
     expected = np.stack([np.interp(played.times_s, times, v) for v in velocity.T], 1)
     np.testing.assert_allclose(played.true, expected, rtol=0, atol=1e-6)
