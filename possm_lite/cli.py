@@ -70,9 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     decode = commands.add_parser("decode", help="train POSSM on a recording and test it beside two baselines")
     decode.set_defaults(command="decode")
     add = decode.add_argument
-    add(
-        "recording", nargs="*", type=Path, help=".npz, .mat or .nwb; several make one model; default: the simulated one"
-    )
+    files = ".npz, .mat or .nwb; several make one model; default: the simulated one"
+    add("recording", nargs="*", type=Path, help=files)
     add("--backbone", choices=BACKBONES, default="gru")
     whole = _number(int, 1, 10**6, "a whole number")
     add("--epochs", type=whole, help="passes over the training part (default 40; 3 with --quick)")

@@ -59,11 +59,9 @@ def run_experiment(
     """Train one POSSM on all sessions, and a Wiener filter and a GRU on binned counts on each; test on held-out parts.
 
     Args:
-        jobs: sessions of this process by their index, from 1.
+        jobs: sessions of this process by their index, from 1, with what their checkpoints say of them.
         config: training of POSSM and of each GRU; its seed is that of their weights too.
-        backbone: of POSSM.
-        group: the processes that train together.
-        checkpoint: for the training of POSSM; the baselines are trained again when a run is resumed.
+        backbone, group, checkpoint: of POSSM and its training; the baselines are trained again when a run is resumed.
 
     Returns:
         A result for each session, by index, with a decoder for this session alone; the same in every process.

@@ -102,9 +102,9 @@ class MultiSessionSampler:
         self.stats = group.all_gather({s.index: (s.mean, s.std, self._samplers[s.index].n_windows) for s in sessions})
         self._sessions_of_slot = sessions_of_slots(len(self.stats), config.batch)
         self._slots = slots_of_rank(group, config.batch)
-        self._slot_rngs = {slot: np.random.default_rng([config.seed, 0, slot]) for slot in self._slots}
-        self._rngs = {f"session {n}": sampler.rng for n, sampler in self._samplers.items()}  # names as in a file
-        self._rngs |= {f"place {slot}": rng for slot, rng in self._slot_rngs.items()}
+        # the names are those in a training file
+        self._rngs = {f"session {n}": sampler.rng for n, sampler in self._samplers.items()}
+        self._rngs |= {f"place {slot}": np.random.default_rng([config.seed, 0, slot]) for slot in self._slots}
         self.steps_per_epoch = max(1, round(sum(n for _, _, n in self.stats.values()) / config.batch))
 
     def __call__(self) -> tuple[SpikeBatch, Tensor]:
@@ -114,7 +114,7 @@ class MultiSessionSampler:
             sessions = self._sessions_of_slot[slot]
             if len(sessions) > 1:  # then no session is in two slots
                 n_windows = np.array([self.stats[s][2] for s in sessions])
-                session_of_slot[slot] = self._slot_rngs[slot].choice(sessions, p=n_windows / n_windows.sum())
+                session_of_slot[slot] = self._rngs[f"place {slot}"].choice(sessions, p=n_windows / n_windows.sum())
         own = session_of_slot[self._slots].tolist()
         batches = []
         for session in dict.fromkeys(own):
