@@ -10,9 +10,7 @@ import base64
 import hashlib
 import io
 import json
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +20,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 from nbformat import NotebookNode
 from PIL import Image
+
+from ..spikes.arrays import atomic_write
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -39,7 +39,12 @@ def execute(path: Path, timeout_s: float = 120) -> None:
     run(notebook, path.parent, timeout_s)
     tidy(notebook)
     notebook.metadata["possm_lite"] = {"outputs_of": fingerprint(notebook)}
-    write(notebook, path)
+    with atomic_write(path) as partial:
+        partial.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
+
+
+def read(path: Path) -> NotebookNode:
+    return nbformat.read(path, as_version=4)
 
 
 def run(notebook: NotebookNode, folder: Path, timeout_s: float, **hooks: Callable) -> None:
@@ -62,11 +67,6 @@ def fingerprint(notebook: NotebookNode) -> str:
     return hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
 
 
-def read(path: Path) -> NotebookNode:
-    """The notebook at `path`."""
-    return nbformat.read(path, as_version=4)
-
-
 def tidy(notebook: NotebookNode) -> None:
     """Remove, in place, what depends on the machine or the run alone."""
     notebook.metadata.pop("widgets", None)
@@ -75,18 +75,12 @@ def tidy(notebook: NotebookNode) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not is_widget_only(output)]
-            for output in cell.outputs:
-                data = output.get("data", {})
+            # a widget with nothing but its repr shows nothing without a kernel
+            cell.outputs = [out for out in cell.outputs if set(out.get("data", {})) - {"text/plain"} != {WIDGET_VIEW}]
+            for data in (output.get("data", {}) for output in cell.outputs):
                 data.pop(WIDGET_VIEW, None)
                 if "image/png" in data:
                     data["image/png"] = fewer_colors(data["image/png"])
-
-
-def is_widget_only(output: NotebookNode) -> bool:
-    """True where an output is a widget and, without a kernel, nothing but its repr."""
-    kinds = set(output.get("data", {}))
-    return WIDGET_VIEW in kinds and kinds <= {WIDGET_VIEW, "text/plain"}
 
 
 def fewer_colors(png: str) -> str:
@@ -98,23 +92,8 @@ def fewer_colors(png: str) -> str:
     return min(small, png.strip(), key=len)
 
 
-def write(notebook: NotebookNode, path: Path) -> None:
-    """Write to a temporary file beside `path` and rename it, so that an interruption leaves the old notebook."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            nbformat.write(notebook, file)
-        os.chmod(name, path.stat().st_mode)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m possm_lite.classroom.execute", description="Execute notebooks in place."
-    )
+    parser = argparse.ArgumentParser("python -m possm_lite.classroom.execute", description=__doc__.splitlines()[0])
     parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK")
     parser.add_argument("--timeout", type=float, default=120, metavar="S", help="seconds a cell may take (120)")
     options = parser.parse_args(arguments)

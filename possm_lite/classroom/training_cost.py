@@ -21,21 +21,13 @@ class ParameterCount(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """Floating-point operations of a forward pass; a multiplication and an addition count as two.
+    """Floating-point operations of a forward pass; a multiplication and an addition count as two."""
 
-    Args:
-        unit: per unit of the model, once a pass: its key and its value.
-        spike: rotating and weighting a token.
-        bin_unit: per unit and bin: the part of the values that is not rotated.
-        bin: the rest of encoding a bin, the backbone, and the bin's key and value.
-        query: an output that scores the k bins it may see. (Trials of few bins are scored whole, in one product.)
-    """
-
-    unit: int
-    spike: int
-    bin_unit: int
-    bin: int
-    query: int
+    unit: int  # of the model, once a pass: its key and its value
+    spike: int  # rotating and weighting a token
+    bin_unit: int  # per unit and bin: the part of the values that is not rotated
+    bin: int  # the rest of encoding a bin, the backbone, and the bin's key and value
+    query: int  # an output that scores the k bins it may see (trials of few bins are scored whole, in one product)
 
     def forward(self, n_units: int, n_spikes: int, n_bins: int, n_queries: int) -> int:
         """Operations for a batch, by a model of `n_units` units."""

@@ -11,38 +11,31 @@ from __future__ import annotations
 import base64
 import io
 import math
-import statistics
-import time
-from collections.abc import Callable, Iterator
+import timeit
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ipywidgets
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class Slider:
-    """The range of one number.
-
-    Args:
-        label: text before the slider, with the unit.
-        low, high: range; an integer slider if these and `step` are integers.
-        value: at the start; default: the middle.
-        step: default: 1 for integers, otherwise a hundredth of the range.
-        log: whether equal moves multiply; low must then be positive.
+    """The range of one number: an integer slider if low, high and step are integers.
 
     Raises:
         ValueError: naming the field and its value.
     """
 
-    label: str
+    label: str  # text before the slider, with the unit
     low: float
     high: float
-    value: float | None = None
-    step: float | None = None
-    log: bool = False
+    value: float | None = None  # at the start; default: the middle
+    step: float | None = None  # default: 1 for integers, otherwise a hundredth of the range
+    log: bool = False  # whether equal moves multiply; low must then be positive
 
     def __post_init__(self):
         if not self.low < self.high:
@@ -63,46 +56,31 @@ class Slider:
         return (self.low + self.high) // 2 if self.is_integer else (self.low + self.high) / 2
 
     def widget(self) -> ipywidgets.Widget:
-        low, high = (math.log10(x) if self.log else x for x in (self.low, self.high))
-        options = {"base": 10} if self.log else {}
-        kind = ipywidgets.FloatLogSlider if self.log else ipywidgets.FloatSlider
-        step = (high - low) / 100
-        if self.is_integer and not self.log:
-            kind, step = ipywidgets.IntSlider, 1
+        kind, low, high = ipywidgets.FloatSlider, self.low, self.high
+        if self.log:
+            kind, low, high = ipywidgets.FloatLogSlider, math.log10(low), math.log10(high)
+        elif self.is_integer:
+            kind = ipywidgets.IntSlider
         return kind(
             value=self.middle if self.value is None else self.value,
             min=low,
             max=high,
-            step=step if self.step is None else self.step,
+            step=self.step or (1 if kind is ipywidgets.IntSlider else (high - low) / 100),
             description=self.label,
             style={"description_width": "initial"},
             layout=ipywidgets.Layout(width="28em"),
-            **options,
         )
 
 
-def explore(draw: Callable[..., Figure], **sliders: Slider) -> Explorer:
-    """Sliders with one image; name it in the last line of a cell to show it.
+class ImageWithSliders:
+    """An image below sliders; as the output of a cell, also the still image for a reader without a kernel."""
 
-    Args:
-        draw: draw(**values) -> Figure, the same figure for the same values; without pyplot, which stores figures.
-        sliders: one for each argument of `draw`.
-    """
-    return Explorer(draw, sliders)
-
-
-class Explorer:
-    """Sliders with one image, made by `explore`."""
-
-    def __init__(self, draw: Callable[..., Figure], sliders: dict[str, Slider]):
-        self._draw, self._sliders = draw, sliders
+    def __init__(self, sliders: dict[str, Slider]):
         self._widgets = {name: slider.widget() for name, slider in sliders.items()}
         self._image = ipywidgets.Image(format="png")
-        self._seconds: list[float] = []
-        for widget in self._widgets.values():
-            widget.observe(self._update, names="value")
-        self.box = stacked(*self._widgets.values(), self._image)
-        self._update()
+        children = [*self._widgets.values(), self._image]
+        # by default a box stretches an image, which blurs it
+        self.box = ipywidgets.VBox(children, layout=ipywidgets.Layout(align_items="flex-start"))
 
     @property
     def values(self) -> dict[str, float]:
@@ -113,20 +91,33 @@ class Explorer:
         for name, value in values.items():
             self._widgets[name].value = value
 
+    def _repr_mimebundle_(self, **kwargs) -> dict:
+        return {**self.box._repr_mimebundle_(**kwargs), "image/png": _base64(self._image.value)}
+
+
+class Explorer(ImageWithSliders):
+    """Sliders, one for each argument of `draw`, with one image; name it in the last line of a cell to show it.
+
+    `draw` returns the same figure for the same values; it does not use pyplot, which stores figures.
+    """
+
+    def __init__(self, draw: Callable[..., Figure], **sliders: Slider):
+        super().__init__(sliders)
+        self._draw, self._sliders = draw, sliders
+        for widget in self._widgets.values():
+            widget.observe(self._update, names="value")
+        self._update()
+
     def sweep(self) -> None:
         """Move every slider through its range and back, so that executing the notebook executes `draw` there."""
-        stops = list(self._stops())
-        for name, value in stops:
-            self.set(**{name: value})
+        for name, slider in self._sliders.items():
+            for value in (slider.low, slider.middle, slider.high, self.values[name]):
+                self.set(**{name: value})
         n_sliders = len(self._sliders)
-        print(f"moved {n_sliders} slider{'s' * (n_sliders != 1)} through {len(stops)} positions")
+        print(f"moved {n_sliders} slider{'s' * (n_sliders != 1)} through {4 * n_sliders} positions")
 
     def film(self, n_frames: int, moved: str | None = None) -> dict:
-        """Images of one slider (default: the first) moved through its range, for a page without a kernel.
-
-        Returns:
-            PNGs in base64 ("frames"), the slider's values, and the values of the others, as JSON-compatible types.
-        """
+        """PNGs of one slider (default: the first) moved through its range, for a page without a kernel, JSON types."""
         name = moved or next(iter(self._sliders))
         slider, current = self._sliders[name], self.values
         values = (np.geomspace if slider.log else np.linspace)(slider.low, slider.high, n_frames)
@@ -140,49 +131,41 @@ class Explorer:
             "frames": [_base64(png(self._draw(**current | {name: value}))) for value in values.tolist()],
         }
 
-    def step_ms(self, rounds: int = 5) -> float:
-        """Median milliseconds from the move of a slider to its new image."""
-        self._seconds.clear()
-        for _ in range(rounds):
-            for name, value in self._stops():
-                self.set(**{name: value})
-        return 1e3 * statistics.median(self._seconds)
-
-    def _stops(self) -> Iterator[tuple[str, float]]:
-        for name, slider in self._sliders.items():
-            for value in (slider.low, slider.middle, slider.high, self._widgets[name].value):
-                yield name, value
+    def step_ms(self, rounds: int = 20) -> float:
+        """Median milliseconds from a move of a slider to its new image."""
+        return 1e3 * float(np.median(timeit.repeat(self._update, number=1, repeat=rounds)))
 
     def _update(self, _change: object = None) -> None:
-        started = time.perf_counter()
         self._image.value = png(self._draw(**self.values))
-        self._seconds.append(time.perf_counter() - started)
-
-    def _repr_mimebundle_(self, **kwargs) -> dict:
-        return with_still(self.box, self._image, **kwargs)
 
 
-def stacked(*widgets: ipywidgets.Widget) -> ipywidgets.VBox:
-    """One below the other, each in its own size; by default a box stretches an image, which blurs it."""
-    return ipywidgets.VBox(widgets, layout=ipywidgets.Layout(align_items="flex-start"))
+explore = Explorer
 
 
-def with_still(box: ipywidgets.Widget, image: ipywidgets.Image, **kwargs) -> dict:
-    """The output of a notebook cell: the widget, and its current image for a reader without a kernel."""
-    return {**box._repr_mimebundle_(**kwargs), "image/png": _base64(image.value)}
+def copies(*panels: Axes) -> Callable[[], tuple[Figure, list[Axes]]]:
+    """A function that returns copies of a figure and its panels (axes), for the artists that sliders change.
 
-
-def pixels(figure: Figure) -> np.ndarray:
-    """The figure as an array (height, width, 4), to be drawn once as the background of others."""
-    canvas = FigureCanvasAgg(figure)
+    Ticks and labels take most of matplotlib's time. They and all other artists are drawn here, once, as an image.
+    """
+    canvas = FigureCanvasAgg(panels[0].figure)
     canvas.draw()
-    return np.asarray(canvas.buffer_rgba()).copy()
+    background = np.array(canvas.buffer_rgba())  # (height, width, 4)
+
+    def copy() -> tuple[Figure, list[Axes]]:
+        figure = Figure(figsize=panels[0].figure.get_size_inches())
+        figure.figimage(background, zorder=-1)
+        axes = [figure.add_axes(panel.get_position(), xscale=panel.get_xscale()) for panel in panels]
+        for panel, blank in zip(panels, axes, strict=True):
+            blank.set(xlim=panel.get_xlim(), ylim=panel.get_ylim())
+            blank.set_axis_off()
+        return figure, axes
+
+    return copy
 
 
 def png(figure: Figure) -> bytes:
     """The figure as PNG, compressed fast rather than small."""
     buffer = io.BytesIO()
-    FigureCanvasAgg(figure)
     figure.savefig(buffer, format="png", pil_kwargs={"compress_level": 1})
     return buffer.getvalue()
 

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from possm_lite.classroom import closed_loop
-from possm_lite.classroom.closed_loop import TIME_STEP_S, Population, ReachingTask, SimulatedUser, circle_targets
+from possm_lite.classroom.closed_loop import (
+    TIME_STEP_S,
+    ClosedLoop,
+    Population,
+    ReachingTask,
+    SimulatedUser,
+    circle_targets,
+)
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig, firing_rate
 
@@ -30,19 +36,9 @@ class Scripted:
         return np.zeros(2), np.array([[-999.0, -999.0], velocity])  # only the last one of a bin is used
 
 
-class Perfect:
-    """A decoder that returns the intended velocity."""
-
-    def reset(self):
-        pass
-
-    def step(self, units, offsets):
-        return np.zeros(1), self.loop.intended_mm_s[-1:]
-
-
 def make_loop(truth, decoder, targets=None, user=None, seed=0, latency_s=0.0, gain=1.0, **task):
     task = ReachingTask(targets or circle_targets(), **task)
-    return closed_loop.ClosedLoop(decoder, Population(truth, seed), task, user, latency_s, gain)
+    return ClosedLoop(decoder, Population(truth, seed), task, user or SimulatedUser(), latency_s, gain)
 
 
 def test_population_at_rest_fires_at_baseline(truth):
@@ -84,14 +80,11 @@ def test_silenced_units_are_nested(truth):
 
 
 def test_runs_repeat_with_the_seed(truth):
-    def units(loop):
-        return np.concatenate(loop.run(0.5).decoder.units)
-
-    loop = make_loop(truth, Scripted((100.0, 0.0)))
-    first = units(loop)
+    loop, other = (make_loop(truth, Scripted((100.0, 0.0)), seed=seed).run(0.5) for seed in (0, 1))
+    first = np.concatenate(loop.decoder.units)
     loop.reset()
-    np.testing.assert_array_equal(units(loop), first)
-    assert not np.array_equal(units(make_loop(truth, Scripted((100.0, 0.0)), seed=1)), first)
+    np.testing.assert_array_equal(np.concatenate(loop.run(0.5).decoder.units), first)
+    assert not np.array_equal(np.concatenate(other.decoder.units), first)
 
 
 def test_velocity_moves_the_cursor_in_the_next_bin(truth):
@@ -105,10 +98,8 @@ def test_velocity_moves_the_cursor_in_the_next_bin(truth):
 
 
 def test_gain_scales_and_latency_delays_the_cursor(truth):
-    path, delayed = (
-        make_loop(truth, Scripted((100.0, 40.0), (0.0, 0.0)), latency_s=latency_s, gain=2.0).run(0.5).cursor_mm
-        for latency_s in (0.0, 0.1)
-    )
+    decoder = Scripted((100.0, 40.0), (0.0, 0.0))
+    path, delayed = (make_loop(truth, decoder, latency_s=s, gain=2.0).run(0.5).cursor_mm for s in (0.0, 0.1))
     np.testing.assert_allclose(delayed[10:], path[:-10])
     assert not delayed[:10].any()
     np.testing.assert_allclose(path[-1], [10, 4])
@@ -144,9 +135,10 @@ def test_delay_makes_a_perfect_decoder_oscillate(truth):
     """Delayed integrator: gain times delay below 1/e does not overshoot, above pi/2 it never settles."""
 
     def run(gain_per_s, seconds, targets=None, latency_s=0.0):
-        decoder = Perfect()
-        decoder.loop = make_loop(truth, decoder, targets, SimulatedUser(gain_per_s=gain_per_s), latency_s=latency_s)
-        return decoder.loop.run(seconds)
+        decoder = Scripted()  # with the intended velocity
+        loop = make_loop(truth, decoder, targets, SimulatedUser(gain_per_s=gain_per_s), latency_s=latency_s)
+        decoder.step = lambda *spikes: (np.zeros(1), loop.intended_mm_s[-1:])
+        return loop.run(seconds)
 
     assert sum(r.reached for r in run(2.0, 4.0).reaches) >= 2
     oscillating = run(8.0, 6.0, [(80.0, 0.0)], latency_s=0.3)

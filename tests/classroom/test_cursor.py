@@ -9,7 +9,7 @@ from PIL import Image
 
 from possm_lite.classroom.closed_loop import ClosedLoop, Population, ReachingTask, circle_targets
 from possm_lite.classroom.figures.cursor import LiveLoop, frame, make_draw
-from possm_lite.classroom.widgets import Slider, explore, png
+from possm_lite.classroom.widgets import png
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
@@ -20,12 +20,10 @@ VALUES = {"latency_ms": 0, "ahead_ms": 0, "lost": 0, "gain": 1.0}
 @pytest.fixture
 def decoders():
     """Untrained, with a large velocity."""
-    by_lead_ms = {}
-    for lead_ms in (0, 100):
-        model = POSSM(POSSMConfig(n_units=30, hidden=32))
+    models = [POSSM(POSSMConfig(n_units=30, hidden=32)) for _ in range(2)]
+    for model in models:
         model.velocity_std[1] = 3000.0
-        by_lead_ms[lead_ms] = StreamingDecoder(model, 1, 0.04)
-    return by_lead_ms
+    return {lead_ms: StreamingDecoder(model, 1, 0.04) for lead_ms, model in zip((0, 100), models, strict=True)}
 
 
 @pytest.fixture
@@ -53,16 +51,9 @@ def test_each_figure_starts_anew(loop, decoders):
         assert png(draw(**VALUES)) == first
 
 
-def test_figure_has_sliders(loop, decoders, capsys):
-    ahead = Slider("ahead", 0, 100, value=100, step=100)
-    latency, lost, gain = Slider("latency", 0, 400, value=0), Slider("lost", 0, 80, value=0), Slider("gain", 0.2, 3.0)
-    explore(make_draw(loop, decoders, 0.3), latency_ms=latency, ahead_ms=ahead, lost=lost, gain=gain).sweep()
-    assert capsys.readouterr().out == "moved 4 sliders through 16 positions\n"
-
-
 def test_frame_shows_the_cursor_position(loop):
     """The dark disc is at the cursor, y upwards."""
-    loop._shown = [60 + 30j]
+    loop.cursor_mm = np.array([[60.0, 30.0]])
     rows, columns = np.nonzero((np.asarray(Image.open(io.BytesIO(frame(loop)))) < 80).all(-1))
     scale = 320 / 250
     assert columns.mean() == pytest.approx(scale * (125 + 60), abs=1)

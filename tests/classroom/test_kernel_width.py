@@ -60,13 +60,8 @@ def test_drawing_is_pure(points):
 
 
 @pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("value", [0.0, 7.0])
-def test_constant_values_are_drawn(points, value):
-    make_draw(points[0], torch.full_like(points[0], value), X_RANGE, W_RANGE)(w=8.0, query=0.7)
-
-
-@pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
-def test_figure_has_sliders(points, capsys):
-    w, query = Slider("w (1/s)", *W_RANGE, value=10.0, log=True), Slider("query (s)", *X_RANGE)
-    explore(make_draw(*points, X_RANGE, W_RANGE, epanechnikov), w=w, query=query).sweep()
-    assert capsys.readouterr().out == "moved 2 sliders through 8 positions\n"
+@pytest.mark.parametrize("value", [0.0, 7.0, None])
+def test_all_values_are_drawn_without_warnings(points, value):
+    y_i = points[1] if value is None else torch.full_like(points[0], value)
+    draw = make_draw(points[0], y_i, X_RANGE, W_RANGE, epanechnikov)
+    explore(draw, w=Slider("w (1/s)", *W_RANGE, log=True), query=Slider("query (s)", *X_RANGE)).sweep()

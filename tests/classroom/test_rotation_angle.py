@@ -2,11 +2,11 @@
 
 import math
 import time
+import timeit
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from possm_lite.blocks.positions import phasors, rope_frequencies, rotate
 from possm_lite.classroom.figures.rotation_angle import make_draw, make_draw_phasors, score_at
@@ -80,15 +80,7 @@ def test_phasors_show_the_score_and_slow_ones_are_thick(base, slow):
     assert vectors.imag.mean() / np.abs(vectors[0]) == pytest.approx(score_at(np.array([200]), base, 32)[0])
 
 
-@pytest.mark.parametrize(
-    ("draw", "arguments"),
-    [(make_draw(Q, K), [(3, 7, 20.0), (20, 0, 60.0)]), (make_draw_phasors(), [(100.0, 200), (1e6, 0)])],
-)
-def test_a_step_takes_less_than_100_ms(draw, arguments):
+@pytest.mark.parametrize(("draw", "values"), [(make_draw(Q, K), (20, 0, 60.0)), (make_draw_phasors(), (100.0, 200))])
+def test_a_step_takes_less_than_100_ms(draw, values):
     """Processor time, as other tests may run in parallel."""
-    seconds = []
-    for values in arguments * 3:
-        started = time.process_time()
-        assert isinstance(figure := draw(*values), Figure) and png(figure)
-        seconds.append(time.process_time() - started)
-    assert min(seconds) < 0.1
+    assert min(timeit.repeat(lambda: png(draw(*values)), time.process_time, number=1, repeat=5)) < 0.1
