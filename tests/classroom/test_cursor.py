@@ -60,20 +60,16 @@ def test_frame_shows_the_cursor_position(loop):
     assert rows.mean() == pytest.approx(scale * (125 - 30), abs=1)
 
 
-def test_play_reports_every_bin(loop, decoders, capsys):
-    live = LiveLoop(loop, decoders)
-    assert live.report() == "nothing played yet"
-    live.play(seconds=1.0, realtime=False)
-    assert capsys.readouterr().out.startswith("20 bins of 50 ms")
-    assert len(live.used_ms) == 20 and live._image.value == frame(loop)
-    assert "image/png" in live._repr_mimebundle_()
-
-
-def test_realtime_play_waits_for_each_bin(loop, decoders, monkeypatch):
+@pytest.mark.parametrize("realtime", [True, False])
+def test_play_reports_every_bin_and_may_wait(loop, decoders, capsys, monkeypatch, realtime):
     waits = []
     monkeypatch.setattr("time.sleep", waits.append)
-    LiveLoop(loop, decoders).play(seconds=0.5, realtime=True)
-    assert len(waits) == 10 and max(waits) <= 0.5 and min(waits) >= 0
+    live = LiveLoop(loop, decoders)
+    assert live.report() == "nothing played yet"
+    live.play(seconds=1.0, realtime=realtime)
+    assert capsys.readouterr().out.startswith("20 bins of 50 ms")
+    assert len(live.used_ms) == 20 and live._image.value == frame(loop)
+    assert len(waits) == 20 and any(waits) == realtime and min(waits) >= 0 and max(waits) <= 1.0
 
 
 def test_sliders_take_effect_while_running(loop, decoders):
@@ -99,5 +95,6 @@ def test_button_starts_and_stops(loop, decoders, stopped):
         return live
 
     live = asyncio.run(press())
+    assert "image/png" in live._repr_mimebundle_()
     assert live._task.cancelled() == stopped and "bins of 50 ms" in live._text.value
     assert live.used_ms if stopped else len(live.used_ms) == 2

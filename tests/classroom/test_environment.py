@@ -64,6 +64,7 @@ def test_nothing_installed_gives_a_line_each():
     for name in environment.PACKAGES:
         assert len(re.findall(rf"^✗ {name} is missing\. In a terminal: pip install {name},", result.stdout, re.M)) == 1
     assert "PyTorch" not in result.stdout
+    assert f"\n{result.stdout.count('✗ ')} problems. " in result.stdout
 
 
 def test_minimum_versions_are_the_declared_ones():
@@ -97,15 +98,12 @@ def test_package_line(monkeypatch, modules, version, line):
         assert environment.threads_line(2) == []
 
 
-def test_versions_compare_as_numbers():
-    release = environment.release
-    assert release("1.9") < release("1.10") and release("2.4") == release("2.4.0") and release("") < release("0.1")
-
-
-def test_python_line(monkeypatch):
+def test_python_versions_compare_as_numbers(monkeypatch):
+    for minimum, version in (("3.10", "3.10.0"), ("3.10.0", "3.10"), ("", "3.9"), ("3.9", "3.10")):
+        monkeypatch.setattr(environment, "minimum_version", {"python": minimum}.get)
+        assert environment.python_line(version) == f"✓ Python {version}"
     monkeypatch.setattr(environment, "minimum_version", {"python": "3.10"}.get)
     assert environment.python_line("3.9.18").startswith("✗ Python 3.9.18: at least 3.10 is needed.")
-    assert environment.python_line("3.10.0") == "✓ Python 3.10.0"
 
 
 def test_other_installed_version_is_reported(monkeypatch):
@@ -142,42 +140,26 @@ def test_memory_line(monkeypatch, tmp_path, files, sysconf, line):
     assert environment.memory_line().startswith(line)
 
 
-@pytest.mark.parametrize(
-    ("threads", "line"),
-    [
-        (1, "✓ PyTorch computes on 1 thread"),
-        (4, "✓ PyTorch computes on 4 threads. If other notebooks compute at the same time, set OMP_NUM_THREADS=1"),
-        (8, "✗ PyTorch computes on 8 threads, more than there are cores"),
-    ],
-)
-def test_threads_line(modules, threads, line):
-    modules["torch"] = SimpleNamespace(get_num_threads=lambda: threads)
-    assert environment.threads_line(4)[0].startswith(line)
+def test_threads_line(modules):
+    lines = ((1, "✓ .* 1 thread$"), (4, "✓ .* 4 threads.* set OMP_NUM_THREADS=1"), (8, "✗ .* 8 threads, more"))
+    for threads, line in lines:
+        modules["torch"] = SimpleNamespace(get_num_threads=lambda threads=threads: threads)
+        assert re.match(line, environment.threads_line(4)[0])
 
 
-@pytest.mark.parametrize(
-    ("torch", "error"),
-    [
-        ("99.1rc1", []),
-        (
-            "2.1.2+cpu",
-            [
-                "ImportError: torch 2.1.2: at least 2.5 is needed. In a terminal: "
-                'pip install -U "torch>=2.5", then restart the kernel.'
-            ],
-        ),
-    ],
-)
-def test_checks_report_an_outdated_package_in_one_line(tmp_path, torch, error):
+@pytest.mark.parametrize(("torch", "accepted"), [("99.1rc1", True), ("2.1.2+cpu", False)])
+def test_checks_report_an_outdated_package_in_one_line(tmp_path, torch, accepted):
     metadata = tmp_path / f"torch-{torch}.dist-info" / "METADATA"
     metadata.parent.mkdir()
     metadata.write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {torch}\n")
-    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-c", "from possm_lite.classroom.checks import load_exercises"]
-    result = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, encoding="utf-8", timeout=60
+    result = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=60)
+    assert (result.returncode == 0) == accepted
+    assert accepted or result.stderr.splitlines()[-1] == (
+        "ImportError: torch 2.1.2: at least 2.5 is needed. In a terminal: "
+        'pip install -U "torch>=2.5", then restart the kernel.'
     )
-    assert result.stderr.splitlines()[-1:] == error
 
 
 @pytest.mark.parametrize("name", environment.PACKAGES)
@@ -198,12 +180,6 @@ def test_missing_packages_are_left_to_their_import(monkeypatch, missing):
 
     monkeypatch.setattr(importlib.metadata, "version", version)
     environment.check_versions()
-
-
-def test_problems_are_counted(monkeypatch, capsys):
-    monkeypatch.setattr(environment, "package_line", lambda name: f"{'✗' if name == 'torch' else '✓'} {name}")
-    environment.check_environment()
-    assert "1 problem." in capsys.readouterr().out
 
 
 def test_first_cell_reports_missing_possm_lite(monkeypatch, capsys):
