@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import FileFormatError, prefix_errors, wrap_errors
 
-_MEMBER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy")
 _KINDS = "biufcUS"  # numbers and text; objects would need pickle, which runs code
 _MAX_MEMBERS = 10_000
 MAX_BYTES = 2 * 2**30
@@ -49,9 +49,18 @@ def load_npz(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarr
     arrays = {}
     with wrap_errors("is damaged or not an .npz file"), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        _check_directory(members, max_bytes)
+        declared = sum(member.file_size for member in members)
+        if declared > max_bytes:
+            raise FileFormatError(f"declares {declared} bytes of arrays, more than the {max_bytes} allowed.")
+        if len(members) > _MAX_MEMBERS:
+            raise FileFormatError(f"has {len(members)} members, more than {_MAX_MEMBERS}.")
         for member in members:
+            _check_name(member.filename)
             name = member.filename.removesuffix(".npy")
+            if name in arrays:
+                raise FileFormatError(f"member {member.filename!r} occurs twice.")
+            if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise FileFormatError(f"member {member.filename!r} is encrypted or compressed as NumPy does not.")
             with wrap_errors(f"{name} is damaged"):
                 with archive.open(member) as file:
                     _check_header(name, file, member.file_size)
@@ -62,25 +71,8 @@ def load_npz(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarr
     return arrays
 
 
-def _check_directory(members: list[zipfile.ZipInfo], max_bytes: int):
-    if len(members) > _MAX_MEMBERS:
-        raise FileFormatError(f"has {len(members)} members, more than {_MAX_MEMBERS}.")
-    names = set()
-    for member in members:
-        name = member.filename
-        _check_name(name)
-        if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise FileFormatError(f"member {name!r} is encrypted or compressed as NumPy does not.")
-        if name in names:
-            raise FileFormatError(f"member {name!r} occurs twice.")
-        names.add(name)
-    declared = sum(member.file_size for member in members)
-    if declared > max_bytes:
-        raise FileFormatError(f"declares {declared} bytes of arrays, more than the {max_bytes} allowed.")
-
-
 def _check_name(member: str):
-    if not _MEMBER.fullmatch(member):
+    if not _NAME.fullmatch(member):
         raise FileFormatError(f"member {member[:80]!r} is not the name of an array.")
 
 
@@ -147,9 +139,8 @@ def check_readable(path: str | Path):
             open(path, "rb").close()
     except (OSError, ValueError) as exc:  # ValueError: a null character in the name
         raise FileFormatError(f"cannot be read: {getattr(exc, 'strerror', None) or exc}") from exc
-    if stat.S_ISDIR(status.st_mode):
-        raise FileFormatError("is a folder, not a file.")
     if not stat.S_ISREG(status.st_mode):
-        raise FileFormatError("is not a regular file.")
+        is_folder = stat.S_ISDIR(status.st_mode)
+        raise FileFormatError("is a folder, not a file." if is_folder else "is not a regular file.")
     if status.st_size == 0:
         raise FileFormatError("is empty.")

@@ -24,28 +24,21 @@ def to_arrays(fields: Mapping) -> dict[str, np.ndarray]:
     arrays = {name: np.asarray(fields[name]) for name in (*_REQUIRED, *_OPTIONAL)}
     arrays["notes"] = np.array(fields["notes"], dtype=str)
     arrays["spike_units"] = arrays["spike_units"].astype(np.min_scalar_type(len(fields["unit_ids"]) - 1))
-    arrays["velocity"] = _as_float32_if_lossless(arrays["velocity"])
+    with np.errstate(over="ignore"):
+        short = arrays["velocity"].astype(np.float32)
+    if np.array_equal(short, arrays["velocity"]):
+        arrays["velocity"] = short
     clock = regular_clock(fields["behavior_times"])
     name, times = ("behavior_times", fields["behavior_times"]) if clock is None else ("behavior_clock", clock)
     return {"format": np.array(FORMAT), **arrays, name: times}
 
 
-def _as_float32_if_lossless(values: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        short = values.astype(np.float32)
-    return short if np.array_equal(short, values) else values
-
-
 def regular_clock(times: np.ndarray) -> np.ndarray | None:
     """`[start, rate, n]` if `times` are exactly start + 0, 1, ..., n - 1 over a whole number of Hz, else None."""
     rate = round(min((len(times) - 1) / (times[-1] - times[0]), 1e9))
-    if rate < 1 or _clock_times(times[0], rate, len(times)).tobytes() != times.tobytes():
+    if rate < 1 or (times[0] + np.arange(len(times)) / rate).tobytes() != times.tobytes():
         return None
     return np.array([times[0], rate, len(times)], dtype=np.float64)
-
-
-def _clock_times(start: float, rate: float, n: int) -> np.ndarray:
-    return start + np.arange(n) / rate
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> dict:
@@ -56,6 +49,9 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
     """
     arrays = {name: array for name, array in arrays.items() if not name.startswith("truth_")}
     _check_names(arrays)
+    notes = arrays.get("notes", np.empty(0, dtype=str))
+    if notes.size and notes.dtype.kind != "U":
+        raise RecordingError(f"notes must be texts, not {_short(notes)}.")
     return {
         "spike_times": arrays["spike_times"],
         "spike_units": arrays["spike_units"],
@@ -63,9 +59,9 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
         "behavior_times": _behavior_times(arrays),
         "velocity": arrays["velocity"],
         "velocity_unit": _text(arrays, "velocity_unit", "a.u."),
-        "trials": arrays.get("trials", np.empty((0, 2))),
+        "trials": arrays.get("trials", ()),
         "session_id": _text(arrays, "session_id", default_session_id),
-        "notes": _notes(arrays),
+        "notes": notes.ravel().tolist(),
     }
 
 
@@ -73,8 +69,8 @@ def _check_names(arrays: dict[str, np.ndarray]):
     unknown = sorted(set(arrays) - {*_REQUIRED, *_OPTIONAL, *_CLOCKS, "format"})
     if unknown:
         raise RecordingError(f"has unknown keys: {', '.join(unknown)}. Prefix keys to be ignored with truth_.")
-    if _text(arrays, "format", FORMAT) != FORMAT:
-        raise RecordingError(f"format is {_text(arrays, 'format', '')!r}; this version reads {FORMAT!r}.")
+    if (version := _text(arrays, "format", FORMAT)) != FORMAT:
+        raise RecordingError(f"format is {version!r}; this version reads {FORMAT!r}.")
     required = (*_REQUIRED, *_OPTIONAL) if "format" in arrays else _REQUIRED
     missing = [name for name in required if name not in arrays]
     if missing:
@@ -86,44 +82,32 @@ def _check_names(arrays: dict[str, np.ndarray]):
 def _behavior_times(arrays: dict[str, np.ndarray]) -> np.ndarray:
     if "behavior_times" in arrays:
         return arrays["behavior_times"]
-    clock, samples = arrays["behavior_clock"], arrays["velocity"].shape[:1]
+    clock, shape = arrays["behavior_clock"], arrays["velocity"].shape
     if clock.shape != (3,) or clock.dtype.kind not in "iuf" or not np.isfinite(clock).all() or clock[1] <= 0:
         raise RecordingError(f"behavior_clock must be [start, rate, n] with a positive rate, not {_short(clock)}.")
-    if samples != (clock[2],):  # checked before n times are allocated
-        raise RecordingError(
-            f"behavior_clock has {clock[2]:.17g} samples, velocity has shape {arrays['velocity'].shape}."
-        )
-    return _clock_times(float(clock[0]), float(clock[1]), samples[0])
+    start, rate, n = clock.astype(np.float64).tolist()
+    if shape[:1] != (n,):  # checked before n times are allocated
+        raise RecordingError(f"behavior_clock has {n:.17g} samples, velocity has shape {shape}.")
+    return start + np.arange(shape[0]) / rate
 
 
 def _default_unit_ids(spike_units: np.ndarray) -> np.ndarray:
     if spike_units.size == 0:
         raise RecordingError("unit_ids is required without spikes.")
-    if spike_units.dtype.kind not in "iu":
-        return np.array(["0"])  # Recording raises the error about the type
-    largest = int(spike_units.max())
+    largest = int(spike_units.max()) if spike_units.dtype.kind in "iu" else 0  # Recording refuses other types
     if largest >= _MAX_UNNAMED_UNITS:
         raise RecordingError(
             f"spike_units[{spike_units.argmax()}] = {largest}: unit_ids is required from {_MAX_UNNAMED_UNITS} units."
         )
-    return np.arange(max(largest, 0) + 1).astype(str)
+    return np.arange(max(largest, 0) + 1)
 
 
 def _text(arrays: dict[str, np.ndarray], name: str, default: str) -> str:
     array = arrays.get(name, np.array(default))
     if array.size != 1 or array.dtype.kind != "U":
         raise RecordingError(f"{name} must be one text, not {_short(array)}.")
-    return str(array.reshape(())[()])
-
-
-def _notes(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
-    notes = arrays.get("notes", np.empty(0, dtype=str))
-    if notes.size and notes.dtype.kind != "U":
-        raise RecordingError(f"notes must be texts, not {_short(notes)}.")
-    return tuple(notes.ravel().tolist())
+    return str(array.item())
 
 
 def _short(array: np.ndarray) -> str:
-    if array.size > 8:
-        return f"an array of shape {array.shape} of {array.dtype}"
-    return repr(array.tolist())[:80]
+    return repr(array.tolist())[:80] if array.size <= 8 else f"an array of shape {array.shape} of {array.dtype}"

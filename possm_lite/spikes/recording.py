@@ -47,8 +47,10 @@ class Recording:
             object.__setattr__(self, name, _as_array(name, getattr(self, name), ndim, kind))
         _check_texts(self)
         object.__setattr__(self, "notes", tuple(str(note) for note in self.notes))
-        _check_spikes(self)
-        _check_behavior(self)
+        _check_lengths(self)
+        _check_units(self)
+        check_order("spike_times", self.spike_times, strict=False)
+        check_order("behavior_times", self.behavior_times, strict=True)
         _check_trials(self)
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
@@ -103,8 +105,16 @@ _KINDS = {"f": "numbers", "i": "whole numbers", "U": "text"}
 
 
 def _as_array(name: str, value, ndim: int, kind: str) -> np.ndarray:
-    """`value` as a read-only array of the required kind and shape."""
-    array = _as_kind(name, value, kind)
+    """A read-only copy of `value` with the required type and shape; lossy conversions are refused."""
+    try:
+        array = np.asarray(value)
+        if kind == "U":
+            array = array.astype(str)
+    except ValueError as exc:  # rows of different lengths, bytes that are not text
+        raise RecordingError(f"{name} is not an array of {_KINDS[kind]}: {' '.join(str(exc).split())}") from exc
+    if array.size and array.dtype.kind not in {"f": "iuf", "i": "iu", "U": "U"}[kind]:
+        raise RecordingError(f"{name} must hold {_KINDS[kind]}, not {array.dtype}.")
+    array = array.astype({"f": np.float64, "i": np.int64, "U": str}[kind])
     if ndim == 2 and array.size == 0:
         array = array.reshape(0, 2)
     if array.ndim != ndim or (ndim == 2 and array.shape[1] != 2):
@@ -120,19 +130,6 @@ def _as_array(name: str, value, ndim: int, kind: str) -> np.ndarray:
     return array
 
 
-def _as_kind(name: str, value, kind: str) -> np.ndarray:
-    """A copy of `value` as float64, int64 or text; conversions that could lose information are refused."""
-    try:
-        array = np.asarray(value)
-        if kind == "U":
-            return array.astype(str)
-    except ValueError as exc:  # rows of different lengths, bytes that are not text
-        raise RecordingError(f"{name} is not an array of {_KINDS[kind]}: {' '.join(str(exc).split())}") from exc
-    if array.dtype.kind not in {"f": "iuf", "i": "iu"}[kind] and array.size:
-        raise RecordingError(f"{name} must hold {_KINDS[kind]}, not {array.dtype}.")
-    return array.astype({"f": np.float64, "i": np.int64}[kind])
-
-
 def _check_texts(r: Recording):
     for name in ("velocity_unit", "session_id"):
         if not isinstance(getattr(r, name), str) or not getattr(r, name):
@@ -141,37 +138,38 @@ def _check_texts(r: Recording):
         raise RecordingError(f"notes must be a sequence of sentences, not the single text {r.notes!r}.")
 
 
-def _check_spikes(r: Recording):
+def _check_lengths(r: Recording):
     if len(r.unit_ids) == 0:
         raise RecordingError("unit_ids is empty: a recording needs at least one unit.")
-    if len(set(r.unit_ids.tolist())) < len(r.unit_ids):
-        names, counts = np.unique(r.unit_ids, return_counts=True)
-        raise RecordingError(
-            f"unit_ids must differ: {str(names[counts > 1][0])!r} occurs {counts[counts > 1][0]} times."
-        )
-    if len(r.spike_units) != len(r.spike_times):
-        raise RecordingError(
-            f"spike_units must have one entry per spike: {len(r.spike_units)} against {len(r.spike_times)} spike_times."
-        )
-    outside = np.flatnonzero((r.spike_units < 0) | (r.spike_units >= r.n_units))
-    if len(outside):
-        i = outside[0]
+    if len(r.behavior_times) < 2:
+        raise RecordingError(f"behavior_times needs at least two samples, not {len(r.behavior_times)}.")
+    for name, times in (("spike_units", "spike_times"), ("velocity", "behavior_times")):
+        n, expected = len(getattr(r, name)), len(getattr(r, times))
+        if n != expected:
+            raise RecordingError(f"{name} must have one entry per time: {n} against {expected} {times}.")
+
+
+def _check_units(r: Recording):
+    names, counts = np.unique(r.unit_ids, return_counts=True)
+    for name, count in zip(names[counts > 1], counts[counts > 1], strict=True):
+        raise RecordingError(f"unit_ids must differ: {str(name)!r} occurs {count} times.")
+    for i in np.flatnonzero((r.spike_units < 0) | (r.spike_units >= r.n_units))[:1]:
         raise RecordingError(
             f"spike_units must lie in 0..{r.n_units - 1}, the index of a unit in unit_ids: "
             f"spike_units[{i}] = {r.spike_units[i]}."
         )
-    check_order("spike_times", r.spike_times, strict=False)
 
 
-def _check_behavior(r: Recording):
-    if len(r.behavior_times) < 2:
-        raise RecordingError(f"behavior_times needs at least two samples, not {len(r.behavior_times)}.")
-    if len(r.velocity) != len(r.behavior_times):
+def _check_trials(r: Recording):
+    check_trial_order(r.trials)
+    for i in np.flatnonzero(~covered_trials(r.trials, r.behavior_times))[:1]:
+        start, stop = r.trials[i]
+        inside = r.behavior_times[slice(*np.searchsorted(r.behavior_times, (start, stop)))]
+        extent = f", {format_seconds(inside[0])} to {format_seconds(inside[-1])}" if len(inside) else ""
         raise RecordingError(
-            f"velocity must have one row per behaviour sample: {len(r.velocity)} against "
-            f"{len(r.behavior_times)} behavior_times."
+            f"behavior_times must cover every trial: trials[{i}] is {format_seconds(start)} to "
+            f"{format_seconds(stop)}, behaviour has {len(inside)} samples there{extent}."
         )
-    check_order("behavior_times", r.behavior_times, strict=True)
 
 
 def format_seconds(seconds: float, digits: int = 6) -> str:
@@ -182,32 +180,16 @@ def format_seconds(seconds: float, digits: int = 6) -> str:
 def check_order(name: str, times: np.ndarray, strict: bool):
     """Raise RecordingError unless seconds, shape (T,), never decrease or, if `strict`, increase."""
     step = np.diff(times)
-    wrong = np.flatnonzero(step <= 0 if strict else step < 0)
-    if len(wrong):
-        i = wrong[0] + 1
+    for i in np.flatnonzero(step <= 0 if strict else step < 0)[:1] + 1:
         remedy = (
             "Two samples cannot share one time."
-            if step[i - 1] == 0
+            if times[i] == times[i - 1]
             else "Sort them together with their values: order = np.argsort(times, kind='stable')."
         )
         raise RecordingError(
             f"{name} must be sorted: {name}[{i}] = {format_seconds(times[i])} comes after "
             f"{format_seconds(times[i - 1])}. {remedy}"
         )
-
-
-def _check_trials(r: Recording):
-    check_trial_order(r.trials)
-    uncovered = np.flatnonzero(~covered_trials(r.trials, r.behavior_times))
-    if len(uncovered) == 0:
-        return
-    start, stop = r.trials[uncovered[0]]
-    inside = r.behavior_times[slice(*np.searchsorted(r.behavior_times, (start, stop)))]
-    extent = f", {format_seconds(inside[0])} to {format_seconds(inside[-1])}" if len(inside) else ""
-    raise RecordingError(
-        f"behavior_times must cover every trial: trials[{uncovered[0]}] is {format_seconds(start)} to "
-        f"{format_seconds(stop)}, behaviour has {len(inside)} samples there{extent}."
-    )
 
 
 def check_trial_order(trials: np.ndarray):

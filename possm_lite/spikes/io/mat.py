@@ -17,6 +17,7 @@ from ...errors import RecordingError, wrap_errors
 from ..arrays import MAX_BYTES
 from ..recording import Recording
 
+_NAMES = ("time", "spikes", "handVel")
 _NUMBERS = ("double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 _MAX_COUNT = 10_000
 _MAX_SPIKES = 50_000_000
@@ -34,97 +35,7 @@ def read_mat(path: Path) -> Recording:
     Raises:
         FileFormatError: without the name of the file; `load_recording` adds it.
     """
-    _check_version(path)
-    variables = _read_variables(path, ("time", "spikes", "handVel"))
-    time, counts, velocity = variables["time"], variables["spikes"], variables["handVel"]
-    _check_shapes(time, counts, velocity)
-    starts, width, jitter = _regular_clock(time.ravel().astype(np.float64))
-    counts = _whole_counts(counts)
-    spike_times, spike_units = _spike_times(counts, starts, width)
-    notes = [f"Spikes came as counts in bins of {1000 * width:g} ms: those of a bin are spread evenly over it."]
-    if jitter > 1e-6 * width:
-        notes.append(f"Bin starts up to {1000 * jitter:.2g} ms off were put on a regular clock of {1000 * width:g} ms.")
-    return Recording(
-        spike_times=spike_times,
-        spike_units=spike_units,
-        unit_ids=np.arange(len(counts)).astype(str),
-        behavior_times=starts,
-        velocity=velocity[:2].T,
-        velocity_unit="m/s",
-        trials=np.empty((0, 2)),
-        session_id=path.stem,
-        notes=tuple(notes),
-    )
-
-
-def _check_version(path: Path):
-    from scipy.io.matlab import matfile_version
-
-    with wrap_errors("is damaged or not a MATLAB file"):
-        major, _ = matfile_version(path)
-    if major == 2:
-        raise RecordingError("is a MATLAB v7.3 (HDF5) file: save it again with -v7.")
-    if major == 1:
-        _check_elements(path)
-
-
-def _check_elements(path: Path):
-    """Unpack and discard each element of a v5 file: SciPy trusts the sizes in it and ignores the checksums."""
-    file_size = path.stat().st_size
-    with open(path, "rb") as file:
-        order = "<" if file.read(128)[126:] == b"IM" else ">"
-        while tag := file.read(8):
-            kind, size = struct.unpack(f"{order}II", tag.ljust(8, b"\0"))
-            end = file.tell() + size
-            if len(tag) < 8 or end > file_size:
-                raise RecordingError(f"is truncated: it has {file_size} bytes, an element ends at {end}.")
-            if kind == _COMPRESSED:
-                _check_compressed(file.read(size))
-            file.seek(end)
-
-
-def _check_compressed(packed: bytes):
-    unpacker, size = zlib.decompressobj(), 0
-    while not unpacker.eof:
-        with wrap_errors("is damaged"):
-            part = unpacker.decompress(packed, 2**20)
-        size, packed = size + len(part), unpacker.unconsumed_tail
-        if size > MAX_BYTES:
-            raise RecordingError(f"has a variable that unpacks to more than {MAX_BYTES} bytes.")
-        if not part and not packed and not unpacker.eof:
-            raise RecordingError("is damaged: a compressed variable is truncated.")
-
-
-def _read_variables(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The variables `names`; their declared types and shapes are checked before they are read."""
-    from scipy.io import loadmat, whosmat
-
-    with wrap_errors("is damaged or not a MATLAB file"):
-        listed = whosmat(path)
-    for name in names:
-        declared = [(shape, kind) for other, shape, kind in listed if other == name]
-        if len(declared) != 1:
-            available = ", ".join(other for other, _, _ in listed)[:200] or "nothing"
-            raise RecordingError(f"{name} must occur once, not {len(declared)} times. The file has {available}.")
-        _check_declared(name, *declared[0])
-    with wrap_errors("is damaged"):
-        variables = loadmat(path, variable_names=names)
-    for name in names:
-        if not isinstance(variables.get(name), np.ndarray) or variables[name].dtype.kind not in "iuf":
-            raise RecordingError(f"{name} must hold real numbers.")
-    return {name: variables[name] for name in names}
-
-
-def _check_declared(name: str, shape: tuple[int, ...], kind: str):
-    if kind not in _NUMBERS:
-        raise RecordingError(f"{name} must hold numbers, not {kind}.")
-    if len(shape) != 2 or min(shape) < 1:
-        raise RecordingError(f"{name} must have two dimensions and not be empty, not shape {shape}.")
-    if 8 * math.prod(shape) > MAX_BYTES:
-        raise RecordingError(f"{name} declares shape {shape}, more than {MAX_BYTES} bytes.")
-
-
-def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray):
+    time, counts, velocity = _read_variables(path)
     n = time.size
     if 1 not in time.shape or n < 2:
         raise RecordingError(f"time must have shape (1, bins), with at least two bins, not {time.shape}.")
@@ -132,6 +43,73 @@ def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray):
         raise RecordingError(f"spikes must have shape (units, {n}), as time has {n} bins, not {counts.shape}.")
     if velocity.shape[0] < 2 or velocity.shape[1] != n:
         raise RecordingError(f"handVel must have two rows and {n} columns, as time has {n} bins, not {velocity.shape}.")
+    starts, width, jitter = _regular_clock(time.ravel().astype(np.float64))
+    spike_times, spike_units = _spike_times(_whole_counts(counts), starts, width)
+    notes = [f"Spikes came as counts in bins of {1000 * width:g} ms: those of a bin are spread evenly over it."]
+    if jitter > 1e-6 * width:
+        notes.append(f"Bin starts up to {1000 * jitter:.2g} ms off were put on a regular clock of {1000 * width:g} ms.")
+    return Recording(
+        spike_times=spike_times,
+        spike_units=spike_units,
+        unit_ids=np.arange(len(counts)),
+        behavior_times=starts,
+        velocity=velocity[:2].T,
+        velocity_unit="m/s",
+        trials=[],
+        session_id=path.stem,
+        notes=tuple(notes),
+    )
+
+
+def _read_variables(path: Path) -> list[np.ndarray]:
+    """`time`, `spikes` and `handVel`; their declared types and shapes are checked before they are read."""
+    from scipy.io import loadmat, whosmat
+    from scipy.io.matlab import matfile_version
+
+    with wrap_errors("is damaged or not a MATLAB file"):
+        version, _ = matfile_version(path)  # 0: v4, 1: v6 and v7, 2: v7.3
+        if version == 2:
+            raise RecordingError("is a MATLAB v7.3 (HDF5) file: save it again with -v7.")
+        if version == 1:
+            _check_elements(path)
+        listed = whosmat(path)
+    for name in _NAMES:
+        declared = [(shape, kind) for other, shape, kind in listed if other == name]
+        if len(declared) != 1:
+            available = ", ".join(other for other, _, _ in listed)[:200] or "nothing"
+            raise RecordingError(f"{name} must occur once, not {len(declared)} times. The file has {available}.")
+        shape, kind = declared[0]
+        if kind not in _NUMBERS:
+            raise RecordingError(f"{name} must hold numbers, not {kind}.")
+        if len(shape) != 2 or min(shape) < 1:
+            raise RecordingError(f"{name} must have two dimensions and not be empty, not shape {shape}.")
+        if 8 * math.prod(shape) > MAX_BYTES:
+            raise RecordingError(f"{name} declares shape {shape}, more than {MAX_BYTES} bytes.")
+    with wrap_errors("is damaged"):
+        variables = loadmat(path, variable_names=_NAMES)
+    for name in _NAMES:
+        if not isinstance(variables.get(name), np.ndarray) or variables[name].dtype.kind not in "iuf":
+            raise RecordingError(f"{name} must hold real numbers.")
+    return [variables[name] for name in _NAMES]
+
+
+def _check_elements(path: Path):
+    """Unpack and discard each compressed element of a v5 file: SciPy ignores their checksums, and has no size limit."""
+    file_size = path.stat().st_size
+    with open(path, "rb") as file:
+        order = "<" if file.read(128)[126:] == b"IM" else ">"
+        while tag := file.read(8):
+            kind, size = struct.unpack(f"{order}II", tag)
+            end = file.tell() + size
+            if end > file_size:
+                raise RecordingError(f"is truncated: it has {file_size} bytes, an element ends at {end}.")
+            if kind == _COMPRESSED:
+                unpacker = zlib.decompressobj()
+                if len(unpacker.decompress(file.read(size), MAX_BYTES)) == MAX_BYTES:
+                    raise RecordingError(f"has a variable that unpacks to more than {MAX_BYTES} bytes.")
+                if not unpacker.eof:
+                    raise RecordingError("is damaged: a compressed variable is truncated.")
+            file.seek(end)
 
 
 def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float, float]:
@@ -142,7 +120,9 @@ def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float, float]:
     if not np.isfinite(time).all():
         k = np.flatnonzero(~np.isfinite(time))[0]
         raise RecordingError(f"time must be finite: time[{k}] = {time[k]}.")
-    for width in (round(float(np.median(np.diff(time))), 6), (time[-1] - time[0]) / (len(time) - 1)):
+    steps = np.diff(time)
+    median = np.median(steps)
+    for width in (round(float(median), 6), (time[-1] - time[0]) / len(steps)):
         if width <= 0:
             continue
         rate = 1 / width  # exactly a whole number of Hz for common widths
@@ -150,11 +130,10 @@ def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float, float]:
         jitter = np.abs(time - starts).max()
         if jitter <= _JITTER * width * (1 + 1e-6):  # the margin allows for float error in starts rounded to 1 ms
             return starts, width, float(jitter)
-    steps = np.diff(time)
-    k = int(np.argmax(np.abs(steps - np.median(steps))))
+    k = int(np.argmax(np.abs(steps - median)))
     raise RecordingError(
         f"time must be a regular clock: time[{k + 1}] = {time[k + 1]:.8g} s is {steps[k]:.6g} s after the previous "
-        f"one, the median step is {np.median(steps):.6g} s. Save the parts before and after a gap as two recordings."
+        f"one, the median step is {median:.6g} s. Save the parts before and after a gap as two recordings."
     )
 
 
@@ -165,8 +144,8 @@ def _whole_counts(counts: np.ndarray) -> np.ndarray:
         raise RecordingError(
             f"spikes must be whole counts from 0 to {_MAX_COUNT}: spikes[{unit}, {k}] = {counts[unit, k]}."
         )
-    if counts.sum(dtype=np.float64) > _MAX_SPIKES:
-        raise RecordingError(f"spikes holds {counts.sum(dtype=np.float64):.0f} spikes, more than {_MAX_SPIKES}.")
+    if (total := counts.sum(dtype=np.float64)) > _MAX_SPIKES:
+        raise RecordingError(f"spikes holds {total:.0f} spikes, more than {_MAX_SPIKES}.")
     return counts.astype(np.int64)
 
 

@@ -8,21 +8,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from ...errors import FileFormatError, RecordingError, wrap_errors
+from ...errors import RecordingError, wrap_errors
 from ..arrays import MAX_BYTES
 from ..recording import Recording, check_order, check_trial_order, covered_trials, format_seconds
 
-VELOCITIES = ("hand_vel", "finger_vel", "cursor_vel")
-POSITIONS = ("hand_pos", "finger_pos", "cursor_pos")
+SERIES = ("hand_vel", "finger_vel", "cursor_vel", "hand_pos", "finger_pos", "cursor_pos")
 _NO_CACHE = "PYNWB_NO_CACHE_DIR"
 # pynwb omits what it cannot open, with this warning: a recording whose trials are damaged would seem to have none.
 _READ = ("units", "intervals/trials", "processing/behavior", "general/session_id", "general/subject")
@@ -42,39 +39,35 @@ def read_nwb(path: Path, behavior: str | None = None) -> Recording:
     Raises:
         FileFormatError: without the name of the file; `load_recording` adds it.
     """
-    with _opened(path) as file:
-        spike_times, spike_units, unit_ids = _read_units(file)
-        times, velocity, unit, notes = _read_behavior(file, behavior)
-        trials, trial_notes = _read_trials(file, times)
-        return Recording(
-            spike_times=spike_times,
-            spike_units=spike_units,
-            unit_ids=unit_ids,
-            behavior_times=times,
-            velocity=velocity,
-            velocity_unit=unit,
-            trials=trials,
-            session_id=_session_id(file),
-            notes=(*notes, *trial_notes),
-        )
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator:
-    """The NWB file, closed at the end."""
     pynwb = import_pynwb()
-    with warnings.catch_warnings():
+    import h5py
+
+    with warnings.catch_warnings(), wrap_errors("is damaged or not an NWB file"):
         warnings.simplefilter("ignore")  # mostly about versions of the format; the fields we need are checked
         warnings.filterwarnings("error", _BROKEN)
-        with wrap_errors("is damaged or not an NWB file"):
-            io = pynwb.NWBHDF5IO(str(path), "r")
-        try:
-            with wrap_errors("is damaged or not an NWB file"):
-                file = io.read()
-            yield file
-        finally:
-            with wrap_errors("cannot be closed"):
-                io.close()
+        with h5py.File(path, "r") as hdf5, pynwb.NWBHDF5IO(file=hdf5, mode="r") as io:
+            file = io.read()
+            intervals = hdf5.get("intervals", {})
+            if file.trials is None and (isinstance(intervals, h5py.Dataset) or "trials" in intervals):
+                # pynwb ignores, without a warning, what is not a table
+                raise RecordingError("intervals/trials exists, but is not a table of trials.")
+            spike_times, spike_units, unit_ids = _read_units(file)
+            times, velocity, unit, notes = _read_behavior(file, behavior)
+            trials, trial_notes = _read_trials(file, times)
+            # session names repeat between subjects
+            subject = file.subject.subject_id if file.subject and file.session_id else None
+            session = file.session_id or file.identifier
+            return Recording(
+                spike_times=spike_times,
+                spike_units=spike_units,
+                unit_ids=unit_ids,
+                behavior_times=times,
+                velocity=velocity,
+                velocity_unit=unit,
+                trials=trials,
+                session_id=f"{subject}_{session}" if subject else str(session),
+                notes=(*notes, *trial_notes),
+            )
 
 
 def import_pynwb():
@@ -90,19 +83,10 @@ def import_pynwb():
     except ImportError as exc:
         raise RecordingError("NWB files need pynwb: pip install possm-lite[recordings]") from exc
     finally:
-        if before is None:
-            del os.environ[_NO_CACHE]
-        else:
+        del os.environ[_NO_CACHE]
+        if before is not None:
             os.environ[_NO_CACHE] = before
     return pynwb
-
-
-def _session_id(file) -> str:
-    """Subject and session, as session names repeat between subjects; without a session the file's identifier."""
-    if not file.session_id:
-        return str(file.identifier)
-    subject = file.subject.subject_id if file.subject else None
-    return f"{subject}_{file.session_id}" if subject else str(file.session_id)
 
 
 def _read_dataset(data, field: str, finite: bool = False, kinds: str = "iuf") -> np.ndarray:
@@ -111,19 +95,16 @@ def _read_dataset(data, field: str, finite: bool = False, kinds: str = "iuf") ->
         shape, dtype = data.shape, np.dtype(data.dtype)
         items = max(math.prod(shape), math.prod(getattr(data, "chunks", None) or ()))  # chunks are unpacked whole
         if dtype.kind not in kinds:
-            raise FileFormatError(f"{field} must hold {'numbers' if 'f' in kinds else 'whole numbers'}, not {dtype}.")
+            raise RecordingError(f"{field} must hold {'numbers' if 'f' in kinds else 'whole numbers'}, not {dtype}.")
         if items * dtype.itemsize > MAX_BYTES:
-            raise FileFormatError(
+            raise RecordingError(
                 f"{field} declares shape {shape} of {dtype}, or chunks, of more than {MAX_BYTES} bytes."
             )
         array = np.asarray(data[()]).astype(np.float64 if "f" in kinds else np.int64, copy=False)
     if finite and not np.isfinite(array).all():
         index = np.flatnonzero(~np.isfinite(array.ravel()))[0]
-        raise FileFormatError(f"{field} must be finite: {field}[{index}] = {array.ravel()[index]}.")
+        raise RecordingError(f"{field} must be finite: {field}[{index}] = {array.ravel()[index]}.")
     return array
-
-
-# Spikes
 
 
 def _read_units(file) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -144,9 +125,6 @@ def _read_units(file) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         )
     order = np.argsort(times, kind="stable")
     return times[order], np.repeat(np.arange(len(counts)), counts)[order], unit_ids.astype(str)
-
-
-# Behaviour
 
 
 def _read_behavior(file, behavior: str | None) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
@@ -181,42 +159,41 @@ def _behavior_series(file) -> dict:
             "Test files of the Neural Latents Benchmark come without behaviour: use the training file."
         )
     series = {}
-    for name, interface in file.processing["behavior"].data_interfaces.items():
-        if isinstance(interface, TimeSeries):
-            series[name] = interface
+    for name, item in file.processing["behavior"].data_interfaces.items():
+        if isinstance(item, TimeSeries):
+            series[name] = item
         else:
-            children = [child for child in interface.children if isinstance(child, TimeSeries)]
-            series |= {f"{name}/{child.name}": child for child in children}
+            series |= {f"{name}/{child.name}": child for child in item.children if isinstance(child, TimeSeries)}
     return series
 
 
 def _choose(series: dict, behavior: str | None) -> str:
     """The key of the series called `behavior`, or of the default among those with two columns."""
+
+    def matches(name: str, keys) -> list[str]:
+        """Keys of the series, or of those in the container, of this name; series outside of containers first."""
+        return sorted((key for key in keys if name in key.split("/")), key=lambda key: (key.count("/"), key))
+
     available = ", ".join(sorted(series)) or "no series"
     if behavior is not None:
-        matches = [behavior] if behavior in series else _matches(series, behavior)
-        if len(matches) != 1:
-            problem = f"matches {len(matches)} series of" if matches else "is not in"
+        found = [behavior] if behavior in series else matches(behavior, series)
+        if len(found) != 1:
+            problem = f"matches {len(found)} series of" if found else "is not in"
             raise RecordingError(f"behavior={behavior!r} {problem} processing/behavior, which has {available}.")
-        return matches[0]
-    planar = [name for name in series if _has_two_columns(series[name])]
-    for default in (*VELOCITIES, *POSITIONS):
-        if matches := _matches(planar, default):
-            return matches[0]
+        return found[0]
+    planar = [key for key in series if _has_two_columns(series[key])]
+    for name in SERIES:
+        if found := matches(name, planar):
+            return found[0]
     raise RecordingError(
-        f"processing/behavior has none of {', '.join((*VELOCITIES, *POSITIONS))} with two columns; "
-        f"it has {available}: name one with behavior=."
+        f"processing/behavior has none of {', '.join(SERIES)} with two columns; it has {available}: "
+        "name one with behavior=."
     )
 
 
 def _has_two_columns(series) -> bool:
     shape = getattr(series.data, "shape", None) or ()
     return len(shape) == 2 and shape[1] >= 2
-
-
-def _matches(names, name: str) -> list[str]:
-    """The series with this name, or in a container with this name; those outside of containers come first."""
-    return sorted((key for key in names if name in key.split("/")), key=lambda key: (key.count("/"), key))
 
 
 def _is_position(name: str, series) -> bool:
@@ -230,28 +207,27 @@ def _is_position(name: str, series) -> bool:
 
 def _samples(series, field: str) -> tuple[np.ndarray, np.ndarray]:
     """Times (T,) in seconds and values (T, 2) in the unit of the series."""
+
+    def number(name: str) -> float:
+        with wrap_errors(f"{field}/{name} must be a number"):
+            value = float(getattr(series, name))
+        if not np.isfinite(value) or (name == "rate" and value <= 0):
+            raise RecordingError(f"{field}/{name} must be finite, and a rate positive, not {value}.")
+        return value
+
     if not _has_two_columns(series):
         raise RecordingError(f"{field} must have shape (T, 2), or more columns, not {np.shape(series.data)}.")
-    values = _read_dataset(series.data, field)[:, :2]
-    values = values * _number(series, "conversion", field) + _number(series, "offset", field)
+    values = _read_dataset(series.data, field)[:, :2] * number("conversion") + number("offset")
     with wrap_errors(f"{field}/timestamps cannot be read"):
         timestamps = series.timestamps
     if timestamps is not None:
         times = _read_dataset(timestamps, f"{field}/timestamps", finite=True)
     else:
-        times = _number(series, "starting_time", field) + np.arange(len(values)) / _number(series, "rate", field)
+        times = number("starting_time") + np.arange(len(values)) / number("rate")
     if times.shape != values.shape[:1]:
         raise RecordingError(f"{field}/timestamps has shape {times.shape} for {len(values)} rows of data.")
     check_order(f"{field}/timestamps", times, strict=True)
     return times, values
-
-
-def _number(series, name: str, field: str) -> float:
-    with wrap_errors(f"{field}/{name} must be a number"):
-        number = float(getattr(series, name))
-    if not np.isfinite(number) or (name == "rate" and number <= 0):
-        raise RecordingError(f"{field}/{name} must be finite, and a rate positive, not {number}.")
-    return number
 
 
 def _derivative(times: np.ndarray, position: np.ndarray) -> np.ndarray:
@@ -268,58 +244,32 @@ def _derivative(times: np.ndarray, position: np.ndarray) -> np.ndarray:
     return velocity
 
 
-# Trials
-
-
 def _read_trials(file, behavior_times: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """Start and stop in seconds of the trials that behaviour covers, (n, 2), and notes."""
-    trials = _trial_table(file)
+    start = stop = np.empty(0)
+    if file.trials is not None:
+        with wrap_errors("intervals/trials cannot be read"):
+            columns = {name: file.trials[name].data for name in ("start_time", "stop_time")}
+        start, stop = (_read_dataset(data, f"intervals/trials/{name}", finite=True) for name, data in columns.items())
+    if start.ndim != 1 or start.shape != stop.shape:
+        raise RecordingError(f"intervals/trials has start_time of shape {start.shape}, stop_time of {stop.shape}.")
+    trials, notes = np.stack((start, stop), axis=1), []
     if len(trials) == 0:
         return trials, ["There are no trials in intervals/trials."]
-    notes = _clip_rounded_overlaps(trials)
+    overlap = stop[:-1] - start[1:]
+    rounded = np.flatnonzero((overlap > 0) & (overlap < _ROUNDING))
+    trials[rounded, 1] = start[rounded + 1]
+    if len(rounded):
+        notes.append(
+            f"{len(rounded)} trials that overlapped the next one by less than a microsecond end where it starts."
+        )
     check_trial_order(trials)
     covered = covered_trials(trials, behavior_times)
     if not covered.any():
-        first, last, start, stop = (
-            format_seconds(time, 3) for time in (*behavior_times[[0, -1]], trials[0, 0], trials[-1, 1])
-        )
+        first, last, begin, end = (format_seconds(t, 3) for t in (*behavior_times[[0, -1]], start[0], stop[-1]))
         raise RecordingError(
-            f"intervals/trials: behaviour, {first} to {last}, covers none of the {len(trials)} trials, "
-            f"{start} to {stop}."
+            f"intervals/trials: behaviour, {first} to {last}, covers none of the {len(start)} trials, {begin} to {end}."
         )
     if not covered.all():
         notes.append(f"{(~covered).sum()} of {len(trials)} trials that behaviour does not cover were left out.")
     return trials[covered], notes
-
-
-def _trial_table(file) -> np.ndarray:
-    """All trials of the file, (n, 2)."""
-    if file.trials is None:
-        _check_trials_absent(file.container_source)
-        return np.empty((0, 2))
-    with wrap_errors("intervals/trials cannot be read"):
-        columns = [file.trials[name].data for name in ("start_time", "stop_time")]
-    start = _read_dataset(columns[0], "intervals/trials/start_time", finite=True)
-    stop = _read_dataset(columns[1], "intervals/trials/stop_time", finite=True)
-    if start.ndim != 1 or start.shape != stop.shape:
-        raise RecordingError(f"intervals/trials has start_time of shape {start.shape}, stop_time of {stop.shape}.")
-    return np.stack((start, stop), axis=1)
-
-
-def _check_trials_absent(path: str):
-    """Raise RecordingError if `intervals/trials` exists: pynwb ignores it, without a warning, if it is not a table."""
-    import h5py
-
-    with wrap_errors("intervals cannot be read"), h5py.File(path, "r") as file:
-        intervals = file.get("intervals", {})
-        if not isinstance(intervals, dict | h5py.Group) or "trials" in intervals:
-            raise RecordingError("intervals/trials exists, but is not a table of trials.")
-
-
-def _clip_rounded_overlaps(trials: np.ndarray) -> list[str]:
-    """Clip, in place, trials that overlap the next one by a rounding error; a note if there are any."""
-    overlap = trials[:-1, 1] - trials[1:, 0]
-    rounded = np.flatnonzero((overlap > 0) & (overlap < _ROUNDING))
-    trials[rounded, 1] = trials[rounded + 1, 0]
-    note = f"{len(rounded)} trials that overlapped the next one by less than a microsecond end where it starts."
-    return [note] if len(rounded) else []
