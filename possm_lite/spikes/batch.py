@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 BLANK = 0  # the token of a bin without spikes; the units of a batch count from 1
 
@@ -92,9 +93,18 @@ class SpikeBatch:
         trial, unit = (np.asarray(x, dtype=np.int64) for x in (trial, unit))
         time_s = np.asarray(time_s, dtype=np.float64)
         n_bins = np.broadcast_to(count_bins(duration_s, bin_width_s), (n_trials,))
-        _check_events(trial, unit, time_s, n_trials)
+        if not (trial.shape == unit.shape == time_s.shape and trial.ndim == 1):
+            shapes = f"{trial.shape}, {unit.shape}, {time_s.shape}"
+            raise ValueError(f"trial, unit and time_s must have one dimension and equal lengths, not {shapes}.")
+        _check_each("trial", trial, (trial >= 0) & (trial < n_trials), f"must lie in 0..{n_trials - 1}")
+        _check_each("unit", unit, unit >= 1, "must be 1 or more; 0 is the blank token")
+        _check_each("time_s", time_s, np.isfinite(time_s), "must be finite")
         bin_in_trial = bin_index(time_s, bin_width_s)
-        _check_inside(trial, time_s, bin_in_trial, n_bins)
+        for i in np.flatnonzero((bin_in_trial < 0) | (bin_in_trial >= n_bins[trial]))[:1]:
+            raise ValueError(
+                f"time_s must lie inside its trial: time_s[{i}] = {time_s[i]} s, "
+                f"trial {trial[i]} has {n_bins[trial[i]]} bins."
+            )
         first = np.cumsum(n_bins) - n_bins  # flat number of each trial's first bin
         flat = first[trial] + bin_in_trial
         # bin starts are subtracted in float64: float32 would already be off by 1e-4 rad at the fastest rotation
@@ -138,23 +148,17 @@ class SpikeBatch:
         if len(batches) == 1:
             return batches[0]
         n_flat = np.cumsum([0] + [int(batch.n_bins.sum()) for batch in batches[:-1]])
-        n_samples = max(batch.times_s.shape[1] for batch in batches)
-
-        def padded_samples(name: str) -> Tensor:
-            rows = [getattr(batch, name) for batch in batches]
-            return torch.cat(
-                [torch.cat([x, x.new_zeros(len(x), n_samples - x.shape[1], *x.shape[2:])], 1) for x in rows]
-            )
-
+        targets = {
+            name: pad_sequence([row for batch in batches for row in getattr(batch, name)], batch_first=True)
+            for name in ("times_s", "velocity", "mask")
+        }
         return cls(
             unit=torch.cat([batch.unit for batch in batches]),
             offset=torch.cat([batch.offset for batch in batches]),
             bin=torch.cat([batch.bin + int(n) for batch, n in zip(batches, n_flat, strict=True)]),
             n_bins=torch.cat([batch.n_bins for batch in batches]),
             bin_width_s=batches[0].bin_width_s,
-            times_s=padded_samples("times_s"),
-            velocity=padded_samples("velocity"),
-            mask=padded_samples("mask"),
+            **targets,
         )
 
     def to(self, device) -> SpikeBatch:
@@ -175,16 +179,16 @@ class SpikeBatch:
 
     def padded(self) -> PaddedBatch:
         """The same batch as dense tensors, each bin padded to the one with most tokens."""
-        n_flat = int(self.n_bins.sum())
-        tokens_in_bin = torch.bincount(self.bin, minlength=n_flat)  # (sum T,)
-        slot = torch.arange(len(self.bin), device=self.bin.device)
-        slot = slot - (torch.cumsum(tokens_in_bin, 0) - tokens_in_bin)[self.bin]  # index of a token in its bin
-        trial_of_bin = torch.repeat_interleave(torch.arange(self.n_trials, device=self.bin.device), self.n_bins)
-        bin_in_trial = torch.arange(n_flat, device=self.bin.device) - self.first_bin()[trial_of_bin]
+        device = self.bin.device
+        tokens_in_bin = torch.bincount(self.bin)  # (sum T,): no bin is empty
+        first_token = torch.cumsum(tokens_in_bin, 0) - tokens_in_bin
+        slot = torch.arange(len(self.bin), device=device) - first_token[self.bin]  # index of a token in its bin
+        trial_of_bin = torch.repeat_interleave(self.n_bins)
+        bin_in_trial = torch.arange(len(trial_of_bin), device=device) - self.first_bin()[trial_of_bin]
         shape = (self.n_trials, int(self.n_bins.max()), int(tokens_in_bin.max()))
-        padded_bin = torch.zeros(*shape, 2, dtype=torch.float64, device=self.bin.device)
-        spike_mask = torch.zeros(shape, dtype=torch.bool, device=self.bin.device)
-        bin_mask = torch.zeros(shape[:2], dtype=torch.bool, device=self.bin.device)
+        padded_bin = torch.zeros(*shape, 2, dtype=torch.float64, device=device)
+        spike_mask = torch.zeros(shape, dtype=torch.bool, device=device)
+        bin_mask = torch.zeros(shape[:2], dtype=torch.bool, device=device)
         index = (trial_of_bin[self.bin], bin_in_trial[self.bin], slot)
         padded_bin[index] = torch.stack([self.unit.to(torch.float64), self.offset], -1)
         spike_mask[index] = True
@@ -192,25 +196,6 @@ class SpikeBatch:
         return PaddedBatch(padded_bin, bin_mask, spike_mask, self.velocity, self.mask, self.bin_width_s)
 
 
-def _check_events(trial, unit, time_s, n_trials):
-    if not (trial.shape == unit.shape == time_s.shape and trial.ndim == 1):
-        shapes = f"{trial.shape}, {unit.shape}, {time_s.shape}"
-        raise ValueError(f"trial, unit and time_s must have one dimension and equal lengths, not {shapes}.")
-    for name, wrong, values, rule in (
-        ("trial", (trial < 0) | (trial >= n_trials), trial, f"must lie in 0..{n_trials - 1}"),
-        ("unit", unit < 1, unit, "must be 1 or more; 0 is the blank token"),
-        ("time_s", ~np.isfinite(time_s), time_s, "must be finite"),
-    ):
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise ValueError(f"{name} {rule}: {name}[{i}] = {values[i]}.")
-
-
-def _check_inside(trial, time_s, bin_in_trial, n_bins):
-    wrong = (bin_in_trial < 0) | (bin_in_trial >= n_bins[trial])
-    if wrong.any():
-        i = int(np.flatnonzero(wrong)[0])
-        raise ValueError(
-            f"time_s must lie inside its trial: time_s[{i}] = {time_s[i]} s, "
-            f"trial {trial[i]} has {n_bins[trial[i]]} bins."
-        )
+def _check_each(name: str, values: np.ndarray, valid: np.ndarray, rule: str):
+    for i in np.flatnonzero(~valid)[:1]:
+        raise ValueError(f"{name} {rule}: {name}[{i}] = {values[i]}.")

@@ -16,9 +16,7 @@ COINCIDENCE_S = 0.001
 
 def recording_duration(recording: Recording) -> float:
     """Seconds from the first spike or behaviour sample to the last, pauses included."""
-    ends = [recording.behavior_times[[0, -1]], recording.spike_times[[0, -1]] if len(recording.spike_times) else []]
-    times = np.concatenate(ends)
-    return float(times.max() - times.min())
+    return float(np.ptp(np.concatenate([recording.behavior_times, recording.spike_times])))
 
 
 def firing_rates(recording: Recording) -> np.ndarray:
@@ -42,17 +40,11 @@ def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> 
 
         share_u = #{i: t_{i+1} - t_i < refractory} / (N_u - 1)       (16.2)
 
-    Args:
-        recording: the session.
-        refractory_s: seconds within which one neuron cannot fire twice.
-
     Returns:
         Shape (U,), from 0 to 1; NaN for a unit with fewer than two spikes.
     """
-    interval, unit = _intervals(recording)
-    n = np.bincount(unit, minlength=recording.n_units)
-    short = np.bincount(unit, interval < refractory_s, minlength=recording.n_units)
-    return np.where(n > 0, short / np.maximum(n, 1), np.nan)
+    n = _spike_counts(recording) - 1
+    return np.where(n > 0, _violation_counts(recording, refractory_s) / np.maximum(n, 1), np.nan)
 
 
 def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S) -> np.ndarray:
@@ -70,8 +62,7 @@ def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S)
     Source: Hill, Mehta & Kleinfeld 2011, J Neurosci 31:8699, their quadratic equation for the false positives.
     """
     without_refractory = -np.expm1(-firing_rates(recording) * refractory_s)
-    share = isi_violations(recording, refractory_s)
-    ratio = share / np.where(without_refractory > 0, without_refractory, np.nan)
+    ratio = isi_violations(recording, refractory_s) / without_refractory
     return (1 - np.sqrt(np.clip(1 - 2 * ratio, 0, None))) / 2
 
 
@@ -79,10 +70,8 @@ def contaminated_units(
     recording: Recording, refractory_s: float = REFRACTORY_S, largest: float = 0.1, fewest: int = 5
 ) -> np.ndarray:
     """Indices (n,) of units with a contamination above `largest` and at least `fewest` violations."""
-    n_intervals = np.maximum(_spike_counts(recording) - 1, 0)
-    n_short = np.nan_to_num(isi_violations(recording, refractory_s)) * n_intervals
-    found = np.nan_to_num(contamination_rate(recording, refractory_s)) > largest
-    return np.flatnonzero(found & (n_short > fewest - 0.5))
+    contaminated = contamination_rate(recording, refractory_s) > largest  # False for NaN
+    return np.flatnonzero(contaminated & (_violation_counts(recording, refractory_s) >= fewest))
 
 
 def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple[np.ndarray, np.ndarray]:
@@ -90,9 +79,7 @@ def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple
 
         C_ab = #{(i, j): |t_i - t_j| <= window},   expected_ab = N_a N_b 2 window / T       (16.4)
 
-    Args:
-        recording: the session.
-        window_s: seconds. A microsecond is added, for the rounding of clocks.
+    A microsecond is added to the window, for the rounding of clocks.
 
     Returns:
         Two symmetric arrays (U, U), zero on the diagonal.
@@ -135,14 +122,9 @@ def duplicated_units(
 
 
 def behavior_gaps(recording: Recording, longer_than_s: float | None = None) -> np.ndarray:
-    """Gaps of behaviour: intervals between successive samples that are too long.
+    """Start and stop in seconds, (n, 2), of the intervals between successive behaviour samples that are too long.
 
-    Args:
-        recording: the session.
-        longer_than_s: seconds; default twice the median step, as in the derivative of a position.
-
-    Returns:
-        Start and stop in seconds, shape (n, 2).
+    The default of `longer_than_s` is twice the median step, as in the derivative of a position.
     """
     times = recording.behavior_times
     longest = 2 * recording.sample_interval if longer_than_s is None else longer_than_s
@@ -185,6 +167,12 @@ def times_are_resolved(recording: Recording, to_s: float = REFRACTORY_S) -> bool
 
 def _spike_counts(recording: Recording) -> np.ndarray:
     return np.bincount(recording.spike_units, minlength=recording.n_units)
+
+
+def _violation_counts(recording: Recording, refractory_s: float) -> np.ndarray:
+    """Intervals shorter than the refractory period, shape (U,)."""
+    interval, unit = _intervals(recording)
+    return np.bincount(unit[interval < refractory_s], minlength=recording.n_units)
 
 
 def _intervals(recording: Recording) -> tuple[np.ndarray, np.ndarray]:

@@ -45,7 +45,11 @@ class Recording:
     def __post_init__(self):
         for name, ndim, kind in _ARRAYS:
             object.__setattr__(self, name, _as_array(name, getattr(self, name), ndim, kind))
-        _check_texts(self)
+        for name in ("velocity_unit", "session_id"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise RecordingError(f"{name} must be a non-empty text, not {getattr(self, name)!r}.")
+        if isinstance(self.notes, str):
+            raise RecordingError(f"notes must be a sequence of sentences, not the single text {self.notes!r}.")
         object.__setattr__(self, "notes", tuple(str(note) for note in self.notes))
         _check_lengths(self)
         _check_units(self)
@@ -128,14 +132,6 @@ def _as_array(name: str, value, ndim: int, kind: str) -> np.ndarray:
         )
     array.flags.writeable = False
     return array
-
-
-def _check_texts(r: Recording):
-    for name in ("velocity_unit", "session_id"):
-        if not isinstance(getattr(r, name), str) or not getattr(r, name):
-            raise RecordingError(f"{name} must be a non-empty text, not {getattr(r, name)!r}.")
-    if isinstance(r.notes, str):
-        raise RecordingError(f"notes must be a sequence of sentences, not the single text {r.notes!r}.")
 
 
 def _check_lengths(r: Recording):

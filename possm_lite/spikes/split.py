@@ -50,7 +50,12 @@ class SplitConfig:
         Raises:
             RecordingError: for a trial shorter than a bin, or a recording too short to divide.
         """
-        _check_lengths(recording, bin_width_s)
+        lengths = np.diff(recording.trials)[:, 0]
+        for i in np.flatnonzero(lengths < bin_width_s * (1 - 1e-6))[:1]:
+            raise RecordingError(
+                f"trials must be at least a bin long: trials[{i}] lasts {lengths[i]:.6f} s, a bin {bin_width_s} s. "
+                "Remove it, or choose a smaller bin width."
+            )
         if len(recording.trials) < len(self.shares):
             return self._by_time(recording, bin_width_s)
         order = np.arange(len(recording.trials))
@@ -75,9 +80,10 @@ class SplitConfig:
         edges = start + bin_width_s * np.round(np.cumsum((0.0, *self.shares)) * n_bins)
         edges[-1] = stop
         trials = recording.trials if len(recording.trials) else np.array([[start, stop]])
-        split = Split(*(_clip(trials, *edges[i : i + 2]) for i in range(3)))
+        clipped = [np.clip(trials, *edges[i : i + 2]) for i in range(3)]
+        split = Split(*(part[part[:, 1] > part[:, 0]] for part in clipped))
         for name, part in vars(split).items():
-            if not len(part):
+            if len(part) == 0:
                 raise RecordingError(
                     f"split {self} leaves the {name} part empty: the recording has {stop - start:.3f} s."
                 )
@@ -97,17 +103,3 @@ def segments(intervals: np.ndarray, gap_s: float) -> np.ndarray:
     """Join intervals (n, 2), in order, where the next starts at most `gap_s` after the last stops: (m, 2), m <= n."""
     is_gap = intervals[1:, 0] - intervals[:-1, 1] > gap_s
     return np.stack([intervals[np.r_[True, is_gap], 0], intervals[np.r_[is_gap, True], 1]], 1)
-
-
-def _clip(intervals: np.ndarray, start: float, stop: float) -> np.ndarray:
-    clipped = np.clip(intervals, start, stop)
-    return clipped[clipped[:, 1] > clipped[:, 0]]
-
-
-def _check_lengths(recording: Recording, bin_width_s: float):
-    lengths = recording.trials[:, 1] - recording.trials[:, 0]
-    for i in np.flatnonzero(lengths < bin_width_s * (1 - 1e-6))[:1]:
-        raise RecordingError(
-            f"trials must be at least a bin long: trials[{i}] lasts {lengths[i]:.6f} s, a bin {bin_width_s} s. "
-            "Remove it, or choose a smaller bin width."
-        )

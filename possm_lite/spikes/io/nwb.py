@@ -51,23 +51,13 @@ def read_nwb(path: Path, behavior: str | None = None) -> Recording:
             if file.trials is None and (isinstance(intervals, h5py.Dataset) or "trials" in intervals):
                 # pynwb ignores, without a warning, what is not a table
                 raise RecordingError("intervals/trials exists, but is not a table of trials.")
-            spike_times, spike_units, unit_ids = _read_units(file)
-            times, velocity, unit, notes = _read_behavior(file, behavior)
-            trials, trial_notes = _read_trials(file, times)
+            units, (samples, notes) = _read_units(file), _read_behavior(file, behavior)
+            trials, trial_notes = _read_trials(file, samples["behavior_times"])
             # session names repeat between subjects
             subject = file.subject.subject_id if file.subject and file.session_id else None
             session = file.session_id or file.identifier
-            return Recording(
-                spike_times=spike_times,
-                spike_units=spike_units,
-                unit_ids=unit_ids,
-                behavior_times=times,
-                velocity=velocity,
-                velocity_unit=unit,
-                trials=trials,
-                session_id=f"{subject}_{session}" if subject else str(session),
-                notes=(*notes, *trial_notes),
-            )
+            session_id = f"{subject}_{session}" if subject else str(session)
+            return Recording(**units, **samples, trials=trials, session_id=session_id, notes=notes + trial_notes)
 
 
 def import_pynwb():
@@ -107,8 +97,8 @@ def _read_dataset(data, field: str, finite: bool = False, kinds: str = "iuf") ->
     return array
 
 
-def _read_units(file) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Spike times in seconds, sorted, and their units, both (N,); the names of the units (U,)."""
+def _read_units(file) -> dict[str, np.ndarray]:
+    """`spike_times`, `spike_units` and `unit_ids` of a Recording."""
     if file.units is None or "spike_times" not in file.units.colnames:
         raise RecordingError("units/spike_times is missing.")
     column = file.units["spike_times"]
@@ -124,11 +114,12 @@ def _read_units(file) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             f"it has {ends.size} entries, the last is {ends[-1] if ends.size else 'none'}."
         )
     order = np.argsort(times, kind="stable")
-    return times[order], np.repeat(np.arange(len(counts)), counts)[order], unit_ids.astype(str)
+    spike_units = np.repeat(np.arange(len(counts)), counts)[order]
+    return {"spike_times": times[order], "spike_units": spike_units, "unit_ids": unit_ids}
 
 
-def _read_behavior(file, behavior: str | None) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
-    """Times (T,) in seconds, velocity (T, 2), its unit, and notes. Rows with NaN are left out."""
+def _read_behavior(file, behavior: str | None) -> tuple[dict, list[str]]:
+    """`behavior_times`, `velocity` and `velocity_unit` of a Recording, and notes. Rows with NaN are left out."""
     series = _behavior_series(file)
     name = _choose(series, behavior)
     field = f"processing/behavior/{name}"
@@ -146,7 +137,7 @@ def _read_behavior(file, behavior: str | None) -> tuple[np.ndarray, np.ndarray, 
         raise RecordingError(f"{field} must have at least two rows without NaN, not {valid.sum()}.")
     if not valid.all():
         notes.append(f"{(~valid).sum()} of {len(valid)} rows of {name} without a velocity were left out.")
-    return times[valid], values[valid], unit, notes
+    return {"behavior_times": times[valid], "velocity": values[valid], "velocity_unit": unit}, notes
 
 
 def _behavior_series(file) -> dict:

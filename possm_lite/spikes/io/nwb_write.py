@@ -7,8 +7,6 @@ import warnings
 from datetime import datetime, timezone
 from pathlib import Path
 
-import numpy as np
-
 from ...errors import RecordingError, prefix_errors
 from ..arrays import atomic_write
 from ..npz_format import regular_clock
@@ -49,7 +47,7 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", 
 
 
 def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
-    """The recording as a `pynwb.NWBFile` in memory: arguments as of `write_nwb`."""
+    """The recording as a `pynwb.NWBFile` in memory. Args as in `write_nwb`."""
     pynwb = import_pynwb()
     file = pynwb.NWBFile(
         session_description="Spikes and velocity, written by possm-lite.",
@@ -58,32 +56,18 @@ def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNK
         session_id=recording.session_id,
         notes="\n".join(recording.notes) or None,
     )
-    behavior = file.create_processing_module("behavior", "velocity")
-    behavior.add(
-        pynwb.TimeSeries(name=series, data=recording.velocity, unit=recording.velocity_unit, **_clock(recording))
-    )
+    clock = regular_clock(recording.behavior_times)  # gives the times bit for bit, or is None
+    times = {"timestamps": recording.behavior_times} if clock is None else {"starting_time": clock[0], "rate": clock[1]}
+    velocity = pynwb.TimeSeries(name=series, data=recording.velocity, unit=recording.velocity_unit, **times)
+    file.create_processing_module("behavior", "velocity").add(velocity)
     for trial_start, trial_stop in recording.trials:
-        file.add_trial(start_time=float(trial_start), stop_time=float(trial_stop))
-    _add_units(file, recording)
-    return file
-
-
-def _clock(recording: Recording) -> dict:
-    """Start and rate of the behaviour samples if these give their times bit for bit, else the times."""
-    clock = regular_clock(recording.behavior_times)
-    if clock is None:
-        return {"timestamps": recording.behavior_times}
-    return {"starting_time": float(clock[0]), "rate": float(clock[1])}
-
-
-def _add_units(file, recording: Recording):
+        file.add_trial(start_time=trial_start, stop_time=trial_stop)
     names = recording.unit_ids.tolist()
     numbered = all(name.isascii() and name.isdecimal() and str(int(name)) == name for name in names)
     if not numbered:
         file.add_unit_column("unit_name", "what the laboratory calls the unit")
-    order = np.argsort(recording.spike_units, kind="stable")  # by unit; within a unit by time
-    trains = np.split(recording.spike_times[order], np.cumsum(np.bincount(recording.spike_units))[:-1])
-    trains += [np.empty(0)] * (len(names) - len(trains))  # silent units at the end
-    for i, (name, train) in enumerate(zip(names, trains, strict=True)):
+    for i, name in enumerate(names):
         columns = {"id": int(name)} if numbered else {"id": i, "unit_name": name}
-        file.add_unit(spike_times=train, obs_intervals=[recording.span], **columns)
+        spikes = recording.spike_times[recording.spike_units == i]
+        file.add_unit(spike_times=spikes, obs_intervals=[recording.span], **columns)
+    return file
