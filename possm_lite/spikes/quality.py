@@ -1,7 +1,7 @@
 """Quality of a recording: rates, refractory violations, silent and duplicated units, gaps of behaviour.
 
-These functions measure; none changes or rejects a recording. Those that need spike times to the millisecond are
-meaningless for times made from counts in bins: check `times_are_resolved` first.
+None changes or rejects a recording. Those that need spike times to the millisecond are meaningless for times made
+from counts in bins: check `times_are_resolved` first.
 """
 
 from __future__ import annotations
@@ -20,12 +20,9 @@ def recording_duration(recording: Recording) -> float:
 
 
 def firing_rates(recording: Recording) -> np.ndarray:
-    """Mean rate of every unit.
+    """Mean rate of every unit in Hz, shape (U,), with T from `recording_duration`.
 
-        rate_u = N_u / T                                            (16.1)
-
-    Returns:
-        Hz, shape (U,), with T from `recording_duration`.
+    rate_u = N_u / T                                            (16.1)
     """
     return _spike_counts(recording) / recording_duration(recording)
 
@@ -107,13 +104,10 @@ def coincidence_share(count: np.ndarray, n_spikes: np.ndarray) -> np.ndarray:
 def duplicated_units(
     recording: Recording, window_s: float = COINCIDENCE_S, share: float = 0.3, sigmas: float = 5.0
 ) -> np.ndarray:
-    """Pairs of units that share spikes of one neuron.
+    """Pairs of units that share spikes of one neuron: indices, the smaller one first, shape (n, 2).
 
     A pair is reported if more than `share` of the spikes of the unit with fewer coincide with one of the other, and if
     the count exceeds that of independent units by `sigmas` standard deviations of a Poisson count plus five.
-
-    Returns:
-        Indices, the smaller one first, shape (n, 2).
     """
     count, expected = coincidences(recording, window_s)
     frequent = coincidence_share(count, _spike_counts(recording)) > share
@@ -136,16 +130,9 @@ def clock_resolution(recording: Recording, fewest: int = 50) -> float:
     """Estimated time step of the clock of the spikes in seconds, from the frequency of equal intervals.
 
     Two intervals of a unit, drawn at random, are equal with probability q. On a clock of step d a Poisson unit has
-    q = rate d / 2. So
-
-        d = 2 q / rate,
-
-    and the result is the median over units with at least `fewest` intervals. Bursting units repeat intervals, which
-    makes d up to a few times too large; a clock too fine to be resolved gives 0. Spikes made from counts have few
-    distinct positions in a bin, and d is then of the size of the bin.
-
-    Returns:
-        Seconds; NaN if no unit has enough spikes.
+    q = rate d / 2, so d = 2 q / rate. The result is the median over units with at least `fewest` intervals, NaN if
+    there are none. Bursting units repeat intervals, which makes d up to a few times too large; a clock too fine to be
+    resolved gives 0. Spikes made from counts have few distinct positions in a bin: d is then of the size of the bin.
     """
     interval, unit = _intervals(recording)
     key = np.round(interval / 1e-6).astype(np.int64) * recording.n_units + unit  # intervals to a microsecond

@@ -139,10 +139,13 @@ def _check_lengths(r: Recording):
         raise RecordingError("unit_ids is empty: a recording needs at least one unit.")
     if len(r.behavior_times) < 2:
         raise RecordingError(f"behavior_times needs at least two samples, not {len(r.behavior_times)}.")
-    for name, times in (("spike_units", "spike_times"), ("velocity", "behavior_times")):
+    for name, times, entry in (
+        ("spike_units", "spike_times", "entry per spike"),
+        ("velocity", "behavior_times", "row per behaviour sample"),
+    ):
         n, expected = len(getattr(r, name)), len(getattr(r, times))
         if n != expected:
-            raise RecordingError(f"{name} must have one entry per time: {n} against {expected} {times}.")
+            raise RecordingError(f"{name} must have one {entry}: {n} against {expected} {times}.")
 
 
 def _check_units(r: Recording):

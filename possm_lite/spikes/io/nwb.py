@@ -141,7 +141,7 @@ def _read_behavior(file, behavior: str | None) -> tuple[dict, list[str]]:
 
 
 def _behavior_series(file) -> dict:
-    """The time series in processing/behavior by name, "container/series" for those in a container."""
+    """The time series in processing/behavior by name, followed by those in containers as "container/series"."""
     from pynwb import TimeSeries
 
     if "behavior" not in file.processing:
@@ -149,37 +149,29 @@ def _behavior_series(file) -> dict:
             f"processing/behavior is missing (processing has {', '.join(sorted(file.processing)) or 'nothing'}). "
             "Test files of the Neural Latents Benchmark come without behaviour: use the training file."
         )
-    series = {}
-    for name, item in file.processing["behavior"].data_interfaces.items():
-        if isinstance(item, TimeSeries):
-            series[name] = item
-        else:
-            series |= {f"{name}/{child.name}": child for child in item.children if isinstance(child, TimeSeries)}
-    return series
+    items = file.processing["behavior"].data_interfaces
+    series = {name: item for name, item in items.items() if isinstance(item, TimeSeries)}
+    children = {f"{name}/{child.name}": child for name in items.keys() - series for child in items[name].children}
+    return series | {name: children[name] for name in sorted(children) if isinstance(children[name], TimeSeries)}
 
 
 def _choose(series: dict, behavior: str | None) -> str:
-    """The key of the series called `behavior`, or of the default among those with two columns."""
-
-    def matches(name: str, keys) -> list[str]:
-        """Keys of the series, or of those in the container, of this name; series outside of containers first."""
-        return sorted((key for key in keys if name in key.split("/")), key=lambda key: (key.count("/"), key))
-
+    """The key of the series called `behavior`, itself or its container, or of the default of those with two columns."""
     available = ", ".join(sorted(series)) or "no series"
-    if behavior is not None:
-        found = [behavior] if behavior in series else matches(behavior, series)
-        if len(found) != 1:
-            problem = f"matches {len(found)} series of" if found else "is not in"
-            raise RecordingError(f"behavior={behavior!r} {problem} processing/behavior, which has {available}.")
+    if behavior is None:
+        planar = [key for key in series if _has_two_columns(series[key])]
+        found = [key for name in SERIES for key in planar if name in key.split("/")]
+        if not found:
+            raise RecordingError(
+                f"processing/behavior has none of {', '.join(SERIES)} with two columns; it has {available}: "
+                "name one with behavior=."
+            )
         return found[0]
-    planar = [key for key in series if _has_two_columns(series[key])]
-    for name in SERIES:
-        if found := matches(name, planar):
-            return found[0]
-    raise RecordingError(
-        f"processing/behavior has none of {', '.join(SERIES)} with two columns; it has {available}: "
-        "name one with behavior=."
-    )
+    found = [behavior] if behavior in series else [key for key in series if behavior in key.split("/")]
+    if len(found) != 1:
+        problem = f"matches {len(found)} series of" if found else "is not in"
+        raise RecordingError(f"behavior={behavior!r} {problem} processing/behavior, which has {available}.")
+    return found[0]
 
 
 def _has_two_columns(series) -> bool:
