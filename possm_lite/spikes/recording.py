@@ -124,10 +124,9 @@ def _as_array(name: str, value, ndim: int, kind: str) -> np.ndarray:
     if array.ndim != ndim or (ndim == 2 and array.shape[1] != 2):
         expected = "one dimension" if ndim == 1 else "shape (n, 2)"
         raise RecordingError(f"{name} must have {expected}, not shape {array.shape}.")
-    if kind == "f" and not np.isfinite(array).all():
-        index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+    for index in np.argwhere(~np.isfinite(array))[:1].tolist() if kind == "f" else ():
         raise RecordingError(
-            f"{name} must be finite: {name}[{', '.join(map(str, index))}] = {array[index]}. "
+            f"{name} must be finite: {name}[{', '.join(map(str, index))}] = {array[tuple(index)]}. "
             "Drop such rows together with their times; a gap in time is allowed."
         )
     array.flags.writeable = False

@@ -117,8 +117,7 @@ def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float, float]:
 
     The width is the median step rounded to a microsecond or, if that drifts away, the mean step.
     """
-    if not np.isfinite(time).all():
-        k = np.flatnonzero(~np.isfinite(time))[0]
+    for k in np.flatnonzero(~np.isfinite(time))[:1]:
         raise RecordingError(f"time must be finite: time[{k}] = {time[k]}.")
     steps = np.diff(time)
     median = np.median(steps)
@@ -138,9 +137,7 @@ def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 
 def _whole_counts(counts: np.ndarray) -> np.ndarray:
-    wrong = np.argwhere((counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT))
-    if len(wrong):
-        unit, k = wrong[0]
+    for unit, k in np.argwhere((counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT))[:1]:
         raise RecordingError(
             f"spikes must be whole counts from 0 to {_MAX_COUNT}: spikes[{unit}, {k}] = {counts[unit, k]}."
         )

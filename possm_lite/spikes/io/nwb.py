@@ -91,8 +91,7 @@ def _read_dataset(data, field: str, finite: bool = False, kinds: str = "iuf") ->
                 f"{field} declares shape {shape} of {dtype}, or chunks, of more than {MAX_BYTES} bytes."
             )
         array = np.asarray(data[()]).astype(np.float64 if "f" in kinds else np.int64, copy=False)
-    if finite and not np.isfinite(array).all():
-        index = np.flatnonzero(~np.isfinite(array.ravel()))[0]
+    for index in np.flatnonzero(~np.isfinite(array))[:1] if finite else ():
         raise RecordingError(f"{field} must be finite: {field}[{index}] = {array.ravel()[index]}.")
     return array
 
