@@ -1,11 +1,14 @@
 """Heads against torch with copied weights: same answers, same gradients, same groups; and blind to order."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from possm_lite.blocks.attention import attend, scaled_dot_score
 from possm_lite.blocks.heads import MultiHeadAttention, merge_heads, multi_head_attention, share_heads, split_heads
@@ -17,39 +20,23 @@ def doubles(*shape):
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-def as_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
-    """torch's layer with the weights of ours."""
-    bias = ours.to_q.bias is not None
-    context_dim = ours.to_k.in_features
-    theirs = nn.MultiheadAttention(
-        ours.to_q.in_features, ours.n_heads, bias=bias, kdim=context_dim, vdim=context_dim, batch_first=True
-    ).double()
+def torch_attention(ours: MultiHeadAttention, x, context, **options):
+    """torch's layer as a function of the parameters of ours, so that its gradients reach them."""
+    sizes = {"kdim": ours.to_k.in_features, "vdim": ours.to_k.in_features, "bias": ours.to_q.bias is not None}
+    theirs = nn.MultiheadAttention(ours.to_q.in_features, ours.n_heads, batch_first=True, **sizes).double()
     projections = (ours.to_q, ours.to_k, ours.to_v)
-    with torch.no_grad():
-        if theirs.in_proj_weight is not None:
-            theirs.in_proj_weight.copy_(torch.cat([p.weight for p in projections]))
-        else:
-            for name, p in zip("qkv", projections, strict=True):
-                getattr(theirs, f"{name}_proj_weight").copy_(p.weight)
-        theirs.out_proj.weight.copy_(ours.to_out.weight)
-        if bias:
-            theirs.in_proj_bias.copy_(torch.cat([p.bias for p in projections]))
-            theirs.out_proj.bias.copy_(ours.to_out.bias)
-    return theirs
+    weights = {f"{name}_proj_weight": p.weight for name, p in zip("qkv", projections, strict=True)}
+    if theirs.in_proj_weight is not None:  # queries and keys of one size
+        weights = {"in_proj_weight": torch.cat(list(weights.values()))}
+    weights["out_proj.weight"] = ours.to_out.weight
+    if sizes["bias"]:
+        weights |= {"in_proj_bias": torch.cat([p.bias for p in projections]), "out_proj.bias": ours.to_out.bias}
+    return torch.func.functional_call(theirs, weights, (x, context, context), options, strict=True)
 
 
-def gradients_by_name(ours, theirs):
-    """Pairs (ours, torch's) of the gradients of every weight."""
-    projections = (ours.to_q, ours.to_k, ours.to_v)
-    if theirs.in_proj_weight is not None:
-        per_projection = theirs.in_proj_weight.grad.chunk(3)
-    else:
-        per_projection = [getattr(theirs, f"{name}_proj_weight").grad for name in "qkv"]
-    yield from zip((p.weight.grad for p in projections), per_projection, strict=True)
-    yield ours.to_out.weight.grad, theirs.out_proj.weight.grad
-    if theirs.in_proj_bias is not None:
-        yield torch.cat([p.bias.grad for p in projections]), theirs.in_proj_bias.grad
-        yield ours.to_out.bias.grad, theirs.out_proj.bias.grad
+def assert_same_gradients(inputs, *outputs):
+    wanted = torch.randn_like(outputs[0])
+    assert_close(*(torch.autograd.grad((output * wanted).sum(), inputs) for output in outputs))
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -57,28 +44,17 @@ def gradients_by_name(ours, theirs):
 @pytest.mark.parametrize("masked", [False, True])
 def test_multi_head_attention_matches_torch(bias, context_dim, masked):
     ours = MultiHeadAttention(D, H, context_dim=context_dim, bias=bias).double()
-    theirs = as_torch(ours)
     x = doubles(B, N, D)
     context = None if context_dim is None else doubles(B, M, context_dim)
     read = x if context is None else context
     mask = torch.arange(read.shape[1]) < torch.tensor([3, read.shape[1]])[:, None] if masked else None  # (B, M)
 
-    answer, weights = ours(x, context, None if mask is None else mask[:, None])
-    expected, expected_weights = theirs(
-        x, read, read, key_padding_mask=None if mask is None else ~mask, average_attn_weights=False
-    )
-    torch.testing.assert_close(answer, expected)
-    torch.testing.assert_close(weights, expected_weights)
-
-    inputs = [x] if context is None else [x, context]
-    wanted = torch.randn_like(answer)
-    answer_gradients = torch.autograd.grad((answer * wanted).sum(), inputs, retain_graph=True)
-    expected_gradients = torch.autograd.grad((expected * wanted).sum(), inputs, retain_graph=True)
-    torch.testing.assert_close(answer_gradients, expected_gradients)
-    (answer * wanted).sum().backward()
-    (expected * wanted).sum().backward()
-    for one, other in gradients_by_name(ours, theirs):
-        torch.testing.assert_close(one, other)
+    output, weights = ours(x, context, None if mask is None else mask[:, None])
+    padding = None if mask is None else ~mask
+    expected = torch_attention(ours, x, read, key_padding_mask=padding, average_attn_weights=False)
+    assert_close((output, weights), expected)
+    inputs = [x, read, *ours.parameters()]
+    assert_same_gradients(inputs, output, expected[0])
 
 
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
@@ -91,14 +67,8 @@ def test_grouped_queries_match_torch(n_kv_heads):
             split_heads(q, n_heads), split_heads(k, n_kv_heads), split_heads(v, n_kv_heads), enable_gqa=True
         )
     )
-    torch.testing.assert_close(ours, theirs)
-    wanted = torch.randn_like(ours)
-    for one, other in zip(
-        torch.autograd.grad((ours * wanted).sum(), [q, k, v]),
-        torch.autograd.grad((theirs * wanted).sum(), [q, k, v]),
-        strict=True,
-    ):
-        torch.testing.assert_close(one, other)
+    assert_close(ours, theirs)
+    assert_same_gradients([q, k, v], ours, theirs)
 
 
 def test_each_head_attends_on_its_own_slice():
@@ -111,18 +81,16 @@ def test_each_head_attends_on_its_own_slice():
         g = head // 2
         s = scaled_dot_score(q[..., head * d : (head + 1) * d], k[..., g * d : (g + 1) * d])
         expected, w = attend(s, v[..., g * v_dim : (g + 1) * v_dim])
-        torch.testing.assert_close(ours[..., head * v_dim : (head + 1) * v_dim], expected)
-        torch.testing.assert_close(weights[:, head], w)
+        assert_close(ours[..., head * v_dim : (head + 1) * v_dim], expected)
+        assert_close(weights[:, head], w)
 
 
 def test_split_heads_matches_loops():
     x = torch.randn(B, N, H * 4)
     heads = split_heads(x, H)
     assert heads.shape == (B, H, N, 4)
-    for b in range(B):
-        for h in range(H):
-            for n in range(N):
-                assert torch.equal(heads[b, h, n], x[b, n, 4 * h : 4 * h + 4])
+    for b, h, n in itertools.product(range(B), range(H), range(N)):
+        assert torch.equal(heads[b, h, n], x[b, n, 4 * h : 4 * h + 4])
 
 
 @given(st.integers(1, 4), st.integers(0, 6), st.integers(1, 4), st.integers(1, 5))
@@ -147,8 +115,8 @@ def test_self_attention_is_permutation_equivariant(n, heads, random):
     x = torch.randn(n, 8, dtype=torch.float64)
     y, w = layer(x)
     y_permuted, w_permuted = layer(x[order])
-    torch.testing.assert_close(y_permuted, y[order])
-    torch.testing.assert_close(w_permuted, w[:, order][:, :, order])
+    assert_close(y_permuted, y[order])
+    assert_close(w_permuted, w[:, order][:, :, order])
 
 
 def test_fully_masked_query_gets_zeros():

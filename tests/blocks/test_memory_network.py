@@ -1,10 +1,12 @@
 """Memory networks against loops; two hops solve the two-fact task, and one hop cannot."""
 
 import itertools
+import math
 
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from possm_lite.blocks.memory_network import MemoryNetwork, hop, multi_hop_read
 
@@ -13,14 +15,11 @@ N_NAMES = 3  # things, boxes and rooms there are, each
 
 def loop_answer(q, a, c, n_hops):
     """(8.1) and (8.3) number by number, for one question."""
-    q = [float(x) for x in q]
-    history = []
+    q, a, c, history = q.tolist(), a.tolist(), c.tolist(), []
     for _ in range(n_hops):
-        scores = [sum(float(x) * y for x, y in zip(a_n, q, strict=True)) for a_n in a]
-        total = sum(torch.tensor(s, dtype=torch.float64).exp().item() for s in scores)
-        p = [torch.tensor(s, dtype=torch.float64).exp().item() / total for s in scores]
-        r = [sum(p[n] * float(c[n][d]) for n in range(len(p))) for d in range(len(q))]
-        q = [x + y for x, y in zip(q, r, strict=True)]
+        exped = [math.exp(sum(x * y for x, y in zip(a_n, q, strict=True))) for a_n in a]
+        p = [x / sum(exped) for x in exped]
+        q = [q[d] + sum(p[n] * c[n][d] for n in range(len(p))) for d in range(len(q))]
         history.append(p)
     return q, history
 
@@ -56,27 +55,25 @@ def network_by_hand(n_hops, size=30.0):
 
 
 def all_stories():
+    """Facts (216, 4, 18), where the first thing of each story is (216, 3), and its room (216,)."""
     pairs = list(itertools.permutations(range(N_NAMES), 2))
-    for things, boxes, rooms in itertools.product(pairs, pairs, pairs):
-        yield story(things, boxes, rooms), things[0], rooms[0]
+    things, boxes, rooms = zip(*itertools.product(pairs, pairs, pairs), strict=True)
+    facts = torch.stack([story(*names) for names in zip(things, boxes, rooms, strict=True)])
+    return facts, F.one_hot(torch.tensor(things)[:, 0], N_NAMES).double(), torch.tensor(rooms)[:, 0]
 
 
 def accuracy(network):
-    facts, things, rooms = zip(*all_stories(), strict=True)
-    question = F.one_hot(torch.tensor(things), N_NAMES)
-    dtype = network.readout.weight.dtype
-    scores, _ = network(torch.stack(facts).to(dtype), question.to(dtype))
-    return (scores.argmax(-1) == torch.tensor(rooms)).double().mean().item()
+    facts, question, rooms = all_stories()
+    return (network(facts, question)[0].argmax(-1) == rooms).double().mean().item()
 
 
 def trained(n_hops):
     torch.manual_seed(0)
-    network = MemoryNetwork(6 * N_NAMES, N_NAMES, N_NAMES, dim=24, n_hops=n_hops)
-    facts, things, rooms = zip(*all_stories(), strict=True)
-    facts, question = torch.stack(facts).float(), F.one_hot(torch.tensor(things), N_NAMES).float()
+    network = MemoryNetwork(6 * N_NAMES, N_NAMES, N_NAMES, dim=24, n_hops=n_hops).double()
+    facts, question, rooms = all_stories()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     for _ in range(250):
-        loss = F.cross_entropy(network(facts, question)[0], torch.tensor(rooms))
+        loss = F.cross_entropy(network(facts, question)[0], rooms)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -90,17 +87,14 @@ def test_hops_match_loops(n_hops):
     assert weights.shape == (2, n_hops, 5)
     for b in range(2):
         wanted, p = loop_answer(q[b], a[b], c[b], n_hops)
-        torch.testing.assert_close(last[b], torch.tensor(wanted, dtype=torch.float64))
-        torch.testing.assert_close(weights[b], torch.tensor(p, dtype=torch.float64))
+        assert_close(last[b], torch.tensor(wanted, dtype=torch.float64))
+        assert_close(weights[b], torch.tensor(p, dtype=torch.float64))
 
 
 def test_hop_accepts_any_leading_axes():
     q, a, c = vectors(2, 3, 4), vectors(2, 3, 5, 4), vectors(2, 3, 5, 4)
     read, p = hop(q, a, c)
-    alone, p_alone = hop(q[1, 2], a[1, 2], c[1, 2])
-    torch.testing.assert_close(read[1, 2], alone)
-    torch.testing.assert_close(p[1, 2], p_alone)
-    torch.testing.assert_close(p.sum(-1), torch.ones(2, 3, dtype=torch.float64))
+    assert_close((read[1, 2], p[1, 2]), hop(q[1, 2], a[1, 2], c[1, 2]))
 
 
 def test_gradients():
@@ -113,17 +107,7 @@ def test_order_of_facts_does_not_matter():
     facts, question = vectors(3, 5, 6), vectors(3, 2)
     order = torch.randperm(5)
     scores, weights = network(facts, question)
-    shuffled, shuffled_weights = network(facts[:, order], question)
-    torch.testing.assert_close(shuffled, scores)
-    torch.testing.assert_close(shuffled_weights, weights[..., order])
-
-
-def test_weights_depend_on_addresses_alone():
-    q, a, c = vectors(4), vectors(5, 4), vectors(5, 4)
-    _, p = multi_hop_read(q, a, c, 1)
-    _, p_other_output = multi_hop_read(q, a, vectors(5, 4), 1)
-    torch.testing.assert_close(p, p_other_output)
-    assert not torch.allclose(p, multi_hop_read(q, c, c, 1)[1])
+    assert_close(network(facts[:, order], question), (scores, weights[..., order]))
 
 
 @pytest.mark.parametrize("n_hops", [0, -1])
@@ -135,26 +119,6 @@ def test_n_hops_below_one_is_refused(n_hops):
 def test_two_constructed_hops_answer_every_story():
     assert accuracy(network_by_hand(2)) == 1
     assert accuracy(network_by_hand(1)) < 0.75
-
-
-def test_one_hop_cannot_answer_all_four_stories():
-    """Softmax's denominator times the margin is a sum over the facts: diagonal stories weigh as much as the others."""
-    for seed in range(20):
-        torch.manual_seed(seed)
-        network = MemoryNetwork(6 * N_NAMES, N_NAMES, N_NAMES, n_hops=1).double()
-        question = F.one_hot(torch.tensor([0]), N_NAMES).double()
-        q = network.question(question)
-        margins, weighed = {}, {}
-        for swap_boxes, swap_rooms in itertools.product((False, True), repeat=2):
-            boxes, rooms = (1, 0) if swap_boxes else (0, 1), (0, 1)
-            facts = story((0, 1), boxes, [rooms[b] for b in boxes] if not swap_rooms else [rooms[1 - b] for b in boxes])
-            scores, _ = network(facts[None], question)
-            margin = (scores[0, 0] - scores[0, 1]).item()
-            z = (network.address(facts) @ q[0]).exp().sum().item()
-            right = margin if swap_boxes == swap_rooms else -margin
-            margins[swap_boxes, swap_rooms], weighed[swap_boxes, swap_rooms] = right, right * z
-        assert abs(sum(weighed.values())) < 1e-9
-        assert min(margins.values()) <= 0
 
 
 def test_two_trained_hops_learn_what_one_cannot():

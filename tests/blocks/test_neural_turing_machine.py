@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from possm_lite.blocks.neural_turing_machine import (
     Address,
@@ -97,20 +98,20 @@ def test_addressing_stages_match_loops():
     for b in range(2):
         asked = [x[b].tolist() for x in (ask.key, ask.beta, ask.gate, ask.shift, ask.gamma)]
         for ours, wanted in zip(stages, loop_address(*asked, memory[b].tolist(), previous[b].tolist()), strict=True):
-            torch.testing.assert_close(ours[b], torch.tensor(wanted, dtype=torch.float64), atol=1e-6, rtol=1e-6)
+            assert_close(ours[b], torch.tensor(wanted, dtype=torch.float64), atol=1e-6, rtol=1e-6)
 
 
 def test_content_weights_ignore_length():
     key, memory = vectors(M), vectors(N, M)
     beta = scalar(2.0)
     lengths = 0.1 + 5 * torch.rand(N, 1, dtype=torch.float64)
-    torch.testing.assert_close(content_weights(7 * key, lengths * memory, beta), content_weights(key, memory, beta))
+    assert_close(content_weights(7 * key, lengths * memory, beta), content_weights(key, memory, beta))
 
 
 def test_zero_vectors_give_finite_weights():
     key, memory = torch.zeros(M, requires_grad=True), torch.zeros(N, M, requires_grad=True)
     w = content_weights(key, memory, torch.tensor(3.0))
-    torch.testing.assert_close(w, torch.full((N,), 1 / N))
+    assert_close(w, torch.full((N,), 1 / N))
     w[0].backward()
     assert key.grad.isfinite().all() and memory.grad.isfinite().all()
 
@@ -118,8 +119,8 @@ def test_zero_vectors_give_finite_weights():
 @pytest.mark.parametrize(("move", "lands"), [(-1, N - 1), (0, 0), (1, 1)])
 def test_shift_moves_and_wraps(move, lands):
     probability = torch.eye(3, dtype=torch.float64)[move + 1]
-    torch.testing.assert_close(shift(one_hot(0), probability), one_hot(lands))
-    torch.testing.assert_close(shift(one_hot(N - 1), probability), one_hot((N - 1 + move) % N))
+    assert_close(shift(one_hot(0), probability), one_hot(lands))
+    assert_close(shift(one_hot(N - 1), probability), one_hot((N - 1 + move) % N))
 
 
 def test_shift_needs_three_probabilities():
@@ -133,14 +134,14 @@ def test_every_stage_sums_to_one(seed, gamma):
     torch.manual_seed(seed)
     ask = Address(vectors(M), vectors(()).exp(), torch.rand((), dtype=torch.float64), weights(3), scalar(gamma))
     for stage in address(ask, vectors(N, M), weights(N)):
-        torch.testing.assert_close(stage.sum(), scalar(1.0))
+        assert_close(stage.sum(), scalar(1.0))
         assert (stage >= 0).all()
 
 
 def test_limits_of_sharpening_are_identity_and_argmax():
     w = weights(N)
-    torch.testing.assert_close(sharpen(w, scalar(1.0)), w, atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(sharpen(w, scalar(500.0)), one_hot(w.argmax()), atol=1e-3, rtol=0)
+    assert_close(sharpen(w, scalar(1.0)), w, atol=1e-6, rtol=1e-6)
+    assert_close(sharpen(w, scalar(500.0)), one_hot(w.argmax()), atol=1e-3, rtol=0)
 
 
 def test_sharpening_has_finite_gradients_at_zero():
@@ -156,17 +157,17 @@ def test_write_and_read_match_loops():
         for j in range(M):
             for i in range(N):
                 kept = memory[b, i, j] * (1 - w[b, i] * erase[b, j])
-                torch.testing.assert_close(new[b, i, j], kept + w[b, i] * add[b, j])
-            torch.testing.assert_close(r[b, j], sum(w[b, i] * memory[b, i, j] for i in range(N)))
+                assert_close(new[b, i, j], kept + w[b, i] * add[b, j])
+            assert_close(r[b, j], sum(w[b, i] * memory[b, i, j] for i in range(N)))
 
 
 def test_read_returns_the_written_vector():
     memory, add = vectors(N, M), vectors(M)
     for slot in range(N):
         new = write(memory, one_hot(slot), torch.ones(M, dtype=torch.float64), add)
-        torch.testing.assert_close(read(one_hot(slot), new), add)
+        assert_close(read(one_hot(slot), new), add)
         others = torch.arange(N) != slot
-        torch.testing.assert_close(new[others], memory[others])
+        assert_close(new[others], memory[others])
 
 
 def test_gradients():
@@ -191,7 +192,7 @@ def test_machine_matches_loops():
         for t in range(4):
             wanted, memory, heads, r = loop_step(machine, x[b, t].tolist(), memory, heads, r)
             for ours, theirs in ((y, wanted), (trace.read, heads[0]), (trace.write, heads[1]), (trace.memory, memory)):
-                torch.testing.assert_close(ours[b, t], torch.tensor(theirs, dtype=torch.float64), atol=1e-6, rtol=1e-6)
+                assert_close(ours[b, t], torch.tensor(theirs, dtype=torch.float64), atol=1e-6, rtol=1e-6)
 
 
 def test_stacked_machines_match_single_ones():
@@ -200,7 +201,7 @@ def test_stacked_machines_match_single_ones():
     x = torch.randn(2, 3, 4, 2)
     together = torch.func.vmap(lambda p, x: torch.func.functional_call(machines[0], p, (x,))[0])(parameters, x)
     for i, machine in enumerate(machines):
-        torch.testing.assert_close(together[i], machine(x[i])[0])
+        assert_close(together[i], machine(x[i])[0])
 
 
 N_BITS = 3

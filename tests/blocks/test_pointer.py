@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from possm_lite.blocks.attention import length_mask
 from possm_lite.blocks.pointer import PointerNetwork, not_yet_chosen, pointer_log_probs
@@ -19,11 +20,11 @@ def test_log_probs_match_loops():
             scores = torch.stack([v @ torch.tanh(W @ x[b, n] + U @ h[b, m]) for n in range(4)])
             rows.append((scores.exp() / scores.exp().sum()).log())
     loops, ours = torch.stack(rows).reshape(2, 5, 4), pointer_log_probs(x, h, W, U, v)
-    torch.testing.assert_close(ours, loops)
+    assert_close(ours, loops)
     wanted = torch.randn_like(ours)
     inputs = x, h, W, U, v
     for one, other in zip(*(torch.autograd.grad((p * wanted).sum(), inputs) for p in (ours, loops)), strict=True):
-        torch.testing.assert_close(one, other)
+        assert_close(one, other)
 
 
 def test_masked_items_are_excluded():
@@ -31,8 +32,8 @@ def test_masked_items_are_excluded():
     mask = torch.tensor([True, False, True, False])
     log_p = pointer_log_probs(x, h, W, U, v, mask)
     assert (log_p[:, ~mask] == -torch.inf).all()
-    torch.testing.assert_close(log_p[:, mask], pointer_log_probs(x[mask], h, W, U, v))
-    torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(5).double())
+    assert_close(log_p[:, mask], pointer_log_probs(x[mask], h, W, U, v))
+    assert_close(log_p.exp().sum(-1), torch.ones(5).double())
 
 
 def test_fully_masked_step_has_zero_gradients():
@@ -93,10 +94,8 @@ def test_padding_content_changes_nothing():
     choices = model.point(items, LENGTHS).clamp(min=0)
     other = items.masked_fill(~length_mask(LENGTHS, 6)[..., None], 9.0)
     real = length_mask(LENGTHS, 6)
-    torch.testing.assert_close(model(items, LENGTHS, choices)[real], model(other, LENGTHS, choices)[real])
-    torch.testing.assert_close(
-        model(items[1:2, :3], LENGTHS[1:2], choices[1:2, :3]), model(items, LENGTHS, choices)[1:2, :3, :3]
-    )
+    assert_close(model(items, LENGTHS, choices)[real], model(other, LENGTHS, choices)[real])
+    assert_close(model(items[1:2, :3], LENGTHS[1:2], choices[1:2, :3]), model(items, LENGTHS, choices)[1:2, :3, :3])
 
 
 def test_empty_row_is_refused():

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from possm_lite.blocks.attention import attend, scaled_dot_score
 from possm_lite.blocks.scores import additive_score, bilinear_score, dot_score
@@ -31,16 +32,16 @@ def additive_by_loops(q, k, W_q, W_k, w_v):
 def test_additive_score_matches_loops(n_queries, n_keys):
     inputs = normal(3, n_queries, 5), normal(3, n_keys, 2), normal(4, 5), normal(4, 2), normal(4)
     ours, loops = additive_score(*inputs), additive_by_loops(*inputs)
-    torch.testing.assert_close(ours, loops)
+    assert_close(ours, loops)
     wanted = torch.randn_like(ours)
     for one, other in zip(*(torch.autograd.grad((s * wanted).sum(), inputs) for s in (ours, loops)), strict=True):
-        torch.testing.assert_close(one, other)
+        assert_close(one, other)
 
 
 def test_additive_score_needs_no_batch_axis():
     q, k, weights = normal(3, 5), normal(3, 2), (normal(4, 5), normal(4, 2), normal(4))
     expected = additive_by_loops(q[None], k[None], *weights)[0]
-    torch.testing.assert_close(additive_score(q, k, *weights), expected)
+    assert_close(additive_score(q, k, *weights), expected)
 
 
 def test_dot_and_bilinear_scores_match_loops():
@@ -48,21 +49,21 @@ def test_dot_and_bilinear_scores_match_loops():
     bilinear = bilinear_score(q, k, W)
     assert bilinear.shape == (2, 3, 5)
     expected = sum(q[1, 2, i] * W[i, j] * k[1, 4, j] for i in range(4) for j in range(6))
-    torch.testing.assert_close(bilinear[1, 2, 4], expected)
-    torch.testing.assert_close(dot_score(q, k[..., :4]), bilinear_score(q, k[..., :4], torch.eye(4).double()))
-    torch.testing.assert_close(scaled_dot_score(q, k[..., :4]), dot_score(q, k[..., :4]) / 2)
+    assert_close(bilinear[1, 2, 4], expected)
+    assert_close(dot_score(q, k[..., :4]), bilinear_score(q, k[..., :4], torch.eye(4).double()))
+    assert_close(scaled_dot_score(q, k[..., :4]), dot_score(q, k[..., :4]) / 2)
 
 
 def test_dot_score_matches_unscaled_torch_attention():
     q, k, v = normal(2, 3, 9), normal(2, 5, 9), normal(2, 5, 4)
     ours = attend(dot_score(q, k), v)[0]
-    torch.testing.assert_close(ours, F.scaled_dot_product_attention(q, k, v, scale=1.0))
+    assert_close(ours, F.scaled_dot_product_attention(q, k, v, scale=1.0))
 
 
 def test_bilinear_score_is_a_dot_product_of_projections():
     """With W = W_q^T W_k it is what chapter 03 calls a head."""
     q, k, W_q, W_k = normal(3, 4), normal(5, 6), normal(2, 4), normal(2, 6)
-    torch.testing.assert_close(bilinear_score(q, k, W_q.T @ W_k), dot_score(q @ W_q.T, k @ W_k.T))
+    assert_close(bilinear_score(q, k, W_q.T @ W_k), dot_score(q @ W_q.T, k @ W_k.T))
 
 
 def test_dot_score_refuses_different_sizes():

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from possm_lite.blocks.attention import length_mask
 from possm_lite.blocks.selection import (
@@ -54,8 +55,8 @@ def straight_through(scores, temperature=1.0):
 def test_max_pooling_matches_torch():
     items = torch.randn(3, 6, 4, requires_grad=True)
     value, winner = max_pool_items(items)
-    torch.testing.assert_close(value, F.adaptive_max_pool1d(items.transpose(1, 2), 1)[..., 0])
-    torch.testing.assert_close(items.gather(1, winner[:, None])[:, 0], value)
+    assert_close(value, F.adaptive_max_pool1d(items.transpose(1, 2), 1)[..., 0])
+    assert_close(items.gather(1, winner[:, None])[:, 0], value)
     value.sum().backward()
     assert (items.grad.count_nonzero(dim=1) == 1).all()  # the winner alone has a gradient
 
@@ -69,8 +70,8 @@ def test_masked_max_pooling_matches_the_unpadded_slice():
         value, winner = max_pool_items(items, mask)
         value.square().sum().backward()
     for row, n in enumerate(lengths[:2]):
-        torch.testing.assert_close(value[row], items[row, :n].amax(0))
-        torch.testing.assert_close(winner[row], items[row, :n].argmax(0))
+        assert_close(value[row], items[row, :n].amax(0))
+        assert_close(winner[row], items[row, :n].argmax(0))
     assert (value[2] == 0).all() and (winner[2] == -1).all() and (items.grad[~mask] == 0).all()
 
 
@@ -81,10 +82,10 @@ def test_gate_multiplies_by_its_sigmoid(per_feature):
     gated, opening = gate_items(items, W, b)
     for m in range(5):
         expected = 1 / (1 + torch.exp(-(W @ items[1, m] + b)))
-        torch.testing.assert_close(opening[1, m], expected)
-        torch.testing.assert_close(gated[1, m], expected * items[1, m])
+        assert_close(opening[1, m], expected)
+        assert_close(gated[1, m], expected * items[1, m])
     if per_feature:  # torch's gated linear unit, with x itself as the thing that is gated
-        torch.testing.assert_close(gated, F.glu(torch.cat([items, F.linear(items, W, b)], -1), -1))
+        assert_close(gated, F.glu(torch.cat([items, F.linear(items, W, b)], -1), -1))
 
 
 # --- choices
@@ -93,7 +94,7 @@ def test_gate_multiplies_by_its_sigmoid(per_feature):
 def test_argmax_choice_is_one_hot_without_gradient():
     scores = torch.randn(5, 7, requires_grad=True)
     choice = argmax_choice(scores)
-    torch.testing.assert_close(choice, F.one_hot(scores.argmax(-1), 7).to(choice.dtype))
+    assert_close(choice, F.one_hot(scores.argmax(-1), 7).to(choice.dtype))
     assert not choice.requires_grad
     near = torch.tensor([[1.0, 1.0 + 1.2e-7]])  # one float apart: a softmax would call it a draw
     assert argmax_choice(near).tolist() == [[0.0, 1.0]]
@@ -124,7 +125,7 @@ def test_fully_masked_row_chooses_nothing(choose):
 def test_log_probability_matches_torch():
     scores, choice = torch.randn(6, 4), F.one_hot(torch.arange(6) % 4, 4).float()
     expected = torch.distributions.Categorical(logits=scores).log_prob(torch.arange(6) % 4)
-    torch.testing.assert_close(log_probability(scores, choice), expected)
+    assert_close(log_probability(scores, choice), expected)
 
 
 # --- gradients
@@ -133,7 +134,7 @@ def test_log_probability_matches_torch():
 def test_exact_gradient_matches_enumeration():
     scores = SCORES.clone().requires_grad_()
     (by_autograd,) = torch.autograd.grad(expected_loss(scores, LOSSES), scores)
-    torch.testing.assert_close(exact_gradient(SCORES, LOSSES), by_autograd)
+    assert_close(exact_gradient(SCORES, LOSSES), by_autograd)
     for m, nudge in enumerate(1e-6 * torch.eye(4, dtype=torch.float64)):
         p_up, p_down = torch.softmax(SCORES + nudge, -1), torch.softmax(SCORES - nudge, -1)
         rise = sum((p_up[j] - p_down[j]) * LOSSES[j] for j in range(4))
@@ -143,7 +144,7 @@ def test_exact_gradient_matches_enumeration():
 def test_exact_gradient_respects_the_mask():
     mask = length_mask(torch.tensor([3, 0]), 4)
     gradient = exact_gradient(SCORES.repeat(2, 1), LOSSES, mask)
-    torch.testing.assert_close(gradient[0, :3], exact_gradient(SCORES[:3], LOSSES[:3]))
+    assert_close(gradient[0, :3], exact_gradient(SCORES[:3], LOSSES[:3]))
     assert (gradient[0, 3:] == 0).all() and (gradient[1] == 0).all()
 
 
@@ -176,21 +177,21 @@ def test_reinforce_differentiates_the_loss_too():
     surrogate = reinforce_loss(log_probability(scores.expand(4, 4), choice), (choice @ values - TARGET).square(), 0.7)
     weighted = (torch.softmax(SCORES, -1) * surrogate).sum()
     for one, other in zip(torch.autograd.grad(weighted, (scores, values)), exact, strict=True):
-        torch.testing.assert_close(one, other)
+        assert_close(one, other)
 
 
 def test_baseline_gets_no_gradient():
     log_p, loss, baseline = (torch.randn(3, requires_grad=True) for _ in range(3))
     reinforce_loss(log_p, loss, baseline).sum().backward()
-    torch.testing.assert_close(log_p.grad, (loss - baseline).detach())
-    torch.testing.assert_close(loss.grad, torch.ones(3))
+    assert_close(log_p.grad, (loss - baseline).detach())
+    assert_close(loss.grad, torch.ones(3))
     assert baseline.grad is None
 
 
 def test_leave_one_out_mean_matches_loops():
     loss = torch.randn(5, 2)
     for i in range(5):
-        torch.testing.assert_close(leave_one_out_mean(loss)[i], torch.cat([loss[:i], loss[i + 1 :]]).mean(0))
+        assert_close(leave_one_out_mean(loss)[i], torch.cat([loss[:i], loss[i + 1 :]]).mean(0))
     with pytest.raises(ValueError, match="got 1"):
         leave_one_out_mean(loss[:1])
 
@@ -203,8 +204,8 @@ def test_straight_through_gumbel_matches_torch():
         torch.manual_seed(3)
         choice = draw()
         answers.append((choice.detach(), torch.autograd.grad((choice * wanted).sum(), scores)[0]))
-    torch.testing.assert_close(answers[0][0], answers[1][0])
-    torch.testing.assert_close(answers[0][1], answers[1][1])
+    assert_close(answers[0][0], answers[1][0])
+    assert_close(answers[0][1], answers[1][1])
     assert set(answers[0][0].unique().tolist()) == {0.0, 1.0}
 
 
@@ -217,7 +218,7 @@ def test_generator_makes_draws_repeatable():
     scores = torch.zeros(20, 5)
     for draw in (sample_choice, straight_through_gumbel):
         one, other = (draw(scores, generator=torch.Generator().manual_seed(1)) for _ in range(2))
-        torch.testing.assert_close(one, other, rtol=0, atol=0)
+        assert_close(one, other, rtol=0, atol=0)
 
 
 def test_zero_temperature_is_refused():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from possm_lite.blocks.recurrent import gru_cell
 from possm_lite.blocks.scores import additive_score
@@ -36,10 +37,10 @@ def test_loss_matches_cross_entropy_without_padding():
     real = [(b, t) for b in range(3) for t in range(5) if TARGET[b, t] != PAD]
     by_hand = sum(logits[b, t].logsumexp(0) - logits[b, t, TARGET[b, t]] for b, t in real) / len(real)
     ours = masked_cross_entropy(logits, TARGET)
-    torch.testing.assert_close(ours, by_hand)
-    torch.testing.assert_close(ours, F.cross_entropy(logits.transpose(1, 2), TARGET, ignore_index=PAD))
+    assert_close(ours, by_hand)
+    assert_close(ours, F.cross_entropy(logits.transpose(1, 2), TARGET, ignore_index=PAD))
     for one, other in zip(torch.autograd.grad(ours, logits), torch.autograd.grad(by_hand, logits), strict=True):
-        torch.testing.assert_close(one, other)
+        assert_close(one, other)
         assert (one[TARGET == PAD] == 0).all()
 
 
@@ -47,7 +48,7 @@ def test_extra_padding_leaves_the_loss():
     logits = torch.randn(3, 5, 8)
     wider = F.pad(TARGET, (0, 4), value=PAD)
     filler = torch.cat([logits, 100 * torch.randn(3, 4, 8)], 1)
-    torch.testing.assert_close(masked_cross_entropy(filler, wider), masked_cross_entropy(logits, TARGET))
+    assert_close(masked_cross_entropy(filler, wider), masked_cross_entropy(logits, TARGET))
 
 
 def test_loss_of_padding_alone_is_zero():
@@ -59,7 +60,7 @@ def test_loss_of_padding_alone_is_zero():
 def test_loss_accepts_another_pad_token():
     logits, targets = torch.randn(4, 8), torch.tensor([0, 3, 7, 7])
     expected = F.cross_entropy(logits[:2], targets[:2])
-    torch.testing.assert_close(masked_cross_entropy(logits, targets, pad=7), expected)
+    assert_close(masked_cross_entropy(logits, targets, pad=7), expected)
 
 
 def test_shift_right():
@@ -83,7 +84,7 @@ def test_teacher_forcing_matches_single_steps(kind):
     for tokens in shift_right(TARGET).unbind(1):
         out, state = model.step(tokens, state)
         logits.append(out)
-    torch.testing.assert_close(model(SOURCE, TARGET), torch.stack(logits, 1))
+    assert_close(model(SOURCE, TARGET), torch.stack(logits, 1))
 
 
 @BOTH
@@ -91,16 +92,16 @@ def test_source_padding_changes_nothing(kind):
     """Each row alone and without its padding gives the same logits; so does wider padding."""
     model = make(kind)
     together = model(SOURCE, TARGET)
-    torch.testing.assert_close(model(F.pad(SOURCE, (0, 3), value=PAD), TARGET), together)
+    assert_close(model(F.pad(SOURCE, (0, 3), value=PAD), TARGET), together)
     for row, n in enumerate((4, 2, 1)):
-        torch.testing.assert_close(model(SOURCE[row : row + 1, :n], TARGET[row : row + 1])[0], together[row])
+        assert_close(model(SOURCE[row : row + 1, :n], TARGET[row : row + 1])[0], together[row])
 
 
 @BOTH
 def test_later_target_words_are_not_read(kind):
     model, changed = make(kind), TARGET.clone()
     changed[:, 3:] = 6
-    torch.testing.assert_close(model(SOURCE, TARGET)[:, :4], model(SOURCE, changed)[:, :4])
+    assert_close(model(SOURCE, TARGET)[:, :4], model(SOURCE, changed)[:, :4])
     changed[:, 2] = 6
     assert not torch.allclose(model(SOURCE, TARGET)[:, 3], model(SOURCE, changed)[:, 3])
 
@@ -171,10 +172,10 @@ def test_context_matches_loops():
     for b, n in enumerate((4, 2)):
         scores = torch.stack([w_v @ torch.tanh(W_q @ s[b] + W_k @ H[b, i]) for i in range(n)])
         alpha = scores.exp() / scores.exp().sum()
-        torch.testing.assert_close(weights[b, :n], alpha)
-        torch.testing.assert_close(c[b], sum(alpha[i] * H[b, i] for i in range(n)))
+        assert_close(weights[b, :n], alpha)
+        assert_close(c[b], sum(alpha[i] * H[b, i] for i in range(n)))
         assert not weights[b, n:].any()
-    torch.testing.assert_close(
+    assert_close(
         weights, torch.softmax(additive_score(s[:, None], H, W_q, W_k, w_v)[:, 0].masked_fill(~mask, -torch.inf), -1)
     )
 
@@ -187,9 +188,9 @@ def test_query_is_the_previous_state():
     c, alpha = bahdanau_context(s, H, keys, model.W_q, model.w_v, mask)
     by_hand = gru_cell(torch.cat([model.write(TARGET[:, 0]), c], -1), s, *model.decoder.all_weights[0])
     new, weights = model.attend_and_step(TARGET[:, 0], state)
-    torch.testing.assert_close(new, by_hand)
-    torch.testing.assert_close(weights, alpha)
-    torch.testing.assert_close(model.attend_and_step(TARGET[:, 1], state)[1], alpha)
+    assert_close(new, by_hand)
+    assert_close(weights, alpha)
+    assert_close(model.attend_and_step(TARGET[:, 1], state)[1], alpha)
     assert not torch.allclose(bahdanau_context(new, H, keys, model.W_q, model.w_v, mask)[1], alpha)
 
 
@@ -198,7 +199,7 @@ def test_backward_encoder_starts_at_the_last_token():
     H = model.encode(SOURCE)[0]
     for row, n in enumerate((4, 2, 1)):
         states = model.backward_encoder(model.read(SOURCE[row : row + 1, :n].flip(1)))[0][0].flip(0)
-        torch.testing.assert_close(H[row, :n, 6:], states)
+        assert_close(H[row, :n, 6:], states)
 
 
 @pytest.mark.parametrize("task", ["copy", "reversal"])
@@ -212,7 +213,7 @@ def test_alignment_shows_the_task(task):
     source, target = source[full], target[full]
     assert (model.generate(source, 7) == target).all(1).float().mean() > 0.7
     alignment = model.align(source, target)[:, :6].mean(0)  # (6, 6)
-    torch.testing.assert_close(alignment.sum(-1), torch.ones(6))
+    assert_close(alignment.sum(-1), torch.ones(6))
     at = (alignment * torch.arange(6)).sum(-1)  # where it looks on average
     wanted = torch.arange(6.0) if task == "copy" else torch.arange(6.0).flip(0)
     assert (at - wanted).abs().max() < 1.0, at

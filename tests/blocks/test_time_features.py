@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.testing import assert_close
 
 from possm_lite.blocks.positions import log_spaced_frequencies, phasors, rotate
 from possm_lite.blocks.time_features import (
@@ -52,7 +53,7 @@ def test_bochner_features_match_loops():
 
 def test_bochner_kernel_is_a_mean_of_cosines():
     omega = 5 * torch.randn(7, dtype=torch.float64)
-    torch.testing.assert_close(gram(bochner_features(TIMES, omega)), torch.cos(LAGS[..., None] * omega).mean(-1))
+    assert_close(gram(bochner_features(TIMES, omega)), torch.cos(LAGS[..., None] * omega).mean(-1))
 
 
 def rms_error(n_freqs, mu=3.0, sigma=2.0):
@@ -81,7 +82,7 @@ def test_gaussian_kernel_matches_numerical_integration():
 
 
 def test_zero_mean_gaussian_kernel_is_the_rbf():
-    torch.testing.assert_close(gaussian_kernel(LAGS, 0.0, 2.0), torch.exp(-2 * LAGS**2))
+    assert_close(gaussian_kernel(LAGS, 0.0, 2.0), torch.exp(-2 * LAGS**2))
 
 
 @settings(max_examples=40, deadline=None)
@@ -94,8 +95,8 @@ def test_bochner_kernel_is_positive_and_shift_invariant(times, omega, shift):
     times, omega = (torch.tensor(x, dtype=torch.float64) for x in (times, omega))
     kernel = gram(bochner_features(times, omega))
     assert smallest_eigenvalue(kernel) > -1e-10
-    torch.testing.assert_close(gram(bochner_features(times + shift, omega)), kernel, rtol=0, atol=1e-9)
-    torch.testing.assert_close(kernel.diag(), torch.ones(len(times), dtype=torch.float64))
+    assert_close(gram(bochner_features(times + shift, omega)), kernel, rtol=0, atol=1e-9)
+    assert_close(kernel.diag(), torch.ones(len(times), dtype=torch.float64))
 
 
 def test_float32_frequencies_resolve_late_float64_times():
@@ -104,7 +105,7 @@ def test_float32_frequencies_resolve_late_float64_times():
     features = bochner_features(times, omega)
     assert features.dtype == torch.float32
     expected = torch.cos((times - times[0]) * omega.double()).float()
-    torch.testing.assert_close(features @ features[0], expected, rtol=0, atol=1e-5)
+    assert_close(features @ features[0], expected, rtol=0, atol=1e-5)
     too_late = bochner_features(times.float(), omega)  # times rounded to 0.2 ms
     assert (too_late @ too_late[0] - expected).abs().max() > 1e-3
 
@@ -120,7 +121,7 @@ def test_gradients_reach_mu_and_sigma():
     estimate = torch.cos(gaussian_frequencies(mu, sigma, noise) * lag).mean()
     ours = torch.autograd.grad(estimate, (mu, sigma))
     exact = torch.autograd.grad(gaussian_kernel(lag, mu, sigma), (mu, sigma))
-    torch.testing.assert_close(ours, exact, rtol=0, atol=3e-3)
+    assert_close(ours, exact, rtol=0, atol=3e-3)
     swallowed = torch.cos(torch.normal(mu.expand(100), sigma.expand(100)) * lag).mean()
     assert all(g.abs() < 1e-12 for g in torch.autograd.grad(swallowed, (mu, sigma)))
     assert min(g.abs() for g in exact) > 0.05
@@ -165,7 +166,7 @@ def test_bochner_module_trains_its_frequencies(frequencies, n_parameters):
     module = BochnerTime(frequencies)
     features = module(TIMES)
     assert features.shape == (6, 32)
-    torch.testing.assert_close(features, bochner_features(TIMES, frequencies()))
+    assert_close(features, bochner_features(TIMES, frequencies()))
     assert sum(p.numel() for p in module.parameters()) == n_parameters
     if n_parameters:
         gram(features).square().sum().backward()
@@ -190,7 +191,7 @@ def test_mercer_features_match_loops():
             for j in (1, 2):
                 row += [math.cos(j * math.pi * t / w), math.sin(j * math.pi * t / w)]
             expected = torch.tensor(row, dtype=torch.float64) * c[i].sqrt()
-            torch.testing.assert_close(features[n, 5 * i : 5 * i + 5], expected, rtol=0, atol=1e-10)
+            assert_close(features[n, 5 * i : 5 * i + 5], expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_harmonics", [1, 4, 12])
@@ -202,7 +203,7 @@ def test_mercer_kernel_is_the_truncated_poisson_kernel(n_harmonics):
     kernel = gram(mercer_features(TIMES, torch.tensor([period / 2], dtype=torch.float64), c))
     x = 2 * math.pi * LAGS / period
     series = 1 + sum(2 * r**j * torch.cos(j * x) for j in range(1, n_harmonics + 1))
-    torch.testing.assert_close(kernel, series)
+    assert_close(kernel, series)
     exact = (1 - r**2) / (1 - 2 * r * torch.cos(x) + r**2)
     assert (kernel - exact).abs().max() <= 2 * r ** (n_harmonics + 1) / (1 - r) + 1e-9
 
@@ -222,12 +223,12 @@ def test_shared_coefficients_make_mercer_shift_invariant(seed, shared):
 
 def test_mercer_module_is_always_shift_invariant():
     module = MercerTime(3, 2, 0.1, 10.0).double()
-    torch.testing.assert_close(module(TIMES).square().sum(-1), torch.ones(6, dtype=torch.float64), rtol=0, atol=1e-6)
+    assert_close(module(TIMES).square().sum(-1), torch.ones(6, dtype=torch.float64), rtol=0, atol=1e-6)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn_like(parameter))
     kernel = gram(module(TIMES))
-    torch.testing.assert_close(gram(module(TIMES + 12.3)), kernel)
+    assert_close(gram(module(TIMES + 12.3)), kernel)
     kernel.square().sum().backward()
     assert all(p.grad.isfinite().all() and p.grad.abs().max() > 0 for p in module.parameters())
 
@@ -246,9 +247,9 @@ def test_coefficient_shape_is_checked(shape):
 
 def test_geometric_half_periods_have_equal_ratios():
     half_periods = geometric_half_periods(4, 0.01, 10.0)
-    torch.testing.assert_close(half_periods, torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64))
+    assert_close(half_periods, torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64))
     in_ms = geometric_half_periods(4, 10.0, 10_000.0)
-    torch.testing.assert_close(in_ms / 1000, half_periods)  # the unit of time does not matter
+    assert_close(in_ms / 1000, half_periods)  # the unit of time does not matter
     i = np.arange(1, 5)
     lecture_s, lecture_ms = 10 - (10 - 0.01) ** (i / 4), (10_000 - (10_000 - 10.0) ** (i / 4)) / 1000
     assert np.abs(lecture_s - lecture_ms).max() > 1
@@ -262,7 +263,7 @@ def test_score_is_the_product_of_concatenated_vectors():
     z1, z2 = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
     phi1, phi2 = torch.randn(2, 3, 6, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
     joined = torch.cat([z1, phi1], -1) @ torch.cat([z2, phi2], -1).transpose(-1, -2)
-    torch.testing.assert_close(content_and_time_score(z1, z2, phi1, phi2), joined)
+    assert_close(content_and_time_score(z1, z2, phi1, phi2), joined)
 
 
 def test_score_matches_the_closed_form():
@@ -288,7 +289,7 @@ def test_rotary_kernel_matches_rope():
     q, k = torch.randn(8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
     a, b, c = rotary_kernel(q, k, 3)
     angle = (TIMES - TIMES[:, None])[..., None] * OMEGA  # t_k - t_q
-    torch.testing.assert_close(turned_gram(q, k), angle.cos() @ a + angle.sin() @ b + c)
+    assert_close(turned_gram(q, k), angle.cos() @ a + angle.sin() @ b + c)
 
 
 def test_rope_is_a_kernel_for_aligned_pairs():
@@ -307,4 +308,4 @@ def test_rotary_kernel_broadcasts_over_keys():
     q, keys = torch.randn(8), torch.randn(5, 8)
     a, b, c = rotary_kernel(q, keys, 3)
     assert a.shape == b.shape == (5, 3) and c.shape == (5,)
-    torch.testing.assert_close(a[2], rotary_kernel(q, keys[2], 3)[0])
+    assert_close(a[2], rotary_kernel(q, keys[2], 3)[0])

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.testing import assert_close
 
 from possm_lite.blocks import recurrent
 from possm_lite.blocks.unrolled import (
@@ -43,9 +44,9 @@ def parts(state):
 
 def assert_same(ours, theirs, atol=1e-12):
     (answer, state), (expected, expected_state) = ours, theirs
-    torch.testing.assert_close(answer, expected, rtol=0, atol=atol)
+    assert_close(answer, expected, rtol=0, atol=atol)
     for one, other in zip(parts(state), parts(expected_state), strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=atol)
+        assert_close(one, other, rtol=0, atol=atol)
 
 
 def gradients(layer, x, call=None):
@@ -68,7 +69,7 @@ def packed(layer, lengths, total):
 def assert_same_gradients(ours, theirs):
     for one, other in zip(ours, theirs, strict=True):
         assert other.abs().max() > 0
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-11)
+        assert_close(one, other, rtol=1e-10, atol=1e-11)
 
 
 @every_kind
@@ -98,7 +99,7 @@ def test_padding_is_never_read(kind):
     assert all(torch.equal(one, two) for one, two in zip(grads, other_grads, strict=True))
     assert (answer[padding] == 0).all() and (grads[0][padding] == 0).all()
     for i, n in enumerate(LENGTHS):  # each is what it would be alone
-        torch.testing.assert_close(answer[i, :n], ours(x[i : i + 1, :n])[0][0], rtol=0, atol=1e-12)
+        assert_close(answer[i, :n], ours(x[i : i + 1, :n])[0][0], rtol=0, atol=1e-12)
 
 
 @every_kind
@@ -106,7 +107,7 @@ def test_padding_leaks_backward_without_lengths(kind):
     ours, _ = make_pair(kind, both=True)
     x = sequences()
     masked, unmasked = ours(x, lengths=LENGTHS)[0], ours(x)[0]
-    torch.testing.assert_close(masked[1, :1, :7], unmasked[1, :1, :7])  # forward: the padding comes later
+    assert_close(masked[1, :1, :7], unmasked[1, :1, :7])  # forward: the padding comes later
     assert (masked[1, :1, 7:] - unmasked[1, :1, 7:]).abs().max() > 1e-2
 
 
@@ -187,7 +188,7 @@ def test_textbook_gru_differs_with_equal_weights():
         h = recurrent.textbook_gru_cell(x_t, h, *textbook.all_weights[0])
     one_layer = UnrolledTextbookGRU(5, 7).double()
     one_layer.load_state_dict({name: w for name, w in theirs.state_dict().items() if name.endswith("_l0")})
-    torch.testing.assert_close(one_layer(x)[1][0], h, rtol=0, atol=1e-12)
+    assert_close(one_layer(x)[1][0], h, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -195,7 +196,7 @@ def test_output_layer_is_linear(both):
     layer, _ = make_pair("rnn", 1, both)
     model, x = WithOutput(layer, 2).double(), sequences()
     expected = torch.einsum("qh,bth->btq", model.w_q, layer(x)[0]) + model.b_q
-    torch.testing.assert_close(model(x), expected)
+    assert_close(model(x), expected)
 
 
 @every_kind
@@ -217,7 +218,7 @@ def test_gradients_through_time_match_autograd(kind):
         blocks = torch.autograd.functional.jacobian(rest, state)  # (3, 7, 1, 3, 7) each
         for i in range(3):
             expected = torch.cat([block[i, :, 0, i] for block in blocks], -1)  # (7, S)
-            torch.testing.assert_close(ours[t, i], expected, rtol=0, atol=1e-12)
+            assert_close(ours[t, i], expected, rtol=0, atol=1e-12)
 
 
 def test_linear_network_gradients_are_matrix_powers():
@@ -228,7 +229,7 @@ def test_linear_network_gradients_are_matrix_powers():
             w.mul_(1.0 if name.startswith("weight_hh") else 1e-6)
     found, w_h = gradients_through_time(layer, sequences())[:, 0], layer.weight_hh_l0.detach()
     for t in range(7):
-        torch.testing.assert_close(found[t], torch.linalg.matrix_power(w_h, 6 - t), rtol=0, atol=1e-9)
+        assert_close(found[t], torch.linalg.matrix_power(w_h, 6 - t), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("max_norm", [0.5, 3.0, 1e3])
@@ -241,9 +242,9 @@ def test_clipping_matches_torch(max_norm):
     for p, g in zip(parameters, grads, strict=True):
         p.grad = g.clone()
     expected = nn.utils.clip_grad_norm_(parameters, max_norm)
-    torch.testing.assert_close(norm, expected)
+    assert_close(norm, expected)
     for ours, p in zip(clipped, parameters, strict=True):
-        torch.testing.assert_close(ours, p.grad, rtol=1e-5, atol=1e-7)
+        assert_close(ours, p.grad, rtol=1e-5, atol=1e-7)
     if max_norm == 1e3:
         assert all(torch.equal(a, b) for a, b in zip(clipped, grads, strict=True))  # short ones are unchanged
         clipped, norm = clip_by_global_norm([torch.zeros(3)], 1.0)
