@@ -43,9 +43,7 @@ def scalar(x):
 def loop_address(key, beta, gate, moves, gamma, memory, previous):
     """(8.6) to (8.9) number by number, for one head; all lists and floats."""
     n = len(memory)
-    length = [math.sqrt(sum(x * x for x in row)) for row in memory]
-    k_length = math.sqrt(sum(x * x for x in key))
-    cosine = [sum(a * b for a, b in zip(key, row, strict=True)) / k_length / length[i] for i, row in enumerate(memory)]
+    cosine = [sum(a * b for a, b in zip(key, row, strict=True)) / math.hypot(*key) / math.hypot(*row) for row in memory]
     exped = [math.exp(beta * c) for c in cosine]
     content = [x / sum(exped) for x in exped]
     mixed = [gate * content[i] + (1 - gate) * previous[i] for i in range(n)]
@@ -61,7 +59,8 @@ def loop_step(machine, x, memory, heads, r):
     """One step of the machine for one sequence, every number by itself: y, memory, heads and r as lists."""
 
     def linear(layer, v):
-        return [sum(w * u for w, u in zip(row, v, strict=True)) + b for row, b in zip(*rows_of(layer), strict=True)]
+        rows = zip(layer.weight.tolist(), layer.bias.tolist(), strict=True)
+        return [sum(w * u for w, u in zip(row, v, strict=True)) + b for row, b in rows]
 
     def sigmoid(v):
         return 1 / (1 + math.exp(-v))
@@ -87,10 +86,6 @@ def loop_step(machine, x, memory, heads, r):
     return linear(machine.readout, h + r), memory, new_heads, r
 
 
-def rows_of(layer):
-    return layer.weight.tolist(), layer.bias.tolist()
-
-
 def test_addressing_stages_match_loops():
     ask = Address(vectors(2, M), vectors(2).exp(), weights(2, 2)[:, 0], weights(2, 3), 1 + vectors(2).exp())
     memory, previous = vectors(2, N, M), weights(2, N)
@@ -99,13 +94,6 @@ def test_addressing_stages_match_loops():
         asked = [x[b].tolist() for x in (ask.key, ask.beta, ask.gate, ask.shift, ask.gamma)]
         for ours, wanted in zip(stages, loop_address(*asked, memory[b].tolist(), previous[b].tolist()), strict=True):
             assert_close(ours[b], torch.tensor(wanted, dtype=torch.float64), atol=1e-6, rtol=1e-6)
-
-
-def test_content_weights_ignore_length():
-    key, memory = vectors(M), vectors(N, M)
-    beta = scalar(2.0)
-    lengths = 0.1 + 5 * torch.rand(N, 1, dtype=torch.float64)
-    assert_close(content_weights(7 * key, lengths * memory, beta), content_weights(key, memory, beta))
 
 
 def test_zero_vectors_give_finite_weights():
@@ -121,9 +109,6 @@ def test_shift_moves_and_wraps(move, lands):
     probability = torch.eye(3, dtype=torch.float64)[move + 1]
     assert_close(shift(one_hot(0), probability), one_hot(lands))
     assert_close(shift(one_hot(N - 1), probability), one_hot((N - 1 + move) % N))
-
-
-def test_shift_needs_three_probabilities():
     with pytest.raises(ValueError, match="one entry for each move"):
         shift(one_hot(0), weights(5))
 
@@ -138,27 +123,13 @@ def test_every_stage_sums_to_one(seed, gamma):
         assert (stage >= 0).all()
 
 
-def test_limits_of_sharpening_are_identity_and_argmax():
+def test_sharpening_limits_and_gradients_at_zero():
     w = weights(N)
     assert_close(sharpen(w, scalar(1.0)), w, atol=1e-6, rtol=1e-6)
     assert_close(sharpen(w, scalar(500.0)), one_hot(w.argmax()), atol=1e-3, rtol=0)
-
-
-def test_sharpening_has_finite_gradients_at_zero():
     w, gamma = one_hot(2).requires_grad_(), scalar(3.0).requires_grad_()
     sharpen(w, gamma)[2].backward()
     assert w.grad.isfinite().all() and gamma.grad.isfinite()
-
-
-def test_write_and_read_match_loops():
-    memory, w, erase, add = vectors(2, N, M), weights(2, N), vectors(2, M).sigmoid(), vectors(2, M)
-    new, r = write(memory, w, erase, add), read(w, memory)
-    for b in range(2):
-        for j in range(M):
-            for i in range(N):
-                kept = memory[b, i, j] * (1 - w[b, i] * erase[b, j])
-                assert_close(new[b, i, j], kept + w[b, i] * add[b, j])
-            assert_close(r[b, j], sum(w[b, i] * memory[b, i, j] for i in range(N)))
 
 
 def test_read_returns_the_written_vector():
@@ -236,10 +207,10 @@ def share_right(model, length):
 
 def test_copying_generalises_further_than_an_lstm():
     machine = NeuralTuringMachine(N_BITS + 1, N_BITS, slots=16)
-    train_to_copy(lambda x: machine(x)[0], list(machine.parameters()), steps=400, lr=0.01)
     lstm, readout = nn.LSTM(N_BITS + 1, 48, batch_first=True), nn.Linear(48, N_BITS)
-    train_to_copy(lambda x: readout(lstm(x)[0]), [*lstm.parameters(), *readout.parameters()], steps=800, lr=0.02)
-    for length in (3, 5):
-        assert share_right(lambda x: machine(x)[0], length) > 0.98
-        assert share_right(lambda x: readout(lstm(x)[0]), length) > 0.95
-    assert share_right(lambda x: machine(x)[0], 8) > share_right(lambda x: readout(lstm(x)[0]), 8) + 0.05
+    models = (lambda x: machine(x)[0], lambda x: readout(lstm(x)[0]))
+    train_to_copy(models[0], list(machine.parameters()), steps=400, lr=0.01)
+    train_to_copy(models[1], [*lstm.parameters(), *readout.parameters()], steps=800, lr=0.02)
+    ours, theirs = ([share_right(f, n) for n in (3, 5, 8)] for f in models)
+    assert min(ours[:2]) > 0.98 and min(theirs[:2]) > 0.95
+    assert ours[2] > theirs[2] + 0.05
