@@ -51,14 +51,6 @@ def test_large_scores_do_not_overflow():
     assert_close(weights, torch.tensor([[1.0, 0.0, 0.0]]))
 
 
-def test_scaled_dot_score_is_divided_by_root_d():
-    queries, keys = torch.randn(2, 3, 16, dtype=torch.float64), torch.randn(2, 5, 16, dtype=torch.float64)
-    scores = scaled_dot_score(queries, keys)
-    assert scores.shape == (2, 3, 5)
-    expected = sum(queries[1, 2, i] * keys[1, 4, i] for i in range(16)) / 4.0
-    assert_close(scores[1, 2, 4], expected)
-
-
 @pytest.mark.parametrize("masked", [False, True])
 def test_attend_matches_torch(masked):
     inputs = [torch.randn(2, 5, 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]

@@ -155,9 +155,6 @@ def test_enumeration_batches_machines():
         assert_close(tuple(m[i] for m in moments(data)), moments(data[i]))
 
 
-# mixing
-
-
 @pytest.mark.parametrize("phi", [0.0, 0.6, 0.9])
 def test_autocorrelation_of_an_autoregressive_process(phi):
     """x_t = phi x_{t-1} + noise has rho(k) = phi^k and tau = (1 + phi) / (1 - phi)."""
@@ -213,21 +210,11 @@ def test_mixing_time_matches_the_transition_matrix(temperature):
     assert autocorrelation_time(rho) == pytest.approx(autocorrelation_time(exact), rel=0.15)
 
 
-# the restricted machine
-
-
-def whole(w, b, c):
-    """The same machine as one symmetric matrix over visible and hidden units."""
-    v, h = w.shape
-    full = torch.zeros(v + h, v + h, dtype=w.dtype)
-    full[:v, v:], full[v:, :v] = w, w.T
-    return full, torch.cat([b, c])
-
-
 @OFF
 def test_rbm_equals_the_machine_with_zero_weights(off):
     w, b, c = restricted()
-    full, bias = whole(w, b, c)
+    full, bias = torch.zeros(7, 7, dtype=torch.float64), torch.cat([b, c])
+    full[:4, 4:], full[4:, :4] = w, w.T  # the same machine as one symmetric matrix over all units
     states = all_states(7, off, torch.float64)
     p = on_probability(states, full, bias, 1.0, off)
     v, h = states[:, :4], states[:, 4:]

@@ -29,18 +29,19 @@ def by_two_calls(document, lengths, q_w, q_s):
     return attend(scaled_dot_score(q_s[None], sentences), sentences)[0][0]
 
 
-def test_matches_two_calls_of_attend_with_gradients():
+@pytest.mark.parametrize("shape", [(2, D), (2, B, D)])  # one query, or one for each document
+def test_matches_two_calls_of_attend_with_gradients(shape):
     words, mask = documents()
-    q = queries()
+    q = torch.randn(shape, dtype=torch.float64, requires_grad=True)
     y, _, _ = hierarchical_attend(words, *q, mask)
     for row in (0, 1):
-        expected = by_two_calls(words[row], LENGTHS[row], *q)
+        expected = by_two_calls(words[row], LENGTHS[row], *(q if q.ndim == 2 else q[:, row]))
         assert_close(y[row], expected)
         pair = y[row], expected
         assert_close(*(torch.autograd.grad(p.square().sum(), [words, q], retain_graph=True) for p in pair))
 
 
-def test_weights_reproduce_the_output_and_empty_documents_give_zeros():
+def test_weights_reproduce_output_and_empty_documents_give_zeros():
     words, mask = documents()
     y, a, b = hierarchical_attend(words, *queries(), mask)
     in_document = a * b[..., None]  # (B, S, W)
@@ -68,13 +69,6 @@ def test_unmasked_words_are_all_read():
     y, a, b = hierarchical_attend(words, *q)
     assert_close(y, by_two_calls(words, (W, W, W), *q))
     assert (a > 0).all() and (b > 0).all()
-
-
-def test_queries_may_differ_by_document():
-    words, mask = documents()
-    q = torch.randn(2, B, D, dtype=torch.float64)
-    y, _, _ = hierarchical_attend(words, *q, mask)
-    assert_close(y[0], by_two_calls(words[0], LENGTHS[0], q[0, 0], q[1, 0]))
 
 
 @pytest.mark.parametrize(

@@ -147,9 +147,6 @@ def test_corrupt_flips_the_requested_number():
     assert flipped_first.item() == pytest.approx(0.3, abs=4 * math.sqrt(0.21 / 2000))
 
 
-# the modern network
-
-
 def vectors(*shape, seed=0):
     return torch.randn(*shape, dtype=torch.float64, generator=seeded(seed))
 

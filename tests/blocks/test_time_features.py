@@ -1,5 +1,6 @@
 """Time features against their kernels in closed form, and the gradients that have to pass through the sampling."""
 
+import itertools
 import math
 
 import numpy as np
@@ -38,22 +39,14 @@ def smallest_eigenvalue(matrix):
     return torch.linalg.eigvalsh(matrix).min().item()
 
 
-# ---- Bochner
-
-
 def test_bochner_features_match_loops():
     omega = torch.tensor([0.5, 3.0, 40.0], dtype=torch.float64)
     features = bochner_features(TIMES, omega)
     assert features.shape == (6, 6)
     for n, t in enumerate(TIMES.tolist()):
-        for i, w in enumerate(omega.tolist()):
-            assert features[n, i].item() == pytest.approx(math.cos(w * t) / math.sqrt(3), abs=1e-12)
-            assert features[n, 3 + i].item() == pytest.approx(math.sin(w * t) / math.sqrt(3), abs=1e-12)
-
-
-def test_bochner_kernel_is_a_mean_of_cosines():
-    omega = 5 * torch.randn(7, dtype=torch.float64)
-    assert_close(gram(bochner_features(TIMES, omega)), torch.cos(LAGS[..., None] * omega).mean(-1))
+        expected = [wave(w * t) / math.sqrt(3) for wave in (math.cos, math.sin) for w in omega.tolist()]
+        assert features[n].tolist() == pytest.approx(expected, abs=1e-12)
+    assert_close(gram(features), torch.cos(LAGS[..., None] * omega).mean(-1))
 
 
 def rms_error(n_freqs, mu=3.0, sigma=2.0):
@@ -71,17 +64,12 @@ def test_kernel_error_falls_as_one_over_root_d():
     assert errors[-1] < 0.03
 
 
-def test_gaussian_kernel_matches_numerical_integration():
+def test_gaussian_kernel_matches_numerical_integration_and_the_rbf():
     omega = torch.linspace(-40, 50, 200_001, dtype=torch.float64)
     density = torch.exp(-0.5 * ((omega - 5) / 4) ** 2) / (4 * math.sqrt(2 * math.pi))
-    for lag in (0.0, 0.1, 0.37, 1.0):
-        integral = torch.trapezoid(density * torch.cos(omega * lag), omega).item()
-        assert gaussian_kernel(torch.tensor(lag, dtype=torch.float64), 5.0, 4.0).item() == pytest.approx(
-            integral, abs=1e-9
-        )
-
-
-def test_zero_mean_gaussian_kernel_is_the_rbf():
+    for lag in torch.tensor([0.0, 0.1, 0.37, 1.0], dtype=torch.float64):
+        integral = torch.trapezoid(density * torch.cos(omega * lag), omega)
+        assert_close(gaussian_kernel(lag, 5.0, 4.0), integral, rtol=0, atol=1e-9)
     assert_close(gaussian_kernel(LAGS, 0.0, 2.0), torch.exp(-2 * LAGS**2))
 
 
@@ -110,9 +98,6 @@ def test_float32_frequencies_resolve_late_float64_times():
     assert (too_late @ too_late[0] - expected).abs().max() > 1e-3
 
 
-# ---- where the frequencies come from
-
-
 def test_gradients_reach_mu_and_sigma():
     """The gradient of the estimate is that of the closed form; that of torch.normal is zero."""
     mu, sigma = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (3.0, 2.0))
@@ -127,18 +112,13 @@ def test_gradients_reach_mu_and_sigma():
     assert min(g.abs() for g in exact) > 0.05
 
 
-def test_quantile_frequencies_match_numpy():
+def test_quantile_frequencies_match_numpy_with_gradients():
     start, steps = torch.tensor(2.0, dtype=torch.float64), torch.tensor([1.0, 0.1, 5.0], dtype=torch.float64)
     u = torch.tensor([0.0, 0.2, 1 / 3, 0.5, 0.99, 1.0], dtype=torch.float64)
     expected = np.interp(u.numpy(), [0, 1 / 3, 2 / 3, 1], [2.0, 3.0, 3.1, 8.1])
     np.testing.assert_allclose(quantile_frequencies(start, steps, u).numpy(), expected, atol=1e-12)
-
-
-def test_quantile_frequencies_pass_gradcheck():
-    start = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
-    steps = torch.rand(4, dtype=torch.float64, requires_grad=True)
-    u = torch.rand(9, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda a, b: quantile_frequencies(a, b, u), (start, steps))
+    inputs = start.requires_grad_(), steps.requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b: quantile_frequencies(a, b, u), inputs)
 
 
 def test_quantile_module_starts_uniform_and_stays_monotonic():
@@ -175,23 +155,23 @@ def test_bochner_module_trains_its_frequencies(frequencies, n_parameters):
 
 def test_gaussian_module_has_the_given_moments():
     omega = GaussianFrequencies(100_000, mu=7.0, sigma=0.5)()
-    assert omega.mean().item() == pytest.approx(7, abs=0.01) and omega.std().item() == pytest.approx(0.5, abs=0.01)
+    assert [omega.mean().item(), omega.std().item()] == pytest.approx([7, 0.5], abs=0.01)
 
 
-# ---- Mercer
-
-
-def test_mercer_features_match_loops():
+def test_mercer_features_match_loops_with_gradients():
     half_periods, c = torch.tensor([0.3, 2.0], dtype=torch.float64), torch.rand(2, 5, dtype=torch.float64)
     features = mercer_features(TIMES, half_periods, c)
     assert features.shape == (6, 10)
-    for n, t in enumerate(TIMES.tolist()):
-        for i, w in enumerate(half_periods.tolist()):
-            row = [1.0]
-            for j in (1, 2):
-                row += [math.cos(j * math.pi * t / w), math.sin(j * math.pi * t / w)]
-            expected = torch.tensor(row, dtype=torch.float64) * c[i].sqrt()
-            assert_close(features[n, 5 * i : 5 * i + 5], expected, rtol=0, atol=1e-10)
+    for n, i in itertools.product(range(6), range(2)):
+        phase = math.pi * TIMES[n].item() / half_periods[i].item()
+        waves = [1.0] + [wave(j * phase) for j in (1, 2) for wave in (math.cos, math.sin)]
+        expected = torch.tensor(waves, dtype=torch.float64) * c[i].sqrt()
+        assert_close(features[n, 5 * i : 5 * i + 5], expected, rtol=0, atol=1e-10)
+    inputs = half_periods.requires_grad_(), (0.1 + c).requires_grad_()
+    assert torch.autograd.gradcheck(lambda w, c: mercer_features(TIMES[:4], w, c), inputs)
+    for shape in ((2, 4), (3, 5), (5,)):
+        with pytest.raises(ValueError, match="coefficients must be"):
+            mercer_features(TIMES, half_periods, torch.rand(shape))
 
 
 @pytest.mark.parametrize("n_harmonics", [1, 4, 12])
@@ -233,79 +213,46 @@ def test_mercer_module_is_always_shift_invariant():
     assert all(p.grad.isfinite().all() and p.grad.abs().max() > 0 for p in module.parameters())
 
 
-def test_mercer_features_pass_gradcheck():
-    half_periods = torch.tensor([0.3, 2.0], dtype=torch.float64, requires_grad=True)
-    c = (0.1 + torch.rand(2, 3, dtype=torch.float64)).requires_grad_()
-    assert torch.autograd.gradcheck(lambda w, c: mercer_features(TIMES[:4], w, c), (half_periods, c))
-
-
-@pytest.mark.parametrize("shape", [(2, 4), (3, 5), (5,)])
-def test_coefficient_shape_is_checked(shape):
-    with pytest.raises(ValueError, match="coefficients must be"):
-        mercer_features(TIMES, torch.tensor([0.3, 2.0]), torch.rand(shape))
-
-
 def test_geometric_half_periods_have_equal_ratios():
     half_periods = geometric_half_periods(4, 0.01, 10.0)
     assert_close(half_periods, torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64))
     in_ms = geometric_half_periods(4, 10.0, 10_000.0)
     assert_close(in_ms / 1000, half_periods)  # the unit of time does not matter
-    i = np.arange(1, 5)
-    lecture_s, lecture_ms = 10 - (10 - 0.01) ** (i / 4), (10_000 - (10_000 - 10.0) ** (i / 4)) / 1000
-    assert np.abs(lecture_s - lecture_ms).max() > 1
-    assert (0.5 - (0.5 - 0.01) ** (i / 4)).min() < 0
 
 
-# ---- attention over irregular times, and RoPE
-
-
-def test_score_is_the_product_of_concatenated_vectors():
-    z1, z2 = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
-    phi1, phi2 = torch.randn(2, 3, 6, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
-    joined = torch.cat([z1, phi1], -1) @ torch.cat([z2, phi2], -1).transpose(-1, -2)
+def test_score_matches_concatenation_and_the_closed_form():
+    shapes = (2, 3, 4), (2, 5, 4), (2, 3, 6), (2, 5, 6)
+    z1, z2, phi1, phi2 = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
+    joined = torch.cat([z1, phi1], -1) @ torch.cat([z2, phi2], -1).mT
     assert_close(content_and_time_score(z1, z2, phi1, phi2), joined)
-
-
-def test_score_matches_the_closed_form():
-    omega = torch.rand(8, dtype=torch.float64) * 20
-    z = torch.randn(6, 4, dtype=torch.float64)
+    omega, z = torch.rand(8, dtype=torch.float64) * 20, torch.randn(6, 4, dtype=torch.float64)
     phi = bochner_features(TIMES, omega)
-    score = content_and_time_score(z, z, phi, phi)
-    for i in range(6):
-        for j in range(6):
-            time = sum(math.cos(w * (TIMES[i] - TIMES[j])) for w in omega.tolist()) / 8
-            assert score[i, j].item() == pytest.approx((z[i] @ z[j]).item() + time, abs=1e-10)
+    closed = z @ z.T + torch.cos(LAGS[..., None] * omega).mean(-1)
+    assert_close(content_and_time_score(z, z, phi, phi), closed, rtol=0, atol=1e-10)
 
 
 OMEGA = log_spaced_frequencies(3, 0.05, 4.0)
 
 
-def turned_gram(q, k):
+def rotated_gram(q, k):
     phase = phasors(TIMES, OMEGA, torch.float64)
     return rotate(q, phase) @ rotate(k, phase).T
 
 
-def test_rotary_kernel_matches_rope():
-    q, k = torch.randn(8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
-    a, b, c = rotary_kernel(q, k, 3)
-    angle = (TIMES - TIMES[:, None])[..., None] * OMEGA  # t_k - t_q
-    assert_close(turned_gram(q, k), angle.cos() @ a + angle.sin() @ b + c)
+def test_rotary_kernel_matches_rope_and_broadcasts():
+    q, keys = torch.randn(8, dtype=torch.float64), torch.randn(5, 8, dtype=torch.float64)
+    angle = -LAGS[..., None] * OMEGA  # t_k - t_q
+    for k, a, b, c in zip(keys, *rotary_kernel(q, keys, 3), strict=True):
+        assert_close(rotated_gram(q, k), angle.cos() @ a + angle.sin() @ b + c)
 
 
 def test_rope_is_a_kernel_for_aligned_pairs():
     q, k = torch.randn(8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
     a, b, c = rotary_kernel(q, q, 3)
     assert (a >= 0).all() and b.abs().max() < 1e-12 and c >= 0
-    assert smallest_eigenvalue(turned_gram(q, q)) > -1e-10
+    assert smallest_eigenvalue(rotated_gram(q, q)) > -1e-10
     stretched = q * torch.tensor([2.0, 2.0, 0.3, 0.3, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64)  # pairs keep direction
-    assert smallest_eigenvalue(turned_gram(q, stretched)) > -1e-10
-    kernel = turned_gram(q, k)
+    assert smallest_eigenvalue(rotated_gram(q, stretched)) > -1e-10
+    kernel = rotated_gram(q, k)
     assert (kernel - kernel.T).abs().max() > 0.1  # not even symmetric
-    assert smallest_eigenvalue(turned_gram(q, -q)) < -0.1
-
-
-def test_rotary_kernel_broadcasts_over_keys():
-    q, keys = torch.randn(8), torch.randn(5, 8)
-    a, b, c = rotary_kernel(q, keys, 3)
-    assert a.shape == b.shape == (5, 3) and c.shape == (5,)
-    assert_close(a[2], rotary_kernel(q, keys[2], 3)[0])
+    assert smallest_eigenvalue(rotated_gram(q, -q)) < -0.1

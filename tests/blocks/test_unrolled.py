@@ -19,10 +19,9 @@ from possm_lite.blocks.unrolled import (
 
 KINDS = {"rnn": (UnrolledRNN, nn.RNN), "gru": (UnrolledGRU, nn.GRU), "lstm": (UnrolledLSTM, nn.LSTM)}
 KERNELS = {"rnn": recurrent.RNN, "gru": recurrent.GRU, "lstm": recurrent.LSTM}
-FORMS = [(1, False), (2, False), (1, True), (2, True), (3, True)]
+
 LENGTHS = [6, 1, 4]
 every_kind = pytest.mark.parametrize("kind", KINDS)
-every_form = pytest.mark.parametrize(("n_layers", "both"), FORMS)
 
 
 def make_pair(kind, n_layers=1, both=False, dtype=torch.float64, sizes=(5, 7)):
@@ -43,10 +42,7 @@ def parts(state):
 
 
 def assert_same(ours, theirs, atol=1e-12):
-    (answer, state), (expected, expected_state) = ours, theirs
-    assert_close(answer, expected, rtol=0, atol=atol)
-    for one, other in zip(parts(state), parts(expected_state), strict=True):
-        assert_close(one, other, rtol=0, atol=atol)
+    assert_close(*((output, *parts(state)) for output, state in (ours, theirs)), rtol=0, atol=atol)
 
 
 def gradients(layer, x, call=None):
@@ -66,14 +62,8 @@ def packed(layer, lengths, total):
     return call
 
 
-def assert_same_gradients(ours, theirs):
-    for one, other in zip(ours, theirs, strict=True):
-        assert other.abs().max() > 0
-        assert_close(one, other, rtol=1e-10, atol=1e-11)
-
-
 @every_kind
-@every_form
+@pytest.mark.parametrize(("n_layers", "both"), [(1, False), (2, False), (1, True), (2, True), (3, True)])
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
 def test_layers_match_torch_with_gradients(kind, n_layers, both, lengths):
     ours, theirs = make_pair(kind, n_layers, both)
@@ -81,7 +71,8 @@ def test_layers_match_torch_with_gradients(kind, n_layers, both, lengths):
     *of_ours, grads = gradients(ours, x, lambda x: ours(x, lengths=lengths))
     *of_theirs, expected = gradients(theirs, x, packed(theirs, lengths, 6) if lengths else None)
     assert_same(of_ours, of_theirs)
-    assert_same_gradients(grads, expected)
+    assert all(gradient.abs().max() > 0 for gradient in expected)
+    assert_close(grads, expected, rtol=1e-10, atol=1e-11)
 
 
 @every_kind
@@ -94,12 +85,11 @@ def test_padding_is_never_read(kind):
         filled = x.masked_fill(padding[..., None], filler)
         return gradients(ours, filled, lambda x: ours(x, lengths=torch.tensor(LENGTHS)))
 
-    (answer, state, grads), (other, other_state, other_grads) = look(0.0), look(float("nan"))
-    assert_same((answer, state), (other, other_state), atol=0)
-    assert all(torch.equal(one, two) for one, two in zip(grads, other_grads, strict=True))
-    assert (answer[padding] == 0).all() and (grads[0][padding] == 0).all()
+    output, state, grads = look(0.0)
+    assert_close(look(float("nan")), (output, state, grads), rtol=0, atol=0)
+    assert (output[padding] == 0).all() and (grads[0][padding] == 0).all()
     for i, n in enumerate(LENGTHS):  # each is what it would be alone
-        assert_close(answer[i, :n], ours(x[i : i + 1, :n])[0][0], rtol=0, atol=1e-12)
+        assert_close(output[i, :n], ours(x[i : i + 1, :n])[0][0], rtol=0, atol=1e-12)
 
 
 @every_kind
@@ -109,6 +99,8 @@ def test_padding_leaks_backward_without_lengths(kind):
     masked, unmasked = ours(x, lengths=LENGTHS)[0], ours(x)[0]
     assert_close(masked[1, :1, :7], unmasked[1, :1, :7])  # forward: the padding comes later
     assert (masked[1, :1, 7:] - unmasked[1, :1, 7:]).abs().max() > 1e-2
+    output, state = ours(x, lengths=[6, 0, 2])
+    assert (output[1] == 0).all() and all((part[:, 1] == 0).all() for part in parts(state))
 
 
 @every_kind
@@ -121,34 +113,9 @@ def test_initial_state_is_used(kind):
 
 
 @every_kind
-def test_empty_sequence_gives_zeros(kind):
-    ours, _ = make_pair(kind)
-    answer, state = ours(sequences(), lengths=[6, 0, 2])
-    assert (answer[1] == 0).all() and all((part[:, 1] == 0).all() for part in parts(state))
-
-
-@every_kind
-@pytest.mark.parametrize("n_layers", [1, 3])
-def test_layers_match_the_decoder_backbone(kind, n_layers):
-    """The decoder trains with torch's kernel, which equals the loop over the cell."""
-    kernel = KERNELS[kind](5, 7, n_layers).double()
-    ours = KINDS[kind][0](5, 7, n_layers).double()
-    ours.load_state_dict(kernel.state_dict())
-    x = sequences()
-    *of_ours, grads = gradients(ours, x)
-    *of_kernel, expected = gradients(kernel, x)
-    assert_same(of_ours, of_kernel)
-    assert_same_gradients(grads, expected)
-
-
-@every_kind
 @pytest.mark.parametrize(("n_layers", "both"), [(1, False), (2, True)])
 def test_float32_stays_within_rounding(kind, n_layers, both):
-    """Forward within 1e-6 of torch. Gradients within 1e-6 of the largest of their tensor, or within its rounding.
-
-    A gradient by a weight adds a number for every step and sequence, of both signs. So torch itself is up to 3.5e-6
-    (measured, 256 units and 40 steps) from what float64 gives. Nothing can be nearer to torch than torch is to that.
-    """
+    """Forward within 1e-6 of torch; gradients within 1e-6 of the largest of their tensor or within torch's rounding."""
     ours, theirs = make_pair(kind, n_layers, both, torch.float32, (5, 32))
     exact, _ = make_pair(kind, n_layers, both, torch.float64, (5, 32))
     exact.load_state_dict(theirs.state_dict())
@@ -174,7 +141,7 @@ def test_seeded_weights_match_torch(kind, n_layers, both):
     torch.manual_seed(5)
     theirs = theirs(5, 7, n_layers, bidirectional=both, batch_first=True).state_dict()
     assert list(ours) == list(theirs)
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert_close(ours, theirs, rtol=0, atol=0)
 
 
 def test_textbook_gru_differs_with_equal_weights():
@@ -221,34 +188,20 @@ def test_gradients_through_time_match_autograd(kind):
             assert_close(ours[t, i], expected, rtol=0, atol=1e-12)
 
 
-def test_linear_network_gradients_are_matrix_powers():
-    """A network of small weights is nearly linear: dH_T/dH_t is W_h to the power T - t."""
-    layer = UnrolledRNN(5, 7).double()
-    with torch.no_grad():
-        for name, w in layer.named_parameters():
-            w.mul_(1.0 if name.startswith("weight_hh") else 1e-6)
-    found, w_h = gradients_through_time(layer, sequences())[:, 0], layer.weight_hh_l0.detach()
-    for t in range(7):
-        assert_close(found[t], torch.linalg.matrix_power(w_h, 6 - t), rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("max_norm", [0.5, 3.0, 1e3])
 def test_clipping_matches_torch(max_norm):
     grads = [torch.randn(4, 5), torch.randn(3), 10 * torch.randn(2, 2)]
     before = [g.clone() for g in grads]
     clipped, norm = clip_by_global_norm(grads, max_norm)
-    assert all(torch.equal(a, b) for a, b in zip(grads, before, strict=True))  # the input is left alone
+    assert_close(grads, before, rtol=0, atol=0)  # the input is left alone
     parameters = [nn.Parameter(torch.zeros_like(g)) for g in grads]
     for p, g in zip(parameters, grads, strict=True):
         p.grad = g.clone()
-    expected = nn.utils.clip_grad_norm_(parameters, max_norm)
-    assert_close(norm, expected)
-    for ours, p in zip(clipped, parameters, strict=True):
-        assert_close(ours, p.grad, rtol=1e-5, atol=1e-7)
+    assert_close(norm, nn.utils.clip_grad_norm_(parameters, max_norm))
+    assert_close(clipped, [p.grad for p in parameters], rtol=1e-5, atol=1e-7)
     if max_norm == 1e3:
-        assert all(torch.equal(a, b) for a, b in zip(clipped, grads, strict=True))  # short ones are unchanged
-        clipped, norm = clip_by_global_norm([torch.zeros(3)], 1.0)
-        assert norm == 0 and torch.equal(clipped[0], torch.zeros(3))
+        assert_close(clipped, grads, rtol=0, atol=0)  # short ones are unchanged
+        assert_close(clip_by_global_norm([torch.zeros(3)], 1.0), ([torch.zeros(3)], torch.tensor(0.0)))
 
 
 @pytest.mark.parametrize(
@@ -258,7 +211,6 @@ def test_clipping_matches_torch(max_norm):
         (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 4)), r"x must be \(B, T, 5\): its shape is \(3, 6, 4\)"),
         (lambda: UnrolledGRU(5, 7)(torch.zeros(6, 5)), r"x must be \(B, T, 5\)"),
         (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 5), lengths=[1, 7, 2]), r"lengths\[1\] is 7"),
-        (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 5), lengths=[1, -1, 2]), r"lengths\[1\] is -1"),
         (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 5), lengths=[1, 2]), "2 for 3 sequences"),
         (lambda: UnrolledLSTM(5, 7)(torch.zeros(3, 6, 5), torch.zeros(1, 3, 7)), "state must be 2 of shape"),
         (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 5), torch.zeros(3, 7)), r"it is \(3, 7\)"),
