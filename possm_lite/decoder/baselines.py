@@ -156,7 +156,12 @@ class KalmanFilter(BinnedDecoder):
         h, b = solution[:, :2], solution[:, 2]
         # a unit that never fires has no noise: a small floor keeps the covariance invertible
         noise = np.cov((n - design @ solution.T).T) + 1e-6 * np.eye(n.shape[1])
-        gain = _steady_gain(transition, drift, h, noise)
+        information = np.linalg.solve(noise, h).T  # H' Q^-1
+        covariance = np.eye(2)  # the posterior one: P = (I + P' H' Q^-1 H)^-1 P' with P' = A P A' + W, to its limit
+        for _ in range(200):
+            predicted = transition @ covariance @ transition.T + drift
+            covariance = np.linalg.solve(np.eye(2) + predicted @ information @ h, predicted)
+        gain = covariance @ information
         parameters = (self.transition, self.observation, self.offset, self.gain)
         for parameter, value in zip(parameters, (transition, h, b, gain), strict=True):
             parameter.data = torch.from_numpy(np.ascontiguousarray(value)).float()
@@ -168,13 +173,3 @@ class KalmanFilter(BinnedDecoder):
             state = predicted + (n - self.offset - predicted @ self.observation.T) @ self.gain.T
             states.append(state)
         return torch.stack(states, 1)[:, :, None].expand(-1, -1, self.n_slots, -1)
-
-
-def _steady_gain(transition, drift, observation, noise, steps: int = 200) -> np.ndarray:
-    """K = P H' Q^-1 with the posterior covariance P = (I + P' H' Q^-1 H)^-1 P', P' = A P A' + W, at its limit."""
-    information = np.linalg.solve(noise, observation).T  # H' Q^-1
-    covariance = np.eye(2)
-    for _ in range(steps):
-        predicted = transition @ covariance @ transition.T + drift
-        covariance = np.linalg.solve(np.eye(2) + predicted @ information @ observation, predicted)
-    return covariance @ information

@@ -12,45 +12,29 @@ QUERIES = ("time", "per_ms")
 class POSSMConfig:
     """Sizes and switches of a POSSM. The defaults are the published small model.
 
-    Args:
-        n_units: units of all sessions together; embedding row 0 is the blank token, units count from 1.
-        n_sessions: sessions, likewise counted from 1.
-        dim: D, size of tokens, latents and queries.
-        n_heads, n_kv_heads, head_dim: of both cross-attentions; n_kv_heads < n_heads shares keys and values between
-            heads (grouped-query attention).
-        n_latents: L, latent queries per bin; their outputs are concatenated for the backbone.
-        n_freqs: F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated.
-        shortest_period_s, longest_period_s: of the rotation, log-spaced between.
-        rotate_values: rotate values by their time and their sum back, not only queries and keys.
-        feed_forward: a gated feed-forward layer after each attention.
-        expansion: its hidden size over D.
-        backbone: one of `BACKBONES`, of `n_layers` layers of `hidden` units.
-        context_bins: k, hidden states an output query sees: its own bin's and the k - 1 before.
-        query: "time" rotates the output query by the output time; "per_ms" is the lecture-note variant with one
-            learned query per millisecond of a bin, rotated by the end of its bin.
-        bin_width_s: seconds.
-
     Raises:
         ValueError: naming the field, its value and what it must be.
     """
 
-    n_units: int
-    n_sessions: int = 1
-    dim: int = 64
-    n_heads: int = 1
-    n_kv_heads: int = 1
+    n_units: int  # of all sessions together; embedding row 0 is the blank token, units count from 1
+    n_sessions: int = 1  # likewise counted from 1
+    dim: int = 64  # D, size of tokens, latents and queries
+    n_heads: int = 1  # of both cross-attentions, as the next two
+    n_kv_heads: int = 1  # fewer than n_heads: heads share keys and values (grouped-query attention)
     head_dim: int = 64
-    n_latents: int = 1
-    n_freqs: int = 16
-    shortest_period_s: float = 1e-4
+    n_latents: int = 1  # L, latent queries per bin; their outputs are concatenated for the backbone
+    n_freqs: int = 16  # F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated
+    shortest_period_s: float = 1e-4  # of the rotation, log-spaced up to
     longest_period_s: float = 10.0
-    rotate_values: bool = True
-    feed_forward: bool = True
-    expansion: int = 4
-    backbone: str = "gru"
+    rotate_values: bool = True  # rotate values by their time and their sum back, not only queries and keys
+    feed_forward: bool = True  # a gated feed-forward layer after each attention
+    expansion: int = 4  # its hidden size over D
+    backbone: str = "gru"  # one of `BACKBONES`, of `n_layers` layers of `hidden` units
     hidden: int = 256
     n_layers: int = 1
-    context_bins: int = 3
+    context_bins: int = 3  # k, hidden states an output query sees: its own bin's and the k - 1 before
+    # "time" rotates the output query by the output time; "per_ms" is the lecture-note variant with one learned query
+    # per millisecond of a bin, rotated by the end of its bin
     query: str = "time"
     bin_width_s: float = 0.05
 
@@ -73,7 +57,5 @@ class POSSMConfig:
         if 2 * self.n_freqs > self.head_dim:
             raise ValueError(f"n_freqs rotates pairs: 2 x {self.n_freqs} exceeds head_dim = {self.head_dim}.")
         if self.longest_period_s <= self.shortest_period_s:
-            raise ValueError(
-                f"longest_period_s must exceed shortest_period_s: "
-                f"{self.longest_period_s} against {self.shortest_period_s}."
-            )
+            shortest, longest = self.shortest_period_s, self.longest_period_s
+            raise ValueError(f"longest_period_s must exceed shortest_period_s: {longest} against {shortest}.")

@@ -28,9 +28,6 @@ class POSSM(nn.Module):
 
     `textbook.py` is the same in padded tensors with a key per spike, to be read first; here spikes are never padded,
     and `attention.py` says how; `streaming/` is the same in NumPy, one bin at a time.
-
-    Args:
-        config: sizes and switches.
     """
 
     def __init__(self, config: POSSMConfig):
@@ -128,17 +125,13 @@ class POSSM(nn.Module):
         if len(batch.unit) and int(batch.unit.max()) > config.n_units:
             raise ValueError(f"unit must be at most n_units = {config.n_units}, not {int(batch.unit.max())}.")
         if times.shape[:1] != session.shape or len(session) != batch.n_trials:
-            raise ValueError(
-                "output_times_s and session must have one row per trial: "
-                f"{tuple(times.shape)}, {tuple(session.shape)}, {batch.n_trials} trials."
-            )
-        if bool((session < 1).any()) or bool((session > config.n_sessions).any()):
+            shapes = f"{tuple(times.shape)}, {tuple(session.shape)}, {batch.n_trials} trials"
+            raise ValueError(f"output_times_s and session must have one row per trial: {shapes}.")
+        if bool(((session < 1) | (session > config.n_sessions)).any()):
             raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session.tolist()}.")
         query_bin = query_bins(times, config.bin_width_s)
         outside = (query_bin < 0) | (query_bin >= batch.n_bins[:, None])
         if bool(outside.any()):
-            trial, i = (int(x) for x in outside.nonzero()[0])
-            raise ValueError(
-                f"output_times_s must lie inside the trial: output_times_s[{trial}, {i}] = {float(times[trial, i])} s, "
-                f"the trial lasts {float(batch.n_bins[trial] * config.bin_width_s)} s."
-            )
+            trial, i = outside.nonzero()[0].tolist()
+            wrong, stop = float(times[trial, i]), float(batch.n_bins[trial] * config.bin_width_s)
+            raise ValueError(f"output_times_s[{trial}, {i}] = {wrong} s lies outside the trial, which lasts {stop} s.")

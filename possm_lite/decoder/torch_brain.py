@@ -46,16 +46,10 @@ def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.T
     except KeyError as error:
         raise ValueError(f"params lacks {error.args[0]!r}, which torch_brain's POSSM has.") from None
     state |= {k.replace("backbone.net.", "backbone."): v for k, v in arrays.items() if k.startswith("backbone.net.")}
-    return _sizes(state, omega), state, omega[omega != 0]
-
-
-def _sizes(state: dict[str, torch.Tensor], omega: torch.Tensor) -> POSSMConfig:
-    """Sizes read off the shapes. Heads: one frequency per pair of a head's dimensions, so omega gives head_dim."""
-    head_dim = 2 * len(omega)
-    hidden = state["backbone.weight_hh_l0"].shape[1]
-    gates = state["backbone.weight_hh_l0"].shape[0] // hidden
+    head_dim = 2 * len(omega)  # one frequency per pair of a head's dimensions
+    gates_and_hidden, hidden = state["backbone.weight_hh_l0"].shape
     dim = state["unit_embedding.weight"].shape[1]
-    return POSSMConfig(
+    config = POSSMConfig(
         n_units=len(state["unit_embedding.weight"]) - 1,
         n_sessions=len(state["session_embedding.weight"]) - 1,
         dim=dim,
@@ -65,7 +59,8 @@ def _sizes(state: dict[str, torch.Tensor], omega: torch.Tensor) -> POSSMConfig:
         n_latents=len(state["encoder.latents"]),
         n_freqs=int((omega != 0).sum()),
         expansion=state["encoder.feed_forward.contract.weight"].shape[1] // dim,
-        backbone={1: "rnn", 3: "gru", 4: "lstm"}[gates],
+        backbone={1: "rnn", 3: "gru", 4: "lstm"}[gates_and_hidden // hidden],
         hidden=hidden,
         n_layers=sum(k.startswith("backbone.weight_hh_l") for k in state),
     )
+    return config, state, omega[omega != 0]

@@ -11,17 +11,19 @@ from .precompute import backbone_constants, to_numpy
 
 
 class _BinnedStream:
-    """A decoder of binned counts, fed one bin at a time; a subclass sets up its `_decode`."""
+    """A decoder of binned counts, fed one bin at a time; a subclass gives its constants, first state and `_decode`."""
 
-    def __init__(self, model: BinnedDecoder):
-        self._n_units, self._n_slots, self._width = model.n_units, model.n_slots, model.bin_width_s
-        self._mean, self._std = to_numpy((model.velocity_mean[1], model.velocity_std[1]), torch.float32)
+    def __init__(self, model: BinnedDecoder, *constants):
+        self._n_units, self._width = model.n_units, model.bin_width_s
+        self._mean, self._std, *self._constants = to_numpy(
+            (model.velocity_mean[1], model.velocity_std[1], *constants), torch.float32
+        )
         self._slots_s = np.arange(model.n_slots) * (model.bin_width_s / model.n_slots)
         self.reset()
 
     def reset(self):
         """Back to before the first bin."""
-        self._n_bins = 0
+        self._n_bins, self._state = 0, self._start()
 
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
         """One bin, as `StreamingDecoder.step`; only the number of spikes of each unit matters.
@@ -34,37 +36,32 @@ class _BinnedStream:
         """
         units, _ = checked_spikes(units, offsets, self._n_units, self._width)
         counts = np.sqrt(np.bincount(units, minlength=self._n_units + 1)[1:], dtype=np.float32)
-        velocity = self._mean + self._std * self._decode(counts).reshape(self._n_slots, 2)
+        velocity, self._state = self._decode(counts, self._state, *self._constants)
         times = self._n_bins * self._width + self._slots_s
         self._n_bins += 1
-        return times, velocity
+        return times, self._mean + self._std * velocity.reshape(-1, 2)
 
 
 class WienerStream(_BinnedStream):
     def __init__(self, model: WienerFilter):
-        self._weight, self._offset = to_numpy((model.weight, model.offset), torch.float32)
-        super().__init__(model)
+        super().__init__(model, model.weight, model.offset)
 
-    def reset(self):
-        super().reset()
-        self._history = np.zeros(len(self._weight), np.float32)
+    def _start(self):
+        return np.zeros(len(self._constants[0]), np.float32)  # counts of the last bins, oldest first
 
-    def _decode(self, counts: np.ndarray) -> np.ndarray:
-        self._history = np.concatenate([self._history[self._n_units :], counts])  # oldest bin first
-        return self._history @ self._weight + self._offset
+    def _decode(self, counts, history, weight, offset):
+        history = np.concatenate([history[len(counts) :], counts])
+        return history @ weight + offset, history
 
 
 class GRUStream(_BinnedStream):
     def __init__(self, model: BinnedGRU):
-        readout = model.readout.weight.T, model.readout.bias
         backbone = backbone_constants(model.backbone, torch.zeros(model.n_units))
-        self._backbone, self._readout = to_numpy((backbone, readout), torch.float32)
-        super().__init__(model)
+        super().__init__(model, backbone, model.readout.weight.T, model.readout.bias)
 
-    def reset(self):
-        super().reset()
-        self._state = self._backbone.start()
+    def _start(self):
+        return self._constants[0].start()
 
-    def _decode(self, counts: np.ndarray) -> np.ndarray:
-        hidden, self._state = self._backbone.step(counts, self._state)
-        return hidden.dot(self._readout[0]) + self._readout[1]
+    def _decode(self, counts, state, backbone, weight, bias):
+        hidden, state = backbone.step(counts, state)
+        return hidden.dot(weight) + bias, state

@@ -1,17 +1,55 @@
-"""POSSM in real time: the spikes of one bin in, velocity out, in NumPy alone."""
+"""POSSM in real time: the spikes of one bin in, velocity out, in NumPy alone.
+
+`precompute.py` computes the constants from a model. Symbols as in `attention.py`. A score table holds
+[Re q_1 conj(k_1), Im q_1 conj(k_1), ..., rest], so that the score at a time difference t is its dot product with
+`fourier_basis(t)`. Matrices are transposed, to be used as x @ A.
+"""
 
 from __future__ import annotations
 
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import erf
 
 from ..config import POSSMConfig
-from .cells import LAYER_NORM_EPS, normalize
-from .constants import FeedForwardConstants, fourier_basis
+from .cells import LAYER_NORM_EPS, Backbone, normalize
 
 _BLANK = (np.zeros(1, np.int64), np.zeros(1))  # the token of a silent bin: unit 0 at offset 0
+
+
+class FeedForwardConstants(NamedTuple):
+    """With u = g / sqrt 2 for the gate g, gelu(g) = u (1 + erf u) / sqrt 2: both factors are in the matrices."""
+
+    expand: np.ndarray  # with the gain of the norm, (D, 8D)
+    expand_bias: np.ndarray  # (8D,)
+    contract: np.ndarray  # (4D, D); of the output attention (4D, 2), with the readout
+
+
+class InputConstants(NamedTuple):
+    scores: np.ndarray  # score table P of each unit, (U+1, L H, 2F+1)
+    values: np.ndarray  # (U+1, H, d)
+    out: np.ndarray  # W_o, centred for the norm of the feed-forward and plain for the backbone, (H d, 2D)
+    start: np.ndarray  # latents and bias of W_o, likewise, (L, 2D)
+    feed_forward: FeedForwardConstants | None
+
+
+class OutputConstants(NamedTuple):
+    rows: np.ndarray  # scores at each age, oldest first, and values of a normalised hidden state, (h, k Q H + H d)
+    rows_bias: np.ndarray  # (k Q H + H d,)
+    phasors: np.ndarray  # of each state relative to each query, 1 where a pair is not rotated, (Q, k, d/2)
+    out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H d, D + 2)
+    start: np.ndarray  # query and biases, likewise, (1 or Q, D + 2)
+    feed_forward: FeedForwardConstants | None
+
+
+class Constants(NamedTuple):
+    # cycles per second of each entry of `fourier_basis`, and cycles at the start of the bin; float64, (2, 2F+1)
+    cycles: np.ndarray
+    input: InputConstants
+    backbone: Backbone
+    output: OutputConstants
 
 
 class StreamingDecoder:
@@ -38,13 +76,11 @@ class StreamingDecoder:
         from .precompute import precompute_constants  # needs torch; a decoder that is unpickled to stream does not
 
         config: POSSMConfig = model.config
-        offsets = np.array(query_offsets_s, dtype=np.float64, ndmin=1)
+        width, offsets = config.bin_width_s, np.array(query_offsets_s, dtype=np.float64, ndmin=1)
         if not 1 <= session <= config.n_sessions:
             raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session}.")
-        if offsets.ndim != 1 or not len(offsets) or not ((offsets >= 0) & (offsets < config.bin_width_s)).all():
-            raise ValueError(
-                f"query_offsets_s must lie in 0 <= offset < {config.bin_width_s} s, not {query_offsets_s}."
-            )
+        if offsets.ndim != 1 or not len(offsets) or not ((offsets >= 0) & (offsets < width)).all():
+            raise ValueError(f"query_offsets_s must lie in 0 <= offset < {width} s, not {query_offsets_s}.")
         self.config, self.query_offsets_s, self._lock = config, offsets, _NonBlockingLock()
         self._constants = precompute_constants(model, session, offsets)
         output = self._constants.output
@@ -76,7 +112,8 @@ class StreamingDecoder:
             RuntimeError: during another step of this decoder, which is not disturbed.
         """
         with self._lock:
-            x = self._encode(*self._tokens(units, offsets))
+            units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
+            x = self._encode(*((units, offsets) if len(units) else _BLANK))
             hidden, state = self._constants.backbone.step(x, self._state)
             recent = np.concatenate([self._recent[1:], self._project(hidden)[None]])
             velocity = self._decode(recent[-(self._n_bins + 1) :])
@@ -86,15 +123,10 @@ class StreamingDecoder:
             self._n_bins += 1
             return times, velocity
 
-    def _tokens(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """The spikes of a bin, or its blank token."""
-        units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
-        return (units, offsets) if len(units) else _BLANK
-
     def _encode(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Input attention: the input of the backbone, (L D,)."""
         c, config = self._constants.input, self.config
-        phase = fourier_basis(offsets, self._constants.phase, self._dtype)  # (n, 2F+1)
+        phase = fourier_basis(offsets, self._constants.cycles, self._dtype)  # (n, 2F+1)
         scores = np.matmul(c.scores.take(units, 0), phase[:, :, None])  # (n, L H, 1)
         weights = _softmax(scores).reshape(len(units), config.n_latents, config.n_heads)
         values = c.values.take(units, 0)  # (n, H, d), a copy
@@ -130,15 +162,10 @@ class StreamingDecoder:
     def _feed_forward(self, centred: np.ndarray, c: FeedForwardConstants) -> np.ndarray:
         """The gated layer of (n, D), centred; the factors of gelu are in the matrices."""
         variance = np.square(centred).dot(self._mean)
-        expanded = (centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]).dot(c.expand)
-        expanded += c.expand_bias
+        expanded = (centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]).dot(c.expand) + c.expand_bias
         half = expanded.shape[1] // 2
-        gate = expanded[:, half:]
-        gated = erf(gate)
-        gated += 1
-        gated *= gate
-        gated *= expanded[:, :half]
-        return gated.dot(c.contract)
+        values, gate = expanded[:, :half], expanded[:, half:]
+        return ((erf(gate) + 1) * gate * values).dot(c.contract)
 
 
 def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np.ndarray, np.ndarray]:
@@ -182,6 +209,19 @@ class _NonBlockingLock:
 
     def __reduce__(self):
         return type(self), ()  # the copy of a stream has a lock of its own
+
+
+def fourier_basis(times: np.ndarray, cycles: np.ndarray, dtype) -> np.ndarray:
+    """[cos omega_1 t, sin omega_1 t, cos omega_2 t, ..., 1] of each time, (..., 2F + 1); cycles as in `Constants`.
+
+    All but the last, viewed as complex numbers, are the phasors e^{i omega t}. Only the rest after whole cycles is
+    rounded to `dtype`, as in `blocks.positions.phasors`.
+    """
+    phase = times[..., None] * cycles[0]
+    phase += cycles[1]
+    phase -= np.rint(phase)
+    phase *= 2 * np.pi
+    return np.cos(phase.astype(dtype))
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from ...blocks.ssm import ResidualStack
 from ..attention import as_real, precompute_scores
 from ..possm import POSSM
 from .cells import Backbone, GRUCell, LSTMCell, MambaCell, RNNCell, S4DCell
-from .constants import Constants, FeedForwardConstants, InputConstants, OutputConstants, phase_constants
+from .decoder import Constants, FeedForwardConstants, InputConstants, OutputConstants
 
 
 @torch.no_grad()
@@ -41,8 +41,11 @@ def precompute_constants(model: POSSM, session: int, query_offsets_s: np.ndarray
         backbone_constants(model.backbone, bias.tile(config.n_latents)),
         _output_constants(model, torch.tensor([session]), torch.from_numpy(query_offsets_s)),
     )
-    phase = phase_constants(model.rotation.omega.numpy(), config.bin_width_s / 2)
-    return Constants(phase, *to_numpy(parts, dtype))
+    cycles = np.zeros((2, 2 * config.n_freqs + 1))
+    cycles[0, :-1] = np.repeat(model.rotation.omega.numpy() / (2 * np.pi), 2)
+    cycles[1] = -cycles[0] * (config.bin_width_s / 2)  # time counts from the middle of the bin
+    cycles[1, 1:-1:2] -= 0.25  # a sine is a cosine a quarter of a cycle later
+    return Constants(cycles, *to_numpy(parts, dtype))
 
 
 def to_numpy(constants, dtype: torch.dtype):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,9 +37,8 @@ def drift_tuning(
     """
     if not 0 <= replaced_share <= 1:
         raise ValueError(f"replaced_share must lie in 0..1, not {replaced_share}.")
-    for name, spread in (("rotation_deg", rotation_deg), ("gain_spread", gain_spread)):
-        if not spread >= 0:
-            raise ValueError(f"{name} must be 0 or more, not {spread}.")
+    if not (rotation_deg >= 0 and gain_spread >= 0):
+        raise ValueError(f"rotation_deg and gain_spread must be 0 or more, not {rotation_deg} and {gain_spread}.")
     n = len(units.tuned)
     config = replace(config or SimulationConfig(), n_units=n, n_common=units.common_gain.shape[1])
     baseline = units.baseline_hz * np.exp(gain_spread * rng.standard_normal(n))
@@ -51,8 +50,5 @@ def drift_tuning(
         depth_s_per_mm=units.depth_s_per_mm * np.exp(gain_spread * rng.standard_normal(n)),
     )
     new_units, is_replaced = draw_units(rng, config), rng.permutation(n) < round(replaced_share * n)
-    mixed = {}
-    for field in fields(UnitTuning):
-        old, new = getattr(later, field.name), getattr(new_units, field.name)
-        mixed[field.name] = np.where(is_replaced[:, None] if old.ndim == 2 else is_replaced, new, old)
-    return UnitTuning(**mixed)
+    pairs = zip(vars(later).values(), vars(new_units).values(), strict=True)
+    return UnitTuning(*(np.where(is_replaced, new.T, old.T).T for old, new in pairs))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from scipy.signal import lfilter
 
-from .reaches import Reaches, TaskConfig, check_range, hand_at
+from .reaches import Reaches, TaskConfig, hand_at
 
 # Spike times are multiples of 2^-15 s, 30.5 us: near the clock of a rig (30 kHz), exact in float64, and they compress.
 TICKS_PER_SECOND = 2**15
@@ -15,95 +16,67 @@ TICKS_PER_SECOND = 2**15
 
 @dataclass(frozen=True)
 class SimulationConfig(TaskConfig):
-    """A simulated session: the task (see `TaskConfig`) and, here, the units that are recorded during it.
-
-    Args:
-        n_units: units recorded.
-        untuned_share: share of units whose rate does not depend on the hand.
-        baseline_hz, baseline_spread: mean of the log-normal rates at rest, and standard deviation of their logarithm
-            (skewed rates: Buzsaki & Mizuseki 2014).
-        saturation_hz: upper limit of a unit's rate; at least twice its baseline.
-        depth, depth_spread: median and log standard deviation of the depth of cosine tuning (Georgopoulos et al. 1982):
-            the increase of the log rate in the preferred direction at `reference_speed_mm_s`. It is proportional to
-            speed, as the term in speed and direction of Moran & Schwartz 1999.
-        speed_gain, speed_gain_spread: mean and standard deviation of the term in speed alone, in the same unit.
-        reference_speed_mm_s: the speed at which these two are specified.
-        turning_deg: standard deviation over units of the rotation of the preferred direction over 100 mm along x, and
-            along y (evidence: Scott & Kalaska 1997, same paths in another posture of the arm).
-        common_turning_deg: additional rotation along x common to all tuned units, with the shoulder (Caminiti et al.
-            1990). A shoulder 215 mm behind the hand rotates by 25 degrees while the hand moves 100 mm sideways.
-        position_gain: standard deviation over units of the increase of the log rate per 100 mm along x, and along y
-            (Kettner et al. 1988).
-        lag_s, lag_spread_s: mean and standard deviation of a unit's lead on the hand (Moran & Schwartz 1999 and
-            Paninski et al. 2004: about 100 ms), clipped to 0 and `2 * lag_s`.
-        refractory_s: absolute refractory period.
-        n_common: number of common fluctuations, which are independent of the hand.
-        common_gain: standard deviation of a unit's loading, in log rate, on one of them.
-        shared_gain: mean loading, in log rate, on the first of them: a fluctuating excitability shared by all units
-            (Goris et al. 2014). The mean loading on the others is 0. Without effect if `n_common` is 0.
-        common_time_s, common_rate_hz: their correlation time and sampling rate; interpolated linearly.
-    """
+    """A simulated session: the task (see `TaskConfig`) and, here, the units that are recorded during it."""
 
     n_units: int = 120
-    untuned_share: float = 0.15
+    untuned_share: float = 0.15  # units whose rate does not depend on the hand
+    # log-normal rates at rest (Buzsaki & Mizuseki 2014): their mean, and the standard deviation of their logarithm
     baseline_hz: float = 5.0
     baseline_spread: float = 0.8
-    saturation_hz: float = 40.0
+    saturation_hz: float = 40.0  # upper limit of a unit's rate; at least twice its baseline
+    # cosine tuning (Georgopoulos et al. 1982), proportional to speed (Moran & Schwartz 1999): median and log standard
+    # deviation of the increase of the log rate in the preferred direction at `reference_speed_mm_s`
     depth: float = 0.8
     depth_spread: float = 0.4
+    # mean and standard deviation of the term in speed alone, in the same unit
     speed_gain: float = 0.2
     speed_gain_spread: float = 0.4
     reference_speed_mm_s: float = 400.0
+    # standard deviation over units of the rotation of the preferred direction over 100 mm along x, and along y
+    # (evidence: Scott & Kalaska 1997, same paths in another posture of the arm)
     turning_deg: float = 40.0
+    # additional rotation along x common to all tuned units, with the shoulder (Caminiti et al. 1990): a shoulder 215 mm
+    # behind the hand rotates by 25 degrees while the hand moves 100 mm sideways
     common_turning_deg: float = 25.0
+    # standard deviation over units of the rise of the log rate per 100 mm along x, and along y (Kettner et al. 1988)
     position_gain: float = 0.3
+    # mean and standard deviation of a unit's lead on the hand, clipped to 0 and 2 lag_s (about 100 ms: Moran & Schwartz
+    # 1999, Paninski et al. 2004)
     lag_s: float = 0.1
     lag_spread_s: float = 0.03
-    refractory_s: float = 0.002
-    n_common: int = 3
-    common_gain: float = 0.1
+    refractory_s: float = 0.002  # absolute
+    n_common: int = 3  # common fluctuations, independent of the hand
+    common_gain: float = 0.1  # standard deviation of a unit's loading, in log rate, on one of them
+    # mean loading on the first of them, 0 on the others: a fluctuating excitability (Goris et al. 2014)
     shared_gain: float = 0.75
-    common_time_s: float = 0.3
-    common_rate_hz: int = 20
+    common_time_s: float = 0.3  # their correlation time
+    common_rate_hz: int = 20  # their sampling rate; interpolated linearly
 
     def __post_init__(self):
         super().__post_init__()
-        check_range("n_units", self.n_units, 1)
-        check_range("untuned_share", self.untuned_share, 0, 1)
-        check_range("n_common", self.n_common, 0)
-        for name in ("baseline_hz", "saturation_hz", "reference_speed_mm_s", "common_time_s", "common_rate_hz"):
-            check_range(name, getattr(self, name), 1e-9)
-        for name in ("lag_s", "refractory_s", "shared_gain"):
-            check_range(name, getattr(self, name), 0)
+        self.check_range(1, inf, "n_units")
+        self.check_range(0, 1, "untuned_share")
+        self.check_range(0, inf, "n_common", "lag_s", "refractory_s", "shared_gain")
+        self.check_range(
+            1e-9, inf, "baseline_hz", "saturation_hz", "reference_speed_mm_s", "common_time_s", "common_rate_hz"
+        )
 
 
 @dataclass(frozen=True)
 class UnitTuning:
-    """The true tuning of U units. All arrays but `tuned` are float64.
+    """The true tuning of U units. All arrays but `tuned` are float64."""
 
-    Args:
-        baseline_hz: rate at rest in the centre, shape (U,).
-        saturation_hz: upper limit of the rate, shape (U,).
-        preferred_direction_rad: with the hand in the centre of the workspace, shape (U,).
-        turning_rad_per_mm: rotation of the preferred direction per mm along x and y, shape (U, 2).
-        depth_s_per_mm: log rate per mm/s in the preferred direction, shape (U,).
-        speed_gain_s_per_mm: log rate per mm/s in any direction, shape (U,).
-        position_gain_per_mm: log rate per mm along x and y, shape (U, 2).
-        common_gain: loadings on the common fluctuations, shape (U, C).
-        lag_s: by how much the unit leads the hand, shape (U,).
-        tuned: False for a unit whose gains of direction, speed and position are all zero, shape (U,). Its preferred
-            direction and lag are drawn all the same and have no effect.
-    """
-
-    baseline_hz: np.ndarray
-    saturation_hz: np.ndarray
-    preferred_direction_rad: np.ndarray
-    turning_rad_per_mm: np.ndarray
-    depth_s_per_mm: np.ndarray
-    speed_gain_s_per_mm: np.ndarray
-    position_gain_per_mm: np.ndarray
-    common_gain: np.ndarray
-    lag_s: np.ndarray
+    baseline_hz: np.ndarray  # rate at rest in the centre, (U,)
+    saturation_hz: np.ndarray  # upper limit of the rate, (U,)
+    preferred_direction_rad: np.ndarray  # with the hand in the centre of the workspace, (U,)
+    turning_rad_per_mm: np.ndarray  # rotation of the preferred direction per mm along x and y, (U, 2)
+    depth_s_per_mm: np.ndarray  # log rate per mm/s in the preferred direction, (U,)
+    speed_gain_s_per_mm: np.ndarray  # log rate per mm/s in any direction, (U,)
+    position_gain_per_mm: np.ndarray  # log rate per mm along x and y, (U, 2)
+    common_gain: np.ndarray  # loadings on the common fluctuations, (U, C)
+    lag_s: np.ndarray  # by how much the unit leads the hand, (U,)
+    # False for a unit whose gains of direction, speed and position are all zero, (U,). Its preferred direction and lag
+    # are drawn all the same and have no effect.
     tuned: np.ndarray
 
 
@@ -148,11 +121,7 @@ def draw_common(rng: np.random.Generator, duration_s: float, config: SimulationC
 
 
 def firing_rate(
-    units: UnitTuning,
-    unit: int | slice,
-    position: np.ndarray,
-    velocity: np.ndarray,
-    common: np.ndarray | float = 0.0,
+    units: UnitTuning, unit: int | slice, position: np.ndarray, velocity: np.ndarray, common: np.ndarray | float = 0.0
 ) -> np.ndarray:
     """The rate of one unit, or of several, without the refractory period, for the hand one lag later.
 

@@ -7,6 +7,7 @@ start and stop on whole milliseconds and follow a circular arc to the target wit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -15,91 +16,55 @@ SAMPLE_RATE_HZ = 1000  # behaviour samples per second; plans of reaches are whol
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """The reaching task. Times in s, lengths in mm, angles in degrees.
+    """The reaching task. Times in s, lengths in mm, angles in degrees."""
 
-    Args:
-        n_trials: trials of the session; they follow each other without a gap.
-        random_target_share: share of trials that chain random targets; the rest are centre-out.
-        n_directions: centre-out targets, evenly on a circle (8: Georgopoulos et al. 1982).
-        radius_mm: of that circle (80 mm: Georgopoulos et al. 1982).
-        workspace_mm: half the side of the square that random targets are drawn from.
-        n_random_reaches: reaches in a random-target trial.
-        min_reach_mm: a random target closer to the hand than this is drawn again.
-        hold_s: shortest and longest rest before a reach, uniform.
-        end_hold_s: rest after the last reach of a trial.
-        reach_base_s, reach_slope_s_per_mm: the typical reach takes `reach_base_s + reach_slope_s_per_mm * distance`:
-            0.25 s for 80 mm, which peaks at 610 mm/s. Brisk: a reach then lasts about five bins of 50 ms.
-        reach_time_spread: standard deviation of the logarithm of a reach's time around the typical one.
-        bend_deg: standard deviation of the angle between a reach's first heading and the straight line to its target.
-            12 degrees bow the path by 5 % of its length.
-    """
-
-    n_trials: int = 360
-    random_target_share: float = 0.5
+    n_trials: int = 360  # they follow each other without a gap
+    random_target_share: float = 0.5  # trials that chain random targets; the rest are centre-out
+    # centre-out targets, evenly on a circle, and its radius (8 and 80 mm: Georgopoulos et al. 1982)
     n_directions: int = 8
     radius_mm: float = 80.0
-    workspace_mm: float = 100.0
-    n_random_reaches: int = 3
-    min_reach_mm: float = 40.0
-    hold_s: tuple[float, float] = (0.2, 0.5)
-    end_hold_s: float = 0.1
+    workspace_mm: float = 100.0  # half the side of the square that random targets are drawn from
+    n_random_reaches: int = 3  # in a random-target trial
+    min_reach_mm: float = 40.0  # a random target closer to the hand than this is drawn again
+    hold_s: tuple[float, float] = (0.2, 0.5)  # shortest and longest rest before a reach, uniform
+    end_hold_s: float = 0.1  # rest after the last reach of a trial
+    # the typical reach takes reach_base_s + reach_slope_s_per_mm * distance: 0.25 s for 80 mm, which peaks at 610 mm/s.
+    # Brisk: a reach then lasts about five bins of 50 ms
     reach_base_s: float = 0.15
     reach_slope_s_per_mm: float = 0.0012
-    reach_time_spread: float = 0.15
+    reach_time_spread: float = 0.15  # standard deviation of the logarithm of a reach's time around the typical one
+    # standard deviation of the angle between a reach's first heading and the straight line to its target: 12 degrees
+    # bow the path by 5 % of its length
     bend_deg: float = 12.0
 
     def __post_init__(self):
-        for name in ("n_trials", "n_directions", "n_random_reaches"):
-            check_range(name, getattr(self, name), 1)
-        check_range("random_target_share", self.random_target_share, 0, 1)
-        check_range("radius_mm", self.radius_mm, 1e-9)
+        self.check_range(1, inf, "n_trials", "n_directions", "n_random_reaches")
+        self.check_range(0, 1, "random_target_share")
+        self.check_range(1e-9, inf, "radius_mm")
         # wherever the hand is, the farthest corner is more than workspace_mm away, so a target is always found
-        check_range("min_reach_mm", self.min_reach_mm, 1e-9, self.workspace_mm)
-        check_range("hold_s[0]", self.hold_s[0], 0, self.hold_s[1])
+        self.check_range(1e-9, self.workspace_mm, "min_reach_mm")
+        if not 0 <= self.hold_s[0] <= self.hold_s[1]:
+            raise ValueError(f"hold_s must rise from 0 or more, not {self.hold_s}.")
 
-
-def check_range(name: str, value: float, low: float, high: float = float("inf")):
-    """Raise a ValueError that names the field unless low <= value <= high."""
-    if not low <= value <= high:
-        raise ValueError(f"{name} must lie between {low} and {high}, not {value}.")
+    def check_range(self, low: float, high: float, *names: str):
+        """Raises a ValueError that names the field unless low <= value <= high."""
+        for name in names:
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must lie between {low} and {high}, not {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
 class Reaches:
-    """The plan of R reaches in n trials.
+    """The plan of R reaches in n trials."""
 
-    Args:
-        start_s, stop_s: start and stop of each reach, shape (R,), s.
-        origin_mm, target_mm: position at its start and stop, shape (R, 2), mm from the centre.
-        bend_rad: initial heading minus the direction of the target, shape (R,), rad. Zero is a straight reach.
-        trial: index of its trial, shape (R,).
-        trials: start and stop of each trial, shape (n, 2), s.
-        random_target: True where a trial chains random targets, False where it is centre-out, shape (n,).
-    """
-
-    start_s: np.ndarray
+    start_s: np.ndarray  # of each reach, (R,), s
     stop_s: np.ndarray
-    origin_mm: np.ndarray
-    target_mm: np.ndarray
-    bend_rad: np.ndarray
-    trial: np.ndarray
-    trials: np.ndarray
-    random_target: np.ndarray
-
-
-def minimum_jerk(progress: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Minimum-jerk position profile: share of the path covered at a share `progress` of the time, and its derivative.
-
-        s(u) = 10 u^3 - 15 u^4 + 6 u^5,    s'(u) = 30 u^2 (1 - u)^2
-
-    Returns:
-        s and s', in the shape of `progress`. A reach of length l and duration d has speed l s'(u) / d, at most
-        1.875 l / d.
-
-    Source: Flash & Hogan 1985, J Neurosci 5:1688.
-    """
-    u = np.asarray(progress, dtype=np.float64)
-    return u**3 * (10 - 15 * u + 6 * u**2), 30 * u**2 * (1 - u) ** 2
+    origin_mm: np.ndarray  # position at its start, mm from the centre, (R, 2)
+    target_mm: np.ndarray  # position at its stop
+    bend_rad: np.ndarray  # initial heading minus the direction of the target, (R,); 0 is a straight reach
+    trial: np.ndarray  # index of its trial, (R,)
+    trials: np.ndarray  # start and stop of each trial, (n, 2), s
+    random_target: np.ndarray  # True where a trial chains random targets, False where it is centre-out, (n,)
 
 
 def plan_reaches(rng: np.random.Generator, config: TaskConfig) -> Reaches:
@@ -111,34 +76,27 @@ def plan_reaches(rng: np.random.Generator, config: TaskConfig) -> Reaches:
         trial_start = clock
         for target in _targets_of_trial(rng, hand, is_random, config):
             start = clock + round(rng.uniform(*config.hold_s) * SAMPLE_RATE_HZ)
-            clock = start + _draw_reach_samples(rng, np.hypot(*(target - hand)), config)
+            typical_s = config.reach_base_s + config.reach_slope_s_per_mm * np.hypot(*(target - hand))
+            reach_s = typical_s * np.exp(config.reach_time_spread * rng.standard_normal())
+            clock = start + max(1, round(reach_s * SAMPLE_RATE_HZ))
             rows.append((start, clock, hand, target, np.radians(config.bend_deg) * rng.standard_normal(), trial))
             hand = target
         clock += round(config.end_hold_s * SAMPLE_RATE_HZ)
         trials.append((trial_start, clock))
-    start, stop, origin, target, bend, trial_index = (np.array(column) for column in zip(*rows, strict=True))
-    return Reaches(
-        start_s=start / SAMPLE_RATE_HZ,
-        stop_s=stop / SAMPLE_RATE_HZ,
-        origin_mm=origin,
-        target_mm=target,
-        bend_rad=bend,
-        trial=trial_index,
-        trials=np.array(trials) / SAMPLE_RATE_HZ,
-        random_target=random_target,
-    )
+    start, stop, *others = (np.array(column) for column in zip(*rows, strict=True))
+    start_s, stop_s, trials_s = start / SAMPLE_RATE_HZ, stop / SAMPLE_RATE_HZ, np.array(trials) / SAMPLE_RATE_HZ
+    return Reaches(start_s, stop_s, *others, trials_s, random_target)
 
 
 def _targets_of_trial(rng, hand: np.ndarray, is_random: bool, config: TaskConfig) -> list[np.ndarray]:
     """Centre-out: back to the centre, then out to one of the circle's targets. Else a chain of random targets."""
     if not is_random:
         angle = 2 * np.pi * rng.integers(config.n_directions) / config.n_directions
-        return [np.zeros(2), config.radius_mm * np.array([np.cos(angle), np.sin(angle)])]
-    targets = []
+        return [np.zeros(2), config.radius_mm * _unit_vector(angle)]
+    targets = [hand]
     for _ in range(config.n_random_reaches):
-        hand = _random_target(rng, hand, config)
-        targets.append(hand)
-    return targets
+        targets.append(_random_target(rng, targets[-1], config))
+    return targets[1:]
 
 
 def _random_target(rng, hand: np.ndarray | None, config: TaskConfig) -> np.ndarray:
@@ -149,19 +107,18 @@ def _random_target(rng, hand: np.ndarray | None, config: TaskConfig) -> np.ndarr
             return target
 
 
-def _draw_reach_samples(rng, distance_mm: float, config: TaskConfig) -> int:
-    """Duration of one reach in samples."""
-    typical = config.reach_base_s + config.reach_slope_s_per_mm * distance_mm
-    return max(1, round(typical * np.exp(config.reach_time_spread * rng.standard_normal()) * SAMPLE_RATE_HZ))
-
-
 def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Position and velocity of the hand at any times, in closed form.
 
     A reach of chord D and bend a is an arc of length L = D a / sin a, on which the heading falls from phi + a to
-    phi - a. With sinc x = sin x / x and e(angle) the unit vector:
+    phi - a. With sinc x = sin x / x (NumPy's is of pi x) and e(angle) the unit vector:
 
         position = origin + L s sinc(a s) e(phi + a - a s),    velocity = L s' / duration e(phi + a - 2 a s)
+
+    At a share u of its time it has covered a share s of its length, with minimum jerk (Flash & Hogan 1985, J Neurosci
+    5:1688); its speed is at most 1.875 L / duration:
+
+        s(u) = 10 u^3 - 15 u^4 + 6 u^5,    s'(u) = 30 u^2 (1 - u)^2
 
     Args:
         times_s: shape (T,), s. The hand is at rest before the first reach and after the last.
@@ -169,22 +126,17 @@ def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarr
     Returns:
         position, mm, and velocity, mm/s, each of shape (T, 2).
     """
-    i = np.clip(
-        np.searchsorted(reaches.start_s, times_s, side="right") - 1, 0, None
-    )  # the last reach that has started, (T,)
+    i = np.maximum(np.searchsorted(reaches.start_s, times_s, side="right") - 1, 0)  # the last reach that started, (T,)
     duration = (reaches.stop_s - reaches.start_s)[i]
-    s, slope = minimum_jerk(np.clip((times_s - reaches.start_s[i]) / duration, 0, 1))
+    u = np.clip((times_s - reaches.start_s[i]) / duration, 0, 1)
+    s, slope = u**3 * (10 - 15 * u + 6 * u**2), 30 * u**2 * (1 - u) ** 2
     chord = (reaches.target_mm - reaches.origin_mm)[i]  # (T, 2)
     phi, bend = np.arctan2(chord[:, 1], chord[:, 0]), reaches.bend_rad[i]
-    length = np.hypot(chord[:, 0], chord[:, 1]) / _sinc(bend)  # (T,)
-    position = reaches.origin_mm[i] + (length * s * _sinc(bend * s))[:, None] * _unit_vector(phi + bend - bend * s)
+    length = np.hypot(chord[:, 0], chord[:, 1]) / np.sinc(bend / np.pi)  # (T,)
+    covered = length * s * np.sinc(bend * s / np.pi)
+    position = reaches.origin_mm[i] + covered[:, None] * _unit_vector(phi + bend - bend * s)
     velocity = (length * slope / duration)[:, None] * _unit_vector(phi + bend - 2 * bend * s)
     return position, velocity
-
-
-def _sinc(x: np.ndarray) -> np.ndarray:
-    """sin(x) / x."""
-    return np.sinc(x / np.pi)
 
 
 def _unit_vector(angle: np.ndarray) -> np.ndarray:

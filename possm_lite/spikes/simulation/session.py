@@ -20,20 +20,13 @@ VELOCITY_GRID = 8  # velocity is a multiple of 1/8 mm/s: float32 holds it exactl
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """The parameters of the simulation, which a recording does not contain.
+    """The parameters of the simulation, which a recording does not contain."""
 
-    Args:
-        seed, config: the arguments of `simulate_session`.
-        units: the true tuning of every unit, in the order of `unit_ids`.
-        reaches: origins, targets and times of all reaches, and the kind of each trial.
-        common: fluctuations common to the units, at `config.common_rate_hz` from 0 s, shape (time, C).
-    """
-
-    seed: int
+    seed: int  # this and the next: the arguments of `simulate_session`
     config: SimulationConfig
-    units: UnitTuning
-    reaches: Reaches
-    common: np.ndarray
+    units: UnitTuning  # the true tuning of every unit, in the order of `unit_ids`
+    reaches: Reaches  # origins, targets and times of all reaches, and the kind of each trial
+    common: np.ndarray  # fluctuations common to the units, at `config.common_rate_hz` from 0 s, (time, C)
 
     def hand_position(self, times_s: np.ndarray) -> np.ndarray:
         """Exact position at `times_s`, shape (T,): mm from the centre of the workspace, shape (T, 2)."""
@@ -77,23 +70,13 @@ def simulate_session(
         draw_spikes(_generator(child), units, unit, reaches, common, config)
         for unit, child in enumerate(spike_seed.spawn(config.n_units))
     ]
-    return SimulatedSession(_record(seed, reaches, ticks), GroundTruth(seed, config, units, reaches, common))
-
-
-def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(seed))  # by name: the generator of default_rng may change
-
-
-def _record(seed: int, reaches: Reaches, ticks: list[np.ndarray]) -> Recording:
-    """The recording of the movement and of the spikes of each unit, (N_u,) ticks."""
     spikes = np.concatenate(ticks)  # (N,)
-    unit = np.repeat(np.arange(len(ticks)), [len(own) for own in ticks])  # (N,)
     order = np.argsort(spikes, kind="stable")
     times = np.arange(round(reaches.trials[-1, 1] * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ  # (T,)
     _, velocity = hand_at(reaches, times)  # (T, 2)
-    return Recording(
+    recording = Recording(
         spike_times=spikes[order] / TICKS_PER_SECOND,
-        spike_units=unit[order],
+        spike_units=np.repeat(np.arange(len(ticks)), [len(of_unit) for of_unit in ticks])[order],
         unit_ids=np.array([f"sim{i:03d}" for i in range(len(ticks))]),
         behavior_times=times,
         velocity=np.round(velocity * VELOCITY_GRID) / VELOCITY_GRID + 0.0,  # + 0.0 removes the sign of -0.0
@@ -102,6 +85,11 @@ def _record(seed: int, reaches: Reaches, ticks: list[np.ndarray]) -> Recording:
         session_id=f"simulated-{seed}",
         notes=("Simulated: no animal was recorded.",),
     )
+    return SimulatedSession(recording, GroundTruth(seed, config, units, reaches, common))
+
+
+def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(seed))  # by name: the generator of default_rng may change
 
 
 def save_session(session: SimulatedSession, path: str | Path):
