@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.decoder.config import BACKBONES
 from possm_lite.decoder.textbook import encode_textbook, forward_textbook
 from possm_lite.spikes import SpikeBatch
 
@@ -16,16 +17,9 @@ VARIANTS = {
     "query per ms": {"query": "per_ms"},
     "several latents": {"n_latents": 3},
     "rnn": {"backbone": "rnn"},
-    "all": {
-        "n_heads": 2,
-        "n_kv_heads": 1,
-        "n_latents": 2,
-        "query": "per_ms",
-        "backbone": "lstm",
-        "n_layers": 2,
-        "context_bins": 5,
-    },
+    "all": dict(n_heads=2, n_kv_heads=1, n_latents=2, query="per_ms", backbone="lstm", n_layers=2, context_bins=5),
 }
+LAYERS = {f"{backbone}, {n}": {"backbone": backbone, "n_layers": n} for backbone in BACKBONES for n in (1, 2)}
 
 # the two batch forms: (encode, forward)
 FORMS = {

@@ -9,13 +9,13 @@ import torch
 from possm_lite.blocks.time_features import rotary_kernel
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.attention import precompute_scores
-from possm_lite.decoder.config import BACKBONES
 from possm_lite.decoder.renamed import current_names
 from possm_lite.spikes import SpikeBatch
 from possm_lite.training import TrainedOn, load_checkpoint, save_checkpoint
 
 from .helpers import (
     FORMS,
+    LAYERS,
     ONE,
     VARIANTS,
     assert_same_with_gradients,
@@ -78,38 +78,23 @@ def test_streaming_equals_authors(authors, dtype, limit):
             assert (np.abs(velocity - authors["velocity"][trial])[in_bin] < limit).all()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_fast_equals_textbook_with_gradients(rng, variant):
-    model, batch, queries = make_model(**VARIANTS[variant]), make_batch(rng), make_queries(rng)
+@pytest.mark.parametrize("switches", [*VARIANTS.values(), *LAYERS.values()], ids=[*VARIANTS, *LAYERS])
+def test_fast_equals_textbook_with_gradients(rng, switches):
+    model, batch, queries = make_model(**switches), make_batch(rng), make_queries(rng)
     outputs = [forward(model, batch, *queries) for _, forward in FORMS.values()]
     gradients = assert_same_with_gradients(outputs, model.parameters())
     for (name, _), gradient in zip(model.named_parameters(), gradients, strict=True):
         assert gradient.abs().max() > 0 or "embedding" in name, name
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
-def test_fast_equals_textbook_for_every_backbone(rng, backbone):
-    model, batch, queries = make_model(backbone=backbone, n_layers=2), make_batch(rng), make_queries(rng)
-    outputs = [forward(model, batch, *queries) for _, forward in FORMS.values()]
-    for gradient in assert_same_with_gradients(outputs, model.backbone.parameters()):
-        assert gradient.abs().max() > 0
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
-def test_streaming_equals_fast(rng, variant, dtype, limit):
-    assert_streaming_equals_fast(make_model(dtype, **VARIANTS[variant]), rng, limit, (0.0, 0.011, 0.049))
-
-
-@pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("n_layers", [1, 2])
-@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-9), (torch.float32, 2e-5)])
-def test_streaming_equals_fast_for_every_backbone(rng, backbone, n_layers, dtype, limit):
-    assert_streaming_equals_fast(make_model(dtype, backbone=backbone, n_layers=n_layers), rng, limit, (0.0,))
-
-
-def assert_streaming_equals_fast(model, rng, limit, offsets):
-    bins, batch = make_bins(rng)
+@pytest.mark.parametrize(
+    ("switches", "offsets", "limit32"),
+    [(x, (0.0, 0.011, 0.049), 1e-4) for x in VARIANTS.values()] + [(x, (0.0,), 2e-5) for x in LAYERS.values()],
+    ids=[*VARIANTS, *LAYERS],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_streaming_equals_fast(rng, switches, offsets, limit32, dtype):
+    model, (bins, batch) = make_model(dtype, **switches), make_bins(rng)
     times = (np.arange(len(bins))[:, None] * 0.05 + np.array(offsets)).reshape(1, -1)
     with torch.no_grad():
         expected = model(batch, torch.from_numpy(times), torch.tensor([2]))[0].numpy()
@@ -117,7 +102,7 @@ def assert_streaming_equals_fast(model, rng, limit, offsets):
     at, velocity = (np.concatenate(x) for x in zip(*[stream.step(*spikes) for spikes in bins], strict=True))
     np.testing.assert_allclose(at, times[0], rtol=0, atol=1e-12)
     assert velocity.dtype == expected.dtype and expected.std() > 0.1
-    assert np.abs(velocity - expected).max() < limit
+    assert np.abs(velocity - expected).max() < (1e-9 if dtype == torch.float64 else limit32)
     for arrays in stream._state:
         assert all(np.finfo(array.dtype).dtype == expected.dtype for array in arrays)
 
@@ -206,15 +191,10 @@ def test_a_spike_changes_only_what_follows(rng, variant):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("n_layers", [1, 2])
-@pytest.mark.parametrize("backbone", BACKBONES)
-def test_every_backbone_is_causal_and_remembers(rng, backbone, n_layers, dtype):
+@pytest.mark.parametrize("layers", LAYERS)
+def test_every_backbone_is_causal_and_remembers(rng, layers, dtype):
     """A trial longer than the chunks of the state-space layers; the past stays as it was to the last bit."""
-    model, unit, time = (
-        make_model(dtype, backbone=backbone, n_layers=n_layers),
-        rng.integers(1, 9, 300),
-        rng.random(300) * 5,
-    )
+    model, unit, time = make_model(dtype, **LAYERS[layers]), rng.integers(1, 9, 300), rng.random(300) * 5
     times = torch.arange(0, 5, 0.05, dtype=torch.float64)[None]
     with torch.no_grad():
         before = model(one_trial(unit, time, 5.0), times, ONE)[0]
@@ -232,22 +212,18 @@ def test_trials_are_independent(rng):
     together = model(batch, times, session)
     trial_of_bin = np.repeat(np.arange(4), batch.n_bins.numpy())
     for i in range(4):
-        mine = torch.from_numpy(trial_of_bin)[batch.bin] == i
-        mine &= batch.unit > 0
+        mine = (torch.from_numpy(trial_of_bin)[batch.bin] == i) & (batch.unit > 0)
         time = batch.offset + 0.05 * (batch.bin - batch.first_bin()[i]).to(torch.float64)
         alone = one_trial(batch.unit[mine], time[mine], float(batch.n_bins[i]) * 0.05)
-        torch.testing.assert_close(
-            model(alone, times[i : i + 1], session[i : i + 1])[0], together[i], rtol=0, atol=1e-9
-        )
+        velocity = model(alone, times[i : i + 1], session[i : i + 1])[0]
+        torch.testing.assert_close(velocity, together[i], rtol=0, atol=1e-9)
 
 
 def test_the_order_of_spikes_does_not_matter(rng):
     model, queries = make_model(), make_queries(rng, 2)
     trial, unit, time = rng.integers(0, 2, 200), rng.integers(1, 9, 200), rng.random(200)
-    shuffled = rng.permutation(200)
-    outputs = [
-        model(SpikeBatch.from_events(trial[i], unit[i], time[i], 2, 1.0), *queries) for i in (np.arange(200), shuffled)
-    ]
+    orders = np.arange(200), rng.permutation(200)
+    outputs = [model(SpikeBatch.from_events(trial[i], unit[i], time[i], 2, 1.0), *queries) for i in orders]
     torch.testing.assert_close(*outputs, rtol=0, atol=1e-10)
 
 
@@ -269,20 +245,13 @@ def test_only_the_last_k_states_are_read(rng):
     assert (moved[10:] < 1e-12).all()
 
 
-def test_the_order_of_the_k_states_matters():
-    model = make_model()
-    hidden = torch.randn(1, 3, 32, dtype=torch.float64)
-    time = torch.full((1, 1), 0.12, dtype=torch.float64)
-    assert (model.decode(hidden, time, ONE) - model.decode(hidden.flip(1), time, ONE)).abs().max() > 1e-6
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"times": torch.full((2, 1), 1.0, dtype=torch.float64)}, r"output_times_s\[0, 0\] = 1.0 s"),
         ({"times": torch.full((2, 1), -0.01, dtype=torch.float64)}, r"output_times_s\[0, 0\] = -0.01 s"),
         ({"session": torch.tensor([1, 3])}, r"session must lie in 1\.\.2, not \[1, 3\]"),
-        ({"session": torch.tensor([0, 1])}, r"session must lie in 1\.\.2"),
+        ({"session": torch.tensor([0, 1])}, r"session must lie in 1\.\.2, not \[0, 1\]"),
         ({"session": torch.tensor([1])}, "one row per trial"),
         ({"unit": 9}, r"n_units = 8, not 9"),
         ({"width": 0.02}, "bin_width_s of the batch is 0.02, of the model 0.05"),
