@@ -26,23 +26,6 @@ def test_every_backbone_on_the_command_line(small_recording, backbone, tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("units", "offsets", "message"),  # of the shapes that are refused, see `BAD_SPIKES` of the reliability tests
-    [
-        ([9], [0.01], "units must lie in 1..8, not 9"),
-        ([1, 0], [0.01, 0.02], "units must lie in 1..8, not 0"),
-        ([1.0], [0.01], "units must be whole numbers"),
-        ([1, 2], [0.01, 0.05], "offset < 0.05 s, not 0.05"),
-        ([1], [-0.001], "not -0.001"),
-        ([1], [np.nan], "not nan"),
-        ([1, 2], [0.01], "flat and alike"),
-    ],
-)
-def test_wrong_spikes_are_named(units, offsets, message):
-    with pytest.raises(ValueError, match=message):
-        StreamingDecoder(make_model()).step(np.array(units), np.array(offsets))
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"session": 3}, "session must lie in 1..2, not 3"),

@@ -79,7 +79,11 @@ def test_a_long_stream_equals_the_batch_form(rounds, backbone, dtype, limit, sho
     Refused spikes come in between, and the batch form does not get them.
     """
     n_segments, length = rounds(short, long) // 200, 200
-    (model, stream), rng, bad = make_decoder(backbone, dtype), np.random.default_rng(0), list(BAD_SPIKES.values())
+    (model, stream), rng, bad = (
+        make_decoder(backbone, dtype),
+        np.random.default_rng(0),
+        [wrong[:2] for wrong in BAD_SPIKES.values()],
+    )
     batch, source = BatchSegments(model, OFFSETS), endless_bins(1)
     difference = np.empty(n_segments)
     for segment in range(n_segments):
@@ -141,8 +145,9 @@ def test_refused_spikes_change_nothing(kind):
     play(stream, make_bins(4, 30))
     attacked = copy.deepcopy(stream)
     for spikes, (name, wrong) in zip(make_bins(2, 4 * len(BAD_SPIKES)), 4 * list(BAD_SPIKES.items()), strict=True):
-        with pytest.raises(ValueError):
-            attacked.step(*wrong)
+        *wrong_spikes, message = wrong
+        with pytest.raises(ValueError, match=message):
+            attacked.step(*wrong_spikes)
             pytest.fail(f"accepted: {name}")
         assert same(stream.step(*spikes), attacked.step(*spikes)), name
 

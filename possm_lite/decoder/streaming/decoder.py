@@ -181,16 +181,15 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
         return np.zeros(0, np.int64), np.zeros(0)
     if units.dtype.kind not in "iu":
         raise ValueError(f"units must be whole numbers, not {units.dtype}.")
-    least, most = np.minimum.reduce, np.maximum.reduce  # the methods min and max go through Python
-    if least(units) < 1 or most(units) > n_units:
-        wrong = units[(units < 1) | (units > n_units)][0]
-        raise ValueError(f"units must lie in 1..{n_units}, not {wrong}.")
+    inside = (units >= 1) & (units <= n_units)
+    if not np.logical_and.reduce(inside):  # the method `all` goes through Python
+        raise ValueError(f"units must lie in 1..{n_units}, not {units[~inside][0]}.")
     if offsets.dtype.kind not in "iuf":
         raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
     units, offsets = units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
-    if not (least(offsets) >= 0 and most(offsets) < bin_width_s):  # a NaN fails both comparisons
-        wrong = offsets[~((offsets >= 0) & (offsets < bin_width_s))][0]
-        raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {wrong}.")
+    inside = (offsets >= 0) & (offsets < bin_width_s)  # False for a NaN
+    if not np.logical_and.reduce(inside):
+        raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {offsets[~inside][0]}.")
     return units, offsets
 
 

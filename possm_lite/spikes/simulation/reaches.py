@@ -70,7 +70,7 @@ class Reaches:
 def plan_reaches(rng: np.random.Generator, config: TaskConfig) -> Reaches:
     """Draw targets, holds, times and bends of a session. The hand starts at a random position in the workspace."""
     random_target = rng.random(config.n_trials) < config.random_target_share
-    hand = _random_target(rng, None, config)
+    hand = rng.uniform(-config.workspace_mm, config.workspace_mm, size=2)
     clock, rows, trials = 0, [], []  # clock in samples
     for trial, is_random in enumerate(random_target):
         trial_start = clock
@@ -93,18 +93,13 @@ def _targets_of_trial(rng, hand: np.ndarray, is_random: bool, config: TaskConfig
     if not is_random:
         angle = 2 * np.pi * rng.integers(config.n_directions) / config.n_directions
         return [np.zeros(2), config.radius_mm * _unit_vector(angle)]
-    targets = [hand]
-    for _ in range(config.n_random_reaches):
-        targets.append(_random_target(rng, targets[-1], config))
-    return targets[1:]
-
-
-def _random_target(rng, hand: np.ndarray | None, config: TaskConfig) -> np.ndarray:
-    """A position in the workspace, uniform, at least `min_reach_mm` from the hand."""
-    while True:
+    targets = []
+    while len(targets) < config.n_random_reaches:
         target = rng.uniform(-config.workspace_mm, config.workspace_mm, size=2)
-        if hand is None or np.hypot(*(target - hand)) >= config.min_reach_mm:
-            return target
+        if np.hypot(*(target - hand)) >= config.min_reach_mm:
+            targets.append(target)
+            hand = target
+    return targets
 
 
 def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
