@@ -181,15 +181,14 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
         return np.zeros(0, np.int64), np.zeros(0)
     if units.dtype.kind not in "iu":
         raise ValueError(f"units must be whole numbers, not {units.dtype}.")
-    inside = (units >= 1) & (units <= n_units)
-    if not np.logical_and.reduce(inside):  # the method `all` goes through Python
-        raise ValueError(f"units must lie in 1..{n_units}, not {units[~inside][0]}.")
+    if np.minimum.reduce(units) < 1 or np.maximum.reduce(units) > n_units:  # faster than the methods min and max
+        raise ValueError(f"units must lie in 1..{n_units}, not {units[(units < 1) | (units > n_units)][0]}.")
     if offsets.dtype.kind not in "iuf":
         raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
     units, offsets = units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
-    inside = (offsets >= 0) & (offsets < bin_width_s)  # False for a NaN
-    if not np.logical_and.reduce(inside):
-        raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {offsets[~inside][0]}.")
+    if not (np.minimum.reduce(offsets) >= 0 and np.maximum.reduce(offsets) < bin_width_s):  # a NaN fails both
+        wrong = offsets[~((offsets >= 0) & (offsets < bin_width_s))][0]
+        raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {wrong}.")
     return units, offsets
 
 
