@@ -162,10 +162,15 @@ class StreamingDecoder:
     def _feed_forward(self, centred: np.ndarray, c: FeedForwardConstants) -> np.ndarray:
         """The gated layer of (n, D), centred; the factors of gelu are in the matrices."""
         variance = np.square(centred).dot(self._mean)
-        expanded = (centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]).dot(c.expand) + c.expand_bias
+        expanded = (centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]).dot(c.expand)
+        expanded += c.expand_bias  # in place, as below: a step is mostly overhead of small arrays
         half = expanded.shape[1] // 2
         values, gate = expanded[:, :half], expanded[:, half:]
-        return ((erf(gate) + 1) * gate * values).dot(c.contract)
+        gated = erf(gate)
+        gated += 1
+        gated *= gate
+        gated *= values
+        return gated.dot(c.contract)
 
 
 def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np.ndarray, np.ndarray]:
