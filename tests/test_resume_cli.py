@@ -68,6 +68,8 @@ def test_interrupt_shows_the_command_to_resume(here, monkeypatch, capfd):
         assert decode("a.npz", "b.npz", "--out", "my run") == 130
     line = capfd.readouterr().err.splitlines()[-1]
     assert line == "possm-lite: interrupted; to go on: possm-lite decode --resume 'my run'"
+    (here / "my run" / "simulated-0").mkdir()  # killed while it wrote the results of the first session
+    (here / "my run" / "simulated-0" / ".0f.partial").write_bytes(b"half")
     assert main(shlex.split(line.split("possm-lite ")[-1])) == 0
     assert names(here / "my run") == ["simulated-0", "simulated-1"]
     for session in names(here / "my run"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 
 import numpy as np
@@ -60,10 +59,9 @@ def search_lag(
     scores, ridges = [], tuple(ridges)
     for lag_s in lags_s:
         session = prepare(recording, split, lag_s=lag_s, bin_width_s=bin_width_s, seed=seed)
-        decoded = evaluate(fit_wiener(session, n_history, ridges), session, "valid")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # nanmean of no axis is NaN, as documented
-            scores.append(float(np.nanmean(decoded.r2_xy)))
+        r2_xy = evaluate(fit_wiener(session, n_history, ridges), session, "valid").r2_xy
+        moving = [r2 for r2 in r2_xy if not np.isnan(r2)]
+        scores.append(np.mean(moving) if moving else np.nan)
     return np.array(scores)
 
 
