@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from possm_lite.spikes import Recording
 from possm_lite.training import evaluate, prepare
@@ -43,6 +44,15 @@ def test_binned_counts_and_velocity(small_recording):
     samples = np.concatenate([v.reshape(-1, 2) for v in velocity])
     np.testing.assert_allclose(np.nanmean(samples, 0), 0, atol=0.05)  # standardised by the same part
     np.testing.assert_allclose(np.nanstd(samples, 0), 1, atol=0.05)
+
+
+def test_ridge_is_chosen_without_the_test_part(delayed):
+    """With the opposite velocity in the test part, the largest penalty would decode it best."""
+    velocity = delayed.velocity.copy()
+    velocity[round(0.81 * len(velocity)) :] *= -1
+    sessions = [prepare(recording, lag_s=0.1) for recording in (delayed, replace(delayed, velocity=velocity))]
+    one, other = (fit_wiener(session, n_history=1, ridges=(1.0, 1e6)) for session in sessions)
+    assert torch.equal(one.weight, other.weight) and one.weight.abs().max() > 1e-2
 
 
 def test_search_finds_the_lag_without_the_test_part(delayed):
