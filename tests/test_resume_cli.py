@@ -76,10 +76,19 @@ def test_interrupt_shows_the_command_to_resume(here, monkeypatch, capfd):
         assert_same_results(here / "my run" / session, here / "two" / session)
 
 
-def test_interrupt_before_the_run_leaves_nothing(here, monkeypatch, capfd):
-    def interrupt(*_):
-        raise KeyboardInterrupt
+def interrupt(*_):
+    raise KeyboardInterrupt
 
+
+def test_interrupt_while_results_are_written(here, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(commands.experiment, "plot_decoded", interrupt)
+        assert main(["decode", "--resume", "cut"]) == 130
+    assert main(["decode", "--resume", "cut"]) == 0
+    assert_same_results(here / "cut", here / "one")
+
+
+def test_interrupt_before_the_run_leaves_nothing(here, monkeypatch, capfd):
     monkeypatch.setattr(commands, "load_recording", interrupt)
     before = listing(here)
     assert decode("a.npz", "--out", "new") == 130
