@@ -38,14 +38,9 @@ class FuzzRunner:
 
     def __init__(self, setup: str = ""):
         program = f"from tests.reliability import fuzz_runner\n{setup}\nfuzz_runner.main()"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program],
-            cwd=ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        one_thread = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=one_thread, **pipes)
 
     def __call__(self, path: Path, source: str, part: str) -> dict:
         """The outcome and reason of `check_file`, with seconds and megabytes used."""
@@ -60,25 +55,24 @@ class FuzzRunner:
 def fault(fields: dict) -> str | None:
     """The first fault in the fields of a recording, or None. Behaviour need not cover the trials here."""
     for name in (*NUMBERS, "spike_units"):
-        array, ndim = fields[name], 1 + (name in ("velocity", "trials"))
+        array, shape = fields[name], (-1, 2) if name in ("velocity", "trials") else (-1,)
         if array.size and array.dtype.kind not in ("iu" if name == "spike_units" else "iuf"):
             return f"{name} holds {array.dtype}"
-        if (array.size or ndim == 1) and (array.ndim != ndim or (ndim == 2 and array.shape[1] != 2)):
+        if (array.size or len(shape) == 1) and (array.ndim != len(shape) or array.shape[1:] != shape[1:]):
             return f"{name} has shape {array.shape}"
-        if name in NUMBERS and not np.all(np.isfinite(array.astype(np.float64))):
+        if not np.isfinite(array.astype(np.float64)).all():
             return f"{name} is not finite"
     spikes, times = (fields[name].astype(np.float64) for name in ("spike_times", "behavior_times"))
-    start, stop = fields["trials"].astype(np.float64).reshape(-1, 2).T
-    units = [str(name) for name in np.atleast_1d(fields["unit_ids"])]
+    trials, units = fields["trials"].astype(np.float64).reshape(-1, 2), fields["unit_ids"].astype(str)
     faults = {
         "number of spike_units": len(fields["spike_units"]) != len(spikes),
-        "unsorted spike_times": any(b < a for a, b in zip(spikes, spikes[1:], strict=False)),
-        "unknown unit": any(not 0 <= int(unit) < len(units) for unit in fields["spike_units"]),
-        "unit_ids": len(set(units)) < len(units) or not units or fields["unit_ids"].ndim != 1,
+        "unsorted spike_times": (spikes[1:] < spikes[:-1]).any(),
+        "unknown unit": any(not 0 <= int(unit) < units.size for unit in fields["spike_units"]),
+        "unit_ids": units.ndim != 1 or len(set(units.tolist())) < max(len(units), 1),
         "number of behavior_times": len(times) != len(fields["velocity"]) or len(times) < 2,
-        "unsorted behavior_times": any(b <= a for a, b in zip(times, times[1:], strict=False)),
-        "reversed trial": any(stop <= start),
-        "overlapping trials": any(start[1:] < stop[:-1]),
+        "unsorted behavior_times": (times[1:] <= times[:-1]).any(),
+        "reversed trial": (trials[:, 1] <= trials[:, 0]).any(),
+        "overlapping trials": (trials[1:, 0] < trials[:-1, 1]).any(),
     }
     return next((name for name, is_present in faults.items() if is_present), None)
 
@@ -97,14 +91,14 @@ def difference(recording: Recording, reference: dict) -> str | None:
 
 def difference_in_counts(recording: Recording, variables: dict) -> str | None:
     """The first difference of a recording from the variables of a MATLAB file, or None."""
-    time_, counts, velocity = (variables[name].astype(np.float64) for name in ("time", "spikes", "handVel"))
+    starts, counts, velocity = (variables[name].astype(np.float64) for name in ("time", "spikes", "handVel"))
     width = recording.sample_interval
     edges = np.append(recording.behavior_times, recording.behavior_times[-1] + width)
     ours = np.zeros(counts.shape)
     np.add.at(ours, (recording.spike_units, np.searchsorted(edges, recording.spike_times, side="right") - 1), 1)
     if not np.array_equal(ours, counts):
         return "counts differ"
-    if np.abs(time_.ravel() - recording.behavior_times).max() > 0.021 * width:
+    if np.abs(starts.ravel() - recording.behavior_times).max() > 0.021 * width:
         return "behavior_times differ"
     return None if np.array_equal(velocity[:2].T, recording.velocity) else "velocity differs"
 
@@ -180,7 +174,11 @@ def _report_of_child(path: Path, source: str, part: str) -> dict:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        _limit_resources()
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 2 * SECONDS)
         os.chdir(path.parent)  # where a payload would make its folder
         try:
             outcome = check_file(path, source, part)
@@ -198,15 +196,3 @@ def _report_of_child(path: Path, source: str, part: str) -> dict:
     outcome, reason = json.loads(written) if written else died
     seconds = usage.ru_utime + usage.ru_stime  # CPU time, which other processes on the machine do not change
     return {"outcome": outcome, "reason": reason, "seconds": seconds, "megabytes": usage.ru_maxrss / 1024}
-
-
-def _limit_resources():
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, 2 * SECONDS)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,8 @@
-"""Intact recordings in small files of all three formats, and mutations of their bytes and of single fields."""
+"""Intact recordings in small files of all three formats, and mutations of their bytes, fields and containers."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,14 +12,19 @@ from hypothesis import strategies as st
 
 from possm_lite.spikes import Recording
 
-from .malicious_files import Payload
-
 GOOD = {
     ".npz": ("clock.npz", "times.npz"),
     ".mat": ("compressed.mat", "plain.mat", "v4.mat"),
     ".nwb": ("clock.nwb", "times.nwb"),
 }
 MAT_OPTIONS = ({"do_compression": True}, {"do_compression": False}, {"format": "4"})
+
+
+class Payload:
+    """Unpickling it makes a folder in the working directory."""
+
+    def __reduce__(self):
+        return os.mkdir, ("unpickled",)
 
 
 def good_recording(on_a_clock: bool) -> Recording:
@@ -59,6 +65,9 @@ def write_good(folder: Path, suffix: str):
         recording.save(folder / name) if suffix == ".npz" else write_nwb(recording, folder / name)
 
 
+# Bytes
+
+
 @st.composite
 def mutated_bytes(draw, content: bytes) -> bytes:
     """`content` with flipped bits, truncated, extended, or with a slice replaced, removed or repeated."""
@@ -82,28 +91,15 @@ def mutated_bytes(draw, content: bytes) -> bytes:
     return 2 * content if kind == "repeat" else content + draw(st.binary(min_size=1, max_size=999))
 
 
+# Fields
+
+
 def _put(array: np.ndarray, rng, value) -> np.ndarray:
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iuf" or not array.size:
         return array
-    array = np.array(array, dtype=np.int64 if array.dtype.kind in "iu" and isinstance(value, int) else float, ndmin=1)
-    if array.size:
-        array.ravel()[rng.integers(array.size)] = value
+    array = array.astype(np.int64 if array.dtype.kind in "iu" and isinstance(value, int) else float)
+    array.ravel()[rng.integers(array.size)] = value
     return array
-
-
-def _swapped(array: np.ndarray, rng) -> np.ndarray:
-    flat = array.ravel().copy()
-    if array.size > 1:
-        i, j = rng.choice(flat.size, 2, replace=False)
-        flat[[i, j]] = flat[[j, i]]
-    return flat.reshape(array.shape)
-
-
-def _repeated(array: np.ndarray, rng) -> np.ndarray:
-    flat = np.array(array).ravel()
-    i = rng.integers(max(flat.size - 1, 1))
-    flat[i + 1 : i + 2] = flat[i : i + 1]
-    return flat.reshape(np.shape(array))
 
 
 def _retyped(array: np.ndarray, rng, dtype: str) -> np.ndarray:
@@ -135,9 +131,9 @@ FIELD_CHANGES: dict[str, Callable] = {  # of one array; None removes it
     **{f"{value} at an index": lambda array, rng, value=value: _put(array, rng, value) for value in VALUES},
     "constant": lambda array, rng: np.repeat(array[:1], len(array), axis=0),
     "reversed": lambda array, rng: array[::-1],
-    "swapped": _swapped,
+    "swapped": lambda array, rng: array[[1, 0, *range(2, len(array))]] if len(array) > 1 else array,
     "shuffled": lambda array, rng: rng.permutation(array),
-    "repeated": _repeated,
+    "repeated": lambda array, rng: np.concatenate((array[:1], array[:-1])),
     "a day later": _numeric(lambda array: array + np.float64(86_400)),
     "1e16 s later": _numeric(lambda array: array + 1e16),
     "denormal": _numeric(lambda array: array * 1e-310),
@@ -147,8 +143,8 @@ NWB_FIELDS = ("units/spike_times", "units/spike_times_index", "units/id", "inter
 NWB_FIELDS += ("intervals/trials/stop_time", "processing/behavior/hand_vel/data", "processing/behavior/hand_vel/CLOCK")
 
 
-def change_field(rng, good: Path, path: Path, change: Callable) -> str:
-    """Write `good` to `path` with one of `FIELD_CHANGES` made to a random field, and return its name."""
+def change_field(rng, good: Path, path: Path, change: Callable):
+    """Write `good` to `path` with one of `FIELD_CHANGES` made to a random field."""
     if path.suffix == ".nwb":
         return _change_nwb_field(rng, good, path, change)
     if path.suffix == ".npz":
@@ -161,18 +157,16 @@ def change_field(rng, good: Path, path: Path, change: Callable) -> str:
     if array is not None:
         arrays[name] = array
     if path.suffix == ".npz":
-        np.savez(path, **arrays)
-        return name
+        return np.savez(path, **arrays)
     if array is not None and array.dtype.kind == "O":
         arrays[name] = np.array([["a", 1.0]], dtype=object)  # a cell array, the nearest MATLAB type
     try:
         scipy.io.savemat(path, arrays, **MAT_OPTIONS[GOOD[".mat"].index(good.name)])
     except (ValueError, TypeError, KeyError, AttributeError):  # v4 has no such type
         scipy.io.savemat(path, arrays)
-    return name
 
 
-def _change_nwb_field(rng, good: Path, path: Path, change: Callable) -> str:
+def _change_nwb_field(rng, good: Path, path: Path, change: Callable):
     import h5py
 
     path.write_bytes(good.read_bytes())
@@ -182,11 +176,104 @@ def _change_nwb_field(rng, good: Path, path: Path, change: Callable) -> str:
         attributes, array = dict(file[name].attrs), change(np.atleast_1d(file[name][()]), rng)
         del file[name]
         if array is None:
-            return name
+            return
         if array.dtype.kind in "UO":
             array = array.astype("S")
         file[name] = array.reshape(()) if name.endswith("starting_time") and array.size == 1 else array
         if "rate" in attributes and rng.integers(2):
             attributes["rate"] = rng.choice([0.0, -50.0, np.nan, np.inf, 1e-300, 1e300])
         file[name].attrs.update(attributes)
-    return name
+
+
+# Containers with false declarations; those of .npz files are in tests/spikes/test_arrays.py
+
+MAT = ("kind", "class", "flags", "dims", "name", "size")
+
+
+def _element(kind: int, content: bytes, size: int | None = None) -> bytes:
+    """One element of a MATLAB v5 file; `size` is the declared one."""
+    declared = len(content) if size is None else size
+    return np.array([kind, declared], "<u4").tobytes() + content + bytes(-len(content) % 8)
+
+
+def malicious_mat(rng, false_entry: str, path: Path):
+    """Write a v5 file in which the header of one variable has one false entry, of `MAT`."""
+    variables = good_variables()
+    victim, elements = str(rng.choice(list(variables))), []
+    for name, array in variables.items():
+        false = false_entry if name == victim else ""
+        dims = [(*array.shape, 1), (-1, -60), (2**31 - 1, 60), (0, 60), (60,), (60, 1)][rng.integers(6)]
+        flags = int(rng.integers(256)) << 8 if false == "flags" else 0
+        array_class = int(rng.integers(20)) if false == "class" else 6  # double
+        kind = int(rng.integers(20)) if false == "kind" else 9  # miDOUBLE
+        size = int(2 ** rng.uniform(0, 32)) if false == "size" else None
+        content = _element(6, np.array([flags | array_class, 0], "<u4").tobytes())
+        content += _element(5, np.array(dims if false == "dims" else array.shape, "<i4").tobytes())
+        content += _element(1, b"handVel" if false == "name" else name.encode())
+        content += _element(kind, array.tobytes("F"), size)
+        elements.append(_element(14, content))
+    path.write_bytes(b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + b"".join(elements))
+
+
+def malicious_nwb(rng, kind: str, good: Path, path: Path):
+    """Write `good` with a link, group or data set of `NWB` in place of a random one, or a false attribute of it."""
+    import h5py
+
+    path.write_bytes(good.read_bytes())
+    with h5py.File(path, "r+") as file:
+        names: list[str] = []
+        file.visit(lambda name: None if name.startswith("specifications") else names.append(name))
+        victim = str(rng.choice(names))
+        attributes = dict(file[victim].attrs)
+        if kind == "attribute":
+            false = [None, 7, -1.5, np.nan, "a", b"\xff\xfe", np.arange(9), [], ["start_time", "x"], file["units"].ref]
+            for key in rng.permutation(list(attributes))[:1]:
+                value = false[rng.integers(len(false))]
+                attributes.pop(key) if value is None else attributes.update({key: value})
+            file[victim].attrs.clear()
+        elif kind == "renamed":
+            file.move(victim, victim + "_")
+            return
+        else:
+            del file[victim]
+            NWB[kind](file, victim)
+        if isinstance(file.get(victim, getlink=True), h5py.HardLink):
+            file[victim].attrs.update(attributes)
+
+
+def _link(kind: str, *target: str) -> Callable:
+    def make(file, name):
+        import h5py
+
+        file[name] = getattr(h5py, kind)(*(part.format(name=name, file=file.filename) for part in target))
+
+    return make
+
+
+def _dataset(*shape, **options) -> Callable:
+    return lambda file, name: file.create_dataset(name, *shape, **options)
+
+
+NWB: dict[str, Callable] = {
+    "attribute": None,
+    "renamed": None,
+    "removed": lambda file, name: None,
+    "dangling link": _link("SoftLink", "/nowhere"),
+    "link to itself": _link("SoftLink", "/{name}"),
+    "link to the root": _link("SoftLink", "/"),
+    "link to a missing file": _link("ExternalLink", "nowhere.h5", "/units"),
+    "link to a device": _link("ExternalLink", "/dev/zero", "/units"),
+    "link to this file": _link("ExternalLink", "{file}", "/units"),
+    "cycle": lambda file, name: file.__setitem__(name, file["/"]),
+    "group": lambda file, name: file.create_group(name),
+    "number": _dataset(data=3.0),
+    "no data": _dataset(dtype="f8"),
+    "text": _dataset(data="Monday"),
+    "records": _dataset(data=np.zeros(6, [("x", "f8"), ("y", "S3")])),
+    "three dimensions": _dataset(data=np.zeros((6, 2, 2))),
+    "external data": _dataset((90,), "f8", external=[("nowhere.raw", 0, 720)]),
+    "terabytes": _dataset((2**37,), "f8", chunks=(2**10,)),
+    "terabytes of text": _dataset((2**37,), "S9", chunks=(2**10,)),
+    "one long text": _dataset((), f"S{2**31 - 1}"),
+    "chunk of gigabytes": _dataset((90,), "f8", chunks=(2**28 + 9,), maxshape=(None,)),
+}

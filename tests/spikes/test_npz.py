@@ -57,18 +57,14 @@ def assert_refused(path, expected="", **options) -> str:
 # Round trips
 
 
-def test_a_recording_is_read_back_bit_for_bit(tmp_path):
-    recording = make_recording()
-    recording.save(tmp_path / "a.npz")
-    assert_same(recording, load_recording(tmp_path / "a.npz"))
-    assert_same(recording, load_recording(str(tmp_path / "a.npz")))
-    assert os.listdir(tmp_path) == ["a.npz"]
-
-
-def test_a_recording_without_spikes_is_read_back(tmp_path):
-    recording = make_recording(spike_times=[], spike_units=[], trials=[], notes=())
-    recording.save(tmp_path / "a.npz")
-    assert_same(recording, load_recording(tmp_path / "a.npz"))
+@pytest.mark.parametrize("empty", [(), ("spike_times", "spike_units", "trials", "notes")], ids=["full", "empty"])
+def test_a_recording_is_read_back_bit_for_bit(tmp_path, empty):
+    recording = make_recording(**dict.fromkeys(empty, []))
+    for name in ("a.npz", "b.npz"):
+        recording.save(tmp_path / name)
+        assert_same(recording, load_recording(str(tmp_path / name)))
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["a.npz", "b.npz"]
 
 
 def test_arrays_are_stored_in_the_smallest_lossless_type(tmp_path):
@@ -103,12 +99,6 @@ def test_any_regular_clock_is_read_back_bit_for_bit(tmp_path_factory, start, rat
     path = tmp_path_factory.mktemp("clock") / "a.npz"
     recording.save(path)
     assert load_recording(path).behavior_times.tobytes() == times.tobytes()
-
-
-def test_saving_twice_gives_the_same_bytes(tmp_path):
-    for name in ("a.npz", "b.npz"):
-        make_recording().save(tmp_path / name)
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
 # Files from other sources
@@ -146,6 +136,8 @@ BAD_HANDMADE = {
         {"behavior_times": None, "behavior_clock": [0.0, 100.0, 1e15]},
         "behavior_clock has 1000000000000000 samples, velocity has shape (800, 2)",
     ),
+    "a huge time": ({"spike_times": np.r_[1e300, np.zeros(159)]}, "comes after 1e+300 s"),
+    "a huge clock": ({"behavior_times": None, "behavior_clock": [1e300, 100.0, 800.0]}, "1e+300 s"),
     "a clock of rate 0": ({"behavior_times": None, "behavior_clock": [0.0, 0.0, 800.0]}, "a positive rate"),
     "a clock of two numbers": ({"behavior_times": None, "behavior_clock": [0.0, 100.0]}, "[start, rate, n]"),
 }
@@ -154,27 +146,19 @@ BAD_HANDMADE = {
 @pytest.mark.parametrize("changes, expected", BAD_HANDMADE.values(), ids=BAD_HANDMADE.keys())
 def test_an_invalid_handmade_file_is_refused(tmp_path, changes, expected):
     np.savez(tmp_path / "a.npz", **handmade(**changes))
-    assert_refused(tmp_path / "a.npz", expected)
+    assert len(assert_refused(tmp_path / "a.npz", expected)) < len(str(tmp_path)) + 250
 
 
-# Invalid paths
-
-
-def test_paths_that_are_not_files_are_refused(tmp_path):
-    (tmp_path / "folder.npz").mkdir()
-    (tmp_path / "empty.npz").touch()
-    assert_refused(tmp_path / "missing.npz", "No such file or directory")
-    assert_refused(tmp_path / "folder.npz", "is a folder, not a file")
-    assert_refused(tmp_path / "empty.npz", "is empty")
-    assert_refused(tmp_path / "a.csv", "has the suffix '.csv'")
-    with pytest.raises(RecordingError, match="null"):
-        load_recording("a\0b.npz")
+# Invalid paths; links, folders, devices and sockets are in tests/reliability/test_recordings.py
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
-def test_a_named_pipe_is_refused_without_waiting(tmp_path):
+def test_paths_that_are_not_files_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
-    assert_refused(tmp_path / "pipe.npz", "is not a regular file")
+    assert_refused(tmp_path / "pipe.npz", "is not a regular file")  # without waiting for it
+    assert_refused(tmp_path / "a.csv", "has the suffix '.csv'")
+    with pytest.raises(RecordingError, match="null"):
+        load_recording("a\0b.npz")
 
 
 def test_a_file_without_read_permission_is_refused(tmp_path, monkeypatch):
@@ -185,10 +169,6 @@ def test_a_file_without_read_permission_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(arrays_module, "open", forbidden, raising=False)  # root may read everything
     assert_refused(tmp_path / "a.npz", "cannot be read: Permission denied")
-
-
-def test_behavior_is_refused_for_other_formats(tmp_path):
-    make_recording().save(tmp_path / "a.npz")
     assert_refused(tmp_path / "a.npz", "behavior='hand_vel' selects a series of an .nwb file", behavior="hand_vel")
 
 

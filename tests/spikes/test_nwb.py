@@ -1,128 +1,20 @@
-"""Recordings in NWB files, in the layout of MC_Maze and MC_RTT of the Neural Latents Benchmark."""
+"""NWB files: the layouts of MC_Maze and MC_RTT, the choice of a series, derivatives, and writing."""
 
-from datetime import datetime, timezone
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from possm_lite.spikes.io import load_recording
-from possm_lite.spikes.io.nwb import read_nwb
+from possm_lite.errors import FileFormatError, RecordingError
+from possm_lite.spikes.io.nwb import _derivative, read_nwb
+from possm_lite.spikes.io.nwb_write import write_nwb
 
 pynwb = pytest.importorskip("pynwb")
 
-from pynwb import NWBHDF5IO, NWBFile, TimeSeries  # noqa: E402
-from pynwb.behavior import SpatialSeries  # noqa: E402
+from pynwb import TimeSeries  # noqa: E402
+from pynwb.behavior import BehavioralTimeSeries, Position, SpatialSeries  # noqa: E402
 
-MAZE_TRIALS = np.array([[1.0, 2.2], [3.0, 4.5], [5.25, 6.0]])
-
-
-def new_file(session_id="large", subject="Jenkins") -> NWBFile:
-    return NWBFile(
-        session_description="Data from a monkey performing a reaching task.",
-        identifier="368fc9f0-0b95-11ec-a513-5fc582312949",
-        session_start_time=datetime(2009, 10, 6, tzinfo=timezone.utc),
-        session_id=session_id,
-        subject=pynwb.file.Subject(subject_id=subject, species="Macaca mulatta") if subject else None,
-    )
-
-
-def add_electrodes(file, groups):
-    for name in groups:
-        device = file.create_device(name=f"electrode_array_{name}")
-        group = file.create_electrode_group(f"electrode_group_{name}", "an array", name, device)
-        for _ in range(4):
-            file.add_electrode(
-                group=group, location=name, x=np.nan, y=np.nan, z=np.nan, imp=np.nan, filtering="unknown"
-            )
-
-
-def add_units(file, n_units, obs_intervals, seconds=8.0, first_id=0) -> list[np.ndarray]:
-    """Units as in the benchmark, every third of them held out; the last one is silent."""
-    rng = np.random.default_rng(3)
-    file.add_unit_column("heldout", "whether the unit is held out in the test data")
-    trains = [np.sort(rng.uniform(0, seconds, rng.integers(20, 60))).round(4) for _ in range(n_units - 1)]
-    trains.append(np.empty(0))
-    for i, spikes in enumerate(trains):
-        heldout = i % 3 == 2
-        file.add_unit(
-            spike_times=spikes, obs_intervals=obs_intervals, electrodes=[i % 4], heldout=heldout, id=first_id + i
-        )
-    return trains
-
-
-def write(file, path):
-    with NWBHDF5IO(str(path), "w") as io:
-        io.write(file)
-
-
-def write_maze(path) -> dict:
-    """MC_Maze: behaviour at 1 kHz in mm under a conversion to m, with timestamps, and only around trials."""
-    file = new_file()
-    add_electrodes(file, ("M1", "PMd"))
-    trains = add_units(file, 7, MAZE_TRIALS, first_id=100)
-    segments = [np.arange(round(1000 * start) - 100, round(1000 * stop) + 100) / 1000 for start, stop in MAZE_TRIALS]
-    times = np.concatenate(segments)
-    position = 100 * np.column_stack((np.sin(times), np.cos(times)))
-    velocity = 100 * np.column_stack((np.cos(times), -np.sin(times)))
-    behavior = file.create_processing_module("behavior", "Processed behavioral data")
-    for name, data in (("cursor_pos", position + 1), ("eye_pos", 2 * position), ("hand_pos", position)):
-        behavior.add(
-            SpatialSeries(name=name, data=data, timestamps=times, reference_frame="screen", conversion=0.001, unit="m")
-        )
-    behavior.add(TimeSeries(name="hand_vel", data=velocity, timestamps=times, conversion=0.001, unit="m/s"))
-    add_maze_trials(file)
-    write(file, path)
-    return {"trains": trains, "times": times, "velocity": velocity / 1000}
-
-
-def add_maze_trials(file):
-    for name in ("go_cue_time", "move_onset_time", "rt", "delay", "num_targets", "active_target", "success", "split"):
-        file.add_trial_column(name, name)
-    file.add_trial_column("target_pos", "x and y of each target", index=True)
-    file.add_trial_column("barrier_pos", "centre and half size of each barrier", index=True)
-    for i, (start, stop) in enumerate(MAZE_TRIALS):
-        file.add_trial(
-            start_time=start,
-            stop_time=stop,
-            go_cue_time=start + 0.2,
-            move_onset_time=start + 0.5,
-            rt=300,
-            delay=200,
-            num_targets=1 + i,
-            active_target=0,
-            success=True,
-            split="train" if i else "val",
-            target_pos=[[10 * j, -20] for j in range(1 + i)],
-            barrier_pos=[[0, 0, 5, 5]] * (i + 1),
-        )
-
-
-def write_rtt(path, series=("finger_vel", "finger_pos", "cursor_pos", "target_pos")) -> dict:
-    """MC_RTT: behaviour at 1 kHz by its rate, NaN between the segments; trials of 600 ms that touch."""
-    file = new_file(session_id="20170202_02", subject="Indy")
-    add_electrodes(file, ("M1",))
-    trains = add_units(file, 5, [[0.0, 4.0], [4.4, 8.0]])
-    times = np.arange(8000) / 1000
-    gap = (times >= 4.0) & (times < 4.4)
-    data = {
-        "cursor_pos": np.column_stack((np.sin(times), np.cos(times))) * 50,
-        "finger_pos": np.column_stack((np.sin(times), np.cos(times), times)) * 50,
-        "finger_vel": np.column_stack((np.cos(times), -np.sin(times))) * 50,
-        "target_pos": np.column_stack((np.round(times), -np.round(times))) * 50,
-    }
-    behavior = file.create_processing_module("behavior", "Processed behavioral data")
-    for name in sorted(series):
-        data[name][gap] = np.nan
-        kind, more = (TimeSeries, {}) if name.endswith("_vel") else (SpatialSeries, {"reference_frame": "workspace"})
-        unit = "m/s" if name.endswith("_vel") else "m"
-        rows = {"data": data[name], "rate": 1000.0, "starting_time": 0.0, "conversion": 0.001, "unit": unit}
-        behavior.add(kind(name=name, **rows, **more))
-    starts = np.arange(13) * 0.6
-    file.add_trial_column("split", "train, val, test or none")
-    for start in starts:
-        file.add_trial(start_time=start, stop_time=start + 0.6, split="train")
-    write(file, path)
-    return {"trains": trains, "times": times, "gap": gap, **data, "starts": starts}
+from .nwb_files import MAZE_TRIALS, new_file, write, write_maze, write_rtt  # noqa: E402
 
 
 def assert_has_the_trains(recording, trains):
@@ -133,7 +25,7 @@ def assert_has_the_trains(recording, trains):
 
 def test_mc_maze_layout(tmp_path):
     truth = write_maze(tmp_path / "maze.nwb")
-    recording = load_recording(tmp_path / "maze.nwb")
+    recording = read_nwb(tmp_path / "maze.nwb")
     assert_has_the_trains(recording, truth["trains"])
     assert recording.unit_ids.tolist() == [str(100 + i) for i in range(7)]
     np.testing.assert_array_equal(recording.behavior_times, truth["times"])
@@ -143,11 +35,15 @@ def test_mc_maze_layout(tmp_path):
     assert recording.notes == (
         "Velocity is processing/behavior/hand_vel; there are also cursor_pos, eye_pos, hand_pos.",
     )
+    position = read_nwb(tmp_path / "maze.nwb", behavior="hand_pos")  # not differentiated across gaps in time
+    times = position.behavior_times
+    np.testing.assert_allclose(position.velocity, 0.1 * np.column_stack((np.cos(times), -np.sin(times))), atol=1e-4)
+    assert np.diff(times).max() > 0.5
 
 
 def test_mc_rtt_layout(tmp_path):
     truth = write_rtt(tmp_path / "rtt.nwb")
-    recording = load_recording(tmp_path / "rtt.nwb")
+    recording = read_nwb(tmp_path / "rtt.nwb")
     assert_has_the_trains(recording, truth["trains"])
     np.testing.assert_array_equal(recording.behavior_times, truth["times"][~truth["gap"]])
     np.testing.assert_allclose(recording.velocity, truth["finger_vel"][~truth["gap"]] / 1000, rtol=1e-12)
@@ -156,13 +52,8 @@ def test_mc_rtt_layout(tmp_path):
     # Trial 6 runs from 3.6 to 4.2 s and trial 7 from 4.2 to 4.8 s: into the gap.
     np.testing.assert_allclose(recording.trials[:, 0], np.delete(truth["starts"], [6, 7]), rtol=1e-12)
     assert "2 of 13 trials that behaviour does not cover were left out." in recording.notes
-
-
-def test_rounded_overlaps_of_trials_are_clipped(tmp_path):
-    truth = write_rtt(tmp_path / "rtt.nwb")
     overlap = (truth["starts"] + 0.6)[:-1] - truth["starts"][1:]
     assert 0 < overlap.max() < 1e-12  # it does happen with steps of 0.6 s
-    recording = read_nwb(tmp_path / "rtt.nwb")
     assert np.all(recording.trials[:-1, 1] <= recording.trials[1:, 0])
     assert any(f"{(overlap > 0).sum()} trials that overlapped the next one" in note for note in recording.notes)
 
@@ -170,20 +61,154 @@ def test_rounded_overlaps_of_trials_are_clipped(tmp_path):
 def test_position_is_differentiated_except_across_nan(tmp_path):
     truth = write_rtt(tmp_path / "rtt.nwb", series=("finger_pos", "cursor_pos", "target_pos"))
     recording = read_nwb(tmp_path / "rtt.nwb")
-    there = ~truth["gap"]
-    np.testing.assert_array_equal(recording.behavior_times, truth["times"][there])
-    true_velocity = np.column_stack((np.cos(truth["times"]), -np.sin(truth["times"])))[there] * 0.05
+    valid = ~truth["gap"]
+    np.testing.assert_array_equal(recording.behavior_times, truth["times"][valid])
+    true_velocity = np.column_stack((np.cos(truth["times"]), -np.sin(truth["times"])))[valid] * 0.05
     np.testing.assert_allclose(recording.velocity, true_velocity, atol=1e-4)
     assert recording.velocity_unit == "m/s"
-    assert recording.notes[0] == (
-        "Velocity is the derivative of the position processing/behavior/finger_pos; "
-        "there are also cursor_pos, target_pos."
+    assert "derivative of the position processing/behavior/finger_pos" in recording.notes[0]
+
+
+def test_derivative_is_not_taken_across_a_gap():
+    times = np.array([0.0, 0.5, 1.0, 2.5, 3.0, 3.5])
+    position = np.array([0.0, 1.0, 2.0, 50.0, 49.0, 48.0])[:, None] * [1.0, -1.0]
+    np.testing.assert_array_equal(_derivative(times, position)[:, 0], [2.0, 2.0, 2.0, -2.0, -2.0, -2.0])
+
+
+def test_derivative_of_isolated_samples_is_nan():
+    position = np.arange(10.0)[:, None] * [1.0, 2.0]
+    position[[3, 5]] = np.nan
+    velocity = _derivative(np.arange(10.0) / 2, position)
+    assert np.flatnonzero(np.isnan(velocity[:, 0])).tolist() == [3, 4, 5]
+    np.testing.assert_array_equal(velocity[[0, 1, 2, 6, 7, 8, 9]], [[2.0, 4.0]] * 7)
+
+
+# Which series is taken for the velocity
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """A file with velocities and positions, some inside containers."""
+    path, file = tmp_path_factory.mktemp("nwb") / "several.nwb", new_file()
+    file.add_unit(spike_times=[1.0, 2.0])
+    behavior = file.create_processing_module("behavior", "hand")
+    clock = {"rate": 100.0, "starting_time": 2.0}
+    rows = np.arange(200.0)[:, None]
+    spatial = {"reference_frame": "desk", **clock}
+    behavior.add(SpatialSeries(name="hand_pos", data=rows * [1, 1], **spatial))
+    behavior.add(TimeSeries(name="cursor_vel", data=rows * [2, 2], unit="px/s", offset=7.0, **clock))
+    behavior.add(TimeSeries(name="hand_vel", data=rows[:, 0], unit="m/s", **clock))
+    finger = TimeSeries(name="finger_vel", data=rows * [3, 4, 5], unit="cm/s", **clock)
+    behavior.add(BehavioralTimeSeries(name="BehavioralTimeSeries", time_series=finger))
+    tracked = [SpatialSeries(name=name, data=rows * [1, -1], unit="mm", **spatial) for name in ("wrist", "hand_pos")]
+    behavior.add(Position(name="Position", spatial_series=tracked))
+    write(file, path)
+    return path
+
+
+def test_the_default_series_may_be_in_a_container(several):
+    recording = read_nwb(several)
+    np.testing.assert_array_equal(recording.velocity, np.arange(200.0)[:, None] * [3, 4])
+    assert recording.velocity_unit == "cm/s" and recording.behavior_times[0] == 2.0
+    assert recording.session_id == "368fc9f0-0b95" and recording.trials.shape == (0, 2)
+    assert recording.notes == (
+        "Velocity is processing/behavior/BehavioralTimeSeries/finger_vel; "
+        "there are also Position/hand_pos, Position/wrist, cursor_vel, hand_pos, hand_vel.",
+        "There are no trials in intervals/trials.",
     )
 
 
-def test_position_is_not_differentiated_across_time_gaps(tmp_path):
-    write_maze(tmp_path / "maze.nwb")
-    recording = read_nwb(tmp_path / "maze.nwb", behavior="hand_pos")
-    times = recording.behavior_times
-    np.testing.assert_allclose(recording.velocity, 0.1 * np.column_stack((np.cos(times), -np.sin(times))), atol=1e-4)
-    assert np.diff(times).max() > 0.5
+@pytest.mark.parametrize(
+    "behavior, first_row_but_one, unit",
+    [
+        ("cursor_vel", [9.0, 9.0], "px/s"),
+        ("finger_vel", [3.0, 4.0], "cm/s"),
+        ("BehavioralTimeSeries", [3.0, 4.0], "cm/s"),
+        ("hand_pos", [100.0, 100.0], "meters/s"),
+        ("Position/hand_pos", [100.0, -100.0], "mm/s"),
+        ("wrist", [100.0, -100.0], "mm/s"),
+    ],
+)
+def test_behavior_selects_a_series_by_name(several, behavior, first_row_but_one, unit):
+    recording = read_nwb(several, behavior=behavior)
+    np.testing.assert_allclose(recording.velocity[1], first_row_but_one)
+    assert recording.velocity_unit == unit
+
+
+@pytest.mark.parametrize(
+    "behavior, message",
+    [
+        ("foot_vel", "behavior='foot_vel' is not in processing/behavior, which has BehavioralTimeSeries/finger_vel"),
+        ("Position", "behavior='Position' matches 2 series of processing/behavior"),
+        ("hand_vel", r"processing/behavior/hand_vel must have shape \(T, 2\), or more columns, not \(200,\)"),
+    ],
+)
+def test_an_invalid_series_is_refused(several, behavior, message):
+    with pytest.raises(FileFormatError, match=message):
+        read_nwb(several, behavior=behavior)
+
+
+# Writing
+
+
+def assert_same(back, recording):
+    for name in ("spike_times", "spike_units", "behavior_times", "velocity", "trials"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(recording, name))
+    assert (back.session_id, back.velocity_unit) == (recording.session_id, recording.velocity_unit)
+
+
+def test_a_simulated_session_is_read_back(small_recording, tmp_path):
+    write_nwb(small_recording, tmp_path / "a.nwb")
+    back = read_nwb(tmp_path / "a.nwb")
+    assert_same(back, small_recording)
+    assert back.unit_ids.tolist() == [str(i) for i in range(12)]  # "sim000" is not a number
+    assert back.notes == ("Velocity is processing/behavior/hand_vel.",)
+    with pynwb.NWBHDF5IO(str(tmp_path / "a.nwb"), "r") as io:
+        file = io.read()
+        assert list(file.units["unit_name"].data) == small_recording.unit_ids.tolist()
+        assert file.notes == "\n".join(small_recording.notes)
+        np.testing.assert_allclose(file.units["obs_intervals"][0], [small_recording.span])
+
+
+def test_numbered_and_silent_units_and_gaps_are_read_back(small_recording, tmp_path):
+    kept = ~np.isin(small_recording.spike_units, [3, 11])  # one in the middle and the last
+    seen = np.abs(small_recording.behavior_times - 8) > 1
+    recording = replace(
+        small_recording,
+        spike_times=small_recording.spike_times[kept],
+        spike_units=small_recording.spike_units[kept],
+        unit_ids=[str(100 - i) for i in range(12)],
+        behavior_times=small_recording.behavior_times[seen],
+        velocity=small_recording.velocity[seen],
+        trials=[],
+        velocity_unit="cm/s",
+    )
+    write_nwb(recording, tmp_path / "a.nwb", series="cursor_vel")
+    back = read_nwb(tmp_path / "a.nwb")
+    assert_same(back, recording)
+    assert back.unit_ids.tolist() == recording.unit_ids.tolist()
+    assert back.notes == ("Velocity is processing/behavior/cursor_vel.", "There are no trials in intervals/trials.")
+
+
+def test_a_failed_write_leaves_the_old_file(small_recording, tmp_path, monkeypatch):
+    write_nwb(small_recording, tmp_path / "a.nwb")
+    before = (tmp_path / "a.nwb").read_bytes()
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fails)
+    with pytest.raises(RecordingError, match=r"a\.nwb: could not be written: No space left on device"):
+        write_nwb(small_recording, tmp_path / "a.nwb")
+    for path, message in (("a.npz", r"'\.npz'; this writes \.nwb"), ("nowhere/a.nwb", "could not be written")):
+        with pytest.raises(RecordingError, match=message):
+            write_nwb(small_recording, tmp_path / path)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.nwb"]
+    assert (tmp_path / "a.nwb").read_bytes() == before
+
+
+def test_without_pynwb_the_error_names_the_extra(small_recording, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pynwb", None)
+    for use in (read_nwb, lambda path: write_nwb(small_recording, path)):
+        with pytest.raises(FileFormatError, match=r"pip install possm-lite\[recordings\]"):
+            use(tmp_path / "a.nwb")

@@ -1,4 +1,4 @@
-"""MATLAB and NWB files are read in another process: same result, and its crash is a RecordingError."""
+"""MATLAB and NWB files are read in another process: its crash or timeout is a RecordingError."""
 
 import numpy as np
 import pytest
@@ -6,29 +6,21 @@ import pytest
 from possm_lite.errors import RecordingError
 from possm_lite.spikes import load_recording
 from possm_lite.spikes.io import subprocess_reader
-from possm_lite.spikes.io.subprocess_reader import read_in_process
-from tests.reliability.malicious_files import malicious_mat
-from tests.reliability.mutations import good_variables, write_good
+from tests.reliability.mutations import malicious_mat, write_good
 
 
-def assert_equal(recording, expected):
-    for name, value in vars(expected).items():
-        np.testing.assert_array_equal(getattr(recording, name), value, err_msg=name)
-
-
-@pytest.mark.parametrize("name", ["compressed.mat", "times.nwb"])
-def test_the_result_equals_reading_in_process(tmp_path, name):
-    if name.endswith(".nwb"):
-        pytest.importorskip("pynwb")
-    write_good(tmp_path, (tmp_path / name).suffix)
-    assert_equal(load_recording(tmp_path / name), read_in_process(tmp_path / name, None))
+def test_the_series_reaches_the_other_process(tmp_path):
+    pytest.importorskip("pynwb")
+    write_good(tmp_path, ".nwb")
+    with pytest.raises(RecordingError, match=r"times\.nwb: behavior='foot_vel' is not in"):
+        load_recording(tmp_path / "times.nwb", behavior="foot_vel")
 
 
 def test_files_that_crash_scipy_are_refused(tmp_path):
     """False types of the data crash SciPy 1.17 with a segmentation fault; other versions refuse or read them."""
     messages = []
     for seed in (1, 2):
-        malicious_mat(np.random.default_rng(seed), "kind", good_variables(), tmp_path / "a.mat")
+        malicious_mat(np.random.default_rng(seed), "kind", tmp_path / "a.mat")
         try:
             load_recording(tmp_path / "a.mat")
         except RecordingError as exc:
