@@ -11,10 +11,7 @@ class GatedFeedForward(nn.Module):
 
         [a, b] = W_1 LN(x) + b_1,     y = W_2 (a * gelu(b)) + b_2
 
-    Args:
-        dim: D, size of input and output.
-        expansion: the hidden size is expansion * D.
-
+    `dim` is D, the size of input and output; the hidden size is `expansion` * D.
     Source: Shazeer 2020, "GLU variants improve transformer" (GEGLU), with biases.
     """
 

@@ -19,14 +19,9 @@ def selective_scan(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, st
     There is no convolution kernel, as it would differ at every t, so this is a scan.
 
     Args:
-        x: input, shape (T, batch, E).
-        delta: step size, positive, shape (T, batch, E).
-        A: negative, shape (E, N).
-        B, C: shape (T, batch, N), shared by the channels.
-        start: state before the first step, shape (batch, E, N).
-
-    Returns:
-        y, shape (T, batch, E), and the last state, shape (batch, E, N).
+        x, delta: input and step size (positive), shape (T, batch, E) each.
+        A, B, C: A negative, shape (E, N); B and C shared by the channels, shape (T, batch, N) each.
+        start: state before the first step, shape (batch, E, N); returned are y, (T, batch, E), and the last state.
 
     Source: Gu and Dao 2023, algorithm 2; the input enters by delta_t B_t, the first order of zero-order hold.
     """
@@ -41,15 +36,10 @@ class MambaLayer(nn.Module):
     Args:
         hidden: h, of input and output, and the number E of channels inside.
         n_states: N, real modes of each channel, initialised to A_m = -m, m = 1 ... N; the slowest decays to
-            1/e in 1 to 10 steps before training.
-        kernel: length of the convolution, in steps.
-        rank: of the map from channels to step sizes; None: hidden / 16.
+            1/e in 1 to 10 steps before training. ValueError below 1: no memory beyond the convolution.
+        kernel, rank: steps of the convolution; rank of the map from channels to step sizes (None: hidden / 16).
 
-    Raises:
-        ValueError: n_states is below 1: the layer would have no memory beyond its convolution.
-
-    Source: Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", figure 3, with
-    expansion 1.
+    Source: Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", figure 3; expansion 1.
     """
 
     CHUNK = 64  # steps whose states are held at once

@@ -13,9 +13,7 @@ def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
 
         theta_j = base^{-2j/dim},     j = 0 ... dim/2 - 1
 
-    Raises:
-        ValueError: `dim` is not even and positive, or `base` is not positive.
-
+    Raises ValueError if `dim` is not even and positive, or `base` not positive.
     Source: Su et al. 2021, section 3.2.2; the same frequencies as Vaswani et al. 2017, section 3.5.
     """
     if dim < 2 or dim % 2:
@@ -32,12 +30,8 @@ def sinusoidal_encoding(
 
         p[i, 2j] = sin(i / base^{2j/dim}),     p[i, 2j+1] = cos(i / base^{2j/dim})
 
-    Args:
-        positions: i, any shape; whole numbers or not.
-        dim: size of a token, even.
-
-    Returns:
-        Shape positions.shape + (dim,); only the finished sines and cosines are cast to `dtype`.
+    Positions i have any shape and need not be whole; dim, the size of a token, is even. The encoding has shape
+    positions.shape + (dim,); only the finished sines and cosines are cast to `dtype`.
 
     Source: Vaswani et al. 2017, section 3.5.
     """
@@ -65,8 +59,7 @@ def phasors(times: Tensor, omega: Tensor, dtype: torch.dtype) -> Tensor:
 
 def as_pairs(x: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
     """Split (..., d) into its first F adjacent pairs as complex numbers (..., F) and the rest (..., d - 2F)."""
-    pairs = x[..., : 2 * n_freqs].unflatten(-1, (n_freqs, 2))
-    return _as_complex(pairs), x[..., 2 * n_freqs :]
+    return _as_complex(x[..., : 2 * n_freqs].unflatten(-1, (n_freqs, 2))), x[..., 2 * n_freqs :]
 
 
 def _as_complex(pairs: Tensor) -> Tensor:
@@ -80,12 +73,8 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
 
         (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k
 
-    Args:
-        x: shape (..., d).
-        phase: from `phasors`, broadcastable to (..., F), 2F <= d; its conjugate rotates back.
-
-    Returns:
-        Shape (..., d).
+    `x` and the result have shape (..., d); `phase`, from `phasors`, is broadcastable to (..., F) with 2F <= d. Its
+    conjugate rotates back.
 
     Source: Su et al. 2021, eq. 34, adjacent pairs, here with times for positions.
     """
@@ -104,14 +93,8 @@ def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
 
         (x_j + i x_{j + d/2}) e^{i omega_j t}
 
-    `rotate` on coordinates in another order, and as good; but queries and keys must use the same of the two.
-
-    Args:
-        x: shape (..., d), d even.
-        phase: from `phasors`, broadcastable to (..., d/2).
-
-    Returns:
-        Shape (..., d).
+    `rotate` on coordinates in another order, and as good; but queries and keys must use the same of the two. Shapes as
+    in `rotate`, with d even and F = d/2.
     """
     rotated = torch.complex(*x.chunk(2, -1)) * phase  # (..., d/2)
     return torch.cat([rotated.real, rotated.imag], -1)

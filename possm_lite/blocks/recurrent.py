@@ -51,8 +51,11 @@ def lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_x: Tensor, w_h: Tensor, b_x: Te
     return torch.sigmoid(o) * torch.tanh(c), c
 
 
-class _SingleState:
-    """`step` for cells whose state is one tensor (layers, B, h), a mixin of torch's layer with the same parameters."""
+class _Recurrent:
+    """Mixin of a layer of torch: batch first, and `step` by the formula of `cell`, whose state is one tensor."""
+
+    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1):
+        super().__init__(input_size, hidden_size, n_layers, batch_first=True)
 
     def step(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """One step: x (B, d), state (layers, B, h) or None for zeros. Returns (B, h) and the new state."""
@@ -60,36 +63,27 @@ class _SingleState:
             state = x.new_zeros(self.num_layers, len(x), self.hidden_size)
         new = []
         for weights, h in zip(self.all_weights, state, strict=True):
-            x = type(self).cell(x, h, *weights)
+            x = self.cell(x, h, *weights)
             new.append(x)
         return x, torch.stack(new)
 
 
-class RNN(_SingleState, nn.RNN):
+class RNN(_Recurrent, nn.RNN):
     """Elman network over (B, T, d). `forward` is torch's kernel, `step` the formula; a test shows them equal."""
 
     cell = staticmethod(rnn_cell)
 
-    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1):
-        super().__init__(input_size, hidden_size, n_layers, batch_first=True)
 
-
-class GRU(_SingleState, nn.GRU):
+class GRU(_Recurrent, nn.GRU):
     """Gated recurrent unit over (B, T, d), reset-after. `forward` is torch's kernel, `step` the formula."""
 
     cell = staticmethod(gru_cell)
 
-    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1):
-        super().__init__(input_size, hidden_size, n_layers, batch_first=True)
 
-
-class LSTM(nn.LSTM):
+class LSTM(_Recurrent, nn.LSTM):
     """Long short-term memory over (B, T, d). `forward` is torch's kernel, `step` the formula."""
 
     cell = staticmethod(lstm_cell)
-
-    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1):
-        super().__init__(input_size, hidden_size, n_layers, batch_first=True)
 
     def step(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None):
         """One step: x (B, d), state (H, C), (layers, B, h) each, or None for zeros: (B, h) and the new state."""
@@ -98,7 +92,7 @@ class LSTM(nn.LSTM):
             state = (zeros, zeros)
         new = []
         for weights, h, c in zip(self.all_weights, *state, strict=True):
-            x, c = lstm_cell(x, h, c, *weights)
+            x, c = self.cell(x, h, c, *weights)
             new.append((x, c))
         h, c = zip(*new, strict=True)
         return x, (torch.stack(h), torch.stack(c))

@@ -20,10 +20,7 @@ class S4DLayer(nn.Module):
     Args:
         hidden: h, channels.
         n_modes: N, complex modes of each, one of every conjugate pair, initialised to
-            A_m = -1/2 + i pi m (S4D-Lin), m = 0 ... N - 1; they decay to 1/e in 4 to 40 steps.
-
-    Raises:
-        ValueError: n_modes is below 1: the layer would have no memory.
+            A_m = -1/2 + i pi m (S4D-Lin), m = 0 ... N - 1; they decay to 1/e in 4 to 40 steps. ValueError below 1.
 
     Source: Gu et al. 2022, "On the parameterization and initialization of diagonal state space models".
     """

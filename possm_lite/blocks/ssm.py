@@ -17,9 +17,7 @@ def zero_order_hold(a: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
 
         decay = e^{a step},   drive = (e^{a step} - 1) / a                                            (14.5)
 
-    Args:
-        a: of each mode, 1/s, complex or real, not zero.
-        step: how long x is held, s, broadcast against `a`.
+    `a` of each mode is in 1/s, complex or real, not zero; `step`, in s, is broadcast against it.
 
     Source: Gu et al. 2022 (S4D), section 2, with B = 1.
     """
@@ -43,14 +41,8 @@ def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
 
         K_l = 2 Re sum_m readout_m decay_m^l drive_m                                                  (14.7)
 
-    The factor 2 Re adds the conjugate of each mode, which need not be computed.
-
-    Args:
-        decay, drive, readout: complex, shape (h, N): N modes of each of h channels.
-        n: length of the kernel.
-
-    Returns:
-        Real, shape (h, n).
+    The factor 2 Re adds the conjugate of each mode, which need not be computed. The arguments are complex, (h, N) each:
+    N modes of each of h channels. The kernel is real, (h, n).
     """
     return 2 * torch.einsum("hm,hml->hl", readout * drive, powers(decay, n)).real
 
@@ -67,15 +59,9 @@ def causal_convolution(x: Tensor, kernel: Tensor) -> Tensor:
 
 
 def linear_scan(decay: Tensor, drive: Tensor, start: Tensor) -> Tensor:
-    """s_t = decay_t s_{t-1} + drive_t for t = 1 ... T, sequentially.
+    """s_t = decay_t s_{t-1} + drive_t for t = 1 ... T, sequentially. Returns s_1 ... s_T, shape (T, ...).
 
-    Args:
-        decay: shape (T, ...) or broadcastable to `drive`; may differ from step to step.
-        drive: input of each step, shape (T, ...).
-        start: s_0, shape (...).
-
-    Returns:
-        s_1 ... s_T, shape (T, ...).
+    `drive` has shape (T, ...), `decay` the same or one broadcastable to it, and `start`, which is s_0, shape (...).
     """
     return _Scan.apply(decay.expand_as(drive), drive, start.expand_as(drive[0]))
 
@@ -102,9 +88,7 @@ class _Scan(torch.autograd.Function):
         decay, g = decay.conj(), grad.clone(memory_format=torch.contiguous_format)
         for t in range(len(g) - 1, 0, -1):
             g[t - 1].addcmul_(decay[t], g[t])
-        decay_grad = None
-        if ctx.needs_input_grad[0]:
-            decay_grad = g * torch.cat([start[None], states[:-1]]).conj()
+        decay_grad = g * torch.cat([start[None], states[:-1]]).conj() if ctx.needs_input_grad[0] else None
         return decay_grad, g, decay[0] * g[0]
 
 
@@ -114,13 +98,10 @@ def spread_steps(n: int, shortest: float, longest: float) -> Tensor:
 
 
 class ResidualStack(nn.Module):
-    """A backbone of state-space layers: a projection to `hidden_size`, then x <- x + layer(x) for each layer.
+    """A backbone of state-space layers: a projection from d to h sizes, then x <- x + layer(x) for each layer.
 
-    Args:
-        input_size: d.
-        hidden_size: h.
-        layers: each with `state_size`, `forward(x (B, T, h), state (B, S))` and `step(x (B, h), state)`, which return
-            the output and the new state.
+    A layer has `state_size`, S, and `forward(x (B, T, h), state (B, S))` and `step(x (B, h), state)`, which return the
+    output and the new state.
     """
 
     def __init__(self, input_size: int, hidden_size: int, layers: list[nn.Module]):

@@ -1,8 +1,7 @@
 """Closed loop: a simulated user, the spikes of simulated units, a decoder, a cursor, and visual feedback to the user.
 
-Time is counted in bins of the decoder and, within a bin, in time steps of 10 ms. During a bin the cursor moves with the
-velocity that was decoded at the end of the bin before. Positions are mm, velocities mm/s, (..., 2); within a step of
-`ClosedLoop` a point is one complex number, as Python's own numbers are faster than arrays of two.
+A bin of the decoder has time steps of 10 ms; in it the cursor moves with the velocity decoded at the end of the bin
+before. Positions are mm, velocities mm/s, (..., 2); `ClosedLoop.step` uses complex numbers, faster than small arrays.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class Population:
     def fire(self, position: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The spikes of one bin, where the user sees the cursor at `position` and intends `velocity`, (time steps, 2).
 
-        Returns:
-            unit of each spike, from 1, and seconds since the bin started, (n,) each: the arguments of a decoder's step.
+        Returns the arguments of a decoder's step: units, from 1, and times since the bin started in seconds, (n,) each.
         """
         edge = self.truth.config.workspace_mm  # the tuning is not defined outside of it
         intentions = np.concatenate([np.clip(position, -edge, edge), velocity], 1)
@@ -66,8 +64,7 @@ class Population:
 
         # a Poisson process, blocked after each of its spikes
         counts = self._rng.poisson(np.where(self._silent, 0.0, rates) * TIME_STEP_S)
-        cell = np.repeat(np.arange(counts.size), counts.ravel())
-        time_step, unit = np.divmod(cell, self.n_units)
+        time_step, unit = np.divmod(np.repeat(np.arange(counts.size), counts.ravel()), self.n_units)
         ticks = ((time_step + self._rng.random(len(unit))) * (TIME_STEP_S * TICKS_PER_SECOND)).astype(int)
         ticks = np.minimum(ticks, self._bin_ticks - 1)
         # all units in one long row, each started by its last spike, so that one call blocks them all

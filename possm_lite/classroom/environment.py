@@ -36,10 +36,9 @@ def check_environment() -> None:
 
 
 def check_versions() -> None:
-    """Reads the installed versions without importing a package. A missing one is reported by its own import.
+    """Raises ImportError naming the first package that is too old and the command that updates it, in one line.
 
-    Raises:
-        ImportError: naming the first package that is too old and the command that updates it, in one line.
+    Imports no package; a missing one is reported by its own import.
     """
     for name in PACKAGES:
         version = installed_version(name)

@@ -1,9 +1,6 @@
-"""Interactive figures: a pure function that draws, and sliders with one image.
+"""Interactive figures: a pure function, draw(**values) -> Figure, and sliders, explore(draw, name=Slider(...), ...).
 
-    draw(**values) -> Figure        explore(draw, name=Slider(...), ...)
-
-The bytes of the image are replaced, so nothing flickers and no figures accumulate. The same `draw` gives the still
-image for a reader without a kernel.
+The bytes of one image are replaced, so nothing flickers and no figures accumulate.
 """
 
 from __future__ import annotations
@@ -24,11 +21,7 @@ from matplotlib.figure import Figure
 
 @dataclass(frozen=True)
 class Slider:
-    """The range of one number: an integer slider if low, high and step are integers.
-
-    Raises:
-        ValueError: naming the field and its value.
-    """
+    """The range of one number: an integer slider if low, high and step are integers. ValueError if it is invalid."""
 
     label: str  # text before the slider, with the unit
     low: float
@@ -78,9 +71,8 @@ class ImageWithSliders:
     def __init__(self, sliders: dict[str, Slider]):
         self._widgets = {name: slider.widget() for name, slider in sliders.items()}
         self._image = ipywidgets.Image(format="png")
-        children = [*self._widgets.values(), self._image]
-        # by default a box stretches an image, which blurs it
-        self.box = ipywidgets.VBox(children, layout=ipywidgets.Layout(align_items="flex-start"))
+        layout = ipywidgets.Layout(align_items="flex-start")  # by default a box stretches an image, which blurs it
+        self.box = ipywidgets.VBox([*self._widgets.values(), self._image], layout=layout)
 
     @property
     def values(self) -> dict[str, float]:

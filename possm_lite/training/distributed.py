@@ -1,7 +1,6 @@
-"""Data-parallel training under `torchrun`.
+"""Data-parallel training under `torchrun`: each process cuts some of the windows of every step.
 
-Each process holds some of the sessions and cuts some of the windows of every step; gradients are averaged, so that all
-processes make the same step. Without `torchrun` the group has one process, and nothing here costs anything.
+Gradients are averaged, so all processes make the same step. Without `torchrun` the group has one process.
 """
 
 from __future__ import annotations
@@ -77,9 +76,7 @@ SINGLE_PROCESS = ProcessGroup()
 def process_group() -> Iterator[ProcessGroup]:
     """The group that `torchrun` started this process in; if one process fails, all end and one of them reports it.
 
-    Raises:
-        PeerFailed: another process failed first.
-        DistributedError: another process was killed, or all were stopped.
+    Raises PeerFailed if another process failed first; DistributedError if one was killed, or all were stopped.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         yield SINGLE_PROCESS

@@ -15,16 +15,11 @@ from .session import Session
 
 @dataclass(frozen=True)
 class Decoded:
-    """True and decoded velocity at the same times.
+    """True and decoded velocity at the same times."""
 
-    Args:
-        times_s: on the clock of behaviour, (T,).
-        true, decoded: in the unit of the recording, (T, 2).
-    """
-
-    times_s: np.ndarray
-    true: np.ndarray
-    decoded: np.ndarray
+    times_s: np.ndarray  # on the clock of behaviour, (T,)
+    true: np.ndarray  # in the unit of the recording, (T, 2)
+    decoded: np.ndarray  # likewise
 
     @property
     def r2_xy(self) -> tuple[float, float]:
@@ -37,15 +32,10 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Replay(Decoded):
-    """Output of a streaming decoder and its latency; true velocity is interpolated to the times of the output.
+    """Output of a streaming decoder and its latency; true velocity is interpolated to the times of the output."""
 
-    Args:
-        step_us: microseconds per bin, (n_bins,).
-        bins: number of bins of each segment.
-    """
-
-    step_us: np.ndarray
-    bins: tuple[int, ...]
+    step_us: np.ndarray  # microseconds per bin, (n_bins,)
+    bins: tuple[int, ...]  # number of bins of each segment
 
     def percentile_us(self, q: float) -> float:
         return float(np.percentile(self.step_us, q))
@@ -60,15 +50,10 @@ def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
 
 @torch.no_grad()
 def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
-    """Decode each continuous segment of a part in one causal pass.
+    """Decode each continuous segment of a part, "train", "valid" or "test", in one causal pass.
 
-    Args:
-        model: a fitted POSSM.
-        session: from `prepare`, or from `combine_sessions` for a model of several.
-        part: "train", "valid" or "test".
-
-    Returns:
-        Velocity at every (thinned) behaviour sample of the part, and with it R².
+    For a model of several sessions, `session` is from `combine_sessions`. Returns the velocity at every (thinned)
+    behaviour sample of the part, and with it R².
     """
     model.eval()
     segments, device = [], model.velocity_mean.device
@@ -83,10 +68,7 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
 def replay(stream, session: Session, part: str = "test") -> Replay:
     """Feed every bin of a part to `stream.step`; the stream is reset before each continuous segment.
 
-    The rest of a segment after its last whole bin is not played.
-
-    Raises:
-        RecordingError: if no segment of the part is as long as a bin.
+    The rest of a segment after its last whole bin is not played. RecordingError if none is as long as a bin.
     """
     timeline, bins = session.timeline, session.whole_bins(part)
     outputs, step_us = [], []

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import OneCycleLR
 from tqdm import tqdm
 
 from .checkpoint import History, TrainingCheckpoint, TrainingState, fingerprint
@@ -20,30 +21,19 @@ from .windows import MultiSessionSampler
 
 @dataclass(frozen=True)
 class FitConfig:
-    """Settings of a training.
+    """Settings of a training."""
 
-    Args:
-        epochs: passes over the training part, in windows.
-        window_s: length of a training window, seconds; shorter if most segments of trials are shorter.
-        batch: windows in a step.
-        samples: behaviour samples of a window used in a step, drawn anew each time. Neighbours 10 ms apart are nearly
-            equal, and decoding a sample costs more than reading a spike.
-        lr: peak learning rate of AdamW; it warms up over the first tenth and falls to zero along a cosine.
-        weight_decay: of AdamW.
-        unit_dropout: largest share of units hidden from a window; the share is drawn anew for every window.
-        validations: approximate number of times to score the validation part during training; 0: never.
-        seed: of windows and hidden units.
-    """
-
-    epochs: int = 40
-    window_s: float = 2.0
-    batch: int = 16
+    epochs: int = 40  # passes over the training part, in windows
+    window_s: float = 2.0  # length of a training window, seconds; shorter if most segments of trials are shorter
+    batch: int = 16  # windows in a step
+    # behaviour samples of a window used in a step, drawn anew each time: neighbours 10 ms apart are nearly equal, and
+    # decoding a sample costs more than reading a spike
     samples: int = 40
-    lr: float = 2e-3
-    weight_decay: float = 0.01
-    unit_dropout: float = 0.1
-    validations: int = 10
-    seed: int = 0
+    lr: float = 2e-3  # peak learning rate of AdamW; it warms up over the first tenth and falls to zero along a cosine
+    weight_decay: float = 0.01  # of AdamW
+    unit_dropout: float = 0.1  # largest share of units hidden from a window; the share is drawn for every window
+    validations: int = 10  # approximate number of times to score the validation part during training; 0: never
+    seed: int = 0  # of windows and hidden units
 
 
 def fit(
@@ -58,13 +48,10 @@ def fit(
 
         loss = mean over samples and axes of ((velocity - decoded) / std)^2
 
-    Parameters that do not require a gradient stay as they are.
-
     Args:
         model: a POSSM, or a binned decoder of `decoder.baselines`, for the units of these sessions. Set torch's seed
-            before creating it: `config.seed` is that of the windows.
+            before creating it: `config.seed` is that of the windows. Parameters without gradient stay as they are.
         sessions: from `prepare`, or several from `combine_sessions`.
-        config: settings.
         progress: show a bar with loss, validation R² (mean of the sessions) and time left.
         group: the processes that train this model together, from `process_group`, each with its own sessions.
         checkpoint: a file to save the state of training in; if it exists, training resumes from it.
@@ -83,13 +70,10 @@ def fit(
         model.velocity_mean[index], model.velocity_std[index] = torch.from_numpy(mean), std[index]
     replica = group.wrap_ddp(model)
 
-    optimizer = torch.optim.AdamW(
-        [p for p in model.parameters() if p.requires_grad], lr=config.lr, weight_decay=config.weight_decay, fused=True
-    )
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trainable, lr=config.lr, weight_decay=config.weight_decay, fused=True)
     n_steps = config.epochs * sampler.steps_per_epoch
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, config.lr, total_steps=n_steps + 1, pct_start=0.1, cycle_momentum=False
-    )
+    schedule = OneCycleLR(optimizer, config.lr, total_steps=n_steps + 1, pct_start=0.1, cycle_momentum=False)
     state = TrainingState(model, optimizer, schedule, sampler, {"config": asdict(config)})
     if checkpoint:
         state.settings["sessions"] = group.all_gather({s.index: fingerprint(s) for s in sessions})
@@ -106,7 +90,7 @@ def fit(
         loss = known.square().sum() / (group.all_reduce_sum(known.numel()) / group.size)
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0)
+        nn.utils.clip_grad_norm_(trainable, 1.0)
         optimizer.step()
         schedule.step()
         return loss.item()

@@ -14,24 +14,15 @@ from ..spikes.timeline import Timeline
 
 @dataclass(frozen=True)
 class Session:
-    """A recording to train and test a model on, made by `prepare`.
+    """A recording to train and test a model on, made by `prepare`."""
 
-    Args:
-        timeline: spikes and behaviour on one clock.
-        split_config: how the recording was divided.
-        split: trials (or the segment of time) of each part.
-        mean, std: of velocity in the training part, (2,) each.
-        index: of the session in the model, from 1.
-        first_unit: index of its first unit in the model, from 1.
-    """
-
-    timeline: Timeline
-    split_config: SplitConfig
-    split: Split
-    mean: np.ndarray
+    timeline: Timeline  # spikes and behaviour on one clock
+    split_config: SplitConfig  # how the recording was divided
+    split: Split  # trials (or the segment of time) of each part
+    mean: np.ndarray  # of velocity in the training part, (2,)
     std: np.ndarray
-    index: int = 1
-    first_unit: int = 1
+    index: int = 1  # of the session in the model, from 1
+    first_unit: int = 1  # index of its first unit in the model, from 1
 
     @property
     def recording(self) -> Recording:
@@ -51,11 +42,7 @@ class Session:
         return self.timeline.cut(starts, duration_s, keep_unit).offset_units(self.first_unit)
 
     def first_trials(self, n: int) -> Session:
-        """The session with its first `n` training trials only; validation and test parts are the same.
-
-        Raises:
-            ValueError: if the training part has fewer.
-        """
+        """The session with its first `n` training trials; other parts are the same. ValueError if it has fewer."""
         if not 1 <= n <= len(self.split.train):
             raise ValueError(f"n must lie in 1..{len(self.split.train)}, the trials of the training part, not {n}.")
         split = replace(self.split, train=self.split.train[:n])
@@ -72,15 +59,8 @@ def prepare(
 ) -> Session:
     """Pair behaviour with spikes, split, and take mean and standard deviation of velocity from the training part.
 
-    Args:
-        recording: the session.
-        split: see `SplitConfig.parse`.
-        lag_s: behaviour minus spikes, seconds.
-        bin_width_s: seconds.
-        seed: of a random split.
-
-    Raises:
-        RecordingError: if the recording cannot be split like this.
+    `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
+    Raises RecordingError if the recording cannot be split like this.
     """
     config = SplitConfig.parse(split, seed) if isinstance(split, str) else split
     timeline = Timeline(recording, lag_s, bin_width_s)

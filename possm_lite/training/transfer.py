@@ -1,8 +1,7 @@
 """Several sessions in one model, and a trained model on a new session.
 
-Two sessions share no units, as electrodes move. So every session has its own unit embeddings and a session embedding;
-all other weights are shared. Source: Azabou et al. 2023 (POYO, arXiv 2310.16046), which calls learning only the
-embeddings of a new session unit identification.
+Sessions share all weights but the embeddings of units, as electrodes move, and of the session. Learning only these for
+a new session is called unit identification. Source: Azabou et al. 2023 (POYO, arXiv 2310.16046).
 """
 
 from __future__ import annotations
@@ -23,15 +22,10 @@ _SCALE = ("velocity_mean", "velocity_std")
 def combine_sessions(
     sessions: Sequence[Session], indices: Sequence[int] | None = None, group: ProcessGroup = SINGLE_PROCESS
 ) -> list[Session]:
-    """Number sessions and their units for one model: each gets an index and units that no other session has.
+    """Number sessions from `prepare` and their units for one model: no two get the same index or the same units.
 
-    Args:
-        sessions: from `prepare`, with the same bin width.
-        indices: their indices among all sessions, from 1; default 1, 2, ...
-        group: the processes that hold the other sessions.
-
-    Raises:
-        ValueError: for different bin widths.
+    `indices` among all sessions count from 1, default 1, 2, ...; the processes of `group` hold the other sessions.
+    Raises ValueError for different bin widths.
     """
     indices = range(1, len(sessions) + 1) if indices is None else indices
     widths = {s.timeline.bin_width_s for s in sessions}
@@ -45,9 +39,7 @@ def combine_sessions(
 def extract_session(model: POSSM, session: Session) -> POSSM:
     """The decoder of one session of a multi-session model: the same outputs, with the embeddings of this session only.
 
-    Args:
-        model: trained on combined sessions.
-        session: one of these. The new model decodes it as `prepare` returned it, as its only session.
+    `session` is one of the combined sessions. The new model decodes it as `prepare` returned it, as its only session.
     """
     n_units = session.recording.n_units
     units = torch.cat([torch.zeros(1, dtype=torch.int64), session.first_unit + torch.arange(n_units)])  # blank token: 0

@@ -17,16 +17,9 @@ from .session import Session
 class WindowSampler:
     """Training windows at random positions of the training part, each with some units hidden.
 
-    Windows start anywhere, so bin edges vary too; hiding units keeps the decoder from relying on a few.
-
-    Args:
-        session: from `prepare`, or from `combine_sessions`.
-        config: a `FitConfig`.
-
-    Attributes:
-        window_s: length of a window, seconds.
-        n_windows: number of windows in the training part, laid end to end.
-        rng: the random generator.
+    Windows start anywhere, so bin edges vary too; hiding units keeps the decoder from relying on a few. `config` is a
+    `FitConfig`. Attributes: `window_s`, the length of a window in seconds; `n_windows`, the number of windows in the
+    training part, laid end to end; `rng`, the random generator.
     """
 
     def __init__(self, session: Session, config):
@@ -66,11 +59,7 @@ def sessions_of_slots(n_sessions: int, batch: int) -> list[np.ndarray]:
 
 
 def slots_of_rank(group: ProcessGroup, batch: int) -> np.ndarray:
-    """The slots of a step that a process fills: neighbours, so that it needs few sessions.
-
-    Raises:
-        DistributedError: more processes than slots.
-    """
+    """The slots of a step that a process fills: neighbours, for few sessions. DistributedError if there are too few."""
     if group.size > batch:
         raise DistributedError(f"{group.size} processes cannot share a batch of {batch} windows: start fewer.")
     return np.array_split(np.arange(batch), group.size)[group.rank]
@@ -87,14 +76,9 @@ class MultiSessionSampler:
 
     Draws depend on the seed and the sessions alone: any number of processes together make the same global batch.
 
-    Args:
-        sessions: those of this process, from `combine_sessions`.
-        config: a `FitConfig`.
-        group: the processes.
-
-    Attributes:
-        stats: (mean, std, n_windows) of every session of all processes, by its index.
-        steps_per_epoch: optimizer steps in a pass over the training parts.
+    `sessions` are those of this process, from `combine_sessions`; `config` is a `FitConfig`. Attributes: `stats`, the
+    (mean, std, n_windows) of every session of all processes, by its index; `steps_per_epoch`, optimizer steps in a pass
+    over the training parts.
     """
 
     def __init__(self, sessions: Sequence[Session], config, group: ProcessGroup):

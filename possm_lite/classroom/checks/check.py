@@ -22,19 +22,12 @@ SECONDS = 5.0  # for all calls of a student's function in one case
 
 @dataclass(frozen=True)
 class Case:
-    """A situation that isolates one mechanism.
+    """A situation that isolates one mechanism."""
 
-    Args:
-        name: what is special about it, a noun phrase that fits after "on".
-        make: returns the arguments, fresh and the same every time.
-        observe: observe(function, *args) returns what is compared: a tensor, a number, a string, or a tuple of these.
-        tolerance: largest difference allowed, relative to the size of the right answer where that is above one.
-    """
-
-    name: str
-    make: Callable[[], tuple]
-    observe: Callable = call
-    tolerance: float = 1e-5
+    name: str  # what is special about it, a noun phrase that fits after "on"
+    make: Callable[[], tuple]  # returns the arguments, fresh and the same every time
+    observe: Callable = call  # (function, *args) -> what is compared: a tensor, number, string, or a tuple of these
+    tolerance: float = 1e-5  # largest difference allowed, relative to the size of the right answer where above one
 
 
 @dataclass(frozen=True)
@@ -48,11 +41,8 @@ class Verdict:
 class Check:
     """Checks an exercise in which a function is written.
 
-    Args:
-        name: ID of the exercise, which is also the name of the student's function.
-        reference: a right answer.
-        cases: simplest first.
-        traps: message -> known mistake, a function with the signature of the reference.
+    `name`: ID of the exercise and name of the student's function; `reference`: a right answer; `cases`: simplest first;
+    `traps`: message -> known mistake, a function with the signature of the reference.
     """
 
     def __init__(self, name: str, *, reference: Callable, cases: list[Case], traps: dict[str, Callable]):
@@ -111,11 +101,8 @@ class Check:
 class ValueCheck:
     """Checks an exercise in which a value is predicted.
 
-    Args:
-        name: ID of the exercise, which is also the name of the student's variable.
-        expected: a number or a string; case, spaces, commas and brackets of a string are ignored.
-        tolerance: largest difference allowed for a number.
-        traps: message -> the wrong value it is about.
+    `name`: ID of the exercise and name of the student's variable; `expected`: a number, correct up to `tolerance`, or a
+    string, of which case, spaces, commas and brackets are ignored; `traps`: message -> the wrong value it is about.
     """
 
     def __init__(self, name: str, *, expected: float | str, tolerance: float = 0.0, traps: dict[str, float | str]):
@@ -142,12 +129,9 @@ class ValueCheck:
 
     def _equal(self, student: float | str, value: float | str) -> bool:
         if isinstance(value, str):
-            return _normalized(student) == _normalized(value)
+            student, value = (re.sub(r"[\s,()\[\]]", "", text.lower()) for text in (student, value))
+            return student == value
         return abs(student - value) <= self.tolerance
-
-
-def _normalized(text: str) -> str:
-    return re.sub(r"[\s,()\[\]]", "", text.lower())
 
 
 def _missing(name: str) -> Verdict:

@@ -27,11 +27,7 @@ def same(a: Outcome, b: Outcome, tolerance: float) -> bool:
 
 
 def difference(student: Outcome, right: Outcome, tolerance: float) -> str | None:
-    """What is wrong with the student's outcome, as a clause; None if nothing is.
-
-    Raises:
-        RuntimeError: if the reference itself failed.
-    """
+    """What is wrong with the student's outcome, as a clause, or None. RuntimeError if the reference itself failed."""
     if right.failure:
         raise RuntimeError(f"the reference of this check fails: {right.failure.message}")
     if student.failure:

@@ -9,12 +9,8 @@ from types import ModuleType
 def load_exercises(chapter: str, folder: str | Path | None = None) -> ModuleType:
     """The module `exercises/CHAPTER.py` in the folder of the notebook, or in the folder above it (for solutions).
 
-    Args:
-        chapter: file name without suffix, such as "04_positions".
-        folder: the folder of the notebook; default: the current one, which is where Jupyter runs a notebook.
-
-    Raises:
-        FileNotFoundError: naming the folder that was searched.
+    `chapter` is its name without suffix, such as "04_positions"; `folder`, by default the current one, where Jupyter
+    runs a notebook, is that of the notebook. Raises FileNotFoundError naming the folder that was searched.
     """
     folder = Path.cwd() if folder is None else Path(folder).resolve()
     for parent in (folder, folder.parent):

@@ -41,8 +41,7 @@ def make_draw(loop: ClosedLoop, decoders: dict[float, StreamingDecoder], seconds
         time_s = TIME_STEP_S * np.arange(1, len(path) + 1)
         distance.plot(time_s, np.hypot(*(path - loop.targets_mm).T), color=BLUE, lw=1.6)
         arrival_s = [reach.shown_s + reach.seconds for reach in loop.reaches if reach.reached]
-        radius_mm = np.full(len(arrival_s), loop.task.radius_mm)
-        distance.plot(arrival_s, radius_mm, "v", color=ORANGE, ms=9, clip_on=False)
+        distance.plot(arrival_s, [loop.task.radius_mm] * len(arrival_s), "v", color=ORANGE, ms=9, clip_on=False)
         figure.text(0.97, 0.9, f"{len(arrival_s)} reached", ha="right", color=ORANGE, fontsize=12)
         return figure
 
@@ -51,10 +50,8 @@ def make_draw(loop: ClosedLoop, decoders: dict[float, StreamingDecoder], seconds
 
 def _panels(loop: ClosedLoop, seconds: float) -> list[Axes]:
     """Screen and distance, with all that does not depend on the sliders."""
-    figure = Figure(figsize=(7.0, 3.4))
-    limits = (-EDGE_MM, EDGE_MM)
-    screen = figure.add_axes((0.115, 0.16, 0.385, 0.8), xlim=limits, ylim=limits)
-    screen.set(xticks=[-100, 0, 100], yticks=[-100, 0, 100])
+    figure, limits, ticks = Figure(figsize=(7.0, 3.4)), (-EDGE_MM, EDGE_MM), [-100, 0, 100]
+    screen = figure.add_axes((0.115, 0.16, 0.385, 0.8), xlim=limits, ylim=limits, xticks=ticks, yticks=ticks)
     screen.set_xlabel("x (mm)", fontsize=12)
     screen.set_ylabel("y (mm)", fontsize=12)
     circle = np.exp(1j * np.linspace(0, 2 * np.pi, 60))
@@ -105,10 +102,7 @@ def frame(loop: ClosedLoop) -> bytes:
 
 
 class LiveLoop(ImageWithSliders):
-    """A closed loop on a screen, a frame a bin, with a button to start it for `seconds`, and sliders that act at once.
-
-    `decoders`: lead (ms) -> decoder of the velocity that much later than now.
-    """
+    """A live closed loop: a frame per bin, a button to start it for `seconds`, sliders; `decoders` as in `make_draw`."""
 
     def __init__(self, loop: ClosedLoop, decoders: dict[float, StreamingDecoder], seconds: float = 60.0):
         sliders = {

@@ -16,16 +16,11 @@ from ..widgets import copies
 
 
 def make_draw(
-    x_i: Tensor,
-    y_i: Tensor,
-    x_range: tuple[float, float],
-    w_range: tuple[float, float],
-    kernel: Kernel = gaussian,
-    units: tuple[str, str] = ("s", "mm/s"),
+    x_i: Tensor, y_i: Tensor, x_range: tuple, w_range: tuple, kernel: Kernel = gaussian, units: tuple = ("s", "mm/s")
 ) -> Callable[..., Figure]:
     """draw(w, query) -> Figure: estimate (top), weights (bottom left), root of the leave-one-out error (bottom right).
 
-    The points x_i, y_i have shapes (M,); queries are in `x_range`, the error curve in `w_range`; `units` of x and y.
+    The points x_i, y_i have shapes (M,). `x_range`, `w_range`: (lowest, highest) query and w; `units`: of x and y.
     """
     order = x_i.argsort()
     x_i, y_i = x_i[order], y_i[order]

@@ -20,9 +20,7 @@ def make_draw(
 ) -> Callable[..., Figure]:
     """draw(start, length) -> Figure, both in s: spikes (top), velocity (bottom), grey lines where a trial starts.
 
-    Args:
-        order: the units from the lowest row to the highest, a permutation of 0 ... U-1, shape (U,).
-        row_ticks, label: tick label -> row, and label, of the y axis of the spikes.
+    `order`: units from the lowest row to the highest, a permutation of 0 ... U-1, (U,); `row_ticks`: tick label -> row.
     """
     n_units = recording.n_units
     row = np.argsort(np.arange(n_units) if order is None else order)[recording.spike_units]  # (N,)
