@@ -52,7 +52,7 @@ def lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_x: Tensor, w_h: Tensor, b_x: Te
 
 
 class _Recurrent:
-    """Mixin of a layer of torch: batch first, and `step` by the formula of `cell`, whose state is one tensor."""
+    """Mixin of a layer of torch: batch first, and `step` by the formula of `cell`, here for one state tensor."""
 
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1):
         super().__init__(input_size, hidden_size, n_layers, batch_first=True)

@@ -65,24 +65,20 @@ class S4DLayer(nn.Module):
             outputs.append(torch.baddbmm((s @ echo[..., :n]).real, chunk, kernel[:, :n, :n]))
             s = s * decays[:, None, :, n] + chunk.to(s.dtype) @ entry[..., :n].flip(-1).mT
         y = torch.cat(outputs, -1).permute(1, 2, 0)  # (B, T, h)
-        return self._out(y, u), self._flat(s.transpose(0, 1))
+        return self._out(y, u), torch.view_as_real(s.transpose(0, 1)).flatten(1)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step: x (B, h), state (B, S)."""
         decay, drive, readout = self.system()
         u = self.norm(x)
         s = decay * self._modes(state) + drive * u[..., None]  # (B, h, N)
-        return self._out(2 * (readout * s).sum(-1).real, u), self._flat(s)
+        return self._out(2 * (readout * s).sum(-1).real, u), torch.view_as_real(s).flatten(1)
 
     def _out(self, y: Tensor, u: Tensor) -> Tensor:
         return F.glu(self.output_linear(F.gelu(y + self.D * u)))
 
     def _modes(self, state: Tensor) -> Tensor:
         return torch.view_as_complex(state.unflatten(-1, (*self.log_A_real.shape, 2)))  # (B, h, N)
-
-    @staticmethod
-    def _flat(modes: Tensor) -> Tensor:
-        return torch.view_as_real(modes).flatten(1)
 
 
 class S4D(ResidualStack):

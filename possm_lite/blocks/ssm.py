@@ -98,7 +98,7 @@ def spread_steps(n: int, shortest: float, longest: float) -> Tensor:
 
 
 class ResidualStack(nn.Module):
-    """A backbone of state-space layers: a projection from d to h sizes, then x <- x + layer(x) for each layer.
+    """A backbone of state-space layers: `input_size` d to `hidden_size` h, then x <- x + layer(x) for each.
 
     A layer has `state_size`, S, and `forward(x (B, T, h), state (B, S))` and `step(x (B, h), state)`, which return the
     output and the new state.

@@ -59,7 +59,7 @@ def sessions_of_slots(n_sessions: int, batch: int) -> list[np.ndarray]:
 
 
 def slots_of_rank(group: ProcessGroup, batch: int) -> np.ndarray:
-    """The slots of a step that a process fills: neighbours, for few sessions. DistributedError if there are too few."""
+    """The slots of a step that a process fills: neighbours, for few sessions. DistributedError if it gets none."""
     if group.size > batch:
         raise DistributedError(f"{group.size} processes cannot share a batch of {batch} windows: start fewer.")
     return np.array_split(np.arange(batch), group.size)[group.rank]

@@ -35,8 +35,7 @@ def gradient(*arguments: int) -> Callable:
         if not (isinstance(output, Tensor) and output.requires_grad):
             raise RuntimeError("no gradient flows back from the result. Is there a .item(), .detach() or no_grad()?")
         weights = torch.linspace(-1, 2, output.numel(), dtype=output.dtype).view_as(output)  # their sum is not zero
-        inputs = [args[i] for i in arguments]
-        gradients = torch.autograd.grad((output * weights).sum(), inputs, materialize_grads=True)
+        gradients = torch.autograd.grad((output * weights).sum(), [args[i] for i in arguments], materialize_grads=True)
         return gradients if len(arguments) > 1 else gradients[0]
 
     return observe

@@ -93,10 +93,7 @@ class Timeout:
 
 
 def run(function: Callable[[], Any], seconds: float) -> tuple[Any, Failure | None]:
-    """The function's result and None, or None and its failure; what it prints is discarded.
-
-    Raises KeyboardInterrupt if the user interrupts, not for the timeout.
-    """
+    """The function's result and None, or None and its failure; its output is discarded. Ctrl-C is raised as usual."""
     timeout = Timeout(seconds)
     endless = Failure("endless", f"it was still running after {seconds:g} s. Is there a loop without end?", True)
     try:

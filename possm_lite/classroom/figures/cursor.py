@@ -102,7 +102,7 @@ def frame(loop: ClosedLoop) -> bytes:
 
 
 class LiveLoop(ImageWithSliders):
-    """A live closed loop: a frame per bin, a button to start it for `seconds`, sliders; `decoders` as in `make_draw`."""
+    """A live closed loop: a frame a bin, a button to start it for `seconds`, sliders; `decoders` as in `make_draw`."""
 
     def __init__(self, loop: ClosedLoop, decoders: dict[float, StreamingDecoder], seconds: float = 60.0):
         sliders = {
