@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from possm_lite.classroom.training_cost import operations
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.textbook import forward_textbook
 from possm_lite.spikes import SpikeBatch
@@ -31,13 +31,15 @@ def measure(short: bool = False) -> Iterator[Item]:
     less = mib[RAGGED] / mib[PADDED]
     what = f"peak memory: {mib[RAGGED]:.0f} MiB ragged, {mib[PADDED]:.0f} MiB padded"
     yield row(what, less, "ratio {:.2f}", "<= 0.5", less <= 0.5)
-    flop = operations(POSSMConfig(n_units=N_UNITS)).step(N_UNITS, n_spikes, 20 * n_windows, n_windows * N_QUERIES)
+    with FlopCounterMode(display=False) as counter:
+        training_step(RAGGED, n_windows, n_spikes)()
+    flop = counter.get_total_flops()
     rate, peak = 1e3 * flop / ms[RAGGED], matmul_rate()
     what = f"rate of its {flop / 1e9:.1f} GFLOP, relative to products of large matrices"
     yield row(what, 100 * rate / peak, f"{rate / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s, {{:.0f}} %")
     yield Note(
-        "FLOP are those of the matrix products of the ragged form (`possm_lite.classroom.training_cost`); softmax, "
-        "norms, gates, sines and gathers take time but are not counted."
+        "FLOP are those of the matrix products of the ragged form; softmax, norms, gates, sines and gathers take time "
+        "but are not counted."
     )
     per_window = n_spikes // n_windows
     grids = {

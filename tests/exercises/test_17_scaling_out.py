@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.classroom.training_cost import ring_bytes
-
 from .helpers import assert_verdict, load
 
 check = load("17_scaling_out")
@@ -21,6 +19,10 @@ def gradient_by_einsum(gradients, n_samples):
 
 def bytes_round_by_round(n_numbers, n_processes, bytes_each):
     return sum(bytes_each * n_numbers // n_processes for _ in range(2 * (n_processes - 1)))
+
+
+def ring_bytes(n_bytes, n_processes):
+    return 2 * (n_processes - 1) / n_processes * n_bytes
 
 
 def draw(seed, n, room_s):
