@@ -1,7 +1,5 @@
 """The command line: `possm-lite decode` and `possm-lite stream`."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """Implements the `decode` and `stream` commands."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The exceptions of the package, and two context managers that turn errors about files into one line."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

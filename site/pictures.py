@@ -4,8 +4,6 @@ Trains on the embedded session as `make decode` does, streams the test part bin 
 The figures of the two widgets are screenshots by tests/browser/test_lab.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

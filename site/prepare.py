@@ -6,8 +6,6 @@ Each chapter with its committed outputs, and
 * interactive figures as films: the same `draw` renders the frames, and a slider steps through them.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -8,8 +8,6 @@ The tags `slide:no-input` and `slide:no-output` leave out the code or the output
 out the text that is printed beside a figure.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import shutil

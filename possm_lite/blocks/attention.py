@@ -1,7 +1,5 @@
 """Attention: scores, masked softmax, pooling."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ Units are on (1) or off; `off` is -1 as in the Hopfield network, or 0 as in most
 are symmetric, shape (..., N, N), with zeros on the diagonal; biases have shape (..., N). Leading axes are machines.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The gated feed-forward layer of transformers."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 

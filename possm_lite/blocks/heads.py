@@ -1,7 +1,5 @@
 """Several heads of attention over one sequence or two: split, attend, merge; keys and values shared by groups."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from .attention import attend, scaled_dot_score

@@ -1,7 +1,5 @@
 """Attention in two levels: words into a sentence, sentences into a document (or spikes into bins into a trial)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Associative memories: the Hopfield network of 1982, and the modern one, whose update is attention."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

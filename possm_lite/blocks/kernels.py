@@ -1,7 +1,5 @@
 """Kernel regression: an average weighted by nearness, its leave-one-out error, and a width that can be learned."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

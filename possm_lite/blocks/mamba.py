@@ -1,7 +1,5 @@
 """A minimal Mamba: state-space layers whose step size, input and output depend on the input."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """An end-to-end memory network: a question reads facts, is updated by the result, and reads again."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """A neural Turing machine: a controller that reads and writes a memory by attention."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

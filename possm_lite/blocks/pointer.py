@@ -1,7 +1,5 @@
 """Pointer network: the output is a sequence of indices of the input."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Positions: added to a token (sinusoids) or rotated into it (RoPE), also at continuous times."""
 
-from __future__ import annotations
-
 import math
 
 import torch

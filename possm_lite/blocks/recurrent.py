@@ -1,7 +1,5 @@
 """Recurrent layers: one step written as its formulas, whole sequences through torch's fused kernels."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

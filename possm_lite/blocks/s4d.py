@@ -1,7 +1,5 @@
 """S4D: layers of diagonal linear systems, whose modes are decaying rotations."""
 
-from __future__ import annotations
-
 import math
 
 import torch

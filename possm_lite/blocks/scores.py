@@ -1,7 +1,5 @@
 """Attention scores of queries and keys. The scaled dot product, which the decoder uses, is in `attention`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Search for the likeliest sequence of an autoregressive model: greedy, beam and exhaustive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ A choice is one-hot, shape (..., M), so that `choice @ values` reads the chosen 
 zeros, as the weights of `masked_softmax` are.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

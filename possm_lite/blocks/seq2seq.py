@@ -1,7 +1,5 @@
 """Sequence to sequence: an encoder reads, a decoder writes, and the loss ignores padding."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -5,8 +5,6 @@
 A is diagonal throughout, so every mode is a scalar system and all products are elementwise.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable

@@ -1,7 +1,5 @@
 """Features of continuous time: vectors whose dot product depends only on the time between two events."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Whole sequences from the cells of `recurrent`, step by step: layers, directions, lengths, gradients through time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

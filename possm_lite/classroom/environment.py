@@ -3,8 +3,6 @@
 Imports only the standard library, so that it can report that everything else is missing.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import os

@@ -3,8 +3,6 @@
 The bytes of one image are replaced, so nothing flickers and no figures accumulate.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import math

@@ -9,8 +9,6 @@ over the F rotated pairs, written as complex numbers. What depends on the key al
 what depends on the time alone is a phasor. `textbook.py` computes the same with padded keys and values: read it first.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -5,8 +5,6 @@ A bin is divided into slots, one for each behaviour sample it usually holds, and
 used for all times in it. Counts enter as square roots, which makes their variance nearly constant.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor, nn

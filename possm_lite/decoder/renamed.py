@@ -1,7 +1,5 @@
 """Parameter names of older versions of this package, so that what they saved still loads."""
 
-from __future__ import annotations
-
 import re
 
 _S4D = {"log_step": "log_dt", "log_decay": "log_A_real", "frequency": "A_imag", "readout": "C", "skip": "D"}

@@ -4,8 +4,6 @@ Read this first. `POSSM.forward` gives the same numbers from the same weights wi
 in less memory (`make bench`), and `StreamingDecoder` gives them bin by bin; tests hold the three equal.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

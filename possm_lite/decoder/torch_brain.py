@@ -1,7 +1,5 @@
 """Weights under the names of the authors' implementation (torch_brain, branch possm, commit a440fe2)."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

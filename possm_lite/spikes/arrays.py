@@ -1,7 +1,5 @@
 """Arrays in `.npz` files: read without pickle and within a size limit, written atomically."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """The `.npz` format of a recording: the fields of `Recording` as named arrays, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

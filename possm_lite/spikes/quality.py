@@ -4,8 +4,6 @@ None changes or rejects a recording. Those that need spike times to the millisec
 from counts in bins: check `times_are_resolved` first.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .recording import Recording

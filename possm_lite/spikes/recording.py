@@ -1,7 +1,5 @@
 """A recording session: spike times with their units, behaviour with its times, trials."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

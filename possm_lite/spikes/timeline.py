@@ -1,7 +1,5 @@
 """A recording on the clock of its spikes, from which batches are cut."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .batch import SpikeBatch, bin_index

@@ -1,7 +1,5 @@
 """Closed-form baselines fitted to a session, and the search for the lag with one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -3,8 +3,6 @@
 The same training resumes from its file with the same result, bit for bit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

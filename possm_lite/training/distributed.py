@@ -3,8 +3,6 @@
 Gradients are averaged, so all processes make the same step. Without `torchrun` the group has one process.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

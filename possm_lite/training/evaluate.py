@@ -1,7 +1,5 @@
 """Decode a part of a session causally and score it: in one pass, or bin by bin through a streaming decoder."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

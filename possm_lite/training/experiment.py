@@ -5,8 +5,6 @@ training.npz                                   state of training, from the first
 checkpoint.npz, metrics.json, decoded.png      results; of several sessions, in a folder for each
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

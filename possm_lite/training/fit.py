@@ -1,7 +1,5 @@
 """Train a decoder on one or several sessions by gradient descent."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

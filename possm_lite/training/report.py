@@ -1,7 +1,5 @@
 """Results of a run for people: a table and a figure."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 

@@ -4,8 +4,6 @@ Sessions share all weights but the embeddings of units, as electrodes move, and 
 a new session is called unit identification. Source: Azabou et al. 2023 (POYO, arXiv 2310.16046).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

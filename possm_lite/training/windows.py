@@ -1,7 +1,5 @@
 """Training windows: cut at random from one session, or dealt to the slots of a batch from several."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`python -m tests.benchmarks [SECTION ...]`: measure, print the values with their limits, write BENCHMARKS.md."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

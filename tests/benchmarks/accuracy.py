@@ -1,7 +1,5 @@
 """R² on held-out velocity: POSSM with each backbone and the decoders of binned counts, over several seeds."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Competitors of StreamingDecoder, timed on the same spikes: each decodes one bin in `step(units, offsets)`."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Run time of each chapter from top to bottom, and its slowest cells."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Time of one bin: StreamingDecoder, the padded form, POYO, and the GRU cell; and how it grows with the problem."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import cycle

@@ -1,7 +1,5 @@
 """The machine's description and peak rate, and timers that are fair on a shared machine."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import platform

@@ -1,7 +1,5 @@
 """Results, saved as one JSON file per section, and BENCHMARKS.md, which is rendered from these files and `notes.md`."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

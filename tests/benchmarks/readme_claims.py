@@ -1,7 +1,5 @@
 """Claims of the README other than speed and accuracy: the authors' numbers, `make decode`, figures, imports."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

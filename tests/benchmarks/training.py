@@ -1,7 +1,5 @@
 """Time and memory of a training step, ragged and padded, and its rate relative to the machine's peak."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

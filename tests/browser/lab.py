@@ -1,7 +1,5 @@
 """A notebook in JupyterLab, driven by mouse and keyboard as a student does, and read back from its model."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

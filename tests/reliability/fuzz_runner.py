@@ -5,8 +5,6 @@ A file that is read must contain what the reference reader reads, and a file wit
     python -m tests.reliability.fuzz_runner        a JSON request per line of input, a JSON report per line of output
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

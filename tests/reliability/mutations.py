@@ -1,7 +1,5 @@
 """Intact recordings in small files of all three formats, and mutations of their bytes, fields and containers."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

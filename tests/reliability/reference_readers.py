@@ -3,8 +3,6 @@
 They raise an exception of any type for what they cannot read, and check nothing else.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

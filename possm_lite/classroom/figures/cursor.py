@@ -1,7 +1,5 @@
 """The cursor of a closed loop (chapter 13): a figure with sliders, and live at 20 bins a second."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import time

@@ -1,7 +1,5 @@
 """Data, kernel, estimate, weight matrix and leave-one-out error of kernel regression (chapter 01)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Spike raster and velocity in a window of a recording (chapter 10)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A query and a key rotated by their positions, and all pairs of a vector as phasors (chapter 04)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The baselines in real time, in NumPy, so that the table of latencies compares like with like."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

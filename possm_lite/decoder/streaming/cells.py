@@ -5,8 +5,6 @@ A cell is a named tuple of constants: `start` gives the arrays of its state befo
 outputs), for x @ W, written x.dot(W), which NumPy starts sooner; gates are in torch's order.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@
 `fourier_basis(t)`. Matrices are transposed, to be used as x @ A.
 """
 
-from __future__ import annotations
-
 from threading import Lock
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 The only module of `streaming` that needs torch; a finished `StreamingDecoder` does without.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recordings from files: our own `.npz`, MATLAB and NWB."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...errors import RecordingError, prefix_errors

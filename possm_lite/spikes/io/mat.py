@@ -4,8 +4,6 @@ The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts;
 which the first two rows are used. It has no trials, and the times of spikes within a bin are unknown.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 import zlib

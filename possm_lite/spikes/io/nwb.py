@@ -6,8 +6,6 @@
 * `intervals/trials` with `start_time` and `stop_time`, if there are trials.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import warnings

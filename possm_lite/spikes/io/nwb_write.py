@@ -1,7 +1,5 @@
 """Writes a recording to an NWB file, in the layout that `possm_lite.spikes.io.nwb` reads (MC_Maze, MC_RTT)."""
 
-from __future__ import annotations
-
 import uuid
 import warnings
 from datetime import datetime, timezone

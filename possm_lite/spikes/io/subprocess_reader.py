@@ -4,8 +4,6 @@ SciPy's and HDF5's parsers trust the sizes in a file: a wrong byte can crash the
 ends the other process only, and is a RecordingError here.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Drift between days: the same electrodes with drifted tuning and some units replaced."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

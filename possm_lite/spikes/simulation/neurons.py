@@ -1,7 +1,5 @@
 """The units of a simulated session: their tuning, rates and spikes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf
 

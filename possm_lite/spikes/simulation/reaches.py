@@ -4,8 +4,6 @@ A trial is a chain of reaches, each after a hold. Positions are millimetres from
 start and stop on whole milliseconds and follow a circular arc to the target with the minimum-jerk speed profile.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf
 

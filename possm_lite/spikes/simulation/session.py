@@ -1,7 +1,5 @@
 """A simulated session of motor cortex: recording and ground truth."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import asdict, dataclass, fields, replace
