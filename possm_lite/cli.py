@@ -108,7 +108,3 @@ def _split(text: str) -> str:
         return str(SplitConfig.parse(text))
     except ValueError as exc:
         raise argparse.ArgumentTypeError(str(exc)) from None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

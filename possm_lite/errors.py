@@ -31,7 +31,7 @@ def prefix_errors(path: str | Path, error: type[FileFormatError] = RecordingErro
     try:
         yield
     except FileFormatError as exc:
-        raise error(_one_line(f"{path}: {exc}")) from exc
+        raise error(" ".join(f"{path}: {exc}".split())) from exc
 
 
 @contextlib.contextmanager
@@ -42,9 +42,5 @@ def wrap_errors(message: str) -> Iterator[None]:
     except FileFormatError:
         raise
     except Exception as exc:
-        reason = _one_line(f"{type(exc).__name__} {exc}")
+        reason = " ".join(f"{type(exc).__name__} {exc}".split())
         raise FileFormatError(f"{message}: {reason[:200]}") from exc
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -57,5 +57,4 @@ class POSSMConfig:
         if 2 * self.n_freqs > self.head_dim:
             raise ValueError(f"n_freqs rotates pairs: 2 x {self.n_freqs} exceeds head_dim = {self.head_dim}.")
         if self.longest_period_s <= self.shortest_period_s:
-            shortest, longest = self.shortest_period_s, self.longest_period_s
-            raise ValueError(f"longest_period_s must exceed shortest_period_s: {longest} against {shortest}.")
+            raise ValueError(f"longest_period_s must exceed {self.shortest_period_s}, not {self.longest_period_s}.")

@@ -10,9 +10,9 @@ _MODULES = {
     "SpikeBatch": "batch",
     "SplitConfig": "split",
     "Timeline": "timeline",
-    "load_ground_truth": "simulation",
+    "load_ground_truth": "simulation.session",
     "load_recording": "io",
-    "simulate_session": "simulation",
+    "simulate_session": "simulation.session",
 }
 __all__ = ["RecordingError", *_MODULES]
 

@@ -1,4 +1,4 @@
-"""One step of each backbone in NumPy, on vectors; the formulas are in `blocks.recurrent`, `.s4d` and `.mamba`.
+"""The constants of a stream, and one step of each backbone; formulas: `blocks.recurrent`, `.s4d`, `.mamba`.
 
 A cell is a named tuple of constants: `start` gives the arrays of its state before the first bin, `step` takes the input
 (d,) and the state and returns the output (h,) and the new state. Matrices are transposed against torch's, (inputs,
@@ -123,6 +123,39 @@ class Backbone(NamedTuple):
             x, new = cell.step(x, *previous)
             new_state.append(new)
         return x, new_state
+
+
+class FeedForwardConstants(NamedTuple):
+    """With u = g / sqrt 2 for the gate g, gelu(g) = u (1 + erf u) / sqrt 2: both factors are in the matrices."""
+
+    expand: np.ndarray  # with the gain of the norm, (D, 8D)
+    expand_bias: np.ndarray  # (8D,)
+    contract: np.ndarray  # (4D, D); of the output attention (4D, 2), with the readout
+
+
+class InputConstants(NamedTuple):
+    scores: np.ndarray  # score table P of each unit, (U+1, L H, 2F+1)
+    values: np.ndarray  # (U+1, H, d)
+    out: np.ndarray  # W_o, centred for the norm of the feed-forward and plain for the backbone, (H d, 2D)
+    start: np.ndarray  # latents and bias of W_o, likewise, (L, 2D)
+    feed_forward: FeedForwardConstants | None
+
+
+class OutputConstants(NamedTuple):
+    rows: np.ndarray  # scores at each age, oldest first, and values of a normalised hidden state, (h, k Q H + H d)
+    rows_bias: np.ndarray  # (k Q H + H d,)
+    phasors: np.ndarray  # of each state relative to each query, 1 where a pair is not rotated, (Q, k, d/2)
+    out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H d, D + 2)
+    start: np.ndarray  # query and biases, likewise, (1 or Q, D + 2)
+    feed_forward: FeedForwardConstants | None
+
+
+class Constants(NamedTuple):
+    # cycles per second of each entry of `fourier_basis`, and cycles at the start of the bin; float64, (2, 2F+1)
+    cycles: np.ndarray
+    input: InputConstants
+    backbone: Backbone
+    output: OutputConstants
 
 
 def normalize(x: np.ndarray) -> np.ndarray:

@@ -6,48 +6,14 @@
 """
 
 from threading import Lock
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import erf
 
 from ..config import POSSMConfig
-from .cells import LAYER_NORM_EPS, Backbone, normalize
+from .cells import LAYER_NORM_EPS, FeedForwardConstants, normalize
 
 _BLANK = (np.zeros(1, np.int64), np.zeros(1))  # the token of a silent bin: unit 0 at offset 0
-
-
-class FeedForwardConstants(NamedTuple):
-    """With u = g / sqrt 2 for the gate g, gelu(g) = u (1 + erf u) / sqrt 2: both factors are in the matrices."""
-
-    expand: np.ndarray  # with the gain of the norm, (D, 8D)
-    expand_bias: np.ndarray  # (8D,)
-    contract: np.ndarray  # (4D, D); of the output attention (4D, 2), with the readout
-
-
-class InputConstants(NamedTuple):
-    scores: np.ndarray  # score table P of each unit, (U+1, L H, 2F+1)
-    values: np.ndarray  # (U+1, H, d)
-    out: np.ndarray  # W_o, centred for the norm of the feed-forward and plain for the backbone, (H d, 2D)
-    start: np.ndarray  # latents and bias of W_o, likewise, (L, 2D)
-    feed_forward: FeedForwardConstants | None
-
-
-class OutputConstants(NamedTuple):
-    rows: np.ndarray  # scores at each age, oldest first, and values of a normalised hidden state, (h, k Q H + H d)
-    rows_bias: np.ndarray  # (k Q H + H d,)
-    phasors: np.ndarray  # of each state relative to each query, 1 where a pair is not rotated, (Q, k, d/2)
-    out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H d, D + 2)
-    start: np.ndarray  # query and biases, likewise, (1 or Q, D + 2)
-    feed_forward: FeedForwardConstants | None
-
-
-class Constants(NamedTuple):
-    # cycles per second of each entry of `fourier_basis`, and cycles at the start of the bin; float64, (2, 2F+1)
-    cycles: np.ndarray
-    input: InputConstants
-    backbone: Backbone
-    output: OutputConstants
 
 
 class StreamingDecoder:

@@ -17,12 +17,11 @@ from ...blocks.s4d import S4DLayer
 from ...blocks.ssm import ResidualStack
 from ..attention import as_real, precompute_scores
 from ..possm import POSSM
-from .cells import Backbone, GRUCell, LSTMCell, MambaCell, RNNCell, S4DCell
-from .decoder import Constants, FeedForwardConstants, InputConstants, OutputConstants
+from . import cells
 
 
 @torch.no_grad()
-def precompute_constants(model: POSSM, session: int, query_offsets_s: np.ndarray) -> Constants:
+def precompute_constants(model: POSSM, session: int, query_offsets_s: np.ndarray) -> cells.Constants:
     """The constants of a streaming decoder, in the precision of the model and sharing nothing with it.
 
     Args:
@@ -43,7 +42,7 @@ def precompute_constants(model: POSSM, session: int, query_offsets_s: np.ndarray
     cycles[0, :-1] = np.repeat(model.rotation.omega.numpy() / (2 * np.pi), 2)
     cycles[1] = -cycles[0] * (config.bin_width_s / 2)  # time counts from the middle of the bin
     cycles[1, 1:-1:2] -= 0.25  # a sine is a cosine a quarter of a cycle later
-    return Constants(cycles, *to_numpy(parts, dtype))
+    return cells.Constants(cycles, *to_numpy(parts, dtype))
 
 
 def to_numpy(constants, dtype: torch.dtype):
@@ -57,12 +56,12 @@ def to_numpy(constants, dtype: torch.dtype):
     return constants
 
 
-def _input_constants(model: POSSM) -> InputConstants:
+def _input_constants(model: POSSM) -> cells.InputConstants:
     encoder, eye = model.encoder, torch.eye(model.config.dim).double()
     keys, values = encoder.keys_values(model.unit_embedding.weight)  # (U+1, H, d)
     scores = _score_table(encoder.queries(encoder.latents), keys[:, None], model)  # (U+1, L, H, 2F+1)
     centred_and_plain = torch.cat([eye - eye.mean(0), eye], 1)  # (D, 2D)
-    return InputConstants(
+    return cells.InputConstants(
         scores=scores.flatten(1, 2),
         values=values,
         out=encoder.to_out.weight.T @ centred_and_plain,
@@ -71,7 +70,7 @@ def _input_constants(model: POSSM) -> InputConstants:
     )
 
 
-def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> OutputConstants:
+def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> cells.OutputConstants:
     """Scores and values are linear in the normalised hidden state, and velocity is linear in what is pooled."""
     config, decoder, norm = model.config, model.decoder, model.decoder.norm_context
     k, width, eye = config.context_bins, config.bin_width_s, torch.eye(config.dim).double()
@@ -97,7 +96,7 @@ def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> OutputC
         velocity = velocity + decoder.feed_forward.contract.bias @ readout
         feed_forward = feed_forward._replace(contract=feed_forward.contract @ readout)
     start[:, config.dim :] += velocity
-    return OutputConstants(
+    return cells.OutputConstants(
         rows=rows[:-1],
         rows_bias=rows[-1],
         phasors=pad_phasors(phase[..., : config.n_freqs if config.rotate_values else 0], config.head_dim // 2),
@@ -113,35 +112,35 @@ def _score_table(queries: Tensor, keys: Tensor, model: POSSM) -> Tensor:
     return torch.cat([table, rest[..., None]], -1)
 
 
-def _feed_forward_constants(layer: GatedFeedForward | None) -> FeedForwardConstants | None:
+def _feed_forward_constants(layer: GatedFeedForward | None) -> cells.FeedForwardConstants | None:
     if layer is None:
         return None
     values, gates = layer.contract.weight.new_ones(2, layer.contract.in_features)
     scale = torch.cat([values, gates * 0.5**0.5])
     expand, bias = layer.expand.weight * layer.norm.weight, layer.expand(layer.norm.bias)
-    return FeedForwardConstants((scale[:, None] * expand).T, scale * bias, layer.contract.weight.T * 0.5**0.5)
+    return cells.FeedForwardConstants((scale[:, None] * expand).T, scale * bias, layer.contract.weight.T * 0.5**0.5)
 
 
 @torch.no_grad()
-def backbone_constants(backbone: nn.Module, input_bias: Tensor) -> Backbone:
+def backbone_constants(backbone: nn.Module, input_bias: Tensor) -> cells.Backbone:
     """The cells of a backbone of `blocks`, with a constant (d,) that is added to every input."""
     if isinstance(backbone, ResidualStack):
         w_in, b_in = backbone.input_proj.weight.T, backbone.input_proj(input_bias)
-        cells = (_s4d_cell(layer) if isinstance(layer, S4DLayer) else _mamba_cell(layer) for layer in backbone.layers)
-        return Backbone(tuple(cells), w_in, b_in)
-    cell = {RNN: RNNCell, GRU: GRUCell, LSTM: LSTMCell}[type(backbone)]
+        layers = (_s4d_cell(layer) if isinstance(layer, S4DLayer) else _mamba_cell(layer) for layer in backbone.layers)
+        return cells.Backbone(tuple(layers), w_in, b_in)
+    cell = {RNN: cells.RNNCell, GRU: cells.GRUCell, LSTM: cells.LSTMCell}[type(backbone)]
     first, *others = (cell(w_x.T, w_h.T, b_x, b_h) for w_x, w_h, b_x, b_h in backbone.all_weights)
-    return Backbone((first._replace(b_x=first.b_x + input_bias @ first.w_x), *others), None, None)
+    return cells.Backbone((first._replace(b_x=first.b_x + input_bias @ first.w_x), *others), None, None)
 
 
-def _s4d_cell(layer: S4DLayer) -> S4DCell:
+def _s4d_cell(layer: S4DLayer) -> cells.S4DCell:
     decay, drive, C = layer.system()
     w_out, b_out = layer.output_linear.weight.T / 2, layer.output_linear.bias
-    return S4DCell(layer.norm.weight, layer.norm.bias, decay, 2 * C * drive, layer.D, w_out, b_out)
+    return cells.S4DCell(layer.norm.weight, layer.norm.bias, decay, 2 * C * drive, layer.D, w_out, b_out)
 
 
-def _mamba_cell(layer: MambaLayer) -> MambaCell:
-    return MambaCell(
+def _mamba_cell(layer: MambaLayer) -> cells.MambaCell:
+    return cells.MambaCell(
         in_proj=(layer.in_proj.weight * layer.norm.weight).T,
         in_bias=layer.in_proj(layer.norm.bias),
         conv=layer.conv1d_weight,

@@ -15,14 +15,12 @@ UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # NWB requires one
 
 
 def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
-    """Write a recording to `path`, from which `load_recording` reads all of it but the names of units and the notes.
+    """Write a recording atomically to `path`. `load_recording` reads back all but the notes and names that are text.
 
     * `units`: `spike_times`, and `obs_intervals`, the span of the recording. An `id` is a whole number: names of units
       that are such numbers are kept, others are written to a column `unit_name`, and ids count from 0.
     * `processing/behavior/SERIES`: velocity, with a rate if the samples are on a regular clock, else with timestamps.
     * `intervals/trials`, if there are trials.
-
-    The file is written atomically.
 
     Args:
         recording: what to write.
