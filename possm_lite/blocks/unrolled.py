@@ -54,7 +54,7 @@ class _Unrolled(nn.Module):
     reading and analysis; torch's fused kernels in `recurrent` compute the same, faster.
 
     Args:
-        input_size: d; hidden_size: h; num_layers: at least one.
+        input_size: d; hidden_size: h; n_layers: at least one.
         bidirectional: whether a second set of weights reads every layer's input from its end.
 
     Source: Schuster and Paliwal 1997 for the two directions.
@@ -62,14 +62,14 @@ class _Unrolled(nn.Module):
 
     cell: Callable
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bidirectional: bool = False):
+    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, bidirectional: bool = False):
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"num_layers must be at least 1: it is {num_layers}.")
+        if n_layers < 1:
+            raise ValueError(f"n_layers must be at least 1: it is {n_layers}.")
         self.input_size, self.hidden_size = input_size, hidden_size
-        self.num_layers, self.n_directions = num_layers, 1 + bidirectional
+        self.n_layers, self.n_directions = n_layers, 1 + bidirectional
         rows, bound = N_GATES[self.cell] * hidden_size, hidden_size**-0.5
-        self._ends = [f"_l{i}{end}" for i in range(num_layers) for end in ("", "_reverse")[: self.n_directions]]
+        self._ends = [f"_l{i}{end}" for i in range(n_layers) for end in ("", "_reverse")[: self.n_directions]]
         for i, end in enumerate(self._ends):
             n_inputs = input_size if i < self.n_directions else hidden_size * self.n_directions
             for name, shape in zip(WEIGHTS, ((rows, n_inputs), (rows, hidden_size), (rows,), (rows,)), strict=True):
@@ -101,7 +101,7 @@ class _Unrolled(nn.Module):
             valid = length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
             x = torch.where(valid[..., None], x, 0)  # a NaN in the padding must not reach a gradient
         initial, weights, last = self._initial(x, state), self.all_weights, []
-        for layer in range(self.num_layers):
+        for layer in range(self.n_layers):
             directions = []
             for direction in range(self.n_directions):
                 i = layer * self.n_directions + direction
@@ -114,7 +114,7 @@ class _Unrolled(nn.Module):
 
     def _initial(self, x: Tensor, state: Tensor | State | None) -> list[State]:
         """The state before the first step, for every layer and direction."""
-        shape = (self.num_layers * self.n_directions, len(x), self.hidden_size)
+        shape = (self.n_layers * self.n_directions, len(x), self.hidden_size)
         n_parts = 2 if self.cell is lstm_cell else 1
         if state is None:
             state = (x.new_zeros(shape),) * n_parts

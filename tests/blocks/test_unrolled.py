@@ -207,7 +207,7 @@ def test_clipping_matches_torch(max_norm):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: UnrolledGRU(5, 7, 0), "num_layers must be at least 1: it is 0"),
+        (lambda: UnrolledGRU(5, 7, 0), "n_layers must be at least 1: it is 0"),
         (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 4)), r"x must be \(B, T, 5\): its shape is \(3, 6, 4\)"),
         (lambda: UnrolledGRU(5, 7)(torch.zeros(6, 5)), r"x must be \(B, T, 5\)"),
         (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 5), lengths=[1, 7, 2]), r"lengths\[1\] is 7"),

@@ -76,8 +76,7 @@ class StreamingDecoder:
             RuntimeError: during another step of this decoder, which is not disturbed.
         """
         with self._lock:
-            units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
-            x = self._encode(*((units, offsets) if len(units) else _BLANK))
+            x = self._encode(*self._tokens(units, offsets))
             hidden, state = self._constants.backbone.step(x, self._state)
             recent = np.concatenate([self._recent[1:], self._project(hidden)[None]])
             velocity = self._decode(recent[-(self._n_bins + 1) :])
@@ -86,6 +85,11 @@ class StreamingDecoder:
             self._state, self._recent = state, recent
             self._n_bins += 1
             return times, velocity
+
+    def _tokens(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
+        """The spikes of a bin, or its blank token."""
+        units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
+        return (units, offsets) if len(units) else _BLANK
 
     def _encode(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Input attention: the input of the backbone, (L D,)."""
