@@ -77,7 +77,7 @@ def test_length_mask_marks_the_first_slots():
             length_mask(torch.tensor(wrong), 3)
 
 
-def test_masked_log_softmax_is_the_log_of_masked_softmax():
+def test_masked_log_softmax_equals_log_of_masked_softmax():
     """Empty rows included, and weights that underflow to zero have a finite logarithm."""
     scores = torch.tensor([[0.5, -1.0, 2.0], [0.0, -300.0, 1.0], [1.0, 2.0, 3.0]], requires_grad=True)
     mask = torch.tensor([[True, False, True], [True, True, True], [False, False, False]])

@@ -60,7 +60,7 @@ def test_scores_depend_on_the_time_difference():
     assert (score - (rotated_by(q, m) * rotated_by(k, n + 0.3)).sum(-1)).abs().max() > 1e-3
 
 
-def test_rotation_is_undone_by_the_conjugate_and_by_the_opposite_time():
+def test_conjugate_and_opposite_time_undo_rotation():
     x, times = make_vectors(4, d=6), torch.rand(4, dtype=torch.float64)  # no dimension without rotation
     phase = phasors(times, OMEGA, torch.float64)
     torch.testing.assert_close(rotate(rotate(x, phase), phase.conj()), x)

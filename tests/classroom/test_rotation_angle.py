@@ -70,7 +70,7 @@ def test_score_is_of_two_equal_vectors(base):
 
 
 @pytest.mark.parametrize(("base", "slow"), [(100.0, 0), (10_000.0, 7), (1e6, 10)])
-def test_phasors_show_the_score_and_slow_ones_are_thick(base, slow):
+def test_phasors_show_the_score(base, slow):
     figure = make_draw_phasors(dim=32)(base=base, distance=200)
     lines = (line for line in figure.axes[0].lines if line.get_marker() != "o")
     thick, thin = ((line.get_xydata() @ [1, 1j]).reshape(-1, 3) for line in lines)  # center, tip, NaN

@@ -64,11 +64,11 @@ def epochs_saved(run: Path) -> int:
     return len(json.loads(str(read_arrays(run / "training.npz")["about"]))["history"]["loss"])
 
 
-def test_killed_at_random_it_ends_with_the_same_weights(decode, rounds):
+def test_random_kills_end_with_the_same_weights(decode, rounds):
     """In turn: killed while writing a file, killed at any moment, and out of disk space (a limit on the file size)."""
     rng, folder = np.random.default_rng(), decode.folder
-    assert decode("begun", after="begun/training.npz")["status"] == -signal.SIGKILL
-    size, start = (folder / "begun" / "training.npz").stat().st_size, time.perf_counter()
+    assert decode("interrupted", after="interrupted/training.npz")["status"] == -signal.SIGKILL
+    size, start = (folder / "interrupted" / "training.npz").stat().st_size, time.perf_counter()
     assert decode("whole")["status"] == 0
     duration = time.perf_counter() - start
     wanted, stops, partial, number, saved = rounds(6, 60), 0, 0, 0, 0
@@ -94,7 +94,7 @@ def test_killed_at_random_it_ends_with_the_same_weights(decode, rounds):
             (run / "training.npz").unlink(missing_ok=True)
             assert_same_checkpoints(run, folder / "whole")
             number, saved = number + 1, 0
-    for name in ("begun", f"run-{number}"):
+    for name in ("interrupted", f"run-{number}"):
         assert decode(name)["status"] == 0
         assert names(folder / name) == RESULTS
         assert_same_checkpoints(folder / name, folder / "whole")

@@ -50,7 +50,7 @@ def test_a_trial_is_decoded_independently_of_its_batch(for_all, form, dtype, lim
 
 @pytest.mark.parametrize("form", [*FORMS, "streaming"])
 @pytest.mark.parametrize(("dtype", "limit"), DTYPES.items(), ids=str)
-def test_the_order_of_spikes_in_a_bin_has_no_effect(for_all, form, dtype, limit):
+def test_order_of_spikes_in_a_bin_is_irrelevant(for_all, form, dtype, limit):
     @for_all(30, 1500, decoding_cases(dtype), SEEDS)
     def check(case, seed):
         rng, shuffled = np.random.default_rng(seed), case
@@ -70,7 +70,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("form", [*FORMS, "streaming"])
-def test_a_changed_bin_affects_only_later_bins_of_its_trial(for_all, form):
+def test_changed_bin_affects_only_later_bins(for_all, form):
     """Equal bit for bit, unless a fuller bin changes the padding or the chunks, and so the order of sums."""
 
     @for_all(40, 2000, decoding_cases(), st.sampled_from(sorted(CHANGES)), SEEDS)

@@ -116,7 +116,7 @@ def test_arrays_are_read_back_unchanged(tmp_path):
         read_arrays(tmp_path / "missing.npz", error=CheckpointError)
 
 
-def test_arrays_that_cannot_be_read_back_are_not_written(tmp_path):
+def test_unreadable_arrays_are_not_written(tmp_path):
     for arrays, message in (
         ({"a": np.array([None])}, "a must hold plain numbers or text, not object"),
         ({"../a": np.zeros(3)}, "'../a.npy' is not the name of an array"),

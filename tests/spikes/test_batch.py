@@ -26,11 +26,11 @@ def test_counts_per_bin_equal_a_histogram(rng):
 
 
 @pytest.mark.parametrize(("duration", "expected"), [(1.0, 20), (0.15, 3), (0.3, 6), (0.7, 14), (0.71, 15), (0.01, 1)])
-def test_no_extra_bin_when_the_duration_is_a_multiple(duration, expected):
+def test_no_extra_bin_for_an_exact_multiple(duration, expected):
     assert count_bins(duration, 0.05) == expected
 
 
-def test_a_time_on_an_edge_is_in_the_later_bin():
+def test_time_on_an_edge_is_in_later_bin():
     edges = np.arange(200_000) * 0.05  # many of them fall just below k * 0.05 in floating point
     assert (np.floor(edges / 0.05) != np.arange(200_000)).any()
     np.testing.assert_array_equal(bin_index(edges, 0.05), np.arange(200_000))

@@ -100,7 +100,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("mutate, message", BAD.values(), ids=BAD.keys())
-def test_an_invalid_file_is_refused_by_field_and_value(small, tmp_path, mutate, message):
+def test_invalid_file_is_refused_by_field_and_value(small, tmp_path, mutate, message):
     path = tmp_path / "a.nwb"
     path.write_bytes(small)
     with h5py.File(path, "r+") as file:

@@ -112,7 +112,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("changes, message", BAD.values(), ids=BAD.keys())
-def test_an_invalid_file_is_refused_by_field_and_value(tmp_path, changes, message):
+def test_invalid_file_is_refused_by_field_and_value(tmp_path, changes, message):
     scipy.io.savemat(tmp_path / "a.mat", layout(**changes))
     with pytest.raises(FileFormatError) as caught:
         read_mat(tmp_path / "a.mat")
@@ -164,7 +164,7 @@ def test_a_compressed_bomb_is_refused_while_unpacking(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the recording is not part of the repository")
-def test_the_real_recording_has_the_counts_of_its_file():
+def test_real_recording_has_the_counts_of_its_file():
     recording = load_recording(REAL)
     counts = scipy.io.loadmat(REAL, variable_names=["spikes"])["spikes"]
     np.testing.assert_array_equal(counts_in_bins(recording, recording.behavior_times, 0.05), counts)

@@ -93,7 +93,7 @@ def test_irregular_times_are_stored_unchanged(tmp_path, change):
 
 @settings(max_examples=30, deadline=None)
 @given(start=st.floats(-1e4, 1e4), rate=st.integers(1, 30_000), n=st.integers(2, 400))
-def test_any_regular_clock_is_read_back_bit_for_bit(tmp_path_factory, start, rate, n):
+def test_regular_clock_is_read_back_bit_for_bit(tmp_path_factory, start, rate, n):
     times = start + np.arange(n) / rate
     recording = make_recording(behavior_times=times, velocity=np.zeros((n, 2)), trials=[])
     path = tmp_path_factory.mktemp("clock") / "a.npz"

@@ -170,7 +170,7 @@ def test_a_simulated_session_is_read_back(small_recording, tmp_path):
         np.testing.assert_allclose(file.units["obs_intervals"][0], [small_recording.span])
 
 
-def test_numbered_and_silent_units_and_gaps_are_read_back(small_recording, tmp_path):
+def test_silent_units_and_gaps_are_read_back(small_recording, tmp_path):
     kept = ~np.isin(small_recording.spike_units, [3, 11])  # one in the middle and the last
     seen = np.abs(small_recording.behavior_times - 8) > 1
     recording = replace(

@@ -105,7 +105,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("changes, message", BAD.values(), ids=BAD.keys())
-def test_an_invalid_recording_is_refused_by_field_and_value(changes, message):
+def test_invalid_recording_is_refused_by_field_and_value(changes, message):
     with pytest.raises(RecordingError, match=re.escape(message)) as caught:
         Recording(**fields(**changes))
     assert "\n" not in str(caught.value)

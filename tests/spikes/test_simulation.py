@@ -114,7 +114,7 @@ def test_units_can_be_passed():
     np.testing.assert_array_equal(fewer.recording.velocity, monday.recording.velocity)
 
 
-def test_baseline_rates_are_log_normal_with_mean_5_hz(rng, session):
+def test_baseline_rates_are_log_normal(rng, session):
     rates = draw_units(rng, SimulationConfig(n_units=5000)).baseline_hz
     assert rates.mean() == pytest.approx(5, rel=0.05)
     assert kstest(np.log(rates), "norm", args=(np.log(5) - 0.32, 0.8)).pvalue > 0.01

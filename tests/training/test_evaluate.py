@@ -87,7 +87,7 @@ def test_replay_equals_batch(small_recording, split, backbone, lag_s):
     assert np.abs(played.decoded - batch_decode(model, session, played)).max() < 1e-4
 
 
-def test_replay_feeds_every_spike_once_and_times_each_bin(small_recording):
+def test_replay_feeds_every_spike_and_times_bins(small_recording):
     session, stream = prepare(small_recording, "random:40/20/40", lag_s=0.1), RecordingStream()
     played = replay(stream, session)
     assert [len(bins) for bins in stream.inputs] == list(played.bins)

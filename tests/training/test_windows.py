@@ -65,7 +65,7 @@ def test_slots_and_sessions_are_shared_evenly(n_sessions, batch, data):
 
 
 @pytest.mark.parametrize(("batch", "size"), [(2, 1), (2, 2), (6, 1), (6, 2), (6, 4), (6, 6)])
-def test_windows_do_not_depend_on_the_number_of_processes(sessions, batch, size):
+def test_windows_are_independent_of_the_process_count(sessions, batch, size):
     whole, parts = samplers(sessions, replace(QUICK, batch=batch), size)
     for _ in range(5):
         expected, index = whole()
@@ -77,7 +77,7 @@ def test_windows_do_not_depend_on_the_number_of_processes(sessions, batch, size)
 
 
 @pytest.mark.parametrize("batch", [2, 6])
-def test_generator_states_of_two_processes_equal_those_of_one(sessions, batch):
+def test_generator_states_of_two_processes_equal_one(sessions, batch):
     config = replace(QUICK, batch=batch)
     whole, parts = samplers(sessions, config, 2)
     for sampler in (whole, *parts):
