@@ -70,7 +70,7 @@ def stream(options) -> int:
     print(_description(session))
     print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.times_s)} answers")
     print("latency  " + "  ".join(f"p{q:g} {played.percentile_us(q):.0f} µs" for q in (50, 90, 99, 99.9)))
-    print(f"largest difference to the batch answer  {difference:.1e} {recording.velocity_unit}")
+    print(f"largest difference to the batch answer  {difference:.1e} {recording.behavior_unit}")
     print(f"R²  {played.r2:.3f}")
     return 0
 
@@ -84,7 +84,7 @@ def _load(source: Path, options) -> tuple[Session, TrainedOn]:
         behavior=options.behavior or "",
         session_id=recording.session_id,
         unit_ids=tuple(recording.unit_ids.tolist()),
-        velocity_unit=recording.velocity_unit,
+        behavior_unit=recording.behavior_unit,
         lag_s=options.lag,
         split=options.split,
         seed=options.seed,
@@ -154,6 +154,6 @@ def _finish(options, run_dir: Path, results: list):
         options.json.parent.mkdir(parents=True, exist_ok=True)
         experiment.write_json(options.json, metrics[0] if single else {"sessions": metrics})
     for m in metrics:
-        print("" if single else f"{m['session']}:", table(m["models"]), sep="\n")
+        print("" if single else f"{m['session']}:", table(m["models"], m["columns"]), sep="\n")
     where = "" if single else f" in each of {', '.join(experiment.safe_name(m['session']) for m in metrics)}"
     print(f"\n{run_dir}: checkpoint.npz, metrics.json, decoded.png{where}")

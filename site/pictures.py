@@ -51,7 +51,7 @@ def draw(session: Session, played: Replay) -> Figure:
     for axis, name in enumerate("xy"):
         axes[name].plot(time_s, true[:, axis], color=GRAY, lw=3, label="recorded")
         axes[name].plot(time_s, decoded[:, axis], color=ORANGE, lw=1.6, label="decoded")
-        axes[name].set_ylabel(f"{name} ({recording.velocity_unit})")
+        axes[name].set_ylabel(f"{name} ({recording.behavior_unit})")
     for name in ("spikes", "x"):
         axes[name].sharex(axes["y"])
         axes[name].tick_params(labelbottom=False)

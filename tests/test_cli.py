@@ -21,8 +21,8 @@ from .training.helpers import change_metadata, simulated
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ["checkpoint.npz", "decoded.png", "metrics.json"]
-MODEL_METRICS = {"r2", "r2_xy", "params", "train_s", "step_us_p50", "step_us_p99"}
-SESSION_METRICS = {"session", "split", "lag_s", "bin_width_s", "n_train", "n_test", "models"}
+MODEL_METRICS = {"r2", "r2_columns", "params", "train_s", "step_us_p50", "step_us_p99"}
+SESSION_METRICS = {"session", "behavior", "columns", "split", "lag_s", "bin_width_s", "n_train", "n_test", "models"}
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_decode_writes_checkpoint_metrics_and_figure(here, capfd):
     assert metrics["n_train"] + metrics["n_test"] == 11  # of 12 trials, one is for validation
     for name, model in metrics["models"].items():
         assert set(model) == MODEL_METRICS, name
-        assert model["r2"] == pytest.approx(np.mean(model["r2_xy"]), abs=1e-5) and len(model["r2_xy"]) == 2
+        assert model["r2"] == pytest.approx(np.mean(model["r2_columns"]), abs=1e-5) and len(model["r2_columns"]) == 2
         assert model["params"] > 0 and 0 < model["step_us_p50"] <= model["step_us_p99"]
 
 
@@ -141,7 +141,7 @@ def with_short_separate_trials(recording):
 
 def with_trials_of_one_sample(recording):
     """Behaviour 20 times a second, and trials as long as a bin."""
-    slow = {"behavior_times": recording.behavior_times[::50], "velocity": recording.velocity[::50]}
+    slow = {"behavior_times": recording.behavior_times[::50], "behavior": recording.behavior[::50]}
     edges = 0.04 + 0.05 * np.arange(301)
     return replace(recording, **slow, trials=np.stack([edges[:-1], edges[1:]], 1))
 
@@ -213,7 +213,7 @@ def put(index, value):
 )
 def test_bad_recording_is_named_with_field_and_value(here, capfd, field, change, texts):
     arrays = {k: v for k, v in read_arrays("recording.npz").items() if k not in ("format", "behavior_clock")}
-    arrays.setdefault("behavior_times", np.arange(len(arrays["velocity"])) / 1000)
+    arrays.setdefault("behavior_times", np.arange(len(arrays["behavior"])) / 1000)
     np.savez("bad.npz", **arrays | {field: change(arrays[field].copy())})
     assert_refused(capfd, ["decode", "bad.npz", "--quick"], "bad.npz: ", *texts)
     assert_refused(capfd, ["stream", "first", "bad.npz"], "bad.npz: ", *texts)

@@ -1,7 +1,7 @@
 """The decoders POSSM is compared with: networks, Wiener filter and Kalman filter on spike counts per bin.
 
 They are called like POSSM, with a `SpikeBatch`, output times and session, so that one loop trains and tests them all.
-A bin is divided into slots, one for each behaviour sample it usually holds, and a decoder gives one velocity per slot,
+A bin is divided into slots, one for each behaviour sample it usually holds, and a decoder gives one sample per slot,
 used for all times in it. Counts enter as square roots, which makes their variance nearly constant.
 """
 
@@ -34,54 +34,54 @@ def history(counts: Tensor, n_bins: int) -> Tensor:
 
 
 class BinnedDecoder(nn.Module):
-    """Base class: U units, bins of `bin_width_s` seconds, `n_slots` velocities per bin."""
+    """Base class: U units, bins of `bin_width_s` seconds, `n_slots` samples of `n_outputs` columns per bin."""
 
-    def __init__(self, n_units: int, bin_width_s: float = 0.05, n_slots: int = 1):
+    def __init__(self, n_units: int, bin_width_s: float = 0.05, n_slots: int = 1, n_outputs: int = 2):
         super().__init__()
-        self.n_units, self.bin_width_s, self.n_slots = n_units, bin_width_s, n_slots
-        self.register_buffer("velocity_mean", torch.zeros(2, 2))  # row 0: no session, as in POSSM
-        self.register_buffer("velocity_std", torch.ones(2, 2))
+        self.n_units, self.bin_width_s, self.n_slots, self.n_outputs = n_units, bin_width_s, n_slots, n_outputs
+        self.register_buffer("behavior_mean", torch.zeros(2, n_outputs))  # row 0: no session, as in POSSM
+        self.register_buffer("behavior_std", torch.ones(2, n_outputs))
 
     def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
-        """Velocity at the output times, (B, Q, 2): arguments as for `POSSM.forward`."""
-        slots = self.decode_counts(bin_counts(batch, self.n_units).sqrt())  # (B, T, n_slots, 2)
+        """Behaviour at the output times, (B, Q, C): arguments as for `POSSM.forward`."""
+        slots = self.decode_counts(bin_counts(batch, self.n_units).sqrt())  # (B, T, n_slots, C)
         slot = query_bins(output_times_s, self.bin_width_s / self.n_slots)  # (B, Q), counted through the trial
-        velocity = slots.flatten(1, 2).gather(1, slot[..., None].expand(-1, -1, 2))
-        return self.velocity_mean[session][:, None] + self.velocity_std[session][:, None] * velocity
+        standardized = slots.flatten(1, 2).gather(1, slot[..., None].expand(-1, -1, self.n_outputs))
+        return self.behavior_mean[session][:, None] + self.behavior_std[session][:, None] * standardized
 
     def decode_counts(self, counts: Tensor) -> Tensor:
-        """Square-root counts (B, T, U) to standardised velocity (B, T, n_slots, 2)."""
+        """Square-root counts (B, T, U) to standardised behaviour (B, T, n_slots, C)."""
         raise NotImplementedError
 
 
 class BinnedMLP(BinnedDecoder):
     """A perceptron with one hidden layer over the last `n_history` bins."""
 
-    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_history: int = 10, hidden: int = 256):
-        super().__init__(n_units, bin_width_s, n_slots)
+    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2, n_history: int = 10, hidden: int = 256):
+        super().__init__(n_units, bin_width_s, n_slots, n_outputs)
         self.n_history = n_history
         self.expand = nn.Linear(n_history * n_units, hidden)
-        self.readout = nn.Linear(hidden, 2 * n_slots)
+        self.readout = nn.Linear(hidden, n_outputs * n_slots)
 
     def decode_counts(self, counts: Tensor) -> Tensor:
         hidden = torch.relu(self.expand(history(counts, self.n_history)))
-        return self.readout(hidden).unflatten(-1, (self.n_slots, 2))
+        return self.readout(hidden).unflatten(-1, (self.n_slots, self.n_outputs))
 
 
 class BinnedGRU(BinnedDecoder):
     """A gated recurrent network over bins, with the same hidden size as POSSM's."""
 
-    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, hidden: int = 256):
-        super().__init__(n_units, bin_width_s, n_slots)
+    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2, hidden: int = 256):
+        super().__init__(n_units, bin_width_s, n_slots, n_outputs)
         self.backbone = GRU(n_units, hidden)
-        self.readout = nn.Linear(hidden, 2 * n_slots)
+        self.readout = nn.Linear(hidden, n_outputs * n_slots)
 
     def decode_counts(self, counts: Tensor) -> Tensor:
-        return self.readout(self.backbone(counts)[0]).unflatten(-1, (self.n_slots, 2))
+        return self.readout(self.backbone(counts)[0]).unflatten(-1, (self.n_slots, self.n_outputs))
 
 
 class WienerFilter(BinnedDecoder):
-    """Ridge regression of velocity on the square-root counts of the last `n_history` bins.
+    """Ridge regression of behaviour on the square-root counts of the last `n_history` bins.
 
         v_t = W [n_{t-m+1}, ..., n_t, 1],     W = argmin |V - X W|^2 + ridge |W|^2
 
@@ -90,26 +90,26 @@ class WienerFilter(BinnedDecoder):
     Source: Wiener filter as in Glaser et al. 2020, with a ridge penalty.
     """
 
-    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_history: int = 10):
-        super().__init__(n_units, bin_width_s, n_slots)
+    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2, n_history: int = 10):
+        super().__init__(n_units, bin_width_s, n_slots, n_outputs)
         self.n_history = n_history
-        self.weight = nn.Parameter(torch.zeros(n_history * n_units, 2 * n_slots), requires_grad=False)
-        self.offset = nn.Parameter(torch.zeros(2 * n_slots), requires_grad=False)
+        self.weight = nn.Parameter(torch.zeros(n_history * n_units, n_outputs * n_slots), requires_grad=False)
+        self.offset = nn.Parameter(torch.zeros(n_outputs * n_slots), requires_grad=False)
 
     def decode_counts(self, counts: Tensor) -> Tensor:
         slots = history(counts, self.n_history) @ self.weight + self.offset
-        return slots.unflatten(-1, (self.n_slots, 2))
+        return slots.unflatten(-1, (self.n_slots, self.n_outputs))
 
-    def solve(self, counts: list[np.ndarray], velocity: list[np.ndarray], ridges) -> list[tuple[Tensor, Tensor]]:
+    def solve(self, counts: list[np.ndarray], behavior: list[np.ndarray], ridges) -> list[tuple[Tensor, Tensor]]:
         """Weights and offset for each ridge; the sums over time are formed once.
 
         Args:
             counts: square-root counts of each continuous segment, (T, U).
-            velocity: standardised velocity of each slot, (T, n_slots, 2); rows with NaN are left out.
+            behavior: standardised behaviour of each slot, (T, n_slots, C); rows with NaN are left out.
             ridges: penalties.
         """
         x = np.concatenate([history(torch.as_tensor(c)[None], self.n_history)[0].numpy() for c in counts])
-        y = np.concatenate([v.reshape(len(v), -1) for v in velocity])
+        y = np.concatenate([v.reshape(len(v), -1) for v in behavior])
         known = np.isfinite(y).all(1)
         x, y = x[known].astype(np.float64), y[known]
         x_mean, y_mean = x.mean(0), y.mean(0)
@@ -123,49 +123,50 @@ class WienerFilter(BinnedDecoder):
 
 
 class KalmanFilter(BinnedDecoder):
-    """Velocity as a hidden state that drifts, square-root counts as its noisy linear observation.
+    """Behaviour as a hidden state that drifts, square-root counts as its noisy linear observation.
 
         v_t = A v_{t-1} + w,  w ~ N(0, W);     n_t = H v_t + b + q,  q ~ N(0, Q)
 
-    The gain converges within seconds, so its limit is used throughout. All slots of a bin get the bin's velocity.
+    The gain converges within seconds, so its limit is used throughout. All slots of a bin get the bin's value.
 
-    Source: Wu et al. 2006, with velocity alone as state.
+    Source: Wu et al. 2006, with the decoded columns alone as state.
     """
 
-    def __init__(self, n_units, bin_width_s=0.05, n_slots=1):
-        super().__init__(n_units, bin_width_s, n_slots)
-        self.transition = nn.Parameter(torch.eye(2), requires_grad=False)  # A
-        self.observation = nn.Parameter(torch.zeros(n_units, 2), requires_grad=False)  # H
+    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2):
+        super().__init__(n_units, bin_width_s, n_slots, n_outputs)
+        self.transition = nn.Parameter(torch.eye(n_outputs), requires_grad=False)  # A
+        self.observation = nn.Parameter(torch.zeros(n_units, n_outputs), requires_grad=False)  # H
         self.offset = nn.Parameter(torch.zeros(n_units), requires_grad=False)  # b
-        self.gain = nn.Parameter(torch.zeros(2, n_units), requires_grad=False)  # K
+        self.gain = nn.Parameter(torch.zeros(n_outputs, n_units), requires_grad=False)  # K
 
-    def solve(self, counts: list[np.ndarray], velocity: list[np.ndarray]):
-        """Maximum likelihood on (T, U) square-root counts and (T, n_slots, 2) standardised velocity of each segment."""
-        v = [np.nanmean(x, axis=1) for x in velocity]
+    def solve(self, counts: list[np.ndarray], behavior: list[np.ndarray]):
+        """Maximum likelihood on (T, U) square-root counts and (T, n_slots, C) standardised behaviour, by segment."""
+        v = [np.nanmean(x, axis=1) for x in behavior]
         now, before = np.concatenate([x[1:] for x in v]), np.concatenate([x[:-1] for x in v])
         known = np.isfinite(now).all(1) & np.isfinite(before).all(1)
         now, before = now[known], before[known]
         transition = np.linalg.lstsq(before, now, rcond=None)[0].T
-        drift = np.cov((now - before @ transition.T).T)
+        drift = np.atleast_2d(np.cov((now - before @ transition.T).T))
         n, v = np.concatenate(counts), np.concatenate(v)
         n, v = n[np.isfinite(v).all(1)], v[np.isfinite(v).all(1)]
         design = np.c_[v, np.ones(len(v))]
         solution = np.linalg.lstsq(design, n, rcond=None)[0].T
-        h, b = solution[:, :2], solution[:, 2]
+        h, b = solution[:, :-1], solution[:, -1]
         # a unit that never fires has no noise: a small floor keeps the covariance invertible
-        noise = np.cov((n - design @ solution.T).T) + 1e-6 * np.eye(n.shape[1])
+        noise = np.atleast_2d(np.cov((n - design @ solution.T).T)) + 1e-6 * np.eye(n.shape[1])
         information = np.linalg.solve(noise, h).T  # H' Q^-1
-        covariance = np.eye(2)  # the posterior one: P = (I + P' H' Q^-1 H)^-1 P' with P' = A P A' + W, to its limit
+        # the posterior covariance to its limit: P = (I + P' H' Q^-1 H)^-1 P' with P' = A P A' + W
+        covariance = np.eye(self.n_outputs)
         for _ in range(200):
             predicted = transition @ covariance @ transition.T + drift
-            covariance = np.linalg.solve(np.eye(2) + predicted @ information @ h, predicted)
+            covariance = np.linalg.solve(np.eye(self.n_outputs) + predicted @ information @ h, predicted)
         gain = covariance @ information
         parameters = (self.transition, self.observation, self.offset, self.gain)
         for parameter, value in zip(parameters, (transition, h, b, gain), strict=True):
             parameter.data = torch.from_numpy(np.ascontiguousarray(value)).float()
 
     def decode_counts(self, counts: Tensor) -> Tensor:
-        state, states = counts.new_zeros(len(counts), 2), []
+        state, states = counts.new_zeros(len(counts), self.n_outputs), []
         for n in counts.unbind(1):
             predicted = state @ self.transition.T
             state = predicted + (n - self.offset - predicted @ self.observation.T) @ self.gain.T

@@ -37,6 +37,7 @@ class POSSMConfig:
     # per millisecond of a bin, rotated by the end of its bin
     query: str = "time"
     bin_width_s: float = 0.05
+    n_outputs: int = 2  # C, columns of behaviour that are decoded
 
     def __post_init__(self):
         for field in fields(self):

@@ -1,4 +1,4 @@
-"""POSSM: spikes of a population in, velocity of the hand out, bin by bin."""
+"""POSSM: spikes of a population in, velocity of the hand or any other continuous behaviour out, bin by bin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class POSSM(nn.Module):
     """The spike decoder of Ryoo et al. 2025 (arXiv 2506.05320).
 
         spikes of a bin -> cross-attention of a latent -> feed-forward -> backbone over bins
-        output time     -> cross-attention over the last k hidden states -> feed-forward -> velocity
+        output time     -> cross-attention over the last k hidden states -> feed-forward -> behaviour
 
     `textbook.py` is the same in padded tensors with a key per spike, to be read first; here spikes are never padded,
     and `attention.py` says how; `streaming/` is the same in NumPy, one bin at a time.
@@ -42,10 +42,10 @@ class POSSM(nn.Module):
         self.decoder = OutputAttention(config, context_dim=config.hidden)
         if config.query == "per_ms":
             self.ms_embedding = nn.Embedding(max(round(config.bin_width_s * 1000), 1), config.dim)
-        self.readout = nn.Linear(config.dim, 2)
-        # per session, velocity = mean + std * readout; set from the training data by `fit`
-        self.register_buffer("velocity_mean", torch.zeros(config.n_sessions + 1, 2))
-        self.register_buffer("velocity_std", torch.ones(config.n_sessions + 1, 2))
+        self.readout = nn.Linear(config.dim, config.n_outputs)
+        # per session, behaviour = mean + std * readout; set from the training data by `fit`
+        self.register_buffer("behavior_mean", torch.zeros(config.n_sessions + 1, config.n_outputs))
+        self.register_buffer("behavior_std", torch.ones(config.n_sessions + 1, config.n_outputs))
         for embedding in (m for m in self.modules() if isinstance(m, nn.Embedding)):
             nn.init.normal_(embedding.weight, std=0.02)
 
@@ -61,7 +61,7 @@ class POSSM(nn.Module):
         return model
 
     def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
-        """Velocity at the output times.
+        """Behaviour at the output times.
 
         Args:
             batch: the spikes of B trials.
@@ -69,7 +69,7 @@ class POSSM(nn.Module):
             session: session of each trial, from 1, shape (B,).
 
         Returns:
-            Velocity, shape (B, Q, 2), in the unit of the recording the model was fitted to.
+            Shape (B, Q, C), in the unit of the recording the model was fitted to.
 
         Raises:
             ValueError: for a unit or session the model has no embedding for, or a time outside its trial.
@@ -93,7 +93,7 @@ class POSSM(nn.Module):
         return self.encoder(self.rotation, self.unit_embedding.weight, batch)[1]
 
     def decode(self, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
-        """Velocity (B, Q, 2) from hidden states (B, T, h)."""
+        """Behaviour (B, Q, C) from hidden states (B, T, h)."""
         width, k = self.config.bin_width_s, self.config.context_bins
         times = output_times_s.to(torch.float64)
         query_bin = query_bins(times, width)  # (B, Q)
@@ -106,8 +106,8 @@ class POSSM(nn.Module):
         return self.unstandardize(decoded, session)
 
     def unstandardize(self, decoded: Tensor, session: Tensor) -> Tensor:
-        """Readout: (B, Q, D) to velocity (B, Q, 2), in the unit of each trial's session."""
-        mean, std = self.velocity_mean[session][:, None], self.velocity_std[session][:, None]
+        """Readout: (B, Q, D) to behaviour (B, Q, C), in the unit of each trial's session."""
+        mean, std = self.behavior_mean[session][:, None], self.behavior_std[session][:, None]
         return mean + std * self.readout(decoded)
 
     def query(self, times: Tensor, query_bin: Tensor, session: Tensor) -> Tensor:

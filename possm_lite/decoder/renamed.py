@@ -14,6 +14,7 @@ def current_names(arrays: dict) -> dict:
 
     def current(name: str) -> str:
         name = re.sub(r"\bbackbone\.enter\.", "backbone.input_proj.", name)
+        name = re.sub(r"\bvelocity_(mean|std)\b", r"behavior_\1", name)
         return re.sub(r"(\bbackbone\.layers\.\d+\.)(\w+)", lambda m: m[1] + layer.get(m[2], m[2]), name)
 
     # a name that is there already is not overwritten: the old one is then refused as unknown

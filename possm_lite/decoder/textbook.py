@@ -15,7 +15,7 @@ from .possm import POSSM, query_bins
 
 
 def forward_textbook(model: POSSM, padded: PaddedBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
-    """Velocity at the output times, (B, Q, 2), as `POSSM.forward`, from a padded batch."""
+    """Behaviour at the output times, (B, Q, C), as `POSSM.forward`, from a padded batch."""
     hidden, _ = model.backbone(encode_textbook(model, padded))  # (B, T, h)
     return decode_textbook(model, hidden, output_times_s, session)
 
@@ -39,7 +39,7 @@ def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
 
 
 def decode_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
-    """Each output query gathers its k hidden states and attends to them: (B, Q, 2)."""
+    """Each output query gathers its k hidden states and attends to them: (B, Q, C)."""
     config, decoder = model.config, model.decoder
     times = output_times_s.to(torch.float64)
     query_bin = query_bins(times, config.bin_width_s)  # (B, Q)

@@ -35,7 +35,7 @@ class PaddedBatch:
         padded_bin: (unit, offset in s) of each token, shape (B, max_bin, max_token, 2), float64.
         bin_mask: True where a trial has a bin, shape (B, max_bin).
         spike_mask: True where a bin has a token (the blank one included), shape (B, max_bin, max_token).
-        vel: velocity at the query times, shape (B, Q, 2), or None.
+        vel: behaviour, usually velocity, at the query times, shape (B, Q, C), or None.
         vel_mask: True where it was recorded, shape (B, Q), or None.
         bin_width_s: seconds.
     """
@@ -61,9 +61,9 @@ class SpikeBatch:
         bin: flat number of its bin, non-decreasing, shape (N,), int64.
         n_bins: bins of each trial, shape (B,), int64.
         bin_width_s: seconds.
-        times_s: times of the velocity samples, seconds from the start of the trial, shape (B, Q), float64, or None.
-        velocity: velocity at these times, shape (B, Q, 2), or None.
-        mask: True where `times_s` and `velocity` hold a sample, False where they are padding, shape (B, Q), or None.
+        times_s: times of the behaviour samples, seconds from the start of the trial, shape (B, Q), float64, or None.
+        behavior: behaviour at these times, shape (B, Q, C), or None.
+        mask: True where `times_s` and `behavior` hold a sample, False where they are padding, shape (B, Q), or None.
     """
 
     unit: Tensor
@@ -72,7 +72,7 @@ class SpikeBatch:
     n_bins: Tensor
     bin_width_s: float
     times_s: Tensor | None = None
-    velocity: Tensor | None = None
+    behavior: Tensor | None = None
     mask: Tensor | None = None
 
     @classmethod
@@ -120,16 +120,16 @@ class SpikeBatch:
             bin_width_s=float(bin_width_s),
         )
 
-    def with_targets(self, times_s, velocity, mask=None) -> SpikeBatch:
-        """The same spikes with behaviour: (B, Q), (B, Q, 2), and (B, Q) where not every sample is real."""
+    def with_targets(self, times_s, behavior, mask=None) -> SpikeBatch:
+        """The same spikes with behaviour: (B, Q), (B, Q, C), and (B, Q) where not every sample is real."""
         times = torch.as_tensor(times_s, dtype=torch.float64)
         mask = torch.ones(times.shape, dtype=torch.bool) if mask is None else torch.as_tensor(mask)
-        return replace(self, times_s=times, velocity=torch.as_tensor(velocity), mask=mask)
+        return replace(self, times_s=times, behavior=torch.as_tensor(behavior), mask=mask)
 
     def with_samples(self, index) -> SpikeBatch:
         """The same spikes with the columns of the targets selected by `index`, (Q',)."""
         index = torch.as_tensor(index)
-        chosen = {name: getattr(self, name).index_select(1, index) for name in ("times_s", "velocity", "mask")}
+        chosen = {name: getattr(self, name).index_select(1, index) for name in ("times_s", "behavior", "mask")}
         return replace(self, **chosen)
 
     def offset_units(self, first_unit: int) -> SpikeBatch:
@@ -150,7 +150,7 @@ class SpikeBatch:
         n_flat = np.cumsum([0] + [int(batch.n_bins.sum()) for batch in batches[:-1]])
         targets = {
             name: pad_sequence([row for batch in batches for row in getattr(batch, name)], batch_first=True)
-            for name in ("times_s", "velocity", "mask")
+            for name in ("times_s", "behavior", "mask")
         }
         return cls(
             unit=torch.cat([batch.unit for batch in batches]),
@@ -193,7 +193,7 @@ class SpikeBatch:
         padded_bin[index] = torch.stack([self.unit.to(torch.float64), self.offset], -1)
         spike_mask[index] = True
         bin_mask[trial_of_bin, bin_in_trial] = True
-        return PaddedBatch(padded_bin, bin_mask, spike_mask, self.velocity, self.mask, self.bin_width_s)
+        return PaddedBatch(padded_bin, bin_mask, spike_mask, self.behavior, self.mask, self.bin_width_s)
 
 
 def _check_each(name: str, values: np.ndarray, valid: np.ndarray, rule: str):

@@ -6,9 +6,11 @@ import numpy as np
 
 from ..errors import RecordingError
 
-FORMAT = "possm-lite recording 1"
-_REQUIRED = ("spike_times", "spike_units", "velocity")
-_OPTIONAL = ("unit_ids", "velocity_unit", "trials", "session_id", "notes")
+FORMAT = "possm-lite recording 2"
+_FORMAT_1 = "possm-lite recording 1"
+_RENAMED = {"velocity": "behavior", "velocity_unit": "behavior_unit"}  # since format 1
+_REQUIRED = ("spike_times", "spike_units", "behavior")
+_OPTIONAL = ("unit_ids", "behavior_unit", "behavior_name", "behavior_columns", "trials", "session_id", "notes")
 _CLOCKS = ("behavior_times", "behavior_clock")
 _MAX_UNNAMED_UNITS = 100_000
 
@@ -16,16 +18,16 @@ _MAX_UNNAMED_UNITS = 100_000
 def to_arrays(fields: Mapping) -> dict[str, np.ndarray]:
     """The fields of a recording as arrays, and `format`, stored in fewer bytes where that is lossless.
 
-    Times on a regular clock become `behavior_clock`, [start, rate, n]; velocity becomes float32 if it is exact in it,
-    unit indices the smallest integers that hold them.
+    Times on a regular clock become `behavior_clock`, [start, rate, n]; behaviour becomes float32 if it is exact in
+    it, unit indices the smallest integers that hold them.
     """
     arrays = {name: np.asarray(fields[name]) for name in (*_REQUIRED, *_OPTIONAL)}
     arrays["notes"] = np.array(fields["notes"], dtype=str)
     arrays["spike_units"] = arrays["spike_units"].astype(np.min_scalar_type(len(fields["unit_ids"]) - 1))
     with np.errstate(over="ignore"):
-        short = arrays["velocity"].astype(np.float32)
-    if np.array_equal(short, arrays["velocity"]):
-        arrays["velocity"] = short
+        short = arrays["behavior"].astype(np.float32)
+    if np.array_equal(short, arrays["behavior"]):
+        arrays["behavior"] = short
     clock = regular_clock(fields["behavior_times"])
     name, times = ("behavior_times", fields["behavior_times"]) if clock is None else ("behavior_clock", clock)
     return {"format": np.array(FORMAT), **arrays, name: times}
@@ -33,7 +35,7 @@ def to_arrays(fields: Mapping) -> dict[str, np.ndarray]:
 
 def regular_clock(times: np.ndarray) -> np.ndarray | None:
     """`[start, rate, n]` if `times` are exactly start + 0, 1, ..., n - 1 over a whole number of Hz, else None."""
-    rate = round(min((len(times) - 1) / (times[-1] - times[0]), 1e9))
+    rate = round(min((len(times) - 1) / (times[-1] - times[0]), 1e9)) if len(times) else 0
     if rate < 1 or (times[0] + np.arange(len(times)) / rate).tobytes() != times.tobytes():
         return None
     return np.array([times[0], rate, len(times)], dtype=np.float64)
@@ -46,20 +48,27 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
         RecordingError: naming the array and the value.
     """
     arrays = {name: array for name, array in arrays.items() if not name.startswith("truth_")}
+    for old in sorted(set(arrays) & set(_RENAMED)):
+        if (new := _RENAMED[old]) in arrays:
+            raise RecordingError(f"has both {new} and its old name {old}.")
+        arrays[new] = arrays.pop(old)
     _check_names(arrays)
-    notes = arrays.get("notes", np.empty(0, dtype=str))
-    if notes.size and notes.dtype.kind != "U":
-        raise RecordingError(f"notes must be texts, not {_short(notes)}.")
+    texts = {name: arrays.get(name, np.empty(0, dtype=str)) for name in ("notes", "behavior_columns")}
+    for name, text in texts.items():
+        if text.size and text.dtype.kind != "U":
+            raise RecordingError(f"{name} must be texts, not {_short(text)}.")
     return {
         "spike_times": arrays["spike_times"],
         "spike_units": arrays["spike_units"],
         "unit_ids": arrays["unit_ids"] if "unit_ids" in arrays else _default_unit_ids(arrays["spike_units"]),
         "behavior_times": _behavior_times(arrays),
-        "velocity": arrays["velocity"],
-        "velocity_unit": _text(arrays, "velocity_unit", "a.u."),
+        "behavior": arrays["behavior"],
+        "behavior_unit": _text(arrays, "behavior_unit", "a.u."),
         "trials": arrays.get("trials", ()),
         "session_id": _text(arrays, "session_id", default_session_id),
-        "notes": notes.ravel().tolist(),
+        "notes": texts["notes"].ravel().tolist(),
+        "behavior_name": _text(arrays, "behavior_name", "velocity"),
+        "behavior_columns": texts["behavior_columns"],
     }
 
 
@@ -67,9 +76,12 @@ def _check_names(arrays: dict[str, np.ndarray]):
     unknown = sorted(set(arrays) - {*_REQUIRED, *_OPTIONAL, *_CLOCKS, "format"})
     if unknown:
         raise RecordingError(f"has unknown keys: {', '.join(unknown)}. Prefix keys to be ignored with truth_.")
-    if (version := _text(arrays, "format", FORMAT)) != FORMAT:
+    version = _text(arrays, "format", FORMAT)
+    if version not in (FORMAT, _FORMAT_1):
         raise RecordingError(f"format is {version!r}; this version reads {FORMAT!r}.")
     required = (*_REQUIRED, *_OPTIONAL) if "format" in arrays else _REQUIRED
+    if version == _FORMAT_1:
+        required = [name for name in required if name not in ("behavior_name", "behavior_columns")]
     missing = [name for name in required if name not in arrays]
     if missing:
         raise RecordingError(f"lacks {', '.join(missing)}. It has {', '.join(sorted(arrays)) or 'nothing'}.")
@@ -80,12 +92,12 @@ def _check_names(arrays: dict[str, np.ndarray]):
 def _behavior_times(arrays: dict[str, np.ndarray]) -> np.ndarray:
     if "behavior_times" in arrays:
         return arrays["behavior_times"]
-    clock, shape = arrays["behavior_clock"], arrays["velocity"].shape
+    clock, shape = arrays["behavior_clock"], arrays["behavior"].shape
     if clock.shape != (3,) or clock.dtype.kind not in "iuf" or not np.isfinite(clock).all() or clock[1] <= 0:
         raise RecordingError(f"behavior_clock must be [start, rate, n] with a positive rate, not {_short(clock)}.")
     start, rate, n = clock.astype(np.float64).tolist()
     if shape[:1] != (n,):  # checked before n times are allocated
-        raise RecordingError(f"behavior_clock has {n:.17g} samples, velocity has shape {shape}.")
+        raise RecordingError(f"behavior_clock has {n:.17g} samples, behavior has shape {shape}.")
     return start + np.arange(shape[0]) / rate
 
 

@@ -19,12 +19,15 @@ class Recording:
         spike_times: seconds, sorted, shape (N,), float64.
         spike_units: for each spike the index of its unit in `unit_ids`, from 0, shape (N,), int64.
         unit_ids: the laboratory's names of the units, shape (U,). Units without spikes are included.
-        behavior_times: seconds on the clock of the spikes, strictly increasing, shape (T,), float64.
-        velocity: of the hand or the cursor at these times, shape (T, 2), float64.
-        velocity_unit: its unit, such as "mm/s".
+        behavior_times: seconds on the clock of the spikes, strictly increasing, shape (T,), float64. T may be 0:
+            spikes alone can be decoded, but not trained on.
+        behavior: what is decoded, at these times, shape (T, C), float64: any continuous columns, one or more.
+        behavior_unit: their unit, such as "mm/s".
         trials: start and stop of each trial in seconds, in order, not overlapping, shape (n, 2). May be empty.
         session_id: the name of the session.
         notes: decisions made by the reader of the file, one sentence each; reported with every result.
+        behavior_name: what is decoded, such as "velocity", "hand_vel" or "EMG".
+        behavior_columns: names of the columns, shape (C,); default x, y, z up to three, else "0", "1", ...
 
     Raises:
         RecordingError: naming the field, the first offending index and the value.
@@ -34,16 +37,20 @@ class Recording:
     spike_units: np.ndarray
     unit_ids: np.ndarray
     behavior_times: np.ndarray
-    velocity: np.ndarray
-    velocity_unit: str
+    behavior: np.ndarray
+    behavior_unit: str
     trials: np.ndarray
     session_id: str
     notes: tuple[str, ...] = ()
+    behavior_name: str = "velocity"
+    behavior_columns: np.ndarray = ()
 
     def __post_init__(self):
-        for name, ndim, kind in _ARRAYS:
-            object.__setattr__(self, name, _as_array(name, getattr(self, name), ndim, kind))
-        for name in ("velocity_unit", "session_id"):
+        for name, shape, kind in _ARRAYS:
+            object.__setattr__(self, name, _as_array(name, getattr(self, name), shape, kind))
+        if len(self.behavior_columns) == 0:
+            object.__setattr__(self, "behavior_columns", default_columns(self.n_columns))
+        for name in ("behavior_name", "behavior_unit", "session_id"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise RecordingError(f"{name} must be a non-empty text, not {getattr(self, name)!r}.")
         if isinstance(self.notes, str):
@@ -79,13 +86,19 @@ class Recording:
         return len(self.unit_ids)
 
     @property
+    def n_columns(self) -> int:
+        return self.behavior.shape[1]
+
+    @property
     def span(self) -> tuple[float, float]:
-        """Start and stop in seconds of the trials, or without trials of the behaviour.
+        """Start and stop in seconds of the trials, or without trials of the behaviour, or without both of the spikes.
 
         The last behaviour sample lasts one sample interval, so it lies inside the span.
         """
         if len(self.trials):
             return float(self.trials[0, 0]), float(self.trials[-1, 1])
+        if len(self.behavior_times) == 0:
+            return float(self.spike_times[0]), float(self.spike_times[-1])
         return float(self.behavior_times[0]), float(self.behavior_times[-1] + self.sample_interval)
 
     @property
@@ -94,19 +107,25 @@ class Recording:
         return float(np.median(np.diff(self.behavior_times)))
 
 
-# name, number of dimensions, NumPy kind after conversion
+# name, shape in words, NumPy kind after conversion
 _ARRAYS = (
-    ("spike_times", 1, "f"),
-    ("spike_units", 1, "i"),
-    ("unit_ids", 1, "U"),
-    ("behavior_times", 1, "f"),
-    ("velocity", 2, "f"),
-    ("trials", 2, "f"),
+    ("spike_times", "(n,)", "f"),
+    ("spike_units", "(n,)", "i"),
+    ("unit_ids", "(n,)", "U"),
+    ("behavior_times", "(n,)", "f"),
+    ("behavior", "(n, columns)", "f"),
+    ("behavior_columns", "(n,)", "U"),
+    ("trials", "(n, 2)", "f"),
 )
 _KINDS = {"f": "numbers", "i": "whole numbers", "U": "text"}
 
 
-def _as_array(name: str, value, ndim: int, kind: str) -> np.ndarray:
+def default_columns(n: int) -> np.ndarray:
+    """Names of n columns, shape (n,)."""
+    return np.array(list("xyz"[:n]) if n <= 3 else [str(i) for i in range(n)])
+
+
+def _as_array(name: str, value, shape: str, kind: str) -> np.ndarray:
     """A read-only copy of `value` with the required type and shape; lossy conversions are refused."""
     try:
         array = np.asarray(value)
@@ -117,11 +136,11 @@ def _as_array(name: str, value, ndim: int, kind: str) -> np.ndarray:
     if array.size and array.dtype.kind not in {"f": "iuf", "i": "iu", "U": "U"}[kind]:
         raise RecordingError(f"{name} must hold {_KINDS[kind]}, not {array.dtype}.")
     array = array.astype({"f": np.float64, "i": np.int64, "U": str}[kind])
-    if ndim == 2 and array.size == 0:
+    ndim = 1 if shape == "(n,)" else 2
+    if ndim == 2 and array.ndim == 1 and array.size == 0:  # an empty list
         array = array.reshape(0, 2)
-    if array.ndim != ndim or (ndim == 2 and array.shape[1] != 2):
-        expected = "one dimension" if ndim == 1 else "shape (n, 2)"
-        raise RecordingError(f"{name} must have {expected}, not shape {array.shape}.")
+    if array.ndim != ndim or (shape == "(n, 2)" and array.shape[1] != 2) or (ndim == 2 and array.shape[1] == 0):
+        raise RecordingError(f"{name} must have shape {shape}, not {array.shape}.")
     for index in np.argwhere(~np.isfinite(array))[:1].tolist() if kind == "f" else ():
         raise RecordingError(
             f"{name} must be finite: {name}[{', '.join(map(str, index))}] = {array[tuple(index)]}. "
@@ -134,15 +153,17 @@ def _as_array(name: str, value, ndim: int, kind: str) -> np.ndarray:
 def _check_lengths(r: Recording):
     if len(r.unit_ids) == 0:
         raise RecordingError("unit_ids is empty: a recording needs at least one unit.")
-    if len(r.behavior_times) < 2:
+    if len(r.behavior_times) == 1 or len(r.behavior_times) == len(r.spike_times) == 0:
         raise RecordingError(f"behavior_times needs at least two samples, not {len(r.behavior_times)}.")
     for name, times, entry in (
         ("spike_units", "spike_times", "entry per spike"),
-        ("velocity", "behavior_times", "row per behaviour sample"),
+        ("behavior", "behavior_times", "row per behaviour sample"),
     ):
         n, expected = len(getattr(r, name)), len(getattr(r, times))
         if n != expected:
             raise RecordingError(f"{name} must have one {entry}: {n} against {expected} {times}.")
+    if len(r.behavior_columns) != r.n_columns:
+        raise RecordingError(f"behavior_columns has {len(r.behavior_columns)} names for {r.n_columns} columns.")
 
 
 def _check_units(r: Recording):
@@ -158,6 +179,8 @@ def _check_units(r: Recording):
 
 def _check_trials(r: Recording):
     check_trial_order(r.trials)
+    if len(r.behavior_times) == 0:
+        return
     for i in np.flatnonzero(~covered_trials(r.trials, r.behavior_times))[:1]:
         start, stop = r.trials[i]
         inside = r.behavior_times[slice(*np.searchsorted(r.behavior_times, (start, stop)))]

@@ -9,7 +9,7 @@ from .recording import Recording
 class Timeline:
     """Spikes and behaviour on one clock, behaviour shifted back by the lag and subsampled.
 
-    A sample of velocity at time t is paired with spikes at t - lag. Behaviour is subsampled, never interpolated.
+    A sample of behaviour at time t is paired with spikes at t - lag. Behaviour is subsampled, never interpolated.
 
     Args:
         recording: the session.
@@ -19,7 +19,7 @@ class Timeline:
 
     Attributes:
         spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds on the spikes' clock minus lag,
-        velocity (T, 2).
+        behavior (T, C).
     """
 
     def __init__(self, recording: Recording, lag_s: float = 0.0, bin_width_s: float = 0.05, max_rate_hz: float = 100.0):
@@ -27,7 +27,7 @@ class Timeline:
         self.spike_times, self.spike_units = recording.spike_times, recording.spike_units + 1
         stride = max(1, int(np.ceil(1 / (recording.sample_interval * max_rate_hz) - 1e-3)))
         self.times = recording.behavior_times[::stride] - self.lag_s
-        self.velocity = recording.velocity[::stride]
+        self.behavior = recording.behavior[::stride]
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
         """Windows of one length as a batch with targets.
@@ -56,16 +56,17 @@ class Timeline:
         return np.bincount(flat, minlength=n_bins * self.recording.n_units).reshape(n_bins, -1)
 
     def _targets(self, starts: np.ndarray, duration_s: float):
-        """Times from each window's start, velocity and mask, padded to the window with most samples."""
+        """Times from each window's start, behaviour and mask, padded to the window with most samples."""
         trial, index = _ranges(self.times, starts, duration_s)
         n_samples = np.bincount(trial, minlength=len(starts))
         column = np.arange(len(trial)) - (np.cumsum(n_samples) - n_samples)[trial]
         shape = (len(starts), int(n_samples.max(initial=1)))
-        times, velocity, mask = np.zeros(shape), np.zeros((*shape, 2)), np.zeros(shape, dtype=bool)
+        times, mask = np.zeros(shape), np.zeros(shape, dtype=bool)
+        behavior = np.zeros((*shape, self.recording.n_columns))
         times[trial, column] = np.maximum(self.times[index] - starts[trial], 0.0)
-        velocity[trial, column] = self.velocity[index]
+        behavior[trial, column] = self.behavior[index]
         mask[trial, column] = True
-        return times, velocity, mask
+        return times, behavior, mask
 
 
 def _ranges(times: np.ndarray, starts: np.ndarray, duration_s: float) -> tuple[np.ndarray, np.ndarray]:

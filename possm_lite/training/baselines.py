@@ -19,7 +19,7 @@ def fit_wiener(session: Session, n_history: int = 10, ridges: Iterable[float] = 
     model = _empty(WienerFilter, session, n_history=n_history)
     solutions, scores = model.solve(*binned(session, "train"), ridges), []
     for model.weight.data, model.offset.data in solutions:
-        scores.append(np.nan_to_num(evaluate(model, session, "valid").r2_xy).sum())  # NaN: no movement on that axis
+        scores.append(np.nan_to_num(evaluate(model, session, "valid").r2_columns).sum())  # NaN: constant
     model.weight.data, model.offset.data = solutions[int(np.argmax(scores))]
     return model
 
@@ -52,24 +52,24 @@ def search_lag(
         ridges: penalties, chosen on the validation part at each lag.
 
     Returns:
-        R² for each lag, the mean of the axes that move, shape (n,); NaN if none moves.
+        R² for each lag, the mean of the columns that vary, shape (n,); NaN if none does.
     """
     scores, ridges = [], tuple(ridges)
     for lag_s in lags_s:
         session = prepare(recording, split, lag_s=lag_s, bin_width_s=bin_width_s, seed=seed)
-        r2_xy = evaluate(fit_wiener(session, n_history, ridges), session, "valid").r2_xy
-        moving = [r2 for r2 in r2_xy if not np.isnan(r2)]
+        r2_columns = evaluate(fit_wiener(session, n_history, ridges), session, "valid").r2_columns
+        moving = [r2 for r2 in r2_columns if not np.isnan(r2)]
         scores.append(np.mean(moving) if moving else np.nan)
     return np.array(scores)
 
 
 def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Square-root counts (T, U) and standardised velocity (T, n_slots, 2) of each segment of a part.
+    """Square-root counts (T, U) and standardised behaviour (T, n_slots, C) of each segment of a part.
 
-    The velocity of a slot is the mean of the samples in it; NaN if there is none.
+    The value of a slot is the mean of the samples in it; NaN if there is none.
     """
     width, n_slots = session.timeline.bin_width_s, len(slot_offsets(session))
-    counts, velocity = [], []
+    counts, behavior = [], []
     for start, n_bins in session.whole_bins(part):
         if n_bins == 0:
             continue
@@ -77,15 +77,16 @@ def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarr
         counts.append(np.sqrt(session.timeline.counts(start, n_bins), dtype=np.float32))
         slot = np.floor(batch.times_s[0].numpy() / (width / n_slots) + 1e-6).astype(int)
         n_samples = np.bincount(slot, minlength=n_bins * n_slots)
-        sums = [np.bincount(slot, v, minlength=n_bins * n_slots) for v in batch.velocity[0].numpy().T]
+        sums = [np.bincount(slot, v, minlength=n_bins * n_slots) for v in batch.behavior[0].numpy().T]
         mean = np.stack(sums, 1) / np.where(n_samples > 0, n_samples, np.nan)[:, None]
-        velocity.append(((mean - session.mean) / session.std).reshape(n_bins, n_slots, 2))
-    return counts, velocity
+        behavior.append(((mean - session.mean) / session.std).reshape(n_bins, n_slots, -1))
+    return counts, behavior
 
 
 def _empty(kind, session: Session, **sizes):
     """A filter with the sizes and the scale of a session."""
-    model = kind(session.recording.n_units, session.timeline.bin_width_s, len(slot_offsets(session)), **sizes)
-    model.velocity_mean[1] = torch.from_numpy(session.mean)
-    model.velocity_std[1] = torch.from_numpy(session.std)
+    recording, width = session.recording, session.timeline.bin_width_s
+    model = kind(recording.n_units, width, len(slot_offsets(session)), recording.n_columns, **sizes)
+    model.behavior_mean[1] = torch.from_numpy(session.mean)
+    model.behavior_std[1] = torch.from_numpy(session.std)
     return model

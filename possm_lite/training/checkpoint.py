@@ -35,6 +35,7 @@ _RANGES = {
     "seed": (0, 2**63 - 1),
 }
 _SIZES = (0, 100_000)  # of all other whole numbers
+_RENAMED = {"velocity_unit": "behavior_unit"}  # in files of older versions
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class TrainedOn:
     Args:
         source: path of the recording, empty if it has no file.
         behavior: name of the series in it, empty for the default.
-        session_id, unit_ids, velocity_unit: of the recording; units in the order of the embeddings.
+        session_id, unit_ids, behavior_unit: of the recording; units in the order of the embeddings.
         lag_s, split, seed: as prepared; the seed is also that of the training.
     """
 
@@ -52,7 +53,7 @@ class TrainedOn:
     behavior: str
     session_id: str
     unit_ids: tuple[str, ...]
-    velocity_unit: str
+    behavior_unit: str
     lag_s: float
     split: str
     seed: int
@@ -224,7 +225,7 @@ def fingerprint(session: Session) -> str:
     """SHA-256 of a recording and how it was prepared for training."""
     recording, timeline = session.recording, session.timeline
     digest = hashlib.sha256(repr((recording.session_id, timeline.lag_s, timeline.bin_width_s)).encode())
-    fields = ("spike_times", "spike_units", "unit_ids", "behavior_times", "velocity", "trials")
+    fields = ("spike_times", "spike_units", "unit_ids", "behavior_times", "behavior", "trials")
     for array in (*(getattr(recording, name) for name in fields), session.split.train, session.split.valid):
         digest.update(f"{array.dtype} {array.shape}".encode())
         digest.update(array.tobytes())
@@ -271,6 +272,7 @@ def _parse(kind: type, values: dict) -> POSSMConfig | TrainedOn:
         if isinstance(value, (int, float)) and not low <= value <= high:
             raise ValueError(f"{name} must lie in {low}..{high}, not {value!r}")
     if kind is TrainedOn:  # POSSMConfig checks types itself
+        values = {_RENAMED.get(name, name): value for name, value in values.items()}
         types = {"lag_s": (int, float), "seed": int, "unit_ids": list}
         for field in fields(kind):
             if not isinstance(values[field.name], types.get(field.name, str)):

@@ -13,19 +13,22 @@ from .session import Session
 
 @dataclass(frozen=True)
 class Decoded:
-    """True and decoded velocity at the same times."""
+    """True and decoded behaviour at the same times."""
 
     times_s: np.ndarray  # on the clock of behaviour, (T,)
-    true: np.ndarray  # in the unit of the recording, (T, 2)
+    true: np.ndarray  # in the unit of the recording, (T, C)
     decoded: np.ndarray  # likewise
 
     @property
-    def r2_xy(self) -> tuple[float, float]:
+    def r2_columns(self) -> tuple[float, ...]:
+        """R² of each column, NaN for a constant one."""
         return tuple(float(r) for r in r2_score(self.true, self.decoded))
 
     @property
     def r2(self) -> float:
-        return float(np.mean(self.r2_xy))
+        """Mean R² of the columns that vary, NaN if none does."""
+        scores = [r2 for r2 in self.r2_columns if not np.isnan(r2)]
+        return float(np.mean(scores)) if scores else float("nan")
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,15 @@ def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
 def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     """Decode each continuous segment of a part, "train", "valid" or "test", in one causal pass.
 
-    For a model of several sessions, `session` is from `combine_sessions`. Returns the velocity at every (thinned)
+    For a model of several sessions, `session` is from `combine_sessions`. Returns the output at every (thinned)
     behaviour sample of the part, and with it R².
     """
     model.eval()
-    segments, device = [], model.velocity_mean.device
+    segments, device = [], model.behavior_mean.device
     for start, stop in session.segments(part):
         batch = session.cut(start, stop - start).to(device)
         decoded = model(batch, batch.times_s, torch.full((1,), session.index, device=device))
-        times, true, decoded = (x[0][batch.mask[0]].cpu().numpy() for x in (batch.times_s, batch.velocity, decoded))
+        times, true, decoded = (x[0][batch.mask[0]].cpu().numpy() for x in (batch.times_s, batch.behavior, decoded))
         segments.append((times + start, true, decoded))
     return Decoded(*(np.concatenate(column) for column in zip(*segments, strict=True)))
 
@@ -88,7 +91,7 @@ def replay(stream, session: Session, part: str = "test") -> Replay:
         raise RecordingError(f"the {part} part has no segment as long as a bin of {timeline.bin_width_s} s.")
     times, decoded = (np.concatenate(column) for column in zip(*outputs, strict=True))
     clock = timeline.times + timeline.lag_s
-    true = np.stack([np.interp(times, clock, v) for v in timeline.velocity.T], 1)
+    true = np.stack([np.interp(times, clock, v) for v in timeline.behavior.T], 1)
     return Replay(times, true, decoded, np.array(step_us), tuple(n_bins for _, n_bins in bins))
 
 
@@ -101,7 +104,7 @@ def slot_offsets(session: Session) -> np.ndarray:
 
 @torch.no_grad()
 def batch_decode(model: POSSM, session: Session, played: Replay, part: str = "test") -> np.ndarray:
-    """Velocity of the batch form of the model at the times of a replay, (T, 2)."""
+    """Output of the batch form of the model at the times of a replay, (T, C)."""
     offsets, width = torch.from_numpy(slot_offsets(session)), session.timeline.bin_width_s
     assert len(played.times_s) == len(offsets) * sum(played.bins)
     decoded = []

@@ -68,7 +68,8 @@ def run_experiment(
     n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
     width = sessions[0].timeline.bin_width_s
     torch.manual_seed(config.seed)
-    possm = POSSM(POSSMConfig(sum(n_units.values()), len(n_units), backbone=backbone, bin_width_s=width))
+    sizes = {"bin_width_s": width, "n_outputs": sessions[0].recording.n_columns}
+    possm = POSSM(POSSMConfig(sum(n_units.values()), len(n_units), backbone=backbone, **sizes))
     seconds = fit(possm, sessions, config, group=group, checkpoint=checkpoint).seconds
     # a session may be in several processes: the last one tests it
     rank_of_session = group.all_gather(dict.fromkeys(jobs, group.rank))
@@ -156,16 +157,18 @@ def _compare(
     possm: POSSM, possm_s: float, session: Session, trained_on: TrainedOn, config: FitConfig, progress: bool
 ) -> SessionResult:
     """Fit the baselines to one session, and test all three models."""
-    slots = slot_offsets(session)
+    slots, recording = slot_offsets(session), session.recording
     with prefix_errors(trained_on.source or trained_on.session_id):
         torch.manual_seed(config.seed)
-        gru = BinnedGRU(session.recording.n_units, session.timeline.bin_width_s, len(slots))
+        gru = BinnedGRU(recording.n_units, session.timeline.bin_width_s, len(slots), recording.n_columns)
         gru_s = fit(gru, session, config, progress).seconds
         start = time.perf_counter()
         wiener = fit_wiener(session)
         wiener_s = time.perf_counter() - start
         metrics = {
-            "session": session.recording.session_id,
+            "session": recording.session_id,
+            "behavior": {"name": recording.behavior_name, "unit": recording.behavior_unit},
+            "columns": recording.behavior_columns.tolist(),
             "split": str(session.split_config),
             "lag_s": session.timeline.lag_s,
             "bin_width_s": session.timeline.bin_width_s,
@@ -182,10 +185,10 @@ def _compare(
 
 def _metrics(model: nn.Module, stream, session: Session, seconds: float) -> dict:
     decoded, played = evaluate(model, session), replay(stream, session)
-    x, y, mean = (round(r, 6) if math.isfinite(r) else None for r in (*decoded.r2_xy, decoded.r2))  # JSON has no NaN
+    r2, *r2_columns = (round(r, 6) if math.isfinite(r) else None for r in (decoded.r2, *decoded.r2_columns))  # no NaN
     return {
-        "r2": mean,
-        "r2_xy": [x, y],
+        "r2": r2,
+        "r2_columns": r2_columns,
         "params": sum(p.numel() for p in model.parameters()),
         "train_s": round(seconds, 3),
         "step_us_p50": round(played.percentile_us(50), 1),

@@ -44,7 +44,7 @@ def fit(
 ) -> History:
     """Train in place. The learning rate falls to zero, so the last weights are the result.
 
-        loss = mean over samples and axes of ((velocity - decoded) / std)^2
+        loss = mean over samples and columns of ((behaviour - decoded) / std)^2
 
     Args:
         model: a POSSM, or a binned decoder of `decoder.baselines`, for the units of these sessions. Set torch's seed
@@ -60,12 +60,12 @@ def fit(
     """
     config = config or FitConfig()
     sessions = [sessions] if isinstance(sessions, Session) else list(sessions)
-    device = model.velocity_mean.device
+    device = model.behavior_mean.device
     sampler = MultiSessionSampler(sessions, config, group)
-    std = torch.ones(len(sampler.stats) + 1, 2, dtype=torch.float64, device=device)
+    std = torch.ones(model.behavior_std.shape, dtype=torch.float64, device=device)
     for index, (mean, session_std, _) in sampler.stats.items():
         std[index] = torch.from_numpy(session_std)
-        model.velocity_mean[index], model.velocity_std[index] = torch.from_numpy(mean), std[index]
+        model.behavior_mean[index], model.behavior_std[index] = torch.from_numpy(mean), std[index]
     replica = group.wrap_ddp(model)
 
     trainable = [p for p in model.parameters() if p.requires_grad]
@@ -82,7 +82,7 @@ def fit(
 
     def step() -> float:
         batch, index = (x.to(device) for x in sampler())
-        error = (replica(batch, batch.times_s, index) - batch.velocity) / std[index][:, None]  # (B, Q, 2)
+        error = (replica(batch, batch.times_s, index) - batch.behavior) / std[index][:, None]  # (B, Q, C)
         known = error[batch.mask]
         # DDP averages gradients over the processes; every sample of the global batch must have the same weight
         loss = known.square().sum() / (group.all_reduce_sum(known.numel()) / group.size)

@@ -1,4 +1,4 @@
-"""A recording prepared for training: spikes paired with behaviour, split, with the scale of velocity."""
+"""A recording prepared for training: spikes paired with behaviour, split, with the scale of behaviour."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..errors import RecordingError
 from ..spikes.batch import SpikeBatch
 from ..spikes.recording import Recording
 from ..spikes.split import Split, SplitConfig, segments
@@ -19,7 +20,7 @@ class Session:
     timeline: Timeline  # spikes and behaviour on one clock
     split_config: SplitConfig  # how the recording was divided
     split: Split  # trials (or the segment of time) of each part
-    mean: np.ndarray  # of velocity in the training part, (2,)
+    mean: np.ndarray  # of behaviour in the training part, (C,)
     std: np.ndarray
     index: int = 1  # of the session in the model, from 1
     first_unit: int = 1  # index of its first unit in the model, from 1
@@ -57,11 +58,13 @@ def prepare(
     bin_width_s: float = 0.05,
     seed: int = 0,
 ) -> Session:
-    """Pair behaviour with spikes, split, and take mean and standard deviation of velocity from the training part.
+    """Pair behaviour with spikes, split, and take mean and standard deviation of behaviour from the training part.
 
     `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
     Raises RecordingError if the recording cannot be split like this.
     """
+    if len(recording.behavior_times) == 0:
+        raise RecordingError("behavior_times is empty: spikes alone can be decoded, but not trained on.")
     config = SplitConfig.parse(split, seed) if isinstance(split, str) else split
     timeline = Timeline(recording, lag_s, bin_width_s)
     divided = config.apply(recording, bin_width_s)
@@ -69,11 +72,11 @@ def prepare(
 
 
 def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of velocity in the training trials, (2,) each."""
+    """Mean and standard deviation of behaviour in the training trials, (C,) each."""
     clock = timeline.times + timeline.lag_s
     inside = np.zeros(len(clock), dtype=bool)
     for start, stop in train:
         inside |= (clock >= start) & (clock < stop)
-    velocity = timeline.velocity[inside]
-    std = velocity.std(0)
-    return velocity.mean(0), np.where(std > 0, std, 1.0)  # std is 0 on an axis without movement
+    behavior = timeline.behavior[inside]
+    std = behavior.std(0)
+    return behavior.mean(0), np.where(std > 0, std, 1.0)  # std is 0 for a constant column

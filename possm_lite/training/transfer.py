@@ -14,7 +14,7 @@ from .distributed import SINGLE_PROCESS, ProcessGroup
 from .session import Session
 
 _EMBEDDINGS = ("unit_embedding.weight", "session_embedding.weight")
-_SCALE = ("velocity_mean", "velocity_std")
+_SCALE = ("behavior_mean", "behavior_std")
 
 
 def combine_sessions(
@@ -23,12 +23,15 @@ def combine_sessions(
     """Number sessions from `prepare` and their units for one model: no two get the same index or the same units.
 
     `indices` among all sessions count from 1, default 1, 2, ...; the processes of `group` hold the other sessions.
-    Raises ValueError for different bin widths.
+    Raises ValueError for different bin widths or numbers of behaviour columns.
     """
     indices = range(1, len(sessions) + 1) if indices is None else indices
     widths = {s.timeline.bin_width_s for s in sessions}
     if len(widths) > 1:
         raise ValueError(f"bin_width_s must be the same in all sessions, not {sorted(widths)}.")
+    columns = {tuple(s.recording.behavior_columns.tolist()) for s in sessions}
+    if len(columns) > 1:
+        raise ValueError(f"behavior_columns must be the same in all sessions, not {sorted(columns)}.")
     n_units = group.all_gather({i: s.recording.n_units for i, s in zip(indices, sessions, strict=True)})
     first_unit = {i: 1 + sum(n_units[j] for j in n_units if j < i) for i in indices}
     return [replace(s, index=i, first_unit=first_unit[i]) for i, s in zip(indices, sessions, strict=True)]
@@ -53,7 +56,7 @@ def extract_session(model: POSSM, session: Session) -> POSSM:
 def for_new_session(model: POSSM, n_units: int) -> POSSM:
     """A decoder for a new session: new unit and session embeddings, all other weights copied.
 
-    New embeddings are drawn from torch's generator, like those of a new model. `fit` sets the scale of velocity.
+    New embeddings are drawn from torch's generator, like those of a new model. `fit` sets the scale of behaviour.
     """
     new = _single_session(model, n_units)
     state = model.state_dict() | {name: new.state_dict()[name] for name in (*_EMBEDDINGS, *_SCALE)}

@@ -22,7 +22,7 @@ def decoders():
     """Untrained, with a large velocity."""
     models = [POSSM(POSSMConfig(n_units=30, hidden=32)) for _ in range(2)]
     for model in models:
-        model.velocity_std[1] = 3000.0
+        model.behavior_std[1] = 3000.0
     return {lead_ms: StreamingDecoder(model, 1, 0.04) for lead_ms, model in zip((0, 100), models, strict=True)}
 
 

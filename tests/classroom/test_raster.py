@@ -23,7 +23,7 @@ def test_velocity_is_thinned(small_recording):
     x, y = make_draw(small_recording)(start=4.0, length=10.0).axes[1].lines[:2]
     for line, axis in ((x, 0), (y, 1)):
         assert len(line.get_xdata()) <= 2 * MAX_POINTS
-        wanted = np.interp(line.get_xdata() + 4.0, small_recording.behavior_times, small_recording.velocity[:, axis])
+        wanted = np.interp(line.get_xdata() + 4.0, small_recording.behavior_times, small_recording.behavior[:, axis])
         np.testing.assert_allclose(line.get_ydata(), wanted, atol=1e-6)
 
 

@@ -37,8 +37,8 @@ def make_model(dtype=torch.float64, n_units=8, n_sessions=2, hidden=32, **switch
     model = POSSM(POSSMConfig(n_units=n_units, n_sessions=n_sessions, hidden=hidden, **switches))
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
-    model.velocity_mean[1:] = torch.tensor([1.0, -2.0])
-    model.velocity_std[1:] = torch.tensor([3.0, 0.5])
+    model.behavior_mean[1:] = torch.tensor([1.0, -2.0])
+    model.behavior_std[1:] = torch.tensor([3.0, 0.5])
     return model.to(dtype).eval()
 
 

@@ -19,8 +19,8 @@ def make_decoder(kind):
     model = KINDS[kind](N_UNITS, 0.05, N_SLOTS)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
-    model.velocity_mean[1] = torch.tensor([1.0, -2.0])
-    model.velocity_std[1] = torch.tensor([3.0, 0.5])
+    model.behavior_mean[1] = torch.tensor([1.0, -2.0])
+    model.behavior_std[1] = torch.tensor([3.0, 0.5])
     return model.eval()
 
 

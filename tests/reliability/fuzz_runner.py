@@ -28,7 +28,7 @@ from .mutations import good_recording, good_variables
 ROOT = Path(__file__).parents[2]
 SECONDS = 20  # of CPU for one file; an intact one takes 0.1
 MEMORY = 4 * 2**30
-NUMBERS = ("spike_times", "behavior_times", "trials", "velocity")
+NUMBERS = ("spike_times", "behavior_times", "trials", "behavior")
 
 
 class FuzzRunner:
@@ -53,7 +53,8 @@ class FuzzRunner:
 def fault(fields: dict) -> str | None:
     """The first fault in the fields of a recording, or None. Behaviour need not cover the trials here."""
     for name in (*NUMBERS, "spike_units"):
-        array, shape = fields[name], (-1, 2) if name in ("velocity", "trials") else (-1,)
+        array = fields[name]
+        shape = {"behavior": (-1, fields["behavior"].shape[-1]), "trials": (-1, 2)}.get(name, (-1,))
         if array.size and array.dtype.kind not in ("iu" if name == "spike_units" else "iuf"):
             return f"{name} holds {array.dtype}"
         if (array.size or len(shape) == 1) and (array.ndim != len(shape) or array.shape[1:] != shape[1:]):
@@ -63,11 +64,12 @@ def fault(fields: dict) -> str | None:
     spikes, times = (fields[name].astype(np.float64) for name in ("spike_times", "behavior_times"))
     trials, units = fields["trials"].astype(np.float64).reshape(-1, 2), fields["unit_ids"].astype(str)
     faults = {
+        "number of behavior_columns": fields["behavior_columns"].shape != fields["behavior"].shape[1:],
         "number of spike_units": len(fields["spike_units"]) != len(spikes),
         "unsorted spike_times": (spikes[1:] < spikes[:-1]).any(),
         "unknown unit": any(not 0 <= int(unit) < units.size for unit in fields["spike_units"]),
         "unit_ids": units.ndim != 1 or len(set(units.tolist())) < max(len(units), 1),
-        "number of behavior_times": len(times) != len(fields["velocity"]) or len(times) < 2,
+        "number of behavior_times": len(times) != len(fields["behavior"]) or len(times) < 2,
         "unsorted behavior_times": (times[1:] <= times[:-1]).any(),
         "reversed trial": (trials[:, 1] <= trials[:, 0]).any(),
         "overlapping trials": (trials[1:, 0] < trials[:-1, 1]).any(),
@@ -81,7 +83,7 @@ def difference(recording: Recording, reference: dict) -> str | None:
         ours, theirs = getattr(recording, name), reference[name]
         if ours.size != theirs.size or not np.array_equal(ours, theirs.astype(ours.dtype).reshape(ours.shape)):
             return f"{name} differs"
-    for name in ("velocity_unit", "session_id", "notes"):
+    for name in ("behavior_name", "behavior_unit", "session_id", "notes"):
         if name in reference and getattr(recording, name) != reference[name]:
             return f"{name} is {getattr(recording, name)!r}, not {reference[name]!r}"
     return None
@@ -98,7 +100,7 @@ def difference_in_counts(recording: Recording, variables: dict) -> str | None:
         return "counts differ"
     if np.abs(starts.ravel() - recording.behavior_times).max() > 0.021 * width:
         return "behavior_times differ"
-    return None if np.array_equal(velocity[:2].T, recording.velocity) else "velocity differs"
+    return None if np.array_equal(velocity.T, recording.behavior) else "velocity differs"
 
 
 def check_file(path: Path, source: str, part: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.io
 
-FORMAT = "possm-lite recording 1"
+FORMAT = "possm-lite recording 2"
 
 
 def read_npz(path: Path) -> dict:
@@ -17,10 +17,10 @@ def read_npz(path: Path) -> dict:
     if "behavior_clock" in fields:
         start, rate, n = (fields.pop("behavior_clock") * np.float64(1)).tolist()  # text cannot be multiplied
         fields["behavior_times"] = start + np.arange(int(n)) / rate
-    for name in ("format", "velocity_unit", "session_id"):
+    for name in ("format", "behavior_name", "behavior_unit", "session_id"):
         (fields[name],) = fields[name].ravel().tolist()
     fields["notes"] = tuple(fields["notes"].ravel().tolist())
-    texts = (fields["velocity_unit"], fields["session_id"], *fields["notes"])
+    texts = (*(fields[name] for name in ("behavior_name", "behavior_unit", "session_id")), *fields["notes"])
     if fields["format"] != FORMAT or not all(isinstance(text, str) and text for text in texts):
         raise ValueError("not a recording")
     return fields
@@ -62,6 +62,7 @@ def read_nwb(path: Path) -> dict:
             "spike_units": np.repeat(np.arange(len(counts)), counts)[order],
             "unit_ids": units["id"][()].astype(str),
             "behavior_times": times[valid],
-            "velocity": velocity[valid],
+            "behavior": velocity[valid],
+            "behavior_columns": np.array(["x", "y"]),
             "trials": np.stack(columns, axis=1),
         }

@@ -115,7 +115,7 @@ def test_wrong_recordings_and_refusals_are_reported(suffix, tmp_path, monkeypatc
         raise RecordingError(f"{path}: two\nlines")
 
     changes = {
-        "velocity": -good.velocity,
+        "behavior": -good.behavior,
         "spike_units": good.spike_units[::-1],
         "spike_times": good.spike_times + 0.03,
     }

@@ -67,7 +67,7 @@ def write_maze(path) -> dict:
         targets = [[10 * j, -20] for j in range(1 + i)]
         file.add_trial(start_time=start, stop_time=stop, target_pos=targets, **columns)
     write(file, path)
-    return {"trains": trains, "times": times, "velocity": velocity / 1000}
+    return {"trains": trains, "times": times, "behavior": velocity / 1000}
 
 
 def write_rtt(path, series=("finger_vel", "finger_pos", "cursor_pos", "target_pos")) -> dict:

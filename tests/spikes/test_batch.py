@@ -96,7 +96,7 @@ def test_concatenated_batches_keep_the_order_of_trials():
     assert both.bin.tolist() == [0, 1, 2, 3, 4, 5, 6] and both.n_bins.tolist() == [2, 2, 3]
     assert both.mask.tolist() == [[True, False], [True, False], [True, True]]
     assert both.times_s[both.mask].tolist() == pytest.approx([0.02, 0.02, 0.03, 0.13])
-    assert both.velocity[both.mask][:, 1].tolist() == pytest.approx([-0.02, -0.02, -0.03, -0.13])
+    assert both.behavior[both.mask][:, 1].tolist() == pytest.approx([-0.02, -0.02, -0.03, -0.13])
     assert SpikeBatch.concatenate([one]) is one
     with pytest.raises(ValueError, match="bin_width_s must be the same"):
         SpikeBatch.concatenate(

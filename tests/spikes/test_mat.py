@@ -41,8 +41,8 @@ def test_spikes_per_bin_equal_the_counts(tmp_path, options):
     recording = read_mat(tmp_path / "monday.mat")
     np.testing.assert_array_equal(counts_in_bins(recording, recording.behavior_times, 0.05), variables["spikes"])
     np.testing.assert_array_equal(recording.behavior_times, 12.591 + np.arange(300) / 20)
-    np.testing.assert_array_equal(recording.velocity, variables["handVel"][:2].T)
-    assert (recording.session_id, recording.velocity_unit, recording.n_units) == ("monday", "m/s", 4)
+    np.testing.assert_array_equal(recording.behavior, variables["handVel"].T)
+    assert (recording.session_id, recording.behavior_unit, recording.n_units) == ("monday", "m/s", 4)
     assert recording.unit_ids.tolist() == ["0", "1", "2", "3"] and recording.trials.shape == (0, 2)
     assert recording.notes == ("Spikes came as counts in bins of 50 ms: those of a bin are spread evenly over it.",)
 
@@ -93,11 +93,10 @@ BAD = {
     "too many spikes": (changed("spikes", (3, 299), 10_001), "spikes[3, 299] = 10001"),
     "no number of spikes": (changed("spikes", (1, 5), np.nan), "spikes[1, 5] = nan"),
     "endlessly many spikes": (changed("spikes", (1, 5), np.inf), "spikes[1, 5] = inf"),
-    "a NaN velocity": (changed("handVel", (1, 5), np.nan), "velocity[5, 1] = nan"),
+    "a NaN velocity": (changed("handVel", (1, 5), np.nan), "behavior[5, 1] = nan"),
     "no spikes": ({"spikes": None}, "spikes must occur once, not 0 times. The file has time, handVel"),
     "bins that differ": ({"spikes": np.zeros((4, 299))}, "spikes must have shape (units, 300)"),
-    "one row of velocity": ({"handVel": np.zeros((1, 300))}, "handVel must have two rows and 300 columns"),
-    "velocity of other bins": ({"handVel": np.zeros((2, 299))}, "handVel must have two rows and 300 columns"),
+    "velocity of other bins": ({"handVel": np.zeros((2, 299))}, "handVel must have 300 columns"),
     "time in two rows": ({"time": np.zeros((2, 300))}, "time must have shape (1, bins)"),
     "a single bin": (
         {"time": [[1.0]], "spikes": [[1.0]], "handVel": [[1.0], [2.0]]},
@@ -168,6 +167,6 @@ def test_real_recording_has_the_counts_of_its_file():
     recording = load_recording(REAL)
     counts = scipy.io.loadmat(REAL, variable_names=["spikes"])["spikes"]
     np.testing.assert_array_equal(counts_in_bins(recording, recording.behavior_times, 0.05), counts)
-    assert recording.n_units == 171 and recording.velocity.shape == (15536, 2)
+    assert recording.n_units == 171 and recording.behavior.shape == (15536, 2)
     assert recording.span == pytest.approx((12.591, 12.591 + 15536 * 0.05))
-    assert len(recording.notes) == 2 and "regular clock of 50 ms" in recording.notes[1]
+    assert len(recording.notes) == 3 and "regular clock of 50 ms" in recording.notes[1]

@@ -15,8 +15,8 @@ from possm_lite.spikes.io import load_recording
 from possm_lite.spikes.npz_format import FORMAT
 from possm_lite.spikes.recording import Recording
 
-ARRAYS = ("spike_times", "spike_units", "unit_ids", "behavior_times", "velocity", "trials")
-TEXTS = ("velocity_unit", "session_id", "notes")
+ARRAYS = ("spike_times", "spike_units", "unit_ids", "behavior_times", "behavior", "trials")
+TEXTS = ("behavior_unit", "session_id", "notes")
 
 
 def make_recording(n_units=5, seconds=8.0, seed=0, **changes) -> Recording:
@@ -27,8 +27,8 @@ def make_recording(n_units=5, seconds=8.0, seed=0, **changes) -> Recording:
         "spike_units": rng.integers(0, n_units, n_spikes),
         "unit_ids": [f"elec{i}" for i in range(n_units)],
         "behavior_times": 3.0 + np.arange(n) / 100,
-        "velocity": rng.normal(size=(n, 2)),
-        "velocity_unit": "mm/s",
+        "behavior": rng.normal(size=(n, 2)),
+        "behavior_unit": "mm/s",
         "trials": [[3.0, 5.0], [5.0, 5.5], [6.0, 8.0]],
         "session_id": "Jenkins_large",
         "notes": ("Spread evenly.", "Größe: 12 µm."),
@@ -69,13 +69,13 @@ def test_a_recording_is_read_back_bit_for_bit(tmp_path, empty):
 
 def test_arrays_are_stored_in_the_smallest_lossless_type(tmp_path):
     velocity = np.random.default_rng(1).normal(size=(800, 2)).astype(np.float32)
-    make_recording(n_units=256, velocity=velocity).save(tmp_path / "short.npz")
+    make_recording(n_units=256, behavior=velocity).save(tmp_path / "short.npz")
     short = read_arrays(tmp_path / "short.npz")
-    assert short["spike_units"].dtype == np.uint8 and short["velocity"].dtype == np.float32
+    assert short["spike_units"].dtype == np.uint8 and short["behavior"].dtype == np.float32
     assert short["behavior_clock"].tolist() == [3.0, 100.0, 800.0] and "behavior_times" not in short
     make_recording(n_units=257).save(tmp_path / "long.npz")
     long = read_arrays(tmp_path / "long.npz")
-    assert long["spike_units"].dtype == np.uint16 and long["velocity"].dtype == np.float64
+    assert long["spike_units"].dtype == np.uint16 and long["behavior"].dtype == np.float64
 
 
 @pytest.mark.parametrize("change", ["one bit", "a gap", "no whole rate"])
@@ -95,7 +95,7 @@ def test_irregular_times_are_stored_unchanged(tmp_path, change):
 @given(start=st.floats(-1e4, 1e4), rate=st.integers(1, 30_000), n=st.integers(2, 400))
 def test_regular_clock_is_read_back_bit_for_bit(tmp_path_factory, start, rate, n):
     times = start + np.arange(n) / rate
-    recording = make_recording(behavior_times=times, velocity=np.zeros((n, 2)), trials=[])
+    recording = make_recording(behavior_times=times, behavior=np.zeros((n, 2)), trials=[])
     path = tmp_path_factory.mktemp("clock") / "a.npz"
     recording.save(path)
     assert load_recording(path).behavior_times.tobytes() == times.tobytes()
@@ -106,7 +106,7 @@ def test_regular_clock_is_read_back_bit_for_bit(tmp_path_factory, start, rate, n
 
 def handmade(**changes) -> dict:
     recording = make_recording()
-    essential = ("spike_times", "spike_units", "behavior_times", "velocity")
+    essential = ("spike_times", "spike_units", "behavior_times", "behavior")
     arrays = {name: getattr(recording, name) for name in essential} | changes
     return {name: value for name, value in arrays.items() if value is not None}
 
@@ -115,17 +115,20 @@ def test_a_handmade_file_needs_four_arrays(tmp_path):
     np.savez(tmp_path / "tuesday.npz", **handmade(truth_lag=np.array([0.1])))
     recording = load_recording(tmp_path / "tuesday.npz")
     assert recording.unit_ids.tolist() == ["0", "1", "2", "3", "4"]
-    assert (recording.session_id, recording.velocity_unit, recording.notes) == ("tuesday", "a.u.", ())
+    assert (recording.session_id, recording.behavior_unit, recording.notes) == ("tuesday", "a.u.", ())
     assert recording.trials.shape == (0, 2)
 
 
 BAD_HANDMADE = {
     "an unknown key": ({"lag": np.array(0.1)}, "unknown keys: lag"),
-    "no velocity": ({"velocity": None}, "lacks velocity"),
+    "no behaviour": ({"behavior": None}, "lacks behavior"),
     "no times": ({"behavior_times": None}, "either behavior_times or behavior_clock"),
     "two clocks": ({"behavior_clock": [0.0, 100.0, 800.0]}, "either behavior_times or behavior_clock"),
-    "another version": ({"format": "possm-lite recording 2"}, f"this version reads {FORMAT!r}"),
-    "our format without all of it": ({"format": FORMAT}, "lacks unit_ids, velocity_unit, trials, session_id, notes"),
+    "another version": ({"format": "possm-lite recording 9"}, f"this version reads {FORMAT!r}"),
+    "our format without all of it": (
+        {"format": FORMAT},
+        "lacks unit_ids, behavior_unit, behavior_name",
+    ),
     "a format that is a number": ({"format": 1}, "format must be one text, not 1"),
     "notes that are numbers": ({"notes": [1, 2]}, "notes must be texts, not [1, 2]"),
     "a unit number out of all bounds": ({"spike_units": np.full(160, 2**62)}, f"spike_units[0] = {2**62}"),
@@ -134,7 +137,7 @@ BAD_HANDMADE = {
     "unsorted spikes": ({"spike_times": np.arange(160.0)[::-1]}, "spike_times[1] = 158.000000 s"),
     "a clock of too many samples": (
         {"behavior_times": None, "behavior_clock": [0.0, 100.0, 1e15]},
-        "behavior_clock has 1000000000000000 samples, velocity has shape (800, 2)",
+        "behavior_clock has 1000000000000000 samples, behavior has shape (800, 2)",
     ),
     "a huge time": ({"spike_times": np.r_[1e300, np.zeros(159)]}, "comes after 1e+300 s"),
     "a huge clock": ({"behavior_times": None, "behavior_clock": [1e300, 100.0, 800.0]}, "1e+300 s"),

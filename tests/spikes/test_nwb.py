@@ -29,15 +29,15 @@ def test_mc_maze_layout(tmp_path):
     assert_has_the_trains(recording, truth["trains"])
     assert recording.unit_ids.tolist() == [str(100 + i) for i in range(7)]
     np.testing.assert_array_equal(recording.behavior_times, truth["times"])
-    np.testing.assert_allclose(recording.velocity, truth["velocity"], rtol=1e-12)
+    np.testing.assert_allclose(recording.behavior, truth["behavior"], rtol=1e-12)
     np.testing.assert_array_equal(recording.trials, MAZE_TRIALS)
-    assert (recording.velocity_unit, recording.session_id) == ("m/s", "Jenkins_large")
+    assert (recording.behavior_unit, recording.session_id) == ("m/s", "Jenkins_large")
     assert recording.notes == (
         "Velocity is processing/behavior/hand_vel; there are also cursor_pos, eye_pos, hand_pos.",
     )
     position = read_nwb(tmp_path / "maze.nwb", behavior="hand_pos")  # not differentiated across gaps in time
     times = position.behavior_times
-    np.testing.assert_allclose(position.velocity, 0.1 * np.column_stack((np.cos(times), -np.sin(times))), atol=1e-4)
+    np.testing.assert_allclose(position.behavior, 0.1 * np.column_stack((np.cos(times), -np.sin(times))), atol=1e-4)
     assert np.diff(times).max() > 0.5
 
 
@@ -46,8 +46,8 @@ def test_mc_rtt_layout(tmp_path):
     recording = read_nwb(tmp_path / "rtt.nwb")
     assert_has_the_trains(recording, truth["trains"])
     np.testing.assert_array_equal(recording.behavior_times, truth["times"][~truth["gap"]])
-    np.testing.assert_allclose(recording.velocity, truth["finger_vel"][~truth["gap"]] / 1000, rtol=1e-12)
-    assert (recording.velocity_unit, recording.session_id) == ("m/s", "Indy_20170202_02")
+    np.testing.assert_allclose(recording.behavior, truth["finger_vel"][~truth["gap"]] / 1000, rtol=1e-12)
+    assert (recording.behavior_unit, recording.session_id) == ("m/s", "Indy_20170202_02")
     assert "400 of 8000 rows of finger_vel without a velocity were left out." in recording.notes
     # Trial 6 runs from 3.6 to 4.2 s and trial 7 from 4.2 to 4.8 s: into the gap.
     np.testing.assert_allclose(recording.trials[:, 0], np.delete(truth["starts"], [6, 7]), rtol=1e-12)
@@ -64,8 +64,8 @@ def test_position_is_differentiated_except_across_nan(tmp_path):
     valid = ~truth["gap"]
     np.testing.assert_array_equal(recording.behavior_times, truth["times"][valid])
     true_velocity = np.column_stack((np.cos(truth["times"]), -np.sin(truth["times"])))[valid] * 0.05
-    np.testing.assert_allclose(recording.velocity, true_velocity, atol=1e-4)
-    assert recording.velocity_unit == "m/s"
+    np.testing.assert_allclose(recording.behavior, true_velocity, atol=1e-4)
+    assert recording.behavior_unit == "m/s"
     assert "derivative of the position processing/behavior/finger_pos" in recording.notes[0]
 
 
@@ -108,8 +108,8 @@ def several(tmp_path_factory):
 
 def test_the_default_series_may_be_in_a_container(several):
     recording = read_nwb(several)
-    np.testing.assert_array_equal(recording.velocity, np.arange(200.0)[:, None] * [3, 4])
-    assert recording.velocity_unit == "cm/s" and recording.behavior_times[0] == 2.0
+    np.testing.assert_array_equal(recording.behavior, np.arange(200.0)[:, None] * [3, 4])
+    assert recording.behavior_unit == "cm/s" and recording.behavior_times[0] == 2.0
     assert recording.session_id == "368fc9f0-0b95" and recording.trials.shape == (0, 2)
     assert recording.notes == (
         "Velocity is processing/behavior/BehavioralTimeSeries/finger_vel; "
@@ -131,8 +131,8 @@ def test_the_default_series_may_be_in_a_container(several):
 )
 def test_behavior_selects_a_series_by_name(several, behavior, first_row_but_one, unit):
     recording = read_nwb(several, behavior=behavior)
-    np.testing.assert_allclose(recording.velocity[1], first_row_but_one)
-    assert recording.velocity_unit == unit
+    np.testing.assert_allclose(recording.behavior[1], first_row_but_one)
+    assert recording.behavior_unit == unit
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_an_invalid_series_is_refused(several, behavior, message):
 
 
 def assert_same(back, recording):
-    for name in ("spike_times", "spike_units", "behavior_times", "velocity", "trials"):
+    for name in ("spike_times", "spike_units", "behavior_times", "behavior", "trials"):
         np.testing.assert_array_equal(getattr(back, name), getattr(recording, name))
-    assert (back.session_id, back.velocity_unit) == (recording.session_id, recording.velocity_unit)
+    assert (back.session_id, back.behavior_unit) == (recording.session_id, recording.behavior_unit)
 
 
 def test_a_simulated_session_is_read_back(small_recording, tmp_path):
@@ -179,9 +179,9 @@ def test_silent_units_and_gaps_are_read_back(small_recording, tmp_path):
         spike_units=small_recording.spike_units[kept],
         unit_ids=[str(100 - i) for i in range(12)],
         behavior_times=small_recording.behavior_times[seen],
-        velocity=small_recording.velocity[seen],
+        behavior=small_recording.behavior[seen],
         trials=[],
-        velocity_unit="cm/s",
+        behavior_unit="cm/s",
     )
     write_nwb(recording, tmp_path / "a.nwb", series="cursor_vel")
     back = read_nwb(tmp_path / "a.nwb")

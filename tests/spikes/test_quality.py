@@ -26,8 +26,8 @@ def recording_of(trains, behavior_times=None) -> Recording:
         spike_units=units[order],
         unit_ids=[f"u{i}" for i in range(len(trains))],
         behavior_times=behavior_times,
-        velocity=np.stack([np.sin(behavior_times), np.cos(behavior_times)], 1),
-        velocity_unit="mm/s",
+        behavior=np.stack([np.sin(behavior_times), np.cos(behavior_times)], 1),
+        behavior_unit="mm/s",
         trials=[],
         session_id="made up",
     )

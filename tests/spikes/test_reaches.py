@@ -59,7 +59,7 @@ def test_reaches_end_on_targets_and_hand_rests_between(session):
     reaches = session.truth.reaches
     np.testing.assert_allclose(session.truth.hand_position(reaches.stop_s), reaches.target_mm, atol=1e-9)
     np.testing.assert_array_equal(reaches.origin_mm[1:], reaches.target_mm[:-1])
-    velocity, times = session.recording.velocity, session.recording.behavior_times
+    velocity, times = session.recording.behavior, session.recording.behavior_times
     started, ended = (np.searchsorted(x, times, side="right") for x in (reaches.start_s, reaches.stop_s))
     assert not velocity[started == ended].any()
     assert (np.hypot(*velocity[started > ended].T) > 0).mean() > 0.95

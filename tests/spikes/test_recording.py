@@ -16,8 +16,8 @@ def fields(**changes) -> dict:
         "spike_units": np.array([0, 1, 0, 1]),
         "unit_ids": ["left", "right"],
         "behavior_times": np.arange(1000) / 100,
-        "velocity": np.zeros((1000, 2)),
-        "velocity_unit": "mm/s",
+        "behavior": np.zeros((1000, 2)),
+        "behavior_unit": "mm/s",
         "trials": [[1.0, 2.0], [2.0, 4.5]],
         "session_id": "monday",
     }
@@ -29,7 +29,7 @@ def test_a_valid_recording_copies_its_arrays():
     recording = Recording(**fields(spike_times=times, notes=["spread evenly"]))
     times[0] = 99.0
     assert recording.spike_times.tolist() == [0.5, 1.25, 1.25, 7.0]
-    assert recording.spike_units.dtype == np.int64 and recording.velocity.shape == (1000, 2)
+    assert recording.spike_units.dtype == np.int64 and recording.behavior.shape == (1000, 2)
     assert recording.notes == ("spread evenly",) and recording.n_units == 2
     with pytest.raises(ValueError):
         recording.spike_times[0] = 0.0
@@ -66,7 +66,7 @@ def times_with(index, value):
 BAD = {
     "a NaN time": ({"spike_times": [0.5, np.nan, 2.0, 3.0]}, "spike_times[1] = nan"),
     "an infinite time": ({"behavior_times": times_with(999, np.inf)}, "behavior_times[999] = inf"),
-    "a NaN velocity": ({"velocity": velocity_with(np.nan)}, "velocity[417, 1] = nan"),
+    "a NaN velocity": ({"behavior": velocity_with(np.nan)}, "behavior[417, 1] = nan"),
     "unsorted spikes": (
         {"spike_times": [0.5, 1.25, 1.0, 7.0]},
         "spike_times[2] = 1.000000 s comes after 1.250000 s",
@@ -84,13 +84,13 @@ BAD = {
     "a name twice": ({"unit_ids": ["a", "a"]}, "'a' occurs 2 times"),
     "names that are not text": ({"unit_ids": np.array([b"\xff", b"a"])}, "unit_ids is not an array of text"),
     "one sample of behavior": (
-        {"behavior_times": [1.0], "velocity": [[0.0, 0.0]]},
+        {"behavior_times": [1.0], "behavior": [[0.0, 0.0]]},
         "behavior_times needs at least two samples, not 1",
     ),
-    "velocity in three dimensions": ({"velocity": np.zeros((1000, 3))}, "shape (n, 2), not shape (1000, 3)"),
-    "velocity in rows of two lengths": ({"velocity": [[1.0, 2.0], [3.0]]}, "velocity is not an array of numbers"),
-    "velocity shorter than its times": ({"velocity": np.zeros((999, 2))}, "999 against 1000 behavior_times"),
-    "times in two dimensions": ({"spike_times": np.zeros((2, 2))}, "spike_times must have one dimension"),
+    "velocity in three dimensions": ({"behavior": np.zeros((1000, 2, 2))}, "(n, columns), not (1000, 2, 2)"),
+    "velocity in rows of two lengths": ({"behavior": [[1.0, 2.0], [3.0]]}, "behavior is not an array of numbers"),
+    "velocity shorter than its times": ({"behavior": np.zeros((999, 2))}, "999 against 1000 behavior_times"),
+    "times in two dimensions": ({"spike_times": np.zeros((2, 2))}, "spike_times must have shape (n,)"),
     "a trial backwards": ({"trials": [[2.0, 1.0]]}, "trials[0] must stop after it starts: 2.000000 s to 1.000000 s"),
     "trials that overlap": (
         {"trials": [[1.0, 2.0], [1.9, 3.0]]},
@@ -98,7 +98,7 @@ BAD = {
     ),
     "a trial before behavior": ({"trials": [[-5.0, -4.0]]}, "behaviour has 0 samples there."),
     "a trial longer than behavior": ({"trials": [[1.0, 2.0], [9.0, 11.0]]}, "trials[1] is 9.000000 s to 11.000000 s"),
-    "no unit of velocity": ({"velocity_unit": ""}, "velocity_unit must be a non-empty text, not ''"),
+    "no unit of velocity": ({"behavior_unit": ""}, "behavior_unit must be a non-empty text, not ''"),
     "a session without a name": ({"session_id": None}, "session_id must be a non-empty text, not None"),
     "notes as one text": ({"notes": "spread"}, "notes must be a sequence of sentences"),
 }
@@ -113,7 +113,7 @@ def test_invalid_recording_is_refused_by_field_and_value(changes, message):
 
 def test_behavior_gaps_are_allowed_only_between_trials():
     times = np.concatenate((np.arange(300), np.arange(500, 1000))) / 100
-    around = fields(behavior_times=times, velocity=np.zeros((800, 2)), trials=[[1.0, 3.0], [5.0, 6.0]])
+    around = fields(behavior_times=times, behavior=np.zeros((800, 2)), trials=[[1.0, 3.0], [5.0, 6.0]])
     assert len(Recording(**around).trials) == 2
     with pytest.raises(RecordingError, match="must cover every trial"):
         Recording(**around | {"trials": [[1.0, 3.0], [4.0, 6.0]]})

@@ -65,14 +65,14 @@ def test_committed_file_is_small_and_equals_the_simulation(session):
     """Up to the last bit of exp or sin on another platform, which may move a spike or a rounded velocity, or two."""
     assert FILE.stat().st_size < 3e6
     ours, theirs = session.recording, load_recording(FILE)
-    for name in ("session_id", "velocity_unit", "notes"):
+    for name in ("session_id", "behavior_unit", "notes"):
         assert getattr(ours, name) == getattr(theirs, name)
     for name in ("trials", "behavior_times", "unit_ids"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
     spikes = [set(zip(r.spike_times.tolist(), r.spike_units.tolist(), strict=True)) for r in (ours, theirs)]
     assert len(spikes[0] & spikes[1]) >= 0.999 * len(spikes[0] | spikes[1])
-    np.testing.assert_allclose(ours.velocity, theirs.velocity, rtol=0, atol=1 / 8)
-    assert np.mean(ours.velocity == theirs.velocity) >= 0.999
+    np.testing.assert_allclose(ours.behavior, theirs.behavior, rtol=0, atol=1 / 8)
+    assert np.mean(ours.behavior == theirs.behavior) >= 0.999
     assert_same_truth(session.truth, load_ground_truth(FILE))
 
 
@@ -98,7 +98,7 @@ def test_a_recording_without_truth_is_refused(tmp_path):
 def test_seed_determines_the_session():
     first, again, other = (simulate_session(seed, SHORT) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.recording.spike_times, again.recording.spike_times)
-    np.testing.assert_array_equal(first.recording.velocity, again.recording.velocity)
+    np.testing.assert_array_equal(first.recording.behavior, again.recording.behavior)
     assert not np.array_equal(first.recording.trials, other.recording.trials)
     assert not np.array_equal(first.truth.units.lag_s, other.truth.units.lag_s)
 
@@ -111,7 +111,7 @@ def test_units_can_be_passed():
     assert not np.array_equal(tuesday.recording.trials, monday.recording.trials)
     fewer = simulate_session(1, SHORT, draw_units(np.random.default_rng(0), replace(SHORT, n_units=3)))
     assert fewer.recording.n_units == fewer.truth.config.n_units == 3
-    np.testing.assert_array_equal(fewer.recording.velocity, monday.recording.velocity)
+    np.testing.assert_array_equal(fewer.recording.behavior, monday.recording.behavior)
 
 
 def test_baseline_rates_are_log_normal(rng, session):
@@ -178,7 +178,7 @@ def test_spikes_lead_the_hand_by_their_lag():
     recording = simulate_session(0, config, units).recording
     leads = np.arange(-0.2, 0.4, 0.01)
     for unit, direction in enumerate(units.preferred_direction_rad):
-        along = recording.velocity @ [np.cos(direction), np.sin(direction)]
+        along = recording.behavior @ [np.cos(direction), np.sin(direction)]
         spikes = recording.spike_times[recording.spike_units == unit]
         score = [np.interp(spikes + lead, recording.behavior_times, along).mean() for lead in leads]
         assert leads[np.argmax(score)] == pytest.approx(units.lag_s[unit], abs=0.035)

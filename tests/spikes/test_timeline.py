@@ -17,8 +17,8 @@ def make_recording(n_trials=10, trial_s=1.0, rate=100, start=5.0, marked=True, *
         "spike_units": np.arange(len(spikes)) % 3,
         "unit_ids": ["a", "b", "c"],
         "behavior_times": times,
-        "velocity": np.stack([times, -times], 1),
-        "velocity_unit": "mm/s",
+        "behavior": np.stack([times, -times], 1),
+        "behavior_unit": "mm/s",
         "trials": np.stack([edges[:-1], edges[1:]], 1) if marked else np.zeros((0, 2)),
         "session_id": "test",
     }
@@ -30,10 +30,10 @@ def test_behavior_is_paired_with_spikes_one_lag_earlier(lag):
     batch = Timeline(make_recording(), lag_s=lag).cut([7.0, 9.0], 1.0)
     spike = 7.0 - lag + batch.offset + 0.05 * (batch.bin % 20)
     sample = 7.0 - lag + batch.times_s[0].numpy()
-    np.testing.assert_allclose(batch.velocity[0, :, 0].numpy() - sample, lag, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(batch.behavior[0, :, 0].numpy() - sample, lag, rtol=0, atol=1e-9)
     first_trial = spike[(batch.bin < 20) & (batch.unit > 0)]
     assert 7.0 - lag <= first_trial.min() < 7.0 - lag + 0.03 and first_trial.max() < 8.0 - lag
-    np.testing.assert_allclose(batch.velocity[:, 0, 0], [7.0, 9.0])  # behaviour of the window, whatever the lag
+    np.testing.assert_allclose(batch.behavior[:, 0, 0], [7.0, 9.0])  # behaviour of the window, whatever the lag
     assert batch.mask.all() and batch.mask.shape == (2, 100)
 
 
@@ -41,17 +41,17 @@ def test_behavior_is_subsampled_not_interpolated():
     recording = make_recording(rate=1000)
     timeline = Timeline(recording)
     np.testing.assert_array_equal(timeline.times, recording.behavior_times[::10])
-    np.testing.assert_array_equal(timeline.velocity, recording.velocity[::10])
+    np.testing.assert_array_equal(timeline.behavior, recording.behavior[::10])
 
 
 def test_a_gap_in_behavior_is_masked():
     whole = make_recording()
     kept = (whole.behavior_times < 7.2) | (whole.behavior_times > 7.4)
     times = whole.behavior_times[kept]
-    gap = make_recording(behavior_times=times, velocity=whole.velocity[kept])
+    gap = make_recording(behavior_times=times, behavior=whole.behavior[kept])
     batch = Timeline(gap).cut([7.0, 8.0], 1.0)
     assert batch.mask[1].all() and 75 <= batch.mask[0].sum() < 82
-    np.testing.assert_allclose(batch.times_s[batch.mask] % 1.0, batch.velocity[batch.mask][:, 0] % 1.0, atol=1e-9)
+    np.testing.assert_allclose(batch.times_s[batch.mask] % 1.0, batch.behavior[batch.mask][:, 0] % 1.0, atol=1e-9)
 
 
 def test_counts_equal_a_histogram():

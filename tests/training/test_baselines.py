@@ -48,9 +48,9 @@ def test_binned_counts_and_velocity(small_recording):
 
 def test_ridge_is_chosen_without_the_test_part(delayed):
     """With the opposite velocity in the test part, the largest penalty would decode it best."""
-    velocity = delayed.velocity.copy()
+    velocity = delayed.behavior.copy()
     velocity[round(0.81 * len(velocity)) :] *= -1
-    sessions = [prepare(recording, lag_s=0.1) for recording in (delayed, replace(delayed, velocity=velocity))]
+    sessions = [prepare(recording, lag_s=0.1) for recording in (delayed, replace(delayed, behavior=velocity))]
     one, other = (fit_wiener(session, n_history=1, ridges=(1.0, 1e6)) for session in sessions)
     assert torch.equal(one.weight, other.weight) and one.weight.abs().max() > 1e-2
 
@@ -58,14 +58,14 @@ def test_ridge_is_chosen_without_the_test_part(delayed):
 def test_search_finds_the_lag_without_the_test_part(delayed):
     scores = search_lag(delayed, LAGS_S, n_history=1, ridges=(10.0,))
     assert scores.shape == LAGS_S.shape and LAGS_S[scores.argmax()] == pytest.approx(0.1)
-    velocity = delayed.velocity.copy()
+    velocity = delayed.behavior.copy()
     velocity[round(0.81 * len(velocity)) :] = 1e6
-    other = search_lag(replace(delayed, velocity=velocity), LAGS_S, n_history=1, ridges=(10.0,))
+    other = search_lag(replace(delayed, behavior=velocity), LAGS_S, n_history=1, ridges=(10.0,))
     np.testing.assert_array_equal(scores, other)
 
 
 def test_search_leaves_out_an_axis_without_movement(delayed):
-    still = replace(delayed, velocity=delayed.velocity * [1.0, 0.0])
+    still = replace(delayed, behavior=delayed.behavior * [1.0, 0.0])
     scores = search_lag(still, LAGS_S, n_history=1, ridges=(10.0,))
     assert np.isfinite(scores).all() and LAGS_S[scores.argmax()] == pytest.approx(0.1)
-    assert np.isnan(search_lag(replace(delayed, velocity=0 * delayed.velocity), [0.0])).all()
+    assert np.isnan(search_lag(replace(delayed, behavior=0 * delayed.behavior), [0.0])).all()

@@ -23,7 +23,7 @@ TRAINED_ON = TrainedOn(
     behavior="",
     session_id="a session",
     unit_ids=("a", "b", "c", "d", "ë"),
-    velocity_unit="mm/s",
+    behavior_unit="mm/s",
     lag_s=0.1,
     split="random:60/20/20",
     seed=3,
@@ -42,7 +42,7 @@ class MakesDirectory:
 
 def make_model() -> POSSM:
     model = POSSM(CONFIG).eval()
-    model.velocity_mean[1], model.velocity_std[1] = torch.tensor([1.5, -2.0]), torch.tensor([30.0, 0.1])
+    model.behavior_mean[1], model.behavior_std[1] = torch.tensor([1.5, -2.0]), torch.tensor([30.0, 0.1])
     return model
 
 
@@ -64,7 +64,7 @@ def test_checkpoint_round_trip(tmp_path, dtype):
     loaded, trained_on = load_checkpoint(tmp_path / "a.npz")
     assert loaded.config == CONFIG and trained_on == TRAINED_ON and not loaded.training
     state = loaded.state_dict()
-    assert {"velocity_mean", "velocity_std", "rotation.omega"} <= set(state) == set(model.state_dict())
+    assert {"behavior_mean", "behavior_std", "rotation.omega"} <= set(state) == set(model.state_dict())
     for name, tensor in model.state_dict().items():
         assert tensor.dtype == state[name].dtype and torch.equal(tensor, state[name]), name
     assert all(p.requires_grad for p in loaded.parameters())
@@ -124,7 +124,7 @@ def test_torch_pickle_is_not_executed(tmp_path):
         ("model.readout.bias", np.zeros(2, np.int32), "not (2,) of int32"),
         ("model.readout.bias", np.array(["a", "b"]), "not (2,) of <U1"),
         ("model.readout.bias", np.array([0, np.nan], np.float32), "readout.bias must be finite"),
-        ("model.velocity_std", np.full((2, 2), np.inf, np.float32), "velocity_std must be finite"),
+        ("model.behavior_std", np.full((2, 2), np.inf, np.float32), "behavior_std must be finite"),
         ("model.rotation.omega", np.ones(2, np.float32), "rotation.omega must be (2,) of float64"),
     ],
 )

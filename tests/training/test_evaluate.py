@@ -40,7 +40,7 @@ def test_r2_matches_scikit_learn(rng):
 def test_every_sample_of_a_part_counts_once(small_recording, model, split, lag_s, part):
     session = prepare(small_recording, split, lag_s)
     decoded = evaluate(model, session, part)
-    times, velocity = small_recording.behavior_times[::10], small_recording.velocity[::10]  # thinned to 100 Hz
+    times, velocity = small_recording.behavior_times[::10], small_recording.behavior[::10]  # thinned to 100 Hz
     trials = getattr(session.split, part)
     inside = np.any([(times >= a - 1e-6) & (times < b - 1e-6) for a, b in trials], axis=0)
     np.testing.assert_allclose(decoded.times_s, times[inside], rtol=0, atol=1e-9)
@@ -80,7 +80,7 @@ def test_replay_equals_batch(small_recording, split, backbone, lag_s):
     model = POSSM(POSSMConfig(small_recording.n_units, hidden=32, backbone=backbone)).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
-    model.velocity_mean[1], model.velocity_std[1] = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 0.5])
+    model.behavior_mean[1], model.behavior_std[1] = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 0.5])
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     assert len(played.bins) == len(session.segments("test")) and (split[0] == "c") == (len(played.bins) == 1)
     assert played.decoded.shape == (5 * sum(played.bins), 2) and played.decoded.std() > 0.01
@@ -101,7 +101,7 @@ def test_replay_feeds_every_spike_and_times_bins(small_recording):
         assert (offsets >= 0).all() and (offsets < 0.05).all()
     expected = np.concatenate([start + 0.05 * np.arange(n) for start, n in zip(starts, played.bins, strict=True)])
     np.testing.assert_allclose(played.times_s, expected, rtol=0, atol=1e-9)
-    times, velocity = small_recording.behavior_times[::10], small_recording.velocity[::10]
+    times, velocity = small_recording.behavior_times[::10], small_recording.behavior[::10]
     expected = np.stack([np.interp(played.times_s, times, v) for v in velocity.T], 1)
     np.testing.assert_allclose(played.true, expected, rtol=0, atol=1e-6)
     assert (played.step_us > 0).all() and len(played.step_us) == sum(played.bins)

@@ -37,7 +37,7 @@ def test_fit_learns_a_small_session(rng):
     assert len(history.loss) == 30 and np.isfinite(history.loss).all() and history.seconds > 0
     assert np.mean(history.loss[-3:]) < 0.3 * np.mean(history.loss[:3])
     untrained = small_possm(session)
-    untrained.velocity_mean[1], untrained.velocity_std[1] = (torch.from_numpy(x) for x in (session.mean, session.std))
+    untrained.behavior_mean[1], untrained.behavior_std[1] = (torch.from_numpy(x) for x in (session.mean, session.std))
     for part in ("train", "test"):
         assert evaluate(model, session, part).r2 > max(evaluate(untrained, session, part).r2, 0.0) + 0.4
     assert not model.training
@@ -48,8 +48,8 @@ def test_validation_is_measured_ten_times_and_last(small_recording):
     model, history = fitted(session, replace(QUICK, epochs=21))
     assert list(history.valid_r2) == [*range(2, 21, 2), 21]
     assert history.valid_r2[21] == pytest.approx(evaluate(model, session, "valid").r2)
-    np.testing.assert_allclose(model.velocity_mean[1], session.mean, rtol=1e-6)
-    np.testing.assert_allclose(model.velocity_std[1], session.std, rtol=1e-6)
+    np.testing.assert_allclose(model.behavior_mean[1], session.mean, rtol=1e-6)
+    np.testing.assert_allclose(model.behavior_std[1], session.std, rtol=1e-6)
 
 
 def test_validation_changes_no_weight(small_recording):
@@ -95,7 +95,7 @@ def test_masked_samples_do_not_count(small_recording, garbage):
         small_recording,
         trials=np.zeros((0, 2)),
         behavior_times=small_recording.behavior_times[cut_up],
-        velocity=small_recording.velocity[cut_up],
+        behavior=small_recording.behavior[cut_up],
     )
     n_masked = []
 
@@ -103,7 +103,7 @@ def test_masked_samples_do_not_count(small_recording, garbage):
         def cut(self, *args):
             batch = super().cut(*args)
             n_masked.append(int((~batch.mask).sum()))
-            return replace(batch, velocity=batch.velocity.masked_fill(~batch.mask[..., None], garbage))
+            return replace(batch, behavior=batch.behavior.masked_fill(~batch.mask[..., None], garbage))
 
     clean = prepare(with_gaps)
     config = replace(QUICK, window_s=0.7)  # windows do not hold the same number of samples

@@ -128,9 +128,9 @@ def assert_refused(path, session, text, model=None, config=CONFIG):
 def test_other_settings_recordings_and_models_are_refused(session, path):
     assert_refused(path, session, "lr=0.002, not 0.001", config=replace(CONFIG, lr=1e-3))
     assert_refused(path, session, "epochs=4, not 5", config=replace(CONFIG, epochs=5))
-    velocity = session.recording.velocity.copy()
+    velocity = session.recording.behavior.copy()
     velocity[7, 1] += 1e-9
-    assert_refused(path, prepare(replace(session.recording, velocity=velocity)), "other recordings")
+    assert_refused(path, prepare(replace(session.recording, behavior=velocity)), "other recordings")
     wider, deeper = small_possm(session, hidden=40), small_possm(session, n_layers=2)
     assert_refused(path, session, "model.backbone.weight_ih_l0 must be (120, 16)", model=wider)
     assert_refused(path, session, "_l1 is missing", model=deeper)

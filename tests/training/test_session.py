@@ -9,9 +9,9 @@ from possm_lite.training import prepare
 
 
 def add_velocity(recording, where, value):
-    velocity = recording.velocity.copy()
+    velocity = recording.behavior.copy()
     velocity[where] += value
-    return replace(recording, velocity=velocity)
+    return replace(recording, behavior=velocity)
 
 
 def test_scale_uses_the_training_part_only(small_recording):
@@ -28,7 +28,7 @@ def test_scale_uses_the_training_part_only(small_recording):
 @pytest.mark.parametrize("lag_s", [0.0, 0.12])
 def test_scale_does_not_depend_on_the_lag(small_recording, split, lag_s):
     session = prepare(small_recording, split, lag_s, seed=3)
-    times, velocity = small_recording.behavior_times[::10], small_recording.velocity[::10]
+    times, velocity = small_recording.behavior_times[::10], small_recording.behavior[::10]
     of_training = np.any([(times >= a) & (times < b) for a, b in session.split.train], axis=0)
     np.testing.assert_allclose(session.mean, velocity[of_training].mean(0), rtol=1e-3, atol=0.5)
     np.testing.assert_allclose(session.std, velocity[of_training].std(0), rtol=1e-2)
@@ -36,7 +36,7 @@ def test_scale_does_not_depend_on_the_lag(small_recording, split, lag_s):
 
 
 def test_axis_without_movement_has_scale_one(small_recording):
-    session = prepare(replace(small_recording, velocity=small_recording.velocity * [1.0, 0.0] + [0.0, 2.5]))
+    session = prepare(replace(small_recording, behavior=small_recording.behavior * [1.0, 0.0] + [0.0, 2.5]))
     assert session.mean[1] == 2.5 and session.std[1] == 1.0
 
 

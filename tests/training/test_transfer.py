@@ -52,8 +52,8 @@ def test_extracted_session_decodes_the_same(trained, single, which):
     model, joined = trained
     one = extract_session(model, joined[which])
     assert (one.config.n_units, one.config.n_sessions) == (single[which].recording.n_units, 1)
-    np.testing.assert_allclose(one.velocity_mean[1], single[which].mean, rtol=1e-6)
-    np.testing.assert_allclose(one.velocity_std[1], single[which].std, rtol=1e-6)
+    np.testing.assert_allclose(one.behavior_mean[1], single[which].mean, rtol=1e-6)
+    np.testing.assert_allclose(one.behavior_std[1], single[which].std, rtol=1e-6)
     np.testing.assert_array_equal(evaluate(one, single[which]).decoded, evaluate(model, joined[which]).decoded)
     played = replay(StreamingDecoder(one, 1, slot_offsets(single[which])), single[which])
     np.testing.assert_allclose(played.decoded, batch_decode(one, single[which], played), atol=1e-3)
@@ -66,10 +66,10 @@ def test_new_session_copies_all_but_embeddings(trained):
     assert torch.equal(new.unit_embedding.weight[0], model.unit_embedding.weight[0])
     assert not torch.equal(new.unit_embedding.weight[1:6], model.unit_embedding.weight[1:6])
     theirs = model.state_dict()
-    own = {"unit_embedding.weight", "session_embedding.weight", "velocity_mean", "velocity_std"}
+    own = {"unit_embedding.weight", "session_embedding.weight", "behavior_mean", "behavior_std"}
     for name, tensor in new.state_dict().items():
         assert name in own or torch.equal(tensor, theirs[name]), name
-    assert (new.velocity_mean == 0).all() and (new.velocity_std == 1).all()
+    assert (new.behavior_mean == 0).all() and (new.behavior_std == 1).all()
 
 
 def test_frozen_backbone_trains_embeddings_only(trained):
@@ -88,7 +88,7 @@ def test_first_trials_set_the_scale(single):
     few = single[0].first_trials(2)
     assert len(few.split.train) == 2 and few.split.test is single[0].split.test
     clock, stop = few.timeline.times, few.split.train[-1, 1]
-    velocity = few.timeline.velocity[(clock >= 0) & (clock < stop)]
+    velocity = few.timeline.behavior[(clock >= 0) & (clock < stop)]
     np.testing.assert_allclose(few.std, velocity.std(0))
     np.testing.assert_allclose(few.mean, velocity.mean(0))
     for n in (0, 7):

@@ -73,7 +73,7 @@ def test_windows_are_independent_of_the_process_count(sessions, batch, size):
         np.testing.assert_array_equal(torch.cat([i for _, i in drawn]), index)
         for name in ("unit", "offset", "n_bins"):
             assert torch.equal(torch.cat([getattr(b, name) for b, _ in drawn]), getattr(expected, name)), name
-        assert torch.equal(torch.cat([b.velocity[b.mask] for b, _ in drawn]), expected.velocity[expected.mask])
+        assert torch.equal(torch.cat([b.behavior[b.mask] for b, _ in drawn]), expected.behavior[expected.mask])
 
 
 @pytest.mark.parametrize("batch", [2, 6])

@@ -27,8 +27,8 @@ def make_draw(
     ticks = row_ticks or {"0": 0, str(n_units - 1): n_units - 1}
     spikes = figure.add_axes((0.155, 0.385, 0.825, 0.545), ylim=(-1, n_units), ylabel=label, xticks=[])
     spikes.set_yticks(list(ticks.values()), list(ticks))
-    hand = figure.add_axes((0.155, 0.115, 0.825, 0.235), xticks=[], ylabel=f"velocity\n({recording.velocity_unit})")
-    top_speed = 1.05 * float(np.abs(recording.velocity).max()) or 1.0
+    hand = figure.add_axes((0.155, 0.115, 0.825, 0.235), xticks=[], ylabel=f"velocity\n({recording.behavior_unit})")
+    top_speed = 1.05 * float(np.abs(recording.behavior).max()) or 1.0
     hand.set_ylim(-top_speed, top_speed)
     hand.locator_params(axis="y", nbins=4)
     hand.set_xlabel("time in the session (s)", labelpad=16)  # space for the times of the window
@@ -46,7 +46,7 @@ def make_draw(
 
         first, end = np.searchsorted(recording.behavior_times, (start, stop))
         thinned = slice(first, end, max(1, (end - first) // MAX_POINTS))
-        for velocity, line in zip(recording.velocity[thinned].T, LINES, strict=True):
+        for velocity, line in zip(recording.behavior[thinned].T, LINES, strict=True):
             hand.plot(recording.behavior_times[thinned] - start, velocity, lw=1.6, **line)
 
         for axes in (spikes, hand):

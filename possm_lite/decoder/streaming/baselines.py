@@ -14,7 +14,7 @@ class _BinnedStream:
     def __init__(self, model: BinnedDecoder, *constants):
         self._n_units, self._width = model.n_units, model.bin_width_s
         self._mean, self._std, *self._constants = to_numpy(
-            (model.velocity_mean[1], model.velocity_std[1], *constants), torch.float32
+            (model.behavior_mean[1], model.behavior_std[1], *constants), torch.float32
         )
         self._slots_s = np.arange(model.n_slots) * (model.bin_width_s / model.n_slots)
         self.reset()
@@ -27,17 +27,17 @@ class _BinnedStream:
         """One bin, as `StreamingDecoder.step`; only the number of spikes of each unit matters.
 
         Returns:
-            times of the slots in seconds since the first bin began, (n_slots,), and velocity there, (n_slots, 2).
+            times of the slots in seconds since the first bin began, (n_slots,), and behaviour there, (n_slots, C).
 
         Raises:
             ValueError: for spikes that do not fit; the stream is then as it was before the call.
         """
         units, _ = checked_spikes(units, offsets, self._n_units, self._width)
         counts = np.sqrt(np.bincount(units, minlength=self._n_units + 1)[1:], dtype=np.float32)
-        velocity, self._state = self._decode(counts, self._state, *self._constants)
+        standardized, self._state = self._decode(counts, self._state, *self._constants)
         times = self._n_bins * self._width + self._slots_s
         self._n_bins += 1
-        return times, self._mean + self._std * velocity.reshape(-1, 2)
+        return times, self._mean + self._std * standardized.reshape(len(self._slots_s), -1)
 
 
 class WienerStream(_BinnedStream):

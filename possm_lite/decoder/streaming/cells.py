@@ -130,7 +130,7 @@ class FeedForwardConstants(NamedTuple):
 
     expand: np.ndarray  # with the gain of the norm, (D, 8D)
     expand_bias: np.ndarray  # (8D,)
-    contract: np.ndarray  # (4D, D); of the output attention (4D, 2), with the readout
+    contract: np.ndarray  # (4D, D); of the output attention (4D, C), with the readout
 
 
 class InputConstants(NamedTuple):
@@ -145,8 +145,8 @@ class OutputConstants(NamedTuple):
     rows: np.ndarray  # scores at each age, oldest first, and values of a normalised hidden state, (h, k Q H + H d)
     rows_bias: np.ndarray  # (k Q H + H d,)
     phasors: np.ndarray  # of each state relative to each query, 1 where a pair is not rotated, (Q, k, d/2)
-    out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H d, D + 2)
-    start: np.ndarray  # query and biases, likewise, (1 or Q, D + 2)
+    out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H d, D + C)
+    start: np.ndarray  # query and biases, likewise, (1 or Q, D + C)
     feed_forward: FeedForwardConstants | None
 
 

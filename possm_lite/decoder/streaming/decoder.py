@@ -1,4 +1,4 @@
-"""POSSM in real time: the spikes of one bin in, velocity out, in NumPy alone.
+"""POSSM in real time: the spikes of one bin in, behaviour out, in NumPy alone.
 
 `precompute.py` computes the constants from a model. Symbols as in `attention.py`. A score table holds
 [Re q_1 conj(k_1), Im q_1 conj(k_1), ..., rest], so that the score at a time difference t is its dot product with
@@ -20,7 +20,7 @@ class StreamingDecoder:
     """A trained POSSM that decodes one bin at a time.
 
     Holds the state of the backbone and the projections of the last k hidden states; equal to `POSSM.forward` on the
-    whole recording. Times are computed relative to the current bin, so the velocity of the millionth bin is as exact as
+    whole recording. Times are computed relative to the current bin, so the output of the millionth bin is as exact as
     that of the first. The times it returns count from the first bin; each is computed by itself, not summed up, so it
     is off by its own rounding alone, 1e-11 s at the millionth bin.
 
@@ -30,7 +30,7 @@ class StreamingDecoder:
     Args:
         model: a trained POSSM; its weights are copied.
         session: the session whose embedding and scale are used, from 1.
-        query_offsets_s: times since the start of each bin at which velocity is wanted, 0 <= offset < bin width.
+        query_offsets_s: times since the start of each bin at which behaviour is wanted, 0 <= offset < bin width.
 
     Raises:
         ValueError: for a session the model does not have, or an offset outside the bin.
@@ -69,7 +69,7 @@ class StreamingDecoder:
             offsets: seconds since the bin began, 0 <= offset < bin width, shape (n,).
 
         Returns:
-            times in seconds since the first bin began, (Q,), and velocity there, (Q, 2).
+            times in seconds since the first bin began, (Q,), and behaviour there, (Q, C).
 
         Raises:
             ValueError: for spikes that do not fit; the decoder is then as it was before the call.
@@ -79,12 +79,12 @@ class StreamingDecoder:
             x = self._encode(*self._tokens(units, offsets))
             hidden, state = self._constants.backbone.step(x, self._state)
             recent = np.concatenate([self._recent[1:], self._project(hidden)[None]])
-            velocity = self._decode(recent[-(self._n_bins + 1) :])
+            decoded = self._decode(recent[-(self._n_bins + 1) :])
             times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
             # the decoder changes only from here on, so an exception above leaves it as it was
             self._state, self._recent = state, recent
             self._n_bins += 1
-            return times, velocity
+            return times, decoded
 
     def _tokens(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
         """The spikes of a bin, or its blank token."""
@@ -115,17 +115,17 @@ class StreamingDecoder:
         return normalize(hidden).dot(self._constants.output.rows) + self._constants.output.rows_bias
 
     def _decode(self, recent: np.ndarray) -> np.ndarray:
-        """Output attention: velocity (Q, 2) from the projections of up to k hidden states, oldest first, (n, ...)."""
+        """Output attention: behaviour (Q, C) from the projections of up to k hidden states, oldest first, (n, ...)."""
         c, config, n = self._constants.output, self.config, len(recent)
         scores = recent[:, : self._n_scores].reshape(n, config.context_bins, -1)[:, -n:]  # (n, n ages, Q H)
         weights = _softmax(scores.diagonal().T).T.reshape(-1, config.n_heads, 1, n)  # each at its own age: (Q, H, 1, n)
         values = recent[:, self._n_scores :].view(self._complex).reshape(n, config.n_heads, -1)  # (n, H, d/2)
         rotated = c.phasors[:, -n:, None] * values  # (Q, n, H, d/2)
         pooled = np.matmul(weights, rotated.view(self._dtype).swapaxes(1, 2))  # (Q, H, 1, d)
-        x = pooled.reshape(len(pooled), -1).dot(c.out)  # (Q, D + 2): centred for the feed-forward, and velocity
+        x = pooled.reshape(len(pooled), -1).dot(c.out)  # (Q, D + C): centred for the feed-forward, and the output
         x += c.start
-        velocity = x[:, config.dim :]
-        return velocity if c.feed_forward is None else velocity + self._feed_forward(x[:, : config.dim], c.feed_forward)
+        decoded = x[:, config.dim :]
+        return decoded if c.feed_forward is None else decoded + self._feed_forward(x[:, : config.dim], c.feed_forward)
 
     def _feed_forward(self, centred: np.ndarray, c: FeedForwardConstants) -> np.ndarray:
         """The gated layer of (n, D), centred; the factors of gelu are in the matrices."""

@@ -27,7 +27,7 @@ def precompute_constants(model: POSSM, session: int, query_offsets_s: np.ndarray
     Args:
         model: a trained POSSM.
         session: session whose embedding and scale are used.
-        query_offsets_s: times inside a bin at which velocity is wanted, seconds, (Q,).
+        query_offsets_s: times inside a bin at which behaviour is wanted, seconds, (Q,).
     """
     dtype, model = model.readout.weight.dtype, deepcopy(model).cpu().double()
     ff, config = model.encoder.feed_forward, model.config
@@ -71,7 +71,7 @@ def _input_constants(model: POSSM) -> cells.InputConstants:
 
 
 def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> cells.OutputConstants:
-    """Scores and values are linear in the normalised hidden state, and velocity is linear in what is pooled."""
+    """Scores and values are linear in the normalised hidden state, and behaviour is linear in what is pooled."""
     config, decoder, norm = model.config, model.decoder, model.decoder.norm_context
     k, width, eye = config.context_bins, config.bin_width_s, torch.eye(config.dim).double()
     query_times = offsets if config.query == "time" else torch.full_like(offsets, width)
@@ -86,16 +86,16 @@ def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> cells.O
     scores = torch.einsum("qkf,qxhf->xkqh", basis, table)  # (h + 1, k, Q, H)
     rows = torch.cat([scores.flatten(1), values.flatten(1)], 1)  # (h + 1, k Q H + H d)
 
-    std = model.velocity_std[session].T  # (2, 1)
-    readout = (model.readout.weight * std).T  # (D, 2)
-    centred_and_readout = torch.cat([eye - eye.mean(0), readout], 1)  # (D, D + 2)
+    std = model.behavior_std[session].T  # (C, 1)
+    readout = (model.readout.weight * std).T  # (D, C)
+    centred_and_readout = torch.cat([eye - eye.mean(0), readout], 1)  # (D, D + C)
     start = (query + decoder.to_out.bias) @ centred_and_readout
-    velocity = model.readout.bias * std[:, 0] + model.velocity_mean[session][0]
+    bias = model.readout.bias * std[:, 0] + model.behavior_mean[session][0]
     feed_forward = _feed_forward_constants(decoder.feed_forward)
     if feed_forward is not None:  # the readout directly follows, so the two are one matrix
-        velocity = velocity + decoder.feed_forward.contract.bias @ readout
+        bias = bias + decoder.feed_forward.contract.bias @ readout
         feed_forward = feed_forward._replace(contract=feed_forward.contract @ readout)
-    start[:, config.dim :] += velocity
+    start[:, config.dim :] += bias
     return cells.OutputConstants(
         rows=rows[:-1],
         rows_bias=rows[-1],

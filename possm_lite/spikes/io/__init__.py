@@ -16,7 +16,7 @@ def load_recording(path: str | Path, behavior: str | None = None) -> Recording:
 
     An `.npz` written by `Recording.save` gives the same recording. One from another source needs `spike_times`,
     `spike_units`, `behavior_times` and `velocity`, as in `Recording`. Defaults of the others: `unit_ids` "0", "1", ...
-    up to the largest in `spike_units`, no `trials`, no `notes`, `session_id` the name of the file, `velocity_unit`
+    up to the largest in `spike_units`, no `trials`, no `notes`, `session_id` the name of the file, `behavior_unit`
     "a.u.". Keys that begin with `truth_` are ignored; any other unknown key is an error.
     For the other two formats see `possm_lite.spikes.io.mat` and `possm_lite.spikes.io.nwb`.
 

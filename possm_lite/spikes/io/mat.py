@@ -1,7 +1,7 @@
 """MATLAB files of spike counts in bins.
 
-The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts; `handVel` (two or more, n) m/s, of
-which the first two rows are used. It has no trials, and the times of spikes within a bin are unknown.
+The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts; `handVel` (C, n) m/s, of which rows
+that never change are left out. It has no trials, and the times of spikes within a bin are unknown.
 """
 
 import math
@@ -39,23 +39,28 @@ def read_mat(path: Path) -> Recording:
         raise RecordingError(f"time must have shape (1, bins), with at least two bins, not {time.shape}.")
     if counts.shape[1] != n:
         raise RecordingError(f"spikes must have shape (units, {n}), as time has {n} bins, not {counts.shape}.")
-    if velocity.shape[0] < 2 or velocity.shape[1] != n:
-        raise RecordingError(f"handVel must have two rows and {n} columns, as time has {n} bins, not {velocity.shape}.")
+    if velocity.shape[1] != n:
+        raise RecordingError(f"handVel must have {n} columns, as time has {n} bins, not shape {velocity.shape}.")
     starts, width, jitter = _regular_clock(time.ravel().astype(np.float64))
     spike_times, spike_units = _spike_times(_whole_counts(counts), starts, width)
     notes = [f"Spikes came as counts in bins of {1000 * width:g} ms: those of a bin are spread evenly over it."]
     if jitter > 1e-6 * width:
         notes.append(f"Bin starts up to {1000 * jitter:.2g} ms off were put on a regular clock of {1000 * width:g} ms.")
+    varies = velocity.min(1) != velocity.max(1)  # True for NaN
+    if varies.any() and not varies.all():
+        notes.append(f"Rows {np.flatnonzero(~varies).tolist()} of handVel never change and were left out.")
+        velocity = velocity[varies]
     return Recording(
         spike_times=spike_times,
         spike_units=spike_units,
         unit_ids=np.arange(len(counts)),
         behavior_times=starts,
-        velocity=velocity[:2].T,
-        velocity_unit="m/s",
+        behavior=velocity.T,
+        behavior_unit="m/s",
         trials=[],
         session_id=path.stem,
         notes=tuple(notes),
+        behavior_name="hand velocity",
     )
 
 

@@ -116,7 +116,7 @@ def _read_units(file) -> dict[str, np.ndarray]:
 
 
 def _read_behavior(file, behavior: str | None) -> tuple[dict, list[str]]:
-    """`behavior_times`, `velocity` and `velocity_unit` of a Recording, and notes. Rows with NaN are left out."""
+    """`behavior_times`, `behavior` and `behavior_unit` of a Recording, and notes. Rows with NaN are left out."""
     series = _behavior_series(file)
     name = _choose(series, behavior)
     field = f"processing/behavior/{name}"
@@ -134,7 +134,7 @@ def _read_behavior(file, behavior: str | None) -> tuple[dict, list[str]]:
         raise RecordingError(f"{field} must have at least two rows without NaN, not {valid.sum()}.")
     if not valid.all():
         notes.append(f"{(~valid).sum()} of {len(valid)} rows of {name} without a velocity were left out.")
-    return {"behavior_times": times[valid], "velocity": values[valid], "velocity_unit": unit}, notes
+    return {"behavior_times": times[valid], "behavior": values[valid], "behavior_unit": unit}, notes
 
 
 def _behavior_series(file) -> dict:

@@ -19,7 +19,7 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", 
 
     * `units`: `spike_times`, and `obs_intervals`, the span of the recording. An `id` is a whole number: names of units
       that are such numbers are kept, others are written to a column `unit_name`, and ids count from 0.
-    * `processing/behavior/SERIES`: velocity, with a rate if the samples are on a regular clock, else with timestamps.
+    * `processing/behavior/SERIES`: behaviour, with a rate if the samples are on a regular clock, else with timestamps.
     * `intervals/trials`, if there are trials.
 
     Args:
@@ -46,7 +46,7 @@ def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNK
     """The recording as a `pynwb.NWBFile` in memory. Args as in `write_nwb`."""
     pynwb = import_pynwb()
     file = pynwb.NWBFile(
-        session_description="Spikes and velocity, written by possm-lite.",
+        session_description="Spikes and behaviour, written by possm-lite.",
         identifier=str(uuid.uuid4()),
         session_start_time=start,
         session_id=recording.session_id,
@@ -54,8 +54,8 @@ def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNK
     )
     clock = regular_clock(recording.behavior_times)  # gives the times bit for bit, or is None
     times = {"timestamps": recording.behavior_times} if clock is None else {"starting_time": clock[0], "rate": clock[1]}
-    velocity = pynwb.TimeSeries(name=series, data=recording.velocity, unit=recording.velocity_unit, **times)
-    file.create_processing_module("behavior", "velocity").add(velocity)
+    behavior = pynwb.TimeSeries(name=series, data=recording.behavior, unit=recording.behavior_unit, **times)
+    file.create_processing_module("behavior", recording.behavior_name).add(behavior)
     for trial_start, trial_stop in recording.trials:
         file.add_trial(start_time=trial_start, stop_time=trial_stop)
     names = recording.unit_ids.tolist()

@@ -77,8 +77,8 @@ def simulate_session(
         spike_units=np.repeat(np.arange(len(ticks)), [len(of_unit) for of_unit in ticks])[order],
         unit_ids=np.array([f"sim{i:03d}" for i in range(len(ticks))]),
         behavior_times=times,
-        velocity=np.round(velocity * VELOCITY_GRID) / VELOCITY_GRID + 0.0,  # + 0.0 removes the sign of -0.0
-        velocity_unit="mm/s",
+        behavior=np.round(velocity * VELOCITY_GRID) / VELOCITY_GRID + 0.0,  # + 0.0 removes the sign of -0.0
+        behavior_unit="mm/s",
         trials=reaches.trials,
         session_id=f"simulated-{seed}",
         notes=("Simulated: no animal was recorded.",),

@@ -1,0 +1,91 @@
+"""One to forty columns of behaviour, through training, baselines, streaming, results, files and figures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+from possm_lite.decoder.baselines import BinnedGRU
+from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
+from possm_lite.spikes import RecordingError, load_recording
+from possm_lite.training import FitConfig, combine_sessions, evaluate, fit, prepare
+from possm_lite.training.baselines import fit_kalman, fit_wiener
+from possm_lite.training.checkpoint import TrainedOn, load_checkpoint, save_checkpoint
+from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
+from possm_lite.training.report import plot_decoded, table
+
+
+def with_columns(recording, n):
+    """n mixtures of the velocity, and the recording with them."""
+    mix = np.random.default_rng(n).normal(size=(2, n))
+    names = [f"joint {i}" for i in range(n)]
+    return replace(
+        recording,
+        behavior=recording.behavior @ mix,
+        behavior_columns=names,
+        behavior_name="joint_vel",
+        behavior_unit="deg/s",
+    )
+
+
+@pytest.mark.parametrize("n", [1, 3, 40])
+def test_any_number_of_columns_is_decoded(small_recording, n, tmp_path):
+    recording = with_columns(small_recording, n)
+    session, config = prepare(recording), FitConfig(epochs=10, validations=0)
+    slots = slot_offsets(session)
+    model = POSSM(POSSMConfig(12, dim=8, head_dim=8, n_freqs=4, hidden=8, n_outputs=n))
+    gru = BinnedGRU(12, n_slots=len(slots), n_outputs=n, hidden=8)
+    for trained in (model, gru):
+        history = fit(trained, session, config, progress=False)
+        assert history.loss[-1] < history.loss[0]
+    wiener = fit_wiener(session)
+    streams = {gru: GRUStream(gru), wiener: WienerStream(wiener), model: StreamingDecoder(model, 1, slots)}
+    for decoder, stream in streams.items():
+        decoded, played = evaluate(decoder, session), replay(stream, session)
+        assert decoded.true.shape == decoded.decoded.shape and played.decoded.shape[1] == len(decoded.r2_columns) == n
+    np.testing.assert_allclose(played.decoded, batch_decode(model, session, played), rtol=0, atol=1e-2)
+    assert evaluate(fit_kalman(session), session).decoded.shape[1] == n
+
+    recording.save(tmp_path / "a.npz")
+    back = load_recording(tmp_path / "a.npz")
+    assert back.behavior_columns.tolist() == recording.behavior_columns.tolist() and back.behavior_name == "joint_vel"
+    trained_on = TrainedOn("", "", "day", tuple(recording.unit_ids.tolist()), "deg/s", 0.0, "chronological", 0)
+    save_checkpoint(tmp_path / "model.npz", model, trained_on)
+    loaded, _ = load_checkpoint(tmp_path / "model.npz")
+    np.testing.assert_array_equal(evaluate(loaded, session).decoded, decoded.decoded)
+
+    metrics = {
+        "possm": {"r2": 0.5, "r2_columns": [0.5] * n, "params": 1, "train_s": 1, "step_us_p50": 1, "step_us_p99": 1}
+    }
+    assert all(name in table(metrics, back.behavior_columns) for name in back.behavior_columns if n > 1)
+    axes = plot_decoded(decoded, session).axes
+    assert len({axis.get_ylabel() for axis in axes} - {""}) == min(n, 6)
+
+
+def test_constant_column_does_not_count(small_recording):
+    session = prepare(replace(small_recording, behavior=small_recording.behavior * [1.0, 0.0]))
+    decoded = evaluate(fit_wiener(session), session)
+    assert np.isnan(decoded.r2_columns[1]) and decoded.r2 == decoded.r2_columns[0]
+
+
+def test_sessions_with_other_columns_are_not_combined(small_recording):
+    sessions = [prepare(recording) for recording in (small_recording, with_columns(small_recording, 3))]
+    with pytest.raises(ValueError, match="behavior_columns"):
+        combine_sessions(sessions)
+
+
+def test_columns_need_their_names(small_recording):
+    with pytest.raises(RecordingError, match="3 names for 2 columns"):
+        replace(small_recording, behavior_columns=["x", "y", "z"])
+
+
+def test_spikes_alone_are_a_recording(small_recording, tmp_path):
+    spikes = replace(small_recording, behavior_times=[], behavior=[], trials=[], behavior_columns=())
+    spikes.save(tmp_path / "spikes.npz")
+    back = load_recording(tmp_path / "spikes.npz")
+    assert torch.equal(torch.tensor(back.spike_times), torch.tensor(small_recording.spike_times))
+    assert back.behavior.shape == (0, 2) and back.span == (back.spike_times[0], back.spike_times[-1])
+    with pytest.raises(RecordingError, match="behavior_times"):
+        prepare(spikes)
