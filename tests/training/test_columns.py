@@ -33,7 +33,7 @@ def with_columns(recording, n):
 @pytest.mark.parametrize("n", [1, 3, 40])
 def test_any_number_of_columns_is_decoded(small_recording, n, tmp_path):
     recording = with_columns(small_recording, n)
-    session, config = prepare(recording), FitConfig(epochs=10, validations=0)
+    session, config = prepare(recording), FitConfig(epochs=20, lr=1e-2, validations=0)
     slots = slot_offsets(session)
     model = POSSM(POSSMConfig(12, dim=8, head_dim=8, n_freqs=4, hidden=8, n_outputs=n))
     gru = BinnedGRU(12, n_slots=len(slots), n_outputs=n, hidden=8)
