@@ -18,7 +18,8 @@ from .training.report import table
 from .training.session import Session, prepare
 from .training.windows import sessions_of_rank
 
-EMBEDDED = Path(__file__).resolve().parent.parent / "data" / "simulated_session.npz"
+_DATA = Path(__file__).resolve().parent / "data"  # of an installed package; in the repository it is one folder up
+EMBEDDED = (_DATA if _DATA.is_dir() else _DATA.parents[1] / "data") / "simulated_session.npz"
 
 
 def decode(options) -> int:
