@@ -1,4 +1,4 @@
-"""The command line: `possm-lite decode` and `possm-lite stream`."""
+"""The command line: `possm-lite decode`, `possm-lite stream` and `possm-lite download`."""
 
 import argparse
 import contextlib
@@ -10,9 +10,11 @@ from pathlib import Path
 
 from .errors import CheckpointError, PossmError
 
-# A streamed step multiplies vectors by small matrices, which a second thread slows down. To be set before NumPy is
-# loaded; torch has its own threads and keeps them.
+# To be set before NumPy and torch are loaded. A streamed step multiplies vectors by small matrices, which a second
+# thread slows down. In training, a second thread gains a third on a quiet machine, but beside another busy process the
+# two wait for each other, and training takes several times longer.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -61,11 +63,14 @@ def _no_output():
 
 def _parser() -> argparse.ArgumentParser:
     from .decoder.config import BACKBONES
+    from .spikes.io.download import ADDRESSES, FOLDER
 
     parser = argparse.ArgumentParser(prog="possm-lite", description="Decode the movement of a hand from spikes.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    decode = commands.add_parser("decode", help="train POSSM on a recording and test it beside two baselines")
+    more = "Computes on one thread. On a quiet machine, OMP_NUM_THREADS=2 in the environment is faster."
+    description = "train POSSM on a recording and test it beside two baselines"
+    decode = commands.add_parser("decode", help=description, epilog=more)
     decode.set_defaults(command="decode")
     add = decode.add_argument
     files = ".npz, .mat or .nwb; several make one model; default: the simulated one"
@@ -88,6 +93,11 @@ def _parser() -> argparse.ArgumentParser:
     stream.set_defaults(command="stream")
     stream.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
     stream.add_argument("recording", nargs="?", type=Path, help="default: the recording it was trained on")
+
+    download = commands.add_parser("download", help="download a public recording")
+    download.set_defaults(command="download")
+    download.add_argument("name", metavar="NAME", help=f"one of {', '.join(ADDRESSES)}")
+    download.add_argument("--to", type=Path, default=FOLDER, metavar="DIR", help=f"default {FOLDER}")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Implements the `decode` and `stream` commands."""
+"""Implements the `decode`, `stream` and `download` commands."""
 
 import itertools
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 from .decoder.streaming.decoder import StreamingDecoder
 from .errors import DistributedError, PossmError, RecordingError, prefix_errors
 from .spikes.io import load_recording
+from .spikes.io.download import download as download_recording
 from .training import experiment
 from .training.checkpoint import TrainedOn, TrainingCheckpoint, load_checkpoint
 from .training.distributed import process_group
@@ -73,6 +74,13 @@ def stream(options) -> int:
     print("latency  " + "  ".join(f"p{q:g} {played.percentile_us(q):.0f} µs" for q in (50, 90, 99, 99.9)))
     print(f"largest difference to the batch answer  {difference:.1e} {recording.behavior_unit}")
     print(f"R²  {played.r2:.3f}")
+    return 0
+
+
+def download(options) -> int:
+    """Download a public recording."""
+    path = download_recording(options.name, options.to)
+    print(f"{path}: complete. To decode it: possm-lite decode {shlex.quote(str(path))}")
     return 0
 
 

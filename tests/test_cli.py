@@ -283,3 +283,11 @@ def test_process_exits_with_status_2_and_one_line(tmp_path):
     assert ended.returncode == 2 and ended.stdout == ""
     assert ended.stderr.startswith("possm-lite: missing.npz: cannot be read: ") and ended.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("environment", "threads"), [({}, "1"), ({"OMP_NUM_THREADS": "2"}, "2")])
+def test_commands_compute_on_one_thread_by_default(environment, threads):
+    others = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
+    command = [sys.executable, "-c", "import possm_lite.cli, torch; print(torch.get_num_threads())"]
+    run = subprocess.run(command, env=others | environment, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == threads
