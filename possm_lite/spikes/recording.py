@@ -1,6 +1,6 @@
 """A recording session: spike times with their units, behaviour with its times, trials."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +8,9 @@ import numpy as np
 
 from ..errors import RecordingError, prefix_errors
 from .arrays import write_arrays
+from .derivative import differentiate
 from .npz_format import to_arrays
+from .trains import check_bins, merge_trains, spread_counts
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single answer to ==
@@ -21,7 +23,8 @@ class Recording:
         unit_ids: the laboratory's names of the units, shape (U,). Units without spikes are included.
         behavior_times: seconds on the clock of the spikes, strictly increasing, shape (T,), float64. T may be 0:
             spikes alone can be decoded, but not trained on.
-        behavior: what is decoded, at these times, shape (T, C), float64: any continuous columns, one or more.
+        behavior: what is decoded, at these times, shape (T, C), float64: any continuous columns, one or more. Shape
+            (T,) becomes one column.
         behavior_unit: their unit, such as "mm/s".
         trials: start and stop of each trial in seconds, in order, not overlapping, shape (n, 2). May be empty.
         session_id: the name of the session.
@@ -30,17 +33,17 @@ class Recording:
         behavior_columns: names of the columns, shape (C,); default x, y, z up to three, else "0", "1", ...
 
     Raises:
-        RecordingError: naming the field, the first offending index and the value.
+        RecordingError: naming the field or argument, the first offending index and the value; so do the class methods.
     """
 
     spike_times: np.ndarray
     spike_units: np.ndarray
     unit_ids: np.ndarray
-    behavior_times: np.ndarray
-    behavior: np.ndarray
-    behavior_unit: str
-    trials: np.ndarray
-    session_id: str
+    behavior_times: np.ndarray = ()
+    behavior: np.ndarray = ()
+    behavior_unit: str = "a.u."
+    trials: np.ndarray = ()
+    session_id: str = "recording"
     notes: tuple[str, ...] = ()
     behavior_name: str = "velocity"
     behavior_columns: np.ndarray = ()
@@ -61,6 +64,63 @@ class Recording:
         check_order("spike_times", self.spike_times, strict=False)
         check_order("behavior_times", self.behavior_times, strict=True)
         _check_trials(self)
+
+    @classmethod
+    def from_trains(cls, trains: Mapping | Iterable, behavior_times=(), behavior=(), **fields) -> "Recording":
+        """A recording from one array of spike times per unit.
+
+        Args:
+            trains: spike times in seconds, in any order, or in a unit of their own (Neo, quantities): a mapping from
+                the unit's id, or one array per unit, whose ids are then "0", "1", ...
+            behavior_times: seconds, shape (T,). Without them the recording has spikes alone.
+            behavior: what is decoded, shape (T, C), or (T,) for one column.
+            fields: `behavior_unit`, `trials`, `session_id` and others of `Recording`.
+        """
+        return cls(*merge_trains(trains), behavior_times, behavior, **fields)
+
+    @classmethod
+    def from_position(cls, trains: Mapping | Iterable, times, position, unit: str = "a.u.", **fields) -> "Recording":
+        """`from_trains` with the velocity of a position, differentiated at its real resolution; a note says how.
+
+        Args:
+            trains, fields: as in `from_trains`.
+            times: seconds, shape (T,).
+            position: shape (T, C), or (T,) for one column; NaN where it is missing.
+            unit: of the position, such as "mm"; the behaviour is in "mm/s".
+        """
+        times, position = np.asarray(times, np.float64), np.asarray(position, np.float64)
+        position = position[:, None] if position.ndim == 1 else position
+        if position.ndim != 2 or times.shape != position.shape[:1]:
+            raise RecordingError(f"position must have a row per time: {position.shape} for times {times.shape}.")
+        check_order("times", times, strict=True)
+        velocity, how = differentiate(times, position)
+        valid = np.isfinite(velocity).all(axis=1)
+        missing = f"; {(~valid).sum()} of {len(valid)} rows have none" if not valid.all() else ""
+        note = f"Velocity is the derivative of the position{missing}{'; ' if how else ''}{how}."
+        fields = {"behavior_unit": f"{unit}/s"} | fields | {"notes": (*fields.get("notes", ()), note)}
+        return cls.from_trains(trains, times[valid], velocity[valid], **fields)
+
+    @classmethod
+    def from_counts(cls, counts, bin_width_s: float, behavior=(), bin_starts=None, **fields) -> "Recording":
+        """A recording from spike counts in bins. The spikes of a bin are spread evenly over it; a note says so.
+
+        Args:
+            counts: whole numbers, shape (bins, units).
+            bin_width_s: seconds.
+            behavior: shape (T, C), or (T,) for one column.
+            bin_starts: seconds, shape (bins,); there may be gaps between bins. Default: 0, 1, 2, ... widths.
+            fields: as in `from_trains`, and `behavior_times`, seconds, shape (T,). Default: the middle of each bin,
+                which is the time of an average over the bin.
+        """
+        counts, starts = check_bins(counts, bin_width_s, bin_starts)
+        spike_times, spike_units, note = spread_counts(counts, starts, bin_width_s)
+        fields = {"unit_ids": np.arange(counts.shape[1])} | fields | {"notes": (*fields.get("notes", ()), note)}
+        if len(behavior) and "behavior_times" not in fields:
+            if len(behavior) != len(counts):
+                rows = f"behavior has {len(behavior)} rows, counts have {len(counts)} bins"
+                raise RecordingError(f"{rows}: transpose counts to (bins, units), or give behavior_times.")
+            fields["behavior_times"] = starts + bin_width_s / 2
+        return cls(spike_times, spike_units, behavior=behavior, **fields)
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
@@ -139,6 +199,8 @@ def _as_array(name: str, value, shape: str, kind: str) -> np.ndarray:
     ndim = 1 if shape == "(n,)" else 2
     if ndim == 2 and array.ndim == 1 and array.size == 0:  # an empty list
         array = array.reshape(0, 2)
+    elif shape == "(n, columns)" and array.ndim == 1:
+        array = array[:, None]
     if array.ndim != ndim or (shape == "(n, 2)" and array.shape[1] != 2) or (ndim == 2 and array.shape[1] == 0):
         raise RecordingError(f"{name} must have shape {shape}, not {array.shape}.")
     for index in np.argwhere(~np.isfinite(array))[:1].tolist() if kind == "f" else ():

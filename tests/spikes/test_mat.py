@@ -9,6 +9,7 @@ import pytest
 import scipy.io
 
 from possm_lite.errors import FileFormatError
+from possm_lite.spikes import trains
 from possm_lite.spikes.io import load_recording, mat
 from possm_lite.spikes.io.mat import read_mat
 
@@ -119,7 +120,7 @@ def test_invalid_file_is_refused_by_field_and_value(tmp_path, changes, message):
 
 
 def test_too_many_spikes_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(mat, "_MAX_SPIKES", 900)
+    monkeypatch.setattr(trains, "_MAX_SPIKES", 900)
     scipy.io.savemat(tmp_path / "a.mat", layout())
     with pytest.raises(FileFormatError, match="spikes holds 9.. spikes, more than 900"):
         read_mat(tmp_path / "a.mat")

@@ -154,13 +154,9 @@ def test_a_coarse_clock_is_found(trains, tick_s):
 
 
 def test_times_from_counts_are_not_resolved(trains):
-    from possm_lite.spikes.io.mat import _spike_times
-
     edges = np.arange(0, SECONDS + 0.05, 0.05)
     counts = np.stack([np.histogram(t, edges)[0] for t in trains])
-    times, units = _spike_times(counts, edges[:-1], 0.05)
-    recording = recording_of([times[units == u] for u in range(len(trains))])
-    assert not quality.times_are_resolved(recording)
+    assert not quality.times_are_resolved(Recording.from_counts(counts.T, 0.05))
 
 
 def test_clock_resolution_needs_enough_spikes():

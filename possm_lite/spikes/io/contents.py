@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import RecordingError
+from ..derivative import differentiate
 from ..recording import Recording, check_order, covered_trials, format_seconds
-from .derivative import differentiate
 from .filters import matching_rows
 
 SERIES = ("hand_vel", "finger_vel", "cursor_vel", "vel", "hand_pos", "finger_pos", "cursor_pos", "pos")

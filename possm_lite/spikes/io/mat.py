@@ -14,11 +14,10 @@ import numpy as np
 from ...errors import RecordingError, wrap_errors
 from ..arrays import MAX_BYTES
 from ..recording import Recording
+from ..trains import spread_counts, whole_counts
 
 _NAMES = ("time", "spikes", "handVel")
 _NUMBERS = ("double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
-_MAX_COUNT = 10_000
-_MAX_SPIKES = 50_000_000
 _JITTER = 0.02  # of a bin: largest distance of a bin's start from the regular clock
 _COMPRESSED = 15  # miCOMPRESSED, the type of a deflated element
 
@@ -26,7 +25,7 @@ _COMPRESSED = 15  # miCOMPRESSED, the type of a deflated element
 def read_mat(path: Path) -> Recording:
     """The recording in a MATLAB file (v4, v6 or v7) of the layout above.
 
-    The n spikes of a unit in a bin are placed at (0.5, 1.5, ... n - 0.5) / n of the bin. The bins are placed on the
+    The spikes of a bin are placed by `spread_counts`. The bins are placed on the
     clock time[0] + k * width if every start is within 2 % of a bin of it: such starts were rounded. Behaviour has the
     times of the bins' starts, units are named "0", "1", ...
 
@@ -42,8 +41,8 @@ def read_mat(path: Path) -> Recording:
     if velocity.shape[1] != n:
         raise RecordingError(f"handVel must have {n} columns, as time has {n} bins, not shape {velocity.shape}.")
     starts, width, jitter = _regular_clock(time.ravel().astype(np.float64))
-    spike_times, spike_units = _spike_times(_whole_counts(counts), starts, width)
-    notes = [f"Spikes came as counts in bins of {1000 * width:g} ms: those of a bin are spread evenly over it."]
+    spike_times, spike_units, note = spread_counts(whole_counts("spikes", counts).T, starts, width)
+    notes = [note]
     if jitter > 1e-6 * width:
         notes.append(f"Bin starts up to {1000 * jitter:.2g} ms off were put on a regular clock of {1000 * width:g} ms.")
     varies = velocity.min(1) != velocity.max(1)  # True for NaN
@@ -137,23 +136,3 @@ def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float, float]:
         f"time must be a regular clock: time[{k + 1}] = {time[k + 1]:.8g} s is {steps[k]:.6g} s after the previous "
         f"one, the median step is {median:.6g} s. Save the parts before and after a gap as two recordings."
     )
-
-
-def _whole_counts(counts: np.ndarray) -> np.ndarray:
-    for unit, k in np.argwhere((counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT))[:1]:
-        raise RecordingError(
-            f"spikes must be whole counts from 0 to {_MAX_COUNT}: spikes[{unit}, {k}] = {counts[unit, k]}."
-        )
-    if (total := counts.sum(dtype=np.float64)) > _MAX_SPIKES:
-        raise RecordingError(f"spikes holds {total:.0f} spikes, more than {_MAX_SPIKES}.")
-    return counts.astype(np.int64)
-
-
-def _spike_times(counts: np.ndarray, starts: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
-    """Spike times in seconds, sorted, and their units, both (N,), for counts (units, bins)."""
-    k, unit = np.nonzero(counts.T)  # by bin, then by unit
-    n = counts[unit, k]
-    rank = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)  # 0, 1, ... n - 1 within each bin of each unit
-    spike_times = np.repeat(starts[k], n) + (rank + 0.5) / np.repeat(n, n) * width
-    order = np.argsort(spike_times, kind="stable")
-    return spike_times[order], np.repeat(unit, n)[order]

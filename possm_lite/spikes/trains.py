@@ -1,0 +1,69 @@
+"""Spikes as `Recording` keeps them, from one array of times per unit and from counts in bins."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ..errors import RecordingError
+
+_MAX_COUNT = 10_000
+_MAX_SPIKES = 50_000_000
+
+
+def merge_trains(trains: Mapping | Iterable) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Spike times in seconds, sorted, and the index of the unit of each, both (N,), and the unit ids, for
+    `Recording.from_trains`."""
+    named = trains if isinstance(trains, Mapping) else dict(enumerate(trains))
+    arrays = [_train(name, times) for name, times in named.items()]
+    spike_times = np.concatenate([np.empty(0), *arrays])
+    order = np.argsort(spike_times, kind="stable")
+    spike_units = np.repeat(np.arange(len(arrays)), [len(times) for times in arrays])
+    return spike_times[order], spike_units[order], [str(name) for name in named]
+
+
+def _train(name, times) -> np.ndarray:
+    """The spike times of one unit, shape (n,); a single row or column, as MATLAB has it, becomes one dimension."""
+    # NumPy drops the unit of a quantity, such as the ms of Neo's trains.
+    times = np.atleast_1d(times.rescale("s").magnitude if hasattr(times, "rescale") else times)
+    if times.size and (times.dtype.kind not in "iuf" or times.size != max(times.shape)):
+        kind = f"{times.dtype} of shape {times.shape}"
+        raise RecordingError(f"trains[{name!r}] must be the spike times of one unit in seconds, not {kind}.")
+    return times.ravel().astype(np.float64)
+
+
+def check_bins(counts, width: float, starts=None) -> tuple[np.ndarray, np.ndarray]:
+    """The counts (bins, units), int64, and bin starts (bins,) in seconds, for `Recording.from_counts`."""
+    counts = np.asarray(counts)
+    if counts.ndim != 2 or counts.dtype.kind not in "iuf":
+        raise RecordingError(f"counts must be numbers of shape (bins, units), not {counts.dtype} of {counts.shape}.")
+    if not 0 < width < np.inf:
+        raise RecordingError(f"bin_width_s must be positive, not {width!r}.")
+    starts = width * np.arange(len(counts)) if starts is None else np.asarray(starts, dtype=np.float64)
+    if starts.shape != counts.shape[:1]:
+        raise RecordingError(f"bin_starts has shape {starts.shape} for counts of shape {counts.shape}, (bins, units).")
+    for i in np.flatnonzero(~(np.diff(starts) >= 0.98 * width))[:1] + 1:  # starts may have been rounded
+        times = f"bin_starts[{i}] = {starts[i]:.9g} s comes after {starts[i - 1]:.9g} s"
+        raise RecordingError(f"bin_starts must be bin_width_s = {width:g} s apart or more: {times}.")
+    return whole_counts("counts", counts), starts
+
+
+def whole_counts(name: str, counts: np.ndarray) -> np.ndarray:
+    for i, j in np.argwhere((counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT))[:1]:
+        raise RecordingError(f"{name} must be whole counts from 0 to {_MAX_COUNT}: {name}[{i}, {j}] = {counts[i, j]}.")
+    if (total := counts.sum(dtype=np.float64)) > _MAX_SPIKES:
+        raise RecordingError(f"{name} holds {total:.0f} spikes, more than {_MAX_SPIKES}.")
+    return counts.astype(np.int64)
+
+
+def spread_counts(counts: np.ndarray, starts: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray, str]:
+    """Spike times in seconds, sorted, and their units, both (N,), for counts (bins, units), and a note.
+
+    The n spikes of a unit in a bin are placed at (0.5, 1.5, ... n - 0.5) / n of the bin.
+    """
+    k, unit = np.nonzero(counts)  # by bin, then by unit
+    n = counts[k, unit]
+    rank = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)  # 0, 1, ... n - 1 within each bin of each unit
+    spike_times = np.repeat(starts[k], n) + (rank + 0.5) / np.repeat(n, n) * width
+    order = np.argsort(spike_times, kind="stable")
+    note = f"Spikes came as counts in bins of {1000 * width:g} ms: those of a bin are spread evenly over it."
+    return spike_times[order], np.repeat(unit, n)[order], note

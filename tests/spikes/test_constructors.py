@@ -1,0 +1,105 @@
+"""Recordings made of spike trains, counts and positions."""
+
+import numpy as np
+import pytest
+
+from possm_lite.errors import RecordingError
+from possm_lite.spikes import Recording, load_recording
+
+TIMES = np.arange(400) / 100
+BEHAVIOR = np.column_stack((np.sin(TIMES), np.cos(TIMES)))
+TRAINS = {"e1": [1.5, 0.5], 7: np.array([[1.0], [1.5], [2.5]]), "silent": []}
+
+
+class Milliseconds:
+    """An array with a unit, as the package quantities makes them."""
+
+    def __init__(self, values):
+        self.magnitude = np.asarray(values)
+
+    def rescale(self, unit):
+        assert unit == "s"
+        return Milliseconds(self.magnitude / 1000)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.magnitude
+
+
+def test_trains_are_merged_in_order_of_time(tmp_path):
+    recording = Recording.from_trains(TRAINS, TIMES, BEHAVIOR, trials=[(0, 2), (2, 3)], behavior_unit="cm/s")
+    assert recording.spike_times.tolist() == [0.5, 1.0, 1.5, 1.5, 2.5]
+    assert recording.spike_units.tolist() == [0, 1, 0, 1, 1]
+    assert recording.unit_ids.tolist() == ["e1", "7", "silent"]
+    assert (recording.behavior_unit, recording.session_id, len(recording.trials)) == ("cm/s", "recording", 2)
+    recording.save(tmp_path / "a.npz")
+    np.testing.assert_array_equal(load_recording(tmp_path / "a.npz").behavior, BEHAVIOR)
+
+
+def test_list_of_trains_numbers_the_units():
+    cells = np.empty(3, dtype=object)  # as loadmat reads a cell array: columns, an empty cell, a number
+    cells[:] = [np.array([[2.0], [1.0]]), np.empty((0, 0)), np.array([[3.0]])]
+    recording = Recording.from_trains(cells)
+    assert recording.unit_ids.tolist() == ["0", "1", "2"] and recording.spike_units.tolist() == [0, 0, 2]
+    assert len(recording.behavior_times) == 0
+
+
+def test_trains_with_a_unit_become_seconds():
+    recording = Recording.from_trains([Milliseconds([1500, 500])])
+    assert recording.spike_times.tolist() == [0.5, 1.5]
+
+
+def test_one_dimensional_behavior_is_one_column():
+    recording = Recording.from_trains(TRAINS, TIMES, BEHAVIOR[:, 0])
+    assert recording.behavior.shape == (400, 1) and recording.behavior_columns.tolist() == ["x"]
+
+
+def test_counts_are_spread_over_their_bins():
+    counts = np.array([[2, 0], [0, 0], [1, 4]])
+    recording = Recording.from_counts(counts, 0.1, BEHAVIOR[:3], [1.0, 1.1, 5.0], unit_ids=["a", "b"])
+    expected = [1.025, 1.075, 5.0125, 5.0375, 5.05, 5.0625, 5.0875]
+    np.testing.assert_allclose(recording.spike_times, expected, rtol=0, atol=1e-12)
+    assert recording.spike_units.tolist() == [0, 0, 1, 1, 0, 1, 1] and recording.unit_ids.tolist() == ["a", "b"]
+    np.testing.assert_allclose(recording.behavior_times, [1.05, 1.15, 5.05])
+    assert recording.notes == ("Spikes came as counts in bins of 100 ms: those of a bin are spread evenly over it.",)
+    assert Recording.from_counts(counts, 0.1).spike_times.max() < 0.3
+
+
+def test_behavior_of_counts_may_have_times_of_its_own():
+    recording = Recording.from_counts(np.ones((40, 3)), 0.1, BEHAVIOR, behavior_times=TIMES, notes=["Monday."])
+    np.testing.assert_array_equal(recording.behavior_times, TIMES)
+    assert recording.notes[0] == "Monday." and len(recording.notes) == 2
+
+
+def test_position_becomes_velocity_and_gaps_stay():
+    position = np.sin(2 * TIMES)
+    position[100:120] = np.nan
+    recording = Recording.from_position(TRAINS, TIMES, position, "mm", session_id="monday")
+    expected = 2 * np.cos(2 * recording.behavior_times)
+    assert np.abs(recording.behavior[:, 0] - expected).max() < 0.05
+    assert not ((recording.behavior_times > 0.995) & (recording.behavior_times < 1.195)).any()
+    assert recording.behavior_unit == "mm/s" and "derivative of the position; 20 of 400" in recording.notes[0]
+
+
+BAD = {
+    "no trains": (lambda: Recording.from_trains({}), "unit_ids is empty"),
+    "trains of one array": (lambda: Recording.from_trains({7: np.ones((2, 3))}), r"trains\[7\] .* shape \(2, 3\)"),
+    "a raster": (lambda: Recording.from_trains([np.ones(9, bool)]), r"trains\[0\] must be the spike times .* bool"),
+    "a NaN spike": (lambda: Recording.from_trains([[1.0, np.nan]]), r"spike_times\[1\] = nan"),
+    "one name twice": (lambda: Recording.from_trains({1: [], "1": []}, TIMES, BEHAVIOR), "'1' occurs 2 times"),
+    "behavior without times": (lambda: Recording.from_trains(TRAINS, (), BEHAVIOR), "400 against 0 behavior_times"),
+    "counts of (units, bins)": (lambda: Recording.from_counts(np.ones((3, 400)), 0.1, BEHAVIOR), "400 rows.* 3 bins"),
+    "half a count": (lambda: Recording.from_counts([[0.5]], 0.1), r"counts\[0, 0\] = 0.5"),
+    "one dimension of counts": (lambda: Recording.from_counts([1, 2], 0.1), r"counts must .*\(2,\)"),
+    "a width of nothing": (lambda: Recording.from_counts([[1]], 0.0), "bin_width_s must be positive, not 0.0"),
+    "a width in ms": (lambda: Recording.from_counts([[1], [1]], 20, (), [0, 0.02]), r"bin_starts\[1\] = 0.02 s"),
+    "starts of other bins": (lambda: Recording.from_counts([[1], [1]], 0.1, (), [0.0]), r"bin_starts has shape \(1,\)"),
+    "position of other times": (lambda: Recording.from_position(TRAINS, TIMES, BEHAVIOR[1:]), r"position .*\(399, 2\)"),
+    "times that go back": (lambda: Recording.from_position(TRAINS, -TIMES, BEHAVIOR), r"times\[1\] = -0.01"),
+}
+
+
+@pytest.mark.parametrize("construct, message", BAD.values(), ids=BAD.keys())
+def test_unusable_argument_is_named(construct, message):
+    with pytest.raises(RecordingError, match=message) as caught:
+        construct()
+    assert "\n" not in str(caught.value)
