@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import accuracy, course, latency, readme_claims, training
+from . import accuracy, course, latency, readme_claims, threads, training
 from .machine import describe
 from .page import ROOT, Item, Note, Row, save_results, write_page
 
@@ -14,6 +14,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "claims": readme_claims.measure,
     "latency": latency.measure,
     "training": training.measure,
+    "threads": threads.measure,
     "accuracy": accuracy.measure,
     "course": course.measure,
 }

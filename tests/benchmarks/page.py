@@ -19,6 +19,7 @@ TITLES = {
     "claims": "Claims of the README",
     "latency": "Latency",
     "training": "Training",
+    "threads": "Beside a busy process",
     "accuracy": "Accuracy",
     "course": "The course",
 }

@@ -1,6 +1,7 @@
 """The competitors decode what they should, each section runs in its short form, the page shows what was measured."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from . import __main__ as bench
-from . import accuracy, course, latency, machine, page, readme_claims, training
+from . import accuracy, course, latency, machine, page, readme_claims, threads, training
 from .competitors import PaddedPossm, Poyo, gru_cell, gru_matmuls
 from .page import Note, Plot, Row, Table, row
 
@@ -159,6 +160,23 @@ def test_readme_claims_hold(monkeypatch):
 
     monkeypatch.setattr(readme_claims.subprocess, "run", fake_decode)
     assert [r.holds for r in readme_claims.decode([])] == [True, True, False, True]
+
+
+def test_only_the_default_must_bear_a_neighbour(monkeypatch):
+    """Both settings are three times slower beside a busy process; the whole command is 1.2 times slower."""
+    busy = []
+
+    @contextmanager
+    def busy_process():
+        busy.append(True)
+        yield
+        busy.clear()
+
+    monkeypatch.setattr(threads, "busy_process", busy_process)
+    monkeypatch.setattr(threads, "decode_seconds", lambda *_: (3.0, 6.0) if busy else (1.0, 5.0))
+    measured = [(r.measured, bool(r.limit), r.holds) for r in of(Row, threads.measure())]
+    assert measured[:2] == [("3.00 x", True, False), ("1.20 x", True, True)]
+    assert measured[2:] == [("3.00 x", False, True), ("1.20 x", False, True)]
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""Time of `possm-lite decode` on the embedded session, alone and beside another process that keeps a core busy."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from .page import Item, Note, row
+
+SETTINGS = {"as it is": {}, "OMP_NUM_THREADS=2": {"OMP_NUM_THREADS": "2"}}
+
+
+def measure(short: bool = False) -> Iterator[Item]:
+    rounds, options = (1, ["--epochs=1"]) if short else (5, ["--epochs=6"])
+    quiet, busy = ({name: [] for name in SETTINGS} for _ in range(2))
+    for _ in range(rounds):  # the four in turns, so that a slow moment of the machine affects all of them
+        for name, environment in SETTINGS.items():
+            quiet[name].append(decode_seconds(options, environment))
+            with busy_process():
+                busy[name].append(decode_seconds(options, environment))
+    for name in SETTINGS:
+        alone, beside = np.array(quiet[name]).T, np.array(busy[name]).T  # (2, rounds)
+        for part, a, b in zip(("training", "whole command"), alone, beside, strict=True):
+            slower, limited = float(np.median(b / a)), name == "as it is"
+            what = f"{name}, {part}: {np.median(a):.1f} s alone, {np.median(b):.1f} s beside a busy process"
+            yield row(what, slower, "{:.2f} x", *(("<= 1.3 x", slower <= 1.3) if limited else ()))
+    yield Note(
+        f"`possm-lite decode {options[0]}`, median of {rounds} rounds. The ratio is that of runs one after the other."
+    )
+
+
+def decode_seconds(options: list[str], environment: dict[str, str]) -> tuple[float, float]:
+    """Seconds of POSSM's training, and of the whole command."""
+    others = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "possm_lite", "decode", f"--out={folder}/run", *options]
+        start = time.perf_counter()
+        subprocess.run(command, env=others | environment, check=True, capture_output=True)
+        seconds = time.perf_counter() - start
+        metrics = json.loads(Path(folder, "run", "metrics.json").read_text(encoding="utf-8"))
+    return metrics["models"]["possm"]["train_s"], seconds
+
+
+@contextmanager
+def busy_process() -> Iterator[None]:
+    """Keep one core busy inside the context."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
