@@ -51,7 +51,10 @@ class POSSM(nn.Module):
 
     @classmethod
     def from_torch_brain(cls, params: dict) -> POSSM:
-        """A model with the authors' weights: arrays under the names of torch_brain's POSSM; sizes are inferred."""
+        """A model with the authors' weights: arrays under the names of torch_brain's POSSM; sizes are inferred.
+
+        Their readout is standardised, and so is the output, unless the arrays are from `to_torch_brain`.
+        """
         from .torch_brain import convert
 
         config, state, omega = convert(params)
@@ -59,6 +62,21 @@ class POSSM(nn.Module):
         model.load_state_dict(state, strict=False)
         model.rotation.omega = omega
         return model
+
+    def to_torch_brain(self) -> dict:
+        """NumPy arrays under the names of torch_brain's POSSM; `from_torch_brain` makes the same model of them.
+
+        Two arrays are not of theirs: `velocity_mean` and `velocity_std`, with a row for each session, from 1. Their
+        readout is standardised: put the two rows into the configuration of a recording, as `normalize_mean` and
+        `normalize_std`, and remove both arrays before `load_state_dict`. It also expects the names of the rows of the
+        embeddings, `unit_emb.vocab` and `session_emb.vocab`: dicts from name to row, with "NA" for row 0.
+
+        Raises:
+            ValueError: the configuration has a value that torch_brain's POSSM lacks; the message names it.
+        """
+        from .torch_brain import export
+
+        return export(self.config, self.state_dict())
 
     def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
         """Behaviour at the output times.

@@ -19,6 +19,8 @@ for _ours, _theirs in (("encoder", "enc"), ("decoder", "dec")):
         f"{_ours}.feed_forward.contract": f"{_theirs}_ffn.1.net.3",
     }
 _SPIKE_TOKEN, _VELOCITY_TASK = 0, 1  # the rows of token_type_emb and task_emb in use
+_N_TOKEN_TYPES, _N_TASKS = 4, 2  # task_emb has a row more than there are tasks, and ours is the only one
+_SCALE = ("velocity_mean", "velocity_std")  # without a counterpart among their arrays
 
 
 def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.Tensor]:
@@ -37,6 +39,7 @@ def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.T
         state["session_embedding.weight"] = arrays["session_emb.weight"]
         state["task_embedding"] = arrays["task_emb.weight"][_VELOCITY_TASK]
         state["encoder.latents"] = arrays["latent_emb.weight"]
+        state |= {name: arrays[name] for name in _SCALE if name in arrays}
         for ours, theirs in _NAMES.items():
             state[f"{ours}.weight"] = arrays[f"{theirs}.weight"]
             if f"{theirs}.bias" in arrays:
@@ -62,3 +65,44 @@ def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.T
         n_layers=sum(k.startswith("backbone.weight_hh_l") for k in state),
     )
     return config, state, omega[omega != 0]
+
+
+def export(config: POSSMConfig, state: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """The arrays of a configuration and state dict under the authors' names; `convert` is the inverse.
+
+    Token types are zero, as theirs is a part of every unit's row here. Rows that are never read are zero, too.
+
+    Raises:
+        ValueError: the configuration has a value that torch_brain's POSSM lacks; the message names it.
+    """
+    required = {
+        "backbone": "gru",
+        "query": "time",
+        "bin_width_s": 0.05,  # this and the next are arguments of theirs, not arrays, and at their defaults here
+        "context_bins": 3,
+        "n_latents": 1,  # with more, theirs makes n_latents^2 tokens a bin and fails
+        "n_kv_heads": config.n_heads,
+        "n_freqs": config.head_dim // 4,
+        "rotate_values": True,
+        "feed_forward": True,
+        "expansion": 4,
+    }
+    for name, value in required.items():
+        if (own := getattr(config, name)) != value:
+            raise ValueError(f"{name} is {own!r}, which torch_brain's POSSM does not have: it must be {value!r}.")
+    arrays = {name: tensor.detach().cpu().numpy().copy() for name, tensor in state.items()}
+    omega, task = arrays["rotation.omega"], arrays["task_embedding"]
+    params = {
+        "unit_emb.weight": arrays["unit_embedding.weight"],
+        "session_emb.weight": arrays["session_embedding.weight"],
+        "token_type_emb.weight": np.zeros((_N_TOKEN_TYPES, config.dim), task.dtype),
+        "task_emb.weight": np.zeros((_N_TASKS, config.dim), task.dtype),
+        "latent_emb.weight": arrays["encoder.latents"],
+        "rotary_emb.omega": np.pad(omega, (0, config.head_dim // 2 - len(omega))),  # 0: not rotated
+    }
+    params["task_emb.weight"][_VELOCITY_TASK] = task
+    for ours, theirs in _NAMES.items():
+        names = (f"{ours}.{kind}" for kind in ("weight", "bias"))
+        params |= {name.replace(ours, theirs): arrays[name] for name in names if name in arrays}
+    params |= {f"backbone.net.{k[9:]}": v for k, v in arrays.items() if k.startswith("backbone.")}
+    return params | {name: arrays[name] for name in _SCALE}

@@ -158,6 +158,48 @@ def test_missing_weights_are_named():
         POSSM.from_torch_brain({"unit_emb.weight": np.zeros((3, 4))})
 
 
+def test_round_trip_of_authors_arrays(authors):
+    params = {k[6:]: v for k, v in authors.items() if k.startswith("param.")}
+    exported = POSSM.from_torch_brain(params).to_torch_brain()
+    assert exported.keys() == params.keys() | {"velocity_mean", "velocity_std"}
+    params["unit_emb.weight"] = params["unit_emb.weight"] + params["token_type_emb.weight"][0].astype(np.float64)
+    params["token_type_emb.weight"], params["task_emb.weight"][0] = np.zeros((4, params["unit_emb.weight"].shape[1])), 0
+    for name, array in params.items():
+        np.testing.assert_array_equal(exported[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_round_trip_of_our_weights(rng, dtype):
+    model = make_model(dtype, n_heads=2, n_kv_heads=2, head_dim=32, n_freqs=8, n_layers=2, longest_period_s=5.0)
+    again, batch, queries = (
+        POSSM.from_torch_brain(model.to_torch_brain()).eval().to(dtype),
+        make_batch(rng),
+        make_queries(rng),
+    )
+    with torch.no_grad():
+        assert torch.equal(again(batch, *queries), model(batch, *queries))
+    assert again.state_dict().keys() == model.state_dict().keys()
+    for name, tensor in again.state_dict().items():
+        assert torch.equal(tensor, model.state_dict()[name]), name
+
+
+@pytest.mark.parametrize(
+    ("switches", "message"),
+    [
+        ({"backbone": "lstm"}, "backbone is 'lstm'.* must be 'gru'"),
+        ({"query": "per_ms"}, "query is 'per_ms'"),
+        ({"bin_width_s": 0.02}, "bin_width_s is 0.02"),
+        ({"n_latents": 2}, "n_latents is 2"),
+        ({"n_heads": 2}, "n_kv_heads is 1"),
+        ({"n_freqs": 8}, "n_freqs is 8.* must be 16"),
+        ({"rotate_values": False}, "rotate_values is False"),
+    ],
+)
+def test_what_torch_brain_lacks_is_refused(switches, message):
+    with pytest.raises(ValueError, match=message):
+        make_model(**switches).to_torch_brain()
+
+
 # Shapes and causality
 
 
