@@ -66,7 +66,7 @@ class POSSM(nn.Module):
     def to_torch_brain(self) -> dict:
         """NumPy arrays under the names of torch_brain's POSSM; `from_torch_brain` makes the same model of them.
 
-        Two arrays are not of theirs: `velocity_mean` and `velocity_std`, with a row for each session, from 1. Their
+        Two arrays are not of theirs: `behavior_mean` and `behavior_std`, with a row for each session, from 1. Their
         readout is standardised: put the two rows into the configuration of a recording, as `normalize_mean` and
         `normalize_std`, and remove both arrays before `load_state_dict`. It also expects the names of the rows of the
         embeddings, `unit_emb.vocab` and `session_emb.vocab`: dicts from name to row, with "NA" for row 0.

@@ -19,8 +19,7 @@ for _ours, _theirs in (("encoder", "enc"), ("decoder", "dec")):
         f"{_ours}.feed_forward.contract": f"{_theirs}_ffn.1.net.3",
     }
 _SPIKE_TOKEN, _VELOCITY_TASK = 0, 1  # the rows of token_type_emb and task_emb in use
-_N_TOKEN_TYPES, _N_TASKS = 4, 2  # task_emb has a row more than there are tasks, and ours is the only one
-_SCALE = ("velocity_mean", "velocity_std")  # without a counterpart among their arrays
+_SCALE = ("behavior_mean", "behavior_std")  # without a counterpart among their arrays
 
 
 def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.Tensor]:
@@ -76,9 +75,10 @@ def export(config: POSSMConfig, state: dict[str, torch.Tensor]) -> dict[str, np.
         ValueError: the configuration has a value that torch_brain's POSSM lacks; the message names it.
     """
     required = {
+        "n_outputs": 2,
         "backbone": "gru",
         "query": "time",
-        "bin_width_s": 0.05,  # this and the next are arguments of theirs, not arrays, and at their defaults here
+        "bin_width_s": 0.05,  # this and the next are no arrays: `convert` takes the defaults
         "context_bins": 3,
         "n_latents": 1,  # with more, theirs makes n_latents^2 tokens a bin and fails
         "n_kv_heads": config.n_heads,
@@ -95,14 +95,13 @@ def export(config: POSSMConfig, state: dict[str, torch.Tensor]) -> dict[str, np.
     params = {
         "unit_emb.weight": arrays["unit_embedding.weight"],
         "session_emb.weight": arrays["session_embedding.weight"],
-        "token_type_emb.weight": np.zeros((_N_TOKEN_TYPES, config.dim), task.dtype),
-        "task_emb.weight": np.zeros((_N_TASKS, config.dim), task.dtype),
+        "token_type_emb.weight": np.zeros((4, config.dim), task.dtype),
+        "task_emb.weight": np.zeros((2, config.dim), task.dtype),  # velocity is the only task
         "latent_emb.weight": arrays["encoder.latents"],
         "rotary_emb.omega": np.pad(omega, (0, config.head_dim // 2 - len(omega))),  # 0: not rotated
     }
     params["task_emb.weight"][_VELOCITY_TASK] = task
     for ours, theirs in _NAMES.items():
-        names = (f"{ours}.{kind}" for kind in ("weight", "bias"))
-        params |= {name.replace(ours, theirs): arrays[name] for name in names if name in arrays}
+        params |= {k.replace(ours, theirs): v for k, v in arrays.items() if k.rpartition(".")[0] == ours}
     params |= {f"backbone.net.{k[9:]}": v for k, v in arrays.items() if k.startswith("backbone.")}
     return params | {name: arrays[name] for name in _SCALE}

@@ -5,7 +5,7 @@ from .checkpoint import History, TrainedOn, TrainingCheckpoint, load_checkpoint,
 from .evaluate import Decoded, evaluate, r2_score
 from .fit import FitConfig, fit
 from .session import Session, prepare
-from .transfer import combine_sessions, extract_session, for_new_session, freeze_backbone
+from .transfer import adapt, combine_sessions, extract_session, for_new_session, freeze_backbone
 
 __all__ = [
     "CheckpointError",
@@ -15,6 +15,7 @@ __all__ = [
     "Session",
     "TrainedOn",
     "TrainingCheckpoint",
+    "adapt",
     "combine_sessions",
     "evaluate",
     "extract_session",

@@ -4,17 +4,23 @@ Sessions share all weights but the embeddings of units, as electrodes move, and 
 a new session is called unit identification. Source: Azabou et al. 2023 (POYO, arXiv 2310.16046).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
 from ..decoder.possm import POSSM
+from .checkpoint import History, TrainingCheckpoint
 from .distributed import SINGLE_PROCESS, ProcessGroup
+from .fit import FitConfig, fit
 from .session import Session
+from .windows import WindowSampler
 
 _EMBEDDINGS = ("unit_embedding.weight", "session_embedding.weight")
 _SCALE = ("behavior_mean", "behavior_std")
+# settings of `adapt`: short windows in small batches, since few epochs of a short session are hardly any steps
+ADAPTATION = FitConfig(epochs=10, window_s=1.0, batch=8, samples=20, lr=1e-3)
 
 
 def combine_sessions(
@@ -72,5 +78,47 @@ def freeze_backbone(model: POSSM) -> POSSM:
     return model
 
 
+def adapt(
+    model: POSSM,
+    session: Session,
+    config: FitConfig = ADAPTATION,
+    min_steps: int = 200,
+    progress: bool = True,
+    checkpoints: Sequence[TrainingCheckpoint | None] = (None, None),
+) -> tuple[POSSM, History]:
+    """The decoder of a new session, from that of others: unit identification, then training of all weights.
+
+    The defaults are measured by `make bench ARGS="transfer"`.
+
+    Args:
+        model: the trained model; it is not changed.
+        session: the new one, from `prepare`.
+        config: of both stages. `lr` is that of the second, and a tenth of the first's; `seed` also that of embeddings.
+        min_steps: least number of optimizer steps of each stage, where `config.epochs` are fewer.
+        progress: show a bar for each stage.
+        checkpoints: a file for each stage; an interrupted call resumes from them, given the same arguments.
+
+    Returns:
+        The new decoder, and both stages as one history.
+
+    Raises:
+        ValueError: bins or columns of behaviour of the session are not those of the model.
+        CheckpointError: a state could not be saved, or is that of another training.
+    """
+    theirs, own = (session.timeline.bin_width_s, len(session.std)), (model.config.bin_width_s, model.config.n_outputs)
+    if theirs != own:
+        raise ValueError(f"bin width (s) and columns of behaviour are {own} in the model, {theirs} in the session.")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        new = freeze_backbone(for_new_session(model, session.recording.n_units))
+    steps_per_epoch = max(1, round(WindowSampler(session, config).n_windows / config.batch))
+    config = replace(config, epochs=max(config.epochs, math.ceil(min_steps / steps_per_epoch)))
+    units = fit(new, session, replace(config, lr=10 * config.lr), progress, checkpoint=checkpoints[0])
+    new.requires_grad_(True)
+    every = fit(new, session, config, progress, checkpoint=checkpoints[1])
+    valid_r2 = units.valid_r2 | {config.epochs + epoch: r2 for epoch, r2 in every.valid_r2.items()}
+    return new, History(units.loss + every.loss, valid_r2, units.seconds + every.seconds)
+
+
 def _single_session(model: POSSM, n_units: int) -> POSSM:
-    return POSSM(replace(model.config, n_units=n_units, n_sessions=1)).to(model.readout.weight.dtype)
+    return POSSM(replace(model.config, n_units=n_units, n_sessions=1)).to(model.readout.weight)  # dtype, device

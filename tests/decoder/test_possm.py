@@ -161,7 +161,7 @@ def test_missing_weights_are_named():
 def test_round_trip_of_authors_arrays(authors):
     params = {k[6:]: v for k, v in authors.items() if k.startswith("param.")}
     exported = POSSM.from_torch_brain(params).to_torch_brain()
-    assert exported.keys() == params.keys() | {"velocity_mean", "velocity_std"}
+    assert exported.keys() == params.keys() | {"behavior_mean", "behavior_std"}
     params["unit_emb.weight"] = params["unit_emb.weight"] + params["token_type_emb.weight"][0].astype(np.float64)
     params["token_type_emb.weight"], params["task_emb.weight"][0] = np.zeros((4, params["unit_emb.weight"].shape[1])), 0
     for name, array in params.items():
@@ -186,6 +186,7 @@ def test_round_trip_of_our_weights(rng, dtype):
 @pytest.mark.parametrize(
     ("switches", "message"),
     [
+        ({"n_outputs": 3}, "n_outputs is 3"),
         ({"backbone": "lstm"}, "backbone is 'lstm'.* must be 'gru'"),
         ({"query": "per_ms"}, "query is 'per_ms'"),
         ({"bin_width_s": 0.02}, "bin_width_s is 0.02"),
@@ -197,7 +198,7 @@ def test_round_trip_of_our_weights(rng, dtype):
 )
 def test_what_torch_brain_lacks_is_refused(switches, message):
     with pytest.raises(ValueError, match=message):
-        make_model(**switches).to_torch_brain()
+        POSSM(POSSMConfig(8, **switches)).to_torch_brain()
 
 
 # Shapes and causality

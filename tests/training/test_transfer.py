@@ -8,6 +8,8 @@ import torch
 
 from possm_lite.decoder import StreamingDecoder
 from possm_lite.training import (
+    TrainingCheckpoint,
+    adapt,
     combine_sessions,
     evaluate,
     extract_session,
@@ -18,7 +20,7 @@ from possm_lite.training import (
 )
 from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
 
-from .helpers import QUICK, simulated, small_possm
+from .helpers import QUICK, InterruptedCheckpoint, same_weights, simulated, small_possm
 
 
 def session(seed, n_units, width=0.05):
@@ -82,6 +84,33 @@ def test_frozen_backbone_trains_embeddings_only(trained):
     new.requires_grad_(True)
     fit(new, fresh, replace(QUICK, batch=6), progress=False)
     assert not torch.equal(new.readout.weight, before["readout.weight"])
+
+
+def test_adapt_trains_embeddings_then_all_weights(trained, tmp_path):
+    model, fresh, config = trained[0], session(4, 6), replace(QUICK, batch=6)
+    untouched = for_new_session(model, 6)
+    untouched.behavior_mean[1], untouched.behavior_std[1] = torch.from_numpy(fresh.mean), torch.from_numpy(fresh.std)
+    expected, history = adapt(model, fresh, config, 10, progress=False)
+    assert evaluate(expected, fresh, "train").r2 > evaluate(untouched, fresh, "train").r2
+    assert not torch.equal(expected.readout.weight, model.readout.weight)
+    assert len(history.loss) >= 2 * 2 and max(history.valid_r2) == len(history.loss)
+    torch.manual_seed(9)  # the result depends on the seed in `config` only
+    with pytest.raises(KeyboardInterrupt):
+        first, second = tmp_path / "units.npz", tmp_path / "all.npz"
+        adapt(model, fresh, config, 10, False, (TrainingCheckpoint(first), InterruptedCheckpoint(second, 1)))
+    with np.load(first) as arrays:
+        assert np.array_equal(arrays["model.readout.weight"], model.readout.weight.detach())
+        assert not np.array_equal(
+            arrays["model.unit_embedding.weight"][1:], untouched.unit_embedding.weight[1:].detach()
+        )
+    resumed, again = adapt(model, fresh, config, 10, False, (TrainingCheckpoint(first), TrainingCheckpoint(second)))
+    assert same_weights(resumed, expected) and (again.loss, again.valid_r2) == (history.loss, history.valid_r2)
+
+
+@pytest.mark.parametrize("change", [{"bin_width_s": 0.1}, {"n_outputs": 3}])
+def test_adapt_refuses_other_bins_or_columns(single, change):
+    with pytest.raises(ValueError, match="in the model, .* in the session"):
+        adapt(small_possm(single[0], **change), single[1])
 
 
 def test_first_trials_set_the_scale(single):
