@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-GUIDES = ["README.md", "CONVERTERS.md", "TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md", "LICENSE-TEXT.md", "data/README.md"]
+NAMES = "README CONVERTERS TEACHING GLOSSARY BENCHMARKS LICENSE-TEXT data/README"
+GUIDES = [f"{name}.md" for name in NAMES.split()]
 CHAPTERS = {path.name[:2]: path for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))}
 TEACHING, GLOSSARY = ((ROOT / name).read_text(encoding="utf-8") for name in ("TEACHING.md", "GLOSSARY.md"))
 # in the order of the glossary: B, T, N, U, L, D, H, d, F, h, k, Q
