@@ -1,4 +1,4 @@
-"""Spike raster and velocity in a window of a recording (chapter 10)."""
+"""Spike raster and behaviour in a window of a recording (chapter 10)."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,14 +9,15 @@ from ...spikes import Recording
 from ..style import BLUE, GRAY, INK, ORANGE
 from ..widgets import copies
 
-MAX_POINTS = 600  # of a velocity line, about the width of the figure in pixels
-LINES = ({"color": ORANGE, "ls": "-"}, {"color": BLUE, "ls": "--"})  # of the velocity along x and y
+MAX_POINTS = 600  # of a line of behaviour, about the width of the figure in pixels
+# of the first columns of behaviour
+LINES = ({"color": ORANGE, "ls": "-"}, {"color": BLUE, "ls": "--"}, {"color": INK, "ls": ":"})
 
 
 def make_draw(
     recording: Recording, order: np.ndarray | None = None, row_ticks: Mapping[str, float] | None = None, label="unit"
 ) -> Callable[..., Figure]:
-    """draw(start, length) -> Figure, both in s: spikes (top), velocity (bottom), grey lines where a trial starts.
+    """draw(start, length) -> Figure, both in s: spikes (top), behaviour (bottom), grey lines where a trial starts.
 
     `order`: units from the lowest row to the highest, a permutation of 0 ... U-1, (U,); `row_ticks`: tick label -> row.
     """
@@ -27,12 +28,14 @@ def make_draw(
     ticks = row_ticks or {"0": 0, str(n_units - 1): n_units - 1}
     spikes = figure.add_axes((0.155, 0.385, 0.825, 0.545), ylim=(-1, n_units), ylabel=label, xticks=[])
     spikes.set_yticks(list(ticks.values()), list(ticks))
-    hand = figure.add_axes((0.155, 0.115, 0.825, 0.235), xticks=[], ylabel=f"velocity\n({recording.behavior_unit})")
-    top_speed = 1.05 * float(np.abs(recording.behavior).max()) or 1.0
-    hand.set_ylim(-top_speed, top_speed)
+    hand = figure.add_axes(
+        (0.155, 0.115, 0.825, 0.235), xticks=[], ylabel=f"{recording.behavior_name}\n({recording.behavior_unit})"
+    )
+    largest = 1.05 * float(np.abs(recording.behavior).max()) or 1.0
+    hand.set_ylim(-largest, largest)
     hand.locator_params(axis="y", nbins=4)
     hand.set_xlabel("time in the session (s)", labelpad=16)  # space for the times of the window
-    for x, name, line in ((0.70, "x", LINES[0]), (0.80, "y", LINES[1])):
+    for x, name, line in zip((0.70, 0.80, 0.90), recording.behavior_columns, LINES, strict=False):
         hand.plot([x, x + 0.037], [0.955, 0.955], lw=2, transform=figure.transFigure, clip_on=False, **line)
         figure.text(x + 0.045, 0.955, name, color=INK, va="center")
     copy = copies(spikes, hand)
@@ -46,8 +49,8 @@ def make_draw(
 
         first, end = np.searchsorted(recording.behavior_times, (start, stop))
         thinned = slice(first, end, max(1, (end - first) // MAX_POINTS))
-        for velocity, line in zip(recording.behavior[thinned].T, LINES, strict=True):
-            hand.plot(recording.behavior_times[thinned] - start, velocity, lw=1.6, **line)
+        for values, line in zip(recording.behavior[thinned].T, LINES, strict=False):
+            hand.plot(recording.behavior_times[thinned] - start, values, lw=1.6, **line)
 
         for axes in (spikes, hand):
             axes.set_xlim(0, length)
