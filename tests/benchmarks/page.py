@@ -21,6 +21,7 @@ TITLES = {
     "training": "Training",
     "threads": "Beside a busy process",
     "accuracy": "Accuracy",
+    "transfer": "A new session",
     "course": "The course",
 }
 _INTRODUCTION = """\

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from . import __main__ as bench
-from . import accuracy, course, latency, machine, page, readme_claims, threads, training
+from . import accuracy, course, latency, machine, page, readme_claims, threads, training, transfer
 from .competitors import PaddedPossm, Poyo, gru_cell, gru_matmuls
 from .page import Note, Plot, Row, Table, row
 
@@ -139,6 +139,13 @@ def test_limits_of_accuracy(source, possm, gru, seconds, holds):
     r2 = {accuracy.POSSM_GRU: possm, accuracy.GRU: gru, accuracy.WIENER: 0.7}
     scores = [accuracy.Score(source, model, value, 1, seconds) for model, value in r2.items()]
     assert [r.holds for r in accuracy.limits(source, scores)] == holds
+
+
+def test_transfer_section_runs():
+    items = list(transfer.measure(short=True))
+    assert [r.limit for r in of(Row, items)] == ["1 of 1"]
+    assert [cells[0] for cells in of(Table, items)[0].rows] == ["adapt", *transfer.SINGLE]
+    assert [transfer.limit(28, np.array(loss)).holds for loss in ([0.0, 0.02], [0.0, 0.04])] == [True, False]
 
 
 def test_cells_of_a_chapter_are_timed(tmp_path):
