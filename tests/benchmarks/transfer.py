@@ -13,7 +13,7 @@ from tqdm import tqdm
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.training import FitConfig, adapt, evaluate, fit, for_new_session, freeze_backbone, prepare
+from possm_lite.training import FitConfig, Session, adapt, evaluate, fit, for_new_session, freeze_backbone, prepare
 from possm_lite.training.transfer import ADAPTATION
 
 from .machine import SPAWN, threads
@@ -48,7 +48,7 @@ SINGLE = {
 
 
 def measure(short: bool = False) -> Iterator[Item]:
-    n_sessions, n_seeds, n_trials = (1, 1, [28]) if short else (3, 6, [28, 84])
+    n_sessions, n_seeds, n_trials = (1, 1, [4]) if short else (3, 6, [28, 84])
     runs = [(session, seed) for session in range(1, n_sessions + 1) for seed in range(n_seeds)]
     jobs = [(n, session, seed, way) for session, seed in runs for way in [ADAPT, *SINGLE] for n in n_trials]
     with ProcessPoolExecutor(os.cpu_count() or 1, SPAWN) as pool:
@@ -77,7 +77,7 @@ def limit(n_trials: int, loss: np.ndarray) -> Row:
 def r2_of(n_trials: int, session: int, seed: int, way: str, short: bool) -> float:
     """Test R² after training the decoder of one session on the first trials of another, on one thread."""
     with threads(1):
-        new = prepare(simulate_session(100 + session, SESSION).recording, SPLIT).first_trials(n_trials)
+        new = _simulated(100 + session, short).first_trials(n_trials)
         model, epochs = _trained(session, short), 1 if short else FitConfig.epochs
         if way == ADAPT:
             config = replace(ADAPTATION, seed=seed)
@@ -85,15 +85,21 @@ def r2_of(n_trials: int, session: int, seed: int, way: str, short: bool) -> floa
             return evaluate(adapt(model, new, *settings, progress=False)[0], new).r2
         frozen, lr = SINGLE[way]
         torch.manual_seed(seed)
-        copy = for_new_session(model, SESSION.n_units)
+        copy = for_new_session(model, new.recording.n_units)
         fit(freeze_backbone(copy) if frozen else copy, new, FitConfig(epochs, lr=lr, seed=seed), progress=False)
         return evaluate(copy, new).r2
 
 
 @cache
+def _simulated(seed: int, short: bool) -> Session:
+    config = replace(SESSION, n_trials=10, n_units=8) if short else SESSION
+    return prepare(simulate_session(seed, config).recording, SPLIT)
+
+
+@cache
 def _trained(session: int, short: bool) -> POSSM:
-    old = prepare(simulate_session(session, SESSION).recording)
+    old = _simulated(session, short)
     torch.manual_seed(session)
-    model = POSSM(POSSMConfig(SESSION.n_units))
+    model = POSSM(POSSMConfig(old.recording.n_units))
     fit(model, old, FitConfig(epochs=1 if short else FitConfig.epochs, validations=0), progress=False)
     return model
