@@ -1,17 +1,94 @@
-"""Velocity from position at the resolution that the position really has."""
+"""Velocity from position, at the resolution that the position really has."""
 
 import numpy as np
 
+_ERROR = 0.05  # of the typical speed: largest error in velocity that is accepted from the rounding of a position
+_LONGEST_S = 0.1  # longest window that a velocity is averaged over
+
 
 def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, str]:
-    """Velocity (T, C) by central differences, NaN where a position is missing, not taken across a gap.
+    """Velocity by central differences, NaN where a position is missing, not taken across a gap.
 
-    A gap is a row with NaN, or more than twice the median step between two times.
+    A gap is a row with NaN, or more than twice the median step between two times. A position that is held from one
+    update to the next, such as a cursor's of 60 Hz logged at 1 kHz, is differentiated from update to update, and
+    velocity interpolated in between. Of a rounded position, such as whole pixels, velocity is the slope of a line
+    fitted in a window so long that rounding adds about 5 % of the typical speed.
+
+    Args:
+        times: seconds, increasing, shape (T,).
+        position: shape (T, C).
+
+    Returns:
+        Velocity, shape (T, C), and how it was taken: "" for central differences between all samples.
     """
     velocity = np.full(position.shape, np.nan)
-    valid = np.flatnonzero(~np.isnan(position).any(axis=1))
-    gap = (np.diff(valid) > 1) | (np.diff(times[valid]) > 2 * np.median(np.diff(times)))
-    for segment in np.split(valid, np.flatnonzero(gap) + 1):
-        if len(segment) > 1:
-            velocity[segment] = np.gradient(position[segment], times[segment], axis=0)
-    return velocity, ""
+    valid, step = np.flatnonzero(np.isfinite(position).all(axis=1)), np.median(np.diff(times))
+    gap = (np.diff(valid) > 1) | (np.diff(times[valid]) > 2 * step)
+    segments = [segment for segment in np.split(valid, np.flatnonzero(gap) + 1) if len(segment) > 1]
+    if not segments:
+        return velocity, ""
+    period = _update_period([position[segment] for segment in segments])
+    updates = [_updates(position, segment, period) for segment in segments]
+    n = _window(position[np.concatenate(updates)], period * step)
+    for segment, update in zip(segments, updates, strict=True):
+        slope = _slope(times[update], position[update], n)
+        for column in range(position.shape[1]):
+            velocity[segment, column] = np.interp(times[segment], times[update], slope[:, column])
+    changes = f"logged at {1 / step:.4g} Hz, it changes at {1 / (period * step):.3g} Hz: taken between its changes"
+    rounded = f"rounded to steps, so taken over {n * period * step * 1000:.3g} ms"
+    return velocity, ", and ".join([changes] * (period > 1) + [rounded] * (n > 3))
+
+
+def _update_period(segments: list[np.ndarray]) -> float:
+    """Samples from one update of a held position to the next, 1 where it is not held.
+
+    Updates on one clock, logged on another, are floor(period) or ceil(period) samples apart, or multiples at rest.
+    """
+    steps = [np.diff(np.flatnonzero(np.diff(position, axis=0).any(axis=1))) for position in segments]
+    steps = np.concatenate(steps)
+    if len(steps) < 10:
+        return 1.0
+    period = steps[steps <= 1.5 * np.percentile(steps, 5) + 1].mean()
+    off = np.abs(steps - period * np.maximum(np.round(steps / period), 1))[steps < 4 * period]
+    on_clock = np.mean(off <= max(1, 0.1 * period)) > 0.9
+    # of few samples, every step is near a multiple: then most must be one period long
+    one_period = np.mean(np.abs(steps - period) < 1) > 0.8
+    return float(period) if period > 1.2 and on_clock and (period >= 4 or one_period) else 1.0
+
+
+def _updates(position: np.ndarray, segment: np.ndarray, period: float) -> np.ndarray:
+    """The samples of a segment at which a held position is updated, at rest one in each period."""
+    if period == 1:
+        return segment
+    changed = np.flatnonzero(np.diff(position[segment], axis=0, prepend=np.nan).any(axis=1))
+    ends = np.append(changed[1:], len(segment))
+    at = [np.arange(start, stop - period / 2, period) for start, stop in zip(changed, ends, strict=True)]
+    return segment[np.unique(np.append(np.concatenate(at).astype(int), len(segment) - 1))]
+
+
+def _window(position: np.ndarray, step: float) -> int:
+    """Samples, an odd number, of a window in which rounding leaves an error of `_ERROR`; 1 if nothing is rounded."""
+    quanta, lag = [], max(1, round(_LONGEST_S / step))
+    for x in position.T:
+        unit = max(1e-9 * np.ptp(x), 1e-300)  # far below any step, above the errors of floating point
+        values = np.unique(np.round(x / unit))
+        if 1 < len(values) < len(x) / 4:  # a rounded position comes back to each value again and again
+            quanta.append(np.median(np.diff(values)) * unit)
+    if not quanta or len(position) <= lag:
+        return 1
+    speed = np.sqrt(np.mean((position[lag:] - position[:-lag]) ** 2, axis=0).max()) / (lag * step)
+    seconds = min(
+        0.29 * max(quanta) / max(_ERROR * speed, 1e-300), _LONGEST_S
+    )  # 0.29: standard deviation of rounding to 1
+    return 2 * int(np.ceil(seconds / step / 2)) + 1
+
+
+def _slope(times: np.ndarray, position: np.ndarray, n: int) -> np.ndarray:
+    """Slope (T, C) of the line fitted to the n samples around each; central differences up to n = 3."""
+    if n <= 3 or len(times) < n:
+        return np.gradient(position, times, axis=0)
+    from scipy.ndimage import uniform_filter1d  # slow to import
+
+    t, x = (times - times[0])[:, None], position - position[0]
+    mean_t, mean_x, mean_tx, mean_tt = (uniform_filter1d(a, n, axis=0, mode="nearest") for a in (t, x, t * x, t * t))
+    return (mean_tx - mean_t * mean_x) / (mean_tt - mean_t**2)

@@ -262,11 +262,14 @@ def check_order(name: str, times: np.ndarray, strict: bool):
     """Raise RecordingError unless seconds, shape (T,), never decrease or, if `strict`, increase."""
     step = np.diff(times)
     for i in np.flatnonzero(step <= 0 if strict else step < 0)[:1] + 1:
-        remedy = (
-            "Two samples cannot share one time."
-            if times[i] == times[i - 1]
-            else "Sort them together with their values: order = np.argsort(times, kind='stable')."
-        )
+        # few steps go back, and all of the next samples lie before the one at i - 1
+        restarts = np.sum(step < 0) <= len(times) / 100 and np.all(times[i : i + 10] < times[i - 1])
+        remedy = "Sort them together with their values: order = np.argsort(times, kind='stable')."
+        if times[i] == times[i - 1]:
+            remedy = "Two samples cannot share one time."
+        elif restarts:
+            sort = "" if strict else " If they are trains of units one after the other, sort them with their units."
+            remedy = f"The clock restarts: save the two blocks as two recordings.{sort}"
         raise RecordingError(
             f"{name} must be sorted: {name}[{i}] = {format_seconds(times[i])} comes after "
             f"{format_seconds(times[i - 1])}. {remedy}"

@@ -7,6 +7,7 @@ A file that is read must contain what the reference reader reads, and a file wit
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -14,6 +15,8 @@ import sys
 import tempfile
 import traceback
 import warnings
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +24,7 @@ import numpy as np
 from possm_lite.spikes import Recording, RecordingError, io
 from possm_lite.spikes.arrays import load_npz
 from possm_lite.spikes.io import subprocess_reader
+from possm_lite.spikes.io.contents import Selection
 
 from . import reference_readers
 from .mutations import good_recording, good_variables
@@ -132,13 +136,31 @@ def _difference_from_reference(recording: Recording, path: Path, source: str, pa
         return difference_in_counts(recording, good_variables() if has_checksums else reference_readers.read_mat(path))
     if path.suffix == ".npz" and part == "bytes":  # there are checksums
         return difference(recording, vars(good_recording(on_a_clock=source.startswith("clock"))))
-    reference = (reference_readers.read_npz if path.suffix == ".npz" else reference_readers.read_nwb)(path)
-    if any("trials that behaviour does not cover were left out" in note for note in recording.notes):
-        kept = np.isin(reference["trials"][:, 0], recording.trials[:, 0])
-        if kept.all():
-            return "no trial was left out"
-        reference["trials"] = reference["trials"][kept]
-    return fault(reference) or difference(recording, reference)
+    if path.suffix == ".npz":
+        reference = reference_readers.read_npz(path)
+        return fault(reference) or difference(recording, reference)
+    return _difference_but_for_mending(recording, reference_readers.read_nwb(path))
+
+
+def _difference_but_for_mending(recording: Recording, reference: dict) -> str | None:
+    """The first difference from what an NWB file holds, where rows that a note counts may be missing."""
+    counted = Counter()
+    for note in recording.notes:
+        if match := re.match(r"(\d+) of \d+ (spikes|samples|rows|trials|units) ", note):
+            counted[match[2].replace("rows", "samples")] += int(match[1])
+    for what, names in (("spikes", ("spike_times", "spike_units")), ("samples", ("behavior_times", "behavior"))):
+        ours, theirs = (
+            Counter(map(tuple, np.column_stack([fields[name] for name in names]).tolist()))
+            for fields in (vars(recording), reference)
+        )
+        if ours - theirs or (theirs - ours).total() != counted[what]:
+            return f"{what} differ"
+    if counted["trials"] == 0 and not np.array_equal(recording.trials, reference["trials"]):
+        return "trials differ"
+    if not np.isin(recording.trials[:, 0], reference["trials"][:, 0]).all():
+        return "trials differ"
+    same_units = np.array_equal([name.split("#")[0] for name in recording.unit_ids], reference["unit_ids"])
+    return fault(vars(recording)) if same_units else "unit_ids differ"
 
 
 def _is_faultless(path: Path) -> bool:
@@ -148,10 +170,10 @@ def _is_faultless(path: Path) -> bool:
         return False
 
 
-def read_in_process(path: Path, behavior: str | None) -> dict[str, np.ndarray]:
+def read_in_process(path: Path, selection: Selection) -> dict[str, np.ndarray]:
     """Replaces `read_in_subprocess` in a process that reads one file."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess_reader.convert(str(path), behavior, folder)
+        subprocess_reader.convert(str(path), asdict(selection), folder)
         if (error := Path(folder, "error.txt")).exists():
             raise RecordingError(error.read_text(encoding="utf-8"))
         return load_npz(Path(folder, "recording.npz"))

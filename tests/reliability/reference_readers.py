@@ -37,7 +37,7 @@ def read_mat(path: Path) -> dict:
 
 
 def read_nwb(path: Path) -> dict:
-    """Spikes sorted by time, rows of behaviour without NaN, all trials."""
+    """All spikes, rows of behaviour and trials, with a NaN conversion as 1."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -45,24 +45,23 @@ def read_nwb(path: Path) -> dict:
         index = "spike_times_index" if "spike_times_index" in units else "spike_times_index_"  # its target counts
         counts = np.diff(units[index][()].astype(np.int64), prepend=0)
         spikes = units["spike_times"][()].astype(np.float64)
-        order = np.argsort(spikes, kind="stable")
         attributes = behavior["data"].attrs
-        velocity = behavior["data"][()][:, :2].astype(np.float64)
-        velocity = velocity * float(attributes.get("conversion", 1)) + float(attributes.get("offset", 0))
+        velocity = behavior["data"][()].astype(np.float64)
+        velocity = velocity.reshape(len(velocity), -1)
+        conversion = float(attributes.get("conversion", 1))
+        velocity = velocity * (1 if np.isnan(conversion) else conversion) + float(attributes.get("offset", 0))
         if "timestamps" in behavior:
             times = behavior["timestamps"][()].astype(np.float64)
         else:
             start = behavior["starting_time"]
             times = float(start[()]) + np.arange(len(velocity)) / float(start.attrs["rate"])
-        valid = ~np.isnan(velocity).any(axis=1)
         trials = file.get("intervals", {}).get("trials", {})
         columns = [np.asarray(trials[name][()] if trials else [], np.float64) for name in ("start_time", "stop_time")]
         return {
-            "spike_times": spikes[order],
-            "spike_units": np.repeat(np.arange(len(counts)), counts)[order],
+            "spike_times": spikes,
+            "spike_units": np.repeat(np.arange(len(counts)), counts),
             "unit_ids": units["id"][()].astype(str),
-            "behavior_times": times[valid],
-            "behavior": velocity[valid],
-            "behavior_columns": np.array(["x", "y"]),
+            "behavior_times": times,
+            "behavior": velocity,
             "trials": np.stack(columns, axis=1),
         }

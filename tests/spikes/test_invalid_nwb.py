@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from possm_lite.errors import FileFormatError
+from possm_lite.spikes.io.contents import Selection, assemble
 from possm_lite.spikes.io.nwb import read_nwb
 
 pytest.importorskip("pynwb")
@@ -23,7 +24,7 @@ def small(tmp_path_factory) -> bytes:
     path, file = tmp_path_factory.mktemp("nwb") / "small.nwb", new_file()
     file.add_unit(spike_times=[0.5, 1.5], id=4)
     file.add_unit(spike_times=[0.25, 1.5], id=9)
-    hand = TimeSeries(name="hand_vel", data=np.zeros((300, 2)), unit="m/s", timestamps=TIMES)
+    hand = TimeSeries(name="hand_vel", data=np.ones((300, 2)), unit="m/s", timestamps=TIMES)
     file.create_processing_module("behavior", "hand").add(hand)
     for start in (0.5, 1.0):
         file.add_trial(start_time=start, stop_time=start + 0.5)
@@ -59,30 +60,25 @@ def huge(*shape, chunks):
 
 
 OTHER_CLOCK = {"start": 500.0, "stop": 501.0}
-DIVIDE = "must divide 4 spike times among 2 units"
+DIVIDE = "must divide 4 entries among 2 units"
 BAD = {
     "no units": (put("units"), "units/spike_times is missing"),
-    "no behavior": (put("processing/behavior"), "processing/behavior is missing (processing has nothing)"),
-    "one column": (put(f"{HAND}/data", np.zeros((300, 1))), "none of hand_vel, finger_vel, cursor_vel, hand_pos"),
-    "only NaN": (put(f"{HAND}/data", np.full((300, 2), np.nan)), f"{HAND} must have at least two rows without NaN"),
+    "no behavior": (put("processing/behavior"), "has no behaviour, so nothing can be trained on it."),
+    "only NaN": (put(f"{HAND}/data", np.full((300, 2), np.nan)), "hand_vel is zero or missing throughout"),
+    "only zeros": (put(f"{HAND}/data", np.zeros((300, 2))), "hand_vel is zero or missing throughout"),
     "text": (put(f"{HAND}/data", np.array([["a", "b"]] * 300, dtype="S1")), "hand_vel"),
-    "unsorted timestamps": (
-        put(f"{HAND}/timestamps", 0.1, 50),
-        f"{HAND}/timestamps[50] = 0.100000 s comes after 0.490000 s",
+    "unsorted timestamps": (put(f"{HAND}/timestamps", TIMES[::-1]), "hand_vel[1] = 2.980000 s comes after 2.990000 s"),
+    "clock that restarts": (
+        put(f"{HAND}/timestamps", TIMES % 1.5),
+        "hand_vel[150] = 0.000000 s comes after 1.49",
     ),
-    "NaN timestamp": (put(f"{HAND}/timestamps", np.nan, 50), f"{HAND}/timestamps[50] = nan"),
-    "NaN conversion": (attribute(f"{HAND}/data", "conversion", np.nan), f"{HAND}/conversion must be finite"),
+    "infinite conversion": (attribute(f"{HAND}/data", "conversion", np.inf), "hand_vel/conversion must be a finite"),
     "terabytes": (huge(2**40, 2, chunks=(1024, 2)), "declares shape (1099511627776, 2) of float64"),
     "chunk of gigabytes": (huge(300, 2, chunks=(2**28 + 1, 1)), "or chunks, of more than"),
-    "NaN spike": (put("units/spike_times", np.nan, 1), "units/spike_times[1] = nan"),
-    "one spike": (put("units/spike_times", [0.5]), "must divide 1 spike times among 2 units"),
+    "one spike": (put("units/spike_times", [0.5]), "must divide 1 entries among 2 units"),
     "spikes as text": (put("units/spike_times", [b"a"] * 4), "units/spike_times"),
     "decreasing index": (put("units/spike_times_index", np.array([9, 4])), DIVIDE),
     "index without the last spike": (put("units/spike_times_index", np.array([2, 3])), DIVIDE),
-    "reversed trial": (put(f"{TRIALS}/stop_time", 0.4, 0), "trials[0] must stop after it starts"),
-    "trial without an end": (put(f"{TRIALS}/stop_time", np.nan, 0), f"{TRIALS}/stop_time[0] = nan"),
-    "overlapping trials": (put(f"{TRIALS}/stop_time", 1.5, 0), "trials[1] starts at 1.000000 s, before trials[0]"),
-    "unsorted trials": (put(f"{TRIALS}/start_time", 0.1, 1), "trials[1] starts at 0.100000 s, before trials[0]"),
     "trials of another clock": (
         lambda file: [put(f"{TRIALS}/{name}_time", [t, t + 2])(file) for name, t in OTHER_CLOCK.items()],
         "covers none of the 2 trials, 500.000 s to 503.000 s",
@@ -106,14 +102,59 @@ def test_invalid_file_is_refused_by_field_and_value(small, tmp_path, mutate, mes
     with h5py.File(path, "r+") as file:
         file["acquisition/elsewhere"] = h5py.ExternalLink("elsewhere.nwb", "/video")  # not read
         file["general/session_id"] = "monday"
-    assert len(read_nwb(path).trials) == 2
+    assert len(assemble(read_nwb(path), Selection()).trials) == 2
     with h5py.File(path, "r+") as file:  # HDF5 refuses to write to a file that is open for reading
         mutate(file)
     with pytest.raises(FileFormatError) as caught:
-        read_nwb(path)
+        assemble(read_nwb(path), Selection())
     assert message in str(caught.value) and "\n" not in str(caught.value)
     with h5py.File(path, "r+") as file:  # closed after the error
         assert "acquisition" in file
+
+
+def set_trials(starts, stops):
+    def mutate(file):
+        for name, values in (("start_time", starts), ("stop_time", stops), ("id", range(len(starts)))):
+            put(f"{TRIALS}/{name}", np.array(values))(file)
+
+    return mutate
+
+
+MENDED = {  # note, and trials afterwards
+    "NaN spike": (put("units/spike_times", np.nan, 1), "1 of 4 spikes without a time were left out", None),
+    "NaN timestamp": (put(f"{HAND}/timestamps", np.nan, 250), "1 of 300 samples of hand_vel without a time", None),
+    "late timestamp": (
+        put(f"{HAND}/timestamps", 99.0, 5),
+        "1 of 300 samples of hand_vel with a time out",
+        None,
+    ),
+    "repeated time": (
+        put(f"{HAND}/timestamps", 0.04, 5),
+        "1 of 300 samples of hand_vel with a time out",
+        None,
+    ),
+    "NaN conversion": (attribute(f"{HAND}/data", "conversion", np.nan), "conversion of hand_vel is NaN", None),
+    "repeated unit": (put("units/id", np.array([4, 4])), "1 of 2 units had the name of another: now 4#2", None),
+    "reversed trial": (put(f"{TRIALS}/stop_time", 0.4, 0), "1 of 2 trials that stop before they start", [[1.0, 1.5]]),
+    "trial without end": (put(f"{TRIALS}/stop_time", np.nan, 0), "1 of 2 trials without a start or a", [[1.0, 1.5]]),
+    "unsorted trials": (set_trials([1, 0.5], [1.5, 1]), "2 of 2 trials were not in order", [[0.5, 1], [1, 1.5]]),
+    "overlapping trials": (
+        set_trials([0.5, 0.9, 1.4, 1.4], [9.0, 1.5, 2.0, 1.5]),
+        "3 of 4 trials that overlapped the next one end where it starts",
+        [[0.5, 0.9], [0.9, 1.4], [1.4, 2.0]],
+    ),
+    "trial without behaviour": (put(f"{TRIALS}/stop_time", 9.0, 1), "1 of 2 trials that behaviour", [[0.5, 1.0]]),
+}
+
+
+@pytest.mark.parametrize("mutate, note, trials", MENDED.values(), ids=MENDED.keys())
+def test_bad_rows_are_mended_and_counted(small, tmp_path, mutate, note, trials):
+    (tmp_path / "a.nwb").write_bytes(small)
+    with h5py.File(tmp_path / "a.nwb", "r+") as file:
+        mutate(file)
+    recording = assemble(read_nwb(tmp_path / "a.nwb"), Selection())
+    assert any(note in one for one in recording.notes), recording.notes
+    np.testing.assert_array_equal(recording.trials, [[0.5, 1], [1, 1.5]] if trials is None else trials)
 
 
 def test_trials_may_be_missing(small, tmp_path):
@@ -121,7 +162,7 @@ def test_trials_may_be_missing(small, tmp_path):
         (tmp_path / "a.nwb").write_bytes(small)
         with h5py.File(tmp_path / "a.nwb", "r+") as file:
             del file[name]
-        assert len(read_nwb(tmp_path / "a.nwb").trials) == 0
+        assert len(assemble(read_nwb(tmp_path / "a.nwb"), Selection()).trials) == 0
 
 
 def test_other_files_are_refused(tmp_path):
@@ -130,17 +171,17 @@ def test_other_files_are_refused(tmp_path):
         file["x"] = 1
     for name in ("text.nwb", "other.nwb"):
         with pytest.raises(FileFormatError, match="is damaged or not an NWB file"):
-            read_nwb(tmp_path / name)
+            assemble(read_nwb(tmp_path / name), Selection())
 
 
 def test_simultaneous_spikes_keep_the_order_of_units(tmp_path):
     file = new_file()
     for i, train in enumerate(([0.5, 1.5], [0.25, 1.5], *[[1.5]] * 50)):
         file.add_unit(spike_times=train, id=10 + i)
-    hand = TimeSeries(name="hand_vel", data=np.zeros((300, 2)), unit="m/s", timestamps=TIMES)
+    hand = TimeSeries(name="hand_vel", data=np.ones((300, 2)), unit="m/s", timestamps=TIMES)
     file.create_processing_module("behavior", "hand").add(hand)
     write(file, tmp_path / "a.nwb")
-    recording = read_nwb(tmp_path / "a.nwb")
+    recording = assemble(read_nwb(tmp_path / "a.nwb"), Selection())
     assert recording.spike_times.tolist() == [0.25, 0.5, *[1.5] * 52]
     assert recording.spike_units.tolist() == [1, 0, *range(52)]
     assert recording.unit_ids.tolist() == [str(10 + i) for i in range(52)]

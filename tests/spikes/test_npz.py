@@ -172,7 +172,22 @@ def test_a_file_without_read_permission_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(arrays_module, "open", forbidden, raising=False)  # root may read everything
     assert_refused(tmp_path / "a.npz", "cannot be read: Permission denied")
-    assert_refused(tmp_path / "a.npz", "behavior='hand_vel' selects a series of an .nwb file", behavior="hand_vel")
+
+
+def test_units_trials_and_columns_are_selected(tmp_path):
+    recording = make_recording()
+    recording.save(tmp_path / "a.npz")
+    chosen = load_recording(tmp_path / "a.npz", None, ["y"], "id in ['elec1', 'elec3']", "duration >= 2")
+    assert chosen.unit_ids.tolist() == ["elec1", "elec3"] and chosen.trials.tolist() == [[3.0, 5.0], [6.0, 8.0]]
+    np.testing.assert_array_equal(chosen.behavior, recording.behavior[:, 1:])
+    for i in (1, 3):
+        own = chosen.spike_times[chosen.spike_units == i // 2]
+        np.testing.assert_array_equal(own, recording.spike_times[recording.spike_units == i])
+    assert chosen.notes[2:4] == (
+        "2 of 5 units were chosen: id in ['elec1', 'elec3'].",
+        "2 of 3 trials were chosen: duration >= 2.",
+    )
+    assert_refused(tmp_path / "a.npz", "behavior='foot' is not among", behavior="foot")
 
 
 # Writing

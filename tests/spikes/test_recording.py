@@ -72,6 +72,10 @@ BAD = {
         "spike_times[2] = 1.000000 s comes after 1.250000 s",
     ),
     "unsorted behavior": ({"behavior_times": times_with(5, 0.01)}, "behavior_times[5] = 0.010000 s comes after"),
+    "a clock that restarts": (
+        {"behavior_times": np.arange(1000) % 500 / 50},
+        "The clock restarts: save",
+    ),
     "two samples at one time": ({"behavior_times": times_with(5, 0.04)}, "behavior_times[5] = 0.040000 s"),
     "a unit out of range": ({"spike_units": [0, 1, 2, 1]}, "must lie in 0..1, the index of a unit in unit_ids"),
     "a unit below 0": ({"spike_units": [0, -1, 0, 1]}, "spike_units[1] = -1"),

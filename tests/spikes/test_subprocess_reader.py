@@ -9,11 +9,14 @@ from possm_lite.spikes.io import subprocess_reader
 from tests.reliability.mutations import malicious_mat, write_good
 
 
-def test_the_series_reaches_the_other_process(tmp_path):
+def test_the_selection_reaches_the_other_process(tmp_path):
     pytest.importorskip("pynwb")
     write_good(tmp_path, ".nwb")
-    with pytest.raises(RecordingError, match=r"times\.nwb: behavior='foot_vel' is not in"):
+    with pytest.raises(RecordingError, match=r"times\.nwb: behavior='foot_vel' is not among"):
         load_recording(tmp_path / "times.nwb", behavior="foot_vel")
+    recording = load_recording(tmp_path / "times.nwb", None, ["1"], "id in [2, 4]", "start > 1", False)
+    assert recording.unit_ids.tolist() == ["2", "4"] and recording.behavior.shape[1] == 1 and len(recording.trials) == 2
+    assert load_recording(tmp_path / "times.nwb", spikes_only=True).behavior_times.size == 0
 
 
 def test_files_that_crash_scipy_are_refused(tmp_path):

@@ -1,13 +1,16 @@
-"""NWB files, in the layout of the Neural Latents Benchmark (MC_Maze, MC_RTT: DANDI 000128, 129, 138-140).
+"""NWB files: `units` with `spike_times`, and behaviour in any processing module or in `acquisition`.
 
-* `units` with `spike_times`: all units, those marked `heldout` included. `obs_intervals` are not needed.
-* `processing/behavior`, itself or a container in it such as `Position`: the velocity is the first of `hand_vel`,
-  `finger_vel` and `cursor_vel`, or else the derivative of the first of `hand_pos`, `finger_pos` and `cursor_pos`.
-* `intervals/trials` with `start_time` and `stop_time`, if there are trials.
+Read so: MC_Maze, MC_RTT, Area2_Bump, Perich-Miller (DANDI 000127-129, 138-140, 688), Churchland-Shenoy and Even-Chen
+(000070, 000121), FALCON M1, M2 and H1 (000941, 000953, 000954), and what NeuroConv writes.
+
+* Behaviour: time series by name, "hand_vel", or "container/series", "Position/Hand".
+* Trials: `intervals/trials` with `start_time` and `stop_time`. All plain columns of `units` and trials are for filters.
+* Observed: FALCON's `eval_mask`, or else `obs_intervals`, when half of the units or more were recorded.
 """
 
 import math
 import os
+import re
 import warnings
 from pathlib import Path
 
@@ -15,24 +18,22 @@ import numpy as np
 
 from ...errors import RecordingError, wrap_errors
 from ..arrays import MAX_BYTES
-from ..recording import Recording, check_order, check_trial_order, covered_trials, format_seconds
+from .contents import Contents, Series
 
-SERIES = ("hand_vel", "finger_vel", "cursor_vel", "hand_pos", "finger_pos", "cursor_pos")
+_DEFAULTS = ("preprocessed_emg", "OpenLoopKinematicsVelocity")  # what FALCON M1 and H1 decode
+_NOT_BEHAVIOR = {"ElectricalSeries", "ImageSeries"}
+_MAX_TEXT = 80  # characters of a text in a table that are read
 _NO_CACHE = "PYNWB_NO_CACHE_DIR"
 # pynwb omits what it cannot open, with this warning: a recording whose trials are damaged would seem to have none.
-_READ = ("units", "intervals/trials", "processing/behavior", "general/session_id", "general/subject")
+_READ = ("units", "intervals/trials", "processing", "general/session_id", "general/subject")
 _BROKEN = f"Path to Group altered/broken at /({'|'.join(_READ)}|(intervals|processing|general)$)"
-_ROUNDING = 1e-6  # s: trials that overlap by less are adjacent, with rounded times
 
 
-def read_nwb(path: Path, behavior: str | None = None) -> Recording:
-    """The recording in an NWB file of the layout above.
+def read_nwb(path: Path) -> Contents:
+    """What is in an NWB file. A series is read from the file only when it is chosen.
 
-    Args:
-        path: the file.
-        behavior: a series in processing/behavior, as "hand_vel" or "Position/hand_pos", instead of the default. It is
-            taken as a velocity, unless its name ends in "_pos" or "position" or, with a name that does not end in
-            "_vel" or "velocity", it is an NWB SpatialSeries: those are positions, and differentiated.
+    A series is a position if its name ends in "pos" or "position" or, with a name that does not end in "vel" or
+    "velocity", it is an NWB SpatialSeries. A conversion that is NaN, as some converters write, is taken as 1.
 
     Raises:
         FileFormatError: without the name of the file; `load_recording` adds it.
@@ -49,13 +50,25 @@ def read_nwb(path: Path, behavior: str | None = None) -> Recording:
             if file.trials is None and (isinstance(intervals, h5py.Dataset) or "trials" in intervals):
                 # pynwb ignores, without a warning, what is not a table
                 raise RecordingError("intervals/trials exists, but is not a table of trials.")
-            units, (samples, notes) = _read_units(file), _read_behavior(file, behavior)
-            trials, trial_notes = _read_trials(file, samples["behavior_times"])
+            notes: list[str] = []
+            units = _read_units(file)
+            series = _find_series(file, path, units["spike_times"].max(initial=0), notes)
+            mask = series.pop("eval_mask", None)
+            observed = _observed_by_units(file.units, notes) if mask is None else _observed_by_mask(mask)
+            trials, trial_table = _read_trials(file)
             # session names repeat between subjects
             subject = file.subject.subject_id if file.subject and file.session_id else None
             session = file.session_id or file.identifier
-            session_id = f"{subject}_{session}" if subject else str(session)
-            return Recording(**units, **samples, trials=trials, session_id=session_id, notes=notes + trial_notes)
+            return Contents(
+                **units,
+                series=list(series.values()),
+                session_id=f"{subject}_{session}" if subject else str(session),
+                trials=trials,
+                trial_table=trial_table,
+                observed=observed,
+                default=tuple(d for d in _DEFAULTS if any(d in name.split("/") for name in series))[:1],
+                notes=tuple(notes),
+            )
 
 
 def import_pynwb():
@@ -77,7 +90,7 @@ def import_pynwb():
     return pynwb
 
 
-def _read_dataset(data, field: str, finite: bool = False, kinds: str = "iuf") -> np.ndarray:
+def _read_dataset(data, field: str, kinds: str = "iuf") -> np.ndarray:
     """An HDF5 data set as float64 or, where `kinds` has no "f", as int64. Its declared size is checked first."""
     with wrap_errors(f"{field} cannot be read"):
         shape, dtype = data.shape, np.dtype(data.dtype)
@@ -88,168 +101,156 @@ def _read_dataset(data, field: str, finite: bool = False, kinds: str = "iuf") ->
             raise RecordingError(
                 f"{field} declares shape {shape} of {dtype}, or chunks, of more than {MAX_BYTES} bytes."
             )
-        array = np.asarray(data[()]).astype(np.float64 if "f" in kinds else np.int64, copy=False)
-    for index in np.flatnonzero(~np.isfinite(array))[:1] if finite else ():
-        raise RecordingError(f"{field} must be finite: {field}[{index}] = {array.ravel()[index]}.")
-    return array
+        return np.asarray(data[()]).astype(np.float64 if "f" in kinds else np.int64, copy=False)
 
 
-def _read_units(file) -> dict[str, np.ndarray]:
-    """`spike_times`, `spike_units` and `unit_ids` of a Recording."""
+def _read_ragged(column, field: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """All entries of a ragged column and the unit of each."""
+    if not hasattr(column, "target"):
+        raise RecordingError(f"{field}_index is missing: it assigns entries to units.")
+    values = _read_dataset(column.target.data, field)
+    ends = _read_dataset(column.data, f"{field}_index", kinds="iu")
+    counts = np.diff(ends, prepend=0)
+    if ends.shape != (n,) or counts.min(initial=0) < 0 or counts.sum() != len(values):
+        raise RecordingError(
+            f"{field}_index must divide {len(values)} entries among {n} units: it has {ends.size} entries, "
+            f"the last is {ends[-1] if ends.size else 'none'}."
+        )
+    return values, np.repeat(np.arange(n), counts)
+
+
+def _read_units(file) -> dict:
+    """`spike_times`, `spike_units`, `unit_ids` and `unit_table` of Contents."""
     if file.units is None or "spike_times" not in file.units.colnames:
         raise RecordingError("units/spike_times is missing.")
-    column = file.units["spike_times"]
-    if not hasattr(column, "target"):
-        raise RecordingError("units/spike_times_index is missing: it assigns spikes to units.")
-    times = _read_dataset(column.target.data, "units/spike_times", finite=True)
-    ends = _read_dataset(column.data, "units/spike_times_index", kinds="iu")
     unit_ids = _read_dataset(file.units.id.data, "units/id", kinds="iu")
-    counts = np.diff(ends, prepend=0)
-    if times.ndim != 1 or ends.shape != unit_ids.shape or counts.min(initial=0) < 0 or counts.sum() != times.size:
-        raise RecordingError(
-            f"units/spike_times_index must divide {times.size} spike times among {unit_ids.size} units: "
-            f"it has {ends.size} entries, the last is {ends[-1] if ends.size else 'none'}."
-        )
-    order = np.argsort(times, kind="stable")
-    spike_units = np.repeat(np.arange(len(counts)), counts)[order]
-    return {"spike_times": times[order], "spike_units": spike_units, "unit_ids": unit_ids}
+    times, units = _read_ragged(file.units["spike_times"], "units/spike_times", unit_ids.size)
+    table = _plain_columns(file.units, len(unit_ids))
+    return {"spike_times": times, "spike_units": units, "unit_ids": unit_ids, "unit_table": table}
 
 
-def _read_behavior(file, behavior: str | None) -> tuple[dict, list[str]]:
-    """`behavior_times`, `behavior` and `behavior_unit` of a Recording, and notes. Rows with NaN are left out."""
-    series = _behavior_series(file)
-    name = _choose(series, behavior)
-    field = f"processing/behavior/{name}"
-    times, values = _samples(series[name], field)
-    unit = str(series[name].unit) or "a.u."
-    others = sorted(set(series) - {name})
-    also = f"; there are also {', '.join(others)}." if others else "."
-    if _is_position(name, series[name]):
-        values, unit = _derivative(times, values), f"{unit}/s"
-        notes = [f"Velocity is the derivative of the position {field}{also}"]
-    else:
-        notes = [f"Velocity is {field}{also}"]
-    valid = ~np.isnan(values).any(axis=1)
-    if valid.sum() < 2:
-        raise RecordingError(f"{field} must have at least two rows without NaN, not {valid.sum()}.")
-    if not valid.all():
-        notes.append(f"{(~valid).sum()} of {len(valid)} rows of {name} without a velocity were left out.")
-    return {"behavior_times": times[valid], "behavior": values[valid], "behavior_unit": unit}, notes
+def _plain_columns(table, n: int) -> dict[str, np.ndarray]:
+    """The columns of a table that hold one number, text or truth value a row, (n,) each."""
+    import h5py
+
+    columns = {}
+    for name in table.colnames:
+        column = table[name]
+        data = column.data
+        if hasattr(column, "target") or getattr(data, "shape", None) != (n,) or n * 8 * _MAX_TEXT > MAX_BYTES:
+            continue
+        with wrap_errors(f"{table.name}/{name} cannot be read"):
+            if data.dtype.kind in "iufb":
+                columns[name] = np.asarray(data[()])
+            elif h5py.check_string_dtype(data.dtype) and data.dtype.itemsize <= 8 * _MAX_TEXT:
+                texts = [text.decode(errors="replace") if isinstance(text, bytes) else str(text) for text in data[()]]
+                columns[name] = np.array([text[:_MAX_TEXT] for text in texts], dtype=str)
+    return columns
 
 
-def _behavior_series(file) -> dict:
-    """The time series in processing/behavior by name, followed by those in containers as "container/series"."""
+def _read_trials(file) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Start and stop of the trials in seconds, (n, 2), and their other columns."""
+    if file.trials is None:
+        return np.empty((0, 2)), {}
+    with wrap_errors("intervals/trials cannot be read"):
+        columns = {name: file.trials[name].data for name in ("start_time", "stop_time")}
+    start, stop = (_read_dataset(data, f"intervals/trials/{name}") for name, data in columns.items())
+    if start.ndim != 1 or start.shape != stop.shape:
+        raise RecordingError(f"intervals/trials has start_time of shape {start.shape}, stop_time of {stop.shape}.")
+    return np.stack((start, stop), axis=1), _plain_columns(file.trials, len(start))
+
+
+def _observed_by_units(units, notes: list[str]) -> np.ndarray | None:
+    """Start and stop of the times at which half of the units or more were observed, (m, 2)."""
+    if "obs_intervals" not in units.colnames:
+        return None
+    intervals, unit = _read_ragged(units["obs_intervals"], "units/obs_intervals", len(units))
+    if intervals.ndim != 2 or intervals.shape[1] != 2 or not np.isfinite(intervals).all() or len(intervals) == 0:
+        return None
+    times, index = np.unique(intervals.T, return_inverse=True)
+    count = np.cumsum(np.bincount(index.ravel(), np.repeat([1, -1], len(intervals))))  # units observed from each time
+    n = len(np.unique(unit))
+    observed = 2 * count >= n
+    if (count[observed] < n).any():
+        notes.append("Not all units were observed throughout: times were used at which half of them were or more.")
+    return times[np.diff(observed, prepend=False)].reshape(-1, 2)
+
+
+def _observed_by_mask(mask: Series) -> np.ndarray:
+    """First and last time of each run of samples that are to be scored, (m, 2)."""
+    times, values = mask.read()
+    edges = np.flatnonzero(np.diff(values.ravel() > 0, prepend=False, append=False))
+    return np.column_stack((times[edges[::2]], times[edges[1::2] - 1]))
+
+
+# Behaviour
+
+
+def _find_series(file, path: Path, last_spike: float, notes: list[str]) -> dict[str, Series]:
+    """Time series of one or two dimensions by name: of processing/behavior, other modules, and acquisition."""
     from pynwb import TimeSeries
 
-    if "behavior" not in file.processing:
-        raise RecordingError(
-            f"processing/behavior is missing (processing has {', '.join(sorted(file.processing)) or 'nothing'}). "
-            "Test files of the Neural Latents Benchmark come without behaviour: use the training file."
-        )
-    items = file.processing["behavior"].data_interfaces
-    series = {name: item for name, item in items.items() if isinstance(item, TimeSeries)}
-    children = {f"{name}/{child.name}": child for name in items.keys() - series for child in items[name].children}
-    return series | {name: children[name] for name in sorted(children) if isinstance(children[name], TimeSeries)}
+    groups = {name: module.data_interfaces for name, module in file.processing.items()}
+    found: dict[str, Series] = {}
+    for group in [*sorted(groups, key=lambda name: (name != "behavior", name)), None]:
+        items = file.acquisition if group is None else groups[group]
+        series = {name: item for name, item in items.items() if isinstance(item, TimeSeries)}
+        children = {f"{name}/{child.name}": child for name in items.keys() - series for child in items[name].children}
+        for name, one in [*series.items(), *sorted(children.items())]:
+            kinds = {kind.__name__ for kind in type(one).__mro__}
+            if "TimeSeries" in kinds and not kinds & _NOT_BEHAVIOR and len(getattr(one.data, "shape", ())) in (1, 2):
+                name = f"{group or 'acquisition'}/{name}" if name in found else name
+                found[name] = _as_series(path, name, one, last_spike, notes)
+    return found
 
 
-def _choose(series: dict, behavior: str | None) -> str:
-    """The key of the series called `behavior`, itself or its container, or of the default of those with two columns."""
-    available = ", ".join(sorted(series)) or "no series"
-    if behavior is None:
-        planar = [key for key in series if _has_two_columns(series[key])]
-        found = [key for name in SERIES for key in planar if name in key.split("/")]
-        if not found:
-            raise RecordingError(
-                f"processing/behavior has none of {', '.join(SERIES)} with two columns; it has {available}: "
-                "name one with behavior=."
-            )
-        return found[0]
-    found = [behavior] if behavior in series else [key for key in series if behavior in key.split("/")]
-    if len(found) != 1:
-        problem = f"matches {len(found)} series of" if found else "is not in"
-        raise RecordingError(f"behavior={behavior!r} {problem} processing/behavior, which has {available}.")
-    return found[0]
+def _as_series(path: Path, name: str, series, last_spike: float, notes: list[str]) -> Series:
+    """A `pynwb.TimeSeries` as a Series, which opens the file again to be read."""
+    import h5py
+
+    shape = tuple(series.data.shape)
+    numbers = {field: _number(series, field) for field in ("conversion", "offset", "starting_time", "rate")}
+    if math.isnan(numbers["conversion"]):
+        notes.append(f"The conversion of {name} is NaN and was taken as 1.")
+        numbers["conversion"] = 1.0
+    rate = numbers["rate"]
+    if 0 < rate < 1 and abs(shape[0] * rate - last_spike) < last_spike / 2:
+        notes.append(f"The rate of {name}, {rate:g}, was taken as seconds a sample: so it ends as the spikes do.")
+        numbers["rate"] = 1 / rate
+    data, timestamps = (getattr(array, "name", None) for array in (series.data, series.timestamps))
+    names = tuple(str(series.description).split(","))
+    is_named = len(names) == shape[-1] > 1 and all(re.fullmatch(r"\w{1,16}", name) for name in names)
+
+    def read() -> tuple[np.ndarray, np.ndarray]:
+        with wrap_errors(f"{name} cannot be read"), h5py.File(path, "r") as file:
+            values = _read_dataset(file[data], name, kinds="biuf")
+            for field in ("conversion", "offset", *(("starting_time", "rate") if timestamps is None else ())):
+                if not math.isfinite(numbers[field]) or (field == "rate" and numbers[field] <= 0):
+                    raise RecordingError(f"{name}/{field} must be a finite number, a rate positive: {numbers[field]}.")
+            if timestamps is None:
+                times = numbers["starting_time"] + np.arange(len(values)) / numbers["rate"]
+            else:
+                times = _read_dataset(file[timestamps], f"{name}/timestamps")
+        if times.shape != values.shape[:1]:
+            raise RecordingError(f"{name}/timestamps has shape {times.shape} for {len(values)} rows of data.")
+        return times, values * numbers["conversion"] + numbers["offset"]
+
+    unit = str(series.unit) or "a.u."
+    return Series(name, read, unit, _is_position(name, series), names if is_named else (), shape)
 
 
-def _has_two_columns(series) -> bool:
-    shape = getattr(series.data, "shape", None) or ()
-    return len(shape) == 2 and shape[1] >= 2
+def _number(series, field: str) -> float:
+    try:
+        return float(getattr(series, field))
+    except (TypeError, ValueError):
+        return math.inf  # refused if the series is chosen
 
 
 def _is_position(name: str, series) -> bool:
     for part in reversed(name.lower().split("/")):  # the series, then its container
-        if part.endswith(("_pos", "position")):
+        part = re.sub("_[xyz]$", "", part)
+        if part.endswith(("pos", "position")):
             return True
-        if part.endswith(("_vel", "velocity")):
+        if part.endswith(("vel", "velocity")):
             return False
     return series.neurodata_type == "SpatialSeries"
-
-
-def _samples(series, field: str) -> tuple[np.ndarray, np.ndarray]:
-    """Times (T,) in seconds and values (T, 2) in the unit of the series."""
-
-    def number(name: str) -> float:
-        with wrap_errors(f"{field}/{name} must be a number"):
-            value = float(getattr(series, name))
-        if not np.isfinite(value) or (name == "rate" and value <= 0):
-            raise RecordingError(f"{field}/{name} must be finite, and a rate positive, not {value}.")
-        return value
-
-    if not _has_two_columns(series):
-        raise RecordingError(f"{field} must have shape (T, 2), or more columns, not {np.shape(series.data)}.")
-    values = _read_dataset(series.data, field)[:, :2] * number("conversion") + number("offset")
-    with wrap_errors(f"{field}/timestamps cannot be read"):
-        timestamps = series.timestamps
-    if timestamps is not None:
-        times = _read_dataset(timestamps, f"{field}/timestamps", finite=True)
-    else:
-        times = number("starting_time") + np.arange(len(values)) / number("rate")
-    if times.shape != values.shape[:1]:
-        raise RecordingError(f"{field}/timestamps has shape {times.shape} for {len(values)} rows of data.")
-    check_order(f"{field}/timestamps", times, strict=True)
-    return times, values
-
-
-def _derivative(times: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Velocity (T, 2) by central differences, NaN where a position is missing, not taken across a gap.
-
-    A gap is a row with NaN, or more than twice the median step between two times.
-    """
-    velocity = np.full(position.shape, np.nan)
-    valid = np.flatnonzero(~np.isnan(position).any(axis=1))
-    gap = (np.diff(valid) > 1) | (np.diff(times[valid]) > 2 * np.median(np.diff(times)))
-    for segment in np.split(valid, np.flatnonzero(gap) + 1):
-        if len(segment) > 1:
-            velocity[segment] = np.gradient(position[segment], times[segment], axis=0)
-    return velocity
-
-
-def _read_trials(file, behavior_times: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Start and stop in seconds of the trials that behaviour covers, (n, 2), and notes."""
-    start = stop = np.empty(0)
-    if file.trials is not None:
-        with wrap_errors("intervals/trials cannot be read"):
-            columns = {name: file.trials[name].data for name in ("start_time", "stop_time")}
-        start, stop = (_read_dataset(data, f"intervals/trials/{name}", finite=True) for name, data in columns.items())
-    if start.ndim != 1 or start.shape != stop.shape:
-        raise RecordingError(f"intervals/trials has start_time of shape {start.shape}, stop_time of {stop.shape}.")
-    trials, notes = np.stack((start, stop), axis=1), []
-    if len(trials) == 0:
-        return trials, ["There are no trials in intervals/trials."]
-    overlap = stop[:-1] - start[1:]
-    rounded = np.flatnonzero((overlap > 0) & (overlap < _ROUNDING))
-    trials[rounded, 1] = start[rounded + 1]
-    if len(rounded):
-        notes.append(
-            f"{len(rounded)} trials that overlapped the next one by less than a microsecond end where it starts."
-        )
-    check_trial_order(trials)
-    covered = covered_trials(trials, behavior_times)
-    if not covered.any():
-        first, last, begin, end = (format_seconds(t, 3) for t in (*behavior_times[[0, -1]], start[0], stop[-1]))
-        raise RecordingError(
-            f"intervals/trials: behaviour, {first} to {last}, covers none of the {len(start)} trials, {begin} to {end}."
-        )
-    if not covered.all():
-        notes.append(f"{(~covered).sum()} of {len(trials)} trials that behaviour does not cover were left out.")
-    return trials[covered], notes

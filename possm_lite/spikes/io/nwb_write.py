@@ -5,6 +5,8 @@ import warnings
 from datetime import datetime, timezone
 from pathlib import Path
 
+import numpy as np
+
 from ...errors import RecordingError, prefix_errors
 from ..arrays import atomic_write
 from ..npz_format import regular_clock
@@ -17,7 +19,7 @@ UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # NWB requires one
 def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
     """Write a recording atomically to `path`. `load_recording` reads back all but the notes and names that are text.
 
-    * `units`: `spike_times`, and `obs_intervals`, the span of the recording. An `id` is a whole number: names of units
+    * `units`: `spike_times`, and `obs_intervals`, all of the recording. An `id` is a whole number: names of units
       that are such numbers are kept, others are written to a column `unit_name`, and ids count from 0.
     * `processing/behavior/SERIES`: behaviour, with a rate if the samples are on a regular clock, else with timestamps.
     * `intervals/trials`, if there are trials.
@@ -62,8 +64,9 @@ def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNK
     numbered = all(name.isascii() and name.isdecimal() and str(int(name)) == name for name in names)
     if not numbered:
         file.add_unit_column("unit_name", "what the laboratory calls the unit")
+    times = np.concatenate((recording.spike_times, recording.behavior_times, recording.span))
     for i, name in enumerate(names):
         columns = {"id": int(name)} if numbered else {"id": i, "unit_name": name}
         spikes = recording.spike_times[recording.spike_units == i]
-        file.add_unit(spike_times=spikes, obs_intervals=[recording.span], **columns)
+        file.add_unit(spike_times=spikes, obs_intervals=[[times.min(), times.max()]], **columns)
     return file

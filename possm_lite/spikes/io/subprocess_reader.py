@@ -1,13 +1,15 @@
-"""Reads MATLAB and NWB files in a separate process.
+"""Reads files that need a parser of others, such as MATLAB and NWB, in a separate process.
 
 SciPy's and HDF5's parsers trust the sizes in a file: a wrong byte can crash them or keep them busy without end. That
 ends the other process only, and is a RecordingError here.
 """
 
+import importlib
 import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from ...errors import FileFormatError, RecordingError
 from ..arrays import check_readable, load_npz
 from ..npz_format import to_arrays
 from ..recording import Recording
+from .contents import Selection, assemble, select
 
 _MAX_SECONDS = 900
 _MAX_BYTES = 16 * 2**30  # of the converted file, which we wrote
@@ -25,8 +28,13 @@ _PROGRAM = (
 )
 
 
-def read_in_subprocess(path: Path, behavior: str | None) -> dict[str, np.ndarray]:
-    """The recording in a `.mat` or `.nwb` file as `to_arrays` gives it, read by `convert` in another process.
+# The function that reads a format, by suffix, in a module beside this one: `Path` to `Contents`, or to a
+# `Recording` where there is nothing to choose from.
+READERS = {".mat": ("mat", "read_mat"), ".nwb": ("nwb", "read_nwb")}
+
+
+def read_in_subprocess(path: Path, selection: Selection) -> dict[str, np.ndarray]:
+    """The recording in a file as `to_arrays` gives it, read by `convert` in another process.
 
     Raises:
         RecordingError: without the name of the file.
@@ -34,7 +42,7 @@ def read_in_subprocess(path: Path, behavior: str | None) -> dict[str, np.ndarray
     """
     check_readable(path)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        command = [sys.executable, "-c", _PROGRAM, json.dumps([sys.path, str(path), behavior, folder])]
+        command = [sys.executable, "-c", _PROGRAM, json.dumps([sys.path, str(path), asdict(selection), folder])]
         try:
             run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_MAX_SECONDS)
         except subprocess.TimeoutExpired as exc:
@@ -51,21 +59,18 @@ def read_in_subprocess(path: Path, behavior: str | None) -> dict[str, np.ndarray
         return load_npz(Path(folder, "recording.npz"), _MAX_BYTES)
 
 
-def convert(path: str, behavior: str | None, folder: str):
+def convert(path: str, selection: dict, folder: str):
     """Write the recording in the file to `folder` as recording.npz, or the reason why not as error.txt."""
     try:
-        np.savez(Path(folder, "recording.npz"), **to_arrays(vars(read_in_process(Path(path), behavior))))
+        np.savez(Path(folder, "recording.npz"), **to_arrays(vars(read_in_process(Path(path), Selection(**selection)))))
     except (FileFormatError, MemoryError, OSError) as exc:  # MemoryError, OSError: a large file, a full disk
         message = str(exc) if isinstance(exc, FileFormatError) else f"cannot be read: {exc!r}"
         Path(folder, "error.txt").write_text(message, encoding="utf-8", errors="replace")
 
 
-def read_in_process(path: Path, behavior: str | None) -> Recording:
-    """The recording in a `.mat` or `.nwb` file, read in this process."""
-    if path.suffix.lower() == ".mat":  # imported here: h5py and pynwb are optional and slow to import
-        from .mat import read_mat
-
-        return read_mat(path)
-    from .nwb import read_nwb
-
-    return read_nwb(path, behavior)
+def read_in_process(path: Path, selection: Selection) -> Recording:
+    """The recording that a selection makes of a file, read in this process."""
+    module, function = READERS[path.suffix.lower()]
+    module = importlib.import_module(f".{module}", __package__)  # only now: h5py and pynwb are optional and slow
+    found = getattr(module, function)(path)
+    return select(found, selection) if isinstance(found, Recording) else assemble(found, selection)
