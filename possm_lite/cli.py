@@ -10,9 +10,8 @@ from pathlib import Path
 
 from .errors import CheckpointError, PossmError
 
-# To be set before NumPy and torch are loaded. A streamed step multiplies vectors by small matrices, which a second
-# thread slows down. In training, a second thread gains a third on a quiet machine, but beside another busy process the
-# two wait for each other, and training takes several times longer.
+# To be set before NumPy and torch are loaded. A second thread slows streaming down; in training it gains a third, but
+# beside another busy process the two wait for each other, and training takes several times longer.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -66,12 +65,10 @@ def _parser() -> argparse.ArgumentParser:
     from .spikes.io.download import ADDRESSES, FOLDER
 
     parser = argparse.ArgumentParser(prog="possm-lite", description="Decode the movement of a hand from spikes.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     more = "Computes on one thread. On a quiet machine, OMP_NUM_THREADS=2 in the environment is faster."
-    description = "train POSSM on a recording and test it beside two baselines"
-    decode = commands.add_parser("decode", help=description, epilog=more)
-    decode.set_defaults(command="decode")
+    decode = commands.add_parser("decode", help="train POSSM and test it beside two baselines", epilog=more)
     add = decode.add_argument
     files = ".npz, .mat or .nwb; several make one model; default: the simulated one"
     add("recording", nargs="*", type=Path, help=files)
@@ -90,12 +87,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--resume", type=Path, metavar="RUN", help="go on with a run that was interrupted, as it was started")
 
     stream = commands.add_parser("stream", help="replay held-out trials through the streaming decoder, bin by bin")
-    stream.set_defaults(command="stream")
     stream.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
     stream.add_argument("recording", nargs="?", type=Path, help="default: the recording it was trained on")
 
     download = commands.add_parser("download", help="download a public recording")
-    download.set_defaults(command="download")
     download.add_argument("name", metavar="NAME", help=f"one of {', '.join(ADDRESSES)}")
     download.add_argument("--to", type=Path, default=FOLDER, metavar="DIR", help=f"default {FOLDER}")
     return parser

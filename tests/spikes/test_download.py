@@ -178,8 +178,9 @@ def test_failures_of_dandi_leave_nothing(dandi, capfd):
 
 @pytest.mark.parametrize(
     ("name", "module", "cure"),
-    [("s1", "pooch", "pip install possm-lite[recordings]"), ("mc-rtt", "dandi", "pip install dandi")],
+    [("s1", "pooch", "pip install possm-lite[recordings]"), ("mc-rtt", "dandi.download", "pip install dandi")],
 )
 def test_missing_package_is_named(here, monkeypatch, capfd, name, module, cure):
+    monkeypatch.setitem(sys.modules, module.split(".")[0], None)
     monkeypatch.setitem(sys.modules, module, None)
-    assert_refused(capfd, name, cure)
+    assert_refused(capfd, name, f"{name}: needs {module}", cure)

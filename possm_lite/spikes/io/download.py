@@ -1,6 +1,5 @@
 """Public recordings by name, for `possm-lite download`."""
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -49,6 +48,9 @@ def download(name: str, folder: Path = FOLDER) -> Path:
             elif not path.is_file():
                 _fetch_dandiset(address, path)
     except FileFormatError as exc:
+        if isinstance(exc.__cause__, ImportError):
+            package = "possm-lite[recordings]" if name in CHECKSUMS else "dandi"
+            raise PossmError(f"{name}: needs {exc.__cause__.name}: pip install {package}") from exc
         if type(exc.__cause__).__name__ == "ConnectionError":  # of requests, which both clients use
             raise PossmError(f"{name}: no connection to {address}; is there a network?") from exc
         raise
@@ -60,24 +62,19 @@ def _file_name(name: str) -> str:
 
 
 def _fetch_url(url: str, checksum: str, path: Path):
-    try:
-        import pooch
-    except ImportError as exc:
-        raise FileFormatError("downloads need pooch: pip install possm-lite[recordings]") from exc
+    import pooch
+
     pooch.get_logger().setLevel("WARNING")
     pooch.retrieve(url, checksum, path.name, path.parent, downloader=pooch.HTTPDownloader(progressbar=True, timeout=30))
 
 
-def _fetch_dandiset(identifier: str, path: Path):
-    """The training file of a data set of the Neural Latents Benchmark; the one for testing has no behaviour."""
-    try:
-        from dandi.download import download as dandi_download
-    except ImportError as exc:
-        raise FileFormatError(f"{identifier} needs the client of the DANDI archive: pip install dandi") from exc
+def _fetch_dandiset(identifier: str, path: Path):  # of the Neural Latents Benchmark; test files have no behaviour
+    from dandi.download import download as dandi_download
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as partial:
         dandi_download(identifier, partial)
         found = list(Path(partial).rglob("*train*.nwb"))
         if len(found) != 1:
             raise FileFormatError(f"{identifier} has {len(found)} files named *train*.nwb instead of one")
-        os.replace(found[0], path)
+        found[0].replace(path)
