@@ -1,0 +1,39 @@
+"""Velocity from positions as rigs log them: held between updates of the screen, or rounded to pixels."""
+
+import numpy as np
+import pytest
+
+from possm_lite.spikes.derivative import differentiate
+from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.spikes.simulation.reaches import hand_at
+from possm_lite.spikes.simulation.session import simulate_session
+
+
+@pytest.fixture(scope="module")
+def reaches():
+    return simulate_session(1, SimulationConfig(n_trials=20, n_units=1)).truth.reaches
+
+
+@pytest.mark.parametrize(
+    "logged_hz, screen_hz, pixel_mm, how",
+    [
+        (1000, 0, 0, ""),
+        (100, 0, 0, ""),
+        (1000, 0, 0.05, ""),
+        (1000, 60, 0, "logged at 1000 Hz, it changes at 60"),
+        (1000, 120, 0, "logged at 1000 Hz, it changes at 120"),
+        (240, 60, 0, "logged at 240 Hz, it changes at 60"),
+        (1000, 60, 1, "logged at 1000 Hz, it changes at 60"),
+        (1000, 0, 1, "rounded to steps, so taken over"),
+        (1000, 0, 0.25, "rounded to steps, so taken over"),
+    ],
+)
+def test_velocity_is_true_however_position_was_logged(reaches, logged_hz, screen_hz, pixel_mm, how):
+    times = np.arange(0, reaches.stop_s[-1], 1 / logged_hz)
+    shown = np.floor(times * screen_hz) / screen_hz if screen_hz else times
+    position = hand_at(reaches, shown)[0]
+    position = np.round(position / pixel_mm) * pixel_mm if pixel_mm else position
+    velocity, note = differentiate(times, position)
+    true = hand_at(reaches, times)[1]
+    assert 1 - np.mean((velocity - true) ** 2) / np.var(true) > 0.99
+    assert how in note and bool(how) == bool(note), note
