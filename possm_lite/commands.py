@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .decoder.streaming.decoder import StreamingDecoder
 from .errors import DistributedError, PossmError, RecordingError, prefix_errors
+from .spikes.data_report import data_report
 from .spikes.io import load_recording
 from .spikes.io.download import download as download_recording
 from .training import experiment
@@ -36,7 +37,9 @@ def decode(options) -> int:
             sources = options.recording or [EMBEDDED]
             jobs = {i: _load(sources[i - 1], options) for i in sessions_of_rank(group, len(sources), config.batch)}
             ids = group.all_gather({i: trained_on.session_id for i, (_, trained_on) in jobs.items()})
-            descriptions = group.all_gather({i: _description(session) for i, (session, _) in jobs.items()})
+            descriptions = group.all_gather(
+                {i: _description(session, sources[i - 1]) for i, (session, _) in jobs.items()}
+            )
             if group.is_main:
                 run_dir = _prepare_run_dir(options, config.epochs, _run_name(ids, sources))
                 print(*descriptions.values(), sep="\n", flush=True)
@@ -67,10 +70,10 @@ def stream(options) -> int:
                 f"first different at unit_ids[{first}]."
             )
         session = prepare(recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed)
-        played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
-    difference = abs(played.decoded - batch_decode(model, session, played)).max()
-    print(_description(session))
-    print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.times_s)} answers")
+    print(_description(session, source), flush=True)
+    played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
+    difference = abs(played.outputs - batch_decode(model, session, played)).max()
+    print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} answers")
     print("latency  " + "  ".join(f"p{q:g} {played.percentile_us(q):.0f} µs" for q in (50, 90, 99, 99.9)))
     print(f"largest difference to the batch answer  {difference:.1e} {recording.behavior_unit}")
     print(f"R²  {played.r2:.3f}")
@@ -100,15 +103,18 @@ def _load(source: Path, options) -> tuple[Session, TrainedOn]:
     )
 
 
-def _description(session: Session) -> str:
+def _description(session: Session, source: Path) -> str:
+    """What is decoded, for print. Raises RecordingError if the recording cannot be decoded meaningfully."""
     recording, split = session.recording, session.split
-    what = "trials" if len(recording.trials) > 1 else "stretch of time"
+    with prefix_errors(source):
+        report = data_report(recording, session.timeline.bin_width_s, vars(split))
+    what = "trials" if len(recording.trials) >= len(vars(split)) else "recorded time"
     line = (
         f"{recording.session_id}: {recording.n_units} units, {len(recording.spike_times):,} spikes; "
         f"{session.split_config} of {what}: {len(split.train)}, {len(split.valid)}, {len(split.test)}; "
         f"lag {session.timeline.lag_s:g} s, bins of {session.timeline.bin_width_s:g} s"
     )
-    return "\n".join([line, *(f"note: {note}" for note in recording.notes)])
+    return "\n".join([line, *(f"  {text}" for text in report), *(f"  note: {note}" for note in recording.notes)])
 
 
 def _run_name(session_ids: dict[int, str], sources: list[Path]) -> str:

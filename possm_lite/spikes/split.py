@@ -14,7 +14,7 @@ _ORDERS = ("chronological", "random")
 
 @dataclass(frozen=True)
 class SplitConfig:
-    """How to divide a recording: order and shares, by whole trials.
+    """How to divide a recording: order and shares, by whole trials or by recorded time.
 
     Args:
         order: "chronological" (train, then valid, then test) or "random" (trials assigned at random).
@@ -45,17 +45,14 @@ class SplitConfig:
         return f"{self.order}:{'/'.join(f'{100 * share:g}' for share in self.shares)}"
 
     def apply(self, recording: Recording, bin_width_s: float) -> Split:
-        """Assign trials to the parts; without trials, or with fewer than parts, divide the time instead.
+        """Assign trials to the parts; without trials, or with fewer than parts, divide the recorded time instead.
+
+        The shares are of the number of trials. Where trials differ so much in length that a part would get a share of
+        the recorded time off by more than 15 %, they are of the time, as near as whole trials allow.
 
         Raises:
-            RecordingError: for a trial shorter than a bin, or a recording too short to divide.
+            RecordingError: for a recording too short to divide.
         """
-        lengths = np.diff(recording.trials)[:, 0]
-        for i in np.flatnonzero(lengths < bin_width_s * (1 - 1e-6))[:1]:
-            raise RecordingError(
-                f"trials must be at least a bin long: trials[{i}] lasts {lengths[i]:.6f} s, a bin {bin_width_s} s. "
-                "Remove it, or choose a smaller bin width."
-            )
         if len(recording.trials) < len(self.shares):
             return self._by_time(recording, bin_width_s)
         order = np.arange(len(recording.trials))
@@ -64,6 +61,13 @@ class SplitConfig:
         n = len(order)
         train = min(max(round(self.shares[0] * n), 1), n - 2)
         valid = min(max(round(self.shares[1] * n), 1), n - train - 1)
+        n_samples = np.diff(np.searchsorted(recording.behavior_times, recording.trials[order]))[:, 0]
+        elapsed = np.cumsum(n_samples) / n_samples.sum()  # share of the recorded time up to the end of each trial
+        by_count = np.diff(elapsed[[train - 1, train + valid - 1, -1]], prepend=0.0)
+        if np.abs(by_count - self.shares).max() > 0.15:
+            train, stop = (1 + int(np.abs(elapsed - edge).argmin()) for edge in np.cumsum(self.shares)[:2])
+            train = min(train, n - 2)
+            valid = min(max(stop, train + 1), n - 1) - train
         parts = np.split(order, [train, train + valid])
         return Split(*(recording.trials[np.sort(part)] for part in parts))
 
@@ -73,26 +77,29 @@ class SplitConfig:
                 f"split random needs at least {len(self.shares)} trials, the recording has {len(recording.trials)}; "
                 "use chronological."
             )
-        start, stop = recording.span
-        n_bins = int(round((stop - start) / bin_width_s))
-        if n_bins < 10:
-            raise RecordingError(f"the recording is too short to split: {stop - start:.3f} s.")
-        edges = start + bin_width_s * np.round(np.cumsum((0.0, *self.shares)) * n_bins)
-        edges[-1] = stop
-        trials = recording.trials if len(recording.trials) else np.array([[start, stop]])
-        clipped = [np.clip(trials, *edges[i : i + 2]) for i in range(3)]
-        split = Split(*(part[part[:, 1] > part[:, 0]] for part in clipped))
-        for name, part in vars(split).items():
-            if len(part) == 0:
-                raise RecordingError(
-                    f"split {self} leaves the {name} part empty: the recording has {stop - start:.3f} s."
-                )
-        return split
+        pieces = recorded_time(recording)
+        pieces = pieces[np.diff(pieces)[:, 0] >= bin_width_s]
+        n_bins = np.round(np.diff(pieces)[:, 0] / bin_width_s).astype(int)
+        total, last = n_bins.sum(), np.cumsum(n_bins)
+        if total < 10:
+            raise RecordingError(
+                f"the recording is too short to split: {total} bins of {bin_width_s:g} s without a pause in behaviour."
+            )
+        first_edge, second_edge = np.round(np.cumsum(self.shares)[:2] * total).astype(int)
+        first_edge = np.clip(first_edge, 1, total - 2)
+        edges = (0, first_edge, np.clip(second_edge, first_edge + 1, total - 1), total)
+        parts = []
+        for low, high in zip(edges[:-1], edges[1:], strict=True):
+            bins = np.clip(np.array([[low], [high]]) - (last - n_bins), 0, n_bins)  # (2, pieces), from their starts
+            start, stop = pieces[:, 0] + bin_width_s * bins
+            stop = np.where(bins[1] == n_bins, pieces[:, 1], stop)
+            parts.append(np.stack([start, stop], 1)[bins[1] > bins[0]])
+        return Split(*parts)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Start and stop in seconds of the trials (or the one segment of time) of each part, (n, 2) each."""
+    """Start and stop in seconds of the trials, or of the pieces of recorded time, of each part, (n, 2) each."""
 
     train: np.ndarray
     valid: np.ndarray
@@ -103,3 +110,24 @@ def segments(intervals: np.ndarray, gap_s: float) -> np.ndarray:
     """Join intervals (n, 2), in order, where the next starts at most `gap_s` after the last stops: (m, 2), m <= n."""
     is_gap = intervals[1:, 0] - intervals[:-1, 1] > gap_s
     return np.stack([intervals[np.r_[True, is_gap], 0], intervals[np.r_[is_gap, True], 1]], 1)
+
+
+def recorded_time(recording: Recording) -> np.ndarray:
+    """Start and stop in seconds of the pieces in which behaviour was recorded, (n, 2); inside the trials, if any.
+
+    Pieces end at pauses, in which behaviour has no sample for longer than a second and ten sample intervals, and at
+    the edges of trials.
+    """
+    times, trials = recording.behavior_times, recording.trials
+    if len(times) == 0:
+        return np.array([recording.span])
+    interval = recording.sample_interval
+    pause = np.flatnonzero(np.diff(times) > max(1.0, 10 * interval))
+    pieces = np.stack([times[np.r_[0, pause + 1]], times[np.r_[pause, -1]] + interval], 1)
+    if len(trials) == 0:
+        return pieces
+    pieces += interval * np.array([-2, 1])  # trials begin and end up to two intervals from a sample
+    edges = np.unique(np.concatenate([pieces, trials]))
+    middle = (edges[1:] + edges[:-1]) / 2
+    inside = [np.searchsorted(x[:, 0], middle) > np.searchsorted(x[:, 1], middle) for x in (pieces, trials)]
+    return np.stack([edges[:-1], edges[1:]], 1)[inside[0] & inside[1]]

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ..decoder.possm import POSSM
-from ..errors import RecordingError
+from ..spikes.batch import bin_index
 from .session import Session
 
 
@@ -33,8 +33,9 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Replay(Decoded):
-    """Output of a streaming decoder and its latency; true velocity is interpolated to the times of the output."""
+    """Output of a streaming decoder, at the samples that `evaluate` decodes and as it came, and its latency."""
 
+    outputs: np.ndarray  # at every slot of every bin, (n_bins * n_slots, C)
     step_us: np.ndarray  # microseconds per bin, (n_bins,)
     bins: tuple[int, ...]  # number of bins of each segment
 
@@ -69,48 +70,55 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
 def replay(stream, session: Session, part: str = "test") -> Replay:
     """Feed every bin of a part to `stream.step`; the stream is reset before each continuous segment.
 
-    The rest of a segment after its last whole bin is not played. RecordingError if none is as long as a bin.
+    The last bin of a segment ends with it. Each recorded sample gets the output of the slot of the bin it lies in.
     """
-    timeline, bins = session.timeline, session.whole_bins(part)
-    outputs, step_us = [], []
-    for start, n_bins in bins:
-        if n_bins == 0:
-            continue
-        batch = timeline.cut(start, n_bins * timeline.bin_width_s)
+    timeline, width = session.timeline, session.timeline.bin_width_s
+    segments, outputs, step_us, bins = [], [], [], []
+    for start, stop in session.segments(part):
+        batch = timeline.cut(start, stop - start)
+        bins.append(int(batch.n_bins[0]))
         spikes = batch.unit > 0  # a stream gets an empty bin instead of a blank token
-        unit, offset, bin_index = (x[spikes].numpy() for x in (batch.unit, batch.offset, batch.bin))
-        offset = np.minimum(offset, np.nextafter(timeline.bin_width_s, 0))
-        edges = np.searchsorted(bin_index, np.arange(n_bins + 1))
+        unit, offset, bins_of_spikes = (x[spikes].numpy() for x in (batch.unit, batch.offset, batch.bin))
+        offset = np.minimum(offset, np.nextafter(width, 0))
+        edges = np.searchsorted(bins_of_spikes, np.arange(bins[-1] + 1))
+        decoded = []
         stream.reset()
-        for first, stop in zip(edges[:-1], edges[1:], strict=True):
+        for first, end in zip(edges[:-1], edges[1:], strict=True):
             step_start = time.perf_counter()
-            times, decoded = stream.step(unit[first:stop], offset[first:stop])
+            _, output = stream.step(unit[first:end], offset[first:end])
             step_us.append(1e6 * (time.perf_counter() - step_start))
-            outputs.append((start + times, decoded))
-    if not outputs:
-        raise RecordingError(f"the {part} part has no segment as long as a bin of {timeline.bin_width_s} s.")
-    times, decoded = (np.concatenate(column) for column in zip(*outputs, strict=True))
+            decoded.append(output)
+        times, true = (x[0][batch.mask[0]].numpy() for x in (batch.times_s, batch.behavior))
+        outputs.append(np.concatenate(decoded))
+        segments.append((times + start, true, outputs[-1][bin_index(times, width / len(output))]))
+    columns = (np.concatenate(column) for column in zip(*segments, strict=True))
+    return Replay(*columns, np.concatenate(outputs), np.array(step_us), tuple(bins))
+
+
+def slot_offsets(session: Session, part: str = "test") -> np.ndarray:
+    """Times in a bin at which a streaming decoder decodes: as many as a bin usually has behaviour samples, (n_slots,).
+
+    They are where the samples of the part usually lie, so that output and samples can be compared.
+    """
+    timeline, segments = session.timeline, session.segments(part)
+    n_slots = max(1, round(timeline.bin_width_s / float(np.median(np.diff(timeline.times)))))
+    slot = timeline.bin_width_s / n_slots
     clock = timeline.times + timeline.lag_s
-    true = np.stack([np.interp(times, clock, v) for v in timeline.behavior.T], 1)
-    return Replay(times, true, decoded, np.array(step_us), tuple(n_bins for _, n_bins in bins))
-
-
-def slot_offsets(session: Session) -> np.ndarray:
-    """Times in a bin at which a streaming decoder decodes: as many as a bin usually has behaviour samples."""
-    width = session.timeline.bin_width_s
-    n_slots = max(1, round(width / float(np.median(np.diff(session.timeline.times)))))
-    return np.arange(n_slots) * (width / n_slots)
+    index = np.searchsorted(segments[:, 0], clock + 1e-6) - 1
+    inside = (index >= 0) & (clock < segments[index, 1])
+    since_start = clock[inside] - segments[index[inside], 0]
+    phase = np.median(since_start - slot * bin_index(since_start, slot))
+    return np.arange(n_slots) * slot + np.clip(phase, 0, np.nextafter(slot, 0))
 
 
 @torch.no_grad()
 def batch_decode(model: POSSM, session: Session, played: Replay, part: str = "test") -> np.ndarray:
-    """Output of the batch form of the model at the times of a replay, (T, C)."""
-    offsets, width = torch.from_numpy(slot_offsets(session)), session.timeline.bin_width_s
-    assert len(played.times_s) == len(offsets) * sum(played.bins)
+    """Output of the batch form of the model at all slots of a replay, as `played.outputs`, (n_bins * n_slots, C)."""
+    offsets, width = torch.from_numpy(slot_offsets(session, part)), session.timeline.bin_width_s
+    assert len(played.outputs) == len(offsets) * sum(played.bins)
     decoded = []
-    for start, n_bins in session.whole_bins(part):
-        if n_bins:
-            batch = session.timeline.cut(start, n_bins * width)
-            times = (torch.arange(n_bins, dtype=torch.float64)[:, None] * width + offsets).reshape(1, -1)
-            decoded.append(model(batch, times, torch.ones(1, dtype=torch.int64))[0].numpy())
+    for (start, stop), n_bins in zip(session.segments(part), played.bins, strict=True):
+        batch = session.timeline.cut(start, stop - start)
+        times = (torch.arange(n_bins, dtype=torch.float64)[:, None] * width + offsets).reshape(1, -1)
+        decoded.append(model(batch, times, torch.ones(1, dtype=torch.int64))[0].numpy())
     return np.concatenate(decoded)

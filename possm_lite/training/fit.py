@@ -85,7 +85,7 @@ def fit(
         error = (replica(batch, batch.times_s, index) - batch.behavior) / std[index][:, None]  # (B, Q, C)
         known = error[batch.mask]
         # DDP averages gradients over the processes; every sample of the global batch must have the same weight
-        loss = known.square().sum() / (group.all_reduce_sum(known.numel()) / group.size)
+        loss = known.square().sum() / (max(group.all_reduce_sum(known.numel()), 1) / group.size)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(trainable, 1.0)

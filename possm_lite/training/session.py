@@ -19,7 +19,7 @@ class Session:
 
     timeline: Timeline  # spikes and behaviour on one clock
     split_config: SplitConfig  # how the recording was divided
-    split: Split  # trials (or the segment of time) of each part
+    split: Split  # trials, or pieces of recorded time, of each part
     mean: np.ndarray  # of behaviour in the training part, (C,)
     std: np.ndarray
     index: int = 1  # of the session in the model, from 1
@@ -60,15 +60,39 @@ def prepare(
 ) -> Session:
     """Pair behaviour with spikes, split, and take mean and standard deviation of behaviour from the training part.
 
+    Trials shorter than a bin, or without a behaviour sample, are left out; a note of the session's recording says so.
     `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
     Raises RecordingError if the recording cannot be split like this.
     """
     if len(recording.behavior_times) == 0:
         raise RecordingError("behavior_times is empty: spikes alone can be decoded, but not trained on.")
     config = SplitConfig.parse(split, seed) if isinstance(split, str) else split
+    recording = _drop_short_trials(recording, bin_width_s)
     timeline = Timeline(recording, lag_s, bin_width_s)
     divided = config.apply(recording, bin_width_s)
+    for name, part in vars(divided).items():
+        n_samples = np.diff(np.searchsorted(timeline.times + timeline.lag_s, part)).sum()
+        if n_samples < 2:
+            raise RecordingError(
+                f"the {name} part of split {config} has {n_samples} behaviour samples: it is too short."
+            )
     return Session(timeline, config, divided, *_scale(timeline, divided.train))
+
+
+def _drop_short_trials(recording: Recording, bin_width_s: float) -> Recording:
+    """The recording, with a note if it lost trials. RecordingError if none is long enough."""
+    n, lengths = len(recording.trials), np.diff(recording.trials)[:, 0]
+    clock = Timeline(recording, bin_width_s=bin_width_s).times
+    kept = (lengths >= bin_width_s * (1 - 1e-6)) & (np.diff(np.searchsorted(clock, recording.trials))[:, 0] > 0)
+    if kept.all():
+        return recording
+    if not kept.any():
+        raise RecordingError(
+            f"trials must be at least a bin long: trials[0] lasts {lengths[0]:.6f} s, a bin {bin_width_s} s. "
+            "Choose a smaller bin width."
+        )
+    note = f"{n - kept.sum()} of {n} trials shorter than a bin, or without a sample of behaviour, were left out."
+    return replace(recording, trials=recording.trials[kept], notes=(*recording.notes, note))
 
 
 def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,8 +26,10 @@ class WindowSampler:
         self.rng = np.random.default_rng(config.seed if session.index == 1 else [config.seed, session.index])
         segments = session.segments("train")
         self._starts, lengths = segments[:, 0], segments[:, 1] - segments[:, 0]
-        # nine of ten segments must hold a window; shorter ones get none, the others in proportion to their length
-        self.window_s = min(config.window_s, float(np.quantile(lengths, 0.1, method="lower")))
+        # segments with nine tenths of the time must hold a window; shorter ones get none, the others in proportion
+        longest_first = np.sort(lengths)[::-1]
+        enough = np.searchsorted(np.cumsum(longest_first), 0.9 * lengths.sum())
+        self.window_s = min(config.window_s, float(longest_first[enough]))
         self._slack = np.maximum(lengths - self.window_s, 0.0)
         usable = np.where(lengths >= self.window_s, lengths, 0.0)
         self.n_windows = float(usable.sum() / self.window_s)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from possm_lite.spikes import Recording, RecordingError, SplitConfig, Timeline
-from possm_lite.spikes.split import segments
+from possm_lite.spikes.split import recorded_time, segments
 
 
 def make_recording(n_trials=10, trial_s=1.0, rate=100, start=5.0, marked=True, **changes) -> Recording:
@@ -108,10 +108,38 @@ def test_split_config_parses_its_own_text():
     assert SplitConfig.parse(str(SplitConfig.parse("random:60/20/20"))) == SplitConfig("random", (0.6, 0.2, 0.2))
 
 
-def test_a_trial_shorter_than_a_bin_is_refused():
-    recording = make_recording(trials=[[5.0, 6.0], [6.0, 6.04], [7.0, 8.0]])
-    with pytest.raises(RecordingError, match=r"trials\[1\] lasts 0.040000 s, a bin 0.05 s"):
-        SplitConfig().apply(recording, 0.05)
+def with_pauses(*pauses, **changes) -> Recording:
+    """Forty seconds from 5 to 45 s, without the behaviour in these pauses."""
+    whole = make_recording(n_trials=40, marked=False)
+    kept = ~np.any([(whole.behavior_times >= a) & (whole.behavior_times < b) for a, b in pauses], axis=0)
+    return make_recording(40, behavior_times=whole.behavior_times[kept], behavior=whole.behavior[kept], **changes)
+
+
+@pytest.mark.parametrize("trials", [[], [[5.0, 45.0]]])
+def test_recorded_time_is_divided_around_pauses(trials):
+    recording = with_pauses((15, 25), (28, 38), (42, 42.5), trials=trials)  # the last one is too short for a pause
+    np.testing.assert_allclose(recorded_time(recording), [[5, 15], [25, 28], [38, 45]], atol=0.03)
+    split = SplitConfig().apply(recording, 0.05)
+    np.testing.assert_allclose(split.train, [[5, 15], [25, 28], [38, 39]], atol=0.06)
+    np.testing.assert_allclose(split.valid, [[39, 41]], atol=0.06)
+    np.testing.assert_allclose(split.test, [[41, 45]], atol=0.06)
+
+
+def test_pauses_leave_no_part_empty():
+    recording = with_pauses((6, 44.4), trials=[])  # 1 s, and 0.6 s
+    for shares in ((0.98, 0.01, 0.01), (0.01, 0.01, 0.98), (0.4, 0.59, 0.01)):
+        split = SplitConfig(shares=shares).apply(recording, 0.05)
+        assert all(np.diff(part).sum() >= 0.05 - 1e-9 for part in (split.train, split.valid, split.test))
+    with pytest.raises(RecordingError, match="too short to split: 9 bins"):
+        SplitConfig().apply(make_recording(1, 0.45, marked=False), 0.05)
+
+
+@pytest.mark.parametrize(("first_s", "n_trials"), [(2.0, [7, 1, 2]), (30.0, [1, 1, 8])])
+def test_very_unequal_trials_are_divided_by_time(first_s, n_trials):
+    """A first trial as long as most of the session is not one of seven tenths of the trials."""
+    edges = np.append(5.0, 5.0 + first_s + np.arange(10))
+    split = SplitConfig().apply(make_recording(45, trials=np.stack([edges[:-1], edges[1:]], 1)), 0.05)
+    assert [len(part) for part in (split.train, split.valid, split.test)] == n_trials
 
 
 def test_random_split_needs_trials():

@@ -45,7 +45,7 @@ def test_any_number_of_columns_is_decoded(small_recording, n, tmp_path):
     for decoder, stream in streams.items():
         decoded, played = evaluate(decoder, session), replay(stream, session)
         assert decoded.true.shape == decoded.decoded.shape and played.decoded.shape[1] == len(decoded.r2_columns) == n
-    np.testing.assert_allclose(played.decoded, batch_decode(model, session, played), rtol=0, atol=1e-2)
+    np.testing.assert_allclose(played.outputs, batch_decode(model, session, played), rtol=0, atol=1e-2)
     assert evaluate(fit_kalman(session), session).decoded.shape[1] == n
 
     recording.save(tmp_path / "a.npz")

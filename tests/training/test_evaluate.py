@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.spikes import RecordingError
+from possm_lite.decoder.baselines import BinnedGRU
+from possm_lite.decoder.streaming.baselines import GRUStream
 from possm_lite.training import evaluate, prepare, r2_score
 from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
 
@@ -83,46 +84,63 @@ def test_replay_equals_batch(small_recording, split, backbone, lag_s):
     model.behavior_mean[1], model.behavior_std[1] = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 0.5])
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     assert len(played.bins) == len(session.segments("test")) and (split[0] == "c") == (len(played.bins) == 1)
-    assert played.decoded.shape == (5 * sum(played.bins), 2) and played.decoded.std() > 0.01
-    assert np.abs(played.decoded - batch_decode(model, session, played)).max() < 1e-4
+    assert played.outputs.shape == (5 * sum(played.bins), 2) and played.outputs.std() > 0.01
+    assert np.abs(played.outputs - batch_decode(model, session, played)).max() < 1e-4
 
 
 def test_replay_feeds_every_spike_and_times_bins(small_recording):
     session, stream = prepare(small_recording, "random:40/20/40", lag_s=0.1), RecordingStream()
     played = replay(stream, session)
     assert [len(bins) for bins in stream.inputs] == list(played.bins)
-    starts = session.segments("test")[:, 0]
     for (start, stop), bins in zip(session.segments("test"), stream.inputs, strict=True):
-        assert len(bins) == int((stop - start) / 0.05 + 1e-6)
+        assert len(bins) == int(np.ceil((stop - start) / 0.05 - 1e-6))
         counts = np.stack([np.bincount(units, minlength=small_recording.n_units + 1) for units, _ in bins])
-        np.testing.assert_array_equal(counts[:, 1:], session.timeline.counts(start, len(bins)))
+        whole = int((stop - start) / 0.05 + 1e-6)
+        np.testing.assert_array_equal(counts[:whole, 1:], session.timeline.counts(start, whole))
+        times = small_recording.spike_times + session.timeline.lag_s
+        assert counts.sum() == ((times >= start - 1e-6) & (times < stop - 1e-6)).sum()
         assert (counts[:, 0] == 0).all()  # no blank tokens
         offsets = np.concatenate([offset for _, offset in bins])
         assert (offsets >= 0).all() and (offsets < 0.05).all()
-    expected = np.concatenate([start + 0.05 * np.arange(n) for start, n in zip(starts, played.bins, strict=True)])
-    np.testing.assert_allclose(played.times_s, expected, rtol=0, atol=1e-9)
-    times, velocity = small_recording.behavior_times[::10], small_recording.behavior[::10]
-    expected = np.stack([np.interp(played.times_s, times, v) for v in velocity.T], 1)
-    np.testing.assert_allclose(played.true, expected, rtol=0, atol=1e-6)
     assert (played.step_us > 0).all() and len(played.step_us) == sum(played.bins)
     assert played.percentile_us(50) <= played.percentile_us(99)
 
 
 @pytest.mark.parametrize(("bin_width_s", "n_slots"), [(0.05, 5), (0.02, 2), (0.005, 1)])
-def test_slots_follow_the_behaviour_rate(small_recording, bin_width_s, n_slots):
-    offsets = slot_offsets(prepare(small_recording, bin_width_s=bin_width_s))
-    np.testing.assert_allclose(offsets, np.arange(n_slots) * bin_width_s / n_slots)
+def test_slots_follow_rate_and_phase_of_behavior(small_recording, bin_width_s, n_slots):
+    session = prepare(small_recording, bin_width_s=bin_width_s)
+    expected = np.arange(n_slots) * bin_width_s / n_slots + (-session.segments("test")[0, 0]) % min(0.01, bin_width_s)
+    np.testing.assert_allclose(slot_offsets(session), expected, atol=1e-6)
 
 
-def test_segment_shorter_than_a_bin_is_not_played(small_recording, model):
-    start, stop = small_recording.span
-    edge = start + 0.05 * round(0.8 * round((stop - start) / 0.05))
-    # the split by time leaves 10 ms of the first trial to the test part
-    session = prepare(replace(small_recording, trials=[[start, edge + 0.01], [edge + 0.03, stop]]))
-    played = replay(StreamingDecoder(model.eval(), 1, slot_offsets(session)), session)
-    assert played.bins[0] == 0 < played.bins[1]
-    assert np.abs(played.decoded - batch_decode(model, session, played)).max() < 1e-4
-    start = session.split.test[0, 0]
-    short = replace(session, split=replace(session.split, test=np.array([[start, start + 0.04]])))
-    with pytest.raises(RecordingError, match="the test part has no segment as long as a bin of 0.05 s"):
-        replay(RecordingStream(), short)
+def without_behavior(recording, start, stop, **changes):
+    kept = (recording.behavior_times < start) | (recording.behavior_times >= stop)
+    behavior = {"behavior_times": recording.behavior_times[kept], "behavior": recording.behavior[kept]}
+    return replace(recording, **behavior, **changes)
+
+
+@pytest.mark.parametrize("split", ["chronological", "random:40/20/40"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r,
+        lambda r: without_behavior(r, 19.0, 20.8, trials=[]),  # a pause in the test part
+        lambda r: without_behavior(r, r.trials[-1, 0] + 0.1, r.trials[-1, 1] - 0.1),  # most of the last trial
+        lambda r: replace(r, trials=r.trials[:, :1] + [0.0, 0.48]),  # the last bins are cut
+        lambda r: replace(r, behavior_times=r.behavior_times[::51], behavior=r.behavior[::51], trials=[]),
+    ],
+)
+def test_replay_and_evaluate_score_the_same_samples(small_recording, model, split, change):
+    recording = change(small_recording)
+    session = prepare(recording, split if len(recording.trials) else "chronological", lag_s=0.013)
+    for parameter in model.eval().parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    decoded, played = evaluate(model, session), replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
+    np.testing.assert_array_equal(played.times_s, decoded.times_s)
+    np.testing.assert_array_equal(played.true, decoded.true)
+    # the same outputs but for the distance of a sample from its slot
+    assert np.abs(played.decoded - decoded.decoded).mean() < 0.05 * decoded.decoded.std() + 1e-5
+    assert np.abs(played.outputs - batch_decode(model, session, played)).max() < 1e-4
+    gru = BinnedGRU(recording.n_units, 0.05, len(slot_offsets(session)))
+    decoded, played = evaluate(gru, session), replay(GRUStream(gru), session)
+    np.testing.assert_allclose(played.decoded, decoded.decoded, atol=1e-4)

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from possm_lite.training import prepare
+from possm_lite.errors import RecordingError
+from possm_lite.training import FitConfig, prepare
+from possm_lite.training.windows import WindowSampler
 
 
 def add_velocity(recording, where, value):
@@ -48,3 +50,30 @@ def test_adjacent_trials_are_one_segment(small_recording):
     assert 1 < len(pieces) <= len(dealt.split.test)
     lengths = dealt.split.test[:, 1] - dealt.split.test[:, 0]
     assert (pieces[:, 1] - pieces[:, 0]).sum() == pytest.approx(lengths.sum())
+
+
+def test_short_trials_are_left_out_with_a_note(small_recording):
+    trials = small_recording.trials.copy()
+    trials[[2, 5], 1] = trials[[2, 5], 0] + 0.03
+    session = prepare(replace(small_recording, trials=trials))
+    assert session.recording.notes[-1].startswith("2 of 12 trials shorter than a bin")
+    np.testing.assert_array_equal(session.recording.trials, np.delete(trials, [2, 5], 0))
+    with pytest.raises(RecordingError, match=r"trials\[0\] lasts .* a bin 5"):
+        prepare(small_recording, bin_width_s=5)
+
+
+def test_a_part_without_behavior_is_refused(small_recording):
+    slow = {"behavior_times": [0.0, 1.0, 2.0, 3.0, 4.0], "behavior": [[0.0, 1.0]] * 5, "trials": []}
+    with pytest.raises(RecordingError, match="the valid part .* has 0 behaviour samples"):
+        prepare(replace(small_recording, **slow))
+
+
+def test_windows_are_as_long_as_most_of_the_time_allows(small_recording):
+    """A piece of 0.2 s between two pauses does not shorten the windows of all."""
+    times = small_recording.behavior_times
+    kept = (times < 3) | ((times > 5) & (times < 5.2)) | (times > 7)
+    paused = replace(small_recording, behavior_times=times[kept], behavior=small_recording.behavior[kept], trials=[])
+    session = prepare(paused)
+    assert len(session.segments("train")) == 3
+    batch = (sampler := WindowSampler(session, FitConfig()))(20)
+    assert sampler.window_s == 2.0 and batch.mask.all()

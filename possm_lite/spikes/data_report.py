@@ -1,0 +1,164 @@
+"""What a recording holds and what is odd about it, in a few lines, before anything is trained on it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import RecordingError
+from .quality import behavior_gaps, duplicated_units, times_are_resolved
+from .recording import Recording
+from .split import recorded_time
+
+_EXCERPT = 200_000  # spikes in which duplicated units are searched
+_UNIX_S = 1e8  # later seconds are counted from 1970, not from the start of a recording
+_UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"} | {
+    rate: f"sample indices at {rate:,.0f} Hz" for rate in (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
+}
+
+
+def data_report(
+    recording: Recording, bin_width_s: float = 0.05, parts: Mapping[str, np.ndarray] | None = None
+) -> list[str]:
+    """What is decoded and how it was sampled, trials, spikes, units: five lines, and some that begin with "warning: ".
+
+    Args:
+        recording: the session; one of spikes alone gets the lines about them.
+        bin_width_s: seconds.
+        parts: start and stop in seconds, (n, 2), of the parts of a split, by name: each must have spikes.
+
+    Raises:
+        RecordingError: decoding cannot mean anything, with the likely cause.
+    """
+    if len(recording.spike_times) == 0:
+        raise RecordingError("spike_times is empty: nothing can be decoded.")
+    pieces, findings = recorded_time(recording), []
+    if len(recording.behavior_times):
+        _check_clocks(recording)
+        findings = [*_behavior(recording), *_sampling(recording, bin_width_s)]
+    for name, part in (parts or {}).items():
+        if np.diff(np.searchsorted(recording.spike_times, part)).sum() == 0:
+            raise RecordingError(
+                f"the {name} part, {part[0, 0]:.1f} to {part[-1, 1]:.1f} s, has no spike: {_extent(recording)}. The "
+                "recording of spikes was shorter, or has another clock."
+            )
+    return [*findings, *_trials(recording, pieces), *_spikes(recording, pieces), *_units(recording, pieces)]
+
+
+def _check_clocks(recording: Recording):
+    """Raise RecordingError if spikes and behaviour hardly overlap in time."""
+    (start, stop), times = recording.span, recording.spike_times
+    first, last = float(times[0]), float(times[-1])
+    inside = float(np.diff(np.searchsorted(times, (start, stop)))[0])
+    if inside > 0.05 * len(times) and min(stop, last) - max(start, first) > 0.05 * (stop - start):
+        return
+    ratio = max(last - first, 1e-9) / (stop - start)
+    for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
+        scale = min(_UNITS_OF_TIME, key=lambda unit: abs(np.log(unit / factor)))
+        if 0.8 < factor / scale < 1.25:
+            raise RecordingError(
+                f"{field} look like {_UNITS_OF_TIME[scale]}: the span is {stop - start:,.0f} s, the last spike is at "
+                f"{last:,.0f}. Divide {field} by {scale:,.10g}."
+            )
+    if inside == 0 and (first > _UNIX_S) != (start > _UNIX_S):
+        field, offset = ("spike_times", first) if first > _UNIX_S else ("behavior_times", start)
+        raise RecordingError(f"{field} look like Unix time: {_extent(recording)}. Subtract about {offset:,.0f} s.")
+    if inside == 0 and 0.5 < ratio < 2:
+        raise RecordingError(f"spike_times have an offset of about {first - start:,.1f} s: {_extent(recording)}.")
+    if inside / recording.n_units < 0.02 * (stop - start):  # else a short part of a long session, at ordinary rates
+        share = _percent(inside / len(times))
+        raise RecordingError(f"spike_times have another clock: {share} are inside of the span; {_extent(recording)}.")
+
+
+def _behavior(recording: Recording) -> Iterator[str]:
+    names, still = recording.behavior_columns, np.ptp(recording.behavior, axis=0) == 0
+    if still.all():
+        raise RecordingError(f"behavior is constant in all {len(names)} columns: there is nothing to decode.")
+    yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {_list(names)}"
+    if still.any():
+        yield f"warning: {still.sum()} of {len(names)} columns are constant: {_list(names[still])}"
+
+
+def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
+    times, interval, trials = recording.behavior_times, recording.sample_interval, recording.trials
+    low, high = np.quantile(np.diff(times), (0.05, 0.95))
+    steps = "regular" if high < 1.2 * low else f"irregular, every {1e3 * low:.3g} to {1e3 * high:.3g} ms"
+    yield f"behaviour: {times[0]:.1f} to {times[-1]:.1f} s, {len(times):,} samples, {1 / interval:.4g} Hz, {steps}"
+    if interval > 1.01 * bin_width_s:
+        yield f"warning: behaviour is sampled every {interval:.3g} s, more slowly than bins of {bin_width_s:g} s"
+    gaps = behavior_gaps(recording)
+    lost = np.diff(_elapsed(gaps, trials if len(trials) else np.array([recording.span])))[:, 0]
+    if lost.sum() > 0.001 * len(times) * interval:
+        longest = f"the longest is {lost.max():.1f} s at {gaps[lost.argmax(), 0]:.1f} s"
+        yield f"warning: gaps in behaviour: {(lost > 0).sum()}, {lost.sum():.1f} s in all; {longest}"
+    changes = np.flatnonzero(np.append(True, np.diff(recording.behavior, axis=0).any(axis=1) | (np.diff(times) > 1)))
+    frozen = times[np.append(changes[1:], len(times)) - 1] - times[changes]  # seconds without a change
+    total = frozen[frozen > 1].sum() / (len(times) * interval)
+    if frozen.max() > 5 or total > 0.05:
+        longest = f"for up to {frozen.max():.1f} s, from {times[changes[frozen.argmax()]]:.1f} s on"
+        yield f"warning: behaviour does not change {longest}, {_percent(total)} of the time: rest, or lost tracking"
+
+
+def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
+    if len(trials := recording.trials) == 0:
+        yield f"trials: none; {np.diff(pieces).sum():.1f} s in {len(pieces)} pieces without a pause"
+        return
+    lengths, n_spikes = np.diff(trials)[:, 0], np.diff(np.searchsorted(recording.spike_times, trials))[:, 0]
+    yield f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, {lengths.sum():.1f} s in all"
+    silent = trials[n_spikes == 0]
+    if len(silent) and n_spikes.mean() > 3:
+        yield f"warning: {len(silent)} of {len(trials)} trials have no spike, the first at {silent[0, 0]:.1f} s"
+
+
+def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
+    times = recording.spike_times
+    inside = times[slice(*np.searchsorted(times, pieces[[0, -1], [0, 1]]))]
+    share = len(inside) / len(times)
+    warning = "warning: " if share < 0.05 else ""
+    yield f"{warning}spikes: {len(times):,}, {_percent(share)} of them inside of {np.ptp(pieces):.1f} s"
+    total = float(np.diff(pieces).sum())
+    elapsed = np.concatenate([[0.0], _elapsed(inside, pieces), [total]])
+    silence = np.diff(elapsed)
+    i, n = silence.argmax(), len(silence)
+    # the longest of n random intervals is about log(n) times their mean
+    if silence[i] > max(0.03 * total, 3 * np.log(n + 1) * total / n):
+        where = f"between {inside[max(i - 1, 0)]:.1f} and {inside[min(i, n - 2)]:.1f} s"
+        if i in (0, n - 1):
+            where = f"{'after' if i else 'before'} {inside[i - 1 if i else 0]:.1f} s"
+        yield f"warning: no spike {where}, {_percent(silence[i] / total)} of the recorded time: was it recorded?"
+
+
+def _units(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
+    names, (start, stop) = recording.unit_ids, pieces[[0, -1], [0, 1]]
+    spikes = recording.spike_units[slice(*np.searchsorted(recording.spike_times, (start, stop)))]
+    rates = np.bincount(spikes, minlength=len(names)) / max(stop - start, 1e-9)
+    yield f"units: {len(names)}, median rate {np.median(rates):.3g} Hz"
+    if (silent := rates < 1 / 60).any():
+        warning = "warning: " if silent.mean() > 0.1 else ""
+        yield f"{warning}{silent.sum()} of {len(names)} units are silent (< 1 spike a minute): {_list(names[silent])}"
+    first = max(0, len(recording.spike_times) // 2 - _EXCERPT // 2)
+    excerpt = {name: getattr(recording, name)[first : first + _EXCERPT] for name in ("spike_times", "spike_units")}
+    part = replace(recording, **excerpt, behavior_times=[], behavior=recording.behavior[:0], trials=[])
+    pairs = duplicated_units(part) if times_are_resolved(part) else ()
+    if len(pairs):
+        listed = _list([f"{names[a]} and {names[b]}" for a, b in pairs])
+        yield f"warning: units with the same spikes, or many of them: {listed}"
+
+
+def _elapsed(times: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+    """Recorded seconds before each time, of any shape: the length of the pieces up to it."""
+    total = np.append(0.0, np.cumsum(np.diff(pieces)))
+    return np.interp(times, pieces.ravel(), np.stack([total[:-1], total[1:]], 1).ravel())
+
+
+def _extent(recording: Recording) -> str:
+    (start, stop), times = recording.span, recording.spike_times
+    return f"spikes are at {times[0]:,.1f} to {times[-1]:,.1f} s, behaviour at {start:,.1f} to {stop:,.1f} s"
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

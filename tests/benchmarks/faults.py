@@ -1,0 +1,119 @@
+"""What the commands say of recordings with a fault: each is made from one simulated recording."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from possm_lite.errors import PossmError
+from possm_lite.spikes import Recording, load_recording, simulate_session
+from possm_lite.spikes.data_report import data_report
+from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.training import prepare
+
+from .page import Item, Table, row
+
+
+class Fault(NamedTuple):
+    """A fault by name: the fields of the recording that it changes, and part of the line that must name it."""
+
+    name: str
+    change: Callable[[Recording], dict]
+    named: str
+
+
+def _spike_times(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Recording], dict]:
+    return lambda r: {"spike_times": change(r.spike_times)}
+
+
+def _behavior_times(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Recording], dict]:
+    return lambda r: {"behavior_times": change(r.behavior_times), "trials": change(r.trials)}
+
+
+def _spikes(kept: Callable[[Recording], np.ndarray]) -> Callable[[Recording], dict]:
+    return lambda r: {"spike_times": r.spike_times[kept(r)], "spike_units": r.spike_units[kept(r)]}
+
+
+def _samples(kept: Callable[[np.ndarray], np.ndarray]) -> Callable[[Recording], dict]:
+    def change(r: Recording) -> dict:
+        chosen = kept(r.behavior_times)
+        return {"behavior_times": r.behavior_times[chosen], "behavior": r.behavior[chosen], "trials": []}
+
+    return change
+
+
+def _restarted(r: Recording) -> dict:
+    half = len(r.spike_times) // 2
+    return {"spike_times": np.concatenate([r.spike_times[:half], r.spike_times[half:] - r.spike_times[half]])}
+
+
+def _duplicated(r: Recording) -> dict:
+    copied = np.flatnonzero(r.spike_units == 7)
+    order = np.argsort(np.append(r.spike_times, r.spike_times[copied] + 1e-4), kind="stable")
+    times, units = np.append(r.spike_times, r.spike_times[copied] + 1e-4), np.append(r.spike_units, 0 * copied + 3)
+    kept = (np.arange(len(times)) >= len(r.spike_times)) | (units != 3)
+    order = order[kept[order]]
+    return {"spike_times": times[order], "spike_units": units[order]}
+
+
+def _frozen(r: Recording) -> dict:
+    behavior = r.behavior.copy()
+    first, last = np.searchsorted(r.behavior_times, (30.0, 55.0))
+    behavior[first:last] = behavior[first + 200]
+    return {"behavior": behavior}
+
+
+FAULTS = (
+    Fault("spikes in milliseconds", _spike_times(lambda t: 1e3 * t), "spike_times look like milliseconds: the span is"),
+    Fault("spikes in samples, 30 kHz", _spike_times(lambda t: np.round(3e4 * t)), "sample indices at 30,000 Hz"),
+    Fault("spikes in samples, 24.414 kHz", _spike_times(lambda t: np.round(24414.0625 * t)), "indices at 24,414 Hz"),
+    Fault("spikes in Unix time", _spike_times(lambda t: 1.7e9 + t), "spike_times look like Unix time"),
+    Fault("behaviour in milliseconds", _behavior_times(lambda t: 1e3 * t), "behavior_times look like milliseconds"),
+    Fault("spikes on a clock 500 s later", _spike_times(lambda t: t + 500), "an offset of about 500.0 s"),
+    Fault("spikes end at 75 %", _spikes(lambda r: r.spike_times < 0.75 * r.span[1]), "the test part, "),
+    Fault("spikes end at 90 %", _spikes(lambda r: r.spike_times < 0.9 * r.span[1]), "warning: no spike after "),
+    Fault("a clock that restarts", _restarted, "The clock restarts there"),
+    Fault("half of the units silent", _spikes(lambda r: r.spike_units >= 10), "warning: 10 of 20 units are silent"),
+    Fault("a unit twice", _duplicated, "units with the same spikes, or many of them: 3 and 7"),
+    Fault("a gap in behaviour", _samples(lambda t: (t < 40) | (t > 52)), "warning: gaps in behaviour: 1, 12.0 s"),
+    Fault("a constant column", lambda r: {"behavior": r.behavior * [1, 0]}, "warning: 1 of 2 columns are constant: y"),
+    Fault("behaviour constant", lambda r: {"behavior": 0 * r.behavior}, "behavior is constant in all 2 columns"),
+    Fault("tracking lost for 25 s", _frozen, "warning: behaviour does not change for up to 25.1 s, from 29.9 s on"),
+    Fault(
+        "trials without spikes",
+        _spikes(lambda r: (r.spike_times < r.trials[20, 0]) | (r.spike_times >= r.trials[23, 1])),
+        "warning: 4 of 60 trials have no spike",
+    ),
+    Fault("behaviour at 5 Hz", _samples(lambda t: np.arange(0, len(t), 200)), "sampled every 0.2 s, more slowly than"),
+)
+
+
+def simulated() -> Recording:
+    """Sixty trials of twenty units, a hundred seconds."""
+    recording = simulate_session(1, SimulationConfig(n_trials=60, n_units=20)).recording
+    return replace(recording, unit_ids=[str(i) for i in range(20)])
+
+
+def printed(recording: Recording, change: Callable[[Recording], dict], path: Path) -> list[str]:
+    """The report on the recording with these fields changed, saved to and read from a file; or the one refusal."""
+    try:
+        replace(recording, **change(recording)).save(path)
+        session = prepare(load_recording(path))
+        return data_report(session.recording, session.timeline.bin_width_s, vars(session.split))
+    except PossmError as exc:
+        return [f"refused: {exc}"]
+
+
+def measure(short: bool) -> Iterator[Item]:
+    recording, rows = simulated(), []
+    with tempfile.TemporaryDirectory() as folder:
+        for fault in FAULTS:
+            lines = printed(recording, fault.change, Path(folder, "recording.npz"))
+            found = [line for line in lines if fault.named in line]
+            rows.append([fault.name, *(found or ["not named"])])
+    n_named = sum(line != "not named" for _, line in rows)
+    yield row("faults named correctly", n_named, f"{{}} of {len(rows)}", "all", n_named == len(rows))
+    yield Table("What is printed before training", ["fault", "line"], rows)

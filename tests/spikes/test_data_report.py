@@ -1,0 +1,66 @@
+"""Faults of a recording are named before anything is trained on it, and sound recordings get no warning."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from possm_lite.spikes import RecordingError
+from possm_lite.spikes.data_report import data_report
+
+from ..benchmarks.faults import FAULTS, printed, simulated
+
+
+@pytest.fixture(scope="module")
+def sound():
+    return simulated()
+
+
+def warnings(recording, **options):
+    return [line for line in data_report(recording, **options) if line.startswith("warning")]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_fault_is_named(sound, fault, tmp_path):
+    lines = printed(sound, fault.change, tmp_path / "recording.npz")
+    assert sum(fault.named in line for line in lines) == 1, lines
+    assert all("\n" not in line and len(line) < 250 for line in lines)
+
+
+def spikes_in(recording, *intervals):
+    kept = np.any([(recording.spike_times >= a) & (recording.spike_times < b) for a, b in intervals], axis=0)
+    return replace(recording, spike_times=recording.spike_times[kept], spike_units=recording.spike_units[kept])
+
+
+def test_sound_recordings_have_no_warning(sound):
+    assert len(data_report(sound)) == 5 and warnings(sound) == []
+    assert warnings(replace(sound, trials=[])) == []
+    # behaviour and spikes of every second trial alone, as benchmarks publish them
+    trials = sound.trials[::2]
+    kept = np.any([(sound.behavior_times >= a) & (sound.behavior_times < b) for a, b in trials], axis=0)
+    apart = {"behavior_times": sound.behavior_times[kept], "behavior": sound.behavior[kept], "trials": trials}
+    assert warnings(replace(spikes_in(sound, *trials), **apart)) == []
+
+
+def test_a_short_part_of_a_long_session_is_decoded(sound):
+    """Few spikes are inside of the span, at ordinary rates."""
+    repeats = 40
+    times = (sound.spike_times + 100 * np.arange(repeats)[:, None]).ravel()
+    longer = replace(sound, spike_times=times, spike_units=np.tile(sound.spike_units, repeats))
+    later = replace(longer, behavior_times=sound.behavior_times + 1500, trials=sound.trials + 1500)
+    assert ["2.5 % of them inside" in line for line in warnings(later)] == [True]
+
+
+def test_spikes_alone_have_a_report(sound):
+    alone = replace(sound, behavior_times=[], behavior=sound.behavior[:0], trials=[])
+    assert [line.split(":")[0] for line in data_report(alone)] == ["trials", "spikes", "units"]
+
+
+def test_interrupted_spikes_are_found(sound):
+    start, stop = sound.span
+    assert "no spike before 20.0" in warnings(spikes_in(sound, (20, stop)))[-1]
+    assert "no spike between 20.0 and 40.0" in warnings(spikes_in(sound, (start, 20), (40, stop)))[-1]
+    with pytest.raises(RecordingError, match="the valid part, .* has no spike"):
+        data_report(sound, parts={"valid": np.array([[-2.0, -1.0]])})
+    with pytest.raises(RecordingError, match="spike_times is empty"):
+        data_report(spikes_in(sound, (-2, -1)))
