@@ -23,6 +23,7 @@ TITLES = {
     "accuracy": "Accuracy",
     "transfer": "A new session",
     "course": "The course",
+    "faults": "Faults of recordings",
 }
 _INTRODUCTION = """\
 # Benchmarks
