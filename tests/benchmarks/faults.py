@@ -75,7 +75,7 @@ FAULTS = (
     Fault("spikes on a clock 500 s later", _spike_times(lambda t: t + 500), "an offset of about 500.0 s"),
     Fault("spikes end at 75 %", _spikes(lambda r: r.spike_times < 0.75 * r.span[1]), "the test part, "),
     Fault("spikes end at 90 %", _spikes(lambda r: r.spike_times < 0.9 * r.span[1]), "warning: no spike after "),
-    Fault("a clock that restarts", _restarted, "The clock restarts there"),
+    Fault("a clock that restarts", _restarted, "The clock restarts"),
     Fault("half of the units silent", _spikes(lambda r: r.spike_units >= 10), "warning: 10 of 20 units are silent"),
     Fault("a unit twice", _duplicated, "units with the same spikes, or many of them: 3 and 7"),
     Fault("a gap in behaviour", _samples(lambda t: (t < 40) | (t > 52)), "warning: gaps in behaviour: 1, 12.0 s"),
