@@ -7,7 +7,7 @@ import re
 import stat
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +41,8 @@ def read_arrays(
         return load_npz(path, max_bytes)
 
 
-def load_npz(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
-    """`read_arrays` with messages that do not name the file. Raises FileFormatError."""
+def load_npz(path: str | Path, max_bytes: int = MAX_BYTES, omit: Container[str] = ()) -> dict[str, np.ndarray]:
+    """`read_arrays` without the arrays in `omit`, and without the name of the file in messages."""
     check_readable(path)
     arrays = {}
     with wrap_errors("is damaged or not an .npz file"), zipfile.ZipFile(path) as archive:
@@ -55,6 +55,8 @@ def load_npz(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarr
         for member in members:
             _check_name(member.filename)
             name = member.filename.removesuffix(".npy")
+            if name in omit:
+                continue
             if name in arrays:
                 raise FileFormatError(f"member {member.filename!r} occurs twice.")
             if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import RecordingError, prefix_errors
+from ..errors import RecordingError, prefix_errors, wrap_errors
 from .arrays import write_arrays
 from .derivative import differentiate
 from .npz_format import to_arrays
@@ -121,6 +121,41 @@ class Recording:
                 raise RecordingError(f"{rows}: transpose counts to (bins, units), or give behavior_times.")
             fields["behavior_times"] = starts + bin_width_s / 2
         return cls(spike_times, spike_units, behavior=behavior, **fields)
+
+    @classmethod
+    def from_pynapple(cls, group, behavior=None, trials=None, **fields) -> "Recording":
+        """`from_trains` for pynapple: a `TsGroup`, a `Tsd` or `TsdFrame` that is decoded as it is, an `IntervalSet`."""
+        if hasattr(behavior, "columns"):
+            fields = {"behavior_columns": [str(name) for name in behavior.columns]} | fields
+        if trials is not None:
+            fields["trials"] = np.stack((trials.start, trials.end), axis=1)
+        samples = () if behavior is None else (behavior.t, np.asarray(behavior.d))
+        return cls.from_trains({unit: group[unit].t for unit in group.keys()}, *samples, **fields)  # noqa: SIM118
+
+    @classmethod
+    def from_lecture_notes(cls, trials: Iterable[Mapping], bin_width_s: float = 0.05, **fields) -> "Recording":
+        """A recording from trials `{"trial_id": ..., "spikes": [bin, ...], "vel": [bin, ...]}`, one after the other.
+
+        Args:
+            trials: a bin of `spikes` is a list of (unit, seconds since the start of the bin), or 0; one of `vel` has
+                shape (samples, C), spaced evenly from the start of the bin.
+            bin_width_s: seconds.
+            fields: as in `from_trains`.
+        """
+        trains, times, velocity, intervals, first = {}, [], [], [], 0
+        with prefix_errors("trials"), wrap_errors("have another form"):
+            for trial in trials:
+                for b, (pairs, samples) in enumerate(zip(trial["spikes"], trial["vel"], strict=True), first):
+                    for unit, time in pairs if np.ndim(pairs) else ():
+                        if not -1e-6 <= time / bin_width_s <= 1 + 1e-6:
+                            raise RecordingError(f"time {time} s is not within a bin of {bin_width_s} s.")
+                        trains.setdefault(unit, []).append(b * bin_width_s + time)
+                    times += [(b + j / len(samples)) * bin_width_s for j in range(len(samples))]
+                    velocity += list(samples)
+                intervals.append((first * bin_width_s, (b + 1) * bin_width_s))
+                first = b + 20  # a pause, as nothing is known of the time between trials
+            trains = dict(sorted(trains.items()))
+        return cls.from_trains(trains, times, velocity, trials=intervals, **fields)
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.

@@ -1,0 +1,138 @@
+"""The same session as the programs of other laboratories write it: O'Doherty and Sabes, phy, pynapple, brainsets."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import h5py
+import numpy as np
+
+RATE = 30_000.0
+PICKLE = np.array({"area": ["M1", "M1", "S1"]}, dtype=object)
+
+
+class Session(NamedTuple):
+    """Three units on two channels and the position of a cursor, which moves in a circle; two trials."""
+
+    trains: list[np.ndarray]  # seconds, on the clock of samples
+    times: np.ndarray  # (T,) s
+    position: np.ndarray  # (T, 2) mm
+    trials: np.ndarray = np.array([[0.5, 2.0], [2.5, 3.5]])
+
+
+def make_session() -> Session:
+    rng = np.random.default_rng(4)
+    times = np.arange(1000) * 0.004
+    trains = [np.sort(rng.choice(4 * int(RATE), 40, replace=False)) / RATE for _ in range(3)]
+    return Session(trains, times, np.stack((50 * np.cos(2 * times), 30 * np.sin(2 * times)), axis=1))
+
+
+def merged(session: Session) -> tuple[np.ndarray, np.ndarray]:
+    """Times in order and units from 0, both (N,)."""
+    times = np.concatenate(session.trains)
+    order = np.argsort(times, kind="stable")
+    return times[order], np.repeat(np.arange(3), [len(train) for train in session.trains])[order]
+
+
+def write_indy(session: Session, folder: Path) -> Path:
+    """Cells (channels, units) as MATLAB stores them: references, transposed, empty ones as their shape."""
+
+    def cell(value, **options):
+        data = refs.create_dataset(f"c{len(refs)}", data=value, **options)
+        return data.ref
+
+    path = folder / "indy_20160915_01.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        refs = file.create_group("#refs#")
+        empty = cell(np.array([0, 0], np.uint64))
+        refs["c0"].attrs["MATLAB_empty"] = np.uint8(1)
+        first, second, third = (cell(train[None]) for train in session.trains)
+        file["spikes"] = np.array([[first, second], [empty, third], [empty, empty]], dtype=h5py.ref_dtype)
+        names = [cell(np.array([[ord(c)] for c in name], np.uint16)) for name in ("M1 001", "S1 002")]
+        file["chan_names"] = np.array([names], dtype=h5py.ref_dtype)
+        file["t"] = session.times[None]
+        file["cursor_pos"] = session.position.T
+        x, y = session.position.T / 10
+        angles = np.zeros((3, len(x)))
+        file["finger_pos"] = np.concatenate((np.stack((np.ones_like(x), -x, -y)), angles))
+        file["target_pos"] = np.round(session.position.T, -1)
+    with open(path, "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(116) + bytes(8) + b"\x00\x02IM")
+    return path
+
+
+def write_phy(session: Session, folder: Path) -> Path:
+    times, units = merged(session)
+    folder = folder / "phy"
+    folder.mkdir()
+    noise = np.array([1234, 2345])
+    samples, clusters = np.append(np.rint(times * RATE), noise), np.append(np.array([5, 7, 12])[units], [9, 9])
+    order = np.argsort(samples, kind="stable")
+    np.save(folder / "spike_times.npy", samples[order].astype(np.uint64)[:, None])
+    np.save(folder / "spike_clusters.npy", clusters[order].astype(np.int32))
+    (folder / "params.py").write_text("dat_path = 'raw.dat'\nn_channels_dat = 384\nsample_rate = 30000.\nhp = False\n")
+    groups, labels = {5: "good", 9: "noise", 12: "mua"}, {5: "good", 7: "mua", 9: "mua", 12: "mua"}
+    for name, table in (("group", groups), ("KSLabel", labels)):
+        rows = [f"{cluster}\t{value}\n" for cluster, value in table.items()]
+        (folder / f"cluster_{name}.tsv").write_text("".join([f"cluster_id\t{name}\n", *rows]))
+    table = np.column_stack((session.times, session.position))
+    np.savetxt(folder / "tracking.csv", table, "%.17g", ",", header="time,cursor_pos_x,cursor_pos_y", comments="")
+    rows = [f"{start},{stop},{r}\n" for (start, stop), r in zip(session.trials, "RF", strict=True)]
+    (folder / "trials.csv").write_text("".join(["start,stop,result\n", *rows]))
+    return folder
+
+
+def write_pynapple(session: Session, folder: Path) -> Path:
+    """What `save` of pynapple 0.11 writes."""
+    times, units = merged(session)
+    folder = folder / "pynapple"
+    folder.mkdir()
+    index, support = np.array([2, 3, 8])[units], {"start": times[:1], "end": times[-1:]}
+    group = {"t": times, "index": index, "keys": np.array([2, 3, 8])}
+    np.savez(folder / "spikes.npz", type=np.array(["TsGroup"]), _metadata=PICKLE, **group, **support)
+    support = {"start": session.times[:1], "end": session.times[-1:]}
+    frame = {"t": session.times, "d": session.position, "columns": np.array(["x", "y"], dtype=object)}
+    np.savez(folder / "cursor_pos.npz", **frame, **support, type=np.array(["TsdFrame"]), _metadata=PICKLE)
+    np.savez(folder / "speed.npz", t=session.times, d=session.times, **support, type=np.array(["Tsd"]))
+    start, end = session.trials.T
+    np.savez(folder / "trials.npz", start=start, end=end, type=np.array(["IntervalSet"]), _metadata=PICKLE)
+    return folder
+
+
+def write_brainsets(session: Session, folder: Path) -> Path:
+    """What `Data.to_hdf5` of temporaldata 0.1.6 writes."""
+    times, units = merged(session)
+    start, end = session.trials.T
+    path = folder / "indy_20160915_01.h5"
+
+    def add(group, kind: str, timekeys=(), unicode=(), **columns):
+        for name, column in columns.items():
+            group[name] = column
+        group.attrs["object"] = kind
+        group.attrs["_unicode_keys"] = np.array(unicode, dtype="S")
+        group.attrs["timekeys"] = np.array(timekeys, dtype="S")
+        return group
+
+    def series(name: str, **columns):
+        group = add(file.create_group(name), "IrregularTimeSeries", ["timestamps"], **columns)
+        span = {"start": columns["timestamps"][:1], "end": columns["timestamps"][-1:]}
+        add(group.create_group("domain"), "Interval", ["start", "end"], **span)
+        group["timestamp_indices_1s"] = np.searchsorted(columns["timestamps"], np.arange(5.0))
+
+    with h5py.File(path, "w") as file:
+        series("spikes", timestamps=times, unit_index=units)
+        ids, areas = (np.array(names, "S") for names in (["u0", "u1", "u2"], ["M1", "M1", "S1"]))
+        add(file.create_group("units"), "ArrayDict", unicode=["id", "area"], id=ids, area=areas)
+        series("cursor", timestamps=session.times, pos=session.position, acc=session.position * 0)
+        gaze = add(file.create_group("gaze"), "RegularTimeSeries", angle=session.times[::2])
+        gaze.attrs["sampling_rate"] = 125.0
+        add(gaze.create_group("domain"), "Interval", ["start", "end"], start=[0.0], end=[4.0])
+        table = {"start": start, "end": end, "is_valid": np.array([True, False]), "result": np.array([b"R", b"F"])}
+        add(file.create_group("trials"), "Interval", ["start", "end"], ["result"], **table)
+        add(file.create_group("domain"), "Interval", ["start", "end"], start=[0.0], end=[3.996])
+        session_group = file.create_group("session")
+        session_group.attrs.update({"id": "indy_20160915_01", "object": "Data", "absolute_start": 0.0})
+        file.attrs.update({"object": "Data", "absolute_start": 0.0})
+    return path
+
+
+WRITERS = {"indy": write_indy, "phy": write_phy, "pynapple": write_pynapple, "brainsets": write_brainsets}

@@ -1,0 +1,248 @@
+"""One session, written as four laboratories' programs write it, and read to the same arrays; broken files."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from possm_lite.spikes import Recording, RecordingError, SpikeBatch, load_recording
+from possm_lite.spikes.batch import bin_index
+
+h5py = pytest.importorskip("h5py")
+from .layout_files import WRITERS, make_session, merged, write_brainsets, write_indy, write_phy, write_pynapple
+
+SESSION = make_session()
+LAYOUTS = {  # position, its unit, ids of the units, those that the filter leaves, filter, has trials
+    "indy": ("cursor_pos", "mm", ["M1 001/0", "S1 002/0", "S1 002/1"], [0], "area == 'M1' and unit == 0", False),
+    "phy": ("cursor_pos", "a.u.", ["5", "7", "12"], [0], "group == 'good'", True),
+    "pynapple": ("cursor_pos", "a.u.", ["2", "3", "8"], [1, 2], "id != '2'", True),
+    "brainsets": ("cursor/pos", "a.u.", ["u0", "u1", "u2"], [0, 1], "area == 'M1'", True),
+}
+every_layout = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+@every_layout
+def test_position_spikes_units_and_trials_are_exact(layout, tmp_path):
+    path = WRITERS[layout](SESSION, tmp_path)
+    name, unit, unit_ids, kept, expression, has_trials = LAYOUTS[layout]
+    recording = load_recording(path, behavior=f"{name}:raw")
+    times, units = merged(SESSION)
+    np.testing.assert_array_equal(recording.spike_times, times)
+    np.testing.assert_array_equal(recording.spike_units, units)
+    assert recording.unit_ids.tolist() == unit_ids and recording.session_id == path.stem
+    np.testing.assert_array_equal(recording.behavior_times, SESSION.times)
+    np.testing.assert_array_equal(recording.behavior, SESSION.position)
+    assert recording.behavior_unit == unit and recording.behavior_columns.tolist() == ["x", "y"]
+    np.testing.assert_array_equal(recording.trials, SESSION.trials if has_trials else np.empty((0, 2)))
+
+    chosen = load_recording(path, units=expression, trials="result == 'R'" if layout in ("phy", "brainsets") else "")
+    assert chosen.unit_ids.tolist() == [unit_ids[i] for i in kept]
+    assert len(chosen.spike_times) == sum(len(SESSION.trains[i]) for i in kept)
+    if layout in ("phy", "brainsets"):
+        np.testing.assert_array_equal(chosen.trials, SESSION.trials[:1])
+    x, y = SESSION.position.T  # the default is the velocity of the cursor
+    expected = np.stack((-2 * y * 50 / 30, 2 * x * 30 / 50), axis=1)
+    assert chosen.behavior_unit == f"{unit}/s"
+    np.testing.assert_allclose(chosen.behavior[5:-5], expected[5:-5], rtol=0, atol=0.1)
+
+
+def test_finger_axes_are_those_of_the_cursor(tmp_path):
+    """The file has z, -x, -y in cm."""
+    recording = load_recording(write_indy(SESSION, tmp_path), behavior="finger_pos:raw")
+    assert recording.behavior_unit == "cm" and recording.behavior_columns.tolist() == ["x", "y", "z"]
+    np.testing.assert_allclose(recording.behavior[:, :2], SESSION.position / 10, rtol=1e-12)
+    np.testing.assert_array_equal(recording.behavior[:, 2], 1)
+
+
+def test_unsorted_units_and_noise_are_noted(tmp_path):
+    assert "2 of 3 units are unsorted" in " ".join(load_recording(write_indy(SESSION, tmp_path)).notes)
+    assert "1 of 4 clusters, labelled noise" in " ".join(load_recording(write_phy(SESSION, tmp_path)).notes)
+
+
+def test_regular_series_have_their_sampling_rate(tmp_path):
+    recording = load_recording(write_brainsets(SESSION, tmp_path), behavior="gaze/angle")
+    np.testing.assert_allclose(recording.behavior_times, SESSION.times[::2], atol=1e-12)
+    np.testing.assert_array_equal(recording.behavior[:, 0], SESSION.times[::2])
+
+
+def test_one_column_of_pynapple_is_read(tmp_path):
+    recording = load_recording(write_pynapple(SESSION, tmp_path), behavior="speed")
+    np.testing.assert_array_equal(recording.behavior, SESSION.times[:, None])
+
+
+def test_spikes_alone_of_phy_are_a_recording(tmp_path):
+    path = write_phy(SESSION, tmp_path)
+    (path / "tracking.csv").unlink()
+    assert len(load_recording(path, spikes_only=True).spike_times) == len(merged(SESSION)[0])
+
+
+# Broken files
+
+
+def refusal(path) -> str:
+    with pytest.raises(RecordingError) as caught:
+        load_recording(path)
+    assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value) and len(str(caught.value)) < 900
+    return str(caught.value).removeprefix(str(path))
+
+
+@every_layout
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.6, 0.97])
+def test_truncated_files_are_refused(layout, share, tmp_path):
+    path = WRITERS[layout](SESSION, tmp_path)
+    file = {"phy": path / "spike_times.npy", "pynapple": path / "spikes.npz"}.get(layout, path)
+    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
+    refusal(path)
+
+
+TERABYTE = {"shape": (2**37,), "dtype": "f8", "chunks": (1024,)}
+
+
+@pytest.mark.parametrize(
+    "layout, name, options, reason",
+    [
+        ("indy", "t", TERABYTE, "declares shape"),
+        ("indy", "t", {"data": np.zeros((1, 4))}, "cursor_pos"),
+        ("indy", "spikes", TERABYTE, "references"),
+        ("indy", "spikes", {"shape": (2**20, 2**20), "dtype": h5py.ref_dtype, "chunks": (8, 8)}, "declares shape"),
+        ("indy", "chan_names", {"shape": (1, 2), "dtype": h5py.ref_dtype}, "damaged"),
+        ("brainsets", "spikes/timestamps", TERABYTE, "declares shape"),
+        ("brainsets", "spikes/timestamps", {"data": np.zeros((3, 2, 2))}, "spikes"),
+        ("brainsets", "spikes/unit_index", {"data": np.full(120, 3)}, "3 units"),
+        ("brainsets", "cursor/pos", TERABYTE, "declares shape"),
+        ("brainsets", "cursor/pos", {"data": ["a", "b"]}, "behavio"),
+        ("brainsets", "trials/start", {"data": ["a", "b"]}, "must hold numbers"),
+    ],
+)
+def test_wrong_datasets_are_refused(layout, name, options, reason, tmp_path):
+    path = WRITERS[layout](SESSION, tmp_path)
+    with h5py.File(path, "r+") as file:
+        del file[name]
+        file.create_dataset(name, **options)
+    assert reason in refusal(path)
+
+
+def huge_npy(path):
+    """A header that declares 8 TB, followed by 80 bytes."""
+    np.save(path, np.zeros(10))
+    path.write_bytes(path.read_bytes().replace(b"(10,), }            ", b"(1099511627776,), } "))
+
+
+@pytest.mark.parametrize(
+    "name, write, reason",
+    [
+        ("spike_times.npy", huge_npy, "damaged"),
+        ("spike_times.npy", lambda path: np.save(path, np.array([{}]), allow_pickle=True), "Python objects"),
+        ("spike_times.npy", lambda path: np.save(path, np.ones(5)), "in samples, not float64"),
+        ("spike_clusters.npy", lambda path: np.save(path, np.ones(5, int)), "damaged"),
+        ("params.py", lambda path: path.write_text("import os\nsample_rate = os.environ['RATE']\n"), "sample_rate"),
+        ("tracking.csv", lambda path: path.write_text("x,y\n1,2\n"), "time in seconds"),
+        ("tracking.csv", lambda path: path.write_text("time,vel\n0,a\n1,b\n"), "could not convert"),
+        ("tracking.csv", lambda path: path.write_text("time (ms),vel\n0,1\n4,1\n"), "time in seconds"),
+        ("other.csv", lambda path: path.write_text("time,x\n0,1\n"), "2 tables"),
+        ("trials.csv", lambda path: path.write_text("begin,stop\n0,1\n"), "start"),
+    ],
+)
+def test_broken_phy_folders_are_refused(name, write, reason, tmp_path):
+    path = write_phy(SESSION, tmp_path)
+    write(path / name)
+    assert reason in refusal(path)
+
+
+def test_params_are_not_executed(tmp_path):
+    path = write_phy(SESSION, tmp_path)
+    (path / "params.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nsample_rate = 3e4  # Hz\n")
+    np.testing.assert_array_equal(load_recording(path).spike_times, merged(SESSION)[0])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_other_layouts_point_to_the_converters(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    mat, h5 = tmp_path / "session.mat", tmp_path / "session.h5"
+    for path in (mat, h5):
+        with h5py.File(path, "w") as file:
+            file["handVel"] = np.zeros((2, 9))
+    for path in (folder, mat, h5, *(tmp_path / f"session{suffix}" for suffix in (".pkl", ".nev", ".plx", ".csv"))):
+        path.exists() or path.write_bytes(b"anything")
+        assert "CONVERTERS.md" in refusal(path)
+    assert "handVel" in refusal(mat)
+
+
+def test_single_pynapple_file_names_the_folder(tmp_path):
+    assert "folder" in refusal(write_pynapple(SESSION, tmp_path) / "spikes.npz")
+
+
+# Objects and lecture notes
+
+
+class Object:
+    """What the constructors use of pynapple's objects."""
+
+    def __init__(self, **attributes):
+        self.__dict__ = attributes
+
+
+def test_pynapple_objects_are_a_recording():
+    group = {key: Object(t=train) for key, train in zip((2, 3, 8), SESSION.trains, strict=True)}
+    frame = Object(t=SESSION.times, d=SESSION.position, columns=np.array(["u", "v"]))
+    trials = Object(start=SESSION.trials[:, 0], end=SESSION.trials[:, 1])
+    recording = Recording.from_pynapple(group, frame, trials, session_id="monday")
+    expected = Recording.from_trains(
+        {key: one.t for key, one in group.items()},
+        SESSION.times,
+        SESSION.position,
+        trials=SESSION.trials,
+        behavior_columns=["u", "v"],
+        session_id="monday",
+    )
+    for field in fields(Recording):
+        np.testing.assert_array_equal(getattr(recording, field.name), getattr(expected, field.name))
+    assert len(Recording.from_pynapple(group).behavior) == 0
+
+
+def lecture_notes(width=0.05) -> list[dict]:
+    """The session's two trials: spikes with the time since the start of their bin, and 0 in bins without."""
+    times, units = merged(SESSION)
+    trials = []
+    for i, (start, stop) in enumerate(SESSION.trials):
+        n_bins = round((stop - start) / width)
+        spikes: list = [[] for _ in range(n_bins)]
+        inside = (times >= start) & (times < stop)
+        for unit, time in zip(units[inside].tolist(), times[inside] - start, strict=True):
+            b = int(bin_index(time, width))
+            spikes[b].append((unit, time - b * width))
+        vel = [[[i, b], [i, b + 0.5]] for b in range(n_bins)]
+        trials.append({"trial_id": i, "spikes": [pairs or 0 for pairs in spikes], "vel": vel})
+    return trials
+
+
+def test_lecture_notes_become_the_tokens_of_chapter_10():
+    notes = lecture_notes()
+    recording = Recording.from_lecture_notes(notes, session_id="notes")
+    np.testing.assert_allclose(np.diff(recording.trials), np.diff(SESSION.trials))
+    trial, unit, since = [], [], []
+    for i, (start, stop) in enumerate(recording.trials):
+        inside = (recording.spike_times >= start - 1e-9) & (recording.spike_times < stop)
+        trial += [i] * inside.sum()
+        unit += (recording.spike_units[inside] + 1).tolist()
+        since += (recording.spike_times[inside] - start).tolist()
+        own = recording.behavior[:, 0] == i
+        np.testing.assert_allclose(recording.behavior_times[own] - start, recording.behavior[own, 1] * 0.05, atol=1e-12)
+    batch = SpikeBatch.from_events(trial, unit, since, 2, np.diff(SESSION.trials)[:, 0])
+    tokens = [token for one in notes for pairs in one["spikes"] for token in pairs or [(-1, 0.0)]]
+    assert batch.unit.tolist() == [unit + 1 for unit, _ in tokens]
+    np.testing.assert_allclose(batch.offset, [offset for _, offset in tokens], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "trial, reason",
+    [
+        ({"spikes": [[(1, 0.02)], [(1, 0.06)]], "vel": [[[0.0]]] * 2}, "0.06 s is not within"),
+        ({"spikes": [0, 0], "vel": [[[0.0]]]}, "another form"),
+        ({"spikes": [0]}, "another form"),
+    ],
+)
+def test_wrong_lecture_notes_are_refused(trial, reason):
+    with pytest.raises(RecordingError, match=reason):
+        Recording.from_lecture_notes([trial])
