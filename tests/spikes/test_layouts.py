@@ -9,7 +9,8 @@ from possm_lite.spikes import Recording, RecordingError, SpikeBatch, load_record
 from possm_lite.spikes.batch import bin_index
 
 h5py = pytest.importorskip("h5py")
-from .layout_files import WRITERS, make_session, merged, write_brainsets, write_indy, write_phy, write_pynapple
+
+from .layout_files import WRITERS, make_session, merged, write_brainsets, write_indy, write_phy, write_pynapple  # noqa: E402
 
 SESSION = make_session()
 LAYOUTS = {  # position, its unit, ids of the units, those that the filter leaves, filter, has trials

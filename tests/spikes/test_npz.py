@@ -159,7 +159,8 @@ def test_an_invalid_handmade_file_is_refused(tmp_path, changes, expected):
 def test_paths_that_are_not_files_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     assert_refused(tmp_path / "pipe.npz", "is not a regular file")  # without waiting for it
-    assert_refused(tmp_path / "a.csv", "has the suffix '.csv'")
+    (tmp_path / "a.csv").write_text("time")
+    assert_refused(tmp_path / "a.csv", "of the kind '.csv'")
     with pytest.raises(RecordingError, match="null"):
         load_recording("a\0b.npz")
 

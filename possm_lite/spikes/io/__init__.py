@@ -1,5 +1,6 @@
 """Recordings from files: our own `.npz`, MATLAB, NWB and others."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,8 @@ from ..arrays import load_npz
 from ..npz_format import from_arrays
 from ..recording import Recording
 from .contents import Selection, select
-from .subprocess_reader import READERS, read_in_subprocess
+from .folders import is_pynapple
+from .subprocess_reader import read_in_subprocess
 
 __all__ = ["load_recording"]
 
@@ -21,7 +23,7 @@ def load_recording(
     trials: str = "",
     spikes_only: bool = False,
 ) -> Recording:
-    """Read a recording from a file: `.npz`, `.mat` or `.nwb`.
+    """Read a recording: `.npz`, `.mat`, `.nwb`, `.h5` of brainsets, a folder of phy or of pynapple's `.npz` files.
 
     An `.npz` written by `Recording.save` gives the same recording. One from another source needs `spike_times`,
     `spike_units`, `behavior_times` and `behavior`, as in `Recording`. Defaults of the others: `unit_ids` "0", "1", ...
@@ -31,7 +33,7 @@ def load_recording(
     in the notes of the recording.
 
     Args:
-        path: the file; its suffix selects the format.
+        path: the file or folder.
         behavior: the series to decode, by its name, or that of its container; several are decoded side by side.
             Default: a velocity of hand, finger or cursor, or the derivative of its position. A position that is named
             is differentiated; "hand_pos:raw" is the position itself.
@@ -48,8 +50,8 @@ def load_recording(
     suffix = path.suffix.lower()
     selection = Selection(behavior, columns, units, trials, spikes_only)
     with prefix_errors(path):
-        if suffix not in (".npz", *READERS):
-            raise RecordingError(f"has the suffix {suffix!r}; a recording is an .npz, .mat or .nwb file.")
-        arrays = load_npz(path) if suffix == ".npz" else read_in_subprocess(path, selection)
-        recording = Recording(**from_arrays(arrays, path.stem))
-        return select(recording, selection) if suffix == ".npz" else recording
+        if suffix != ".npz" or os.path.isdir(path):
+            return Recording(**from_arrays(read_in_subprocess(path, selection), path.stem))
+        if os.path.isfile(path) and is_pynapple(path):
+            raise RecordingError("is one object of pynapple: name the folder that holds its TsGroup and behaviour.")
+        return select(Recording(**from_arrays(load_npz(path), path.stem)), selection)

@@ -19,6 +19,7 @@ import numpy as np
 from ...errors import RecordingError, wrap_errors
 from ..arrays import MAX_BYTES
 from .contents import Contents, Series
+from .hdf5 import read_dataset
 
 _DEFAULTS = ("preprocessed_emg", "OpenLoopKinematicsVelocity")  # what FALCON M1 and H1 decode
 _NOT_BEHAVIOR = {"ElectricalSeries", "ImageSeries"}
@@ -90,26 +91,12 @@ def import_pynwb():
     return pynwb
 
 
-def _read_dataset(data, field: str, kinds: str = "iuf") -> np.ndarray:
-    """An HDF5 data set as float64 or, where `kinds` has no "f", as int64. Its declared size is checked first."""
-    with wrap_errors(f"{field} cannot be read"):
-        shape, dtype = data.shape, np.dtype(data.dtype)
-        items = max(math.prod(shape), math.prod(getattr(data, "chunks", None) or ()))  # chunks are unpacked whole
-        if dtype.kind not in kinds:
-            raise RecordingError(f"{field} must hold {'numbers' if 'f' in kinds else 'whole numbers'}, not {dtype}.")
-        if items * dtype.itemsize > MAX_BYTES:
-            raise RecordingError(
-                f"{field} declares shape {shape} of {dtype}, or chunks, of more than {MAX_BYTES} bytes."
-            )
-        return np.asarray(data[()]).astype(np.float64 if "f" in kinds else np.int64, copy=False)
-
-
 def _read_ragged(column, field: str, n: int) -> tuple[np.ndarray, np.ndarray]:
     """All entries of a ragged column and the unit of each."""
     if not hasattr(column, "target"):
         raise RecordingError(f"{field}_index is missing: it assigns entries to units.")
-    values = _read_dataset(column.target.data, field)
-    ends = _read_dataset(column.data, f"{field}_index", kinds="iu")
+    values = read_dataset(column.target.data, field)
+    ends = read_dataset(column.data, f"{field}_index", kinds="iu")
     counts = np.diff(ends, prepend=0)
     if ends.shape != (n,) or counts.min(initial=0) < 0 or counts.sum() != len(values):
         raise RecordingError(
@@ -123,7 +110,7 @@ def _read_units(file) -> dict:
     """`spike_times`, `spike_units`, `unit_ids` and `unit_table` of Contents."""
     if file.units is None or "spike_times" not in file.units.colnames:
         raise RecordingError("units/spike_times is missing.")
-    unit_ids = _read_dataset(file.units.id.data, "units/id", kinds="iu")
+    unit_ids = read_dataset(file.units.id.data, "units/id", kinds="iu")
     times, units = _read_ragged(file.units["spike_times"], "units/spike_times", unit_ids.size)
     table = _plain_columns(file.units, len(unit_ids))
     return {"spike_times": times, "spike_units": units, "unit_ids": unit_ids, "unit_table": table}
@@ -154,7 +141,7 @@ def _read_trials(file) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         return np.empty((0, 2)), {}
     with wrap_errors("intervals/trials cannot be read"):
         columns = {name: file.trials[name].data for name in ("start_time", "stop_time")}
-    start, stop = (_read_dataset(data, f"intervals/trials/{name}") for name, data in columns.items())
+    start, stop = (read_dataset(data, f"intervals/trials/{name}") for name, data in columns.items())
     if start.ndim != 1 or start.shape != stop.shape:
         raise RecordingError(f"intervals/trials has start_time of shape {start.shape}, stop_time of {stop.shape}.")
     return np.stack((start, stop), axis=1), _plain_columns(file.trials, len(start))
@@ -223,14 +210,14 @@ def _as_series(path: Path, name: str, series, last_spike: float, notes: list[str
 
     def read() -> tuple[np.ndarray, np.ndarray]:
         with wrap_errors(f"{name} cannot be read"), h5py.File(path, "r") as file:
-            values = _read_dataset(file[data], name, kinds="biuf")
+            values = read_dataset(file[data], name, kinds="biuf")
             for field in ("conversion", "offset", *(("starting_time", "rate") if timestamps is None else ())):
                 if not math.isfinite(numbers[field]) or (field == "rate" and numbers[field] <= 0):
                     raise RecordingError(f"{name}/{field} must be a finite number, a rate positive: {numbers[field]}.")
             if timestamps is None:
                 times = numbers["starting_time"] + np.arange(len(values)) / numbers["rate"]
             else:
-                times = _read_dataset(file[timestamps], f"{name}/timestamps")
+                times = read_dataset(file[timestamps], f"{name}/timestamps")
         if times.shape != values.shape[:1]:
             raise RecordingError(f"{name}/timestamps has shape {times.shape} for {len(values)} rows of data.")
         return times, values * numbers["conversion"] + numbers["offset"]

@@ -6,6 +6,7 @@ ends the other process only, and is a RecordingError here.
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import FileFormatError, RecordingError
+from ...errors import FileFormatError, RecordingError, wrap_errors
 from ..arrays import check_readable, load_npz
 from ..npz_format import to_arrays
 from ..recording import Recording
@@ -28,9 +29,32 @@ _PROGRAM = (
 )
 
 
-# The function that reads a format, by suffix, in a module beside this one: `Path` to `Contents`, or to a
+# The function that reads a format, by suffix or kind, in a module beside this one: `Path` to `Contents`, or to a
 # `Recording` where there is nothing to choose from.
-READERS = {".mat": ("mat", "read_mat"), ".nwb": ("nwb", "read_nwb")}
+READERS = {
+    ".mat": ("mat", "read_mat"),
+    ".mat v7.3": ("hdf5", "read_indy"),
+    ".nwb": ("nwb", "read_nwb"),
+    ".h5": ("hdf5", "read_brainsets"),
+    ".hdf5": ("hdf5", "read_brainsets"),
+    "folder of phy": ("folders", "read_phy"),
+    "folder of pynapple": ("folders", "read_pynapple"),
+}
+
+
+def find_format(path: Path) -> str:
+    """The key of `READERS` for a file or folder. Raises RecordingError, without the name of the file."""
+    kind = path.suffix.lower()
+    if os.path.isdir(path):
+        kind = "folder of phy" if (path / "spike_times.npy").exists() else "folder of pynapple"
+        kind = kind if any(path.glob("*.np[yz]")) else "folder"
+    elif kind == ".mat" and os.path.isfile(path):  # opening a named pipe would block
+        with open(path, "rb") as file:
+            start = file.read(520)
+        kind += " v7.3" if b"\x89HDF" in (start[:4], start[512:516]) else ""  # MATLAB puts 512 bytes before it
+    if kind not in READERS:
+        raise RecordingError(f"is of the kind {kind!r}; read are .npz, {', '.join(READERS)}. See CONVERTERS.md.")
+    return kind
 
 
 def read_in_subprocess(path: Path, selection: Selection) -> dict[str, np.ndarray]:
@@ -40,7 +64,8 @@ def read_in_subprocess(path: Path, selection: Selection) -> dict[str, np.ndarray
         RecordingError: without the name of the file.
         RuntimeError: an unexpected exception in our own code, with its traceback.
     """
-    check_readable(path)
+    if not os.path.isdir(path):
+        check_readable(path)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-c", _PROGRAM, json.dumps([sys.path, str(path), asdict(selection), folder])]
         try:
@@ -70,7 +95,11 @@ def convert(path: str, selection: dict, folder: str):
 
 def read_in_process(path: Path, selection: Selection) -> Recording:
     """The recording that a selection makes of a file, read in this process."""
-    module, function = READERS[path.suffix.lower()]
-    module = importlib.import_module(f".{module}", __package__)  # only now: h5py and pynwb are optional and slow
-    found = getattr(module, function)(path)
-    return select(found, selection) if isinstance(found, Recording) else assemble(found, selection)
+    module, function = READERS[find_format(path)]
+    with wrap_errors("is damaged or has another layout"):
+        try:
+            module = importlib.import_module(f".{module}", __package__)  # only now: h5py and pynwb are slow to import
+            found = getattr(module, function)(path)
+        except ImportError as exc:
+            raise RecordingError(f"needs {exc.name} to be read: pip install possm-lite[recordings]") from exc
+        return select(found, selection) if isinstance(found, Recording) else assemble(found, selection)
