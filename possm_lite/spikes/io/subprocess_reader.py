@@ -53,7 +53,7 @@ def find_format(path: Path) -> str:
             start = file.read(520)
         kind += " v7.3" if b"\x89HDF" in (start[:4], start[512:516]) else ""  # MATLAB puts 512 bytes before it
     if kind not in READERS:
-        raise RecordingError(f"is of the kind {kind!r}; read are .npz, {', '.join(READERS)}. See CONVERTERS.md.")
+        raise RecordingError(f"is a {kind}, which is not read; read are .npz, {', '.join(READERS)}. See CONVERTERS.md.")
     return kind
 
 
