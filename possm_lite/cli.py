@@ -1,4 +1,4 @@
-"""The command line: `possm-lite decode`, `possm-lite stream` and `possm-lite download`."""
+"""The command line: `possm-lite decode`, `stream`, `predict`, `check` and `download`."""
 
 import argparse
 import contextlib
@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 from .errors import CheckpointError, PossmError
@@ -42,7 +43,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
             return options
         if options != parser.parse_args(["decode", f"--resume={run_dir}"]):
             parser.error("--resume goes on with the recordings and options of the run; give no others")
-    from .training.experiment import load_arguments
+    from .training.run_dir import load_arguments
 
     arguments = load_arguments(run_dir)
     try:
@@ -60,31 +61,50 @@ def _no_output():
         yield
 
 
+_NOT_OPTIONS = {"n_units", "n_sessions", "n_outputs", "bin_width_s", "seed", "validations"}  # fields of configurations
+_RANGES = {"window_s": (0.01, 600), "lr": (1e-9, 10), "unit_dropout": (0, 1), "epochs": (1, 10**6)}
+
+
 def _parser() -> argparse.ArgumentParser:
-    from .decoder.config import BACKBONES
+    from .decoder.config import BACKBONES, POSSMConfig
     from .spikes.io.download import ADDRESSES, FOLDER
+    from .training.fit import FitConfig
 
     parser = argparse.ArgumentParser(prog="possm-lite", description="Decode the movement of a hand from spikes.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     more = "Computes on one thread. On a quiet machine, OMP_NUM_THREADS=2 in the environment is faster."
-    decode = commands.add_parser("decode", help="train POSSM and test it beside two baselines", epilog=more)
+    description = {"help": "train POSSM and test it beside two baselines", "epilog": more}
+    decode = commands.add_parser("decode", usage="possm-lite decode [options] [recording ...]", **description)
     add = decode.add_argument
-    files = ".npz, .mat or .nwb; several make one model; default: the simulated one"
+    files = ".npz, .mat, .nwb, ...; several make one model; default: the simulated one"
     add("recording", nargs="*", type=Path, help=files)
-    add("--backbone", choices=BACKBONES, default="gru")
-    whole = _number(int, 1, 10**6, "a whole number")
-    add("--epochs", type=whole, help="passes over the training part (default 40; 3 with --quick)")
+    _add_selection(decode)
+    add(
+        "--lag",
+        type=_lag,
+        metavar="S",
+        help="behaviour minus spikes, seconds, or auto: searched (default 0)",
+    )
+    width = _number(float, 0.001, 10, "seconds")
+    add("--bin-width", type=width, metavar="S", help="seconds (default 0.05)")
+    add("--split", type=_split, help="default chronological:70/10/20")
+    add("--backbone", choices=BACKBONES, help="default gru")
+    add("--from", type=Path, metavar="RUN", help="adapt the decoder of this run to a new session")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="to train on (default auto: cuda if there)")
     add("--seed", type=_number(int, 0, 2**63 - 1, "a whole number"), default=0)
-    lag, width = _number(float, -10, 10, "seconds"), _number(float, 0.001, 10, "seconds")
-    add("--lag", type=lag, default=0.0, metavar="S", help="behaviour minus spikes, seconds")
-    add("--bin-width", type=width, default=0.05, metavar="S", help="seconds (default 0.05)")
-    add("--split", type=_split, default="chronological:70/10/20", help="default chronological:70/10/20")
-    add("--behavior", metavar="NAME", help="series of an .nwb file to decode")
     add("--out", type=Path, metavar="DIR", help="new folder for the results (default runs/SESSION-N)")
     add("--json", type=Path, metavar="PATH", help="write the metrics there too")
     add("--quick", action="store_true", help="train for a moment only: does it run?")
     add("--resume", type=Path, metavar="RUN", help="go on with a run that was interrupted, as it was started")
+    group = decode.add_argument_group("sizes of the model and training, as in POSSMConfig and FitConfig")
+    for field in (*fields(POSSMConfig), *fields(FitConfig)):
+        kind = type(field.default)
+        if kind in (int, float) and field.name not in _NOT_OPTIONS:
+            low, high = _RANGES.get(field.name, (1, 4096) if kind is int else (0, 1000))
+            number = _number(kind, low, high, "a whole number" if kind is int else "a number")
+            flag = f"--{field.name.removesuffix('_s').replace('_', '-')}"
+            group.add_argument(flag, type=number, metavar="N", help=f"default {field.default}")
 
     stream = commands.add_parser("stream", help="replay held-out trials through the streaming decoder, bin by bin")
     stream.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
@@ -94,6 +114,19 @@ def _parser() -> argparse.ArgumentParser:
     download.add_argument("name", metavar="NAME", help=f"one of {', '.join(ADDRESSES)}")
     download.add_argument("--to", type=Path, default=FOLDER, metavar="DIR", help=f"default {FOLDER}")
     return parser
+
+
+def _add_selection(parser: argparse.ArgumentParser):
+    """Options for what of a file is read."""
+    add = parser.add_argument
+    add("--behavior", action="append", metavar="NAME", help="series to decode; several times: together")
+    add("--columns", metavar="A,B", help="columns of it, by name or number (default all)")
+    add("--units", metavar="EXPR", help="only units with, e.g., \"quality == 'good'\"")
+    add("--trials", metavar="EXPR", help="only trials with, e.g., \"result == 'R' and duration > 0.3\"")
+
+
+def _lag(text: str) -> str | float:
+    return text if text == "auto" else _number(float, -10, 10, "auto or seconds")(text)
 
 
 def _number(kind: type, low: float, high: float, description: str) -> Callable[[str], float]:

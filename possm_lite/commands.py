@@ -1,66 +1,90 @@
-"""Implements the `decode`, `stream` and `download` commands."""
+"""Implements the commands."""
 
 import itertools
-import os
 import shlex
+import sys
+from argparse import Namespace
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from .decoder.config import POSSMConfig
+from .decoder.possm import POSSM
 from .decoder.streaming.decoder import StreamingDecoder
 from .errors import DistributedError, PossmError, RecordingError, prefix_errors
 from .spikes.data_report import data_report
 from .spikes.io import load_recording
+from .spikes.io.contents import Selection
 from .spikes.io.download import download as download_recording
-from .training import experiment
-from .training.checkpoint import TrainedOn, TrainingCheckpoint, load_checkpoint
-from .training.distributed import process_group
+from .spikes.recording import Recording
+from .training import experiment, run_dir
+from .training.baselines import search_lag
+from .training.checkpoint import TrainedOn, TrainingCheckpoint, check_ranges, load_checkpoint
+from .training.distributed import ProcessGroup, process_group
 from .training.evaluate import batch_decode, replay, slot_offsets
 from .training.fit import FitConfig
 from .training.report import table
 from .training.session import Session, prepare
+from .training.transfer import ADAPTATION
 from .training.windows import sessions_of_rank
 
 _DATA = Path(__file__).resolve().parent / "data"  # of an installed package; in the repository it is one folder up
 EMBEDDED = (_DATA if _DATA.is_dir() else _DATA.parents[1] / "data") / "simulated_session.npz"
 
 
-def decode(options) -> int:
+def decode(options: Namespace) -> int:
     """Train on one or several recordings, test, print and save; under `torchrun` as one of several processes.
 
     Raises:
         PossmError: the input is unusable, or the run was interrupted: the message then says how to resume it.
     """
-    run_dir = None
+    if options.quick and options.epochs is None:
+        options.epochs = 3
+    folder, arguments = None, _arguments(options)
     try:
         with process_group() as group:
-            config = FitConfig(epochs=options.epochs or (3 if options.quick else FitConfig.epochs), seed=options.seed)
+            start = _start(options)
+            config, sizes = _settings(options)
             sources = options.recording or [EMBEDDED]
-            jobs = {i: _load(sources[i - 1], options) for i in sessions_of_rank(group, len(sources), config.batch)}
+            if start and len(sources) > 1:
+                raise PossmError(f"--from adapts a decoder to one recording, not to {len(sources)}.")
+            device = _device(options.device, group)
+            indices = sessions_of_rank(group, len(sources), config.batch)
+            recordings = {i: _read(sources[i - 1], options.selection, group.is_main) for i in indices}
+            if options.lag == "auto":
+                options.lag = _best_lag(recordings, options, group)
+            jobs = {i: _job(recording, sources[i - 1], options) for i, recording in recordings.items()}
             ids = group.all_gather({i: trained_on.session_id for i, (_, trained_on) in jobs.items()})
             descriptions = group.all_gather(
                 {i: _description(session, sources[i - 1]) for i, (session, _) in jobs.items()}
             )
             if group.is_main:
-                run_dir = _prepare_run_dir(options, config.epochs, _run_name(ids, sources))
+                arguments.append(f"--lag={options.lag}")  # the last one counts
+                folder = _prepare_run_dir(options, arguments, _run_name(ids, sources))
                 print(*descriptions.values(), sep="\n", flush=True)
-            run_dir = group.broadcast(run_dir)
-            checkpoint = TrainingCheckpoint(run_dir / experiment.TRAINING_FILE)
-            results = experiment.run_experiment(jobs, config, options.backbone, group, checkpoint)
+            folder = group.broadcast(folder)
+            checkpoints = [TrainingCheckpoint(folder / name) for name in run_dir.TRAINING_FILES]
+            results = experiment.run_experiment(jobs, config, sizes, checkpoints, group, device, start)
             if group.is_main:
-                _finish(options, run_dir, results)
+                _finish(options, folder, results)
     except (KeyboardInterrupt, DistributedError, OSError) as exc:
-        if run_dir is None or not experiment.is_unfinished(run_dir):
+        if folder is None or not run_dir.is_unfinished(folder):
             raise
         message = "interrupted" if isinstance(exc, KeyboardInterrupt) else exc
-        raise PossmError(f"{message}; to go on: possm-lite decode --resume {shlex.quote(str(run_dir))}") from exc
+        raise PossmError(f"{message}; to go on: possm-lite decode --resume {shlex.quote(str(folder))}") from exc
     return 0
 
 
-def stream(options) -> int:
+def stream(options: Namespace) -> int:
     """Replay held-out trials through the streaming decoder; print latency, R², and the difference to the batch form."""
     model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
     source = options.recording or Path(trained_on.source or EMBEDDED)
-    recording = load_recording(source, trained_on.behavior or None)
+    recording = _read(source, trained_on.selection)
     with prefix_errors(source):
         units, trained = recording.unit_ids.tolist(), list(trained_on.unit_ids)
         if units != trained:
@@ -87,15 +111,90 @@ def download(options) -> int:
     return 0
 
 
-def _load(source: Path, options) -> tuple[Session, TrainedOn]:
-    recording = load_recording(source, options.behavior)
+def _selection(options: Namespace) -> Selection:
+    columns = [column.strip() for column in (options.columns or "").split(",") if column.strip()]
+    return Selection(options.behavior or (), columns, options.units or "", options.trials or "")
+
+
+def _start(options: Namespace) -> tuple[POSSM, FitConfig] | None:
+    """The decoder of `--from`, if given, and the settings that adapt it.
+
+    Completes the options: lag, split and selection are those of its training, or the defaults.
+    """
+    start, run, options.selection = None, vars(options)["from"], _selection(options)
+    lag, width, split = 0.0, POSSMConfig.bin_width_s, "chronological:70/10/20"
+    if run:
+        if given := _given(POSSMConfig, options):
+            raise PossmError(f"--from takes {', '.join(given)} from {run}: they cannot be options.")
+        model, trained_on = load_checkpoint(run / "checkpoint.npz")
+        start = model, replace(ADAPTATION, **_given(FitConfig, options))
+        lag, width, split = trained_on.lag_s, model.config.bin_width_s, trained_on.split
+        if options.selection == Selection():
+            options.selection = trained_on.selection
+    options.lag = lag if options.lag is None else options.lag
+    options.bin_width, options.split = options.bin_width or width, options.split or split
+    return start
+
+
+def _given(kind: type, options: Namespace) -> dict:
+    """The fields of a configuration that are options and have a value."""
+    values = {field.name: getattr(options, field.name.removesuffix("_s"), None) for field in fields(kind)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _settings(options: Namespace) -> tuple[FitConfig, dict]:
+    """Settings of training, and sizes of the model. PossmError for invalid sizes."""
+    sizes = _given(POSSMConfig, options)
+    try:
+        check_ranges(asdict(POSSMConfig(1, **sizes)))
+    except ValueError as exc:
+        raise PossmError(f"sizes of the model: {exc}") from exc
+    return FitConfig(**_given(FitConfig, options)), sizes
+
+
+def _device(name: str, group: ProcessGroup) -> str:
+    """Device to train on. PossmError if there is none as asked for."""
+    if name == "cuda" and group.size > 1:
+        raise PossmError("--device cuda trains in one process; the processes of torchrun train on the CPU.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise PossmError("--device cuda: torch finds no GPU here; use --device cpu.")
+    return "cuda" if name != "cpu" and group.size == 1 and torch.cuda.is_available() else "cpu"
+
+
+def _best_lag(recordings: Mapping[int, Recording], options: Namespace, group: ProcessGroup) -> float:
+    """The lag with the best validation R² of a Wiener filter, mean of the sessions; all are printed."""
+    step = max(options.bin_width / 2, 0.01)
+    lags = np.round(step * np.arange(np.ceil(-0.2 / step - 1e-6), np.floor(0.3 / step + 1e-6) + 1), 6)
+    scores = {}
+    for i, recording in recordings.items():
+        with tqdm(lags, desc="lag", leave=False, disable=not group.is_main) as tried:
+            scores[i] = search_lag(recording, tried, options.split, options.bin_width, options.seed)
+    mean = np.mean(list(group.all_gather(scores).values()), axis=0)
+    if np.isnan(mean).any():
+        raise RecordingError("--lag auto: behaviour does not change in the validation part; give a number.")
+    best = float(lags[mean.argmax()])
+    if group.is_main:
+        curve = " ".join(f"{r2:.2f}" for r2 in mean)
+        print(f"lag: validation R² of a Wiener filter at {lags[0]:g} to {lags[-1]:g} s: {curve}; best {best:g} s")
+    return best
+
+
+def _read(source: Path, selection: Selection, say: bool = True) -> Recording:
+    if say and source.is_file() and source.stat().st_size > 2e7:
+        print(f"reading {source} ...", file=sys.stderr, flush=True)
+    return load_recording(source, **asdict(selection))
+
+
+def _job(recording: Recording, source: Path, options: Namespace) -> tuple[Session, TrainedOn]:
     with prefix_errors(source):
         session = prepare(recording, options.split, options.lag, options.bin_width, options.seed)
     return session, TrainedOn(
         source="" if source == EMBEDDED else str(source.resolve()),
-        behavior=options.behavior or "",
+        selection=options.selection,
         session_id=recording.session_id,
         unit_ids=tuple(recording.unit_ids.tolist()),
+        behavior_name=recording.behavior_name,
+        behavior_columns=tuple(recording.behavior_columns.tolist()),
         behavior_unit=recording.behavior_unit,
         lag_s=options.lag,
         split=options.split,
@@ -119,7 +218,7 @@ def _description(session: Session, source: Path) -> str:
 
 def _run_name(session_ids: dict[int, str], sources: list[Path]) -> str:
     """Name of the folder of a run. Raises RecordingError if two sessions, which get a folder each, have one name."""
-    names = {i: experiment.safe_name(session_id) for i, session_id in session_ids.items()}
+    names = {i: run_dir.safe_name(session_id) for i, session_id in session_ids.items()}
     name, count = Counter(names.values()).most_common(1)[0]
     if count > 1:
         same = " and ".join(str(sources[i - 1]) for i in names if names[i] == name)
@@ -127,48 +226,43 @@ def _run_name(session_ids: dict[int, str], sources: list[Path]) -> str:
     return name if len(names) == 1 else "joint"
 
 
-def _prepare_run_dir(options, epochs: int, name: str) -> Path:
+def _arguments(options: Namespace) -> list[str]:
+    """The arguments that give the same options in any folder; without those of the run's folder."""
+    arguments = [str(path.resolve()) for path in options.recording]
+    for name, value in vars(options).items():
+        if value is not None and name not in ("command", "recording", "out", "resume", "quick"):
+            values = value if isinstance(value, list) else [value.absolute() if isinstance(value, Path) else value]
+            arguments += [f"--{name.replace('_', '-')}={value}" for value in values]
+    return arguments
+
+
+def _prepare_run_dir(options: Namespace, arguments: list[str], name: str) -> Path:
     """Create the folder of a run, or clean up that of a resumed one. Raises OSError if something cannot be written."""
     if options.json:
-        _check_target(options.json)
+        run_dir.check_target(options.json)
     if options.resume:
-        experiment.remove_partial_files(options.resume)
+        run_dir.remove_partial_files(options.resume)
         return options.resume
-    values = vars(options) | {"epochs": epochs, "json": options.json and options.json.absolute()}
-    flags = ("epochs", "backbone", "seed", "lag", "bin_width", "split", "behavior", "json")
-    arguments = [str(path.resolve()) for path in options.recording]  # with the same meaning in any folder
-    arguments += [f"--{flag.replace('_', '-')}={values[flag]}" for flag in flags if values[flag] is not None]
-    for run_dir in [options.out] if options.out else (Path("runs", f"{name}-{i}") for i in itertools.count(1)):
-        if options.json and options.json.absolute() == run_dir.absolute():
-            raise FileExistsError(f"{run_dir} cannot be both the folder of the run and the file of --json.")
-        try:
-            _check_target(run_dir)
-            experiment.create_run_dir(run_dir, arguments)
-            return run_dir
-        except OSError:
-            if options.out or not os.path.lexists(run_dir):  # else the number is taken, maybe by another run just now
-                raise
+
+    def create(folder: Path):
+        if options.json and options.json.absolute() == folder.absolute():
+            raise FileExistsError(f"{folder} cannot be both the folder of the run and the file of --json.")
+        run_dir.create_run_dir(folder, arguments)
+
+    return run_dir.create_numbered(options.out, name, create)
 
 
-def _check_target(path: Path):
-    """Raises OSError if the path exists or cannot be created."""
-    if os.path.lexists(path):
-        remedy = f"Go on with --resume {path}, or choose" if experiment.is_unfinished(path) else "Choose"
-        raise FileExistsError(f"{path} exists already; nothing is overwritten. {remedy} another name.")
-    parent = next(p for p in path.absolute().parents if os.path.lexists(p))
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise NotADirectoryError(f"{path} cannot be written: {parent} is not a writable folder.")
-
-
-def _finish(options, run_dir: Path, results: list):
+def _finish(options, folder: Path, results: list):
     """Save and print."""
-    experiment.save_results(results, run_dir)
+    for result in results:
+        result.metrics["adapted_from"] = str(vars(options)["from"] or "")
+    experiment.save_results(results, folder)
     metrics = [result.metrics for result in results]
     single = len(results) == 1
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        experiment.write_json(options.json, metrics[0] if single else {"sessions": metrics})
+        run_dir.write_json(options.json, metrics[0] if single else {"sessions": metrics})
     for m in metrics:
         print("" if single else f"{m['session']}:", table(m["models"], m["columns"]), sep="\n")
-    where = "" if single else f" in each of {', '.join(experiment.safe_name(m['session']) for m in metrics)}"
-    print(f"\n{run_dir}: checkpoint.npz, metrics.json, decoded.png{where}")
+    where = "" if single else f" in each of {', '.join(run_dir.safe_name(m['session']) for m in metrics)}"
+    print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")

@@ -20,9 +20,13 @@ from possm_lite.training import load_checkpoint
 from .training.helpers import change_metadata, simulated
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ["checkpoint.npz", "decoded.png", "metrics.json"]
+RESULTS = ["checkpoint.npz", "decoded.npz", "decoded.png", "metrics.json"]
+SMALL = ["--dim", "16", "--head-dim", "16", "--n-freqs", "4", "--hidden", "32"]
 MODEL_METRICS = {"r2", "r2_columns", "params", "train_s", "step_us_p50", "step_us_p99"}
-SESSION_METRICS = {"session", "behavior", "columns", "split", "lag_s", "bin_width_s", "n_train", "n_test", "models"}
+SESSION_METRICS = {
+    *("session", "source", "selection", "notes", "behavior", "columns", "unit_ids", "split", "lag_s", "bin_width_s"),
+    *("n_train", "n_test", "model", "training", "device", "versions", "valid_r2", "models", "adapted_from"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -263,10 +267,13 @@ def test_stream_refuses_unusable_runs(here, capfd):
         ("--split", "random:50/50", "split must be"),
         ("--bin-width", "-1", "must be seconds"),
         ("--bin-width", "nan", "must be seconds"),
-        ("--lag", "inf", "must be seconds"),
+        *(("--lag", value, "must be auto or seconds") for value in ("inf", "best")),
         *(("--seed", value, "must be a whole number") for value in ("x", "9" * 30, "²")),
         ("--seed", "-1", ""),
         ("--backbone", "transformer", "invalid choice"),
+        ("--device", "tpu", "invalid choice"),
+        *(("--dim", value, "must be a whole number") for value in ("0", "100000", "1.5")),
+        *(("--unit-dropout", value, "must be a number between 0 and 1") for value in ("2", "nan")),
     ],
 )
 def test_invalid_option_is_named(here, finished, capfd, option, value, text):

@@ -59,7 +59,7 @@ def test_resume_from_another_folder_uses_the_same_options(here, tmp_path, monkey
     metrics, other = (json.loads((here / run / "metrics.json").read_text()) for run in ("cut", "one"))
     assert metrics == json.loads((here / "cut.json").read_text()) and metrics["lag_s"] == -0.05
     assert [m["r2"] for m in metrics["models"].values()] == [m["r2"] for m in other["models"].values()]
-    assert "../../here/cut: checkpoint.npz, metrics.json, decoded.png" in capfd.readouterr().out
+    assert "../../here/cut: checkpoint.npz, metrics.json, decoded.npz, decoded.png" in capfd.readouterr().out
 
 
 def test_interrupt_shows_the_command_to_resume(here, monkeypatch, capfd):
@@ -109,14 +109,14 @@ def test_resume_without_a_state_or_with_partial_files(here, trained):
 
 
 def test_simultaneous_runs_get_different_folders(here, monkeypatch):
-    create = commands.experiment.create_run_dir
+    create = commands.run_dir.create_run_dir
 
     def create_second(run_dir, arguments):
         if run_dir.name == "simulated-0-1":  # another run creates it after its name was chosen
             create(run_dir, ["--epochs=1"])
         create(run_dir, arguments)
 
-    monkeypatch.setattr(commands.experiment, "create_run_dir", create_second)
+    monkeypatch.setattr(commands.run_dir, "create_run_dir", create_second)
     assert main(["decode", "a.npz", "--epochs", "1"]) == 0
     assert names(here / "runs" / "simulated-0-1") == ["unfinished.json"]
     assert names(here / "runs" / "simulated-0-2") == RESULTS

@@ -20,6 +20,8 @@ from ..decoder.possm import POSSM
 from ..decoder.renamed import current_names
 from ..errors import CheckpointError, FileFormatError, prefix_errors, wrap_errors
 from ..spikes.arrays import atomic_write, read_arrays, write_arrays
+from ..spikes.io.contents import Selection
+from ..spikes.recording import default_columns
 from ..spikes.split import SplitConfig
 from .distributed import SINGLE_PROCESS, ProcessGroup
 from .session import Session
@@ -44,15 +46,18 @@ class TrainedOn:
 
     Args:
         source: path of the recording, empty if it has no file.
-        behavior: name of the series in it, empty for the default.
-        session_id, unit_ids, behavior_unit: of the recording; units in the order of the embeddings.
+        selection: what was read of it.
+        session_id, unit_ids: of the recording; units in the order of the embeddings.
+        behavior_name, behavior_columns, behavior_unit: of the recording; columns in the order of the outputs.
         lag_s, split, seed: as prepared; the seed is also that of the training.
     """
 
     source: str
-    behavior: str
+    selection: Selection
     session_id: str
     unit_ids: tuple[str, ...]
+    behavior_name: str
+    behavior_columns: tuple[str, ...]
     behavior_unit: str
     lag_s: float
     split: str
@@ -78,12 +83,16 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     metadata, arrays = _read(path, _DECODER_FORMAT)
     with prefix_errors(path, CheckpointError):
         with wrap_errors("about is damaged"):
-            config, trained_on = _parse(POSSMConfig, metadata["config"]), _parse(TrainedOn, metadata["trained_on"])
+            config = POSSMConfig(**check_ranges(metadata["config"]))
+            trained_on = _parse_trained_on(check_ranges(metadata["trained_on"]), config.n_outputs)
             SplitConfig.parse(trained_on.split)
             with torch.device("meta"):  # shapes without memory: nothing of an untrusted size is allocated
                 model = POSSM(config)
         if len(trained_on.unit_ids) != config.n_units:
             raise FileFormatError(f"unit_ids has {len(trained_on.unit_ids)} names for {config.n_units} units.")
+        if len(trained_on.behavior_columns) != config.n_outputs:
+            n_names = len(trained_on.behavior_columns)
+            raise FileFormatError(f"behavior_columns has {n_names} names for {config.n_outputs} outputs.")
         if arrays.get("model.readout.weight", np.zeros(0)).dtype == np.float64:
             model.double()
         _check_arrays(arrays, _prefixed("model", model.state_dict()))
@@ -265,17 +274,24 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Tenso
             raise FileFormatError(f"{name} must be {shape} of {dtype}, not {array.shape} of {array.dtype}.")
 
 
-def _parse(kind: type, values: dict) -> POSSMConfig | TrainedOn:
-    """The dataclass of these values. Raises ValueError, KeyError or TypeError if one is missing or invalid."""
+def check_ranges(values: dict) -> dict:
+    """The values. Raises ValueError for a number that takes too much memory or time, which is refused in a file."""
     for name, value in values.items():
         low, high = _RANGES.get(name, _SIZES if isinstance(value, int) else (-math.inf, math.inf))
         if isinstance(value, (int, float)) and not low <= value <= high:
             raise ValueError(f"{name} must lie in {low}..{high}, not {value!r}")
-    if kind is TrainedOn:  # POSSMConfig checks types itself
-        values = {_RENAMED.get(name, name): value for name, value in values.items()}
-        types = {"lag_s": (int, float), "seed": int, "unit_ids": list}
-        for field in fields(kind):
-            if not isinstance(values[field.name], types.get(field.name, str)):
-                raise TypeError(f"{field.name} is {values[field.name]!r}")
-        values = values | {"unit_ids": tuple(str(unit) for unit in values["unit_ids"])}
-    return kind(**values)
+    return values
+
+
+def _parse_trained_on(values: dict, n_outputs: int) -> TrainedOn:
+    """Also of older versions. Raises ValueError, KeyError or TypeError if a value is missing or invalid."""
+    values = {_RENAMED.get(name, name): value for name, value in values.items()}
+    if "behavior" in values:  # before selections and other behaviour than velocity
+        values = {"behavior_name": "velocity", "behavior_columns": default_columns(n_outputs).tolist()} | values
+        values["selection"] = {"behavior": values.pop("behavior") or ()}
+    types = {"selection": dict, "unit_ids": list, "behavior_columns": list, "lag_s": (int, float), "seed": int}
+    for name in (f.name for f in fields(TrainedOn)):
+        if not isinstance(values[name], types.get(name, str)):
+            raise TypeError(f"{name} is {values[name]!r}")
+    names = {name: tuple(map(str, values[name])) for name in ("unit_ids", "behavior_columns")}
+    return TrainedOn(**values | names | {"selection": Selection(**values["selection"])})

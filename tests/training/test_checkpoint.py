@@ -3,7 +3,7 @@
 import json
 import os
 import zipfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes.arrays import read_arrays, write_arrays
+from possm_lite.spikes.io.contents import Selection
 from possm_lite.training import CheckpointError, TrainedOn, load_checkpoint, save_checkpoint
 
 from . import helpers
@@ -20,9 +21,11 @@ from .helpers import change_arrays, change_metadata
 CONFIG = POSSMConfig(n_units=5, dim=8, head_dim=8, n_freqs=2, hidden=8, backbone="lstm", n_layers=2, query="per_ms")
 TRAINED_ON = TrainedOn(
     source="/somewhere/Größe.npz",
-    behavior="",
+    selection=Selection(("hand_vel", "force"), ("x", "1"), "quality == 'good'", "duration > 0.3"),
     session_id="a session",
     unit_ids=("a", "b", "c", "d", "ë"),
+    behavior_name="hand_vel + force",
+    behavior_columns=("x", "force"),
     behavior_unit="mm/s",
     lag_s=0.1,
     split="random:60/20/20",
@@ -72,6 +75,22 @@ def test_checkpoint_round_trip(tmp_path, dtype):
     metadata = json.loads(str(read_arrays(tmp_path / "a.npz")["about"]))
     assert metadata["config"] == asdict(CONFIG)
     assert metadata["trained_on"]["unit_ids"] == list(TRAINED_ON.unit_ids)
+
+
+def test_checkpoint_of_version_0_1_loads(checkpoint):
+    """Before selections: `behavior` was the name of a series, and what was decoded a velocity in the plane."""
+
+    def change(metadata):
+        trained_on = metadata["trained_on"]
+        for name in ("selection", "behavior_name", "behavior_columns"):
+            del trained_on[name]
+        trained_on |= {"behavior": "hand_vel", "velocity_unit": trained_on.pop("behavior_unit")}
+
+    change_metadata(checkpoint, change)
+    expected = {"selection": Selection("hand_vel"), "behavior_name": "velocity", "behavior_columns": ("x", "y")}
+    assert load_checkpoint(checkpoint)[1] == replace(TRAINED_ON, **expected)
+    change_metadata(checkpoint, lambda metadata: metadata["trained_on"].update(behavior=""))
+    assert load_checkpoint(checkpoint)[1].selection == Selection()
 
 
 def test_other_files_are_refused(tmp_path):
@@ -181,6 +200,8 @@ def test_damaged_metadata_is_refused(checkpoint, metadata):
         ("trained_on", {"seed": -1}, "seed must lie in"),
         ("trained_on", {"split": "nonsense"}, "split must be"),
         ("trained_on", {"source": None}, "source is None"),
+        ("trained_on", {"selection": {"code": "exit()"}}, "code"),
+        ("trained_on", {"behavior_columns": ["x"]}, "behavior_columns has 1 names for 2 outputs"),
         ("trained_on", {"extra": 1}, "extra"),
     ],
 )

@@ -10,6 +10,7 @@ from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
 from possm_lite.spikes import RecordingError, load_recording
+from possm_lite.spikes.io.contents import Selection
 from possm_lite.training import FitConfig, combine_sessions, evaluate, fit, prepare
 from possm_lite.training.baselines import fit_kalman, fit_wiener
 from possm_lite.training.checkpoint import TrainedOn, load_checkpoint, save_checkpoint
@@ -51,7 +52,8 @@ def test_any_number_of_columns_is_decoded(small_recording, n, tmp_path):
     recording.save(tmp_path / "a.npz")
     back = load_recording(tmp_path / "a.npz")
     assert back.behavior_columns.tolist() == recording.behavior_columns.tolist() and back.behavior_name == "joint_vel"
-    trained_on = TrainedOn("", "", "day", tuple(recording.unit_ids.tolist()), "deg/s", 0.0, "chronological", 0)
+    units, columns = (tuple(names.tolist()) for names in (recording.unit_ids, recording.behavior_columns))
+    trained_on = TrainedOn("", Selection(), "day", units, "EMG", columns, "mV", 0.0, "chronological", 0)
     save_checkpoint(tmp_path / "model.npz", model, trained_on)
     loaded, _ = load_checkpoint(tmp_path / "model.npz")
     np.testing.assert_array_equal(evaluate(loaded, session).decoded, decoded.decoded)

@@ -1,0 +1,102 @@
+"""The folder of a run.
+
+unfinished.json                                arguments of the command, until the results are there
+training-units.npz, training.npz               states of training, from the first epoch on, until then too
+checkpoint.npz, metrics.json, decoded.npz,     results; of several sessions, in a folder for each
+decoded.png
+"""
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ..errors import CheckpointError, prefix_errors, wrap_errors
+from ..spikes.arrays import atomic_write, check_readable
+
+TRAINING_FILES = ("training-units.npz", "training.npz")  # of unit identification, in `decode --from`; of all weights
+_ARGUMENTS_FILE = "unfinished.json"
+
+
+def write_json(path: Path, value, name: Path | None = None):
+    """Write a JSON file, as a whole or not at all. Raises CheckpointError with `name` or the path."""
+    with prefix_errors(name or path, CheckpointError), atomic_write(path) as partial:
+        partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def create_run_dir(run_dir: Path, arguments: Sequence[str]):
+    """Create the folder of a run with the arguments of its command in it; nothing is left if that fails.
+
+    Raises:
+        CheckpointError, OSError: it could not be written, or the folder exists.
+    """
+    check_target(run_dir)
+    run_dir.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".", suffix=".partial", dir=run_dir.parent, ignore_cleanup_errors=True) as partial:
+        new = Path(partial, "run")
+        new.mkdir()
+        write_json(new / _ARGUMENTS_FILE, list(arguments), run_dir / _ARGUMENTS_FILE)
+        new.rename(run_dir)
+
+
+def create_numbered(out: Path | None, name: str, create: Callable[[Path], None]) -> Path:
+    """Create the folder `out`, or else the first of runs/NAME-1, runs/NAME-2, ... that does not exist."""
+    for path in [out] if out else (Path("runs", f"{name}-{i}") for i in itertools.count(1)):
+        try:
+            create(path)
+            return path
+        except OSError:
+            if out or not os.path.lexists(path):  # else the number is taken, maybe by another run just now
+                raise
+
+
+def is_unfinished(run_dir: Path) -> bool:
+    """Whether the folder is of a run that can be resumed."""
+    return (run_dir / _ARGUMENTS_FILE).exists()
+
+
+def load_arguments(run_dir: Path) -> list[str]:
+    """Arguments of the command of an unfinished run.
+
+    Raises:
+        CheckpointError: the run is finished, the folder is not of a run, or the file is damaged.
+    """
+    path = run_dir / _ARGUMENTS_FILE
+    if not is_unfinished(run_dir):
+        finished = any(run_dir.glob("**/metrics.json"))
+        reason = "is finished" if finished else f"is not a run folder: it has no {path.name}"
+        raise CheckpointError(f"{run_dir}: {reason}; there is nothing to resume.")
+    with prefix_errors(path, CheckpointError):
+        check_readable(path)
+        with wrap_errors("is damaged"):
+            return [str(argument) for argument in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def remove_partial_files(run_dir: Path):
+    """Remove what a killed process was writing."""
+    for partial in list(run_dir.rglob(".*.partial")):
+        shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
+
+
+def mark_finished(run_dir: Path):
+    """Remove what only an unfinished run has."""
+    for name in (_ARGUMENTS_FILE, *TRAINING_FILES):
+        (run_dir / name).unlink(missing_ok=True)
+
+
+def check_target(path: Path):
+    """Raises OSError if the path exists or cannot be created."""
+    if os.path.lexists(path):
+        remedy = f"Go on with --resume {path}, or choose" if is_unfinished(path) else "Choose"
+        raise FileExistsError(f"{path} exists already; nothing is overwritten. {remedy} another name.")
+    parent = next(p for p in path.absolute().parents if os.path.lexists(p))
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise NotADirectoryError(f"{path} cannot be written: {parent} is not a writable folder.")
+
+
+def safe_name(name: str) -> str:
+    """A valid folder name on all systems."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60] or "run"
