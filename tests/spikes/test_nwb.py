@@ -167,10 +167,9 @@ def test_columns_are_selected_by_name_or_number(several):
     [
         (["foot_vel"], {}, r"behavior='foot_vel' is not among the series of the file: cursor_vel \(200, 2\), hand_pos"),
         (["Position"], {}, "behavior='Position' matches Position/hand_pos, Position/wrist"),
-        (["wrist", "wrist"], {}, "behavior names velocity of Position/wrist twice"),
-        (["wrist", "later"], {}, r"wrist \(200 samples from 2.000 s at 100 Hz\) and later \(200 .* at 50 Hz\)"),
-        (["wrist"], {"columns": ["z"]}, "velocity of Position/wrist has no z; it has x, y"),
-        (["wrist"], {"columns": ["x", "0"]}, "is named one column twice"),
+        (["wrist", "later"], {}, "side by side: velocity of Position/wrist 100 Hz from 2.000 s, later 50 Hz from"),
+        (["wrist"], {"columns": ["z"]}, "columns=.z. must be one column of velocity of Position/wrist, once: x, y"),
+        (["wrist"], {"columns": ["x", "0"]}, "columns=.x. must be one column"),
         (["wrist"], {"trials": "duration > 1"}, "the file has no trials"),
         (["wrist"], {"units": "quality == 'good'"}, "may not use 'quality'. The columns are id, rate"),
         (["wrist"], {"units": "id == 7"}, "units='id == 7' holds for none of the 1 units"),

@@ -230,8 +230,10 @@ def _select_behavior(contents: Contents, selection: Selection, notes: list[str])
     also = f"; there are also {others}." if others else "."
     notes.append(f"Behaviour is {name} in {unit}, {len(index)} columns: {', '.join(columns)[:200]}{also}")
     if contents.observed is not None:
-        unobserved = ~_inside(times, contents.observed)
-        if (~unobserved).sum() < 2:
+        start, stop = np.sort(contents.observed, axis=0).T
+        # outside of all intervals, bounds included, as many have ended as have begun
+        unobserved = np.searchsorted(start, times, "right") <= np.searchsorted(stop, times, "left")
+        if unobserved.sum() > len(times) - 2:
             notes.append("The times marked as observed cover no behaviour, so they were not used.")
         else:
             what = "samples of behaviour when nothing was recorded or scored"
@@ -244,12 +246,6 @@ def _select_behavior(contents: Contents, selection: Selection, notes: list[str])
     times, values = _drop_bad(missing.any(axis=1), (times, values), f"rows of {name} without a value", notes)
     names = {"behavior_unit": unit, "behavior_name": name, "behavior_columns": columns}
     return {"behavior_times": times, "behavior": values, **names}
-
-
-def _inside(times: np.ndarray, intervals: np.ndarray) -> np.ndarray:
-    """True for each of the times (T,) within one of the intervals (m, 2), bounds included."""
-    start, stop = np.sort(np.asarray(intervals, np.float64).reshape(-1, 2), axis=0).T
-    return np.searchsorted(start, times, "right") > np.searchsorted(stop, times, "left")  # begun more than ended
 
 
 def _joined(series: Sequence[Series]) -> list[Series]:
@@ -283,11 +279,11 @@ def _find(name: str, series: Sequence[Series]) -> Series:
     found = [one for one in series if one.name == name] or by_last or by_part
     if len(found) != 1:
         problem = f"matches {', '.join(one.name for one in found)}, of" if found else "is not among"
-        raise RecordingError(f"behavior={name!r} {problem} the series of the file: {_listing(series)}.")
+        raise RecordingError(f"behavior={name!r} {problem} the series of the file: {_list(series)}.")
     return found[0]
 
 
-def _listing(series: Sequence[Series]) -> str:
+def _list(series: Sequence[Series]) -> str:
     return ", ".join(f"{one.name} {one.shape or ''}".rstrip() for one in series)[:600] or "none"
 
 
@@ -306,7 +302,7 @@ def _load_default(series: Sequence[Series], is_benchmark: bool, notes: list[str]
             f"{', '.join(still)} is zero or missing throughout; name another series with --behavior NAME."
         )
     if series:
-        raise RecordingError(f"name what to decode with --behavior NAME, one or more of {_listing(series)}.")
+        raise RecordingError(f"name what to decode with --behavior NAME, one or more of {_list(series)}.")
     test_file = " Test files of the Neural Latents Benchmark come without it: use the training file."
     raise RecordingError(f"has no behaviour, so nothing can be trained on it.{test_file if is_benchmark else ''}")
 
@@ -355,27 +351,22 @@ def _mend_clock(name: str, times: np.ndarray, values: np.ndarray, notes: list[st
 
 def _check_same_times(parts: Sequence[_Samples]):
     """Raise RecordingError unless all have the times of the first, to half a sample."""
-    for first, other in ((parts[0], other) for other in parts[1:]):
-        if first.name == other.name:
-            raise RecordingError(f"behavior names {first.name} twice.")
-        half = np.median(np.diff(first.times)) / 2
-        if first.times.shape != other.times.shape or np.abs(first.times - other.times).max() > half:
-            a, b = (
-                f"{part.name} ({len(part.times)} samples from {format_seconds(part.times[0], 3)} at "
-                f"{1 / np.median(np.diff(part.times)):.6g} Hz)"
-                for part in (first, other)
+    first, step = parts[0], [np.median(np.diff(part.times)) for part in parts]
+    for part in parts[1:]:
+        if part.times.shape != first.times.shape or np.abs(part.times - first.times).max() > step[0] / 2:
+            clocks = [f"{p.name} {1 / s:.6g} Hz from {p.times[0]:.3f} s" for p, s in zip(parts, step, strict=True)]
+            raise RecordingError(
+                f"series with different times cannot be decoded side by side: {', '.join(clocks)[:400]}."
             )
-            raise RecordingError(f"{a} and {b} have different times, so they cannot be decoded side by side.")
 
 
 def _find_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> list[int]:
     index = {str(i): i for i in range(len(columns))} | {column: i for i, column in enumerate(columns)}
-    unknown = [column for column in wanted if column not in index]
-    found = [index[column] for column in wanted if column in index] or list(range(len(columns)))
-    if unknown or len(set(found)) < len(found):
-        problem = f"has no {', '.join(unknown)}" if unknown else "is named one column twice"
-        raise RecordingError(f"columns: {name} {problem[:200]}; it has {', '.join(columns)[:300]}, or numbers from 0.")
-    return found
+    if bad := [c for c in wanted if c not in index or [index.get(w) for w in wanted].count(index[c]) > 1]:
+        raise RecordingError(
+            f"columns={bad[0][:80]!r} must be one column of {name}, once: {', '.join(columns)[:300]}, or a number."
+        )
+    return [index[column] for column in wanted] or list(range(len(columns)))
 
 
 def select(recording: Recording, selection: Selection) -> Recording:

@@ -1,6 +1,7 @@
 """Filters of units and trials: comparisons of the columns of a table, such as "quality == 'good' and rate > 1"."""
 
 import ast
+import contextlib
 import operator
 import re
 from collections.abc import Mapping
@@ -10,23 +11,15 @@ import numpy as np
 from ...errors import RecordingError
 
 _MAX_LENGTH = 500
-_OPERATORS = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda column, values: np.any([_compare(ast.Eq(), column, value) for value in values], axis=0),
-    ast.NotIn: lambda column, values: ~_OPERATORS[ast.In](column, values),
-}
+_COMPARE = {"Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt}
+_COMPARE["GtE"] = operator.ge
 
 
 def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str) -> np.ndarray:
     """The rows of a table for which an expression holds, shape (n,), bool.
 
-    The expression is parsed and never executed. It has names of columns (_ for other characters than letters and
-    digits), numbers, texts in quotes, lists of these, comparisons, in, and, or, not and parentheses.
+    It is parsed, never executed: names of columns (_ for other characters than letters and digits), numbers, texts in
+    quotes, lists of these, comparisons, in, and, or, not and parentheses.
 
     Args:
         expression: the filter; it may come from an untrusted file.
@@ -64,9 +57,8 @@ def _value(node: ast.expr, columns: Mapping[str, np.ndarray]):
         case ast.BoolOp(op=op, values=values):
             combine = np.logical_and if isinstance(op, ast.And) else np.logical_or
             return combine.reduce([_rows(_value(value, columns)) for value in values])
-        case ast.Compare(left=left, ops=ops, comparators=comparators):
-            values = [_value(item, columns) for item in (left, *comparators)]
-            return np.logical_and.reduce([_compare(*pair) for pair in zip(ops, values, values[1:], strict=False)])
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _compare(type(op).__name__, _value(left, columns), _value(right, columns))
     raise RecordingError(f"may not use {ast.unparse(node)!r}")
 
 
@@ -76,13 +68,16 @@ def _rows(value) -> np.ndarray:
     return value
 
 
-def _compare(op: ast.cmpop, left, right):
-    if isinstance(left, list) or isinstance(right, list) != isinstance(op, ast.In | ast.NotIn):
+def _compare(op: str, left, right) -> np.ndarray:
+    if isinstance(left, list) or isinstance(right, list) != (op in ("In", "NotIn")):
         raise RecordingError("may use a list only after in, and in only before a list")
-    if not isinstance(right, list):
-        left, right = np.asarray(left), np.asarray(right)
-        if left.dtype.kind == "U" and right.dtype.kind in "iuf":  # names that are numbers, such as ids of units
+    if isinstance(right, list):
+        found = np.any([_compare("Eq", left, value) for value in right], axis=0)
+        return found if op == "In" else ~found
+    left, right = np.asarray(left), np.asarray(right)
+    if left.dtype.kind == "U" and right.dtype.kind in "iuf":  # names that are numbers, such as ids of units
+        with contextlib.suppress(ValueError):
             left = left.astype(np.float64)
-        elif (left.dtype.kind == "U") != (right.dtype.kind == "U"):
-            raise RecordingError("compares text with a number; text has quotes")
-    return _OPERATORS[type(op)](left, right)
+    if (left.dtype.kind == "U") != (right.dtype.kind == "U"):
+        raise RecordingError("compares text with a number; text has quotes")
+    return _COMPARE[op](left, right)

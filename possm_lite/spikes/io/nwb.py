@@ -26,7 +26,7 @@ _NOT_BEHAVIOR = {"ElectricalSeries", "ImageSeries"}
 _MAX_TEXT = 80  # characters of a text in a table that are read
 _NO_CACHE = "PYNWB_NO_CACHE_DIR"
 # pynwb omits what it cannot open, with this warning: a recording whose trials are damaged would seem to have none.
-_READ = ("units", "intervals/trials", "processing", "general/session_id", "general/subject")
+_READ = ("units", "intervals/trials", "processing/behavior", "general/session_id", "general/subject")
 _BROKEN = f"Path to Group altered/broken at /({'|'.join(_READ)}|(intervals|processing|general)$)"
 
 

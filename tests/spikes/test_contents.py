@@ -1,0 +1,87 @@
+"""What is chosen from the contents of a file: filters that execute nothing, clocks that restart, names that repeat."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from possm_lite.errors import RecordingError
+from possm_lite.spikes.io.contents import Contents, Selection, Series, assemble
+from possm_lite.spikes.io.filters import matching_rows
+
+TABLE = {
+    "id": np.array(["0", "7", "12"]),
+    "quality": np.array(["good", "mua", "good"]),
+    "rate": np.array([0.5, 3.0, np.nan]),
+    "held out": np.array([True, False, False]),
+}
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("quality == 'good'", [1, 0, 1]),
+        ("quality != 'good' or id == 12", [0, 1, 1]),
+        ("not held_out and rate >= -1", [0, 1, 0]),
+        ("id in [0, 7] and (rate < 1)", [1, 0, 0]),
+        ("quality not in ('mua', 'noise')", [1, 0, 1]),
+        ("held_out == True", [1, 0, 0]),
+    ],
+)
+def test_filters_choose_rows(expression, expected):
+    assert matching_rows(expression, TABLE, "units").tolist() == [bool(row) for row in expected]
+
+
+@pytest.mark.parametrize(
+    "expression, problem",
+    [
+        ("quality == good", "may not use 'good'"),
+        ("quality > 3", "compares text with a number"),
+        ("quality in 'good'", "in only before a list"),
+        ("rate", "neither true nor false"),
+        ("rate and held_out", "neither true nor false"),
+        ("rate >", "is not a comparison"),
+        ("", "is not a comparison"),
+        ("(" * 400, "is not a comparison"),
+        ("rate > 1" + " " * 500, "is longer than"),
+        ("__import__('os').mkdir('x') == 1", "may not use"),
+        ("rate.real > 1", "may not use 'rate.real'"),
+        ("[x for x in id] == 1", "may not use"),
+        ("rate * 9 ** 9 > 1", "may not use"),
+        ("(lambda: 1)() == 1", "may not use"),
+    ],
+)
+def test_other_expressions_are_refused_with_the_columns(expression, problem):
+    with pytest.raises(RecordingError, match="The columns are held_out, id, quality, rate") as caught:
+        matching_rows(expression, TABLE, "units")
+    assert problem in str(caught.value)
+
+
+def contents(spike_times, spike_units, unit_ids="ab", **others) -> Contents:
+    times = np.arange(1000) / 100
+    hand = Series("hand_vel", lambda: (times, np.cos(times)))
+    return Contents(np.array(spike_times), np.array(spike_units), list(unit_ids), [hand], "monday", **others)
+
+
+def test_trains_that_restart_are_refused():
+    one = np.linspace(0, 5, 50)
+    with pytest.raises(RecordingError, match="in unit a 5.0 s is followed by 0.0 s: two blocks"):
+        assemble(contents(np.concatenate([one, one, one + 0.01, one]), np.repeat([0, 1], 100)), Selection())
+    order = np.random.default_rng(0).permutation(100)  # not sorted: no restart
+    recording = assemble(contents(np.tile(one, 2)[order], np.repeat([0, 1], 50)[order]), Selection())
+    np.testing.assert_array_equal(recording.spike_times, np.repeat(one, 2))
+
+
+def test_repeated_names_and_left_out_units_keep_their_spikes():
+    found = contents([3.0, 1.0, 2.0, np.nan], [2, 0, 1, 0], "aba", unit_table={"good": np.array([False, True, True])})
+    assert assemble(found, Selection()).unit_ids.tolist() == ["a", "b", "a#2"]
+    chosen = assemble(found, Selection(units="good"))
+    assert chosen.unit_ids.tolist() == ["b", "a"] and chosen.spike_times.tolist() == [2.0, 3.0]
+    assert chosen.spike_units.tolist() == [0, 1] and "2 of 3 units were chosen: good." in chosen.notes
+
+
+def test_a_selection_is_the_same_after_json():
+    selection = Selection("hand_vel", [0, "y"], "good", "duration > 1", True)
+    assert Selection(**json.loads(json.dumps(asdict(selection)))) == selection
+    assert selection.behavior == ("hand_vel",) and selection.columns == ("0", "y")
