@@ -88,6 +88,7 @@ def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
         yield f"warning: behaviour is sampled every {interval:.3g} s, more slowly than bins of {bin_width_s:g} s"
     gaps = behavior_gaps(recording)
     lost = np.diff(_elapsed(gaps, trials if len(trials) else np.array([recording.span])))[:, 0]
+    lost[lost < 5 * interval] = 0  # at the edges of trials
     if lost.sum() > 0.001 * len(times) * interval:
         longest = f"the longest is {lost.max():.1f} s at {gaps[lost.argmax(), 0]:.1f} s"
         yield f"warning: gaps in behaviour: {(lost > 0).sum()}, {lost.sum():.1f} s in all; {longest}"
@@ -111,21 +112,18 @@ def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
 
 
 def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
-    times = recording.spike_times
-    inside = times[slice(*np.searchsorted(times, pieces[[0, -1], [0, 1]]))]
+    times, (start, stop) = recording.spike_times, pieces[[0, -1], [0, 1]]
+    inside = times[slice(*np.searchsorted(times, (start, stop)))]
     share = len(inside) / len(times)
     warning = "warning: " if share < 0.05 else ""
-    yield f"{warning}spikes: {len(times):,}, {_percent(share)} of them inside of {np.ptp(pieces):.1f} s"
-    total = float(np.diff(pieces).sum())
-    elapsed = np.concatenate([[0.0], _elapsed(inside, pieces), [total]])
-    silence = np.diff(elapsed)
+    yield f"{warning}spikes: {len(times):,}, {_percent(share)} of them at {start:.1f} to {stop:.1f} s"
+    bounds = np.concatenate([[start], inside, [stop]])
+    silence, total = np.diff(_elapsed(bounds, pieces)), np.diff(pieces).sum()
     i, n = silence.argmax(), len(silence)
     # the longest of n random intervals is about log(n) times their mean
     if silence[i] > max(0.03 * total, 3 * np.log(n + 1) * total / n):
-        where = f"between {inside[max(i - 1, 0)]:.1f} and {inside[min(i, n - 2)]:.1f} s"
-        if i in (0, n - 1):
-            where = f"{'after' if i else 'before'} {inside[i - 1 if i else 0]:.1f} s"
-        yield f"warning: no spike {where}, {_percent(silence[i] / total)} of the recorded time: was it recorded?"
+        share = f"{_percent(silence[i] / total)} of the recorded time"
+        yield f"warning: no unit has a spike from {bounds[i]:.1f} to {bounds[i + 1]:.1f} s, {share}"
 
 
 def _units(recording: Recording, pieces: np.ndarray) -> Iterator[str]:

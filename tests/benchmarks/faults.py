@@ -66,6 +66,17 @@ def _frozen(r: Recording) -> dict:
     return {"behavior": behavior}
 
 
+def _position(logged: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Recording], dict]:
+    """Behaviour is the derivative of a position in mm that was logged like this."""
+
+    def change(r: Recording) -> dict:
+        position = logged(r.behavior_times, r.behavior.cumsum(0) * r.sample_interval)
+        derived = Recording.from_position([r.spike_times], r.behavior_times, position, "mm")
+        return {name: getattr(derived, name) for name in ("behavior_times", "behavior", "notes")}
+
+    return change
+
+
 FAULTS = (
     Fault("spikes in milliseconds", _spike_times(lambda t: 1e3 * t), "spike_times look like milliseconds: the span is"),
     Fault("spikes in samples, 30 kHz", _spike_times(lambda t: np.round(3e4 * t)), "sample indices at 30,000 Hz"),
@@ -74,7 +85,11 @@ FAULTS = (
     Fault("behaviour in milliseconds", _behavior_times(lambda t: 1e3 * t), "behavior_times look like milliseconds"),
     Fault("spikes on a clock 500 s later", _spike_times(lambda t: t + 500), "an offset of about 500.0 s"),
     Fault("spikes end at 75 %", _spikes(lambda r: r.spike_times < 0.75 * r.span[1]), "the test part, "),
-    Fault("spikes end at 90 %", _spikes(lambda r: r.spike_times < 0.9 * r.span[1]), "warning: no spike after "),
+    Fault(
+        "spikes end at 90 %",
+        _spikes(lambda r: r.spike_times < 0.9 * r.span[1]),
+        "from 84.8 to 94.2 s",
+    ),
     Fault("a clock that restarts", _restarted, "The clock restarts"),
     Fault("half of the units silent", _spikes(lambda r: r.spike_units >= 10), "warning: 10 of 20 units are silent"),
     Fault("a unit twice", _duplicated, "units with the same spikes, or many of them: 3 and 7"),
@@ -88,6 +103,12 @@ FAULTS = (
         "warning: 4 of 60 trials have no spike",
     ),
     Fault("behaviour at 5 Hz", _samples(lambda t: np.arange(0, len(t), 200)), "sampled every 0.2 s, more slowly than"),
+    Fault(
+        "a position of 60 Hz, logged at 1 kHz",
+        _position(lambda t, x: x[np.searchsorted(t, np.floor(t * 60) / 60)]),
+        "logged at 1000 Hz, it changes at 60 Hz",
+    ),
+    Fault("a position in whole pixels", _position(lambda t, x: np.round(x)), "rounded to steps"),
 )
 
 
@@ -98,11 +119,12 @@ def simulated() -> Recording:
 
 
 def printed(recording: Recording, change: Callable[[Recording], dict], path: Path) -> list[str]:
-    """The report on the recording with these fields changed, saved to and read from a file; or the one refusal."""
+    """Report and notes of the recording with these fields changed, saved to and read from a file; or the refusal."""
     try:
         replace(recording, **change(recording)).save(path)
         session = prepare(load_recording(path))
-        return data_report(session.recording, session.timeline.bin_width_s, vars(session.split))
+        report = data_report(session.recording, session.timeline.bin_width_s, vars(session.split))
+        return [*report, *(f"note: {note}" for note in session.recording.notes)]
     except PossmError as exc:
         return [f"refused: {exc}"]
 
