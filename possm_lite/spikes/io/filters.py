@@ -1,7 +1,6 @@
 """Filters of units and trials: comparisons of the columns of a table, such as "quality == 'good' and rate > 1"."""
 
 import ast
-import contextlib
 import operator
 import re
 from collections.abc import Mapping
@@ -11,15 +10,23 @@ import numpy as np
 from ...errors import RecordingError
 
 _MAX_LENGTH = 500
-_COMPARE = {"Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt}
-_COMPARE["GtE"] = operator.ge
+_COMPARE = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: np.isin,
+    ast.NotIn: lambda column, values: ~np.isin(column, values),
+}
 
 
 def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str) -> np.ndarray:
     """The rows of a table for which an expression holds, shape (n,), bool.
 
-    It is parsed, never executed: names of columns (_ for other characters than letters and digits), numbers, texts in
-    quotes, lists of these, comparisons, in, and, or, not and parentheses.
+    It is parsed, never executed: a column (_ for other characters than letters and digits) compared with a number, a
+    text or a list of them, or a column of truth values, joined by and, or, not.
 
     Args:
         expression: the filter; it may come from an untrusted file.
@@ -33,51 +40,30 @@ def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str)
     try:
         if len(expression) > _MAX_LENGTH:
             raise RecordingError(f"is longer than {_MAX_LENGTH} characters")
-        return _rows(_value(ast.parse(expression.strip(), mode="eval").body, columns))
-    except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as exc:
+        return _rows(ast.parse(expression.strip(), mode="eval").body, columns)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as exc:
         problem = str(exc) if isinstance(exc, RecordingError) else "is not a comparison of columns"
-        raise RecordingError(
-            f"{option}={expression[:200]!r} {problem}. The columns are {', '.join(sorted(columns))}."
-        ) from exc
+        listed = ", ".join(sorted(columns))
+        raise RecordingError(f"{option}={expression[:200]!r} {problem}. The columns are {listed}.") from exc
 
 
-def _value(node: ast.expr, columns: Mapping[str, np.ndarray]):
-    """The column (n,), constant, list, or bool (n,) that a node of the expression stands for."""
+def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The rows for which a node of the expression holds, (n,) bool."""
     match node:
-        case ast.Name(id=name) if name in columns:
+        case ast.Name(id=name) if name in columns and columns[name].dtype == bool:
             return columns[name]
-        case ast.Constant(value=str() | int() | float() as value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            return -value
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [_value(item, columns) for item in items]
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return ~_rows(_value(operand, columns))
+            return ~_rows(operand, columns)
         case ast.BoolOp(op=op, values=values):
             combine = np.logical_and if isinstance(op, ast.And) else np.logical_or
-            return combine.reduce([_rows(_value(value, columns)) for value in values])
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _compare(type(op).__name__, _value(left, columns), _value(right, columns))
-    raise RecordingError(f"may not use {ast.unparse(node)!r}")
-
-
-def _rows(value) -> np.ndarray:
-    if not isinstance(value, np.ndarray) or value.dtype != bool:
-        raise RecordingError("has a part that is neither true nor false of a row")
-    return value
-
-
-def _compare(op: str, left, right) -> np.ndarray:
-    if isinstance(left, list) or isinstance(right, list) != (op in ("In", "NotIn")):
-        raise RecordingError("may use a list only after in, and in only before a list")
-    if isinstance(right, list):
-        found = np.any([_compare("Eq", left, value) for value in right], axis=0)
-        return found if op == "In" else ~found
-    left, right = np.asarray(left), np.asarray(right)
-    if left.dtype.kind == "U" and right.dtype.kind in "iuf":  # names that are numbers, such as ids of units
-        with contextlib.suppress(ValueError):
-            left = left.astype(np.float64)
-    if (left.dtype.kind == "U") != (right.dtype.kind == "U"):
-        raise RecordingError("compares text with a number; text has quotes")
-    return _COMPARE[op](left, right)
+            return combine.reduce([_rows(value, columns) for value in values])
+        case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[right]) if name in columns:
+            column, values = columns[name], np.asarray(ast.literal_eval(right))
+            if column.dtype.kind == "U" and values.dtype.kind in "iuf":  # ids of units are texts, often of numbers
+                column = column.astype(np.float64)
+            if (column.dtype.kind == "U") != (values.dtype.kind == "U") or values.ndim != isinstance(
+                op, ast.In | ast.NotIn
+            ):
+                raise RecordingError(f"compares {name}, {column.dtype}, with {ast.unparse(right)}; text has quotes")
+            return _COMPARE[type(op)](column, values)
+    raise RecordingError(f"may not use {ast.unparse(node)[:80]!r}")
