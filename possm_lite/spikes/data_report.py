@@ -11,7 +11,7 @@ from .recording import Recording
 from .split import recorded_time
 
 _EXCERPT = 200_000  # spikes in which duplicated units are searched
-_UNIX_S = 1e8  # later seconds are counted from 1970, not from the start of a recording
+_UNIX_S = 1e8  # clocks that differ by more count from 1970 and from the start of a recording
 _UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"} | {
     rate: f"sample indices at {rate:,.0f} Hz" for rate in (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
 }
@@ -60,14 +60,15 @@ def _check_clocks(recording: Recording):
                 f"{field} look like {_UNITS_OF_TIME[scale]}: the span is {stop - start:,.0f} s, the last spike is at "
                 f"{last:,.0f}. Divide {field} by {scale:,.10g}."
             )
-    if inside == 0 and (first > _UNIX_S) != (start > _UNIX_S):
-        field, offset = ("spike_times", first) if first > _UNIX_S else ("behavior_times", start)
-        raise RecordingError(f"{field} look like Unix time: {_extent(recording)}. Subtract about {offset:,.0f} s.")
-    if inside == 0 and 0.5 < ratio < 2:
-        raise RecordingError(f"spike_times have an offset of about {first - start:,.1f} s: {_extent(recording)}.")
-    if inside / recording.n_units < 0.02 * (stop - start):  # else a short part of a long session, at ordinary rates
-        share = _percent(inside / len(times))
-        raise RecordingError(f"spike_times have another clock: {share} are inside of the span; {_extent(recording)}.")
+    if inside / recording.n_units >= 0.05 * (stop - start):  # ordinary rates: a short part of a long session
+        return
+    offset, cause = first - start, "spike_times have another clock"
+    if abs(offset) > _UNIX_S:
+        cause = f"{'spike_times' if offset > 0 else 'behavior_times'} look like Unix time"
+    elif inside == 0 and 0.5 < ratio < 2:
+        cause = f"spike_times have an offset of about {offset:,.1f} s"
+    share = _percent(inside / len(times))
+    raise RecordingError(f"{cause}: {_extent(recording)}; {share} of the spikes are inside of that.")
 
 
 def _behavior(recording: Recording) -> Iterator[str]:

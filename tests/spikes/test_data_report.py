@@ -65,3 +65,19 @@ def test_interrupted_spikes_are_found(sound):
         data_report(sound, parts={"valid": np.array([[-2.0, -1.0]])})
     with pytest.raises(RecordingError, match="spike_times is empty"):
         data_report(spikes_in(sound, (-2, -1)))
+
+
+@pytest.mark.parametrize(
+    ("spikes", "behavior", "cause"),
+    [
+        (lambda t: 1e6 * t, lambda t: t, "spike_times look like microseconds"),
+        (lambda t: 1e3 * t + 5e5, lambda t: t, "spike_times look like milliseconds"),
+        (lambda t: t, lambda t: t + 1.7e9, "behavior_times look like Unix time"),
+        (lambda t: t, lambda t: 3e4 * t, "behavior_times look like sample indices at 30,000 Hz"),
+        (lambda t: 3e3 * t, lambda t: t, "spike_times have another clock"),
+    ],
+)
+def test_clocks_that_do_not_fit_are_refused(sound, spikes, behavior, cause):
+    times = {"behavior_times": behavior(sound.behavior_times), "trials": behavior(sound.trials)}
+    with pytest.raises(RecordingError, match=cause):
+        data_report(replace(sound, spike_times=spikes(sound.spike_times), **times))
