@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import accuracy, course, faults, latency, readme_claims, threads, training, transfer
+from . import accuracy, course, faults, latency, layouts, readme_claims, threads, training, transfer
 from .machine import describe
 from .page import ROOT, Item, Note, Row, save_results, write_page
 
@@ -17,6 +17,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "threads": threads.measure,
     "accuracy": accuracy.measure,
     "transfer": transfer.measure,
+    "layouts": layouts.measure,
     "course": course.measure,
     "faults": faults.measure,
 }

@@ -22,6 +22,7 @@ TITLES = {
     "threads": "Beside a busy process",
     "accuracy": "Accuracy",
     "transfer": "A new session",
+    "layouts": "Layouts of recordings",
     "course": "The course",
     "faults": "Faults of recordings",
 }

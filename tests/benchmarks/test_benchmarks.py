@@ -1,6 +1,7 @@
 """The competitors decode what they should, each section runs in its short form, the page shows what was measured."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from . import __main__ as bench
-from . import accuracy, course, latency, machine, page, readme_claims, threads, training, transfer
+from . import accuracy, course, latency, layouts, machine, page, readme_claims, threads, training, transfer
 from .competitors import PaddedPossm, Poyo, gru_cell, gru_matmuls
 from .page import Note, Plot, Row, Table, row
 
@@ -146,6 +147,22 @@ def test_transfer_section_runs():
     assert [r.limit for r in of(Row, items)] == ["1 of 1"]
     assert [cells[0] for cells in of(Table, items)[0].rows] == ["adapt", *transfer.SINGLE]
     assert [transfer.limit(28, np.array(loss)).holds for loss in ([0.0, 0.02], [0.0, 0.04])] == [True, False]
+
+
+def test_layouts_are_compared_with_our_own_format(monkeypatch, small_recording):
+    def invalid(folder, recording):
+        (folder / "a.npz").write_bytes(b"nothing")
+        return layouts.Layout({}, recording, folder / "a.npz")
+
+    chosen = {**layouts.writers(), "another": invalid}
+    names = [layouts.OWN, "converter: Trials in a table", "another"]
+    monkeypatch.setattr(layouts, "writers", lambda: {name: chosen[name] for name in names})
+    monkeypatch.setattr(layouts, "score", lambda recording, epochs: (len(recording.trials) / 100, 0.5))
+    monkeypatch.setattr(layouts, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+    count, table, _ = layouts.measure(short=True)
+    assert (count.measured, count.limit, count.holds) == ("2", "= 3", False)
+    assert [cells[0] for cells in table.rows] == names and table.rows[0][1:] == ["0.160", "0.500"] * 2 + ["yes"]
+    assert table.rows[1][1] == "0.110" and table.rows[2][-1].startswith("refused: /a.npz")
 
 
 def test_cells_of_a_chapter_are_timed(tmp_path):

@@ -23,8 +23,11 @@ PAGE = Path(__file__).parents[2] / "CONVERTERS.md"
 
 
 class Layout(NamedTuple):
+    """What an example of the page starts from, or a file that is read, and what it should become."""
+
     objects: dict
     expected: Recording
+    path: Path | None = None
 
 
 def examples() -> dict[str, str]:

@@ -1,11 +1,19 @@
 """NWB files for tests, written with pynwb; import after `pytest.importorskip("pynwb")`."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
-from pynwb.behavior import SpatialSeries
+from pynwb.behavior import BehavioralTimeSeries, Position, SpatialSeries
 from pynwb.file import Subject
+
+from possm_lite.spikes import Recording
+
+from .layouts import Layout, position_of, sampled, trains_of
 
 MAZE_TRIALS = np.array([[1.0, 2.2], [3.0, 4.5], [5.25, 6.0]])
 
@@ -95,3 +103,161 @@ def write_rtt(path, series=("finger_vel", "finger_pos", "cursor_pos", "target_po
         file.add_trial(start_time=start, stop_time=start + 0.6)
     write(file, path)
     return {"trains": trains, "times": times, "gap": gap, **data, "starts": starts}
+
+
+# One movement in the layouts of public data sets and converters: names, shapes, containers, conversions
+
+
+class Movement(NamedTuple):
+    """Regular times (T,) in seconds; position and velocity (T, 2); angles (T, 16); whether a sample is scored, (T,)."""
+
+    times: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    angles: np.ndarray
+    scored: np.ndarray
+
+    @property
+    def stamps(self) -> dict:
+        return {"timestamps": self.times}
+
+    @property
+    def clock(self) -> dict:
+        return {"rate": 1 / (self.times[1] - self.times[0]), "starting_time": self.times[0]}
+
+
+MUSCLES = [f"m{i:02d}" for i in range(16)]
+SCREEN = {"reference_frame": "screen center"}
+
+
+def one_dimensional(container, names, values, **options):
+    parts = [
+        TimeSeries(name=name, data=column, unit="a", **options) for name, column in zip(names, values.T, strict=True)
+    ]
+    return BehavioralTimeSeries(name=container, time_series=parts)
+
+
+def positions(m, conversion, names=("Eye", "Hand", "Cursor")):
+    scale = {"Eye": 3, "Hand": 1, "Cursor": 2}
+    options = {"conversion": conversion, **m.stamps, **SCREEN}
+    series = [SpatialSeries(name=name, data=scale[name] * m.position, **options) for name in names]
+    return Position(spatial_series=series)
+
+
+def behavior(file, *items, module="behavior"):
+    added = file.create_processing_module(module, "movement")
+    for item in items:
+        added.add(item)
+
+
+def churchland_shenoy(file, m):  # DANDI 000070, 000121
+    behavior(file, positions(m, np.nan))
+
+
+def falcon_m1(file, m):
+    file.add_acquisition(one_dimensional("preprocessed_emg", MUSCLES, m.angles, **m.stamps))
+    file.add_acquisition(TimeSeries(name="eval_mask", data=m.scored, unit="bool", **m.stamps))
+
+
+def falcon_m2(file, m):
+    file.add_acquisition(one_dimensional("finger_pos", ("index_pos", "mrs_pos"), m.position, **m.stamps))
+    file.add_acquisition(one_dimensional("finger_vel", ("index_vel", "mrs_vel"), m.velocity, **m.stamps))
+
+
+def falcon_h1(file, m):
+    clock = {"rate": 1 / m.clock["rate"], "starting_time": m.times[0]}  # seconds a sample
+    clock |= {"description": "tx,ty,tz,rx,g1,g2,g3", "unit": "arbitrary"}
+    file.add_acquisition(TimeSeries(name="OpenLoopKinematics", data=m.angles[:, :7], **clock))
+    file.add_acquisition(TimeSeries(name="OpenLoopKinematicsVelocity", data=2 * m.angles[:, :7], **clock))
+
+
+def perich_miller(file, m):  # DANDI 000688
+    cursor = TimeSeries(name="cursor_vel", data=m.velocity, unit="a", **m.stamps)
+    behavior(file, BehavioralTimeSeries(name="Velocity", time_series=cursor), positions(m, 1.0, ["Cursor"]))
+
+
+def area2_bump(file, m):  # DANDI 000127
+    wider = {"force": m.angles[:, :6], "hand_vel": m.velocity, "joint_ang": m.angles[:, :7], "muscle_len": m.angles}
+    behavior(file, *(TimeSeries(name=name, data=data, unit="a", **m.stamps) for name, data in wider.items()))
+
+
+def mc_maze(file, m):  # DANDI 000128: millimetres under a conversion to metres
+    behavior(file, TimeSeries(name="hand_vel", data=1000 * m.velocity, unit="m/s", conversion=0.001, **m.stamps))
+
+
+def mc_rtt(file, m):  # DANDI 000129
+    values = np.where(m.scored[:, None], 1000 * m.velocity, np.nan)
+    behavior(file, TimeSeries(name="finger_vel", data=values, unit="m/s", conversion=0.001, **m.clock))
+
+
+def pairs(file, m):
+    parts = [
+        TimeSeries(name=f"hand_vel_{axis}", data=x, unit="a", **m.clock)
+        for axis, x in zip("xy", m.velocity.T, strict=True)
+    ]
+    behavior(file, *parts)
+
+
+def pairs_of_axes(file, m):
+    parts = [
+        TimeSeries(name=f"{axis}_vel", data=x, unit="a", **m.clock) for axis, x in zip("xy", m.velocity.T, strict=True)
+    ]
+    behavior(file, *parts, module="kinematics")
+
+
+def neuroconv(file, m):
+    series = SpatialSeries(name="SpatialSeries", data=m.position, **m.clock, **SCREEN)
+    behavior(file, Position(spatial_series=series))
+
+
+def module_behavior(file, m):
+    behavior(file, TimeSeries(name="hand_vel", data=m.velocity, unit="a", **m.clock), module="Behavior")
+
+
+def acquisition(file, m):
+    file.add_acquisition(TimeSeries(name="hand_vel", data=m.velocity, unit="a", **m.clock))
+
+
+def still_hand(file, m):
+    series = (("hand_vel", 0 * m.velocity), ("cursor_vel", m.velocity))
+    behavior(file, *(TimeSeries(name=name, data=data, unit="a", **m.clock) for name, data in series))
+
+
+WRITERS: dict[str, Callable] = {
+    "NWB: MC_Maze": mc_maze,
+    "NWB: MC_RTT": mc_rtt,
+    "NWB: Area2_Bump": area2_bump,
+    "NWB: Perich-Miller": perich_miller,
+    "NWB: Churchland-Shenoy": churchland_shenoy,
+    "NWB: FALCON M1": falcon_m1,
+    "NWB: FALCON M2": falcon_m2,
+    "NWB: FALCON H1": falcon_h1,
+    "NWB: hand_vel_x, hand_vel_y": pairs,
+    "NWB: x_vel, y_vel": pairs_of_axes,
+    "NWB: NeuroConv": neuroconv,
+    "NWB: module Behavior": module_behavior,
+    "NWB: acquisition": acquisition,
+    "NWB: a still hand": still_hand,
+}
+
+
+def write_layout(title: str, folder: Path, recording: Recording) -> Layout:
+    """The recording with behaviour at 50 Hz as an NWB file in one of these layouts; 4 s of FALCON M1 and MC_RTT are not
+    scored, and FALCON H1 has no trials."""
+    r, add = sampled(recording, 20), WRITERS[title]
+    angles = r.behavior @ np.random.default_rng(0).normal(size=(2, 16))
+    scored = (r.behavior_times < 20) | (r.behavior_times > 24)
+    file, path = session_of("Monkey", "1"), folder / "session.nwb"
+    for train in trains_of(r):
+        file.add_unit(spike_times=train)
+    add(file, Movement(r.behavior_times, position_of(r), r.behavior, angles, scored))
+    for start, stop in r.trials if add is not falcon_h1 else ():
+        file.add_trial(start_time=start, stop_time=stop)
+    write(file, path)
+    changes = {falcon_m1: {"behavior": angles}, falcon_h1: {"behavior": 2 * angles[:, :7], "trials": []}}.get(add, {})
+    expected = replace(r, behavior_columns=(), **changes)
+    if add in (falcon_m1, mc_rtt):
+        spared = np.all((r.trials <= 20) | (r.trials >= 24), axis=1) & ~((r.trials[:, 0] < 20) & (r.trials[:, 1] > 24))
+        rows = {"behavior_times": r.behavior_times[scored], "behavior": expected.behavior[scored]}
+        expected = replace(expected, **rows, trials=r.trials[spared])
+    return Layout({}, expected, path)
