@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -69,12 +70,12 @@ def measure(short: bool = False) -> Iterator[Item]:
 
 def writers() -> dict[str, Callable[[Path, Recording], Layout]]:
     found = {OWN: own, ".mat, counts": counts_mat}
-    try:
-        from tests.spikes import nwb_files
-
-        found |= {title: partial(nwb_files.write_layout, title) for title in nwb_files.WRITERS}
-    except ImportError:
-        pass
+    for module in ("nwb_files", "layout_files"):
+        try:
+            files = import_module(f"tests.spikes.{module}")
+        except ImportError:  # pynwb and h5py are optional
+            continue
+        found |= {title: partial(files.write_layout, title) for title in files.WRITERS}
     return found | {f"converter: {title}": write for title, write in layouts.WRITERS.items()}
 
 

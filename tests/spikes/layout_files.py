@@ -1,17 +1,22 @@
 """The same session as the programs of other laboratories write it: O'Doherty and Sabes, phy, pynapple, brainsets."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import h5py
 import numpy as np
 
+from possm_lite.spikes import Recording
+
+from .layouts import Layout, position_of, sampled, trains_of
+
 RATE = 30_000.0
 PICKLE = np.array({"area": ["M1", "M1", "S1"]}, dtype=object)
 
 
 class Session(NamedTuple):
-    """Three units on two channels and the position of a cursor, which moves in a circle; two trials."""
+    """Three units or more, the position of a cursor, trials."""
 
     trains: list[np.ndarray]  # seconds, on the clock of samples
     times: np.ndarray  # (T,) s
@@ -20,6 +25,7 @@ class Session(NamedTuple):
 
 
 def make_session() -> Session:
+    """Three units, a cursor that moves in a circle, two trials."""
     rng = np.random.default_rng(4)
     times = np.arange(1000) * 0.004
     trains = [np.sort(rng.choice(4 * int(RATE), 40, replace=False)) / RATE for _ in range(3)]
@@ -30,7 +36,16 @@ def merged(session: Session) -> tuple[np.ndarray, np.ndarray]:
     """Times in order and units from 0, both (N,)."""
     times = np.concatenate(session.trains)
     order = np.argsort(times, kind="stable")
-    return times[order], np.repeat(np.arange(3), [len(train) for train in session.trains])[order]
+    return times[order], np.repeat(np.arange(len(session.trains)), [len(train) for train in session.trains])[order]
+
+
+def names_from(first: list[int], session: Session) -> np.ndarray:
+    """A number for each unit: these, then 101, 102, ..."""
+    return np.append(first, np.arange(101, 101 + len(session.trains)))[: len(session.trains)]
+
+
+def results(session: Session) -> list[str]:
+    return ["RF"[i % 2] for i in range(len(session.trials))]
 
 
 def write_indy(session: Session, folder: Path) -> Path:
@@ -45,9 +60,13 @@ def write_indy(session: Session, folder: Path) -> Path:
         refs = file.create_group("#refs#")
         empty = cell(np.array([0, 0], np.uint64))
         refs["c0"].attrs["MATLAB_empty"] = np.uint8(1)
-        first, second, third = (cell(train[None]) for train in session.trains)
-        file["spikes"] = np.array([[first, second], [empty, third], [empty, empty]], dtype=h5py.ref_dtype)
-        names = [cell(np.array([[ord(c)] for c in name], np.uint16)) for name in ("M1 001", "S1 002")]
+        n_channels = max(2, round(2 / 3 * len(session.trains)))
+        spikes = np.full((3, n_channels), empty, dtype=h5py.ref_dtype)
+        for i, train in enumerate(session.trains):  # one on each channel, then a second on the later ones
+            spikes[(0, i) if i < n_channels else (1, i - n_channels + 1)] = cell(train[None])
+        file["spikes"] = spikes
+        channels = [f"{'MS'[k % 2]}1 {k + 1:03d}" for k in range(n_channels)]
+        names = [cell(np.array([[ord(c)] for c in name], np.uint16)) for name in channels]
         file["chan_names"] = np.array([names], dtype=h5py.ref_dtype)
         file["t"] = session.times[None]
         file["cursor_pos"] = session.position.T
@@ -65,7 +84,10 @@ def write_phy(session: Session, folder: Path) -> Path:
     folder = folder / "phy"
     folder.mkdir()
     noise = np.array([1234, 2345])
-    samples, clusters = np.append(np.rint(times * RATE), noise), np.append(np.array([5, 7, 12])[units], [9, 9])
+    samples, clusters = (
+        np.append(np.rint(times * RATE), noise),
+        np.append(names_from([5, 7, 12], session)[units], [9, 9]),
+    )
     order = np.argsort(samples, kind="stable")
     np.save(folder / "spike_times.npy", samples[order].astype(np.uint64)[:, None])
     np.save(folder / "spike_clusters.npy", clusters[order].astype(np.int32))
@@ -76,7 +98,7 @@ def write_phy(session: Session, folder: Path) -> Path:
         (folder / f"cluster_{name}.tsv").write_text("".join([f"cluster_id\t{name}\n", *rows]))
     table = np.column_stack((session.times, session.position))
     np.savetxt(folder / "tracking.csv", table, "%.17g", ",", header="time,cursor_pos_x,cursor_pos_y", comments="")
-    rows = [f"{start},{stop},{r}\n" for (start, stop), r in zip(session.trials, "RF", strict=True)]
+    rows = [f"{start},{stop},{r}\n" for (start, stop), r in zip(session.trials, results(session), strict=True)]
     (folder / "trials.csv").write_text("".join(["start,stop,result\n", *rows]))
     return folder
 
@@ -86,8 +108,8 @@ def write_pynapple(session: Session, folder: Path) -> Path:
     times, units = merged(session)
     folder = folder / "pynapple"
     folder.mkdir()
-    index, support = np.array([2, 3, 8])[units], {"start": times[:1], "end": times[-1:]}
-    group = {"t": times, "index": index, "keys": np.array([2, 3, 8])}
+    index, support = names_from([2, 3, 8], session)[units], {"start": times[:1], "end": times[-1:]}
+    group = {"t": times, "index": index, "keys": names_from([2, 3, 8], session)}
     np.savez(folder / "spikes.npz", type=np.array(["TsGroup"]), _metadata=PICKLE, **group, **support)
     support = {"start": session.times[:1], "end": session.times[-1:]}
     frame = {"t": session.times, "d": session.position, "columns": np.array(["x", "y"], dtype=object)}
@@ -116,19 +138,23 @@ def write_brainsets(session: Session, folder: Path) -> Path:
         group = add(file.create_group(name), "IrregularTimeSeries", ["timestamps"], **columns)
         span = {"start": columns["timestamps"][:1], "end": columns["timestamps"][-1:]}
         add(group.create_group("domain"), "Interval", ["start", "end"], **span)
-        group["timestamp_indices_1s"] = np.searchsorted(columns["timestamps"], np.arange(5.0))
+        group["timestamp_indices_1s"] = np.searchsorted(columns["timestamps"], np.arange(session.times[-1] + 1))
 
     with h5py.File(path, "w") as file:
         series("spikes", timestamps=times, unit_index=units)
-        ids, areas = (np.array(names, "S") for names in (["u0", "u1", "u2"], ["M1", "M1", "S1"]))
+        ids = np.array([f"u{i}" for i in range(len(session.trains))], "S")
+        areas = np.array(["M1", *["M1", "S1"] * len(ids)][: len(ids)], "S")
         add(file.create_group("units"), "ArrayDict", unicode=["id", "area"], id=ids, area=areas)
         series("cursor", timestamps=session.times, pos=session.position, acc=session.position * 0)
+        span = {"start": session.times[:1], "end": session.times[-1:]}
         gaze = add(file.create_group("gaze"), "RegularTimeSeries", angle=session.times[::2])
-        gaze.attrs["sampling_rate"] = 125.0
-        add(gaze.create_group("domain"), "Interval", ["start", "end"], start=[0.0], end=[4.0])
-        table = {"start": start, "end": end, "is_valid": np.array([True, False]), "result": np.array([b"R", b"F"])}
+        step = session.times[1] - session.times[0]
+        gaze.attrs["sampling_rate"] = 1 / (2 * step)
+        add(gaze.create_group("domain"), "Interval", ["start", "end"], **span | {"end": span["end"] + step})
+        table = {"is_valid": np.arange(len(start)) % 2 == 0, "result": np.array(results(session), "S")}
+        table |= {"start": start, "end": end}
         add(file.create_group("trials"), "Interval", ["start", "end"], ["result"], **table)
-        add(file.create_group("domain"), "Interval", ["start", "end"], start=[0.0], end=[3.996])
+        add(file.create_group("domain"), "Interval", ["start", "end"], **span)
         session_group = file.create_group("session")
         session_group.attrs.update({"id": "indy_20160915_01", "object": "Data", "absolute_start": 0.0})
         file.attrs.update({"object": "Data", "absolute_start": 0.0})
@@ -136,3 +162,14 @@ def write_brainsets(session: Session, folder: Path) -> Path:
 
 
 WRITERS = {"indy": write_indy, "phy": write_phy, "pynapple": write_pynapple, "brainsets": write_brainsets}
+
+
+def write_layout(name: str, folder: Path, recording: Recording) -> Layout:
+    """The recording with the position at 250 Hz and spikes on the clock of samples, in one of these layouts."""
+    r = sampled(recording, 4)
+    trains = [np.unique(np.rint(train * RATE)) / RATE for train in trains_of(r)]
+    session = Session(trains, r.behavior_times, position_of(r), r.trials)
+    spike_times, spike_units = merged(session)
+    if name == "indy":
+        r = replace(r, trials=[])
+    return Layout({}, replace(r, spike_times=spike_times, spike_units=spike_units), WRITERS[name](session, folder))

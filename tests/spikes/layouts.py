@@ -7,7 +7,6 @@ A writer puts the files into a folder. It returns the objects that the example o
 import os
 import pickle
 import re
-from collections import UserDict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -228,10 +227,9 @@ def pynapple(folder: Path, recording: Recording) -> Layout:
         hand = nap.TsdFrame(t=r.behavior_times, d=r.behavior, columns=["x", "y"])
         epochs = nap.IntervalSet(start=r.trials[:, 0], end=r.trials[:, 1])
     except ImportError:
-        units = UserDict({i: Named(t=train) for i, train in enumerate(trains_of(r))})
-        units.index = np.arange(r.n_units)
-        hand, epochs = Named(t=r.behavior_times, values=r.behavior), Named(values=r.trials)
-    return Layout({"units": units, "hand_vel": hand, "trials": epochs}, numbered(r, behavior_unit="a.u."))
+        units = {i: Named(t=train) for i, train in enumerate(trains_of(r))}
+        hand, epochs = Named(t=r.behavior_times, d=r.behavior), Named(start=r.trials[:, 0], end=r.trials[:, 1])
+    return Layout({"units": units, "hand_vel": hand, "trials": epochs}, numbered(r, behavior_unit="cm/s"))
 
 
 def two_blocks(folder: Path, recording: Recording) -> Layout:
@@ -255,6 +253,25 @@ def trial_table(folder: Path, recording: Recording) -> Layout:
     return Layout({}, replace(recording, trials=[t for i, t in enumerate(recording.trials) if i % 3 != 2]))
 
 
+def lecture_notes(folder: Path, recording: Recording) -> Layout:
+    """Bins of 50 ms from the start of each trial; the last bin, which is not whole, is left out."""
+    r, trials, parts, first = recording, [], [], 0
+    for start, stop in r.trials:
+        n = int((stop - start) / 0.05 + 1e-6)
+        edges, shift = start + 0.05 * np.arange(n + 1), 0.05 * first - start
+        a, b = (np.searchsorted(times, edges - 1e-9) for times in (r.spike_times, r.behavior_times))
+        bins = [[(r.spike_units[k], r.spike_times[k] - edges[i]) for k in range(a[i], a[i + 1])] for i in range(n)]
+        vel = [r.behavior[b[i] : b[i + 1]].tolist() for i in range(n)]
+        trials.append({"trial_id": len(trials), "spikes": [pairs or 0 for pairs in bins], "vel": vel})
+        spikes, rows, span = slice(a[0], a[-1]), slice(b[0], b[-1]), [[0.05 * first, 0.05 * (first + n)]]
+        times = (r.spike_times[spikes] + shift, r.behavior_times[rows] + shift)
+        parts.append((times[0], r.spike_units[spikes], times[1], r.behavior[rows], span))
+        first += n + 19
+    spike_times, units, behavior_times, behavior, spans = (np.concatenate(part) for part in zip(*parts, strict=True))
+    own = {"behavior_times": behavior_times, "behavior": behavior, "trials": spans, "behavior_unit": "a.u."}
+    return Layout({"trials": trials}, numbered(r, spike_times=spike_times, spike_units=units, **own))
+
+
 WRITERS: dict[str, Callable[[Path, Recording], Layout]] = {
     "Arrays": arrays,
     "Flint 2012": flint,
@@ -265,6 +282,7 @@ WRITERS: dict[str, Callable[[Path, Recording], Layout]] = {
     "Neo": neo,
     "SpikeInterface": spikeinterface,
     "pynapple": pynapple,
+    "Lecture notes": lecture_notes,
     "Two blocks whose clocks restart": two_blocks,
     "Trials in a table": trial_table,
 }
