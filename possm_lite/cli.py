@@ -110,6 +110,16 @@ def _parser() -> argparse.ArgumentParser:
     stream.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
     stream.add_argument("recording", nargs="?", type=Path, help="default: the recording it was trained on")
 
+    predict = commands.add_parser("predict", help="apply a trained decoder to a recording; spikes alone are enough")
+    predict.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
+    predict.add_argument("recording", type=Path, help="of the same units")
+    predict.add_argument("--out", type=Path, metavar="DIR", help="new folder (default runs/SESSION-predicted-N)")
+
+    check = commands.add_parser("check", help="measure the quality of a recording, with a picture")
+    check.add_argument("recording", type=Path)
+    _add_selection(check)
+    check.add_argument("--out", type=Path, metavar="PNG", help="new file for the picture (default RECORDING-check.png)")
+
     download = commands.add_parser("download", help="download a public recording")
     download.add_argument("name", metavar="NAME", help=f"one of {', '.join(ADDRESSES)}")
     download.add_argument("--to", type=Path, default=FOLDER, metavar="DIR", help=f"default {FOLDER}")

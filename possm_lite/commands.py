@@ -1,6 +1,5 @@
 """Implements the commands."""
 
-import itertools
 import shlex
 import sys
 from argparse import Namespace
@@ -17,6 +16,7 @@ from .decoder.config import POSSMConfig
 from .decoder.possm import POSSM
 from .decoder.streaming.decoder import StreamingDecoder
 from .errors import DistributedError, PossmError, RecordingError, prefix_errors
+from .spikes.arrays import write_arrays
 from .spikes.data_report import data_report
 from .spikes.io import load_recording
 from .spikes.io.contents import Selection
@@ -24,10 +24,13 @@ from .spikes.io.download import download as download_recording
 from .spikes.recording import Recording
 from .training import experiment, run_dir
 from .training.baselines import search_lag
+from .training.check import check_recording
 from .training.checkpoint import TrainedOn, TrainingCheckpoint, check_ranges, load_checkpoint
 from .training.distributed import ProcessGroup, process_group
 from .training.evaluate import batch_decode, replay, slot_offsets
 from .training.fit import FitConfig
+from .training.predict import match
+from .training.predict import predict as predict_recording
 from .training.report import table
 from .training.session import Session, prepare
 from .training.transfer import ADAPTATION
@@ -63,6 +66,8 @@ def decode(options: Namespace) -> int:
             descriptions = group.all_gather(
                 {i: _description(session, sources[i - 1]) for i, (session, _) in jobs.items()}
             )
+            columns = group.all_gather({i: trained_on.behavior_columns for i, (_, trained_on) in jobs.items()})
+            _check_columns(columns, sources, start)
             if group.is_main:
                 arguments.append(f"--lag={options.lag}")  # the last one counts
                 folder = _prepare_run_dir(options, arguments, _run_name(ids, sources))
@@ -84,23 +89,64 @@ def stream(options: Namespace) -> int:
     """Replay held-out trials through the streaming decoder; print latency, R², and the difference to the batch form."""
     model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
     source = options.recording or Path(trained_on.source or EMBEDDED)
-    recording = _read(source, trained_on.selection)
+    recording = match(_read(source, trained_on.selection), trained_on, source)
     with prefix_errors(source):
-        units, trained = recording.unit_ids.tolist(), list(trained_on.unit_ids)
-        if units != trained:
-            first = next(i for i, (a, b) in enumerate(itertools.zip_longest(units, trained)) if a != b)
-            raise RecordingError(
-                f"unit_ids are not those the decoder was trained on: {len(units)} against {len(trained)} units, "
-                f"first different at unit_ids[{first}]."
-            )
         session = prepare(recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed)
     print(_description(session, source), flush=True)
-    played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
+    played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session, progress="streaming")
     difference = abs(played.outputs - batch_decode(model, session, played)).max()
     print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} answers")
     print("latency  " + "  ".join(f"p{q:g} {played.percentile_us(q):.0f} µs" for q in (50, 90, 99, 99.9)))
     print(f"largest difference to the batch answer  {difference:.1e} {recording.behavior_unit}")
     print(f"R²  {played.r2:.3f}")
+    return 0
+
+
+def predict(options: Namespace) -> int:
+    """Apply a trained decoder to a recording; write the output, and print R² if the file has the behaviour."""
+    model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
+    source, selection, reason = options.recording, trained_on.selection, "it has no behaviour"
+    if options.out:
+        run_dir.check_target(options.out)
+    try:
+        recording = match(_read(source, selection), trained_on, source)
+    except RecordingError as exc:
+        recording = _read(source, replace(selection, trials="", spikes_only=True))
+        recording, reason = match(recording, trained_on, source), str(exc)
+    with prefix_errors(source):
+        report = data_report(recording, model.config.bin_width_s)
+        times, decoded, played = predict_recording(model, recording, trained_on.lag_s)
+    columns = trained_on.behavior_columns
+
+    def write(folder: Path):
+        folder.mkdir(parents=True)
+        arrays = {"times": times, "decoded": decoded, "columns": columns, "unit": trained_on.behavior_unit}
+        write_arrays(folder / "decoded.npz", arrays)
+        header = ",".join(column.replace(",", ";") for column in ("time", *columns))
+        np.savetxt(folder / "decoded.csv", np.c_[times, decoded], "%.7g", ",", header=header, comments="")
+
+    folder = run_dir.create_numbered(options.out, f"{run_dir.safe_name(recording.session_id)}-predicted", write)
+    print(*report, *(f"note: {note}" for note in recording.notes), sep="\n")
+    if len(played.times_s):
+        scores = "  ".join(f"{column} {r2:.3f}" for column, r2 in zip(columns, played.r2_columns, strict=True))
+        print(f"R²  {scores}  mean {played.r2:.3f}, of all {len(played.times_s):,} samples")
+    else:
+        print(f"only spikes were used: {reason}")
+    print(f"{folder}: decoded.npz, decoded.csv, {len(times):,} times")
+    return 0
+
+
+def check(options: Namespace) -> int:
+    """Measure the quality of a recording; print it and save a picture."""
+    path = options.out or Path(f"{options.recording.stem}-check.png")
+    run_dir.check_target(path)
+    recording = _read(options.recording, _selection(options))
+    with prefix_errors(options.recording):
+        lines, figure = check_recording(recording)
+    print(*lines, *(f"note: {note}" for note in recording.notes), sep="\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    print(f"{path}: picture")
     return 0
 
 
@@ -216,6 +262,15 @@ def _description(session: Session, source: Path) -> str:
     return "\n".join([line, *(f"  {text}" for text in report), *(f"  note: {note}" for note in recording.notes)])
 
 
+def _check_columns(columns: Mapping[int, tuple], sources: list[Path], start: tuple[POSSM, FitConfig] | None):
+    """Raise RecordingError if sessions that share a decoder have different columns of behaviour."""
+    for i, found in columns.items():
+        if found != columns[1]:
+            raise RecordingError(f"{sources[i - 1]}: decoded are {found}, but {columns[1]} in {sources[0]}.")
+    if start and len(columns[1]) != (n := start[0].config.n_outputs):
+        raise RecordingError(f"{sources[0]}: decoded are {columns[1]}, but {n} columns in the run of --from.")
+
+
 def _run_name(session_ids: dict[int, str], sources: list[Path]) -> str:
     """Name of the folder of a run. Raises RecordingError if two sessions, which get a folder each, have one name."""
     names = {i: run_dir.safe_name(session_id) for i, session_id in session_ids.items()}
@@ -254,8 +309,9 @@ def _prepare_run_dir(options: Namespace, arguments: list[str], name: str) -> Pat
 
 def _finish(options, folder: Path, results: list):
     """Save and print."""
+    run = vars(options)["from"]
     for result in results:
-        result.metrics["adapted_from"] = str(vars(options)["from"] or "")
+        result.metrics["adapted_from"] = str(run.resolve()) if run else ""
     experiment.save_results(results, folder)
     metrics = [result.metrics for result in results]
     single = len(results) == 1

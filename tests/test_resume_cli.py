@@ -10,12 +10,14 @@ import pytest
 from possm_lite import commands
 from possm_lite.cli import main
 
-from .test_cli import RESULTS, assert_refused, listing, names
+from .test_cli import RESULTS, SMALL, assert_refused, listing, names
 from .training.helpers import InterruptedCheckpoint, assert_same_checkpoints, simulated
 
 
 def decode(*arguments):
-    return main(["decode", *arguments, "--epochs", "3", "--backbone", "rnn", "--lag", "-0.05", "--seed", "4"])
+    selection = ["--units", "rate > 0.1", "--trials", "duration > 0.1", "--behavior", "velocity", "--columns", "y,x"]
+    options = ["--epochs", "3", "--backbone", "rnn", "--lag", "-0.05", "--seed", "4", "--unit-dropout", "0.2"]
+    return main(["decode", *arguments, *options, *selection, *SMALL])
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,7 @@ def test_interrupt_shows_the_command_to_resume(here, monkeypatch, capfd):
         assert_same_results(here / "my run" / session, here / "two" / session)
 
 
-def interrupt(*_):
+def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
@@ -117,7 +119,7 @@ def test_simultaneous_runs_get_different_folders(here, monkeypatch):
         create(run_dir, arguments)
 
     monkeypatch.setattr(commands.run_dir, "create_run_dir", create_second)
-    assert main(["decode", "a.npz", "--epochs", "1"]) == 0
+    assert main(["decode", "a.npz", "--epochs", "1", *SMALL]) == 0
     assert names(here / "runs" / "simulated-0-1") == ["unfinished.json"]
     assert names(here / "runs" / "simulated-0-2") == RESULTS
 

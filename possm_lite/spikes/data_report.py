@@ -10,7 +10,6 @@ from .quality import behavior_gaps, duplicated_units, times_are_resolved
 from .recording import Recording
 from .split import recorded_time
 
-_EXCERPT = 200_000  # spikes in which duplicated units are searched
 _UNIX_S = 1e8  # clocks that differ by more count from 1970 and from the start of a recording
 _UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"} | {
     rate: f"sample indices at {rate:,.0f} Hz" for rate in (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
@@ -135,13 +134,18 @@ def _units(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     if (silent := rates < 1 / 60).any():
         warning = "warning: " if silent.mean() > 0.1 else ""
         yield f"{warning}{silent.sum()} of {len(names)} units are silent (< 1 spike a minute): {_list(names[silent])}"
-    first = max(0, len(recording.spike_times) // 2 - _EXCERPT // 2)
-    excerpt = {name: getattr(recording, name)[first : first + _EXCERPT] for name in ("spike_times", "spike_units")}
-    part = replace(recording, **excerpt, behavior_times=[], behavior=recording.behavior[:0], trials=[])
+    part = excerpt(recording)
     pairs = duplicated_units(part) if times_are_resolved(part) else ()
     if len(pairs):
         listed = _list([f"{names[a]} and {names[b]}" for a, b in pairs])
         yield f"warning: units with the same spikes, or many of them: {listed}"
+
+
+def excerpt(recording: Recording, n_spikes: int = 200_000) -> Recording:
+    """The spikes in the middle of a recording, without behaviour: coincidences of all would take long to count."""
+    first = max(0, (len(recording.spike_times) - n_spikes) // 2)
+    spikes = {name: getattr(recording, name)[first : first + n_spikes] for name in ("spike_times", "spike_units")}
+    return replace(recording, **spikes, behavior_times=[], behavior=recording.behavior[:0], trials=[])
 
 
 def _elapsed(times: np.ndarray, pieces: np.ndarray) -> np.ndarray:

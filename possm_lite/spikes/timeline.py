@@ -25,7 +25,9 @@ class Timeline:
     def __init__(self, recording: Recording, lag_s: float = 0.0, bin_width_s: float = 0.05, max_rate_hz: float = 100.0):
         self.recording, self.lag_s, self.bin_width_s = recording, float(lag_s), float(bin_width_s)
         self.spike_times, self.spike_units = recording.spike_times, recording.spike_units + 1
-        stride = max(1, int(np.ceil(1 / (recording.sample_interval * max_rate_hz) - 1e-3)))
+        stride = 1
+        if len(recording.behavior_times):
+            stride = max(1, int(np.ceil(1 / (recording.sample_interval * max_rate_hz) - 1e-3)))
         self.times = recording.behavior_times[::stride] - self.lag_s
         self.behavior = recording.behavior[::stride]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
 from ..decoder.possm import POSSM
 from ..spikes.batch import bin_index
@@ -67,13 +68,16 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     return Decoded(*(np.concatenate(column) for column in zip(*segments, strict=True)))
 
 
-def replay(stream, session: Session, part: str = "test") -> Replay:
+def replay(stream, session: Session, part: str = "test", progress: str = "") -> Replay:
     """Feed every bin of a part to `stream.step`; the stream is reset before each continuous segment.
 
     The last bin of a segment ends with it. Each recorded sample gets the output of the slot of the bin it lies in.
+    `progress` is the name of a bar.
     """
     timeline, width = session.timeline, session.timeline.bin_width_s
     segments, outputs, step_us, bins = [], [], [], []
+    total = int(np.diff(session.segments(part)).sum() / width)
+    bar = tqdm(total=total, desc=progress, unit="bin", leave=False, disable=not progress)
     for start, stop in session.segments(part):
         batch = timeline.cut(start, stop - start)
         bins.append(int(batch.n_bins[0]))
@@ -88,9 +92,11 @@ def replay(stream, session: Session, part: str = "test") -> Replay:
             _, output = stream.step(unit[first:end], offset[first:end])
             step_us.append(1e6 * (time.perf_counter() - step_start))
             decoded.append(output)
+            bar.update()
         times, true = (x[0][batch.mask[0]].numpy() for x in (batch.times_s, batch.behavior))
         outputs.append(np.concatenate(decoded))
         segments.append((times + start, true, outputs[-1][bin_index(times, width / len(output))]))
+    bar.close()
     columns = (np.concatenate(column) for column in zip(*segments, strict=True))
     return Replay(*columns, np.concatenate(outputs), np.array(step_us), tuple(bins))
 

@@ -1,0 +1,82 @@
+"""Apply a trained decoder to another recording, which may have spikes alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..decoder.possm import POSSM
+from ..decoder.streaming.decoder import StreamingDecoder
+from ..errors import RecordingError, prefix_errors
+from ..spikes.recording import Recording
+from ..spikes.split import Split, SplitConfig, recorded_time
+from ..spikes.timeline import Timeline
+from .checkpoint import TrainedOn
+from .evaluate import Replay, replay
+from .session import Session
+
+_STEP_S = 0.01  # longest time between two outputs
+
+
+def match(recording: Recording, trained_on: TrainedOn, source: str | Path) -> Recording:
+    """The recording with its units in the order of the decoder; a changed order is noted.
+
+    Raises:
+        RecordingError: other units, or behaviour with other columns or in another unit. It begins with `source`.
+    """
+    names, trained = recording.unit_ids.tolist(), list(trained_on.unit_ids)
+    with prefix_errors(source):
+        if missing := sorted({*trained} ^ {*names}):
+            n = len({*trained} - {*names})
+            raise RecordingError(
+                f"unit_ids are not those the decoder was trained on: of {len(trained)}, {n} are missing, and "
+                f"{len(missing) - n} are unknown: {', '.join(missing)[:80]}. Adapt it: possm-lite decode --from RUN"
+            )
+        for name in ("behavior_columns", "behavior_unit") if len(recording.behavior_times) else ():
+            found, theirs = (np.array(getattr(one, name)).tolist() for one in (recording, trained_on))
+            if found != theirs:
+                raise RecordingError(f"{name} is {str(found)[:99]}, the decoder was trained on {str(theirs)[:99]}.")
+    if names == trained:
+        return recording
+    index = np.array([trained.index(name) for name in names])
+    notes = (*recording.notes, "Units were put into the order of the decoder, by name.")
+    return replace(recording, unit_ids=trained, spike_units=index[recording.spike_units], notes=notes)
+
+
+def predict(
+    model: POSSM, recording: Recording, lag_s: float = 0.0, progress: bool = True
+) -> tuple[np.ndarray, np.ndarray, Replay]:
+    """Decode all of a recording, bin by bin: where it has behaviour, or its trials, or its spikes.
+
+    Args:
+        model: of the units of this recording, in this order.
+        recording: behaviour may be missing.
+        lag_s: behaviour minus spikes, as in training.
+        progress: show a bar.
+
+    Returns:
+        Times (T,) on the clock of behaviour, 10 ms or less apart; behaviour decoded there (T, C); and the replay, with
+        R² if behaviour was recorded.
+
+    Raises:
+        RecordingError: there are so few spikes for their span that their times cannot be seconds.
+    """
+    width, spikes = model.config.bin_width_s, recording.spike_times
+    if len(recording.behavior_times):
+        intervals = recorded_time(recording)
+    else:
+        intervals = recording.trials if len(recording.trials) else np.array([recording.span]) + [lag_s, lag_s + width]
+    seconds = float(np.diff(intervals).sum())
+    if seconds > 1000 * width + 5 * len(spikes):
+        raise RecordingError(f"{len(spikes)} spikes in {seconds:.0f} s: spike_times seem to be samples or ms.")
+    n_slots = int(np.ceil(width / _STEP_S - 1e-6))
+    offsets = np.arange(n_slots) * (width / n_slots)
+    scale, split = np.zeros(recording.n_columns), Split(intervals, intervals, intervals)
+    session = Session(Timeline(recording, lag_s, width), SplitConfig(), split, scale, scale)
+    played = replay(StreamingDecoder(model, 1, offsets), session, progress="decoding" if progress else "")
+    times, inside = [], []
+    for (start, stop), n_bins in zip(session.segments("test"), played.bins, strict=True):
+        times.append(start + (np.arange(n_bins)[:, None] * width + offsets).ravel())
+        inside.append(times[-1] < stop)  # the last bin ends after the segment
+    inside = np.concatenate(inside)
+    return np.concatenate(times)[inside], played.outputs[inside], played
