@@ -11,6 +11,7 @@ from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.attention import precompute_scores
 from possm_lite.decoder.renamed import current_names
 from possm_lite.spikes import SpikeBatch
+from possm_lite.spikes.io.contents import Selection
 from possm_lite.training import TrainedOn, load_checkpoint, save_checkpoint
 
 from .helpers import (
@@ -131,7 +132,18 @@ def test_authors_sizes_are_inferred():
 )
 def test_checkpoints_with_former_names_load(tmp_path, backbone, former):
     model, path = make_model(backbone=backbone, n_layers=2), tmp_path / "checkpoint.npz"
-    trained_on = TrainedOn("", "", "session", tuple("abcdefgh"), "mm/s", 0.1, "chronological:70/10/20", 0)
+    trained_on = TrainedOn(
+        source="",
+        selection=Selection(),
+        session_id="session",
+        unit_ids=tuple("abcdefgh"),
+        behavior_name="velocity",
+        behavior_columns=("x", "y"),
+        behavior_unit="mm/s",
+        lag_s=0.1,
+        split="chronological:70/10/20",
+        seed=0,
+    )
     save_checkpoint(path, model, trained_on)
     layers = [f"layers.{i}.{name}" for i in range(2) for name in former.split()]
     names = iter(["enter.weight", "enter.bias", *layers])  # of version 0.1, in the order of its state dict

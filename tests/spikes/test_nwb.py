@@ -171,7 +171,7 @@ def test_columns_are_selected_by_name_or_number(several):
         (["wrist"], {"columns": ["z"]}, "columns=.z. must be one column of velocity of Position/wrist, once: x, y"),
         (["wrist"], {"columns": ["x", "0"]}, "columns=.x. must be one column"),
         (["wrist"], {"trials": "duration > 1"}, "the file has no trials"),
-        (["wrist"], {"units": "quality == 'good'"}, "may not use 'quality'. The columns are id, rate"),
+        (["wrist"], {"units": "quality == 'good'"}, "The columns are id, rate"),
         (["wrist"], {"units": "id == 7"}, "units='id == 7' holds for none of the 1 units"),
     ],
 )
