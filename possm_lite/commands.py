@@ -145,7 +145,7 @@ def check(options: Namespace) -> int:
         lines, figure = check_recording(recording)
     print(*lines, *(f"note: {note}" for note in recording.notes), sep="\n")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, format="png")  # whatever its suffix
     print(f"{path}: picture")
     return 0
 

@@ -226,7 +226,7 @@ def test_files_that_are_not_recordings(here, capfd):
     content = (here / "recording.npz").read_bytes()
     (here / "cut.npz").write_bytes(content[: len(content) // 2])
     (here / "table.csv").write_text("1,2,3")
-    for name, text in (("missing.npz", "No such file"), ("cut.npz", "damaged"), ("table.csv", "a .csv, which is not read")):
+    for name, text in (("missing.npz", "No such file"), ("cut.npz", "damaged"), ("table.csv", "is a .csv")):
         assert_refused(capfd, ["decode", name, "--quick"], f"{name}: ", text)
 
 
