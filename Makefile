@@ -51,7 +51,7 @@ audit: $(VENV)/.installed ## compare requirements.lock with the known security a
 	@$(BIN)/python .ci/audit.py $(ARGS)
 
 notebooks: $(VENV)/.installed ## execute all notebooks and save their outputs
-	$(BIN)/python -m possm_lite.classroom.execute $(ARGS) $$(find notebooks -name '*.ipynb' -not -path '*/.*' | sort)
+	$(BIN)/python site/execute.py $(ARGS) $$(find notebooks -name '*.ipynb' -not -path '*/.*' | sort)
 
 site: $(VENV)/.site ## the course as web pages that need no network: site/_build/html/index.html
 	$(BIN)/python site/prepare.py site/_build/source

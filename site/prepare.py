@@ -15,10 +15,9 @@ import tempfile
 from pathlib import Path
 
 import nbformat
+from execute import fewer_colors, read, run
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-
-from possm_lite.classroom.execute import fewer_colors, read, run
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = {

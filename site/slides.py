@@ -17,14 +17,13 @@ from importlib import resources
 from itertools import groupby
 from pathlib import Path
 
+from execute import read
 from nbconvert import SlidesExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from prepare import ROOT, add_alt_texts, relink
 from pygments.formatters import HtmlFormatter
 from traitlets.config import Config
-
-from possm_lite.classroom.execute import read
 
 STARTS, BREAK = ("slide", "subslide"), "---"
 TALL = 0.62  # figures with a larger ratio of height to width leave too little room for text above and below

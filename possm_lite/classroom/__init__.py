@@ -1,1 +1,1 @@
-"""Used by notebooks only: widgets, figures, checks of exercises, and the command that executes the notebooks."""
+"""Used by notebooks only: widgets, styles, checks of exercises, and the loader of what is beside a chapter."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from possm_lite.classroom import execute
+import execute
 
 from .page import ROOT, Item, Table, row
 

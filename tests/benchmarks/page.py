@@ -8,9 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from execute import fewer_colors
 from matplotlib.figure import Figure
-
-from possm_lite.classroom.execute import fewer_colors
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, RESULTS, FIGURES = Path("BENCHMARKS.md"), Path("tests/benchmarks/results"), Path("tests/benchmarks/figures")

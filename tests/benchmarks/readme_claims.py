@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from possm_lite.classroom.figures import kernel_width, rotation_angle
+from possm_lite.classroom.load import load_figures
 from possm_lite.classroom.widgets import Slider, explore
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.textbook import encode_textbook, forward_textbook
@@ -102,9 +102,10 @@ def sliders() -> Iterator[Row]:
     y = 400 * torch.sin(4 * x) + 40 * torch.randn(57, generator=rng)  # mm/s
     width, query = Slider("w (1/s)", 1.0, 300.0, log=True), Slider("query (s)", 0.0, 2.0)
     angles = {name: Slider(name, 0, 20) for name in ("m", "n", "theta")}
+    one, four = (load_figures(name, ROOT / "notebooks") for name in ("01_kernel_regression", "04_positions"))
     for name, explorer in (
-        ("kernel width", explore(kernel_width.make_draw(x, y, (0.0, 2.0), (1.0, 300.0)), w=width, query=query)),
-        ("rotation angle", explore(rotation_angle.make_draw(q=(1.2, 0.5), k=(0.9, 1.0)), **angles)),
+        ("kernel width", explore(one.make_draw(x, y, (0.0, 2.0), (1.0, 300.0)), w=width, query=query)),
+        ("rotation angle", explore(four.make_draw(q=(1.2, 0.5), k=(0.9, 1.0)), **angles)),
     ):
         step = explorer.step_ms()
         yield row(f"slider to new figure, {name}", step, "{:.0f} ms", "<= 100 ms", step <= 100)

@@ -7,10 +7,9 @@ import shutil
 import time
 from pathlib import Path
 
+import execute
 import pytest
 from PIL import Image
-
-from possm_lite.classroom import execute
 
 from .lab import ROOT, Notebook, Server, printed
 

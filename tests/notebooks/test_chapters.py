@@ -4,9 +4,9 @@ import ast
 import re
 from pathlib import Path
 
+import execute
 import pytest
 
-from possm_lite.classroom import execute
 from possm_lite.classroom.checks import Check, ValueCheck, load_exercises
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"

@@ -9,9 +9,8 @@ import re
 import symtable
 from functools import cache
 
+import execute
 import pytest
-
-from possm_lite.classroom import execute
 
 from .test_chapters import CHAPTERS, NOTEBOOKS, SOLUTIONS, exercises, printed
 

@@ -1,15 +1,12 @@
 """Slides made from the chapters by site/slides.py: marks of the cells, excerpts, notes."""
 
 import importlib
-from pathlib import Path
 
 import pytest
-
-from possm_lite.classroom.execute import read
+from execute import read
 
 from .test_chapters import CHAPTERS
 
-SITE = Path(__file__).parents[2] / "site"
 KINDS = {"slide", "subslide", "fragment", "-", "notes", "skip"}
 TAGS = {"slide:no-input", "slide:no-output", "slide:only-picture"}
 WORDS = 110  # on a slide; a formula or a table counts as one
@@ -28,9 +25,8 @@ $$K(u) = e^{-u^2/2} \\tag{2.1}$$
 
 
 @pytest.fixture
-def slides(monkeypatch):
+def slides():
     pytest.importorskip("nbconvert", reason="nbconvert is not installed: make .venv/.site")
-    monkeypatch.syspath_prepend(str(SITE))
     return importlib.import_module("slides")
 
 

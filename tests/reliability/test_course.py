@@ -4,10 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import execute
 import nbformat
 import pytest
-
-from possm_lite.classroom import execute
 
 CHAPTERS = sorted((Path(__file__).parents[2] / "notebooks").glob("[0-9]*.ipynb"))
 PROBE = nbformat.v4.new_code_cell("import torch\nprint(hash('spike'), torch.get_num_threads())")

@@ -4,8 +4,8 @@ from ..environment import check_versions
 
 check_versions()  # chapters load their exercises first, so an outdated package is reported before anything fails
 
+from ..load import load_exercises  # noqa: E402
 from .check import Case, Check, ValueCheck, Verdict  # noqa: E402
-from .load import load_exercises  # noqa: E402
 from .observers import call, float32_result, gradient, normal  # noqa: E402
 
 __all__ = ["Case", "Check", "ValueCheck", "Verdict", "call", "float32_result", "gradient", "load_exercises", "normal"]

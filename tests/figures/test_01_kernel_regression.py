@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from possm_lite.blocks.kernels import epanechnikov, gaussian, leave_one_out_error, nadaraya_watson
-from possm_lite.classroom.figures.kernel_width import make_draw
+from possm_lite.classroom.load import load_figures
 from possm_lite.classroom.widgets import Slider, explore, png
 
+from ..exercises.helpers import NOTEBOOKS
+
+figures = load_figures("01_kernel_regression", NOTEBOOKS)
 X_RANGE, W_RANGE = (0.0, 2.0), (1.0, 300.0)
 
 
@@ -25,7 +28,7 @@ def points():
 @pytest.mark.parametrize("w", [1.0, 12.0, 300.0])
 def test_panels_show_the_regression(points, w, kernel):
     x_i, y_i = (z[points[0].argsort()] for z in points)
-    above, matrix, error = make_draw(*points, X_RANGE, W_RANGE, kernel)(w=w, query=0.7).axes
+    above, matrix, error = figures.make_draw(*points, X_RANGE, W_RANGE, kernel)(w=w, query=0.7).axes
     x = torch.linspace(*X_RANGE, len(matrix.images[0].get_array()), dtype=torch.float64)
     estimate, weights = nadaraya_watson(x, x_i, y_i, w, kernel)
     at_query, share = nadaraya_watson(torch.tensor([0.7], dtype=torch.float64), x_i, y_i, w, kernel)
@@ -42,7 +45,7 @@ def test_panels_show_the_regression(points, w, kernel):
 
 
 def test_lines_are_inside_their_panels(points):
-    above, _, error = make_draw(*points, X_RANGE, W_RANGE)(w=300.0, query=2.0).axes
+    above, _, error = figures.make_draw(*points, X_RANGE, W_RANGE)(w=300.0, query=2.0).axes
     for axes in (above, error):
         (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
         for line in axes.lines:
@@ -51,11 +54,11 @@ def test_lines_are_inside_their_panels(points):
 
 
 def test_drawing_is_pure(points):
-    draw = make_draw(*points, X_RANGE, W_RANGE)
+    draw = figures.make_draw(*points, X_RANGE, W_RANGE)
     first = png(draw(w=8.0, query=0.7))
     assert png(draw(w=100.0, query=0.7)) != first and png(draw(w=8.0, query=1.7)) != first
     assert png(draw(w=8.0, query=0.7)) == first
-    reversed_points = make_draw(*(z.flip(0) for z in points), X_RANGE, W_RANGE)
+    reversed_points = figures.make_draw(*(z.flip(0) for z in points), X_RANGE, W_RANGE)
     assert png(reversed_points(w=8.0, query=0.7)) == first
 
 
@@ -63,5 +66,5 @@ def test_drawing_is_pure(points):
 @pytest.mark.parametrize("value", [0.0, 7.0, None])
 def test_all_values_are_drawn_without_warnings(points, value):
     y_i = points[1] if value is None else torch.full_like(points[0], value)
-    draw = make_draw(points[0], y_i, X_RANGE, W_RANGE, epanechnikov)
+    draw = figures.make_draw(points[0], y_i, X_RANGE, W_RANGE, epanechnikov)
     explore(draw, w=Slider("w (1/s)", *W_RANGE, log=True), query=Slider("query (s)", *X_RANGE)).sweep()

@@ -3,16 +3,13 @@
 import numpy as np
 import pytest
 
-from possm_lite.classroom.closed_loop import (
-    TIME_STEP_S,
-    ClosedLoop,
-    Population,
-    ReachingTask,
-    SimulatedUser,
-    circle_targets,
-)
+from possm_lite.classroom.load import load_figures
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig, firing_rate
+
+from ..exercises.helpers import NOTEBOOKS
+
+sim = load_figures("13_closed_loop", NOTEBOOKS)
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +34,13 @@ class Scripted:
 
 
 def make_loop(truth, decoder, targets=None, user=None, seed=0, latency_s=0.0, gain=1.0, **task):
-    task = ReachingTask(targets or circle_targets(), **task)
-    return ClosedLoop(decoder, Population(truth, seed), task, user or SimulatedUser(), latency_s, gain)
+    task = sim.ReachingTask(targets or sim.circle_targets(), **task)
+    return sim.ClosedLoop(decoder, sim.Population(truth, seed), task, user or sim.SimulatedUser(), latency_s, gain)
 
 
 def test_population_at_rest_fires_at_baseline(truth):
     """Mean counts of five minutes, with the common fluctuations and the refractory period of the session."""
-    population, n_bins = Population(truth), 6000
+    population, n_bins = sim.Population(truth), 6000
     units = np.concatenate([population.fire(np.zeros((5, 2)), np.zeros((5, 2)))[0] for _ in range(n_bins)])
     rate = np.bincount(units, minlength=31)[1:] / (0.05 * n_bins)
     z = np.random.default_rng(0).standard_normal((20_000, 1, 3))  # E[rate] over the fluctuations
@@ -55,7 +52,7 @@ def test_population_at_rest_fires_at_baseline(truth):
 
 
 def test_spikes_are_valid_decoder_input_and_refractory(truth):
-    population, last = Population(truth, seed=3), {}
+    population, last = sim.Population(truth, seed=3), {}
     for b in range(200):
         units, offsets = population.fire(np.full((5, 2), 80.0), np.full((5, 2), 500.0))
         assert units.min() >= 1 and units.max() <= 30 and offsets.min() >= 0 and offsets.max() < 0.05
@@ -65,15 +62,15 @@ def test_spikes_are_valid_decoder_input_and_refractory(truth):
 
 
 def test_intentions_reach_units_by_their_lag(truth):
-    age = Population(truth)._index[0]
+    age = sim.Population(truth)._index[0]
     expected = truth.units.lag_s.max() - truth.units.lag_s
-    np.testing.assert_allclose((age.max() - age) * TIME_STEP_S, expected, atol=TIME_STEP_S / 2 + 1e-9)
+    np.testing.assert_allclose((age.max() - age) * sim.TIME_STEP_S, expected, atol=sim.TIME_STEP_S / 2 + 1e-9)
 
 
 def test_silenced_units_are_nested(truth):
     active = []
     for silent in (0.0, 0.5, 1.0):
-        population = Population(truth, silent=silent)
+        population = sim.Population(truth, silent=silent)
         fired = [population.fire(np.zeros((5, 2)), np.full((5, 2), 300.0))[0] for _ in range(100)]
         active.append(set(np.concatenate(fired).tolist()))
     assert len(active[0]) == 30 and len(active[1]) == 15 and not active[2] and active[1] < active[0]
@@ -102,14 +99,14 @@ def test_gain_scales_and_latency_delays_the_cursor(truth):
 
 
 def test_user_sees_the_screen_late(truth):
-    user = SimulatedUser(visual_delay_s=0.1, gain_per_s=2.0, max_speed_mm_s=1e9)
+    user = sim.SimulatedUser(visual_delay_s=0.1, gain_per_s=2.0, max_speed_mm_s=1e9)
     loop = make_loop(truth, Scripted((300.0, 0.0)), [(80.0, 0.0)], user, latency_s=0.05).run(1.0)
     seen = np.concatenate([np.zeros((10, 2)), loop.cursor_mm[:-10]])  # the screen, 0.1 s ago
     np.testing.assert_allclose(loop.intended_mm_s, 2.0 * (np.array([80.0, 0.0]) - seen), atol=1e-6)
 
 
 def test_speed_limit_keeps_the_direction(truth):
-    loop = make_loop(truth, Scripted((0.0, 0.0)), [(90.0, 120.0)], SimulatedUser(gain_per_s=50.0)).run(0.1)
+    loop = make_loop(truth, Scripted((0.0, 0.0)), [(90.0, 120.0)], sim.SimulatedUser(gain_per_s=50.0)).run(0.1)
     np.testing.assert_allclose(loop.intended_mm_s, np.tile([240.0, 320.0], (10, 1)))
 
 
@@ -132,7 +129,7 @@ def test_delay_makes_a_perfect_decoder_oscillate(truth):
 
     def run(gain_per_s, seconds, targets=None, latency_s=0.0):
         decoder = Scripted()  # with the intended velocity
-        loop = make_loop(truth, decoder, targets, SimulatedUser(gain_per_s=gain_per_s), latency_s=latency_s)
+        loop = make_loop(truth, decoder, targets, sim.SimulatedUser(gain_per_s=gain_per_s), latency_s=latency_s)
         decoder.step = lambda *spikes: (np.zeros(1), loop.intended_mm_s[-1:])
         return loop.run(seconds)
 
@@ -143,6 +140,6 @@ def test_delay_makes_a_perfect_decoder_oscillate(truth):
 
 
 def test_circle_targets_are_distinct():
-    targets = np.array(circle_targets())
+    targets = np.array(sim.circle_targets())
     np.testing.assert_allclose(np.hypot(*targets.T), 80.0)
     assert len({tuple(t) for t in targets.round(6).tolist()}) == 8

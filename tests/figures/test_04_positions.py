@@ -9,15 +9,18 @@ import pytest
 import torch
 
 from possm_lite.blocks.positions import phasors, rope_frequencies, rotate
-from possm_lite.classroom.figures.rotation_angle import make_draw, make_draw_phasors, score_at
+from possm_lite.classroom.load import load_figures
 from possm_lite.classroom.widgets import png
 
+from ..exercises.helpers import NOTEBOOKS
+
+figures = load_figures("04_positions", NOTEBOOKS)
 Q, K = (1.2, 0.5), (0.9, 1.0)
 
 
 @pytest.fixture
 def draw():
-    return make_draw(Q, K)
+    return figures.make_draw(Q, K)
 
 
 def shown_dot(figure):
@@ -57,7 +60,7 @@ def test_title_has_a_typographic_minus(draw):
 
 def test_drawing_is_pure(draw):
     assert png(draw(3, 7, 20.0)) == png(draw(3, 7, 20.0))
-    draw = make_draw_phasors()
+    draw = figures.make_draw_phasors()
     assert png(draw(100.0, 7)) == png(draw(100.0, 7)) != png(draw(1000.0, 7))
 
 
@@ -66,21 +69,23 @@ def test_score_is_of_two_equal_vectors(base):
     x = torch.ones(32, dtype=torch.float64)
     distance = np.array([0, 1, 44, 200])
     rotated = rotate(x, phasors(torch.from_numpy(distance), rope_frequencies(32, base), x.dtype))
-    assert score_at(distance, base, 32) == pytest.approx((rotated @ x / (x @ x)).numpy())
+    assert figures.score_at(distance, base, 32) == pytest.approx((rotated @ x / (x @ x)).numpy())
 
 
 @pytest.mark.parametrize(("base", "slow"), [(100.0, 0), (10_000.0, 7), (1e6, 10)])
 def test_phasors_show_the_score(base, slow):
-    figure = make_draw_phasors(dim=32)(base=base, distance=200)
+    figure = figures.make_draw_phasors(dim=32)(base=base, distance=200)
     lines = (line for line in figure.axes[0].lines if line.get_marker() != "o")
     thick, thin = ((line.get_xydata() @ [1, 1j]).reshape(-1, 3) for line in lines)  # center, tip, NaN
     assert len(thick) == slow and len(thin) == 16 - slow
     assert figure.axes[0].get_title().startswith(f"{slow} of 16")
     vectors = np.diff(np.concatenate([thick, thin])[:, :2])[:, 0]
-    assert vectors.imag.mean() / np.abs(vectors[0]) == pytest.approx(score_at(np.array([200]), base, 32)[0])
+    assert vectors.imag.mean() / np.abs(vectors[0]) == pytest.approx(figures.score_at(np.array([200]), base, 32)[0])
 
 
-@pytest.mark.parametrize(("draw", "values"), [(make_draw(Q, K), (20, 0, 60.0)), (make_draw_phasors(), (100.0, 200))])
+@pytest.mark.parametrize(
+    ("draw", "values"), [(figures.make_draw(Q, K), (20, 0, 60.0)), (figures.make_draw_phasors(), (100.0, 200))]
+)
 def test_a_step_takes_less_than_100_ms(draw, values):
     """Processor time, as other tests may run in parallel."""
     assert min(timeit.repeat(lambda: png(draw(*values)), time.process_time, number=1, repeat=20)) < 0.1

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...blocks.positions import rope_frequencies
-from ..style import BLUE, GRAY, INK, ORANGE
+from possm_lite.blocks.positions import rope_frequencies
+from possm_lite.classroom.style import BLUE, GRAY, INK, ORANGE
 
 MAX_DISTANCE = 20  # n - m, to either side
 

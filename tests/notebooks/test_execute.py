@@ -1,13 +1,12 @@
 import base64
 import io
 
+import execute
 import nbformat
 import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
-
-from possm_lite.classroom import execute
 
 WIDGET = """\
 import ipywidgets

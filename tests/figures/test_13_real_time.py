@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from possm_lite.classroom.closed_loop import ClosedLoop, Population, ReachingTask, circle_targets
-from possm_lite.classroom.figures.cursor import LiveLoop, frame, make_draw
+from possm_lite.classroom.load import load_figures
 from possm_lite.classroom.widgets import png
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 
+from ..exercises.helpers import NOTEBOOKS
+
+figures = load_figures("13_real_time", NOTEBOOKS)
+sim = figures.sim
 VALUES = {"latency_ms": 0, "ahead_ms": 0, "lost": 0, "gain": 1.0}
 
 
@@ -29,11 +32,11 @@ def decoders():
 @pytest.fixture
 def loop(decoders):
     truth = simulate_session(1, SimulationConfig(n_trials=4, n_units=30)).truth
-    return ClosedLoop(decoders[0], Population(truth), ReachingTask(circle_targets()))
+    return sim.ClosedLoop(decoders[0], sim.Population(truth), sim.ReachingTask(sim.circle_targets()))
 
 
 def test_figure_shows_the_loop(loop, decoders):
-    draw = make_draw(loop, decoders, seconds=1.0)
+    draw = figures.make_draw(loop, decoders, seconds=1.0)
     screen, distance = draw(latency_ms=100, ahead_ms=100, lost=20, gain=2.0).axes
     assert loop.decoder is decoders[100]
     assert loop.latency_s == 0.1 and loop.gain == 2.0
@@ -44,7 +47,7 @@ def test_figure_shows_the_loop(loop, decoders):
 
 
 def test_each_figure_starts_anew(loop, decoders):
-    draw = make_draw(loop, decoders, seconds=0.5)
+    draw = figures.make_draw(loop, decoders, seconds=0.5)
     first = png(draw(**VALUES))
     for changed in ({"latency_ms": 200}, {"ahead_ms": 100}, {"lost": 60}, {"gain": 2.0}):
         assert png(draw(**VALUES | changed)) != first
@@ -54,7 +57,7 @@ def test_each_figure_starts_anew(loop, decoders):
 def test_frame_shows_the_cursor_position(loop):
     """The dark disc is at the cursor, y upwards."""
     loop.cursor_mm = np.array([[60.0, 30.0]])
-    rows, columns = np.nonzero((np.asarray(Image.open(io.BytesIO(frame(loop)))) < 80).all(-1))
+    rows, columns = np.nonzero((np.asarray(Image.open(io.BytesIO(figures.frame(loop)))) < 80).all(-1))
     scale = 320 / 250
     assert columns.mean() == pytest.approx(scale * (125 + 60), abs=1)
     assert rows.mean() == pytest.approx(scale * (125 - 30), abs=1)
@@ -64,16 +67,16 @@ def test_frame_shows_the_cursor_position(loop):
 def test_play_reports_every_bin_and_may_wait(loop, decoders, capsys, monkeypatch, realtime):
     waits = []
     monkeypatch.setattr("time.sleep", waits.append)
-    live = LiveLoop(loop, decoders)
+    live = figures.LiveLoop(loop, decoders)
     assert live.report() == "nothing played yet"
     live.play(seconds=1.0, realtime=realtime)
     assert capsys.readouterr().out.startswith("20 bins of 50 ms")
-    assert len(live.used_ms) == 20 and live._image.value == frame(loop)
+    assert len(live.used_ms) == 20 and live._image.value == figures.frame(loop)
     assert len(waits) == 20 and any(waits) == realtime and min(waits) >= 0 and max(waits) <= 1.0
 
 
 def test_sliders_take_effect_while_running(loop, decoders):
-    live = LiveLoop(loop, decoders)
+    live = figures.LiveLoop(loop, decoders)
     for n, _ in enumerate(live._bins(0.3)):
         if n == 2:
             assert loop.decoder is decoders[100]
@@ -85,7 +88,7 @@ def test_sliders_take_effect_while_running(loop, decoders):
 @pytest.mark.parametrize("stopped", [True, False])
 def test_button_starts_and_stops(loop, decoders, stopped):
     async def press():
-        live = LiveLoop(loop, decoders, seconds=60 if stopped else 0.1)
+        live = figures.LiveLoop(loop, decoders, seconds=60 if stopped else 0.1)
         live._start_or_stop()
         if stopped:
             await asyncio.sleep(0.2)

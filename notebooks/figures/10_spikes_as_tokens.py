@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...spikes import Recording
-from ..style import BLUE, GRAY, INK, ORANGE
-from ..widgets import copies
+from possm_lite.classroom.style import BLUE, GRAY, INK, ORANGE
+from possm_lite.classroom.widgets import copies
+from possm_lite.spikes import Recording
 
 MAX_POINTS = 600  # of a line of behaviour, about the width of the figure in pixels
 # of the first columns of behaviour

@@ -1,4 +1,4 @@
-"""Find and load the exercises of a chapter."""
+"""Find and load what is beside the chapters: their exercises and their interactive figures."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -12,13 +12,22 @@ def load_exercises(chapter: str, folder: str | Path | None = None) -> ModuleType
     `chapter` is its name without suffix, such as "04_positions"; `folder`, by default the current one, where Jupyter
     runs a notebook, is that of the notebook. Raises FileNotFoundError naming the folder that was searched.
     """
+    return _load("exercises", chapter, folder)
+
+
+def load_figures(name: str, folder: str | Path | None = None) -> ModuleType:
+    """The module `figures/NAME.py`, found as `load_exercises` finds a module of exercises; raises as it does."""
+    return _load("figures", name, folder)
+
+
+def _load(kind: str, name: str, folder: str | Path | None) -> ModuleType:
     folder = Path.cwd() if folder is None else Path(folder).resolve()
     for parent in (folder, folder.parent):
-        path = parent / "exercises" / f"{chapter}.py"
+        path = parent / kind / f"{name}.py"
         if path.is_file():
-            spec = spec_from_file_location(f"exercises_{chapter}", path)
+            spec = spec_from_file_location(f"{kind}_{name}", path)
             module = module_from_spec(spec)
             sys.modules[spec.name] = module  # dataclasses and pickle look a module up by its name
             spec.loader.exec_module(module)
             return module
-    raise FileNotFoundError(f"exercises/{chapter}.py is not in {folder} or its parent: run the notebook where it is.")
+    raise FileNotFoundError(f"{kind}/{name}.py is not in {folder} or its parent: run the notebook where it is.")

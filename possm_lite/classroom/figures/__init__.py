@@ -1,1 +1,0 @@
-"""Interactive figures, one module each: functions that draw them, for `widgets.explore`."""
