@@ -44,8 +44,7 @@ def _update_period(segments: list[np.ndarray]) -> float:
 
     Updates on one clock, logged on another, are floor(period) or ceil(period) samples apart, or multiples at rest.
     """
-    steps = [np.diff(np.flatnonzero(np.diff(position, axis=0).any(axis=1))) for position in segments]
-    steps = np.concatenate(steps)
+    steps = np.concatenate([np.diff(np.flatnonzero(np.diff(x, axis=0).any(axis=1))) for x in segments])
     if len(steps) < 10:
         return 1.0
     period = steps[steps <= 1.5 * np.percentile(steps, 5) + 1].mean()
@@ -77,9 +76,8 @@ def _window(position: np.ndarray, step: float) -> int:
     if not quanta or len(position) <= lag:
         return 1
     speed = np.sqrt(np.mean((position[lag:] - position[:-lag]) ** 2, axis=0).max()) / (lag * step)
-    seconds = min(
-        0.29 * max(quanta) / max(_ERROR * speed, 1e-300), _LONGEST_S
-    )  # 0.29: standard deviation of rounding to 1
+    error = max(quanta) / np.sqrt(12)  # standard deviation of rounding
+    seconds = min(error / max(_ERROR * speed, 1e-300), _LONGEST_S)
     return 2 * int(np.ceil(seconds / step / 2)) + 1
 
 

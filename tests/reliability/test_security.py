@@ -121,9 +121,9 @@ def test_nwb_reading_ignores_the_cached_pickle(small_recording, tmp_path, monkey
     pytest.importorskip("pynwb")
     for name in ("HOME", "XDG_CACHE_HOME", "USERPROFILE", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.delenv("PYNWB_NO_CACHE_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
     write_nwb(small_recording, tmp_path / "a.nwb")
+    monkeypatch.delenv("PYNWB_NO_CACHE_DIR")
     subprocess.run([sys.executable, "-c", "import pynwb"], check=True)
     cached = list(tmp_path.rglob("*.pkl"))
     if not cached:

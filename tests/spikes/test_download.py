@@ -99,12 +99,6 @@ def test_wrong_checksum_leaves_nothing(server, capfd):
     assert_refused(capfd, "s1", server.address, "does not match the known hash")
 
 
-def test_cut_connection_leaves_nothing(server, capfd):
-    server.hangs_up = True
-    assert_refused(capfd, "s1", server.address)
-    assert server.requests == 1
-
-
 def test_no_network_is_one_line(here, monkeypatch, capfd):
     pytest.importorskip("pooch")
     with socket.socket() as free:

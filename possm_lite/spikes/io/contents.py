@@ -14,10 +14,11 @@ from ..recording import Recording, check_order, covered_trials, default_columns,
 from .filters import matching_rows
 
 SERIES = ("hand_vel", "finger_vel", "cursor_vel", "vel", "hand_pos", "finger_pos", "cursor_pos", "pos")
+SERIES += ("preprocessed_emg", "openloopkinematicsvel")  # of FALCON M1 and H1
 RAW = ":raw"  # ends the name of a position that is itself decoded
-_AXIS = re.compile(r"(.+)_([xyz])|([xyz])_(.+)", re.IGNORECASE)  # hand_vel_x, x_vel
+_AXIS = re.compile(r"_[xyz]$|^[xyz]_", re.IGNORECASE)  # hand_vel_x, x_vel
+_KIND = re.compile(r"(pos|vel)(ition|ocity)?(_\w{1,2})?$", re.IGNORECASE)  # hand_pos, Velocity, position_x, pos_3d
 _FEW = 0.01  # share of samples with a time out of order that are left out; with more, the clock is refused
-_ROUNDING = 1e-6  # s: trials that overlap by less are adjacent, with rounded times
 _MANY_VALUES = 8  # a column with more of them is not a choice that a note should offer
 
 
@@ -46,9 +47,9 @@ class Series(NamedTuple):
     name: str  # "hand_vel", "Position/hand_pos"
     read: Callable[[], tuple[np.ndarray, np.ndarray]]  # times (T,) in s, values (T,) or (T, C), NaN where missing
     unit: str = "a.u."
-    is_position: bool = False  # differentiated, unless the position itself is asked for
+    is_position: bool = False  # if neither its name nor that of its container says whether it is
     columns: tuple[str, ...] = ()  # names; (): x, y, z up to three, else "0", "1", ...
-    shape: tuple[int, ...] = ()  # of the values, if known without reading them
+    shape: tuple[int, ...] = ()  # of the values
 
 
 class Contents(NamedTuple):
@@ -94,17 +95,25 @@ def assemble(contents: Contents, selection: Selection) -> Recording:
     return Recording(**spikes, **behavior, trials=trials, session_id=contents.session_id, notes=tuple(notes))
 
 
+def intervals(table: dict[str, np.ndarray], start: str = "start", stop: str = "stop") -> np.ndarray:
+    """These two columns, (n, 2), which are taken out of a table; (0, 2) if it has no columns at all."""
+    return np.stack((table.pop(start), table.pop(stop)), axis=1) if table else np.empty((0, 2))
+
+
+def _drop_bad(bad: np.ndarray, arrays: Sequence[np.ndarray], what: str, notes: list[str]) -> list[np.ndarray]:
+    """The arrays without the bad rows, which a note counts."""
+    if bad.any():
+        notes.append(f"{bad.sum()} of {len(bad)} {what} were left out.")
+    return [array[~bad] for array in arrays]
+
+
 # Spikes and units
 
 
 def _select_spikes(contents: Contents, expression: str, notes: list[str]) -> dict[str, np.ndarray]:
     times, units = np.asarray(contents.spike_times, np.float64), np.asarray(contents.spike_units, np.int64)
     names = np.asarray(contents.unit_ids).astype(str)
-    if (
-        times.ndim != 1
-        or times.shape != units.shape
-        or (units.size and not 0 <= units.min() <= units.max() < len(names))
-    ):
+    if times.ndim != 1 or times.shape != units.shape or not np.isin(units, np.arange(len(names))).all():
         raise RecordingError(f"spike_units must give each of {times.size} spikes one of {len(names)} units.")
     times, units = _drop_bad(~np.isfinite(times), (times, units), "spikes without a time", notes)
     _refuse_restart(times, units, names)
@@ -117,13 +126,10 @@ def _select_spikes(contents: Contents, expression: str, notes: list[str]) -> dic
     for name in names[kept].tolist():
         seen[name] += 1
         unit_ids.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    if renamed := [name for name in unit_ids if "#" in name and name not in seen]:
-        notes.append(f"{len(renamed)} of {len(unit_ids)} units had the name of another: now {renamed[0]}, ...")
-    return {
-        "spike_times": times[kept[units]],
-        "spike_units": (np.cumsum(kept) - 1)[units[kept[units]]],
-        "unit_ids": unit_ids,
-    }
+    if repeated := len(unit_ids) - len(seen):
+        notes.append(f"{repeated} of {len(unit_ids)} units had the name of another: #2, #3, ... was added to theirs.")
+    times, units = times[kept[units]], (np.cumsum(kept) - 1)[units[kept[units]]]
+    return {"spike_times": times, "spike_units": units, "unit_ids": unit_ids}
 
 
 def _refuse_restart(times: np.ndarray, units: np.ndarray, names: np.ndarray):
@@ -141,27 +147,19 @@ def _refuse_restart(times: np.ndarray, units: np.ndarray, names: np.ndarray):
         )
 
 
-def _drop_bad(bad: np.ndarray, arrays: Sequence[np.ndarray], what: str, notes: list[str]) -> list[np.ndarray]:
-    """The arrays without the bad rows, which a note counts."""
-    if bad.any():
-        notes.append(f"{bad.sum()} of {len(bad)} {what} were left out.")
-    return [array[~bad] for array in arrays]
-
-
 def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], notes: list[str]) -> np.ndarray:
     """The units or trials for which the filter holds, (n,) bool. A note lists the columns that it does not use."""
-    n = len(next(iter(table.values())))
-    kept = matching_rows(expression, table, option) if expression else np.ones(n, dtype=bool)
+    kept = np.ones(len(next(iter(table.values()))), dtype=bool)
     if expression:
-        notes.append(f"{kept.sum()} of {n} {option} were chosen: {expression}.")
-    if n and not kept.any():
-        raise RecordingError(f"{option}={expression!r} holds for none of the {n} {option}.")
+        kept = matching_rows(expression, table, option)
+        notes.append(f"{kept.sum()} of {len(kept)} {option} were chosen: {expression}.")
+        if not kept.any():
+            raise RecordingError(f"{option}={expression!r} holds for none of the {len(kept)} {option}.")
     unused = []
     for name, column in table.items():
-        values, counts = np.unique(column, return_counts=True) if np.asarray(column).dtype.kind in "Ub" else ((), ())
-        if 1 < len(values) <= _MANY_VALUES and name != "id" and name not in expression:
-            listed = ", ".join(f"{value} {count}" for value, count in zip(values, counts, strict=True))
-            unused.append(f"{name} ({listed[:99]})")
+        counts = Counter(column.tolist()) if column.dtype.kind in "Ub" else {}
+        if 1 < len(counts) <= _MANY_VALUES and name != "id" and name not in expression:
+            unused.append(f"{name} ({', '.join(f'{value} {counts[value]}' for value in sorted(counts))[:99]})")
     if unused:
         notes.append(f"Columns of {option} that were not used: {'; '.join(unused[:6])}. Choose with --{option}.")
     return kept
@@ -172,7 +170,7 @@ def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], 
 
 def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.ndarray:
     """Start and stop of the trials that the filter chooses, in order and without overlap, (n, 2)."""
-    trials = np.array(contents.trials, dtype=np.float64).reshape(-1, 2)
+    trials = np.array(contents.trials, dtype=np.float64)
     if len(trials) == 0:
         notes.append("There are no trials.")
         if expression:
@@ -181,18 +179,16 @@ def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.
     start, stop = trials.T
     table = {**contents.trial_table, "start": start, "stop": stop, "duration": stop - start}
     trials = trials[_select_rows("trials", expression, table, notes)]
-    (trials,) = _drop_bad(~np.isfinite(trials).all(axis=1), (trials,), "trials without a start or a stop", notes)
-    (trials,) = _drop_bad(trials[:, 1] <= trials[:, 0], (trials,), "trials that stop before they start", notes)
+    bad = ~(trials[:, 0] < trials[:, 1]) | np.isinf(trials).any(axis=1)  # True for NaN
+    (trials,) = _drop_bad(bad, (trials,), "trials without a stop after their start", notes)
     order = np.lexsort((trials[:, 1], trials[:, 0]))
     if moved := (order != np.arange(len(order))).sum():
         notes.append(f"{moved} of {len(order)} trials were not in order of time and were sorted.")
     trials = trials[order]
     overlap = trials[:-1, 1] - trials[1:, 0]
-    for cut, amount in ((overlap >= _ROUNDING, ""), ((overlap > 0) & (overlap < _ROUNDING), " by less than 1 µs")):
-        if cut.any():
-            notes.append(
-                f"{cut.sum()} of {len(trials)} trials that overlapped the next one{amount} end where it starts."
-            )
+    if n := (overlap > 0).sum():
+        by = f"by up to {overlap.max():.1g} s"
+        notes.append(f"{n} of {len(trials)} trials overlapped the next one {by} and now end where it starts.")
     trials[:-1, 1] = np.minimum(trials[:-1, 1], trials[1:, 0])
     return _drop_bad(trials[:, 1] <= trials[:, 0], (trials,), "trials with the start of another", notes)[0]
 
@@ -200,11 +196,8 @@ def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.
 def _drop_uncovered(trials: np.ndarray, times: np.ndarray, notes: list[str]) -> np.ndarray:
     covered = covered_trials(trials, times)
     if len(trials) and not covered.any():
-        first, last, begin, end = (format_seconds(t, 3) for t in (*times[[0, -1]], trials[0, 0], trials[-1, 1]))
-        raise RecordingError(
-            f"behaviour, {first} to {last}, covers none of the {len(trials)} trials, {begin} to {end}: is the unit of "
-            "time or the clock another?"
-        )
+        spans = f"{times[0]:g} to {times[-1]:g} s, covers no trial, {trials[0, 0]:g} to {trials[-1, 1]:g} s"
+        raise RecordingError(f"behaviour, {spans}: is the unit of time or the clock another?")
     return _drop_bad(~covered, (trials,), "trials that behaviour does not cover", notes)[0]
 
 
@@ -214,10 +207,9 @@ def _drop_uncovered(trials: np.ndarray, times: np.ndarray, notes: list[str]) -> 
 def _select_behavior(contents: Contents, selection: Selection, notes: list[str]) -> dict:
     """`behavior_times`, `behavior`, `behavior_unit`, `behavior_name` and `behavior_columns` of a Recording."""
     series = [*_joined(contents.series), *contents.series]
-    if names := selection.behavior or contents.default:
-        parts = [_load(_find(name.removesuffix(RAW), series), name.endswith(RAW), notes) for name in names]
-    else:
-        parts = [_load_default(series, "heldout" in contents.unit_table, notes)]
+    names = selection.behavior or contents.default
+    parts = [_load(_find(name.removesuffix(RAW), series), name.endswith(RAW), notes) for name in names]
+    parts = parts or [_load_default(series, notes)]
     _check_same_times(parts)
     name, times, columns = " + ".join(part.name for part in parts), parts[0].times, parts[0].columns
     if len(parts) > 1:
@@ -230,22 +222,24 @@ def _select_behavior(contents: Contents, selection: Selection, notes: list[str])
     also = f"; there are also {others}." if others else "."
     notes.append(f"Behaviour is {name} in {unit}, {len(index)} columns: {', '.join(columns)[:200]}{also}")
     if contents.observed is not None:
-        start, stop = np.sort(contents.observed, axis=0).T
-        # outside of all intervals, bounds included, as many have ended as have begun
-        unobserved = np.searchsorted(start, times, "right") <= np.searchsorted(stop, times, "left")
-        if unobserved.sum() > len(times) - 2:
-            notes.append("The times marked as observed cover no behaviour, so they were not used.")
-        else:
-            what = "samples of behaviour when nothing was recorded or scored"
-            times, values = _drop_bad(unobserved, (times, values), what, notes)
+        times, values = _drop_unobserved(contents.observed, times, values, notes)
     missing = ~np.isfinite(values)
     if (~missing.any(axis=1)).sum() < 2:
-        empty = ", ".join(columns[i] for i in np.flatnonzero(missing.all(axis=0)))
-        cure = f": {empty} has no values, choose others with --columns" if empty else ""
-        raise RecordingError(f"{name} must have at least two rows without NaN{cure}.")
+        empty = ", ".join(columns[i] for i in np.flatnonzero(missing.all(axis=0))) or "none"
+        raise RecordingError(f"{name} must have two rows of finite values. Columns without any: {empty}.")
     times, values = _drop_bad(missing.any(axis=1), (times, values), f"rows of {name} without a value", notes)
-    names = {"behavior_unit": unit, "behavior_name": name, "behavior_columns": columns}
-    return {"behavior_times": times, "behavior": values, **names}
+    fields = {"behavior_unit": unit, "behavior_name": name, "behavior_columns": columns}
+    return {"behavior_times": times, "behavior": values, **fields}
+
+
+def _drop_unobserved(observed: np.ndarray, times: np.ndarray, values: np.ndarray, notes: list[str]):
+    start, stop = np.sort(observed, axis=0).T
+    # outside of all intervals, bounds included, as many have ended as have begun
+    outside = np.searchsorted(start, times, "right") <= np.searchsorted(stop, times, "left")
+    if outside.all():
+        notes.append("The times marked as observed cover no behaviour, so they were not used.")
+        return times, values
+    return _drop_bad(outside, (times, values), "samples of behaviour when nothing was recorded or scored", notes)
 
 
 def _joined(series: Sequence[Series]) -> list[Series]:
@@ -253,16 +247,17 @@ def _joined(series: Sequence[Series]) -> list[Series]:
     groups: dict[str, dict[str, Series]] = {}
     for one in series:
         container, slash, last = one.name.rpartition("/")
-        if match := _AXIS.fullmatch(last):
-            base, axis = match[1] or match[4], match[2] or match[3]
-            groups.setdefault(container + slash + base, {})[axis.lower()] = one
-        if container and one.shape:
+        if match := _AXIS.search(last):
+            base = container + slash + _AXIS.sub("", last, count=1)
+            groups.setdefault(base, {})[match[0].strip("_").lower()] = one
+        if container:
             groups.setdefault(container, {})[last] = one
     taken = {one.name for one in series}
     return [
-        Series(name, lambda parts=parts: _read_joined(parts), *next(iter(parts.values()))[2:4], tuple(sorted(parts)))
+        one._replace(name=name, read=lambda parts=parts: _read_joined(parts), columns=tuple(sorted(parts)), shape=())
         for name, parts in groups.items()
         if len(parts) > 1 and name not in taken and all(part.shape[1:] in ((), (1,)) for part in parts.values())
+        for one in [*parts.values()][:1]
     ]
 
 
@@ -287,86 +282,72 @@ def _list(series: Sequence[Series]) -> str:
     return ", ".join(f"{one.name} {one.shape or ''}".rstrip() for one in series)[:600] or "none"
 
 
-def _load_default(series: Sequence[Series], is_benchmark: bool, notes: list[str]) -> _Samples:
+def _load_default(series: Sequence[Series], notes: list[str]) -> _Samples:
     """The first of `SERIES` in the file that is not zero throughout."""
-    still = []
+    still: list[str] = []
     for one in (one for role in SERIES for one in series if _role(one.name) == role):
         own_notes: list[str] = []
         samples = _load(one, False, own_notes)
         if np.nan_to_num(samples.values).any():
-            notes += [f"{name} is zero or missing throughout, so it was not decoded." for name in still] + own_notes
+            notes += still + own_notes
             return samples
-        still.append(one.name)
-    if still:
-        raise RecordingError(
-            f"{', '.join(still)} is zero or missing throughout; name another series with --behavior NAME."
-        )
-    if series:
-        raise RecordingError(f"name what to decode with --behavior NAME, one or more of {_list(series)}.")
-    test_file = " Test files of the Neural Latents Benchmark come without it: use the training file."
-    raise RecordingError(f"has no behaviour, so nothing can be trained on it.{test_file if is_benchmark else ''}")
+        still.append(f"{one.name} is zero or missing throughout, so it was not decoded.")
+    if not series:
+        raise RecordingError("has no behaviour, so nothing can be trained on it.")
+    raise RecordingError(
+        " ".join([*still, f"Name what to decode with --behavior NAME, one or more of {_list(series)}."])
+    )
 
 
 def _role(name: str) -> str:
-    """Its name in `SERIES`: "Velocity/cursor_vel" is cursor_vel, "Position/Hand" hand_pos, "hand_vel/x" hand_vel."""
-    *containers, last = name.lower().split("/")
-    kind = {"position": "pos", "velocity": "vel"}.get((containers or [last])[-1], "")
-    if last in ("hand", "finger", "cursor"):
-        return f"{last}_{kind}"
-    if last in ("spatialseries", "position", "velocity"):
-        return kind
-    return next((part for part in (last, *containers) if part in SERIES), "")
+    """Its name in `SERIES`, if any: of "Velocity/cursor_vel" cursor_vel, of "Position/Hand" hand_pos."""
+    *containers, last = name.lower().replace("velocity", "vel").replace("position", "pos").split("/")
+    return last if last in SERIES else "_".join([last, *containers[-1:]]).removeprefix("spatialseries_")
+
+
+def _is_position(series: Series) -> bool:
+    found = (_KIND.search(part) for part in reversed(series.name.split("/")))
+    return next((match[1].lower() == "pos" for match in found if match), series.is_position)
 
 
 def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
-    """The samples of a series with times in order; positions are differentiated unless `raw`."""
-    times, values = (np.asarray(array, np.float64) for array in series.read())
+    """The samples of a series with times that increase; positions are differentiated unless `raw`."""
+    name, (times, values) = series.name, (np.asarray(array, np.float64) for array in series.read())
     values = values[:, None] if values.ndim == 1 else values
     if times.ndim != 1 or values.ndim != 2 or len(times) != len(values) or values.shape[1] == 0:
-        raise RecordingError(
-            f"{series.name} must be (T,) or (T, columns), with T times: {values.shape}, {times.shape}."
-        )
-    times, values = _mend_clock(series.name, times, values, notes)
-    columns = series.columns or default_columns(values.shape[1]).tolist()
-    unit = series.unit or "a.u."
-    if not series.is_position or raw:
-        return _Samples(series.name, times, values, unit, columns)
-    values, how = differentiate(times, values)
-    notes.append(f"Velocity is the derivative of the position {series.name}{': ' if how else ''}{how}.")
-    return _Samples(f"velocity of {series.name}", times, values, f"{unit}/s", columns)
-
-
-def _mend_clock(name: str, times: np.ndarray, values: np.ndarray, notes: list[str]) -> list[np.ndarray]:
-    """Times that increase, with their values: a few samples out of order are left out, more are refused."""
+        raise RecordingError(f"{name} must be (T,) or (T, columns), with T times: {values.shape}, {times.shape}.")
     times, values = _drop_bad(~np.isfinite(times), (times, values), f"samples of {name} without a time", notes)
     if len(times) < 2:
         raise RecordingError(f"{name} needs at least two samples, not {len(times)}.")
     late = np.append(False, times[1:] <= np.maximum.accumulate(times)[:-1])  # than a sample before
-    early = np.append(times[:-1] >= np.minimum.accumulate(times[::-1])[::-1][1:], False)  # too late for one after
-    bad = min(late, early, key=np.sum)
-    if bad.mean() > _FEW:
+    if late.mean() > _FEW:
         check_order(f"times of {name}", times, strict=True)
-    return _drop_bad(bad, (times, values), f"samples of {name} with a time out of order or repeated", notes)
+    times, values = _drop_bad(late, (times, values), f"samples of {name} with a time out of order or repeated", notes)
+    columns = series.columns or default_columns(values.shape[1]).tolist()
+    unit = series.unit or "a.u."
+    if raw or not _is_position(series):
+        return _Samples(name, times, values, unit, columns)
+    values, how = differentiate(times, values)
+    notes.append(f"Velocity is the derivative of the position {name}{': ' if how else ''}{how}.")
+    return _Samples(f"velocity of {name}", times, values, f"{unit}/s", columns)
 
 
 def _check_same_times(parts: Sequence[_Samples]):
     """Raise RecordingError unless all have the times of the first, to half a sample."""
-    first, step = parts[0], [np.median(np.diff(part.times)) for part in parts]
+    times = parts[0].times
     for part in parts[1:]:
-        if part.times.shape != first.times.shape or np.abs(part.times - first.times).max() > step[0] / 2:
-            clocks = [f"{p.name} {1 / s:.6g} Hz from {p.times[0]:.3f} s" for p, s in zip(parts, step, strict=True)]
-            raise RecordingError(
-                f"series with different times cannot be decoded side by side: {', '.join(clocks)[:400]}."
-            )
+        if part.times.shape != times.shape or np.abs(part.times - times).max() > np.median(np.diff(times)) / 2:
+            clocks = "; ".join(f"{p.name} {p.times[0]:.6g} to {p.times[-1]:.6g} s" for p in (parts[0], part))
+            raise RecordingError(f"samples at different times cannot be decoded side by side: {clocks}.")
 
 
 def _find_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> list[int]:
-    index = {str(i): i for i in range(len(columns))} | {column: i for i, column in enumerate(columns)}
-    if bad := [c for c in wanted if c not in index or [index.get(w) for w in wanted].count(index[c]) > 1]:
-        raise RecordingError(
-            f"columns={bad[0][:80]!r} must be one column of {name}, once: {', '.join(columns)[:300]}, or a number."
-        )
-    return [index[column] for column in wanted] or list(range(len(columns)))
+    by_name = {str(i): i for i in range(len(columns))} | {column: i for i, column in enumerate(columns)}
+    index = [by_name.get(column, -1) for column in wanted] or list(range(len(columns)))
+    if min(index) < 0 or len(set(index)) < len(index):
+        listed = ", ".join(columns)[:300]
+        raise RecordingError(f"columns={', '.join(wanted)[:80]!r} must be different columns of {name}: {listed}.")
+    return index
 
 
 def select(recording: Recording, selection: Selection) -> Recording:

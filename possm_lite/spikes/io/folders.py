@@ -15,9 +15,7 @@ import numpy as np
 
 from ...errors import RecordingError
 from ..arrays import load_npz
-from .contents import Contents, Series
-
-_POSITION = re.compile(r".*pos(ition)?(_[xyz])?")
+from .contents import Contents, Series, intervals
 
 
 def read_phy(path: Path) -> Contents:
@@ -50,9 +48,9 @@ def read_phy(path: Path) -> Contents:
         samples[kept] / float(rate[1]),
         spike_units,
         unit_ids,
-        [Series(n, lambda c=c: (times, c), is_position=bool(_POSITION.fullmatch(n))) for n, c in behavior.items()],
+        [Series(n, lambda c=c: (times, c), shape=c.shape) for n, c in behavior.items()],
         session_id=path.resolve().name,
-        trials=np.stack((trials.pop("start"), trials.pop("stop")), axis=1) if trials else np.empty((0, 2)),
+        trials=intervals(trials),
         unit_table=columns(table.reindex(unit_ids)),
         trial_table=trials,
         notes=(f"{len(noise)} of {len(table)} clusters, labelled noise, were left out.",) if len(noise) else (),
@@ -80,10 +78,10 @@ def read_pynapple(path: Path) -> Contents:
         spike_units[len(group["keys"]) :],
         keys,
         [
-            Series(name, lambda a=arrays: (a["t"], a["d"]), is_position=bool(_POSITION.fullmatch(name)))
+            Series(name, lambda a=arrays: (a["t"], a["d"]), shape=arrays["d"].shape)
             for name, arrays in objects.items()
             if kinds[name] in ("Tsd", "TsdFrame")
         ],
         session_id=path.resolve().name,
-        trials=np.stack((trials[0]["start"], trials[0]["end"]), axis=1) if trials else np.empty((0, 2)),
+        trials=intervals(trials[0] if trials else {}, "start", "end"),
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import RecordingError, wrap_errors
 from ..arrays import MAX_BYTES
-from .contents import Contents, Series
+from .contents import Contents, Series, intervals
 
 
 def read_indy(path: Path) -> Contents:
@@ -34,9 +34,9 @@ def read_indy(path: Path) -> Contents:
     def read(name: str, column=slice(None), factor=1.0) -> tuple[np.ndarray, np.ndarray]:
         return read_dataset(file["t"], "t").ravel(), read_dataset(file[name], name).T[:, column] * factor
 
-    series = [Series("cursor_pos", lambda: read("cursor_pos"), "mm", is_position=True)]
+    series = [Series("cursor_pos", lambda: read("cursor_pos"), "mm")]
     if "finger_pos" in file:
-        series.append(Series("finger_pos", lambda: read("finger_pos", [1, 2, 0], [-1, -1, 1]), "cm", is_position=True))
+        series.append(Series("finger_pos", lambda: read("finger_pos", [1, 2, 0], [-1, -1, 1]), "cm"))
     return Contents(
         np.concatenate(trains),
         np.repeat(np.arange(len(trains)), [len(train) for train in trains]),
@@ -71,16 +71,16 @@ def read_brainsets(path: Path) -> Contents:
         read_dataset(file["spikes/unit_index"], "spikes/unit_index", "iu"),
         units.pop("id"),
         [
-            Series(f"{name}/{field}", lambda n=name, f=field: read(n, f), is_position="pos" in field, shape=data.shape)
+            Series(f"{name}/{field}", lambda n=name, f=field: read(n, f), shape=data.shape)
             for name in groups
             for field, data in file[name].items()
             if not field.startswith("timestamp") and getattr(data, "ndim", 0) in (1, 2) and data.dtype.kind in "iuf"
         ],
         session_id=str(file["session"].attrs["id"]) if "session" in file else path.stem,
-        trials=np.stack((trials.pop("start"), trials.pop("end")), axis=1) if trials else np.empty((0, 2)),
+        trials=intervals(trials, "start", "end"),
         unit_table=units,
         trial_table=trials,
-        observed=np.stack((domain["start"], domain["end"]), axis=1) if domain else None,
+        observed=intervals(domain, "start", "end") if domain else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads files that need a parser of others, such as MATLAB and NWB, in a separate process.
+"""Reads all formats but `.npz` in a separate process.
 
 SciPy's and HDF5's parsers trust the sizes in a file: a wrong byte can crash them or keep them busy without end. That
 ends the other process only, and is a RecordingError here.
@@ -27,10 +27,8 @@ _PROGRAM = (
     "import json, sys; sys.path[:], *arguments = json.loads(sys.argv[1]); "
     "from possm_lite.spikes.io.subprocess_reader import convert; convert(*arguments)"
 )
-
-
-# The function that reads a format, by suffix or kind, in a module beside this one: `Path` to `Contents`, or to a
-# `Recording` where there is nothing to choose from.
+# The function, in a module beside this one, that reads a format: `Path` to `Contents`, or to a `Recording` where there
+# is nothing to choose from.
 READERS = {
     ".mat": ("mat", "read_mat"),
     ".mat v7.3": ("hdf5", "read_indy"),
