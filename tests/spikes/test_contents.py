@@ -1,13 +1,13 @@
 """What is chosen from the contents of a file: filters that execute nothing, clocks that restart, names that repeat."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from possm_lite.errors import RecordingError
-from possm_lite.spikes.io.contents import Contents, Selection, Series, assemble
+from possm_lite.spikes.io.contents import Contents, Selection, Series, assemble, is_position, select
 from possm_lite.spikes.io.filters import matching_rows
 
 TABLE = {
@@ -82,6 +82,28 @@ def test_repeated_names_and_left_out_units_keep_their_spikes():
     chosen = assemble(found, Selection(units="good"))
     assert chosen.unit_ids.tolist() == ["b", "a"] and chosen.spike_times.tolist() == [2.0, 3.0]
     assert chosen.spike_units.tolist() == [0, 1] and "2 of 3 units were chosen: good." in chosen.notes
+
+
+@pytest.mark.parametrize(
+    "name, default, expected",
+    [
+        ("hand_pos", False, True),
+        ("Position/Hand", False, True),
+        ("finger/pos_3d", False, True),
+        ("Position/cursor_vel", True, False),
+        ("x_velocity", True, False),
+        ("SpatialSeries", True, True),
+        ("deposit", False, False),
+    ],
+)
+def test_positions_are_known_by_name(name, default, expected):
+    assert is_position(name, default) == expected
+
+
+def test_columns_of_a_saved_position_are_not_differentiated(small_recording):
+    saved = replace(small_recording, behavior_name="hand_pos")
+    for selection in (Selection(columns=["y"]), Selection("hand_pos", ["y"])):
+        np.testing.assert_array_equal(select(saved, selection).behavior, saved.behavior[:, 1:])
 
 
 def test_a_selection_is_the_same_after_json():

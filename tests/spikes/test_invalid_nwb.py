@@ -71,7 +71,7 @@ BAD = {
     "clock that restarts": (put(f"{HAND}/timestamps", TIMES % 1.5), "hand_vel[150] = 0.000000 s comes after 1.49"),
     "infinite conversion": (attribute(f"{HAND}/data", "conversion", np.inf), "hand_vel must have two rows of finite"),
     "terabytes": (huge(2**40, 2, chunks=(1024, 2)), "declares shape (1099511627776, 2) of float64"),
-    "chunk of gigabytes": (huge(300, 2, chunks=(2**28 + 1, 1)), "or chunks, of more than"),
+    "chunk of gigabytes": (huge(300, 2, chunks=(2**28 + 1, 1)), "or chunks, over 2147483648 bytes"),
     "one spike": (put("units/spike_times", [0.5]), "must divide 1 entries among 2 units"),
     "spikes as text": (put("units/spike_times", [b"a"] * 4), "units/spike_times"),
     "decreasing index": (put("units/spike_times_index", np.array([9, 4])), DIVIDE),

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ class Series(NamedTuple):
     name: str  # "hand_vel", "Position/hand_pos"
     read: Callable[[], tuple[np.ndarray, np.ndarray]]  # times (T,) in s, values (T,) or (T, C), NaN where missing
     unit: str = "a.u."
-    is_position: bool = False  # if neither its name nor that of its container says whether it is
+    is_position: bool | None = None  # differentiated, unless the position itself is asked for; None: as its name says
     columns: tuple[str, ...] = ()  # names; (): x, y, z up to three, else "0", "1", ...
     shape: tuple[int, ...] = ()  # of the values
 
@@ -253,12 +254,12 @@ def _joined(series: Sequence[Series]) -> list[Series]:
         if container:
             groups.setdefault(container, {})[last] = one
     taken = {one.name for one in series}
-    return [
-        one._replace(name=name, read=lambda parts=parts: _read_joined(parts), columns=tuple(sorted(parts)), shape=())
-        for name, parts in groups.items()
-        if len(parts) > 1 and name not in taken and all(part.shape[1:] in ((), (1,)) for part in parts.values())
-        for one in [*parts.values()][:1]
-    ]
+    joined = []
+    for name, parts in groups.items():
+        if len(parts) > 1 and name not in taken and all(part.shape[1:] in ((), (1,)) for part in parts.values()):
+            first, read = next(iter(parts.values())), partial(_read_joined, parts)
+            joined.append(first._replace(name=name, read=read, columns=tuple(sorted(parts)), shape=()))
+    return joined
 
 
 def _read_joined(parts: Mapping[str, Series]) -> tuple[np.ndarray, np.ndarray]:
@@ -305,9 +306,10 @@ def _role(name: str) -> str:
     return last if last in SERIES else "_".join([last, *containers[-1:]]).removeprefix("spatialseries_")
 
 
-def _is_position(series: Series) -> bool:
-    found = (_KIND.search(part) for part in reversed(series.name.split("/")))
-    return next((match[1].lower() == "pos" for match in found if match), series.is_position)
+def is_position(name: str, default: bool = False) -> bool:
+    """Whether the name of a series says that it is a position or, if it says neither, that of its container."""
+    found = (_KIND.search(part) for part in reversed(name.split("/")))
+    return next((match[1].lower() == "pos" for match in found if match), default)
 
 
 def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
@@ -325,7 +327,7 @@ def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
     times, values = _drop_bad(late, (times, values), f"samples of {name} with a time out of order or repeated", notes)
     columns = series.columns or default_columns(values.shape[1]).tolist()
     unit = series.unit or "a.u."
-    if raw or not _is_position(series):
+    if raw or not (is_position(name) if series.is_position is None else series.is_position):
         return _Samples(name, times, values, unit, columns)
     values, how = differentiate(times, values)
     notes.append(f"Velocity is the derivative of the position {name}{': ' if how else ''}{how}.")

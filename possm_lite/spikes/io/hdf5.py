@@ -103,8 +103,6 @@ def read_dataset(data, field: str, kinds: str = "iuf") -> np.ndarray:
             expected = "numbers" if "f" in kinds else "references" if kinds == "O" else "whole numbers"
             raise RecordingError(f"{field} must hold {expected}, not {dtype}.")
         if items * dtype.itemsize > MAX_BYTES:
-            raise RecordingError(
-                f"{field} declares shape {shape} of {dtype}, or chunks, of more than {MAX_BYTES} bytes."
-            )
+            raise RecordingError(f"{field} declares shape {shape} of {dtype}, or chunks, over {MAX_BYTES} bytes.")
         array = np.asarray(data[()])
         return array if set("OS") & set(kinds) else array.astype(np.float64 if "f" in kinds else np.int64, copy=False)

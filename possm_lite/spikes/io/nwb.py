@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import RecordingError, wrap_errors
-from .contents import Contents, Series, intervals
+from .contents import Contents, Series, intervals, is_position
 from .hdf5 import read_dataset
 
 _NOT_BEHAVIOR = {"ElectricalSeries", "ImageSeries"}
@@ -186,5 +186,5 @@ def _as_series(path: Path, name: str, series, last_spike: float, notes: list[str
                 times = read_dataset(file[timestamps], f"{name}/timestamps")
         return times, values * conversion + offset
 
-    is_position = series.neurodata_type == "SpatialSeries"
-    return Series(name, read, str(series.unit), is_position, names if is_named else (), shape)
+    position = is_position(name, default=series.neurodata_type == "SpatialSeries")
+    return Series(name, read, str(series.unit), position, names if is_named else (), shape)

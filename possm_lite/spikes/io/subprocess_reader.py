@@ -76,8 +76,7 @@ def read_in_subprocess(path: Path, selection: Selection) -> dict[str, np.ndarray
             raise RuntimeError(run.stderr.decode(errors="replace"))
         if run.returncode != 0:
             raise RecordingError(f"is damaged: its reader crashed on it, with exit status {run.returncode}.")
-        error = Path(folder, "error.txt")
-        if error.exists():
+        if (error := Path(folder, "error.txt")).exists():
             raise RecordingError(error.read_text(encoding="utf-8"))
         return load_npz(Path(folder, "recording.npz"), _MAX_BYTES)
 
@@ -85,19 +84,18 @@ def read_in_subprocess(path: Path, selection: Selection) -> dict[str, np.ndarray
 def convert(path: str, selection: dict, folder: str):
     """Write the recording in the file to `folder` as recording.npz, or the reason why not as error.txt."""
     try:
-        np.savez(Path(folder, "recording.npz"), **to_arrays(vars(read_in_process(Path(path), Selection(**selection)))))
-    except (FileFormatError, MemoryError, OSError) as exc:  # MemoryError, OSError: a large file, a full disk
-        message = str(exc) if isinstance(exc, FileFormatError) else f"cannot be read: {exc!r}"
-        Path(folder, "error.txt").write_text(message, encoding="utf-8", errors="replace")
+        with wrap_errors("is damaged or has another layout"):
+            recording = _read(Path(path), Selection(**selection))
+            np.savez(Path(folder, "recording.npz"), **to_arrays(vars(recording)))
+    except FileFormatError as exc:
+        Path(folder, "error.txt").write_text(str(exc), encoding="utf-8", errors="replace")
 
 
-def read_in_process(path: Path, selection: Selection) -> Recording:
-    """The recording that a selection makes of a file, read in this process."""
+def _read(path: Path, selection: Selection) -> Recording:
     module, function = READERS[find_format(path)]
-    with wrap_errors("is damaged or has another layout"):
-        try:
-            module = importlib.import_module(f".{module}", __package__)  # only now: h5py and pynwb are slow to import
-            found = getattr(module, function)(path)
-        except ImportError as exc:
-            raise RecordingError(f"needs {exc.name} to be read: pip install possm-lite[recordings]") from exc
-        return select(found, selection) if isinstance(found, Recording) else assemble(found, selection)
+    try:
+        module = importlib.import_module(f".{module}", __package__)  # only now: h5py and pynwb are slow to import
+        found = getattr(module, function)(path)
+    except ImportError as exc:
+        raise RecordingError(f"needs {exc.name} to be read: pip install possm-lite[recordings]") from exc
+    return select(found, selection) if isinstance(found, Recording) else assemble(found, selection)
