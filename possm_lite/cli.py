@@ -39,10 +39,10 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         parser = _parser()
         options = parser.parse_args(argv)
         run_dir = getattr(options, "resume", None)
-        if run_dir is None:
-            return options
-        if options != parser.parse_args(["decode", f"--resume={run_dir}"]):
+        if run_dir and options != parser.parse_args(["decode", f"--resume={run_dir}"]):
             parser.error("--resume goes on with the recordings and options of the run; give no others")
+    if run_dir is None:
+        return options
     from .training.run_dir import load_arguments
 
     arguments = load_arguments(run_dir)
@@ -66,6 +66,7 @@ _RANGES = {"window_s": (0.01, 600), "lr": (1e-9, 10), "unit_dropout": (0, 1), "e
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Options have the names of the fields of configurations that they set."""
     from .decoder.config import BACKBONES, POSSMConfig
     from .spikes.io.download import ADDRESSES, FOLDER
     from .training.fit import FitConfig
@@ -80,14 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     files = ".npz, .mat, .nwb, ...; several make one model; default: the simulated one"
     add("recording", nargs="*", type=Path, help=files)
     _add_selection(decode)
-    add(
-        "--lag",
-        type=_lag,
-        metavar="S",
-        help="behaviour minus spikes, seconds, or auto: searched (default 0)",
-    )
+    lag = _number(float, -10, 10, "auto or seconds", "auto")
+    add("--lag", dest="lag_s", type=lag, metavar="S", help="behaviour minus spikes, s, or auto: searched (default 0)")
     width = _number(float, 0.001, 10, "seconds")
-    add("--bin-width", type=width, metavar="S", help="seconds (default 0.05)")
+    add("--bin-width", dest="bin_width_s", type=width, metavar="S", help="seconds (default 0.05)")
     add("--split", type=_split, help="default chronological:70/10/20")
     add("--backbone", choices=BACKBONES, help="default gru")
     add("--from", type=Path, metavar="RUN", help="adapt the decoder of this run to a new session")
@@ -95,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=_number(int, 0, 2**63 - 1, "a whole number"), default=0)
     add("--out", type=Path, metavar="DIR", help="new folder for the results (default runs/SESSION-N)")
     add("--json", type=Path, metavar="PATH", help="write the metrics there too")
-    add("--quick", action="store_true", help="train for a moment only: does it run?")
+    add("--quick", dest="epochs", action="store_const", const=3, help="train for three epochs only: does it run?")
     add("--resume", type=Path, metavar="RUN", help="go on with a run that was interrupted, as it was started")
     group = decode.add_argument_group("sizes of the model and training, as in POSSMConfig and FitConfig")
     for field in (*fields(POSSMConfig), *fields(FitConfig)):
@@ -104,14 +101,13 @@ def _parser() -> argparse.ArgumentParser:
             low, high = _RANGES.get(field.name, (1, 4096) if kind is int else (0, 1000))
             number = _number(kind, low, high, "a whole number" if kind is int else "a number")
             flag = f"--{field.name.removesuffix('_s').replace('_', '-')}"
-            group.add_argument(flag, type=number, metavar="N", help=f"default {field.default}")
+            group.add_argument(flag, dest=field.name, type=number, metavar="N", help=f"default {field.default}")
 
     stream = commands.add_parser("stream", help="replay held-out trials through the streaming decoder, bin by bin")
-    stream.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
-    stream.add_argument("recording", nargs="?", type=Path, help="default: the recording it was trained on")
-
     predict = commands.add_parser("predict", help="apply a trained decoder to a recording; spikes alone are enough")
-    predict.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
+    for command in (stream, predict):
+        command.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
+    stream.add_argument("recording", nargs="?", type=Path, help="default: the recording it was trained on")
     predict.add_argument("recording", type=Path, help="of the same units")
     predict.add_argument("--out", type=Path, metavar="DIR", help="new folder (default runs/SESSION-predicted-N)")
 
@@ -130,17 +126,17 @@ def _add_selection(parser: argparse.ArgumentParser):
     """Options for what of a file is read."""
     add = parser.add_argument
     add("--behavior", action="append", metavar="NAME", help="series to decode; several times: together")
-    add("--columns", metavar="A,B", help="columns of it, by name or number (default all)")
-    add("--units", metavar="EXPR", help="only units with, e.g., \"quality == 'good'\"")
-    add("--trials", metavar="EXPR", help="only trials with, e.g., \"result == 'R' and duration > 0.3\"")
+    add("--columns", default="", metavar="A,B", help="columns of it, by name or number (default all)")
+    add("--units", default="", metavar="EXPR", help="only units with, e.g., \"quality == 'good'\"")
+    add("--trials", default="", metavar="EXPR", help="only trials with, e.g., \"result == 'R' and duration > 0.3\"")
 
 
-def _lag(text: str) -> str | float:
-    return text if text == "auto" else _number(float, -10, 10, "auto or seconds")(text)
+def _number(kind: type, low: float, high: float, description: str, word: str = "") -> Callable[[str], float | str]:
+    """Parses a number in a range, or the word instead of it."""
 
-
-def _number(kind: type, low: float, high: float, description: str) -> Callable[[str], float]:
-    def parse(text: str) -> float:
+    def parse(text: str) -> float | str:
+        if word and text == word:
+            return word
         with contextlib.suppress(ValueError):
             if low <= (value := kind(text)) <= high:
                 return value

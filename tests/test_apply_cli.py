@@ -14,7 +14,7 @@ from possm_lite.cli import main
 from possm_lite.spikes import Recording, load_recording
 from possm_lite.spikes.arrays import read_arrays
 from possm_lite.spikes.timeline import Timeline
-from possm_lite.training import load_checkpoint
+from possm_lite.training import load_checkpoint, loading
 
 from .test_cli import RESULTS, SMALL, assert_refused, names
 from .test_resume_cli import assert_same_checkpoints
@@ -106,7 +106,7 @@ def test_selection_is_stored_for_later_commands(here, capfd):
     selection = ["--columns", "y", "--units", "id != 'sim003'", "--trials", "duration > 1"]
     assert main(["decode", "a.npz", "--epochs", "1", *SMALL, *selection, "--out", "y"]) == 0
     metrics = json.loads((here / "y" / "metrics.json").read_text())
-    assert (metrics["columns"], len(metrics["unit_ids"])) == (["y"], 11)
+    assert (metrics["behavior_columns"], len(metrics["unit_ids"])) == (["y"], 11)
     assert len(metrics["models"]["possm"]["r2_columns"]) == 1 and metrics["selection"]["trials"] == "duration > 1"
     assert {"hidden": 32, "n_outputs": 1}.items() <= metrics["model"].items() and metrics["training"]["epochs"] == 1
     assert list(metrics["valid_r2"]) == ["1"] and metrics["device"] == "cpu"
@@ -134,11 +134,11 @@ def test_lag_auto_is_searched_once(here, monkeypatch, capfd):
         searched.append(np.array(list(lags_s)))
         return -np.square(searched[-1] - 0.1)
 
-    monkeypatch.setattr(commands, "search_lag", search)
+    monkeypatch.setattr(loading, "search_lag", search)
     with monkeypatch.context() as patch:
         patch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
         assert main(["decode", "a.npz", "--lag", "auto", "--epochs", "3", *SMALL, "--out", "auto"]) == 130
-    assert "best 0.1 s" in capfd.readouterr().out
+    assert "lag 0.1 s" in capfd.readouterr().out
     assert main(["decode", "--resume", "auto"]) == 0
     np.testing.assert_allclose(searched, [0.025 * np.arange(-8, 13)])
     assert json.loads((here / "auto" / "metrics.json").read_text())["lag_s"] == 0.1
@@ -169,8 +169,8 @@ def test_adapted_run_resumes_to_the_same_weights(here, monkeypatch):
         (["a.npz", "--head-dim", "15"], "head_dim must be even"),
         (["a.npz", "--n-layers", "400"], "n_layers must lie in"),
         (["a.npz", "--device", "cuda"], "finds no GPU"),
-        (["a.npz", "one.npz"], "one.npz: decoded are ('x',)"),
-        (["one.npz", "--from", "run"], "one.npz: decoded are ('x',), but 2 columns"),
+        (["a.npz", "one.npz"], "one.npz: decoded are ['x']"),
+        (["one.npz", "--from", "run"], "one.npz: decoded are ['x'], but 2 columns"),
         (["next.npz", "--from", "run", "--hidden", "8", "--bin-width", "0.1"], "takes hidden, bin_width_s from run"),
         (["next.npz", "--from", "nowhere"], "nowhere/checkpoint.npz: cannot be read"),
         (["next.npz", "a.npz", "--from", "run"], "one recording, not to 2"),

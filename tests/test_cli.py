@@ -24,8 +24,9 @@ RESULTS = ["checkpoint.npz", "decoded.npz", "decoded.png", "metrics.json"]
 SMALL = ["--dim", "16", "--head-dim", "16", "--n-freqs", "4", "--hidden", "32"]
 MODEL_METRICS = {"r2", "r2_columns", "params", "train_s", "step_us_p50", "step_us_p99"}
 SESSION_METRICS = {
-    *("session", "source", "selection", "notes", "behavior", "columns", "unit_ids", "split", "lag_s", "bin_width_s"),
-    *("n_train", "n_test", "model", "training", "device", "versions", "valid_r2", "models", "adapted_from"),
+    *("session", "source", "selection", "notes", "behavior_name", "behavior_columns", "behavior_unit", "unit_ids"),
+    *("split", "seed", "lag_s", "bin_width_s", "n_train", "n_test", "model", "training", "device", "versions"),
+    *("valid_r2", "models", "adapted_from"),
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from possm_lite import commands
 from possm_lite.cli import main
+from possm_lite.training import loading
 
 from .test_cli import RESULTS, SMALL, assert_refused, listing, names
 from .training.helpers import InterruptedCheckpoint, assert_same_checkpoints, simulated
@@ -91,7 +92,7 @@ def test_interrupt_while_results_are_written(here, monkeypatch):
 
 
 def test_interrupt_before_the_run_leaves_nothing(here, monkeypatch, capfd):
-    monkeypatch.setattr(commands, "load_recording", interrupt)
+    monkeypatch.setattr(loading, "load_recording", interrupt)
     before = listing(here)
     assert decode("a.npz", "--out", "new") == 130
     assert capfd.readouterr().err == "possm-lite: interrupted; nothing was written\n"
@@ -111,14 +112,15 @@ def test_resume_without_a_state_or_with_partial_files(here, trained):
 
 
 def test_simultaneous_runs_get_different_folders(here, monkeypatch):
-    create = commands.run_dir.create_run_dir
+    rename = Path.rename
 
-    def create_second(run_dir, arguments):
-        if run_dir.name == "simulated-0-1":  # another run creates it after its name was chosen
-            create(run_dir, ["--epochs=1"])
-        create(run_dir, arguments)
+    def rename_second(path, target):
+        if target.name == "simulated-0-1":  # another run creates it after its name was chosen
+            target.mkdir()
+            (target / "unfinished.json").touch()
+        return rename(path, target)
 
-    monkeypatch.setattr(commands.run_dir, "create_run_dir", create_second)
+    monkeypatch.setattr(Path, "rename", rename_second)
     assert main(["decode", "a.npz", "--epochs", "1", *SMALL]) == 0
     assert names(here / "runs" / "simulated-0-1") == ["unfinished.json"]
     assert names(here / "runs" / "simulated-0-2") == RESULTS

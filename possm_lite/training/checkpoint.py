@@ -37,7 +37,6 @@ _RANGES = {
     "seed": (0, 2**63 - 1),
 }
 _SIZES = (0, 100_000)  # of all other whole numbers
-_RENAMED = {"velocity_unit": "behavior_unit"}  # in files of older versions
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,13 @@ class TrainedOn:
     split: str
     seed: int
 
+    @classmethod
+    def from_session(cls, session: Session, source: str, selection: Selection) -> "TrainedOn":
+        r = session.recording
+        names = r.session_id, tuple(r.unit_ids.tolist()), r.behavior_name, tuple(r.behavior_columns.tolist())
+        config = session.split_config
+        return cls(source, selection, *names, r.behavior_unit, session.timeline.lag_s, str(config), config.seed)
+
 
 def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
     """Write a trained decoder; a file at `path` is replaced once the new one is complete.
@@ -84,15 +90,13 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     with prefix_errors(path, CheckpointError):
         with wrap_errors("about is damaged"):
             config = POSSMConfig(**check_ranges(metadata["config"]))
-            trained_on = _parse_trained_on(check_ranges(metadata["trained_on"]), config.n_outputs)
+            trained_on = _parse_trained_on(check_ranges(_update(metadata["trained_on"], config.n_outputs)))
             SplitConfig.parse(trained_on.split)
             with torch.device("meta"):  # shapes without memory: nothing of an untrusted size is allocated
                 model = POSSM(config)
-        if len(trained_on.unit_ids) != config.n_units:
-            raise FileFormatError(f"unit_ids has {len(trained_on.unit_ids)} names for {config.n_units} units.")
-        if len(trained_on.behavior_columns) != config.n_outputs:
-            n_names = len(trained_on.behavior_columns)
-            raise FileFormatError(f"behavior_columns has {n_names} names for {config.n_outputs} outputs.")
+        for name, n in (("unit_ids", config.n_units), ("behavior_columns", config.n_outputs)):
+            if len(getattr(trained_on, name)) != n:
+                raise FileFormatError(f"{name} has {len(getattr(trained_on, name))} names, the model {n}.")
         if arrays.get("model.readout.weight", np.zeros(0)).dtype == np.float64:
             model.double()
         _check_arrays(arrays, _prefixed("model", model.state_dict()))
@@ -283,12 +287,19 @@ def check_ranges(values: dict) -> dict:
     return values
 
 
-def _parse_trained_on(values: dict, n_outputs: int) -> TrainedOn:
-    """Also of older versions. Raises ValueError, KeyError or TypeError if a value is missing or invalid."""
-    values = {_RENAMED.get(name, name): value for name, value in values.items()}
-    if "behavior" in values:  # before selections and other behaviour than velocity
-        values = {"behavior_name": "velocity", "behavior_columns": default_columns(n_outputs).tolist()} | values
-        values["selection"] = {"behavior": values.pop("behavior") or ()}
+def _update(trained_on: dict, n_outputs: int) -> dict:
+    """What a file of an older version says, as one of this version: there were no selections, and only velocity."""
+    if "behavior" not in trained_on:
+        return trained_on
+    old = dict(trained_on)
+    selection, unit = {"behavior": old.pop("behavior") or ()}, old.pop("velocity_unit", None)
+    columns = default_columns(n_outputs).tolist()
+    new = {"behavior_name": "velocity", "behavior_columns": columns, "behavior_unit": unit, "selection": selection}
+    return new | old
+
+
+def _parse_trained_on(values: dict) -> TrainedOn:
+    """Raises ValueError, KeyError or TypeError if a value is missing or invalid."""
     types = {"selection": dict, "unit_ids": list, "behavior_columns": list, "lag_s": (int, float), "seed": int}
     for name in (f.name for f in fields(TrainedOn)):
         if not isinstance(values[name], types.get(name, str)):

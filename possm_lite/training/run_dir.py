@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,36 +21,41 @@ TRAINING_FILES = ("training-units.npz", "training.npz")  # of unit identificatio
 _ARGUMENTS_FILE = "unfinished.json"
 
 
-def write_json(path: Path, value, name: Path | None = None):
-    """Write a JSON file, as a whole or not at all. Raises CheckpointError with `name` or the path."""
-    with prefix_errors(name or path, CheckpointError), atomic_write(path) as partial:
+def write_json(path: Path, value):
+    """Write a JSON file, as a whole or not at all. Raises CheckpointError."""
+    with prefix_errors(path, CheckpointError), atomic_write(path) as partial:
         partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def create_run_dir(run_dir: Path, arguments: Sequence[str]):
-    """Create the folder of a run with the arguments of its command in it; nothing is left if that fails.
+def create_folder(out: Path | None, name: str, write: Callable[[Path], object]) -> Path:
+    """Create the folder `out`, or else the first of runs/NAME-1, runs/NAME-2, ... that does not exist.
+
+    `write` fills it while it has another name, so that nothing is left if that fails.
 
     Raises:
-        CheckpointError, OSError: it could not be written, or the folder exists.
+        CheckpointError, OSError: it could not be written, or `out` exists.
     """
-    check_target(run_dir)
-    run_dir.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".", suffix=".partial", dir=run_dir.parent, ignore_cleanup_errors=True) as partial:
+    if out:
+        check_target(out)
+    parent = out.parent if out else Path("runs")
+    parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".", suffix=".partial", dir=parent, ignore_cleanup_errors=True) as partial:
         new = Path(partial, "run")
         new.mkdir()
-        write_json(new / _ARGUMENTS_FILE, list(arguments), run_dir / _ARGUMENTS_FILE)
-        new.rename(run_dir)
+        write(new)
+        for path in [out] if out else (parent / f"{name}-{i}" for i in itertools.count(1)):
+            try:
+                if out or not os.path.lexists(path):  # else an empty folder would be replaced
+                    new.rename(path)
+                    return path
+            except OSError:
+                if out or not os.path.lexists(path):  # else another run took the number just now
+                    raise
 
 
-def create_numbered(out: Path | None, name: str, create: Callable[[Path], None]) -> Path:
-    """Create the folder `out`, or else the first of runs/NAME-1, runs/NAME-2, ... that does not exist."""
-    for path in [out] if out else (Path("runs", f"{name}-{i}") for i in itertools.count(1)):
-        try:
-            create(path)
-            return path
-        except OSError:
-            if out or not os.path.lexists(path):  # else the number is taken, maybe by another run just now
-                raise
+def save_arguments(run_dir: Path, arguments: list[str]):
+    """Write the arguments of the command of a new run. Raises CheckpointError."""
+    write_json(run_dir / _ARGUMENTS_FILE, arguments)
 
 
 def is_unfinished(run_dir: Path) -> bool:

@@ -179,7 +179,7 @@ def test_damaged_metadata_is_refused(checkpoint, metadata):
 @pytest.mark.parametrize(
     ("part", "changes", "text"),
     [
-        ("config", {"n_units": 6}, "unit_ids has 5 names for 6 units"),
+        ("config", {"n_units": 6}, "unit_ids has 5 names, the model 6"),
         ("config", {"backbone": "gru"}, "backbone"),
         ("config", {"backbone": "os.system"}, "backbone must be one of"),
         ("config", {"bin_width_s": -1}, "bin_width_s must"),
@@ -191,7 +191,7 @@ def test_damaged_metadata_is_refused(checkpoint, metadata):
         ("config", {"n_layers": 10**6}, "n_layers must lie in"),
         ("config", {"context_bins": 10**13}, "context_bins must lie in"),
         ("config", {"dim": 100_000, "expansion": 100_000}, "must be"),  # 2 PB, never allocated
-        ("trained_on", {"unit_ids": ["a"]}, "unit_ids has 1 names for 5 units"),
+        ("trained_on", {"unit_ids": ["a"]}, "unit_ids has 1 names, the model 5"),
         ("trained_on", {"unit_ids": "abcde"}, "unit_ids is 'abcde'"),
         ("trained_on", {"lag_s": "0.1"}, "lag_s is '0.1'"),
         ("trained_on", {"lag_s": float("nan")}, "lag_s must lie in"),
@@ -201,7 +201,7 @@ def test_damaged_metadata_is_refused(checkpoint, metadata):
         ("trained_on", {"split": "nonsense"}, "split must be"),
         ("trained_on", {"source": None}, "source is None"),
         ("trained_on", {"selection": {"code": "exit()"}}, "code"),
-        ("trained_on", {"behavior_columns": ["x"]}, "behavior_columns has 1 names for 2 outputs"),
+        ("trained_on", {"behavior_columns": ["x"]}, "behavior_columns has 1 names, the model 2"),
         ("trained_on", {"extra": 1}, "extra"),
     ],
 )
