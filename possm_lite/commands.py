@@ -15,18 +15,16 @@ from .errors import DistributedError, PossmError, RecordingError, prefix_errors
 from .spikes.data_report import data_report
 from .spikes.io.contents import Selection
 from .spikes.io.download import download as download_recording
-from .training import experiment, run_dir
+from .training import FitConfig, TrainingCheckpoint, experiment, load_checkpoint, prepare, run_dir
 from .training.check import check_recording
-from .training.checkpoint import TrainingCheckpoint, check_ranges, load_checkpoint
+from .training.checkpoint import check_ranges
 from .training.distributed import ProcessGroup, process_group
 from .training.evaluate import batch_decode, replay, slot_offsets
 from .training.experiment import Settings
-from .training.fit import FitConfig
 from .training.loading import EMBEDDED, describe, load_sessions, read
 from .training.predict import match
 from .training.predict import predict as predict_recording
 from .training.report import table
-from .training.session import prepare
 from .training.transfer import ADAPTATION
 
 
@@ -40,10 +38,9 @@ def decode(options: Namespace) -> int:
     try:
         with process_group() as group:
             settings = _settings(options, group)
-            for target in (options.out, options.json):
-                if target:
-                    run_dir.check_target(target)
-            if options.json and options.json in (options.out, options.resume):
+            for target in filter(None, (options.out, options.json)):
+                run_dir.check_target(target)
+            if options.json and options.json == options.out:
                 raise PossmError(f"{options.json} cannot be both the folder of the run and the file of --json.")
             jobs, name = load_sessions(options.recording or [EMBEDDED], settings, group)
             if group.is_main and options.resume:
@@ -139,11 +136,12 @@ def download(options: Namespace) -> int:
 def _settings(options: Namespace, group: ProcessGroup) -> Settings:
     """What the options and the run of `--from` ask for. PossmError if it cannot be."""
     sizes, training, run = _given(POSSMConfig, options), _given(FitConfig, options), vars(options)["from"]
-    given = {**_given(Settings, options), "selection": _selection(options), "device": _device(options.device, group)}
+    given = _given(Settings, options) | {"device": _device(options.device, group)}
+    if (selection := _selection(options)) != Selection():
+        given["selection"] = selection
     if not run:
         try:
-            model = POSSMConfig(1, **sizes)
-            check_ranges(asdict(model))
+            check_ranges(asdict(model := POSSMConfig(1, **sizes)))
         except ValueError as exc:
             raise PossmError(f"sizes of the model: {exc}") from exc
         return Settings(model, FitConfig(**training), FitConfig(**training), **given)
@@ -152,10 +150,9 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
     if sizes:
         raise PossmError(f"--from takes {', '.join(sizes)} from {run}: they cannot be options.")
     start, trained_on = load_checkpoint(run / "checkpoint.npz")
-    if given["selection"] == Selection():
-        given["selection"] = trained_on.selection
-    given = {"split": trained_on.split, "lag_s": trained_on.lag_s, "adapted_from": str(run.resolve())} | given
-    return Settings(start.config, replace(ADAPTATION, **training), FitConfig(**training), start=start, **given)
+    stored = {name: getattr(trained_on, name) for name in ("selection", "split", "lag_s")}
+    stored |= {"start": start, "adapted_from": str(run.resolve())}
+    return Settings(start.config, replace(ADAPTATION, **training), FitConfig(**training), **stored | given)
 
 
 def _given(kind: type, options: Namespace) -> dict:
@@ -190,11 +187,10 @@ def _device(name: str, group: ProcessGroup) -> str:
 
 def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
     """Print the tables of a run and where its results are; write the metrics to `json` too, if given."""
-    single = len(metrics) == 1
     if json:
         json.parent.mkdir(parents=True, exist_ok=True)
-        run_dir.write_json(json, metrics[0] if single else {"sessions": metrics})
+        run_dir.write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
     for m in metrics:
-        print("" if single else f"{m['session']}:", table(m["models"], m["behavior_columns"]), sep="\n")
-    where = "" if single else f" in each of {', '.join(run_dir.safe_name(m['session']) for m in metrics)}"
+        print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
+    where = " for each session" if len(metrics) > 1 else ""
     print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")

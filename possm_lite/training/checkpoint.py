@@ -41,26 +41,18 @@ _SIZES = (0, 100_000)  # of all other whole numbers
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """What a decoder was trained on, so that the same can be prepared again.
+    """What a decoder was trained on, so that the same can be prepared again."""
 
-    Args:
-        source: path of the recording, empty if it has no file.
-        selection: what was read of it.
-        session_id, unit_ids: of the recording; units in the order of the embeddings.
-        behavior_name, behavior_columns, behavior_unit: of the recording; columns in the order of the outputs.
-        lag_s, split, seed: as prepared; the seed is also that of the training.
-    """
-
-    source: str
-    selection: Selection
+    source: str  # path of the recording, empty if it has no file
+    selection: Selection  # what was read of it
     session_id: str
-    unit_ids: tuple[str, ...]
+    unit_ids: tuple[str, ...]  # in the order of the embeddings
     behavior_name: str
-    behavior_columns: tuple[str, ...]
+    behavior_columns: tuple[str, ...]  # in the order of the outputs
     behavior_unit: str
     lag_s: float
     split: str
-    seed: int
+    seed: int  # of a random split; also that of the training
 
     @classmethod
     def from_session(cls, session: Session, source: str, selection: Selection) -> "TrainedOn":
@@ -90,7 +82,7 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     with prefix_errors(path, CheckpointError):
         with wrap_errors("about is damaged"):
             config = POSSMConfig(**check_ranges(metadata["config"]))
-            trained_on = _parse_trained_on(check_ranges(_update(metadata["trained_on"], config.n_outputs)))
+            trained_on = _parse_trained_on(check_ranges(metadata["trained_on"]), config.n_outputs)
             SplitConfig.parse(trained_on.split)
             with torch.device("meta"):  # shapes without memory: nothing of an untrusted size is allocated
                 model = POSSM(config)
@@ -110,38 +102,23 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
 
 @dataclass
 class History:
-    """Course of a training.
+    """Course of a training."""
 
-    Args:
-        loss: mean training loss of each epoch.
-        valid_r2: validation R² by the number of epochs it was measured after.
-        seconds: of training, validation and saving; the time between an interruption and resuming is not counted.
-    """
-
-    loss: list[float] = field(default_factory=list)
-    valid_r2: dict[int, float] = field(default_factory=dict)
-    seconds: float = 0.0
+    loss: list[float] = field(default_factory=list)  # mean training loss of each epoch
+    valid_r2: dict[int, float] = field(default_factory=dict)  # by the number of epochs it was measured after
+    seconds: float = 0.0  # of training, validation and saving; not between an interruption and resuming
 
 
 @dataclass
 class TrainingState:
-    """All that changes while a model is trained.
+    """All that changes while a model is trained."""
 
-    Args:
-        model: its weights and buffers.
-        optimizer: AdamW over the parameters that require a gradient.
-        schedule: of the learning rate; depends on the number of steps only.
-        sampler: the windows, with their random generators.
-        settings: a dict of the `FitConfig`, and a `fingerprint` by session index.
-        history: epochs done.
-    """
-
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    schedule: torch.optim.lr_scheduler.LRScheduler
-    sampler: MultiSessionSampler
-    settings: dict
-    history: History = field(default_factory=History)
+    model: nn.Module  # its weights and buffers
+    optimizer: torch.optim.Optimizer  # AdamW over the parameters that require a gradient
+    schedule: torch.optim.lr_scheduler.LRScheduler  # of the learning rate; depends on the number of steps only
+    sampler: MultiSessionSampler  # the windows, with their random generators
+    settings: dict  # a dict of the `FitConfig`, and a `fingerprint` by session index
+    history: History = field(default_factory=History)  # epochs done
 
     def pack(self) -> dict[str, np.ndarray]:
         """The state as arrays. Collective: every process has random generators."""
@@ -224,11 +201,7 @@ class TrainingCheckpoint:
             return
         arrays = state.pack()
         if group.is_main:
-            with (
-                prefix_errors(self.path, CheckpointError),
-                atomic_write(self.path) as partial,
-                open(partial, "xb") as file,
-            ):
+            with prefix_errors(self.path, CheckpointError), atomic_write(self.path) as new, open(new, "xb") as file:
                 np.savez(file, **arrays)  # uncompressed: compression is slow and gains a tenth
         self._saved_at = time.perf_counter()
         self._duration_s = self._saved_at - start
@@ -287,22 +260,21 @@ def check_ranges(values: dict) -> dict:
     return values
 
 
-def _update(trained_on: dict, n_outputs: int) -> dict:
-    """What a file of an older version says, as one of this version: there were no selections, and only velocity."""
-    if "behavior" not in trained_on:
-        return trained_on
-    old = dict(trained_on)
-    selection, unit = {"behavior": old.pop("behavior") or ()}, old.pop("velocity_unit", None)
-    columns = default_columns(n_outputs).tolist()
-    new = {"behavior_name": "velocity", "behavior_columns": columns, "behavior_unit": unit, "selection": selection}
-    return new | old
-
-
-def _parse_trained_on(values: dict) -> TrainedOn:
+def _parse_trained_on(values: dict, n_outputs: int) -> TrainedOn:
     """Raises ValueError, KeyError or TypeError if a value is missing or invalid."""
+    values = _update(values, n_outputs)
     types = {"selection": dict, "unit_ids": list, "behavior_columns": list, "lag_s": (int, float), "seed": int}
     for name in (f.name for f in fields(TrainedOn)):
         if not isinstance(values[name], types.get(name, str)):
             raise TypeError(f"{name} is {values[name]!r}")
     names = {name: tuple(map(str, values[name])) for name in ("unit_ids", "behavior_columns")}
     return TrainedOn(**values | names | {"selection": Selection(**values["selection"])})
+
+
+def _update(values: dict, n_outputs: int) -> dict:
+    """What was stored before there were selections and other behaviour than velocity, with the names of today."""
+    if "behavior" not in values:
+        return values
+    old = {"behavior_unit" if name == "velocity_unit" else name: value for name, value in values.items()}
+    selection, columns = {"behavior": old.pop("behavior") or ()}, default_columns(n_outputs).tolist()
+    return {"behavior_name": "velocity", "behavior_columns": columns, "selection": selection} | old

@@ -36,11 +36,11 @@ class Settings:
     """What is decoded, by which model, and how it is trained."""
 
     model: POSSMConfig  # sizes of POSSM; n_units, n_sessions and n_outputs follow from the recordings
-    training: FitConfig  # of POSSM; its seed is also that of a random split
+    training: FitConfig  # of POSSM
     baselines: FitConfig  # of the GRU on binned counts
     selection: Selection = Selection()  # what of a file is read
-    split: str = "chronological:70/10/20"  # as for `prepare`
-    lag_s: float | str = 0.0  # likewise; or "auto": the best of a search
+    split: str = "chronological"  # of each recording, as for `prepare`; the seed of a random one is that of training
+    lag_s: float | str = 0.0  # behaviour minus spikes; "auto": the best of a search
     device: str = "cpu"  # of all training; decoders are tested on the CPU
     start: POSSM | None = None  # a decoder that is adapted to the only session, instead of training a new one
     adapted_from: str = ""  # the folder of its run
@@ -115,11 +115,7 @@ def save_results(results: Sequence[SessionResult], run_dir: Path):
 
 
 def save_decoded(path: Path, trained_on: TrainedOn, times: np.ndarray, decoded: np.ndarray, **others: np.ndarray):
-    """Write times (T,), decoded behaviour (T, C) and other arrays, with the names of the columns (C,) and their unit.
-
-    Raises:
-        CheckpointError: it could not be written.
-    """
+    """Write times (T,), decoded behaviour (T, C), other arrays, names of the columns (C,) and their unit."""
     names = {"columns": trained_on.behavior_columns, "unit": trained_on.behavior_unit}
     write_arrays(path, {"times": times, "decoded": decoded, **others, **names}, error=CheckpointError)
 

@@ -55,14 +55,13 @@ def load_sessions(
     Raises:
         RecordingError: a recording cannot be used or decoded meaningfully, or not together with the others.
     """
-    preparation = {"bin_width_s": settings.model.bin_width_s, "seed": settings.training.seed}
-    is_searched = settings.lag_s == "auto"
+    width, seed, is_searched = settings.model.bin_width_s, settings.training.seed, settings.lag_s == "auto"
     lag_s = 0.0 if is_searched else settings.lag_s
     sessions, about = {}, {}
     for i in sessions_of_rank(group, len(sources), settings.training.batch):
         recording = read(sources[i - 1], settings.selection, group.is_main)
         with prefix_errors(sources[i - 1]):
-            session = sessions[i] = prepare(recording, settings.split, lag_s, **preparation)
+            session = sessions[i] = prepare(recording, settings.split, lag_s, width, seed)
             about[i] = recording.session_id, recording.behavior_columns.tolist(), describe(session)
     about = group.all_gather(about)
     name = _check_together(sources, about, settings)
@@ -70,9 +69,9 @@ def load_sessions(
         print(*(description for *_, description in about.values()), sep="\n", flush=True)
     if is_searched:
         lag_s = _best_lag(sessions, settings, group)
-        sessions = {i: prepare(s.recording, settings.split, lag_s, **preparation) for i, s in sessions.items()}
+        sessions = {i: prepare(s.recording, s.split_config, lag_s, width) for i, s in sessions.items()}
     if group.is_main:
-        print(f"lag {lag_s:g} s, bins of {settings.model.bin_width_s:g} s", flush=True)
+        print(f"lag {lag_s:g} s, bins of {width:g} s", flush=True)
     paths = {i: "" if sources[i - 1] == EMBEDDED else str(sources[i - 1].resolve()) for i in sessions}
     return {i: (s, TrainedOn.from_session(s, paths[i], settings.selection)) for i, s in sessions.items()}, name
 

@@ -35,8 +35,6 @@ def create_folder(out: Path | None, name: str, write: Callable[[Path], object]) 
     Raises:
         CheckpointError, OSError: it could not be written, or `out` exists.
     """
-    if out:
-        check_target(out)
     parent = out.parent if out else Path("runs")
     parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", suffix=".partial", dir=parent, ignore_cleanup_errors=True) as partial:
@@ -45,11 +43,11 @@ def create_folder(out: Path | None, name: str, write: Callable[[Path], object]) 
         write(new)
         for path in [out] if out else (parent / f"{name}-{i}" for i in itertools.count(1)):
             try:
-                if out or not os.path.lexists(path):  # else an empty folder would be replaced
-                    new.rename(path)
-                    return path
+                check_target(path)  # an empty folder would be replaced
+                new.rename(path)
+                return path
             except OSError:
-                if out or not os.path.lexists(path):  # else another run took the number just now
+                if out or not os.path.lexists(path):  # else the number is taken, maybe by another run just now
                     raise
 
 
