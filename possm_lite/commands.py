@@ -2,7 +2,7 @@
 
 import shlex
 from argparse import Namespace
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from .errors import DistributedError, PossmError, RecordingError, prefix_errors
 from .spikes.data_report import data_report
 from .spikes.io.contents import Selection
 from .spikes.io.download import download as download_recording
+from .spikes.split import SplitConfig
 from .training import FitConfig, TrainingCheckpoint, experiment, load_checkpoint, prepare, run_dir
 from .training.check import check_recording
 from .training.checkpoint import check_ranges
@@ -40,8 +41,6 @@ def decode(options: Namespace) -> int:
             settings = _settings(options, group)
             for target in filter(None, (options.out, options.json)):
                 run_dir.check_target(target)
-            if options.json and options.json == options.out:
-                raise PossmError(f"{options.json} cannot be both the folder of the run and the file of --json.")
             jobs, name = load_sessions(options.recording or [EMBEDDED], settings, group)
             if group.is_main and options.resume:
                 run_dir.remove_partial_files(folder := options.resume)
@@ -139,11 +138,13 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
     given = _given(Settings, options) | {"device": _device(options.device, group)}
     if (selection := _selection(options)) != Selection():
         given["selection"] = selection
+    try:
+        check_ranges(vars(options))
+        model = POSSMConfig(1, **sizes)
+        SplitConfig.parse(options.split or Settings.split)
+    except ValueError as exc:
+        raise PossmError(str(exc)) from exc
     if not run:
-        try:
-            check_ranges(asdict(model := POSSMConfig(1, **sizes)))
-        except ValueError as exc:
-            raise PossmError(f"sizes of the model: {exc}") from exc
         return Settings(model, FitConfig(**training), FitConfig(**training), **given)
     if len(options.recording) > 1:
         raise PossmError(f"--from adapts a decoder to one recording, not to {len(options.recording)}.")

@@ -127,7 +127,7 @@ def test_run_of_version_0_1_streams(here):
     assert main(["stream", "run"]) == 0
 
 
-def test_lag_auto_is_searched_once(here, monkeypatch, capfd):
+def test_lag_auto_is_searched_once(here, small_recording, monkeypatch, capfd):
     searched = []
 
     def search(recording, lags_s, *_):
@@ -135,6 +135,9 @@ def test_lag_auto_is_searched_once(here, monkeypatch, capfd):
         return -np.square(searched[-1] - 0.1)
 
     monkeypatch.setattr(loading, "search_lag", search)
+    replace(small_recording, spike_times=1e3 * small_recording.spike_times).save("clock.npz")
+    assert_refused(capfd, ["decode", "clock.npz", "--lag", "auto"], "clock.npz: spike_times look like milliseconds")
+    assert not searched
     with monkeypatch.context() as patch:
         patch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
         assert main(["decode", "a.npz", "--lag", "auto", "--epochs", "3", *SMALL, "--out", "auto"]) == 130
@@ -167,7 +170,14 @@ def test_adapted_run_resumes_to_the_same_weights(here, monkeypatch):
         (["a.npz", "--trials", "__import__('os')"], "a.npz: trials="),
         (["a.npz", "--behavior", "velocity", "--behavior", "force"], "force"),
         (["a.npz", "--head-dim", "15"], "head_dim must be even"),
-        (["a.npz", "--n-layers", "400"], "n_layers must lie in"),
+        *((["a.npz", "--n-layers", value], "n_layers must ") for value in ("0", "400")),
+        *((["a.npz", "--dim", value], "dim must ") for value in ("0", "100000")),
+        (["a.npz", "--epochs", "0"], "epochs must lie in 1..1000000, not 0"),
+        *((["a.npz", "--seed", value], "seed must lie in") for value in ("-1", "9" * 30)),
+        *((["a.npz", "--bin-width", value], "bin_width_s must lie in") for value in ("-1", "nan")),
+        *((["a.npz", "--lag", value], "lag_s must lie in") for value in ("inf", "100")),
+        *((["a.npz", "--unit-dropout", value], "unit_dropout must lie in") for value in ("2", "nan")),
+        *((["a.npz", "--split", value], "split must be chronological or random") for value in ("all", "random:5/5")),
         (["a.npz", "--device", "cuda"], "finds no GPU"),
         (["a.npz", "one.npz"], "one.npz: decoded are ['x']"),
         (["one.npz", "--from", "run"], "one.npz: decoded are ['x'], but 2 columns"),

