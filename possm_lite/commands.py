@@ -23,8 +23,8 @@ from .training.distributed import ProcessGroup, process_group
 from .training.evaluate import batch_decode, replay, slot_offsets
 from .training.experiment import Settings
 from .training.loading import EMBEDDED, describe, load_sessions, read
-from .training.predict import match
 from .training.predict import predict as predict_recording
+from .training.predict import read_matching
 from .training.report import table
 from .training.transfer import ADAPTATION
 
@@ -66,7 +66,7 @@ def stream(options: Namespace) -> int:
     """Replay held-out trials through the streaming decoder; print latency, R², and the difference to the batch form."""
     model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
     source = options.recording or Path(trained_on.source or EMBEDDED)
-    recording = match(read(source, trained_on.selection), trained_on, source)
+    recording = read_matching(source, trained_on)
     with prefix_errors(source):
         session = prepare(recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed)
         print(describe(session), flush=True)
@@ -82,14 +82,13 @@ def stream(options: Namespace) -> int:
 def predict(options: Namespace) -> int:
     """Apply a trained decoder to a recording; write the output, and print R² if the file has the behaviour."""
     model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
-    source, selection, reason = options.recording, trained_on.selection, "it has no behaviour"
+    source, reason = options.recording, "it has no behaviour"
     if options.out:
         run_dir.check_target(options.out)
     try:
-        recording = match(read(source, selection), trained_on, source)
+        recording = read_matching(source, trained_on)
     except RecordingError as exc:
-        recording = read(source, replace(selection, trials="", spikes_only=True))
-        recording, reason = match(recording, trained_on, source), str(exc)
+        recording, reason = read_matching(source, trained_on, trials="", spikes_only=True), str(exc)
     with prefix_errors(source):
         report = data_report(recording, model.config.bin_width_s)
         times, decoded, played = predict_recording(model, recording, trained_on.lag_s)

@@ -139,7 +139,8 @@ def without_trials(recording):
 def with_trials_of_one_sample(recording):
     """Behaviour 20 times a second, and trials as long as a bin."""
     slow = {"behavior_times": recording.behavior_times[::50], "behavior": recording.behavior[::50]}
-    return replace(recording, **slow, trials=0.04 + 0.05 * np.arange(300)[:, None] + [0.0, 0.05])
+    edges = 0.04 + 0.05 * np.arange(301)
+    return replace(recording, **slow, trials=np.stack([edges[:-1], edges[1:]], 1))
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,8 @@ def describe(session: Session) -> str:
     recording, parts = session.recording, vars(session.split)
     report = data_report(recording, session.timeline.bin_width_s, parts)
     what = "trials" if len(recording.trials) >= len(parts) else "recorded time"
-    line = (
-        f"{recording.session_id}: {recording.n_units} units, {len(recording.spike_times):,} spikes; "
-        f"{session.split_config} of {what}: {', '.join(str(len(part)) for part in parts.values())}"
-    )
+    lengths = ", ".join(str(len(part)) for part in parts.values())
+    line = f"{recording.session_id}: {session.split_config} of {what}: {lengths}"
     return "\n  ".join([line, *report, *(f"note: {note}" for note in recording.notes)])
 
 

@@ -13,17 +13,24 @@ from ..spikes.split import Split, SplitConfig, recorded_time
 from ..spikes.timeline import Timeline
 from .checkpoint import TrainedOn
 from .evaluate import Replay, replay
+from .loading import read
 from .session import Session
 
 _STEP_S = 0.01  # longest time between two outputs
 
 
-def match(recording: Recording, trained_on: TrainedOn, source: str | Path) -> Recording:
-    """The recording with its units in the order of the decoder; a changed order is noted.
+def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording:
+    """The recording, read as for the training, with its units in the order of the decoder; a changed order is noted.
+
+    Args:
+        source: its path.
+        trained_on: of the decoder.
+        selection: fields of the `Selection` that differ from that of the training.
 
     Raises:
-        RecordingError: other units, or behaviour with other columns or in another unit. It begins with `source`.
+        RecordingError: it cannot be used; has other units; or behaviour with other columns or in another unit.
     """
+    recording = read(source, replace(trained_on.selection, **selection))
     names, trained = recording.unit_ids.tolist(), list(trained_on.unit_ids)
     with prefix_errors(source):
         if missing := sorted({*trained} ^ {*names}):

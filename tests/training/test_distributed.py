@@ -66,7 +66,7 @@ def test_interrupted_run_resumes_in_two_processes(folder, monkeypatch):
     assert main(["decode", "s1.npz", "--epochs", "3", "--out", "one"]) == 0
     monkeypatch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
     assert main(["decode", "s1.npz", "--epochs", "3", "--out", "two"]) == 130
-    status, lines = finish(torchrun(2, "-m", "possm_lite", "decode", "--resume", "two", cwd=folder), "POSSM  ")
+    status, lines = finish(torchrun(2, "-m", "possm_lite", "decode", "--resume", "two", cwd=folder), "R² mean")
     assert status == 0 and len(lines) == 1, lines  # one process prints
     assert names(folder / "two") == RESULTS
     expected, arrays = (read_arrays(folder / run / "checkpoint.npz") for run in ("one", "two"))
