@@ -79,7 +79,13 @@ def _parser() -> argparse.ArgumentParser:
     files = ".npz, .mat, .nwb, ...; several make one model; default: the simulated one"
     add("recording", nargs="*", type=Path, help=files)
     _add_selection(decode)
-    add("--lag", dest="lag_s", type=_lag, metavar="S", help="behaviour minus spikes, s, or auto: searched (default 0)")
+    add(
+        "--lag",
+        dest="lag_s",
+        type=seconds_or_auto,
+        metavar="S",
+        help="behaviour minus spikes, s, or auto: searched (default 0)",
+    )
     add("--bin-width", dest="bin_width_s", type=float, metavar="S", help="seconds (default 0.05)")
     add("--split", help="default chronological:70/10/20")
     add("--backbone", choices=BACKBONES, help="default gru")
@@ -125,5 +131,5 @@ def _add_selection(parser: argparse.ArgumentParser):
     add("--trials", default="", metavar="EXPR", help="only trials with, e.g., \"result == 'R' and duration > 0.3\"")
 
 
-def _lag(text: str) -> float | str:
+def seconds_or_auto(text: str) -> float | str:
     return text if text == "auto" else float(text)
