@@ -79,13 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     files = ".npz, .mat, .nwb, ...; several make one model; default: the simulated one"
     add("recording", nargs="*", type=Path, help=files)
     _add_selection(decode)
-    add(
-        "--lag",
-        dest="lag_s",
-        type=seconds_or_auto,
-        metavar="S",
-        help="behaviour minus spikes, s, or auto: searched (default 0)",
-    )
+    add("--lag", dest="lag_s", type=seconds_or_auto, metavar="S", help="behaviour minus spikes, or auto (default 0)")
     add("--bin-width", dest="bin_width_s", type=float, metavar="S", help="seconds (default 0.05)")
     add("--split", help="default chronological:70/10/20")
     add("--backbone", choices=BACKBONES, help="default gru")
