@@ -5,15 +5,12 @@ import torch
 
 from .config import POSSMConfig
 
-# ours: theirs
-_NAMES = {"readout": "readout.projections.cursor_velocity_2d"}
+# modules, ours: theirs
+_NAMES = {"readout": "readout.projections.cursor_velocity_2d", "session_embedding": "session_emb"}
 for _ours, _theirs in (("encoder", "enc"), ("decoder", "dec")):
+    _NAMES |= {f"{_ours}.{name}": f"{_theirs}_atn.{name}" for name in ("norm_context", "to_q", "to_kv", "to_out")}
     _NAMES |= {
         f"{_ours}.norm_query": f"{_theirs}_atn.norm",
-        f"{_ours}.norm_context": f"{_theirs}_atn.norm_context",
-        f"{_ours}.to_q": f"{_theirs}_atn.to_q",
-        f"{_ours}.to_kv": f"{_theirs}_atn.to_kv",
-        f"{_ours}.to_out": f"{_theirs}_atn.to_out",
         f"{_ours}.feed_forward.norm": f"{_theirs}_ffn.0",
         f"{_ours}.feed_forward.expand": f"{_theirs}_ffn.1.net.0",
         f"{_ours}.feed_forward.contract": f"{_theirs}_ffn.1.net.3",
@@ -35,7 +32,6 @@ def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.T
     try:
         omega = arrays["rotary_emb.omega"]
         state["unit_embedding.weight"] = arrays["unit_emb.weight"] + arrays["token_type_emb.weight"][_SPIKE_TOKEN]
-        state["session_embedding.weight"] = arrays["session_emb.weight"]
         state["task_embedding"] = arrays["task_emb.weight"][_VELOCITY_TASK]
         state["encoder.latents"] = arrays["latent_emb.weight"]
         state |= {name: arrays[name] for name in _SCALE if name in arrays}
@@ -94,7 +90,6 @@ def export(config: POSSMConfig, state: dict[str, torch.Tensor]) -> dict[str, np.
     omega, task = arrays["rotation.omega"], arrays["task_embedding"]
     params = {
         "unit_emb.weight": arrays["unit_embedding.weight"],
-        "session_emb.weight": arrays["session_embedding.weight"],
         "token_type_emb.weight": np.zeros((4, config.dim), task.dtype),
         "task_emb.weight": np.zeros((2, config.dim), task.dtype),  # velocity is the only task
         "latent_emb.weight": arrays["encoder.latents"],

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import RecordingError
-from .quality import behavior_gaps, duplicated_units, times_are_resolved
+from .quality import behavior_gaps, duplicated_units, firing_rates, silent_units, times_are_resolved
 from .recording import Recording
-from .split import recorded_time
+from .split import elapsed, recorded_time
 
 _UNIX_S = 1e8  # clocks that differ by more count from 1970 and from the start of a recording
 _UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"} | {
@@ -31,34 +31,32 @@ def data_report(
     """
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")
-    pieces, findings = recorded_time(recording), []
+    findings = []
     if len(recording.behavior_times):
         _check_clocks(recording)
         findings = [*_behavior(recording), *_sampling(recording, bin_width_s)]
     for name, part in (parts or {}).items():
         if np.diff(np.searchsorted(recording.spike_times, part)).sum() == 0:
-            raise RecordingError(
-                f"the {name} part, {part[0, 0]:.1f} to {part[-1, 1]:.1f} s, has no spike: {_extent(recording)}. The "
-                "recording of spikes was shorter, or has another clock."
-            )
-    return [*findings, *_trials(recording, pieces), *_spikes(recording, pieces), *_units(recording, pieces)]
+            empty = f"the {name} part, {part[0, 0]:.1f} to {part[-1, 1]:.1f} s, has no spike: {_extent(recording)}"
+            raise RecordingError(f"{empty}. The recording of spikes was shorter, or has another clock.")
+    pieces = recorded_time(recording)
+    return [*findings, *_trials(recording, pieces), *_spikes(recording, pieces), *_units(recording)]
 
 
 def _check_clocks(recording: Recording):
     """Raise RecordingError if spikes and behaviour hardly overlap in time."""
     (start, stop), times = recording.span, recording.spike_times
-    first, last = float(times[0]), float(times[-1])
-    inside = float(np.diff(np.searchsorted(times, (start, stop)))[0])
+    first, last = times[[0, -1]].tolist()
+    inside = int(np.diff(np.searchsorted(times, (start, stop)))[0])
     if inside > 0.05 * len(times) and min(stop, last) - max(start, first) > 0.05 * (stop - start):
         return
     ratio = max(last - first, 1e-9) / (stop - start)
     for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
         scale = min(_UNITS_OF_TIME, key=lambda unit: abs(np.log(unit / factor)))
         if 0.8 < factor / scale < 1.25:
-            raise RecordingError(
-                f"{field} look like {_UNITS_OF_TIME[scale]}: the span is {stop - start:,.0f} s, the last spike is at "
-                f"{last:,.0f}. Divide {field} by {scale:,.10g}."
-            )
+            found = f"the span is {stop - start:,.0f} s, the last spike is at {last:,.0f}"
+            cure = f"Divide {field} by {scale:,.10g}."
+            raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}. {cure}")
     if inside / recording.n_units >= 0.05 * (stop - start):  # ordinary rates: a short part of a long session
         return
     offset, cause = first - start, "spike_times have another clock"
@@ -66,17 +64,17 @@ def _check_clocks(recording: Recording):
         cause = f"{'spike_times' if offset > 0 else 'behavior_times'} look like Unix time"
     elif inside == 0 and 0.5 < ratio < 2:
         cause = f"spike_times have an offset of about {offset:,.1f} s"
-    share = _percent(inside / len(times))
-    raise RecordingError(f"{cause}: {_extent(recording)}; {share} of the spikes are inside of that.")
+    share = f"{100 * inside / len(times):.3g} % of the spikes are inside of that"
+    raise RecordingError(f"{cause}: {_extent(recording)}; {share}.")
 
 
 def _behavior(recording: Recording) -> Iterator[str]:
-    names, still = recording.behavior_columns, np.ptp(recording.behavior, axis=0) == 0
-    if still.all():
+    names, constant = recording.behavior_columns, np.ptp(recording.behavior, axis=0) == 0
+    if constant.all():
         raise RecordingError(f"behavior is constant in all {len(names)} columns: there is nothing to decode.")
     yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {_list(names)}"
-    if still.any():
-        yield f"warning: {still.sum()} of {len(names)} columns are constant: {_list(names[still])}"
+    if constant.any():
+        yield f"warning: {constant.sum()} of {len(names)} columns are constant: {_list(names[constant])}"
 
 
 def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
@@ -87,17 +85,17 @@ def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
     if interval > 1.01 * bin_width_s:
         yield f"warning: behaviour is sampled every {interval:.3g} s, more slowly than bins of {bin_width_s:g} s"
     gaps = behavior_gaps(recording)
-    lost = np.diff(_elapsed(gaps, trials if len(trials) else np.array([recording.span])))[:, 0]
+    lost = np.diff(elapsed(gaps, trials if len(trials) else np.array([recording.span])))[:, 0]
     lost[lost < 5 * interval] = 0  # at the edges of trials
     if lost.sum() > 0.001 * len(times) * interval:
         longest = f"the longest is {lost.max():.1f} s at {gaps[lost.argmax(), 0]:.1f} s"
         yield f"warning: gaps in behaviour: {(lost > 0).sum()}, {lost.sum():.1f} s in all; {longest}"
     changes = np.flatnonzero(np.append(True, np.diff(recording.behavior, axis=0).any(axis=1) | (np.diff(times) > 1)))
     frozen = times[np.append(changes[1:], len(times)) - 1] - times[changes]  # seconds without a change
-    total = frozen[frozen > 1].sum() / (len(times) * interval)
-    if frozen.max() > 5 or total > 0.05:
+    share = frozen[frozen > 1].sum() / (len(times) * interval)
+    if frozen.max() > 5 or share > 0.05:
         longest = f"for up to {frozen.max():.1f} s, from {times[changes[frozen.argmax()]]:.1f} s on"
-        yield f"warning: behaviour does not change {longest}, {_percent(total)} of the time: rest, or lost tracking"
+        yield f"warning: behaviour does not change {longest}, {100 * share:.3g} % of the time: rest, or lost tracking"
 
 
 def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
@@ -106,9 +104,9 @@ def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
         return
     lengths, n_spikes = np.diff(trials)[:, 0], np.diff(np.searchsorted(recording.spike_times, trials))[:, 0]
     yield f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, {lengths.sum():.1f} s in all"
-    silent = trials[n_spikes == 0]
-    if len(silent) and n_spikes.mean() > 3:
-        yield f"warning: {len(silent)} of {len(trials)} trials have no spike, the first at {silent[0, 0]:.1f} s"
+    if (silent := n_spikes == 0).any() and n_spikes.mean() > 3:
+        first = trials[silent.argmax(), 0]
+        yield f"warning: {silent.sum()} of {len(trials)} trials have no spike, the first at {first:.1f} s"
 
 
 def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
@@ -116,24 +114,22 @@ def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     inside = times[slice(*np.searchsorted(times, (start, stop)))]
     share = len(inside) / len(times)
     warning = "warning: " if share < 0.05 else ""
-    yield f"{warning}spikes: {len(times):,}, {_percent(share)} of them at {start:.1f} to {stop:.1f} s"
+    yield f"{warning}spikes: {len(times):,}, {100 * share:.3g} % of them at {start:.1f} to {stop:.1f} s"
     bounds = np.concatenate([[start], inside, [stop]])
-    silence, total = np.diff(_elapsed(bounds, pieces)), np.diff(pieces).sum()
+    silence, total = np.diff(elapsed(bounds, pieces)), np.diff(pieces).sum()
     i, n = silence.argmax(), len(silence)
     # the longest of n random intervals is about log(n) times their mean
     if silence[i] > max(0.03 * total, 3 * np.log(n + 1) * total / n):
-        share = f"{_percent(silence[i] / total)} of the recorded time"
+        share = f"{100 * silence[i] / total:.3g} % of the recorded time"
         yield f"warning: no unit has a spike from {bounds[i]:.1f} to {bounds[i + 1]:.1f} s, {share}"
 
 
-def _units(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
-    names, (start, stop) = recording.unit_ids, pieces[[0, -1], [0, 1]]
-    spikes = recording.spike_units[slice(*np.searchsorted(recording.spike_times, (start, stop)))]
-    rates = np.bincount(spikes, minlength=len(names)) / max(stop - start, 1e-9)
-    yield f"units: {len(names)}, median rate {np.median(rates):.3g} Hz"
-    if (silent := rates < 1 / 60).any():
-        warning = "warning: " if silent.mean() > 0.1 else ""
-        yield f"{warning}{silent.sum()} of {len(names)} units are silent (< 1 spike a minute): {_list(names[silent])}"
+def _units(recording: Recording) -> Iterator[str]:
+    names, silent = recording.unit_ids, silent_units(recording)
+    yield f"units: {len(names)}, median rate {np.median(firing_rates(recording)):.3g} Hz"
+    if len(silent):
+        warning = "warning: " if len(silent) > 0.1 * len(names) else ""
+        yield f"{warning}{len(silent)} of {len(names)} units are silent (< 1 spike a minute): {_list(names[silent])}"
     part = excerpt(recording)
     pairs = duplicated_units(part) if times_are_resolved(part) else ()
     if len(pairs):
@@ -148,12 +144,6 @@ def excerpt(recording: Recording, n_spikes: int = 200_000) -> Recording:
     return replace(recording, **spikes, behavior_times=[], behavior=recording.behavior[:0], trials=[])
 
 
-def _elapsed(times: np.ndarray, pieces: np.ndarray) -> np.ndarray:
-    """Recorded seconds before each time, of any shape: the length of the pieces up to it."""
-    total = np.append(0.0, np.cumsum(np.diff(pieces)))
-    return np.interp(times, pieces.ravel(), np.stack([total[:-1], total[1:]], 1).ravel())
-
-
 def _extent(recording: Recording) -> str:
     (start, stop), times = recording.span, recording.spike_times
     return f"spikes are at {times[0]:,.1f} to {times[-1]:,.1f} s, behaviour at {start:,.1f} to {stop:,.1f} s"
@@ -161,7 +151,3 @@ def _extent(recording: Recording) -> str:
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"

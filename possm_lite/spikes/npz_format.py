@@ -48,42 +48,32 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
         RecordingError: naming the array and the value.
     """
     arrays = {name: array for name, array in arrays.items() if not name.startswith("truth_")}
-    for old in sorted(set(arrays) & set(_RENAMED)):
-        if (new := _RENAMED[old]) in arrays:
-            raise RecordingError(f"has both {new} and its old name {old}.")
-        arrays[new] = arrays.pop(old)
+    for old, new in _RENAMED.items():
+        if old in arrays and new not in arrays:  # beside the new name, the old one is an unknown key
+            arrays[new] = arrays.pop(old)
     _check_names(arrays)
-    texts = {name: arrays.get(name, np.empty(0, dtype=str)) for name in ("notes", "behavior_columns")}
-    for name, text in texts.items():
-        if text.size and text.dtype.kind != "U":
-            raise RecordingError(f"{name} must be texts, not {_short(text)}.")
-    return {
-        "spike_times": arrays["spike_times"],
-        "spike_units": arrays["spike_units"],
-        "unit_ids": arrays["unit_ids"] if "unit_ids" in arrays else _default_unit_ids(arrays["spike_units"]),
-        "behavior_times": _behavior_times(arrays),
-        "behavior": arrays["behavior"],
-        "behavior_unit": _text(arrays, "behavior_unit", "a.u."),
-        "trials": arrays.get("trials", ()),
-        "session_id": _text(arrays, "session_id", default_session_id),
-        "notes": texts["notes"].ravel().tolist(),
-        "behavior_name": _text(arrays, "behavior_name", "velocity"),
-        "behavior_columns": texts["behavior_columns"],
-    }
+    fields = {name: arrays[name] for name in (*_REQUIRED, *_OPTIONAL) if name in arrays}
+    for name in fields.keys() & {"notes", "behavior_columns"}:
+        if fields[name].size and fields[name].dtype.kind != "U":
+            raise RecordingError(f"{name} must be texts, not {_short(fields[name])}.")
+    fields["notes"] = fields.get("notes", np.empty(0, dtype=str)).ravel().tolist()
+    for name in fields.keys() & {"behavior_unit", "behavior_name", "session_id"}:
+        fields[name] = _text(name, fields[name])
+    if "unit_ids" not in fields:
+        fields["unit_ids"] = _default_unit_ids(arrays["spike_units"])
+    return {"session_id": default_session_id, **fields, "behavior_times": _behavior_times(arrays)}
 
 
 def _check_names(arrays: dict[str, np.ndarray]):
-    unknown = sorted(set(arrays) - {*_REQUIRED, *_OPTIONAL, *_CLOCKS, "format"})
-    if unknown:
-        raise RecordingError(f"has unknown keys: {', '.join(unknown)}. Prefix keys to be ignored with truth_.")
-    version = _text(arrays, "format", FORMAT)
+    version = _text("format", arrays.get("format", np.array(FORMAT)))
     if version not in (FORMAT, _FORMAT_1):
         raise RecordingError(f"format is {version!r}; this version reads {FORMAT!r}.")
-    required = (*_REQUIRED, *_OPTIONAL) if "format" in arrays else _REQUIRED
+    if unknown := sorted(set(arrays) - {*_REQUIRED, *_OPTIONAL, *_CLOCKS, "format"}):
+        raise RecordingError(f"has unknown keys: {', '.join(unknown)}. Prefix keys to be ignored with truth_.")
+    required = {*_REQUIRED, *_OPTIONAL} if "format" in arrays else {*_REQUIRED}
     if version == _FORMAT_1:
-        required = [name for name in required if name not in ("behavior_name", "behavior_columns")]
-    missing = [name for name in required if name not in arrays]
-    if missing:
+        required -= {"behavior_name", "behavior_columns"}
+    if missing := sorted(required - set(arrays)):
         raise RecordingError(f"lacks {', '.join(missing)}. It has {', '.join(sorted(arrays)) or 'nothing'}.")
     if sum(name in arrays for name in _CLOCKS) != 1:
         raise RecordingError("must have either behavior_times or behavior_clock.")
@@ -106,14 +96,12 @@ def _default_unit_ids(spike_units: np.ndarray) -> np.ndarray:
         raise RecordingError("unit_ids is required without spikes.")
     largest = int(spike_units.max()) if spike_units.dtype.kind in "iu" else 0  # Recording refuses other types
     if largest >= _MAX_UNNAMED_UNITS:
-        raise RecordingError(
-            f"spike_units[{spike_units.argmax()}] = {largest}: unit_ids is required from {_MAX_UNNAMED_UNITS} units."
-        )
+        found = f"spike_units[{spike_units.argmax()}] = {largest}"
+        raise RecordingError(f"{found}: unit_ids is required from {_MAX_UNNAMED_UNITS} units.")
     return np.arange(max(largest, 0) + 1)
 
 
-def _text(arrays: dict[str, np.ndarray], name: str, default: str) -> str:
-    array = arrays.get(name, np.array(default))
+def _text(name: str, array: np.ndarray) -> str:
     if array.size != 1 or array.dtype.kind != "U":
         raise RecordingError(f"{name} must be one text, not {_short(array)}.")
     return str(array.item())

@@ -61,12 +61,10 @@ def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S)
     return (1 - np.sqrt(np.clip(1 - 2 * ratio, 0, None))) / 2
 
 
-def contaminated_units(
-    recording: Recording, refractory_s: float = REFRACTORY_S, largest: float = 0.1, fewest: int = 5
-) -> np.ndarray:
+def contaminated_units(recording: Recording, largest: float = 0.1, fewest: int = 5) -> np.ndarray:
     """Indices (n,) of units with a contamination above `largest` and at least `fewest` violations."""
-    contaminated = contamination_rate(recording, refractory_s) > largest  # False for NaN
-    return np.flatnonzero(contaminated & (_violation_counts(recording, refractory_s) >= fewest))
+    contaminated = contamination_rate(recording) > largest  # False for NaN
+    return np.flatnonzero(contaminated & (_violation_counts(recording, REFRACTORY_S) >= fewest))
 
 
 def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple[np.ndarray, np.ndarray]:
@@ -99,28 +97,25 @@ def coincidence_share(count: np.ndarray, n_spikes: np.ndarray) -> np.ndarray:
     return np.where(fewer > 0, count / np.maximum(fewer, 1), 0.0)
 
 
-def duplicated_units(
-    recording: Recording, window_s: float = COINCIDENCE_S, share: float = 0.3, sigmas: float = 5.0
-) -> np.ndarray:
+def duplicated_units(recording: Recording, share: float = 0.3, sigmas: float = 5.0) -> np.ndarray:
     """Pairs of units that share spikes of one neuron: indices, the smaller one first, shape (n, 2).
 
     A pair is reported if more than `share` of the spikes of the unit with fewer coincide with one of the other, and if
     the count exceeds that of independent units by `sigmas` standard deviations of a Poisson count plus five.
     """
-    count, expected = coincidences(recording, window_s)
+    count, expected = coincidences(recording)
     frequent = coincidence_share(count, _spike_counts(recording)) > share
     significant = count >= expected + sigmas * np.sqrt(expected) + 5
     return np.argwhere(np.triu(frequent & significant, 1))
 
 
-def behavior_gaps(recording: Recording, longer_than_s: float | None = None) -> np.ndarray:
+def behavior_gaps(recording: Recording) -> np.ndarray:
     """Start and stop in seconds, (n, 2), of the intervals between successive behaviour samples that are too long.
 
-    The default of `longer_than_s` is twice the median step, as in the derivative of a position.
+    They are longer than twice the median step, as in the derivative of a position.
     """
     times = recording.behavior_times
-    longest = 2 * recording.sample_interval if longer_than_s is None else longer_than_s
-    before = np.flatnonzero(np.diff(times) > longest * (1 + 1e-6))
+    before = np.flatnonzero(np.diff(times) > 2 * recording.sample_interval * (1 + 1e-6))
     return np.stack([times[before], times[before + 1]], 1)
 
 

@@ -49,8 +49,8 @@ class Recording:
     behavior_columns: np.ndarray = ()
 
     def __post_init__(self):
-        for name, shape, kind in _ARRAYS:
-            object.__setattr__(self, name, _as_array(name, getattr(self, name), shape, kind))
+        for name, (shape, dtype) in _ARRAYS.items():
+            object.__setattr__(self, name, _as_array(name, getattr(self, name), shape, dtype))
         if len(self.behavior_columns) == 0:
             object.__setattr__(self, "behavior_columns", default_columns(self.n_columns))
         for name in ("behavior_name", "behavior_unit", "session_id"):
@@ -59,9 +59,8 @@ class Recording:
         if isinstance(self.notes, str):
             raise RecordingError(f"notes must be a sequence of sentences, not the single text {self.notes!r}.")
         object.__setattr__(self, "notes", tuple(str(note) for note in self.notes))
+        _check_spikes(self)
         _check_lengths(self)
-        _check_units(self)
-        check_order("spike_times", self.spike_times, strict=False)
         check_order("behavior_times", self.behavior_times, strict=True)
         _check_trials(self)
 
@@ -84,8 +83,7 @@ class Recording:
 
         Args:
             trains, fields: as in `from_trains`.
-            times: seconds, shape (T,).
-            position: shape (T, C), or (T,) for one column; NaN where it is missing.
+            times, position: seconds, shape (T,), and what is differentiated, (T, C) or (T,); NaN where it is missing.
             unit: of the position, such as "mm"; the behaviour is in "mm/s".
         """
         times, position = np.asarray(times, np.float64), np.asarray(position, np.float64)
@@ -96,8 +94,9 @@ class Recording:
         velocity, how = differentiate(times, position)
         valid = np.isfinite(velocity).all(axis=1)
         missing = f"; {(~valid).sum()} of {len(valid)} rows have none" if not valid.all() else ""
+        fields = {"behavior_unit": f"{unit}/s"} | fields
         note = f"Velocity is the derivative of the position{missing}{'; ' if how else ''}{how}."
-        fields = {"behavior_unit": f"{unit}/s"} | fields | {"notes": (*fields.get("notes", ()), note)}
+        fields["notes"] = (*fields.get("notes", ()), note)
         return cls.from_trains(trains, times[valid], velocity[valid], **fields)
 
     @classmethod
@@ -107,14 +106,14 @@ class Recording:
         Args:
             counts: whole numbers, shape (bins, units).
             bin_width_s: seconds.
-            behavior: shape (T, C), or (T,) for one column.
             bin_starts: seconds, shape (bins,); there may be gaps between bins. Default: 0, 1, 2, ... widths.
-            fields: as in `from_trains`, and `behavior_times`, seconds, shape (T,). Default: the middle of each bin,
-                which is the time of an average over the bin.
+            behavior, fields: as in `from_trains`. The default of `behavior_times` is the middle of each bin, which is
+                the time of an average over the bin.
         """
         counts, starts = check_bins(counts, bin_width_s, bin_starts)
         spike_times, spike_units, note = spread_counts(counts, starts, bin_width_s)
-        fields = {"unit_ids": np.arange(counts.shape[1])} | fields | {"notes": (*fields.get("notes", ()), note)}
+        fields = {"unit_ids": np.arange(counts.shape[1])} | fields
+        fields["notes"] = (*fields.get("notes", ()), note)
         if len(behavior) and "behavior_times" not in fields:
             if len(behavior) != len(counts):
                 rows = f"behavior has {len(behavior)} rows, counts have {len(counts)} bins"
@@ -123,24 +122,13 @@ class Recording:
         return cls(spike_times, spike_units, behavior=behavior, **fields)
 
     @classmethod
-    def from_pynapple(cls, group, behavior=None, trials=None, **fields) -> "Recording":
-        """`from_trains` for pynapple: a `TsGroup`, a `Tsd` or `TsdFrame` that is decoded as it is, an `IntervalSet`."""
-        if hasattr(behavior, "columns"):
-            fields = {"behavior_columns": [str(name) for name in behavior.columns]} | fields
-        if trials is not None:
-            fields["trials"] = np.stack((trials.start, trials.end), axis=1)
-        samples = () if behavior is None else (behavior.t, np.asarray(behavior.d))
-        return cls.from_trains({unit: group[unit].t for unit in group.keys()}, *samples, **fields)  # noqa: SIM118
-
-    @classmethod
     def from_lecture_notes(cls, trials: Iterable[Mapping], bin_width_s: float = 0.05, **fields) -> "Recording":
         """A recording from trials `{"trial_id": ..., "spikes": [bin, ...], "vel": [bin, ...]}`, one after the other.
 
         Args:
             trials: a bin of `spikes` is a list of (unit, seconds since the start of the bin), or 0; one of `vel` has
                 shape (samples, C), spaced evenly from the start of the bin.
-            bin_width_s: seconds.
-            fields: as in `from_trains`.
+            bin_width_s, fields: seconds, and as in `from_trains`.
         """
         trains, times, velocity, intervals, first = {}, [], [], [], 0
         with prefix_errors("trials"), wrap_errors("have another form"):
@@ -162,7 +150,7 @@ class Recording:
 
         Args:
             path: the file.
-            extra: further arrays, under names that begin with `truth_`; `read_arrays` reads them.
+            extra: further arrays under names that begin with `truth_`, which `load_recording` ignores.
 
         Raises:
             RecordingError: nothing was written, and a file that was at `path` is unchanged.
@@ -171,9 +159,6 @@ class Recording:
         with prefix_errors(path):
             if path.suffix.lower() != ".npz":
                 raise RecordingError(f"has the suffix {path.suffix!r}; a recording is saved as .npz.")
-            for name in extra or {}:
-                if not name.startswith("truth_"):
-                    raise RecordingError(f"extra arrays must have names that begin with truth_, not {name!r}.")
         write_arrays(path, {**to_arrays(vars(self)), **(extra or {})}, RecordingError)
 
     @property
@@ -202,17 +187,16 @@ class Recording:
         return float(np.median(np.diff(self.behavior_times)))
 
 
-# name, shape in words, NumPy kind after conversion
-_ARRAYS = (
-    ("spike_times", "(n,)", "f"),
-    ("spike_units", "(n,)", "i"),
-    ("unit_ids", "(n,)", "U"),
-    ("behavior_times", "(n,)", "f"),
-    ("behavior", "(n, columns)", "f"),
-    ("behavior_columns", "(n,)", "U"),
-    ("trials", "(n, 2)", "f"),
-)
-_KINDS = {"f": "numbers", "i": "whole numbers", "U": "text"}
+_ARRAYS = {
+    "spike_times": ("(n,)", np.float64),
+    "spike_units": ("(n,)", np.int64),
+    "unit_ids": ("(n,)", str),
+    "behavior_times": ("(n,)", np.float64),
+    "behavior": ("(n, columns)", np.float64),
+    "behavior_columns": ("(n,)", str),
+    "trials": ("(n, 2)", np.float64),
+}
+_KINDS = {np.float64: ("numbers", "iuf"), np.int64: ("whole numbers", "iu"), str: ("text", "U")}  # converted from
 
 
 def default_columns(n: int) -> np.ndarray:
@@ -220,27 +204,26 @@ def default_columns(n: int) -> np.ndarray:
     return np.array(list("xyz"[:n]) if n <= 3 else [str(i) for i in range(n)])
 
 
-def _as_array(name: str, value, shape: str, kind: str) -> np.ndarray:
+def _as_array(name: str, value, shape: str, dtype: type) -> np.ndarray:
     """A read-only copy of `value` with the required type and shape; lossy conversions are refused."""
+    words, kinds = _KINDS[dtype]
     try:
-        array = np.asarray(value)
-        if kind == "U":
-            array = array.astype(str)
+        array = np.asarray(value, str if dtype is str else None)
     except ValueError as exc:  # rows of different lengths, bytes that are not text
-        raise RecordingError(f"{name} is not an array of {_KINDS[kind]}: {' '.join(str(exc).split())}") from exc
-    if array.size and array.dtype.kind not in {"f": "iuf", "i": "iu", "U": "U"}[kind]:
-        raise RecordingError(f"{name} must hold {_KINDS[kind]}, not {array.dtype}.")
-    array = array.astype({"f": np.float64, "i": np.int64, "U": str}[kind])
-    ndim = 1 if shape == "(n,)" else 2
-    if ndim == 2 and array.ndim == 1 and array.size == 0:  # an empty list
+        raise RecordingError(f"{name} is not an array of {words}: {' '.join(str(exc).split())}") from exc
+    if array.size and array.dtype.kind not in kinds:
+        raise RecordingError(f"{name} must hold {words}, not {array.dtype}.")
+    array = array.astype(dtype)
+    if array.shape == (0,) and shape != "(n,)":  # an empty list
         array = array.reshape(0, 2)
-    elif shape == "(n, columns)" and array.ndim == 1:
+    elif array.ndim == 1 and shape == "(n, columns)":
         array = array[:, None]
-    if array.ndim != ndim or (shape == "(n, 2)" and array.shape[1] != 2) or (ndim == 2 and array.shape[1] == 0):
+    n_columns = array.shape[1] if array.ndim == 2 else 0
+    if not {"(n,)": array.ndim == 1, "(n, columns)": n_columns > 0, "(n, 2)": n_columns == 2}[shape]:
         raise RecordingError(f"{name} must have shape {shape}, not {array.shape}.")
-    for index in np.argwhere(~np.isfinite(array))[:1].tolist() if kind == "f" else ():
+    for index in np.argwhere(~np.isfinite(array))[:1].tolist() if dtype is np.float64 else ():
         raise RecordingError(
-            f"{name} must be finite: {name}[{', '.join(map(str, index))}] = {array[tuple(index)]}. "
+            f"{name} must be finite: {name}{index} = {array[tuple(index)]}. "
             "Drop such rows together with their times; a gap in time is allowed."
         )
     array.flags.writeable = False
@@ -248,44 +231,41 @@ def _as_array(name: str, value, shape: str, kind: str) -> np.ndarray:
 
 
 def _check_lengths(r: Recording):
-    if len(r.unit_ids) == 0:
-        raise RecordingError("unit_ids is empty: a recording needs at least one unit.")
     if len(r.behavior_times) == 1 or len(r.behavior_times) == len(r.spike_times) == 0:
         raise RecordingError(f"behavior_times needs at least two samples, not {len(r.behavior_times)}.")
-    for name, times, entry in (
-        ("spike_units", "spike_times", "entry per spike"),
-        ("behavior", "behavior_times", "row per behaviour sample"),
+    for name, n, others in (
+        ("spike_units", len(r.spike_times), "spike_times"),
+        ("behavior", len(r.behavior_times), "behavior_times"),
+        ("behavior_columns", r.n_columns, "columns of behavior"),
     ):
-        n, expected = len(getattr(r, name)), len(getattr(r, times))
-        if n != expected:
-            raise RecordingError(f"{name} must have one {entry}: {n} against {expected} {times}.")
-    if len(r.behavior_columns) != r.n_columns:
-        raise RecordingError(f"behavior_columns has {len(r.behavior_columns)} names for {r.n_columns} columns.")
+        if (found := len(getattr(r, name))) != n:
+            raise RecordingError(f"{name} must be as many as the {others}: {found} against {n} {others}.")
 
 
-def _check_units(r: Recording):
+def _check_spikes(r: Recording):
     names, counts = np.unique(r.unit_ids, return_counts=True)
-    for name, count in zip(names[counts > 1], counts[counts > 1], strict=True):
-        raise RecordingError(f"unit_ids must differ: {str(name)!r} occurs {count} times.")
+    if len(names) == 0:
+        raise RecordingError("unit_ids is empty: a recording needs at least one unit.")
+    for i in np.flatnonzero(counts > 1)[:1]:
+        raise RecordingError(f"unit_ids must differ: {str(names[i])!r} occurs {counts[i]} times.")
     for i in np.flatnonzero((r.spike_units < 0) | (r.spike_units >= r.n_units))[:1]:
-        raise RecordingError(
-            f"spike_units must lie in 0..{r.n_units - 1}, the index of a unit in unit_ids: "
-            f"spike_units[{i}] = {r.spike_units[i]}."
-        )
+        found = f"spike_units[{i}] = {r.spike_units[i]}"
+        raise RecordingError(f"spike_units, indices in unit_ids, must lie in 0..{r.n_units - 1}: {found}.")
+    check_order("spike_times", r.spike_times, strict=False)
 
 
 def _check_trials(r: Recording):
-    check_trial_order(r.trials)
-    if len(r.behavior_times) == 0:
-        return
-    for i in np.flatnonzero(~covered_trials(r.trials, r.behavior_times))[:1]:
-        start, stop = r.trials[i]
-        inside = r.behavior_times[slice(*np.searchsorted(r.behavior_times, (start, stop)))]
-        extent = f", {format_seconds(inside[0])} to {format_seconds(inside[-1])}" if len(inside) else ""
-        raise RecordingError(
-            f"behavior_times must cover every trial: trials[{i}] is {format_seconds(start)} to "
-            f"{format_seconds(stop)}, behaviour has {len(inside)} samples there{extent}."
-        )
+    def trial(i: int) -> str:
+        return f"trials[{i}] is {format_seconds(start[i])} to {format_seconds(stop[i])}"
+
+    start, stop = r.trials.T
+    for i in np.flatnonzero(stop <= start)[:1]:
+        raise RecordingError(f"trials must stop after they start: {trial(i)}.")
+    for i in np.flatnonzero(start[1:] < stop[:-1])[:1]:
+        raise RecordingError(f"trials must be in order and not overlap: {trial(i)}, {trial(i + 1)}.")
+    for i in np.flatnonzero(~covered_trials(r.trials, r.behavior_times))[:1] if len(r.behavior_times) else ():
+        n = np.diff(np.searchsorted(r.behavior_times, r.trials[i]))[0]
+        raise RecordingError(f"behavior_times must cover every trial: {trial(i)}, behaviour has {n} samples there.")
 
 
 def format_seconds(seconds: float, digits: int = 6) -> str:
@@ -305,35 +285,14 @@ def check_order(name: str, times: np.ndarray, strict: bool):
         elif restarts:
             sort = "" if strict else " If they are trains of units one after the other, sort them with their units."
             remedy = f"The clock restarts: save the two blocks as two recordings.{sort}"
-        raise RecordingError(
-            f"{name} must be sorted: {name}[{i}] = {format_seconds(times[i])} comes after "
-            f"{format_seconds(times[i - 1])}. {remedy}"
-        )
-
-
-def check_trial_order(trials: np.ndarray):
-    """Raise RecordingError unless trials, (n, 2) in seconds, stop after they start, in order and without overlap."""
-    start, stop = trials.T
-    for i in np.flatnonzero(stop <= start)[:1]:
-        raise RecordingError(
-            f"trials[{i}] must stop after it starts: {format_seconds(start[i])} to {format_seconds(stop[i])}."
-        )
-    for i in np.flatnonzero(start[1:] < stop[:-1])[:1] + 1:
-        raise RecordingError(
-            f"trials must be in order and not overlap: trials[{i}] starts at {format_seconds(start[i])}, before "
-            f"trials[{i - 1}] stops at {format_seconds(stop[i - 1])}."
-        )
+        time, before = format_seconds(times[i]), format_seconds(times[i - 1])
+        raise RecordingError(f"{name} must be sorted: {name}[{i}] = {time} comes after {before}. {remedy}")
 
 
 def covered_trials(trials: np.ndarray, behavior_times: np.ndarray) -> np.ndarray:
-    """True for each trial with behaviour inside it, within two sample intervals of its start and of its stop.
+    """True for each trial, (n, 2), with behaviour inside it, within two sample intervals of its start and of its stop.
 
-    Args:
-        trials: start and stop in seconds, shape (n, 2).
-        behavior_times: seconds, increasing, at least two, shape (T,).
-
-    Returns:
-        Shape (n,), bool.
+    `behavior_times`, shape (T,), increase and are at least two. All are in seconds.
     """
     slack = 2 * np.median(np.diff(behavior_times))
     start, stop = trials.T

@@ -35,10 +35,8 @@ class SplitConfig:
         except ValueError:
             shares = ()
         if order not in _ORDERS or len(shares) != 3 or not min(shares) > 0 or not abs(sum(shares) - 1) <= 1e-9:
-            raise ValueError(
-                f"split must be chronological or random, optionally with three shares above 0 that sum to 100 instead "
-                f"of 70/10/20, such as chronological:60/20/20, not {text!r}."
-            )
+            example = "optionally with three shares above 0 that sum to 100, such as chronological:60/20/20"
+            raise ValueError(f"split must be chronological or random, {example}, not {text!r}.")
         return cls(order, shares, seed)
 
     def __str__(self) -> str:
@@ -55,45 +53,33 @@ class SplitConfig:
         """
         if len(recording.trials) < len(self.shares):
             return self._by_time(recording, bin_width_s)
-        order = np.arange(len(recording.trials))
-        if self.order == "random":
-            order = np.random.default_rng(self.seed).permutation(order)
-        n = len(order)
-        train = min(max(round(self.shares[0] * n), 1), n - 2)
-        valid = min(max(round(self.shares[1] * n), 1), n - train - 1)
+        n = len(recording.trials)
+        order = np.random.default_rng(self.seed).permutation(n) if self.order == "random" else np.arange(n)
+        n_train, n_valid = (round(share * n) for share in self.shares[:2])
+        edges = _edges(n_train, n_train + n_valid, n)
         n_samples = np.diff(np.searchsorted(recording.behavior_times, recording.trials[order]))[:, 0]
-        elapsed = np.cumsum(n_samples) / n_samples.sum()  # share of the recorded time up to the end of each trial
-        by_count = np.diff(elapsed[[train - 1, train + valid - 1, -1]], prepend=0.0)
-        if np.abs(by_count - self.shares).max() > 0.15:
-            train, stop = (1 + int(np.abs(elapsed - edge).argmin()) for edge in np.cumsum(self.shares)[:2])
-            train = min(train, n - 2)
-            valid = min(max(stop, train + 1), n - 1) - train
-        parts = np.split(order, [train, train + valid])
-        return Split(*(recording.trials[np.sort(part)] for part in parts))
+        time = np.cumsum(n_samples) / n_samples.sum()  # share of the recorded time up to the end of each trial
+        if np.abs(np.diff(time[[edges[0] - 1, edges[1] - 1, -1]], prepend=0.0) - self.shares).max() > 0.15:
+            edges = _edges(*(1 + np.abs(time - edge).argmin() for edge in np.cumsum(self.shares)[:2]), n)
+        return Split(*(recording.trials[np.sort(part)] for part in np.split(order, edges)))
 
     def _by_time(self, recording: Recording, bin_width_s: float) -> Split:
         if self.order == "random":
-            raise RecordingError(
-                f"split random needs at least {len(self.shares)} trials, the recording has {len(recording.trials)}; "
-                "use chronological."
-            )
+            n = len(recording.trials)
+            raise RecordingError(f"split random needs at least 3 trials, the recording has {n}; use chronological.")
         pieces = recorded_time(recording)
         pieces = pieces[np.diff(pieces)[:, 0] >= bin_width_s]
         n_bins = np.round(np.diff(pieces)[:, 0] / bin_width_s).astype(int)
-        total, last = n_bins.sum(), np.cumsum(n_bins)
+        before, total = np.cumsum(n_bins) - n_bins, n_bins.sum()
         if total < 10:
-            raise RecordingError(
-                f"the recording is too short to split: {total} bins of {bin_width_s:g} s without a pause in behaviour."
-            )
-        first_edge, second_edge = np.round(np.cumsum(self.shares)[:2] * total).astype(int)
-        first_edge = np.clip(first_edge, 1, total - 2)
-        edges = (0, first_edge, np.clip(second_edge, first_edge + 1, total - 1), total)
+            found = f"{total} bins of {bin_width_s:g} s without a pause in behaviour"
+            raise RecordingError(f"the recording is too short to split: {found}.")
+        first, second = _edges(*np.round(np.cumsum(self.shares)[:2] * total).astype(int), total)
         parts = []
-        for low, high in zip(edges[:-1], edges[1:], strict=True):
-            bins = np.clip(np.array([[low], [high]]) - (last - n_bins), 0, n_bins)  # (2, pieces), from their starts
-            start, stop = pieces[:, 0] + bin_width_s * bins
-            stop = np.where(bins[1] == n_bins, pieces[:, 1], stop)
-            parts.append(np.stack([start, stop], 1)[bins[1] > bins[0]])
+        for low, high in ((0, first), (first, second), (second, total)):
+            begin, end = (np.clip(edge - before, 0, n_bins) for edge in (low, high))  # (pieces,), bins into each
+            stop = np.where(end == n_bins, pieces[:, 1], pieces[:, 0] + bin_width_s * end)
+            parts.append(np.stack([pieces[:, 0] + bin_width_s * begin, stop], 1)[end > begin])
         return Split(*parts)
 
 
@@ -104,6 +90,18 @@ class Split:
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
+
+
+def _edges(first: int, second: int, n: int) -> tuple[int, int]:
+    """Where the second and the third of three parts of n begin, moved so that none is empty."""
+    first = min(max(first, 1), n - 2)
+    return first, min(max(second, first + 1), n - 1)
+
+
+def elapsed(times: np.ndarray, intervals: np.ndarray) -> np.ndarray:
+    """Seconds within intervals (n, 2) before each time, of any shape."""
+    total = np.append(0.0, np.cumsum(np.diff(intervals)))
+    return np.interp(times, intervals.ravel(), np.stack([total[:-1], total[1:]], 1).ravel())
 
 
 def segments(intervals: np.ndarray, gap_s: float) -> np.ndarray:
@@ -128,6 +126,5 @@ def recorded_time(recording: Recording) -> np.ndarray:
         return pieces
     pieces += interval * np.array([-2, 1])  # trials begin and end up to two intervals from a sample
     edges = np.unique(np.concatenate([pieces, trials]))
-    middle = (edges[1:] + edges[:-1]) / 2
-    inside = [np.searchsorted(x[:, 0], middle) > np.searchsorted(x[:, 1], middle) for x in (pieces, trials)]
-    return np.stack([edges[:-1], edges[1:]], 1)[inside[0] & inside[1]]
+    in_piece, in_trial = (np.diff(elapsed(edges, intervals)) > 0 for intervals in (pieces, trials))
+    return np.stack([edges[:-1], edges[1:]], 1)[in_piece & in_trial]

@@ -61,13 +61,10 @@ class Timeline:
         """Times from each window's start, behaviour and mask, padded to the window with most samples."""
         trial, index = _ranges(self.times, starts, duration_s)
         n_samples = np.bincount(trial, minlength=len(starts))
-        column = np.arange(len(trial)) - (np.cumsum(n_samples) - n_samples)[trial]
-        shape = (len(starts), int(n_samples.max(initial=1)))
-        times, mask = np.zeros(shape), np.zeros(shape, dtype=bool)
-        behavior = np.zeros((*shape, self.recording.n_columns))
-        times[trial, column] = np.maximum(self.times[index] - starts[trial], 0.0)
-        behavior[trial, column] = self.behavior[index]
-        mask[trial, column] = True
+        mask = np.arange(n_samples.max(initial=1)) < n_samples[:, None]  # in the order of `trial` and `index`
+        times, behavior = np.zeros(mask.shape), np.zeros((*mask.shape, self.recording.n_columns))
+        times[mask] = np.maximum(self.times[index] - starts[trial], 0.0)
+        behavior[mask] = self.behavior[index]
         return times, behavior, mask
 
 

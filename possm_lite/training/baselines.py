@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from ..decoder.baselines import KalmanFilter, WienerFilter
+from ..spikes.batch import bin_index
 from ..spikes.recording import Recording
 from ..spikes.split import SplitConfig
 from .evaluate import evaluate, slot_offsets
@@ -15,7 +16,7 @@ RIDGES = tuple(10.0 ** np.arange(0, 5.5, 0.5))
 
 
 def fit_wiener(session: Session, n_history: int = 10, ridges: Iterable[float] = RIDGES) -> WienerFilter:
-    """A Wiener filter with the ridge penalty that has the best validation R²."""
+    """A Wiener filter of the last `n_history` bins, with the ridge penalty that has the best validation R²."""
     model = _empty(WienerFilter, session, n_history=n_history)
     solutions, scores = model.solve(*binned(session, "train"), ridges), []
     for model.weight.data, model.offset.data in solutions:
@@ -45,11 +46,9 @@ def search_lag(
         score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (16.5)
 
     Args:
-        recording: the session.
+        recording, split, bin_width_s, seed: as for `prepare`.
         lags_s: lags to try, seconds, behaviour later than spikes; a negative one reads spikes after the movement.
-        split, bin_width_s, seed: as for `prepare`.
-        n_history: bins that the filter reads.
-        ridges: penalties, chosen on the validation part at each lag.
+        n_history, ridges: of the filter, as for `fit_wiener`.
 
     Returns:
         R² for each lag, the mean of the columns that vary, shape (n,); NaN if none does.
@@ -57,9 +56,7 @@ def search_lag(
     scores, ridges = [], tuple(ridges)
     for lag_s in lags_s:
         session = prepare(recording, split, lag_s=lag_s, bin_width_s=bin_width_s, seed=seed)
-        r2_columns = evaluate(fit_wiener(session, n_history, ridges), session, "valid").r2_columns
-        moving = [r2 for r2 in r2_columns if not np.isnan(r2)]
-        scores.append(np.mean(moving) if moving else np.nan)
+        scores.append(evaluate(fit_wiener(session, n_history, ridges), session, "valid").r2)
     return np.array(scores)
 
 
@@ -70,14 +67,14 @@ def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarr
     """
     width, n_slots = session.timeline.bin_width_s, len(slot_offsets(session))
     counts, behavior = [], []
-    for start, n_bins in session.whole_bins(part):
-        if n_bins == 0:
+    for start, stop in session.segments(part):
+        if (n_bins := int((stop - start) / width + 1e-6)) == 0:
             continue
         batch = session.timeline.cut(start, n_bins * width)
         counts.append(np.sqrt(session.timeline.counts(start, n_bins), dtype=np.float32))
-        slot = np.floor(batch.times_s[0].numpy() / (width / n_slots) + 1e-6).astype(int)
+        slot = bin_index(batch.times_s[batch.mask], width / n_slots)
         n_samples = np.bincount(slot, minlength=n_bins * n_slots)
-        sums = [np.bincount(slot, v, minlength=n_bins * n_slots) for v in batch.behavior[0].numpy().T]
+        sums = [np.bincount(slot, v, minlength=n_bins * n_slots) for v in batch.behavior[batch.mask].numpy().T]
         mean = np.stack(sums, 1) / np.where(n_samples > 0, n_samples, np.nan)[:, None]
         behavior.append(((mean - session.mean) / session.std).reshape(n_bins, n_slots, -1))
     return counts, behavior

@@ -74,12 +74,11 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
     The last bin of a segment ends with it. Each recorded sample gets the output of the slot of the bin it lies in.
     `progress` is the name of a bar.
     """
-    timeline, width = session.timeline, session.timeline.bin_width_s
+    width, parts = session.timeline.bin_width_s, session.segments(part)
     segments, outputs, step_us, bins = [], [], [], []
-    total = int(np.diff(session.segments(part)).sum() / width)
-    bar = tqdm(total=total, desc=progress, unit="bin", leave=False, disable=not progress)
-    for start, stop in session.segments(part):
-        batch = timeline.cut(start, stop - start)
+    bar = tqdm(total=int(np.diff(parts).sum() / width), desc=progress, unit="bin", leave=False, disable=not progress)
+    for start, stop in parts:
+        batch = session.timeline.cut(start, stop - start)
         bins.append(int(batch.n_bins[0]))
         spikes = batch.unit > 0  # a stream gets an empty bin instead of a blank token
         unit, offset, bins_of_spikes = (x[spikes].numpy() for x in (batch.unit, batch.offset, batch.bin))
@@ -89,13 +88,12 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
         stream.reset()
         for first, end in zip(edges[:-1], edges[1:], strict=True):
             step_start = time.perf_counter()
-            _, output = stream.step(unit[first:end], offset[first:end])
+            decoded.append(stream.step(unit[first:end], offset[first:end])[1])
             step_us.append(1e6 * (time.perf_counter() - step_start))
-            decoded.append(output)
             bar.update()
         times, true = (x[0][batch.mask[0]].numpy() for x in (batch.times_s, batch.behavior))
         outputs.append(np.concatenate(decoded))
-        segments.append((times + start, true, outputs[-1][bin_index(times, width / len(output))]))
+        segments.append((times + start, true, outputs[-1][bin_index(times, width / len(decoded[-1]))]))
     bar.close()
     columns = (np.concatenate(column) for column in zip(*segments, strict=True))
     return Replay(*columns, np.concatenate(outputs), np.array(step_us), tuple(bins))
@@ -106,13 +104,11 @@ def slot_offsets(session: Session, part: str = "test") -> np.ndarray:
 
     They are where the samples of the part usually lie, so that output and samples can be compared.
     """
-    timeline, segments = session.timeline, session.segments(part)
+    timeline = session.timeline
     n_slots = max(1, round(timeline.bin_width_s / float(np.median(np.diff(timeline.times)))))
     slot = timeline.bin_width_s / n_slots
-    clock = timeline.times + timeline.lag_s
-    index = np.searchsorted(segments[:, 0], clock + 1e-6) - 1
-    inside = (index >= 0) & (clock < segments[index, 1])
-    since_start = clock[inside] - segments[index[inside], 0]
+    batches = [timeline.cut(start, stop - start) for start, stop in session.segments(part)]
+    since_start = np.concatenate([batch.times_s[batch.mask].numpy() for batch in batches])
     phase = np.median(since_start - slot * bin_index(since_start, slot))
     return np.arange(n_slots) * slot + np.clip(phase, 0, np.nextafter(slot, 0))
 

@@ -33,11 +33,6 @@ class Session:
         """Continuous segments of a part, (n, 2) in seconds: adjacent trials are joined."""
         return segments(getattr(self.split, part), gap_s=1e-3)
 
-    def whole_bins(self, part: str) -> list[tuple[float, int]]:
-        """Start in seconds and number of whole bins of each segment of a part."""
-        width = self.timeline.bin_width_s
-        return [(start, int(np.floor((stop - start) / width + 1e-6))) for start, stop in self.segments(part)]
-
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
         """`Timeline.cut`, with units numbered as in the model."""
         return self.timeline.cut(starts, duration_s, keep_unit).offset_units(self.first_unit)
@@ -73,9 +68,7 @@ def prepare(
     for name, part in vars(divided).items():
         n_samples = np.diff(np.searchsorted(timeline.times + timeline.lag_s, part)).sum()
         if n_samples < 2:
-            raise RecordingError(
-                f"the {name} part of split {config} has {n_samples} behaviour samples: it is too short."
-            )
+            raise RecordingError(f"the {name} part of split {config} is too short: {n_samples} samples of behaviour.")
     return Session(timeline, config, divided, *_scale(timeline, divided.train))
 
 
@@ -87,20 +80,15 @@ def _drop_short_trials(recording: Recording, bin_width_s: float) -> Recording:
     if kept.all():
         return recording
     if not kept.any():
-        raise RecordingError(
-            f"trials must be at least a bin long: trials[0] lasts {lengths[0]:.6f} s, a bin {bin_width_s} s. "
-            "Choose a smaller bin width."
-        )
+        first = f"trials[0] lasts {lengths[0]:.6f} s, a bin {bin_width_s} s"
+        raise RecordingError(f"trials must be at least a bin long: {first}. Choose a smaller bin width.")
     note = f"{n - kept.sum()} of {n} trials shorter than a bin, or without a sample of behaviour, were left out."
     return replace(recording, trials=recording.trials[kept], notes=(*recording.notes, note))
 
 
 def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of behaviour in the training trials, (C,) each."""
-    clock = timeline.times + timeline.lag_s
-    inside = np.zeros(len(clock), dtype=bool)
-    for start, stop in train:
-        inside |= (clock >= start) & (clock < stop)
-    behavior = timeline.behavior[inside]
+    ranges = np.searchsorted(timeline.times + timeline.lag_s, train)
+    behavior = np.concatenate([timeline.behavior[first:last] for first, last in ranges])
     std = behavior.std(0)
     return behavior.mean(0), np.where(std > 0, std, 1.0)  # std is 0 for a constant column

@@ -32,11 +32,9 @@ def combine_sessions(
     Raises ValueError for different bin widths or numbers of behaviour columns.
     """
     indices = range(1, len(sessions) + 1) if indices is None else indices
-    widths = {s.timeline.bin_width_s for s in sessions}
-    if len(widths) > 1:
+    if len(widths := {s.timeline.bin_width_s for s in sessions}) > 1:
         raise ValueError(f"bin_width_s must be the same in all sessions, not {sorted(widths)}.")
-    columns = {tuple(s.recording.behavior_columns.tolist()) for s in sessions}
-    if len(columns) > 1:
+    if len(columns := {tuple(s.recording.behavior_columns.tolist()) for s in sessions}) > 1:
         raise ValueError(f"behavior_columns must be the same in all sessions, not {sorted(columns)}.")
     n_units = group.all_gather({i: s.recording.n_units for i, s in zip(indices, sessions, strict=True)})
     first_unit = {i: 1 + sum(n_units[j] for j in n_units if j < i) for i in indices}
@@ -48,12 +46,10 @@ def extract_session(model: POSSM, session: Session) -> POSSM:
 
     `session` is one of the combined sessions. The new model decodes it as `prepare` returned it, as its only session.
     """
-    n_units = session.recording.n_units
-    units = torch.cat([torch.zeros(1, dtype=torch.int64), session.first_unit + torch.arange(n_units)])  # blank token: 0
-    state, sessions = model.state_dict(), torch.tensor([0, session.index])
-    state["unit_embedding.weight"] = state["unit_embedding.weight"][units]
-    for name in ("session_embedding.weight", *_SCALE):
-        state[name] = state[name][sessions]
+    n_units, state = session.recording.n_units, model.state_dict()
+    units = [0, *range(session.first_unit, session.first_unit + n_units)]  # 0: the blank token
+    rows = {"unit_embedding.weight": units} | dict.fromkeys(("session_embedding.weight", *_SCALE), [0, session.index])
+    state |= {name: state[name][index] for name, index in rows.items()}
     extracted = _single_session(model, n_units)
     extracted.load_state_dict(state)
     return extracted.train(model.training)
@@ -95,8 +91,7 @@ def adapt(
         session: the new one, from `prepare`.
         config: of both stages. `lr` is that of the second, and a tenth of the first's; `seed` also that of embeddings.
         min_steps: least number of optimizer steps of each stage, where `config.epochs` are fewer.
-        progress: show a bar for each stage.
-        checkpoints: a file for each stage; an interrupted call resumes from them, given the same arguments.
+        progress, checkpoints: as in `fit`, a file for each stage.
 
     Returns:
         The new decoder, and both stages as one history.
@@ -105,8 +100,8 @@ def adapt(
         ValueError: bins or columns of behaviour of the session are not those of the model.
         CheckpointError: a state could not be saved, or is that of another training.
     """
-    theirs, own = (session.timeline.bin_width_s, len(session.std)), (model.config.bin_width_s, model.config.n_outputs)
-    if theirs != own:
+    own, theirs = (model.config.bin_width_s, model.config.n_outputs), (session.timeline.bin_width_s, len(session.std))
+    if own != theirs:
         raise ValueError(f"bin width (s) and columns of behaviour are {own} in the model, {theirs} in the session.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

@@ -224,12 +224,14 @@ def pynapple(folder: Path, recording: Recording) -> Layout:
         import pynapple as nap
 
         units = nap.TsGroup({i: nap.Ts(train) for i, train in enumerate(trains_of(r))})
-        hand = nap.TsdFrame(t=r.behavior_times, d=r.behavior, columns=["x", "y"])
+        hand = nap.TsdFrame(t=r.behavior_times, d=r.behavior, columns=["u", "v"])
         epochs = nap.IntervalSet(start=r.trials[:, 0], end=r.trials[:, 1])
     except ImportError:
         units = {i: Named(t=train) for i, train in enumerate(trains_of(r))}
-        hand, epochs = Named(t=r.behavior_times, d=r.behavior), Named(start=r.trials[:, 0], end=r.trials[:, 1])
-    return Layout({"units": units, "hand_vel": hand, "trials": epochs}, numbered(r, behavior_unit="cm/s"))
+        hand = Named(t=r.behavior_times, d=r.behavior, columns=["u", "v"])
+        epochs = Named(start=r.trials[:, 0], end=r.trials[:, 1])
+    expected = numbered(r, behavior_unit="cm/s", behavior_columns=["u", "v"])
+    return Layout({"units": units, "hand_vel": hand, "trials": epochs}, expected)
 
 
 def two_blocks(folder: Path, recording: Recording) -> Layout:

@@ -1,7 +1,5 @@
 """One session, written as four laboratories' programs write it, and read to the same arrays; broken files."""
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
@@ -174,32 +172,7 @@ def test_single_pynapple_file_names_the_folder(tmp_path):
     assert "folder" in refusal(write_pynapple(SESSION, tmp_path) / "spikes.npz")
 
 
-# Objects and lecture notes
-
-
-class Object:
-    """What the constructors use of pynapple's objects."""
-
-    def __init__(self, **attributes):
-        self.__dict__ = attributes
-
-
-def test_pynapple_objects_are_a_recording():
-    group = {key: Object(t=train) for key, train in zip((2, 3, 8), SESSION.trains, strict=True)}
-    frame = Object(t=SESSION.times, d=SESSION.position, columns=np.array(["u", "v"]))
-    trials = Object(start=SESSION.trials[:, 0], end=SESSION.trials[:, 1])
-    recording = Recording.from_pynapple(group, frame, trials, session_id="monday")
-    expected = Recording.from_trains(
-        {key: one.t for key, one in group.items()},
-        SESSION.times,
-        SESSION.position,
-        trials=SESSION.trials,
-        behavior_columns=["u", "v"],
-        session_id="monday",
-    )
-    for field in fields(Recording):
-        np.testing.assert_array_equal(getattr(recording, field.name), getattr(expected, field.name))
-    assert len(Recording.from_pynapple(group).behavior) == 0
+# Lecture notes
 
 
 def lecture_notes(width=0.05) -> list[dict]:

@@ -21,10 +21,7 @@ def delayed(rng) -> Recording:
     velocity = np.stack([smooth, rng.permutation(smooth)], 1)[: n + 2]  # (n + 2, 2)
     gain = rng.normal(0, 0.4, (10, 2))
     counts = rng.poisson(np.exp(velocity[2:] @ gain.T))  # (n, 10): velocity two bins later
-    times = np.repeat(np.arange(n) * width + 0.02, counts.sum(1))
-    units = np.concatenate([np.repeat(np.arange(10), row) for row in counts])
-    clock = np.arange(n) * width
-    return Recording(times, units, np.arange(10).astype(str), clock, velocity[:n], "mm/s", [], "delayed")
+    return Recording.from_counts(counts, width, velocity[:n], behavior_times=np.arange(n) * width)
 
 
 @pytest.mark.parametrize("fit", [fit_wiener, fit_kalman])

@@ -58,21 +58,10 @@ def test_any_number_of_columns_is_decoded(small_recording, n, tmp_path):
     assert len({axis.get_ylabel() for axis in axes} - {""}) == min(n, 6)
 
 
-def test_constant_column_does_not_count(small_recording):
-    session = prepare(replace(small_recording, behavior=small_recording.behavior * [1.0, 0.0]))
-    decoded = evaluate(fit_wiener(session), session)
-    assert np.isnan(decoded.r2_columns[1]) and decoded.r2 == decoded.r2_columns[0]
-
-
 def test_sessions_with_other_columns_are_not_combined(small_recording):
     sessions = [prepare(recording) for recording in (small_recording, with_columns(small_recording, 3))]
     with pytest.raises(ValueError, match="behavior_columns"):
         combine_sessions(sessions)
-
-
-def test_columns_need_their_names(small_recording):
-    with pytest.raises(RecordingError, match="3 names for 2 columns"):
-        replace(small_recording, behavior_columns=["x", "y", "z"])
 
 
 def test_spikes_alone_are_a_recording(small_recording, tmp_path):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from possm_lite.errors import RecordingError
-from possm_lite.training import FitConfig, prepare
+from possm_lite.training import FitConfig, evaluate, prepare
+from possm_lite.training.baselines import fit_wiener
 from possm_lite.training.windows import WindowSampler
 
 
@@ -37,9 +38,11 @@ def test_scale_does_not_depend_on_the_lag(small_recording, split, lag_s):
     assert session.timeline.lag_s == lag_s and session.recording is small_recording
 
 
-def test_axis_without_movement_has_scale_one(small_recording):
+def test_constant_column_has_scale_one_and_no_r2(small_recording):
     session = prepare(replace(small_recording, behavior=small_recording.behavior * [1.0, 0.0] + [0.0, 2.5]))
     assert session.mean[1] == 2.5 and session.std[1] == 1.0
+    decoded = evaluate(fit_wiener(session), session)
+    assert np.isnan(decoded.r2_columns[1]) and decoded.r2 == decoded.r2_columns[0]
 
 
 def test_adjacent_trials_are_one_segment(small_recording):
@@ -64,7 +67,7 @@ def test_short_trials_are_left_out_with_a_note(small_recording):
 
 def test_a_part_without_behavior_is_refused(small_recording):
     slow = {"behavior_times": [0.0, 1.0, 2.0, 3.0, 4.0], "behavior": [[0.0, 1.0]] * 5, "trials": []}
-    with pytest.raises(RecordingError, match="the valid part .* has 0 behaviour samples"):
+    with pytest.raises(RecordingError, match="the valid part .* 0 samples of behaviour"):
         prepare(replace(small_recording, **slow))
 
 

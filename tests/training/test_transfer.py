@@ -81,9 +81,6 @@ def test_frozen_backbone_trains_embeddings_only(trained):
     fit(new, fresh, replace(QUICK, batch=6, lr=1e-2), progress=False)
     moved = {name for name, p in new.named_parameters() if not torch.equal(p, before[name])}
     assert moved == {"unit_embedding.weight", "session_embedding.weight"}
-    new.requires_grad_(True)
-    fit(new, fresh, replace(QUICK, batch=6), progress=False)
-    assert not torch.equal(new.readout.weight, before["readout.weight"])
 
 
 def test_adapt_trains_embeddings_then_all_weights(trained, tmp_path):
