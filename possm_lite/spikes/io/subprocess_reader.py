@@ -42,7 +42,7 @@ READERS = {
 
 def find_format(path: Path) -> str:
     """The key of `READERS` for a file or folder. Raises RecordingError, without the name of the file."""
-    kind = path.suffix.lower()
+    kind = path.suffix.lower() or "file without a suffix"
     if os.path.isdir(path):
         kind = "folder of phy" if (path / "spike_times.npy").exists() else "folder of pynapple"
         kind = kind if any(path.glob("*.np[yz]")) else "folder"
@@ -51,7 +51,7 @@ def find_format(path: Path) -> str:
             start = file.read(520)
         kind += " v7.3" if b"\x89HDF" in (start[:4], start[512:516]) else ""  # MATLAB puts 512 bytes before it
     if kind not in READERS:
-        raise RecordingError(f"is a {kind}, which is not read; read are .npz, {', '.join(READERS)}. See CONVERTERS.md.")
+        raise RecordingError(f"is a {kind}, which is not read: read are .npz, {', '.join(READERS)}. See CONVERTERS.md.")
     return kind
 
 
