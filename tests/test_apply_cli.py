@@ -15,6 +15,7 @@ from possm_lite.spikes import Recording, load_recording
 from possm_lite.spikes.arrays import read_arrays
 from possm_lite.spikes.timeline import Timeline
 from possm_lite.training import load_checkpoint, loading
+from possm_lite.training.check import check_recording
 
 from .test_cli import RESULTS, SMALL, assert_refused, names
 from .test_resume_cli import assert_same_checkpoints
@@ -190,6 +191,15 @@ def test_adapted_run_resumes_to_the_same_weights(here, monkeypatch):
 def test_decode_refuses_in_one_line(here, capfd, monkeypatch, arguments, text):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert_refused(capfd, ["decode", *arguments], text)
+
+
+def test_check_draws_every_unit_once(small_recording):
+    merged = np.where(small_recording.spike_units < 9, 0, small_recording.spike_units)
+    lines, figure = check_recording(replace(small_recording, spike_units=merged))
+    units, foreign, _ = figure.axes[1].lines
+    fired = np.isin(np.arange(12), merged)
+    assert np.isfinite(units.get_ydata()).sum() == fired.sum() - 1 and len(foreign.get_ydata()) == 1
+    assert lines[-1].endswith(f"foreign spikes: {small_recording.unit_ids[0]}")
 
 
 def test_check_prints_and_draws(here, capfd):

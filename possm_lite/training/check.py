@@ -41,7 +41,7 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
         return [*lines, "warning: spike times are too coarse, or too few, for ISI violations and duplicates"], figure
 
     violations, ms = 100 * quality.isi_violations(recording), 1e3 * quality.REFRACTORY_S
-    foreign = quality.contaminated_units(recording)
+    foreign = np.isin(np.arange(recording.n_units), quality.contaminated_units(recording))
     labels = (~foreign, "#0072b2", "unit"), (foreign, "#d55e00", "more than a tenth of foreign spikes")
     for group, color, label in labels:
         isi.plot(rates[group], violations[group], "o", color=color, ms=4, label=label)
