@@ -4,12 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...errors import RecordingError, prefix_errors
+from ...errors import prefix_errors
 from ..arrays import load_npz
 from ..npz_format import from_arrays
 from ..recording import Recording
 from .contents import Selection, select
-from .folders import is_pynapple
 from .subprocess_reader import read_in_subprocess
 
 __all__ = ["load_recording"]
@@ -52,6 +51,4 @@ def load_recording(
     with prefix_errors(path):
         if suffix != ".npz" or os.path.isdir(path):
             return Recording(**from_arrays(read_in_subprocess(path, selection), path.stem))
-        if os.path.isfile(path) and is_pynapple(path):
-            raise RecordingError("is one object of pynapple: name the folder that holds its TsGroup and behaviour.")
-        return select(Recording(**from_arrays(load_npz(path), path.stem)), selection)
+        return select(Recording(**from_arrays(load_npz(path, omit=("_metadata", "columns")), path.stem)), selection)

@@ -70,21 +70,15 @@ class Contents(NamedTuple):
 
 
 class _Samples(NamedTuple):
-    """Behaviour as read: times (T,) in s, values (T, C)."""
-
     name: str
-    times: np.ndarray
-    values: np.ndarray
+    times: np.ndarray  # (T,) s
+    values: np.ndarray  # (T, C)
     unit: str
     columns: Sequence[str]
 
 
 def assemble(contents: Contents, selection: Selection) -> Recording:
-    """The recording that a selection makes of a file; every choice and repair is a note that counts.
-
-    Raises:
-        RecordingError: without the name of the file.
-    """
+    """The recording that a selection makes of a file; every choice and repair is a note. Raises RecordingError."""
     notes = list(contents.notes)
     spikes = _select_spikes(contents, selection.units, notes)
     trials = _select_trials(contents, selection.trials, notes)
@@ -138,10 +132,9 @@ def _refuse_restart(times: np.ndarray, units: np.ndarray, names: np.ndarray):
     order = np.argsort(units, kind="stable")
     times, units = times[order], units[order]
     back = np.flatnonzero((np.diff(times) < 0) & (np.diff(units) == 0))
-    active = np.bincount(units, minlength=len(names)) >= 10
-    restarted = active & np.isin(np.bincount(units[back], minlength=len(names)), (1, 2))
-    if restarted.sum() > 0.7 * active.sum():
-        i = back[np.argmax(restarted[units[back]])]
+    n_back = np.bincount(units[back], minlength=len(names))[np.unique(units)]  # by unit that has spikes
+    if len(back) and 1 <= np.median(n_back) <= 2:
+        i = back[0]
         raise RecordingError(
             f"spike_times restart: in unit {names[units[i]]} {format_seconds(times[i], 1)} is followed by "
             f"{format_seconds(times[i + 1], 1)}: two blocks with a clock each. Save them as two recordings."
@@ -295,9 +288,8 @@ def _load_default(series: Sequence[Series], notes: list[str]) -> _Samples:
         still.append(f"{one.name} is zero or missing throughout, so it was not decoded.")
     if not series:
         raise RecordingError("has no behaviour, so nothing can be trained on it.")
-    raise RecordingError(
-        " ".join([*still, f"Name what to decode with --behavior NAME, one or more of {_list(series)}."])
-    )
+    cure = f"Name what to decode with --behavior NAME, one or more of {_list(series)}."
+    raise RecordingError(" ".join([*still, cure]))
 
 
 def _role(name: str) -> str:

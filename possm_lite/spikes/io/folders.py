@@ -6,9 +6,7 @@
   `_metadata` and names of columns, is not read.
 """
 
-import contextlib
 import re
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -55,13 +53,6 @@ def read_phy(path: Path) -> Contents:
         trial_table=trials,
         notes=(f"{len(noise)} of {len(table)} clusters, labelled noise, were left out.",) if len(noise) else (),
     )
-
-
-def is_pynapple(path: Path) -> bool:
-    """Whether an `.npz` file has the arrays of a pynapple object."""
-    with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
-        return {"type.npy", "start.npy"} <= set(archive.namelist())
-    return False
 
 
 def read_pynapple(path: Path) -> Contents:

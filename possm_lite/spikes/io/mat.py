@@ -25,7 +25,7 @@ def read_mat(path: Path) -> Recording:
     """The recording in a MATLAB file (v4, v6 or v7) of the layout above.
 
     The spikes of a bin are placed by `Recording.from_counts`, the bins on a regular clock if every start is within 2 %
-    of a bin of it: such starts were rounded. Behaviour has the times of the bins' starts, units are named "0", "1", ...
+    of a bin of it, as such starts were rounded; else they may have gaps. Behaviour has the times of the bins' starts.
 
     Raises:
         FileFormatError: without the name of the file; `load_recording` adds it.
@@ -61,7 +61,8 @@ def _read_variables(path: Path) -> list[np.ndarray]:
             declared = [(shape, kind) for other, shape, kind in listed if other == name]
             if len(declared) != 1:
                 available = ", ".join(other for other, _, _ in listed)[:200] or "nothing"
-                raise RecordingError(f"{name} must occur once, not {len(declared)} times. The file has {available}.")
+                problem = f"{name} must occur once, not {len(declared)} times; it has {available}"
+                raise RecordingError(f"{problem}. See CONVERTERS.md.")
             shape, kind = declared[0]
             if kind not in _NUMBERS or len(shape) != 2 or min(shape) < 1 or 8 * math.prod(shape) > MAX_BYTES:
                 limit = f"must be a matrix of numbers of at most {MAX_BYTES} bytes"
@@ -90,19 +91,15 @@ def _check_elements(path: Path):
 
 
 def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float]:
-    """Starts of the bins on a regular clock (n,) and its width, in seconds.
+    """Starts of the bins (n,) and their width, in seconds: on a regular clock where one fits, else as they are.
 
     The width is the median step rounded to a microsecond or, if that drifts away, the mean step.
     """
     steps = np.diff(time)
-    median = np.nanmedian(steps)
-    for width in (round(float(median), 6), float(time[-1] - time[0]) / len(steps)):
+    median = float(np.nanmedian(steps))
+    for width in (round(median, 6), float(time[-1] - time[0]) / len(steps)):
         rate = 1 / width if 0 < width < np.inf else np.nan  # exactly a whole number of Hz for common widths
         starts = time[0] + np.arange(len(time)) / rate
         if np.abs(time - starts).max() <= _JITTER * width * (1 + 1e-6):  # starts rounded to 1 ms have float errors
             return starts, width
-    k = int(np.argmax(np.abs(steps - median)))  # the first NaN, if any
-    raise RecordingError(
-        f"time must be a regular clock: time[{k + 1}] = {time[k + 1]:.8g} s is {steps[k]:.6g} s after the previous "
-        f"one, the median step is {median:.6g} s. Save the parts before and after a gap as two recordings."
-    )
+    return time, median

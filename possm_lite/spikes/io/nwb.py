@@ -97,7 +97,7 @@ def _read_ragged(units, name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
 def _read_units(file) -> dict:
     """`spike_times`, `spike_units`, `unit_ids` and `unit_table` of Contents."""
     if file.units is None or "spike_times" not in file.units.colnames:
-        raise RecordingError("units/spike_times is missing.")
+        raise RecordingError("units/spike_times is missing. See CONVERTERS.md for files of counts.")
     unit_ids = read_dataset(file.units.id.data, "units/id", kinds="iu")
     times, units = _read_ragged(file.units, "spike_times", unit_ids.size)
     return {"spike_times": times, "spike_units": units, "unit_ids": unit_ids, "unit_table": _plain_columns(file.units)}

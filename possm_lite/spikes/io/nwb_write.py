@@ -13,10 +13,10 @@ from ..npz_format import regular_clock
 from ..recording import Recording
 from .nwb import import_pynwb
 
-UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # NWB requires one
+_UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # NWB requires one
 
 
-def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
+def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel"):
     """Write a recording atomically to `path`. `load_recording` reads back all but the notes and names that are text.
 
     * `units`: `spike_times`, and `obs_intervals`, all of the recording. An `id` is a whole number: names of units
@@ -28,7 +28,6 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", 
         recording: what to write.
         path: the file, an `.nwb`.
         series: "hand_vel", "finger_vel" or "cursor_vel", the names that `read_nwb` looks for.
-        start: date and time of second 0, with a time zone.
 
     Raises:
         RecordingError: pynwb is missing, or the file could not be written; a file that was at `path` is unchanged.
@@ -41,16 +40,14 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel", 
         with atomic_write(path) as partial, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the suffix of the temporary name
             with pynwb.NWBHDF5IO(str(partial), "w") as io:
-                io.write(as_nwb(recording, series, start))
+                io.write(_as_nwb(pynwb, recording, series))
 
 
-def as_nwb(recording: Recording, series: str = "hand_vel", start: datetime = UNKNOWN_DATE):
-    """The recording as a `pynwb.NWBFile` in memory. Args as in `write_nwb`."""
-    pynwb = import_pynwb()
+def _as_nwb(pynwb, recording: Recording, series: str):
     file = pynwb.NWBFile(
         session_description="Spikes and behaviour, written by possm-lite.",
         identifier=str(uuid.uuid4()),
-        session_start_time=start,
+        session_start_time=_UNKNOWN_DATE,
         session_id=recording.session_id,
         notes="\n".join(recording.notes) or None,
     )
