@@ -97,7 +97,8 @@ def predict(options: Namespace) -> int:
     def write(folder: Path):
         experiment.save_decoded(folder / "decoded.npz", trained_on, times, decoded)
         header = ",".join(column.replace(",", ";") for column in ("time", *columns))
-        np.savetxt(folder / "decoded.csv", np.c_[times, decoded], "%.7g", ",", header=header, comments="")
+        form = "%.6f" + ",%.7g" * len(columns)
+        np.savetxt(folder / "decoded.csv", np.c_[times, decoded], form, header=header, comments="", encoding="utf-8")
 
     folder = run_dir.create_folder(options.out, f"{run_dir.safe_name(recording.session_id)}-predicted", write)
     print(*report, *(f"note: {note}" for note in recording.notes), sep="\n")
@@ -135,8 +136,7 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
     """What the options and the run of `--from` ask for. PossmError if it cannot be."""
     sizes, training, run = _given(POSSMConfig, options), _given(FitConfig, options), vars(options)["from"]
     given = _given(Settings, options) | {"device": _device(options.device, group)}
-    if (selection := _selection(options)) != Selection():
-        given["selection"] = selection
+    selected = {name: value for name, value in vars(_selection(options)).items() if value}
     try:
         check_ranges(vars(options))
         model = POSSMConfig(1, **sizes)
@@ -144,14 +144,15 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
     except ValueError as exc:
         raise PossmError(str(exc)) from exc
     if not run:
-        return Settings(model, FitConfig(**training), FitConfig(**training), **given)
+        return Settings(model, FitConfig(**training), FitConfig(**training), Selection(**selected), **given)
     if len(options.recording) > 1:
         raise PossmError(f"--from adapts a decoder to one recording, not to {len(options.recording)}.")
     if sizes:
         raise PossmError(f"--from takes {', '.join(sizes)} from {run}: they cannot be options.")
     start, trained_on = load_checkpoint(run / "checkpoint.npz")
-    stored = {name: getattr(trained_on, name) for name in ("selection", "split", "lag_s")}
+    stored = {name: getattr(trained_on, name) for name in ("split", "lag_s")}
     stored |= {"start": start, "adapted_from": str(run.resolve())}
+    stored["selection"] = replace(trained_on.selection, **selected)
     return Settings(start.config, replace(ADAPTATION, **training), FitConfig(**training), **stored | given)
 
 

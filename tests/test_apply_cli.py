@@ -99,7 +99,7 @@ def test_predict_and_stream_refuse_other_recordings(here, capfd):
         assert_refused(capfd, [command, "run", "other.npz"], "other.npz: unit_ids", "of 12, 1 are missing", "1 are unk")
     assert_refused(capfd, ["stream", "run", "one.npz"], "one.npz: behavior_columns is ['x'], the decoder was trained")
     assert_refused(capfd, ["stream", "run", "mV.npz"], "mV.npz: behavior_unit is mV", "mm/s")
-    assert_refused(capfd, ["predict", "run", "ms.npz"], "ms.npz: ", "samples or ms")
+    assert_refused(capfd, ["predict", "run", "ms.npz"], "ms.npz: ", "milliseconds or samples")
     assert_refused(capfd, ["predict", "run", "a.npz", "--out", "run"], "run exists already")
 
 

@@ -26,7 +26,7 @@ MODEL_METRICS = {"r2", "r2_columns", "params", "train_s", "step_us_p50", "step_u
 SESSION_METRICS = {
     *("session", "source", "selection", "notes", "behavior_name", "behavior_columns", "behavior_unit", "unit_ids"),
     *("split", "seed", "lag_s", "bin_width_s", "n_train", "n_test", "model", "training", "device", "versions"),
-    *("valid_r2", "models", "adapted_from"),
+    *("valid_r2", "models", "adapted_from", "epochs"),
 }
 
 

@@ -31,7 +31,10 @@ def data_report(
     """
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")
-    findings = []
+    findings, (start, stop) = [], recording.span
+    is_slow = len(recording.behavior_times) == 0 or recording.sample_interval > 1
+    if is_slow and len(recording.spike_times) < recording.n_units * (stop - start) / 60:
+        raise RecordingError("times look like milliseconds or samples: units have less than a spike a minute.")
     if len(recording.behavior_times):
         _check_clocks(recording)
         findings = [*_behavior(recording), *_sampling(recording, bin_width_s)]
@@ -105,16 +108,14 @@ def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     lengths, n_spikes = np.diff(trials)[:, 0], np.diff(np.searchsorted(recording.spike_times, trials))[:, 0]
     yield f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, {lengths.sum():.1f} s in all"
     if (silent := n_spikes == 0).any() and n_spikes.mean() > 3:
-        first = trials[silent.argmax(), 0]
-        yield f"warning: {silent.sum()} of {len(trials)} trials have no spike, the first at {first:.1f} s"
+        yield f"warning: {silent.sum()} of {len(trials)} trials have no spike, first at {trials[silent][0, 0]:.1f} s"
 
 
 def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     times, (start, stop) = recording.spike_times, pieces[[0, -1], [0, 1]]
     inside = times[slice(*np.searchsorted(times, (start, stop)))]
-    share = len(inside) / len(times)
-    warning = "warning: " if share < 0.05 else ""
-    yield f"{warning}spikes: {len(times):,}, {100 * share:.3g} % of them at {start:.1f} to {stop:.1f} s"
+    warning, share = "warning: " if 20 * len(inside) < len(times) else "", 100 * len(inside) / len(times)
+    yield f"{warning}spikes: {len(times):,}, {share:.3g} % of them at {start:.1f} to {stop:.1f} s"
     bounds = np.concatenate([[start], inside, [stop]])
     silence, total = np.diff(elapsed(bounds, pieces)), np.diff(pieces).sum()
     i, n = silence.argmax(), len(silence)

@@ -85,8 +85,9 @@ def _slope(times: np.ndarray, position: np.ndarray, n: int) -> np.ndarray:
     """Slope (T, C) of the line fitted to the n samples around each; central differences up to n = 3."""
     if n <= 3 or len(times) < n:
         return np.gradient(position, times, axis=0)
-    from scipy.ndimage import uniform_filter1d  # slow to import
+    from scipy.ndimage import correlate1d  # slow to import
 
-    t, x = (times - times[0])[:, None], position - position[0]
-    mean_t, mean_x, mean_tx, mean_tt = (uniform_filter1d(a, n, axis=0, mode="nearest") for a in (t, x, t * x, t * t))
-    return (mean_tx - mean_t * mean_x) / (mean_tt - mean_t**2)
+    # sums over each window by itself: running sums lose their digits in a long recording
+    weights = np.arange(n) - n // 2.0
+    x, t = (correlate1d(a - a[0], weights, axis=0, mode="nearest") for a in (position, times[:, None]))
+    return x / t

@@ -69,8 +69,7 @@ def _check_names(arrays: dict[str, np.ndarray]):
     if version not in (FORMAT, _FORMAT_1):
         raise RecordingError(f"format is {version!r}; this version reads {FORMAT!r}.")
     if unknown := sorted(set(arrays) - {*_REQUIRED, *_OPTIONAL, *_CLOCKS, "format"}):
-        cure = "Prefix keys to be ignored with truth_; of pynapple, name the folder. See CONVERTERS.md."
-        raise RecordingError(f"has unknown keys: {', '.join(unknown)}. {cure}")
+        raise RecordingError(f"has unknown keys, {', '.join(unknown)}: of pynapple name the folder; see CONVERTERS.md.")
     required = {*_REQUIRED, *_OPTIONAL} if "format" in arrays else {*_REQUIRED}
     if version == _FORMAT_1:
         required -= {"behavior_name", "behavior_columns"}

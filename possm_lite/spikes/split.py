@@ -40,7 +40,7 @@ class SplitConfig:
         return cls(order, shares, seed)
 
     def __str__(self) -> str:
-        return f"{self.order}:{'/'.join(f'{100 * share:g}' for share in self.shares)}"
+        return f"{self.order}:{'/'.join(f'{100 * share:.12g}' for share in self.shares)}"
 
     def apply(self, recording: Recording, bin_width_s: float) -> Split:
         """Assign trials to the parts; without trials, or with fewer than parts, divide the recorded time instead.

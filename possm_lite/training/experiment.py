@@ -152,6 +152,7 @@ def _compare(
         "n_test": len(session.split.test),
         "model": asdict(possm.config),
         "training": asdict(settings.training),
+        "epochs": len(history.loss),  # of all stages, also where `adapt` took more than the settings say
         "adapted_from": settings.adapted_from,
         "device": settings.device,
         "versions": {"possm_lite": __version__, "torch": torch.__version__},

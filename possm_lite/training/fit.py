@@ -71,7 +71,8 @@ def fit(
     trainable = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trainable, lr=config.lr, weight_decay=config.weight_decay, fused=True)
     n_steps = config.epochs * sampler.steps_per_epoch
-    schedule = OneCycleLR(optimizer, config.lr, total_steps=n_steps + 1, pct_start=0.1, cycle_momentum=False)
+    warm_up = 0.11 if n_steps == 9 else 0.1  # a tenth of 10 is one step, by which OneCycleLR divides as 0
+    schedule = OneCycleLR(optimizer, config.lr, total_steps=n_steps + 1, pct_start=warm_up, cycle_momentum=False)
     state = TrainingState(model, optimizer, schedule, sampler, {"config": asdict(config)})
     if checkpoint:
         state.settings["sessions"] = group.all_gather({s.index: fingerprint(s) for s in sessions})

@@ -61,18 +61,12 @@ def predict(model: POSSM, recording: Recording, lag_s: float = 0.0) -> tuple[np.
     Returns:
         Times (T,) on the clock of behaviour, 10 ms or less apart; behaviour decoded there (T, C); and the replay, with
         R² if behaviour was recorded.
-
-    Raises:
-        RecordingError: there are so few spikes for their span that their times cannot be seconds.
     """
-    width, spikes = model.config.bin_width_s, recording.spike_times
+    width = model.config.bin_width_s
     if len(recording.behavior_times):
         intervals = recorded_time(recording)
     else:
         intervals = recording.trials if len(recording.trials) else np.array([recording.span]) + [lag_s, lag_s + width]
-    seconds = float(np.diff(intervals).sum())
-    if seconds > 1000 * width + 5 * len(spikes):
-        raise RecordingError(f"{len(spikes)} spikes in {seconds:.0f} s: spike_times seem to be samples or ms.")
     n_slots = int(np.ceil(width / _STEP_S - 1e-6))
     offsets = np.arange(n_slots) * (width / n_slots)
     scale, split = np.zeros(recording.n_columns), Split(intervals, intervals, intervals)

@@ -37,7 +37,7 @@ def test_filters_choose_rows(expression, expected):
     "expression, problem",
     [
         ("quality == good", "is not a comparison"),
-        ("quality > 3", "is not a comparison"),
+        ("quality > 3", "compares quality"),
         ("rate > '3'", "compares rate"),
         ("quality in 'good'", "compares quality"),
         ("quality == ['good']", "compares quality"),

@@ -37,3 +37,12 @@ def test_velocity_is_true_however_position_was_logged(reaches, logged_hz, screen
     true = hand_at(reaches, times)[1]
     assert 1 - np.mean((velocity - true) ** 2) / np.var(true) > 0.99
     assert how in note and bool(how) == bool(note), note
+
+
+def test_rounded_position_is_exact_after_hours():
+    """Running sums would lose their digits: 250 Hz for two hours, steps of a quarter."""
+    times = np.arange(1_800_000) / 250
+    position = np.round(4 * np.stack([500 * np.sin(2.5 * times), 400 * np.sin(1.9 * times)], 1)) / 4
+    velocity, _ = differentiate(times, position)
+    true = np.stack([1250 * np.cos(2.5 * times), 760 * np.cos(1.9 * times)], 1)
+    assert np.abs(velocity - true)[-10_000:].mean() < 0.05 * true.std()

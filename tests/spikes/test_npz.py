@@ -119,7 +119,7 @@ def clock(*numbers) -> dict:
 
 
 BAD_HANDMADE = {
-    "an unknown key": ({"lag": np.array(0.1)}, "unknown keys: lag"),
+    "an unknown key": ({"lag": np.array(0.1)}, "unknown keys, lag"),
     "no behaviour": ({"behavior": None}, "lacks behavior"),
     "no times": ({"behavior_times": None}, "either behavior_times or behavior_clock"),
     "two clocks": ({"behavior_clock": [0.0, 100.0, 800.0]}, "either behavior_times or behavior_clock"),

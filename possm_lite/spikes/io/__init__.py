@@ -51,4 +51,4 @@ def load_recording(
     with prefix_errors(path):
         if suffix != ".npz" or os.path.isdir(path):
             return Recording(**from_arrays(read_in_subprocess(path, selection), path.stem))
-        return select(Recording(**from_arrays(load_npz(path, omit=("_metadata", "columns")), path.stem)), selection)
+        return select(Recording(**from_arrays(load_npz(path, omit=("_metadata",)), path.stem)), selection)

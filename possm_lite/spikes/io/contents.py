@@ -86,7 +86,12 @@ def assemble(contents: Contents, selection: Selection) -> Recording:
         behavior = {"behavior_times": [], "behavior": np.empty((0, 2)), "behavior_unit": "a.u."}
     else:
         behavior = _select_behavior(contents, selection, notes)
-        trials = _drop_uncovered(trials, behavior["behavior_times"], notes)
+        times = behavior["behavior_times"]
+        covered = covered_trials(trials, times)
+        if len(trials) and not covered.any():
+            spans = f"{times[0]:g} to {times[-1]:g} s, covers no trial, {trials[0, 0]:g} to {trials[-1, 1]:g} s"
+            raise RecordingError(f"behaviour, {spans}: is the unit of time or the clock another?")
+        (trials,) = _drop_bad(~covered, (trials,), "trials that behaviour does not cover", notes)
     return Recording(**spikes, **behavior, trials=trials, session_id=contents.session_id, notes=tuple(notes))
 
 
@@ -132,8 +137,9 @@ def _refuse_restart(times: np.ndarray, units: np.ndarray, names: np.ndarray):
     order = np.argsort(units, kind="stable")
     times, units = times[order], units[order]
     back = np.flatnonzero((np.diff(times) < 0) & (np.diff(units) == 0))
-    n_back = np.bincount(units[back], minlength=len(names))[np.unique(units)]  # by unit that has spikes
-    if len(back) and 1 <= np.median(n_back) <= 2:
+    back = back[times[back] - times[back + 1] > 0.01 * np.ptp(times)] if len(back) else back
+    n_back, n = (np.bincount(x, minlength=len(names))[np.unique(units)] for x in (units[back], units))
+    if len(back) and np.median(n_back) >= 1 and np.median(n_back / n) < 0.1:  # else the spikes are not sorted at all
         i = back[0]
         raise RecordingError(
             f"spike_times restart: in unit {names[units[i]]} {format_seconds(times[i], 1)} is followed by "
@@ -187,14 +193,6 @@ def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.
     return _drop_bad(trials[:, 1] <= trials[:, 0], (trials,), "trials with the start of another", notes)[0]
 
 
-def _drop_uncovered(trials: np.ndarray, times: np.ndarray, notes: list[str]) -> np.ndarray:
-    covered = covered_trials(trials, times)
-    if len(trials) and not covered.any():
-        spans = f"{times[0]:g} to {times[-1]:g} s, covers no trial, {trials[0, 0]:g} to {trials[-1, 1]:g} s"
-        raise RecordingError(f"behaviour, {spans}: is the unit of time or the clock another?")
-    return _drop_bad(~covered, (trials,), "trials that behaviour does not cover", notes)[0]
-
-
 # Behaviour
 
 
@@ -212,7 +210,8 @@ def _select_behavior(contents: Contents, selection: Selection, notes: list[str])
     columns = [columns[i] for i in index]
     values = np.concatenate([part.values for part in parts], axis=1)[:, index]
     unit = ", ".join(dict.fromkeys(part.unit for part in parts))
-    others = ", ".join(sorted({one.name for one in contents.series} - {part.name for part in parts}))[:300]
+    decoded = {part.name.removeprefix("velocity of ") for part in parts}
+    others = ", ".join(sorted({one.name for one in contents.series} - decoded))[:300]
     also = f"; there are also {others}." if others else "."
     notes.append(f"Behaviour is {name} in {unit}, {len(index)} columns: {', '.join(columns)[:200]}{also}")
     if contents.observed is not None:
@@ -249,7 +248,9 @@ def _joined(series: Sequence[Series]) -> list[Series]:
     taken = {one.name for one in series}
     joined = []
     for name, parts in groups.items():
-        if len(parts) > 1 and name not in taken and all(part.shape[1:] in ((), (1,)) for part in parts.values()):
+        is_flat = all(part.shape[1:] in ((), (1,)) for part in parts.values())
+        kinds = {(part.unit, _is_differentiated(part)) for part in parts.values()}
+        if len(parts) > 1 and name not in taken and is_flat and len(kinds) == 1:
             first, read = next(iter(parts.values())), partial(_read_joined, parts)
             joined.append(first._replace(name=name, read=read, columns=tuple(sorted(parts)), shape=()))
     return joined
@@ -304,6 +305,10 @@ def is_position(name: str, default: bool = False) -> bool:
     return next((match[1].lower() == "pos" for match in found if match), default)
 
 
+def _is_differentiated(series: Series) -> bool:
+    return is_position(series.name) if series.is_position is None else series.is_position
+
+
 def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
     """The samples of a series with times that increase; positions are differentiated unless `raw`."""
     name, (times, values) = series.name, (np.asarray(array, np.float64) for array in series.read())
@@ -319,7 +324,7 @@ def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
     times, values = _drop_bad(late, (times, values), f"samples of {name} with a time out of order or repeated", notes)
     columns = series.columns or default_columns(values.shape[1]).tolist()
     unit = series.unit or "a.u."
-    if raw or not (is_position(name) if series.is_position is None else series.is_position):
+    if raw or not _is_differentiated(series):
         return _Samples(name, times, values, unit, columns)
     values, how = differentiate(times, values)
     notes.append(f"Velocity is the derivative of the position {name}{': ' if how else ''}{how}.")
@@ -350,7 +355,6 @@ def select(recording: Recording, selection: Selection) -> Recording:
         return recording
     r, name = recording, recording.behavior_name
     series = Series(name, lambda: (r.behavior_times, r.behavior), r.behavior_unit, False, tuple(r.behavior_columns))
-    found = (series,) if len(r.behavior_times) else ()
-    default = tuple(one.name for one in found)
+    found, default = ((series,), (name,)) if len(r.behavior_times) else ((), ())
     spikes = (r.spike_times, r.spike_units, r.unit_ids)
     return assemble(Contents(*spikes, found, r.session_id, r.trials, default=default, notes=r.notes), selection)

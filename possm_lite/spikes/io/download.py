@@ -44,7 +44,11 @@ def download(name: str, folder: Path = FOLDER) -> Path:
     try:
         with wrap_errors(f"{name}: {address} cannot be saved as {path}"):
             if name in CHECKSUMS:
-                _fetch_url(address, CHECKSUMS[name], path)
+                import pooch
+
+                pooch.get_logger().setLevel("WARNING")
+                client = pooch.HTTPDownloader(progressbar=True, timeout=30)
+                pooch.retrieve(address, CHECKSUMS[name], path.name, folder, downloader=client)
             elif not path.is_file():
                 _fetch_dandiset(address, path)
     except FileFormatError as exc:
@@ -59,13 +63,6 @@ def download(name: str, folder: Path = FOLDER) -> Path:
 
 def _file_name(name: str) -> str:
     return name + (".nwb" if ADDRESSES[name].startswith("DANDI:") else Path(ADDRESSES[name]).suffix)
-
-
-def _fetch_url(url: str, checksum: str, path: Path):
-    import pooch
-
-    pooch.get_logger().setLevel("WARNING")
-    pooch.retrieve(url, checksum, path.name, path.parent, downloader=pooch.HTTPDownloader(progressbar=True, timeout=30))
 
 
 def _fetch_dandiset(identifier: str, path: Path):  # of the Neural Latents Benchmark; test files have no behaviour

@@ -59,11 +59,11 @@ def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:
             return combine.reduce([_rows(value, columns) for value in values])
         case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[right]) if name in columns:
             column, values = columns[name], np.asarray(ast.literal_eval(right))
-            if column.dtype.kind == "U" and values.dtype.kind in "iuf":  # ids of units are texts, often of numbers
+            if column.dtype.kind == "U" and values.dtype.kind in "iuf" and np.char.isdecimal(column).all():  # ids
                 column = column.astype(np.float64)
-            if (column.dtype.kind == "U") != (values.dtype.kind == "U") or values.ndim != isinstance(
-                op, ast.In | ast.NotIn
-            ):
+            is_list = isinstance(op, ast.In | ast.NotIn)
+            if (column.dtype.kind == "U") != (values.dtype.kind == "U") or values.ndim != is_list:
                 raise RecordingError(f"compares {name}, {column.dtype}, with {ast.unparse(right)}; text has quotes")
-            return _COMPARE[type(op)](column, values)
+            if type(op) in _COMPARE:  # not "is"
+                return _COMPARE[type(op)](column, values)
     raise RecordingError(f"may not use {ast.unparse(node)[:80]!r}")

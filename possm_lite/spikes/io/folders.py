@@ -25,7 +25,7 @@ def read_phy(path: Path) -> Contents:
 
     # mapped, as a header may declare more than the file has
     samples, clusters = (np.load(path / f"spike_{x}.npy", mmap_mode="r").ravel() for x in ("times", "clusters"))
-    rate = re.search(r"^\s*sample_rate\s*=\s*([\d.e]+)", (path / "params.py").read_text("utf-8"), re.MULTILINE)
+    rate = re.search(r"^\s*sample_rate\s*=\s*([\d._eE+]+)", (path / "params.py").read_text("utf-8"), re.MULTILINE)
     if samples.dtype.kind not in "iu" or not rate:
         raise RecordingError(f"needs spike_times.npy in samples, not {samples.dtype}, and a sample_rate in params.py.")
     info = path / "cluster_info.tsv"
@@ -58,10 +58,10 @@ def read_phy(path: Path) -> Contents:
 def read_pynapple(path: Path) -> Contents:
     """The TsGroup as spikes, each Tsd and TsdFrame as a series with the name of its file, an IntervalSet as trials."""
     objects = {file.stem: load_npz(file, omit=("_metadata", "columns")) for file in sorted(path.glob("*.npz"))}
-    kinds = {name: str(arrays["type"][0]) for name, arrays in objects.items()}
+    kinds = {name: str(arrays.get("type", ["no object of pynapple"])[0]) for name, arrays in objects.items()}
     groups, trials = ([objects[n] for n in objects if kinds[n] == kind] for kind in ("TsGroup", "IntervalSet"))
     if len(groups) != 1 or len(trials) > 1:
-        raise RecordingError(f"must have one TsGroup and at most one IntervalSet, not {kinds}.")
+        raise RecordingError(f"must have one TsGroup and at most one IntervalSet, not {kinds}. See CONVERTERS.md.")
     group = groups[0]  # its keys are sorted
     keys, spike_units = np.unique(np.append(group["keys"], group["index"]), return_inverse=True)
     return Contents(

@@ -102,4 +102,8 @@ def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float]:
         starts = time[0] + np.arange(len(time)) / rate
         if np.abs(time - starts).max() <= _JITTER * width * (1 + 1e-6):  # starts rounded to 1 ms have float errors
             return starts, width
+    pauses = ~(np.abs(steps - median) <= _JITTER * median)  # True for NaN
+    if pauses.mean() > 0.01:
+        problem = f"{pauses.sum()} of {len(steps)} steps are not {median:g} s"
+        raise RecordingError(f"time must be a regular clock, with few pauses: {problem}.")
     return time, median

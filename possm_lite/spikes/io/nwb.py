@@ -170,7 +170,7 @@ def _as_series(path: Path, name: str, series, last_spike: float, notes: list[str
     if math.isnan(conversion):
         notes.append(f"The conversion of {name} is NaN and was taken as 1.")
         conversion = 1.0
-    if 0 < rate < 1 and abs(shape[0] * rate - last_spike) < last_spike / 2:
+    if 0 < rate < 1 and abs(shape[0] * rate - last_spike) < min(last_spike / 2, abs(shape[0] / rate - last_spike)):
         notes.append(f"The rate of {name}, {rate:g}, was taken as seconds a sample: so it ends as the spikes do.")
         rate = 1 / rate
     data, timestamps = (getattr(array, "name", None) for array in (series.data, series.timestamps))

@@ -65,13 +65,11 @@ def read_in_subprocess(path: Path, selection: Selection) -> dict[str, np.ndarray
     if not os.path.isdir(path):
         check_readable(path)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        command = [sys.executable, "-c", _PROGRAM, json.dumps([sys.path, str(path), asdict(selection), folder])]
+        command = [sys.executable, "-I", "-c", _PROGRAM, json.dumps([sys.path, str(path), asdict(selection), folder])]
         try:
             run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_MAX_SECONDS)
         except subprocess.TimeoutExpired as exc:
             raise RecordingError(f"is damaged: reading it did not finish in {_MAX_SECONDS} s.") from exc
-        except OSError as exc:
-            raise RecordingError(f"cannot be read: no process to read it could be started ({exc}).") from exc
         if run.returncode == 1:  # Python's exit status after an uncaught exception
             raise RuntimeError(run.stderr.decode(errors="replace"))
         if run.returncode != 0:
