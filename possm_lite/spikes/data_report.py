@@ -32,12 +32,12 @@ def data_report(
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")
     findings, (start, stop) = [], recording.span
-    is_slow = len(recording.behavior_times) == 0 or recording.sample_interval > 1
-    if is_slow and len(recording.spike_times) < recording.n_units * (stop - start) / 60:
-        raise RecordingError("times look like milliseconds or samples: units have less than a spike a minute.")
     if len(recording.behavior_times):
         _check_clocks(recording)
         findings = [*_behavior(recording), *_sampling(recording, bin_width_s)]
+    is_slow = len(recording.behavior_times) == 0 or recording.sample_interval > 0.5
+    if is_slow and len(recording.spike_times) < recording.n_units * (stop - start) / 60:
+        raise RecordingError("times look like milliseconds or samples: units have less than a spike a minute.")
     for name, part in (parts or {}).items():
         if np.diff(np.searchsorted(recording.spike_times, part)).sum() == 0:
             empty = f"the {name} part, {part[0, 0]:.1f} to {part[-1, 1]:.1f} s, has no spike: {_extent(recording)}"

@@ -59,6 +59,10 @@ def _duplicated(r: Recording) -> dict:
     return {"spike_times": times[order], "spike_units": units[order]}
 
 
+def _all_in_milliseconds(r: Recording) -> dict:
+    return {name: 1e3 * getattr(r, name) for name in ("spike_times", "behavior_times", "trials")}
+
+
 def _frozen(r: Recording) -> dict:
     behavior = r.behavior.copy()
     first, last = np.searchsorted(r.behavior_times, (30.0, 55.0))
@@ -83,6 +87,7 @@ FAULTS = (
     Fault("spikes in samples, 24.414 kHz", _spike_times(lambda t: np.round(24414.0625 * t)), "indices at 24,414 Hz"),
     Fault("spikes in Unix time", _spike_times(lambda t: 1.7e9 + t), "spike_times look like Unix time"),
     Fault("behaviour in milliseconds", _behavior_times(lambda t: 1e3 * t), "behavior_times look like milliseconds"),
+    Fault("both in milliseconds", _all_in_milliseconds, "times look like milliseconds or samples"),
     Fault("spikes on a clock 500 s later", _spike_times(lambda t: t + 500), "an offset of about 500.0 s"),
     Fault("spikes end at 75 %", _spikes(lambda r: r.spike_times < 0.75 * r.span[1]), "the test part, "),
     Fault(
