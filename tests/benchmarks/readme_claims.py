@@ -23,7 +23,7 @@ ORACLE = ROOT / "tests" / "decoder" / "authors_one_head.npz"
 README_IMPORTS = (
     "from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder; "
     "from possm_lite.spikes import SpikeBatch, load_recording, simulate_session; "
-    "from possm_lite.training import evaluate, fit, for_new_session, freeze_backbone, prepare"
+    "from possm_lite.training import adapt, evaluate, fit, load_checkpoint, prepare"
 )
 
 
