@@ -125,7 +125,8 @@ def test_run_of_version_0_1_streams(here):
         trained_on["behavior"] = ""
 
     change_metadata(here / "run" / "checkpoint.npz", change)
-    assert main(["stream", "run"]) == 0
+    with pytest.warns(match="older checkpoint: the test part may differ"):
+        assert main(["stream", "run"]) == 0
 
 
 def test_lag_auto_is_searched_once(here, small_recording, monkeypatch, capfd):

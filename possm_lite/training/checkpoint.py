@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -88,7 +89,7 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     with prefix_errors(path, CheckpointError):
         with wrap_errors("about is damaged"):
             config = POSSMConfig(**check_ranges(metadata["config"]))
-            trained_on = _parse_trained_on(check_ranges(metadata["trained_on"]), config.n_outputs)
+            trained_on = _parse_trained_on(_update(check_ranges(metadata["trained_on"]), config.n_outputs))
             SplitConfig.parse(trained_on.split)
             with torch.device("meta"):  # shapes without memory: nothing of an untrusted size is allocated
                 model = POSSM(config)
@@ -266,9 +267,8 @@ def check_ranges(values: dict) -> dict:
     return values
 
 
-def _parse_trained_on(values: dict, n_outputs: int) -> TrainedOn:
+def _parse_trained_on(values: dict) -> TrainedOn:
     """Raises ValueError, KeyError or TypeError if a value is missing or invalid."""
-    values = _update(values, n_outputs)
     types = {"selection": dict, "unit_ids": list, "behavior_columns": list, "lag_s": (int, float), "seed": int}
     for name in (f.name for f in fields(TrainedOn)):
         if not isinstance(values[name], types.get(name, str)):
@@ -281,6 +281,7 @@ def _update(values: dict, n_outputs: int) -> dict:
     """What was stored before there were selections and other behaviour than velocity, with the names of today."""
     if "behavior" not in values:
         return values
+    warnings.warn("older checkpoint: the test part may differ where behaviour pauses or is unobserved", stacklevel=2)
     old = {"behavior_unit" if name == "velocity_unit" else name: value for name, value in values.items()}
     selection, columns = {"behavior": old.pop("behavior") or ()}, default_columns(n_outputs).tolist()
     return {"behavior_name": "velocity", "behavior_columns": columns, "selection": selection} | old
