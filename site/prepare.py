@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = {
     "I · Attention": range(6),
     "II · Recurrence and memory": range(6, 10),
-    "III · Decoding spikes": range(10, 18),
+    "III · Decoding spikes": range(10, 19),
 }
 FILMED = range(6)  # chapters that run within seconds; in the others, interactive figures are stills
 N_FRAMES, MAX_FILM_BYTES = 32, 700_000

@@ -12,7 +12,7 @@ from pathlib import Path
 
 PROJECT = "possm-lite"
 PACKAGES = ("numpy", "scipy", "torch", "matplotlib", "tqdm", "ipywidgets")
-MEMORY_GB = 2.0  # the largest chapter, 17, takes 1.3 with its processes; the rest is for the browser
+MEMORY_GB = 2.0  # the largest chapter, 18, takes 1.3 with its processes; the rest is for the browser
 RESTART = "then restart the kernel"
 
 # limits of a container, which reports all cores and all memory of its machine but may not use them

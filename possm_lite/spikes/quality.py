@@ -20,7 +20,7 @@ def recording_duration(recording: Recording) -> float:
 def firing_rates(recording: Recording) -> np.ndarray:
     """Mean rate of every unit in Hz, shape (U,), with T from `recording_duration`.
 
-    rate_u = N_u / T                                            (16.1)
+    rate_u = N_u / T                                            (17.1)
     """
     return _spike_counts(recording) / recording_duration(recording)
 
@@ -33,7 +33,7 @@ def silent_units(recording: Recording, below_hz: float = 1 / 60) -> np.ndarray:
 def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> np.ndarray:
     """Share of the intervals between successive spikes of a unit that are shorter than the refractory period.
 
-        share_u = #{i: t_{i+1} - t_i < refractory} / (N_u - 1)       (16.2)
+        share_u = #{i: t_{i+1} - t_i < refractory} / (N_u - 1)       (17.2)
 
     Returns:
         Shape (U,), from 0 to 1; NaN for a unit with fewer than two spikes.
@@ -45,7 +45,7 @@ def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> 
 def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S) -> np.ndarray:
     """Share f of a unit's spikes that come from another neuron, estimated from the violations.
 
-        2 f (1 - f) = share_u / (1 - exp(-rate_u refractory))        (16.3)
+        2 f (1 - f) = share_u / (1 - exp(-rate_u refractory))        (17.3)
 
     The right side is 0 for a single neuron and 1 for a Poisson process. The other neuron is assumed to fire
     independently; for neurons with correlated rates f is an overestimate.
@@ -70,7 +70,7 @@ def contaminated_units(recording: Recording, largest: float = 0.1, fewest: int =
 def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple[np.ndarray, np.ndarray]:
     """How often two units fire within `window_s` of each other, and how often independent ones would.
 
-        C_ab = #{(i, j): |t_i - t_j| <= window},   expected_ab = N_a N_b 2 window / T       (16.4)
+        C_ab = #{(i, j): |t_i - t_j| <= window},   expected_ab = N_a N_b 2 window / T       (17.4)
 
     A microsecond is added to the window, for the rounding of clocks.
 

@@ -43,7 +43,7 @@ def search_lag(
 ) -> np.ndarray:
     """Validation R² of a Wiener filter at each lag. The test part is not used.
 
-        score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (16.5)
+        score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (17.5)
 
     Args:
         recording, split, bin_width_s, seed: as for `prepare`.

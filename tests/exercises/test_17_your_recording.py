@@ -1,4 +1,4 @@
-"""Chapter 16: right and wrong answers in other styles than the references and the traps."""
+"""Chapter 17: right and wrong answers in other styles than the references and the traps."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 from .helpers import assert_verdict, load
 
-check = load("16_your_recording")
+check = load("17_your_recording")
 
 
 def violations_in_a_loop(spike_times, spike_units, n_units, refractory_s):

@@ -1,4 +1,4 @@
-"""Exercises of chapter 15: rows of a joint table, what is new, what may learn, a session's scale, paired seeds."""
+"""Exercises of chapter 16: rows of a joint table, what is new, what may learn, a session's scale, paired seeds."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import torch
 from possm_lite.classroom.checks import Case, Check, ValueCheck
 from possm_lite.decoder import POSSM, POSSMConfig
 
-# Exercise 15.1: the row of a token of one of several sessions in the table of embeddings
+# Exercise 16.1: the row of a token of one of several sessions in the table of embeddings
 
 
 def _row(unit, session, n_units, *, offset=lambda session, n: (n.cumsum(0) - n)[session - 1], blank=0):
@@ -54,7 +54,7 @@ table_row = Check(
 )
 
 
-# Exercise 15.2: 40 units and one session, 32 numbers each
+# Exercise 16.2: 40 units and one session, 32 numbers each
 
 own_numbers = ValueCheck(
     "own_numbers",
@@ -69,7 +69,7 @@ own_numbers = ValueCheck(
 )
 
 
-# Exercise 15.3: what may learn in unit identification
+# Exercise 16.3: what may learn in unit identification
 
 _OWN = ("unit_embedding.weight", "session_embedding.weight")
 
@@ -132,7 +132,7 @@ may_learn = Check(
 )
 
 
-# Exercise 15.4: mean and spread of the velocity in the first n training trials
+# Exercise 16.4: mean and spread of the velocity in the first n training trials
 
 
 def _scale(
@@ -207,7 +207,7 @@ scale_of = Check(
 )
 
 
-# Exercise 15.5: what two methods differ by, seed for seed
+# Exercise 16.5: what two methods differ by, seed for seed
 
 
 def _paired(a, b, *, mean=lambda a, b: (a - b).mean(), error=lambda a, b: (a - b).std() / len(a) ** 0.5):
@@ -236,10 +236,10 @@ paired = Check(
         ),
         "that is the spread of the differences over seeds. The mean of S seeds is more certain, by a factor of "
         "√S.": partial(_paired, error=lambda a, b: (a - b).std()),
-        "you divide by S where (15.3) divides by √S: an error shrinks with the root of the number of seeds.": (
+        "you divide by S where (16.3) divides by √S: an error shrinks with the root of the number of seeds.": (
             partial(_paired, error=lambda a, b: (a - b).std() / len(a))
         ),
-        "that is the square of the error: (15.3) takes two square roots.": (
+        "that is the square of the error: (16.3) takes two square roots.": (
             partial(_paired, error=lambda a, b: (a - b).var() / len(a))
         ),
         "divide the squares by S − 1, not by S, when you take the spread: the mean was taken from the same few "

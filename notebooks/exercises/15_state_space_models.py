@@ -1,4 +1,4 @@
-"""Exercises of chapter 14: a linear convolution through the FFT, zero-order hold, how long a mode lasts, the system as
+"""Exercises of chapter 15: a linear convolution through the FFT, zero-order hold, how long a mode lasts, the system as
 steps, two steps as one."""
 
 from functools import partial
@@ -10,7 +10,7 @@ from possm_lite.classroom.checks import Case, Check, ValueCheck, float32_result,
 
 _random = partial(normal, seed=14)
 
-# Exercise 14.1: the convolution with its bug found
+# Exercise 15.1: the convolution with its bug found
 
 
 def _convolve(x, kernel, *, ring=lambda T: 2 * T, ring_back=None, take=lambda y, T: y[..., :T]):
@@ -47,7 +47,7 @@ convolve = Check(
         "you returned the end of the ring. The T steps of the result are at its beginning.": (
             partial(_convolve, take=lambda y, T: y[..., -T:])
         ),
-        "this kernel looks ahead: the output at t reads x at t + l. (14.2) reads x at t - l.": (
+        "this kernel looks ahead: the output at t reads x at t + l. (15.2) reads x at t - l.": (
             lambda x, kernel: _convolve(x.flip(-1), kernel).flip(-1)
         ),
         "this multiplies the two sequences step by step. Multiply their transforms.": lambda x, kernel: x * kernel,
@@ -55,7 +55,7 @@ convolve = Check(
 )
 
 
-# Exercise 14.2: zero-order hold
+# Exercise 15.2: zero-order hold
 
 
 def _hold(a, step, *, decay=torch.exp, drive=lambda a, step: (torch.exp(a * step) - 1) / a):
@@ -88,10 +88,10 @@ hold = Check(
         ),
     ],
     traps={
-        "this is Euler's method: it follows the slope at the start of the step, but the curve bends. (14.5) has an "
+        "this is Euler's method: it follows the slope at the start of the step, but the curve bends. (15.5) has an "
         "exponential.": partial(_hold, decay=lambda z: 1 + z, drive=lambda a, step: step * torch.ones_like(a)),
         "the decay is right. The drive is the shortcut step * x, which is right for very short steps only. Hold the "
-        "input and integrate: (14.5).": partial(_hold, drive=lambda a, step: step * torch.ones_like(a)),
+        "input and integrate: (15.5).": partial(_hold, drive=lambda a, step: step * torch.ones_like(a)),
         "the drive is not divided by a. Try x = 1 for ever: the state must come to rest at -1/a.": (
             partial(_hold, drive=lambda a, step: torch.exp(a * step) - 1)
         ),
@@ -99,19 +99,19 @@ hold = Check(
         "the drive has the wrong sign: a positive input must push the state up at first.": (
             partial(_hold, drive=lambda a, step: (1 - torch.exp(a * step)) / a)
         ),
-        "the drive is divided by a * step, which gives the mean of the push over the step. (14.5) has the whole "
+        "the drive is divided by a * step, which gives the mean of the push over the step. (15.5) has the whole "
         "push.": partial(_hold, drive=lambda a, step: (torch.exp(a * step) - 1) / (a * step)),
         "your modes grow instead of fading: the exponent is a * step, and the real part of a is already negative.": (
             lambda a, step: (torch.exp(-a * step), (torch.exp(-a * step) - 1) / a)
         ),
-        "this is the bilinear rule (Tustin), another good way to make steps. Holding the input gives (14.5).": (
+        "this is the bilinear rule (Tustin), another good way to make steps. Holding the input gives (15.5).": (
             lambda a, step: ((1 + a * step / 2) / (1 - a * step / 2), step / (1 - a * step / 2))
         ),
     },
 )
 
 
-# Exercise 14.3: e^{-step t / 2} = 1/e at t = 2 / step = 20 bins of 50 ms
+# Exercise 15.3: e^{-step t / 2} = 1/e at t = 2 / step = 20 bins of 50 ms
 
 fades_after_s = ValueCheck(
     "fades_after_s",
@@ -129,7 +129,7 @@ fades_after_s = ValueCheck(
 )
 
 
-# Exercise 14.4: the system as steps
+# Exercise 15.4: the system as steps
 
 
 def _step_through(
@@ -170,7 +170,7 @@ step_through = Check(
         "the outputs come one step late: first let x_t into the state, then read it.": (
             partial(_step_through, read=lambda c, s: 2 * (c * torch.cat([0 * s[:1], s[:-1]])).sum(-1).real)
         ),
-        "half of the output: the mirror twins are missing. 2 Re, says (14.7).": (
+        "half of the output: the mirror twins are missing. 2 Re, says (15.7).": (
             partial(_step_through, read=lambda c, s: (c * s).sum(-1).real)
         ),
         "you read the length of a complex number. The twins leave twice the real part.": (
@@ -193,7 +193,7 @@ step_through = Check(
 )
 
 
-# Exercise 14.5: two steps as one, so that a scan need not go step by step
+# Exercise 15.5: two steps as one, so that a scan need not go step by step
 
 
 def _join(first, second, *, decay=lambda a, b: b * a, entering=lambda a, u, b, w: b * u + w):

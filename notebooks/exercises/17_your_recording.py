@@ -1,4 +1,4 @@
-"""Exercises of chapter 16: intervals that are too short, coincidences by chance, smoothing, the number to report.
+"""Exercises of chapter 17: intervals that are too short, coincidences by chance, smoothing, the number to report.
 
 A recording is made of NumPy arrays, so these exercises are too. Cases hold tensors, which share their memory with the
 arrays that the student's function gets, so that a change in place is noticed.
@@ -37,7 +37,7 @@ def _two_numbers(function, *args):
     return result if np.ndim(result) == 0 else tuple(_as_tensor(x) for x in result)
 
 
-# Exercise 16.1: the share of intervals that are too short, unit by unit
+# Exercise 17.1: the share of intervals that are too short, unit by unit
 
 
 def _violations(
@@ -102,7 +102,7 @@ isi_violations = Check(
         "these are counts. Divide by how many intervals the unit has.": (
             partial(_violations, divisor=lambda n_intervals, n_spikes: 1)
         ),
-        "an interval of exactly the refractory period is long enough: (16.2) has <, not <=.": (
+        "an interval of exactly the refractory period is long enough: (17.2) has <, not <=.": (
             partial(_violations, short=np.less_equal)
         ),
         "a unit without an interval has no share: NaN, not 0. A 0 would say that it is clean.": (
@@ -121,7 +121,7 @@ isi_violations = Check(
 )
 
 
-# Exercise 16.2: 20 Hz and 5 Hz for 600 s: 12000 windows of 2 ms, in each of which the other fires 0.01 times
+# Exercise 17.2: 20 Hz and 5 Hz for 600 s: 12000 windows of 2 ms, in each of which the other fires 0.01 times
 
 chance_coincidences = ValueCheck(
     "chance_coincidences",
@@ -137,7 +137,7 @@ chance_coincidences = ValueCheck(
 )
 
 
-# Exercise 16.3: a mean over the last n rows
+# Exercise 17.3: a mean over the last n rows
 
 
 def _mean(x, n, *, rows=lambda t, n: (t - n + 1, t + 1), divisor=lambda n, n_rows: max(n_rows, 1)):
@@ -192,7 +192,7 @@ causal_mean = Check(
 )
 
 
-# Exercise 16.4: which number to report
+# Exercise 17.4: which number to report
 
 
 def _report(valid, test, *, choose=lambda v, t: t[v.mean(1).argmax()], mean=np.mean, std=lambda s: s.std(ddof=1)):

@@ -15,7 +15,7 @@ from possm_lite.spikes.simulation.neurons import SimulationConfig
 
 from ..exercises.helpers import NOTEBOOKS
 
-figures = load_figures("13_real_time", NOTEBOOKS)
+figures = load_figures("14_real_time", NOTEBOOKS)
 sim = figures.sim
 VALUES = {"latency_ms": 0, "ahead_ms": 0, "lost": 0, "gain": 1.0}
 

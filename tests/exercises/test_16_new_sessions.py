@@ -1,4 +1,4 @@
-"""Chapter 15: right and wrong answers in other styles than the references and the traps."""
+"""Chapter 16: right and wrong answers in other styles than the references and the traps."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from possm_lite.training import freeze_backbone
 
 from .helpers import assert_verdict, load
 
-check = load("15_new_sessions")
+check = load("16_new_sessions")
 
 
 def token_by_token(unit, session, n_units):

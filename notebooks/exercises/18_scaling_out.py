@@ -1,4 +1,4 @@
-"""Exercises of chapter 17: the gradient of a whole batch, bytes sent, the windows of a process, angles in few digits, a
+"""Exercises of chapter 18: the gradient of a whole batch, bytes sent, the windows of a process, angles in few digits, a
 limit."""
 
 import math
@@ -8,7 +8,7 @@ import torch
 
 from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
 
-# Exercise 17.1: the gradient of the whole from those of its parts
+# Exercise 18.1: the gradient of the whole from those of its parts
 
 
 def _weighted_sum(gradients, weights):
@@ -58,7 +58,7 @@ whole_gradient = Check(
 )
 
 
-# Exercise 17.2: what a process sends
+# Exercise 18.2: what a process sends
 
 
 def _sent(n_numbers, n_processes, bytes_each, *, gradients_sent=lambda n: 2 * (n - 1) / n):
@@ -93,7 +93,7 @@ sent_bytes = Check(
 )
 
 
-# Exercise 17.3: the windows of a process
+# Exercise 18.3: the windows of a process
 
 
 def _draw(seed, n, room_s):
@@ -157,7 +157,7 @@ my_windows = Check(
 )
 
 
-# Exercise 17.4: cosine and sine of a large angle in few digits
+# Exercise 18.4: cosine and sine of a large angle in few digits
 
 
 def _cos_sin(time_s, omega, dtype, *, angle=lambda t, w, dtype: t[:, None] * w):
@@ -205,7 +205,7 @@ hands = Check(
 )
 
 
-# Exercise 17.5: when the exchange takes longer than the computing
+# Exercise 18.5: when the exchange takes longer than the computing
 
 _PER_SESSION = 200 * 64 * 4  # bytes; 2 (n - 1) / n is 1 for two processes
 

@@ -1,4 +1,4 @@
-"""The cursor of a closed loop (chapter 13): a figure with sliders, and live at 20 bins a second."""
+"""The cursor of a closed loop (chapter 14): a figure with sliders, and live at 20 bins a second."""
 
 import asyncio
 import io
@@ -17,7 +17,7 @@ from possm_lite.classroom.style import BLUE, GRAY, INK, ORANGE
 from possm_lite.classroom.widgets import ImageWithSliders, Slider, copies
 from possm_lite.decoder import StreamingDecoder
 
-sim = load_figures("13_closed_loop", Path(__file__).parents[1])
+sim = load_figures("14_closed_loop", Path(__file__).parents[1])
 
 EDGE_MM = 125.0  # half the side of the screen
 PIXELS, OVERSAMPLING = 320, 2  # of a live frame; drawn larger and reduced, which smooths its lines

@@ -1,4 +1,4 @@
-"""Chapter 14: right and wrong answers in other styles than the references and the traps."""
+"""Chapter 15: right and wrong answers in other styles than the references and the traps."""
 
 import cmath
 import math
@@ -11,7 +11,7 @@ from possm_lite.blocks.ssm import causal_convolution, linear_scan, zero_order_ho
 
 from .helpers import assert_verdict, load
 
-check = load("14_state_space_models")
+check = load("15_state_space_models")
 
 
 def convolve_by_sums(x, kernel):

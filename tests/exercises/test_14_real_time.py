@@ -1,4 +1,4 @@
-"""Chapter 13: right and wrong answers in other styles than the references and the traps."""
+"""Chapter 14: right and wrong answers in other styles than the references and the traps."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from torch.nn.functional import normalize
 
 from .helpers import assert_verdict, load
 
-check = load("13_real_time")
+check = load("14_real_time")
 
 
 def stream_in_windows(bins, step, answer, k, window=lambda b, k: slice(max(0, b + 1 - k), b + 1)):

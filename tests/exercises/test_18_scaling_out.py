@@ -1,4 +1,4 @@
-"""Chapter 17: right and wrong answers in other styles than the references and the traps."""
+"""Chapter 18: right and wrong answers in other styles than the references and the traps."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 from .helpers import assert_verdict, load
 
-check = load("17_scaling_out")
+check = load("18_scaling_out")
 
 
 def gradient_sample_by_sample(gradients, n_samples):

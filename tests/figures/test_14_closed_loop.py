@@ -9,7 +9,7 @@ from possm_lite.spikes.simulation.neurons import SimulationConfig, firing_rate
 
 from ..exercises.helpers import NOTEBOOKS
 
-sim = load_figures("13_closed_loop", NOTEBOOKS)
+sim = load_figures("14_closed_loop", NOTEBOOKS)
 
 
 @pytest.fixture(scope="module")

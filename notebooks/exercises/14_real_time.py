@@ -1,4 +1,4 @@
-"""Exercises of chapter 13: one bin at a time, times within a bin, how late is late, how old, and what a user sees."""
+"""Exercises of chapter 14: one bin at a time, times within a bin, how late is late, how old, and what a user sees."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
 
-# Exercise 13.1: one bin at a time
+# Exercise 14.1: one bin at a time
 
 
 def _stream(
@@ -84,7 +84,7 @@ stream = Check(
 )
 
 
-# Exercise 13.2: times since the bin began, in float32
+# Exercise 14.2: times since the bin began, in float32
 
 
 def _times_and_bins(times, bins):
@@ -114,7 +114,7 @@ offsets_in_bin = Check(
 )
 
 
-# Exercise 13.3: how late is late
+# Exercise 14.3: how late is late
 
 
 def _report(
@@ -184,7 +184,7 @@ latency_report = Check(
 )
 
 
-# Exercise 13.4: 25 ms of waiting for the end of the bin, 1 ms of computing, 25 ms until half of the held 50 ms are over
+# Exercise 14.4: 25 ms of waiting for the end of the bin, 1 ms of computing, 25 ms until half of the held 50 ms are over
 
 mean_age_ms = ValueCheck(
     "mean_age_ms",
@@ -194,13 +194,13 @@ mean_age_ms = ValueCheck(
         "half a bin is missing: a spike waits for the end of its bin, *and* the velocity is held for a whole bin.": 26,
         "that is the worst case. On average a spike waits half a bin, and the velocity is used half a bin later.": 101,
         "only the computing is counted. It is the smallest part: the spike waits, and then the answer is held.": 1,
-        "the 1 ms of computing is missing. It is little, but it is a part of (13.3).": 50,
+        "the 1 ms of computing is missing. It is little, but it is a part of (14.3).": 50,
         "one of the two is counted in full. Both average to half a bin.": 76,
     },
 )
 
 
-# Exercise 13.5: the user
+# Exercise 14.5: the user
 
 
 def _shorten(u, max_speed):
