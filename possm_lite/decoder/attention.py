@@ -16,72 +16,93 @@ from torch import Tensor, nn
 
 from ..blocks.feedforward import GatedFeedForward
 from ..blocks.heads import share_heads
-from ..blocks.positions import as_pairs, log_spaced_frequencies, pad_phasors, phasors, rotate
+from ..blocks.positions import as_pairs, pad_phasors, rotate
 from ..spikes.batch import SpikeBatch
 from .config import POSSMConfig
-
-
-class Rotation(nn.Module):
-    """Angular frequencies shared by both attentions, shape (F,). They stay float64 whatever the model is cast to."""
-
-    def __init__(self, config: POSSMConfig):
-        super().__init__()
-        omega = log_spaced_frequencies(config.n_freqs, config.shortest_period_s, config.longest_period_s)
-        self.register_buffer("omega", omega)
-
-    def _apply(self, fn, recurse=True):
-        omega = self.omega
-        super()._apply(fn, recurse)
-        self.omega = omega.to(self.omega.device)  # moved, never rounded: in float32 an angle loses 1e-4 rad
-        return self
-
-    def forward(self, times: Tensor, dtype: torch.dtype) -> Tensor:
-        return phasors(times, self.omega, dtype)
 
 
 class CrossAttention(nn.Module):
     """The parameters of one pre-norm cross-attention and of the feed-forward layer after it, where there is one.
 
-    `to_kv` gives the keys of all key-value heads first, then their values.
+    `to_kv` gives the keys of all key-value heads first, then their values. The readings "sum" and "mean" have no queries
+    and keys. A row of queries, keys and values has r numbers: head_dim of them, more or others for some codes of time.
     """
 
-    def __init__(self, config: POSSMConfig, context_dim: int):
+    def __init__(self, config: POSSMConfig, context_dim: int, reading: str = "softmax"):
         super().__init__()
         self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
-        self.rotate_values = config.rotate_values
-        self.norm_query = nn.LayerNorm(config.dim)
+        self.n_freqs, self.rotate_values, self.time_code = config.n_freqs, config.rotate_values, config.time_code
+        self.reading = reading
+        self.scored = reading not in ("sum", "mean")
+        if self.scored:
+            self.norm_query = nn.LayerNorm(config.dim)
+            self.to_q = nn.Linear(config.dim, config.n_heads * config.head_dim, bias=False)
         self.norm_context = nn.LayerNorm(context_dim)
-        self.to_q = nn.Linear(config.dim, config.n_heads * config.head_dim, bias=False)
-        self.to_kv = nn.Linear(context_dim, 2 * config.n_kv_heads * config.head_dim, bias=False)
+        self.to_kv = nn.Linear(context_dim, (1 + self.scored) * config.n_kv_heads * config.head_dim, bias=False)
         self.to_out = nn.Linear(config.n_heads * config.head_dim, config.dim)
         self.feed_forward = GatedFeedForward(config.dim, config.expansion) if config.feed_forward else None
 
     def queries(self, x: Tensor) -> Tensor:
-        """(..., D) to (..., H, d)."""
-        return self.to_q(self.norm_query(x)).unflatten(-1, (self.n_heads, self.head_dim))
+        """(..., D) to (..., H, r)."""
+        q = self.to_q(self.norm_query(x)).unflatten(-1, (self.n_heads, self.head_dim))
+        if self.time_code in ("rotation", "none"):
+            return q
+        in_context = torch.einsum("...hd,hdc->...hc", q, self._projections()[0])  # W_k' q
+        return in_context if self.time_code == "embedding" else torch.cat([in_context[..., : 2 * self.n_freqs], q], -1)
 
-    def keys_values(self, context: Tensor) -> tuple[Tensor, Tensor]:
-        """(..., C) to keys and values (..., H, d), each key-value head repeated for the heads that share it."""
-        kv = self.to_kv(self.norm_context(context)).unflatten(-1, (2, self.n_kv_heads, self.head_dim))
-        return share_heads(kv.transpose(-2, -3), self.n_heads).unbind(-2)
+    def keys_values(self, context: Tensor, rotation: nn.Module) -> tuple[Tensor | None, Tensor]:
+        """(..., C) to keys and values (..., H, r), each key-value head repeated for the heads that share it."""
+        x = self.norm_context(context)
+        if self.time_code == "embedding":
+            x = x[..., None, :].expand(*x.shape[:-1], self.n_heads, -1)
+            return (x if self.scored else None), x
+        kv = self.to_kv(x).unflatten(-1, (-1, self.n_kv_heads, self.head_dim))
+        kv = share_heads(kv.transpose(-2, -3), self.n_heads)  # (..., H, 2 or 1, d)
+        if self.time_code not in ("rotation", "none"):  # the features of time zero, which are then rotated
+            n_freqs = len(rotation.omega)
+            features = as_real(torch.complex(kv.new_ones(n_freqs) * rotation.amplitude, kv.new_zeros(n_freqs)))
+            kv = torch.cat([features.expand(*kv.shape[:-1], -1), kv], -1)
+        *keys, values = kv.unbind(-2)
+        return (keys[0] if keys else None), values
+
+    def _projections(self) -> Tensor:
+        """W_k, if there are scores, and W_v of every head, (2 or 1, H, d, C)."""
+        weight = self.to_kv.weight.unflatten(0, (-1, self.n_kv_heads, self.head_dim))
+        return weight.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
+
+    def project_values(self, pooled: Tensor) -> Tensor:
+        """What is pooled, (..., H, r), to the values of each head, flat (..., H d)."""
+        if self.time_code not in ("rotation", "none"):
+            W_v, n_time = self._projections()[-1], pooled.shape[-1] - self.head_dim
+            if self.time_code == "embedding":
+                pooled = torch.einsum("...hc,hdc->...hd", pooled, W_v)
+            else:
+                of_time, pooled = pooled.split([n_time, self.head_dim], -1)
+                pooled = pooled + torch.einsum("...hc,hdc->...hd", of_time, W_v[..., :n_time])
+        return pooled.flatten(-2)
 
     def project_out(self, x: Tensor, pooled: Tensor) -> Tensor:
-        """Output projection, residual and feed-forward: x (..., D), pooled (..., H, d) to (..., D)."""
-        x = x + self.to_out(pooled.flatten(-2))
+        """Output projection, residual and feed-forward: x (..., D), pooled (..., H, r) to (..., D)."""
+        x = x + self.to_out(self.project_values(pooled))
         return x if self.feed_forward is None else x + self.feed_forward(x)
 
 
-def precompute_scores(queries: Tensor, keys: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
+def precompute_scores(
+    queries: Tensor, keys: Tensor, n_freqs: int, head_dim: int | None = None
+) -> tuple[Tensor, Tensor]:
     """The part of (1) that does not depend on time, divided by sqrt(d).
 
     Args:
-        queries, keys: (..., d), broadcastable against each other.
+        queries, keys: (..., r), broadcastable against each other.
+        n_freqs: F.
+        head_dim: d; None: r.
 
     Returns:
         q_f conj(k_f) as real numbers, (..., 2F), whose dot product with a phasor as real numbers is the rotated part
         of the score; and the rest of the score, (...).
     """
-    (q, q_rest), (k, k_rest) = as_pairs(queries / math.sqrt(queries.shape[-1]), n_freqs), as_pairs(keys, n_freqs)
+    scale = 1 / math.sqrt(head_dim or queries.shape[-1])
+    (q, q_rest), (k, k_rest) = as_pairs(scale * queries, n_freqs), as_pairs(keys, n_freqs)
     return as_real(q * k.conj()), (q_rest * k_rest).sum(-1)
 
 
@@ -106,41 +127,60 @@ class InputAttention(CrossAttention):
     CHUNK = 16_384
 
     def __init__(self, config: POSSMConfig):
-        super().__init__(config, context_dim=config.dim)
+        super().__init__(config, context_dim=config.dim, reading=config.reading)
         self.latents = nn.Parameter(torch.randn(config.n_latents, config.dim) * 0.02)
+        if config.reading == "sigmoid":
+            self.gain = nn.Parameter(torch.ones(config.n_heads))
+            self.bias = nn.Parameter(torch.zeros(config.n_heads))
 
-    def forward(self, rotation: Rotation, tokens: Tensor, batch: SpikeBatch) -> tuple[Tensor, Tensor]:
+    def forward(self, rotation: nn.Module, tokens: Tensor, batch: SpikeBatch) -> tuple[Tensor, Tensor]:
         """Attention pooling of the tokens of each bin.
 
         Args:
-            rotation: gives the phasors of times.
+            rotation: gives the phasors of times, from `make_time_code`.
             tokens: embedding of every unit, row 0 the blank token, (U+1, D).
             batch: N spikes.
 
         Returns:
-            The latents of every bin, (n_bins, L, D), and the attention weights, (N, L, H), which sum to one per bin.
+            The latents of every bin, (n_bins, L, D), and the weight of each token, (N, L, H). For the reading
+            "softmax" the weights of a bin sum to one; for "softmax_blank" N counts the blank tokens that were added.
         """
+        if self.reading == "softmax_blank":
+            batch = batch.with_blanks()
         n_freqs = len(rotation.omega)
-        keys, values = self.keys_values(tokens)  # (U+1, H, d)
-        queries = self.queries(self.latents)  # (L, H, d)
-        table, rest = precompute_scores(queries, keys[:, None], n_freqs)  # (U+1, L, H, 2F), (U+1, L, H)
-        pairs, unrotated = as_pairs(values, n_freqs if self.rotate_values else 0)  # (U+1, H, F), (U+1, H, d - 2F)
+        keys, values = self.keys_values(tokens, rotation)  # (U+1, H, r)
+        if self.scored:
+            queries = self.queries(self.latents)  # (L, H, r)
+            # (U+1, L, H, 2F), (U+1, L, H)
+            table, rest = precompute_scores(queries, keys[:, None], n_freqs, self.head_dim)
+        pairs, unrotated = as_pairs(values, n_freqs if self.rotate_values else 0)  # (U+1, H, F), (U+1, H, r - 2F)
         pairs = torch.view_as_real(pairs)  # the gradient of a gather of complex numbers costs twice
         pooled, weights = [], []
         for n_bins, unit, bins, offset in self._chunks(batch):
             phase = rotation(offset - batch.bin_width_s / 2, tokens.dtype)  # (N, F), from the middle of the bin
-            scores = (table.index_select(0, unit) * as_real(phase)[:, None, None]).sum(-1) + rest.index_select(0, unit)
-            p = softmax_by_bin(scores, bins, n_bins)  # (N, L, H)
+            scores = tokens.new_zeros(len(unit), len(self.latents), self.n_heads)
+            if self.scored:
+                scores = (table.index_select(0, unit) * as_real(phase)[:, None, None]).sum(-1)
+                scores = scores + rest.index_select(0, unit)
+            p = self._weights(scores, bins, n_bins)  # (N, L, H)
             # values that are not rotated need only each unit's weight in a bin: a matrix product instead of a gather
-            of_unit = p.new_zeros(n_bins * len(rest), *p.shape[1:]).index_add(0, bins * len(rest) + unit, p)
-            z = torch.einsum("bulh,uhr->blhr", of_unit.unflatten(0, (n_bins, -1)), unrotated)  # (n_bins, L, H, d - 2F)
-            if self.rotate_values:
+            of_unit = p.new_zeros(n_bins * len(tokens), *p.shape[1:]).index_add(0, bins * len(tokens) + unit, p)
+            z = torch.einsum("bulh,uhr->blhr", of_unit.unflatten(0, (n_bins, -1)), unrotated)  # (n_bins, L, H, r - 2F)
+            if pairs.shape[-2]:
                 rotated = as_real(torch.view_as_complex(pairs.index_select(0, unit)) * phase[:, None])  # (N, H, 2F)
                 rotated = p[..., None] * rotated[:, None]  # (N, L, H, 2F)
                 z = torch.cat([rotated.new_zeros(n_bins, *rotated.shape[1:]).index_add(0, bins, rotated), z], -1)
             pooled.append(z)
             weights.append(p)
         return self.project_out(self.latents, torch.cat(pooled)), torch.cat(weights)
+
+    def _weights(self, scores: Tensor, bins: Tensor, n_bins: int) -> Tensor:
+        """The weight of each token from its score, (N, L, H)."""
+        if self.reading == "sigmoid":
+            return self.gain * torch.sigmoid(scores + self.bias)
+        if self.reading == "sum":
+            return torch.ones_like(scores)
+        return softmax_by_bin(scores, bins, n_bins)  # of equal scores, for "mean": 1 / n
 
     def _chunks(self, batch: SpikeBatch):
         """Segments of whole bins with about CHUNK tokens: number of bins, then unit, bin and offset of each token."""
@@ -159,10 +199,13 @@ class OutputAttention(CrossAttention):
     # up to here it is cheaper to score all bins of a trial, in one matrix product, than to gather k rows per query
     FEW_BINS = 64
 
-    def forward(self, query: Tensor, hidden: Tensor, bins: Tensor, ends: Tensor, query_phase: Tensor) -> Tensor:
+    def forward(
+        self, rotation: nn.Module, query: Tensor, hidden: Tensor, bins: Tensor, ends: Tensor, query_phase: Tensor
+    ) -> Tensor:
         """Attention pooling of the hidden states.
 
         Args:
+            rotation: the code of time, from `make_time_code`.
             query: task and session embedding of each trial, or one for each query, (B, 1 or Q, D).
             hidden: states of the backbone, (B, T, h).
             bins: the k bins each query reads, rising, (B, Q, k); a negative one, before the first, is masked.
@@ -172,13 +215,14 @@ class OutputAttention(CrossAttention):
         Returns:
             (B, Q, D).
         """
-        ends, query_phase = (pad_phasors(phase, self.head_dim // 2) for phase in (ends, query_phase))
-        keys, values = self.keys_values(hidden)  # (B, T, H, d), rotated once per bin
+        keys, values = self.keys_values(hidden, rotation)  # (B, T, H, r), rotated once per bin
+        ends, query_phase = (pad_phasors(phase, keys.shape[-1] // 2) for phase in (ends, query_phase))
         keys = rotate(keys, ends[:, None])
         values = rotate(values, ends[:, None]) if self.rotate_values else values
-        queries = rotate(self.queries(query) / math.sqrt(self.head_dim), query_phase[:, :, None])  # (B, Q, H, d)
+        queries = self.queries(query) / math.sqrt(self.head_dim)
+        queries = rotate(queries, query_phase[:, :, None])  # (B, Q, H, r)
         pool = _pool_masked if hidden.shape[1] <= self.FEW_BINS else _pool_gathered
-        pooled = pool(queries, keys, values, bins)  # (B, Q, H, d)
+        pooled = pool(queries, keys, values, bins)  # (B, Q, H, r)
         if self.rotate_values:
             pooled = rotate(pooled, query_phase[:, :, None].conj())
         return self.project_out(query, pooled)

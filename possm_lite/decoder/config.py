@@ -6,6 +6,10 @@ from dataclasses import dataclass, fields
 
 BACKBONES = ("rnn", "gru", "lstm", "s4d", "mamba")
 QUERIES = ("time", "per_ms")
+# how the weight of a token follows from its score; only the first two compare the tokens of a bin with each other
+READINGS = ("softmax", "softmax_blank", "sigmoid", "sum", "mean")
+TIME_CODES = ("rotation", "embedding", "sinusoid", "bochner", "mercer", "none")
+N_PERIODS = 4  # of the Mercer features; each has n_freqs / 4 harmonics
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,12 @@ class POSSMConfig:
     n_freqs: int = 16  # F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated
     shortest_period_s: float = 1e-4  # of the rotation, log-spaced up to
     longest_period_s: float = 10.0
+    # of the input attention: "softmax" is the published one, "softmax_blank" adds a blank token to every bin, "sigmoid"
+    # is gain * sigmoid(score + bias); "sum" and "mean" have no scores
+    reading: str = "softmax"
+    # "rotation" rotates queries, keys and values after their projection, "embedding" the embedding before it;
+    # "sinusoid", "bochner" and "mercer" add features of time before it, the last two with learned frequencies
+    time_code: str = "rotation"
     rotate_values: bool = True  # rotate values by their time and their sum back, not only queries and keys
     feed_forward: bool = True  # a gated feed-forward layer after each attention
     expansion: int = 4  # its hidden size over D
@@ -48,7 +58,8 @@ class POSSMConfig:
                 raise ValueError(f"{field.name} must be a positive number, not {value!r}.")
             if field.type == "bool" and not isinstance(value, bool):
                 raise ValueError(f"{field.name} must be true or false, not {value!r}.")
-        for name, allowed in (("backbone", BACKBONES), ("query", QUERIES)):
+        choices = {"backbone": BACKBONES, "query": QUERIES, "reading": READINGS, "time_code": TIME_CODES}
+        for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
         if self.n_heads % self.n_kv_heads:
@@ -57,5 +68,13 @@ class POSSMConfig:
             raise ValueError(f"head_dim must be even, as dimensions are rotated in pairs, not {self.head_dim}.")
         if 2 * self.n_freqs > self.head_dim:
             raise ValueError(f"n_freqs rotates pairs: 2 x {self.n_freqs} exceeds head_dim = {self.head_dim}.")
+        if self.time_code != "rotation" and not self.rotate_values:
+            raise ValueError(f"rotate_values = False needs time_code = 'rotation', not {self.time_code!r}.")
+        if self.time_code not in ("rotation", "none") and 2 * self.n_freqs > min(self.dim, self.hidden):
+            raise ValueError(f"n_freqs: 2 x {self.n_freqs} exceeds dim = {self.dim} or hidden = {self.hidden}.")
+        if self.time_code == "embedding" and (self.dim % 2 or self.hidden % 2):
+            raise ValueError(f"time_code 'embedding' rotates pairs: dim = {self.dim}, hidden = {self.hidden}.")
+        if self.time_code == "mercer" and self.n_freqs % N_PERIODS:
+            raise ValueError(f"n_freqs must be a multiple of {N_PERIODS} for time_code 'mercer', not {self.n_freqs}.")
         if self.longest_period_s <= self.shortest_period_s:
             raise ValueError(f"longest_period_s must exceed {self.shortest_period_s}, not {self.longest_period_s}.")

@@ -9,8 +9,9 @@ from ..blocks.mamba import Mamba
 from ..blocks.recurrent import GRU, LSTM, RNN
 from ..blocks.s4d import S4D
 from ..spikes.batch import SpikeBatch
-from .attention import InputAttention, OutputAttention, Rotation
+from .attention import InputAttention, OutputAttention
 from .config import POSSMConfig
+from .time_code import make_time_code
 
 _BACKBONES = {"rnn": RNN, "gru": GRU, "lstm": LSTM, "s4d": S4D, "mamba": Mamba}
 
@@ -36,7 +37,7 @@ class POSSM(nn.Module):
         self.unit_embedding = nn.Embedding(config.n_units + 1, config.dim)  # row 0: the blank token
         self.session_embedding = nn.Embedding(config.n_sessions + 1, config.dim)  # row 0: no session
         self.task_embedding = nn.Parameter(torch.zeros(config.dim))
-        self.rotation = Rotation(config)
+        self.rotation = make_time_code(config)
         self.encoder = InputAttention(config)
         self.backbone = _BACKBONES[config.backbone](config.n_latents * config.dim, config.hidden, config.n_layers)
         self.decoder = OutputAttention(config, context_dim=config.hidden)
@@ -120,7 +121,8 @@ class POSSM(nn.Module):
         ends = torch.arange(1, hidden.shape[1] + 1, dtype=torch.float64, device=times.device) * width
         query_times = times if self.config.query == "time" else ends[query_bin]
         phases = (self.rotation(t, hidden.dtype) for t in (ends, query_times))  # (T, F), (B, Q, F)
-        decoded = self.decoder(self.query(times, query_bin, session), hidden, bins, *phases)  # (B, Q, D)
+        query = self.query(times, query_bin, session)
+        decoded = self.decoder(self.rotation, query, hidden, bins, *phases)  # (B, Q, D)
         return self.unstandardize(decoded, session)
 
     def unstandardize(self, decoded: Tensor, session: Tensor) -> Tensor:

@@ -4,10 +4,13 @@ Read this first. `POSSM.forward` gives the same numbers from the same weights wi
 in less memory (`make bench`), and `StreamingDecoder` gives them bin by bin; tests hold the three equal.
 """
 
+import math
+
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from ..blocks.attention import attend, scaled_dot_score
+from ..blocks.attention import masked_softmax
 from ..blocks.positions import rotate
 from ..spikes.batch import PaddedBatch
 from .attention import CrossAttention
@@ -25,14 +28,17 @@ def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
     encoder, dtype = model.encoder, model.readout.weight.dtype
     unit, offset = padded.padded_bin[..., 0].long(), padded.padded_bin[..., 1]  # (B, T, S) each
     middle = torch.full((), padded.bin_width_s / 2, dtype=torch.float64, device=offset.device)
+    spike_mask = padded.spike_mask
+    if encoder.reading == "softmax_blank":  # a further column of tokens
+        unit, offset, spike_mask = F.pad(unit, (0, 1)), F.pad(offset, (0, 1)), F.pad(spike_mask, (0, 1), value=True)
     tokens = model.unit_embedding(unit)  # (B, T, S, D)
     pooled = _rotary_attention(
         encoder,
-        encoder.queries(encoder.latents),  # (L, H, d)
-        encoder.keys_values(tokens),  # (B, T, S, H, d)
+        encoder.queries(encoder.latents) if encoder.scored else None,  # (L, H, r)
+        encoder.keys_values(tokens, model.rotation),  # (B, T, S, H, r)
         model.rotation(middle, dtype),  # (F,)
         model.rotation(offset, dtype),  # (B, T, S, F)
-        padded.spike_mask[:, :, None, :],  # (B, T, 1, S)
+        spike_mask[:, :, None, :],  # (B, T, 1, S)
     )
     latents = encoder.project_out(encoder.latents, pooled)  # (B, T, L, D)
     return latents.flatten(2) * padded.bin_mask[..., None]
@@ -51,8 +57,8 @@ def decode_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, sessio
     query = model.query(times, query_bin, session).expand(-1, times.shape[1], -1)[:, :, None]  # (B, Q, 1, D)
     pooled = _rotary_attention(
         decoder,
-        decoder.queries(query),  # (B, Q, 1, H, d)
-        decoder.keys_values(states),  # (B, Q, k, H, d)
+        decoder.queries(query),  # (B, Q, 1, H, r)
+        decoder.keys_values(states, model.rotation),  # (B, Q, k, H, r)
         model.rotation(query_times, hidden.dtype),  # (B, Q, 1, F)
         model.rotation(ends, hidden.dtype),  # (B, Q, k, F)
         (bins >= 0)[:, :, None],  # (B, Q, 1, k)
@@ -61,13 +67,24 @@ def decode_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, sessio
 
 
 def _rotary_attention(
-    layer: CrossAttention, queries: Tensor, keys_values: tuple[Tensor, Tensor], q_phase: Tensor, kv_phase: Tensor, mask
+    layer: CrossAttention, queries: Tensor | None, keys_values: tuple, q_phase: Tensor, kv_phase: Tensor, mask: Tensor
 ) -> Tensor:
-    """Heads of queries (..., Q, H, d) over keys and values (..., M, H, d), rotated by their times: (..., Q, H, d)."""
+    """Heads of queries (..., Q, H, r) over keys and values (..., M, H, r), rotated by their times: (..., Q, H, r)."""
     q_phase, kv_phase = q_phase[..., None, :], kv_phase[..., None, :]  # the same for every head
     keys, values = keys_values
-    q, k = rotate(queries, q_phase).transpose(-2, -3), rotate(keys, kv_phase).transpose(-2, -3)  # (..., H, Q or M, d)
-    v = rotate(values, kv_phase) if layer.rotate_values else values
-    pooled, _ = attend(scaled_dot_score(q, k), v.transpose(-2, -3), mask.unsqueeze(-3))  # one mask for all heads
-    pooled = pooled.transpose(-2, -3)  # (..., Q, H, d)
+    v = (rotate(values, kv_phase) if layer.rotate_values else values).transpose(-2, -3)  # (..., H, M, r)
+    scores = v.new_zeros(())
+    if layer.scored:
+        q, k = (rotate(x, phase).transpose(-2, -3) for x, phase in ((queries, q_phase), (keys, kv_phase)))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(layer.head_dim)  # (..., H, Q, M)
+    pooled = (_weights(layer, scores, mask.unsqueeze(-3)) @ v).transpose(-2, -3)  # one mask for all heads
     return rotate(pooled, q_phase.conj()) if layer.rotate_values else pooled
+
+
+def _weights(layer: CrossAttention, scores: Tensor, mask: Tensor) -> Tensor:
+    """The weight of each token from its score, as `reading` says; zero where the mask is False."""
+    if layer.reading == "sigmoid":
+        return mask * layer.gain[:, None, None] * torch.sigmoid(scores + layer.bias[:, None, None])
+    if layer.reading == "sum":
+        return mask.to(scores.dtype)
+    return masked_softmax(scores.expand(mask.shape) if not layer.scored else scores, mask)

@@ -136,6 +136,15 @@ class SpikeBatch:
         """The same spikes with units numbered from `first_unit` instead of 1, as in a model of several sessions."""
         return replace(self, unit=torch.where(self.unit == BLANK, BLANK, self.unit + (first_unit - 1)))
 
+    def with_blanks(self) -> SpikeBatch:
+        """The same spikes and a blank token more in every bin, after them."""
+        n_bins, device = int(self.n_bins.sum()), self.bin.device
+        bins = torch.cat([self.bin, torch.arange(n_bins, device=device)])
+        order = torch.argsort(bins, stable=True)
+        unit = torch.cat([self.unit, torch.full((n_bins,), BLANK, device=device)])
+        offset = torch.cat([self.offset, self.offset.new_zeros(n_bins)])
+        return replace(self, unit=unit[order], offset=offset[order], bin=bins[order])
+
     @classmethod
     def concatenate(cls, batches: Sequence[SpikeBatch]) -> SpikeBatch:
         """The trials of several batches with targets, one batch after the other; samples padded to the longest.
