@@ -22,7 +22,7 @@ from .training.helpers import change_metadata, simulated
 ROOT = Path(__file__).parents[1]
 RESULTS = ["checkpoint.npz", "decoded.npz", "decoded.png", "metrics.json"]
 SMALL = ["--dim", "16", "--head-dim", "16", "--n-freqs", "4", "--hidden", "32"]
-MODEL_METRICS = {"r2", "r2_columns", "params", "train_s", "step_us_p50", "step_us_p99"}
+MODEL_METRICS = {"r2", "r2_displayed", "r2_columns", "params", "train_s", "step_us_p50", "step_us_p99"}
 SESSION_METRICS = {
     *("session", "source", "selection", "notes", "behavior_name", "behavior_columns", "behavior_unit", "unit_ids"),
     *("split", "seed", "lag_s", "bin_width_s", "n_train", "n_test", "model", "training", "device", "versions"),
@@ -76,7 +76,7 @@ def test_decode_writes_checkpoint_metrics_and_figure(here, capfd):
     out = capfd.readouterr().out
     table = [re.split("  +", line) for line in out.splitlines()]
     assert ["", "POSSM", "Wiener filter", "GRU on counts"] in table
-    assert [row[0] for row in table if len(row) == 4][1:4] == ["R² x", "R² y", "R² mean"]
+    assert [row[0] for row in table if len(row) == 4][1:5] == ["R² x", "R² y", "R² mean", "R² displayed"]
     assert "note: Simulated: no animal was recorded." in out and "  units: 12, median rate " in out
     run = here / "runs" / "simulated-1-1"
     assert names(run) == RESULTS

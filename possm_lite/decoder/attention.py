@@ -24,8 +24,9 @@ from .config import POSSMConfig
 class CrossAttention(nn.Module):
     """The parameters of one pre-norm cross-attention and of the feed-forward layer after it, where there is one.
 
-    `to_kv` gives the keys of all key-value heads first, then their values. The readings "sum" and "mean" have no queries
-    and keys. A row of queries, keys and values has r numbers: head_dim of them, more or others for some codes of time.
+    `to_kv` gives the keys of all key-value heads first, then their values. The readings "sum" and "mean" have no
+    queries and keys. A row of queries, keys and values has r numbers: d = head_dim of them for the rotation, d + 2F for
+    features of time that are added, the size C of the context for a rotated embedding.
     """
 
     def __init__(self, config: POSSMConfig, context_dim: int, reading: str = "softmax"):

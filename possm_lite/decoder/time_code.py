@@ -79,7 +79,7 @@ class MercerCode(nn.Module):
 
 
 def make_time_code(config: POSSMConfig) -> nn.Module:
-    """The module of `config.time_code`: called with times it gives phasors (..., F); `omega` (F,) rad/s, `amplitude`."""
+    """The module of `config.time_code`: called with times (...,) it gives phasors (..., F)."""
     if config.time_code == "bochner":
         return BochnerCode(config.n_freqs, config.bin_width_s)
     if config.time_code == "mercer":

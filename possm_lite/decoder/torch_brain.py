@@ -78,6 +78,8 @@ def export(config: POSSMConfig, state: dict[str, torch.Tensor]) -> dict[str, np.
         "context_bins": 3,
         "n_latents": 1,  # with more, theirs makes n_latents^2 tokens a bin and fails
         "n_kv_heads": config.n_heads,
+        "reading": "softmax",
+        "time_code": "rotation",
         "n_freqs": config.head_dim // 4,
         "rotate_values": True,
         "feed_forward": True,

@@ -88,7 +88,7 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     metadata, arrays = _read(path, _DECODER_FORMAT)
     with prefix_errors(path, CheckpointError):
         with wrap_errors("about is damaged"):
-            config = POSSMConfig(**check_ranges(metadata["config"]))
+            config = POSSMConfig(**({"reading": "softmax"} | check_ranges(metadata["config"])))  # older ones name none
             trained_on = _parse_trained_on(_update(check_ranges(metadata["trained_on"]), config.n_outputs))
             SplitConfig.parse(trained_on.split)
             with torch.device("meta"):  # shapes without memory: nothing of an untrusted size is allocated

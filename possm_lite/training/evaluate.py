@@ -19,6 +19,7 @@ class Decoded:
     times_s: np.ndarray  # on the clock of behaviour, (T,)
     true: np.ndarray  # in the unit of the recording, (T, C)
     decoded: np.ndarray  # likewise
+    displayed: np.ndarray  # what a screen shows at these times, see `newest_finished`; NaN before the first output
 
     @property
     def r2_columns(self) -> tuple[float, ...]:
@@ -28,8 +29,13 @@ class Decoded:
     @property
     def r2(self) -> float:
         """Mean R² of the columns that vary, NaN if none does."""
-        scores = [r2 for r2 in self.r2_columns if not np.isnan(r2)]
-        return float(np.mean(scores)) if scores else float("nan")
+        return mean_r2(self.true, self.decoded)
+
+    @property
+    def r2_displayed(self) -> float:
+        """The same of what a screen shows at the moment: an output is shown once its bin is over."""
+        shown = ~np.isnan(self.displayed[:, 0])
+        return mean_r2(self.true[shown], self.displayed[shown])
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,38 @@ def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
     return np.where(deviation > 0, 1 - residual / np.where(deviation > 0, deviation, 1), np.nan)
 
 
+def mean_r2(true: np.ndarray, decoded: np.ndarray) -> float:
+    """Mean R² of the columns that vary, NaN if none does or there is no sample."""
+    scores = r2_score(true, decoded) if len(true) else np.array([np.nan])
+    return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
+
+
+def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0) -> np.ndarray:
+    """The output that a screen shows at each time: the newest one that is finished, and not of the future.
+
+        j(i) = max { j <= i : end of the bin of j <= t_i + lag }
+
+    Outputs of a bin are finished when it ends. Spikes are `lag_s` ahead of the behaviour they are paired with, so at a
+    lag of one bin or more every output is finished in time.
+
+    Args:
+        times_s: times of the outputs since the first bin began, rising, (T,).
+        bin_width_s: seconds.
+        lag_s: behaviour minus spikes.
+
+    Returns:
+        Indices, (T,); -1 where nothing is finished yet.
+    """
+    n_finished = np.searchsorted(bin_index(times_s, bin_width_s), bin_index(times_s + lag_s, bin_width_s))
+    return np.minimum(n_finished - 1, np.arange(len(times_s)))
+
+
+def _displayed(decoded: np.ndarray, times_s: np.ndarray, session: Session) -> np.ndarray:
+    """`decoded` (T, C) at the moments of display, NaN where nothing is shown yet."""
+    newest = newest_finished(times_s, session.timeline.bin_width_s, session.timeline.lag_s)
+    return np.where(newest[:, None] >= 0, decoded[newest], np.nan)
+
+
 @torch.no_grad()
 def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     """Decode each continuous segment of a part, "train", "valid" or "test", in one causal pass.
@@ -64,7 +102,7 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
         batch = session.cut(start, stop - start).to(device)
         decoded = model(batch, batch.times_s, torch.full((1,), session.index, device=device))
         times, true, decoded = (x[0][batch.mask[0]].cpu().numpy() for x in (batch.times_s, batch.behavior, decoded))
-        segments.append((times + start, true, decoded))
+        segments.append((times + start, true, decoded, _displayed(decoded, times, session)))
     return Decoded(*(np.concatenate(column) for column in zip(*segments, strict=True)))
 
 
@@ -93,7 +131,8 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
             bar.update()
         times, true = (x[0][batch.mask[0]].numpy() for x in (batch.times_s, batch.behavior))
         outputs.append(np.concatenate(decoded))
-        segments.append((times + start, true, outputs[-1][bin_index(times, width / len(decoded[-1]))]))
+        at_samples = outputs[-1][bin_index(times, width / len(decoded[-1]))]
+        segments.append((times + start, true, at_samples, _displayed(at_samples, times, session)))
     bar.close()
     columns = (np.concatenate(column) for column in zip(*segments, strict=True))
     return Replay(*columns, np.concatenate(outputs), np.array(step_us), tuple(bins))

@@ -165,6 +165,7 @@ def _compare(
 def _model_metrics(model: nn.Module, decoded: Decoded, played: Replay, seconds: float) -> dict:
     return {
         "r2": _number(decoded.r2),
+        "r2_displayed": _number(decoded.r2_displayed),
         "r2_columns": [_number(r2) for r2 in decoded.r2_columns],
         "params": sum(p.numel() for p in model.parameters()),
         "train_s": round(seconds, 3),

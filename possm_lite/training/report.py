@@ -19,7 +19,9 @@ def table(models: dict[str, dict], columns: Sequence[str]) -> str:
     rows = [("", *(_NAMES.get(name, name) for name in models))]
     if len(columns) > 1:
         rows += [(f"R² {name}", *(_score(m["r2_columns"][i]) for m in results)) for i, name in enumerate(columns)]
-    rows += [("R² mean", *(_score(m["r2"]) for m in results)), ("parameters", *(f"{m['params']:,}" for m in results))]
+    rows.append(("R² mean", *(_score(m["r2"]) for m in results)))
+    rows.append(("R² displayed", *(_score(m.get("r2_displayed")) for m in results)))  # absent from older runs
+    rows += [("parameters", *(f"{m['params']:,}" for m in results))]
     for label, key in (("train s", "train_s"), ("µs/bin p50", "step_us_p50"), ("µs/bin p99", "step_us_p99")):
         rows.append((label, *(f"{m[key]:.1f}" for m in results)))
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]

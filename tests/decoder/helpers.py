@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.decoder.config import BACKBONES
+from possm_lite.decoder.config import BACKBONES, READINGS, TIME_CODES
 from possm_lite.decoder.textbook import encode_textbook, forward_textbook
 from possm_lite.spikes import SpikeBatch
 
@@ -17,6 +17,10 @@ VARIANTS = {
     "query per ms": {"query": "per_ms"},
     "several latents": {"n_latents": 3},
     "rnn": {"backbone": "rnn"},
+    **{f"reading {name}": {"reading": name} for name in READINGS[1:]},
+    **{f"time code {name}": {"time_code": name} for name in TIME_CODES[1:]},
+    "sigmoid, heads, mercer": dict(reading="sigmoid", time_code="mercer", n_latents=2, n_heads=4, n_kv_heads=2),
+    "sum, heads, embedding": dict(reading="sum", time_code="embedding", n_latents=2, n_heads=2, head_dim=16, n_freqs=4),
     "all": dict(n_heads=2, n_kv_heads=1, n_latents=2, query="per_ms", backbone="lstm", n_layers=2, context_bins=5),
 }
 LAYERS = {f"{backbone}, {n}": {"backbone": backbone, "n_layers": n} for backbone in BACKBONES for n in (1, 2)}

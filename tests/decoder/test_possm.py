@@ -9,6 +9,7 @@ import torch
 from possm_lite.blocks.time_features import rotary_kernel
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.attention import precompute_scores
+from possm_lite.decoder.config import READINGS
 from possm_lite.decoder.renamed import current_names
 from possm_lite.spikes import SpikeBatch
 from possm_lite.spikes.io.contents import Selection
@@ -206,6 +207,8 @@ def test_round_trip_of_our_weights(rng, dtype):
         ({"n_heads": 2}, "n_kv_heads is 1"),
         ({"n_freqs": 8}, "n_freqs is 8.* must be 16"),
         ({"rotate_values": False}, "rotate_values is False"),
+        ({"reading": "sum"}, "reading is 'sum'"),
+        ({"time_code": "mercer"}, "time_code is 'mercer'"),
     ],
 )
 def test_what_torch_brain_lacks_is_refused(switches, message):
@@ -282,6 +285,30 @@ def test_the_order_of_spikes_does_not_matter(rng):
     torch.testing.assert_close(*outputs, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("reading", READINGS)
+def test_which_readings_see_doubled_spikes(rng, reading):
+    model, unit, time = make_model(reading=reading), rng.integers(1, 9, 5), rng.random(5) * 0.05
+    once, twice = (model.encode(one_trial(np.tile(unit, n), np.tile(time, n), 0.05)) for n in (1, 2))
+    assert torch.allclose(once, twice) == (reading in ("softmax", "mean"))
+
+
+def test_features_of_time_are_added_before_the_projection(rng):
+    """Score and value of a spike by the formula W (LN(E) + Phi(t)), Phi = [cos, sin, ...] with amplitudes."""
+    for time_code in ("sinusoid", "bochner", "mercer"):
+        model, unit, offset = make_model(time_code=time_code), torch.tensor([3, 5]), torch.tensor([0.01, 0.03]).double()
+        encoder, relative = model.encoder, offset - 0.025
+        phi = torch.zeros(2, 64).double()
+        angle = relative[:, None] * model.rotation.omega
+        phi[:, 0:32:2], phi[:, 1:32:2] = model.rotation.amplitude * angle.cos(), model.rotation.amplitude * angle.sin()
+        x = encoder.norm_context(model.unit_embedding(unit)) + phi
+        W_k, W_v = encoder.to_kv.weight.chunk(2)
+        q = encoder.to_q(encoder.norm_query(encoder.latents[0]))
+        z = torch.softmax(x @ W_k.T @ q / 8, 0) @ (x @ W_v.T)
+        expected = encoder.latents[0] + encoder.to_out(z)
+        expected = expected + encoder.feed_forward(expected)
+        torch.testing.assert_close(model.encode(one_trial(unit.numpy(), offset.numpy(), 0.05))[0, 0], expected)
+
+
 def test_silence_is_decoded(rng):
     model, (times, session) = make_model(), make_queries(rng, 2)
     silent = SpikeBatch.from_events([], [], [], 2, 1.0)
@@ -331,6 +358,11 @@ def test_wrong_inputs_are_named(change, message):
         ({"n_heads": 4, "n_kv_heads": 3}, "3 does not divide 4"),
         ({"n_freqs": 33}, "2 x 33 exceeds head_dim = 64"),
         ({"longest_period_s": 1e-5}, "longest_period_s must exceed"),
+        ({"reading": "max"}, "reading must be one of softmax, softmax_blank, sigmoid, sum, mean, not 'max'"),
+        ({"time_code": "none", "rotate_values": False}, "rotate_values = False needs time_code = 'rotation'"),
+        ({"time_code": "sinusoid", "dim": 16}, "n_freqs: 2 x 16 exceeds dim = 16"),
+        ({"time_code": "embedding", "hidden": 33}, "rotates pairs: dim = 64, hidden = 33"),
+        ({"time_code": "mercer", "n_freqs": 6}, "multiple of 4"),
     ],
 )
 def test_wrong_configurations_are_named(wrong, message):

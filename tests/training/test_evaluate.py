@@ -10,7 +10,7 @@ from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.baselines import BinnedGRU, bin_counts
 from possm_lite.decoder.streaming.baselines import GRUStream
 from possm_lite.training import evaluate, prepare, r2_score
-from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
+from possm_lite.training.evaluate import batch_decode, newest_finished, replay, slot_offsets
 
 
 @pytest.fixture
@@ -28,6 +28,31 @@ def test_r2_in_closed_cases(rng):
     true[:, 1] = 4.0
     score = r2_score(true, true + 0.1)
     assert np.isnan(score[1]) and 0 < score[0] < 1
+
+
+@pytest.mark.parametrize(
+    ("lag_s", "expected"),
+    [
+        (0.0, [-1, -1, -1, 2, 2, 2, 5, 5, 5]),  # of bins of 50 ms with three samples: the last one of the bin before
+        (0.02, [-1, -1, 2, 2, 2, 5, 5, 5, 8]),  # the sample at 40 ms is on the screen when its bin ends, 20 ms early
+        (0.05, [0, 1, 2, 3, 4, 5, 6, 7, 8]),  # a bin early: every output is in time
+        (0.2, [0, 1, 2, 3, 4, 5, 6, 7, 8]),  # never one of the future
+        (-0.05, [-1, -1, -1, -1, -1, -1, 2, 2, 2]),
+    ],
+)
+def test_newest_finished_output_in_three_bins(lag_s, expected):
+    times = np.array([0.0, 0.02, 0.04, 0.05, 0.07, 0.09, 0.1, 0.12, 0.14])
+    assert newest_finished(times, 0.05, lag_s).tolist() == expected
+
+
+def test_displayed_output_is_late_without_a_lag(small_recording, model):
+    late, in_time = (evaluate(model, prepare(small_recording, lag_s=lag)) for lag in (0.0, 0.05))
+    np.testing.assert_array_equal(in_time.displayed, in_time.decoded)
+    assert in_time.r2_displayed == in_time.r2
+    shown = ~np.isnan(late.displayed[:, 0])
+    assert 0 < (~shown).sum() <= 5  # the first bin of the only segment, sampled at 100 Hz
+    assert late.r2_displayed == pytest.approx(np.mean(r2_score(late.true[shown], late.displayed[shown])))
+    assert not np.allclose(late.displayed[shown], late.decoded[shown])
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])

@@ -135,17 +135,17 @@ class FeedForwardConstants(NamedTuple):
 
 class InputConstants(NamedTuple):
     scores: np.ndarray  # score table P of each unit, (U+1, L H, 2F+1)
-    values: np.ndarray  # (U+1, H, d)
-    out: np.ndarray  # W_o, centred for the norm of the feed-forward and plain for the backbone, (H d, 2D)
+    values: np.ndarray  # (U+1, H, r)
+    out: np.ndarray  # W_o, centred for the norm of the feed-forward and plain for the backbone, (H r, 2D)
     start: np.ndarray  # latents and bias of W_o, likewise, (L, 2D)
     feed_forward: FeedForwardConstants | None
 
 
 class OutputConstants(NamedTuple):
-    rows: np.ndarray  # scores at each age, oldest first, and values of a normalised hidden state, (h, k Q H + H d)
-    rows_bias: np.ndarray  # (k Q H + H d,)
-    phasors: np.ndarray  # of each state relative to each query, 1 where a pair is not rotated, (Q, k, d/2)
-    out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H d, D + C)
+    rows: np.ndarray  # scores at each age, oldest first, and values of a normalised hidden state, (h, k Q H + H r)
+    rows_bias: np.ndarray  # (k Q H + H r,)
+    phasors: np.ndarray  # of each state relative to each query, 1 where a pair is not rotated, (Q, k, r/2)
+    out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H r, D + C)
     start: np.ndarray  # query and biases, likewise, (1 or Q, D + C)
     feed_forward: FeedForwardConstants | None
 

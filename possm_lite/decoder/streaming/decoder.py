@@ -8,12 +8,13 @@
 from threading import Lock
 
 import numpy as np
-from scipy.special import erf
+from scipy.special import erf, expit
 
 from ..config import POSSMConfig
 from .cells import LAYER_NORM_EPS, FeedForwardConstants, normalize
 
 _BLANK = (np.zeros(1, np.int64), np.zeros(1))  # the token of a silent bin: unit 0 at offset 0
+_WEIGHTS = {"sigmoid": expit, "sum": np.ones_like}  # of the scores of a bin; other readings: softmax
 
 
 class StreamingDecoder:
@@ -89,6 +90,8 @@ class StreamingDecoder:
     def _tokens(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
         """The spikes of a bin, or its blank token."""
         units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
+        if self.config.reading == "softmax_blank":
+            return np.append(units, _BLANK[0]), np.append(offsets, _BLANK[1])
         return (units, offsets) if len(units) else _BLANK
 
     def _encode(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -96,12 +99,12 @@ class StreamingDecoder:
         c, config = self._constants.input, self.config
         phase = fourier_basis(offsets, self._constants.cycles, self._dtype)  # (n, 2F+1)
         scores = np.matmul(c.scores.take(units, 0), phase[:, :, None])  # (n, L H, 1)
-        weights = _softmax(scores).reshape(len(units), config.n_latents, config.n_heads)
-        values = c.values.take(units, 0)  # (n, H, d), a copy
-        if config.rotate_values:
-            rotated = values[..., : 2 * config.n_freqs].view(self._complex)
+        weights = _WEIGHTS.get(config.reading, _softmax)(scores).reshape(len(units), config.n_latents, config.n_heads)
+        values = c.values.take(units, 0)  # (n, H, r), a copy
+        if config.rotate_values and phase.shape[1] > 1:
+            rotated = values[..., : phase.shape[1] - 1].view(self._complex)
             rotated *= phase[:, None, :-1].view(self._complex)
-        pooled = np.matmul(weights.T, values.swapaxes(0, 1))  # (H, L, d)
+        pooled = np.matmul(weights.T, values.swapaxes(0, 1))  # (H, L, r)
         # the feed-forward layer needs x centred and the backbone needs it plain: both in one product
         x = pooled.swapaxes(0, 1).reshape(config.n_latents, -1).dot(c.out)  # (L, 2 D)
         x += c.start
@@ -111,7 +114,7 @@ class StreamingDecoder:
         return plain.reshape(-1)
 
     def _project(self, hidden: np.ndarray) -> np.ndarray:
-        """Scores at each age, and values, of a hidden state, (k Q H + H d,)."""
+        """Scores at each age, and values, of a hidden state, (k Q H + H r,)."""
         return normalize(hidden).dot(self._constants.output.rows) + self._constants.output.rows_bias
 
     def _decode(self, recent: np.ndarray) -> np.ndarray:
@@ -119,9 +122,9 @@ class StreamingDecoder:
         c, config, n = self._constants.output, self.config, len(recent)
         scores = recent[:, : self._n_scores].reshape(n, config.context_bins, -1)[:, -n:]  # (n, n ages, Q H)
         weights = _softmax(scores.diagonal().T).T.reshape(-1, config.n_heads, 1, n)  # each at its own age: (Q, H, 1, n)
-        values = recent[:, self._n_scores :].view(self._complex).reshape(n, config.n_heads, -1)  # (n, H, d/2)
-        rotated = c.phasors[:, -n:, None] * values  # (Q, n, H, d/2)
-        pooled = np.matmul(weights, rotated.view(self._dtype).swapaxes(1, 2))  # (Q, H, 1, d)
+        values = recent[:, self._n_scores :].view(self._complex).reshape(n, config.n_heads, -1)  # (n, H, r/2)
+        rotated = c.phasors[:, -n:, None] * values  # (Q, n, H, r/2)
+        pooled = np.matmul(weights, rotated.view(self._dtype).swapaxes(1, 2))  # (Q, H, 1, r)
         x = pooled.reshape(len(pooled), -1).dot(c.out)  # (Q, D + C): centred for the feed-forward, and the output
         x += c.start
         decoded = x[:, config.dim :]

@@ -15,7 +15,7 @@ from ...blocks.positions import pad_phasors
 from ...blocks.recurrent import GRU, LSTM, RNN
 from ...blocks.s4d import S4DLayer
 from ...blocks.ssm import ResidualStack
-from ..attention import as_real, precompute_scores
+from ..attention import CrossAttention, as_real, precompute_scores
 from ..possm import POSSM
 from . import cells
 
@@ -38,8 +38,9 @@ def precompute_constants(model: POSSM, session: int, query_offsets_s: np.ndarray
         backbone_constants(model.backbone, bias.tile(config.n_latents)),
         _output_constants(model, torch.tensor([session]), torch.from_numpy(query_offsets_s)),
     )
-    cycles = np.zeros((2, 2 * config.n_freqs + 1))
-    cycles[0, :-1] = np.repeat(model.rotation.omega.numpy() / (2 * np.pi), 2)
+    omega = model.rotation.omega.numpy()
+    cycles = np.zeros((2, 2 * len(omega) + 1))
+    cycles[0, :-1] = np.repeat(omega / (2 * np.pi), 2)
     cycles[1] = -cycles[0] * (config.bin_width_s / 2)  # time counts from the middle of the bin
     cycles[1, 1:-1:2] -= 0.25  # a sine is a cosine a quarter of a cycle later
     return cells.Constants(cycles, *to_numpy(parts, dtype))
@@ -58,13 +59,19 @@ def to_numpy(constants, dtype: torch.dtype):
 
 def _input_constants(model: POSSM) -> cells.InputConstants:
     encoder, eye = model.encoder, torch.eye(model.config.dim).double()
-    keys, values = encoder.keys_values(model.unit_embedding.weight)  # (U+1, H, d)
-    scores = _score_table(encoder.queries(encoder.latents), keys[:, None], model)  # (U+1, L, H, 2F+1)
+    keys, values = encoder.keys_values(model.unit_embedding.weight, model.rotation)  # (U+1, H, r)
+    if encoder.scored:
+        scores = _score_table(encoder.queries(encoder.latents), keys[:, None], model)  # (U+1, L, H, 2F+1)
+    else:
+        scores = values.new_zeros(len(values), len(encoder.latents), encoder.n_heads, 2 * len(model.rotation.omega) + 1)
+    if encoder.reading == "sigmoid":
+        scores[..., -1] += encoder.bias
+        values = encoder.gain[:, None] * values
     centred_and_plain = torch.cat([eye - eye.mean(0), eye], 1)  # (D, 2D)
     return cells.InputConstants(
         scores=scores.flatten(1, 2),
         values=values,
-        out=encoder.to_out.weight.T @ centred_and_plain,
+        out=_out_matrix(encoder, values.shape[-1]) @ centred_and_plain,
         start=(encoder.latents + encoder.to_out.bias) @ centred_and_plain,
         feed_forward=_feed_forward_constants(encoder.feed_forward),
     )
@@ -79,7 +86,10 @@ def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> cells.O
     phase = model.rotation(ends - query_times[:, None], torch.float64)  # (Q, k, F)
 
     decoder.norm_context = nn.Identity()  # its gain and shift become part of the projection
-    keys, values = decoder.keys_values(torch.cat([norm.weight.diag(), norm.bias[None]]))  # (h + 1, H, d)
+    states = torch.cat([norm.weight.diag(), norm.bias[None], torch.zeros(1, config.hidden)]).double()
+    keys_values = decoder.keys_values(states, model.rotation)  # (h + 2, H, r) each
+    # what does not depend on the state counts once, with the shift of the norm
+    keys, values = (torch.cat([x[:-2] - x[-1], x[-2:-1]]) for x in keys_values)  # (h + 1, H, r)
     query = model.query(offsets[None], torch.zeros(1, len(offsets)), session)[0]  # (1 or Q, D)
     table = _score_table(decoder.queries(query)[:, None], keys, model).expand(len(offsets), -1, -1, -1)
     basis = torch.cat([as_real(phase), torch.ones(*phase.shape[:2], 1)], -1)  # (Q, k, 2F+1)
@@ -99,16 +109,22 @@ def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> cells.O
     return cells.OutputConstants(
         rows=rows[:-1],
         rows_bias=rows[-1],
-        phasors=pad_phasors(phase[..., : config.n_freqs if config.rotate_values else 0], config.head_dim // 2),
-        out=decoder.to_out.weight.T @ centred_and_readout,
+        phasors=pad_phasors(phase[..., : phase.shape[-1] if config.rotate_values else 0], values.shape[-1] // 2),
+        out=_out_matrix(decoder, values.shape[-1]) @ centred_and_readout,
         start=start,
         feed_forward=feed_forward,
     )
 
 
+def _out_matrix(layer: CrossAttention, row: int) -> Tensor:
+    """From what the heads pool, `row` numbers each, to the output projection: (H r, D)."""
+    pooled = torch.eye(layer.n_heads * row).double().unflatten(-1, (layer.n_heads, row))
+    return layer.project_values(pooled) @ layer.to_out.weight.T
+
+
 def _score_table(queries: Tensor, keys: Tensor, model: POSSM) -> Tensor:
-    """Both results of `precompute_scores` in one: (..., d) to (..., 2F + 1)."""
-    table, rest = precompute_scores(queries, keys, model.config.n_freqs)
+    """Both results of `precompute_scores` in one: (..., r) to (..., 2F + 1)."""
+    table, rest = precompute_scores(queries, keys, len(model.rotation.omega), model.config.head_dim)
     return torch.cat([table, rest[..., None]], -1)
 
 
