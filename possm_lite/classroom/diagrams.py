@@ -54,8 +54,8 @@ class Box:
 
     def cell(self, row: int, column: int) -> "Box":
         """A cell of a matrix; row 0 is the upper one."""
-        x, y = self.at("top", (column + 0.5) / self.columns)[0], self.at("left", 1 - (row + 0.5) / self.rows)[1]
-        return Box(x, y, self.width / self.columns, self.height / self.rows)
+        width, height = self.width / self.columns, self.height / self.rows
+        return Box(self.left[0] + (column + 0.5) * width, self.top[1] - (row + 0.5) * height, width, height)
 
 
 class Diagram:
@@ -92,6 +92,7 @@ class Diagram:
         box = Box(x, y, width or needed.width + margin, height or needed.height + margin)
         *tint, edge, line, corner, outlines = KINDS[kind]
         style = f"round,pad=0,rounding_size={min(corner, box.width / 2, box.height / 2)}" if corner else "square,pad=0"
+        style = "circle,pad=0" if kind == "operation" and box.width == box.height else style
         for gap in 5 * self._point * np.arange(outlines):
             self._rectangle(Box(x, y, box.width - gap, box.height - gap), tint, ec=edge, lw=line, boxstyle=style)
         self._fit(box, text, 10, margin=gap)
@@ -108,7 +109,9 @@ class Diagram:
         for i, value in np.ndenumerate(values):
             padding = {"ec": GRAY, "hatch": "/////"} if value is None else {}
             self._rectangle(grid.cell(*i), (SKY, shades[i]), **padding)
-            self._fit(grid.cell(*i), value or "" if isinstance(value, str | None) else f"{value:g}", 9)
+            self._fit(
+                grid.cell(*i), value or "" if isinstance(value, str | None) else f"{value:g}".replace("-", "−"), 9
+            )
         self._boxes.append((label or f"the matrix at ({x:g}, {y:g})", grid))
         self.note(x, grid.top[1] + 3 * self._point, label, va="bottom")
         return grid
