@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import accuracy, course, faults, latency, layouts, readme_claims, threads, training, transfer
+from . import accuracy, choices, course, faults, latency, layouts, readme_claims, threads, training, transfer
 from .machine import describe
 from .page import ROOT, Item, Note, Row, save_results, write_page
 
@@ -16,6 +16,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "training": training.measure,
     "threads": threads.measure,
     "accuracy": accuracy.measure,
+    "choices": choices.measure,
     "transfer": transfer.measure,
     "layouts": layouts.measure,
     "course": course.measure,

@@ -20,6 +20,7 @@ TITLES = {
     "training": "Training",
     "threads": "Beside a busy process",
     "accuracy": "Accuracy",
+    "choices": "Readings and codes of time",
     "transfer": "A new session",
     "layouts": "Layouts of recordings",
     "course": "The course",

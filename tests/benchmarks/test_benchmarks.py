@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from . import __main__ as bench
-from . import accuracy, course, latency, layouts, machine, page, readme_claims, threads, training, transfer
+from . import accuracy, choices, course, latency, layouts, machine, page, readme_claims, threads, training, transfer
 from .competitors import PaddedPossm, Poyo, gru_cell, gru_matmuls
 from .page import Note, Plot, Row, Table, row
 
@@ -140,6 +140,16 @@ def test_limits_of_accuracy(source, possm, gru, seconds, holds):
     r2 = {accuracy.POSSM_GRU: possm, accuracy.GRU: gru, accuracy.WIENER: 0.7}
     scores = [accuracy.Score(source, model, value, 1, seconds) for model, value in r2.items()]
     assert [r.holds for r in accuracy.limits(source, scores)] == holds
+
+
+def test_choices_section_runs(small_recording, tmp_path):
+    small_recording.save(path := tmp_path / "recording.npz")
+    items = list(choices.measure(short=True, recordings={choices.SIMULATED: path, choices.REAL: tmp_path / "absent"}))
+    assert choices.REAL in of(Note, items)[0].text
+    searched, table = of(Table, items)
+    assert [r[0] for r in searched.rows] == [choices.POSSM_DEFAULT, choices.GRU] and "lr " in searched.rows[0][1]
+    assert [r[0] for r in table.rows][:2] == [choices.POSSM_DEFAULT, choices.GRU] and "reading: " in table.rows[2][0]
+    assert len(of(Row, items)) == 2
 
 
 def test_transfer_section_runs():

@@ -1,0 +1,122 @@
+"""How a bin is read and how time is coded: R² on held-out velocity over seeds, each decoder with tuned settings."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.decoder.baselines import BinnedGRU
+from possm_lite.decoder.config import READINGS, TIME_CODES
+from possm_lite.spikes import load_recording
+from possm_lite.training import FitConfig, evaluate, fit, prepare
+from possm_lite.training.evaluate import slot_offsets
+
+from .accuracy import GRU, REAL, SIMULATED, SOURCES
+from .machine import SPAWN, threads
+from .page import ROOT, Item, Note, Table, row
+
+SENSORY = "somatosensory cortex, 1,050 s"
+RECORDINGS = SOURCES | {SENSORY: ROOT.parent / "shared" / "data" / "s1_first_1050s.mat"}
+EPOCHS = {SIMULATED: 40, REAL: 60, SENSORY: 40}
+GRID = [dict(lr=lr, window_s=window_s) for lr, window_s in product((5e-4, 1e-3, 2e-3, 4e-3), (2.0, 4.0))]
+GOALS = {REAL: 0.905, SENSORY: 0.79, SIMULATED: 0.86}
+_DEFAULT = POSSMConfig(n_units=1)
+POSSM_DEFAULT = (
+    f"POSSM: {_DEFAULT.reading}, {_DEFAULT.time_code}"  # the switches of the other variants replace one of these
+)
+
+
+def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> Iterator[Item]:
+    n_seeds, grid = (1, GRID[:2]) if short else (5, GRID)
+    found = {name: path for name, path in recordings.items() if path.exists()}
+    for name in recordings.keys() - found:
+        yield Note(f"{name}: the file is missing, skipped.")
+    epochs = {name: 1 if short else EPOCHS[name] for name in found}
+
+    def job(source: str, switches: dict | None, seed: int, settings: dict) -> tuple:
+        return found[source], switches, FitConfig(epochs=epochs[source], seed=seed, validations=0, **settings)
+
+    decoders = {POSSM_DEFAULT: {}, GRU: None}
+    searched = list(product(found, decoders, range(len(grid))))
+    scores = _train([job(s, decoders[d], 0, grid[i]) for s, d, i in searched])
+    valid = {key: score["valid"] for key, score in zip(searched, scores, strict=True)}
+    best = {(s, d): grid[max(range(len(grid)), key=lambda i: valid[s, d, i])] for s in found for d in decoders}
+    yield Table(
+        "Settings chosen on the validation part, one training each",
+        ["", *found],
+        [[d, *(_settings(best[s, d]) for s in found)] for d in decoders],
+    )
+    variants = {f"reading: {name}": {"reading": name} for name in READINGS}
+    variants |= {f"code of time: {name}": {"time_code": name} for name in TIME_CODES}
+    variants |= {"a learned query per millisecond": {"query": "per_ms"}}
+    # what is the default anyway is trained once
+    variants = {v: x for v, x in variants.items() if any(getattr(_DEFAULT, k) != value for k, value in x.items())}
+    variants = decoders | (dict(list(variants.items())[:1]) if short else variants)
+    keys = list(product(found, variants, range(n_seeds)))
+    settings = {(s, v): best[s, GRU if v == GRU else POSSM_DEFAULT] for s, v in product(found, variants)}
+    trained = _train([job(s, variants[v], seed, settings[s, v]) for s, v, seed in keys])
+    of = {pair: [x for (s, v, _), x in zip(keys, trained, strict=True) if (s, v) == pair] for pair in settings}
+    for source in found:
+        possm, gru = (np.mean([x["r2"] for x in of[source, v]]) for v in decoders)
+        goal = GOALS[source]
+        yield row(f"{source}, POSSM R², mean of seeds", possm, "{:.3f}", f">= {goal}", possm >= goal)
+        yield row(f"{source}, above the GRU on counts by", possm - gru, "{:+.3f}", ">= 0.010", possm - gru >= 0.01)
+    for source in found:
+        yield Table(
+            f"{source}: {n_seeds} seeds, epochs: {epochs[source]}",
+            ["", "R²", "lowest to highest", "R² displayed", "parameters", "training s, median"],
+            [[v, *_cells(of[source, v])] for v in variants],
+        )
+    yield Note(
+        "± is the standard deviation over seeds. R² is the mean of x and y on the last 20 %, decoded causally, at the "
+        "moments asked; displayed: of the newest finished output at each moment. The lag is 0."
+    )
+
+
+def _train(jobs: list[tuple]) -> list[dict]:
+    with ProcessPoolExecutor(os.cpu_count() or 1, SPAWN) as pool:
+        futures = [pool.submit(train_and_score, *job) for job in jobs]
+        for _ in tqdm(as_completed(futures), total=len(futures), unit="decoder", disable=None):
+            pass
+        return [future.result() for future in futures]
+
+
+def train_and_score(path: Path, switches: dict | None, settings: FitConfig) -> dict:
+    """Train a POSSM with these switches, or for None the GRU on counts, on one thread."""
+    with threads(1):
+        session = prepare(load_recording(path))
+        recording, slots = session.recording, len(slot_offsets(session))
+        torch.manual_seed(settings.seed)
+        if switches is None:
+            model = BinnedGRU(recording.n_units, session.timeline.bin_width_s, slots, recording.n_columns)
+        else:
+            model = POSSM(POSSMConfig(n_units=recording.n_units, n_outputs=recording.n_columns, **switches))
+        seconds = fit(model, session, settings, progress=False).seconds
+        decoded = evaluate(model, session)
+        return {
+            "r2": decoded.r2,
+            "displayed": decoded.r2_displayed,
+            "valid": evaluate(model, session, "valid").r2,
+            "seconds": seconds,
+            "parameters": sum(p.numel() for p in model.parameters()),
+        }
+
+
+def _settings(settings: dict) -> str:
+    return f"lr {settings['lr']:g}, windows of {settings['window_s']:g} s"
+
+
+def _cells(scores: list[dict]) -> list[str]:
+    r2 = np.array([s["r2"] for s in scores])
+    spread = f" ± {r2.std(ddof=1):.3f}" if len(r2) > 1 else ""
+    displayed, seconds = np.mean([s["displayed"] for s in scores]), np.median([s["seconds"] for s in scores])
+    return [f"{r2.mean():.3f}{spread}", f"{r2.min():.3f} to {r2.max():.3f}", f"{displayed:.3f}"] + [
+        f"{scores[0]['parameters']:,}",
+        f"{seconds:.1f}",
+    ]
