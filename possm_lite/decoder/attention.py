@@ -130,9 +130,12 @@ class InputAttention(CrossAttention):
     def __init__(self, config: POSSMConfig):
         super().__init__(config, context_dim=config.dim, reading=config.reading)
         self.latents = nn.Parameter(torch.randn(config.n_latents, config.dim) * 0.02)
+        # at first the weight of a token is about 1/7: what is read of a bin of tens of spikes is then of order one
         if config.reading == "sigmoid":
-            self.gain = nn.Parameter(torch.ones(config.n_heads))
-            self.bias = nn.Parameter(torch.zeros(config.n_heads))
+            self.bias = nn.Parameter(torch.full((config.n_heads,), -3.0))
+            self.gain = nn.Parameter(torch.full((config.n_heads,), 3.0))
+        elif config.reading == "sum":
+            self.gain = nn.Parameter(torch.full((config.n_heads,), 1 / 7))
 
     def forward(self, rotation: nn.Module, tokens: Tensor, batch: SpikeBatch) -> tuple[Tensor, Tensor]:
         """Attention pooling of the tokens of each bin.
@@ -180,7 +183,7 @@ class InputAttention(CrossAttention):
         if self.reading == "sigmoid":
             return self.gain * torch.sigmoid(scores + self.bias)
         if self.reading == "sum":
-            return torch.ones_like(scores)
+            return self.gain.expand_as(scores)
         return softmax_by_bin(scores, bins, n_bins)  # of equal scores, for "mean": 1 / n
 
     def _chunks(self, batch: SpikeBatch):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 BACKBONES = ("rnn", "gru", "lstm", "s4d", "mamba")
 QUERIES = ("time", "per_ms")
-# how the weight of a token follows from its score; only the first two compare the tokens of a bin with each other
+# how the weight of a spike follows from its score
 READINGS = ("softmax", "softmax_blank", "sigmoid", "sum", "mean")
 TIME_CODES = ("rotation", "embedding", "sinusoid", "bochner", "mercer", "none")
 N_PERIODS = 4  # of the Mercer features; each has n_freqs / 4 harmonics
@@ -14,7 +14,7 @@ N_PERIODS = 4  # of the Mercer features; each has n_freqs / 4 harmonics
 
 @dataclass(frozen=True)
 class POSSMConfig:
-    """Sizes and switches of a POSSM. The defaults are the published small model.
+    """Sizes and switches of a POSSM. The defaults are the published small model, but for `reading`.
 
     Raises:
         ValueError: naming the field, its value and what it must be.
@@ -30,9 +30,9 @@ class POSSMConfig:
     n_freqs: int = 16  # F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated
     shortest_period_s: float = 1e-4  # of the rotation, log-spaced up to
     longest_period_s: float = 10.0
-    # of the input attention: "softmax" is the published one, "softmax_blank" adds a blank token to every bin, "sigmoid"
-    # is gain * sigmoid(score + bias); "sum" and "mean" have no scores
-    reading: str = "softmax"
+    # weight of a spike in its bin: "softmax" of the scores, as published, which averages; "softmax_blank" adds a blank
+    # token to every bin; "sigmoid" is gain * sigmoid(score + bias), which counts; "sum" and "mean" have no scores
+    reading: str = "sigmoid"
     # "rotation" rotates queries, keys and values after their projection, "embedding" the embedding before it;
     # "sinusoid", "bochner" and "mercer" add features of time before it, the last two with learned frequencies
     time_code: str = "rotation"

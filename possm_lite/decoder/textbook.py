@@ -86,5 +86,5 @@ def _weights(layer: CrossAttention, scores: Tensor, mask: Tensor) -> Tensor:
     if layer.reading == "sigmoid":
         return mask * layer.gain[:, None, None] * torch.sigmoid(scores + layer.bias[:, None, None])
     if layer.reading == "sum":
-        return mask.to(scores.dtype)
+        return mask * layer.gain[:, None, None]
     return masked_softmax(scores.expand(mask.shape) if not layer.scored else scores, mask)

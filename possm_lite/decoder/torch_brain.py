@@ -53,6 +53,7 @@ def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.T
         n_kv_heads=state["encoder.to_kv.weight"].shape[0] // (2 * head_dim),
         head_dim=head_dim,
         n_latents=len(state["encoder.latents"]),
+        reading="softmax",
         n_freqs=int((omega != 0).sum()),
         expansion=state["encoder.feed_forward.contract.weight"].shape[1] // dim,
         backbone={1: "rnn", 3: "gru", 4: "lstm"}[gates_and_hidden // hidden],

@@ -66,6 +66,7 @@ def _input_constants(model: POSSM) -> cells.InputConstants:
         scores = values.new_zeros(len(values), len(encoder.latents), encoder.n_heads, 2 * len(model.rotation.omega) + 1)
     if encoder.reading == "sigmoid":
         scores[..., -1] += encoder.bias
+    if encoder.reading in ("sigmoid", "sum"):
         values = encoder.gain[:, None] * values
     centred_and_plain = torch.cat([eye - eye.mean(0), eye], 1)  # (D, 2D)
     return cells.InputConstants(
