@@ -115,7 +115,7 @@ def test_streaming_equals_fast(rng, switches, offsets, limit32, dtype):
 def test_authors_sizes_are_inferred():
     oracle = authors_numbers("one_head")
     model = authors_model(oracle)
-    assert model.config == POSSMConfig(n_units=12, n_sessions=2)
+    assert model.config == POSSMConfig(n_units=12, n_sessions=2, reading="softmax")
     n_parameters = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name)
     assert 0.40e6 < n_parameters < 0.42e6
 
@@ -183,7 +183,8 @@ def test_round_trip_of_authors_arrays(authors):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_round_trip_of_our_weights(rng, dtype):
-    model = make_model(dtype, n_heads=2, n_kv_heads=2, head_dim=32, n_freqs=8, n_layers=2, longest_period_s=5.0)
+    sizes = dict(n_heads=2, n_kv_heads=2, head_dim=32, n_freqs=8, n_layers=2, longest_period_s=5.0)
+    model = make_model(dtype, reading="softmax", **sizes)
     again, batch, queries = (
         POSSM.from_torch_brain(model.to_torch_brain()).eval().to(dtype),
         make_batch(rng),
@@ -213,7 +214,7 @@ def test_round_trip_of_our_weights(rng, dtype):
 )
 def test_what_torch_brain_lacks_is_refused(switches, message):
     with pytest.raises(ValueError, match=message):
-        POSSM(POSSMConfig(8, **switches)).to_torch_brain()
+        POSSM(POSSMConfig(8, **{"reading": "softmax"} | switches)).to_torch_brain()
 
 
 # Shapes and causality
@@ -295,7 +296,11 @@ def test_which_readings_see_doubled_spikes(rng, reading):
 def test_features_of_time_are_added_before_the_projection(rng):
     """Score and value of a spike by the formula W (LN(E) + Phi(t)), Phi = [cos, sin, ...] with amplitudes."""
     for time_code in ("sinusoid", "bochner", "mercer"):
-        model, unit, offset = make_model(time_code=time_code), torch.tensor([3, 5]), torch.tensor([0.01, 0.03]).double()
+        model, unit, offset = (
+            make_model(reading="softmax", time_code=time_code),
+            torch.tensor([3, 5]),
+            torch.tensor([0.01, 0.03]).double(),
+        )
         encoder, relative = model.encoder, offset - 0.025
         phi = torch.zeros(2, 64).double()
         angle = relative[:, None] * model.rotation.omega

@@ -78,17 +78,21 @@ def test_checkpoint_round_trip(tmp_path, dtype):
 
 
 def test_checkpoint_of_version_0_1_loads(checkpoint):
-    """Before selections: `behavior` was the name of a series, and what was decoded a velocity in the plane."""
+    """Before selections: `behavior` was the name of a series, what was decoded a velocity in the plane, one reading."""
+    config = replace(CONFIG, reading="softmax")
+    save_checkpoint(checkpoint, POSSM(config), TRAINED_ON)
 
     def change(metadata):
         trained_on = metadata["trained_on"]
         for name in ("selection", "behavior_name", "behavior_columns"):
             del trained_on[name]
         trained_on |= {"behavior": "hand_vel", "velocity_unit": trained_on.pop("behavior_unit")}
+        del metadata["config"]["reading"], metadata["config"]["time_code"]
 
     change_metadata(checkpoint, change)
     expected = {"selection": Selection("hand_vel"), "behavior_name": "velocity", "behavior_columns": ("x", "y")}
-    assert load_checkpoint(checkpoint)[1] == replace(TRAINED_ON, **expected)
+    model, trained_on = load_checkpoint(checkpoint)
+    assert model.config == config and trained_on == replace(TRAINED_ON, **expected)
     change_metadata(checkpoint, lambda metadata: metadata["trained_on"].update(behavior=""))
     assert load_checkpoint(checkpoint)[1].selection == Selection()
 
