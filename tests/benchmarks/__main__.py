@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import accuracy, choices, course, faults, latency, layouts, readme_claims, threads, training, transfer
+from . import accuracy, choices, course, faults, latency, layouts, readme_claims, threads, training, transfer, weights
 from .machine import describe
 from .page import ROOT, Item, Note, Row, save_results, write_page
 
@@ -18,6 +18,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "accuracy": accuracy.measure,
     "choices": choices.measure,
     "transfer": transfer.measure,
+    "weights": weights.measure,
     "layouts": layouts.measure,
     "course": course.measure,
     "faults": faults.measure,

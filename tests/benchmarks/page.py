@@ -22,6 +22,7 @@ TITLES = {
     "accuracy": "Accuracy",
     "choices": "Readings and codes of time",
     "transfer": "A new session",
+    "weights": "When weights pay",
     "layouts": "Layouts of recordings",
     "course": "The course",
     "faults": "Faults of recordings",

@@ -15,7 +15,20 @@ from matplotlib.figure import Figure
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from . import __main__ as bench
-from . import accuracy, choices, course, latency, layouts, machine, page, readme_claims, threads, training, transfer
+from . import (
+    accuracy,
+    choices,
+    course,
+    latency,
+    layouts,
+    machine,
+    page,
+    readme_claims,
+    threads,
+    training,
+    transfer,
+    weights,
+)
 from .competitors import PaddedPossm, Poyo, gru_cell, gru_matmuls
 from .page import Note, Plot, Row, Table, row
 
@@ -157,6 +170,31 @@ def test_transfer_section_runs():
     assert [r.limit for r in of(Row, items)] == ["1 of 1"]
     assert [cells[0] for cells in of(Table, items)[0].rows] == ["adapt", *transfer.SINGLE]
     assert [transfer.limit(28, np.array(loss)).holds for loss in ([0.0, 0.02], [0.0, 0.04])] == [True, False]
+
+
+def test_weights_section_runs():
+    items = list(weights.measure(short=True))
+    assert [r.limit for r in of(Row, items)] == ["<= 0.1", ">= 0.2"]
+    readings, differences, codes = (table.rows for table in of(Table, items))
+    assert [cells[0] for cells in readings] == [*weights.READINGS, weights.GRU, weights.WIENER]
+    r2 = {name: np.array(cells, float) for name, *cells in readings}
+    for (a, b, _), (_, *cells) in zip(weights.EFFECTS.values(), differences, strict=True):
+        np.testing.assert_allclose(np.array(cells, float), r2[a] - r2[b], rtol=0, atol=2e-3)
+    assert [cells[0] for cells in codes] == list(weights.TIME_CODES)
+    assert len(of(Plot, items)[0].figure.axes) == 1
+
+
+def test_noise_and_silence_change_what_they_should(small_recording):
+    session = weights.prepare(small_recording)
+    noisy, silent = weights.add_noise(small_recording, 0), weights.silence(session, 0, True)
+    before, after = (np.bincount(r.spike_units, minlength=12) for r in (small_recording, noisy))
+    np.testing.assert_array_equal(before, after)
+    moved = [unit for unit in range(12) if not np.array_equal(*(spikes_of(r, unit) for r in (small_recording, noisy)))]
+    assert len(moved) == 4 and len(set(silent.spike_units)) == 9
+
+
+def spikes_of(recording, unit: int) -> np.ndarray:
+    return recording.spike_times[recording.spike_units == unit]
 
 
 def test_layouts_are_compared_with_our_own_format(monkeypatch, small_recording):
