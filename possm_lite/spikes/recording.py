@@ -145,6 +145,31 @@ class Recording:
             trains = dict(sorted(trains.items()))
         return cls.from_trains(trains, times, velocity, trials=intervals, **fields)
 
+    def to_lecture_notes(self, bin_width_s: float = 0.05) -> list[dict]:
+        """The trials in the form that `from_lecture_notes` reads; the last bin of a trial is left out if not whole.
+
+        The form has no clock: the time between trials is lost, and the samples of a bin are evenly spaced from its
+        start. A RecordingError names the first sample which that would move by more than the sample interval.
+        """
+        ids = self.unit_ids.tolist()
+        ids = [int(name) for name in ids] if all(name.isdecimal() for name in ids) else ids
+        notes, units, interval = [], [ids[unit] for unit in self.spike_units], self.sample_interval
+        for trial_id, (start, stop) in enumerate(self.trials):
+            edges = start + bin_width_s * np.arange(int((stop - start) / bin_width_s + 1e-6) + 1)
+            s, v = (np.searchsorted(t, edges - 1e-6 * bin_width_s) for t in (self.spike_times, self.behavior_times))
+            spikes, vel = [], []
+            for i, edge in enumerate(edges[:-1]):
+                offsets = np.maximum(self.spike_times[s[i] : s[i + 1]] - edge, 0.0)
+                spikes.append(list(zip(units[s[i] : s[i + 1]], offsets.tolist(), strict=True)) or 0)
+                times = self.behavior_times[v[i] : v[i + 1]]
+                moved = np.abs(times - edge - bin_width_s * np.arange(len(times)) / max(len(times), 1))
+                for j in np.flatnonzero(moved > 1.01 * interval)[:1] + v[i]:
+                    where = f"behavior_times[{j}] = {self.behavior_times[j]:.6f} s, trial {trial_id}"
+                    raise RecordingError(f"behavior_times must be without a gap in each bin: {where}. Drop this trial.")
+                vel.append(self.behavior[v[i] : v[i + 1]].tolist())
+            notes.append({"trial_id": trial_id, "spikes": spikes, "vel": vel})
+        return notes
+
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
 
