@@ -1,13 +1,58 @@
-"""Exercises of chapter 10: bins, the lag of the hand, the price of padding, a loss, the flat list, tokens."""
+"""Exercises of chapter 10: bins, the lag of the hand, the price of padding, a loss, the flat list, tokens, windows."""
 
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from possm_lite.blocks.positions import log_spaced_frequencies, phasors, rotate, rotate_halves
 from possm_lite.classroom.checks import Case, Check, ValueCheck, float32_result, gradient, normal
-from possm_lite.spikes import SpikeBatch
+from possm_lite.spikes import Recording, SpikeBatch, Timeline
+
+# One case per result, so that a message names the result by its meaning
+
+
+def _n_results(function, *args):
+    result = function(*args)
+    return (None,) * len(result) if isinstance(result, tuple) else result
+
+
+def _result(index, convert):
+    def observe(function, *args):
+        result = function(*args)
+        return convert(result[index]) if isinstance(result, tuple) and len(result) > index else result
+
+    return observe
+
+
+def _as_returned(value):
+    return value
+
+
+def _whole_numbers(value):
+    """Integers in a dtype of any kind: which one is not what the exercise asks."""
+    return value.long() if isinstance(value, Tensor) and (value == value.round()).all() else value
+
+
+def _float64(value):
+    return value.double() if isinstance(value, Tensor) else value
+
+
+def _int(value):
+    value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+    return value if isinstance(value, bool | str) else int(value)
+
+
+def _each_result(situations, results, tolerance=1e-5):
+    """Cases from situations, name -> make, and results, name -> conversion, in the order of the returned tuple."""
+    observers = {name: _result(i, convert) for i, (name, convert) in enumerate(results.items())}
+    return [Case("the number of results", next(iter(situations.values())), _n_results)] + [
+        Case(f"{name}: {result}", make, observe, tolerance)
+        for name, make in situations.items()
+        for result, observe in observers.items()
+    ]
+
 
 # Exercise 10.1: bin and offset of every spike, and how many bins there are
 
@@ -30,36 +75,32 @@ def _to_bins(
     return b, offset(time_s, start(b, width_s), width_s), int(n_bins(duration_s / width_s))
 
 
-def _any_dtype(function, *args):
-    """Observe the three results; whether integers come as int64 or as something else is not what the exercise asks."""
-    result = function(*args)
-    if not isinstance(result, tuple) or len(result) != 3:
-        return result
-    b, offset, n_bins = result
-    b = b.long() if isinstance(b, Tensor) and (b == b.round()).all() else b
-    offset = offset.double() if isinstance(offset, Tensor) else offset
-    n_bins = n_bins.item() if isinstance(n_bins, Tensor) and n_bins.numel() == 1 else n_bins
-    return b, offset, n_bins if isinstance(n_bins, bool | str) else int(n_bins)
-
-
-def _times(name, *times_s, duration_s, width_s=0.05):
-    return Case(name, lambda: (torch.tensor(times_s, dtype=torch.float64), duration_s, width_s), _any_dtype, 1e-9)
+def _times(*times_s, duration_s, width_s=0.05):
+    return lambda: (torch.tensor(times_s, dtype=torch.float64), duration_s, width_s)
 
 
 to_bins = Check(
     "to_bins",
     reference=_to_bins,
-    cases=[
-        _times("three spikes in 0.18 s", 0.012, 0.061, 0.149, duration_s=0.18),
-        _times("bins of 20 ms", 0.012, 0.055, duration_s=0.07, width_s=0.02),
-        _times("a trial of exactly two bins, 0.1 s", 0.012, 0.061, duration_s=0.1),
-        _times("a trial of 0.1 + 0.05 s, exactly three bins", 0.012, duration_s=0.1 + 0.05),
-        _times(
-            "spikes on the edges of bins (0.15, 0.3, 0.35, 0.6 and 0.7 s)", 0.15, 0.3, 0.35, 0.6, 0.7, duration_s=0.98
-        ),
-        _times("spikes ten minutes into a recording", 597.1234, 597.3411, duration_s=597.4),
-        _times("a trial without spikes", duration_s=0.18),
-    ],
+    cases=_each_result(
+        {
+            "three spikes in 0.18 s": _times(0.012, 0.061, 0.149, duration_s=0.18),
+            "bins of 20 ms": _times(0.012, 0.055, duration_s=0.07, width_s=0.02),
+            "a trial of 0.16 s, a fifth of a bin more than three": _times(0.012, 0.155, duration_s=0.16),
+            "a trial of exactly two bins, 0.1 s": _times(0.012, 0.061, duration_s=0.1),
+            "a trial of 0.1 + 0.05 s, exactly three bins": _times(0.012, duration_s=0.1 + 0.05),
+            "spikes on the edges of bins (0.15, 0.3, 0.35, 0.6 and 0.7 s)": _times(
+                0.15, 0.3, 0.35, 0.6, 0.7, duration_s=0.98
+            ),
+            "spikes ten minutes into a recording": _times(597.1234, 597.3411, duration_s=597.4),
+            "spikes just before an edge, by 0.4 ms and by one tick of a 30 kHz clock": _times(
+                596.9996, 597.05 - 1 / 30_000, 597.2 - 1 / 30_000, duration_s=597.4
+            ),
+            "a trial without spikes": _times(duration_s=0.18),
+        },
+        {"bins of the spikes": _whole_numbers, "offsets": _float64, "number of bins": _int},
+        tolerance=1e-9,
+    ),
     traps={
         "a trial of exactly two bins gets a third one, empty. Rounding down and adding one is right only where the "
         "duration is no multiple of the width.": partial(_to_bins, n_bins=lambda n: n // 1 + 1),
@@ -69,6 +110,20 @@ to_bins = Check(
         ),
         "the end of the trial has no bin: where the duration is no multiple of the width, the last bin is a part of "
         "one, and counts too.": partial(_to_bins, n_bins=lambda n: (n + 1e-6) // 1),
+        "the number of bins is rounded to the *nearest*. A trial of 3.2 bins needs a fourth one: round up.": (
+            partial(_to_bins, n_bins=lambda n: (n + 0.5) // 1)
+        ),
+        "what you add before you round down is too much: a thousandth of a bin is more than a tick of a 30 kHz clock, "
+        "and a spike just before an edge falls into the next bin. Add a millionth.": (
+            partial(_to_bins, bin_of=lambda t, w: (t / w + 1e-3).floor().long())
+        ),
+        "the times became float32 before they were divided: ten minutes into a recording its steps are 0.06 ms, and a "
+        "spike just before an edge falls into the next bin.": (
+            partial(_to_bins, bin_of=lambda t, w: (t.float() / w + 1e-6).floor().long())
+        ),
+        "the times were rounded to ms before they were divided: a spike just before an edge falls into the next bin.": (
+            partial(_to_bins, bin_of=lambda t, w: _bin((1000 * t).round() / 1000, w))
+        ),
         "the bins end with the last spike. A trial may end in silence: count them from its duration.": (
             lambda time_s, *rest: (*_to_bins(time_s, *rest)[:2], 1 + max(_bin(time_s, rest[1]).tolist(), default=-1))
         ),
@@ -126,12 +181,15 @@ def _numbered(n_bins, lag_bins):
 lagged = Check(
     "lagged",
     reference=_lagged,
-    cases=[
-        Case("six bins and a lag of one", partial(_numbered, 6, 1)),
-        Case("twenty bins and a lag of three", partial(_numbered, 20, 3)),
-        Case("a lag of 0", partial(_numbered, 6, 0)),
-        Case("a negative lag, -2: the hand comes before its spikes", partial(_numbered, 6, -2)),
-    ],
+    cases=_each_result(
+        {
+            "six bins and a lag of one": partial(_numbered, 6, 1),
+            "twenty bins and a lag of three": partial(_numbered, 20, 3),
+            "a lag of 0": partial(_numbered, 6, 0),
+            "a negative lag, -2, where the hand comes before its spikes": partial(_numbered, 6, -2),
+        },
+        {"counts": _as_returned, "velocity": _as_returned},
+    ),
     traps={
         "the sign is wrong: with a positive lag the velocity must be *later* than the counts beside it.": (
             lambda counts, velocity, lag_bins: _lagged(counts, velocity, -lag_bins)
@@ -265,13 +323,18 @@ def _no_blanks(slots, mask):
     return mask & (slots[..., 0] > 0)
 
 
-def _box(*trials, fill=0.0, first_offset_s=0.004):
-    """A padded box, from how many spikes each bin of each trial holds."""
+def _sorted_by_offset(unit, offset, b):
+    order = sorted(range(len(b)), key=lambda i: (b[i].item(), offset[i].item()))
+    return unit[order], offset[order], b[order]
+
+
+def _box(*trials, fill=0.0, first_offset_s=0.004, shuffled=False):
+    """A padded box, from how many spikes each bin of each trial holds; `shuffled`: the last spike of a bin first."""
     events = [
         (trial, 1 + (3 * b + slot) % 5, 0.05 * b + first_offset_s + 0.007 * slot)
         for trial, bins in enumerate(trials)
         for b, n in enumerate(bins)
-        for slot in range(n)
+        for slot in (reversed(range(n)) if shuffled else range(n))
     ]
     trial, unit, time_s = zip(*events, strict=True)
     padded = SpikeBatch.from_events(trial, unit, time_s, len(trials), [0.05 * len(bins) for bins in trials]).padded()
@@ -281,15 +344,19 @@ def _box(*trials, fill=0.0, first_offset_s=0.004):
 unpadded = Check(
     "unpadded",
     reference=_unpadded,
-    cases=[
-        Case("one trial of two equally full bins", partial(_box, [2, 2])),
-        Case("one trial with bins of 1, 3 and 2 spikes", partial(_box, [1, 3, 2])),
-        Case("a trial with a silent bin in its middle", partial(_box, [2, 0, 1])),
-        Case("two trials of equal length", partial(_box, [1, 2], [2, 1])),
-        Case("a short trial before a long one", partial(_box, [2], [1, 3, 1])),
-        Case("spikes exactly at the start of their bin", partial(_box, [1, 2], [1], first_offset_s=0.0)),
-        Case("padding that holds 7 where you expect 0", partial(_box, [1], [2, 0, 1], fill=7.0)),
-    ],
+    cases=_each_result(
+        {
+            "one trial of two equally full bins": partial(_box, [2, 2]),
+            "one trial with bins of 1, 3 and 2 spikes": partial(_box, [1, 3, 2]),
+            "a trial with a silent bin in its middle": partial(_box, [2, 0, 1]),
+            "two trials of equal length": partial(_box, [1, 2], [2, 1]),
+            "a short trial before a long one": partial(_box, [2], [1, 3, 1]),
+            "spikes exactly at the start of their bin": partial(_box, [1, 2], [1], first_offset_s=0.0),
+            "padding that holds 7 where you expect 0": partial(_box, [1], [2, 0, 1], fill=7.0),
+            "bins whose spikes are not in the order of time": partial(_box, [3, 1], [2], shuffled=True),
+        },
+        {"unit": _as_returned, "offset": _as_returned, "bin": _as_returned},
+    ),
     traps={
         "padding is still in the list. Only the slots where `spike_mask` is True hold a token.": (
             lambda padded_bin, spike_mask: _unpadded(padded_bin, torch.ones_like(spike_mask))
@@ -313,6 +380,9 @@ unpadded = Check(
         "bins are counted from 0 here, yours from 1.": (
             partial(_unpadded, numbers=lambda mask: _bin_numbers(mask) + 1)
         ),
+        "you sorted the tokens of a bin by their offset. The list is in the order of the slots, whatever they hold.": (
+            lambda padded_bin, spike_mask: _sorted_by_offset(*_unpadded(padded_bin, spike_mask))
+        ),
     },
 )
 
@@ -335,6 +405,14 @@ def _spike_tokens(unit, time_s, b, E, omega, width_s, *, offset=_offset, phase=_
 def _float32_phase(offset, omega):
     angle = offset.float()[:, None] * omega.float()
     return torch.complex(angle.cos(), angle.sin())
+
+
+def _rotate_in_place(x, phase):
+    """The first line overwrites the x that the second one needs."""
+    x = x.clone()
+    x[:, 0::2] = x[:, 0::2] * phase.real - x[:, 1::2] * phase.imag
+    x[:, 1::2] = x[:, 0::2] * phase.imag + x[:, 1::2] * phase.real
+    return x
 
 
 def _rotate_without_interleaving(x, phase):
@@ -369,6 +447,14 @@ spike_tokens = Check(
         "multiply in float64 and make only the finished sine and cosine float32.": (
             partial(_spike_tokens, phase=_float32_phase)
         ),
+        "nearly right at the fastest frequencies: the offset was float32. A period of 0.1 ms makes 500 rotations in a "
+        "bin, and multiplies the rounding by as much. Stay in float64 up to the sine and the cosine.": (
+            partial(_spike_tokens, offset=lambda t, b, w: _offset(t, b, w).float().double())
+        ),
+        "the times became float32 before the start of the bin was subtracted. They are large, an offset is small: "
+        "subtract in float64.": (partial(_spike_tokens, offset=lambda t, b, w: _offset(t.float().double(), b, w))),
+        "x was overwritten with its new value before y was computed, and y needs the old one. Keep x and y as they "
+        "were, and compute both from them.": partial(_spike_tokens, rotate=_rotate_in_place),
         "right, except late in a recording: the start of the bin was float32. Write `b.double() * width_s`.": (
             partial(_spike_tokens, offset=lambda t, b, w: t - b * w)
         ),
@@ -392,6 +478,172 @@ spike_tokens = Check(
         "with nothing subtracted.": lambda unit, *rest: _spike_tokens(unit - 1, *rest),
         "the blank token was made zero. Row 0 of E is learned like the others: silence has a vector of its own.": (
             lambda unit, *rest: _spike_tokens(unit, *rest) * (unit > 0)[:, None]
+        ),
+    },
+)
+
+
+# Exercise 10.7: build it, windows at random positions as a ragged batch with targets
+
+
+def _training_windows(
+    recording,
+    begin,
+    end,
+    n,
+    window_s,
+    lag_s,
+    width_s,
+    rng,
+    *,
+    last=lambda end, window_s: end - window_s,
+    cut=lambda recording, starts, window_s, lag_s, width_s: Timeline(recording, lag_s, width_s).cut(starts, window_s),
+    change=lambda result, starts, batch: {},
+):
+    starts = rng.uniform(begin, last(end, window_s), n)
+    batch = cut(recording, starts, window_s, lag_s, width_s)
+    result = {"starts": starts, "unit": batch.unit, "offset": batch.offset, "bin": batch.bin}
+    result |= {"times": batch.times_s, "velocity": batch.behavior, "mask": batch.mask}
+    return result | change(result, starts, batch)
+
+
+def _lag_of_behavior_too(recording, starts, window_s, lag_s, width_s):
+    return Timeline(recording, 0.0, width_s).cut(starts - lag_s, window_s)
+
+
+def _without_blanks(result, starts, batch):
+    return {name: result[name][batch.unit > 0] for name in ("unit", "offset", "bin")}
+
+
+def _floor_without_tolerance(result, starts, batch):
+    """Bins of the spikes by rounding down alone; the tokens keep their order."""
+    b = batch.bin + batch.offset / batch.bin_width_s
+    on_edge = (batch.unit > 0) & (batch.offset < 1e-9) & (batch.bin > 0)
+    return {"bin": torch.where(on_edge, b.round().long() - 1, batch.bin)}
+
+
+NAMES = ("starts", "unit", "offset", "bin", "times", "velocity", "mask")
+
+
+def _names(function, *args):
+    result = function(*args)
+    if not isinstance(result, dict):
+        raise TypeError(f"expected a dict with the keys {', '.join(NAMES)}, got a {type(result).__name__}")
+    return ", ".join(sorted(map(str, result)))
+
+
+def _entry(name):
+    """Observe one entry, from NumPy or torch, in one dtype; what padding holds is not compared."""
+
+    def observe(function, *args):
+        result = function(*args)
+        value = torch.as_tensor(np.asarray(result[name]))
+        if name in ("times", "velocity"):
+            mask = torch.as_tensor(np.asarray(result["mask"])).bool()
+            value = value.double()
+            return torch.where(mask[..., None] if name == "velocity" else mask, value, 0.0)
+        return value.bool() if name == "mask" else value.double() if name in ("starts", "offset") else value.long()
+
+    return observe
+
+
+def _session(*, begins=0.0, silent=False, gap=False, on_edges=False):
+    """Ten seconds of four units, and behaviour at 100 Hz."""
+    draw, times = np.random.default_rng(7), begins + np.arange(1000) / 100
+    spike_times = begins + np.sort(draw.uniform(0, 10, 60 if silent else 600))
+    if on_edges:
+        spike_times = begins + np.array([3.0, 3.15, 3.3, 3.35])
+    seen = (times < begins + 4.2) | (times >= begins + 4.5) if gap else times >= begins
+    return Recording(
+        spike_times,
+        draw.integers(0, 4, len(spike_times)),
+        ["a", "b", "c", "d"],
+        times[seen],
+        np.stack([np.sin(times), np.cos(3 * times)], 1)[seen],
+    )
+
+
+def _draw(begin, end, n, window_s=1.0, lag_s=0.0, **session):
+    return lambda: (_session(**session), begin, end, n, window_s, lag_s, 0.05, np.random.default_rng(3))
+
+
+_WINDOWS = {
+    "one window": _draw(2.0, 8.0, 1),
+    "three windows": _draw(2.0, 8.0, 3),
+    "three windows with silent bins": _draw(2.0, 8.0, 3, silent=True),
+    "a lag of 0.1 s": _draw(2.0, 8.0, 3, lag_s=0.1),
+    "a part just as long as a window, with spikes on edges of bins": _draw(3.0, 3.5, 1, window_s=0.5, on_edges=True),
+    "behaviour with a gap": _draw(3.0, 6.0, 4, gap=True),
+    "a recording whose clock begins at 5,000 s": _draw(5002.0, 5008.0, 2, begins=5000.0),
+}
+
+training_windows = Check(
+    "training_windows",
+    reference=_training_windows,
+    cases=[
+        Case("the keys of the dict", _WINDOWS["one window"], _names),
+        *(
+            Case(f"{name}: {entry}", make, _entry(entry), 1e-9)
+            for name, make in _WINDOWS.items()
+            for entry in ("starts", "unit", "bin", "offset", "mask", "times", "velocity")
+        ),
+    ],
+    traps={
+        "windows may begin at any time up to `end`, so the last ones reach beyond the part, into data that are not for "
+        "training. A window must also end inside.": partial(_training_windows, last=lambda end, window_s: end),
+        "the sign of the lag: the spikes of a window come lag_s *before* its behaviour.": (
+            partial(
+                _training_windows,
+                cut=lambda r, starts, window_s, lag_s, w: Timeline(r, -lag_s, w).cut(starts, window_s),
+            )
+        ),
+        "the lag is left out: the spikes are those of the same time as the behaviour.": (
+            partial(
+                _training_windows,
+                cut=lambda r, starts, window_s, lag_s, w: Timeline(r, 0.0, w).cut(starts, window_s),
+            )
+        ),
+        "spikes *and* behaviour were moved by the lag, so both are again from the same time. Move the spikes alone.": (
+            partial(_training_windows, cut=_lag_of_behavior_too)
+        ),
+        "bins without spikes have no token. Each needs a blank one: unit 0, offset 0.": (
+            partial(_training_windows, change=_without_blanks)
+        ),
+        "units are counted from 1 in a batch, 0 is the blank token: add 1 to `spike_units`.": (
+            partial(
+                _training_windows,
+                change=lambda result, starts, batch: {"unit": torch.where(batch.unit > 0, batch.unit - 1, 0)},
+            )
+        ),
+        "every window begins with bin 0 again. Bins are counted through the batch.": (
+            partial(
+                _training_windows,
+                change=lambda result, starts, batch: {"bin": batch.bin % int(batch.n_bins[0])},
+            )
+        ),
+        "the offsets count from the start of the window. Subtract the start of the spike's own bin.": (
+            partial(
+                _training_windows,
+                change=lambda result, starts, batch: {
+                    "offset": torch.where(
+                        batch.unit > 0,
+                        batch.offset + batch.bin_width_s * (batch.bin % int(batch.n_bins[0])),
+                        batch.offset,
+                    )
+                },
+            )
+        ),
+        "spikes on the edge of a bin are in the bin before. Add a millionth of a bin before you round down (10.2).": (
+            partial(_training_windows, change=_floor_without_tolerance)
+        ),
+        "the mask is True everywhere. Where samples are missing a window is filled up, and the filling is no data.": (
+            partial(_training_windows, change=lambda result, starts, batch: {"mask": torch.ones_like(batch.mask)})
+        ),
+        "the times of the samples are those of the session. Subtract the start of their window.": (
+            partial(
+                _training_windows,
+                change=lambda result, starts, batch: {"times": batch.times_s + torch.from_numpy(starts)[:, None]},
+            )
         ),
     },
 )

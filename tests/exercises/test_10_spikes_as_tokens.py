@@ -64,6 +64,64 @@ def tokens_by_complex_numbers(unit, time_s, b, E, omega, width_s, *, sign=1j, dt
     return torch.view_as_real(pairs * phase).reshape(len(unit), -1).to(dtype)
 
 
+def bins_of(convert, millionth=1e-6):
+    """Bins from times that were converted first, everything else right."""
+    return partial(spike_by_spike, bins=lambda t, w: (convert(t) / w + millionth).floor().long())
+
+
+def sorted_in_bins(padded_bin, spike_mask):
+    unit, offset, bins = list_slot_by_slot(padded_bin, spike_mask)
+    order = np.lexsort((offset, bins))
+    return unit[order], offset[order], bins[order]
+
+
+def tokens_overwritten(unit, time_s, b, E, omega, width_s):
+    angle = (time_s - b.double() * width_s)[:, None] * omega
+    cos, sin, tokens = angle.cos().float(), angle.sin().float(), E[unit]
+    x, y = tokens[:, 0::2], tokens[:, 1::2]  # views: what is written into x is read below
+    x[:] = x * cos - y * sin
+    y[:] = x * sin + y * cos
+    return tokens
+
+
+def tokens_with_float32_offset(unit, time_s, b, E, omega, width_s, angle_in=torch.float64):
+    angle = (time_s - b.double() * width_s).float()[:, None].to(angle_in) * omega.to(angle_in)
+    return torch.view_as_real(
+        torch.view_as_complex(E[unit].view(len(unit), -1, 2)) * torch.polar(torch.ones_like(angle), angle).cfloat()
+    ).flatten(1)
+
+
+def windows_one_by_one(
+    recording, begin, end, n, window_s, lag_s, width_s, rng, *, sign=-1, blanks=True, last=None, carry=True, one=1
+):
+    """Loops and lists; what comes back is NumPy."""
+    starts = [rng.uniform(begin, end - window_s if last is None else last(end, window_s)) for _ in range(n)]
+    n_bins, tokens, rows = math.ceil(window_s / width_s - 1e-6), [], []
+    for i, start in enumerate(starts):
+        bins, first = [[] for _ in range(n_bins)], start + sign * lag_s
+        for t, u in zip(recording.spike_times - first, recording.spike_units, strict=True):
+            if -1e-6 <= t < window_s - 1e-6:
+                b = max(int(t / width_s + 1e-6), 0)
+                bins[b].append((u + one, max(t - b * width_s, 0.0)))
+        for b, spikes in enumerate(bins):
+            tokens += [(u, dt, b + carry * i * n_bins) for u, dt in spikes or ([(0, 0.0)] if blanks else [])]
+        seen = (recording.behavior_times >= start - 1e-6) & (recording.behavior_times < start + window_s - 1e-6)
+        rows.append((recording.behavior_times[seen] - start, recording.behavior[seen]))
+    mask = np.arange(max(len(t) for t, _ in rows)) < np.array([len(t) for t, _ in rows])[:, None]
+    times, velocity = np.zeros(mask.shape), np.zeros((*mask.shape, 2))
+    times[mask], velocity[mask] = np.concatenate([t for t, _ in rows]), np.concatenate([v for _, v in rows])
+    unit, offset, bins = (np.array(x) for x in zip(*tokens, strict=True))
+    targets = {"times": times, "velocity": velocity, "mask": mask}
+    return {"starts": np.array(starts), "unit": unit, "offset": offset, "bin": bins, **targets}
+
+
+def filled_with_nan(*args):
+    """What padding holds is free, and so is the library."""
+    result = {name: torch.from_numpy(value) for name, value in windows_one_by_one(*args).items()}
+    result["velocity"][~result["mask"]] = float("nan")
+    return result
+
+
 TRIALS = SpikeBatch.from_events(
     [0] * 6 + [1] * 6, [1] * 12, [0] * 4 + [0.1] * 2 + [0] + [0.05] * 5, 2, [0.15, 0.1]
 ).padded()
@@ -86,7 +144,17 @@ TRIALS = SpikeBatch.from_events(
         ("to_bins", partial(spike_by_spike, offset=lambda t, b, w: t % w), "remainder of a division"),
         ("to_bins", partial(spike_by_spike, offset=lambda t, b, w: t / w - b), "in bins, not in seconds"),
         ("to_bins", lambda t, d, w: spike_by_spike(t, float(t[-1]) + 1e-4 if len(t) else 0, w), "end in silence"),
-        ("to_bins", lambda *args: spike_by_spike(*args)[:2], "a tuple of 3 values"),
+        ("to_bins", lambda *args: spike_by_spike(*args)[:2], "on the number of results: expected a tuple of 3 values"),
+        ("to_bins", partial(spike_by_spike, n_bins=lambda d, w: round(d / w)), "rounded to the *nearest*"),
+        ("to_bins", partial(spike_by_spike, n_bins=lambda d, w: int(d / w + 0.5)), "rounded to the *nearest*"),
+        ("to_bins", bins_of(torch.Tensor.float), "float32 before they were divided"),
+        ("to_bins", bins_of(lambda t: (1000 * t).round() / 1000), "rounded to ms before they were divided"),
+        ("to_bins", bins_of(torch.Tensor.double, 1e-3), "is too much"),
+        (
+            "to_bins",
+            partial(spike_by_spike, offset=lambda t, b, w: t - b * w + 1e-4),
+            "0.18 s: offsets: expected 0.012",
+        ),
         ("lagged", pairs_by_index, "✓"),
         ("lagged", lambda c, v, lag: (c[:-lag], v[lag:]) if lag >= 0 else pairs_by_index(c, v, lag), "`[:-0]`"),
         ("lagged", lambda c, v, lag: pairs_by_index(c, v, lag)[::-1], "on six bins and a lag of one"),
@@ -102,14 +170,36 @@ TRIALS = SpikeBatch.from_events(
         ("unpadded", list_by_repeating, "✓"),
         ("unpadded", partial(list_slot_by_slot, blanks=False), "the blank tokens are gone"),
         ("unpadded", partial(list_slot_by_slot, first=1), "yours from 1"),
-        ("unpadded", lambda p, m: (p[m][:, 0], *list_slot_by_slot(p, m)[1:]), "on one trial of two equally full bins"),
+        ("unpadded", lambda p, m: (p[m][:, 0], *list_slot_by_slot(p, m)[1:]), "full bins: unit: the dtype is"),
+        ("unpadded", sorted_in_bins, "sorted the tokens of a bin by their offset"),
         ("unpadded", lambda p, m: p[m], "a tuple of 3 values"),
         ("spike_tokens", tokens_by_complex_numbers, "✓"),
         ("spike_tokens", partial(tokens_by_complex_numbers, dtype=torch.float64), "✓"),
         ("spike_tokens", partial(tokens_by_complex_numbers, sign=-1j), "sign of the sine"),
         ("spike_tokens", partial(tokens_by_complex_numbers, sign=2j * math.pi), "another 2π"),
         ("spike_tokens", lambda u, t, b, *rest: tokens_by_complex_numbers(u, t, 0 * b, *rest), "start of the trial"),
-        ("spike_tokens", lambda u, t, *rest: tokens_by_complex_numbers(u, t.float(), *rest), "on a period of 0.1 ms"),
+        (
+            "spike_tokens",
+            lambda u, t, *rest: tokens_by_complex_numbers(u, t.float(), *rest),
+            "the times became float32",
+        ),
+        ("spike_tokens", tokens_overwritten, "overwritten"),
+        ("spike_tokens", tokens_with_float32_offset, "the offset was float32"),
+        ("spike_tokens", partial(tokens_with_float32_offset, angle_in=torch.float32), "the angle was float32"),
+        ("training_windows", windows_one_by_one, "✓"),
+        ("training_windows", filled_with_nan, "✓"),
+        ("training_windows", partial(windows_one_by_one, sign=1), "*before* its behaviour"),
+        ("training_windows", partial(windows_one_by_one, sign=0), "the lag is left out"),
+        ("training_windows", partial(windows_one_by_one, blanks=False), "Each needs a blank one"),
+        ("training_windows", partial(windows_one_by_one, one=0), "counted from 1"),
+        ("training_windows", partial(windows_one_by_one, carry=False), "counted through the batch"),
+        ("training_windows", partial(windows_one_by_one, last=lambda end, window_s: end), "beyond the part"),
+        ("training_windows", lambda *args: list(windows_one_by_one(*args).values()), "expected a dict with the keys"),
+        (
+            "training_windows",
+            lambda *args: {k: v for k, v in windows_one_by_one(*args).items() if k != "mask"},
+            "on the keys of the dict: expected 'bin, mask, offset",
+        ),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
