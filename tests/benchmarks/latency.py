@@ -1,5 +1,6 @@
-"""Time of one bin: StreamingDecoder, the padded form, POYO, and the GRU cell; and how it grows with the problem."""
+"""Time of one bin: StreamingDecoder, padded form, POYO, GRU cell; in a loop, at the pace of a rig, at many sizes."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import cycle
@@ -16,6 +17,7 @@ from .page import Item, Note, Plot, Table, row
 
 SIZES = {"units": 182, "spikes": 26, "hidden": 256}
 OFFSETS_S = np.arange(5) * 0.01  # five outputs a bin
+BIN_S = 0.05
 STREAMING, PADDED, POYO = "streaming step", "POSSM, padded, eager torch", "POYO, 1.27 M parameters, last 1 s"
 GRU, MATMULS = "torch.gru_cell", "its matmuls, NumPy"
 COLORS = {STREAMING: ORANGE, PADDED: BLUE, POYO: GREEN, GRU: INK}
@@ -29,6 +31,7 @@ AXES = {  # the values of each size, and the expected exponent of growth
 def measure(short: bool = False) -> Iterator[Item]:
     with threads(1):
         yield from _comparison(*((3, 4) if short else (200, 100)))
+        yield from _paced(2 if short else 280)
         axes = {name: (values[:3], power) for name, (values, power) in AXES.items()} if short else AXES
         yield from _growth(axes, *((2, 2) if short else (15, 30)))
 
@@ -51,6 +54,48 @@ def _comparison(rounds: int, n_bins: int) -> Iterator[Item]:
     for name, each in times.items():
         table.rows.append([name, *(_digits(value) for value in (*us[name], ratio(each, times[STREAMING])))])
     yield table
+
+
+def _paced(n_bins: int) -> Iterator[Item]:
+    """Called once a bin, as at a rig, sleeping or spinning in between, beside one call right after the other."""
+    calls, title = _calls(SIZES), f"Called every 50 ms, as at a rig, one thread, {n_bins} bins each"
+    table = Table(title, ["", "called", "p50 µs", "p99 µs"], [])
+    waits = {"sleeping in between": _sleep_until, "spinning in between": _spin_until}
+    ways = {"one after the other": lambda call: time_in_turns({"": call}, 1, 10 * n_bins)[""]}
+    ways |= {how: lambda call, wait=wait: _at_pace(call, wait, n_bins) for how, wait in waits.items()}
+    medians = {}
+    for how, times_of in ways.items():
+        for name in (STREAMING, GRU):
+            p50, p99 = 1e6 * np.percentile(times_of(calls[name]), (50, 99))
+            table.rows.append([name, how, _digits(p50), _digits(p99)])
+            medians[name, how] = p50
+    asleep = medians[STREAMING, "sleeping in between"]
+    yield row("streaming step, called every 50 ms, p50", asleep, "{:.0f} µs", "<= 2,000 µs", asleep <= 2000)
+    yield row(
+        "the same over a torch.gru_cell called every 50 ms", asleep / medians[GRU, "sleeping in between"], "{:.1f} x"
+    )
+    yield table
+
+
+def _at_pace(call: Callable, wait: Callable, n_bins: int) -> np.ndarray:
+    """Seconds of calls that are due once a bin, (n_bins,)."""
+    due, seconds = time.perf_counter(), []
+    for _ in range(n_bins):
+        due += BIN_S
+        wait(due)
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return np.array(seconds)
+
+
+def _sleep_until(due: float) -> None:
+    time.sleep(max(0.0, due - time.perf_counter()))
+
+
+def _spin_until(due: float) -> None:
+    while time.perf_counter() < due:
+        pass
 
 
 def _growth(axes: dict[str, tuple[tuple[int, ...], int]], rounds: int, n_bins: int) -> Iterator[Item]:
@@ -103,7 +148,7 @@ def _calls(sizes: dict[str, int]) -> dict[str, Callable]:
         steps[POYO] = Poyo(sizes["units"], OFFSETS_S).step
     rng = np.random.default_rng(0)
     n = sizes["spikes"]
-    bins = [(rng.integers(1, sizes["units"] + 1, n), rng.random(n) * 0.05) for _ in range(100)]
+    bins = [(rng.integers(1, sizes["units"] + 1, n), rng.random(n) * BIN_S) for _ in range(100)]
     calls = {name: _stepper(step, bins) for name, step in steps.items()}
     for call in calls.values():
         for _ in range(20):

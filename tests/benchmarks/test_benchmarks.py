@@ -108,9 +108,10 @@ def test_growth_is_fitted():
 def test_latency_runs_without_torch_brain(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch_brain.models.poyo", None)
     items = list(latency.measure(short=True))
-    assert [r.limit for r in of(Row, items)] == ["<= 150 µs", "<= 5 x"]
+    assert [r.limit for r in of(Row, items)] == ["<= 150 µs", "<= 5 x", "<= 2,000 µs", ""]
     assert [note for note in of(Note, items) if "POYO was skipped" in note.text]
-    percentiles, growth = of(Table, items)
+    percentiles, paced, growth = of(Table, items)
+    assert len(paced.rows) == 6
     for cells in percentiles.rows:
         p50, p99, p999 = (float(cell.replace(",", "")) for cell in cells[1:4])
         assert 0 < p50 <= p99 <= p999
