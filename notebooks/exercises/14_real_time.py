@@ -1,4 +1,5 @@
-"""Exercises of chapter 14: one bin at a time, times within a bin, how late is late, how old, and what a user sees."""
+"""Exercises of chapter 14: one bin at a time, times within a bin, how late is late, how old, what a user sees, and a
+decoder fed by packets."""
 
 from functools import partial
 
@@ -6,6 +7,8 @@ import torch
 from torch import Tensor
 
 from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
+from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.spikes import SpikeBatch
 
 # Exercise 14.1: one bin at a time
 
@@ -75,6 +78,8 @@ stream = Check(
         "k - 1 states reach `answer`. This bin's is one of the k.": (
             partial(_stream, read=lambda kept, k: kept[-max(1, k - 1) :])
         ),
+        "k - 1 states reach `answer`, and all of them where k is 1, as [-0:] is the whole list. This bin's state is "
+        "one of the k.": partial(_stream, read=lambda kept, k: kept[-(k - 1) :]),
         "before there are k states the list is filled up with zeros. A zero is a state too, and is read: give `answer` "
         "only what there is.": partial(_stream, read=lambda h, k: [torch.zeros(2)] * (k - len(h)) + h[-k:]),
         "the answer is one bin late: add the state of this bin to the others before you call `answer`.": (
@@ -97,7 +102,7 @@ offsets_in_bin = Check(
     cases=[
         Case("the first three bins", _times_and_bins([0.01, 0.052, 0.149], [0, 1, 2]), tolerance=1e-7),
         Case("a spike right on the edge of its bin", _times_and_bins([0.15, 0.35], [3, 7]), tolerance=1e-7),
-        Case("bins after an hour", _times_and_bins([3600.0123, 3600.051], [72_000, 72_001]), tolerance=1e-7),
+        Case("bins after an hour", _times_and_bins([3600.012345, 3600.051], [72_000, 72_001]), tolerance=1e-7),
         Case("the millionth bin", _times_and_bins([50_000.0371], [1_000_000]), tolerance=1e-7),
     ],
     traps={
@@ -107,6 +112,8 @@ offsets_in_bin = Check(
         "`bin.double()`.": lambda time_s, bin, width: (time_s - bin * width).float(),
         "the remainder of a division puts a spike on an edge at the end of the bin before: 0.15 % 0.05 is 0.04999... "
         "You know the bin, so subtract its start.": lambda time_s, bin, width: (time_s % width).float(),
+        "the times are rounded to 0.1 ms, and the fastest phasor rotates once in as much. Round to float32, and to "
+        "nothing coarser.": lambda time_s, bin, width: (time_s - bin.double() * width).round(decimals=4).float(),
         "the result is float64. Round it to float32 at the end: the network computes in float32.": (
             lambda time_s, bin, width: time_s - bin.double() * width
         ),
@@ -128,10 +135,13 @@ def _report(
     return median(step_ms), p99(step_ms), late(step_ms, deadline_ms)
 
 
-def _plain_numbers(function, *args):
+def _in_words(function, *args):
     """Tensors and numbers of any precision are accepted."""
     result = function(*args)
-    return tuple(float(x) for x in result) if isinstance(result, tuple | list) else result
+    if not isinstance(result, tuple | list) or len(result) != 3:
+        raise ValueError("return three numbers: the median, the 99th percentile, and the share of late steps")
+    median, p99, late = (float(x) for x in result)
+    return f"median {median:.5g} ms, 99th percentile {p99:.5g} ms, share of late steps {late:.5g}"
 
 
 def _times(n, slow, deadline_ms=50.0):
@@ -145,24 +155,32 @@ def _times(n, slow, deadline_ms=50.0):
 
 
 def _staircase():
-    """200 times in disorder, so far apart that neighbours differ; the middle two are equal, for any kind of median."""
-    times = torch.arange(1.0, 201.0, dtype=torch.float64)
-    times[100] = times[99]
-    return times[torch.randperm(200, generator=torch.Generator().manual_seed(3))], 150.5
+    """150 times in disorder, so far apart that neighbours differ; the middle two are equal, for any kind of median."""
+    times = torch.arange(1.0, 151.0, dtype=torch.float64)
+    times[75] = times[74]
+    return times[torch.randperm(150, generator=torch.Generator().manual_seed(3))], 120.5
 
 
 latency_report = Check(
     "latency_report",
     reference=_report,
     cases=[
-        Case("101 steps that are about alike", _times(101, {}), _plain_numbers),
-        Case("501 steps, seven of them slow", _times(501, {70 * i + 5: 60.0 + i for i in range(7)}), _plain_numbers),
-        Case("a step of just the 50 ms it may take", _times(101, {4: 50.0, 9: 51.0}), _plain_numbers),
-        Case("200 steps of 1 ms, 2 ms and so on", _staircase, _plain_numbers, tolerance=1e-3),
+        Case("101 steps that are about alike", _times(101, {}), _in_words),
+        Case("501 steps, seven of them slow", _times(501, {70 * i + 5: 60.0 + i for i in range(7)}), _in_words),
+        Case("a step of just the 50 ms it may take", _times(101, {4: 50.0, 9: 51.0}), _in_words),
+        Case("150 steps of 1 ms, 2 ms and so on", _staircase, _in_words),
     ],
     traps={
-        "the 99th percentile is one index too far: of 200 sorted times the 198th, at index 197, is the first that 99 % "
-        "do not exceed.": partial(_report, p99=lambda x: x.sort().values[int(0.99 * len(x))]),
+        "the 99th percentile lies between two of the times. As defined here it is one of them: sort and count, or give "
+        "`np.percentile` the method 'inverted_cdf'.": partial(_report, p99=lambda x: x.quantile(0.99)),
+        "the 99th percentile is one index too far: of 501 sorted times the 496th, at index 495, is the first that 99 % "
+        "do not exceed.": partial(_report, p99=lambda x: x.sort().values[-(-99 * len(x) // 100)]),
+        "the 99th percentile is one too small: of 150 sorted times 148 are 98.7 %, so it is the 149th.": (
+            partial(_report, p99=lambda x: x.quantile(0.99, interpolation="lower"))
+        ),
+        "99 % of the number of steps is rounded down, and then fewer than 99 % do not exceed the answer. Round up.": (
+            partial(_report, p99=lambda x: x.sort().values[99 * len(x) // 100 - 1])
+        ),
         "the first number is the mean. A few slow steps pull it up; the median is the middle of the sorted "
         "times.": partial(_report, median=lambda x: x.mean()),
         "the 99th percentile is the largest time of all. One in a hundred is slower than it.": (
@@ -224,6 +242,7 @@ intention = Check(
         Case("a delay of two moments", _user((30.0, 10.0), 2)),
         Case("a path that is shorter than the delay", _user((30.0, 10.0), 4, n=3)),
         Case("a target so far away that the speed is limited", _user((300.0, 100.0), 2)),
+        Case("a cursor that is seen right on the target", _user((26.0, 20.0), 0)),
     ],
     traps={
         "the user acts on where the cursor is, not on what is seen: the newest entry reaches the eye `delay` moments "
@@ -248,6 +267,175 @@ intention = Check(
             partial(_intention, limit=lambda u, max_speed: u.clamp(-max_speed, max_speed))
         ),
         "the user runs away from the target: the way is target minus cursor.": lambda *args: -_intention(*args),
+        "with the cursor on the target the length is 0, and a vector divided by its length is NaN. Divide only where "
+        "it is too long.": partial(_intention, limit=lambda u, max_speed: u / u.norm() * u.norm().clamp(max=max_speed)),
         "nothing limits the speed.": partial(_intention, limit=lambda u, max_speed: u),
+    },
+)
+
+
+# Exercise 14.6: a decoder fed by packets
+
+_BIN = 1500  # samples in 50 ms, at 30,000 a second
+
+
+def _by_end(ticks, end):
+    return ticks < end
+
+
+def _seconds(ticks, b):
+    return (ticks - b * _BIN) / 30_000
+
+
+def _decode_packets(
+    packets,
+    read,
+    step,
+    answer,
+    k,
+    *,
+    over=lambda now, end, ticks: now >= end,
+    own=_by_end,
+    offsets=_seconds,
+    silence=True,
+    several=True,
+    keep_rest=True,
+    keep_early=True,
+    kept=lambda recent, k: recent[-k:],
+):
+    state, recent, b, answers = None, [], 0, []
+    units, ticks = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
+    for new_units, new_ticks, now in packets:
+        if keep_early:
+            units, ticks = torch.cat([units, new_units]), torch.cat([ticks, new_ticks])
+        else:
+            units, ticks = new_units, new_ticks
+        answers.append([])
+        while over(now, (b + 1) * _BIN, ticks):
+            mine = own(ticks, (b + 1) * _BIN)
+            if silence or mine.any():
+                h, state = step(read(units[mine], offsets(ticks[mine], b)), state)
+                recent = [*recent, h]
+                answers[-1].append(answer(kept(recent, k)))
+            units, ticks = (units[~mine], ticks[~mine]) if keep_rest else (units[:0], ticks[:0])
+            b += 1
+            if not several:
+                break
+    return answers
+
+
+def _each_packet_a_bin(packets, read, step, answer, k):
+    state, recent, answers = None, [], []
+    for b, (units, ticks, _) in enumerate(packets):
+        h, state = step(read(units, _seconds(ticks, b)), state)
+        recent = [*recent, h][-k:]
+        answers.append([answer(recent)])
+    return answers
+
+
+def _toy_read(units, offsets):
+    """Depends on which units fired and when, to a fraction of a millisecond; a silent bin is not zero."""
+    if not (isinstance(offsets, Tensor) and offsets.is_floating_point()):
+        raise TypeError("`read` needs the times within the bin in seconds, a tensor of floating-point numbers")
+    return torch.stack([(units * offsets.float() * 20).sum(), torch.tensor(1 - 0.1 * len(units))])
+
+
+def _answers(function, packets, read, step, answer, k):
+    result = function(packets, read, step, answer, k)
+    if not isinstance(result, list | tuple) or not all(isinstance(each, list | tuple) for each in result):
+        raise ValueError("return a list with one entry for each packet: the list of the answers that it completes")
+    return result
+
+
+def _when(function, packets, k):
+    result = _answers(function, packets, _toy_read, _toy_step, _toy_answer, k)
+    return "answers after each packet: " + ", ".join(str(len(each)) for each in result)
+
+
+def _what(function, packets, k):
+    result = _answers(function, packets, _toy_read, _toy_step, _toy_answer, k)
+    return torch.stack([a for each in result for a in each])
+
+
+def _of_a_model(function, packets, k):
+    """The answers through an untrained POSSM, mm/s."""
+    torch.manual_seed(0)
+    model = POSSM(POSSMConfig(n_units=4, dim=16, head_dim=8, n_freqs=4, hidden=24, context_bins=k)).eval()
+
+    def read(units, offsets):
+        return model.encode(SpikeBatch.from_events([0] * len(units), units, offsets, n_trials=1, duration_s=0.05))[:, 0]
+
+    def answer(recent):
+        t = torch.tensor([[0.05 * (len(recent) - 1) + 0.04]], dtype=torch.float64)
+        return model.decode(torch.stack(list(recent), 1), t, torch.ones(1, dtype=torch.int64))[0, 0]
+
+    with torch.no_grad():
+        result = _answers(function, packets, read, model.backbone.step, answer, k)
+    return torch.stack([a for each in result for a in each])
+
+
+def _packets(ticks, ends, k=3):
+    """Spikes at these samples, of units 1, 2, 3, 4, 1 and so on, in packets that end before `ends`."""
+
+    def make():
+        time, unit = torch.tensor(ticks), torch.arange(len(ticks)) % 4 + 1
+        inside = [(time >= start) & (time < end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        return [(unit[i], time[i], end) for i, end in zip(inside, ends, strict=True)], k
+
+    return make
+
+
+_BUSY = [30, 400, 1100, 1490, 1700, 2300, 3100, 3300, 4100, 4800, 5900, 6400, 7300]
+_SITUATIONS = [
+    ("packets of a bin each", _packets(_BUSY, [1500, 3000, 4500, 6000])),
+    ("packets of 20 ms, so that a bin comes in pieces", _packets(_BUSY, list(range(600, 7801, 600)))),
+    ("a packet of 150 ms", _packets(_BUSY, [1500, 6000, 6100, 7500])),
+    ("a bin in which no unit fires", _packets([30, 700, 3200, 4000], list(range(600, 6001, 600)))),
+    ("spikes right on the edge of a bin", _packets([0, 1500, 2000, 4500, 10_500], list(range(600, 12_001, 600)))),
+    ("k = 1", _packets(_BUSY, [1500, 3000, 4500, 6000, 7500], k=1)),
+]
+
+decode_packets = Check(
+    "decode_packets",
+    reference=_decode_packets,
+    cases=[
+        *(Case(name, make, observe) for name, make in _SITUATIONS for observe in (_when, _what)),
+        Case("an untrained POSSM", _packets(_BUSY, list(range(600, 7801, 600))), _of_a_model),
+    ],
+    traps={
+        "every packet is taken for a bin. Bins are 1,500 samples long, whatever the packets are.": _each_packet_a_bin,
+        "a packet can complete several bins, and this decodes one of them at most. Go on while `now` is not before the "
+        "end of the next bin.": partial(_decode_packets, several=False),
+        "a silent bin is left out. The state takes a step there too: 50 ms have passed.": (
+            partial(_decode_packets, silence=False)
+        ),
+        "it waits for a spike of a later bin to know that this one is over. In a silence none comes: `now` tells "
+        "you.": partial(_decode_packets, over=lambda now, end, ticks: bool((ticks >= end).any())),
+        "it answers before the bin is over: spikes of it may come with the next packet.": (
+            partial(_decode_packets, over=lambda now, end, ticks: now > end - _BIN)
+        ),
+        "a bin that ends just where the packet ends waits for the next packet. All spikes before `now` have come, so "
+        "`now` equal to the end is enough.": partial(_decode_packets, over=lambda now, end, ticks: now > end),
+        "spikes of the next bin that came in the same packet are lost. Keep what is not of this bin.": (
+            partial(_decode_packets, keep_rest=False)
+        ),
+        "the spikes of earlier packets of the bin are lost. Keep them until the bin is over.": (
+            partial(_decode_packets, keep_early=False)
+        ),
+        "a spike right on the edge belongs to the bin that begins there.": (
+            partial(_decode_packets, own=lambda ticks, end: ticks <= end)
+        ),
+        "the times that `read` gets are in samples. Divide by 30,000.": (
+            partial(_decode_packets, offsets=lambda ticks, b: (ticks - b * _BIN).float())
+        ),
+        "the times that `read` gets count from the start of the recording. Subtract the start of the bin.": (
+            partial(_decode_packets, offsets=lambda ticks, b: ticks / 30_000)
+        ),
+        "`answer` gets all states there have ever been. Keep the last k.": (
+            partial(_decode_packets, kept=lambda recent, k: recent)
+        ),
+        "the last states come newest first. `answer` needs the oldest first.": (
+            partial(_decode_packets, kept=lambda recent, k: recent[-k:][::-1])
+        ),
     },
 )
