@@ -497,10 +497,11 @@ def _training_windows(
     rng,
     *,
     last=lambda end, window_s: end - window_s,
+    place=lambda starts, width_s: starts,
     cut=lambda recording, starts, window_s, lag_s, width_s: Timeline(recording, lag_s, width_s).cut(starts, window_s),
     change=lambda result, starts, batch: {},
 ):
-    starts = rng.uniform(begin, last(end, window_s), n)
+    starts = place(rng.uniform(begin, last(end, window_s), n), width_s)
     batch = cut(recording, starts, window_s, lag_s, width_s)
     result = {"starts": starts, "unit": batch.unit, "offset": batch.offset, "bin": batch.bin}
     result |= {"times": batch.times_s, "velocity": batch.behavior, "mask": batch.mask}
@@ -540,8 +541,9 @@ def _entry(name):
         value = torch.as_tensor(np.asarray(result[name]))
         if name in ("times", "velocity"):
             mask = torch.as_tensor(np.asarray(result["mask"])).bool()
-            value = value.double()
-            return torch.where(mask[..., None] if name == "velocity" else mask, value, 0.0)
+            if value.shape[:2] == mask.shape:
+                value = torch.where(mask[..., None] if name == "velocity" else mask, value.double(), 0.0)
+            return value
         return value.bool() if name == "mask" else value.double() if name in ("starts", "offset") else value.long()
 
     return observe
@@ -583,7 +585,7 @@ training_windows = Check(
     cases=[
         Case("the keys of the dict", _WINDOWS["one window"], _names),
         *(
-            Case(f"{name}: {entry}", make, _entry(entry), 1e-9)
+            Case(f"{name}: {entry}", make, _entry(entry), 1e-7)
             for name, make in _WINDOWS.items()
             for entry in ("starts", "unit", "bin", "offset", "mask", "times", "velocity")
         ),
@@ -591,6 +593,9 @@ training_windows = Check(
     traps={
         "windows may begin at any time up to `end`, so the last ones reach beyond the part, into data that are not for "
         "training. A window must also end inside.": partial(_training_windows, last=lambda end, window_s: end),
+        "the starts were rounded to a grid of bins. A window may begin at any time: take what `rng.uniform` gives.": (
+            partial(_training_windows, place=lambda starts, width_s: np.round(starts / width_s) * width_s)
+        ),
         "the sign of the lag: the spikes of a window come lag_s *before* its behaviour.": (
             partial(
                 _training_windows,

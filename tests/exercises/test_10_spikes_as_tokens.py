@@ -92,10 +92,25 @@ def tokens_with_float32_offset(unit, time_s, b, E, omega, width_s, angle_in=torc
 
 
 def windows_one_by_one(
-    recording, begin, end, n, window_s, lag_s, width_s, rng, *, sign=-1, blanks=True, last=None, carry=True, one=1
+    recording,
+    begin,
+    end,
+    n,
+    window_s,
+    lag_s,
+    width_s,
+    rng,
+    *,
+    sign=-1,
+    blanks=True,
+    last=None,
+    carry=True,
+    one=1,
+    grid=0,
 ):
     """Loops and lists; what comes back is NumPy."""
     starts = [rng.uniform(begin, end - window_s if last is None else last(end, window_s)) for _ in range(n)]
+    starts = [round(start / grid) * grid if grid else start for start in starts]
     n_bins, tokens, rows = math.ceil(window_s / width_s - 1e-6), [], []
     for i, start in enumerate(starts):
         bins, first = [[] for _ in range(n_bins)], start + sign * lag_s
@@ -113,6 +128,14 @@ def windows_one_by_one(
     unit, offset, bins = (np.array(x) for x in zip(*tokens, strict=True))
     targets = {"times": times, "velocity": velocity, "mask": mask}
     return {"starts": np.array(starts), "unit": unit, "offset": offset, "bin": bins, **targets}
+
+
+def windows_changed(change):
+    def answer(*args):
+        result = windows_one_by_one(*args)
+        return result | change(result)
+
+    return answer
 
 
 def filled_with_nan(*args):
@@ -194,6 +217,20 @@ TRIALS = SpikeBatch.from_events(
         ("training_windows", partial(windows_one_by_one, one=0), "counted from 1"),
         ("training_windows", partial(windows_one_by_one, carry=False), "counted through the batch"),
         ("training_windows", partial(windows_one_by_one, last=lambda end, window_s: end), "beyond the part"),
+        ("training_windows", partial(windows_one_by_one, grid=0.05), "rounded to a grid of bins"),
+        ("training_windows", windows_changed(lambda r: {"offset": r["offset"].astype(np.float32)}), "✓"),
+        ("training_windows", windows_changed(lambda r: {k: v.tolist() for k, v in r.items()}), "✓"),
+        ("training_windows", windows_changed(lambda r: {"mask": r["mask"] | True}), "the mask is True everywhere"),
+        (
+            "training_windows",
+            windows_changed(lambda r: {"times": r["times"] + r["starts"][:, None]}),
+            "those of the session",
+        ),
+        (
+            "training_windows",
+            windows_changed(lambda r: {"velocity": r["velocity"].transpose(0, 2, 1)}),
+            "on one window: velocity: the shape is (1, 2, 100), expected (1, 100, 2)",
+        ),
         ("training_windows", lambda *args: list(windows_one_by_one(*args).values()), "expected a dict with the keys"),
         (
             "training_windows",
