@@ -1,5 +1,5 @@
 """Exercises of chapter 15: a linear convolution through the FFT, zero-order hold, how long a mode lasts, the system as
-steps, two steps as one."""
+steps, two steps as one, a scan as a tree."""
 
 from functools import partial
 
@@ -47,7 +47,7 @@ convolve = Check(
         "you returned the end of the ring. The T steps of the result are at its beginning.": (
             partial(_convolve, take=lambda y, T: y[..., -T:])
         ),
-        "this kernel looks ahead: the output at t reads x at t + l. (15.2) reads x at t - l.": (
+        "this kernel looks ahead: the output at t reads x at t + l. (15.6) reads x at t - l.": (
             lambda x, kernel: _convolve(x.flip(-1), kernel).flip(-1)
         ),
         "this multiplies the two sequences step by step. Multiply their transforms.": lambda x, kernel: x * kernel,
@@ -62,12 +62,12 @@ def _hold(a, step, *, decay=torch.exp, drive=lambda a, step: (torch.exp(a * step
     return decay(a * step), drive(a, step)
 
 
-def _as_reals(function, *args):
-    """Real and imaginary parts of both results; anything else is compared as it is."""
+def _as_complex(function, *args):
+    """Both results as complex64; anything else is compared as it is."""
     result = function(*args)
     if not (isinstance(result, tuple | list) and all(isinstance(r, Tensor) for r in result)):
         return result
-    return tuple(torch.view_as_real(r.to(torch.complex64)) for r in result)
+    return tuple(r.to(torch.complex64) for r in result)
 
 
 def _modes(*a):
@@ -78,20 +78,20 @@ hold = Check(
     "hold",
     reference=_hold,
     cases=[
-        Case("a mode that only decays", lambda: (_modes(-0.5), torch.tensor(0.4)), _as_reals),
-        Case("a mode that decays and rotates", lambda: (_modes(-0.5 + 3j), torch.tensor(0.4)), _as_reals),
-        Case("a long step", lambda: (_modes(-1 + 1j, -2.0), torch.tensor(2.0)), _as_reals),
+        Case("a mode that only decays", lambda: (_modes(-0.5), torch.tensor(0.4)), _as_complex),
+        Case("a mode that decays and rotates", lambda: (_modes(-0.5 + 3j), torch.tensor(0.4)), _as_complex),
+        Case("a long step", lambda: (_modes(-1 + 1j, -2.0), torch.tensor(2.0)), _as_complex),
         Case(
             "two channels with a step each",
             lambda: (_modes(-1 + 1j, -2.0).repeat(2, 1), _random(2, 1).abs()),
-            _as_reals,
+            _as_complex,
         ),
     ],
     traps={
-        "this is Euler's method: it follows the slope at the start of the step, but the curve bends. (15.5) has an "
+        "this is Euler's method: it follows the slope at the start of the step, but the curve bends. (15.9) has an "
         "exponential.": partial(_hold, decay=lambda z: 1 + z, drive=lambda a, step: step * torch.ones_like(a)),
         "the decay is right. The drive is the shortcut step * x, which is right for very short steps only. Hold the "
-        "input and integrate: (15.5).": partial(_hold, drive=lambda a, step: step * torch.ones_like(a)),
+        "input and integrate: (15.9).": partial(_hold, drive=lambda a, step: step * torch.ones_like(a)),
         "the drive is not divided by a. Try x = 1 for ever: the state must come to rest at -1/a.": (
             partial(_hold, drive=lambda a, step: torch.exp(a * step) - 1)
         ),
@@ -99,12 +99,12 @@ hold = Check(
         "the drive has the wrong sign: a positive input must push the state up at first.": (
             partial(_hold, drive=lambda a, step: (1 - torch.exp(a * step)) / a)
         ),
-        "the drive is divided by a * step, which gives the mean of the push over the step. (15.5) has the whole "
+        "the drive is divided by a * step, which gives the mean of the push over the step. (15.9) has the whole "
         "push.": partial(_hold, drive=lambda a, step: (torch.exp(a * step) - 1) / (a * step)),
         "your modes grow instead of fading: the exponent is a * step, and the real part of a is already negative.": (
             lambda a, step: (torch.exp(-a * step), (torch.exp(-a * step) - 1) / a)
         ),
-        "this is the bilinear rule (Tustin), another good way to make steps. Holding the input gives (15.5).": (
+        "this is the bilinear rule (Tustin), another good way to make steps. Holding the input gives (15.9).": (
             lambda a, step: ((1 + a * step / 2) / (1 - a * step / 2), step / (1 - a * step / 2))
         ),
     },
@@ -170,7 +170,7 @@ step_through = Check(
         "the outputs come one step late: first let x_t into the state, then read it.": (
             partial(_step_through, read=lambda c, s: 2 * (c * torch.cat([0 * s[:1], s[:-1]])).sum(-1).real)
         ),
-        "half of the output: the mirror twins are missing. 2 Re, says (15.7).": (
+        "half of the output: the mirror twins are missing. 2 Re, says (15.11).": (
             partial(_step_through, read=lambda c, s: (c * s).sum(-1).real)
         ),
         "you read the length of a complex number. The twins leave twice the real part.": (
@@ -215,9 +215,9 @@ join = Check(
     "join",
     reference=_join,
     cases=[
-        Case("two steps of one real mode", _real_steps(0.5, 2.0, 0.8, 3.0), _as_reals),
-        Case("a first step after which the past is forgotten", _real_steps(0.0, 2.0, 0.8, 3.0), _as_reals),
-        Case("complex modes, shape (2, 3)", lambda: _steps(2, 3), _as_reals),
+        Case("two steps of one real mode", _real_steps(0.5, 2.0, 0.8, 3.0), _as_complex),
+        Case("a first step after which the past is forgotten", _real_steps(0.0, 2.0, 0.8, 3.0), _as_complex),
+        Case("complex modes, shape (2, 3)", lambda: _steps(2, 3), _as_complex),
     ],
     traps={
         "you let the second step go first. What enters at the first step must go through the second.": (
@@ -234,5 +234,132 @@ join = Check(
         ),
         "decays multiply: what is halved twice is a quarter.": partial(_join, decay=lambda a, b: a + b),
         "the old state goes through both steps, so it fades by both decays.": partial(_join, decay=lambda a, b: b),
+    },
+)
+
+
+# Exercise 15.6: all states of a scan by a tree of joins: few rounds and little work
+
+_MOST_CALLS, _MOST_PAIRS = 23, 4000  # for 1,000 steps; a tree needs 18 calls and less than 2,000 pairs
+
+
+class _CountingJoin:
+    """The join of exercise 15.5, which counts how often it is called and for how many pairs of steps."""
+
+    def __init__(self):
+        self.calls = self.pairs = 0
+
+    def __call__(self, first, second):
+        decay, entering = _join(tuple(first), tuple(second))
+        self.calls, self.pairs = self.calls + 1, self.pairs + entering.numel()
+        return decay, entering
+
+
+def _effort(function, join, decay, entering):
+    function(join, decay, entering)
+    if join.calls == 0:
+        return "no call of join"
+    calls = "at most" if join.calls <= _MOST_CALLS else "more than"
+    pairs = "at most" if join.pairs <= _MOST_PAIRS else "more than"
+    return f"{calls} {_MOST_CALLS} calls of join, for {pairs} {_MOST_PAIRS:,} pairs"
+
+
+def _tree_scan(
+    join,
+    decay,
+    entering,
+    *,
+    pair=lambda join, first, second: join(first, second),
+    fill=lambda join, before, step: join((torch.zeros_like(before), before), step)[1],
+):
+    """Join the neighbours, scan the pairs, and fill in every other state."""
+    T = len(decay)
+    if T == 1:
+        return entering
+    pairs = pair(join, (decay[: T - 1 : 2], entering[: T - 1 : 2]), (decay[1::2], entering[1::2]))
+    states = torch.empty_like(entering)
+    states[0], states[1::2] = entering[0], _tree_scan(join, *pairs, pair=pair, fill=fill)
+    if T > 2:
+        states[2::2] = fill(join, states[1:-1:2], (decay[2::2], entering[2::2]))
+    return states
+
+
+def _walk(
+    join, decay, entering, *, join_them=lambda join, first, second: join(first, second), keep=lambda step: step[1]
+):
+    """Left to right."""
+    step = decay[:1], entering[:1]
+    states = [keep(step)]
+    for t in range(1, len(decay)):
+        step = join_them(join, step, (decay[t : t + 1], entering[t : t + 1]))
+        states.append(keep(step))
+    return torch.cat(states)
+
+
+def _doubling(join, decay, entering):
+    reach = 1
+    while reach < len(decay):
+        new = join((decay[:-reach], entering[:-reach]), (decay[reach:], entering[reach:]))
+        decay, entering = (torch.cat([old[:reach], n]) for old, n in zip((decay, entering), new, strict=True))
+        reach *= 2
+    return entering
+
+
+def _scan_of(*shape, dtype=torch.float32):
+    decay, entering = (_random(*shape, seed=i, dtype=torch.float32) for i in (5, 6))
+    decay = torch.sigmoid(decay)
+    if dtype.is_complex:
+        decay = decay * torch.exp(1j * _random(*shape, seed=7))
+    return lambda: (_CountingJoin(), decay.to(dtype).clone(), entering.to(dtype).clone())
+
+
+def _complex_result(function, *args):
+    result = function(*args)
+    return result.to(torch.complex64) if isinstance(result, Tensor) else result
+
+
+tree_scan = Check(
+    "tree_scan",
+    reference=_tree_scan,
+    cases=[
+        Case("a single step", _scan_of(1), float32_result),
+        Case("two steps", _scan_of(2), float32_result),
+        Case("eight steps", _scan_of(8), float32_result),
+        Case("five steps, which is no power of two", _scan_of(5), float32_result),
+        Case("thirteen steps of three complex modes", _scan_of(13, 3, dtype=torch.complex64), _complex_result),
+        Case("the number of calls for 1,000 steps", _scan_of(1000), _effort),
+    ],
+    traps={
+        "the states are right, but this walks: it calls join for one step after the other. Hand whole tensors to join, "
+        "`decay[0::2]` with `decay[1::2]`.": _walk,
+        "the states are right, and the rounds are few. But this is the doubling of section 9, which joins about 9,000 "
+        "pairs. Join only neighbours, so that each round has half as many steps.": _doubling,
+        "the states are right, but this does not use join. Leave all arithmetic to it.": (
+            lambda join, decay, entering: _walk(None, decay, entering, join_them=lambda _, a, b: _join(a, b))
+        ),
+        "join has an order: the earlier step is the first argument, the later one the second.": (
+            partial(_walk, join_them=lambda join, first, second: join(second, first))
+        ),
+        "join has an order when you join neighbours, too: the earlier step is the first argument.": (
+            partial(_tree_scan, pair=lambda join, first, second: join(second, first))
+        ),
+        "every second state is right. To fill in the others, join the state before (first) with the step of its own "
+        "(second), and not the other way round.": (
+            partial(_tree_scan, fill=lambda join, before, step: join(step, (torch.zeros_like(before), before))[1])
+        ),
+        "every second state is right. The others are still those of the bin before: one more join is missing.": (
+            partial(_tree_scan, fill=lambda join, before, step: before)
+        ),
+        "every second state is right. The others are what enters, without the past: join it with the state before.": (
+            partial(_tree_scan, fill=lambda join, before, step: step[1])
+        ),
+        "these are the states before each step, s_0 to s_{T-1}. Wanted are those after it, s_1 to s_T.": (
+            lambda join, decay, entering: torch.cat([0 * entering[:1], _tree_scan(join, decay, entering)[:-1]])
+        ),
+        "these are the joined decays. From a state of zero, what has entered is the state: the second of the two.": (
+            partial(_walk, keep=lambda step: step[0])
+        ),
+        "these are the numbers that enter, without the past. Join them.": lambda join, decay, entering: entering,
+        "this is what entered, summed up. Nothing has faded.": lambda join, decay, entering: entering.cumsum(0),
     },
 )

@@ -12,7 +12,7 @@ from .ssm import ResidualStack, linear_scan, spread_steps
 def selective_scan(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     """A diagonal system whose step size, input and output change with every step.
 
-        s_t = e^{delta_t A} s_{t-1} + delta_t B_t x_t,    y_t = C_t . s_t                             (15.9)
+        s_t = e^{delta_t A} s_{t-1} + delta_t B_t x_t,    y_t = C_t . s_t                            (15.13)
 
     There is no convolution kernel, as it would differ at every t, so this is a scan.
 

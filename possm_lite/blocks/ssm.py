@@ -1,6 +1,6 @@
 """Linear state-space models: one system, run as a step, as a scan and as a convolution.
 
-    s'(t) = A s(t) + B x(t),   y(t) = C s(t)                                                          (15.4)
+    s'(t) = A s(t) + B x(t),   y(t) = C s(t)                                                          (15.8)
 
 A is diagonal throughout, so every mode is a scalar system and all products are elementwise.
 """
@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 def zero_order_hold(a: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
     """Discretises s' = a s + x with x held constant for the time `step`: s_t = decay s_{t-1} + drive x_t.
 
-        decay = e^{a step},   drive = (e^{a step} - 1) / a                                            (15.5)
+        decay = e^{a step},   drive = (e^{a step} - 1) / a                                            (15.9)
 
     `a` of each mode is in 1/s, complex or real, not zero; `step`, in s, is broadcast against it.
 
@@ -37,7 +37,7 @@ def powers(decay: Tensor, n: int) -> Tensor:
 def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
     """The impulse response, 0 ... n - 1 steps after the impulse.
 
-        K_l = 2 Re sum_m readout_m decay_m^l drive_m                                                  (15.7)
+        K_l = 2 Re sum_m readout_m decay_m^l drive_m                                                 (15.11)
 
     The factor 2 Re adds the conjugate of each mode, which need not be computed. The arguments are complex, (h, N) each:
     N modes of each of h channels. The kernel is real, (h, n).

@@ -55,6 +55,55 @@ def join_by_trial(first, second):
     return from_one - from_zero, from_zero
 
 
+def tree_by_sweeps(join, decay, entering):
+    """Up and down a padded binary tree, without recursion (Blelloch): states before each step, then one more join."""
+    T, n = len(decay), 1
+    while n < T:
+        n *= 2
+    pad = (n - T, *decay.shape[1:])
+    decays, entries = torch.cat([decay, decay.new_ones(pad)]), torch.cat([entering, entering.new_zeros(pad)])
+    levels = [(decays, entries)]
+    while len(levels[-1][0]) > 1:
+        a, b = levels[-1]
+        levels.append(join((a[0::2], b[0::2]), (a[1::2], b[1::2])))
+    before = torch.ones_like(decays[:1]), torch.zeros_like(entries[:1])
+    for a, b in reversed(levels[:-1]):
+        right = join(before, (a[0::2], b[0::2]))
+        before = tuple(torch.stack([x, y], 1).flatten(0, 1) for x, y in zip(before, right, strict=True))
+    return join(before, (decays, entries))[1][:T]
+
+
+def tree_without_odd_lengths(join, decay, entering):
+    if len(decay) == 1:
+        return entering
+    pairs = join((decay[0::2], entering[0::2]), (decay[1::2], entering[1::2]))
+    later = tree_without_odd_lengths(join, *pairs)
+    earlier = torch.cat([entering[:1], join((0 * later[:-1], later[:-1]), (decay[2::2], entering[2::2]))[1]])
+    return torch.stack([earlier, later], 1).flatten(0, 1)
+
+
+def walk_by_join(join, decay, entering):
+    state, states = (torch.ones_like(decay[0]), 0 * entering[0]), []
+    for step in zip(decay, entering, strict=True):
+        state = join(state, step)
+        states.append(state[1])
+    return torch.stack(states)
+
+
+def doubling(join, decay, entering):
+    gap = 1
+    while gap < len(decay):
+        one = torch.ones_like(decay[:gap])
+        earlier = torch.cat([one, decay[:-gap]]), torch.cat([0 * one, entering[:-gap]])
+        decay, entering = join(earlier, (decay, entering))
+        gap *= 2
+    return entering
+
+
+def scan_by_package(join, decay, entering):
+    return linear_scan(decay, entering, torch.zeros_like(entering[0]))
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -86,6 +135,15 @@ def join_by_trial(first, second):
         ("join", join_by_trial, "✓"),
         ("join", lambda first, second: join_by_trial(second, first), "second step go first"),
         ("join", lambda first, second: join_by_trial(first, second)[0], "on two steps of one real mode"),
+        ("tree_scan", tree_by_sweeps, "✓"),
+        ("tree_scan", walk_by_join, "this walks"),
+        ("tree_scan", doubling, "doubling of section 9"),
+        ("tree_scan", scan_by_package, "does not use join"),
+        ("tree_scan", lambda join, *steps: tree_by_sweeps(lambda a, b: join(b, a), *steps), "has an order"),
+        ("tree_scan", lambda join, a, b: torch.cat([0 * b[:1], tree_by_sweeps(join, a, b)[:-1]]), "before each step"),
+        ("tree_scan", lambda join, a, b: tree_by_sweeps(join, a, b)[-1:], "on two steps: the shape is (1,)"),
+        ("tree_scan", tree_without_odd_lengths, "on five steps"),
+        ("tree_scan", lambda join, a, b: b, "without the past"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
