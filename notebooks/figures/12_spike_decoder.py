@@ -1,0 +1,94 @@
+"""The decoder and its feed-forward layer, drawn (chapter 12)."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from possm_lite.classroom.diagrams import Diagram
+from possm_lite.classroom.style import GRAY, INK
+
+
+def decoder() -> Figure:
+    """POSSM whole: from a list of spikes to the velocity at any time asked for."""
+    diagram = Diagram(14, 11)
+    bins, top, middle, low = (3.3, 7.3, 11.3), 9.2, 6.1, 1.6  # columns of three bins, heights of three rows
+
+    # from spikes to one vector per bin
+    spikes = diagram.box(1.75, top, "", width=2.9, height=1.7)
+    rng = np.random.default_rng(1)
+    for row, y in enumerate(np.linspace(8.55, 9.85, 6)):
+        times = rng.uniform(0.4, 3.1, size=(3, 5, 2, 6, 3, 4)[row])
+        diagram.axes.plot(times, np.full(len(times), y), "|", color=INK, ms=7, zorder=3)
+    for x in (1.27, 2.23):
+        diagram.axes.plot([x, x], [8.4, 10.0], ":", color=GRAY, lw=1.5, zorder=3)
+    diagram.note(1.75, 10.3, "spikes in T bins")
+    embedding = diagram.box(5.5, top, "unit embedding\n(U + 1, D)", "learned", height=1.1)
+    attention = diagram.box(9.3, top, "input attention\nwithin each bin", "learned", height=1.1)
+    forward = diagram.box(12.75, top, "feed-\nforward", "learned", height=1.1)
+    latent = diagram.box(9.3, 10.55, "latent (L, D)", "learned", height=0.6)
+    diagram.arrow(spikes, embedding, "unit")
+    diagram.arrow(embedding, attention, "tokens")
+    diagram.arrow(latent, attention, "query")
+    diagram.arrow(attention, forward, "(B, T, D)")
+    around = [(1.75, 8.1), (9.3, 8.1)]
+    diagram.arrow(spikes, attention, "offset in its bin: rotates keys and values", via=around, below=True, dashed=True)
+
+    # along the bins
+    state = diagram.box(0.8, middle, "$h_{t-3}$", "memory", width=1.1, height=0.75)
+    bus = 7.25
+    diagram.arrow(forward, (12.75, bus), head=False)
+    output = diagram.box(7.3, 3.3, "output attention reads the last k = 3 states", "learned", width=10, height=0.8)
+    for i, x in enumerate(bins):
+        cell = diagram.box(x, middle, "GRU", "learned", width=1.4, height=0.8)
+        diagram.arrow((12.75, bus), cell.top, via=[(x, bus)])
+        diagram.arrow(state, cell, "(B, h)" if i else "")
+        state = cell
+        kept = diagram.box(x, 4.65, ("$h_{t-2}$", "$h_{t-1}$", "$h_t$")[i], "memory", width=1.1, height=0.75)
+        diagram.arrow(cell, kept)
+        diagram.arrow(kept, (x, output.top[1]))
+    diagram.arrow(state, (13.7, middle), dashed=True)
+    diagram.note(7.45, 6.85, "one vector a bin (B, D)", ha="left")
+
+    # at the times asked for
+    query = diagram.box(3.3, low, "query: task, session\nand time", "learned", height=1.1)
+    forward = diagram.box(7.3, low, "feed-\nforward", "learned", height=1.1)
+    readout = diagram.box(9.7, low, "readout", "learned", height=1.1)
+    velocity = diagram.box(12.8, low, "velocity", height=1.1)
+    diagram.arrow(query, (3.3, output.bottom[1]), "(B, Q, D)")
+    diagram.arrow((7.3, output.bottom[1]), forward, "(B, Q, D)")
+    diagram.arrow(forward, readout)
+    diagram.arrow(readout, velocity, "(B, Q, 2)")
+
+    diagram.legend(2.3, 0.4)
+    return diagram.figure()
+
+
+def feed_forward() -> Figure:
+    """The gated feed-forward layer with its residual, sizes on the arrows."""
+    diagram = Diagram(14, 4.6)
+    y, upper, lower = 2.3, 3.2, 1.4
+    x = diagram.box(0.7, y, "x", width=0.8, height=0.7)
+    norm = diagram.box(2.9, y, "LN", "learned", width=1.1, height=0.7)
+    w_1, w_2 = (
+        diagram.box(5.6, at, name, "learned", width=1.2, height=0.7)
+        for at, name in ((upper, "$W_1$"), (lower, "$W_2$"))
+    )
+    gelu = diagram.box(7.7, lower, "gelu", "operation", width=1.4, height=0.7)
+    product = diagram.box(9.5, y, "×", "operation", width=0.7, height=0.7)
+    w_3 = diagram.box(11.2, y, "$W_3$", "learned", width=1.1, height=0.7)
+    total = diagram.box(12.7, y, "+", "operation", width=0.7, height=0.7)
+    diagram.arrow(x, norm, "D")
+    fork = diagram.dot(4.1, y)
+    diagram.arrow(norm, fork, head=False)
+    diagram.arrow(fork, w_1, via=[(4.1, upper)])
+    diagram.arrow(fork, w_2, via=[(4.1, lower)])
+    diagram.arrow(w_1, product, "4D", via=[(9.5, upper)])
+    diagram.arrow(w_2, gelu)
+    diagram.arrow(gelu, product, via=[(9.5, lower)])
+    diagram.note(9.75, lower, "the gate, 4D", ha="left")
+    diagram.arrow(product, w_3, "4D")
+    diagram.arrow(w_3, total, "D")
+    diagram.arrow((1.5, y), total, "D, the residual", via=[(1.5, 4.1), (12.7, 4.1)])
+    diagram.dot(1.5, y)
+    diagram.arrow(total, (13.8, y), "y")
+    diagram.legend(2.3, 0.35)
+    return diagram.figure()
