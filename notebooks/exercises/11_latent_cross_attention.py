@@ -214,8 +214,8 @@ score_table = Check(
     reference=_score_table,
     cases=[
         Case("keys that point where the query points", partial(_vectors, [4, 2, 1, 1], [4, 2, 1, 1], [8, 4, 2, 2])),
-        Case("a key a quarter of a circle ahead of the query", partial(_vectors, [1, 0, 0, 0], [0, 1, 0, 0])),
         Case("four units, three pairs and three coordinates that are not rotated", partial(_units, 4, 9, 3)),
+        Case("a key a quarter of a circle ahead of the query", partial(_vectors, [1, 0, 0, 0], [0, 1, 0, 0])),
         Case("two units whose every coordinate is rotated", partial(_units, 2, 8, 4)),
     ],
     traps={

@@ -139,6 +139,11 @@ RIGHT = {
             "over all coordinates",
         ),
         ("score_table", lambda q, k, n: table_row_by_row(q, k, n).roll(1, 1), "comes first"),
+        (
+            "score_table",
+            lambda q, k, n: torch.cat([(P := table_row_by_row(q, k, n))[:, :n], P[:, n:-1].abs(), P[:, -1:]], 1),
+            "on four units",
+        ),
         ("spike_scores", lambda P, u, *rest: scores_one_by_one(P, u, *rest) * (u > 0), "has no score"),
         (
             "spike_scores",
