@@ -1,4 +1,4 @@
-"""Exercises of chapter 13: R², R² over all trials, a causal history."""
+"""Exercises of chapter 13: R², R² over all trials, a causal history, R² of what a screen shows."""
 
 from functools import partial
 
@@ -122,5 +122,110 @@ causal_history = Check(
         "where there is no bin.": partial(_history, wrap=True),
         "the bins of each unit are next to each other. First come all units of the oldest bin, then all of the "
         "next.": partial(_history, flatten=lambda rows: rows.transpose(1, 2).flatten(1)),
+    },
+)
+
+
+# Exercise 13.4: R² of what a screen shows
+
+
+def _newest(times_s, width_s, lag_s, *, edge=1e-6, wait=0, future=False, first=False):
+    """Index of the answer that is shown at each time, (T,); -1 where nothing is."""
+    bins = torch.floor(times_s / width_s + edge)
+    finished = torch.searchsorted(
+        bins, torch.floor((times_s + lag_s) / width_s + edge) - wait
+    )  # answers that are ready
+    newest = finished - 1 if future else torch.minimum(finished - 1, torch.arange(len(times_s)))
+    return torch.where(newest < 0, -1, torch.searchsorted(bins, bins[newest])) if first else newest
+
+
+def _screen(times_s, true, decoded, width_s=0.05, lag_s=0.0, *, empty=False, score=_r2, **rules):
+    shown_true, shown = [], []
+    for t, v, w in zip(times_s, true, decoded, strict=True):
+        newest = _newest(t, width_s, lag_s, **rules)
+        keep = newest >= (-1 if empty else 0)
+        shown_true.append(v[keep])
+        shown.append((w[newest] * (newest >= 0)[:, None])[keep])
+    return score(shown_true, shown)
+
+
+def _joined(times_s, true, decoded, width_s=0.05, lag_s=0.0):
+    """One screen for all stretches: the last answer of one is still shown at the start of the next."""
+    shown_true, shown, before = [], [], torch.zeros(0, 2).double()
+    for t, v, w in zip(times_s, true, decoded, strict=True):
+        newest = _newest(t, width_s, lag_s)
+        last = before[-1:].expand(len(t), -1) if len(before) else torch.full((len(t), 2), torch.nan).double()
+        answers = torch.where(newest[:, None] >= 0, w[newest], last)
+        known = ~answers[:, 0].isnan()
+        shown_true.append(v[known])
+        shown.append(answers[known])
+        before = w
+    return _r2(shown_true, shown)
+
+
+def _mean_of_stretches(true, decoded):
+    return torch.stack([_r2([v], [w]) for v, w in zip(true, decoded, strict=True) if len(v)]).mean()
+
+
+def _stretches(*counts, step=0.01, phase=0.004, lag_s=0.0, size=(1.0, 1.0), jitter=0.0, width_s=0.05):
+    def make():
+        times, true, decoded = [], [], []
+        for i, n in enumerate(counts):
+            t = (torch.arange(n) * step + phase).double()
+            t = (t + jitter * normal(n, seed=20 + i).abs().double()).sort().values
+            phases = 4.0 * t[:, None] + torch.tensor([0.3, 1.1]).double() + i
+            v = (torch.sin(phases) + 0.3 * normal(n, 2, seed=30 + i).double()) * torch.tensor(size)
+            times.append(t)
+            true.append(v)
+            decoded.append(v + 0.1 * normal(n, 2, seed=40 + i).double())
+        return times, true, decoded, width_s, lag_s
+
+    return make
+
+
+screen_r2 = Check(
+    "screen_r2",
+    reference=_screen,
+    cases=[
+        Case("one answer in each bin", _stretches(12, step=0.05, phase=0.02)),
+        Case("five answers in each bin", _stretches(40)),
+        Case("bins of 20 ms", _stretches(40, width_s=0.02)),
+        Case("answers at irregular times, some bins without one", _stretches(30, step=0.02, jitter=0.06)),
+        Case("answers on the edges of bins", _stretches(20, step=0.05, phase=0.0)),
+        Case("a hand that moves ten times as much along x as along y", _stretches(40, size=(10.0, 1.0))),
+        Case("two stretches", _stretches(23, 41)),
+        Case("a stretch so short that nothing is shown in it", _stretches(30, 4)),
+        Case("a lag of less than a bin", _stretches(40, lag_s=0.03)),
+        Case("a lag of one bin", _stretches(40, lag_s=0.05)),
+        Case("a lag of two bins", _stretches(40, 17, lag_s=0.1)),
+        Case("a negative lag", _stretches(40, lag_s=-0.05)),
+    ],
+    traps={
+        "that is R² asked: each answer is compared with the moment it is for, whenever it is finished.": (
+            lambda times_s, true, decoded, width_s=0.05, lag_s=0.0: _r2(true, decoded)
+        ),
+        "the screen shows answers for moments that are still to come. Of the finished answers take the newest that is "
+        "not for a later moment.": partial(_screen, future=True),
+        "moments before the first answer count as if zero were shown. Nothing is shown then: leave them out.": partial(
+            _screen, empty=True
+        ),
+        "an answer is shown a bin too late: a bin that ends at t is over at t.": partial(_screen, wait=1),
+        "the lag is not used: at t all bins are over that end at or before t + lag_s.": (
+            lambda times_s, true, decoded, width_s=0.05, lag_s=0.0: _screen(times_s, true, decoded, width_s)
+        ),
+        "the lag has the wrong sign: at t all bins are over that end at or before t + lag_s.": (
+            lambda times_s, true, decoded, width_s=0.05, lag_s=0.0: _screen(times_s, true, decoded, width_s, -lag_s)
+        ),
+        "the first answer of the newest finished bin is shown. The newest answer is its last one.": partial(
+            _screen, first=True
+        ),
+        "the last answer of a stretch is still shown in the next. Each stretch begins with an empty screen.": _joined,
+        "this is the mean of each stretch's R². Put all moments together first, as in exercise 13.2.": partial(
+            _screen, score=_mean_of_stretches
+        ),
+        "x and y share one sum, so the axis that moves more decides. Take R² of each axis first, and then the mean "
+        "of the two.": partial(_screen, score=partial(_r2, ratio=lambda error, spread: error.mean() / spread.mean())),
+        "times on the edge of a bin fall below it: 0.15 / 0.05 is 2.9999999999999996. Add 1e-6 before you take the "
+        "floor.": partial(_screen, edge=0.0),
     },
 )

@@ -1,11 +1,14 @@
 """Chapter 13: right and wrong answers in other styles than the references and the traps."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
 from possm_lite.decoder.baselines import history
+from possm_lite.training.evaluate import mean_r2, newest_finished
 
 from .helpers import assert_verdict, load
 
@@ -50,3 +53,62 @@ def history_side_by_side(counts, n_history):
 )
 def test_answer_in_another_style(name, answer, words):
     assert_verdict(getattr(check, name), answer, words)
+
+
+def screen_by_loops(
+    times_s, true, decoded, width_s=0.05, lag_s=0.0, *, not_later=True, ends=lambda b, width: b * width
+):
+    """Every moment looks through all answers."""
+    shown, at = [], []
+    for t, v, w in zip(times_s, true, decoded, strict=True):
+        for i, now in enumerate(t.tolist()):
+            ready = [
+                j
+                for j, of in enumerate(t.tolist())
+                if ends(np.floor(of / width_s + 1e-6) + 1, width_s) <= now + lag_s + 1e-6 * width_s
+                and (j <= i or not not_later)
+            ]
+            if ready:
+                shown.append(w[ready[-1]])
+                at.append(v[i])
+    return r2_by_sums([torch.stack(at)], [torch.stack(shown)])
+
+
+def screen_in_numpy(times_s, true, decoded, width_s=0.05, lag_s=0.0):
+    keep = []
+    for t, v, w in zip(times_s, true, decoded, strict=True):
+        newest = newest_finished(t.numpy(), width_s, lag_s)
+        keep.append((v.numpy()[newest >= 0], w.numpy()[newest[newest >= 0]]))
+    return mean_r2(*(np.concatenate(column) for column in zip(*keep, strict=True)))
+
+
+def screen_without_lag(times_s, true, decoded, width_s=0.05, lag_s=0.0):
+    return screen_by_loops(times_s, true, decoded, width_s)
+
+
+def screen_interpolated(times_s, true, decoded, width_s=0.05, lag_s=0.0):
+    """Shows every answer exactly a bin and no lag too late, between two answers on a straight line."""
+    late = [
+        torch.from_numpy(np.stack([np.interp(t, t + width_s - lag_s, w[:, i]) for i in range(2)], 1))
+        for t, w in zip(times_s, decoded, strict=True)
+    ]
+    return r2_by_sums(true, late)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (screen_by_loops, "✓"),
+        (screen_in_numpy, "✓"),
+        (lambda t, v, w, width=0.05, lag=0.0: r2_by_sums(v, w), "R² asked"),
+        (partial(screen_by_loops, not_later=False), "still to come"),
+        (partial(screen_by_loops, ends=lambda b, width: (b + 1) * width), "a bin too late"),
+        (partial(screen_by_loops, ends=lambda b, width: (b - 1) * width), "R² asked"),
+        (screen_without_lag, "the lag is not used"),
+        (lambda t, v, w, width=0.05, lag=0.0: screen_by_loops(t, v, w, width, abs(lag)), "on a negative lag"),
+        (lambda t, v, w, width=0.05, lag=0.0: screen_by_loops(t, v, w, 0.05, lag), "on bins of 20 ms"),
+        (screen_interpolated, "on one answer in each bin"),
+    ],
+)
+def test_screen_in_another_style(answer, words):
+    assert_verdict(check.screen_r2, answer, words)
