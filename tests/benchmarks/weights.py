@@ -80,6 +80,11 @@ def measure(short: bool = False) -> Iterator[Item]:
         with ProcessPoolExecutor(n_processes, SPAWN) as pool:
             done = as_completed([pool.submit(train_and_score, *job) for job in jobs])
             scores = [s for job in tqdm(done, total=len(jobs), unit="decoder", disable=None) for s in job.result()]
+    yield from report(scores)
+    yield Note(f"{n_processes} processes at once, each with one thread.")
+
+
+def report(scores: list[Score]) -> Iterator[Item]:
     r2 = partial(select, scores)
     yield from limits(r2)
     head = ["R², mean of seeds ± standard deviation", *CONDITIONS]
@@ -89,11 +94,13 @@ def measure(short: bool = False) -> Iterator[Item]:
     yield Table("What the weights add, and what the number of spikes adds", ["difference of R²", *CONDITIONS], rows)
     rows = [[code, *(_cell(r2(c, "softmax", code)) for c in (CLEAN, TIMED))] for code in TIME_CODES]
     yield Table("The code of time, reading softmax", ["", CLEAN, TIMED], rows)
+    n_seeds, n_of_codes = len(r2(CLEAN, "softmax")), len(r2(TIMED, "softmax", "none"))
     yield Note(
-        f"{n_seeds} seeds, each with its own session, initial weights and windows; differences are of the same seed. "
-        f"Simulated sessions of {SESSION.n_units} units and {SESSION.n_trials} trials, split {SPLIT[14:]}, R² on the "
-        f"last part. Every training: {DEFAULT_STEPS} steps of {FIT.batch} windows ({N_STEPS['timed']} on the timed "
-        f"session), hidden size {HIDDEN}, nothing tuned. {n_processes} processes at once, each with one thread."
+        f"{n_seeds} seeds ({n_of_codes} for the codes of time), each with its own session, initial weights and "
+        f"windows; differences are of the same seed. Simulated sessions of {SESSION.n_units} units and "
+        f"{SESSION.n_trials} trials, split {SPLIT.split(':')[1]}, R² on the last part. Every training: {DEFAULT_STEPS} "
+        f"steps of {FIT.batch} windows ({N_STEPS['timed']} on the timed and on three sessions), hidden size {HIDDEN}, "
+        "nothing tuned."
     )
     yield Plot("weights", "Differences of R² between readings in each condition, a dot per seed", _plot(r2))
 
