@@ -443,7 +443,7 @@ def _train(
 
 
 class _Linear(nn.Module):
-    """Stands for a decoder: ten numbers for a spike, and twice as large an output when it is not in training."""
+    """A decoder in small: ten numbers for a spike, and twice as large an output when it is not in training."""
 
     def __init__(self):
         super().__init__()
