@@ -92,9 +92,9 @@ def report(scores: list[Score]) -> Iterator[Item]:
     yield Table("How a bin is read", head, rows)
     rows = [[name, *(_cell(r2(c, a) - r2(c, b), "+") for c in CONDITIONS)] for name, (a, b, _) in EFFECTS.items()]
     yield Table("What the weights add, and what the number of spikes adds", ["difference of R²", *CONDITIONS], rows)
-    rows = [[code, *(_cell(r2(c, "softmax", code)) for c in (CLEAN, TIMED))] for code in TIME_CODES]
-    yield Table("The code of time, reading softmax", ["", CLEAN, TIMED], rows)
     n_seeds, n_of_codes = len(r2(CLEAN, "softmax")), len(r2(TIMED, "softmax", "none"))
+    rows = [[code, *(_cell(r2(c, "softmax", code)[:n_of_codes]) for c in (CLEAN, TIMED))] for code in TIME_CODES]
+    yield Table("The code of time, reading softmax", ["", CLEAN, TIMED], rows)
     yield Note(
         f"{n_seeds} seeds ({n_of_codes} for the codes of time), each with its own session, initial weights and "
         f"windows; differences are of the same seed. Simulated sessions of {SESSION.n_units} units and "
