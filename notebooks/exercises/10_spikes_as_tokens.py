@@ -15,13 +15,13 @@ from possm_lite.spikes import Recording, SpikeBatch, Timeline
 
 def _n_results(function, *args):
     result = function(*args)
-    return (None,) * len(result) if isinstance(result, tuple) else result
+    return (None,) * len(result) if isinstance(result, tuple | list) else result
 
 
 def _result(index, convert):
     def observe(function, *args):
         result = function(*args)
-        return convert(result[index]) if isinstance(result, tuple) and len(result) > index else result
+        return convert(result[index]) if isinstance(result, tuple | list) and len(result) > index else result
 
     return observe
 
@@ -147,6 +147,9 @@ to_bins = Check(
             partial(_to_bins, offset=lambda t, start, w: t)
         ),
         "the offsets are in bins, not in seconds.": (partial(_to_bins, offset=lambda t, start, w: (t - start) / w)),
+        "the offsets are rounded to float32 at the end. Here they stay in float64.": (
+            partial(_to_bins, offset=lambda t, start, w: (t - start).clamp(min=0.0).float())
+        ),
     },
 )
 

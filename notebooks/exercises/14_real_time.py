@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
+from possm_lite.classroom.checks import Case, Check, ValueCheck, float32_result, normal
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import SpikeBatch
 
@@ -154,11 +154,11 @@ def _times(n, slow, deadline_ms=50.0):
     return make
 
 
-def _staircase():
-    """150 times in disorder, so far apart that neighbours differ; the middle two are equal, for any kind of median."""
-    times = torch.arange(1.0, 151.0, dtype=torch.float64)
-    times[75] = times[74]
-    return times[torch.randperm(150, generator=torch.Generator().manual_seed(3))], 120.5
+def _staircase(n):
+    """n times in disorder, so far apart that neighbours differ; the middle two are equal, for any kind of median."""
+    times = torch.arange(1.0, n + 1.0, dtype=torch.float64)
+    times[n // 2] = times[n // 2 - 1]
+    return times[torch.randperm(n, generator=torch.Generator().manual_seed(3))], 120.5
 
 
 latency_report = Check(
@@ -168,7 +168,7 @@ latency_report = Check(
         Case("101 steps that are about alike", _times(101, {}), _in_words),
         Case("501 steps, seven of them slow", _times(501, {70 * i + 5: 60.0 + i for i in range(7)}), _in_words),
         Case("a step of just the 50 ms it may take", _times(101, {4: 50.0, 9: 51.0}), _in_words),
-        Case("150 steps of 1 ms, 2 ms and so on", _staircase, _in_words),
+        *(Case(f"{n} steps of 1 ms, 2 ms and so on", partial(_staircase, n), _in_words) for n in (150, 170, 200)),
     ],
     traps={
         "the 99th percentile lies between two of the times. As defined here it is one of them: sort and count, or give "
@@ -178,6 +178,12 @@ latency_report = Check(
         "the 99th percentile is one too small: of 150 sorted times 148 are 98.7 %, so it is the 149th.": (
             partial(_report, p99=lambda x: x.quantile(0.99, interpolation="lower"))
         ),
+        "the 99th percentile is one index too far where 99 % of the number of steps is whole: of 200 sorted times 198 "
+        "are 99 %, so it is the 198th, at index 197.": (
+            partial(_report, p99=lambda x: x.sort().values[99 * len(x) // 100])
+        ),
+        "the 99th percentile is the nearest of the times, and that may be one too small: of 170 sorted times 168 are "
+        "98.8 %, so it is the 169th.": partial(_report, p99=lambda x: x.quantile(0.99, interpolation="nearest")),
         "99 % of the number of steps is rounded down, and then fewer than 99 % do not exceed the answer. Round up.": (
             partial(_report, p99=lambda x: x.sort().values[99 * len(x) // 100 - 1])
         ),
@@ -238,11 +244,11 @@ intention = Check(
     "intention",
     reference=_intention,
     cases=[
-        Case("a user who sees without delay", _user((30.0, 10.0), 0)),
-        Case("a delay of two moments", _user((30.0, 10.0), 2)),
-        Case("a path that is shorter than the delay", _user((30.0, 10.0), 4, n=3)),
-        Case("a target so far away that the speed is limited", _user((300.0, 100.0), 2)),
-        Case("a cursor that is seen right on the target", _user((26.0, 20.0), 0)),
+        Case("a user who sees without delay", _user((30.0, 10.0), 0), float32_result),
+        Case("a delay of two moments", _user((30.0, 10.0), 2), float32_result),
+        Case("a path that is shorter than the delay", _user((30.0, 10.0), 4, n=3), float32_result),
+        Case("a target so far away that the speed is limited", _user((300.0, 100.0), 2), float32_result),
+        Case("a cursor that is seen right on the target", _user((26.0, 20.0), 0), float32_result),
     ],
     traps={
         "the user acts on where the cursor is, not on what is seen: the newest entry reaches the eye `delay` moments "
@@ -269,7 +275,9 @@ intention = Check(
         "the user runs away from the target: the way is target minus cursor.": lambda *args: -_intention(*args),
         "with the cursor on the target the length is 0, and a vector divided by its length is NaN. Divide only where "
         "it is too long.": partial(_intention, limit=lambda u, max_speed: u / u.norm() * u.norm().clamp(max=max_speed)),
-        "nothing limits the speed.": partial(_intention, limit=lambda u, max_speed: u),
+        "nothing limits the speed. If you shorten the way that is left, multiply by `gain` first.": partial(
+            _intention, limit=lambda u, max_speed: u
+        ),
     },
 )
 

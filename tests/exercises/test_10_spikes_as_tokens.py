@@ -155,6 +155,12 @@ TRIALS = SpikeBatch.from_events(
     [
         ("to_bins", spike_by_spike, "✓"),
         ("to_bins", bins_as_floats, "✓"),
+        ("to_bins", lambda *args: list(spike_by_spike(*args)), "✓"),
+        (
+            "to_bins",
+            partial(spike_by_spike, offset=lambda t, b, w: (t - b.double() * w).float()),
+            "to float32 at the end",
+        ),
         (
             "to_bins",
             partial(spike_by_spike, bins=lambda t, w: torch.from_numpy(bin_index(t, w)), n_bins=count_bins),
@@ -179,6 +185,7 @@ TRIALS = SpikeBatch.from_events(
             "0.18 s: offsets: expected 0.012",
         ),
         ("lagged", pairs_by_index, "✓"),
+        ("lagged", lambda *args: list(pairs_by_index(*args)), "✓"),
         ("lagged", lambda c, v, lag: (c[:-lag], v[lag:]) if lag >= 0 else pairs_by_index(c, v, lag), "`[:-0]`"),
         ("lagged", lambda c, v, lag: pairs_by_index(c, v, lag)[::-1], "on six bins and a lag of one"),
         ("lagged", lambda c, v, lag: pairs_by_index(c, v, lag)[0], "a tuple of 2 values"),
@@ -191,6 +198,7 @@ TRIALS = SpikeBatch.from_events(
         ("masked_mse", lambda p, v, n: mse_with_where_before(p, v, n).sqrt(), "on two trials of equal length"),
         ("unpadded", list_slot_by_slot, "✓"),
         ("unpadded", list_by_repeating, "✓"),
+        ("unpadded", lambda *args: list(list_by_repeating(*args)), "✓"),
         ("unpadded", partial(list_slot_by_slot, blanks=False), "the blank tokens are gone"),
         ("unpadded", partial(list_slot_by_slot, first=1), "yours from 1"),
         ("unpadded", lambda p, m: (p[m][:, 0], *list_slot_by_slot(p, m)[1:]), "full bins: unit: the dtype is"),
