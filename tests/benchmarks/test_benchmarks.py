@@ -160,7 +160,7 @@ def test_choices_section_runs(small_recording, tmp_path):
     small_recording.save(path := tmp_path / "recording.npz")
     items = list(choices.measure(short=True, recordings={choices.SIMULATED: path, choices.REAL: tmp_path / "absent"}))
     assert choices.REAL in of(Note, items)[0].text
-    searched, table = of(Table, items)
+    searched, table, _ = of(Table, items)
     assert [r[0] for r in searched.rows] == [choices.POSSM_DEFAULT, choices.GRU] and "lr " in searched.rows[0][1]
     assert [r[0] for r in table.rows][:2] == [choices.POSSM_DEFAULT, choices.GRU] and "reading: " in table.rows[2][0]
     assert len(of(Row, items)) == 2
