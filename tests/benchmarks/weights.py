@@ -34,7 +34,7 @@ SESSION = SimulationConfig(n_trials=72, n_units=40)  # two minutes
 SPLIT = "chronological:60/10/30"
 HIDDEN = 64
 FIT = FitConfig(batch=8, samples=20, validations=0)  # epochs: as many as N_STEPS takes
-N_STEPS = {"timed": 300, "three sessions": 300}
+N_STEPS = {"timed": 600, "three sessions": 300}
 DEFAULT_STEPS = 200
 N_FEW = 20
 
