@@ -19,6 +19,7 @@ from ..blocks.heads import share_heads
 from ..blocks.positions import as_pairs, pad_phasors, rotate
 from ..spikes.batch import SpikeBatch
 from .config import POSSMConfig
+from .time_code import TimeCode
 
 
 class CrossAttention(nn.Module):
@@ -51,7 +52,7 @@ class CrossAttention(nn.Module):
         in_context = torch.einsum("...hd,hdc->...hc", q, self._projections()[0])  # W_k' q
         return in_context if self.time_code == "embedding" else torch.cat([in_context[..., : 2 * self.n_freqs], q], -1)
 
-    def keys_values(self, context: Tensor, rotation: nn.Module) -> tuple[Tensor | None, Tensor]:
+    def keys_values(self, context: Tensor, rotation: TimeCode) -> tuple[Tensor | None, Tensor]:
         """(..., C) to keys and values (..., H, r), each key-value head repeated for the heads that share it."""
         x = self.norm_context(context)
         if self.time_code == "embedding":
@@ -137,11 +138,11 @@ class InputAttention(CrossAttention):
         elif config.reading == "sum":
             self.gain = nn.Parameter(torch.full((config.n_heads,), 1 / 7))
 
-    def forward(self, rotation: nn.Module, tokens: Tensor, batch: SpikeBatch) -> tuple[Tensor, Tensor]:
+    def forward(self, rotation: TimeCode, tokens: Tensor, batch: SpikeBatch) -> tuple[Tensor, Tensor]:
         """Attention pooling of the tokens of each bin.
 
         Args:
-            rotation: gives the phasors of times, from `make_time_code`.
+            rotation: the code of time.
             tokens: embedding of every unit, row 0 the blank token, (U+1, D).
             batch: N spikes.
 
@@ -204,12 +205,12 @@ class OutputAttention(CrossAttention):
     FEW_BINS = 64
 
     def forward(
-        self, rotation: nn.Module, query: Tensor, hidden: Tensor, bins: Tensor, ends: Tensor, query_phase: Tensor
+        self, rotation: TimeCode, query: Tensor, hidden: Tensor, bins: Tensor, ends: Tensor, query_phase: Tensor
     ) -> Tensor:
         """Attention pooling of the hidden states.
 
         Args:
-            rotation: the code of time, from `make_time_code`.
+            rotation: the code of time.
             query: task and session embedding of each trial, or one for each query, (B, 1 or Q, D).
             hidden: states of the backbone, (B, T, h).
             bins: the k bins each query reads, rising, (B, Q, k); a negative one, before the first, is masked.

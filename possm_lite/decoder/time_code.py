@@ -19,10 +19,17 @@ from ..blocks.time_features import GaussianFrequencies, MercerTime
 from .config import N_PERIODS, POSSMConfig
 
 
-class Rotation(nn.Module):
-    """Fixed angular frequencies, shape (F,), none for F = 0. They stay float64 whatever the model is cast to."""
+class TimeCode(nn.Module):
+    """Phasors (..., F) of times (...,) in s; a subclass has the angular frequencies `omega`, (F,) rad/s, float64."""
 
-    amplitude = 1.0  # a_f, where the code is added
+    amplitude: float | Tensor = 1.0  # a_f, where the code is added
+
+    def forward(self, times: Tensor, dtype: torch.dtype) -> Tensor:
+        return phasors(times, self.omega, dtype)
+
+
+class Rotation(TimeCode):
+    """Fixed angular frequencies, none for F = 0. They stay float64 whatever the model is cast to."""
 
     def __init__(self, omega: Tensor):
         super().__init__()
@@ -34,14 +41,9 @@ class Rotation(nn.Module):
         self.omega = omega.to(self.omega.device)  # moved, never rounded: in float32 an angle loses 1e-4 rad
         return self
 
-    def forward(self, times: Tensor, dtype: torch.dtype) -> Tensor:
-        return phasors(times, self.omega, dtype)
 
-
-class BochnerCode(nn.Module):
+class BochnerCode(TimeCode):
     """Learned frequencies N(mu, sigma^2), at first of periods around two bins, with Phi of entries of order one."""
-
-    amplitude = 1.0
 
     def __init__(self, n_freqs: int, bin_width_s: float):
         super().__init__()
@@ -51,11 +53,8 @@ class BochnerCode(nn.Module):
     def omega(self) -> Tensor:
         return self.frequencies().double()
 
-    def forward(self, times: Tensor, dtype: torch.dtype) -> Tensor:
-        return phasors(times, self.omega, dtype)
 
-
-class MercerCode(nn.Module):
+class MercerCode(TimeCode):
     """Learned periods and coefficients of a truncated Fourier series, without its constant."""
 
     def __init__(self, n_freqs: int, bin_width_s: float, longest_period_s: float):
@@ -74,12 +73,9 @@ class MercerCode(nn.Module):
         c = self.features.coefficients()[:, 1::2].flatten()
         return (len(c) * c).sqrt()  # (F,)
 
-    def forward(self, times: Tensor, dtype: torch.dtype) -> Tensor:
-        return phasors(times, self.omega, dtype)
 
-
-def make_time_code(config: POSSMConfig) -> nn.Module:
-    """The module of `config.time_code`: called with times (...,) it gives phasors (..., F)."""
+def make_time_code(config: POSSMConfig) -> TimeCode:
+    """The module of `config.time_code`."""
     if config.time_code == "bochner":
         return BochnerCode(config.n_freqs, config.bin_width_s)
     if config.time_code == "mercer":
