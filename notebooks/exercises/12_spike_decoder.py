@@ -72,8 +72,8 @@ read_states = Check(
     "read_states",
     reference=_read,
     cases=[
-        Case("a query that sees its own bin alone", _states(4, 0.213, n_seen=1)),
         Case("a query that sees three bins", _states(4, 0.213)),
+        Case("a query that sees its own bin alone", _states(4, 0.213, n_seen=1)),
         Case("a query at the very end of the last bin", _states(5, 0.299)),
         Case("a query in the first bin, which has none before it", _states(0, 0.012)),
         Case("a query in the second bin", _states(1, 0.071)),
@@ -115,6 +115,12 @@ read_states = Check(
         "right in the middle of a trial, wrong at its start: bins before the first do not exist, so the first bin is "
         "not repeated for them.": partial(_read, bins=lambda b, n, N: (max(j, 0) for j in range(b - n + 1, b + 1))),
         "the scores are too large: divide by the root of the size d.": lambda q, *rest: _read(q * len(q) ** 0.5, *rest),
+        "the scores are too small: divide by the root of the size d, not by d.": lambda q, *rest: _read(
+            q / len(q) ** 0.5, *rest
+        ),
+        "the query has the time at which its bin ends. It has its own time, t.": lambda q, t, k, v, b, *rest: _read(
+            q, 0.05 * (b + 1) + 0 * t, k, v, b, *rest
+        ),
     },
 )
 
@@ -152,7 +158,7 @@ class _CrossAttention(nn.Module):
 class _Decoder(nn.Module):
     def __init__(self, n_units, D=64, d=32, h=256, k=3, wrong=()):
         super().__init__()
-        self.unit_embedding = nn.Embedding(n_units + 1, D)
+        self.unit_embedding = nn.Embedding(n_units + 1, D, padding_idx=0 if "no blank" in wrong else None)
         self.latent, self.query = nn.Parameter(0.02 * torch.randn(D)), nn.Parameter(torch.zeros(D))
         self.encoder, self.decoder = _CrossAttention(D, D, d, wrong), _CrossAttention(D, h, d, wrong)
         self.backbone = nn.GRU(D, h, batch_first="time" not in wrong)
@@ -264,9 +270,15 @@ def _parameters(make):
 def _gradients(make, padded, times):
     decoder = _filled(make)
     out = decoder.forward(padded, times)
-    (out * torch.linspace(-1, 2, out.numel()).view_as(out)).sum().backward()
-    gradients = [p.grad for _, p in sorted(decoder.named_parameters())]
-    return torch.stack([torch.zeros(()) if grad is None else grad.norm() for grad in gradients])
+    if out.requires_grad:
+        (out * torch.linspace(-1, 2, out.numel()).view_as(out)).sum().backward()
+    gradients = {name: p.grad for name, p in sorted(decoder.named_parameters())}
+    silent = [name for name, grad in gradients.items() if grad is None or not grad.any()]
+    if silent:
+        message = f"the outputs are right, but no gradient reaches `{silent[0]}`: was something detached on the way?"
+        make.failure = make.failure or Failure(message, message)
+        raise RuntimeError
+    return torch.stack([grad.norm() for grad in gradients.values()])
 
 
 def _padded(*tokens_in_bin):
@@ -340,6 +352,8 @@ Decoder = Check(
             "one too many": "`ask` reads one state too many: k are read, that of its own bin included.",
             "edge": "a time on the edge of two bins is assigned to the earlier one: 0.15 / 0.05 is 2.9999999999999996. "
             "Add 1e-6 before you round down.",
+            "no blank": "all is right but one gradient: with padding_idx=0 the blank token never learns. It is a token "
+            "like the others; the padding is what spike_mask leaves out.",
             "float32": "right early in a trial, wrong after minutes: the ends of the bins were rounded to float32. A "
             "tensor of whole numbers times 0.05 is float32 in torch; call .double() on it before.",
         }.items()
@@ -427,6 +441,8 @@ def _train(
     mode(model)
     optimizer, losses, batch = optimizer(model.parameters(), lr=rate(0)), [], None
     for step in range(n_steps):
+        if wrong == "new optimizer":
+            optimizer = _adamw(model.parameters())
         optimizer.param_groups[0]["lr"] = rate(max(step - late, 0))
         batch = batch if batch and wrong == "one batch" else draw()
         spikes, times, target, known = batch
@@ -479,7 +495,10 @@ def _fitted(train, n, batches, rates):
 
 
 def _losses(train, *args):
-    return torch.tensor([float(value) for value in _fitted(train, *args)[0]], dtype=torch.float64)
+    losses = _fitted(train, *args)[0]
+    if isinstance(losses, float) or (isinstance(losses, Tensor) and losses.ndim == 0):  # one number in all
+        return torch.tensor(float(losses), dtype=torch.float64)
+    return torch.tensor([float(value) for value in losses], dtype=torch.float64)
 
 
 def _learned(train, *args):
@@ -568,6 +587,9 @@ train = TrainingCheck(
         "the squares are added up: the loss is their mean.": partial(
             _train, loss=lambda error, known: error[known].square().sum()
         ),
+        "the squares of the two axes are added up: the loss is the mean over both axes, too.": partial(
+            _train, loss=lambda error, known: error[known].square().sum(-1).mean()
+        ),
         "the loss is the root of (12.8): leave the mean of the squares as it is.": partial(
             _train, loss=lambda error, known: error[known].square().mean().sqrt()
         ),
@@ -589,6 +611,12 @@ train = TrainingCheck(
             _train, late=10**6
         ),
         "the learning rate comes one step late: step i has rate(i), from 0.": partial(_train, late=1),
+        "the learning rate comes one step early: step i has rate(i), from 0.": partial(_train, late=-1),
+        "each step makes a new optimizer, which knows nothing of the steps before: make one, before the loop.": partial(
+            _train, wrong="new optimizer"
+        ),
+        "the weights and the offsets are clipped one tensor at a time: clip the length of all of them together, in one "
+        "call.": partial(_train, clip=lambda p: [nn.utils.clip_grad_norm_(tensor, 1.0) for tensor in p]),
         "the gradient is not clipped: do it between backward() and step().": partial(_train, clip=lambda p: None),
         "each number of the gradient is clipped for itself: clip the length of the whole, clip_grad_norm_.": partial(
             _train, clip=lambda p: nn.utils.clip_grad_value_(p, 1.0)

@@ -278,6 +278,8 @@ def _effort(function, join, decay, entering):
     function(join, decay, entering)
     if join.calls == 0:
         return "no call of join"
+    if join.pairs < len(decay) - 1:
+        return "join for a few pairs, and other arithmetic for the rest"
     calls = "at most" if join.calls <= _MOST_CALLS else "more than"
     pairs = "at most" if join.pairs <= _MOST_PAIRS else "more than"
     return f"{calls} {_MOST_CALLS} calls of join, for {pairs} {_MOST_PAIRS:,} pairs"
@@ -349,8 +351,8 @@ tree_scan = Check(
         Case("the number of calls for 1,000 steps", _scan_of(1000), _effort),
     ],
     traps={
-        "the states are right, but this walks: it calls join for one step after the other. Hand whole tensors to join, "
-        "`decay[0::2]` with `decay[1::2]`.": _walk,
+        "the states are right, but join is called too often. Does this walk, one step after the other? Give join whole "
+        "tensors, `decay[0::2]` with `decay[1::2]`.": _walk,
         "the states are right, and the rounds are few. But this is the doubling of section 9, which joins about 9,000 "
         "pairs. Join only neighbours, so that each round has half as many steps.": _doubling,
         "the states are right, but this does not use join. Leave all arithmetic to it.": (

@@ -76,6 +76,12 @@ def by_moments(velocity, times_s, train, replaced=lambda std: std + (std == 0)):
         ("read_states", read_with_time_of_the_slice, "time starts anew"),
         ("read_states", lambda q, *rest: read_masked(q * len(q) ** 0.5, *rest), "root of the size d"),
         ("read_states", lambda *args: read_masked(*args, ends=lambda j: (j + 1) * 0.05), "rounded to float32"),
+        ("read_states", lambda q, *rest: read_masked(q / len(q) ** 0.5, *rest), "too small"),
+        (
+            "read_states",
+            lambda q, t, k, v, b, *rest: read_masked(q, torch.tensor(0.05 * (b + 1)).double(), k, v, b, *rest),
+            "the time at which its bin ends",
+        ),
         ("read_states", read_by_index, "a negative index reads the last states"),
         ("read_states", partial(read_by_index, pad=True), "filled up with zeros"),
         ("standardise", by_moments, "✓"),
@@ -179,7 +185,13 @@ class Unwritten(nn.Module):
         ),
         (with_method("read", lambda self, x, t, m: InLoops.read(self, x, t, m | True)), "the padding is read"),
         (with_method("read", lambda self, x, t, m: InLoops.read(self, x, t, m) - self.latent), "is not added to"),
-        (with_method("remember", lambda self, x: InLoops.remember(self, x).detach()), "on the gradients of the"),
+        (with_method("remember", lambda self, x: InLoops.remember(self, x).detach()), "no gradient reaches `"),
+        (with_method("forward", torch.no_grad()(lambda *args: InLoops.forward(*args))), "no gradient reaches `"),
+        (with_method("forward", lambda self, p, t: InLoops.forward(self, p, t).tanh()), "on `forward`: expected"),
+        (
+            with_method("embed", lambda self, unit: F.embedding(unit, self.unit_embedding.weight, padding_idx=0)),
+            "padding_idx=0",
+        ),
         (with_method("forward", lambda self, p, t: 2 * InLoops.forward(self, p, t)), "on `forward`: expected"),
     ],
 )
@@ -203,23 +215,25 @@ def test_reference_decoder_is_the_model_of_the_package():
     torch.testing.assert_close(decoder(batch.padded(), times), expected, atol=1e-4, rtol=1e-4)
 
 
-def loop(model, draw, n_steps, rate, order="zero rate backward clip step", stop=10**6, batches=1):
+def loop(
+    model, draw, n_steps, rate, order="zero rate backward clip step", stop=10**6, batches=1, axes=2, together=True
+):
     """A training loop of named parts, with a scheduler of torch."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, weight_decay=0.01, foreach=False)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    losses = []
+    weights, losses = list(model.parameters()), []
     for step in range(n_steps):
         spikes, times, target, known = [draw() for _ in range(batches)][0]
         if step >= stop:
             losses.append(0.0)
             continue
         squares = (target - model(spikes, times)).pow(2) * known.unsqueeze(-1)
-        loss = squares.sum() / (2 * known.sum())
+        loss = squares.sum() / (axes * known.sum())
         parts = {
             "zero": optimizer.zero_grad,
             "backward": loss.backward,
-            "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
+            "clip": lambda: [nn.utils.clip_grad_norm_(p, 1.0) for p in ([weights] if together else weights)],
             "step": optimizer.step,
         }
         for part in order.split():
@@ -228,6 +242,10 @@ def loop(model, draw, n_steps, rate, order="zero rate backward clip step", stop=
             schedule.step()
         losses.append(loss.detach())
     return losses
+
+
+def loop_with_new_optimizers(model, draw, n_steps, rate):
+    return [loss for step in range(n_steps) for loss in loop(model, draw, 1, lambda _, step=step: rate(step))]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +257,11 @@ def loop(model, draw, n_steps, rate, order="zero rate backward clip step", stop=
         (partial(loop, order="zero backward step clip rate"), "the gradient is not clipped"),
         (partial(loop, batches=2), "on the losses of ten steps"),
         (lambda *args: loop(*args)[:-1] or [0.0], "on the loss of one step"),
-        (lambda *args: sum(loop(*args)), "it raised TypeError"),
+        (lambda *args: sum(loop(*args)), "the shape is (), expected (1,)"),
+        (lambda model, draw, n, rate: loop(model, draw, n, lambda step: rate(step + 1)), "one step early"),
+        (loop_with_new_optimizers, "a new optimizer"),
+        (partial(loop, axes=1), "the squares of the two axes are added up"),
+        (partial(loop, together=0), "one tensor at a time"),
     ],
 )
 def test_training_loop_in_another_style(answer, words):

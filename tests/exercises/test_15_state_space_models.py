@@ -100,6 +100,28 @@ def doubling(join, decay, entering):
     return entering
 
 
+def in_blocks(join, decay, entering):
+    """Blocks of about sqrt(T) steps: few pairs, too many calls, and no walk over all steps."""
+    T, k = len(decay), math.isqrt(len(decay))
+    n = -(-T // k)
+    pad = (n * k - T, *decay.shape[1:])
+    a = torch.cat([decay, decay.new_ones(pad)]).unflatten(0, (n, k))
+    b = torch.cat([entering, entering.new_zeros(pad)]).unflatten(0, (n, k))
+    inside = [(a[:, 0], b[:, 0])]
+    for t in range(1, k):
+        inside.append(join(inside[-1], (a[:, t], b[:, t])))
+    (a, b), before = (torch.stack(z, 1) for z in zip(*inside, strict=True)), [torch.zeros_like(entering[0])]
+    for block in range(n - 1):
+        before.append(join((0 * before[-1], before[-1]), (a[block, -1], b[block, -1]))[1])
+    before = torch.stack(before)[:, None].expand_as(b)
+    return join((0 * before, before), (a, b))[1].flatten(0, 1)[:T]
+
+
+def one_call_of_join(join, decay, entering):
+    join((decay[:1], entering[:1]), (decay[:1], entering[:1]))
+    return scan_by_package(join, decay, entering)
+
+
 def scan_by_package(join, decay, entering):
     return linear_scan(decay, entering, torch.zeros_like(entering[0]))
 
@@ -141,7 +163,9 @@ def scan_by_package(join, decay, entering):
             "on the entering number of two steps of one real mode: expected",
         ),
         ("tree_scan", tree_by_sweeps, "✓"),
-        ("tree_scan", walk_by_join, "this walks"),
+        ("tree_scan", walk_by_join, "Does this walk"),
+        ("tree_scan", in_blocks, "join is called too often"),
+        ("tree_scan", one_call_of_join, "other arithmetic for the rest"),
         ("tree_scan", doubling, "doubling of section 9"),
         ("tree_scan", scan_by_package, "does not use join"),
         ("tree_scan", lambda join, *steps: tree_by_sweeps(lambda a, b: join(b, a), *steps), "has an order"),
