@@ -171,7 +171,7 @@ def _stretches(*counts, step=0.01, phase=0.004, lag_s=0.0, size=(1.0, 1.0), jitt
     def make():
         times, true, decoded = [], [], []
         for i, n in enumerate(counts):
-            t = (torch.arange(n) * step + phase).double()
+            t = torch.tensor([round(j * step + phase, 9) for j in range(n)], dtype=torch.float64)  # as written: 0.15
             t = (t + jitter * normal(n, seed=20 + i).abs().double()).sort().values
             phases = 4.0 * t[:, None] + torch.tensor([0.3, 1.1]).double() + i
             v = (torch.sin(phases) + 0.3 * normal(n, 2, seed=30 + i).double()) * torch.tensor(size)

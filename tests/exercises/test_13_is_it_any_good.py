@@ -56,7 +56,7 @@ def test_answer_in_another_style(name, answer, words):
 
 
 def screen_by_loops(
-    times_s, true, decoded, width_s=0.05, lag_s=0.0, *, not_later=True, ends=lambda b, width: b * width
+    times_s, true, decoded, width_s=0.05, lag_s=0.0, *, not_later=True, ends=lambda b, width: b * width, slack=1e-6
 ):
     """Every moment looks through all answers."""
     shown, at = [], []
@@ -65,7 +65,7 @@ def screen_by_loops(
             ready = [
                 j
                 for j, of in enumerate(t.tolist())
-                if ends(np.floor(of / width_s + 1e-6) + 1, width_s) <= now + lag_s + 1e-6 * width_s
+                if ends(np.floor(of / width_s + 1e-6) + 1, width_s) <= now + lag_s + slack * width_s
                 and (j <= i or not not_later)
             ]
             if ready:
@@ -99,6 +99,7 @@ def screen_interpolated(times_s, true, decoded, width_s=0.05, lag_s=0.0):
     ("answer", "words"),
     [
         (screen_by_loops, "✓"),
+        (partial(screen_by_loops, slack=1e-9), "✓"),
         (screen_in_numpy, "✓"),
         (lambda t, v, w, width=0.05, lag=0.0: r2_by_sums(v, w), "R² asked"),
         (partial(screen_by_loops, not_later=False), "still to come"),
