@@ -62,6 +62,8 @@ def as_pairs(x: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
 
 def _as_complex(pairs: Tensor) -> Tensor:
     """(..., F, 2) as complex numbers (..., F); a view that begins at an odd offset has to be copied."""
+    if torch.compiler.is_compiling():  # torch.compile has no storage_offset, and no complex view between two graphs
+        return torch.complex(*pairs.unbind(-1))
     pairs = pairs.contiguous()
     return torch.view_as_complex(pairs.clone() if pairs.storage_offset() % 2 else pairs)
 

@@ -119,6 +119,7 @@ def test_right_answer_prints_one_line(student, capsys):
         (lambda x: torch.softmax(x, -1).to("meta"), "expected a dense tensor"),
         (lambda x: x * float("nan"), "on two keys: 2 of 2 numbers are NaN."),
         (lambda x: x * float("inf"), "on two keys: expected 0.2689 at [0], got inf; 2 of 2 are wrong."),
+        (lambda x: torch.softmax(x, -1) - 2e-5, "on two keys: expected 0.26894 at [0], got 0.26892; 2 of 2 are wrong."),
         (lambda x: torch.softmax(x, -1).detach(), "on a gradient: it raised RuntimeError"),
         (changes_its_input, "on two keys: the first argument was changed in place."),
         (lambda x: torch.nn.Module()(x), "on two keys: it raised NotImplementedError: "),

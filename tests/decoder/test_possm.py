@@ -314,6 +314,16 @@ def test_features_of_time_are_added_before_the_projection(rng):
         torch.testing.assert_close(model.encode(one_trial(unit.numpy(), offset.numpy(), 0.05))[0, 0], expected)
 
 
+@pytest.mark.parametrize("reading", ["sigmoid", "softmax"])
+def test_forward_is_captured_as_graphs(rng, reading):
+    """Without the C++ compiler of `torch.compile`: every graph between two breaks must be traced."""
+    model, batch, queries = make_model(torch.float32, reading=reading), make_batch(rng), make_queries(rng)
+    with torch.no_grad():
+        captured = torch._dynamo.explain(model)(batch, *queries)
+    torch.compiler.reset()
+    assert captured.graph_count > 1
+
+
 def test_silence_is_decoded(rng):
     model, (times, session) = make_model(), make_queries(rng, 2)
     silent = SpikeBatch.from_events([], [], [], 2, 1.0)

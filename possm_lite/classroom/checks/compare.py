@@ -90,11 +90,16 @@ def _compare_tensors(a: Any, b: Tensor, tolerance: float, nan_equal: bool) -> st
         return None
     where = tuple(int(i) for i in wrong.nonzero()[0])
     index, count = (f" at {list(where)}", f"; {int(wrong.sum())} of {a.numel()} are wrong") if where else ("", "")
-    return f"expected {_number(b[where])}{index}, got {_number(a[where])}{count}."
+    expected, got = _numbers(b[where].item(), a[where].item())
+    return f"expected {expected}{index}, got {got}{count}."
 
 
-def _number(x: Tensor) -> str:
-    return f"{x.item():.4g}" if x.is_floating_point() or x.is_complex() else str(x.item())
+def _numbers(a: complex, b: complex) -> tuple[str, str]:
+    """Two numbers with four digits, or as many more as it takes to tell them apart."""
+    if isinstance(a, int):
+        return str(a), str(b)
+    shown = [(f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in range(4, 18)]
+    return next((pair for pair in shown if pair[0] != pair[1]), shown[0])
 
 
 def _shown(value: Any) -> str:
