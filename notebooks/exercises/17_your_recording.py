@@ -1,4 +1,5 @@
-"""Exercises of chapter 17: intervals that are too short, coincidences by chance, smoothing, the number to report.
+"""Exercises of chapter 17: intervals that are too short, coincidences by chance, smoothing, the number to report, and
+how much of a unit is foreign.
 
 A recording is made of NumPy arrays, so these exercises are too. Cases hold tensors, which share their memory with the
 arrays that the student's function gets, so that a change in place is noticed.
@@ -59,6 +60,15 @@ def _violations(
     return np.array(shares)
 
 
+def _all_pairs_too_close(spike_times, spike_units, n_units, refractory_s):
+    counted = []
+    for u in range(n_units):
+        t = spike_times[spike_units == u]
+        n_close = np.searchsorted(t, t + refractory_s) - np.arange(1, len(t) + 1)
+        counted.append(n_close.sum() / (len(t) - 1) if len(t) > 1 else np.nan)
+    return np.array(counted)
+
+
 def _ending_at(times, units, u):
     """The intervals of the whole list that end at a spike of unit u."""
     return np.diff(times)[units[1:] == u]
@@ -90,6 +100,16 @@ isi_violations = Check(
             _spikes((0, 2), (5, 0), (6, 0), (9, 1), (30, 2), n_units=4),
             _shares,
         ),
+        Case(
+            "three spikes within the refractory period, which make two intervals",
+            _spikes((0, 0), (0.5, 0), (1.25, 0), (80, 0), (200, 0), n_units=1),
+            _shares,
+        ),
+        Case(
+            "an interval a hair longer than the refractory period, two hours into a recording",
+            _spikes((7_200_000, 0), (7_200_002.0625, 0), (7_200_003, 0), (7_200_050, 0), n_units=1),
+            _shares,
+        ),
     ],
     traps={
         "intervals were taken between neighbours in the whole list, which are mostly spikes of two different units. "
@@ -117,6 +137,11 @@ isi_violations = Check(
         "these are intervals that end at a spike of the unit, but most begin at a spike of another. Pick out the "
         "spikes of one unit first.": partial(_violations, intervals=_ending_at),
         "that is in percent. A share is between 0 and 1.": lambda *args: 100 * _violations(*args),
+        "you count every pair of spikes that are too close. An interval is between *neighbours*: three spikes have "
+        "two.": _all_pairs_too_close,
+        "the times are in float32: two hours into a recording, neighbours there are 0.5 ms apart. Keep float64.": (
+            lambda times, *rest: _violations(times.astype(np.float32), *rest)
+        ),
     },
 )
 
@@ -158,6 +183,19 @@ def _jump():
     return torch.cat([torch.zeros(6, 2), torch.tensor([[1.0, -2.0]]).repeat(6, 1)]).double(), 3
 
 
+def _after_an_artefact():
+    make = _trace(12, 3)
+    x, n = make()
+    return torch.cat([torch.tensor([[1e9, -1e9]], dtype=torch.float64), x]), n
+
+
+def _float32_running_sum(x, n):
+    total = np.concatenate([np.zeros((1, 2), np.float32), np.cumsum(x.astype(np.float32), 0)])
+    stop = np.arange(1, len(x) + 1)
+    start = np.maximum(stop - n, 0)
+    return (total[stop] - total[start]) / (stop - start)[:, None]
+
+
 causal_mean = Check(
     "causal_mean",
     reference=_mean,
@@ -167,6 +205,7 @@ causal_mean = Check(
         Case("ten rows and a mean of four", _trace(10, 4), _array),
         Case("a mean of one row", _trace(5, 1), _array),
         Case("a mean of more rows than there are", _trace(4, 6), _array),
+        Case("one wild answer of 1e9 mm/s, long before", _after_an_artefact, _array),
     ],
     traps={
         "your answer moves before the hand does: as with the friend, half of the rows are in the future. "
@@ -188,6 +227,8 @@ causal_mean = Check(
         "the row itself is missing: the last n rows end *with* t.": partial(_mean, rows=lambda t, n: (t - n, t)),
         "the mean is over all rows so far. Use the last n only.": partial(_mean, rows=lambda t, n: (0, t + 1)),
         "x and y are mixed: smooth each axis by itself.": lambda x, n: _mean(x.reshape(-1, 1), n).reshape(x.shape),
+        "a running sum in float32 forgets the small numbers after a large one. Sum in float64, or each window by "
+        "itself.": _float32_running_sum,
     },
 )
 
@@ -224,6 +265,19 @@ honest_r2 = Check(
             _scores([[0.9, 0.3, 0.3, 0.3], [0.6, 0.7, 0.6, 0.7]], [[0.8, 0.2, 0.3, 0.4], [0.6, 0.66, 0.7, 0.62]]),
             _two_numbers,
         ),
+        Case(
+            "a setting with the best mean and one bad seed",
+            _scores(
+                [[0.8, 0.82, 0.5, 0.84], [0.7, 0.71, 0.69, 0.7], [0.68, 0.745, 0.75, 0.745]],
+                [[0.78, 0.8, 0.46, 0.81], [0.69, 0.68, 0.7, 0.71], [0.67, 0.73, 0.74, 0.75]],
+            ),
+            _two_numbers,
+        ),
+        Case(
+            "two settings that most seeds rank one way and their means the other",
+            _scores([[0.8, 0.81, 0.2], [0.7, 0.72, 0.71]], [[0.77, 0.79, 0.25], [0.7, 0.69, 0.72]]),
+            _two_numbers,
+        ),
     ],
     traps={
         "the setting was chosen by its R² on the test part. Then the test has been used up: choose on the validation "
@@ -243,5 +297,135 @@ honest_r2 = Check(
             partial(_report, std=lambda seeds: seeds.std(ddof=1) / len(seeds) ** 0.5)
         ),
         "that is over all settings. Report only the one you chose.": partial(_report, choose=lambda valid, test: test),
+        "the setting was chosen by its *median* over seeds. Here it is chosen by its mean.": (
+            partial(_report, choose=lambda valid, test: test[np.median(valid, 1).argmax()])
+        ),
+        "the setting was chosen by its *worst* seed. Here it is chosen by its mean.": (
+            partial(_report, choose=lambda valid, test: test[valid.min(1).argmax()])
+        ),
+        "the setting was chosen by mean minus standard deviation. Here it is chosen by its mean alone.": (
+            partial(_report, choose=lambda valid, test: test[(valid.mean(1) - valid.std(1, ddof=1)).argmax()])
+        ),
+    },
+)
+
+
+# Exercise 17.5: a share of foreign spikes that knows how the rate varies
+
+
+def _pairs(t, least_s, most_s):
+    """Pairs of spikes, neighbours or not, from least_s to less than most_s apart."""
+    after = np.maximum(np.searchsorted(t, t + least_s), np.arange(1, len(t) + 1))
+    return (np.searchsorted(t, t + most_s) - after).sum()
+
+
+def _neighbours(t, least_s, most_s):
+    interval = np.diff(t)
+    return ((interval >= least_s) & (interval < most_s)).sum()
+
+
+def _smaller_root(ratio):
+    return (1 - np.sqrt(1 - 2 * ratio)) / 2 if ratio < 0.5 else 0.5
+
+
+def _foreign(
+    spike_times,
+    refractory_s,
+    near_s,
+    far_s,
+    *,
+    short=_pairs,
+    long=_pairs,
+    widths=lambda refractory_s, near_s, far_s: (refractory_s, far_s - near_s),
+    root=_smaller_root,
+    empty=np.nan,
+):
+    n_short, n_long = short(spike_times, 0.0, refractory_s), long(spike_times, near_s, far_s)
+    short_s, long_s = widths(refractory_s, near_s, far_s)
+    return root(n_short / short_s / (n_long / long_s)) if n_long else empty
+
+
+def _by_rate(spike_times, refractory_s, near_s, far_s):
+    """The estimate of (17.3)."""
+    rate = len(spike_times) / np.ptp(spike_times)
+    return _smaller_root(np.mean(np.diff(spike_times) < refractory_s) / -np.expm1(-rate * refractory_s))
+
+
+def _one_number(function, *args):
+    """With -1 for NaN, which is not equal to itself."""
+    result = _array(function, *args)
+    return result.nan_to_num(nan=-1.0) if result.ndim == 0 else result
+
+
+def _one_unit(*times_ms, after_s=0.0, windows=(0.002, 0.02, 0.1)):
+    times = after_s + torch.tensor(times_ms, dtype=torch.float64) / 1000
+    return lambda: (times.clone(), *windows)
+
+
+def _bursts(n_bursts, n_spikes=12, seed=17):
+    """Spikes in bursts of 0.2 s, one burst a second; few are close to each other."""
+    draw = torch.rand(n_bursts, n_spikes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    in_burst = 0.2 / n_spikes * (1.3 * draw + torch.arange(n_spikes))
+    return (in_burst + torch.arange(n_bursts)[:, None]).flatten().sort().values
+
+
+contamination = Check(
+    "contamination",
+    reference=_foreign,
+    cases=[
+        Case("a unit without short intervals", _one_unit(0, 30, 65, 140, 190), _one_number),
+        Case(
+            "a unit with one pair that is too close, and few spikes after it",
+            _one_unit(0, 1, 30, 70, 96, 150, 185, 210, 260, 300),
+            _one_number,
+        ),
+        Case(
+            "three spikes within the refractory period, which are three pairs",
+            _one_unit(0, 0.5, 1.25, *range(25, 2400, 22)),
+            _one_number,
+        ),
+        Case("spikes in bursts", lambda: (_bursts(40), 0.002, 0.02, 0.1), _one_number),
+        Case("other windows", lambda: (_bursts(40, 9), 0.001, 0.03, 0.05), _one_number),
+        Case("more short intervals than the equation has a solution for", _one_unit(0, 1, 40, 41, 80, 81), _one_number),
+        Case("two spikes far apart, from which nothing can be known", _one_unit(0, 500), _one_number),
+        Case(
+            "spikes 2.1 ms apart, two hours into a recording",
+            _one_unit(0, 1, 2.1, *range(25, 2400, 22), after_s=7200),
+            _one_number,
+        ),
+        Case("an hour of a unit", lambda: (_bursts(3600, 6), 0.002, 0.02, 0.1), _one_number),
+    ],
+    traps={
+        "this is (17.3) again: it expects as many close pairs as the *mean* rate would give. Count the pairs that are "
+        "near_s to far_s apart, and expect what these give.": _by_rate,
+        "the short intervals are between neighbours only. Count *pairs*: three spikes within the refractory period are "
+        "three.": partial(_foreign, short=_neighbours),
+        "near_s to far_s apart are mostly spikes with others between them. Count all such pairs, not only "
+        "neighbours. The same goes for the short ones.": partial(_foreign, long=_neighbours),
+        "the two windows are of different width: divide each count by the seconds that it covers.": (
+            partial(_foreign, widths=lambda refractory_s, near_s, far_s: (1.0, 1.0))
+        ),
+        "the long window is far_s - near_s wide, not far_s.": (
+            partial(_foreign, widths=lambda refractory_s, near_s, far_s: (refractory_s, far_s))
+        ),
+        "the long window begins at 0. It must begin at near_s, where refractory periods are over.": partial(
+            _foreign,
+            long=lambda t, near_s, far_s: _pairs(t, 0.0, far_s),
+            widths=lambda refractory_s, near_s, far_s: (refractory_s, far_s),
+        ),
+        "that is the other solution: f is the *smaller* share, at most a half.": (
+            partial(_foreign, root=lambda ratio: 1 - _smaller_root(ratio))
+        ),
+        "that is the ratio itself. Solve 2 f (1 - f) = ratio for f.": partial(_foreign, root=lambda ratio: ratio),
+        "that is half of the ratio, as if f (1 - f) were f. Solve the quadratic equation.": (
+            partial(_foreign, root=lambda ratio: min(ratio / 2, 0.5))
+        ),
+        "where the ratio is above a half there is no solution: return 0.5.": (
+            partial(_foreign, root=lambda ratio: _smaller_root(ratio) if ratio <= 0.5 else np.nan)
+        ),
+        "without any pair near_s to far_s apart nothing is known: return NaN, not 0.": partial(_foreign, empty=0.0),
+        "the times are in float32: two hours into a recording, neighbours there are 0.5 ms apart. Keep float64.": (
+            lambda times, *rest: _foreign(times.astype(np.float32), *rest)
+        ),
     },
 )

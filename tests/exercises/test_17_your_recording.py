@@ -30,6 +30,15 @@ def violations_of_neighbours(spike_times, spike_units, n_units, refractory_s):
         return short / (np.bincount(spike_units, minlength=n_units) - 1)
 
 
+def violations_of_all_pairs(spike_times, spike_units, n_units, refractory_s):
+    close, n = np.zeros(n_units), np.bincount(spike_units, minlength=n_units)
+    for i, t in enumerate(spike_times):
+        for j in range(i + 1, len(spike_times)):
+            close[spike_units[i]] += spike_units[i] == spike_units[j] and spike_times[j] - t < refractory_s
+    with np.errstate(all="ignore"):
+        return np.where(n > 1, close / (n - 1), np.nan)
+
+
 def mean_by_sums(x, n):
     total = np.concatenate([np.zeros((1, 2)), x.cumsum(0)])
     stop = np.arange(1, len(x) + 1)
@@ -39,6 +48,46 @@ def mean_by_sums(x, n):
 
 def mean_by_convolving(x, n, mode="full"):
     return np.stack([np.convolve(v, np.ones(n) / n, mode=mode)[: len(x)] for v in x.T], 1)
+
+
+def mean_of_float32(x, n):
+    return np.stack([x[max(t - n + 1, 0) : t + 1].mean(0) for t in range(len(x))]).astype(np.float32)
+
+
+def by_rule(rule):
+    def report(valid, test):
+        chosen = test[max(range(len(valid)), key=lambda c: rule(valid[c]))]
+        return chosen.mean(), chosen.std(ddof=1)
+
+    return report
+
+
+def foreign_in_a_loop(spike_times, refractory_s, near_s, far_s):
+    n_short = n_long = 0
+    for i, t in enumerate(spike_times):
+        distance = spike_times[i + 1 : i + 200] - t
+        n_short += int((distance < refractory_s).sum())
+        n_long += int(((distance >= near_s) & (distance < far_s)).sum())
+    if not n_long:
+        return float("nan")
+    half_ratio = n_short * (far_s - near_s) / (n_long * refractory_s) / 2
+    return 0.5 if half_ratio > 0.25 else float(np.roots([1, -1, half_ratio]).real.min())
+
+
+def foreign_by_differences(spike_times, refractory_s, near_s, far_s):
+    """Distances between a spike and the one `step` later, until all are too far."""
+    n_short = n_long = 0
+    for step in range(1, len(spike_times)):
+        distance = spike_times[step:] - spike_times[:-step]
+        if distance.min() >= far_s:
+            break
+        n_short, n_long = (
+            n_short + np.sum(distance < refractory_s),
+            n_long + np.sum((near_s <= distance) & (distance < far_s)),
+        )
+    with np.errstate(all="ignore"):
+        ratio = np.float64(n_short) / refractory_s / (n_long / (far_s - near_s))
+        return np.where(ratio > 0.5, 0.5, 0.5 - np.sqrt(0.25 - ratio / 2)) if n_long else np.nan
 
 
 def report_in_numpy(valid, test):
@@ -64,6 +113,8 @@ def test_chance_coincidences_of_random_spikes():
         ("isi_violations", lambda *args: 1 - violations_in_torch(*args), "on two units"),
         ("isi_violations", lambda *args: violations_in_torch(*args).mean(), "the shape is ()"),
         ("isi_violations", lambda t, *rest: violations_in_torch(-np.negative(t, out=t), *rest), "changed in place"),
+        ("isi_violations", violations_of_all_pairs, "every pair of spikes"),
+        ("isi_violations", lambda t, *rest: violations_in_a_loop(t.astype(np.float32), *rest), "are in float32"),
         ("chance_coincidences", "few", "expected a number"),
         ("causal_mean", mean_by_sums, "✓"),
         ("causal_mean", lambda x, n: mean_by_convolving(x, n) / mean_by_convolving(np.ones_like(x), n), "✓"),
@@ -72,7 +123,18 @@ def test_chance_coincidences_of_random_spikes():
         ("causal_mean", lambda x, n: mean_by_sums(x[::-1], n)[::-1], "goes on into the future"),
         ("causal_mean", lambda x, n: mean_by_convolving(x.reshape(-1, 1), n).reshape(x.shape), "are mixed"),
         ("causal_mean", lambda x, n: mean_by_sums(x, n)[n - 1 :], "the shape is"),
+        ("causal_mean", mean_of_float32, "✓"),
+        ("causal_mean", lambda x, n: mean_by_sums(x.astype(np.float32), n), "in float32 forgets"),
         ("honest_r2", report_in_numpy, "✓"),
+        ("honest_r2", by_rule(np.mean), "✓"),
+        ("honest_r2", by_rule(np.median), "*median*"),
+        ("honest_r2", by_rule(np.min), "*worst* seed"),
+        ("honest_r2", by_rule(lambda v: v.mean() - v.std(ddof=1)), "minus standard deviation"),
+        ("contamination", foreign_in_a_loop, "✓"),
+        ("contamination", foreign_by_differences, "✓"),
+        ("contamination", lambda *args: 1 - foreign_by_differences(*args), "*smaller* share"),
+        ("contamination", lambda t, *rest: foreign_by_differences(t.astype(np.float32), *rest), "2.1 ms apart"),
+        ("contamination", lambda t, tau, a, b: foreign_by_differences(t, tau, tau, b), "on "),
         ("honest_r2", lambda valid, test: report_in_numpy(test, test), "on the test part"),
         ("honest_r2", lambda valid, test: report_in_numpy(valid.max(1, keepdims=True), test), "luckiest seed"),
         ("honest_r2", lambda valid, test: report_in_numpy(valid, test)[0], "tuple of 2"),
