@@ -1,5 +1,5 @@
 """Exercises of chapter 18: the gradient of a whole batch, bytes sent, the windows of a process, angles in few digits, a
-limit."""
+limit, and a ring of processes."""
 
 import math
 from functools import partial
@@ -69,7 +69,7 @@ sent_bytes = Check(
     "sent_bytes",
     reference=_sent,
     cases=[
-        Case("1,000 numbers of 4 bytes and 4 processes", lambda: (1000, 4, 4), tolerance=1e-9),
+        Case("1,000 numbers of 4 bytes and 5 processes", lambda: (1000, 5, 4), tolerance=1e-9),
         Case("two processes", lambda: (1000, 2, 4), tolerance=1e-9),
         Case("sixteen processes", lambda: (4800, 16, 4), tolerance=1e-9),
         Case("numbers of 2 bytes", lambda: (4800, 3, 2), tolerance=1e-9),
@@ -80,6 +80,9 @@ sent_bytes = Check(
         "rounds.": partial(_sent, gradients_sent=lambda n: (n - 1) / n),
         "n times too much: in a round a process sends one *chunk*, an n-th of the gradient, and not all of "
         "it.": partial(_sent, gradients_sent=lambda n: 2 * (n - 1)),
+        "that is sent and received together. How much does each *send*?": (
+            partial(_sent, gradients_sent=lambda n: 4 * (n - 1) / n)
+        ),
         "that would be the whole gradient from each process to every other. In a ring a process sends one chunk a "
         "round.": partial(_sent, gradients_sent=lambda n: n - 1),
         "nearly: a process does not send in n rounds, but in n - 1 each way. With one process nothing is sent at "
@@ -172,22 +175,22 @@ def _times(dtype, periods_s, latest_s=0.05):
 
 _BF16 = 0.005  # neighbours just below one are 0.0039 apart
 
-hands = Check(
-    "hands",
+cos_sin = Check(
+    "cos_sin",
     reference=_cos_sin,
     cases=[
-        Case("slow hands in float32", _times(torch.float32, (0.2, 1.0))),
-        Case("slow hands in bfloat16", _times(torch.bfloat16, (0.2, 1.0)), tolerance=_BF16),
-        Case("a hand of 0.1 ms in bfloat16", _times(torch.bfloat16, (1e-4, 3e-3)), tolerance=_BF16),
-        Case("a hand of 0.1 ms in float32", _times(torch.float32, (1e-4, 3e-3)), tolerance=2e-6),
-        Case("a hand of 0.1 ms, ten minutes later", _times(torch.bfloat16, (1e-4, 3e-3), 600.0), tolerance=_BF16),
+        Case("slow phasors in float32", _times(torch.float32, (0.2, 1.0))),
+        Case("slow phasors in bfloat16", _times(torch.bfloat16, (0.2, 1.0)), tolerance=_BF16),
+        Case("a phasor of 0.1 ms in bfloat16", _times(torch.bfloat16, (1e-4, 3e-3)), tolerance=_BF16),
+        Case("a phasor of 0.1 ms in float32", _times(torch.float32, (1e-4, 3e-3)), tolerance=2e-6),
+        Case("a phasor of 0.1 ms, ten minutes later", _times(torch.bfloat16, (1e-4, 3e-3), 600.0), tolerance=_BF16),
     ],
     traps={
         "the angle is computed in the small format: at 3,000 rad neighbours in bfloat16 are 16 rad apart. Cast cosine "
         "and sine, not the angle.": partial(_cos_sin, angle=lambda t, w, dtype: t.to(dtype)[:, None] * w.to(dtype)),
         "the product is exact, but it is rounded to the small format before the cosine: an angle of 3,000 rad is then "
         "up to 8 rad off.": partial(_cos_sin, angle=lambda t, w, dtype: (t[:, None] * w).to(dtype)),
-        "you subtract whole turns, but then round the angle. Up to 6 rad are left, where neighbours in bfloat16 are "
+        "you subtract whole cycles, but then round the angle. Up to 6 rad are left, where neighbours in bfloat16 are "
         "0.03 rad apart: cast the cosine and the sine.": (
             partial(_cos_sin, angle=lambda t, w, dtype: (t[:, None] * w).remainder(2 * math.pi).to(dtype))
         ),
@@ -223,5 +226,107 @@ sessions_at_half = ValueCheck(
         ),
         "a float32 has four bytes.": 0.2 * 1e9 / 8 / (200 * 64),
         "that many *units*. A session has 200 of them.": 0.2 * 1e9 / 8 / (64 * 4),
+    },
+)
+
+
+# Exercise 18.6: a ring of processes
+
+
+def _ring(buffers, *, first=lambda r, i, n: (r - i) % n, second=lambda r, i, n: (r + 1 - i) % n, last=None, add=False):
+    """`first` and `second` are the chunks that process r sends in round i of each half; `last` rounds in the second."""
+    n = len(buffers)
+    chunks = [[c.clone() for c in b.tensor_split(n)] for b in buffers]  # [process][chunk]
+    sent = [0] * n
+    for half, chunk_of in enumerate((first, second)):
+        for i in range(n - 1 if last is None or not half else last):
+            messages = [chunks[r][chunk_of(r, i, n)].clone() for r in range(n)]
+            for r, message in enumerate(messages):
+                right, c = (r + 1) % n, chunk_of(r, i, n)
+                chunks[right][c] = chunks[right][c] + message if add or not half else message
+                sent[r] += message.nbytes
+    return [torch.cat(own) for own in chunks], sent
+
+
+def _all_at_once(buffers, *, total=sum):
+    _, sent = _ring(buffers)
+    return [total(buffers) for _ in buffers], sent
+
+
+def _sums(function, *args):
+    """What each process ends up with, (n, length)."""
+    result = function(*args)
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        return result
+    return torch.stack([x.double() for x in result[0]])
+
+
+def _bytes(function, *args):
+    """What each process has sent, (n,)."""
+    result = function(*args)
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        return result
+    return torch.tensor([float(x) for x in result[1]])
+
+
+def _buffers(n, length, dtype=torch.float32):
+    return lambda: ([normal(length, seed=r).to(dtype) for r in range(n)],)
+
+
+def _order_shows():
+    """Numbers of which some sums in float32 depend on the order."""
+    generator = torch.Generator().manual_seed(18)
+    size = 10.0 ** torch.tensor([7, 0, 7, 0])
+    return ([size[r] * (-1) ** (r // 2) * (1 + torch.rand(8, generator=generator)) for r in range(4)],)
+
+
+ring_all_reduce = Check(
+    "ring_all_reduce",
+    reference=_ring,
+    cases=[
+        Case("the sums of two processes", _buffers(2, 6), _sums),
+        Case("what two processes send", _buffers(2, 6), _bytes),
+        Case("the sums of three processes", _buffers(3, 6), _sums),
+        Case("what three processes send", _buffers(3, 6), _bytes),
+        Case("the sums of five processes", _buffers(5, 20), _sums),
+        Case("what five processes send, with chunks of unequal length", _buffers(5, 13), _bytes),
+        Case("the sums of five processes, with chunks of unequal length", _buffers(5, 13), _sums),
+        Case("numbers of 8 bytes", _buffers(3, 6, torch.float64), _bytes),
+        Case("a single process", _buffers(1, 4), _sums),
+        Case("fewer numbers than processes", _buffers(4, 3), _sums),
+        Case("sums in float32, in the order in which chunks travel", _order_shows, _sums, tolerance=0.0),
+    ],
+    traps={
+        "each process has one complete chunk, and its others are parts of sums. A second half of n - 1 rounds must "
+        "pass the complete ones on.": partial(_ring, last=0),
+        "the last round is missing: each half has n - 1 rounds.": (
+            lambda buffers: _ring(buffers, last=max(len(buffers) - 2, 0))
+        ),
+        "in the second half a chunk that arrives is complete. It replaces the own one; do not add it again.": (
+            partial(_ring, add=True)
+        ),
+        "this is the mean. An all-reduce gives the sum.": (
+            lambda buffers: ([x / len(buffers) for x in _ring(buffers)[0]], _ring(buffers)[1])
+        ),
+        "the second half begins with the chunk of the first half. Process r has chunk r + 1 complete: send that.": (
+            partial(_ring, second=lambda r, i, n: (r - i) % n)
+        ),
+        "these are numbers, not bytes: `tensor.nbytes`, or `tensor.numel() * tensor.element_size()`.": (
+            lambda buffers: (
+                _ring(buffers)[0],
+                [x // buffers[0].element_size() for x in _ring(buffers)[1]],
+            )
+        ),
+        "only half of the bytes are counted: chunks travel in both halves.": (
+            lambda buffers: (_ring(buffers)[0], _ring(buffers, last=0)[1])
+        ),
+        "the sums are right to the eye, but not in the order of the ring: were all buffers added at once? Let each "
+        "chunk travel, and each process add its own.": _all_at_once,
+        "the sums are right, but each process sends a whole buffer in every round. Send one chunk.": (
+            lambda buffers: (
+                _ring(buffers)[0],
+                [2 * (len(buffers) - 1) * b.nbytes for b in buffers],
+            )
+        ),
     },
 )

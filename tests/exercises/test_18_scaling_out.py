@@ -1,10 +1,13 @@
 """Chapter 18: right and wrong answers in other styles than the references and the traps."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 import torch
 
-from .helpers import assert_verdict, load
+from .helpers import NOTEBOOKS, assert_verdict, load
 
 check = load("18_scaling_out")
 
@@ -39,6 +42,43 @@ def phasor_in_complex128(time_s, omega, dtype):
     return phasor.real.type(dtype), phasor.imag.type(dtype)
 
 
+def ring_by_arrays(buffers):
+    """With NumPy, the messages collected first, and the chunk to send remembered instead of computed."""
+    n = len(buffers)
+    own = [[c.copy() for c in np.array_split(b.numpy(), n)] for b in buffers]
+    sent, last = np.zeros(n, dtype=int), list(range(n))
+    for i in range(2 * n - 2):
+        message = [own[r][last[r]].copy() for r in range(n)]
+        for r in range(n):
+            left = (r - 1) % n
+            sent[left] += message[left].nbytes
+            own[r][last[left]] = message[left] + (own[r][last[left]] if i < n - 1 else 0)
+        last = [last[(r - 1) % n] for r in range(n)]
+    return [torch.from_numpy(np.concatenate(c)) for c in own], sent.tolist()
+
+
+def ring_in_one_array(buffers, halves=2, scale=1):
+    n = len(buffers)
+    x, bounds = torch.stack(buffers), np.cumsum([0, *(len(c) for c in buffers[0].tensor_split(n))])
+    sent = [0] * n
+    for i in range(halves * (n - 1)):
+        for r in reversed(range(n)):
+            c = (r - i + (i >= n - 1) * n) % n
+            part = slice(bounds[c], bounds[c + 1])
+            right = (r + 1) % n
+            x[right, part] = x[r, part] + x[right, part] * (i < n - 1)
+            sent[r] += scale * x[r, part].nbytes
+    return list(x), sent
+
+
+def test_page_shows_what_was_compiled():
+    """A failed compilation must not pass unseen: the stored output counts graphs and gives both times."""
+    cells = json.loads((NOTEBOOKS / "18_scaling_out.ipynb").read_text("utf-8"))["cells"]
+    cell = next(cell for cell in cells if "_dynamo.explain" in "".join(cell["source"]))
+    text = "".join("".join(output.get("text", "")) for output in cell["outputs"])
+    assert re.search(r"falls into \d+ graphs", text) and len(re.findall(r"compiled [\d.]+ ms", text)) == 2, text
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -52,20 +92,26 @@ def phasor_in_complex128(time_s, omega, dtype):
         ("sent_bytes", lambda n_numbers, n_processes, each: ring_bytes(n_numbers * each, n_processes), "✓"),
         ("sent_bytes", lambda numbers, n, each: ring_bytes(numbers * each, n) / 2, "only one way"),
         ("sent_bytes", lambda numbers, n, each: numbers * each / n, "on 1,000 numbers"),
+        ("sent_bytes", lambda numbers, n, each: 2 * ring_bytes(numbers * each, n), "sent and received"),
+        ("sent_bytes", lambda numbers, n, each: (n - 1) * numbers * each, "from each process to every other"),
         ("my_windows", windows_by_numbers, "✓"),
         ("my_windows", lambda s, n, room, r, size: draw(s, n, room).view(size, -1)[r], "on three processes"),
         ("my_windows", lambda s, n, room, r, size: draw(s, n, room)[: n // size * size].view(size, -1)[r], "are lost"),
         ("my_windows", lambda s, n, room, r, size: draw(s, n, room).split(-(-n // size))[r], "`chunk` rounds up"),
         ("my_windows", lambda s, n, room, r, size: windows_by_numbers(s, n, room, -1 - r, size), "on two processes"),
         ("my_windows", lambda s, n, room, r, size: windows_by_numbers(s, n, 1.0, r, size), "on one process"),
-        ("hands", phasor_in_complex128, "✓"),
-        ("hands", lambda t, w, dtype: phasor_in_complex128(t.to(dtype).double(), w, dtype), "hands: "),
-        ("hands", lambda t, w, dtype: phasor_in_complex128(t, w.to(dtype).double(), dtype), "frequency is rounded"),
-        ("hands", lambda t, w, dtype: phasor_in_complex128(t, w, torch.float64), "stay float64"),
-        ("hands", lambda t, w, dtype: phasor_in_complex128(t, w, torch.bfloat16), "on slow hands in float32"),
-        ("hands", lambda t, w, dtype: phasor_in_complex128(t, w, dtype)[0], "tuple of 2"),
-        ("sessions_at_half", next(n for n in range(1000) if ring_bytes(n * 200 * 64 * 4, 2) >= 0.2 * 1e9 / 8), "✓"),
+        ("cos_sin", phasor_in_complex128, "✓"),
+        ("cos_sin", lambda t, w, dtype: phasor_in_complex128(t.to(dtype).double(), w, dtype), "cos_sin: "),
+        ("cos_sin", lambda t, w, dtype: phasor_in_complex128(t, w.to(dtype).double(), dtype), "frequency is rounded"),
+        ("cos_sin", lambda t, w, dtype: phasor_in_complex128(t, w, torch.float64), "stay float64"),
+        ("cos_sin", lambda t, w, dtype: phasor_in_complex128(t, w, torch.bfloat16), "on slow phasors in float32"),
         ("sessions_at_half", 100, "is not right"),
+        ("ring_all_reduce", ring_by_arrays, "✓"),
+        ("ring_all_reduce", ring_in_one_array, "✓"),
+        ("ring_all_reduce", lambda b: ring_in_one_array(b, halves=1), "A second half"),
+        ("ring_all_reduce", lambda b: ring_in_one_array(b, scale=8), "what two processes send"),
+        ("ring_all_reduce", lambda b: ([torch.stack(b).sum(0)] * len(b), ring_in_one_array(b)[1]), "order of the ring"),
+        ("ring_all_reduce", lambda b: ring_in_one_array(b)[0], "on "),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
