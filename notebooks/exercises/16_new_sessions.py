@@ -144,6 +144,9 @@ may_learn = Check(
         ),
         "the right list, but nothing was frozen: torch ignores an attribute `requires_grad` of a *module*, and a list "
         "freezes nothing either. Set it on every parameter.": partial(_learning, switch=lambda p, own: None),
+        "the right list, but nothing may learn: you froze all and did not switch the two tables on again.": partial(
+            _learning, switch=lambda p, own: p.requires_grad_(False)
+        ),
         "in a decoder that had been frozen, nothing learns: what may learn must be switched on again.": partial(
             _learning,
             switch=lambda p, own: own or p.requires_grad_(False),
@@ -193,6 +196,9 @@ paired = Check(
         ),
         "divide the squares by S − 1, not by S, when you take the spread: the mean was taken from the same few "
         "numbers.": partial(_paired, error=lambda a, b: (a - b).std(correction=0) / len(a) ** 0.5),
+        "that divides by √(S − 1) twice. The sum of squares is divided by S − 1, and the root is of S.": (
+            partial(_paired, error=lambda a, b: (a - b).std() / (len(a) - 1) ** 0.5)
+        ),
         "both were sorted first, so the best seed of one method meets the best of the other. Subtract seed for "
         "seed.": partial(_paired, error=lambda a, b: (a.sort().values - b.sort().values).std() / len(a) ** 0.5),
         "that compares the best seed of one method with the best of the other: two different sessions, and the "
@@ -257,6 +263,9 @@ align = Check(
     traps={
         "the latents of one day are on the wrong side: the map leads from today (`x`) to day 0 (`y`).": partial(
             _align, order=lambda x, y: (y, x)
+        ),
+        "this is Mᵀ. The latents are rows, so the map is on their right: `x @ M`.": partial(
+            _align, ends=lambda r_x, w, r_y: torch.linalg.solve(r_x, w @ r_y).T
         ),
         "that is a rotation alone (Procrustes). Latents may also be stretched: R_X and R_Y are missing.": partial(
             _other, of=_procrustes
@@ -347,7 +356,7 @@ _GOAL = 0.65
 
 def _what_it_made(function, decoder, counts, velocity):
     """In words: the table, what else changed, and R² on 20 trials that were not given."""
-    before = copy.deepcopy(decoder.state_dict())
+    before, flags = copy.deepcopy(decoder.state_dict()), [p.requires_grad for p in decoder.parameters()]
     new = function(decoder, counts, velocity)
     if not isinstance(new, nn.Module):
         return f"a value of type {type(new).__name__} instead of a decoder"
@@ -358,6 +367,8 @@ def _what_it_made(function, decoder, counts, velocity):
 
     common = "kept" if kept(new, [name for name in before if name != "table"]) else "changed"
     old = "kept" if kept(decoder, before) else "changed"
+    if old == "kept" and [p.requires_grad for p in decoder.parameters()] != flags:
+        old = "kept, but what may learn in it was switched"
     _, counts, velocity = _tiny_session(counts.shape[-1], seed=2)
     with torch.no_grad():
         error, spread = (new(counts[30:]) - velocity[30:]).square().sum(), velocity[30:].square().sum()

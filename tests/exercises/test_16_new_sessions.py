@@ -56,6 +56,11 @@ def norms_too(model):
     return off_and_on(model) + [p.requires_grad_() for norm in norms for p in norm.parameters()]
 
 
+def frozen_only(model):
+    model.requires_grad_(False)
+    return [model.unit_embedding.weight, model.session_embedding.weight]
+
+
 def paired_in_numpy(a, b):
     d = (a - b).numpy()
     return d.mean(), d.std(ddof=1) / len(d) ** 0.5
@@ -143,7 +148,9 @@ def optimizer_first(decoder, counts, velocity):
         ("may_learn", lambda model: dict.fromkeys(TABLE_NAMES, off_and_on(model)), "the list contains names"),
         ("may_learn", modules, "the list contains modules"),
         ("may_learn", lambda model: off_and_on(model) and "all of them", "a value of type str instead of a list"),
+        ("may_learn", frozen_only, "nothing may learn"),
         ("paired", paired_in_numpy, "✓"),
+        ("paired", lambda a, b: ((a - b).mean(), (a - b).std() / (len(a) - 1) ** 0.5), "twice"),
         ("paired", lambda a, b: paired_in_numpy(b, a), "the sign: "),
         ("paired", lambda a, b: (paired_in_numpy(a, b)[0], np.std((a - b).numpy()) / len(a) ** 0.5), "S − 1"),
         ("paired", lambda a, b: paired_in_numpy(a, b)[0], "tuple of 2"),
@@ -151,9 +158,11 @@ def optimizer_first(decoder, counts, velocity):
         ("align", align_by_covariances, "✓"),
         ("align", lambda x, y: align_by_covariances(y, x), "from today (`x`) to day 0 (`y`)"),
         ("align", lambda x, y: align_by_covariances(x, y)[::-1], "shape"),
+        ("align", lambda x, y: (align_by_covariances(x, y)[0].T, align_by_covariances(x, y)[1]), "this is Mᵀ"),
         ("align", by_least_squares, "least squares"),
         ("identify_from_scratch", least_squares, "✓"),
         ("identify_from_scratch", lambda *args: least_squares(*args, decoder=args[0]), "Work on a copy"),
+        ("identify_from_scratch", lambda d, *trials: least_squares(d.requires_grad_(False), *trials), "was switched"),
         ("identify_from_scratch", finetuned, "full finetuning"),
         ("identify_from_scratch", optimizer_first, "has not learned anything"),
         ("identify_from_scratch", lambda decoder, counts, velocity: decoder.table, "instead of a decoder"),
