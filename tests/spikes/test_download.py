@@ -12,7 +12,7 @@ import pytest
 
 from possm_lite.cli import main
 from possm_lite.spikes.io import load_recording
-from possm_lite.spikes.io.download import ADDRESSES, CHECKSUMS, downloaded
+from possm_lite.spikes.io.download import ADDRESSES, CHECKSUMS, downloaded, recording_at_hand
 
 PATH = Path("data", "recordings", "s1.mat")
 CONTENT = bytes(range(256)) * 4000
@@ -129,6 +129,9 @@ def test_downloaded_files_are_found_from_subfolders(here, monkeypatch, name):
     (here / "notebooks" / "solutions").mkdir(parents=True)
     monkeypatch.chdir(here / "notebooks" / "solutions")
     assert downloaded(name).samefile(path)
+    assert recording_at_hand().samefile(path)
+    monkeypatch.setenv("POSSM_LITE_RECORDING", "~/monday.nwb")
+    assert recording_at_hand() == Path.home() / "monday.nwb"
 
 
 # DANDI

@@ -1,5 +1,6 @@
 """Public recordings by name, for `possm-lite download`."""
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -28,6 +29,13 @@ def downloaded(name: str) -> Path | None:
     """The file of a recording in `data/recordings/` of the current folder or of one above it; None without one."""
     paths = (folder / FOLDER / _file_name(name) for folder in (Path.cwd(), *Path.cwd().parents))
     return next((path for path in paths if path.is_file()), None)
+
+
+def recording_at_hand() -> Path | None:
+    """The path in the environment variable `POSSM_LITE_RECORDING`, else a downloaded recording, else None."""
+    if named := os.environ.get("POSSM_LITE_RECORDING"):
+        return Path(named).expanduser()
+    return next((path for name in ADDRESSES if (path := downloaded(name))), None)
 
 
 def download(name: str, folder: Path = FOLDER) -> Path:
