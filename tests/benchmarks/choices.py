@@ -25,6 +25,7 @@ SENSORY = "somatosensory cortex, 1,050 s"
 RECORDINGS = SOURCES | {SENSORY: ROOT.parent / "shared" / "data" / "s1_first_1050s.mat"}
 EPOCHS = {SIMULATED: 40, REAL: 60, SENSORY: 40}
 GRID = [dict(lr=lr, **w) for lr in (1e-3, 2e-3) for w in (dict(window_s=2.0, batch=16), dict(window_s=4.0, batch=8))]
+DEFAULTS = dict(lr=FitConfig.lr, window_s=FitConfig.window_s, batch=FitConfig.batch)
 GOALS = {REAL: 0.905, SENSORY: 0.79, SIMULATED: 0.86}
 _DEFAULT = POSSMConfig(n_units=1)
 # the other variants replace one of these
@@ -32,18 +33,13 @@ POSSM_DEFAULT = f"POSSM: {_DEFAULT.reading}, {_DEFAULT.time_code}"
 
 
 def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> Iterator[Item]:
-    grid, n_searches = (GRID[:2], 1) if short else (GRID, 2)
+    """The readings, and a GRU on counts tuned with the same effort."""
+    grid, n_searches, n_seeds = (GRID[:2], 1, 1) if short else (GRID, 2, 5)
     found = {name: path for name, path in recordings.items() if path.exists()}
-    for name in recordings.keys() - found:
-        yield Note(f"{name}: the file is missing, skipped.")
-    epochs = {name: 1 if short else EPOCHS[name] for name in found}
-
-    def job(source: str, switches: dict | None, seed: int, settings: dict) -> tuple:
-        return found[source], switches, FitConfig(epochs=epochs[source], seed=seed, validations=0, **settings)
-
+    yield from (Note(f"{name}: the file is missing, skipped.") for name in recordings.keys() - found)
     decoders = {POSSM_DEFAULT: {}, GRU: None}
     searched = list(product(found, decoders, range(len(grid)), range(n_searches)))
-    scores = _train([job(s, decoders[d], 100 + seed, grid[i]) for s, d, i, seed in searched])
+    scores = _train([_job(found, s, decoders[d], 100 + seed, short, **grid[i]) for s, d, i, seed in searched])
     valid = np.reshape([score["valid"] for score in scores], (len(found), len(decoders), len(grid), n_searches))
     choice = valid.mean(-1).argmax(-1)
     best = {(s, d): grid[choice[i, j]] for i, s in enumerate(found) for j, d in enumerate(decoders)}
@@ -52,32 +48,44 @@ def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> It
         ["", *found],
         [[d, *(_settings(best[s, d]) for s in found)] for d in decoders],
     )
-    variants = {f"reading: {name}": {"reading": name} for name in READINGS}
-    variants |= {f"code of time: {name}": {"time_code": name} for name in TIME_CODES}
-    variants |= {"a learned query per millisecond": {"query": "per_ms"}}
-    # what is the default anyway is trained once
-    variants = {v: x for v, x in variants.items() if any(getattr(_DEFAULT, k) != value for k, value in x.items())}
-    variants = decoders | (dict(list(variants.items())[:1]) if short else variants)
-    n_seeds = {v: 1 if short else 3 if v.startswith("code") or "query" in v else 5 for v in variants}
-    keys = [(s, v, seed) for s, v in product(found, variants) for seed in range(n_seeds[v])]
+    others = {f"reading: {name}": {"reading": name} for name in READINGS if name != _DEFAULT.reading}
+    variants = decoders | (dict(list(others.items())[:1]) if short else others)
+    keys = list(product(found, variants, range(n_seeds)))
     settings = {(s, v): best[s, GRU if v == GRU else POSSM_DEFAULT] for s, v in product(found, variants)}
-    trained = _train([job(s, variants[v], seed, settings[s, v]) for s, v, seed in keys])
-    of = {pair: [x for (s, v, _), x in zip(keys, trained, strict=True) if (s, v) == pair] for pair in settings}
+    scores = _train([_job(found, s, variants[v], seed, short, **settings[s, v]) for s, v, seed in keys])
+    of = dict(zip(keys, scores, strict=True))
     for source in found:
-        possm, gru = (np.mean([x["r2"] for x in of[source, v]]) for v in decoders)
+        possm, gru = (np.mean([of[source, v, seed]["r2"] for seed in range(n_seeds)]) for v in decoders)
         goal = GOALS[source]
         yield row(f"{source}, POSSM R², mean of seeds", possm, "{:.3f}", f">= {goal}", possm >= goal)
         yield row(f"{source}, above the GRU on counts by", possm - gru, "{:+.3f}", ">= 0.010", possm - gru >= 0.01)
-    in_time = [v for v in variants if v.startswith("code") or "query" in v]
-    tables = {
-        "How a bin is read": [v for v in variants if v not in in_time],
-        "The code of time": [POSSM_DEFAULT, *in_time],
-    }
-    for (title, shown), source in product(tables.items(), found):
+    yield from _tables("How a bin is read", found, variants, n_seeds, of)
+
+
+def measure_codes(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> Iterator[Item]:
+    """The codes of time, with the default settings of training, which the search of `measure` chooses too."""
+    n_seeds = 1 if short else 3
+    found = {name: path for name, path in recordings.items() if path.exists()}
+    yield from (Note(f"{name}: the file is missing, skipped.") for name in recordings.keys() - found)
+    others = {f"code of time: {name}": {"time_code": name} for name in TIME_CODES if name != _DEFAULT.time_code}
+    others |= {"a learned query per millisecond": {"query": "per_ms"}}
+    variants = {POSSM_DEFAULT: {}} | (dict(list(others.items())[:1]) if short else others)
+    keys = list(product(found, variants, range(n_seeds)))
+    scores = _train([_job(found, s, variants[v], seed, short, **DEFAULTS) for s, v, seed in keys])
+    yield from _tables("The code of time", found, variants, n_seeds, dict(zip(keys, scores, strict=True)))
+
+
+def _job(found: dict, source: str, switches: dict | None, seed: int, short: bool, **settings) -> tuple:
+    epochs = 1 if short else EPOCHS[source]
+    return found[source], switches, FitConfig(epochs=epochs, seed=seed, validations=0, **settings)
+
+
+def _tables(title: str, found: dict, variants: dict, n_seeds: int, of: dict) -> Iterator[Item]:
+    for source in found:
         yield Table(
-            f"{title}: {source}, epochs: {epochs[source]}",
-            ["", "seeds", "R²", "lowest to highest", "R² displayed", "parameters", "training s, median"],
-            [[v, str(n_seeds[v]), *_cells(of[source, v])] for v in shown],
+            f"{title}: {source}, {n_seeds} seeds",
+            ["", "R²", "lowest to highest", "R² displayed", "parameters", "training s, median"],
+            [[v, *_cells([of[source, v, seed] for seed in range(n_seeds)])] for v in variants],
         )
     yield Note(
         "± is the standard deviation over seeds. R² is the mean of x and y on the last 20 %, decoded causally, at the "

@@ -156,14 +156,16 @@ def test_limits_of_accuracy(source, possm, gru, seconds, holds):
     assert [r.holds for r in accuracy.limits(source, scores)] == holds
 
 
-def test_choices_section_runs(small_recording, tmp_path):
+def test_readings_and_codes_are_compared(small_recording, tmp_path):
     small_recording.save(path := tmp_path / "recording.npz")
-    items = list(choices.measure(short=True, recordings={choices.SIMULATED: path, choices.REAL: tmp_path / "absent"}))
-    assert choices.REAL in of(Note, items)[0].text
-    searched, table, _ = of(Table, items)
+    recordings = {choices.SIMULATED: path, choices.REAL: tmp_path / "absent"}
+    items = list(choices.measure(short=True, recordings=recordings))
+    assert choices.REAL in of(Note, items)[0].text and len(of(Row, items)) == 2
+    searched, table = of(Table, items)
     assert [r[0] for r in searched.rows] == [choices.POSSM_DEFAULT, choices.GRU] and "lr " in searched.rows[0][1]
     assert [r[0] for r in table.rows][:2] == [choices.POSSM_DEFAULT, choices.GRU] and "reading: " in table.rows[2][0]
-    assert len(of(Row, items)) == 2
+    (table,) = of(Table, list(choices.measure_codes(short=True, recordings=recordings)))
+    assert table.rows[0][0] == choices.POSSM_DEFAULT and "code of time: " in table.rows[1][0]
 
 
 def test_transfer_section_runs():
