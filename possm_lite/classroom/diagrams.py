@@ -21,7 +21,7 @@ from matplotlib.transforms import Bbox
 
 from possm_lite.classroom.style import BLUE, GRAY, INK, SKY, YELLOW
 
-# fill and its strength, outline, line width, radius of the corners, number of outlines: told apart in gray print, too
+# fill and its strength, outline, line width, radius of the corners, number of outlines: distinct in gray print, too
 KINDS = {
     "data": (GRAY, 0, INK, 1.0, 0, 1),
     "learned": (SKY, 0.35, BLUE, 2.2, 0.12, 1),

@@ -33,7 +33,9 @@ class CrossAttention(nn.Module):
     def __init__(self, config: POSSMConfig, context_dim: int, reading: str = "softmax"):
         super().__init__()
         self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
-        self.n_freqs, self.rotate_values, self.time_code = config.n_freqs, config.rotate_values, config.time_code
+        self.n_freqs, self.rotate_values = config.n_freqs, config.rotate_values
+        self.rotates_context = config.time_code == "embedding"
+        self.adds_time = config.time_code in ("sinusoid", "bochner", "mercer")
         self.reading = reading
         self.scored = reading not in ("sum", "mean")
         if self.scored:
@@ -47,20 +49,20 @@ class CrossAttention(nn.Module):
     def queries(self, x: Tensor) -> Tensor:
         """(..., D) to (..., H, r)."""
         q = self.to_q(self.norm_query(x)).unflatten(-1, (self.n_heads, self.head_dim))
-        if self.time_code in ("rotation", "none"):
+        if not (self.rotates_context or self.adds_time):
             return q
         in_context = torch.einsum("...hd,hdc->...hc", q, self._projections()[0])  # W_k' q
-        return in_context if self.time_code == "embedding" else torch.cat([in_context[..., : 2 * self.n_freqs], q], -1)
+        return in_context if self.rotates_context else torch.cat([in_context[..., : 2 * self.n_freqs], q], -1)
 
     def keys_values(self, context: Tensor, rotation: TimeCode) -> tuple[Tensor | None, Tensor]:
         """(..., C) to keys and values (..., H, r), each key-value head repeated for the heads that share it."""
         x = self.norm_context(context)
-        if self.time_code == "embedding":
+        if self.rotates_context:
             x = x[..., None, :].expand(*x.shape[:-1], self.n_heads, -1)
             return (x if self.scored else None), x
         kv = self.to_kv(x).unflatten(-1, (-1, self.n_kv_heads, self.head_dim))
         kv = share_heads(kv.transpose(-2, -3), self.n_heads)  # (..., H, 2 or 1, d)
-        if self.time_code not in ("rotation", "none"):  # the features of time zero, which are then rotated
+        if self.adds_time:  # the features of time zero, which are then rotated
             n_freqs = len(rotation.omega)
             features = as_real(torch.complex(kv.new_ones(n_freqs) * rotation.amplitude, kv.new_zeros(n_freqs)))
             kv = torch.cat([features.expand(*kv.shape[:-1], -1), kv], -1)
@@ -70,17 +72,16 @@ class CrossAttention(nn.Module):
     def _projections(self) -> Tensor:
         """W_k, if there are scores, and W_v of every head, (2 or 1, H, d, C)."""
         weight = self.to_kv.weight.unflatten(0, (-1, self.n_kv_heads, self.head_dim))
-        return weight.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
+        return share_heads(weight, self.n_heads)
 
     def project_values(self, pooled: Tensor) -> Tensor:
         """What is pooled, (..., H, r), to the values of each head, flat (..., H d)."""
-        if self.time_code not in ("rotation", "none"):
-            W_v, n_time = self._projections()[-1], pooled.shape[-1] - self.head_dim
-            if self.time_code == "embedding":
-                pooled = torch.einsum("...hc,hdc->...hd", pooled, W_v)
-            else:
-                of_time, pooled = pooled.split([n_time, self.head_dim], -1)
-                pooled = pooled + torch.einsum("...hc,hdc->...hd", of_time, W_v[..., :n_time])
+        if self.rotates_context:
+            pooled = torch.einsum("...hc,hdc->...hd", pooled, self._projections()[-1])
+        elif self.adds_time:
+            of_time, pooled = pooled.split([2 * self.n_freqs, self.head_dim], -1)
+            W_v = self._projections()[-1][..., : 2 * self.n_freqs]
+            pooled = pooled + torch.einsum("...hc,hdc->...hd", of_time, W_v)
         return pooled.flatten(-2)
 
     def project_out(self, x: Tensor, pooled: Tensor) -> Tensor:
