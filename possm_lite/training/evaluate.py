@@ -63,10 +63,10 @@ def mean_r2(true: np.ndarray, decoded: np.ndarray) -> float:
     return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
 
 
-def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0) -> np.ndarray:
-    """The output that a screen shows at each time: the newest one that is finished, and not of the future.
+def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0, at_s=None) -> np.ndarray:
+    """The output that a screen shows at each moment: the newest one that is finished, and not of the future.
 
-        j(i) = max { j <= i : end of the bin of j <= t_i + lag }
+        j(i) = max { j : t_j <= at_i and end of the bin of t_j <= at_i + lag }
 
     Outputs of a bin are finished when it ends. Spikes are `lag_s` ahead of the behaviour they are paired with, so at a
     lag of one bin or more every output is finished in time.
@@ -75,18 +75,20 @@ def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0)
         times_s: times of the outputs since the first bin began, rising, (T,).
         bin_width_s: seconds.
         lag_s: behaviour minus spikes.
+        at_s: the moments, on the same clock, (M,); None: the times of the outputs.
 
     Returns:
-        Indices, (T,); -1 where nothing is finished yet.
+        Indices, (M,); -1 where nothing is finished yet.
     """
-    n_finished = np.searchsorted(bin_index(times_s, bin_width_s), bin_index(times_s + lag_s, bin_width_s))
-    return np.minimum(n_finished - 1, np.arange(len(times_s)))
+    at_s = times_s if at_s is None else at_s
+    n_finished = np.searchsorted(bin_index(times_s, bin_width_s), bin_index(at_s + lag_s, bin_width_s))
+    return np.minimum(n_finished, np.searchsorted(times_s, at_s, side="right")) - 1
 
 
-def _displayed(decoded: np.ndarray, times_s: np.ndarray, session: Session) -> np.ndarray:
-    """`decoded` (T, C) at the moments of display, NaN where nothing is shown yet."""
-    newest = newest_finished(times_s, session.timeline.bin_width_s, session.timeline.lag_s)
-    return np.where(newest[:, None] >= 0, decoded[newest], np.nan)
+def _displayed(outputs: np.ndarray, times_s: np.ndarray, at_s: np.ndarray, session: Session) -> np.ndarray:
+    """Of `outputs` (T, C) at `times_s`, what a screen shows at `at_s`, (M, C); NaN where nothing is shown yet."""
+    newest = newest_finished(times_s, session.timeline.bin_width_s, session.timeline.lag_s, at_s)
+    return np.where(newest[:, None] >= 0, outputs[newest], np.nan)
 
 
 @torch.no_grad()
@@ -94,22 +96,27 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     """Decode each continuous segment of a part, "train", "valid" or "test", in one causal pass.
 
     For a model of several sessions, `session` is from `combine_sessions`. Returns the output at every (thinned)
-    behaviour sample of the part, and with it R².
+    behaviour sample of the part, and with it R². For what is displayed, the end of each bin is asked for, too.
     """
     model.eval()
-    segments, device = [], model.behavior_mean.device
+    segments, device, width = [], model.behavior_mean.device, session.timeline.bin_width_s
     for start, stop in session.segments(part):
-        batch = session.cut(start, stop - start).to(device)
-        decoded = model(batch, batch.times_s, torch.full((1,), session.index, device=device))
-        times, true, decoded = (x[0][batch.mask[0]].cpu().numpy() for x in (batch.times_s, batch.behavior, decoded))
-        segments.append((times + start, true, decoded, _displayed(decoded, times, session)))
+        batch = session.cut(start, stop - start)
+        times, true = (x[0][batch.mask[0]].numpy() for x in (batch.times_s, batch.behavior))
+        ends = width * (np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3)  # the end itself is in the next bin
+        asked = np.sort(np.concatenate([times, ends]))
+        batch, query = batch.to(device), torch.from_numpy(asked)[None].to(device)
+        outputs = model(batch, query, torch.full((1,), session.index, device=device))[0].cpu().numpy()
+        decoded = outputs[np.searchsorted(asked, times)]
+        segments.append((times + start, true, decoded, _displayed(outputs, asked, times, session)))
     return Decoded(*(np.concatenate(column) for column in zip(*segments, strict=True)))
 
 
 def replay(stream, session: Session, part: str = "test", progress: str = "") -> Replay:
     """Feed every bin of a part to `stream.step`; the stream is reset before each continuous segment.
 
-    The last bin of a segment ends with it. Each recorded sample gets the output of the slot of the bin it lies in.
+    The last bin of a segment ends with it. Each recorded sample gets the output of the slot of the bin it lies in; what
+    is displayed is chosen of these.
     `progress` is the name of a bar.
     """
     width, parts = session.timeline.bin_width_s, session.segments(part)
@@ -132,7 +139,7 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
         times, true = (x[0][batch.mask[0]].numpy() for x in (batch.times_s, batch.behavior))
         outputs.append(np.concatenate(decoded))
         at_samples = outputs[-1][bin_index(times, width / len(decoded[-1]))]
-        segments.append((times + start, true, at_samples, _displayed(at_samples, times, session)))
+        segments.append((times + start, true, at_samples, _displayed(at_samples, times, times, session)))
     bar.close()
     columns = (np.concatenate(column) for column in zip(*segments, strict=True))
     return Replay(*columns, np.concatenate(outputs), np.array(step_us), tuple(bins))

@@ -89,8 +89,8 @@ def _tables(title: str, found: dict, variants: dict, n_seeds: int, of: dict) -> 
         )
     yield Note(
         "± is the standard deviation over seeds. R² is the mean of x and y on the last 20 %, decoded causally, at the "
-        "moments asked; displayed: of the newest finished output at each moment. Outputs are those at the samples: the "
-        "real recordings have one in a bin, so what is displayed is a bin old. The lag is 0."
+        "moments asked; displayed: of the newest finished output at each moment, that of the end of the last finished "
+        "bin. The lag is 0."
     )
 
 

@@ -43,6 +43,7 @@ def test_r2_in_closed_cases(rng):
 def test_newest_finished_output_in_three_bins(lag_s, expected):
     times = np.array([0.0, 0.02, 0.04, 0.05, 0.07, 0.09, 0.1, 0.12, 0.14])
     assert newest_finished(times, 0.05, lag_s).tolist() == expected
+    assert newest_finished(times, 0.05, lag_s, times[5:]).tolist() == expected[5:]
 
 
 def test_displayed_output_is_late_without_a_lag(small_recording, model):
@@ -53,6 +54,23 @@ def test_displayed_output_is_late_without_a_lag(small_recording, model):
     assert 0 < (~shown).sum() <= 5  # the first bin of the only segment, sampled at 100 Hz
     assert late.r2_displayed == pytest.approx(np.mean(r2_score(late.true[shown], late.displayed[shown])))
     assert not np.allclose(late.displayed[shown], late.decoded[shown])
+
+
+@pytest.mark.parametrize("every", [10, 50])  # behaviour at 100 Hz, and once in a bin
+def test_displayed_output_is_that_of_the_end_of_the_newest_finished_bin(small_recording, model, every):
+    for parameter in model.eval().parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    times, behavior = small_recording.behavior_times[3::every], small_recording.behavior[3::every]
+    session = prepare(replace(small_recording, behavior_times=times, behavior=behavior))
+    decoded, (start, stop) = evaluate(model, session), session.segments("test")[0]
+    batch = session.timeline.cut(start, stop - start)
+    ends = 0.05 * (torch.arange(1, int(batch.n_bins[0]) + 1, dtype=torch.float64)[None] - 1e-3)
+    with torch.no_grad():
+        at_ends = model(batch, ends, torch.tensor([1]))[0].numpy()
+    for time, shown in zip(decoded.times_s - start, decoded.displayed, strict=True):
+        n_finished = int(time / 0.05 + 1e-6)
+        expected = at_ends[n_finished - 1] if n_finished else [np.nan, np.nan]
+        np.testing.assert_allclose(shown, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
@@ -75,7 +93,7 @@ def test_segment_is_decoded_in_one_causal_pass(small_recording, model):
     batch = session.timeline.cut(start, stop - start)
     with torch.no_grad():
         expected = model(batch, batch.times_s, torch.tensor([1]))[0]
-    np.testing.assert_array_equal(decoded.decoded, expected)
+    np.testing.assert_allclose(decoded.decoded, expected, rtol=1e-5, atol=1e-6)
     assert not model.training
 
 
