@@ -48,6 +48,12 @@ self_attention = Check(
         "V needs a projection of its own.": (
             partial(_self_attention, project=lambda X, W_q, W_k, W_v: (X @ W_q, X @ W_k, X @ W_k))
         ),
+        "it hands over the keys, and this is not its only bug. A key says where to find something, the value is what "
+        "is found there: V needs a projection of its own. Then look at the size in the root.": partial(
+            _self_attention,
+            project=lambda X, W_q, W_k, W_v: (X @ W_q, X @ W_k, X @ W_k),
+            scale=lambda X, Q, V: math.sqrt(X.shape[1]),
+        ),
         "it hands over the tokens as they are. V = X W_v, a third projection.": (
             partial(_self_attention, project=lambda X, W_q, W_k, W_v: (X @ W_q, X @ W_k, X))
         ),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from possm_lite.blocks.positions import log_spaced_frequencies, phasors, rotate, rotate_halves
-from possm_lite.classroom.checks import Case, Check, ValueCheck, float32_result, gradient, normal
+from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, float32_result, gradient, normal
 from possm_lite.spikes import Recording, SpikeBatch, Timeline
 
 # One case per result, so that a message names the result by its meaning
@@ -532,7 +532,7 @@ NAMES = ("starts", "unit", "offset", "bin", "times", "velocity", "mask")
 def _names(function, *args):
     result = function(*args)
     if not isinstance(result, dict):
-        raise TypeError(f"expected a dict with the keys {', '.join(NAMES)}, got a {type(result).__name__}")
+        raise Complaint(f"expected a dict with the keys {', '.join(NAMES)}, got a {type(result).__name__}.")
     return ", ".join(sorted(map(str, result)))
 
 

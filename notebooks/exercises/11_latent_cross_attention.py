@@ -7,7 +7,7 @@ import torch
 
 from possm_lite.blocks.positions import phasors
 from possm_lite.blocks.positions import rotate as rotate_by_phase
-from possm_lite.classroom.checks import Case, Check, ValueCheck, Verdict, float32_result, gradient, normal
+from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, Verdict, float32_result, gradient, normal
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import SpikeBatch
 
@@ -461,7 +461,7 @@ def _reader(name, *args, observe=float32_result, **kwargs):
 def _gradients(function, model, batch):
     result = function(model, batch)
     if not (isinstance(result, torch.Tensor) and result.requires_grad):
-        raise RuntimeError("no gradient flows back from the result. Is there a .item(), .detach() or no_grad()?")
+        raise Complaint("no gradient flows back from the result. Is there a .item(), .detach() or no_grad()?")
     weights = torch.linspace(-1, 2, result.numel()).view_as(result)
     return torch.autograd.grad((result * weights).sum(), model.unit_embedding.weight)[0]
 

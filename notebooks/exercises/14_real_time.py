@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from possm_lite.classroom.checks import Case, Check, ValueCheck, float32_result, normal
+from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, float32_result, normal
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import SpikeBatch
 
@@ -104,6 +104,7 @@ offsets_in_bin = Check(
         Case("a spike right on the edge of its bin", _times_and_bins([0.15, 0.35], [3, 7]), tolerance=1e-7),
         Case("bins after an hour", _times_and_bins([3600.012345, 3600.051], [72_000, 72_001]), tolerance=1e-7),
         Case("the millionth bin", _times_and_bins([50_000.0371], [1_000_000]), tolerance=1e-7),
+        Case("the dtype", _times_and_bins([0.01, 0.052], [0, 1]), lambda function, *args: str(function(*args).dtype)),
     ],
     traps={
         "the times were rounded to float32 before the start of the bin was subtracted. Subtract first, round "
@@ -139,7 +140,7 @@ def _in_words(function, *args):
     """Tensors and numbers of any precision are accepted."""
     result = function(*args)
     if not isinstance(result, tuple | list) or len(result) != 3:
-        raise ValueError("return three numbers: the median, the 99th percentile, and the share of late steps")
+        raise Complaint("return three numbers: the median, the 99th percentile, and the share of late steps")
     median, p99, late = (float(x) for x in result)
     return f"median {median:.5g} ms, 99th percentile {p99:.5g} ms, share of late steps {late:.5g}"
 
@@ -351,7 +352,7 @@ def _toy_read(units, offsets):
 def _answers(function, packets, read, step, answer, k):
     result = function(packets, read, step, answer, k)
     if not isinstance(result, list | tuple) or not all(isinstance(each, list | tuple) for each in result):
-        raise ValueError("return a list with one entry for each packet: the list of the answers that it completes")
+        raise Complaint("return a list with one entry for each packet: the list of the answers that it completes")
     return result
 
 

@@ -173,6 +173,10 @@ def _times(dtype, periods_s, latest_s=0.05):
     return lambda: (torch.linspace(0.001, latest_s, 40, dtype=torch.float64), omega.clone(), dtype)
 
 
+def _dtypes(function, *args):
+    return " and ".join(str(x.dtype) for x in function(*args))
+
+
 _BF16 = 0.005  # neighbours just below one are 0.0039 apart
 
 cos_sin = Check(
@@ -184,6 +188,7 @@ cos_sin = Check(
         Case("a phasor of 0.1 ms in bfloat16", _times(torch.bfloat16, (1e-4, 3e-3)), tolerance=_BF16),
         Case("a phasor of 0.1 ms in float32", _times(torch.float32, (1e-4, 3e-3)), tolerance=2e-6),
         Case("a phasor of 0.1 ms, ten minutes later", _times(torch.bfloat16, (1e-4, 3e-3), 600.0), tolerance=_BF16),
+        Case("the dtypes", _times(torch.bfloat16, (0.2, 1.0)), _dtypes),
     ],
     traps={
         "the angle is computed in the small format: at 3,000 rad neighbours in bfloat16 are 16 rad apart. Cast cosine "

@@ -1,6 +1,7 @@
 """The engine of the checks, and what holds for every exercise of the course."""
 
 import contextlib
+import linecache
 import math
 import signal
 import sys
@@ -98,6 +99,9 @@ def test_stub_is_not_attempted_yet(student):
         lambda x: torch.softmax(x, -1),
         lambda x: (x - x.logsumexp(-1, keepdim=True)).exp(),
         lambda x: print("not shown") or torch.softmax(x, -1),
+        lambda x: torch.nn.Sequential(torch.nn.Identity(), torch.nn.Softmax(-1))(x),
+        lambda x: torch.softmax(x.double(), -1),
+        lambda x: list(torch.softmax(x, -1)),
         torch.nn.Softmax(-1),
     ],
 )
@@ -112,15 +116,15 @@ def test_right_answer_prints_one_line(student, capsys):
         (lambda x: 1 / 0, "on two keys: it raised ZeroDivisionError: division by zero"),
         (lambda: 1, "it raised TypeError: "),
         (lambda x: torch.softmax(x, -1)[..., :1], "on two keys: the shape is (1,), expected (2,)."),
-        (lambda x: torch.softmax(x, -1).double(), "the dtype is torch.float64, expected torch.float32."),
-        (lambda x: torch.softmax(x, -1).tolist(), "expected a tensor, got a value of type list."),
-        (lambda x: torch.softmax(x, -1).numpy(), "expected a tensor, got a value of type ndarray."),
+        (lambda x: torch.softmax(x, -1) > 0, "the dtype is torch.bool, expected torch.float32."),
+        (lambda x: [1.0, [2.0]], "expected a tensor, got a list of 2."),
+        (lambda x: np.array(["a", "b"]), "expected a tensor, got a value of type ndarray."),
         (lambda x: torch.softmax(x, -1).to_sparse(), "expected a dense tensor"),
         (lambda x: torch.softmax(x, -1).to("meta"), "expected a dense tensor"),
         (lambda x: x * float("nan"), "on two keys: 2 of 2 numbers are NaN."),
         (lambda x: x * float("inf"), "on two keys: expected 0.2689 at [0], got inf; 2 of 2 are wrong."),
         (lambda x: torch.softmax(x, -1) - 2e-5, "on two keys: expected 0.26894 at [0], got 0.26892; 2 of 2 are wrong."),
-        (lambda x: torch.softmax(x, -1).detach(), "on a gradient: it raised RuntimeError"),
+        (lambda x: torch.softmax(x, -1).detach(), "on a gradient: no gradient flows back from the result"),
         (changes_its_input, "on two keys: the first argument was changed in place."),
         (lambda x: torch.nn.Module()(x), "on two keys: it raised NotImplementedError: "),
         (lambda x: [].append(x), "on two keys: the function returns nothing. Is its `return` missing?"),
@@ -128,7 +132,7 @@ def test_right_answer_prints_one_line(student, capsys):
         (prints_forever, "on two keys: it prints without end."),
         (lambda x: sys.exit(3), "on two keys: it raised SystemExit: 3"),
         (recurses_forever, "on two keys: it raised RecursionError"),
-        (3, "expected a function, got a value of type int."),
+        (3, "expected a function, got 3."),
         (lambda x: x.exp(), "softmax: nothing is divided"),
         (lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True), "softmax: large scores overflow"),
         (lambda x: torch.softmax(x, 0), "on a table: "),
@@ -149,6 +153,15 @@ def test_undefined_name_is_reported_with_advice():
     assert "If a cell above makes `helper_of_the_chapter`, run that first" in message
     message = softmax.examine(uses_a_variable_too_early).message
     assert "it raised UnboundLocalError" in message and "cell above" not in message
+
+
+def test_line_of_the_cell_is_shown():
+    lines = ["def student(x):\n", "    y = x + 1\n", "    return y @ x.T[0]\n"]
+    name = "/tmp/ipykernel_1/2.py"
+    linecache.cache[name] = (len("".join(lines)), None, lines, name)
+    exec(compile("".join(lines), name, "exec"), cell := {})
+    message = softmax.examine(cell["student"]).message
+    assert "it raised RuntimeError in line 3 of its cell, `return y @ x.T[0]`: " in message
 
 
 def test_change_in_place_is_reported():
@@ -176,6 +189,119 @@ def test_change_in_place_is_reported():
 def test_numbers_are_compared(expected, answer, status):
     check = Check("f", reference=lambda: expected, cases=[Case("nothing", tuple)], traps={})
     assert check.examine(lambda: answer).status == status
+
+
+def _np(function):
+    return lambda *args: function(*(x.numpy() for x in args))
+
+
+sums = Check(
+    "sums",
+    reference=lambda x: (x.sum(), x.cumsum(0), x.max() > 2),
+    cases=[Case("three numbers", lambda: (torch.tensor([1.0, 2.0, 4.0]),))],
+    traps={},
+    results=("the sum", "the running sums", "the answer"),
+)
+
+
+@pytest.mark.parametrize(
+    "student",
+    [
+        _np(lambda x: (x.sum(), x.cumsum(), x.max() > 2)),
+        _np(lambda x: [x.astype(int).sum(), x.cumsum()[::-1][::-1], np.array(True)]),
+        lambda x: (7, [1, 3, 7], True),
+        lambda x: [np.float16(7), (1.0, torch.tensor(3.0), 7), np.True_],
+        lambda x: (x.double().sum(), [torch.tensor(n) for n in (1, 3, 7)], torch.tensor(True)),
+    ],
+)
+def test_arrays_lists_and_numbers_are_alike(student):
+    assert sums.examine(student).message == "✓ sums"
+
+
+@pytest.mark.parametrize(
+    ("student", "words"),
+    [
+        (lambda x: (x.sum(), x.cumsum(0) + 1, True), "on three numbers: the running sums: expected 1 at [0], got 2"),
+        (lambda x: (x.sum(), x.cumsum(0), 1), "the answer: expected True, got 1."),
+        (lambda x: (x.sum()[None], x.cumsum(0), True), "the sum: the shape is (1,), expected ()."),
+        (lambda x: ([7.0], x.cumsum(0), True), "the sum: expected a number, got a list of 1."),
+        (lambda x: x.sum(), "expected three results, got a tensor of shape ()."),
+        (lambda x: {"sum": 7}, "expected three results, got a value of type dict."),
+    ],
+)
+def test_part_of_several_results_is_named(student, words):
+    assert words in sums.examine(student).message
+
+
+def test_part_is_counted_where_it_has_no_name():
+    pair = Check("f", reference=lambda x: (x, 2 * x), cases=[Case("ones", lambda: (torch.ones(2, 3),))], traps={})
+    assert pair.examine(lambda x: torch.stack([x, 2 * x])).status == "right"
+    assert "on ones: the second of the two results: expected 2" in pair.examine(lambda x: [x, x]).message
+    assert "expected two results, got a tensor of shape (2, 3)." in pair.examine(lambda x: x).message
+    inputs = lambda: (torch.ones(2), torch.ones(2))  # noqa: E731
+    product = Check("f", reference=torch.mul, cases=[Case("ones", inputs, gradient(0, 1))], traps={})
+    message = product.examine(lambda x, y: x * y.detach()).message
+    assert "on ones: the gradient by the second argument: expected -1 at [0], got 0" in message
+
+
+def test_dict_is_compared_by_its_keys():
+    table = Check("f", reference=lambda: {"a": 1, "b": 2}, cases=[Case("nothing", tuple)], traps={})
+    assert table.examine(lambda: {"b": 2.0, "a": 1}).status == "right"
+    assert "on nothing: b: expected 2, got 3." in table.examine(lambda: {"a": 1, "b": 3}).message
+    assert "expected a dict with the keys a, b, got a." in table.examine(lambda: {"a": 1}).message
+
+
+double = Check(
+    "double",
+    reference=lambda x: 2 * x,
+    cases=[Case(str(x), lambda x=x: (float(x),)) for x in (0, 2, 3, -1)],
+    traps={
+        "squared": lambda x: x * x,
+        "two added": lambda x: x + 2,
+        "the size": lambda x: 2 * abs(x),
+        "negative ones are cut off": lambda x: max(2 * x, 0.0),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("student", "words"),
+    [
+        (lambda x: x * x, "squared"),
+        (lambda x: x + 2 if x < 3 else 7, "on 0: expected 0, got 2."),  # as the second trap on three of four cases
+        (lambda x: x * x if x > 0 else 0, "on 3: expected 6, got 9."),  # as the first trap, but for the last case
+        (lambda x: 2 * abs(x) if x < 3 else 7, "on 3: expected 6, got 7."),  # "the size" is not what is wrong on 3
+    ],
+)
+def test_trap_counts_only_where_it_agrees_on_every_case_that_tells_it(student, words):
+    assert double.examine(student).message == f"✗ double: {words}"
+
+
+def test_of_several_traps_the_one_that_agrees_longest_is_named():
+    check = Check(
+        "f",
+        reference=lambda x: 2 * x,
+        cases=double.cases,
+        traps={"only at 2": lambda x: 5 if x == 2 else 2 * x, "from 2 on": lambda x: 5 if x >= 2 else 2 * x},
+    )
+    assert check.examine(lambda x: 5 if x >= 2 else x).message == "✗ f: from 2 on"
+
+
+def test_result_that_cannot_be_observed_is_described():
+    doubled = Check(
+        "f", reference=lambda x: x, cases=[Case("ones", lambda: (torch.ones(2),), lambda f, x: f(x).dot(x))], traps={}
+    )
+    assert "on ones: it returns 3.5, which cannot be used." in doubled.examine(lambda x: 3.5).message
+    message = doubled.examine(lambda x: torch.ones(3)).message
+    assert "it returns a tensor of shape (3,), which cannot be used: inconsistent tensor size" in message
+    assert "it raised ValueError: mine" in doubled.examine(lambda x: exec("raise ValueError('mine')")).message
+
+
+def test_gradient_asks_for_torch():
+    message = softmax.examine(lambda x: torch.softmax(torch.from_numpy(x.numpy()), -1)).message
+    assert message.endswith(
+        "A gradient is asked for here: compute with torch alone, without NumPy, .item() and .detach()."
+    )
 
 
 @pytest.mark.parametrize("student", [loops_forever, loops_forever_and_ignores_interrupts])
@@ -217,13 +343,13 @@ word = ValueCheck("word", expected="key 2", traps={"that one is masked": "key 1"
         (guess, 1, "✗ guess: that is twice as much"),
         (guess, 0.7, "✗ guess: 0.7 is not right."),
         (guess, float("nan"), "✗ guess: nan is not right."),
-        (guess, "half", "✗ guess: expected a number, got a value of type str."),
-        (guess, [0.5], "✗ guess: expected a number, got a value of type list."),
+        (guess, "half", "✗ guess: expected a number, got 'half'."),
+        (guess, [0.5], "✗ guess: expected a number, got a list of 1."),
         (word, "Key2", "✓ word"),
         (word, ["key", 2], "✗ word: \"['key', 2]\" is not right."),
         (word, "key 1", "✗ word: that one is masked"),
         (word, "3", "✗ word: '3' is not right."),
-        (word, 2, "✗ word: expected text, got a value of type int."),
+        (word, 2, "✗ word: expected text, got 2."),
         (order, [2, 0, 1], "✓ order"),
         (order, "2 0 1", "✓ order"),
         (order, "(0, 1, 2)", "✗ order: that is the old order"),

@@ -70,7 +70,7 @@ def pool_by_einsum(scores, values):
         ("pool", attend, "✓"),
         ("pool", lambda s, v: (torch.einsum("qm,mv->qmv", s.softmax(1), v), s.softmax(1)), "not added up"),
         ("pool", lambda s, v: (s.softmax(1) @ v / len(v), s.softmax(1)), "shares already"),
-        ("pool", lambda s, v: pool_by_einsum(s, v)[0], "expected a tuple of 2 values"),
+        ("pool", lambda s, v: pool_by_einsum(s, v)[0], "expected two results"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):

@@ -48,7 +48,11 @@ def locate_by_loop(content, previous, gate, s, gamma, ring=True):
         ("best_of_four", 0.75, "that is a share"),
         ("read_in_hops", hops_by_hand, "✓"),
         ("read_in_hops", lambda *args: memory_network.multi_hop_read(*args)[0], "✓"),
-        ("read_in_hops", lambda q, a, c, n: hops_by_hand(q, a, c, n) - hops_by_hand(q, a, c, n - 1), "replaces"),
+        (
+            "read_in_hops",
+            lambda q, a, c, n: hops_by_hand(q, a, c, n) - hops_by_hand(q, a, c, n - 1),
+            "on one hop through three facts",
+        ),
         ("read_in_hops", lambda q, a, c, n: q + torch.softmax(a @ q, 0) @ c, "one hop is made"),
         ("read_in_hops", lambda q, a, c, n: hops_by_hand(q, a, c, n - 1), "one hop is missing"),
         ("erase_then_add", write_with_outer, "✓"),

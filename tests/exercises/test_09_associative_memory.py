@@ -87,7 +87,7 @@ def overflowing_update(xi, X, beta):
         ("learning_direction", lambda d, s: direction_in_loops(s, d), "phases are swapped"),
         ("learning_direction", lambda d, s: moments(d), "not subtracted"),
         ("learning_direction", lambda d, s: tuple(x / len(d) for x in direction_in_loops(d, s)), "on "),
-        ("learning_direction", lambda d, s: direction_in_loops(d, s)[0], "a tuple of 2 values"),
+        ("learning_direction", lambda d, s: direction_in_loops(d, s)[0], "expected two results"),
         ("modern_update", update_by_torch, "✓"),
         ("modern_update", modern_hopfield, "✓"),
         ("modern_update", lambda xi, X, beta: (beta * X @ xi.T).softmax(1).T @ X, "runs over the states"),

@@ -176,7 +176,7 @@ RIGHT = {
         ("bin_softmax", softmax_with_a_loop, "✓"),
         ("bin_softmax", softmax_by_bin, "✓"),
         ("bin_softmax", partial(softmax_with_a_loop, exp=lambda s: s.exp() / s.exp().sum()), "overflow"),
-        ("bin_softmax", partial(softmax_with_a_loop, exp=lambda s: (s - s.max()).exp() / len(s)), "number of tokens"),
+        ("bin_softmax", partial(softmax_with_a_loop, exp=lambda s: (s - s.max()).exp() / len(s)), "on one bin"),
         ("bin_softmax", lambda s, b, n: softmax_with_a_loop(s, b, n).detach(), "the gradient of the scores"),
     ],
 )

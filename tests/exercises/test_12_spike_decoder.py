@@ -69,7 +69,7 @@ def by_moments(velocity, times_s, train, replaced=lambda std: std + (std == 0)):
     [
         ("read_states", read_masked, "✓"),
         ("read_states", read_without_positions, "no position"),
-        ("read_states", lambda *args: read_masked(*args, ends=lambda j: 0.05 * j), "the end of the bin"),
+        ("read_states", lambda *args: read_masked(*args, ends=lambda j: 0.05 * j), "on a query that sees three bins"),
         ("read_states", lambda *args: read_masked(*args, ends=lambda j: 1.0 * j), "use seconds"),
         ("read_states", lambda *args: read_masked(*args, seen=lambda j, b, n: j >= 0), "from the first bin on"),
         ("read_states", lambda *args: read_masked(*args, seen=lambda j, b, n: j >= b - n), "one state too many"),
@@ -80,7 +80,7 @@ def by_moments(velocity, times_s, train, replaced=lambda std: std + (std == 0)):
         (
             "read_states",
             lambda q, t, k, v, b, *rest: read_masked(q, torch.tensor(0.05 * (b + 1)).double(), k, v, b, *rest),
-            "the time at which its bin ends",
+            "on a query that sees three bins",
         ),
         ("read_states", read_by_index, "a negative index reads the last states"),
         ("read_states", partial(read_by_index, pad=True), "filled up with zeros"),
@@ -183,8 +183,14 @@ class Unwritten(nn.Module):
             with_method("encode", lambda self, p: InLoops.encode(self, p)[0]),
             "on `encode`, after the feed-forward",
         ),
-        (with_method("read", lambda self, x, t, m: InLoops.read(self, x, t, m | True)), "the padding is read"),
-        (with_method("read", lambda self, x, t, m: InLoops.read(self, x, t, m) - self.latent), "is not added to"),
+        (
+            with_method("read", lambda self, x, t, m: InLoops.read(self, x, t, m | True)),
+            "on `read`, of bins with more tokens",
+        ),
+        (
+            with_method("read", lambda self, x, t, m: InLoops.read(self, x, t, m) - self.latent),
+            "on `read`, of bins with one token",
+        ),
         (with_method("remember", lambda self, x: InLoops.remember(self, x).detach()), "no gradient reaches `"),
         (with_method("forward", torch.no_grad()(lambda *args: InLoops.forward(*args))), "no gradient reaches `"),
         (with_method("forward", lambda self, p, t: InLoops.forward(self, p, t).tanh()), "on `forward`: expected"),
@@ -251,7 +257,7 @@ def loop_with_new_optimizers(model, draw, n_steps, rate):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (partial(loop, order="backward clip step"), "add up: call optimizer.zero_grad()"),
+        (partial(loop, order="backward clip step"), "on the losses of ten steps"),
         (partial(loop, order="backward zero clip step"), "so nothing is learned"),
         (partial(loop, order="zero backward clip step"), "set the learning rate"),
         (partial(loop, order="zero backward step clip rate"), "the gradient is not clipped"),

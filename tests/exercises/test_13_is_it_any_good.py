@@ -104,7 +104,7 @@ def screen_interpolated(times_s, true, decoded, width_s=0.05, lag_s=0.0):
         (lambda t, v, w, width=0.05, lag=0.0: r2_by_sums(v, w), "R² asked"),
         (partial(screen_by_loops, not_later=False), "still to come"),
         (partial(screen_by_loops, ends=lambda b, width: (b + 1) * width), "a bin too late"),
-        (partial(screen_by_loops, ends=lambda b, width: (b - 1) * width), "R² asked"),
+        (partial(screen_by_loops, ends=lambda b, width: (b - 1) * width), "on one answer in each bin"),
         (screen_without_lag, "the lag is not used"),
         (lambda t, v, w, width=0.05, lag=0.0: screen_by_loops(t, v, w, width, abs(lag)), "on a negative lag"),
         (lambda t, v, w, width=0.05, lag=0.0: screen_by_loops(t, v, w, 0.05, lag), "on bins of 20 ms"),

@@ -168,7 +168,7 @@ def scan_by_package(join, decay, entering):
         ("tree_scan", one_call_of_join, "other arithmetic for the rest"),
         ("tree_scan", doubling, "doubling of section 9"),
         ("tree_scan", scan_by_package, "does not use join"),
-        ("tree_scan", lambda join, *steps: tree_by_sweeps(lambda a, b: join(b, a), *steps), "has an order"),
+        ("tree_scan", lambda join, *steps: tree_by_sweeps(lambda a, b: join(b, a), *steps), "on two steps"),
         ("tree_scan", lambda join, a, b: torch.cat([0 * b[:1], tree_by_sweeps(join, a, b)[:-1]]), "before each step"),
         ("tree_scan", lambda join, a, b: tree_by_sweeps(join, a, b)[-1:], "on two steps: the shape is (1,)"),
         ("tree_scan", tree_without_odd_lengths, "on five steps"),

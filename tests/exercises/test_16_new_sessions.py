@@ -153,7 +153,7 @@ def optimizer_first(decoder, counts, velocity):
         ("paired", lambda a, b: ((a - b).mean(), (a - b).std() / (len(a) - 1) ** 0.5), "twice"),
         ("paired", lambda a, b: paired_in_numpy(b, a), "the sign: "),
         ("paired", lambda a, b: (paired_in_numpy(a, b)[0], np.std((a - b).numpy()) / len(a) ** 0.5), "S − 1"),
-        ("paired", lambda a, b: paired_in_numpy(a, b)[0], "tuple of 2"),
+        ("paired", lambda a, b: paired_in_numpy(a, b)[0], "two results"),
         ("paired", lambda a, b: paired_in_numpy(a.sort().values, b.sort().values), "both were sorted first"),
         ("align", align_by_covariances, "✓"),
         ("align", lambda x, y: align_by_covariances(y, x), "from today (`x`) to day 0 (`y`)"),

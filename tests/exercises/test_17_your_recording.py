@@ -118,10 +118,10 @@ def test_chance_coincidences_of_random_spikes():
         ("chance_coincidences", "few", "expected a number"),
         ("causal_mean", mean_by_sums, "✓"),
         ("causal_mean", lambda x, n: mean_by_convolving(x, n) / mean_by_convolving(np.ones_like(x), n), "✓"),
-        ("causal_mean", lambda x, n: mean_by_convolving(x, n, mode="same"), "as with the friend"),
+        ("causal_mean", lambda x, n: mean_by_convolving(x, n, mode="same"), "on a hand that rests"),
         ("causal_mean", mean_by_convolving, "divide by n"),
         ("causal_mean", lambda x, n: mean_by_sums(x[::-1], n)[::-1], "goes on into the future"),
-        ("causal_mean", lambda x, n: mean_by_convolving(x.reshape(-1, 1), n).reshape(x.shape), "are mixed"),
+        ("causal_mean", lambda x, n: mean_by_convolving(x.reshape(-1, 1), n).reshape(x.shape), "on a hand that rests"),
         ("causal_mean", lambda x, n: mean_by_sums(x, n)[n - 1 :], "the shape is"),
         ("causal_mean", mean_of_float32, "✓"),
         ("causal_mean", lambda x, n: mean_by_sums(x.astype(np.float32), n), "in float32 forgets"),
@@ -137,7 +137,7 @@ def test_chance_coincidences_of_random_spikes():
         ("contamination", lambda t, tau, a, b: foreign_by_differences(t, tau, tau, b), "on "),
         ("honest_r2", lambda valid, test: report_in_numpy(test, test), "on the test part"),
         ("honest_r2", lambda valid, test: report_in_numpy(valid.max(1, keepdims=True), test), "luckiest seed"),
-        ("honest_r2", lambda valid, test: report_in_numpy(valid, test)[0], "tuple of 2"),
+        ("honest_r2", lambda valid, test: report_in_numpy(valid, test)[0], "two results"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):

@@ -6,6 +6,9 @@ check_versions()  # chapters load their exercises first, so an outdated package 
 
 from ..load import load_exercises  # noqa: E402
 from .check import Case, Check, ValueCheck, Verdict  # noqa: E402
-from .observers import call, float32_result, gradient, normal  # noqa: E402
+from .compare import as_tensor  # noqa: E402
+from .observers import float32_result, gradient, normal  # noqa: E402
+from .sandbox import Complaint  # noqa: E402
 
-__all__ = ["Case", "Check", "ValueCheck", "Verdict", "call", "float32_result", "gradient", "load_exercises", "normal"]
+__all__ = ["Case", "Check", "Complaint", "ValueCheck", "Verdict", "load_exercises"]
+__all__ += ["as_tensor", "float32_result", "gradient", "normal"]

@@ -3,6 +3,7 @@
 import _thread
 import contextlib
 import io
+import linecache
 import math
 import threading
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from traceback import walk_tb
 from typing import Any
+
+from .compare import described, without_arrays
 
 MAX_PRINTED = 10_000  # characters
 
@@ -31,28 +34,44 @@ class PrintsEndlessly(Exception):
     pass
 
 
+class Complaint(Exception):
+    """Raised by what observes a function: its text, about the function's result, is all that the student reads."""
+
+
 def _stub(x):
     """Compiles to the same bytecode as every function that has only a docstring and three dots."""
 
 
 class FunctionWrapper:
-    """The student's function; `failure` records the first call that returned nothing."""
+    """The student's function, with tensors for arrays; `failure` records the first call that returned nothing."""
 
     def __init__(self, function: Callable):
-        self._function, self.failure = function, None
+        self._function, self.failure, self.result, self.raised = function, None, None, False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.raised = True
         try:
-            result = self._function(*args, **kwargs)
+            self.result = result = without_arrays(self._function(*args, **kwargs))
         except NotImplementedError as error:
             if not error.args:  # torch raises it too, with a message, for what it cannot do
                 self.failure = self.failure or MISSING
             raise
+        self.raised = False
         if result is None or result is ...:
             code = getattr(self._function, "__code__", None)
             is_stub = result is ... or (code is not None and code.co_code == _stub.__code__.co_code)
             self.failure = self.failure or (MISSING if is_stub else NOTHING)
         return result
+
+    def observed(self, observe: Callable, args: tuple) -> Any:
+        """What `observe` makes of the function; where it cannot use a result, a complaint about that result."""
+        try:
+            return observe(self, *args)
+        except Exception as error:
+            if self.raised or self.result is None or callable(self.result) or isinstance(error, Complaint):
+                raise  # an object that the function made, such as a module, may have raised it
+            message = f": {_in_one_line(error)}" if isinstance(error, RuntimeError) else "."  # torch's, of gradients
+            raise Complaint(f"it returns {described(self.result)}, which cannot be used{message}") from error
 
 
 class CappedStringIO(io.StringIO):
@@ -107,23 +126,32 @@ def run(function: Callable[[], Any], seconds: float) -> tuple[Any, Failure | Non
     except PrintsEndlessly:
         return None, Failure("prints", "it prints without end.", True)
     except BaseException as error:  # a student's sys.exit() too must not end the kernel
-        return None, Failure(f"{type(error).__name__}: {error}", _error_message(error))
+        told = str(error) if isinstance(error, Complaint) else _error_message(error)
+        return None, Failure(f"{type(error).__name__}: {error}", told)
 
 
 def _error_message(error: BaseException) -> str:
     """The error in one line, with the line of the student's cell that raised it."""
     files = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
-    lines = [line for name, line in files if "ipykernel" in name or name.startswith("<")]  # cells, not packages
-    message = " ".join(str(error).split())
-    message = message if len(message) <= 160 else message[:157] + "..."
-    where = f" in line {lines[-1]} of its cell" if lines else ""
+    lines = [place for place in files if "ipykernel" in place[0] or place[0].startswith("<")]  # cells, not packages
+    where, message = "", _in_one_line(error)
+    if lines:
+        code = linecache.getline(*lines[-1]).strip()
+        where = f" in line {lines[-1][1]} of its cell{f', `{code}`' if code else ''}"
     return f"it raised {type(error).__name__}{where}{': ' + message if message else ''}{_advice(error)}"
+
+
+def _in_one_line(error: BaseException) -> str:
+    message = " ".join(str(error).split())
+    return message if len(message) <= 160 else message[:157] + "..."
 
 
 def _advice(error: BaseException) -> str:
     """What to do about errors caused by the notebook or the machine, not by the answer; else empty."""
     if isinstance(error, NameError) and error.name and not isinstance(error, UnboundLocalError):
         return f". If a cell above makes `{error.name}`, run that first: menu Run, Run All Above Selected Cell."
+    if "requires grad" in str(error):
+        return ". A gradient is asked for here: compute with torch alone, without NumPy, .item() and .detach()."
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
         return ". It asked for more memory than there is: look at the shapes of what it makes."
     return ""
