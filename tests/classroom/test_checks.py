@@ -156,12 +156,12 @@ def test_undefined_name_is_reported_with_advice():
 
 
 def test_line_of_the_cell_is_shown():
-    lines = ["def student(x):\n", "    y = x + 1\n", "    return y @ x.T[0]\n"]
+    lines = ["def student(x):\n", "    y = x + 1\n", "    return y @ x[:1]\n"]
     name = "/tmp/ipykernel_1/2.py"
     linecache.cache[name] = (len("".join(lines)), None, lines, name)
     exec(compile("".join(lines), name, "exec"), cell := {})
     message = softmax.examine(cell["student"]).message
-    assert "it raised RuntimeError in line 3 of its cell, `return y @ x.T[0]`: " in message
+    assert "it raised RuntimeError in line 3 of its cell, `return y @ x[:1]`: " in message
 
 
 def test_change_in_place_is_reported():
@@ -294,7 +294,6 @@ def test_result_that_cannot_be_observed_is_described():
     assert "on ones: it returns 3.5, which cannot be used." in doubled.examine(lambda x: 3.5).message
     message = doubled.examine(lambda x: torch.ones(3)).message
     assert "it returns a tensor of shape (3,), which cannot be used: inconsistent tensor size" in message
-    assert "it raised ValueError: mine" in doubled.examine(lambda x: exec("raise ValueError('mine')")).message
 
 
 def test_gradient_asks_for_torch():
