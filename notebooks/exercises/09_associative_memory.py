@@ -1,9 +1,13 @@
-"""Exercises of chapter 09: a sweep of recall and where it ends, a unit by chance, learning, the modern update."""
+"""Exercises of chapter 09: a sweep of recall and where it ends, a unit by chance, learning, the modern update.
+
+The last one is to build: a Boltzmann machine that learns with exact averages.
+"""
 
 from functools import partial
 
 import torch
 
+from possm_lite.blocks.boltzmann import all_states
 from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
 
 _normal = partial(normal, seed=9)
@@ -13,14 +17,25 @@ def _signs(*shape, seed=9):
     return torch.where(normal(*shape, seed=seed) > 0, 1.0, -1.0)
 
 
-def _symmetric(n):
-    upper = _normal(n, n).triu(1)
+def _symmetric(n, seed=9):
+    upper = normal(n, n, seed=seed).triu(1)
     return upper + upper.T
 
 
 def _pair(s, weight):
     """Two units in state s with one weight between them, without biases."""
     return torch.tensor(s), torch.tensor([[0.0, weight], [weight, 0.0]]), torch.zeros(2)
+
+
+def _disagreeing():
+    """Two pairs. In the first the neighbour wins by a little, in the second the bias."""
+    W = torch.zeros(4, 4)
+    W[0, 1] = W[1, 0] = W[2, 3] = W[3, 2] = 1.0
+    return torch.ones(4), W, torch.tensor([-0.75, 2.0, -1.5, 2.0])
+
+
+def _network(seed):
+    return _signs(12, seed=seed), _symmetric(12, seed=seed + 10), normal(12, seed=seed + 20)
 
 
 # Exercise 9.1: one sweep of recall
@@ -30,9 +45,9 @@ def _keep_at_zero(h, s):
     return torch.where(h == 0, s, torch.sign(h))
 
 
-def _recall_sweep(s, W, b, *, field=lambda W, s, b: W @ s + b, rule=_keep_at_zero):
+def _recall_sweep(s, W, b, *, field=lambda W, s, b: W @ s + b, rule=_keep_at_zero, order=iter):
     s = s.clone()
-    for i in range(len(s)):
+    for i in order(range(len(s))):
         s[i] = rule(field(W[i], s, b[i]), s[i])
     return s
 
@@ -51,7 +66,11 @@ recall_sweep = Check(
             "units whose field is exactly 0",
             lambda: (torch.tensor([-1.0, 1.0, -1.0]), torch.zeros(3, 3), torch.zeros(3)),
         ),
-        Case("twelve units with weights of both signs", lambda: (_signs(12), _symmetric(12), normal(12, seed=3))),
+        Case("units whose neighbours and biases disagree", _disagreeing),
+        *(
+            Case(f"twelve units with weights of both signs, network {seed}", partial(_network, seed))
+            for seed in range(1, 6)
+        ),
     ],
     traps={
         "a state left -1 and 1: the sign was added to the old state. In (9.2) it replaces it, s_i becomes sgn(...), "
@@ -74,6 +93,15 @@ recall_sweep = Check(
         "the bias has the wrong sign: in (9.2) it is added. (As a threshold it would be subtracted.)": (
             partial(_recall_sweep, field=lambda W, s, b: W @ s - b)
         ),
+        "the weights count half against the biases. The half is in the energy (9.3), not in the field (9.2).": (
+            partial(_recall_sweep, field=lambda W, s, b: 0.5 * (W @ s) + b)
+        ),
+        "the weights count twice against the biases. That field belongs to an energy without its half.": (
+            partial(_recall_sweep, field=lambda W, s, b: 2 * (W @ s) + b)
+        ),
+        "a unit changed its sign where its field is negative. The sign of the field *is* the new state, whatever the "
+        "old one was.": partial(_recall_sweep, rule=lambda h, s: torch.where(h < 0, -s, s)),
+        "the units moved from the last to the first. Begin with unit 0.": partial(_recall_sweep, order=reversed),
     },
 )
 
@@ -107,10 +135,17 @@ chance_on = Check(
             "two units at T = 1, without biases",
             lambda: (torch.tensor([-1.0, 1.0]), 0, torch.tensor([[0.0, 0.8], [0.8, 0.0]]), torch.zeros(2), 1.0),
         ),
-        Case("a unit with a bias", lambda: (_signs(2), 1, torch.zeros(2, 2), torch.tensor([0.0, 0.4]), 1.0)),
+        Case("a unit with a bias", lambda: (torch.ones(2), 1, torch.zeros(2, 2), torch.tensor([0.0, 0.4]), 1.0)),
+        Case(
+            "a unit with a bias that is off",
+            lambda: (-torch.ones(2), 1, torch.zeros(2, 2), torch.tensor([0.0, 0.4]), 1.0),
+        ),
         Case("a temperature of 2", lambda: (_signs(4), 2, _symmetric(4), torch.zeros(4), 2.0)),
         Case("eight units with everything", lambda: (_signs(8), 5, 0.3 * _symmetric(8), normal(8, seed=2), 0.7)),
-        Case("a field so large that exp overflows", lambda: (_signs(2), 1, torch.zeros(2, 2), -_normal(2).abs(), 1e-3)),
+        Case(
+            "a cold unit, whose bias keeps it off",
+            lambda: (_signs(2), 1, torch.zeros(2, 2), torch.tensor([0.0, -0.5]), 0.004),
+        ),
     ],
     traps={
         "a factor 2 is missing: the gap is E(s_i = -1) - E(s_i = 1), and from -1 to 1 is a step of two. "
@@ -129,6 +164,15 @@ chance_on = Check(
             partial(_chance_on, gap=lambda h, b, s, T: (2 * h + b) / T)
         ),
         "the bias is missing in the gap.": partial(_chance_on, gap=lambda h, b, s, T: 2 * h / T),
+        "the bias is multiplied by the state of the unit. What the unit is now does not count.": (
+            partial(_chance_on, gap=lambda h, b, s, T: 2 * (h + b * s) / T)
+        ),
+        "the other units were changed to 0 and 1. They are -1 and 1 here, and the weights belong to that.": (
+            lambda s, i, W, b, T: torch.sigmoid((W[i] @ (s + 1) / 2 + b[i]) / T)
+        ),
+        "the other units were changed to 0 and 1, and the 2 of -1 and 1 is in the gap. Leave them as they are.": (
+            lambda s, i, W, b, T: torch.sigmoid(2 * (W[i] @ (s + 1) / 2 + b[i]) / T)
+        ),
     },
 )
 
@@ -142,6 +186,10 @@ def _learning_direction(
     return pairs(data) - pairs(samples), means(data) - means(samples)
 
 
+def _sums_of(states):
+    return states.T @ states, states.sum(0)
+
+
 _sums = partial(_learning_direction, pairs=lambda states: states.T @ states, means=lambda states: states.sum(0))
 
 learning_direction = Check(
@@ -149,8 +197,8 @@ learning_direction = Check(
     reference=_learning_direction,
     cases=[
         Case(
-            "two units, one pattern against one sample",
-            lambda: (torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, -1.0]])),
+            "three units, one pattern against one sample",
+            lambda: (torch.tensor([[1.0, 1.0, -1.0]]), torch.tensor([[1.0, -1.0, -1.0]])),
         ),
         Case("a machine that dreams exactly the data", lambda: (_signs(4, 3), _signs(4, 3))),
         Case("four patterns and four samples of three units", lambda: (_signs(4, 3), _signs(4, 3, seed=5))),
@@ -178,6 +226,14 @@ learning_direction = Check(
         ),
         "products of means are taken off: those are covariances, and (9.9) has plain <s_i s_j>.": (
             partial(_learning_direction, pairs=lambda states: torch.cov(states.T, correction=0))
+        ),
+        "everything is half as large as in (9.9).": (
+            lambda data, samples: tuple(x / 2 for x in _learning_direction(data, samples))
+        ),
+        "both phases are divided by the number of patterns and samples together. Each is an average of its own.": (
+            lambda data, samples: tuple(
+                (x - y) / (len(data) + len(samples)) for x, y in zip(_sums_of(data), _sums_of(samples), strict=True)
+            )
         ),
     },
 )
@@ -209,7 +265,7 @@ modern_update = Check(
         ),
         "the softmax runs over the states, not over the memories: the weights that a state gives to all memories must "
         "sum to one.": partial(_modern_update, weights=lambda a, beta, d: torch.softmax(beta * a, 0)),
-        "the scores are also divided by the root of d. (9.12) has beta alone; it may be set to that.": (
+        "the scores are also divided by the root of d. (9.13) has beta alone; it may be set to that.": (
             partial(_modern_update, weights=lambda a, beta, d: torch.softmax(beta * a / d**0.5, -1))
         ),
         "beta multiplies the weights after the softmax. It belongs inside, where it decides how sharp they are.": (
@@ -221,5 +277,102 @@ modern_update = Check(
         "beta divides, as a temperature would. Here a large beta is cold: it multiplies.": (
             partial(_modern_update, weights=lambda a, beta, d: torch.softmax(a / beta, -1))
         ),
+    },
+)
+
+
+# Exercise 9.6: a Boltzmann machine that learns with exact averages
+
+
+def _boltzmann_machine(
+    data,
+    n_steps,
+    rate,
+    *,
+    half=0.5,
+    sign=1,
+    off=-1.0,
+    normalise=True,
+    model=1.0,
+    data_part=1.0,
+    use_bias=True,
+    learn_bias=True,
+    for_w=1.0,
+    triangle=False,
+    with_z=True,
+    average=True,
+    after=False,
+):
+    data = data.double()
+    n = data.shape[1]
+    states = all_states(n, off, torch.float64)
+    W, b, line = torch.zeros(n, n, dtype=torch.float64), torch.zeros(n, dtype=torch.float64), []
+
+    def minus_energy(s):
+        return sign * (half * ((s @ W) * s).sum(-1) + (s @ b if use_bias else 0))
+
+    def likelihood():
+        log_z = torch.logsumexp(minus_energy(states), 0)
+        log_p = minus_energy(data) - (log_z if with_z else 0)
+        return log_p.mean() if average else log_p.sum()
+
+    for _ in range(n_steps):
+        if not after:
+            line.append(likelihood())
+        p = torch.softmax(minus_energy(states), 0) if normalise else minus_energy(states).exp()
+        pairs = data_part * data.T @ data / len(data) - model * states.T @ (p[:, None] * states)
+        means = data_part * data.mean(0) - model * p @ states
+        pairs = (pairs - torch.diag(pairs.diag())) * for_w
+        W = W + rate * (pairs.triu() if triangle else pairs)
+        b = b + rate * means * learn_bias
+        if after:
+            line.append(likelihood())
+    return {"W": W, "b": b, "line": torch.stack(line)}
+
+
+_MACHINE = {"tolerance": 1e-4}  # float32 is enough
+
+boltzmann_machine = Check(
+    "boltzmann_machine",
+    reference=_boltzmann_machine,
+    cases=[
+        Case("one step on one pattern of three units", lambda: (torch.tensor([[1.0, 1.0, -1.0]]), 1, 0.1), **_MACHINE),
+        Case("two steps on one pattern of three units", lambda: (torch.tensor([[1.0, 1.0, -1.0]]), 2, 0.1), **_MACHINE),
+        Case("thirty steps on four patterns of three units", lambda: (_signs(4, 3, seed=2), 30, 0.2), **_MACHINE),
+        Case("sixty steps on seven patterns of five units", lambda: (_signs(7, 5, seed=3), 60, 0.1), **_MACHINE),
+    ],
+    traps={
+        "the machine's own averages are not subtracted: the weights grow by the same amount at every step, for ever.": (
+            partial(_boltzmann_machine, model=0.0)
+        ),
+        "the two phases are swapped: the machine runs away from the data.": (
+            partial(_boltzmann_machine, model=-1.0, data_part=-1.0)
+        ),
+        "the data are missing in the step: what the machine does by itself is only unlearned.": (
+            partial(_boltzmann_machine, data_part=0.0)
+        ),
+        "the probabilities are not divided by Z, so those of all states do not add up to 1.": (
+            partial(_boltzmann_machine, normalise=False)
+        ),
+        "the energy has no half: the double sum meets every pair twice.": partial(_boltzmann_machine, half=1.0),
+        "the sign of the energy: states of low energy are probable, p(s) is exp(-E(s)) / Z.": (
+            partial(_boltzmann_machine, sign=-1)
+        ),
+        "the list of all states holds units of 0 and 1. Those of the data are -1 and 1.": (
+            partial(_boltzmann_machine, off=0.0)
+        ),
+        "the biases do not learn. Their step is the second half of (9.9).": (
+            partial(_boltzmann_machine, learn_bias=False)
+        ),
+        "the biases learn, but the energy does not have them.": partial(_boltzmann_machine, use_bias=False),
+        "the weights take half a step. w_ij and w_ji are one weight: for torch they are two, so add up both slopes.": (
+            partial(_boltzmann_machine, for_w=0.5)
+        ),
+        "only one triangle of the weights is filled. (9.3) needs both, w_ij = w_ji.": (
+            partial(_boltzmann_machine, triangle=True)
+        ),
+        "log Z is missing in the likelihood: without it log p is only -E.": partial(_boltzmann_machine, with_z=False),
+        "the likelihood is a sum over the patterns. Return their average.": partial(_boltzmann_machine, average=False),
+        "the likelihood is that after the step. Note it before.": partial(_boltzmann_machine, after=True),
     },
 )
