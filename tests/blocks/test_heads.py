@@ -163,3 +163,20 @@ def test_projections_are_separate_parameters():
 def test_size_errors_name_the_sizes(act, message):
     with pytest.raises(ValueError, match=message):
         act()
+
+
+def test_scores_depend_on_the_product_of_projections():
+    """x W_q W_k^T x' is a bilinear score of rank d, and W_v W_o is one map of rank d for each head."""
+    ours, x = MultiHeadAttention(D, H).double(), doubles(B, N, D)
+    d = D // H
+    W_q, W_k, W_v = (to.weight.T.split(d, dim=1) for to in (ours.to_q, ours.to_k, ours.to_v))  # H of (D, d)
+    W_o = ours.to_out.weight.T.split(d)  # H of (d, D)
+    merged = [(q @ k.T, v @ o) for q, k, v, o in zip(W_q, W_k, W_v, W_o, strict=True)]
+    assert [torch.linalg.matrix_rank(m) for pair in merged for m in pair] == [d] * 2 * H
+    heads = [attend(x @ A @ x.mT / d**0.5, x @ VO)[0] for A, VO in merged]
+    y, weights = ours(x)
+    assert_close(sum(heads), y)
+    # with its weights frozen, self-attention is a dense layer on all N D numbers
+    VO = [vo.T.contiguous() for _, vo in merged]
+    dense = sum(torch.kron(w, vo) for w, vo in zip(weights[0], VO, strict=True))  # (N D, N D)
+    assert_close(dense @ x[0].flatten(), y[0].flatten())
