@@ -21,7 +21,7 @@ def hebb_weights(patterns: Tensor) -> Tensor:
 
 
 def local_field(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """h_i = sum_j w_ij s_j + b_i for states (..., K, N), weights (..., N, N), bias (..., N): shape (..., K, N)."""
+    """a_i = sum_j w_ij s_j + b_i for states (..., K, N), weights (..., N, N), bias (..., N): shape (..., K, N)."""
     field = states @ weights.mT
     return field if bias is None else field + bias[..., None, :]
 
