@@ -1,10 +1,12 @@
-"""Exercises of chapter 08: what one hop can do at best, several hops, writing, and the address of a head."""
+"""Exercises of chapter 08: one hop at its best, several hops, writing, the address of a head, the frame, a memory."""
 
 from functools import partial
 
+import numpy as np
 import torch
 
-from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
+from possm_lite.classroom.checks import Case, Check, Verdict, normal
+from possm_lite.classroom.checks.sandbox import MISSING, Failure
 
 _normal, _softmax = partial(normal, seed=8), partial(torch.softmax, dim=0)
 
@@ -15,16 +17,47 @@ def _weights(*shape):
 
 # Exercise 8.1: how many of the four stories. The margins add up to zero, so one of them at least is not positive
 
-best_of_four = ValueCheck(
-    "best_of_four",
-    expected=3,
-    traps={
-        "all four would need two positive numbers and two negative ones with the same sum. Look at (8.2) again.": 4,
-        "two it gets by saying the same room always. Can the four numbers be chosen so that one more is right?": 2,
-        "saying the same room always gets more than one of the four.": 1,
-        "that is a share. How many stories is it, as a whole number?": 0.75,
-    },
-)
+
+class FourNumbers:
+    """Checks four numbers by what they do: three of the four stories right, and four are impossible."""
+
+    name = "best_of_four"
+
+    def __call__(self, student):
+        print(self.examine(student).message)
+
+    def examine(self, student):
+        """Counts the stories in which t + b has the right sign."""
+        if (
+            student is None
+            or student is ...
+            or (isinstance(student, list | tuple) and set(map(type, student)) == {type(None)})
+        ):
+            return Verdict("missing", f"· {self.name}: not attempted yet")
+        try:
+            numbers = np.asarray(student, dtype=float).ravel()
+        except (TypeError, ValueError, RuntimeError):
+            numbers = np.empty(0)
+        if len(numbers) != 4 or not np.isfinite(numbers).all():
+            return self._wrong("expected four numbers: t_straight, t_crossed, b_straight, b_crossed.")
+        (t_straight, t_crossed), (b_straight, b_crossed) = numbers.reshape(2, 2)
+        lean = {
+            "straight, straight": t_straight + b_straight,
+            "straight, crossed": -(t_straight + b_crossed),
+            "crossed, straight": -(t_crossed + b_straight),
+            "crossed, crossed": t_crossed + b_crossed,
+        }
+        wrong = [story for story, margin in lean.items() if not margin > 0]
+        if len(wrong) == 1:
+            return Verdict("right", f"✓ {self.name}")
+        which = "; ".join(wrong)
+        return self._wrong(f"{4 - len(wrong)} of 4 stories right, and more can be had. Wrong or undecided: {which}.")
+
+    def _wrong(self, message):
+        return Verdict("wrong", f"✗ {self.name}: {message}")
+
+
+best_of_four = FourNumbers()
 
 
 # Exercise 8.2: several hops
@@ -227,6 +260,7 @@ locate = Check(
         _case("one step ahead from slot 3", partial(_head, 3, 0.0, _AHEAD, 1.0)),
         _case("one step ahead from the last slot", partial(_head, 5, 0.0, [0.0, 0.2, 0.8], 1.0)),
         _case("one step back from the first slot", partial(_head, 0, 0.0, [0.8, 0.2, 0.0], 1.0)),
+        _case("a gate of 0.3 and one step ahead", partial(_head, 0, 0.3, _AHEAD, 1.0)),
         _case("a shift that smears, and gamma 3", partial(_head, 3, 0.0, [0.2, 0.2, 0.6], 3.0)),
         _case("weights spread over all slots", lambda: (*_weights(2, 6), *_head(0, 0.3, [0.1, 0.2, 0.7], 3.0)[2:])),
     ],
@@ -239,6 +273,16 @@ locate = Check(
         ),
         "the head never moves: s has no effect. The shift (8.8) comes between the gate and the sharpening.": (
             partial(_locate, shift=lambda w, s: w)
+        ),
+        "only the content weights are shifted. What moves is the mixture of (8.7), the old place included.": (
+            lambda content, previous, gate, s, gamma: _locate(
+                _shift(content, s), previous, gate, s, gamma, shift=lambda w, s: w
+            )
+        ),
+        "only the old place is shifted. What moves is the mixture of (8.7), the content weights included.": (
+            lambda content, previous, gate, s, gamma: _locate(
+                content, _shift(previous, s), gate, s, gamma, shift=lambda w, s: w
+            )
         ),
         "s is read in another order: its entries are one slot back, staying, one slot ahead.": (
             partial(_locate, shift=lambda w, s: _shift(w, s[[2, 0, 1]]))
@@ -258,5 +302,230 @@ locate = Check(
         "gamma is a power of the weights, not a factor in a softmax.": (
             partial(_locate, sharpen=lambda w, gamma: _softmax(gamma * w))
         ),
+    },
+)
+
+
+# Exercise 8.6: the frame of memory-augmented networks
+
+
+def _run_frame(controller, write, read, readout, inputs, memory, h, r, *, wrong=""):
+    outputs, first_memory, first_h, first_r = [], memory, h, r
+    for x in inputs:
+        before, r_before = memory, r
+        h, query, value = controller(x, first_r if wrong == "r" else r, first_h if wrong == "h" else h)
+        memory = write(first_memory if wrong == "memory" else memory, query, value)
+        r = read(before if wrong == "read first" else memory, query)
+        outputs.append(readout(h, r_before if wrong == "old r" else r))
+    return outputs, memory
+
+
+def _parts(gain, recurrent):
+    """A small filling: a memory of three slots, written with `gain` where the query points."""
+
+    def controller(x, r, h):
+        h = torch.tanh(x + 0.5 * r + recurrent * h)
+        return h, torch.softmax(3 * h, 0), h.flip(0)
+
+    def write(memory, query, value):
+        return memory * (1 - gain * query[:, None]) + gain * query[:, None] * value
+
+    return controller, write, lambda memory, query: query @ memory, lambda h, r: 2 * h - r
+
+
+def _frame(n_steps, gain, recurrent):
+    def make():
+        x = _normal(n_steps + 5, 3)
+        return *_parts(gain, recurrent), list(x[5:]), x[:3], x[3], x[4]
+
+    return make
+
+
+def _outcome(which):
+    """What is compared of the pair that is returned: all outputs as one tensor, or the last memory."""
+
+    def observe(function, *args):
+        pair = function(*args)
+        if not (isinstance(pair, tuple | list) and len(pair) == 2):
+            message = "return two things: the list of all outputs y, and the last memory."
+            function.failure = function.failure or Failure(message, message)
+            raise RuntimeError
+        outputs, memory = pair
+        if which == "memory":
+            return memory
+        return torch.stack(list(outputs)) if isinstance(outputs, list | tuple) and len(outputs) else outputs
+
+    return observe
+
+
+run_frame = Check(
+    "run_frame",
+    reference=_run_frame,
+    cases=[
+        Case("the output of one step with a memory that is only read", _frame(1, 0.0, 0.0), _outcome("outputs")),
+        Case("the outputs of three steps with a memory that is only read", _frame(3, 0.0, 0.0), _outcome("outputs")),
+        Case("the output of one step that writes", _frame(1, 0.9, 0.0), _outcome("outputs")),
+        Case("the outputs of four steps that write", _frame(4, 0.9, 0.0), _outcome("outputs")),
+        Case("the memory after four steps", _frame(4, 0.9, 0.0), _outcome("memory")),
+        Case("the outputs of a controller that reads h_{t-1}", _frame(4, 0.9, 0.8), _outcome("outputs")),
+    ],
+    traps={
+        "you read before you write. In (8.11) the new memory is read.": partial(_run_frame, wrong="read first"),
+        "the controller gets the same r in every step. It reads what was read a step before: carry r on.": (
+            partial(_run_frame, wrong="r")
+        ),
+        "the controller gets the same h in every step. It reads its own h_{t-1}: carry h on.": (
+            partial(_run_frame, wrong="h")
+        ),
+        "every step writes into the memory of the start, so what was written before is lost. Carry the memory on.": (
+            partial(_run_frame, wrong="memory")
+        ),
+        "the readout gets what was read a step before. It reads r of its own step.": partial(_run_frame, wrong="old r"),
+    },
+)
+
+
+# Exercise 8.7: a content-addressed memory
+
+
+class _ContentMemory:
+    """A right answer, and with a mistake in `wrong` a wrong one."""
+
+    wrong = ""
+
+    def __init__(self, slots, width, beta):
+        self.keys, self.values, self.last_used = [], [], []
+        self.slots, self.width, self.beta, self.clock = slots, width, beta, 0
+
+    def cosines(self, cue):
+        keys = torch.stack(self.keys)
+        if self.wrong == "dot":
+            return keys @ cue
+        return torch.cosine_similarity(keys, cue[None], dim=1)
+
+    def used(self, slot):
+        self.clock += 1
+        self.last_used[slot] = self.clock
+
+    def write(self, key, value):
+        slot = len(self.keys)
+        if self.keys and self.wrong != "twice":
+            cosine, nearest = self.cosines(key).max(0)
+            slot = int(nearest) if cosine > (-2 if self.wrong == "nearest" else 0.9) else slot
+        if slot >= self.slots:
+            oldest, newest = np.argmin(self.last_used), np.argmax(self.last_used)
+            slot = int({"first slot": 0, "newest": newest}.get(self.wrong, oldest))
+        if slot == len(self.keys):
+            self.keys.append(key), self.values.append(value), self.last_used.append(0)
+        elif self.wrong == "old value":
+            self.keys[slot] = key
+        elif self.wrong == "summed":
+            self.keys[slot], self.values[slot] = key, self.values[slot] + value
+        else:
+            self.keys[slot], self.values[slot] = key, value
+        self.used(slot)
+
+    def read(self, cue):
+        if not self.keys:
+            return torch.zeros(self.width) * (float("nan") if self.wrong == "nan" else 1)
+        scores = self.cosines(cue) * (1 if self.wrong == "beta" else self.beta)
+        if self.wrong == "empty":
+            scores = torch.cat([scores, torch.zeros(self.slots - len(self.keys))])
+        weights = torch.softmax(scores, 0)
+        if self.wrong != "reading is no use":
+            self.used(int(weights[: len(self.keys)].argmax()))
+        if self.wrong == "hard":
+            return self.values[int(weights.argmax())]
+        return weights[: len(self.keys)] @ torch.stack(self.values)
+
+
+def _mistaken(mistake):
+    return type("_Mistaken", (_ContentMemory,), {"wrong": mistake})
+
+
+def _reads(cls, steps, slots, beta):
+    """All that is read when `steps` are made: pairs (key, value) are written, single vectors are cues."""
+    memory, read = cls(slots, 3, beta), []
+    for step in steps:
+        if isinstance(step, tuple):
+            memory.write(*step)
+        else:
+            read.append(memory.read(step))
+            if read[-1] is None or read[-1] is ...:
+                message = "`read` is not there yet, or returns nothing."
+                cls.failure = cls.failure or (Failure(message, message) if steps[1:] else MISSING)
+                raise RuntimeError
+    return torch.stack(read)
+
+
+def _gradients(cls, steps, slots, beta):
+    """The gradients of a cue and of a value that was written, one after the other."""
+    (key, value), (other, other_value), cue = steps
+    value, cue = value.clone().requires_grad_(), cue.clone().requires_grad_()
+    read = _reads(cls, [(key, value), (other, other_value), cue], slots, beta)
+    if not read.requires_grad:
+        message = "the reading is right, but no gradient passes through it. Is there a .item(), .detach() or no_grad()?"
+        cls.failure = cls.failure or Failure(message, message)
+        raise RuntimeError
+    weights = torch.linspace(-1, 2, read.numel()).view_as(read)
+    return torch.cat(torch.autograd.grad((read * weights).sum(), [cue, value], materialize_grads=True))
+
+
+def _story_of(order, slots=5, beta=4.0, lengths=(1.0, 1.0, 1.0, 1.0)):
+    """`order`: "a" writes the pair of key a, "A" asks for it, "+" writes key a again with another value."""
+
+    def make():
+        keys = torch.tensor([[1.0, 0.2, 0.0, 0.1], [0.0, 1.0, 0.3, 0.0], [0.1, 0.0, 1.0, 0.2], [0.0, 0.3, 0.1, 1.0]])
+        values, other = _normal(4, 3), torch.tensor([5.0, -4.0, 3.0])
+        steps = []
+        for letter in order:
+            i = "abcd".find(letter.lower()) if letter != "+" else 0
+            key = lengths[i] * keys[i]
+            steps.append(key if letter.isupper() else (2 * key, other) if letter == "+" else (key, values[i]))
+        return steps, slots, beta
+
+    return make
+
+
+ContentMemory = Check(
+    "ContentMemory",
+    reference=_ContentMemory,
+    cases=[
+        Case("an empty memory", _story_of("A"), _reads),
+        Case("one pair, and its key as the cue", _story_of("aA", slots=1), _reads),
+        Case("three pairs in three slots", _story_of("abcABC", slots=3), _reads),
+        Case("a sharpness beta of 1", _story_of("abcB", slots=3, beta=1.0), _reads),
+        Case("keys of different lengths", _story_of("abcABC", slots=3, lengths=(0.5, 3.0, 1.0, 1.0)), _reads),
+        Case("three pairs in five slots", _story_of("abcABC"), _reads),
+        Case("a key written twice, the second time twice as long", _story_of("ab+AB", slots=4), _reads),
+        Case("a full memory", _story_of("abcABC", slots=2), _reads),
+        Case("a full memory, of which the older pair was read in between", _story_of("abABAdADB", slots=2), _reads),
+        Case("the gradients of a cue and of a value", _story_of("abA", slots=2), _gradients),
+    ],
+    traps={
+        "an empty memory gives NaN. There is nothing to take a softmax of: return zeros.": _mistaken("nan"),
+        "lengths are missing: long keys win. Divide by them, as in (8.6).": _mistaken("dot"),
+        "beta has no effect. Multiply the cosines by it, before the softmax.": _mistaken("beta"),
+        "empty slots take a share of the weight: a cosine of 0 is not minus infinity. Leave them out.": (
+            _mistaken("empty")
+        ),
+        "a key that is written again gets a second slot. Step 1: is there a slot with a cosine above 0.9?": (
+            _mistaken("twice")
+        ),
+        "every write goes to the nearest key, however far it is. Only a cosine above 0.9 is the same key.": (
+            _mistaken("nearest")
+        ),
+        "a key that is written again keeps its old value. The new pair replaces the old one.": _mistaken("old value"),
+        "a value is added to the old one in its slot. The new pair replaces the old one.": _mistaken("summed"),
+        "a full memory overwrites its first slot each time. Which slot was not used for the longest time?": (
+            _mistaken("first slot")
+        ),
+        "a full memory overwrites the slot that was used last. Take the one that was not used for the longest time.": (
+            _mistaken("newest")
+        ),
+        "reading does not count as use, so a pair that was asked for a moment ago is overwritten.": (
+            _mistaken("reading is no use")
+        ),
+        "only the nearest slot is read. Read the average of (8.4) with softmax weights.": _mistaken("hard"),
     },
 )

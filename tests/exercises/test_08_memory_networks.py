@@ -2,10 +2,12 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
 from possm_lite.blocks import memory_network
+from possm_lite.blocks.memory_augmented import MemoryAugmented
 from possm_lite.blocks.neural_turing_machine import content_weights, interpolate, sharpen, shift, write
 
 from .helpers import assert_verdict, load
@@ -40,12 +42,115 @@ def locate_by_loop(content, previous, gate, s, gamma, ring=True):
     return moved**gamma / (moved**gamma).sum()
 
 
+def locate_shifting(what):
+    """A right answer but for what is shifted: the content weights alone, or the old place alone."""
+
+    def locate(content, previous, gate, s, gamma):
+        if what == "content":
+            content = shift(content, s)
+        else:
+            previous = shift(previous, s)
+        return sharpen(interpolate(content, previous, gate), gamma)
+
+    return locate
+
+
+def frame_with_arrays(controller, write, read, readout, inputs, memory, h, r):
+    outputs = []
+    for x in inputs:
+        h, query, value = controller(x, r, h)
+        memory = write(memory, query, value)
+        r = read(memory, query)
+        outputs.append(readout(h, r))
+    return torch.stack(outputs), memory
+
+
+def frame_of_the_package(*args):
+    return MemoryAugmented(*args[:4]).run(*args[4:])
+
+
+def frame_that_reads_first(controller, write, read, readout, inputs, memory, h, r):
+    outputs = []
+    for x in inputs:
+        h, query, value = controller(x, r, h)
+        r, memory = read(memory, query), write(memory, query, value)
+        outputs.append(readout(h, r))
+    return outputs, memory
+
+
+class TableMemory:
+    """A right answer with tables that are there from the start; `age` counts since the last use."""
+
+    def __init__(self, slots, width, beta):
+        self.keys, self.values = None, torch.zeros(slots, width)
+        self.age, self.slots, self.beta = torch.full((slots,), torch.inf), slots, beta
+
+    @property
+    def filled(self):
+        return self.age.isfinite()
+
+    def cosine(self, cue):
+        return (self.keys @ cue) / (self.keys.norm(dim=1) * cue.norm()).clamp(min=1e-9)
+
+    def use(self, slot):
+        self.age += 1
+        self.age[slot] = 0
+
+    def write(self, key, value):
+        if self.keys is None:
+            self.keys = torch.zeros(self.slots, len(key))
+        cosine = self.cosine(key)
+        slot = cosine.argmax() if cosine.max() > 0.9 else self.age.argmax()
+        self.keys, self.values = self.keys.clone(), self.values.clone()
+        self.keys[slot], self.values[slot] = key, value
+        self.use(slot)
+
+    def read(self, cue):
+        if not self.filled.any():
+            return self.values[0]
+        w = torch.softmax((self.beta * self.cosine(cue)).masked_fill(~self.filled, -torch.inf), 0)
+        self.use(w.argmax())
+        return (w[:, None] * self.values).sum(0)
+
+
+class ReadsEmptySlots(TableMemory):
+    def read(self, cue):
+        if self.keys is None:
+            return self.values[0]
+        w = torch.softmax(self.beta * self.cosine(cue), 0)
+        self.use(w.argmax())
+        return w @ self.values
+
+
+class ForgetsToUse(TableMemory):
+    def read(self, cue):
+        age = self.age.clone()
+        result = super().read(cue)
+        self.age = age
+        return result
+
+
+class NoRead(TableMemory):
+    def read(self, cue):
+        return None if self.filled.any() else self.values[0]
+
+
+class Detached(TableMemory):
+    def read(self, cue):
+        return super().read(cue).detach()
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
-        ("best_of_four", 3, "✓"),
-        ("best_of_four", "three", "expected a number"),
-        ("best_of_four", 0.75, "that is a share"),
+        ("best_of_four", (3, 0, -2, 1), "✓"),
+        ("best_of_four", np.array([-1, 5, 2, 0]), "✓"),
+        ("best_of_four", torch.tensor([[1.0, -3.0], [2.0, -2.0]]), "✓"),
+        ("best_of_four", [1, 1, 1, 1], "2 of 4 stories right, and more can be had"),
+        ("best_of_four", (0, 0, 0, 0), "0 of 4"),
+        ("best_of_four", 3, "expected four numbers"),
+        ("best_of_four", ["three"] * 4, "expected four numbers"),
+        ("best_of_four", (1, 2, 3, float("nan")), "expected four numbers"),
         ("read_in_hops", hops_by_hand, "✓"),
         ("read_in_hops", lambda *args: memory_network.multi_hop_read(*args)[0], "✓"),
         (
@@ -70,8 +175,30 @@ def locate_by_loop(content, previous, gate, s, gamma, ring=True):
         ("locate", lambda c, p, g, s, gamma: locate_by_loop(c, p, g, s[[2, 1, 0]], gamma), "the wrong way"),
         ("locate", lambda c, p, g, s, gamma: locate_by_loop(c, p, g, s[[2, 0, 1]], gamma), "in another order"),
         ("locate", lambda c, p, *rest: locate_by_loop(p, c, *rest), "the gate acts the other way round"),
+        ("locate", locate_shifting("content"), "only the content weights are shifted"),
+        ("locate", locate_shifting("previous"), "only the old place is shifted"),
         ("locate", lambda c, p, g, s, gamma: shift(sharpen(interpolate(c, p, g), gamma), s), "before the shift"),
+        ("run_frame", frame_with_arrays, "✓"),
+        ("run_frame", frame_of_the_package, "✓"),
+        ("run_frame", frame_that_reads_first, "you read before you write"),
+        ("run_frame", lambda *args: frame_with_arrays(*args)[0], "return two things"),
+        ("run_frame", lambda *args: (frame_with_arrays(*args)[0], args[5]), "on the memory after four steps"),
+        ("ContentMemory", TableMemory, "✓"),
+        ("ContentMemory", ReadsEmptySlots, "empty slots take a share"),
+        ("ContentMemory", ForgetsToUse, "reading does not count as use"),
+        ("ContentMemory", NoRead, "`read` is not there yet"),
+        ("ContentMemory", Detached, "no gradient passes"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
     assert_verdict(getattr(exercises, name), answer, words)
+
+
+class Stub:
+    def __init__(self, slots, width, beta): ...
+    def write(self, key, value): ...
+    def read(self, cue): ...
+
+
+def test_class_as_it_is_in_the_chapter_counts_as_missing():
+    assert exercises.ContentMemory.examine(Stub).status == "missing"
