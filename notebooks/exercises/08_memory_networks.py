@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from possm_lite.classroom.checks import Case, Check, Verdict, normal
+from possm_lite.classroom.checks import Case, Check, ValueCheck, Verdict, normal
 from possm_lite.classroom.checks.sandbox import MISSING, Failure
 
 _normal, _softmax = partial(normal, seed=8), partial(torch.softmax, dim=0)
@@ -18,13 +18,8 @@ def _weights(*shape):
 # Exercise 8.1: how many of the four stories. The margins add up to zero, so one of them at least is not positive
 
 
-class FourNumbers:
+class FourNumbers(ValueCheck):
     """Checks four numbers by what they do: three of the four stories right, and four are impossible."""
-
-    name = "best_of_four"
-
-    def __call__(self, student):
-        print(self.examine(student).message)
 
     def examine(self, student):
         """Counts the stories in which t + b has the right sign."""
@@ -57,7 +52,7 @@ class FourNumbers:
         return Verdict("wrong", f"✗ {self.name}: {message}")
 
 
-best_of_four = FourNumbers()
+best_of_four = FourNumbers("best_of_four", expected=3, traps={})
 
 
 # Exercise 8.2: several hops
@@ -498,7 +493,7 @@ ContentMemory = Check(
         Case("keys of different lengths", _story_of("abcABC", slots=3, lengths=(0.5, 3.0, 1.0, 1.0)), _reads),
         Case("three pairs in five slots", _story_of("abcABC"), _reads),
         Case("a key written twice, the second time twice as long", _story_of("ab+AB", slots=4), _reads),
-        Case("a full memory", _story_of("abcABC", slots=2), _reads),
+        Case("a full memory", _story_of("abcdABCD", slots=2), _reads),
         Case("a full memory, of which the older pair was read in between", _story_of("abABAdADB", slots=2), _reads),
         Case("the gradients of a cue and of a value", _story_of("abA", slots=2), _gradients),
     ],
