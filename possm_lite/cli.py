@@ -8,6 +8,7 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+from . import __version__
 from .errors import CheckpointError, PossmError
 
 # To be set before NumPy and torch are loaded. A second thread slows streaming down; in training it gains a third, but
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     from .training.fit import FitConfig
 
     parser = argparse.ArgumentParser(prog="possm-lite", description="Decode the movement of a hand from spikes.")
+    parser.add_argument("--version", action="version", version=f"possm-lite {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     more = "Computes on one thread. On a quiet machine, OMP_NUM_THREADS=2 in the environment is faster."

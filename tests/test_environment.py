@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = {"": ["lab", "recordings", "test"], "-site": ["site", "browser"], "-bench": ["bench"]}  # by lock
 LOCKS = {name: (ROOT / f"requirements{name}.lock").read_text(encoding="utf-8") for name in [*EXTRAS, "-oldest"]}
+REPOSITORY = [".pre-commit-config.yaml", ".github/workflows/ci.yml", "CITATION.cff"]
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
@@ -108,3 +109,11 @@ def test_oldest_lock_pins_the_floors(python):
 
 def test_package_has_the_version_of_its_project():
     assert possm_lite.__version__ == PROJECT["version"]
+
+
+def test_files_of_the_repository_name_these_versions():
+    read = {name: yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in REPOSITORY}
+    hooks, workflow, citation = (read[name] for name in REPOSITORY)
+    assert hooks["repos"][0]["rev"] == f"v{pins('', '3.11', 'linux')['ruff']}"
+    assert workflow["jobs"]["linux"]["strategy"]["matrix"]["python"] == PYTHONS
+    assert citation["version"] == possm_lite.__version__ == PROJECT["version"]
