@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from possm_lite.blocks.positions import log_spaced_frequencies, phasors, rotate, rotate_halves
-from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, float32_result, gradient, normal
+from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, gradient, normal
 from possm_lite.spikes import Recording, SpikeBatch, Timeline
 
 # One case per result, so that a message names the result by its meaning
@@ -428,7 +428,7 @@ def _spikes(name, units, times_s, bins, shortest_s=0.01):
         time_s, omega = torch.tensor(times_s, dtype=torch.float64), log_spaced_frequencies(4, shortest_s, 0.4)
         return torch.tensor(units), time_s, torch.tensor(bins), normal(5, 8), omega, 0.05
 
-    return Case(name, make, float32_result)
+    return Case(name, make)
 
 
 spike_tokens = Check(

@@ -7,7 +7,7 @@ import torch
 
 from possm_lite.blocks.positions import phasors
 from possm_lite.blocks.positions import rotate as rotate_by_phase
-from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, Verdict, float32_result, gradient, normal
+from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, Verdict, gradient, normal
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import SpikeBatch
 
@@ -282,7 +282,7 @@ def _spikes(name, start=0.0, t_query=0.025, same_time=False, units=(3, 1, 1, 4, 
         middle = t_query + 0.05 * (t >= 0.05).double()
         return P, unit, start + (middle if same_time else t), start + middle, omega
 
-    return Case(name, make, float32_result, 2e-3)
+    return Case(name, make, tolerance=2e-3)
 
 
 spike_scores = Check(
@@ -454,7 +454,7 @@ def _list(times_ms, units, duration_s=0.05, sharp=2.0, n_freqs=2):
     return model, SpikeBatch.from_events(trial, unit, time_s, len(times_ms), duration_s)
 
 
-def _reader(name, *args, observe=float32_result, **kwargs):
+def _reader(name, *args, observe=Case.observe, **kwargs):
     return Case(name, partial(_list, *args, **kwargs), observe, 1e-3)
 
 

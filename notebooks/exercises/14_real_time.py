@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, float32_result, normal
+from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, normal
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import SpikeBatch
 
@@ -245,11 +245,11 @@ intention = Check(
     "intention",
     reference=_intention,
     cases=[
-        Case("a user who sees without delay", _user((30.0, 10.0), 0), float32_result),
-        Case("a delay of two moments", _user((30.0, 10.0), 2), float32_result),
-        Case("a path that is shorter than the delay", _user((30.0, 10.0), 4, n=3), float32_result),
-        Case("a target so far away that the speed is limited", _user((300.0, 100.0), 2), float32_result),
-        Case("a cursor that is seen right on the target", _user((26.0, 20.0), 0), float32_result),
+        Case("a user who sees without delay", _user((30.0, 10.0), 0)),
+        Case("a delay of two moments", _user((30.0, 10.0), 2)),
+        Case("a path that is shorter than the delay", _user((30.0, 10.0), 4, n=3)),
+        Case("a target so far away that the speed is limited", _user((300.0, 100.0), 2)),
+        Case("a cursor that is seen right on the target", _user((26.0, 20.0), 0)),
     ],
     traps={
         "the user acts on where the cursor is, not on what is seen: the newest entry reaches the eye `delay` moments "

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from possm_lite.classroom.checks import Case, Check, ValueCheck, float32_result, normal
+from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
 
 _random = partial(normal, seed=14)
 
@@ -27,11 +27,11 @@ convolve = Check(
     "convolve",
     reference=_convolve,
     cases=[
-        Case("an impulse at the first step", lambda: (_impulse(8, 0), _random(1, 8)), float32_result, 1e-4),
-        Case("an impulse at the last step", lambda: (_impulse(8, 7), _random(1, 8)), float32_result, 1e-4),
-        Case("three channels", lambda: (_random(3, 8), _random(3, 8, seed=1)), float32_result, 1e-4),
-        Case("a sequence of odd length", lambda: (_random(2, 7), _random(2, 7, seed=1)), float32_result, 1e-4),
-        Case("a batch, x (4, 3, 20)", lambda: (_random(4, 3, 20), _random(3, 20, seed=1)), float32_result, 1e-4),
+        Case("an impulse at the first step", lambda: (_impulse(8, 0), _random(1, 8)), tolerance=1e-4),
+        Case("an impulse at the last step", lambda: (_impulse(8, 7), _random(1, 8)), tolerance=1e-4),
+        Case("three channels", lambda: (_random(3, 8), _random(3, 8, seed=1)), tolerance=1e-4),
+        Case("a sequence of odd length", lambda: (_random(2, 7), _random(2, 7, seed=1)), tolerance=1e-4),
+        Case("a batch, x (4, 3, 20)", lambda: (_random(4, 3, 20), _random(3, 20, seed=1)), tolerance=1e-4),
     ],
     traps={
         "the end of the sequence still spills into its beginning: a ring of T slots is too short for it. Make it "
@@ -174,10 +174,10 @@ step_through = Check(
     "step_through",
     reference=_step_through,
     cases=[
-        Case("a single input", lambda: (*_system(0.8 + 0.3j), torch.tensor([1.0])), float32_result),
-        Case("one input and then silence", lambda: (*_system(0.8 + 0.3j), _impulse(6, 0)[0]), float32_result),
-        Case("four modes", lambda: (*_system(*_FOUR), _random(12)), float32_result, 1e-4),
-        Case("200 steps", lambda: (*_system(*_FOUR), _random(200)), float32_result, 1e-4),
+        Case("a single input", lambda: (*_system(0.8 + 0.3j), torch.tensor([1.0]))),
+        Case("one input and then silence", lambda: (*_system(0.8 + 0.3j), _impulse(6, 0)[0])),
+        Case("four modes", lambda: (*_system(*_FOUR), _random(12)), tolerance=1e-4),
+        Case("200 steps", lambda: (*_system(*_FOUR), _random(200)), tolerance=1e-4),
     ],
     traps={
         "this has no memory: every output depends on its own input only. The state of one step must go into the "
@@ -343,10 +343,10 @@ tree_scan = Check(
     "tree_scan",
     reference=_tree_scan,
     cases=[
-        Case("a single step", _scan_of(1), float32_result),
-        Case("two steps", _scan_of(2), float32_result),
-        Case("eight steps", _scan_of(8), float32_result),
-        Case("five steps, which is no power of two", _scan_of(5), float32_result),
+        Case("a single step", _scan_of(1)),
+        Case("two steps", _scan_of(2)),
+        Case("eight steps", _scan_of(8)),
+        Case("five steps, which is no power of two", _scan_of(5)),
         Case("thirteen steps of three complex modes", _scan_of(13, 3, dtype=torch.complex64), _complex_result),
         Case("the number of calls for 1,000 steps", _scan_of(1000), _effort),
     ],

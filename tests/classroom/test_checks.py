@@ -223,7 +223,7 @@ def test_arrays_lists_and_numbers_are_alike(student):
     [
         (lambda x: (x.sum(), x.cumsum(0) + 1, True), "on three numbers: the running sums: expected 1 at [0], got 2"),
         (lambda x: (x.sum(), x.cumsum(0), 1), "the answer: expected True, got 1."),
-        (lambda x: (x.sum()[None], x.cumsum(0), True), "the sum: the shape is (1,), expected ()."),
+        (lambda x: (x.sum()[None], x.cumsum(0), True), "the sum: expected a number, got a tensor of shape (1,)."),
         (lambda x: ([7.0], x.cumsum(0), True), "the sum: expected a number, got a list of 1."),
         (lambda x: x.sum(), "expected three results, got a tensor of shape ()."),
         (lambda x: {"sum": 7}, "expected three results, got a value of type dict."),
@@ -248,7 +248,7 @@ def test_dict_is_compared_by_its_keys():
     table = Check("f", reference=lambda: {"a": 1, "b": 2}, cases=[Case("nothing", tuple)], traps={})
     assert table.examine(lambda: {"b": 2.0, "a": 1}).status == "right"
     assert "on nothing: b: expected 2, got 3." in table.examine(lambda: {"a": 1, "b": 3}).message
-    assert "expected a dict with the keys a, b, got a." in table.examine(lambda: {"a": 1}).message
+    assert "on nothing: b: expected a number, got None." in table.examine(lambda: {"a": 1}).message
 
 
 double = Check(
@@ -338,14 +338,14 @@ word = ValueCheck("word", expected="key 2", traps={"that one is masked": "key 1"
         (guess, 0.505, "✓ guess"),
         (guess, torch.tensor(0.5), "✓ guess"),
         (guess, np.float32(0.5), "✓ guess"),
-        (guess, 10**400, "✗ guess: 1e+300 is not right."),
+        (guess, 10**400, "✗ guess: expected a number, got a value of type int."),
         (guess, 1, "✗ guess: that is twice as much"),
         (guess, 0.7, "✗ guess: 0.7 is not right."),
         (guess, float("nan"), "✗ guess: nan is not right."),
         (guess, "half", "✗ guess: expected a number, got 'half'."),
         (guess, [0.5], "✗ guess: expected a number, got a list of 1."),
         (word, "Key2", "✓ word"),
-        (word, ["key", 2], "✗ word: \"['key', 2]\" is not right."),
+        (word, ["key", 2], "✗ word: ['key', 2] is not right."),
         (word, "key 1", "✗ word: that one is masked"),
         (word, "3", "✗ word: '3' is not right."),
         (word, 2, "✗ word: expected text, got 2."),

@@ -138,7 +138,7 @@ def machine_by_autograd(data, n_steps, rate, *, both=True):
         ("chance_on", lambda s, i, *rest: on_probability(s[None], *rest)[0, i], "✓"),
         ("chance_on", lambda s, i, W, b, T: (1 - torch.tanh((W[i] @ s + b[i]) / T)) / 2, "the unit is off"),
         ("chance_on", lambda s, i, W, b, T: torch.sigmoid(2 * (s * (W @ s + b))[i] / T), "the unit stays"),
-        ("chance_on", lambda s, i, W, b, T: torch.sigmoid(2 * (W @ s + b) / T), "shape is (2,)"),
+        ("chance_on", lambda s, i, W, b, T: torch.sigmoid(2 * (W @ s + b) / T), "a tensor of shape (2,)"),
         ("chance_on", chance_by_math, "✓"),
         ("chance_on", lambda s, i, W, b, T: torch.sigmoid(2 * (W[i] @ s + b[i] * s[i]) / T), "state of the unit"),
         ("chance_on", lambda s, i, W, b, T: on_probability(s[None] / 2 + 0.5, W, b, T, 0.0)[0, i], "to 0 and 1"),

@@ -7,17 +7,17 @@ mistake written as a function: where a student's answer equals that of a trap, t
 import math
 import re
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .compare import as_number, described, difference, ordinal
-from .observers import call
-from .sandbox import MISSING, Failure, FunctionWrapper, run
+from .compare import as_number, as_tensor, described, difference, ordinal
+from .sandbox import MISSING, Complaint, Failure, FunctionWrapper, run
 
 SECONDS = 5.0  # for all calls of a student's function in one case
+Outcome = tuple[Any, Failure | None]  # what was observed of a function, or why nothing was
 
 
 @dataclass(frozen=True)
@@ -26,23 +26,9 @@ class Case:
 
     name: str  # what is special about it, a noun phrase that fits after "on"
     make: Callable[[], tuple]  # returns the arguments, fresh and the same every time
-    observe: Callable = call  # (function, *args) -> a tensor, number or string, or several: a tuple, or a dict by name
+    # (function, *args) -> what is compared: a tensor, number or string, or several, in a tuple or by name in a dict
+    observe: Callable = lambda function, *args: function(*args)
     tolerance: float = 1e-5  # largest difference allowed, relative to the size of the right answer where above one
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What was observed, or the failure instead of it, and the indices of the arguments that were changed in place."""
-
-    observed: Any
-    failure: Failure | None = None
-    changed: list[int] = field(default_factory=list)
-
-    def equals(self, other: "Outcome", case: Case) -> bool:
-        """Two failures of one kind are equal, and so is NaN to NaN."""
-        if self.failure or other.failure:
-            return bool(self.failure and other.failure) and self.failure.kind == other.failure.kind
-        return self.changed == other.changed and not difference(self.observed, other.observed, case.tolerance, True)
 
 
 @dataclass(frozen=True)
@@ -73,43 +59,37 @@ class Check:
             return _missing(self.name)
         if not callable(student):
             return _wrong(self.name, f"expected a function, got {described(student)}.")
-        outcomes = []
+        rows = []  # what the student's function did in each case, and what the right answer does
         for case in self.cases:
-            outcomes.append(self.outcome(student, case, SECONDS))
-            if outcomes[-1].failure is not None and outcomes[-1].failure.final:
+            _, failure = outcome = self.outcome(student, case, SECONDS)
+            if failure is MISSING and not rows:
+                return _missing(self.name)
+            rows.append((case, outcome, self.outcome(self.reference, case)))
+            if failure and failure.final:
                 break  # do not wait for an endless loop again
-        if outcomes[0].failure is MISSING:
-            return _missing(self.name)
-        right = [self.outcome(self.reference, case) for case in self.cases]
-        for i, (case, outcome, expected) in enumerate(zip(self.cases, outcomes, right, strict=False)):
-            message = self._difference(outcome, expected, case)
+        for i, (case, (observed, failure), (expected, failed)) in enumerate(rows):
+            if failed:
+                raise RuntimeError(f"the reference of {self.name} fails: {failed.message}")
+            message = failure.message if failure else difference(observed, expected, case.tolerance, names=self.results)
             if message:
-                return _wrong(self.name, self._mistake(outcomes, right, i) or f"on {case.name}: {message}")
+                return _wrong(self.name, self._mistake(rows, i) or f"on {case.name}: {message}")
         return Verdict("right", f"✓ {self.name}")
 
     def outcome(self, function: Callable, case: Case, seconds: float = math.inf) -> Outcome:
-        """What is observed of a function in a case, and which arguments it changed; no time limit by default."""
+        """What is observed of a function in a case; no time limit by default."""
         args = case.make()
         wrapped = FunctionWrapper(function)
         # the same random numbers for every answer, and gradients even if the notebook has disabled them
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.default_generator.manual_seed(0)  # much faster than torch.manual_seed, which looks for every device
             observed, failure = run(lambda: wrapped.observed(case.observe, args), seconds)
-        changed = [i for i, (now, fresh) in enumerate(zip(args, case.make(), strict=True)) if _changed(now, fresh)]
-        return Outcome(observed, wrapped.failure or failure, changed)
+        changed = [ordinal(i) for i, pair in enumerate(zip(args, case.make(), strict=True)) if _changed(*pair)]
+        if changed and not failure:
+            how = "Work on a copy: `x.clone()`, or `x + 1` for `x += 1`."
+            failure = Failure(f"changed {changed}", f"the {changed[0]} argument was changed in place. {how}")
+        return observed, wrapped.failure or failure
 
-    def _difference(self, student: Outcome, right: Outcome, case: Case) -> str | None:
-        """What is wrong with the student's outcome, as a clause, or None. RuntimeError if the reference failed."""
-        if right.failure:
-            raise RuntimeError(f"the reference of this check fails: {right.failure.message}")
-        if student.failure:
-            return student.failure.message
-        if student.changed:
-            which = ordinal(student.changed[0])
-            return f"the {which} argument was changed in place. Work on a copy: `x.clone()`, or `x + 1` for `x += 1`."
-        return difference(student.observed, right.observed, case.tolerance, names=self.results)
-
-    def _mistake(self, outcomes: list[Outcome], right: list[Outcome], first_wrong: int) -> str | None:
+    def _mistake(self, rows: list[tuple[Case, Outcome, Outcome]], first_wrong: int) -> str | None:
         """The message of the trap that the student fell into.
 
         A trap counts only where it agrees with the student on every case that tells it from the right answer, the
@@ -118,9 +98,9 @@ class Check:
         best, longest = None, 0
         for message, trap in self.traps.items():
             agreed = 0
-            for i, (case, outcome, expected) in enumerate(zip(self.cases, outcomes, right, strict=False)):
+            for i, (case, outcome, expected) in enumerate(rows):
                 trapped = self.outcome(trap, case)
-                agrees, tells = outcome.equals(trapped, case), not trapped.equals(expected, case)
+                agrees, tells = _same(outcome, trapped, case), not _same(trapped, expected, case)
                 if (tells and not agrees) or (i == first_wrong and not tells):
                     break
                 agreed += agrees and agreed == i
@@ -147,24 +127,20 @@ class ValueCheck:
         """Compare the value with the expected one and with the traps."""
         if student is None or student is ...:
             return _missing(self.name)
-        if isinstance(self.expected, str):
-            listed = student.tolist() if hasattr(student, "tolist") else student
-            kind, value = "text", str(listed) if isinstance(listed, str | list | tuple) else None
-        else:
-            kind, value = "a number", as_number(student)
+        kind, read = ("text", _letters) if isinstance(self.expected, str) else ("a number", as_number)
+        value = read(student)
         if value is None:
             return _wrong(self.name, f"expected {kind}, got {described(student)}.")
         for message, known in [("", self.expected), *self.traps.items()]:
-            if self._equal(value, known):
+            if value == read(known) or (kind == "a number" and abs(value - known) <= self.tolerance):
                 return _wrong(self.name, message) if message else Verdict("right", f"✓ {self.name}")
-        shown = repr(value) if isinstance(value, str) else f"{value:.6g}"
+        shown = f"{value:.6g}" if kind == "a number" else repr(student)
         return _wrong(self.name, f"{shown} is not right. Read the question once more.")
 
-    def _equal(self, student: float | str, value: float | str) -> bool:
-        if isinstance(value, str):
-            student, value = (re.sub(r"[\s,()\[\]]", "", text.lower()) for text in (student, value))
-            return student == value
-        return abs(student - value) <= self.tolerance
+
+def _letters(value: Any) -> str | None:
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return re.sub(r"[\s,()\[\]]", "", str(value).lower()) if isinstance(value, str | list | tuple) else None
 
 
 def _missing(name: str) -> Verdict:
@@ -173,6 +149,14 @@ def _missing(name: str) -> Verdict:
 
 def _wrong(name: str, message: str) -> Verdict:
     return Verdict("wrong", f"✗ {name}: {' '.join(message.split())}")
+
+
+def _same(a: Outcome, b: Outcome, case: Case) -> bool:
+    """Two failures of one kind are equal."""
+    (observed, failure), (other, failed) = a, b
+    if failure or failed:
+        return bool(failure and failed) and failure.kind == failed.kind
+    return difference(observed, other, case.tolerance) is None
 
 
 def _changed(now: Any, fresh: Any) -> bool:
@@ -184,3 +168,27 @@ def _changed(now: Any, fresh: Any) -> bool:
     if isinstance(fresh, Tensor):
         return now.shape != fresh.shape or not torch.equal(now.detach().nan_to_num(), fresh.detach().nan_to_num())
     return isinstance(fresh, int | float | str) and now != fresh
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Standard normal numbers from their own generator."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def gradient(*arguments: int) -> Callable:
+    """Observe the gradient by some arguments, counted from 0, of a sum that weighs every output differently.
+
+    One argument gives a tensor, several give a dict; an argument that is not used has the gradient zero.
+    """
+
+    def observe(function: Callable, *args: Any) -> Any:
+        args = [a.clone().requires_grad_() if i in arguments else a for i, a in enumerate(args)]
+        output = as_tensor(function(*args))
+        if not (isinstance(output, Tensor) and output.requires_grad):
+            raise Complaint("no gradient flows back from the result: is there NumPy, .item(), .detach() or no_grad()?")
+        weights = torch.linspace(-1, 2, output.numel(), dtype=output.dtype).view_as(output)  # their sum is not zero
+        gradients = torch.autograd.grad((output * weights).sum(), [args[i] for i in arguments], materialize_grads=True)
+        named = {f"the gradient by the {ordinal(i)} argument": g for i, g in zip(arguments, gradients, strict=True)}
+        return named if len(arguments) > 1 else gradients[0]
+
+    return observe

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from textwrap import shorten
 from traceback import walk_tb
 from typing import Any
 
@@ -30,12 +31,8 @@ MISSING = Failure("missing", "")
 NOTHING = Failure("nothing", "the function returns nothing. Is its `return` missing?")
 
 
-class PrintsEndlessly(Exception):
-    pass
-
-
 class Complaint(Exception):
-    """Raised by what observes a function: its text, about the function's result, is all that the student reads."""
+    """Raised by what observes a function: its text is all that the student reads. A second argument is `final`."""
 
 
 def _stub(x):
@@ -70,16 +67,16 @@ class FunctionWrapper:
         except Exception as error:
             if self.raised or self.result is None or callable(self.result) or isinstance(error, Complaint):
                 raise  # an object that the function made, such as a module, may have raised it
-            message = f": {_in_one_line(error)}" if isinstance(error, RuntimeError) else "."  # torch's, of gradients
+            message = f": {shorten(str(error), 160)}" if isinstance(error, RuntimeError) else "."  # torch's
             raise Complaint(f"it returns {described(self.result)}, which cannot be used{message}") from error
 
 
 class CappedStringIO(io.StringIO):
-    """Keeps what is printed, and raises PrintsEndlessly beyond MAX_PRINTED characters."""
+    """Keeps what is printed, and complains beyond MAX_PRINTED characters."""
 
     def write(self, text: str) -> int:
         if self.tell() > MAX_PRINTED:
-            raise PrintsEndlessly
+            raise Complaint("it prints without end.", True)
         return super().write(text)
 
 
@@ -123,27 +120,21 @@ def run(function: Callable[[], Any], seconds: float) -> tuple[Any, Failure | Non
         if not timeout.expired:
             raise
         return None, endless
-    except PrintsEndlessly:
-        return None, Failure("prints", "it prints without end.", True)
+    except Complaint as error:
+        return None, Failure(str(error), *error.args)
     except BaseException as error:  # a student's sys.exit() too must not end the kernel
-        told = str(error) if isinstance(error, Complaint) else _error_message(error)
-        return None, Failure(f"{type(error).__name__}: {error}", told)
+        return None, Failure(f"{type(error).__name__}: {error}", _error_message(error))
 
 
 def _error_message(error: BaseException) -> str:
     """The error in one line, with the line of the student's cell that raised it."""
     files = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     lines = [place for place in files if "ipykernel" in place[0] or place[0].startswith("<")]  # cells, not packages
-    where, message = "", _in_one_line(error)
+    where, message = "", shorten(str(error), 160, placeholder="...")
     if lines:
         code = linecache.getline(*lines[-1]).strip()
         where = f" in line {lines[-1][1]} of its cell{f', `{code}`' if code else ''}"
     return f"it raised {type(error).__name__}{where}{': ' + message if message else ''}{_advice(error)}"
-
-
-def _in_one_line(error: BaseException) -> str:
-    message = " ".join(str(error).split())
-    return message if len(message) <= 160 else message[:157] + "..."
 
 
 def _advice(error: BaseException) -> str:
