@@ -13,7 +13,10 @@ _ORDINALS, _COUNTS = ("first", "second", "third"), {2: "two", 3: "three", 4: "fo
 def difference(a: Any, b: Any, tolerance: float, names: Sequence[str] = ()) -> str | None:
     """What is wrong with `a`, as a clause, or None if it equals `b`; `names`: what the parts of `b` are called."""
     if isinstance(b, dict):
-        a, b, names = [a.get(key) for key in b] if isinstance(a, dict) else a, [*b.values()], [*b]
+        if not isinstance(a, dict) or set(a) != set(b):
+            got = ", ".join(map(str, a)) if isinstance(a, dict) else described(a)
+            return f"expected a dict with the keys {', '.join(b)}, got {got}."
+        a, b, names = [a[key] for key in b], [*b.values()], [*b]
     if isinstance(b, list | tuple):
         count = _COUNTS.get(len(b), len(b))
         if _is_dense(a) and a.dim() and [x.shape for x in a] == [getattr(y, "shape", ()) for y in b]:
