@@ -1,13 +1,15 @@
-"""Exercises of chapter 06: steps of RNN, GRU and LSTM, a memory of one second, reversal within the length, clipping."""
+"""Exercises of chapter 06: steps of RNN, GRU, LSTM; a memory of one second; reversal; clipping; a GRU that counts."""
 
 import math
 from functools import partial
 from itertools import product
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
-from possm_lite.classroom.checks import Case, Check, ValueCheck, gradient, normal
+from possm_lite.blocks.recurrent import gru_cell
+from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
 
 
 def _draw(*shapes, seed):
@@ -36,7 +38,6 @@ rnn_step = Check(
         Case("a state of zeros, no bias b_hh", partial(_torch_inputs, 1, state=0.0, bias=0.0)),
         Case("a state other than zero, no bias b_hh", partial(_torch_inputs, 1, bias=0.0)),
         Case("both biases", partial(_torch_inputs, 1)),
-        Case("the gradients by state and weights", partial(_torch_inputs, 1, seed=2), gradient(*range(6))),
     ],
     traps={
         "nothing squashes the sum: the tanh of (6.1) is missing.": partial(_rnn_step, squash=lambda a: a),
@@ -88,9 +89,15 @@ def _keep_swapped(Z, H, candidate):
     return (1 - Z) * H + Z * candidate
 
 
-def _gru_step(X, H, W_x, W_h, b, *, order=(0, 1), squash=torch.tanh, mix=_keep, reset=lambda R, H, W: (R * H) @ W):
-    R, Z = (torch.sigmoid(X @ W_x[i] + H @ W_h[i] + b[i]) for i in order)
-    return mix(Z, H, squash(X @ W_x[2] + reset(R, H, W_h[2]) + b[2]))
+def _reset_before(R, H, W, b):
+    return (R * H) @ W + b
+
+
+def _gru_step(
+    X, H, W_x, W_h, b, *, order=(0, 1), gate=torch.sigmoid, squash=torch.tanh, mix=_keep, reset=_reset_before
+):
+    R, Z = (gate(X @ W_x[i] + H @ W_h[i] + b[i]) for i in order)
+    return mix(Z, H, squash(X @ W_x[2] + reset(R, H, W_h[2], b[2])))
 
 
 def _gru_inputs(n_units=4, state=1.0, reset_bias=0.0, seed=0):
@@ -108,19 +115,28 @@ gru_step = Check(
         Case("a reset gate that is open", partial(_gru_inputs, reset_bias=30.0)),
         Case("a reset gate that is half open", _gru_inputs),
         Case("a single unit", partial(_gru_inputs, n_units=1, seed=1)),
-        Case("the gradients by state and weights", partial(_gru_inputs, seed=2), gradient(*range(5))),
     ],
     traps={
         "Z and 1 - Z are swapped. In (6.3) the gate Z keeps the old state.": partial(_gru_step, mix=_keep_swapped),
         "R is multiplied after the product with W_hh. That is a GRU too, torch's; (6.6) multiplies H by R first.": (
-            partial(_gru_step, reset=lambda R, H, W: R * (H @ W))
+            partial(_gru_step, reset=lambda R, H, W, b: R * (H @ W) + b)
+        ),
+        "R is multiplied after the product with W_hh, and with the bias: torch's GRU. (6.6) multiplies H alone by R, "
+        "first.": partial(_gru_step, reset=lambda R, H, W, b: R * (H @ W + b)),
+        "R multiplies the bias b, too. In (6.6) it multiplies H alone.": (
+            partial(_gru_step, reset=lambda R, H, W, b: (R * H) @ W + R * b)
+        ),
+        "the gates go through a tanh. Gates are between 0 and 1: a sigmoid, (6.5).": partial(
+            _gru_step, gate=torch.tanh
         ),
         "R and Z are swapped. The weights come in the order R, Z, candidate.": partial(_gru_step, order=(1, 0)),
         "the candidate goes through a sigmoid. Only gates do; the candidate has a tanh.": (
             partial(_gru_step, squash=torch.sigmoid)
         ),
         "the candidate is not squashed at all: the tanh of (6.6) is missing.": partial(_gru_step, squash=lambda a: a),
-        "the reset gate has no effect. In (6.6) it multiplies H.": partial(_gru_step, reset=lambda R, H, W: H @ W),
+        "the reset gate has no effect. In (6.6) it multiplies H.": (
+            partial(_gru_step, reset=lambda R, H, W, b: H @ W + b)
+        ),
         "the whole old state is added. In (6.3) it is multiplied by Z.": (
             partial(_gru_step, mix=lambda Z, H, candidate: H + (1 - Z) * candidate)
         ),
@@ -172,7 +188,6 @@ torch_gru_step = Check(
         Case("a single unit, no bias b_hh", partial(_torch_inputs, n_units=1, bias=0.0, seed=1)),
         Case("four units, no bias b_hh", partial(_torch_inputs, bias=0.0)),
         Case("four units, with all biases", partial(_torch_inputs, seed=3)),
-        Case("the gradients by state and weights", partial(_torch_inputs, seed=2), gradient(*range(6))),
     ],
     traps={
         **dict(_with_bugs(left) for left in product((False, True), repeat=3) if any(left)),
@@ -198,12 +213,13 @@ def _lstm_step(
     b,
     *,
     order="ifgo",
+    gate=torch.sigmoid,
     squash=torch.tanh,
     update=lambda i, f, g, C: f * C + i * g,
     show=lambda o, old, new: o * torch.tanh(new),
 ):
     blocks = dict(zip(order, (X @ w_ih.T + H @ w_hh.T + b).chunk(4, -1), strict=True))
-    i, f, o = (torch.sigmoid(blocks[name]) for name in "ifo")
+    i, f, o = (gate(blocks[name]) for name in "ifo")
     new = update(i, f, squash(blocks["g"]), C)
     return show(o, C, new), new
 
@@ -213,19 +229,15 @@ def _lstm_inputs(state=1.0, cell=1.0, bias=1.0, seed=0):
     return X, state * H, cell * C, w_ih, w_hh, bias * b
 
 
-def _lstm_gradients(step, *args):
-    return gradient(*range(6))(lambda *args: torch.cat(step(*args)), *args)
-
-
 lstm_step = Check(
     "lstm_step",
     reference=_lstm_step,
+    results=("H", "C"),
     cases=[
         Case("an empty cell, H = 0, no bias", partial(_lstm_inputs, state=0.0, cell=0.0, bias=0.0)),
         Case("a full cell, H = 0, no bias", partial(_lstm_inputs, state=0.0, bias=0.0)),
         Case("a full cell and an H, no bias", partial(_lstm_inputs, bias=0.0)),
         Case("a full cell, an H and a bias", partial(_lstm_inputs, seed=1)),
-        Case("the gradients by H, C and weights", partial(_lstm_inputs, seed=2), _lstm_gradients),
     ],
     traps={
         "g and o are swapped. Torch's blocks are i, f, g, o.": partial(_lstm_step, order="ifog"),
@@ -246,6 +258,16 @@ lstm_step = Check(
         "you use 1 - F instead of I. In an LSTM each has weights of its own.": (
             partial(_lstm_step, update=lambda i, f, g, C: f * C + (1 - f) * g)
         ),
+        "1 - F is multiplied with the old cell. The gate F of (6.10) keeps, in spite of its name.": (
+            partial(_lstm_step, update=lambda i, f, g, C: (1 - f) * C + i * g)
+        ),
+        "the new cell is squashed and kept so. The tanh of (6.11) is for what is shown; C itself may grow.": (
+            partial(_lstm_step, update=lambda i, f, g, C: torch.tanh(f * C + i * g), show=lambda o, old, new: o * new)
+        ),
+        "the new cell is squashed twice. (6.10) has no tanh around the sum.": (
+            partial(_lstm_step, update=lambda i, f, g, C: torch.tanh(f * C + i * g))
+        ),
+        "the gates go through a tanh. Gates are between 0 and 1: a sigmoid.": partial(_lstm_step, gate=torch.tanh),
         "the candidate is not squashed: its tanh is missing.": partial(_lstm_step, squash=lambda a: a),
         "the candidate goes through a sigmoid. Only gates do; the candidate has a tanh.": (
             partial(_lstm_step, squash=torch.sigmoid)
@@ -269,6 +291,20 @@ def _reverse_valid(x, lengths, *, source=lambda t, n, T: torch.where(t < n, n - 
     return x.gather(1, index.clamp(0, n_steps - 1)[..., None].expand_as(x))
 
 
+def _by_rows(head, x, lengths):
+    """Every sequence with head(sequence, length) reversed in place."""
+    heads = [head(row, n) for row, n in zip(x, lengths.tolist(), strict=True)]
+    return torch.stack([torch.cat([h.flip(0), row[len(h) :]]) for h, row in zip(heads, x, strict=True)])
+
+
+def _from_length(x, lengths):
+    result = x.clone()
+    for i, n in enumerate(lengths.tolist()):
+        for t in range(n):
+            result[i, t] = x[i, n - t]
+    return result
+
+
 def _padded(*lengths):
     return normal(len(lengths), 5, 2), torch.tensor(lengths)
 
@@ -281,7 +317,6 @@ reverse_valid = Check(
         Case("a sequence of 3 in 5 steps", partial(_padded, 3)),
         Case("sequences of three lengths", partial(_padded, 4, 5, 2)),
         Case("a sequence of one step and one of none", partial(_padded, 1, 0)),
-        Case("a gradient", partial(_padded, 4, 5, 2), gradient(0)),
     ],
     traps={
         "everything is reversed, the padding too, which now comes first. That is the leak itself: reverse only the "
@@ -290,6 +325,16 @@ reverse_valid = Check(
         "the features are reversed. Time is axis 1.": lambda x, lengths: x.flip(2),
         "you are off by one: of n steps the last has the index n - 1.": (
             partial(_reverse_valid, source=lambda t, n, T: torch.where(t < n, n - t, t))
+        ),
+        "you are off by one, and read past the end of a full row: of n steps the last has the index n - 1.": (
+            _from_length
+        ),
+        "one step too many is reversed. The first n steps are [:n].": partial(_by_rows, lambda row, n: row[: n + 1]),
+        "one step too few is reversed. The first n steps are [:n], the last of them with the index n - 1.": (
+            partial(_by_rows, lambda row, n: row[: n - 1])
+        ),
+        "one step too few is reversed: the last real step stays where it is.": (
+            partial(_by_rows, lambda row, n: row[: max(n - 1, 0)])
         ),
         "the whole row is reversed first and cut afterwards, so the padding comes first. Cut first, then reverse.": (
             partial(_reverse_valid, source=lambda t, n, T: torch.where(t < n, T - 1 - t, t))
@@ -356,6 +401,101 @@ clip_gradients = Check(
         ),
         "a gradient of zeros gives NaN: zero is divided by zero there. Is anything to be clipped at all?": (
             partial(_clip, factor=lambda norm, c: norm.clamp(max=c) / norm)
+        ),
+    },
+)
+
+
+# Exercise 6.8, to build: a GRU that counts
+
+UP, DOWN, CLEAR = range(3)
+
+
+def _counter(stair=0.02, keep=20.0, opens=(40.0, 40.0, 40.0), recurrent=1.0, reset=40.0, down=-1.0, drift=0.0):
+    """Weights of a GRU of one unit: rows r, z, n; columns up, down, clear."""
+    w_ih = torch.tensor([[0.0, 0.0, -reset], [-o for o in opens], [stair, down * stair, 0.0]])
+    w_hh, b = torch.tensor([[0.0], [0.0], [recurrent]]), torch.tensor([20.0, keep, drift])
+    return w_ih, w_hh, b, torch.zeros(3)
+
+
+def _ready(weights):
+    """The weights as tensors, or in words what is wrong with their shapes."""
+    if not isinstance(weights, tuple | list) or len(weights) != 4:
+        return "not four results, w_ih, w_hh, b_ih and b_hh"
+    ready = [torch.as_tensor(w, dtype=torch.float32).detach() for w in weights]
+    for name, shape, w in zip(("w_ih", "w_hh", "b_ih", "b_hh"), ((3, 3), (3, 1), (3,), (3,)), ready, strict=True):
+        if w.shape != shape:
+            return f"{name} of the shape {tuple(w.shape)}, not {shape}"
+    return ready
+
+
+def _states(weights, inputs):
+    """State after every input, each UP, DOWN, CLEAR or None."""
+    state, states = torch.zeros(1, 1), []
+    for which in inputs:
+        x = torch.zeros(1, 3) if which is None else torch.eye(3)[which : which + 1]
+        state = gru_cell(x, state, *weights)
+        states.append(state.item())
+    return Tensor(states)
+
+
+def _first_fault(make):
+    """What is wrong with a counter, in a word: of several faults the one that comes first here."""
+    weights = _ready(make())
+    if isinstance(weights, str):
+        return weights
+    if _states(weights, [None] * 20).abs().max() > 1e-3:
+        return "moves by itself"
+    stair = _states(weights, [UP])[0]
+    if stair < 0.009:
+        return "no stair"
+    climb, down, clear, wait = (
+        _states(weights, inputs) / stair  # in stairs
+        for inputs in (
+            [UP] * 10,
+            [UP] * 6 + [DOWN] * 6 + [DOWN] * 10,
+            [UP] * 7 + [CLEAR, UP, UP],
+            [UP] * 7 + [None] * 100 + [UP] * 3,
+        )
+    )
+    if climb[1] < 1.5:
+        return "no second stair"
+    if abs(climb[-1] - 10) > 0.5:
+        return "stairs shrink" if climb[-1] < 10 else "stairs grow"
+    if abs(down[6] - 5) > 0.5:
+        return "down adds" if down[6] > 6.5 else "down unheard" if down[6] > 5.9 else "down uneven"
+    if abs(down[-1] + 10) > 0.5:
+        return "down uneven"
+    if abs(clear[-1] - 2) > 0.5:
+        return "not cleared"
+    return "fades" if abs(wait[-1] - 10) > 0.5 else "a counter"
+
+
+counting_gru = Check(
+    "counting_gru",
+    reference=_counter,
+    cases=[Case("pulses up and down, clears and waits", tuple, _first_fault)],
+    traps={
+        "the count fades while nothing comes: Z must be nearer to one there. A bias of 20 will do.": (
+            partial(_counter, keep=3.0, opens=(23.0, 23.0, 23.0))
+        ),
+        "every pulse writes the same height: the candidate does not see the old state. It needs a weight of H.": (
+            partial(_counter, recurrent=0.0)
+        ),
+        "the stairs shrink. The tanh is straight only near zero: make the first stair smaller.": (
+            partial(_counter, stair=0.2)
+        ),
+        "clear does not clear. In that bin Z has to open, and one more gate has to hide the old state from the "
+        "candidate.": partial(_counter, reset=0.0),
+        "a pulse down is not heard: Z stays shut, or nothing is taken away.": partial(_counter, down=0.0),
+        "a pulse down counts up. Its weight to the candidate is negative.": partial(_counter, down=1.0),
+        "a pulse down does not take away what a pulse up adds.": partial(_counter, down=-0.5),
+        "the stairs grow: the state is multiplied by more than one at every pulse.": partial(_counter, recurrent=1.1),
+        "the state moves though nothing comes. Z must be near one there, or the candidate zero.": (
+            partial(_counter, keep=0.0, drift=0.1)
+        ),
+        "a first pulse up does not bring the state to 0.01. At a pulse Z must be near zero; the rows are r, z, n.": (
+            partial(_counter, opens=(0.0, 0.0, 0.0))
         ),
     },
 )

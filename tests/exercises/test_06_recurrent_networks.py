@@ -3,6 +3,7 @@
 import math
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -36,15 +37,54 @@ def textbook_gru(X, H, W_x, W_h, b):
     return textbook_gru_cell(X, H, w_x, w_h, b.flatten(), 0 * b.flatten())
 
 
-def gru_with_einsum(X, H, W_x, W_h, b, *, r=0, z=1, after=False, squash=torch.tanh):
+def gru_with_einsum(
+    X, H, W_x, W_h, b, *, r=0, z=1, after=False, bias_inside=False, squash=torch.tanh, gate=torch.sigmoid
+):
     mixed = torch.einsum("nd,gdh->gnh", X, W_x) + b[:, None]
-    gates = 1 / (1 + torch.exp(-(mixed[:2] + torch.einsum("nk,gkh->gnh", H, W_h[:2]))))
-    candidate = squash(mixed[2] + (gates[r] * (H @ W_h[2]) if after else (gates[r] * H) @ W_h[2]))
+    gates = gate(mixed[:2] + torch.einsum("nk,gkh->gnh", H, W_h[:2]))
+    from_h = gates[r] * (H @ W_h[2]) if after else (gates[r] * H) @ W_h[2]
+    candidate = squash(mixed[2] + from_h + bias_inside * (gates[r] - 1) * b[2])
     return candidate + gates[z] * (H - candidate)
 
 
 def reverse_by_rows(x, lengths, reverse=lambda s, n: s[:n].flip(0)):
     return torch.stack([torch.cat([reverse(s, n), s[n:]]) for s, n in zip(x, lengths.tolist(), strict=True)])
+
+
+def reverse_in_place(x, lengths, head):
+    y = x.clone()
+    for i, n in enumerate(lengths.tolist()):
+        y[i, : head(n)] = x[i, : head(n)].flip(0)
+    return y
+
+
+def reverse_from_length(x, lengths):
+    return torch.stack(
+        [
+            torch.stack([x[i, n - t] if t < n else x[i, t] for t in range(x.shape[1])])
+            for i, n in enumerate(lengths.tolist())
+        ]
+    )
+
+
+def copied(Cell, x, h, *weights):
+    """A cell of torch with the weights copied into it, as a student would."""
+    cell = Cell(x.shape[1], h.shape[1])
+    with torch.no_grad():
+        for parameter, weight in zip(cell.parameters(), weights, strict=True):
+            parameter.copy_(weight)
+    return cell(x, h)
+
+
+def lstm_by_hand(X, H, C, w_ih, w_hh, b, *, keep=lambda f: f, store=lambda c: c, shown=torch.tanh, gate=torch.sigmoid):
+    i, f, g, o = (X @ w_ih.T + H @ w_hh.T + b).split(H.shape[1], 1)
+    C = store(keep(gate(f)) * C + gate(i) * torch.tanh(g))
+    return gate(o) * shown(C), C
+
+
+def counter(stair=0.01, z_bias=15.0, z=(-30.0, -30.0, -30.0), r_clear=-30.0, down=-1, h=1.0):
+    w_ih = [[0, 0, r_clear], list(z), [stair, stair * down, 0]]
+    return w_ih, [[0.0], [0.0], [h]], np.zeros(3), [15.0, z_bias, 0.0]
 
 
 def clip_by_loop(gradients, c):
@@ -56,6 +96,7 @@ def clip_by_loop(gradients, c):
     ("name", "answer", "words"),
     [
         ("rnn_step", partial(by_torch, nn.RNNCell), "✓"),
+        ("rnn_step", partial(copied, nn.RNNCell), "✓"),
         ("rnn_step", rnn_cell, "✓"),
         ("rnn_step", lambda x, h, w_ih, *rest: x @ w_ih, "on a state of zeros, no bias b_hh: it raised"),
         ("rnn_step", lambda x, h, w_ih, *rest: torch.tanh(x @ w_ih.T + rest[1]), "on a state other than"),
@@ -68,8 +109,11 @@ def clip_by_loop(gradients, c):
         ("gru_step", partial(gru_with_einsum, after=True), "after the product"),
         ("gru_step", partial(gru_with_einsum, r=1, z=0), "R and Z are swapped"),
         ("gru_step", partial(gru_with_einsum, squash=torch.relu), "on a state of zeros: "),
-        ("gru_step", lambda *args: gru_with_einsum(*args).detach(), "on the gradients"),
+        ("gru_step", lambda *args: gru_with_einsum(*args).detach(), "✓"),
+        ("gru_step", partial(gru_with_einsum, after=True, bias_inside=True), "and with the bias: torch's GRU"),
+        ("gru_step", partial(gru_with_einsum, gate=torch.tanh), "the gates go through a tanh"),
         ("torch_gru_step", torch_gru, "✓"),
+        ("torch_gru_step", partial(copied, nn.GRUCell), "✓"),
         ("torch_gru_step", gru_cell, "✓"),
         ("torch_gru_step", partial(torch_gru, order=(1, 0, 2)), "Torch's are r, z, n"),
         ("torch_gru_step", partial(torch_gru, sign=-1), "Torch's Z keeps the old state"),
@@ -79,12 +123,36 @@ def clip_by_loop(gradients, c):
         ("lstm_step", lambda X, H, C, w_ih, w_hh, b: lstm_cell(X, H, C, w_ih, w_hh, b, 0 * b), "✓"),
         ("lstm_step", partial(torch_lstm, order=(0, 1, 3, 2)), "g and o are swapped"),
         ("lstm_step", partial(torch_lstm, order=(1, 0, 2, 3)), "i and f are swapped"),
+        ("lstm_step", lambda *args: list(torch_lstm(*args)), "✓"),
+        ("lstm_step", partial(lstm_by_hand, keep=lambda f: 1 - f), "1 - F is multiplied"),
+        ("lstm_step", partial(lstm_by_hand, store=torch.tanh), "squashed twice"),
+        ("lstm_step", partial(lstm_by_hand, store=torch.tanh, shown=lambda c: c), "squashed and kept so"),
+        ("lstm_step", partial(lstm_by_hand, gate=torch.tanh), "the gates go through a tanh"),
         ("lstm_step", lambda *args: torch_lstm(*args)[0], "expected two results"),
         ("reverse_valid", reverse_by_rows, "✓"),
         ("reverse_valid", lambda x, n: reverse_by_rows(x, n.clamp(max=int(n[0]))), "on "),
         ("reverse_valid", lambda x, n: reverse_by_rows(x, n * 0 + n.max()), "greatest length"),
         ("reverse_valid", partial(reverse_by_rows, reverse=lambda s, n: s.flip(0)[:n]), "padding comes first"),
+        ("reverse_valid", partial(reverse_in_place, head=lambda n: n + 1), "one step too many"),
+        ("reverse_valid", partial(reverse_in_place, head=lambda n: n - 1), "one step too few"),
+        ("reverse_valid", partial(reverse_in_place, head=lambda n: max(0, n - 1)), "one step too few"),
+        ("reverse_valid", reverse_from_length, "off by one, and read past the end"),
         ("reverse_valid", lambda x, n: x, "on two sequences of full length"),
+        ("counting_gru", counter, "✓"),
+        ("counting_gru", partial(counter, h=1.005), "✓"),
+        ("counting_gru", partial(counter, stair=0.1), "the stairs shrink"),
+        ("counting_gru", partial(counter, stair=0.02, z_bias=2.0), "the count fades"),
+        ("counting_gru", partial(counter, stair=0.02, z_bias=0.0), "the count fades"),
+        ("counting_gru", partial(counter, r_clear=0), "clear does not clear"),
+        ("counting_gru", partial(counter, z=(-30.0, -30.0, 0)), "clear does not clear"),
+        ("counting_gru", partial(counter, z=(0, 0, 0)), "does not bring the state to 0.01"),
+        ("counting_gru", partial(counter, z=(30.0, 30.0, 30.0), z_bias=-15.0), "does not bring the state to 0.01"),
+        ("counting_gru", partial(counter, stair=0.001), "does not bring the state to 0.01"),
+        ("counting_gru", partial(counter, z=(-30.0, 0, -30.0)), "a pulse down is not heard"),
+        ("counting_gru", partial(counter, down=1), "a pulse down counts up"),
+        ("counting_gru", partial(counter, h=0.0), "does not see the old state"),
+        ("counting_gru", lambda: counter()[:3], "got 'not four results"),
+        ("counting_gru", lambda: (np.zeros((3, 2)), *counter()[1:]), "w_ih of the shape (3, 2), not (3, 3)"),
         ("clip_gradients", clip_by_loop, "✓"),
         ("clip_gradients", lambda gs, c: clip_by_global_norm(gs, c)[0], "✓"),
         ("clip_gradients", lambda gs, c: [g * c / (1e-12 + math.hypot(*(h.norm() for h in gs))) for g in gs], "longer"),
