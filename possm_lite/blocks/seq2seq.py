@@ -109,20 +109,16 @@ class Seq2Seq(nn.Module):
         return torch.stack(written, 1)
 
 
-class BahdanauSeq2Seq(Seq2Seq):
-    """The decoder attends to the source before every word.
-
-        c_t = sum_i alpha_i(s_{t-1}) h_i,   s_t = GRU([E' y_{t-1}; c_t], s_{t-1}),   p(y_t) = softmax(W s_t + b)
+class AttentionSeq2Seq(Seq2Seq):
+    """Base of the two decoders that attend to the source: two encoders, an additive score, `unroll` and `step` missing.
 
     The states h_i come from two encoders, one of which reads from the end: h_i = [forward_i; backward_i], (2 hidden).
-
-    Source: Bahdanau et al. 2015, sections 3.1 and 3.2, with a plain readout instead of their maxout layer.
+    A state is s (B, h), H (B, N, 2h), keys W_k h_i (B, N, h) and the mask (B, N).
     """
 
     def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
         super().__init__(n_source, n_target, dim, hidden)
         self.backward_encoder = GRU(dim, hidden)
-        self.decoder = GRU(dim + 2 * hidden, hidden)
         self.W_q = nn.Parameter(torch.randn(hidden, hidden) / math.sqrt(hidden))
         self.W_k = nn.Parameter(torch.randn(hidden, 2 * hidden) / math.sqrt(2 * hidden))
         self.w_v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
@@ -140,6 +136,27 @@ class BahdanauSeq2Seq(Seq2Seq):
     def start(self, source: Tensor) -> tuple[Tensor, ...]:
         H, mask, last = self.encode(source)
         return last, H, H @ self.W_k.T, mask
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.readout(self.unroll(source, target)[0])
+
+    @torch.no_grad()
+    def align(self, source: Tensor, target: Tensor) -> Tensor:
+        """Attention weights of the decoder for each word of a target, (B, T, N)."""
+        return self.unroll(source, target)[1]
+
+
+class BahdanauSeq2Seq(AttentionSeq2Seq):
+    """The decoder attends to the source before every word: the previous state asks.
+
+        c_t = sum_i alpha_i(s_{t-1}) h_i,   s_t = GRU([E' y_{t-1}; c_t], s_{t-1}),   p(y_t) = softmax(W s_t + b)
+
+    Source: Bahdanau et al. 2015, sections 3.1 and 3.2, with a plain readout instead of their maxout layer.
+    """
+
+    def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
+        super().__init__(n_source, n_target, dim, hidden)
+        self.decoder = GRU(dim + 2 * hidden, hidden)
 
     def attend_and_step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """Previous tokens (B,) and state to the new state s_t (B, h) and the attention weights (B, N)."""
@@ -161,10 +178,30 @@ class BahdanauSeq2Seq(Seq2Seq):
         states, alignment = zip(*steps, strict=True)
         return torch.stack(states, 1), torch.stack(alignment, 1)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.readout(self.unroll(source, target)[0])
 
-    @torch.no_grad()
-    def align(self, source: Tensor, target: Tensor) -> Tensor:
-        """Attention weights of the decoder for each word of a target, (B, T, N)."""
-        return self.unroll(source, target)[1]
+class LuongSeq2Seq(AttentionSeq2Seq):
+    """The new state asks, and the context goes to the readout: the decoder itself never reads it.
+
+        s_t = GRU(E' y_{t-1}, s_{t-1}),   c_t = sum_i alpha_i(s_t) h_i,   p(y_t) = softmax(W tanh(W_c [c_t; s_t]) + b)
+
+    Source: Luong et al. 2015, sections 3 and 3.1, without input feeding; the score is the additive one ("concat").
+    """
+
+    def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
+        super().__init__(n_source, n_target, dim, hidden)
+        self.W_c = nn.Parameter(torch.randn(hidden, 3 * hidden) / math.sqrt(3 * hidden))
+
+    def look_up(self, S: Tensor, H: Tensor, keys: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """New states (B, T, h) to tanh(W_c [c_t; s_t]) (B, T, h) and the attention weights (B, T, N)."""
+        scores = torch.tanh((S @ self.W_q.T)[:, :, None] + keys[:, None]) @ self.w_v  # (B, T, N)
+        weights = masked_softmax(scores, mask[:, None])
+        return torch.tanh(torch.cat([weights @ H, S], -1) @ self.W_c.T), weights
+
+    def step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        s = self.decoder.step(self.write(tokens), state[0][None])[0]  # (B, h)
+        return self.readout(self.look_up(s[:, None], *state[1:])[0][:, 0]), (s, *state[1:])
+
+    def unroll(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Teacher forcing, all steps at once: what the readout reads (B, T, h), and all alignments (B, T, N)."""
+        s_0, *rest = self.start(source)
+        return self.look_up(self.decoder(self.write(shift_right(target)), s_0[None])[0], *rest)

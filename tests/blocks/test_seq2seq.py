@@ -12,6 +12,7 @@ from possm_lite.blocks.seq2seq import (
     END,
     PAD,
     BahdanauSeq2Seq,
+    LuongSeq2Seq,
     Seq2Seq,
     bahdanau_context,
     masked_cross_entropy,
@@ -19,7 +20,7 @@ from possm_lite.blocks.seq2seq import (
     source_mask,
 )
 
-BOTH = pytest.mark.parametrize("kind", [Seq2Seq, BahdanauSeq2Seq])
+ALL = pytest.mark.parametrize("kind", [Seq2Seq, BahdanauSeq2Seq, LuongSeq2Seq])
 SOURCE = torch.tensor([[3, 4, 5, 6], [5, 3, PAD, PAD], [7, PAD, PAD, PAD]])
 TARGET = torch.tensor([[4, 4, END, PAD, PAD], [3, 7, 5, 4, END], [END, PAD, PAD, PAD, PAD]])
 
@@ -56,7 +57,7 @@ def test_padding_must_follow_the_last_token(rows):
         source_mask(torch.tensor(rows))
 
 
-@BOTH
+@ALL
 def test_teacher_forcing_matches_single_steps(kind):
     model = make(kind)
     state, logits = model.start(SOURCE), []
@@ -66,7 +67,7 @@ def test_teacher_forcing_matches_single_steps(kind):
     assert_close(model(SOURCE, TARGET), torch.stack(logits, 1))
 
 
-@BOTH
+@ALL
 def test_source_padding_changes_nothing(kind):
     """Each row alone and without its padding gives the same logits; so does wider padding."""
     model = make(kind)
@@ -76,7 +77,7 @@ def test_source_padding_changes_nothing(kind):
         assert_close(model(SOURCE[row : row + 1, :n], TARGET[row : row + 1])[0], together[row])
 
 
-@BOTH
+@ALL
 def test_later_target_words_are_not_read(kind):
     model, changed = make(kind), TARGET.clone()
     changed[:, 3:] = 6
@@ -85,7 +86,7 @@ def test_later_target_words_are_not_read(kind):
     assert not torch.allclose(model(SOURCE, TARGET)[:, 3], model(SOURCE, changed)[:, 3])
 
 
-@BOTH
+@ALL
 def test_generate_feeds_back_its_words_and_stops(kind):
     """What is generated is the argmax under teacher forcing with that very text as the teacher."""
     model = make(kind, hidden=12)
@@ -118,7 +119,7 @@ def train(model, source, target, steps, lr=0.02):
         optimizer.step()
 
 
-@BOTH
+@ALL
 def test_overfits_a_small_task(kind):
     source, target = toy(12, 5, lambda row: row.flip(0))
     model = make(kind, dim=16, hidden=32).float()
@@ -159,11 +160,26 @@ def test_backward_encoder_starts_at_the_last_token():
         assert_close(H[row, :n, 6:], states)
 
 
+def test_luong_asks_with_the_new_state():
+    """One step of one sentence by loops over the places."""
+    model = make(LuongSeq2Seq)
+    s, H, keys, mask = model.start(SOURCE[1:2])
+    s_1 = gru_cell(model.write(TARGET[1, :1]), s, *model.decoder.all_weights[0])  # (1, h): it has not looked yet
+    scores = [model.w_v @ torch.tanh(model.W_q @ s_1[0] + model.W_k @ H[0, i]) for i in range(2)]
+    alpha = torch.stack(scores).exp() / torch.stack(scores).exp().sum()
+    c = alpha[0] * H[0, 0] + alpha[1] * H[0, 1]
+    logits, state = model.step(TARGET[1, :1], (s, H, keys, mask))
+    assert_close(logits[0], model.readout(torch.tanh(model.W_c @ torch.cat([c, s_1[0]]))))
+    assert_close(state[0], s_1)
+    assert_close(model.look_up(s_1[:, None], H, keys, mask)[1][0, 0, :2], alpha)
+
+
+@pytest.mark.parametrize("kind", [BahdanauSeq2Seq, LuongSeq2Seq])
 @pytest.mark.parametrize("task", ["copy", "reversal"])
-def test_alignment_shows_the_task(task):
+def test_alignment_shows_the_task(task, kind):
     """The largest mean weight of each word is at its own index for a copy, at the mirrored one for a reversal."""
     rule = {"copy": lambda row: row, "reversal": lambda row: row.flip(0)}[task]
-    model = make(BahdanauSeq2Seq, dim=16, hidden=32).float()
+    model = make(kind, dim=16, hidden=32).float()
     train(model, *toy(256, 7, rule), steps=120)
     source, target = toy(400, 6, rule, seed=1)
     full = (source != PAD).sum(1) == 6

@@ -1,9 +1,11 @@
 """Chapter 07: right and wrong answers in other styles than the references and the traps."""
 
+import math
 from functools import partial
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from possm_lite.blocks.pointer import pointer_log_probs
@@ -54,6 +56,118 @@ def beam_by_lists(scores, log_probs, finished, k, end, grow=False, drop=False):
     return tuple(torch.tensor(x) for x in zip(*sorted(table, reverse=True)[:k], strict=True))
 
 
+def detached_context(s, y, H, mask, score, cell):
+    alpha = score(s, H).masked_fill(~mask, -math.inf).softmax(-1)
+    return cell(torch.cat([y, (alpha[:, None] @ H)[:, 0].detach()], -1), s), alpha
+
+
+def with_weights(attend):
+    def step(s, y, H, mask, score, cell):
+        alpha = attend(score(s, H), mask)
+        return cell(torch.cat([y, torch.einsum("bn,bnh->bh", alpha, H)], 1), s), alpha
+
+    return step
+
+
+def order_by_loops(log_p, order, lengths, reduce=sum):
+    rows = [[log_p[b, m, order[b, m]] for m in range(n)] for b, n in enumerate(lengths)]
+    return torch.stack([torch.as_tensor(reduce(row)) for row in rows])
+
+
+class ByHand(nn.Module):
+    """A right answer of 7.7 without packing: each row alone, and attention by a loop."""
+
+    def __init__(self, n_source, n_target, dim, hidden):
+        super().__init__()
+        self.read, self.write = nn.Embedding(n_source, dim), nn.Embedding(n_target, dim)
+        self.encoder = nn.GRU(dim, hidden, batch_first=True, bidirectional=True)
+        self.W_q, self.W_k = nn.Linear(hidden, hidden, bias=False), nn.Linear(2 * hidden, hidden, bias=False)
+        self.w_v, self.decoder = nn.Linear(hidden, 1, bias=False), nn.GRUCell(dim + 2 * hidden, hidden)
+        self.readout = nn.Linear(hidden, n_target)
+
+    def encode(self, source):
+        H, s = [], []
+        for row in source:
+            states, last = self.encoder(self.read(row[row > 0])[None])
+            H.append(F.pad(states[0], (0, 0, 0, int((row == 0).sum())), value=5.0))
+            s.append(last[0, 0])
+        return torch.stack(H), torch.stack(s)
+
+    def look(self, s, H, mask):
+        e = self.w_v(torch.tanh(self.W_q(s)[:, None] + self.W_k(H)))[..., 0].exp() * mask
+        alpha = e / e.sum(-1, keepdim=True)
+        return torch.einsum("bn,bnh->bh", alpha, H), alpha
+
+    def step(self, tokens, s, H, mask):
+        s = self.decoder(torch.cat([self.write(tokens), self.look(s, H, mask)[0]], 1), s)
+        return self.readout(s), s
+
+    def forward(self, source, target):
+        H, s = self.encode(source)
+        tokens, logits = torch.ones_like(target[:, 0]), []
+        for t in range(target.shape[1]):
+            out, s = self.step(tokens, s, H, source > 0)
+            tokens = target[:, t]
+            logits.append(out)
+        return torch.stack(logits, 1)
+
+    def generate(self, source, max_len):
+        H, s = self.encode(source)
+        tokens, text = torch.ones_like(source[:, 0]), torch.zeros(len(source), max_len, dtype=torch.long)
+        alive = torch.ones(len(source), dtype=torch.bool)
+        for t in range(max_len):
+            logits, s = self.step(tokens, s, H, source > 0)
+            tokens = logits.argmax(-1)
+            text[alive, t] = tokens[alive]
+            alive &= tokens != 2
+        return text
+
+
+class OnlyParts(ByHand):
+    def encode(self, source): ...
+
+
+class NoLook(ByHand):
+    look = None
+
+
+class LooksLate(ByHand):
+    def step(self, tokens, s, H, mask):
+        y, c = self.write(tokens), self.look(s, H, mask)[0]
+        c = self.look(self.decoder(torch.cat([y, 0 * c], 1), s), H, mask)[0]
+        s = self.decoder(torch.cat([y, c], 1), s)
+        return self.readout(s), s
+
+
+class Detached(ByHand):
+    def look(self, s, H, mask):
+        c, alpha = super().look(s, H, mask)
+        return c.detach(), alpha
+
+
+class NoScore(ByHand):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        del self.w_v
+
+
+class Biased(ByHand):
+    def __init__(self, n_source, n_target, dim, hidden):
+        super().__init__(n_source, n_target, dim, hidden)
+        self.W_q = nn.Linear(hidden, hidden)
+
+
+class WritesOn(ByHand):
+    def generate(self, source, max_len):
+        H, s = self.encode(source)
+        tokens, text = torch.ones_like(source[:, 0]), []
+        for _ in range(max_len):
+            logits, s = self.step(tokens, s, H, source > 0)
+            tokens = logits.argmax(-1)
+            text.append(tokens)
+        return torch.stack(text, 1)
+
+
 def pointer_by_loops(x, h, W, U, v, mask, squash=torch.tanh):
     p = torch.zeros(mask.shape)
     for b in range(len(x)):
@@ -91,7 +205,43 @@ def pointer_by_loops(x, h, W, U, v, mask, squash=torch.tanh):
         ("pointer_weights", lambda x, h, *a: pointer_log_probs(x, h[:, None], *a[:3], a[3][:, None])[:, 0].exp(), "✓"),
         ("pointer_weights", partial(pointer_by_loops, squash=lambda z: z), "there is no tanh"),
         ("pointer_weights", lambda *args: pointer_by_loops(*args[:5], args[5] | True) * args[5], "after the softmax"),
-        ("pointer_weights", lambda *args: pointer_by_loops(*args).log(), "four items, all free"),
+        ("pointer_weights", lambda *args: pointer_by_loops(*args).log(), "give the probabilities"),
+        (
+            "pointer_weights",
+            lambda x, h, W, U, v, m: (
+                ((x @ W.T).tanh() + (h @ U.T).tanh()[:, None]) @ v + torch.where(m, 0, -math.inf)
+            ).softmax(-1),
+            "two tanh",
+        ),
+        ("token_loss", lambda *args: -loss_by_loop(*args), "a minus in front"),
+        ("token_loss", partial(loss_by_loop, n=lambda targets: 1), "sum over the real words"),
+        ("token_loss", lambda x, y, pad=0: loss_by_loop(x[:, :-1], y[:, :-1], pad), "the last slot of the batch"),
+        ("token_loss", lambda *args: loss_by_loop(*args).item(), "no gradient flows back"),
+        ("bahdanau_step", detached_context, "no gradient passes through the context"),
+        ("bahdanau_step", with_weights(lambda e, m: e.masked_fill(~m, -math.inf).softmax(-1).detach()), "the weights:"),
+        ("bahdanau_step", with_weights(lambda e, m: torch.where(m, e, 0.0).softmax(-1)), "exp(0) = 1"),
+        ("bahdanau_step", with_weights(lambda e, m: e.masked_fill(m, -math.inf).softmax(-1)), "wrong way round"),
+        ("bahdanau_step", with_weights(lambda e, m: (e / 3**0.5 - 1e9 * ~m).softmax(-1)), "divided by a root"),
+        ("order_log_prob", order_by_loops, "✓"),
+        ("order_log_prob", partial(order_by_loops, reduce=lambda row: sum(row) / len(row)), "mean over the steps"),
+        (
+            "order_log_prob",
+            partial(order_by_loops, reduce=lambda row: sum(row).exp()),
+            "this is the probability",
+        ),
+        ("order_log_prob", partial(order_by_loops, reduce=math.prod), "were multiplied"),
+        ("order_log_prob", lambda p, o, n: p.gather(-1, o[..., None]).sum((1, 2)), "steps after the end"),
+        ("order_log_prob", lambda p, o, n: order_by_loops(p, p.argmax(-1), n), "likeliest item"),
+        ("order_log_prob", lambda *args: order_by_loops(*args).sum(), "one number for all rows"),
+        ("Translator", ByHand, "✓"),
+        ("Translator", OnlyParts, "`encode` is not there yet"),
+        ("Translator", NoLook, "`look`"),
+        ("Translator", LooksLate, "the new state asks"),
+        ("Translator", Detached, "no gradient reaches"),
+        ("Translator", NoScore, "the part `w_v` is missing"),
+        ("Translator", Biased, "`W_q.bias` is not in the table"),
+        ("Translator", WritesOn, "goes on after the end"),
+        ("Translator", lambda *sizes: nn.Linear(3, 3), "the part `read` is missing"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
