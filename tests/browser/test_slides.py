@@ -25,7 +25,10 @@ MEASURE = """() => {
         reach.top = Math.min(reach.top, box.top);
         reach.right = Math.max(reach.right, box.right);
         reach.bottom = Math.max(reach.bottom, box.bottom);
-        if (element.tagName === 'IMG') images.push([box.height, box.width]);
+        if (element.tagName === 'IMG') {  // object-fit: contain leaves a part of the box empty
+            const scale = Math.min(box.height / element.naturalHeight, box.width / element.naturalWidth);
+            images.push([scale * element.naturalHeight, scale * element.naturalWidth]);
+        }
         if (element.tagName === 'MJX-CONTAINER') note('formula', element);
         const own = Array.from(element.childNodes).some(n => n.nodeType === 3 && n.data.trim());
         if (own) note(element.closest('pre, code') ? 'code' : 'body', element);
