@@ -120,7 +120,23 @@ n_end_states = ValueCheck(
 )
 
 
-# Exercise 9.3: the chance that a unit is on, with units of -1 and 1
+# Exercise 9.3: what cutting half of the weights amounts to
+
+n_alike = ValueCheck(
+    "n_alike",
+    expected=12,
+    traps={
+        "that would be so if crosstalk stayed as loud as it was. It is a sum of half as many terms now.": 24,
+        "that would be so if signal and crosstalk shrank by the same factor. One is halved, the other divided by the "
+        "root of 2.": 6,
+        "fewer patterns would make the ratio better, and the cut makes it worse.": 3,
+        "9 patterns have 1.2 times the spread of 6: it grows like the root of the number. Here the ratio grew by the "
+        "root of 2.": 9,
+    },
+)
+
+
+# Exercise 9.4: the chance that a unit is on, with units of -1 and 1
 
 
 def _chance_on(s, i, W, b, T, *, gap=lambda h, b, s, T: 2 * (h + b) / T):
@@ -177,7 +193,7 @@ chance_on = Check(
 )
 
 
-# Exercise 9.4: the learning rule
+# Exercise 9.5: the learning rule
 
 
 def _learning_direction(
@@ -239,7 +255,47 @@ learning_direction = Check(
 )
 
 
-# Exercise 9.5: the modern update
+# Exercise 9.6: the pseudo-inverse rule
+
+
+def _inverse_weights(X, *, diagonal=False, inner=lambda X: X @ X.T):
+    W = X.T @ torch.linalg.solve(inner(X), X)
+    return W if diagonal else W - torch.diag(W.diag())
+
+
+inverse_weights = Check(
+    "inverse_weights",
+    reference=_inverse_weights,
+    cases=[
+        Case("a single pattern", lambda: (torch.tensor([[1.0, -1.0, 1.0, 1.0]]),), tolerance=1e-4),
+        Case(
+            "two patterns with an overlap of 0",
+            lambda: (torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, -1.0, -1.0]]),),
+            tolerance=1e-4,
+        ),
+        Case(
+            "two patterns that overlap",
+            lambda: (torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, -1.0]]),),
+            tolerance=1e-4,
+        ),
+        Case("four patterns of ten units", lambda: (_signs(4, 10),), tolerance=1e-4),
+    ],
+    traps={
+        "this is Hebb's rule. For patterns that overlap, the overlaps have to be divided out.": (
+            lambda X: (X.T @ X / X.shape[1]).fill_diagonal_(0)
+        ),
+        "the diagonal is still there. Set it to 0 at the end.": partial(_inverse_weights, diagonal=True),
+        "the overlaps are multiplied, not divided out: (X^T X) in (9.12) is inverted.": (
+            lambda X: (X.T @ (X @ X.T) @ X).fill_diagonal_(0)
+        ),
+        "the overlaps are divided by N before they are inverted, so the weights are N times too large.": (
+            partial(_inverse_weights, inner=lambda X: X @ X.T / X.shape[1])
+        ),
+    },
+)
+
+
+# Exercise 9.7: the modern update
 
 
 def _modern_update(xi, X, beta, *, weights=lambda a, beta, d: torch.softmax(beta * a, -1)):
@@ -281,7 +337,7 @@ modern_update = Check(
 )
 
 
-# Exercise 9.6: a Boltzmann machine that learns with exact averages
+# Exercise 9.8: a Boltzmann machine that learns with exact averages
 
 
 def _boltzmann_machine(

@@ -3,6 +3,7 @@
 import math
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,7 +15,7 @@ from possm_lite.blocks.boltzmann import (
     moments,
     on_probability,
 )
-from possm_lite.blocks.hopfield import modern_hopfield, recall
+from possm_lite.blocks.hopfield import hebb_weights, modern_hopfield, recall
 
 from .helpers import assert_verdict, load
 
@@ -91,6 +92,14 @@ def overflowing_update(xi, X, beta):
     return e / e.sum(-1, keepdim=True) @ X
 
 
+def inverse_by_svd(X):
+    """In NumPy: the projector on the space of the patterns."""
+    directions = np.linalg.svd(X.numpy(), full_matrices=False)[2]
+    W = directions.T @ directions
+    np.fill_diagonal(W, 0)
+    return W
+
+
 def machine_by_package(data, n_steps, rate, *, change=lambda W: W, averages=exact_moments):
     """NumPy and lists where they are as natural as tensors."""
     n = data.shape[1]
@@ -134,6 +143,8 @@ def machine_by_autograd(data, n_steps, rate, *, both=True):
         ("recall_sweep", sweep_backwards, "from the last to the first"),
         ("n_end_states", end_states_by_enumeration(), "✓"),
         ("n_end_states", 7, "7"),
+        ("n_alike", 144 * 2 * (6 / 144), "✓"),
+        ("n_alike", 24, "half as many terms"),
         ("chance_on", chance_from_energies, "✓"),
         ("chance_on", lambda s, i, *rest: on_probability(s[None], *rest)[0, i], "✓"),
         ("chance_on", lambda s, i, W, b, T: (1 - torch.tanh((W[i] @ s + b[i]) / T)) / 2, "the unit is off"),
@@ -156,6 +167,11 @@ def machine_by_autograd(data, n_steps, rate, *, both=True):
             "patterns and samples together",
         ),
         ("learning_direction", lambda d, s: direction_in_loops(d, s)[0], "expected two results"),
+        ("inverse_weights", lambda X: (torch.linalg.pinv(X) @ X).fill_diagonal_(0), "✓"),
+        ("inverse_weights", inverse_by_svd, "✓"),
+        ("inverse_weights", hebb_weights, "Hebb's rule"),
+        ("inverse_weights", lambda X: torch.linalg.pinv(X) @ X, "still there"),
+        ("inverse_weights", lambda X: X @ torch.linalg.pinv(X), "shape is (1, 1)"),
         ("modern_update", update_by_torch, "✓"),
         ("modern_update", modern_hopfield, "✓"),
         ("modern_update", lambda xi, X, beta: (beta * X @ xi.T).softmax(1).T @ X, "runs over the states"),
