@@ -32,6 +32,7 @@ convolve = Check(
         Case("three channels", lambda: (_random(3, 8), _random(3, 8, seed=1)), tolerance=1e-4),
         Case("a sequence of odd length", lambda: (_random(2, 7), _random(2, 7, seed=1)), tolerance=1e-4),
         Case("a batch, x (4, 3, 20)", lambda: (_random(4, 3, 20), _random(3, 20, seed=1)), tolerance=1e-4),
+        Case("300 steps", lambda: (_random(1, 300), _random(1, 300, seed=1)), tolerance=1e-4),
     ],
     traps={
         "the end of the sequence still spills into its beginning: a ring of T slots is too short for it. Make it "
@@ -39,6 +40,8 @@ convolve = Check(
         "the ring is too short, and the end still spills into the beginning: 2T slots are enough.": (
             partial(_convolve, ring=lambda T: T + T // 2)
         ),
+        "the ring is one slot too short: the last product of step T - 1 with itself belongs to step 2T - 2, so it takes "
+        "2T - 1 slots.": partial(_convolve, ring=lambda T: 2 * T - 2),
         "the ring is long enough now, but you returned all of it. The result has T steps, the first ones.": (
             partial(_convolve, take=lambda y, T: y)
         ),

@@ -28,6 +28,11 @@ def convolve_on_a_padded_ring(x, kernel, ring=lambda T: 2 * T + 1):
     return torch.fft.ifft(torch.fft.fft(x) * torch.fft.fft(kernel)).real
 
 
+def ring_of(n_slots, x, kernel):
+    T = x.shape[-1]
+    return torch.fft.irfft(torch.fft.rfft(x, n_slots(T)) * torch.fft.rfft(kernel, n_slots(T)), n_slots(T))[..., :T]
+
+
 def hold_entry_by_entry(a, step):
     a, step = torch.broadcast_tensors(a, step)
     decay = [cmath.exp(complex(x) * float(d)) for x, d in zip(a.flatten(), step.flatten(), strict=True)]
@@ -134,6 +139,11 @@ def scan_by_package(join, decay, entering):
         ("convolve", causal_convolution, "✓"),
         ("convolve", lambda x, k: convolve_on_a_padded_ring(x, k, ring=lambda T: T), "into its beginning"),
         ("convolve", lambda x, k: convolve_on_a_padded_ring(x, k, ring=lambda T: 2 * T), "returned all of it"),
+        ("convolve", lambda x, k: ring_of(lambda T: 50, x, k), "on 300 steps"),
+        ("convolve", lambda x, k: ring_of(lambda T: 64, x, k), "on 300 steps"),
+        ("convolve", lambda x, k: ring_of(lambda T: T + T // 2, x, k), "is too short, and the end"),
+        ("convolve", lambda x, k: ring_of(lambda T: 2 * T - 2, x, k), "one slot too short"),
+        ("convolve", lambda x, k: ring_of(lambda T: 2 * T - 1, x, k), "✓"),
         ("convolve", lambda x, k: convolve_by_sums(x.flip(-1), k).flip(-1), "looks ahead"),
         ("convolve", lambda x, k: convolve_by_sums(x, k) + 1, "on an impulse at the first step"),
         ("hold", hold_entry_by_entry, "✓"),
