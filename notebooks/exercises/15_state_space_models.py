@@ -40,7 +40,7 @@ convolve = Check(
         "the ring is too short, and the end still spills into the beginning: 2T slots are enough.": (
             partial(_convolve, ring=lambda T: T + T // 2)
         ),
-        "the ring is one slot too short: the last product of step T - 1 with itself belongs to step 2T - 2, so it takes "
+        "the ring is one slot too short: the product of step T - 1 with itself belongs to step 2T - 2, so it takes "
         "2T - 1 slots.": partial(_convolve, ring=lambda T: 2 * T - 2),
         "the ring is long enough now, but you returned all of it. The result has T steps, the first ones.": (
             partial(_convolve, take=lambda y, T: y)
