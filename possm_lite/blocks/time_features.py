@@ -12,17 +12,17 @@ from .positions import as_pairs, log_spaced_frequencies, phasors
 def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
     """Random features of a shift-invariant kernel.
 
-        Phi(t) = sqrt(1/d) [cos w_1 t, ..., cos w_d t, sin w_1 t, ..., sin w_d t]
-        Phi(t_1) . Phi(t_2) = 1/d sum_i cos w_i (t_1 - t_2)  ->  E_w[cos w (t_1 - t_2)]
+        Phi(t) = sqrt(1/F) [cos w_1 t, ..., cos w_F t, sin w_1 t, ..., sin w_F t]
+        Phi(t_1) . Phi(t_2) = 1/F sum_i cos w_i (t_1 - t_2)  ->  E_w[cos w (t_1 - t_2)]
 
     Args:
         times: shape (...,), seconds; give float64 for times far from zero.
-        omega: angular frequencies, shape (d,), rad/s; gradients reach them.
+        omega: angular frequencies, shape (F,), rad/s; gradients reach them.
 
-    Returns: shape (..., 2 d), in the precision of `omega`.
+    Returns: shape (..., 2F), in the precision of `omega`.
     Source: Rahimi and Recht 2007, random Fourier features; Xu et al. 2019, features from Bochner's theorem.
     """
-    phase = phasors(times, omega, omega.dtype) / math.sqrt(len(omega))  # (..., d)
+    phase = phasors(times, omega, omega.dtype) / math.sqrt(len(omega))  # (..., F)
     return torch.cat([phase.real, phase.imag], -1)
 
 
@@ -47,7 +47,7 @@ def quantile_frequencies(start: Tensor, steps: Tensor, u: Tensor) -> Tensor:
     Args:
         start: lowest frequency, shape (), rad/s.
         steps: positive steps, shape (K,), rad/s: g increases, as an inverse CDF must.
-        u: in [0, 1], shape (d,), as the frequencies, rad/s.
+        u: in [0, 1], shape (F,), as the frequencies, rad/s.
     """
     heights = torch.cat([start.reshape(1), start + steps.cumsum(0)])  # (K + 1,)
     position = u * len(steps)
@@ -56,7 +56,7 @@ def quantile_frequencies(start: Tensor, steps: Tensor, u: Tensor) -> Tensor:
 
 
 class GaussianFrequencies(nn.Module):
-    """(a) d frequencies mu + sigma eps, with mu and sigma learned and eps drawn once."""
+    """(a) F frequencies mu + sigma eps, with mu and sigma learned and eps drawn once."""
 
     def __init__(self, n_freqs: int, mu: float = 0.0, sigma: float = 1.0):
         super().__init__()
@@ -69,7 +69,7 @@ class GaussianFrequencies(nn.Module):
 
 
 class QuantileFrequencies(nn.Module):
-    """(b) d frequencies g_theta(u), g increasing and learned, at first the line from lowest to highest."""
+    """(b) F frequencies g_theta(u), g increasing and learned, at first the line from lowest to highest."""
 
     def __init__(self, n_freqs: int, lowest: float, highest: float, n_knots: int = 16):
         super().__init__()
@@ -78,14 +78,14 @@ class QuantileFrequencies(nn.Module):
         self.scale = (highest - lowest) / n_knots  # the rise of one step at the start: parameters are of order one
         self.start = nn.Parameter(torch.tensor(float(lowest) / self.scale))
         self.rises = nn.Parameter(torch.full((n_knots,), math.log(math.e - 1)))  # softplus of it is 1
-        self.register_buffer("u", (torch.arange(n_freqs) + torch.rand(n_freqs)) / n_freqs)  # one draw in each d-th
+        self.register_buffer("u", (torch.arange(n_freqs) + torch.rand(n_freqs)) / n_freqs)  # one draw in each F-th
 
     def forward(self) -> Tensor:
         return quantile_frequencies(self.scale * self.start, self.scale * F.softplus(self.rises), self.u)
 
 
 class FixedFrequencies(nn.Module):
-    """(c) Fixed frequencies omega (d,), rad/s."""
+    """(c) Fixed frequencies omega (F,), rad/s."""
 
     def __init__(self, omega: Tensor):
         super().__init__()
@@ -96,7 +96,7 @@ class FixedFrequencies(nn.Module):
 
 
 class BochnerTime(nn.Module):
-    """`bochner_features` with the frequencies of one of the three modules above: times (...,) in s to (..., 2 d)."""
+    """`bochner_features` with the frequencies of one of the three modules above: times (...,) in s to (..., 2F)."""
 
     def __init__(self, frequencies: nn.Module):
         super().__init__()
@@ -138,7 +138,7 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
 def geometric_half_periods(n: int, shortest: float, longest: float) -> Tensor:
     """n half periods with equal ratios from `shortest` to `longest` seconds, shape (n,), float64.
 
-    Lecture notes have w_max - (w_max - w_min)^(i/n): it subtracts a power of seconds from seconds, so the result
+    A formula in circulation, w_max - (w_max - w_min)^(i/n), subtracts a power of seconds from seconds, so the result
     depends on the unit of time, crowds at w_max, and is negative where w_max is below one.
     """
     return math.pi / log_spaced_frequencies(n, 2 * shortest, 2 * longest)
