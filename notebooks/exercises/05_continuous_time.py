@@ -307,7 +307,8 @@ def _unit_case(n_units=3, d=8):
 
 def _halves(q, k, n_freqs):
     """Pairs of a number of the first half of what is rotated with one of its second half."""
-    order = [*torch.arange(2 * n_freqs).reshape(2, n_freqs).T.flatten(), *range(2 * n_freqs, len(q))]
+    order = torch.arange(len(q))
+    order[: 2 * n_freqs] = order[: 2 * n_freqs].reshape(2, n_freqs).T.flatten()
     return rotary_kernel(q[order], k[:, order], n_freqs)
 
 
@@ -378,10 +379,10 @@ def _fit_of(function, lag_s, measured, start):
     return "an error as large as without any wave" if waveless else "an error above 0.003, but less than without waves"
 
 
-def _descend(lag_s, measured, starts, *, first_lags=6, steps=600):
+def _descend(lag_s, measured, starts, *, first_lags=6, steps=300):
     """Fits from each of the starts (S, F), with lags that join one after the other; the best one (F,)."""
     hz = (starts / (2 * math.pi)).requires_grad_()
-    optimizer = torch.optim.Adam([hz], lr=0.1)
+    optimizer = torch.optim.Adam([hz], lr=0.2)
     for step in range(steps):
         n = max(first_lags, math.ceil(len(lag_s) * min(1, 1.3 * step / steps)))
         psi = torch.cos(2 * math.pi * lag_s[:, None, None] * hz).mean(-1)  # (L, S)
