@@ -1,4 +1,4 @@
-"""Exercises of chapter 06: steps of RNN, GRU, LSTM; a memory of one second; reversal; clipping; a GRU that counts."""
+"""Exercises of chapter 06: steps of RNN, GRU, LSTM; half-life; reversal; back through time; clipping; a GRU counts."""
 
 import math
 from functools import partial
@@ -355,7 +355,71 @@ reverse_valid = Check(
 )
 
 
-# Exercise 6.7: clipping by the global norm
+# Exercise 6.7: back through time
+
+
+def _back(H, W_hh, g, *, slope=lambda h: 1 - h**2, through=lambda W, e: W @ e, source=lambda H, t: H[t - 1]):
+    total = torch.zeros_like(W_hh)
+    for t in range(len(H) - 1, 0, -1):
+        inside = g * slope(H[t])  # dL by what is inside the tanh
+        total = total + torch.outer(source(H, t), inside)
+        g = through(W_hh, inside)
+    return total
+
+
+def _path(n_steps, seed=0):
+    H, W_hh, g = _draw((n_steps + 1, 3), (3, 3), (3,), seed=seed)
+    return torch.tanh(H), W_hh, g
+
+
+def _slopes_of_before(H, W_hh, g):
+    total = torch.zeros_like(W_hh)
+    for before in H[:-1].flip(0):
+        inside = g * (1 - before**2)
+        total, g = total + torch.outer(before, inside), W_hh @ inside
+    return total
+
+
+def _only_last(H, W_hh, g):
+    return _back(H[-2:], W_hh, g)
+
+
+back_through_time = Check(
+    "back_through_time",
+    reference=_back,
+    cases=[
+        Case("a single step", partial(_path, 1)),
+        Case("two steps", partial(_path, 2, seed=1)),
+        Case("six steps", partial(_path, 6, seed=2)),
+    ],
+    traps={
+        "only the last step's term is there. (6.12) adds one for each step.": _only_last,
+        "the slopes 1 - H_t**2 of the tanh are missing.": partial(_back, slope=torch.ones_like),
+        "on its way back the gradient is not multiplied by the slopes 1 - H_t**2. Each factor (6.14) has them.": (
+            lambda H, W_hh, g: sum(
+                _only_last(H[: t + 1], W_hh, torch.linalg.matrix_power(W_hh, len(H) - 1 - t) @ g)
+                for t in range(1, len(H))
+            )
+        ),
+        "W_hh is transposed on the way back. H[t - 1] @ W_hh forward is W_hh @ ... back.": (
+            partial(_back, through=lambda W, e: e @ W)
+        ),
+        "on its way back the gradient does not meet W_hh. Each factor (6.14) has it.": (
+            partial(_back, through=lambda W, e: e)
+        ),
+        "the new state H_t stands where H_{t-1} belongs: W_hh is multiplied with the state before.": (
+            partial(_back, source=lambda H, t: H[t])
+        ),
+        "the result is transposed. Rows are the state before, as in H[t - 1] @ W_hh.": (
+            lambda H, W_hh, g: _back(H, W_hh, g).T
+        ),
+        "it is divided by the number of steps. (6.12) is a sum.": (lambda H, W_hh, g: _back(H, W_hh, g) / (len(H) - 1)),
+        "the slope is taken of the state before. It belongs to H_t, which the tanh has made.": (_slopes_of_before),
+    },
+)
+
+
+# Exercise 6.8: clipping by the global norm
 
 
 def _norm(gradients):
@@ -406,7 +470,7 @@ clip_gradients = Check(
 )
 
 
-# Exercise 6.8, to build: a GRU that counts
+# Exercise 6.9, to build: a GRU that counts
 
 UP, DOWN, CLEAR = range(3)
 

@@ -82,6 +82,16 @@ def lstm_by_hand(X, H, C, w_ih, w_hh, b, *, keep=lambda f: f, store=lambda c: c,
     return gate(o) * shown(C), C
 
 
+def by_autograd(H, W, g, linear=False):
+    """The same by autograd: states with the values of H, each made from the one before."""
+    W, state = W.clone().requires_grad_(), H[0]
+    for now in H[1:]:
+        inside = state @ W
+        shift = (now if linear else torch.atanh(now)) - inside.detach()
+        state = inside + shift if linear else torch.tanh(inside + shift)
+    return torch.autograd.grad(state @ g, W)[0]
+
+
 def counter(stair=0.01, z_bias=15.0, z=(-30.0, -30.0, -30.0), r_clear=-30.0, down=-1, h=1.0):
     w_ih = [[0, 0, r_clear], list(z), [stair, stair * down, 0]]
     return w_ih, [[0.0], [0.0], [h]], np.zeros(3), [15.0, z_bias, 0.0]
@@ -138,6 +148,13 @@ def clip_by_loop(gradients, c):
         ("reverse_valid", partial(reverse_in_place, head=lambda n: max(0, n - 1)), "one step too few"),
         ("reverse_valid", reverse_from_length, "off by one, and read past the end"),
         ("reverse_valid", lambda x, n: x, "on two sequences of full length"),
+        ("back_through_time", by_autograd, "✓"),
+        ("back_through_time", lambda H, W, g: by_autograd(H, W, g).numpy(), "✓"),
+        ("back_through_time", lambda H, W, g: by_autograd(H, W, g, linear=True), "slopes 1 - H_t**2 of the tanh"),
+        ("back_through_time", lambda H, W, g: by_autograd(H[-2:], W, g), "only the last step's term"),
+        ("back_through_time", lambda H, W, g: by_autograd(H, W.T, g), "W_hh is transposed on the way back"),
+        ("back_through_time", lambda H, W, g: by_autograd(H, W, g).T, "the result is transposed"),
+        ("back_through_time", lambda H, W, g: by_autograd(H, W, g) / (len(H) - 1), "divided by the number"),
         ("counting_gru", counter, "✓"),
         ("counting_gru", partial(counter, h=1.005), "✓"),
         ("counting_gru", partial(counter, stair=0.1), "the stairs shrink"),
