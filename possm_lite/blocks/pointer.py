@@ -52,10 +52,7 @@ class PointerNetwork(nn.Module):
         self.v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
 
     def start(self, items: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Embedded items (B, N, h), the state before the first step (1, B, h), and the mask of real items (B, N).
-
-        Raises: ValueError if a length is below 1 or above N.
-        """
+        """Embedded items (B, N, h), the first state (1, B, h), the mask (B, N). ValueError if a length is not 1..N."""
         mask = length_mask(lengths, items.shape[1])
         if not mask[:, 0].all():
             raise ValueError("lengths must be at least 1: an empty row has no item to point at.")
@@ -64,10 +61,7 @@ class PointerNetwork(nn.Module):
         return x, H[torch.arange(len(H)), lengths - 1][None], mask
 
     def forward(self, items: Tensor, lengths: Tensor, choices: Tensor) -> Tensor:
-        """Teacher forcing: log p (B, M, N) of every step, given the true choices (B, M) before it.
-
-        Items (B, N, item_size), lengths (B,). Mask steps after a row's own length in a loss.
-        """
+        """Teacher forcing: log p (B, M, N) of every step, given the true choices (B, M); items (B, N, item_size)."""
         x, s_0, mask = self.start(items, lengths)
         chosen = x.gather(1, choices[..., None].expand(-1, -1, x.shape[-1]))  # (B, M, h)
         inputs = torch.cat([self.first.expand_as(chosen[:, :1]), chosen[:, :-1]], 1)

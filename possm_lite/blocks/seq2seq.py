@@ -43,14 +43,9 @@ def bahdanau_context(s: Tensor, H: Tensor, keys: Tensor, W_q: Tensor, w_v: Tenso
 
         alpha_i = softmax_i(w_v . tanh(W_q s_{t-1} + W_k h_i)),   c_t = sum_i alpha_i h_i
 
-    Args:
-        s: the decoder's *previous* state s_{t-1}, shape (B, h). The new one does not exist yet: it needs c_t.
-        H: states of the encoder h_i, shape (B, N, h_e).
-        keys: W_k h_i, shape (B, N, a). They are the same in every step, so they are computed once.
-        W_q: shape (a, h); w_v: shape (a,); mask: True at real source tokens, shape (B, N).
-
-    Returns: the context c_t, shape (B, h_e), and the weights alpha, shape (B, N).
-    Source: Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
+    Args: s: the *previous* state s_{t-1} (B, h), since the new one needs c_t; H: states of the encoder (B, N, h_e);
+        keys: W_k h_i (B, N, a), computed once for all steps; W_q (a, h); w_v (a,); mask: True at real tokens (B, N).
+    Returns: the context c_t (B, h_e) and the weights alpha (B, N). Source: Bahdanau et al. 2015, section 3.1.
     """
     scores = torch.tanh((s @ W_q.T)[:, None] + keys) @ w_v  # (B, N)
     weights = masked_softmax(scores, mask)  # (B, N)
@@ -110,10 +105,9 @@ class Seq2Seq(nn.Module):
 
 
 class AttentionSeq2Seq(Seq2Seq):
-    """Base of the two decoders that attend to the source: two encoders, an additive score, `unroll` and `step` missing.
+    """Base of the decoders that attend to h_i = [forward_i; backward_i], (2 hidden), with an additive score.
 
-    The states h_i come from two encoders, one of which reads from the end: h_i = [forward_i; backward_i], (2 hidden).
-    A state is s (B, h), H (B, N, 2h), keys W_k h_i (B, N, h) and the mask (B, N).
+    A state is s (B, h), H (B, N, 2h), keys W_k h_i (B, N, h) and the mask (B, N). Subclasses have `unroll` and `step`.
     """
 
     def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
