@@ -69,7 +69,7 @@ def make_draw_phasors(dim: int = 32, max_distance: int = 400) -> Callable[..., F
         for chosen, color, width in ((slow, BLUE, 4.0), (~slow, GRAY, 1.4)):
             ends = np.stack([centers[chosen], tips[chosen], np.full(chosen.sum(), np.nan)], -1).ravel()  # NaN: a gap
             faces.plot(ends.real, ends.imag, color=color, lw=width, solid_capstyle="round")
-        faces.set_title(f"{slow.sum()} of {len(angle)} hands in their first quarter", fontsize=11, color=INK)
+        faces.set_title(f"{slow.sum()} of {len(angle)} phasors in their first quarter", fontsize=11, color=INK)
         faces.set_xlim(centers.real.min() - 0.6, centers.real.max() + 0.6)
         faces.set_ylim(centers.imag.min() - 0.6, centers.imag.max() + 0.6)
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import schur
 
 from possm_lite.blocks.positions import (
     as_pairs,
@@ -228,3 +229,21 @@ def test_halves_keep_float32_and_broadcast():
     rotated = rotate_halves(x, phase)
     assert rotated.dtype == torch.float32 and rotated.shape == (2, 5, 8)
     torch.testing.assert_close(rotated[1, 3], rotate_halves(x[1, 3], phase[3]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_powers_of_an_orthogonal_matrix_are_rotations(seed):
+    """f(x, m) = A^m x, A orthogonal, makes scores a matter of n - m, and is `rotate` along other axes."""
+    torch.manual_seed(seed)
+    skew = make_vectors(8)
+    A = torch.linalg.matrix_exp(skew - skew.T)
+    q, k = make_vectors(2)
+    for m, n in ((3, 5), (0, 7), (6, 1)):
+        score = (A.matrix_power(m) @ q) @ (A.matrix_power(n) @ k)
+        torch.testing.assert_close(score, q @ A.matrix_power(n - m) @ k)
+    blocks, axes = map(
+        torch.from_numpy, schur((skew - skew.T).numpy(), output="real")
+    )  # 2 x 2 blocks, as no angle is 0
+    omega = blocks.diagonal(-1)[::2]
+    x = make_vectors(6)
+    torch.testing.assert_close(rotate(x @ axes, phasors(torch.ones(()), omega, x.dtype)) @ axes.T, x @ A.T)

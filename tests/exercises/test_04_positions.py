@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from possm_lite.blocks.positions import sinusoidal_encoding
+from possm_lite.blocks.attention import attend, scaled_dot_score
+from possm_lite.blocks.positions import phasors, rope_frequencies, rotate, sinusoidal_encoding
 
 from .helpers import assert_verdict, load
 
@@ -58,6 +59,41 @@ def score_of_differences(q, k, t_q, t_k, omega):
     return score(q, k, torch.zeros(4), ((t_k - t_q)[:, None] * omega).float())
 
 
+class Cache:
+    """Steps of exercise 4.6 with a list of tokens for a cache, its newest token last; by complex numbers."""
+
+    def __init__(self, rotate_late=False, keep=0, extra=0, count=lambda cache, m: m):
+        self.rotate_late, self.keep, self.extra, self.count = rotate_late, keep, extra, count
+
+    def __call__(self, q, k, v, cache, window):
+        def at(x, m):
+            return rope_complex(x[None], torch.tensor([float(m)])).float()[0]
+
+        cache, m = ([], 0) if cache is None else cache
+        cache = [*cache, (k, v)]
+        m_now = self.count(cache, m)
+        if not self.rotate_late:
+            cache[-1] = (at(k, m_now), v)
+        read = cache[-window - self.extra :]
+        now = len(read) - 1 if self.rotate_late else m_now
+        keys = [at(k, i) for i, (k, _) in enumerate(read)] if self.rotate_late else [k for k, _ in read]
+        weights = torch.softmax(torch.stack(keys) @ at(q, now) / math.sqrt(len(q)), 0)
+        return weights @ torch.stack([v for _, v in read]), (cache[-window - self.extra - self.keep :], m + 1)
+
+
+def test_cached_steps_are_causal_attention():
+    """The reference against one call on all tokens with a mask."""
+    q, k, v = torch.randn(3, 12, 8)
+    step, cache, answers = exercises.cached_step.reference, None, []
+    for token in zip(q, k, v, strict=True):
+        y, cache = step(*token, cache, 5)
+        answers.append(y)
+    phase = phasors(torch.arange(12), rope_frequencies(8), q.dtype)
+    age = torch.arange(12)[:, None] - torch.arange(12)
+    scores = scaled_dot_score(rotate(q, phase), rotate(k, phase))
+    torch.testing.assert_close(torch.stack(answers), attend(scores, v, (age >= 0) & (age < 5))[0])
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -77,14 +113,31 @@ def score_of_differences(q, k, t_q, t_k, omega):
         ("rope", rope_overwritten, "after its rotation"),
         ("rope", lambda x, m, *base: rope_repeated(x, torch.arange(len(m)), *base), "whatever positions say"),
         ("rope", lambda x, *a: x.copy_(rope_repeated(x, *a)), "in place"),
-        ("slow_hands", sum(200 / 10_000 ** (j / 16) < math.pi / 2 for j in range(16)), "✓"),
-        ("slow_hands", sum(200 / 10_000 ** (j / 16) < 1 for j in range(16)), "one radian"),
-        ("slow_hands", sum(200 / 10_000 ** (j / 16) < 90 for j in range(16)), "90 degrees"),
+        ("rope", lambda x, m, *base: rope_repeated(x, m.long(), *base), "cut to whole numbers"),
+        ("rope", lambda x, m, *base: rope_repeated(x, m - m[0], *base), "counted from the first"),
+        ("rope", lambda x, m, *base: rope_complex(x, 2 * torch.pi * m, *base), "2 pi times too large"),
+        ("rope", lambda *a: rope_complex(*a).numpy().tolist(), "✓"),
+        ("only_distance", "a, c, e", "✓"),
+        ("only_distance", "A, E", "Is a mirror orthogonal"),
+        ("slow_pairs", sum(200 / 10_000 ** (j / 16) < math.pi / 2 for j in range(16)), "✓"),
+        ("slow_pairs", sum(200 / 10_000 ** (j / 16) < 1 for j in range(16)), "one radian"),
+        ("slow_pairs", sum(200 / 10_000 ** (j / 16) < 90 for j in range(16)), "90 degrees"),
         ("safe_score", score_of_differences, "✓"),
         ("safe_score", lambda q, k, t, s, w: score(q.double(), k.double(), t * w, s[:, None] * w), "✓"),
         ("safe_score", lambda q, k, t, s, w: score_of_differences(q, k, t.float(), s.float(), w), "too late"),
         ("safe_score", lambda q, k, t, s, w: score(q, k, (t * w).float(), (s[:, None] * w).float()), "rounded to"),
         ("safe_score", lambda q, k, t, s, w: score(q, k, *[(s - t)[:, None] * w] * 2), "cancels"),
+        ("safe_score", lambda q, k, t, s, w: k @ q, "nothing is rotated"),
+        *[
+            ("safe_score", lambda q, k, t, s, w, M=M: score_of_differences(q, k, t % M, s % M, w), "before a full hour")
+            for M in (1, 10, 60, 100, 1000, 3600)
+        ],
+        ("cached_step", Cache(), "✓"),
+        ("cached_step", Cache(rotate_late=True), "✓"),
+        ("cached_step", Cache(keep=999), "more than 4 keys and values"),
+        ("cached_step", Cache(count=lambda cache, m: len(cache) - 1), "how many keys are kept"),
+        ("cached_step", Cache(extra=1), "one token too many"),
+        ("cached_step", lambda *a: Cache()(*a)[0], "two results"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
