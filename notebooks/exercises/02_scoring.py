@@ -1,4 +1,4 @@
-"""Exercises of chapter 02: a softmax under a mask, two scores, the largest of real items, the surrogate loss."""
+"""Exercises of chapter 02: a softmax under a mask, scores, the largest of real items, the surrogate loss, pooling."""
 
 import math
 import warnings
@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from possm_lite.blocks.selection import leave_one_out_mean
-from possm_lite.classroom.checks import Case, Check, ValueCheck, gradient, normal
+from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, as_tensor, gradient, normal
 
 
 def _first(x, *_):
@@ -33,6 +33,20 @@ def _minus_infinity(scores, mask):
     return scores.masked_fill(~mask, -math.inf)
 
 
+def _from_largest_with_zeros(scores, mask):
+    """exp of the distance to the largest score, with zeros for padding among the scores: it underflows."""
+    e = (scores - (scores * mask).amax(-1, keepdim=True)).exp() * mask
+    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+def _all_slots_of_an_index(scores, mask):
+    """One softmax for each index of the first axis, also where that holds several rows."""
+    weights = torch.zeros_like(scores)
+    for i in range(len(scores)):
+        weights[i, mask[i]] = torch.softmax(scores[i, mask[i]], 0)
+    return weights
+
+
 def _rows(*rows):
     scores, mask = zip(*rows, strict=True)
     return torch.tensor(scores), torch.tensor(mask).bool()
@@ -51,6 +65,7 @@ def _gradient_and_nan(function, scores, mask):
 
 _FULL = ([1.0, 2.0, 0.5], [1, 1, 1])
 _PADDED = ([1.0, 2.0, 0.5], [1, 1, 0])
+_FAR = ([-200.0, -201.0, 0.0], [1, 1, 0]), ([-97.0, -98.0, 7.0], [1, 1, 0])
 _EMPTY = ([0.3, 1.0, -0.5], [0, 0, 0])
 
 masked_weights = Check(
@@ -62,7 +77,9 @@ masked_weights = Check(
         Case("a padded slot that holds 1,000,000", lambda: _rows(([1.0, 2.0, 1e6], [1, 1, 0]))),
         Case("scores above 100, where exp overflows", lambda: _rows(([120.0, 121.0, 0.0], [1, 1, 0]))),
         Case("a query that may read nothing", lambda: _rows(_PADDED, _EMPTY)),
+        Case("real scores near -200", lambda: _rows(*_FAR)),
         Case("scores of shape (1, 2, 3)", lambda: tuple(x[None] for x in _rows(_PADDED, _EMPTY))),
+        Case("scores of shape (2, 2, 3)", lambda: tuple(x.expand(2, 2, 3) for x in _rows(_PADDED, _FULL))),
         Case("the gradient of rows with keys", lambda: _rows(_PADDED), _gradient_and_nan),
         Case("the gradient beside a row that may read nothing", lambda: _rows(_PADDED, _EMPTY), _gradient_and_nan),
     ],
@@ -90,6 +107,20 @@ masked_weights = Check(
         "it looks as if the mask is upside down: True means that a key may be read.": (
             lambda scores, mask: _masked_weights(scores, ~mask)
         ),
+        "large scores overflow in exp, and far below zero nothing is left of them. torch.softmax subtracts the largest "
+        "score first; let it do the work, on masked scores.": partial(
+            _masked_weights,
+            before=lambda s, m: s.exp() * m,
+            softmax=lambda e: e / e.sum(-1, keepdim=True),
+            after=_first,
+        ),
+        "padding has a score of -100, and a real score can be lower than that. Which score loses against all?": partial(
+            _masked_weights, before=lambda s, m: s.masked_fill(~m, -100.0)
+        ),
+        "a row of low scores vanishes: the largest score that is subtracted is one of padding, filled with zero. Take "
+        "it over the real scores.": _from_largest_with_zeros,
+        "a row sums to less than one where there are several rows to an index: each needs a softmax of its own, over "
+        "the last axis.": _all_slots_of_an_index,
         "large scores overflow in exp. torch.softmax subtracts the largest score first; let it do the work, on masked "
         "scores.": partial(
             _masked_weights,
@@ -130,6 +161,7 @@ additive_scores = Check(
         Case("one trial with 4 queries and 6 keys", lambda: _additive_inputs(1, 4, 6)),
         Case("three trials", lambda: _additive_inputs(3, 4, 6)),
         Case("as many trials as queries and keys", lambda: _additive_inputs(4, 4, 4)),
+        Case("the gradients", lambda: _additive_inputs(3, 4, 6), gradient(0, 1, 2, 3, 4)),
     ],
     traps={
         "queries and keys have changed places: the new axis of q belongs on the right of its queries, that of k on "
@@ -147,13 +179,69 @@ additive_scores = Check(
         "tanh of the parts is not tanh of their sum: add first, then bend.": (
             partial(_additive_scores, pair=lambda q, k: q.tanh()[:, :, None] + k.tanh()[:, None], activation=_first)
         ),
+        "a sigmoid, not a tanh: it is never below zero.": partial(_additive_scores, activation=torch.sigmoid),
+        "the key's part is taken off. The two are added.": (
+            partial(_additive_scores, pair=lambda q, k: q[:, :, None] - k[:, None])
+        ),
+        "these are weights already: the softmax comes later, the scores are wanted.": (
+            partial(_additive_scores, readout=lambda h, w_v: torch.softmax(h @ w_v, -1))
+        ),
         "the hidden numbers are added up as they are: each has its own weight in w_v.": (
             partial(_additive_scores, readout=lambda h, w_v: h.sum(-1))
         ),
     },
 )
 
-# Exercise 2.3: the spread of a dot product, sqrt(256 / 16)
+# Exercise 2.3: two projections of a bilinear score
+
+
+def _two_projections(W, d, *, left=torch.sqrt, right=torch.sqrt):
+    U, sigma, Vh = torch.linalg.svd(W, full_matrices=False)
+    W_q, W_k = (W.new_zeros(d, n) for n in W.shape)  # rows of zeros if d is larger than both sizes
+    n = min(d, len(sigma))
+    W_q[:n], W_k[:n] = left(sigma)[:n, None] * U[:, :n].T, right(sigma)[:n, None] * Vh[:n]
+    return W_q, W_k
+
+
+def _bilinear_matrix(function, W, d):
+    """W_q^T W_k, which all right answers share."""
+    pair = function(W, d)
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        raise Complaint("expected two matrices, W_q and W_k.")
+    pair = [as_tensor(x) for x in pair]
+    for name, x, n in zip(("W_q", "W_k"), pair, W.shape, strict=True):
+        if not isinstance(x, torch.Tensor) or x.shape != (d, n):
+            got = tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
+            raise Complaint(f"{name} should have shape {(d, n)}, got {got}.")
+    return pair[0].to(W.dtype).T @ pair[1].to(W.dtype)
+
+
+def _of_rank(rank, d_q, d_k):
+    return normal(d_q, rank, seed=1) @ normal(rank, d_k, seed=2)
+
+
+two_projections = Check(
+    "two_projections",
+    reference=_two_projections,
+    cases=[
+        Case("a square W and d = 3", lambda: (_of_rank(3, 3, 3), 3), _bilinear_matrix, 1e-4),
+        Case("a W of rank one and d = 1", lambda: (_of_rank(1, 4, 3), 1), _bilinear_matrix, 1e-4),
+        Case("a W (4, 6) of rank two and d = 2", lambda: (_of_rank(2, 4, 6), 2), _bilinear_matrix, 1e-4),
+        Case("a d above the rank", lambda: (_of_rank(1, 5, 3), 2), _bilinear_matrix, 1e-4),
+    ],
+    traps={
+        "the singular values are in neither matrix. Give them to one, or their roots to both.": partial(
+            _two_projections, left=torch.ones_like, right=torch.ones_like
+        ),
+        "the singular values are in both matrices, so each counts squared. Give them to one, or their roots to "
+        "both.": partial(_two_projections, left=_first, right=_first),
+        "the roots of the singular values are in one matrix only. Give them to both.": partial(
+            _two_projections, right=torch.ones_like
+        ),
+    },
+)
+
+# Exercise 2.4: the spread of a dot product, sqrt(256 / 16)
 
 growth_of_spread = ValueCheck(
     "growth_of_spread",
@@ -167,7 +255,7 @@ growth_of_spread = ValueCheck(
     },
 )
 
-# Exercise 2.4: scaled scores of each head
+# Exercise 2.5: scaled scores of each head
 
 
 def _split(x, n_heads):
@@ -202,6 +290,10 @@ head_scores = Check(
         "divided by d, not by its root: the variance is d, the standard deviation its root.": (
             partial(_head_scores, scale=lambda D, H: D // H)
         ),
+        "the scale is right, the heads are not: they take their numbers in turn. Head h has those from h*d to "
+        "h*d + d-1, side by side.": (
+            partial(_head_scores, split=lambda x, H: x.unflatten(-1, (-1, H)).permute(0, 3, 1, 2))
+        ),
         "the scale is right, the heads are not: a reshape straight to (B, H, n, d) mixes positions. Cut the last axis "
         "first, then transpose, as the given code does.": (
             partial(_head_scores, split=lambda x, H: x.reshape(len(x), H, x.shape[1], -1))
@@ -209,7 +301,7 @@ head_scores = Check(
     },
 )
 
-# Exercise 2.5: the largest of the real items
+# Exercise 2.6: the largest of the real items
 
 
 def _largest(
@@ -229,6 +321,17 @@ def _items(*lengths, below=0.0):
     return (normal(len(lengths), 4, 3) - below).masked_fill(~mask[..., None], 1e6), mask
 
 
+def _gaps():
+    """Trials whose padding is not at the end."""
+    mask = torch.tensor([[False, True, False, True], [False, False, True, True]])
+    return normal(2, 4, 3).masked_fill(~mask[..., None], 1e6), mask
+
+
+def _first_of(items, mask):
+    """The largest of the first items, as many as are real."""
+    return _largest(items, torch.arange(mask.shape[1]) < mask.sum(1, keepdim=True))
+
+
 largest_of_real = Check(
     "largest_of_real",
     reference=_largest,
@@ -236,6 +339,8 @@ largest_of_real = Check(
         Case("trials without padding", lambda: _items(4, 4)),
         Case("padding that holds large numbers", lambda: _items(4, 2, 1)),
         Case("features that are negative in all items", lambda: _items(3, 1, below=5.0)),
+        Case("features far below zero", lambda: _items(3, 1, below=500.0)),
+        Case("a mask with gaps", _gaps),
         Case("a trial without any item", lambda: _items(2, 0)),
     ],
     traps={
@@ -247,10 +352,22 @@ largest_of_real = Check(
             partial(_largest, before=torch.mul, axis=-1, after=_first)
         ),
         "a trial without items gives minus infinity: give zeros there.": partial(_largest, after=_first),
+        "the mask does not only count: which items are real, it says slot by slot, and the first may be padding.": (
+            _first_of
+        ),
+        "padding has -100, and a real feature can be lower than that. What loses against everything?": partial(
+            _largest, before=lambda x, m: x.masked_fill(~m, -100.0)
+        ),
+        "it looks as if the mask is upside down: True means that an item is real.": (
+            lambda items, mask: _largest(items, ~mask)
+        ),
+        "it looks as if the items are masked upside down: True means that an item is real.": partial(
+            _largest, before=lambda x, m: _minus_infinity(x, ~m)
+        ),
     },
 )
 
-# Exercise 2.6: the surrogate loss
+# Exercise 2.7: the surrogate loss
 
 
 def _surrogate(log_p, loss, baseline, *, first=_first, factor=lambda loss, b: (loss - b).detach()):
@@ -262,10 +379,6 @@ def _choices(*baseline):
     return torch.tensor([-0.5, -1.2, -0.1, -2.0]), torch.tensor([2.0, 0.5, 1.0, 3.0]), *baseline
 
 
-def _shape(function, *args):
-    return torch.zeros_like(function(*args))
-
-
 def _gradients_with_leave_one_out(function, *args):
     return gradient(0, 1)(lambda log_p, loss: function(log_p, loss, leave_one_out_mean(loss)), *args)
 
@@ -274,7 +387,7 @@ surrogate = Check(
     "surrogate",
     reference=_surrogate,
     cases=[
-        Case("the shape of the result", lambda: _choices(0.0), _shape),
+        Case("the value, baseline 0", lambda: _choices(0.0)),
         Case("the gradient for log_p, baseline 0", lambda: _choices(0.0), gradient(0)),
         Case("the gradient for log_p, baseline 1.5", lambda: _choices(1.5), gradient(0)),
         Case("the gradients for log_p and for what made the loss", lambda: _choices(1.5), gradient(0, 1)),
@@ -298,9 +411,125 @@ surrogate = Check(
         "p where log p should be: each draw comes with frequency p already, so its own p must not count again.": (
             lambda log_p, loss, b: _surrogate(log_p.exp(), loss, b)
         ),
+        "the gradient for log p is stopped: only the bracket is a plain number.": (
+            lambda log_p, loss, b: _surrogate(log_p.detach(), loss, b)
+        ),
+        "the gradient is right, the value is not: return (2.15) as it is written, with the loss as its first term.": (
+            lambda log_p, loss, b: _surrogate(log_p, loss, b) - loss.detach()
+        ),
         "the baseline is not used.": partial(_surrogate, factor=lambda loss, b: loss.detach()),
         "the mean is taken already: one number for each choice is wanted, the caller averages.": (
             lambda log_p, loss, b: _surrogate(log_p, loss, b).mean()
+        ),
+    },
+)
+
+# Exercise 2.8: pooling with one of three scores
+
+
+def _softmax_by_hand(scores):
+    e = (scores - scores.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+def _masked_pooling(
+    q,
+    k,
+    v,
+    mask,
+    weights,
+    *,
+    scale=math.sqrt,
+    pair=lambda q, k: q[:, :, None] + k[:, None],
+    activation=torch.tanh,
+    hide=lambda s, m: s.masked_fill(~m, -1e30),
+    softmax=_softmax_by_hand,
+    clear=lambda p, m: p * m.any(-1, keepdim=True),
+    finish=lambda y: y,
+):
+    if not weights:
+        scores = q @ k.mT / scale(q.shape[-1])
+    elif len(weights) == 1:
+        scores = q @ weights[0] @ k.mT
+    else:
+        W_q, W_k, w_v = weights
+        scores = activation(pair(q @ W_q.T, k @ W_k.T)) @ w_v
+    mask = mask[:, None]  # (B, 1, M)
+    return finish(clear(softmax(hide(scores, mask)), mask) @ v)
+
+
+def _to_pool(kind, *lengths, n_queries=3, scale=1.0, padding=1e3, gaps=False):
+    """Makes queries, keys and values of trials of these lengths, and the weights of a score."""
+
+    def make():
+        B, M = len(lengths), max(lengths)
+        d_q, d_k = (4, 4) if kind == "dot" else (3, 2)
+        shapes = {"dot": [], "bilinear": [(d_q, d_k)], "additive": [(5, d_q), (5, d_k), (5,)]}[kind]
+        weights = tuple(normal(*shape, seed=4 + i) for i, shape in enumerate(shapes))
+        weights = (*weights[:-1], scale * weights[-1]) if weights else ()
+        mask = torch.arange(M) < torch.tensor(lengths)[:, None]
+        mask = mask.flip(1) if gaps else mask
+        q, k, v = normal(B, n_queries, d_q, seed=1), normal(B, M, d_k, seed=2), normal(B, M, 2, seed=3)
+        q = q if weights else scale * q
+        k, v = (x.masked_fill(~mask[..., None], padding) for x in (k, v))
+        return q, k, v, mask, weights
+
+    return make
+
+
+def _gradients_of_all(function, q, k, v, mask, weights):
+    n = len(weights)
+    names = ["q", "k", "v", *(("W",) if n == 1 else ("W_q", "W_k", "w_v"))][: 3 + n]
+    observed = gradient(*range(3 + n))(lambda q, k, v, *w: function(q, k, v, mask, w), q, k, v, *weights)
+    return {f"the gradient to {name}": x for name, x in zip(names, observed.values(), strict=True)}
+
+
+masked_pooling = Check(
+    "masked_pooling",
+    reference=_masked_pooling,
+    cases=[
+        Case("the dot product of one trial", _to_pool("dot", 5), tolerance=1e-4),
+        Case("the bilinear score of one trial", _to_pool("bilinear", 5), tolerance=1e-4),
+        Case("the additive score of one trial", _to_pool("additive", 5), tolerance=1e-4),
+        Case("the bilinear score of two trials", _to_pool("bilinear", 4, 4), tolerance=1e-4),
+        Case("the additive score of three trials, queries and keys", _to_pool("additive", 3, 3, 3), tolerance=1e-4),
+        Case("padding", _to_pool("dot", 4, 2), tolerance=1e-4),
+        Case("padding at the beginning", _to_pool("additive", 4, 2, gaps=True), tolerance=1e-4),
+        Case("dot products in the thousands", _to_pool("dot", 4, 3, scale=3e3), tolerance=1e-4),
+        Case("additive scores in the thousands", _to_pool("additive", 4, 3, scale=3e3), tolerance=1e-4),
+        Case("a trial without any key", _to_pool("bilinear", 4, 0), tolerance=1e-4),
+        Case("the gradients of the dot product", _to_pool("dot", 4, 0), _gradients_of_all, 1e-4),
+        Case("the gradients of the bilinear score", _to_pool("bilinear", 4, 0), _gradients_of_all, 1e-4),
+        Case("the gradients of the additive score", _to_pool("additive", 4, 0, padding=1.0), _gradients_of_all, 1e-4),
+    ],
+    traps={
+        "the dot product is not scaled: divide it by the root of d.": partial(_masked_pooling, scale=lambda d: 1),
+        "the dot product is divided by d, not by its square root.": partial(_masked_pooling, scale=lambda d: d),
+        "the tanh is missing in the additive score.": partial(_masked_pooling, activation=_first),
+        "an axis of k is missing in the additive score: its trials meet the queries.": partial(
+            _masked_pooling, pair=lambda q, k: q[:, :, None] + k
+        ),
+        "padding is read: the mask is not used.": partial(_masked_pooling, hide=_first),
+        "the mask comes after the softmax, so the weights of a row do not sum to one.": partial(
+            _masked_pooling, hide=_first, clear=torch.mul
+        ),
+        "padding has a score of zero. exp(0) is one, a share like any other.": partial(
+            _masked_pooling, hide=lambda s, m: s * m, clear=_first
+        ),
+        "exp of a large score is infinite. Subtract the largest score of each row before exp.": partial(
+            _masked_pooling, softmax=lambda s: s.exp() / s.exp().sum(-1, keepdim=True)
+        ),
+        "a trial without any key reads its padding evenly: give zeros there.": partial(_masked_pooling, clear=_first),
+        "a trial without any key is NaN: all its scores are -inf. Let such a row compute on zeros, then clear it.": (
+            partial(_masked_pooling, hide=_minus_infinity, clear=_first)
+        ),
+        "the values are right and a gradient is NaN: the answer of a trial without any key was NaN, and replaced only "
+        "afterwards. Let such a row compute on zeros.": partial(
+            _masked_pooling, hide=_minus_infinity, clear=_first, finish=torch.nan_to_num
+        ),
+        "the values are right and a gradient is NaN: all scores of a trial without any key were -inf, and cleared only "
+        "afterwards. Let such a row compute on zeros.": partial(
+            _masked_pooling, hide=lambda s, m: s + m.to(s.dtype).log(), clear=lambda p, m: p.nan_to_num()
         ),
     },
 )

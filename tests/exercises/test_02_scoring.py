@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from possm_lite.blocks.attention import masked_softmax
-from possm_lite.blocks.scores import additive_score
+from possm_lite.blocks.attention import attend, masked_softmax, scaled_dot_score
+from possm_lite.blocks.scores import additive_score, bilinear_score
 from possm_lite.blocks.selection import max_pool_items, reinforce_loss
 
 from .helpers import assert_verdict, load
@@ -25,6 +25,11 @@ def additive_by_loops(q, k, W_q, W_k, w_v):
     return torch.tensor([[[w_v @ torch.tanh(W_q @ x + W_k @ y) for y in b] for x in a] for a, b in trials])
 
 
+def additive_by_stacking(q, k, W_q, W_k, w_v):
+    hidden = [torch.tanh((q @ W_q.T)[:, i, None] + k @ W_k.T) for i in range(q.shape[1])]
+    return torch.stack([torch.einsum("bmh,h->bm", x, w_v) for x in hidden], 1)
+
+
 def head_scores_by_loop(queries, keys, n_heads, scale=None):
     d = queries.shape[-1] // n_heads
     heads = [slice(h * d, (h + 1) * d) for h in range(n_heads)]
@@ -35,6 +40,54 @@ def head_scores_by_loop(queries, keys, n_heads, scale=None):
 def largest_by_loop(items, mask):
     trials = zip(items, mask, strict=True)
     return torch.stack([x[m].max(0)[0] if m.any() else torch.zeros(x.shape[-1]) for x, m in trials])
+
+
+def weights_of_two_axes(scores, mask):
+    p = torch.zeros_like(scores)
+    for i in range(len(scores)):
+        p[i, mask[i]] = torch.softmax(scores[i, mask[i]], 0)
+    return p
+
+
+def weights_over_zeros(scores, mask):
+    e = torch.where(mask, scores - torch.where(mask, scores, 0.0).amax(-1, keepdim=True), 0.0).exp() * mask
+    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+def interleaved_head_scores(queries, keys, n_heads):
+    q, k = (x.unflatten(-1, (-1, n_heads)).permute(0, 3, 1, 2) for x in (queries, keys))
+    return q @ k.mT / q.shape[-1] ** 0.5
+
+
+def two_by_qr(W, d):
+    """Columns that span those of W, from rows of zeros where d is above its size."""
+    basis = torch.linalg.svd(W.double())[0][:, :d]  # (d_q, d)
+    return basis.T.numpy(), (basis.T @ W.double()).tolist()
+
+
+def pooling_by_package(q, k, v, mask, weights):
+    return attend(pooled_score(q, k, weights), v, mask[:, None])[0]
+
+
+def changed(score):
+    """Pooling with another score."""
+    return lambda q, k, v, mask, w: attend(score(q, k, w), v, mask[:, None])[0]
+
+
+def unscaled(q, k, w):
+    return q @ k.mT if not w else pooled_score(q, k, w)
+
+
+def pooled_score(q, k, w):
+    return {0: scaled_dot_score, 1: bilinear_score, 3: additive_score}[len(w)](q, k, *w)
+
+
+def replaces_nan(q, k, v, mask, w):
+    return (pooled_score(q, k, w).masked_fill(~mask[:, None], -math.inf).softmax(-1) @ v).nan_to_num()
+
+
+def lacks_an_axis(q, k, w):
+    return torch.tanh((q @ w[0].T)[:, :, None] + k @ w[1].T) @ w[2] if len(w) == 3 else pooled_score(q, k, w)
 
 
 def surrogate_without_gradient(log_p, loss, baseline):
@@ -54,10 +107,24 @@ def surrogate_without_gradient(log_p, loss, baseline):
         ("masked_weights", lambda s, m: s.exp() * m / (s.exp() * m).sum(-1, keepdim=True), "overflow in exp"),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -1e30).softmax(1) * m.any(-1)[..., None], "(1, 2, 3)"),
         ("masked_weights", lambda s, m: s.masked_fill_(~m, -1e9).softmax(-1), "first argument was changed in place"),
-        ("additive_scores", additive_by_loops, "✓"),
+        ("additive_scores", additive_by_stacking, "✓"),
+        ("additive_scores", additive_by_loops, "no gradient flows back"),
         ("additive_scores", additive_score, "✓"),
-        ("additive_scores", lambda *a: additive_by_loops(*a).mT, "changed places"),
+        ("additive_scores", lambda *a: additive_score(*a).mT, "changed places"),
         ("additive_scores", lambda q, k, W, U, w: (q @ W.T @ w)[:, :, None] + (k @ U.T @ w)[:, None], "tanh is"),
+        ("masked_weights", lambda s, m: s.masked_fill(~m, -100.0).softmax(-1) * m, "-100"),
+        ("masked_weights", lambda s, m: s.masked_fill(~m, -1e9).softmax(-1) * m, "✓"),
+        ("masked_weights", weights_over_zeros, "real scores near -200"),
+        ("masked_weights", weights_of_two_axes, "several rows to an index"),
+        ("additive_scores", lambda *a: additive_score(*a).detach(), "no gradient flows back"),
+        ("additive_scores", lambda q, k, W, U, w: additive_score(q, k, W, -U, w), "taken off"),
+        ("additive_scores", lambda *a: additive_score(*a).softmax(-1), "weights already"),
+        ("two_projections", lambda W, d: (W.T[:d], torch.eye(W.shape[1])[:d]), "a W of rank one"),
+        ("two_projections", lambda W, d: (W.T, torch.eye(W.shape[1])), "W_q should have shape (1, 4), got (3, 4)"),
+        ("two_projections", lambda W, d: W, "expected two matrices"),
+        ("two_projections", two_by_qr, "✓"),
+        ("head_scores", interleaved_head_scores, "in turn"),
+        ("head_scores", lambda *a: head_scores_by_loop(*a).double().numpy(), "✓"),
         ("head_scores", head_scores_by_loop, "✓"),
         ("head_scores", lambda q, k, H: head_scores_by_loop(q, k, H, q.shape[-1] / H), "not by its root"),
         ("head_scores", lambda q, k, H: head_scores_by_loop(q, k, H)[:, :1], "the shape is"),
@@ -66,11 +133,36 @@ def surrogate_without_gradient(log_p, loss, baseline):
         ("largest_of_real", lambda x, m: torch.where(m[..., None], x, torch.zeros(())).amax(-2), "counts as zero"),
         ("largest_of_real", lambda x, m: (x + m[..., None].float().log()).amax(-2), "minus infinity"),
         ("largest_of_real", lambda x, m: (x - 1e9 * ~m[..., None]).amax(-2), "on a trial without any item"),
+        ("largest_of_real", lambda x, m: x.masked_fill(~m[..., None], -100).amax(1) * m.any(1)[:, None], "-100"),
+        ("largest_of_real", lambda x, m: largest_by_loop(x, torch.arange(4) < m.sum(1)[:, None]), "slot by slot"),
+        ("largest_of_real", lambda x, m: largest_by_loop(x, ~m), "upside down"),
+        ("largest_of_real", lambda x, m: largest_by_loop(x, m).tolist(), "✓"),
+        ("surrogate", lambda log_p, loss, b: loss - loss.detach() + (loss - b).detach() * log_p, "the value is not"),
+        (
+            "surrogate",
+            lambda log_p, loss, b: loss + (loss - b).detach() * log_p.detach(),
+            "log p is stopped",
+        ),
+        ("masked_pooling", pooling_by_package, "✓"),
+        ("masked_pooling", lambda *a: pooling_by_package(*a).detach().numpy(), "no gradient flows back"),
+        ("masked_pooling", changed(unscaled), "not scaled"),
+        ("masked_pooling", changed(lacks_an_axis), "an axis of k is missing"),
+        ("masked_pooling", lambda q, k, v, m, w: pooled_score(q, k, w).softmax(-1) @ v, "padding is read"),
+        (
+            "masked_pooling",
+            lambda q, k, v, m, w: pooled_score(q, k, w).masked_fill(~m[:, None], -1e30).softmax(-1) @ v,
+            "reads its padding evenly",
+        ),
+        (
+            "masked_pooling",
+            replaces_nan,
+            "a gradient is NaN",
+        ),
         ("surrogate", surrogate_without_gradient, "✓"),
         ("surrogate", reinforce_loss, "✓"),
         ("surrogate", lambda log_p, loss, b: loss * (1 + log_p) - b * log_p, "nothing is stopped"),
         ("surrogate", lambda log_p, loss, b: loss + log_p * loss.detach() - log_p * b, "baseline is not stopped"),
-        ("surrogate", lambda log_p, loss, b: loss.detach(), "on the gradient for log_p"),
+        ("surrogate", lambda log_p, loss, b: loss.detach(), "on the value"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
