@@ -135,24 +135,7 @@ rope = Check(
     },
 )
 
-# Exercise 4.3: which maps make the score a matter of distance
-
-only_distance = ValueCheck(
-    "only_distance",
-    expected="ACE",
-    traps={
-        "A is right, and not alone. Any orthogonal matrix will do for one step, if m steps are its m-th power.": "A",
-        "A and E are right. Is a mirror orthogonal? And is C, for every m, a power of it?": "AE",
-        "A and C are right. What does moving the numbers on do to the length of a vector, and do steps add up?": "AC",
-        "D keeps lengths, but its steps do not add up: from m to m + 1 it rotates by (2m + 1) degrees, which depends "
-        "on m.": "ACDE",
-        "A is right. D keeps lengths, but from m to m + 1 it rotates by (2m + 1) degrees, which depends on m.": "AD",
-        "B changes lengths: at the same distance the score grows by 1.1 squared with every step.": "ABCE",
-        "B changes lengths, and the steps of D do not add up.": "ABCDE",
-    },
-)
-
-# Exercise 4.4: a large base. theta_j 200 < pi/2 for 10^{-j/4} < 0.00785, that is j > 8.4
+# Exercise 4.3: a large base. theta_j 200 < pi/2 for 10^{-j/4} < 0.00785, that is j > 8.4
 
 slow_pairs = ValueCheck(
     "slow_pairs",
@@ -170,7 +153,7 @@ slow_pairs = ValueCheck(
     },
 )
 
-# Exercise 4.5: two times far from zero
+# Exercise 4.4: two times far from zero
 
 
 def _safe_score(q, k, t_q, t_k, omega, *, elapsed=lambda t_q, t_k: t_k - t_q):
@@ -223,6 +206,23 @@ safe_score = Check(
         ),
         "the score does not change with the times: nothing is rotated, or query and key both by the same angle, which "
         "cancels. Rotate only the key, by the difference.": lambda q, k, t_q, t_k, omega: k @ q,
+    },
+)
+
+# Exercise 4.5: which maps make the score a matter of distance
+
+only_distance = ValueCheck(
+    "only_distance",
+    expected="ACE",
+    traps={
+        "A is right, and not alone. Any orthogonal matrix will do for one step, if m steps are its m-th power.": "A",
+        "A and E are right. Is a mirror orthogonal? And is C, for every m, a power of it?": "AE",
+        "A and C are right. What does moving the numbers on do to the length of a vector, and do steps add up?": "AC",
+        "D keeps lengths, but its steps do not add up: from m to m + 1 it rotates by (2m + 1) degrees, which depends "
+        "on m.": "ACDE",
+        "A is right. D keeps lengths, but from m to m + 1 it rotates by (2m + 1) degrees, which depends on m.": "AD",
+        "B changes lengths: at the same distance the score grows by 1.1 squared with every step.": "ABCE",
+        "B changes lengths, and the steps of D do not add up.": "ABCDE",
     },
 )
 
