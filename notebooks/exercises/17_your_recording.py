@@ -18,26 +18,6 @@ def _on_arrays(function, *args):
     return function(*(x.numpy() if isinstance(x, Tensor) else x for x in args))
 
 
-def _as_tensor(result):
-    """An array, a list or a number as float64: type and precision are free."""
-    return result.double() if isinstance(result, Tensor) else torch.from_numpy(np.array(result, dtype=np.float64))
-
-
-def _array(function, *args):
-    return _as_tensor(_on_arrays(function, *args))
-
-
-def _shares(function, *args):
-    """With -1 for NaN, which is not equal to itself."""
-    return _array(function, *args).nan_to_num(nan=-1.0)
-
-
-def _two_numbers(function, *args):
-    """An array or a list of two is accepted for a tuple."""
-    result = _on_arrays(function, *args)
-    return result if np.ndim(result) == 0 else tuple(_as_tensor(x) for x in result)
-
-
 # Exercise 17.1: the share of intervals that are too short, unit by unit
 
 
@@ -84,31 +64,31 @@ isi_violations = Check(
     "isi_violations",
     reference=_violations,
     cases=[
-        Case("one unit with five spikes", _spikes((0, 0), (1, 0), (11, 0), (12.5, 0), (500, 0), n_units=1), _shares),
+        Case("one unit with five spikes", _spikes((0, 0), (1, 0), (11, 0), (12.5, 0), (500, 0), n_units=1), _on_arrays),
         Case(
             "two units whose spikes come between each other",
             _spikes((0, 0), (1, 1), (1.5, 0), (9, 0), (10, 1), (11.5, 1), (30, 0), (60, 1), n_units=2),
-            _shares,
+            _on_arrays,
         ),
         Case(
             "an interval of exactly the refractory period, 0.25 s",
             _spikes((0, 0), (125, 0), (375, 0), (1375, 0), n_units=1, refractory_s=0.25),
-            _shares,
+            _on_arrays,
         ),
         Case(
             "a unit with one spike and a silent one",
             _spikes((0, 2), (5, 0), (6, 0), (9, 1), (30, 2), n_units=4),
-            _shares,
+            _on_arrays,
         ),
         Case(
             "three spikes within the refractory period, which make two intervals",
             _spikes((0, 0), (0.5, 0), (1.25, 0), (80, 0), (200, 0), n_units=1),
-            _shares,
+            _on_arrays,
         ),
         Case(
             "an interval a hair longer than the refractory period, two hours into a recording",
             _spikes((7_200_000, 0), (7_200_002.0625, 0), (7_200_003, 0), (7_200_050, 0), n_units=1),
-            _shares,
+            _on_arrays,
         ),
     ],
     traps={
@@ -200,12 +180,12 @@ causal_mean = Check(
     "causal_mean",
     reference=_mean,
     cases=[
-        Case("a hand that rests and then moves at once", _jump, _array),
-        Case("ten rows and a mean of three", _trace(10, 3), _array),
-        Case("ten rows and a mean of four", _trace(10, 4), _array),
-        Case("a mean of one row", _trace(5, 1), _array),
-        Case("a mean of more rows than there are", _trace(4, 6), _array),
-        Case("one wild answer of 1e9 mm/s, long before", _after_an_artefact, _array),
+        Case("a hand that rests and then moves at once", _jump, _on_arrays),
+        Case("ten rows and a mean of three", _trace(10, 3), _on_arrays),
+        Case("ten rows and a mean of four", _trace(10, 4), _on_arrays),
+        Case("a mean of one row", _trace(5, 1), _on_arrays),
+        Case("a mean of more rows than there are", _trace(4, 6), _on_arrays),
+        Case("one wild answer of 1e9 mm/s, long before", _after_an_artefact, _on_arrays),
     ],
     traps={
         "your answer moves before the hand does: as with the friend, half of the rows are in the future. "
@@ -249,21 +229,21 @@ honest_r2 = Check(
     "honest_r2",
     reference=_report,
     cases=[
-        Case("one setting and three seeds", _scores([[0.7, 0.8, 0.75]], [[0.6, 0.8, 0.73]]), _two_numbers),
+        Case("one setting and three seeds", _scores([[0.7, 0.8, 0.75]], [[0.6, 0.8, 0.73]]), _on_arrays),
         Case(
             "two settings of which one is better everywhere",
             _scores([[0.5, 0.6, 0.55], [0.7, 0.8, 0.75]], [[0.4, 0.5, 0.48], [0.6, 0.8, 0.73]]),
-            _two_numbers,
+            _on_arrays,
         ),
         Case(
             "settings on whose order validation and test disagree",
             _scores([[0.5, 0.6, 0.55], [0.7, 0.8, 0.75]], [[0.8, 0.9, 0.88], [0.6, 0.8, 0.73]]),
-            _two_numbers,
+            _on_arrays,
         ),
         Case(
             "a setting with one lucky seed beside a steady one",
             _scores([[0.9, 0.3, 0.3, 0.3], [0.6, 0.7, 0.6, 0.7]], [[0.8, 0.2, 0.3, 0.4], [0.6, 0.66, 0.7, 0.62]]),
-            _two_numbers,
+            _on_arrays,
         ),
         Case(
             "a setting with the best mean and one bad seed",
@@ -271,12 +251,12 @@ honest_r2 = Check(
                 [[0.8, 0.82, 0.5, 0.84], [0.7, 0.71, 0.69, 0.7], [0.68, 0.745, 0.75, 0.745]],
                 [[0.78, 0.8, 0.46, 0.81], [0.69, 0.68, 0.7, 0.71], [0.67, 0.73, 0.74, 0.75]],
             ),
-            _two_numbers,
+            _on_arrays,
         ),
         Case(
             "two settings that most seeds rank one way and their means the other",
             _scores([[0.8, 0.81, 0.2], [0.7, 0.72, 0.71]], [[0.77, 0.79, 0.25], [0.7, 0.69, 0.72]]),
-            _two_numbers,
+            _on_arrays,
         ),
     ],
     traps={
@@ -351,12 +331,6 @@ def _by_rate(spike_times, refractory_s, near_s, far_s):
     return _smaller_root(np.mean(np.diff(spike_times) < refractory_s) / -np.expm1(-rate * refractory_s))
 
 
-def _one_number(function, *args):
-    """With -1 for NaN, which is not equal to itself."""
-    result = _array(function, *args)
-    return result.nan_to_num(nan=-1.0) if result.ndim == 0 else result
-
-
 def _one_unit(*times_ms, after_s=0.0, windows=(0.002, 0.02, 0.1)):
     times = after_s + torch.tensor(times_ms, dtype=torch.float64) / 1000
     return lambda: (times.clone(), *windows)
@@ -373,27 +347,27 @@ contamination = Check(
     "contamination",
     reference=_foreign,
     cases=[
-        Case("a unit without short intervals", _one_unit(0, 30, 65, 140, 190), _one_number),
+        Case("a unit without short intervals", _one_unit(0, 30, 65, 140, 190), _on_arrays),
         Case(
             "a unit with one pair that is too close, and few spikes after it",
             _one_unit(0, 1, 30, 70, 96, 150, 185, 210, 260, 300),
-            _one_number,
+            _on_arrays,
         ),
         Case(
             "three spikes within the refractory period, which are three pairs",
             _one_unit(0, 0.5, 1.25, *range(25, 2400, 22)),
-            _one_number,
+            _on_arrays,
         ),
-        Case("spikes in bursts", lambda: (_bursts(40), 0.002, 0.02, 0.1), _one_number),
-        Case("other windows", lambda: (_bursts(40, 9), 0.001, 0.03, 0.05), _one_number),
-        Case("more short intervals than the equation has a solution for", _one_unit(0, 1, 40, 41, 80, 81), _one_number),
-        Case("two spikes far apart, from which nothing can be known", _one_unit(0, 500), _one_number),
+        Case("spikes in bursts", lambda: (_bursts(40), 0.002, 0.02, 0.1), _on_arrays),
+        Case("other windows", lambda: (_bursts(40, 9), 0.001, 0.03, 0.05), _on_arrays),
+        Case("more short intervals than the equation has a solution for", _one_unit(0, 1, 40, 41, 80, 81), _on_arrays),
+        Case("two spikes far apart, from which nothing can be known", _one_unit(0, 500), _on_arrays),
         Case(
             "spikes 2.1 ms apart, two hours into a recording",
             _one_unit(0, 1, 2.1, *range(25, 2400, 22), after_s=7200),
-            _one_number,
+            _on_arrays,
         ),
-        Case("an hour of a unit", lambda: (_bursts(3600, 6), 0.002, 0.02, 0.1), _one_number),
+        Case("an hour of a unit", lambda: (_bursts(3600, 6), 0.002, 0.02, 0.1), _on_arrays),
     ],
     traps={
         "this is (17.3) again: it expects as many close pairs as the *mean* rate would give. Count the pairs that are "
