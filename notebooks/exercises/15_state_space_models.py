@@ -4,7 +4,6 @@ steps, two steps as one, a scan as a tree."""
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from possm_lite.classroom.checks import Case, Check, ValueCheck, normal
 
@@ -65,29 +64,6 @@ def _hold(a, step, *, decay=torch.exp, drive=lambda a, step: (torch.exp(a * step
     return decay(a * step), drive(a, step)
 
 
-def _part(index):
-    """Observe one of the two results, as complex64."""
-
-    def observe(function, *args):
-        return function(*args)[index].to(torch.complex64)
-
-    return observe
-
-
-def _kind(function, *args):
-    result = function(*args)
-    is_pair = isinstance(result, tuple | list) and len(result) == 2 and all(isinstance(r, Tensor) for r in result)
-    return "two tensors" if is_pair else "a single tensor" if isinstance(result, Tensor) else "something else"
-
-
-def _pair_cases(first, second, makes):
-    """The two results of each situation one after the other, under their own names."""
-    _, make = makes[0]
-    return [Case("what is returned", make, _kind)] + [
-        Case(f"the {part} {name}", make, _part(i)) for name, make in makes for i, part in enumerate((first, second))
-    ]
-
-
 def _modes(*a):
     return torch.tensor(a, dtype=torch.complex64)
 
@@ -95,16 +71,13 @@ def _modes(*a):
 hold = Check(
     "hold",
     reference=_hold,
-    cases=_pair_cases(
-        "decay",
-        "drive",
-        [
-            ("of a mode that only decays", lambda: (_modes(-0.5), torch.tensor(0.4))),
-            ("of a mode that decays and rotates", lambda: (_modes(-0.5 + 3j), torch.tensor(0.4))),
-            ("over a long step", lambda: (_modes(-1 + 1j, -2.0), torch.tensor(2.0))),
-            ("of two channels with a step each", lambda: (_modes(-1 + 1j, -2.0).repeat(2, 1), _random(2, 1).abs())),
-        ],
-    ),
+    cases=[
+        Case("a mode that only decays", lambda: (_modes(-0.5), torch.tensor(0.4))),
+        Case("a mode that decays and rotates", lambda: (_modes(-0.5 + 3j), torch.tensor(0.4))),
+        Case("a long step", lambda: (_modes(-1 + 1j, -2.0), torch.tensor(2.0))),
+        Case("two channels with a step each", lambda: (_modes(-1 + 1j, -2.0).repeat(2, 1), _random(2, 1).abs())),
+    ],
+    results=("the decay", "the drive"),
     traps={
         "this is Euler's method: it follows the slope at the start of the step, but the curve bends. (15.9) has an "
         "exponential.": partial(_hold, decay=lambda z: 1 + z, drive=lambda a, step: step * torch.ones_like(a)),
@@ -232,15 +205,12 @@ def _real_steps(a, u, b, w):
 join = Check(
     "join",
     reference=_join,
-    cases=_pair_cases(
-        "decay",
-        "entering number",
-        [
-            ("of two steps of one real mode", _real_steps(0.5, 2.0, 0.8, 3.0)),
-            ("after a first step that forgets the past", _real_steps(0.0, 2.0, 0.8, 3.0)),
-            ("of complex modes, shape (2, 3)", lambda: _steps(2, 3)),
-        ],
-    ),
+    cases=[
+        Case("two steps of one real mode", _real_steps(0.5, 2.0, 0.8, 3.0)),
+        Case("a first step that forgets the past", _real_steps(0.0, 2.0, 0.8, 3.0)),
+        Case("complex modes, shape (2, 3)", lambda: _steps(2, 3)),
+    ],
+    results=("the decay", "the entering number"),
     traps={
         "you let the second step go first. What enters at the first step must go through the second.": (
             lambda first, second: _join(second, first)
