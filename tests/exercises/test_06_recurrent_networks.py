@@ -97,6 +97,11 @@ def counter(stair=0.01, z_bias=15.0, z=(-30.0, -30.0, -30.0), r_clear=-30.0, dow
     return w_ih, [[0.0], [0.0], [h]], np.zeros(3), [15.0, z_bias, 0.0]
 
 
+def half_reset():
+    """A counter whose R is a half in every bin but that of a clear."""
+    return [[0, 0, -40], [-40, -40, -40], [0.02, -0.02, 0]], [[0], [0], [1]], [0, 20, 0], [0, 0, 0]
+
+
 def clip_by_loop(gradients, c):
     norm = math.sqrt(sum((g**2).sum().item() for g in gradients))
     return tuple(g * (c / norm) for g in gradients) if norm > c else [g.clone() for g in gradients]
@@ -112,7 +117,8 @@ def clip_by_loop(gradients, c):
         ("rnn_step", lambda x, h, w_ih, *rest: torch.tanh(x @ w_ih.T + rest[1]), "on a state other than"),
         ("rnn_step", lambda x, h, w_ih, w_hh, *b: rnn_cell(x, h, w_ih, w_hh.T, *b), "not transposed"),
         ("my_gate", 0.966, "✓"),
-        ("my_gate", 0.9512, "37 %"),
+        ("my_gate", 0.9512, "more than a third"),
+        ("my_gate", 0.95, "more than a third"),
         ("my_gate", 0.99, "0.99"),
         ("gru_step", gru_with_einsum, "✓"),
         ("gru_step", textbook_gru, "✓"),
@@ -167,10 +173,13 @@ def clip_by_loop(gradients, c):
         ("counting_gru", partial(counter, stair=0.001), "does not bring the state to 0.01"),
         ("counting_gru", partial(counter, z=(-30.0, 0, -30.0)), "a pulse down is not heard"),
         ("counting_gru", partial(counter, down=1), "a pulse down counts up"),
-        ("counting_gru", partial(counter, h=0.0), "does not see the old state"),
-        ("counting_gru", lambda: counter()[:3], "got 'not four results"),
-        ("counting_gru", lambda: (np.zeros((3, 2)), *counter()[1:]), "w_ih of the shape (3, 2), not (3, 3)"),
+        ("counting_gru", partial(counter, h=0.0), "sees too little of the old state"),
+        ("counting_gru", partial(counter, stair=float("nan")), "w_ih has numbers that are NaN"),
+        ("counting_gru", half_reset, "and at R in"),
+        ("counting_gru", lambda: counter()[:3], "return four results"),
+        ("counting_gru", lambda: (np.zeros((3, 2)), *counter()[1:]), "w_ih has the shape (3, 2), expected (3, 3)"),
         ("clip_gradients", clip_by_loop, "✓"),
+        ("clip_gradients", lambda gs, c: [0 * g for g in gs], "on one long gradient: expected 1.2 at [0], got 0"),
         ("clip_gradients", lambda gs, c: clip_by_global_norm(gs, c)[0], "✓"),
         ("clip_gradients", lambda gs, c: [g * c / (1e-12 + math.hypot(*(h.norm() for h in gs))) for g in gs], "longer"),
     ],
