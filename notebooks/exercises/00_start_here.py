@@ -1,4 +1,4 @@
-"""Exercises of chapter 00: a firing rate, spike counts without the mean of each unit, the angle of a clock hand."""
+"""Exercises of chapter 00: a firing rate, spike counts without the mean of each unit, the angle of a rotation."""
 
 from functools import partial
 
@@ -28,6 +28,9 @@ firing_rate = Check(
         Case("a spike exactly at stop, which no longer counts", lambda: (_times(1.25, 1.5, 2.0), 1.0, 2.0)),
         Case("a window without a spike", lambda: (_times(0.5, 3.5), 1.0, 3.0)),
         Case("a window of a quarter of a second", lambda: (_times(1.0, 1.125, 1.5), 1.0, 1.25)),
+        Case(
+            "five spikes in 1.5 s, no whole number of Hz", lambda: (_times(0.5, 0.75, 1.0, 1.25, 1.75, 2.0), 0.5, 2.0)
+        ),
     ],
     traps={
         "this is how many spikes there are, not how many per second. By how many seconds do you divide?": (
@@ -99,20 +102,23 @@ center = Check(
         "you subtract the sum over trials. A mean is the sum divided by their number.": (
             partial(_center, mean=lambda x: x.sum(0))
         ),
+        "you divide the sum by the number of trials less one, as in a variance. A mean divides by their number.": (
+            partial(_center, mean=lambda x: x.sum(0) / max(len(x) - 1, 1))
+        ),
     },
 )
 
-# Exercise 0.3: the angle of a clock hand, 50 of 80 ms of 360 degrees
+# Exercise 0.3: the angle of a rotation, 50 of 80 ms of 360 degrees
 
 my_angle = ValueCheck(
     "my_angle",
     expected=225.0,
     tolerance=0.5,
     traps={
-        "that is in turns. How many degrees has a whole turn?": 0.625,
-        "that is in radians. The question asks for degrees: a whole turn has 360, or 2π radians.": 3.927,
-        "that many degrees are missing to the whole turn. How far has the hand come?": 135.0,
-        "the hand points that way, but say how far it has turned, counter-clockwise from 0.": -135.0,
-        "it is upside down: after 50 ms a hand of period 80 ms has not made a whole turn yet.": 576.0,
+        "that is the share of a whole rotation. How many degrees has a whole one?": 0.625,
+        "that is in radians. The question asks for degrees: a whole rotation has 360, or 2π radians.": 3.927,
+        "that many degrees are missing to the whole rotation. How far has the arrow come?": 135.0,
+        "the arrow points that way, but say how far it has rotated, counter-clockwise from 0.": -135.0,
+        "it is upside down: after 50 ms an arrow of period 80 ms has not gone round once yet.": 576.0,
     },
 )

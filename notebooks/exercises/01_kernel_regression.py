@@ -1,4 +1,4 @@
-"""Exercises of chapter 01: Gaussian weights, the width, a query far away, leave-one-out error, attention pooling."""
+"""Exercises of chapter 01: Gaussian weights, leave-one-out error, attention pooling, saliency, learned widths."""
 
 from functools import partial
 
@@ -35,6 +35,7 @@ gaussian_weights = Check(
         Case("one query, w = 3", lambda: (torch.tensor([0.2]), torch.tensor([0.0, 0.5, 1.0]), 3.0)),
         Case("four queries and six points", lambda: (torch.linspace(0, 2, 4), _points()[0], 4.0)),
         Case("a query far from all points", lambda: (torch.tensor([10.0]), torch.tensor([0.0, 1.9, 2.0]), 5.0)),
+        Case("a query near the points and one far", lambda: (torch.tensor([1.8, 10.0]), torch.tensor([0.0, 2.0]), 5.0)),
     ],
     traps={
         "it looks as if w is outside the square. It belongs inside: w multiplies the distance, then all of it is "
@@ -64,6 +65,10 @@ gaussian_weights = Check(
         "(Q, 1).": partial(_weights, share=lambda e: _divide(e.exp(), dim=-1)),
         "far from all points every exp(...) is rounded to 0, and 0 / 0 is NaN. torch.softmax of the exponents does not "
         "have that problem.": partial(_weights, share=lambda e: _divide(e.exp(), dim=-1, keepdim=True)),
+        "the largest exponent of the whole table is subtracted, and in the row of a far query every exp(...) is then "
+        "rounded to 0. Subtract the largest of each row, or let torch.softmax do it.": (
+            partial(_weights, share=lambda e: _divide((e - e.max()).exp(), dim=-1, keepdim=True))
+        ),
     },
 )
 
@@ -108,10 +113,16 @@ def _loo_error(
     y_i,
     w,
     *,
+    exponent=lambda u, w: -0.5 * (w * u) ** 2,
     share=lambda e: _softmax(_without_diagonal(e, -torch.inf)),
     reduce=lambda residual: residual.square().mean(),
 ):
-    return reduce(y_i - _weights(x_i, x_i, w, share=share) @ y_i)
+    return reduce(y_i - _weights(x_i, x_i, w, exponent=exponent, share=share) @ y_i)
+
+
+def _without_equal_times(x_i, y_i, w):
+    scores = (-0.5 * (w * (x_i[:, None] - x_i)) ** 2).masked_fill(x_i[:, None] == x_i, -torch.inf)
+    return (y_i - _softmax(scores) @ y_i).square().mean()
 
 
 loo_error = Check(
@@ -122,6 +133,7 @@ loo_error = Check(
         Case("three points", lambda: (torch.tensor([0.0, 0.1, 0.3]), torch.tensor([1.0, 3.0, 2.0]), 10.0)),
         Case("six points", lambda: (*_points(), 8.0)),
         Case("points many widths apart", lambda: (torch.tensor([0.0, 1.0, 3.0]), torch.tensor([1.0, 2.0, 4.0]), 30.0)),
+        Case("two points at one time", lambda: (torch.tensor([0.0, 0.1, 0.1]), torch.tensor([1.0, 3.0, 2.0]), 10.0)),
         Case("its slope over w", lambda: (*_points(), torch.tensor(8.0)), observe=gradient(2)),
     ],
     traps={
@@ -129,6 +141,10 @@ loo_error = Check(
         "the best there is. Which score has weight 0?)": partial(_loo_error, share=_softmax),
         "the own weight is cleared, but after the softmax: what is left of each row no longer sums to one. Take the "
         "point out before shares are made.": partial(_loo_error, share=lambda e: _without_diagonal(_softmax(e))),
+        "it looks as if w is outside the square. It belongs inside: w multiplies the distance, then all of it is "
+        "squared.": partial(_loo_error, exponent=lambda u, w: -0.5 * w * u**2),
+        "a second point at the same time was taken out, too. Only the point itself keeps quiet: look for it by its "
+        "place in the list, not by its time.": _without_equal_times,
         "K is divided by the number of other points. Divide by the sum of their K, row by row.": (
             partial(_loo_error, share=lambda e: _without_diagonal(e.exp()) / (len(e) - 1))
         ),
@@ -220,5 +236,105 @@ pool = Check(
         "0. Subtract the largest of each row.": (
             partial(_pool, share=lambda s: _divide((s - s.max()).exp(), dim=-1, keepdim=True))
         ),
+    },
+)
+
+# Exercise 1.6: one thing fits with score 0, three with -1; saliency adds 2 to one of the three
+
+horn_weight = ValueCheck(
+    "horn_weight",
+    expected=0.2245,
+    tolerance=0.004,
+    traps={
+        "that is the weight before the horn. It now has the score -1 + 2, and the shares are made anew.": 0.4754,
+        "that is the weight of the horn. The question is what is left for the book.": 0.6103,
+        "that is the share against the horn alone. The other two things still take part.": 0.2689,
+        "that counts the horn twice: once as one of three with score -1, and once with its new score.": 0.2073,
+        "that gives the horn the score 2. Its saliency is added to the score it has.": 0.1096,
+    },
+)
+
+# Exercise 1.7: build it, a width for every feature
+
+
+def _learn_widths(
+    x_i,
+    y_i,
+    w,
+    steps,
+    step,
+    *,
+    exponent=lambda u, w: -0.5 * (w * u).square().sum(-1),
+    share=lambda e: _softmax(_without_diagonal(e, -torch.inf)),
+    reduce=torch.mean,
+    keep=0.0,
+    update=lambda w, slope, step: (w.log() - step * w * slope).exp(),
+):
+    total = 0.0
+    for _ in range(steps):
+        w = w.detach().clone().requires_grad_()
+        error = reduce((y_i - share(exponent(x_i[:, None] - x_i, w)) @ y_i).square())
+        (slope,) = torch.autograd.grad(error, w)  # dE/dlog w is w dE/dw
+        total = keep * total + w.detach() * slope
+        w = update(w.detach(), total / w.detach(), step)
+    return w
+
+
+def _scattered(n_points, n_features, seed):
+    x_i = normal(n_points, n_features, seed=seed, dtype=torch.float64)
+    return x_i, x_i[:, 0].sin() + 0.1 * normal(n_points, seed=seed + 1, dtype=torch.float64)
+
+
+def _widths(*w):
+    return torch.tensor(w, dtype=torch.float64)
+
+
+learn_widths = Check(
+    "learn_widths",
+    reference=_learn_widths,
+    cases=[
+        Case("one feature, one step", lambda: (*_scattered(6, 1, 0), _widths(2.0), 1, 0.5), tolerance=1e-4),
+        Case("two features, one step", lambda: (*_scattered(8, 2, 2), _widths(2.0, 0.5), 1, 0.5), tolerance=1e-4),
+        Case("two features, twenty steps", lambda: (*_scattered(8, 2, 2), _widths(1.0, 3.0), 20, 0.5), tolerance=1e-4),
+        Case("points many widths apart", lambda: (*_scattered(4, 2, 6), _widths(60.0, 60.0), 2, 1e-4), tolerance=1e-4),
+        Case("no step", lambda: (*_scattered(6, 2, 4), _widths(1.5, 0.5), 0, 0.5), tolerance=1e-4),
+    ],
+    traps={
+        "every point still predicts itself. The error that is worth going down leaves one out.": (
+            partial(_learn_widths, share=_softmax)
+        ),
+        "the own weight is cleared, but after the softmax: what is left of a row no longer sums to one.": (
+            partial(_learn_widths, share=lambda e: _without_diagonal(_softmax(e)))
+        ),
+        "the steps go uphill: take a step *against* the slope.": (
+            partial(_learn_widths, update=lambda w, slope, step: (w.log() + step * w * slope).exp())
+        ),
+        "the steps are taken on w. Take them on log w, with the slope of E by log w, and w stays positive.": (
+            partial(_learn_widths, update=lambda w, slope, step: w - step * slope)
+        ),
+        "it looks as if the slope by w was used for log w. By the chain rule, dE/d log w is w times dE/dw.": (
+            partial(_learn_widths, update=lambda w, slope, step: (w.log() - step * slope).exp())
+        ),
+        "the slopes of all steps pile up: `.backward()` adds to `.grad`. Set it to zero before each step.": (
+            partial(_learn_widths, keep=1.0)
+        ),
+        "it looks as if all features share one step. Each width has its own slope.": (
+            partial(_learn_widths, update=lambda w, slope, step: (w.log() - step * (w * slope).sum()).exp())
+        ),
+        "the differences are added over the features before they are squared. Square each, then add.": (
+            partial(_learn_widths, exponent=lambda u, w: -0.5 * (w * u).sum(-1).square())
+        ),
+        "w is outside the square. It belongs inside, as in (1.5).": (
+            partial(_learn_widths, exponent=lambda u, w: -0.5 * (w * u.square()).sum(-1))
+        ),
+        "the factor 1/2 in front of the square seems to be missing.": (
+            partial(_learn_widths, exponent=lambda u, w: -(w * u).square().sum(-1))
+        ),
+        "the errors are summed. (1.7) has their mean.": partial(_learn_widths, reduce=torch.sum),
+        "far from all others every exp(...) is rounded to 0, and 0 / 0 is NaN. Put -inf on the diagonal of the scores "
+        "and take their softmax.": (
+            partial(_learn_widths, share=lambda e: _divide(_without_diagonal(e.exp()), dim=-1, keepdim=True))
+        ),
+        "that is log w. Return w.": lambda *args: _learn_widths(*args).log(),
     },
 )

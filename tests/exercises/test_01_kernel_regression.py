@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -41,6 +42,46 @@ def error_with_zero_score(x_i, y_i, w):
     return ((s.softmax(1) @ y_i - y_i) ** 2).mean()
 
 
+def weights_by_whole_table(x, x_i, w):
+    e = -0.5 * (w * (x[:, None] - x_i)) ** 2
+    return (e - e.max()).exp() / (e - e.max()).exp().sum(1, keepdim=True)
+
+
+def error_without_equal_times(x_i, y_i, w):
+    scores = (-0.5 * (w * (x_i[:, None] - x_i)) ** 2).masked_fill(x_i[:, None] == x_i, -math.inf)
+    return ((y_i - scores.softmax(1) @ y_i) ** 2).mean()
+
+
+def widths_by_sgd(x_i, y_i, w, steps, step, zero=True):
+    """Scales the features by w and asks for one Gaussian of width 1 in their plane."""
+    log_w = w.log().requires_grad_()
+    optimizer = torch.optim.SGD([log_w], lr=step)
+    for _ in range(steps):
+        if zero:
+            optimizer.zero_grad()
+        scaled = x_i * log_w.exp()
+        scores = -0.5 * torch.cdist(scaled, scaled).square()
+        scores = scores + torch.diag(torch.full((len(x_i),), -math.inf))
+        (scores.softmax(-1) @ y_i - y_i).square().mean().backward()
+        optimizer.step()
+    return log_w.exp()
+
+
+def widths_by_differences(x_i, y_i, w, steps, step, h=1e-5):
+    """The slope by hand, in NumPy."""
+    x, y, log_w = x_i.numpy(), y_i.numpy(), np.log(w.numpy())
+
+    def error(log_w):
+        squares = ((np.exp(log_w) * (x[:, None] - x)) ** 2).sum(-1) + np.diag(np.full(len(x), np.inf))
+        k = np.exp(-0.5 * (squares - squares.min(1, keepdims=True)))
+        return np.mean((y - k @ y / k.sum(1)) ** 2)
+
+    for _ in range(steps):
+        rises = [error(log_w + h * row) - error(log_w - h * row) for row in np.eye(len(log_w))]
+        log_w = log_w - step * np.array(rises) / (2 * h)
+    return np.exp(log_w)
+
+
 def pool_by_einsum(scores, values):
     p = (scores - scores.logsumexp(1, keepdim=True)).exp()
     return torch.einsum("qm,mv->qv", p, values), p
@@ -55,6 +96,8 @@ def pool_by_einsum(scores, values):
         ("gaussian_weights", lambda x, x_i, w: weights_by_rows(x, x_i, 2**0.5 * w), "factor 1/2"),
         ("gaussian_weights", lambda *a: (kernel(*a).T / kernel(*a).sum(1)).T, "0 / 0 is NaN"),
         ("gaussian_weights", lambda *a: kernel(*a) / kernel(*a).sum(1), "keepdim=True"),
+        ("gaussian_weights", weights_by_whole_table, "of the whole table"),
+        ("gaussian_weights", lambda x, x_i, w: weights_by_rows(x, x_i, w).double().numpy(), "✓"),
         ("gaussian_weights", lambda *a: weights_by_rows(*a).T, "the shape is (3, 1)"),
         ("doubled_weight", math.exp(-2), "✓"),
         ("doubled_weight", math.exp(-0.5) / 2, "does not halve"),
@@ -65,12 +108,23 @@ def pool_by_einsum(scores, values):
         ("loo_error", error_without_own_weight, "no longer sums to one"),
         ("loo_error", lambda *a: error_without_own_weight(*a, lambda p: p / p.sum(1)), "keepdim=True"),
         ("loo_error", lambda *a: error_without_own_weight(*a, lambda p: p.softmax(1)), "a second softmax"),
+        ("loo_error", error_without_equal_times, "not by its time"),
+        ("loo_error", lambda x, y, w: error_by_leaving_out(x, y, w**0.5), "outside the square"),
         ("loo_error", lambda *a: error_by_leaving_out(*a).detach(), "no gradient flows back"),
         ("pool", pool_by_einsum, "✓"),
         ("pool", attend, "✓"),
         ("pool", lambda s, v: (torch.einsum("qm,mv->qmv", s.softmax(1), v), s.softmax(1)), "not added up"),
         ("pool", lambda s, v: (s.softmax(1) @ v / len(v), s.softmax(1)), "shares already"),
         ("pool", lambda s, v: pool_by_einsum(s, v)[0], "expected two results"),
+        ("pool", lambda s, v: [*pool_by_einsum(s, v)], "✓"),
+        ("pool", lambda s, v: [x.numpy() for x in attend(s, v)], "✓"),
+        ("horn_weight", 1 / (1 + 2 / math.e + math.e), "✓"),
+        ("horn_weight", 1 / (1 + 3 / math.e), "before the horn"),
+        ("learn_widths", widths_by_sgd, "✓"),
+        ("learn_widths", widths_by_differences, "✓"),
+        ("learn_widths", lambda *a: widths_by_sgd(*a).tolist(), "✓"),
+        ("learn_widths", lambda *a: widths_by_sgd(*a, zero=False), "pile up"),
+        ("learn_widths", lambda x, y, w, n, step: widths_by_sgd(x, y, w, n, step * len(y)), "summed"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
