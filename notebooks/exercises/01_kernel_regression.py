@@ -241,10 +241,10 @@ pool = Check(
 
 # Exercise 1.6: one thing fits with score 0, three with -1; saliency adds 2 to one of the three
 
-horn_weight = ValueCheck(
-    "horn_weight",
+book_weight = ValueCheck(
+    "book_weight",
     expected=0.2245,
-    tolerance=0.004,
+    tolerance=0.006,
     traps={
         "that is the weight before the horn. It now has the score -1 + 2, and the shares are made anew.": 0.4754,
         "that is the weight of the horn. The question is what is left for the book.": 0.6103,
