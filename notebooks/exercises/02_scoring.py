@@ -206,7 +206,7 @@ def _two_projections(W, d, *, left=torch.sqrt, right=torch.sqrt):
 def _bilinear_matrix(function, W, d):
     """W_q^T W_k, which all right answers share."""
     pair = function(W, d)
-    if not isinstance(pair, list | tuple) or len(pair) != 2:
+    if not isinstance(pair, list | tuple | torch.Tensor) or len(pair) != 2:
         raise Complaint("expected two matrices, W_q and W_k.")
     pair = [as_tensor(x) for x in pair]
     for name, x, n in zip(("W_q", "W_k"), pair, W.shape, strict=True):
@@ -230,6 +230,9 @@ two_projections = Check(
         Case("a d above the rank", lambda: (_of_rank(1, 5, 3), 2), _bilinear_matrix, 1e-4),
     ],
     traps={
+        "W_q and W_k have changed places: the first one belongs to the query.": (
+            lambda W, d: _two_projections(W, d)[::-1]
+        ),
         "the singular values are in neither matrix. Give them to one, or their roots to both.": partial(
             _two_projections, left=torch.ones_like, right=torch.ones_like
         ),
@@ -397,7 +400,7 @@ surrogate = Check(
         "the sign is that of a reward: a choice with a high loss becomes more likely. A loss goes the other way.": (
             partial(_surrogate, factor=lambda loss, b: (b - loss).detach())
         ),
-        "nothing is stopped: the weights that made the loss get a second gradient, through the factor (L - b). It "
+        "nothing is stopped: the weights that made the loss get a second gradient, through the factor (L - c). It "
         "should be a plain number: detach it.": partial(_surrogate, factor=torch.sub),
         "the baseline is not stopped: gradient flows into what it was made of. Detach the whole bracket.": (
             partial(_surrogate, factor=lambda loss, b: loss.detach() - b)
@@ -440,8 +443,10 @@ def _masked_pooling(
     weights,
     *,
     scale=math.sqrt,
+    scale_bilinear=lambda d: 1,
     pair=lambda q, k: q[:, :, None] + k[:, None],
     activation=torch.tanh,
+    readable=lambda mask: mask[:, None],
     hide=lambda s, m: s.masked_fill(~m, -1e30),
     softmax=_softmax_by_hand,
     clear=lambda p, m: p * m.any(-1, keepdim=True),
@@ -450,15 +455,15 @@ def _masked_pooling(
     if not weights:
         scores = q @ k.mT / scale(q.shape[-1])
     elif len(weights) == 1:
-        scores = q @ weights[0] @ k.mT
+        scores = q @ weights[0] @ k.mT / scale_bilinear(k.shape[-1])
     else:
         W_q, W_k, w_v = weights
         scores = activation(pair(q @ W_q.T, k @ W_k.T)) @ w_v
-    mask = mask[:, None]  # (B, 1, M)
+    mask = readable(mask)  # (B, 1, M)
     return finish(clear(softmax(hide(scores, mask)), mask) @ v)
 
 
-def _to_pool(kind, *lengths, n_queries=3, scale=1.0, padding=1e3, gaps=False):
+def _to_pool(kind, *lengths, n_queries=3, scale=1.0, padding=1e3, gaps=False, low=False):
     """Makes queries, keys and values of trials of these lengths, and the weights of a score."""
 
     def make():
@@ -470,6 +475,7 @@ def _to_pool(kind, *lengths, n_queries=3, scale=1.0, padding=1e3, gaps=False):
         mask = torch.arange(M) < torch.tensor(lengths)[:, None]
         mask = mask.flip(1) if gaps else mask
         q, k, v = normal(B, n_queries, d_q, seed=1), normal(B, M, d_k, seed=2), normal(B, M, 2, seed=3)
+        q, k = (-q.abs(), k.abs()) if low else (q, k)  # all scores below zero
         q = q if weights else scale * q
         k, v = (x.masked_fill(~mask[..., None], padding) for x in (k, v))
         return q, k, v, mask, weights
@@ -494,8 +500,10 @@ masked_pooling = Check(
         Case("the bilinear score of two trials", _to_pool("bilinear", 4, 4), tolerance=1e-4),
         Case("the additive score of three trials, queries and keys", _to_pool("additive", 3, 3, 3), tolerance=1e-4),
         Case("padding", _to_pool("dot", 4, 2), tolerance=1e-4),
+        Case("padding in as many trials as queries", _to_pool("dot", 4, 2, 3), tolerance=1e-4),
         Case("padding at the beginning", _to_pool("additive", 4, 2, gaps=True), tolerance=1e-4),
         Case("dot products in the thousands", _to_pool("dot", 4, 3, scale=3e3), tolerance=1e-4),
+        Case("dot products far below zero", _to_pool("dot", 4, 3, scale=300, low=True), tolerance=1e-4),
         Case("additive scores in the thousands", _to_pool("additive", 4, 3, scale=3e3), tolerance=1e-4),
         Case("a trial without any key", _to_pool("bilinear", 4, 0), tolerance=1e-4),
         Case("the gradients of the dot product", _to_pool("dot", 4, 0), _gradients_of_all, 1e-4),
@@ -505,6 +513,13 @@ masked_pooling = Check(
     traps={
         "the dot product is not scaled: divide it by the root of d.": partial(_masked_pooling, scale=lambda d: 1),
         "the dot product is divided by d, not by its square root.": partial(_masked_pooling, scale=lambda d: d),
+        "the bilinear score is divided, too: (2.4) is not.": partial(_masked_pooling, scale_bilinear=math.sqrt),
+        "it looks as if the mask is upside down: True means that a key is real.": partial(
+            _masked_pooling, readable=lambda mask: ~mask[:, None]
+        ),
+        "the mask lacks the axis of the queries, so that its trials meet them.": partial(
+            _masked_pooling, readable=lambda mask: mask
+        ),
         "the tanh is missing in the additive score.": partial(_masked_pooling, activation=_first),
         "an axis of k is missing in the additive score: its trials meet the queries.": partial(
             _masked_pooling, pair=lambda q, k: q[:, :, None] + k
@@ -512,6 +527,22 @@ masked_pooling = Check(
         "padding is read: the mask is not used.": partial(_masked_pooling, hide=_first),
         "the mask comes after the softmax, so the weights of a row do not sum to one.": partial(
             _masked_pooling, hide=_first, clear=torch.mul
+        ),
+        "padding has a score of -100, and a real score can be lower than that.": partial(
+            _masked_pooling, hide=lambda s, m: s.masked_fill(~m, -100.0), clear=torch.mul
+        ),
+        "exp of a large score is infinite, and infinity times zero is NaN. Mask the scores, not their exponentials, "
+        "and subtract the largest of each row.": partial(
+            _masked_pooling,
+            hide=lambda s, m: s.exp() * m,
+            softmax=lambda e: e / e.sum(-1, keepdim=True).clamp(min=1e-9),
+            clear=_first,
+        ),
+        "dividing again after the softmax cannot bring back what a large score of padding has pushed to zero. Mask the "
+        "scores before it.": partial(
+            _masked_pooling,
+            hide=_first,
+            clear=lambda p, m: p * m / (p * m).sum(-1, keepdim=True).clamp(min=1e-9),
         ),
         "padding has a score of zero. exp(0) is one, a share like any other.": partial(
             _masked_pooling, hide=lambda s, m: s * m, clear=_first

@@ -14,7 +14,7 @@ from .attention import masked_log_softmax, masked_softmax
 def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The largest value of each feature and its item: selection without a query.
 
-        f_v = max_m x_mv
+        f_j = max_m x_mj
 
     Args: items: x, shape (..., M, V); mask: True where an item takes part, shape (..., M); None: all.
     Returns: the maxima (..., V), zero where no item takes part, and which item each came from (..., V), -1 where none.
@@ -78,12 +78,12 @@ def exact_gradient(scores: Tensor, losses: Tensor, mask: Tensor | None = None) -
 def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) -> Tensor:
     """The surrogate loss of a sampled choice (score-function estimator, REINFORCE).
 
-        surrogate = L + stop(L - b) log p(choice)
+        surrogate = L + stop(L - c) log p(choice)
 
     Its gradient is, on average over choices, that of the expected loss: the first term has the gradient of L given
     the choice, the second that of the scores. Its value means nothing. Shape (...).
 
-    Args: log_p: log p(choice), (...); loss: L, (...); baseline: b, a number or (...), independent of this choice.
+    Args: log_p: log p(choice), (...); loss: L, (...); baseline: c, a number or (...), independent of this choice.
     Source: Williams 1992, theorem 1; for attention Xu et al. 2015, section 4.1.
     """
     return loss + (loss - baseline).detach() * log_p

@@ -59,14 +59,23 @@ def interleaved_head_scores(queries, keys, n_heads):
     return q @ k.mT / q.shape[-1] ** 0.5
 
 
-def two_by_qr(W, d):
-    """Columns that span those of W, from rows of zeros where d is above its size."""
+def two_by_basis(W, d):
+    """An orthonormal basis of the columns of W, as an array, and the rest as a list."""
     basis = torch.linalg.svd(W.double())[0][:, :d]  # (d_q, d)
     return basis.T.numpy(), (basis.T @ W.double()).tolist()
 
 
 def pooling_by_package(q, k, v, mask, weights):
     return attend(pooled_score(q, k, weights), v, mask[:, None])[0]
+
+
+def pooling_by_loop(q, k, v, mask, weights):
+    rows = zip(q, k, v, mask, strict=True)
+    return torch.stack([torch.softmax(pooled_score(a, b[m], weights), -1) @ c[m] for a, b, c, m in rows])
+
+
+def pooling_by_fill(number):
+    return lambda q, k, v, m, w: (pooled_score(q, k, w).masked_fill(~m[:, None], number).softmax(-1) * m[:, None]) @ v
 
 
 def changed(score):
@@ -122,7 +131,9 @@ def surrogate_without_gradient(log_p, loss, baseline):
         ("two_projections", lambda W, d: (W.T[:d], torch.eye(W.shape[1])[:d]), "a W of rank one"),
         ("two_projections", lambda W, d: (W.T, torch.eye(W.shape[1])), "W_q should have shape (1, 4), got (3, 4)"),
         ("two_projections", lambda W, d: W, "expected two matrices"),
-        ("two_projections", two_by_qr, "✓"),
+        ("two_projections", two_by_basis, "✓"),
+        ("two_projections", lambda W, d: two_by_basis(W.T, d), "changed places"),
+        ("two_projections", lambda W, d: (two_by_basis(W, d)[0], torch.eye(d, W.shape[1])), "on a square W"),
         ("head_scores", interleaved_head_scores, "in turn"),
         ("head_scores", lambda *a: head_scores_by_loop(*a).double().numpy(), "✓"),
         ("head_scores", head_scores_by_loop, "✓"),
@@ -145,6 +156,15 @@ def surrogate_without_gradient(log_p, loss, baseline):
         ),
         ("masked_pooling", pooling_by_package, "✓"),
         ("masked_pooling", lambda *a: pooling_by_package(*a).detach().numpy(), "no gradient flows back"),
+        ("masked_pooling", pooling_by_loop, "✓"),
+        (
+            "masked_pooling",
+            lambda q, k, v, m, w: attend(pooled_score(q, k, w), v, m)[0],
+            "lacks the axis of the queries",
+        ),
+        ("masked_pooling", lambda q, k, v, m, w: pooling_by_package(q, k, v, ~m, w), "upside down"),
+        ("masked_pooling", pooling_by_fill(-100.0), "-100"),
+        ("masked_pooling", pooling_by_fill(-1e9), "✓"),
         ("masked_pooling", changed(unscaled), "not scaled"),
         ("masked_pooling", changed(lacks_an_axis), "an axis of k is missing"),
         ("masked_pooling", lambda q, k, v, m, w: pooled_score(q, k, w).softmax(-1) @ v, "padding is read"),
