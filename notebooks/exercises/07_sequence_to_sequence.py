@@ -8,7 +8,7 @@ from torch import nn
 
 from possm_lite.blocks.attention import masked_softmax
 from possm_lite.blocks.seq2seq import END, PAD, shift_right
-from possm_lite.classroom.checks import Case, Check, ValueCheck, gradient, normal
+from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, gradient, normal
 from possm_lite.classroom.checks.sandbox import MISSING, Failure
 
 _normal = partial(normal, seed=7)
@@ -92,7 +92,7 @@ def _state_gradient(function, *args):
     inputs = [x.clone().requires_grad_() for x in args[:3]]
     state, _ = function(*inputs, *args[3:])
     if not (isinstance(state, torch.Tensor) and state.requires_grad):
-        raise RuntimeError("no gradient flows back from the new state. Is there a .detach() or no_grad()?")
+        raise Complaint("no gradient flows back from the new state: is there NumPy, .detach() or no_grad()?")
     weights = torch.linspace(-1, 2, state.numel()).view_as(state)
     return torch.autograd.grad((state * weights).sum(), inputs, materialize_grads=True)
 
@@ -203,6 +203,8 @@ beam_step = Check(
         Case("a finished text", partial(_texts, [0.5, 0.3], _OPEN, [1, 0])),
         Case("a finished text that is no longer good enough", partial(_texts, [0.1, 0.9], _OPEN, [1, 0])),
         Case("another end and more words", partial(_texts, [0.3, 0.6], _TEN_WORDS, [0, 1], end=5)),
+        Case("two texts, of which three grow", partial(_texts, [0.4, 0.3], _OPEN, [0, 0], k=3)),
+        Case("two texts, of which one is kept", partial(_texts, [0.4, 0.3], _OPEN, [0, 0], k=1)),
     ],
     traps={
         "a finished text went on growing: its score fell by words after its end. Let it continue with `end` alone, at "
@@ -292,7 +294,8 @@ pointer_weights = Check(
         "there is no tanh. Without it U h adds the same to all items, and the softmax does not see it.": (
             partial(_pointer_weights, join=torch.add)
         ),
-        "there are two tanh. (7.8) has one, around the sum: each item is seen together with the state.": (
+        "the state makes no difference. Is it left out, or does it have a tanh of its own? (7.8) has one, around the "
+        "sum, so that each item is seen together with the state.": (
             partial(_pointer_weights, join=lambda items, state: items.tanh() + state.tanh())
         ),
         "these are logs of probabilities: give the probabilities.": (
@@ -315,14 +318,15 @@ def _order_log_prob(
     return total(pick(log_p, order), torch.arange(log_p.shape[1]) < lengths[:, None])
 
 
-def _orders(*rows):
-    """Orders of up to four items, padded with 0: log p (B, M, N), where no item is chosen twice, orders and lengths."""
+def _orders(*rows, repeats=False):
+    """Orders of up to four items, padded with 0: log p (B, M, N), orders and lengths. Without `repeats`, log p is -inf
+    for an item that was chosen before; with them nothing is masked, at padding neither."""
     lengths, size = torch.tensor([len(row) for row in rows]), max(map(len, rows))
     order = torch.tensor([[*row, *[0] * (size - len(row))] for row in rows])
     may = torch.arange(size) < lengths[:, None, None]  # (B, 1, N)
     chosen = nn.functional.one_hot(order, size).cumsum(1).roll(1, 1).bool()
     chosen[:, 0] = False
-    return masked_softmax(_normal(*chosen.shape), may & ~chosen).log(), order, lengths
+    return masked_softmax(_normal(*chosen.shape), (may & ~chosen) | repeats).log(), order, lengths
 
 
 order_log_prob = Check(
@@ -333,6 +337,8 @@ order_log_prob = Check(
         Case("two rows of three items", partial(_orders, [2, 0, 1], [0, 1, 2])),
         Case("two rows, one of them padded", partial(_orders, [3, 1, 0, 2], [1, 0])),
         Case("a row of one item, padded", partial(_orders, [0], [1, 2, 0])),
+        Case("rows in which an item may be chosen again", partial(_orders, [2, 0, 2], [1, 1], repeats=True)),
+        Case("an order that cannot be", partial(_orders, [2, 0, 2])),
     ],
     traps={
         "steps after the end of a row are counted. A row of two items has two steps.": (
@@ -356,6 +362,14 @@ order_log_prob = Check(
         "steps and items are swapped: log_p has one row for each step, one column for each item.": (
             partial(_order_log_prob, pick=lambda log_p, order: log_p.gather(1, order[:, None])[:, 0])
         ),
+        "the last step of each row is missing. Only where every other item is gone is its factor 1.": (
+            partial(
+                _order_log_prob,
+                total=lambda each, real: each.masked_fill(real.cumsum(1) >= real.sum(1)[:, None], 0.0).sum(1),
+            )
+        ),
+        "minus infinity was made 0. It is to be left out after the end of a row; before, it says that the order "
+        "cannot be.": partial(_order_log_prob, total=lambda each, real: each.nan_to_num(neginf=0.0).sum(1)),
         "this is one number for all rows together. Each row has a probability of its own: shape (B,).": (
             partial(_order_log_prob, total=lambda each, real: each[real].sum())
         ),
