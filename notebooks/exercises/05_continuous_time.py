@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from possm_lite.blocks.time_features import gaussian_kernel, rotary_kernel
-from possm_lite.classroom.checks import Case, Check, ValueCheck, gradient, normal
+from possm_lite.classroom.checks import Case, Check, ValueCheck, as_tensor, normal
 
 
 def _float64(*rows):
@@ -22,13 +22,13 @@ def _features(t, omega, *, scale=1.0, waves=(torch.cos, torch.sin), norm=math.sq
 
 
 def _shape(function, *args):
-    result = function(*args)
+    result = as_tensor(function(*args))
     return torch.zeros(*result.shape) if hasattr(result, "shape") else result
 
 
 def _kernel(function, t, omega):
-    """Of the features of two calls, as those of queries and keys are made."""
-    first, second = (torch.as_tensor(function(times, omega)) for times in (t, t[1:]))
+    """Of the features of two calls, as those of queries and keys are made, with other times first and last."""
+    first, second = (as_tensor(function(times, omega)) for times in (t, torch.cat([t[1:], t[:1] + 2])))
     return first @ second.mT
 
 
@@ -77,7 +77,7 @@ my_factor = ValueCheck(
     tolerance=1e-6,
     traps={
         "ten would do if the error fell as 1/F. Look at the slope you have just seen: it is not -1.": 10.0,
-        "that is the root of ten: you went the wrong way round. Which power of d makes the error ten times "
+        "that is the root of ten: you went the wrong way round. Which power of F makes the error ten times "
         "smaller?": math.sqrt(10),
         "more frequencies are needed, not fewer: say F_new / F_old.": 0.01,
     },
@@ -93,7 +93,7 @@ def _sum_of_box(function):
     if (alpha >= 0).all() or (alpha <= 0).all():
         return "weights of one sign, which make no negative sum from ones and zeros"
     box = ((t[:, None] - t).abs() < 1).double()
-    return "a negative sum" if alpha @ box @ alpha < -1e-9 else "a sum that is not negative"
+    return "a negative sum" if alpha @ box @ alpha < -1e-9 * alpha @ alpha else "a sum that is not negative"
 
 
 def _caught(t=(0.0, 0.6, 1.2), alpha=(1.0, -1.0, 1.0)):
@@ -116,8 +116,8 @@ catch_box = Check(
 # Exercise 5.4: draws with gradients
 
 
-def _draw(mu, sigma, n, *, noise=torch.randn, spread=lambda sigma: sigma):
-    return mu + spread(sigma) * noise(n)
+def _draw(mu, sigma, n, *, noise=torch.randn, center=lambda mu: mu, spread=lambda sigma: sigma):
+    return center(mu) + spread(sigma) * noise(n)
 
 
 def _mu_sigma(mu=3.0, n=15_000):
@@ -126,31 +126,36 @@ def _mu_sigma(mu=3.0, n=15_000):
 
 
 def _mean(function, *args):
-    return torch.as_tensor(function(*args)).detach().mean().item()
+    return as_tensor(function(*args)).detach().mean().item()
 
 
 def _spread(function, *args):
-    return torch.as_tensor(function(*args)).detach().std().item()
+    return as_tensor(function(*args)).detach().std().item()
 
 
 def _share(function, *args):
     """Within one spread of the mean: 0.68 of a Gaussian, 0.58 of a uniform."""
-    omega = torch.as_tensor(function(*args)).detach()
+    omega = as_tensor(function(*args)).detach()
     return ((omega - omega.mean()).abs() < omega.std()).double().mean().item()
 
 
 def _mean_of_few(function, mu, sigma, n):
-    means = [torch.as_tensor(function(mu, sigma, n)).detach().mean() for _ in range(20)]
+    means = [as_tensor(function(mu, sigma, n)).detach().mean() for _ in range(20)]
     return "scatters around mu" if torch.stack(means).std() > 0.02 else "is the same at every call"
 
 
 def _gradient_of(statistic, i):
     """Observes the gradient by argument i, which is zero (by `+ 0 * args[i]`) where the draw has lost it."""
-    return lambda function, *args: gradient(i)(lambda *args: statistic(function(*args)) + 0 * args[i], *args)
+
+    def observe(function, *args):
+        return torch.autograd.grad(statistic(as_tensor(function(*args))) + 0 * args[i], args[i])[0]
+
+    return observe
 
 
 def _two_calls(function, *args):
-    return "the same numbers again" if (function(*args) == function(*args)).all() else "other numbers"
+    same = (as_tensor(function(*args)) == as_tensor(function(*args))).all()
+    return "the same numbers again" if same else "other numbers"
 
 
 draw_frequencies = Check(
@@ -172,6 +177,8 @@ draw_frequencies = Check(
         "frequencies from it.": lambda mu, sigma, n: torch.normal(mu.expand(n), sigma.expand(n)),
         "mu gets its gradient, sigma gets none: something took sigma out of the graph. Use neither .item() nor "
         ".detach().": partial(_draw, spread=torch.detach),
+        "sigma gets its gradient, mu gets none: something took mu out of the graph. Use neither .item() nor "
+        ".detach().": partial(_draw, center=torch.detach),
         "the spread is sigma squared: sigma is the standard deviation already.": partial(_draw, spread=torch.square),
         "the noise is uniform: torch.rand lies in 0..1, torch.randn is Gaussian.": partial(_draw, noise=torch.rand),
         "every draw is the same: one noise was drawn for all, n are needed.": (
@@ -352,6 +359,9 @@ _LAGS_S = 0.005 + 0.01 * torch.arange(60)
 
 def _rhythms(hz, start_hz, spread_hz=0.5):
     def make():
+        torch.optim.Adam(
+            [torch.zeros(1, requires_grad=True)]
+        )  # the first imports for seconds: not on the student's time
         kernels = [gaussian_kernel(_LAGS_S, 2 * math.pi * f, 2 * math.pi * spread_hz) for f in hz]
         return _LAGS_S, sum(kernels) / len(hz), 2 * math.pi * torch.tensor(start_hz)
 
@@ -424,8 +434,8 @@ learn_frequencies = Check(
         ),
         "found from nearby, lost from afar. Was only the given start used? Add starts of your own, spread over the "
         "whole band, and keep the one with the least error.": partial(_learn, n_starts=0, first_lags=60),
-        "better than no waves, not yet below 0.003. One of two is missing: starts of your own, spread over the whole "
-        "band, the best of which is kept; the first few lags fitted first, then more and more.": partial(
+        "better than no waves, not yet below 0.003. Are there starts of your own, spread over the whole band, the best "
+        "of which is kept? Are the first few lags fitted first, then more and more? Then take more steps.": partial(
             _learn, first_lags=60
         ),
         "these are in Hz: rad/s are wanted, 2π times as many.": lambda *args: _learn(*args) / (2 * math.pi),
