@@ -176,15 +176,15 @@ def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, ke
 
 
 def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, Tensor]:
-    """RoPE's score as a function of time: q . R_t k = sum_f (a_f cos w_f t + b_f sin w_f t) + c.
+    """RoPE's score as a function of time: q . R_t k = sum_f (a_f cos w_f t + b_f sin w_f t) + a_0.
 
-        a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   c = q_rest . k_rest
+        a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   a_0 = q_rest . k_rest
 
-    It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and c >= 0 (w_f > 0 and
+    It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0 (w_f > 0 and
     distinct); q = k is such a case. Otherwise b_f shifts the wave of frequency f by its phase.
 
     q, k have shapes (..., d), broadcastable; the first `n_freqs` adjacent pairs are rotated.
-    Returns: a (..., F), b (..., F), c (...,).
+    Returns: a (..., F), b (..., F), a_0 (...,).
     """
     (q_pairs, q_rest), (k_pairs, k_rest) = as_pairs(q, n_freqs), as_pairs(k, n_freqs)
     product = q_pairs.conj() * k_pairs  # (..., F)
