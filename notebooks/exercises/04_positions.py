@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from possm_lite.blocks.positions import phasors, rope_frequencies, rotate, rotate_halves, sinusoidal_encoding
-from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, as_tensor, float32_result, normal
+from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, as_tensor, normal
 
 
 def _evens_first(x):
@@ -26,10 +26,10 @@ fixed_encoding = Check(
     "fixed_encoding",
     reference=_encoding,
     cases=[
-        Case("two columns, one pair", lambda: (6, 2), float32_result),
-        Case("four columns, two pairs", lambda: (6, 4), float32_result),
-        Case("32 columns and 60 positions", lambda: (60, 32), float32_result, tolerance=1e-4),
-        Case("a base that is not 10,000", lambda: (20, 6, 50.0), float32_result, tolerance=1e-4),
+        Case("two columns, one pair", lambda: (6, 2)),
+        Case("four columns, two pairs", lambda: (6, 4)),
+        Case("32 columns and 60 positions", lambda: (60, 32), tolerance=1e-4),
+        Case("a base that is not 10,000", lambda: (20, 6, 50.0), tolerance=1e-4),
     ],
     traps={
         "the exponent is j/d and should be 2j/d: your slowest columns rotate far too fast. "
@@ -79,19 +79,16 @@ rope = Check(
     "rope",
     reference=_rope,
     cases=[
-        Case("one pair at position 1", lambda: (torch.tensor([[1.0, 0.5]]), torch.tensor([1])), float32_result),
-        Case("three vectors of two pairs", lambda: (_vectors(3, 4), torch.arange(3)), float32_result, 1e-4),
-        Case(
-            "positions that do not begin at 0", lambda: (_vectors(3, 4), torch.tensor([7, 2, 30])), float32_result, 1e-4
-        ),
-        Case("eight pairs", lambda: (_vectors(5, 16), torch.arange(5)), float32_result, 1e-4),
-        Case("two heads at once, x (2, 5, 8)", lambda: (_vectors(2, 5, 8), torch.arange(5)), float32_result, 1e-4),
-        Case("a base of 100", lambda: (_vectors(5, 8), torch.arange(5), 100.0), float32_result, 1e-4),
+        Case("one pair at position 1", lambda: (torch.tensor([[1.0, 0.5]]), torch.tensor([1]))),
+        Case("three vectors of two pairs", lambda: (_vectors(3, 4), torch.arange(3)), tolerance=1e-4),
+        Case("positions that do not begin at 0", lambda: (_vectors(3, 4), torch.tensor([7, 2, 30])), tolerance=1e-4),
+        Case("eight pairs", lambda: (_vectors(5, 16), torch.arange(5)), tolerance=1e-4),
+        Case("two heads at once, x (2, 5, 8)", lambda: (_vectors(2, 5, 8), torch.arange(5)), tolerance=1e-4),
+        Case("a base of 100", lambda: (_vectors(5, 8), torch.arange(5), 100.0), tolerance=1e-4),
         Case(
             "positions between whole numbers",
             lambda: (_vectors(3, 4), torch.tensor([0.5, 1.75, 7.25])),
-            float32_result,
-            1e-4,
+            tolerance=1e-4,
         ),
     ],
     traps={
@@ -182,13 +179,11 @@ safe_score = Check(
     "safe_score",
     reference=_safe_score,
     cases=[
-        Case("a query at t = 0 s", _spikes(0.0, t_q=0.0), float32_result, tolerance=2e-3),
-        Case("a query 25 ms after the recording began", _spikes(0.0), float32_result, tolerance=2e-3),
-        Case("the same spikes an hour later", _spikes(3600.0), float32_result, tolerance=2e-3),
-        Case("the same spikes a day later", _spikes(86400.0), float32_result, tolerance=2e-3),
-        Case(
-            "a query just before a full hour, spikes after it", _spikes(18000.0 - 0.01, t_q=0.0), float32_result, 2e-3
-        ),
+        Case("a query at t = 0 s", _spikes(0.0, t_q=0.0), tolerance=2e-3),
+        Case("a query 25 ms after the recording began", _spikes(0.0), tolerance=2e-3),
+        Case("the same spikes an hour later", _spikes(3600.0), tolerance=2e-3),
+        Case("the same spikes a day later", _spikes(86400.0), tolerance=2e-3),
+        Case("a query just before a full hour, spikes after it", _spikes(18000.0 - 0.01, t_q=0.0), tolerance=2e-3),
     ],
     traps={
         "right in the first minutes, wrong after an hour: long times went into float32 angles. Subtract the two times "

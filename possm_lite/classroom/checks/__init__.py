@@ -9,5 +9,4 @@ from .check import Case, Check, ValueCheck, Verdict, gradient, normal  # noqa: E
 from .compare import as_tensor  # noqa: E402
 from .sandbox import Complaint  # noqa: E402
 
-float32_result = Case.observe  # the precision of an answer is free in every case
 __all__ = ["Case", "Check", "Complaint", "ValueCheck", "Verdict", "as_tensor", "gradient", "load_exercises", "normal"]
