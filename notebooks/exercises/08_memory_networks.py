@@ -22,7 +22,7 @@ class FourNumbers(ValueCheck):
     """Checks four numbers by what they do: three of the four stories right, and four are impossible."""
 
     def examine(self, student):
-        """Counts the stories in which t + b has the right sign."""
+        """Counts the stories in which the sum of the two numbers has the right sign."""
         if (
             student is None
             or student is ...
@@ -34,13 +34,13 @@ class FourNumbers(ValueCheck):
         except (TypeError, ValueError, RuntimeError):
             numbers = np.empty(0)
         if len(numbers) != 4 or not np.isfinite(numbers).all():
-            return self._wrong("expected four numbers: t_straight, t_crossed, b_straight, b_crossed.")
-        (t_straight, t_crossed), (b_straight, b_crossed) = numbers.reshape(2, 2)
+            return self._wrong("expected four numbers: things straight, things crossed, boxes straight, boxes crossed.")
+        (things_straight, things_crossed), (boxes_straight, boxes_crossed) = numbers.reshape(2, 2)
         lean = {
-            "straight, straight": t_straight + b_straight,
-            "straight, crossed": -(t_straight + b_crossed),
-            "crossed, straight": -(t_crossed + b_straight),
-            "crossed, crossed": t_crossed + b_crossed,
+            "straight, straight": things_straight + boxes_straight,
+            "straight, crossed": -(things_straight + boxes_crossed),
+            "crossed, straight": -(things_crossed + boxes_straight),
+            "crossed, crossed": things_crossed + boxes_crossed,
         }
         wrong = [story for story, margin in lean.items() if not margin > 0]
         if len(wrong) == 1:
@@ -348,7 +348,9 @@ def _outcome(which):
         outputs, memory = pair
         if which == "memory":
             return memory
-        return torch.stack(list(outputs)) if isinstance(outputs, list | tuple) and len(outputs) else outputs
+        if isinstance(outputs, list | tuple) and len(outputs):
+            outputs = torch.stack([torch.as_tensor(y) for y in outputs])
+        return outputs
 
     return observe
 
@@ -404,21 +406,23 @@ class _ContentMemory:
 
     def write(self, key, value):
         slot = len(self.keys)
-        if self.keys and self.wrong != "twice":
+        if self.keys and self.wrong != "twice" and not (self.wrong == "full first" and slot == self.slots):
             cosine, nearest = self.cosines(key).max(0)
-            slot = int(nearest) if cosine > (-2 if self.wrong == "nearest" else 0.9) else slot
-        if slot >= self.slots:
+            slot = int(nearest) if cosine > {"nearest": -2, "loose": 0.7}.get(self.wrong, 0.9) else slot
+        same = slot < len(self.keys)
+        if slot == self.slots:
             oldest, newest = np.argmin(self.last_used), np.argmax(self.last_used)
             slot = int({"first slot": 0, "newest": newest}.get(self.wrong, oldest))
+        if self.wrong == "summed" and slot < len(self.keys):
+            value = value + self.values[slot]
         if slot == len(self.keys):
             self.keys.append(key), self.values.append(value), self.last_used.append(0)
-        elif self.wrong == "old value":
+        if not (same and self.wrong == "old key"):
             self.keys[slot] = key
-        elif self.wrong == "summed":
-            self.keys[slot], self.values[slot] = key, self.values[slot] + value
-        else:
-            self.keys[slot], self.values[slot] = key, value
-        self.used(slot)
+        if not (same and self.wrong == "old value"):
+            self.values[slot] = value
+        if not (same and self.wrong == "rewriting is no use"):
+            self.used(slot)
 
     def read(self, cue):
         if not self.keys:
@@ -441,16 +445,23 @@ def _mistaken(mistake):
 def _reads(cls, steps, slots, beta):
     """All that is read when `steps` are made: pairs (key, value) are written, single vectors are cues."""
     memory, read = cls(slots, 3, beta), []
+    cls.raised = True  # an error from here on is one of its methods: it is reported with its line
     for step in steps:
         if isinstance(step, tuple):
             memory.write(*step)
-        else:
-            read.append(memory.read(step))
-            if read[-1] is None or read[-1] is ...:
-                message = "`read` is not there yet, or returns nothing."
-                cls.failure = cls.failure or (Failure(message, message) if steps[1:] else MISSING)
-                raise RuntimeError
+            continue
+        result = memory.read(step)
+        if result is None or result is ...:
+            _fail(cls, "`read` is not there yet, or returns nothing." if steps[1:] else MISSING)
+        read.append(torch.as_tensor(result))
+        if read[-1].shape != (3,):
+            _fail(cls, f"what is read has the shape {tuple(read[-1].shape)}, expected (3,): `width` numbers.")
     return torch.stack(read)
+
+
+def _fail(cls, message):
+    cls.failure = cls.failure or (message if message is MISSING else Failure(message, message))
+    raise RuntimeError
 
 
 def _gradients(cls, steps, slots, beta):
@@ -459,24 +470,29 @@ def _gradients(cls, steps, slots, beta):
     value, cue = value.clone().requires_grad_(), cue.clone().requires_grad_()
     read = _reads(cls, [(key, value), (other, other_value), cue], slots, beta)
     if not read.requires_grad:
-        message = "the reading is right, but no gradient passes through it. Is there a .item(), .detach() or no_grad()?"
-        cls.failure = cls.failure or Failure(message, message)
-        raise RuntimeError
+        _fail(cls, "what is read is right, but no gradient passes. Is there a .item(), .detach() or .numpy()?")
     weights = torch.linspace(-1, 2, read.numel()).view_as(read)
     return torch.cat(torch.autograd.grad((read * weights).sum(), [cue, value], materialize_grads=True))
 
 
-def _story_of(order, slots=5, beta=4.0, lengths=(1.0, 1.0, 1.0, 1.0)):
-    """`order`: "a" writes the pair of key a, "A" asks for it, "+" writes key a again with another value."""
+# four keys, one that is like the first, cosine 0.96 ("+"), and one less like it, cosine 0.81 ("-")
+_KEYS = {
+    "a": [1.0, 0.2, 0.0, 0.1],
+    "b": [0.0, 1.0, 0.3, 0.0],
+    "c": [0.1, 0.0, 1.0, 0.2],
+    "d": [0.0, 0.3, 0.1, 1.0],
+    "+": [2.0, 0.4, 0.6, 0.2],
+    "-": [1.0, 0.2, 0.75, 0.1],
+}
+
+
+def _story_of(order, slots=5, beta=4.0, lengths=(1, 1, 1, 1, 1, 1)):
+    """`order`: "a" writes the pair of key a, "A" asks for it."""
 
     def make():
-        keys = torch.tensor([[1.0, 0.2, 0.0, 0.1], [0.0, 1.0, 0.3, 0.0], [0.1, 0.0, 1.0, 0.2], [0.0, 0.3, 0.1, 1.0]])
-        values, other = _normal(4, 3), torch.tensor([5.0, -4.0, 3.0])
-        steps = []
-        for letter in order:
-            i = "abcd".find(letter.lower()) if letter != "+" else 0
-            key = lengths[i] * keys[i]
-            steps.append(key if letter.isupper() else (2 * key, other) if letter == "+" else (key, values[i]))
+        keys = {name: length * torch.tensor(key) for (name, key), length in zip(_KEYS.items(), lengths, strict=True)}
+        values = dict(zip(keys, [*_normal(4, 3), torch.tensor([5.0, -4.0, 3.0]), _normal(5, 3)[-1]], strict=True))
+        steps = [keys[x.lower()] if x.isupper() else (keys[x], values[x]) for x in order]
         return steps, slots, beta
 
     return make
@@ -490,11 +506,14 @@ ContentMemory = Check(
         Case("one pair, and its key as the cue", _story_of("aA", slots=1), _reads),
         Case("three pairs in three slots", _story_of("abcABC", slots=3), _reads),
         Case("a sharpness beta of 1", _story_of("abcB", slots=3, beta=1.0), _reads),
-        Case("keys of different lengths", _story_of("abcABC", slots=3, lengths=(0.5, 3.0, 1.0, 1.0)), _reads),
+        Case("keys of different lengths", _story_of("abcABC", slots=3, lengths=(0.5, 3, 1, 1, 1, 1)), _reads),
         Case("three pairs in five slots", _story_of("abcABC"), _reads),
-        Case("a key written twice, the second time twice as long", _story_of("ab+AB", slots=4), _reads),
+        Case("a key and then one like it, cosine 0.96 and twice as long", _story_of("ab+AB", slots=4), _reads),
+        Case("two keys with the cosine 0.81", _story_of("a-ABC", slots=4), _reads),
         Case("a full memory", _story_of("abcdABCD", slots=2), _reads),
         Case("a full memory, of which the older pair was read in between", _story_of("abABAdADB", slots=2), _reads),
+        Case("a full memory, and then a key like the newer one", _story_of("ba+AB", slots=2), _reads),
+        Case("a full memory, then a key like the older one, then a third", _story_of("ab+cABC", slots=2), _reads),
         Case("the gradients of a cue and of a value", _story_of("abA", slots=2), _gradients),
     ],
     traps={
@@ -504,11 +523,23 @@ ContentMemory = Check(
         "empty slots take a share of the weight: a cosine of 0 is not minus infinity. Leave them out.": (
             _mistaken("empty")
         ),
-        "a key that is written again gets a second slot. Step 1: is there a slot with a cosine above 0.9?": (
+        "a key like one that is there gets a second slot. Step 1: is there a slot with a cosine above 0.9?": (
             _mistaken("twice")
         ),
         "every write goes to the nearest key, however far it is. Only a cosine above 0.9 is the same key.": (
             _mistaken("nearest")
+        ),
+        "keys with the cosine 0.81 are taken for the same. Only above 0.9 does the new pair replace the old.": (
+            _mistaken("loose")
+        ),
+        "a key like one that is there replaces its value only. The new pair replaces the old one, key and value.": (
+            _mistaken("old key")
+        ),
+        "a full memory gives up the oldest pair although it has a key like the new one. Look for that first.": (
+            _mistaken("full first")
+        ),
+        "writing to a slot once more does not count as use, so a pair written a moment ago is overwritten.": (
+            _mistaken("rewriting is no use")
         ),
         "a key that is written again keeps its old value. The new pair replaces the old one.": _mistaken("old value"),
         "a value is added to the old one in its slot. The new pair replaces the old one.": _mistaken("summed"),

@@ -65,6 +65,11 @@ def frame_with_arrays(controller, write, read, readout, inputs, memory, h, r):
     return torch.stack(outputs), memory
 
 
+def frame_with_lists(*args):
+    outputs, memory = frame_with_arrays(*args)
+    return outputs.tolist(), memory.tolist()
+
+
 def frame_of_the_package(*args):
     return MemoryAugmented(*args[:4]).run(*args[4:])
 
@@ -130,6 +135,88 @@ class ForgetsToUse(TableMemory):
         return result
 
 
+class LruMemory:
+    """A right answer: a list of pairs, the one not used for the longest time first. `same` may be overridden."""
+
+    def __init__(self, slots, width, beta):
+        self.slots, self.width, self.beta, self.pairs = slots, width, beta, []
+
+    def same(self, key, other):
+        return torch.cosine_similarity(key, other, dim=0) > 0.9
+
+    def write(self, key, value):
+        old = [i for i, (other, _) in enumerate(self.pairs) if self.same(key, other)]
+        if old or len(self.pairs) == self.slots:
+            self.pairs.pop(old[0] if old else 0)
+        self.pairs.append((key, value))
+
+    def read(self, cue):
+        if not self.pairs:
+            return torch.zeros(self.width)
+        w = torch.stack([torch.cosine_similarity(cue, key, dim=0) for key, _ in self.pairs]).mul(self.beta).softmax(0)
+        result = sum(share * value for share, (_, value) in zip(w, self.pairs, strict=True))
+        self.pairs.append(self.pairs.pop(int(w.argmax())))
+        return result
+
+
+class LooseKeys(LruMemory):
+    def same(self, key, other):
+        return torch.cosine_similarity(key, other, dim=0) > 0.5
+
+
+class EqualKeys(LruMemory):
+    def same(self, key, other):
+        return torch.equal(key, other)
+
+
+class KeepsOldKey(LruMemory):
+    def write(self, key, value):
+        key = next((other for other, _ in self.pairs if self.same(key, other)), key)
+        super().write(key, value)
+
+
+class RewritingIsNoUse(LruMemory):
+    def write(self, key, value):
+        for i, (other, _) in enumerate(self.pairs):
+            if self.same(key, other):
+                self.pairs[i] = key, value
+                return
+        super().write(key, value)
+
+
+class FullFirst(LruMemory):
+    def write(self, key, value):
+        if len(self.pairs) < self.slots:
+            super().write(key, value)
+        else:
+            self.pairs = [*self.pairs[1:], (key, value)]
+
+
+class MakesRoomFirst(LruMemory):
+    def write(self, key, value):
+        if len(self.pairs) == self.slots:
+            self.pairs.pop(0)
+        super().write(key, value)
+
+
+class ReturnsArrays(LruMemory):
+    def read(self, cue):
+        return super().read(cue).detach().numpy()
+
+
+class AsLongAsTheCue(LruMemory):
+    def read(self, cue):
+        return super().read(cue) if self.pairs else torch.zeros_like(cue)
+
+
+class NoWrite:
+    def __init__(self, slots, width, beta):
+        self.width = width
+
+    def read(self, cue):
+        return torch.zeros(self.width)
+
+
 class NoRead(TableMemory):
     def read(self, cue):
         return None if self.filled.any() else self.values[0]
@@ -180,6 +267,7 @@ class Detached(TableMemory):
         ("locate", lambda c, p, g, s, gamma: shift(sharpen(interpolate(c, p, g), gamma), s), "before the shift"),
         ("run_frame", frame_with_arrays, "✓"),
         ("run_frame", frame_of_the_package, "✓"),
+        ("run_frame", frame_with_lists, "✓"),
         ("run_frame", frame_that_reads_first, "you read before you write"),
         ("run_frame", lambda *args: frame_with_arrays(*args)[0], "return two things"),
         ("run_frame", lambda *args: (frame_with_arrays(*args)[0], args[5]), "on the memory after four steps"),
@@ -188,6 +276,16 @@ class Detached(TableMemory):
         ("ContentMemory", ForgetsToUse, "reading does not count as use"),
         ("ContentMemory", NoRead, "`read` is not there yet"),
         ("ContentMemory", Detached, "no gradient passes"),
+        ("ContentMemory", LruMemory, "✓"),
+        ("ContentMemory", LooseKeys, "with the cosine 0.81 are taken for the same"),
+        ("ContentMemory", EqualKeys, "gets a second slot"),
+        ("ContentMemory", KeepsOldKey, "replaces its value only"),
+        ("ContentMemory", RewritingIsNoUse, "once more does not count as use"),
+        ("ContentMemory", FullFirst, "gives up the oldest pair although"),
+        ("ContentMemory", MakesRoomFirst, "on a full memory, and then a key like the newer one"),
+        ("ContentMemory", ReturnsArrays, "no gradient passes"),
+        ("ContentMemory", AsLongAsTheCue, "has the shape (4,), expected (3,)"),
+        ("ContentMemory", NoWrite, "has no attribute 'write'"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
