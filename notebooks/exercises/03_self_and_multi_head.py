@@ -51,6 +51,7 @@ self_attention = Check(
             "the gradient with respect to X and the three matrices",
             lambda: _normals((4, 6), (6, 3), (6, 3), (6, 2)),
             gradient(0, 1, 2, 3),
+            1e-4,
         ),
     ],
     traps={
@@ -150,7 +151,7 @@ grouped_attention = Check(
         Case("one key head for all", lambda: _normals((4, 3, 2), (1, 5, 2), (1, 5, 2))),
         Case("four heads, two key heads", lambda: _normals((4, 3, 2), (2, 5, 2), (2, 5, 2))),
         Case("six heads, three key heads", lambda: _normals((6, 4, 3), (3, 4, 3), (3, 4, 3))),
-        Case("the gradient", lambda: _normals((4, 3, 2), (2, 5, 2), (2, 5, 2)), gradient(0, 1, 2)),
+        Case("the gradient", lambda: _normals((4, 3, 2), (2, 5, 2), (2, 5, 2)), gradient(0, 1, 2), 1e-4),
     ],
     traps={
         "heads take the key heads alternately, 0 1 0 1. Neighbours share: 0 0 1 1. (repeat and repeat_interleave "
@@ -262,7 +263,7 @@ read_document = Check(
         Case("as many sentences as words", lambda: _document(1, 3, 2, n_words=3)),
         Case("padding before the words", _left_padded),
         Case("a sentence whose words are all zero vectors", _filler_sentence),
-        Case("the gradient", lambda: _document(3, 0, 1), gradient(0, 2, 3)),
+        Case("the gradient", lambda: _document(3, 0, 1), gradient(0, 2, 3), 1e-4),
     ],
     traps={
         "all words share one softmax, so a long sentence speaks louder. Pool each sentence first, then the "
@@ -316,8 +317,8 @@ my_order = ValueCheck(
 # Exercise 3.7: keys that match changed queries
 
 
-def _matching_keys(W_k, B):
-    return W_k @ torch.linalg.inv(B).T
+def _matching_keys(W_k, C):
+    return W_k @ torch.linalg.inv(C).T
 
 
 matching_keys = Check(
@@ -339,13 +340,13 @@ matching_keys = Check(
         ),
     ],
     traps={
-        "the inverse is there, its transpose is not. The score has W_k'^T, so what is right of W_k is transposed with "
-        "it.": lambda W_k, B: W_k @ torch.linalg.inv(B),
-        "keys that change as the queries do change the score twice. They have to undo what B did.": lambda W_k, B: (
-            W_k @ B
+        "the inverse is there, its transpose is not. The score has W_k'^T, and the transpose "
+        "reaches what W_k was multiplied by, too.": lambda W_k, C: W_k @ torch.linalg.inv(C),
+        "keys that change as the queries do change the score twice. They have to undo what C did.": lambda W_k, C: (
+            W_k @ C
         ),
-        "the transpose undoes B only if B is orthogonal. Which matrix undoes any B?": lambda W_k, B: W_k @ B.T,
-        "the keys are as they were. Then B stays in the score.": lambda W_k, B: W_k.clone(),
+        "the transpose undoes C only if C is orthogonal. Which matrix undoes any C?": lambda W_k, C: W_k @ C.T,
+        "the keys are as they were. Then C stays in the score.": lambda W_k, C: W_k.clone(),
     },
 )
 
@@ -430,6 +431,7 @@ masked_heads = Check(
         Case("padding at the beginning", _batch(4, 2, left=True), _rows(real=True), 1e-4),
         Case("scores in the thousands", _batch(3, scale=1e4), tolerance=1e-4),
         Case("the rows of padded tokens", _batch(4, 2, left=True), _rows(real=False), 1e-4),
+        Case("the rows of padded tokens at the end", _batch(4, 2), _rows(real=False), 1e-4),
         Case("a sequence that is all padding", _batch(3, 0), tolerance=1e-4),
         Case("the gradient with padding at the beginning", _batch(3, 1, left=True), gradient(0, 2, 3, 4, 5), 1e-4),
     ],

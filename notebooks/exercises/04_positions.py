@@ -92,7 +92,7 @@ rope = Check(
         ),
     ],
     traps={
-        "every pair rotates the wrong way round: the minus sign of the sine belongs into the first line of (4.4).": (
+        "every pair rotates the wrong way round: the minus sign of the sine belongs in the first line of (4.4).": (
             partial(_rope, rotation=lambda x, phase: rotate(x, phase.conj()))
         ),
         "one minus sign is missing: this is not a rotation, as the length of a pair changes. Compare with (4.4).": (
@@ -211,7 +211,8 @@ only_distance = ValueCheck(
     expected="ACE",
     traps={
         "A is right, and not alone. Any orthogonal matrix will do for one step, if m steps are its m-th power.": "A",
-        "A and E are right. Is a mirror orthogonal? And is C, for every m, a power of it?": "AE",
+        "A and E are right. Is a length changed by writing numbers in reverse order? And is C, for every m, a power of "
+        "one step?": "AE",
         "A and C are right. What does moving the numbers on do to the length of a vector, and do steps add up?": "AC",
         "D keeps lengths, but its steps do not add up: from m to m + 1 it rotates by (2m + 1) degrees, which depends "
         "on m.": "ACDE",
@@ -270,6 +271,8 @@ def _answers(*args):
 def _numbers(cache):
     if isinstance(cache, dict):
         return sum(map(_numbers, cache.values()))
+    if hasattr(cache, "__dict__") and not hasattr(cache, "shape"):
+        return _numbers(vars(cache))
     if isinstance(cache, list | tuple) or (hasattr(cache, "__iter__") and not hasattr(cache, "shape")):
         return sum(map(_numbers, cache))
     return math.prod(getattr(cache, "shape", ()))

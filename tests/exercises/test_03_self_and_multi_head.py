@@ -21,6 +21,12 @@ def attention_by_loops(X, W_q, W_k, W_v):
     return torch.stack([sum(e * v for e, v in zip(row, V, strict=True)) / row.sum() for row in rows])
 
 
+def attention_by_logsumexp(X, W_q, W_k, W_v):
+    """Its gradients are less exact than those of a softmax."""
+    scores = X @ W_q @ (X @ W_k).T / W_q.shape[1] ** 0.5
+    return (scores - scores.logsumexp(-1, keepdim=True)).exp() @ (X @ W_v)
+
+
 def split_by_chunks(x, n_heads):
     return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
 
@@ -92,10 +98,16 @@ def heads_of_empty_softmax(X, exists, W_q, W_k, W_v, W_o, n_heads):
     return (y.transpose(1, 2).flatten(2) @ W_o).nan_to_num() * exists[..., None]
 
 
+def uncleared_where_something_is_read(X, exists, *args):
+    """A padded token after the real ones reads them; only a row that can read nothing is zero."""
+    return heads_by_torch(X, exists, *args, clear=lambda y, real: y * (exists.cumsum(1) > 0)[..., None])
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
         ("self_attention", attention_by_loops, "✓"),
+        ("self_attention", attention_by_logsumexp, "✓"),
         ("self_attention", function_of_the_exercise, "both of its bugs"),
         ("self_attention", lambda X, W, U, V: attention_by_loops(X, W, U, torch.eye(len(X[0]))), "over the tokens"),
         ("self_attention", lambda X, W, U, V: attention_by_loops(X, W / W.shape[1] ** 0.5, U, V), "by d, not by its"),
@@ -144,10 +156,10 @@ def heads_of_empty_softmax(X, exists, W_q, W_k, W_v, W_o, n_heads):
         ("my_order", [3, 2, 0, 1], "✓"),
         ("my_order", [2, 3, 1, 0], "the way back"),
         ("my_order", "3 3 3 3", "is not right"),
-        ("matching_keys", lambda W_k, B: torch.linalg.solve(B, W_k.T).T, "✓"),
-        ("matching_keys", lambda W_k, B: (W_k.double() @ B.double().inverse().T).float(), "✓"),
-        ("matching_keys", lambda W_k, B: torch.linalg.solve(B.T, W_k.T).T, "its transpose is not"),
-        ("matching_keys", lambda W_k, B: W_k @ B, "change the score twice"),
+        ("matching_keys", lambda W_k, C: torch.linalg.solve(C, W_k.T).T, "✓"),
+        ("matching_keys", lambda W_k, C: (W_k.double() @ C.double().inverse().T).float(), "✓"),
+        ("matching_keys", lambda W_k, C: torch.linalg.solve(C.T, W_k.T).T, "its transpose is not"),
+        ("matching_keys", lambda W_k, C: W_k @ C, "change the score twice"),
         ("masked_heads", heads_by_loop, "✓"),
         ("masked_heads", heads_by_torch, "✓"),
         ("masked_heads", heads_of_empty_softmax, "a gradient is NaN"),
@@ -155,6 +167,7 @@ def heads_of_empty_softmax(X, exists, W_q, W_k, W_v, W_o, n_heads):
         ("masked_heads", lambda *a: heads_by_loop(*a, padding=False), "padding is read"),
         ("masked_heads", lambda *a: heads_by_torch(*a[:5], torch.eye(len(a[5])), a[6]), "W_o is missing"),
         ("masked_heads", lambda *a: heads_by_torch(*a, clear=lambda y, real: y), "on the rows of padded tokens"),
+        ("masked_heads", uncleared_where_something_is_read, "on the rows of padded tokens at the end"),
         ("masked_heads", lambda *a: heads_by_loop(*a).detach(), "no gradient"),
     ],
 )

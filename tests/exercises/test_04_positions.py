@@ -1,6 +1,7 @@
 """Chapter 04: right and wrong answers in other styles than the references and the traps."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -81,6 +82,12 @@ class Cache:
         return weights @ torch.stack([v for _, v in read]), (cache[-window - self.extra - self.keep :], m + 1)
 
 
+def in_an_object(q, k, v, cache, window, keep=0):
+    """The cache is an object with attributes."""
+    y, kept = Cache(keep=keep)(q, k, v, cache and cache.kept, window)
+    return y, SimpleNamespace(kept=kept)
+
+
 def test_cached_steps_are_causal_attention():
     """The reference against one call on all tokens with a mask."""
     q, k, v = torch.randn(3, 12, 8)
@@ -118,7 +125,7 @@ def test_cached_steps_are_causal_attention():
         ("rope", lambda x, m, *base: rope_complex(x, 2 * torch.pi * m, *base), "2 pi times too large"),
         ("rope", lambda *a: rope_complex(*a).numpy().tolist(), "✓"),
         ("only_distance", "a, c, e", "✓"),
-        ("only_distance", "A, E", "Is a mirror orthogonal"),
+        ("only_distance", "A, E", "reverse order"),
         ("slow_pairs", sum(200 / 10_000 ** (j / 16) < math.pi / 2 for j in range(16)), "✓"),
         ("slow_pairs", sum(200 / 10_000 ** (j / 16) < 1 for j in range(16)), "one radian"),
         ("slow_pairs", sum(200 / 10_000 ** (j / 16) < 90 for j in range(16)), "90 degrees"),
@@ -137,6 +144,8 @@ def test_cached_steps_are_causal_attention():
         ("cached_step", Cache(keep=999), "more than 4 keys and values"),
         ("cached_step", Cache(count=lambda cache, m: len(cache) - 1), "how many keys are kept"),
         ("cached_step", Cache(extra=1), "one token too many"),
+        ("cached_step", in_an_object, "✓"),
+        ("cached_step", lambda *a: in_an_object(*a, keep=999), "more than 4 keys and values"),
         ("cached_step", lambda *a: Cache()(*a)[0], "two results"),
     ],
 )
