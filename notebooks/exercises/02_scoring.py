@@ -15,6 +15,16 @@ def _first(x, *_):
     return x
 
 
+def _gradients(*names):
+    """Observe the gradient for each of the first arguments, by name."""
+
+    def observe(function, *args):
+        observed = gradient(*range(len(names)))(function, *args)
+        return {f"the gradient for {name}": x for name, x in zip(names, observed.values(), strict=True)}
+
+    return observe
+
+
 # Exercise 2.1: softmax under a mask
 
 
@@ -78,6 +88,7 @@ masked_weights = Check(
         Case("scores above 100, where exp overflows", lambda: _rows(([120.0, 121.0, 0.0], [1, 1, 0]))),
         Case("a query that may read nothing", lambda: _rows(_PADDED, _EMPTY)),
         Case("real scores near -200", lambda: _rows(*_FAR)),
+        Case("real scores near -30,000", lambda: _rows(([-30000.0, -30001.0, 0.0], [1, 1, 0]))),
         Case("scores of shape (1, 2, 3)", lambda: tuple(x[None] for x in _rows(_PADDED, _EMPTY))),
         Case("scores of shape (2, 2, 3)", lambda: tuple(x.expand(2, 2, 3) for x in _rows(_PADDED, _FULL))),
         Case("the gradient of rows with keys", lambda: _rows(_PADDED), _gradient_and_nan),
@@ -86,7 +97,7 @@ masked_weights = Check(
     traps={
         "the weights of a row do not sum to one: it looks as if you masked after the softmax. Mask the scores before "
         "it.": partial(_masked_weights, before=_first),
-        "dividing again after the softmax cannot bring back what a large padded score has pushed to zero. Mask the "
+        "a large score of padding has pushed the others to zero, and dividing again cannot bring them back. Mask the "
         "scores before the softmax.": (
             partial(_masked_weights, before=_first, after=lambda p, m: p * m / (p * m).sum(-1, keepdim=True))
         ),
@@ -98,8 +109,8 @@ masked_weights = Check(
         "is met again. The softmax must never see a row of -inf alone.": partial(
             _masked_weights, before=lambda s, m: s + m.to(s.dtype).log(), after=lambda p, m: p.nan_to_num(0.0)
         ),
-        "weights and gradient are right by luck: there is a NaN on the way back, inside the softmax, and only the "
-        "filling wipes it out. The softmax must never see a row of -inf alone.": (
+        "weights and gradient are right, but there is a NaN on the way back, inside the softmax, and only the filling "
+        "wipes it out. The softmax must never see a row of -inf alone.": (
             partial(_masked_weights, before=_minus_infinity, after=lambda p, m: p.nan_to_num(0.0))
         ),
         "a row that may read nothing reads all slots equally: with one large negative number in every slot, softmax "
@@ -161,7 +172,7 @@ additive_scores = Check(
         Case("one trial with 4 queries and 6 keys", lambda: _additive_inputs(1, 4, 6)),
         Case("three trials", lambda: _additive_inputs(3, 4, 6)),
         Case("as many trials as queries and keys", lambda: _additive_inputs(4, 4, 4)),
-        Case("the gradients", lambda: _additive_inputs(3, 4, 6), gradient(0, 1, 2, 3, 4)),
+        Case("the gradients", lambda: _additive_inputs(3, 4, 6), _gradients("q", "k", "W_q", "W_k", "w_v")),
     ],
     traps={
         "queries and keys have changed places: the new axis of q belongs on the right of its queries, that of k on "
@@ -342,7 +353,7 @@ largest_of_real = Check(
         Case("trials without padding", lambda: _items(4, 4)),
         Case("padding that holds large numbers", lambda: _items(4, 2, 1)),
         Case("features that are negative in all items", lambda: _items(3, 1, below=5.0)),
-        Case("features far below zero", lambda: _items(3, 1, below=500.0)),
+        Case("features far below zero", lambda: _items(3, 1, below=20_000.0)),
         Case("a mask with gaps", _gaps),
         Case("a trial without any item", lambda: _items(2, 0)),
     ],
@@ -383,7 +394,7 @@ def _choices(*baseline):
 
 
 def _gradients_with_leave_one_out(function, *args):
-    return gradient(0, 1)(lambda log_p, loss: function(log_p, loss, leave_one_out_mean(loss)), *args)
+    return _gradients("log_p", "loss")(lambda log_p, loss: function(log_p, loss, leave_one_out_mean(loss)), *args)
 
 
 surrogate = Check(
@@ -393,7 +404,7 @@ surrogate = Check(
         Case("the value, baseline 0", lambda: _choices(0.0)),
         Case("the gradient for log_p, baseline 0", lambda: _choices(0.0), gradient(0)),
         Case("the gradient for log_p, baseline 1.5", lambda: _choices(1.5), gradient(0)),
-        Case("the gradients for log_p and for what made the loss", lambda: _choices(1.5), gradient(0, 1)),
+        Case("the gradients for log_p and for what made the loss", lambda: _choices(1.5), _gradients("log_p", "loss")),
         Case("a baseline made of the other losses", _choices, _gradients_with_leave_one_out),
     ],
     traps={
@@ -404,6 +415,9 @@ surrogate = Check(
         "should be a plain number: detach it.": partial(_surrogate, factor=torch.sub),
         "the baseline is not stopped: gradient flows into what it was made of. Detach the whole bracket.": (
             partial(_surrogate, factor=lambda loss, b: loss.detach() - b)
+        ),
+        "the first term is stopped, too: only the bracket is a plain number.": (
+            partial(_surrogate, first=lambda loss, b: loss.detach())
         ),
         "the first term is missing: whatever made the loss out of the chosen item would not learn.": (
             partial(_surrogate, first=lambda loss, b: 0)
@@ -484,10 +498,8 @@ def _to_pool(kind, *lengths, n_queries=3, scale=1.0, padding=1e3, gaps=False, lo
 
 
 def _gradients_of_all(function, q, k, v, mask, weights):
-    n = len(weights)
-    names = ["q", "k", "v", *(("W",) if n == 1 else ("W_q", "W_k", "w_v"))][: 3 + n]
-    observed = gradient(*range(3 + n))(lambda q, k, v, *w: function(q, k, v, mask, w), q, k, v, *weights)
-    return {f"the gradient to {name}": x for name, x in zip(names, observed.values(), strict=True)}
+    names = {0: (), 1: ("W",), 3: ("W_q", "W_k", "w_v")}[len(weights)]
+    return _gradients("q", "k", "v", *names)(lambda q, k, v, *w: function(q, k, v, mask, w), q, k, v, *weights)
 
 
 masked_pooling = Check(
@@ -503,7 +515,7 @@ masked_pooling = Check(
         Case("padding in as many trials as queries", _to_pool("dot", 4, 2, 3), tolerance=1e-4),
         Case("padding at the beginning", _to_pool("additive", 4, 2, gaps=True), tolerance=1e-4),
         Case("dot products in the thousands", _to_pool("dot", 4, 3, scale=3e3), tolerance=1e-4),
-        Case("dot products far below zero", _to_pool("dot", 4, 3, scale=300, low=True), tolerance=1e-4),
+        Case("dot products far below zero", _to_pool("dot", 4, 3, scale=5e3, low=True), tolerance=1e-4),
         Case("additive scores in the thousands", _to_pool("additive", 4, 3, scale=3e3), tolerance=1e-4),
         Case("a trial without any key", _to_pool("bilinear", 4, 0), tolerance=1e-4),
         Case("the gradients of the dot product", _to_pool("dot", 4, 0), _gradients_of_all, 1e-4),
@@ -528,7 +540,7 @@ masked_pooling = Check(
         "the mask comes after the softmax, so the weights of a row do not sum to one.": partial(
             _masked_pooling, hide=_first, clear=torch.mul
         ),
-        "padding has a score of -100, and a real score can be lower than that.": partial(
+        "a real score can be lower than the number that you gave to padding.": partial(
             _masked_pooling, hide=lambda s, m: s.masked_fill(~m, -100.0), clear=torch.mul
         ),
         "exp of a large score is infinite, and infinity times zero is NaN. Mask the scores, not their exponentials, "
@@ -538,8 +550,8 @@ masked_pooling = Check(
             softmax=lambda e: e / e.sum(-1, keepdim=True).clamp(min=1e-9),
             clear=_first,
         ),
-        "dividing again after the softmax cannot bring back what a large score of padding has pushed to zero. Mask the "
-        "scores before it.": partial(
+        "a large score of padding has pushed the others to zero, and dividing again cannot bring them back. Mask the "
+        "scores first.": partial(
             _masked_pooling,
             hide=_first,
             clear=lambda p, m: p * m / (p * m).sum(-1, keepdim=True).clamp(min=1e-9),

@@ -91,6 +91,12 @@ def pooled_score(q, k, w):
     return {0: scaled_dot_score, 1: bilinear_score, 3: additive_score}[len(w)](q, k, *w)
 
 
+def divides_again(q, k, v, mask, w):
+    scores = pooled_score(q, k, w)
+    e = (scores - scores.amax(-1, keepdim=True)).exp() * mask[:, None]  # the largest may be one of padding
+    return e / e.sum(-1, keepdim=True).clamp(min=1e-9) @ v
+
+
 def replaces_nan(q, k, v, mask, w):
     return (pooled_score(q, k, w).masked_fill(~mask[:, None], -math.inf).softmax(-1) @ v).nan_to_num()
 
@@ -123,6 +129,7 @@ def surrogate_without_gradient(log_p, loss, baseline):
         ("additive_scores", lambda q, k, W, U, w: (q @ W.T @ w)[:, :, None] + (k @ U.T @ w)[:, None], "tanh is"),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -100.0).softmax(-1) * m, "-100"),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -1e9).softmax(-1) * m, "✓"),
+        ("masked_weights", lambda s, m: s.masked_fill(~m, -1e4).softmax(-1) * m, "on real scores near -30,000"),
         ("masked_weights", weights_over_zeros, "real scores near -200"),
         ("masked_weights", weights_of_two_axes, "several rows to an index"),
         ("additive_scores", lambda *a: additive_score(*a).detach(), "no gradient flows back"),
@@ -145,6 +152,11 @@ def surrogate_without_gradient(log_p, loss, baseline):
         ("largest_of_real", lambda x, m: (x + m[..., None].float().log()).amax(-2), "minus infinity"),
         ("largest_of_real", lambda x, m: (x - 1e9 * ~m[..., None]).amax(-2), "on a trial without any item"),
         ("largest_of_real", lambda x, m: x.masked_fill(~m[..., None], -100).amax(1) * m.any(1)[:, None], "-100"),
+        (
+            "largest_of_real",
+            lambda x, m: x.masked_fill(~m[..., None], -1e4).amax(1) * m.any(1)[:, None],
+            "far below zero",
+        ),
         ("largest_of_real", lambda x, m: largest_by_loop(x, torch.arange(4) < m.sum(1)[:, None]), "slot by slot"),
         ("largest_of_real", lambda x, m: largest_by_loop(x, ~m), "upside down"),
         ("largest_of_real", lambda x, m: largest_by_loop(x, m).tolist(), "✓"),
@@ -163,8 +175,10 @@ def surrogate_without_gradient(log_p, loss, baseline):
             "lacks the axis of the queries",
         ),
         ("masked_pooling", lambda q, k, v, m, w: pooling_by_package(q, k, v, ~m, w), "upside down"),
-        ("masked_pooling", pooling_by_fill(-100.0), "-100"),
+        ("masked_pooling", pooling_by_fill(-100.0), "can be lower than"),
+        ("masked_pooling", pooling_by_fill(-1e3), "can be lower than"),
         ("masked_pooling", pooling_by_fill(-1e9), "✓"),
+        ("masked_pooling", divides_again, "Mask the scores first"),
         ("masked_pooling", changed(unscaled), "not scaled"),
         ("masked_pooling", changed(lacks_an_axis), "an axis of k is missing"),
         ("masked_pooling", lambda q, k, v, m, w: pooled_score(q, k, w).softmax(-1) @ v, "padding is read"),
@@ -183,6 +197,8 @@ def surrogate_without_gradient(log_p, loss, baseline):
         ("surrogate", lambda log_p, loss, b: loss * (1 + log_p) - b * log_p, "nothing is stopped"),
         ("surrogate", lambda log_p, loss, b: loss + log_p * loss.detach() - log_p * b, "baseline is not stopped"),
         ("surrogate", lambda log_p, loss, b: loss.detach(), "on the value"),
+        ("surrogate", lambda log_p, loss, b: loss.detach() + (loss - b).detach() * log_p, "first term is stopped"),
+        ("surrogate", lambda log_p, loss, b: 2 * loss - loss.detach() + (loss - b).detach() * log_p, "for loss: "),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
