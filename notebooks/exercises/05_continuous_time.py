@@ -93,6 +93,8 @@ def _sum_of_box(function):
     if (alpha >= 0).all() or (alpha <= 0).all():
         return "weights of one sign, which make no negative sum from ones and zeros"
     box = ((t[:, None] - t).abs() < 1).double()
+    if box.sum() == len(t):
+        return "no two events within the box, which leaves a sum of squares"
     return "a negative sum" if alpha @ box @ alpha < -1e-9 * alpha @ alpha else "a sum that is not negative"
 
 
@@ -107,6 +109,9 @@ catch_box = Check(
     traps={
         "the weights have one sign, and the box has ones and zeros: no such sum is negative.": (
             partial(_caught, alpha=(1.0, 1.0, 1.0))
+        ),
+        "no two of these events are within the box of each other: only squares are left, and their sum is positive.": (
+            partial(_caught, t=(0.0, 2.0, 4.0))
         ),
         "this sum is not negative. Take three events: the first and the last too far apart, the one between close to "
         "both. Which sign should it have?": partial(_caught, t=(0.0, 0.1, 0.2)),
@@ -359,9 +364,8 @@ _LAGS_S = 0.005 + 0.01 * torch.arange(60)
 
 def _rhythms(hz, start_hz, spread_hz=0.5):
     def make():
-        torch.optim.Adam(
-            [torch.zeros(1, requires_grad=True)]
-        )  # the first imports for seconds: not on the student's time
+        # the first optimizer imports for seconds: not on the student's time
+        torch.optim.Adam([torch.zeros(1, requires_grad=True)])
         kernels = [gaussian_kernel(_LAGS_S, 2 * math.pi * f, 2 * math.pi * spread_hz) for f in hz]
         return _LAGS_S, sum(kernels) / len(hz), 2 * math.pi * torch.tensor(start_hz)
 

@@ -18,16 +18,19 @@ def _weights(*shape):
 # Exercise 8.1: how many of the four stories. The margins add up to zero, so one of them at least is not positive
 
 
+def _n_right(numbers):
+    """Stories in which the sum of the two numbers has the right sign; numbers (4,), three of the stories at best."""
+    things, boxes = np.reshape(numbers, (2, 2))
+    lean = np.array([[1, -1], [-1, 1]]) * np.add.outer(things, boxes)
+    return int((lean > 0).sum())
+
+
 class FourNumbers(ValueCheck):
-    """Checks four numbers by what they do: three of the four stories right, and four are impossible."""
+    """Checks four numbers by the stories that they get right; the message is that of the trap with as many."""
 
     def examine(self, student):
-        """Counts the stories in which the sum of the two numbers has the right sign."""
-        if (
-            student is None
-            or student is ...
-            or (isinstance(student, list | tuple) and set(map(type, student)) == {type(None)})
-        ):
+        """Right if as many stories are right as with `expected`."""
+        if student is None or student is ... or (isinstance(student, list | tuple) and {*student} <= {None, ...}):
             return Verdict("missing", f"· {self.name}: not attempted yet")
         try:
             numbers = np.asarray(student, dtype=float).ravel()
@@ -35,24 +38,23 @@ class FourNumbers(ValueCheck):
             numbers = np.empty(0)
         if len(numbers) != 4 or not np.isfinite(numbers).all():
             return self._wrong("expected four numbers: things straight, things crossed, boxes straight, boxes crossed.")
-        (things_straight, things_crossed), (boxes_straight, boxes_crossed) = numbers.reshape(2, 2)
-        lean = {
-            "straight, straight": things_straight + boxes_straight,
-            "straight, crossed": -(things_straight + boxes_crossed),
-            "crossed, straight": -(things_crossed + boxes_straight),
-            "crossed, crossed": things_crossed + boxes_crossed,
-        }
-        wrong = [story for story, margin in lean.items() if not margin > 0]
-        if len(wrong) == 1:
+        if _n_right(numbers) == _n_right(self.expected):
             return Verdict("right", f"✓ {self.name}")
-        which = "; ".join(wrong)
-        return self._wrong(f"{4 - len(wrong)} of 4 stories right, and more can be had. Wrong or undecided: {which}.")
+        return self._wrong(next(m for m, example in self.traps.items() if _n_right(example) == _n_right(numbers)))
 
     def _wrong(self, message):
         return Verdict("wrong", f"✗ {self.name}: {message}")
 
 
-best_of_four = FourNumbers("best_of_four", expected=3, traps={})
+best_of_four = FourNumbers(
+    "best_of_four",
+    expected=(3, 0, -2, 1),
+    traps={
+        "every sum is zero, so every story is undecided.": (0, 0, 0, 0),
+        "1 of 4 stories is right. What happens if you exchange all signs?": (-3, 0, 2, -1),
+        "2 of 4 stories are right, and more can be had.": (1, 1, 1, 1),
+    },
+)
 
 
 # Exercise 8.2: several hops
