@@ -140,7 +140,7 @@ class ValueCheck:
 
 def _letters(value: Any) -> str | None:
     value = value.tolist() if hasattr(value, "tolist") else value
-    return re.sub(r"[\s,()\[\]]", "", str(value).lower()) if isinstance(value, str | list | tuple) else None
+    return re.sub(r"[\s,()\[\]'\"]", "", str(value).lower()) if isinstance(value, str | list | tuple) else None
 
 
 def _missing(name: str) -> Verdict:

@@ -24,7 +24,7 @@ def difference(a: Any, b: Any, tolerance: float, names: Sequence[str] = ()) -> s
         if not isinstance(a, list | tuple) or len(a) != len(b):
             return f"expected {count} results, got {described(a)}."
         if len(names) != len(b):
-            names = [f"the {ordinal(i)} of the {count} results" for i in range(len(b))]
+            names = [f"the {ordinal(i)} of the {count} results" if len(b) > 1 else "the item" for i in range(len(b))]
         messages = [difference(x, y, tolerance) for x, y in zip(a, b, strict=True)]
         return next((f"{name}: {text}" for name, text in zip(names, messages, strict=True) if text), None)
     a, b = (x.item() if _is_dense(x) and not (x.dim() or x.is_complex()) else x for x in (a, b))
