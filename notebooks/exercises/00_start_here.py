@@ -119,6 +119,7 @@ my_angle = ValueCheck(
         "that is in radians. The question asks for degrees: a whole rotation has 360, or 2π radians.": 3.927,
         "that many degrees are missing to the whole rotation. How far has the arrow come?": 135.0,
         "the arrow points that way, but say how far it has rotated, counter-clockwise from 0.": -135.0,
+        "that is one whole rotation too many.": 585.0,
         "it is upside down: after 50 ms an arrow of period 80 ms has not gone round once yet.": 576.0,
     },
 )

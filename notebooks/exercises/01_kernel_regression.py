@@ -61,6 +61,9 @@ gaussian_weights = Check(
         "it looks as if all questions share one sum. Each row is divided by the sum of that row.": (
             partial(_weights, share=lambda e: _divide(e.exp()))
         ),
+        "there is one softmax for the whole table. Every question makes its own shares: each row sums to one.": (
+            partial(_weights, share=lambda e: _softmax(e.flatten()).view_as(e))
+        ),
         "the sums of the rows have shape (Q,) and are laid along the points. With keepdim=True they stay a column, "
         "(Q, 1).": partial(_weights, share=lambda e: _divide(e.exp(), dim=-1)),
         "far from all points every exp(...) is rounded to 0, and 0 / 0 is NaN. torch.softmax of the exponents does not "
@@ -246,11 +249,13 @@ book_weight = ValueCheck(
     expected=0.2245,
     tolerance=0.006,
     traps={
-        "that is the weight before the horn. It now has the score -1 + 2, and the shares are made anew.": 0.4754,
-        "that is the weight of the horn. The question is what is left for the book.": 0.6103,
-        "that is the share against the horn alone. The other two things still take part.": 0.2689,
-        "that counts the horn twice: once as one of three with score -1, and once with its new score.": 0.2073,
-        "that gives the horn the score 2. Its saliency is added to the score it has.": 0.1096,
+        "that is the weight before the phone rings. It now has the score -1 + 2, and the shares are made anew.": 0.4754,
+        "that is the weight of the phone. The question is what is left for the book.": 0.6103,
+        "that is the share against the phone alone. The other two things still take part.": 0.2689,
+        "that counts the phone twice: once as one of three with score -1, and once with its new score.": 0.2073,
+        "that gives the phone the score 2. Its saliency is added to the score it has.": 0.1096,
+        "that adds 2 to the *weight* of the phone. Add it to the score, and make the shares anew.": 0.1585,
+        "that is the weight with no focus at all. The scores 0 and -1 still count, next to the saliency.": 0.0963,
     },
 )
 
@@ -331,6 +336,12 @@ learn_widths = Check(
             partial(_learn_widths, exponent=lambda u, w: -(w * u).square().sum(-1))
         ),
         "the errors are summed. (1.7) has their mean.": partial(_learn_widths, reduce=torch.sum),
+        "it looks as if you go down the root of the error. (1.7) stops at the mean of the squares.": (
+            partial(_learn_widths, reduce=lambda squares: squares.mean().sqrt())
+        ),
+        "the slope is the one by log w, but the steps are taken on w.": (
+            partial(_learn_widths, update=lambda w, slope, step: w - step * w * slope)
+        ),
         "far from all others every exp(...) is rounded to 0, and 0 / 0 is NaN. Put -inf on the diagonal of the scores "
         "and take their softmax.": (
             partial(_learn_widths, share=lambda e: _divide(_without_diagonal(e.exp()), dim=-1, keepdim=True))

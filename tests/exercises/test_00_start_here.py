@@ -53,6 +53,7 @@ def center_by_loop(x):
         ("center", lambda x: x - x.sum(0) / (len(x) - 1), "trials less one"),
         ("my_angle", math.degrees(2 * math.pi * 50 / 80), "✓"),
         ("my_angle", 2 * math.pi * 5 / 8, "in radians"),
+        ("my_angle", 360 + 225, "one whole rotation too many"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):

@@ -47,6 +47,10 @@ def weights_by_whole_table(x, x_i, w):
     return (e - e.max()).exp() / (e - e.max()).exp().sum(1, keepdim=True)
 
 
+def weights_in_one_softmax(x, x_i, w):
+    return (-0.5 * (w * (x[:, None] - x_i)) ** 2).flatten().softmax(0).view(len(x), -1)
+
+
 def error_without_equal_times(x_i, y_i, w):
     scores = (-0.5 * (w * (x_i[:, None] - x_i)) ** 2).masked_fill(x_i[:, None] == x_i, -math.inf)
     return ((y_i - scores.softmax(1) @ y_i) ** 2).mean()
@@ -82,6 +86,26 @@ def widths_by_differences(x_i, y_i, w, steps, step, h=1e-5):
     return np.exp(log_w)
 
 
+def widths_down_the_root(x_i, y_i, w, steps, step):
+    for _ in range(steps):
+        error = error_of_widths(x_i, y_i, w)
+        w = widths_by_sgd(x_i, y_i, w, 1, step / (2 * error.sqrt().item())).detach()
+    return w
+
+
+def error_of_widths(x_i, y_i, w):
+    scores = -0.5 * (w * (x_i[:, None] - x_i)).square().sum(-1)
+    return (scores.fill_diagonal_(-math.inf).softmax(-1) @ y_i - y_i).square().mean()
+
+
+def widths_on_w(x_i, y_i, w, steps, step):
+    """The slope by log w, and the step on w."""
+    for _ in range(steps):
+        log_w = w.detach().log().requires_grad_()
+        w = w - step * torch.autograd.grad(error_of_widths(x_i, y_i, log_w.exp()), log_w)[0]
+    return w
+
+
 def pool_by_einsum(scores, values):
     p = (scores - scores.logsumexp(1, keepdim=True)).exp()
     return torch.einsum("qm,mv->qv", p, values), p
@@ -96,6 +120,7 @@ def pool_by_einsum(scores, values):
         ("gaussian_weights", lambda x, x_i, w: weights_by_rows(x, x_i, 2**0.5 * w), "factor 1/2"),
         ("gaussian_weights", lambda *a: (kernel(*a).T / kernel(*a).sum(1)).T, "0 / 0 is NaN"),
         ("gaussian_weights", lambda *a: kernel(*a) / kernel(*a).sum(1), "keepdim=True"),
+        ("gaussian_weights", weights_in_one_softmax, "one softmax for the"),
         ("gaussian_weights", weights_by_whole_table, "of the whole table"),
         ("gaussian_weights", lambda x, x_i, w: weights_by_rows(x, x_i, w).double().numpy(), "✓"),
         ("gaussian_weights", lambda *a: weights_by_rows(*a).T, "the shape is (3, 1)"),
@@ -119,12 +144,16 @@ def pool_by_einsum(scores, values):
         ("pool", lambda s, v: [*pool_by_einsum(s, v)], "✓"),
         ("pool", lambda s, v: [x.numpy() for x in attend(s, v)], "✓"),
         ("book_weight", 1 / (1 + 2 / math.e + math.e), "✓"),
-        ("book_weight", 1 / (1 + 3 / math.e), "before the horn"),
+        ("book_weight", 1 / (1 + 3 / math.e), "before the phone rings"),
+        ("book_weight", 1 / (1 + 3 / math.e) / 3, "to the *weight*"),
+        ("book_weight", 1 / (3 + math.exp(2)), "no focus at all"),
         ("learn_widths", widths_by_sgd, "✓"),
         ("learn_widths", widths_by_differences, "✓"),
         ("learn_widths", lambda *a: widths_by_sgd(*a).tolist(), "✓"),
         ("learn_widths", lambda *a: widths_by_sgd(*a, zero=False), "pile up"),
         ("learn_widths", lambda x, y, w, n, step: widths_by_sgd(x, y, w, n, step * len(y)), "summed"),
+        ("learn_widths", widths_down_the_root, "the root of the error"),
+        ("learn_widths", widths_on_w, "steps are taken on w"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
