@@ -55,6 +55,7 @@ notebooks: $(VENV)/.installed ## execute all notebooks and save their outputs
 
 site: $(VENV)/.site ## the course as web pages that need no network: site/_build/html/index.html
 	$(BIN)/python site/prepare.py site/_build/source
+	$(BIN)/python site/live.py site/_build/source/_extra
 	$(BIN)/sphinx-build -q -W --keep-going -c site site/_build/source site/_build/html
 
 slides: $(VENV)/.site ## the chapters as slides that need no network: site/_build/slides/

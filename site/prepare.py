@@ -27,6 +27,7 @@ PARTS = {
 }
 FILMED = range(6)  # chapters that run within seconds; in the others, interactive figures are stills
 N_FRAMES, MAX_FILM_BYTES = 32, 700_000
+LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds
 FILM_SLIDER = {("04_positions", 1): "theta"}  # the slider that a film moves, if not the first of its figure
 EXERCISE = re.compile(r"exercise:(\w+)")
 EXPLORER = re.compile(r"^(\w+) = explore\(", re.M)
@@ -53,7 +54,7 @@ def page(path: Path, films: Path) -> NotebookNode:
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = relink(number_formulas(cell.source))
+            cell.source = relink(number_formulas(cell.source)).replace(*LIVE)
             continue
         if cell.id in films_of:
             cell.outputs = []

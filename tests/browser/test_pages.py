@@ -71,7 +71,7 @@ def test_links_lead_somewhere(pages):
 
 
 def test_only_chapters_and_guides_are_pages(pages):
-    extra = {"index", "GLOSSARY", "TEACHING", "search", "genindex"}
+    extra = {"index", "GLOSSARY", "TEACHING", "live", "search", "genindex"}
     assert {path.stem for path in pages.rglob("*.html") if "_static" not in path.parts} - extra == set(NAMES)
 
 
@@ -138,7 +138,7 @@ def test_search_finds_a_word(offline_page, pages):
 
 
 # the colours are the same on all pages, so three are enough for the dark theme
-THEMES = [(name, "light") for name in ("index", "GLOSSARY", "TEACHING", *NAMES)]
+THEMES = [(name, "light") for name in ("index", "GLOSSARY", "TEACHING", "live", *NAMES)]
 THEMES += [(name, "dark") for name in ("index", "02_scoring", "TEACHING")]
 
 
