@@ -4,6 +4,7 @@ The metadata of each cell, under `slideshow`, has
 * `slide_type`: slide, subslide, fragment, - (continued), notes (for the lecturer) or skip, as JupyterLab edits it;
 * `show`: the parts of a long text that are on the slide, each given by its beginning, a formula by its number "(1.3)";
   "---" starts a new slide. The notes have the whole text. For code, the parts are separated by two blank lines.
+A slide has a picture, a formula, a table, a few lines of code, a result or a question, and at most `WORDS` words.
 The tags `slide:no-input` and `slide:no-output` leave out the code or the output of a cell; `slide:only-picture` leaves
 out the text that is printed beside a figure.
 """
@@ -26,6 +27,7 @@ from pygments.formatters import HtmlFormatter
 from traitlets.config import Config
 
 STARTS, BREAK = ("slide", "subslide"), "---"
+WORDS, CODE_LINES = 25, 12  # at most, on a slide
 TALL = 0.62  # figures with a larger ratio of height to width leave too little room for text above and below
 # the end of a sentence; `sentences` skips those between dollars or backticks
 SENTENCE = re.compile(r"(?<=[.?!:])(?:\*\*|\)|\"|”)*\s+(?=[\"“(*`$]*[A-Z0-9`$*])")
@@ -95,6 +97,45 @@ def to_slides(notebook: NotebookNode) -> NotebookNode:
         mark_figure(slide)
     notebook.cells = [cell for slide in slides[1:] for cell in notes_first(slide)]
     return notebook
+
+
+def split(cells: list[NotebookNode]) -> list[list[NotebookNode]]:
+    """The cells of `to_slides`, slide by slide."""
+    slides = []
+    for cell in cells:
+        if cell.metadata.slideshow.slide_type in STARTS:
+            slides.append([])
+        slides[-1].append(cell)
+    return slides
+
+
+def shown_text(slide: list[NotebookNode]) -> str:
+    texts = [c.source for c in slide if c.cell_type == "markdown" and c.metadata.slideshow.slide_type != "notes"]
+    return "\n\n".join(texts)
+
+
+def notes(slide: list[NotebookNode]) -> str:
+    return "\n\n".join(c.source for c in slide if c.metadata.slideshow.slide_type == "notes")
+
+
+def count_words(text: str) -> int:
+    """Words of running text: headings, formulas, tables, code and addresses of links are not counted."""
+    text = re.sub(r'<p class="section">.*?</p>|```.*?```|\$\$.*?\$\$|\$.*?\$|`[^`]*`|&\w+;', " ", text, flags=re.S)
+    text = re.sub(r"^>? *[#|].*$|\]\([^)]*\)", " ", text, flags=re.M)
+    return sum(bool(re.search(r"\w", word)) for word in text.split())
+
+
+def code_lines(slide: list[NotebookNode]) -> int:
+    """Lines of code on a slide, without blank ones."""
+    sources = [c.source for c in slide if c.cell_type == "code" and "slide:no-input" not in c.metadata.get("tags", [])]
+    return sum(bool(line.strip()) for source in sources for line in source.splitlines())
+
+
+def shows_something(slide: list[NotebookNode]) -> bool:
+    """Whether there is more than statements: a picture or result, code, a formula, a table, a question."""
+    text = shown_text(slide)
+    results = any(c.get("outputs") for c in slide) or code_lines(slide) > 0
+    return results or bool(re.search(r"\$\$|^>? *\||```|\?|\*\*Exercise|\*\*Stop and think", text, flags=re.M))
 
 
 def mark_figure(slide: list[NotebookNode]) -> None:

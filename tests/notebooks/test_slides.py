@@ -9,7 +9,6 @@ from .test_chapters import CHAPTERS
 
 KINDS = {"slide", "subslide", "fragment", "-", "notes", "skip"}
 TAGS = {"slide:no-input", "slide:no-output", "slide:only-picture"}
-WORDS = 110  # on a slide; a formula or a table counts as one
 
 TEXT = """## 2. How near?
 
@@ -49,13 +48,36 @@ def test_every_cell_has_a_slide_type(path):
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_slide_texts_are_in_the_chapter_and_short(slides, path):
-    """`pieces` raises where no sentence of the chapter begins with an excerpt's words."""
-    for cell in read(path).cells:
-        for piece in slides.pieces(cell):
-            if piece.cell_type == "markdown" and piece.metadata.slideshow.slide_type != "notes":
-                texts = [text for _, block in slides.parts(piece.source) for text in block]
-                assert sum(1 if t.startswith(("$$", "|")) else len(t.split()) for t in texts) <= WORDS, piece.source
+def test_a_slide_shows_something_in_few_words(slides, path):
+    """`to_slides` raises where no sentence of the chapter begins with an excerpt's words."""
+    for slide in slides.split(slides.to_slides(read(path)).cells):
+        text = slides.shown_text(slide)
+        assert slides.count_words(text) <= slides.WORDS, text
+        assert slides.code_lines(slide) <= slides.CODE_LINES, text
+        assert slides.shows_something(slide), text
+
+
+def test_words_are_those_of_running_text(slides):
+    assert slides.count_words(TEXT.split("\n\n")[0]) == 0
+    assert slides.count_words('<p class="section">Not this.</p>\n\n' + TEXT) == 26
+    assert slides.count_words("| a | b |\n|---|---|\n| c | d |\n\n* [two words](https://a.b/c), `no` - $x = 1$") == 2
+    assert slides.count_words("```python\nx = 1\n```\n\n$$y = 2 \\tag{1.1}$$") == 0
+
+
+def test_statements_alone_are_no_slide(slides):
+    def slide(text):
+        return [slides.slide_cell(text, "slide")]
+
+    assert not slides.shows_something(slide("## A title\n\nOne statement, and *another* one."))
+    shown = (
+        "Why?",
+        "$$x$$",
+        "| a |\n|---|",
+        "> **Exercise 1.1: do it.**",
+        "> **Stop and think.**",
+        "```python\nx\n```",
+    )
+    assert all(slides.shows_something(slide("## A title\n\n" + text)) for text in shown)
 
 
 def test_parts_are_sentences_formulas_and_items(slides):
