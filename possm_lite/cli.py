@@ -1,4 +1,4 @@
-"""The command line: `possm-lite decode`, `stream`, `predict`, `check` and `download`."""
+"""The command line: `possm-lite decode`, `stream`, `predict`, `live`, `simulate`, `check` and `download`."""
 
 import argparse
 import contextlib
@@ -108,6 +108,17 @@ def _parser() -> argparse.ArgumentParser:
     stream.add_argument("recording", nargs="?", type=Path, help="default: the recording it was trained on")
     predict.add_argument("recording", type=Path, help="of the same units")
     predict.add_argument("--out", type=Path, metavar="DIR", help="new folder (default runs/SESSION-predicted-N)")
+
+    more = "Publishes NAME-decoded: 100 samples a second, stamped with their time, spikes plus lag. See CONVERTERS.md."
+    live = commands.add_parser("live", help="decode spike events of Lab Streaming Layer until Ctrl-C", epilog=more)
+    live.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
+    longest = "after the end of a bin, wait so long for its events, or for a later one (default 0.05)"
+    live.add_argument("--wait", dest="wait_s", type=float, default=0.05, metavar="S", help=longest)
+    simulate = commands.add_parser("simulate", help="send the spikes of a recording by Lab Streaming Layer")
+    simulate.add_argument("recording", nargs="?", type=Path, help="default: the simulated one")
+    simulate.add_argument("--start", dest="start_s", type=float, metavar="S", help="where in it to start, seconds")
+    for command in (live, simulate):
+        command.add_argument("--stream", required=True, metavar="NAME", help="the stream of spike events")
 
     check = commands.add_parser("check", help="measure the quality of a recording, with a picture")
     check.add_argument("recording", type=Path)

@@ -15,6 +15,7 @@ from .errors import DistributedError, PossmError, RecordingError, prefix_errors
 from .spikes.data_report import data_report
 from .spikes.io.contents import Selection
 from .spikes.io.download import download as download_recording
+from .spikes.io.lsl import play
 from .spikes.split import SplitConfig
 from .training import FitConfig, TrainingCheckpoint, experiment, load_checkpoint, prepare, run_dir
 from .training.check import check_recording
@@ -22,6 +23,7 @@ from .training.checkpoint import check_ranges
 from .training.distributed import ProcessGroup, process_group
 from .training.evaluate import batch_decode, replay, slot_offsets
 from .training.experiment import Settings
+from .training.live import decode_live
 from .training.loading import EMBEDDED, describe, load_sessions, read
 from .training.predict import predict as predict_recording
 from .training.predict import read_matching
@@ -108,6 +110,22 @@ def predict(options: Namespace) -> int:
     else:
         print(f"only spikes were used: {reason}")
     print(f"{folder}: decoded.npz, decoded.csv, {len(times):,} times")
+    return 0
+
+
+def live(options: Namespace) -> int:
+    """Decode a stream of spike events while it arrives, until Ctrl-C; print the counts and the latency."""
+    model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
+    print(decode_live(model, trained_on, options.stream, options.wait_s))
+    return 0
+
+
+def simulate(options: Namespace) -> int:
+    """Send the spikes of a recording as a stream, at their own pace, once it is received."""
+    recording = read(options.recording or EMBEDDED, Selection())
+    print(f"{options.stream}: sending {recording.session_id} once it is received", flush=True)
+    n = play(recording, options.stream, options.start_s)
+    print(f"{n:,} spikes of {recording.n_units} units were sent")
     return 0
 
 

@@ -50,6 +50,12 @@ def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording
     return replace(recording, unit_ids=trained, spike_units=index[recording.spike_units], notes=notes)
 
 
+def even_offsets(bin_width_s: float) -> np.ndarray:
+    """Times in a bin that behaviour is decoded at, 10 ms or less apart, (n_slots,); seconds, the first is 0."""
+    n_slots = int(np.ceil(bin_width_s / _STEP_S - 1e-6))
+    return np.arange(n_slots) * (bin_width_s / n_slots)
+
+
 def predict(model: POSSM, recording: Recording, lag_s: float = 0.0) -> tuple[np.ndarray, np.ndarray, Replay]:
     """Decode all of a recording, bin by bin: where it has behaviour, or its trials, or its spikes.
 
@@ -67,8 +73,7 @@ def predict(model: POSSM, recording: Recording, lag_s: float = 0.0) -> tuple[np.
         intervals = recorded_time(recording)
     else:
         intervals = recording.trials if len(recording.trials) else np.array([recording.span]) + [lag_s, lag_s + width]
-    n_slots = int(np.ceil(width / _STEP_S - 1e-6))
-    offsets = np.arange(n_slots) * (width / n_slots)
+    offsets = even_offsets(width)
     scale, split = np.zeros(recording.n_columns), Split(intervals, intervals, intervals)
     session = Session(Timeline(recording, lag_s, width), SplitConfig(), split, scale, scale)
     played = replay(StreamingDecoder(model, 1, offsets), session, progress="decoding")

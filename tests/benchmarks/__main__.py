@@ -6,13 +6,27 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import accuracy, choices, course, faults, latency, layouts, readme_claims, threads, training, transfer, weights
+from . import (
+    accuracy,
+    choices,
+    course,
+    faults,
+    latency,
+    layouts,
+    live,
+    readme_claims,
+    threads,
+    training,
+    transfer,
+    weights,
+)
 from .machine import describe
 from .page import ROOT, Item, Note, Row, save_results, write_page
 
 SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "claims": readme_claims.measure,
     "latency": latency.measure,
+    "live": live.measure,
     "training": training.measure,
     "threads": threads.measure,
     "accuracy": accuracy.measure,

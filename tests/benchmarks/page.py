@@ -17,6 +17,7 @@ NOTES = ROOT / "tests/benchmarks/notes.md"  # kept by hand, appended to the page
 TITLES = {
     "claims": "Claims of the README",
     "latency": "Latency",
+    "live": "Live input",
     "training": "Training",
     "threads": "Beside a busy process",
     "accuracy": "Accuracy",

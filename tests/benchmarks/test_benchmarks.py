@@ -1,6 +1,7 @@
 """The competitors decode what they should, each section runs in its short form, the page shows what was measured."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from . import (
     course,
     latency,
     layouts,
+    live,
     machine,
     page,
     readme_claims,
@@ -117,6 +119,16 @@ def test_latency_runs_without_torch_brain(monkeypatch):
         assert 0 < p50 <= p99 <= p999
     assert {cells[0] for cells in growth.rows} >= {f"streaming step, {axis}" for axis in latency.AXES}
     assert len(of(Plot, items)[0].figure.axes) == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C cannot be sent to another process there")
+def test_live_section_runs():
+    items = list(live.measure(short=True))
+    if of(Note, items):
+        pytest.skip(of(Note, items)[0].text)
+    assert [r.limit for r in items] == ["<= 1e-6", "0", "0", *4 * [""]] and all(r.holds for r in items)
+    p50, p99, p50_received, p99_received = (float(r.measured.split()[0]) for r in items[3:])
+    assert 0 < p50 <= p99 and 0 < p50_received <= p99_received
 
 
 def test_training_section_runs(monkeypatch):

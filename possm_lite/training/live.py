@@ -1,0 +1,157 @@
+"""Decode spike events while they arrive by Lab Streaming Layer, and publish the output as another stream."""
+
+import contextlib
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..decoder.possm import POSSM
+from ..decoder.streaming.decoder import StreamingDecoder
+from ..errors import PossmError
+from ..spikes.batch import bin_index
+from ..spikes.io.lsl import SpikeInlet, import_pylsl
+from .checkpoint import TrainedOn
+from .predict import even_offsets
+
+_QUIET_S = 1.0  # so long without an event is reported
+_KINDS = ("late", "lost", "of unknown units", "backwards in time", "off the clock")
+
+
+class LiveBins:
+    """Sorts events into bins of the stream's clock, and counts those that cannot be used.
+
+    Bin 0 begins with the first event. A bin is over when an event of a later bin has come, or else `wait_s` after its
+    end, so that silent bins are decoded too. An event whose bin is over is late, and not used.
+
+    Args:
+        unit_ids: names of the units of the model.
+        bin_width_s, wait_s: seconds.
+        warn: called with a line for the first event of each kind that is counted, again after a `restart`.
+    """
+
+    def __init__(self, unit_ids: Sequence[str], bin_width_s: float, wait_s: float, warn: Callable[[str], None]):
+        self._model_units = {name: unit for unit, name in enumerate(unit_ids, 1)}
+        self._width_s, self._wait_s, self._warn = bin_width_s, wait_s, warn
+        self.counts = Counter(dict.fromkeys(_KINDS, 0))
+        self.restart([])
+
+    def restart(self, stream_units: Sequence[str]):
+        """Forget all but the counts. `stream_units`: names of the units of the stream from now on."""
+        self._stream_units, self._warned = stream_units, set()
+        self._start_s, self._number, self._latest_s = None, None, -np.inf
+        self._next, self._newest = 0, 0  # bins: the next to be handed out, and that of the newest event
+        self._spikes: dict[int, tuple[list, list, list]] = {}  # of each bin: units, offsets; times of all events
+
+    def add(self, unit: int, number: int, time_s: float, now_s: float):
+        """Sort in an event as the stream has it. `time_s` and `now_s` are on the clock of the stream."""
+        if self._number is not None and number > self._number + 1:
+            n = number - self._number - 1
+            self._count("lost", f"{n} events are lost: number {number} comes after {self._number}", n)
+        self._number = number
+        if time_s > now_s + self._width_s or (self._start_s is None and time_s < now_s - _QUIET_S):
+            off = f"{abs(time_s - now_s):.3f} s {'ahead of' if time_s > now_s else 'behind'} its LSL clock"
+            return self._count("off the clock", f"a time stamp is {off}: such events are not used")
+        if self._start_s is None:
+            self._start_s = time_s
+        if backwards := time_s < self._latest_s:
+            self._count("backwards in time", f"times run backwards: {time_s:.6f} s after {self._latest_s:.6f} s")
+        self._latest_s = max(time_s, self._latest_s)
+        index = int(bin_index(time_s - self._start_s, self._width_s))
+        if index < self._next:
+            line = "" if backwards else f"an event comes {now_s - time_s:.3f} s late: such events are not used"
+            return self._count("late", line)
+        self._newest = max(self._newest, index)
+        units, offsets, times = self._spikes.setdefault(index, ([], [], []))
+        times.append(time_s)
+        name = self._stream_units[unit - 1] if 0 < unit <= len(self._stream_units) else None
+        if name in self._model_units:
+            units.append(self._model_units[name])
+            offset_s = max(time_s - self._start_s - index * self._width_s, 0.0)
+            offsets.append(min(offset_s, np.nextafter(self._width_s, 0)))
+        elif unit != 0:
+            self._count("of unknown units", f"unit {name or unit} is not one of the run: spikes of such are not used")
+
+    def due_s(self) -> float:
+        """When the next bin is over, on the clock of the stream, if no event comes."""
+        return np.inf if self._start_s is None else self._start_s + (self._next + 1) * self._width_s + self._wait_s
+
+    def finished(self, now_s: float) -> Iterator[tuple[float, list[int], list[float], float]]:
+        """Start, units, offsets and newest event of each bin that is over; events up to `now_s` were added before."""
+        while self._next < self._newest or self.due_s() <= now_s:
+            units, offsets, times = self._spikes.pop(self._next, ([], [], []))
+            start_s = self._start_s + self._next * self._width_s
+            self._next += 1
+            yield start_s, units, offsets, max(times, default=np.nan)
+
+    def _count(self, kind: str, line: str, n: int = 1):
+        self.counts[kind] += n
+        if line and kind not in self._warned:
+            self._warned.add(kind)
+            self._warn(line)
+
+
+def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -> str:
+    """Decode the stream of spike events `name` until Ctrl-C, and publish the behaviour as the stream `name`-decoded.
+
+    Its samples are those of `predict`, 10 ms or less apart, all of a bin at once; their time stamps are the times of
+    the behaviour: those of the spikes plus the lag. The decoder is reset where the source restarts.
+
+    Returns:
+        A line with the number of bins, of events that were not used, and the latency.
+
+    Raises:
+        PossmError: LSL is not installed, the stream has another format, or `wait_s` is not in 0..10.
+    """
+
+    def warn(line: str):
+        print(f"possm-lite: {name}: {line}", file=sys.stderr, flush=True)
+
+    if not 0 <= wait_s <= 10:
+        raise PossmError(f"--wait must lie in 0..10 s, not {wait_s}.")
+    offsets_s, columns, pylsl = even_offsets(model.config.bin_width_s), trained_on.behavior_columns, import_pylsl()
+    decoder, latency_s = StreamingDecoder(model, 1, offsets_s), array("d")
+    bins = LiveBins(trained_on.unit_ids, model.config.bin_width_s, wait_s, warn)
+    output = f"{name}-decoded"  # float32, without a regular rate
+    info = pylsl.StreamInfo(output, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{output}")
+    info.set_channel_labels(list(columns))
+    info.set_channel_units(trained_on.behavior_unit)
+    outlet = pylsl.StreamOutlet(info)
+    with contextlib.suppress(KeyboardInterrupt):
+        warn("waiting for the stream")
+        while True:
+            with contextlib.suppress(pylsl.util.LostError, pylsl.util.TimeoutError):
+                inlet = SpikeInlet(name)
+                missing = [unit for unit in trained_on.unit_ids if unit not in inlet.unit_ids]
+                without = f", without {len(missing)} of the run: {', '.join(missing)[:80]}" if missing else ""
+                warn(f"connected, {len(inlet.unit_ids)} units{without}")
+                decoder.reset()
+                bins.restart(inlet.unit_ids)
+                for start_s, units, offsets, last_s in _received(inlet, bins, warn):
+                    times_s = start_s + offsets_s + trained_on.lag_s + inlet.correction_s
+                    outlet.push_chunk(decoder.step(units, offsets)[1], times_s.tolist())
+                    latency_s.append(inlet.now() - last_s)
+            warn("the source stopped; waiting for it")
+    line = f"{len(latency_s):,} bins; events: " + ", ".join(f"{n:,} {kind}" for kind, n in bins.counts.items())
+    if np.isfinite(latency_s).any():
+        p50, p99 = 1e3 * np.nanpercentile(latency_s, (50, 99))
+        line += f"; from the last event of a bin to its output p50 {p50:.2f} ms, p99 {p99:.2f} ms"
+    return line
+
+
+def _received(inlet: SpikeInlet, bins: LiveBins, warn: Callable[[str], None]) -> Iterator[tuple]:
+    """The bins of a connection, as they are over."""
+    heard_s = inlet.now()
+    while True:
+        now_s = inlet.now()  # before pulling: all events of before are then received
+        events = inlet.pull(min(max(bins.due_s() - now_s, 0.0), 0.05))  # not for longer: Ctrl-C is noticed in between
+        for event in events:
+            bins.add(*event, inlet.now())
+        yield from bins.finished(now_s)
+        if events:
+            heard_s = now_s
+        elif now_s - heard_s > _QUIET_S:
+            heard_s = np.inf
+            warn(f"no event for {_QUIET_S:g} s: silent bins are decoded")

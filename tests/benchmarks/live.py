@@ -1,0 +1,104 @@
+"""`possm-lite simulate` and `live` beside each other: output equal to that of `stream`, and latency, through LSL."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+from possm_lite.errors import PossmError
+from possm_lite.spikes import load_recording, simulate_session
+from possm_lite.spikes.io.contents import Selection
+from possm_lite.spikes.io.lsl import import_pylsl
+from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.training import prepare
+from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
+from possm_lite.training.evaluate import replay
+from possm_lite.training.loading import EMBEDDED
+from possm_lite.training.predict import even_offsets
+from possm_lite.training.session import Session
+
+from .page import Item, Note, row
+
+BIN_S, N_SLOTS = 0.05, len(even_offsets(0.05))
+# Only streams of this computer, whatever its network; LSL logs nothing.
+SETTINGS = "[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {127.0.0.1}\n[log]\nlevel = -3\n"
+
+
+def measure(short: bool = False) -> Iterator[Item]:
+    with tempfile.TemporaryDirectory() as folder:
+        settings, source = Path(folder, "lsl_api.cfg"), Path(folder, "session.npz") if short else EMBEDDED
+        settings.write_text(SETTINGS)
+        os.environ["LSLAPICFG"] = str(settings)
+        try:
+            import_pylsl()
+        except PossmError as exc:
+            yield Note(f"Skipped: {exc}")
+            return
+        if short:
+            simulate_session(1, SimulationConfig(n_trials=12, n_units=12)).recording.save(source)
+        session = prepare(load_recording(source), lag_s=0.05)
+        torch.manual_seed(0)
+        model = POSSM(POSSMConfig(session.recording.n_units))  # nothing here depends on the weights
+        save_checkpoint(Path(folder, "checkpoint.npz"), model, TrainedOn.from_session(session, "", Selection()))
+        expected = replay(StreamingDecoder(model, 1, even_offsets(BIN_S)), session).outputs
+        seconds = 5.0 if short else 60.0
+        decoded, delays_s, summary = play_and_decode(folder, source, session, seconds)
+    n = len(decoded)
+    difference = float(np.abs(decoded - expected[:n]).max() / np.abs(expected).max())
+    size = f"{session.recording.n_units} units, {seconds:.0f} s"
+    what = f"{size}: largest difference to the replay of `stream`, over the largest output"
+    yield row(what, difference, "{:.1e}", "<= 1e-6", difference <= 1e-6)
+    for kind in ("late", "lost"):
+        count = int(re.search(rf"([\d,]+) {kind}", summary)[1].replace(",", ""))
+        yield row(f"{size}: {kind} events", count, "{:d}", "0", count == 0)
+    inside = [float(ms) for ms in re.search(r"p50 ([\d.]+) ms, p99 ([\d.]+) ms", summary).groups()]
+    outside = 1e3 * np.percentile(delays_s, (50, 99))
+    for name, values in {"published": inside, "received by a third process": outside}.items():
+        for percentile, value in zip(("p50", "p99"), values, strict=True):
+            yield row(f"from the last event of a bin until its output is {name}, {percentile}", value, "{:.1f} ms")
+
+
+def play_and_decode(run: str, source: Path, session: Session, seconds: float):
+    """Decode the beginning of the test part of a session that another process plays, for so many seconds.
+
+    Returns:
+        The output (n, C); for each bin with a spike, the time from its last to the arrival of its output here, seconds;
+        and the last line of `live`.
+    """
+    pylsl, name = import_pylsl(), f"bench-{os.getpid()}"
+    start_s = session.segments("test")[0, 0] - session.timeline.lag_s
+    # --wait 1: where a busy machine holds the source up, its events take longer, but none is late
+    live = start_command("live", run, "--stream", name, "--wait", 1)
+    simulate = start_command("simulate", source, "--stream", name, "--start", start_s)
+    try:
+        inlet = pylsl.StreamInlet(pylsl.resolve_byprop("name", f"{name}-decoded", timeout=60)[0])
+        decoded, stamps, arrivals = [], [], []
+        while len(arrivals) < seconds / BIN_S:
+            outputs, times = inlet.pull_chunk(30.0, N_SLOTS)
+            arrivals.append(pylsl.local_clock())
+            assert len(outputs) == N_SLOTS, "no output for 30 s"
+            decoded += outputs
+            stamps += times
+        live.send_signal(signal.SIGINT)
+        summary, _ = live.communicate(timeout=30)
+    finally:
+        for process in (live, simulate):
+            process.kill()
+            process.communicate()
+    spikes_s, bins = session.timeline.spike_times - start_s, np.arange(len(arrivals))
+    newest_s = spikes_s[np.searchsorted(spikes_s, BIN_S * (bins + 1) - 1e-6) - 1]  # at the end of each bin
+    delays_s = np.array(arrivals) - (stamps[0] - session.timeline.lag_s) - newest_s  # bin 0 begins with the first stamp
+    return np.array(decoded), delays_s[newest_s > BIN_S * bins], summary
+
+
+def start_command(command: str, *arguments) -> subprocess.Popen:
+    line = [sys.executable, "-m", "possm_lite", command, *map(str, arguments)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,0 +1,184 @@
+"""Live input: bins of the stream's clock; one line for each event that cannot be used, for a source that restarts."""
+
+import signal
+import subprocess
+import sys
+import time
+from threading import Timer
+
+import numpy as np
+import pytest
+
+from possm_lite.cli import main
+from possm_lite.errors import PossmError
+from possm_lite.spikes.io.contents import Selection
+from possm_lite.spikes.io.lsl import import_pylsl, play, spike_outlet
+from possm_lite.spikes.timeline import Timeline
+from possm_lite.training import prepare
+from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
+from possm_lite.training.live import LiveBins, decode_live
+
+from .helpers import small_possm
+
+WIDTH_S = 0.05
+LOCAL = "[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {127.0.0.1}\n[log]\nlevel = -3\n"
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def bins(lines) -> LiveBins:
+    bins = LiveBins(["a", "b"], WIDTH_S, 0.02, lines.append)
+    bins.restart(["b", "other", "a"])
+    return bins
+
+
+@pytest.fixture
+def pylsl(monkeypatch, tmp_path):
+    """The module, or a skip; streams of this computer alone, whatever its network."""
+    path = tmp_path / "lsl_api.cfg"
+    path.write_text(LOCAL)
+    monkeypatch.setenv("LSLAPICFG", str(path))
+    try:
+        return import_pylsl()
+    except PossmError as exc:
+        pytest.skip(str(exc))
+
+
+def test_bins_equal_those_of_a_recording(small_recording, lines):
+    start, stop = small_recording.span
+    batch = Timeline(small_recording, bin_width_s=WIDTH_S).cut(start, stop - start)
+    bins = LiveBins(small_recording.unit_ids.tolist(), WIDTH_S, 0.02, lines.append)
+    bins.restart(small_recording.unit_ids.tolist())
+    first, last = np.searchsorted(small_recording.spike_times, (start, stop))
+    events = [(0, start), *zip(small_recording.spike_units + 1, small_recording.spike_times, strict=True)][: last + 1]
+    found = []
+    for number, (unit, time_s) in enumerate(events[first:]):
+        bins.add(unit, number, 1e6 + time_s, 1e6 + time_s)  # as a computer that has run for days
+        found += bins.finished(1e6 + time_s)
+    for index, (start_s, units, offsets, _) in enumerate(found):
+        expected = (batch.bin == index) & (batch.unit > 0)
+        assert units == batch.unit[expected].tolist() and start_s == pytest.approx(1e6 + start + index * WIDTH_S)
+        np.testing.assert_allclose(offsets, batch.offset[expected], rtol=0, atol=1e-9)
+    assert len(found) == int(batch.n_bins[0]) - 1 and not lines
+
+
+def test_bin_is_over_when_a_later_event_comes_or_time_is_up(bins):
+    bins.add(3, 0, 7.0, 7.0)
+    bins.add(1, 1, 7.01, 7.01)
+    assert list(bins.finished(7.069)) == [] and bins.due_s() == pytest.approx(7.07)
+    assert list(bins.finished(7.07)) == [(7.0, [1, 2], [0.0, pytest.approx(0.01)], 7.01)]
+    bins.add(0, 2, 7.151, 7.151)
+    silent = list(bins.finished(7.151))
+    assert [units for _, units, _, _ in silent] == [[], []] and all(np.isnan(last) for *_, last in silent)
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "line"),
+    [
+        ("late", (1, 1, 7.11, 7.3), "an event comes 0.190 s late"),
+        ("lost", (1, 4, 7.21, 7.21), "3 events are lost: number 4 comes after 0"),
+        ("of unknown units", (2, 1, 7.21, 7.21), "unit other is not one of the run"),
+        ("of unknown units", (9, 1, 7.21, 7.21), "unit 9 is not one of the run"),
+        ("backwards in time", (1, 1, 7.01, 7.21), "times run backwards: 7.010000 s after 7.100000 s"),
+        ("off the clock", (1, 1, 9.21, 7.21), "a time stamp is 2.000 s ahead of its LSL clock"),
+    ],
+)
+def test_unusable_events_are_counted_and_reported_once(bins, lines, kind, event, line):
+    bins.add(1, 0, 7.1, 7.1)
+    assert len(list(bins.finished(7.2))) == 1
+    bins.add(*event)
+    assert bins.counts[kind] == (3 if kind == "lost" else 1)
+    assert len(lines) == 1 and line in lines[0]
+    bins.add(*event)
+    assert len(lines) == 1
+
+
+def test_clock_of_another_device_is_reported(bins, lines):
+    bins.add(1, 0, 7.0, 5000.0)
+    assert bins.counts["off the clock"] == 1 and "4993.000 s behind its LSL clock" in lines[0]
+    assert bins.due_s() == np.inf and list(bins.finished(5000.0)) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
+def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording, tmp_path, pylsl):
+    session = prepare(small_recording)
+    trained_on = TrainedOn.from_session(session, "", Selection())
+    save_checkpoint(tmp_path / "checkpoint.npz", small_possm(session), trained_on)
+    command = [sys.executable, "-m", "possm_lite", "live", str(tmp_path), "--stream", name := f"test-{tmp_path.name}"]
+    units = [*small_recording.unit_ids[:-1], "other"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as live:
+        timeout = Timer(60, live.kill)
+        timeout.start()
+
+        def reported() -> str:
+            line = live.stderr.readline()
+            assert line.startswith(f"possm-lite: {name}: "), line
+            return line
+
+        def send(unit, number, age_s=0.0):
+            outlet.push_sample([unit, number], pylsl.local_clock() - age_s)
+
+        def connect():
+            while not outlet.wait_for_consumers(0.1):
+                assert live.poll() is None
+
+        assert "waiting for the stream" in reported()
+        outlet = spike_outlet(name, units)
+        assert "connected, 12 units, without 1 of the run: sim011" in reported()
+        connect()
+        decoded = pylsl.StreamInlet(pylsl.resolve_byprop("name", f"{name}-decoded", timeout=10)[0])
+        decoded.open_stream(10)
+        send(0, 0)
+        send(12, 1)
+        assert "unit other is not one of the run" in reported()
+        send(1, 5)
+        assert "3 events are lost" in reported()
+        time.sleep(0.5)
+        send(1, 6, age_s=0.2)
+        assert " s late" in reported()
+        send(1, 7, age_s=5)
+        assert "times run backwards" in reported()
+        send(1, 8, age_s=-9)
+        assert "ahead of its LSL clock" in reported()
+        assert "no event for 1 s: silent bins are decoded" in reported()
+        del outlet
+        assert "the source stopped; waiting for it" in reported()
+        before, stamps = decoded.pull_chunk(0.2)
+        outlet = spike_outlet(name, units)
+        assert "connected, 12 units" in reported()
+        connect()
+        send(1, 0)
+        after, times = decoded.pull_chunk(10, 10)
+        live.send_signal(signal.SIGINT)
+        out, err = live.communicate()
+        timeout.cancel()
+    assert live.returncode == 0 and not err
+    assert "2 late, 3 lost, 1 of unknown units, 1 backwards in time, 1 off the clock" in out
+    assert len(before) >= 5 * 20 and len(after) == 10  # five samples a bin, twenty silent bins a second
+    np.testing.assert_allclose(np.diff(times), 0.01, atol=1e-3)
+    info = decoded.info()
+    assert info.get_channel_labels() == ["x", "y"] and info.get_channel_units() == ["mm/s", "mm/s"]
+
+
+@pytest.mark.parametrize("start_s", [1e6, np.nan, -np.inf])
+def test_simulate_refuses_a_start(small_recording, start_s):
+    with pytest.raises(PossmError, match="--start must lie before the end"):
+        play(small_recording, "test", start_s)
+
+
+@pytest.mark.parametrize("wait_s", [-1.0, np.nan, 11.0])
+def test_live_refuses_a_wait(small_recording, wait_s):
+    session = prepare(small_recording)
+    with pytest.raises(PossmError, match="--wait must lie in 0..10 s"):
+        decode_live(small_possm(session), TrainedOn.from_session(session, "", Selection()), "test", wait_s)
+
+
+def test_commands_without_lsl_end_in_one_line(monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, "pylsl", None)
+    assert main(["simulate", "--stream", "test"]) == 2
+    err = capfd.readouterr().err
+    assert err.count("\n") == 1 and 'pip install "possm-lite[live]"' in err
