@@ -1,9 +1,21 @@
 // Formulas first, while all slides can be measured; then the show. Keys: space, s for the notes, o for all slides.
 const WIDEST = 1180; // px, of a formula
+const ROOM = 600; // px, of the height of 720
 
 function fit(formula) {
     const drawn = formula.querySelector("svg").getBoundingClientRect().width;
     if (drawn > WIDEST) formula.style.fontSize = `${Math.floor(100 * WIDEST / drawn)}%`;
+}
+
+// few words without a picture are set larger, as far as they leave room around them
+function enlarge(slide) {
+    if (slide.querySelector("img")) return;
+    slide.style.height = "auto";
+    for (const size of [1.4, 1.2, 1]) {
+        slide.style.setProperty("--larger", size);
+        if (slide.offsetHeight <= ROOM) break;
+    }
+    slide.style.height = "";
 }
 
 window.MathJax = {
@@ -15,6 +27,7 @@ window.MathJax = {
         ready() {
             MathJax.startup.defaultReady();
             MathJax.typesetPromise().then(() => {
+                document.querySelectorAll("section section").forEach(enlarge);
                 document.querySelectorAll("section mjx-container[display='true']").forEach(fit);
                 // the speaker's window has none of our styles, and would show both
                 document.querySelectorAll("aside.notes mjx-assistive-mml").forEach(extra => extra.remove());
