@@ -47,6 +47,7 @@ ARM_S = 0.025  # time constant of the arm that follows the pointer
 SECONDS, TRIAL_S = 600, 4.0  # of the session
 RATE_HZ, BEHAVIOR_HZ = 1000, 100  # of the hand, and of the velocity that is trained on
 QUERIES_S = np.arange(5) / BEHAVIOR_HZ  # in a bin
+LONG = 16_000  # numbers: of the matrices, of which float32 is exact enough
 CONFIG = POSSMConfig(n_units=UNITS.n_units, hidden=128, n_outputs=2 * len(AHEAD_S))
 TRAINING = FitConfig(epochs=20, window_s=1.0, samples=20, lr=3e-3, validations=0)
 
@@ -54,25 +55,25 @@ TRAINING = FitConfig(epochs=20, window_s=1.0, samples=20, lr=3e-3, validations=0
 def visitor(rng: np.random.Generator, seconds: float, edge_mm: float) -> np.ndarray:
     """Where a visitor's pointer is, every ms, (T, 2) in mm from the centre: reaches, scribbles, arrow keys, rests.
 
-    Reaches have a minimum-jerk profile and last 0.15 to 1 s; scribbles are sums of two sines of 0.2 to 2 Hz an axis
-    for 1 to 5 s; an arrow key moves at 300 mm/s; a rest lasts up to 1 s.
+    Reaches have a minimum-jerk profile and last 1 s down to 0.02 s, as a tap with a finger; scribbles are sums of two
+    sines of 0.2 to 2 Hz an axis; an arrow key moves at 300 mm/s.
     """
     pieces, at, total = [], np.zeros(2), 0
     while total < seconds * RATE_HZ:
-        kind = rng.choice(4, p=(0.4, 0.3, 0.1, 0.2))
-        n = round(RATE_HZ * rng.uniform(*((0.15, 1.0), (1.0, 5.0), (0.1, 0.6), (0.1, 1.0))[kind]))
+        kind = rng.choice(["reach", "scribble", "key", "rest"], p=(0.4, 0.2, 0.1, 0.3))
+        shortest, longest = {"reach": (0.02, 1.0), "scribble": (1.0, 5.0), "key": (0.1, 0.6), "rest": (0.1, 1.0)}[kind]
+        n = round(RATE_HZ * np.exp(rng.uniform(np.log(shortest), np.log(longest))))
         t = np.arange(1, n + 1)[:, None] / RATE_HZ  # (n, 1)
-        if kind == 0:
+        if kind == "reach":
             u = t * RATE_HZ / n
             piece = at + (rng.uniform(-edge_mm, edge_mm, 2) - at) * u**3 * (10 - 15 * u + 6 * u**2)
-        elif kind == 1:
+        elif kind == "scribble":
             hz, phase = np.exp(rng.uniform(np.log(0.2), np.log(2.0), (2, 2))), rng.uniform(0, 2 * np.pi, (2, 2))
-            size = rng.uniform(10, 0.6 * edge_mm, (2, 2)) / np.maximum(1, hz)
+            size = rng.uniform(0.1, 0.6, (2, 2)) * edge_mm / np.maximum(1, hz)
             waves = size * (np.sin(2 * np.pi * hz * t[..., None] + phase) - np.sin(phase))  # (n, axis, sine)
             piece = at + waves.sum(-1)
-        elif kind == 2:
-            direction = rng.integers(-1, 2, 2)
-            piece = at + 300.0 * direction * t
+        elif kind == "key":
+            piece = at + 300.0 * rng.integers(-1, 2, 2) * t
         else:
             piece = np.repeat(at[None], n, 0)
         pieces.append(np.clip(piece, -edge_mm, edge_mm))
@@ -114,10 +115,10 @@ def simulate(units: UnitTuning, seed: int = 0, seconds: float = SECONDS) -> Reco
 
 
 def trained() -> tuple[POSSM, WienerFilter, UnitTuning]:
-    """Both decoders, and the units: from the cache, or trained on a session, which takes half a minute."""
+    """Both decoders, POSSM in float64, and the units: from the cache, or trained, which takes half a minute."""
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
     units = draw_units(np.random.Generator(np.random.PCG64(0)), UNITS)
-    models = POSSM(CONFIG), WienerFilter(UNITS.n_units, n_slots=len(QUERIES_S), n_outputs=CONFIG.n_outputs)
+    models = POSSM(CONFIG).double(), WienerFilter(UNITS.n_units, n_slots=len(QUERIES_S), n_outputs=CONFIG.n_outputs)
     if not (CACHE.exists() and str(np.load(CACHE)["sources"]) == sources):
         arrays = {"sources": np.array(sources)}
         for name, model in zip(("possm", "wiener"), train(units), strict=True):
@@ -175,9 +176,11 @@ def weights(possm: POSSM, wiener: WienerFilter, units: UnitTuning) -> dict:
 
 
 def pack(array: np.ndarray) -> dict:
-    """An array as its shape and its values, float32 or float64, little-endian, in base64; complex as pairs."""
+    """An array as its shape and its values, little-endian, in base64; complex as pairs. Long arrays become float32."""
     if np.iscomplexobj(array):
         array = array.view(array.real.dtype).reshape(*array.shape, 2)
+    if array.size > LONG:
+        array = array.astype(np.float32)
     data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     return {"type": array.dtype.name, "shape": array.shape, "data": base64.b64encode(data).decode()}
 

@@ -338,6 +338,7 @@ function draw() {
 
 setLost(0);
 setNoise(0);
+find("#delay").textContent = (loop.w.handDelayS + 2 * loop.w.armS).toFixed(2);  // the arm's own delay on a steady movement
 choose();
 if (still) {
   find("#invitation").hidden = false;

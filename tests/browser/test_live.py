@@ -57,6 +57,7 @@ def test_steps_equal_those_of_the_package(page, trained):
     streams = StreamingDecoder(possm, 1, live.QUERIES_S), WienerStream(wiener)
     for stream, answers in zip(streams, decoded, strict=True):
         expected = [stream.step(np.array(u, np.int64), np.array(o))[1].ravel() for u, o in bins]
+        print(f"{type(stream).__name__}: {np.abs(np.subtract(answers, expected)).max():.1e} mm/s apart")
         np.testing.assert_allclose(answers, expected, rtol=0, atol=1e-4)  # mm/s
         assert np.ptp(expected) > 100
 
