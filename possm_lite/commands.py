@@ -123,9 +123,7 @@ def live(options: Namespace) -> int:
 def simulate(options: Namespace) -> int:
     """Send the spikes of a recording as a stream, at their own pace, once it is received."""
     recording = read(options.recording or EMBEDDED, Selection())
-    print(f"{options.stream}: sending {recording.session_id} once it is received", flush=True)
-    n = play(recording, options.stream, options.start_s)
-    print(f"{n:,} spikes of {recording.n_units} units were sent")
+    print(f"{play(recording, options.stream, options.start_s):,} spikes of {recording.n_units} units were sent")
     return 0
 
 

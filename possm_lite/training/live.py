@@ -97,10 +97,8 @@ def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -
     """Decode the stream of spike events `name` until Ctrl-C, and publish the behaviour as the stream `name`-decoded.
 
     Its samples are those of `predict`, 10 ms or less apart, all of a bin at once; their time stamps are the times of
-    the behaviour: those of the spikes plus the lag. The decoder is reset where the source restarts.
-
-    Returns:
-        A line with the number of bins, of events that were not used, and the latency.
+    the behaviour: those of the spikes plus the lag. The decoder is reset where the source restarts. Returns a line with
+    the number of bins, of events that were not used, and the latency.
 
     Raises:
         PossmError: LSL is not installed, the stream has another format, or `wait_s` is not in 0..10.
@@ -122,6 +120,7 @@ def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -
     with contextlib.suppress(KeyboardInterrupt):
         warn("waiting for the stream")
         while True:
+            inlet = None
             with contextlib.suppress(pylsl.util.LostError, pylsl.util.TimeoutError):
                 inlet = SpikeInlet(name)
                 missing = [unit for unit in trained_on.unit_ids if unit not in inlet.unit_ids]
@@ -133,7 +132,8 @@ def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -
                     times_s = start_s + offsets_s + trained_on.lag_s + inlet.correction_s
                     outlet.push_chunk(decoder.step(units, offsets)[1], times_s.tolist())
                     latency_s.append(inlet.now() - last_s)
-            warn("the source stopped; waiting for it")
+            if inlet:
+                warn("the source stopped; waiting for it")
     line = f"{len(latency_s):,} bins; events: " + ", ".join(f"{n:,} {kind}" for kind, n in bins.counts.items())
     if np.isfinite(latency_s).any():
         p50, p99 = 1e3 * np.nanpercentile(latency_s, (50, 99))

@@ -27,8 +27,8 @@ def import_pylsl():
     try:
         import pylsl
     except (ImportError, RuntimeError, OSError) as exc:  # RuntimeError: of the library that it loads
-        reason = " ".join(str(exc).split())[:99]
-        raise PossmError(f'Lab Streaming Layer cannot be used: {reason}: pip install "possm-lite[live]"') from exc
+        remedy = 'Install "possm-lite[live]", and the library liblsl where pylsl does not bring it.'
+        raise PossmError(f"{str(exc).split('. ')[0]}. {remedy}") from exc
     if "LSLAPICFG" not in os.environ and not any(Path(path).expanduser().exists() for path in _SETTINGS):
         with contextlib.suppress(NotImplementedError):  # an older library
             pylsl.set_config_content("[log]\nlevel = -3\n")
@@ -57,10 +57,11 @@ def play(recording: Recording, name: str, start_s: float | None = None) -> int:
     if not -np.inf < start_s < end_s:
         raise PossmError(f"--start must lie before the end of the recording, {end_s:g} s, not at {start_s:g} s.")
     first, last = np.searchsorted(recording.spike_times, (start_s - 1e-6, end_s))
-    times = np.r_[start_s, recording.spike_times[first:last], end_s] - start_s
+    times = np.maximum(np.r_[start_s, recording.spike_times[first:last], end_s] - start_s, 0.0)
     units = np.r_[0, recording.spike_units[first:last] + 1, 0]
     samples = np.c_[units, np.arange(len(units))].astype(np.int32)  # (n, 2)
     pylsl, outlet, sent = import_pylsl(), spike_outlet(name, recording.unit_ids), 0
+    print(f"{name}: {recording.session_id} is sent once there is a receiver", flush=True)
     while not outlet.wait_for_consumers(0.1):  # not for longer: Ctrl-C is noticed in between
         pass
     stamps = pylsl.local_clock() + times
