@@ -28,7 +28,7 @@ from traitlets.config import Config
 
 STARTS, BREAK = ("slide", "subslide"), "---"
 WORDS, CODE_LINES = 25, 12  # at most, on a slide
-TALL = 0.62  # figures with a larger ratio of height to width leave too little room for text above and below
+TALL = 0.7  # figures with a larger ratio of height to width leave too little room for text above and below
 # the end of a sentence; `sentences` skips those between dollars or backticks
 SENTENCE = re.compile(r"(?<=[.?!:])(?:\*\*|\)|\"|”)*\s+(?=[\"“(*`$]*[A-Z0-9`$*])")
 

@@ -7,6 +7,13 @@ function fit(formula) {
     if (drawn > WIDEST) formula.style.fontSize = `${Math.floor(100 * WIDEST / drawn)}%`;
 }
 
+// a printed table whose lines would be broken is set smaller
+function narrow(result) {
+    result.style.whiteSpace = "pre";
+    if (result.scrollWidth > result.clientWidth) result.style.fontSize = "20px";
+    result.style.whiteSpace = "";
+}
+
 // few words without a picture are set larger, as far as they leave room around them
 function enlarge(slide) {
     if (slide.querySelector("img")) return;
@@ -27,6 +34,7 @@ window.MathJax = {
         ready() {
             MathJax.startup.defaultReady();
             MathJax.typesetPromise().then(() => {
+                document.querySelectorAll(".jp-OutputArea-output pre").forEach(narrow);
                 document.querySelectorAll("section section").forEach(enlarge);
                 document.querySelectorAll("section mjx-container[display='true']").forEach(fit);
                 // the speaker's window has none of our styles, and would show both
