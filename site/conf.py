@@ -8,9 +8,13 @@ html_title = "possm-lite"
 extensions = ["myst_nb", "sphinx_design", "sphinx-mathjax-offline"]
 nb_execution_mode = "off"  # the committed outputs are shown
 nb_ipywidgets_js = {}  # by default, a script from the network, which would do nothing without a kernel
-myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "fieldlist"]
 myst_heading_anchors = 3
 suppress_warnings = ["mystnb.unknown_mime_type"]
+
+add_module_names = False
+python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True
 
 html_theme = "sphinx_book_theme"
 html_static_path = ["_static"]

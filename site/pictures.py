@@ -1,9 +1,10 @@
-"""Draws the decoder figure of the README: python site/pictures.py
+"""Draws the decoder figure of the README and writes what the first page of the site plays: python site/pictures.py
 
-Trains on the embedded session as `make decode` does, streams the test part bin by bin, and draws three seconds of it.
-The figures of the two widgets are screenshots by tests/browser/test_lab.py.
+Trains on the embedded session as `make decode` does, streams the test part bin by bin, draws three seconds of it, and
+writes ten for decoded.js. The figures of the two widgets are screenshots by tests/browser/test_lab.py.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from possm_lite.training.evaluate import Replay, replay, slot_offsets
 from possm_lite.training.session import Session
 
 TARGET = Path(__file__).parent / "_static" / "decoder.png"
-SECONDS = 3.0
+PLAYED = TARGET.with_name("decoded_data.js")
+SECONDS, PLAYED_SECONDS = 3.0, 10.0
 
 
 def main() -> None:
@@ -30,6 +32,8 @@ def main() -> None:
     fit(model, session)
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     draw(session, played).savefig(TARGET)
+    data = json.dumps(excerpt(session, played), separators=(",", ":"))
+    PLAYED.write_text(f"const decoded = {data};\n", encoding="utf-8")
     print(f"{TARGET.name}: R² {played.r2:.3f}, {played.percentile_us(50):.0f} µs a bin")
 
 
@@ -63,6 +67,27 @@ def draw(session: Session, played: Replay) -> Figure:
     axes["path"].set_aspect("equal", "datalim")
     axes["path"].legend(*axes["x"].get_legend_handles_labels(), loc="best")
     return figure
+
+
+def excerpt(session: Session, played: Replay) -> dict:
+    """Spikes, and velocities recorded and decoded, in the first seconds of the test part, as whole numbers."""
+    start, recording = played.times_s[0], session.recording
+    now = played.times_s < start + PLAYED_SECONDS
+    spikes = (recording.spike_times >= start) & (recording.spike_times < start + PLAYED_SECONDS)
+
+    def ms(times_s: np.ndarray) -> list[int]:
+        return np.rint(1e3 * (times_s - start)).astype(int).tolist()
+
+    return {
+        "r2": round(played.r2, 3),  # of the whole test part
+        "unit": recording.behavior_unit,
+        "n_units": recording.n_units,
+        "times_ms": ms(played.times_s[now]),
+        "recorded": np.rint(played.true[now]).astype(int).tolist(),
+        "decoded": np.rint(played.decoded[now]).astype(int).tolist(),
+        "spike_times_ms": ms(recording.spike_times[spikes]),
+        "spike_units": recording.spike_units[spikes].tolist(),
+    }
 
 
 if __name__ == "__main__":

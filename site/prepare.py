@@ -1,13 +1,17 @@
 """Writes the source of the web pages for Sphinx: python site/prepare.py FOLDER
 
-Each chapter with its committed outputs, and
+The first page (landing.py), the reference of the package (api.py), the guides, and each chapter with its committed
+outputs, and
 * the text below a figure as its alternative text,
 * the solution of each exercise in a dropdown below its check,
-* interactive figures as films: the same `draw` renders the frames, and a slider steps through them.
+* links from formulas and imports to the reference,
+* interactive figures as films: the same `draw` renders the frames, and a slider steps through them,
+* where GITHUB_REPOSITORY is set to OWNER/NAME, links that run it elsewhere (colab.py).
 """
 
 import base64
 import json
+import os
 import re
 import shutil
 import sys
@@ -15,16 +19,16 @@ import tempfile
 from pathlib import Path
 
 import nbformat
+from api import Reference, anchor
+from chapters import ROOT, TAG, Chapter, chapters, imports
+from colab import buttons
 from execute import fewer_colors, read, run
+from landing import PARTS, landing
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-ROOT = Path(__file__).resolve().parent.parent
-PARTS = {
-    "I · Attention": range(6),
-    "II · Recurrence and memory": range(6, 10),
-    "III · Decoding spikes": range(10, 19),
-}
+GUIDES = ("TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md")
+FIGURES = Path("tests/benchmarks/figures")
 FILMED = range(6)  # chapters that run within seconds; in the others, interactive figures are stills
 N_FRAMES, MAX_FILM_BYTES = 32, 700_000
 LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds
@@ -36,15 +40,19 @@ EXPLORER = re.compile(r"^(\w+) = explore\(", re.M)
 def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "_extra" / "films").mkdir(parents=True)
-    chapters = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    for path in chapters:
-        nbformat.write(page(path, folder / "_extra" / "films"), folder / path.name)
-    for name in ("TEACHING.md", "GLOSSARY.md"):
+    course = chapters()
+    reference = Reference(course)
+    for chapter in course:
+        nbformat.write(page(chapter.path, folder / "_extra" / "films", reference), folder / chapter.path.name)
+    for name in GUIDES:
         (folder / name).write_text(relink((ROOT / name).read_text(encoding="utf-8")), encoding="utf-8")
-    (folder / "index.md").write_text(index(chapters), encoding="utf-8")
+    shutil.copytree(ROOT / FIGURES, folder / FIGURES)
+    for name, text in reference.pages():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    (folder / "index.md").write_text(index(course, folder / "cards"), encoding="utf-8")
 
 
-def page(path: Path, films: Path) -> NotebookNode:
+def page(path: Path, films: Path, reference: Reference) -> NotebookNode:
     """A chapter as a web page."""
     notebook = read(path)
     films_of = film(path, notebook, films) if int(path.name[:2]) in FILMED else {}
@@ -54,7 +62,7 @@ def page(path: Path, films: Path) -> NotebookNode:
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = relink(number_formulas(cell.source)).replace(*LIVE)
+            cell.source = relink(link_formulas(number_formulas(cell.source), reference)).replace(*LIVE)
             continue
         if cell.id in films_of:
             cell.outputs = []
@@ -62,6 +70,11 @@ def page(path: Path, films: Path) -> NotebookNode:
         checked = re.fullmatch(r"check\.(\w+)\(.*\)", cell.source.strip())
         if checked and checked[1] in solutions:
             cells.append(new_markdown_cell(solutions[checked[1]]))
+        used = [found for pair in imports(cell.source) if (found := reference.find(*pair))]
+        used = [(module, name) for module, name in used if ".classroom." not in module]
+        if used:
+            cells.append(new_markdown_cell(f'<p class="in-package">In the package: {reference.links(used)}</p>'))
+    cells.insert(1, new_markdown_cell(buttons(path, os.environ.get("GITHUB_REPOSITORY"))))
     notebook.cells = cells
     return notebook
 
@@ -143,7 +156,9 @@ def relink(markdown: str) -> str:
     """Links as they are on the pages, where all notebooks are in one folder; links to other files become plain text."""
     markdown = re.sub(r"\]\((?:\.\./)?(?:notebooks/)?(?:solutions/)?(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
     return re.sub(
-        r"\[([^\]]+)\]\((?!https?:|#|\d\d_\w+\.ipynb|TEACHING\.md|GLOSSARY\.md|mailto:)[^)]*\)", r"\1", markdown
+        r"\[([^\]]+)\]\((?!https?:|#|\d\d_\w+\.ipynb|TEACHING\.md|GLOSSARY\.md|BENCHMARKS\.md|tests/benchmarks/figures/|mailto:)[^)]*\)",
+        r"\1",
+        markdown,
     )
 
 
@@ -157,13 +172,28 @@ def number_formulas(markdown: str) -> str:
     return re.sub(r"\$\$(.+?)\$\$", gather, markdown, flags=re.S)
 
 
-def index(chapters: list[Path]) -> str:
-    parts = []
-    for title, numbers in PARTS.items():
-        names = [path.stem for path in chapters if int(path.name[:2]) in numbers]
-        parts.append(f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n")
-    more = "```{toctree}\n:caption: For teachers\n:maxdepth: 1\n\nTEACHING\nGLOSSARY\n```\n"
-    return (ROOT / "site" / "index.md").read_text(encoding="utf-8") + "\n" + "\n".join([*parts, more])
+def link_formulas(markdown: str, reference: Reference) -> str:
+    """An anchor at each numbered formula, and below it links to the functions that compute it."""
+
+    def link(formula: re.Match) -> str:
+        numbers = TAG.findall(formula[0])
+        anchors = "".join(f'<span id="{anchor(number)}"></span>\n' for number in numbers)
+        computed = [place for number in numbers for place in reference.numbered.get(number, [])]
+        code = f'\n\n<p class="in-package">In the package: {reference.links(computed)}</p>\n\n' if computed else ""
+        return f"{anchors}\n{formula[0]}{code}"
+
+    return re.sub(r"^(?:\$\$.+?\$\$|\\begin\{gather\}.+?\\end\{gather\})", link, markdown, flags=re.M | re.S)
+
+
+def index(course: list[Chapter], images: Path) -> str:
+    """The first page, with what is in the list at its side."""
+    lists = {part: [c.name for c in course if int(c.number) in numbers] for part, numbers in PARTS.items()}
+    lists |= {"For teachers": ["TEACHING", "GLOSSARY"], "For users": ["api", "BENCHMARKS"]}
+    trees = [
+        f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n:hidden:\n\n" + "\n".join(names) + "\n```\n"
+        for caption, names in lists.items()
+    ]
+    return "\n".join([landing(course, images), *trees])
 
 
 if __name__ == "__main__":

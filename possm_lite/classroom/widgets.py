@@ -58,8 +58,6 @@ class Slider:
             max=high,
             step=self.step or (1 if kind is ipywidgets.IntSlider else (high - low) / 100),
             description=self.label,
-            style={"description_width": "initial"},
-            layout=ipywidgets.Layout(width="28em"),
         )
 
 
@@ -68,6 +66,12 @@ class ImageWithSliders:
 
     def __init__(self, sliders: dict[str, Slider]):
         self._widgets = {name: slider.widget() for name, slider in sliders.items()}
+        label_width = (
+            f"{max(len(slider.label) for slider in sliders.values())}ch"  # sliders below each other begin alike
+        )
+        for widget in self._widgets.values():
+            widget.style.description_width = label_width
+            widget.layout.width = f"calc({label_width} + 22em)"
         self._image = ipywidgets.Image(format="png")
         layout = ipywidgets.Layout(align_items="flex-start")  # by default a box stretches an image, which blurs it
         self.box = ipywidgets.VBox([*self._widgets.values(), self._image], layout=layout)

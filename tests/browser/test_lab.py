@@ -88,6 +88,9 @@ def check_sliders(notebook: Notebook, shown, variable: str):
     figure, sliders = shown.locator("img.widget-image"), shown.locator(".widget-slider")
     names = notebook.ask(f"list({variable}.values)")
     assert sliders.count() == len(names)
+    rails = [slider.locator(".slider").bounding_box() for slider in sliders.all()]
+    assert len({(round(rail["x"]), round(rail["width"])) for rail in rails}) == 1, "sliders are not aligned"
+    assert not any(sliders.locator(".widget-label").evaluate_all("es => es.map(e => e.scrollWidth > e.clientWidth)"))
     assert figure.bounding_box()["width"] == figure.evaluate("e => e.naturalWidth"), "scaled, so blurred"
     for index, name in enumerate(names):
         slider = sliders.nth(index)

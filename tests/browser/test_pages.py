@@ -71,8 +71,45 @@ def test_links_lead_somewhere(pages):
 
 
 def test_only_chapters_and_guides_are_pages(pages):
-    extra = {"index", "GLOSSARY", "TEACHING", "live", "search", "genindex"}
-    assert {path.stem for path in pages.rglob("*.html") if "_static" not in path.parts} - extra == set(NAMES)
+    extra = {"index", "GLOSSARY", "TEACHING", "BENCHMARKS", "api", "live", "search", "genindex", "py-modindex"}
+    shown = {path.stem for path in pages.rglob("*.html") if "_static" not in path.parts} - extra
+    assert {name for name in shown if not name.startswith("possm_lite.")} == set(NAMES)
+
+
+def test_first_page_has_a_card_a_chapter_and_what_was_measured(pages):
+    html = (pages / "index.html").read_text(encoding="utf-8")
+    cards = re.findall(
+        r'sd-card-img-top" src="([^"]+)".*?<p class="minutes">(\d+) minutes.*?href="(\w+)\.html"', html, re.S
+    )
+    minutes = re.compile(r"\*\*Time\*\* \| (\d+) minutes")
+    heads = [nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells[0].source for name in NAMES]
+    assert [(name, time) for _, time, name in cards] == list(
+        zip(NAMES, [minutes.search(h)[1] for h in heads], strict=True)
+    )
+    assert sum((pages / image).stat().st_size for image, _, _ in cards) < 700_000
+    latency = json.loads((NOTEBOOKS.parent / "tests/benchmarks/results/latency.json").read_text(encoding="utf-8"))
+    row = next(item for item in latency["items"] if item.get("what") == "streaming step, p50")
+    assert re.search(rf"<p>streaming step, p50</p></td>\s*<td><p>{row['measured']}</p>", html)
+    assert "@software{" in re.sub("<[^>]+>", "", html)
+
+
+def test_chapters_and_functions_link_to_each_other(pages):
+    """Chapter 15 to the function of its formula and back; chapter 02 to what it imports and back."""
+    for chapter, module, name, formula in (
+        ("15_state_space_models", "possm_lite.blocks.ssm", "ssm_kernel", "formula-15-11"),
+        ("02_scoring", "possm_lite.blocks.attention", "masked_softmax", None),
+    ):
+        there, back = parse(pages / f"{chapter}.html").links, parse(pages / f"{module}.html").links
+        assert f"{module}.html#{module}.{name}" in there
+        assert f"{chapter}.html" in back and (formula is None or f"{chapter}.html#{formula}" in back)
+
+
+def test_reference_has_every_import_of_the_chapters(pages):
+    anchors = set().union(*(parse(path).anchors for path in pages.glob("possm_lite.*.html")))
+    linked = {url.partition("#")[2] for name in NAMES for url in parse(pages / f"{name}.html").links}
+    assert len(linked & anchors) > 100
+    html = (pages / "possm_lite.blocks.attention.html").read_text(encoding="utf-8")
+    assert "Raises" in html and "<pre>" in html and "Args" not in html
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -130,6 +167,48 @@ def test_film_follows_its_slider(offline_page, pages, name):
     assert offline_page.evaluate("e => e.naturalWidth", image.element_handle()) > 100
 
 
+def test_first_page_moves_unless_motion_is_to_be_reduced(offline_page, pages):
+    canvas, button = offline_page.locator("#decoded"), offline_page.locator("#decoded-button")
+
+    def moves() -> bool:
+        before = canvas.screenshot()
+        offline_page.wait_for_timeout(400)
+        return canvas.screenshot() != before
+
+    offline_page.goto(f"file://{pages}/index.html")
+    assert moves() and button.inner_text() == "Pause"
+    button.click()
+    assert not moves() and button.inner_text() == "Play"
+    offline_page.emulate_media(reduced_motion="reduce")
+    offline_page.reload()
+    assert not moves() and button.inner_text() == "Play"
+    button.click()
+    assert moves()
+    assert offline_page.problems == []
+
+
+WIDTHS = [(1300, 800), (390, 844)]  # a small laptop, a telephone
+OUTSIDE = """() => [...document.querySelectorAll("article pre")].filter(box => {
+    const text = document.createRange();
+    text.selectNodeContents(box);
+    const scrolls = ["auto", "scroll"].includes(getComputedStyle(box).overflowX);
+    return !scrolls && text.getBoundingClientRect().right > box.getBoundingClientRect().right + 1;
+}).map(box => box.innerText.slice(0, 80))"""
+CUT = """() => [...document.querySelectorAll(".cell_input pre")]
+    .filter(box => box.scrollWidth > box.clientWidth + 1).length"""
+
+
+@pytest.mark.parametrize("name", ["index", "GLOSSARY", "TEACHING", "possm_lite.blocks.neural_turing_machine", *NAMES])
+def test_nothing_is_wider_than_its_box(offline_page, pages, name):
+    """Code is wrapped, what is printed scrolls in its box, and the page itself never scrolls sideways."""
+    offline_page.goto(f"file://{pages}/{name}.html")
+    for width, height in WIDTHS:
+        offline_page.set_viewport_size({"width": width, "height": height})
+        assert offline_page.evaluate(OUTSIDE) == []
+        assert offline_page.evaluate(CUT) == 0
+        assert offline_page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_search_finds_a_word(offline_page, pages):
     offline_page.goto(f"file://{pages}/search.html?q=rotation")
     offline_page.wait_for_selector("#search-results li", timeout=20_000)
@@ -138,8 +217,8 @@ def test_search_finds_a_word(offline_page, pages):
 
 
 # the colours are the same on all pages, so three are enough for the dark theme
-THEMES = [(name, "light") for name in ("index", "GLOSSARY", "TEACHING", "live", *NAMES)]
-THEMES += [(name, "dark") for name in ("index", "02_scoring", "TEACHING")]
+THEMES = [(name, "light") for name in ("index", "GLOSSARY", "TEACHING", "api", "possm_lite.blocks.ssm", *NAMES)]
+THEMES += [(name, "dark") for name in ("index", "02_scoring", "TEACHING", "possm_lite.blocks.ssm")]
 
 
 @pytest.mark.parametrize(("name", "theme"), THEMES)

@@ -38,6 +38,12 @@ def test_explore_shows_the_start_values(explorer, draw):
     assert image.value == png(line(1.0, 3))
 
 
+def test_sliders_of_a_figure_are_aligned(explorer):
+    *sliders, _ = explorer.box.children
+    assert {s.style.description_width for s in sliders} == {f"{len('slope (mm/s)')}ch"}
+    assert len({s.layout.width for s in sliders}) == 1
+
+
 def test_slider_replaces_the_image(explorer, draw):
     *_, image = explorer.box.children
     before = image.value

@@ -1,0 +1,91 @@
+"""What the pages say about a chapter, read from its notebook: title, minutes, figures, formulas, imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from execute import read
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parent.parent
+DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.S)
+TAG = re.compile(r"\\tag\{(\d+\.\d+)\}")
+
+
+@dataclass(frozen=True)
+class Chapter:
+    path: Path
+
+    @cached_property
+    def cells(self) -> list[NotebookNode]:
+        return read(self.path).cells
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def number(self) -> str:
+        return self.name[:2]
+
+    @cached_property
+    def title(self) -> str:
+        """As "01 · Kernel regression"."""
+        return self.cells[0].source.splitlines()[0].removeprefix("# ")
+
+    @cached_property
+    def minutes(self) -> int:
+        """Of reading, from the table at its head."""
+        return int(self._in_table("Time").split()[0])
+
+    @cached_property
+    def aim(self) -> str:
+        """What a reader can do afterwards, from the same table."""
+        return self._in_table("After this you can")
+
+    def _in_table(self, name: str) -> str:
+        return re.search(rf"\*\*{name}\*\* \| (.+?) \|$", self.cells[0].source, re.M)[1]
+
+    @cached_property
+    def figures(self) -> dict[str, str]:
+        """PNGs in base64 by the id of their cell, in order; the last one of each cell."""
+        shown = {}
+        for cell in self.cells:
+            for output in cell.get("outputs", []):
+                if "image/png" in output.get("data", {}):
+                    shown[cell.id] = output["data"]["image/png"]
+        return shown
+
+    @cached_property
+    def formulas(self) -> dict[str, str]:
+        """LaTeX of each numbered formula, without its number: {"4.1": ...}."""
+        found = {}
+        text = "\n\n".join(cell.source for cell in self.cells if cell.cell_type == "markdown")
+        for display in DISPLAY.findall(text):
+            for line in re.split(r"\\\\(?:\[.*?\])?", display) if len(TAG.findall(display)) > 1 else [display]:
+                for number in TAG.findall(line):
+                    found[number] = TAG.sub("", line).strip()
+        return found
+
+    @cached_property
+    def imports(self) -> set[tuple[str, str]]:
+        """(module, name) of everything that the chapter imports from the package."""
+        return {pair for cell in self.cells if cell.cell_type == "code" for pair in imports(cell.source)}
+
+
+def chapters() -> list[Chapter]:
+    return [Chapter(path) for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
+
+
+def imports(code: str) -> list[tuple[str, str]]:
+    """(module, name) for each `from possm_lite... import name`, in order; nothing if the code is no plain Python."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:  # a magic command
+        return []
+    froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+    return [(node.module, a.name) for node in froms if node.module.split(".")[0] == "possm_lite" for a in node.names]

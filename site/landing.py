@@ -1,0 +1,149 @@
+"""The first page of the site: site/index.md, with what is known elsewhere filled in. Nothing on it is typed twice.
+
+Cards come from the notebooks, figures of merit from tests/benchmarks/results, the citation from CITATION.cff.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import yaml
+from chapters import ROOT, Chapter
+from execute import fewer_colors
+from PIL import Image
+
+PARTS = {
+    "I · Attention": range(6),
+    "II · Recurrence and memory": range(6, 10),
+    "III · Decoding spikes": range(10, 19),
+}
+# cell of the figure on the card of a chapter; the others show their first
+CARD_FIGURE = {
+    "01": "93e06cbd",
+    "02": "ec31f957",
+    "04": "69fde893",
+    "05": "e85343f4",
+    "06": "a9039e3c",
+    "07": "413c72c4",
+    "08": "d447d6a9",
+    "09": "8a59b9d2",
+    "10": "8f98b46e",
+    "11": "393ec5b5",
+    "12": "machine-12-figure",
+    "14": "0480586d",
+    "15": "68d01c2a",
+    "17": "c056aeed",
+    "18": "a08c5a91",
+}
+CARD_WIDTH = 480  # pixels of a card's figure
+RESULTS = ROOT / "tests" / "benchmarks" / "results"
+# section and row of the benchmarks, in the order of the page
+MEASURED = [
+    ("claims", "max. error against the authors' implementation, ragged, float64"),
+    ("claims", "`make decode`, without set-up"),
+    ("latency", "streaming step, p50"),
+    ("latency", "times faster than POYO on its window of 1 s, p50"),
+    ("layouts", "layouts that decode as in our own format"),
+    ("faults", "faults named correctly"),
+]
+COMPARED = "How a bin is read: "  # tables of the section "readings", one a recording
+DECODERS = ["POSSM: sigmoid, rotation", "GRU on counts"]
+
+
+def landing(chapters: list[Chapter], images: Path) -> str:
+    """The page in Markdown; the figures of the cards are written into the folder `images`, beside the page."""
+    text = (ROOT / "site" / "index.md").read_text(encoding="utf-8")
+    parts = {"caption": caption(), "cards": cards(chapters, images), "measured": measured(), "citation": citation()}
+    for name, part in parts.items():
+        text = text.replace(f"{{{{ {name} }}}}", part)
+    return text
+
+
+def caption() -> str:
+    """What the moving picture shows, in numbers of its data."""
+    data = (ROOT / "site" / "_static" / "decoded_data.js").read_text(encoding="utf-8")
+    played = json.loads(data.removeprefix("const decoded = ").rstrip(";\n"))
+    return (
+        f"{played['n_units']} simulated units. Decoded in bins of 50 ms on trials that training never saw: "
+        f"R² {played['r2']:.2f}. The decoded path starts again from the hand whenever the hand rests."
+    )
+
+
+def cards(chapters: list[Chapter], images: Path) -> str:
+    lines = []
+    images.mkdir()
+    for title, numbers in PARTS.items():
+        lines += [f"### {title}", "", "::::{grid} 1 2 3 3", ":gutter: 3", ":class-container: chapters", ""]
+        for chapter in (c for c in chapters if int(c.number) in numbers):
+            cell = CARD_FIGURE.get(chapter.number, next(iter(chapter.figures)))
+            if cell not in chapter.figures:
+                raise ValueError(f"CARD_FIGURE names cell {cell!r} of chapter {chapter.name}, which has no figure.")
+            (images / f"{chapter.name}.png").write_bytes(thumbnail(chapter.figures[cell]))
+            lines += [f":::{{grid-item-card}} {chapter.title}", f":link: {chapter.name}", ":link-type: doc"]
+            lines += [
+                f":img-top: {images.name}/{chapter.name}.png",
+                f":img-alt: A figure of chapter {chapter.title}",
+                "",
+            ]
+            lines += [
+                f"{chapter.aim[0].upper()}{chapter.aim[1:]}.",
+                "",
+                f'<p class="minutes">{chapter.minutes} minutes</p>',
+            ]
+            lines += [":::", ""]
+        lines += ["::::", ""]
+    return "\n".join(lines)
+
+
+def thumbnail(png: str) -> bytes:
+    """A figure, a PNG in base64, as a PNG of the width of a card."""
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(base64.b64decode(png))) as image:
+        small = image.convert("RGB")
+        small.thumbnail((CARD_WIDTH, CARD_WIDTH), Image.Resampling.LANCZOS)
+        small.save(buffer, format="PNG")
+    return base64.b64decode(fewer_colors(base64.b64encode(buffer.getvalue()).decode()))
+
+
+def measured() -> str:
+    """Two tables out of the benchmarks: decoders compared on each recording, and single figures with their limits."""
+    sections = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
+    lines = ["| recording | decoder | R² | R² at the moment of display |", "|---|---|---|---|"]
+    for table in (i for i in sections["readings"]["items"] if i.get("title", "").startswith(COMPARED)):
+        column = {name: table["head"].index(name) for name in ("R²", "R² displayed")}
+        recording = table["title"].removeprefix(COMPARED)
+        for row in (next(row for row in table["rows"] if row[0] == decoder) for decoder in DECODERS):
+            lines += [f"| {recording} | {row[0]} | {row[column['R²']]} | {row[column['R² displayed']]} |"]
+            recording = ""
+    lines += ["", "| | measured | limit |", "|---|---|---|"]
+    for section, what in MEASURED:
+        row = next(item for item in sections[section]["items"] if item.get("what") == what)
+        limit = row["limit"] if row["holds"] else f"{row['limit']}, **missed**"
+        lines += [f"| {what} | {row['measured']} | {limit} |"]
+    dates = [sections[name]["date"] for name in {"readings", *(section for section, _ in MEASURED)}]
+    lines += [
+        "",
+        f"Measured by `make bench`, {' to '.join(sorted({min(dates), max(dates)}))}. [All figures](BENCHMARKS.md), ",
+    ]
+    lines[-1] += "with those that missed their limit, the machines and the commands."
+    return "\n".join(lines)
+
+
+def citation() -> str:
+    """BibTeX of the software and of the paper whose decoder it is."""
+    cff = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    paper = cff["references"][0]
+    authors = " and ".join(f"{a['family-names']}, {a['given-names']}" for a in paper["authors"])
+    arxiv = paper["identifiers"][0]["value"].removeprefix("arXiv:")
+    software = {"title": cff["title"], "author": f"{{{cff['authors'][0]['name']}}}", "version": cff["version"]}
+    article = {"title": paper["title"], "author": authors, "booktitle": paper["collection-title"]}
+    article |= {"year": paper["year"], "eprint": arxiv, "archiveprefix": "arXiv"}
+    entries = [_bibtex("software", "possm-lite", software), _bibtex("inproceedings", "possm", article)]
+    return f"{cff['message']}\n\n```bibtex\n" + "\n\n".join(entries) + "\n```"
+
+
+def _bibtex(kind: str, key: str, fields: dict) -> str:
+    return "\n".join([f"@{kind}{{{key},", *(f"  {name} = {{{value}}}," for name, value in fields.items()), "}"])
