@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -328,3 +329,20 @@ def test_page_in_the_repository_matches_its_results():
     assert (page.ROOT / page.PAGE).read_text(encoding="utf-8") == page.render(results), 'make bench ARGS="--page"'
     plots = {f"{item.name}.png" for section in results.values() for item in section["items"] if isinstance(item, Plot)}
     assert {path.name for path in (page.ROOT / page.FIGURES).glob("*")} == plots
+
+
+def test_figures_of_the_readme_are_the_measured_ones():
+    sections = page.load_results(page.ROOT)
+    rows = {r.what: r.measured for section in sections.values() for r in section["items"] if isinstance(r, page.Row)}
+    whole = next(what for what in rows if what.startswith("as it is, whole command: "))
+    alone, beside = re.findall(r"[\d.]+ s", whole)
+    seconds = rows["`make decode`, without set-up"].removesuffix(" s")
+    n_layouts = rows["layouts that decode as in our own format"]
+    readme = " ".join((page.ROOT / "README.md").read_text(encoding="utf-8").split())
+    for figure in (
+        f"test on held-out trials: {seconds} seconds",
+        f"{n_layouts} of {n_layouts} layouts",
+        f"{rows['faults named correctly']} faults",
+        f"of six epochs takes {beside} instead of {alone.removesuffix(' s')}",
+    ):
+        assert figure in readme
