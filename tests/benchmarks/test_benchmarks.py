@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -334,8 +333,6 @@ def test_page_in_the_repository_matches_its_results():
 def test_figures_of_the_readme_are_the_measured_ones():
     sections = page.load_results(page.ROOT)
     rows = {r.what: r.measured for section in sections.values() for r in section["items"] if isinstance(r, page.Row)}
-    whole = next(what for what in rows if what.startswith("as it is, whole command: "))
-    alone, beside = re.findall(r"[\d.]+ s", whole)
     seconds = rows["`make decode`, without set-up"].removesuffix(" s")
     n_layouts = rows["layouts that decode as in our own format"]
     readme = " ".join((page.ROOT / "README.md").read_text(encoding="utf-8").split())
@@ -343,6 +340,5 @@ def test_figures_of_the_readme_are_the_measured_ones():
         f"test on held-out trials: {seconds} seconds",
         f"{n_layouts} of {n_layouts} layouts",
         f"{rows['faults named correctly']} faults",
-        f"of six epochs takes {beside} instead of {alone.removesuffix(' s')}",
     ):
         assert figure in readme
