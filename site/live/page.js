@@ -160,6 +160,7 @@ function choose() {
   document.body.className = loop.decoder;
   find("#ahead").textContent = AHEAD_NOTES[loop.ahead];
   loop.pulled = find("#pull").checked;
+  loop.stepMs = [];
   for (const name of Object.keys(NAMES)) find(`#${name}`).className = name === loop.decoder ? "chosen" : "";
   report();
   restart();
@@ -260,7 +261,6 @@ function drawArena(timeS) {
   tail.push([timeS, ...cursor]);
   while (tail[0][0] < timeS - TAIL_S || tail[0][0] > timeS) tail.shift();
   pen.lineWidth = 3;
-  pen.lineCap = "round";
   pen.strokeStyle = color;
   for (let i = 1; i < tail.length; i++) {
     pen.globalAlpha = i / tail.length / 2;

@@ -97,15 +97,16 @@ def test_units_fire_at_their_rates(page):
 
 
 def test_twenty_bins_a_second(page):
-    first, start, late = page.evaluate("[loop.nBins, performance.now(), late]")
+    first, begin, late = page.evaluate("[loop.nBins, begin, late]")
     page.wait_for_timeout(1000 * SECONDS)
-    last, end, late_end = page.evaluate("[loop.nBins, performance.now(), late]")
-    assert last - first == pytest.approx(20 * (end - start) / 1000, abs=2)
-    assert late_end - late <= 0.1 * (last - first)  # on a busy machine; none on a quiet one
+    page.wait_for_function("dueMs() > performance.now()")
+    last, begin_later, late_later = page.evaluate("[loop.nBins, begin, late]")
+    assert last - first >= 20 * SECONDS - 1 and begin_later == begin  # the clock moves on where bins are skipped
+    assert late_later - late <= 0.1 * (last - first)  # on a busy machine; none on a quiet one
     assert page.evaluate("performance.getEntriesByName('first frame')[0].startTime") < 2000
     # in the best tenth of the blocks of 50 steps, as other programs run, too
     medians = np.median(np.reshape(page.evaluate(SPEED), (-1, 50)), axis=1)
-    print(f"{page.inner_text('#timing')}; {late_end - late} late here; a step: {np.quantile(medians, [0, 0.5, 1])} ms")
+    print(f"{page.inner_text('#timing')}; in a row, {np.quantile(medians, 0.5):.2f} ms")
     assert np.quantile(medians, 0.1) <= 1.0
 
 
@@ -164,6 +165,6 @@ def test_game_is_won_by_the_decoded_cursor(page, screenshots):
         share = np.clip(np.array([aim[0], -aim[1]]) / 200 + 0.5, 0.01, 0.99)
         page.mouse.move(box["x"] + share[0] * box["width"], box["y"] + share[1] * box["height"], steps=4)
         page.wait_for_timeout(100)
-        page.screenshot(path=screenshots / "live.png")
+    page.screenshot(path=screenshots / "live.png")
     row = page.inner_text("#results tbody tr")
     assert int(row.split("\t")[5].split()[0]) >= 6, row
