@@ -20,6 +20,7 @@ from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.baselines import WienerFilter
 from possm_lite.decoder.streaming.baselines import WienerStream
 from possm_lite.spikes import Recording
+from possm_lite.spikes.arrays import atomic_write
 from possm_lite.spikes.simulation.neurons import (
     TICKS_PER_SECOND,
     SimulationConfig,
@@ -124,7 +125,8 @@ def trained() -> tuple[POSSM, WienerFilter, UnitTuning]:
         for name, model in zip(("possm", "wiener"), train(units), strict=True):
             arrays |= {f"{name}.{key}": value.numpy() for key, value in model.state_dict().items()}
         CACHE.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(CACHE, **arrays)
+        with atomic_write(CACHE) as partial, open(partial, "wb") as file:
+            np.savez(file, **arrays)
     arrays = np.load(CACHE)
     for name, model in zip(("possm", "wiener"), models, strict=True):
         model.load_state_dict({key: torch.from_numpy(arrays[f"{name}.{key}"]) for key in model.state_dict()})

@@ -301,7 +301,7 @@ function drawRaster(timeS) {
 }
 
 function drawTraces(timeS) {
-  const { pen, width, height } = fresh(traces), middle = height / 2, top = 500;  // mm/s
+  const { pen, width, height } = fresh(traces), middle = height / 2, top = 800;  // mm/s
   const x = (t) => width + ((t - timeS) / SHOWN_S) * (width - GUTTER), last = loop.nBins * loop.perBin;
   for (const axis of [0, 1]) {
     const y = (v) => middle * (axis + 0.5) - (Math.max(-top, Math.min(top, v)) / top) * (middle / 2 - 2);
