@@ -1,6 +1,7 @@
 """Slides made from the chapters by site/slides.py: marks of the cells, excerpts, notes."""
 
 import importlib
+import re
 
 import pytest
 from execute import read
@@ -113,3 +114,46 @@ def test_a_slide_has_its_notes_once_and_first(slides):
     starts = [i for i, kind in enumerate(kinds) if kind in ("slide", "subslide")]
     for start, stop in zip(starts, [*starts[1:], len(cells)], strict=True):
         assert kinds[start:stop].count("notes") <= 1 and "notes" not in kinds[start + 2 : stop]
+
+
+@pytest.fixture
+def rehearse(slides):
+    return importlib.import_module("rehearse")
+
+
+def test_sections_named_in_a_plan(rehearse):
+    assert rehearse.named("Show 12 §2 to §4 and §6, then 13 §1") == [("12", {2, 3, 4, 6}), ("13", {1})]
+    assert rehearse.named("03 §1, §2 and §7; 00: checks; the game of 06") == [("03", {1, 2, 7}), ("00", set())]
+
+
+def test_spoken_words_are_those_of_the_notes(rehearse, slides):
+    shown = slides.slide_cell('<p class="section">A</p>\n\nOne two.\n\nNot in the notes.', "slide")
+    said = slides.slide_cell(
+        "One\ntwo. Three.\n\n> **Exercise 1.1: x.** Write\n> it.\n\nFour. **Sources.** Five.", "notes"
+    )
+    assert rehearse.spoken_words([shown, said]) == 8
+
+
+def test_the_guide_has_the_minutes_of_the_slides(rehearse):
+    """Words may change by a twentieth before the tables of TEACHING.md must be printed anew."""
+    guide = (rehearse.ROOT / "TEACHING.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| (?:\[(\d\d)_|([A-Z][^|]+) \| \d+ \| )(.+) \|$", guide, flags=re.M)
+    stated = {chapter or plan: row for chapter, plan, row in named}
+    chapters, plans = rehearse.chapter_rows(), rehearse.plan_rows(guide)
+    assert len(plans) == 4
+    for name, row in {**chapters, **plans}.items():
+        values = stated[name].replace(",", "").split(" | ")
+        printed = row[:3] if name in chapters else row[1:]
+        for value, number in zip(values[-len(printed) :], printed, strict=True):
+            assert abs(int(value) - number) <= max(1, number / 20), f"{name}: {row}, python site/rehearse.py"
+        if name in chapters:
+            assert row[2] + row[3] <= int(values[1]), f"{name} takes longer aloud than its minutes of reading"
+        else:
+            assert row[-2] <= row[-1]
+
+
+def test_each_row_of_a_plan_fits_its_minutes(rehearse):
+    guide = (rehearse.ROOT / "TEACHING.md").read_text(encoding="utf-8")
+    for rows in rehearse.plans(guide).values():
+        for row in rows:
+            assert row.needed <= row.planned, f"{row.what}: {row.needed} minutes"
