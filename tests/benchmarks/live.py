@@ -60,13 +60,11 @@ def measure(short: bool = False) -> Iterator[Item]:
         count = int(re.search(rf"([\d,]+) {kind}", summary)[1].replace(",", ""))
         yield row(f"{size}: {kind} events", count, "{:d}", "0", count == 0)
     published = [float(ms) for ms in re.search(r"p50 ([\d.]+) ms, p99 ([\d.]+) ms", summary).groups()]
-    received, after = (1e3 * np.percentile(seconds, (50, 99)) for seconds in (delays_s, after_s))
+    received, after = (1e3 * np.percentile(each, (50, 99)) for each in (delays_s, after_s))
     for i, percentile in enumerate(("p50", "p99")):
-        yield row(
-            f"from the last event of a bin until its output is published, {percentile}", published[i], "{:.1f} ms"
-        )
-        yield row(f"the same until it is received by a third process, {percentile}", received[i], "{:.1f} ms")
-        yield row(f"of it after the first event of a later bin, {percentile}", after[i], "{:.1f} ms")
+        yield row(f"last event of a bin to its published output, {percentile}", published[i], "{:.1f} ms")
+        yield row(f"to its arrival in a third process, {percentile}", received[i], "{:.1f} ms")
+        yield row(f"first event of a later bin to that arrival, {percentile}", after[i], "{:.1f} ms")
 
 
 def play_and_decode(run: str, source: Path, session: Session, seconds: float):
@@ -80,9 +78,11 @@ def play_and_decode(run: str, source: Path, session: Session, seconds: float):
     start_s = session.segments("test")[0, 0] - session.timeline.lag_s
     # --wait 1: where a busy machine holds the source up, its events take longer, but none is late
     live = start_command("live", run, "--stream", name, "--wait", 1)
-    simulate = start_command("simulate", source, "--stream", name, "--start", start_s)
+    processes = [live]
     try:
         inlet = pylsl.StreamInlet(pylsl.resolve_byprop("name", f"{name}-decoded", timeout=60)[0])
+        inlet.open_stream(30.0)
+        processes.append(start_command("simulate", source, "--stream", name, "--start", start_s))
         decoded, stamps, arrivals = [], [], []
         while len(arrivals) < seconds / BIN_S:
             outputs, times = inlet.pull_chunk(30.0, N_SLOTS)
@@ -93,7 +93,7 @@ def play_and_decode(run: str, source: Path, session: Session, seconds: float):
         live.send_signal(signal.SIGINT)
         summary, _ = live.communicate(timeout=30)
     finally:
-        for process in (live, simulate):
+        for process in processes:
             process.kill()
             process.communicate()
     spikes_s, bins = session.timeline.spike_times - start_s, np.arange(len(arrivals))

@@ -12,7 +12,7 @@ import pytest
 from possm_lite.cli import main
 from possm_lite.errors import PossmError
 from possm_lite.spikes.io.contents import Selection
-from possm_lite.spikes.io.lsl import import_pylsl, play, spike_outlet
+from possm_lite.spikes.io.lsl import SpikeInlet, import_pylsl, play, spike_outlet
 from possm_lite.spikes.timeline import Timeline
 from possm_lite.training import prepare
 from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
@@ -162,6 +162,17 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
     np.testing.assert_allclose(np.diff(times), 0.01, atol=1e-3)
     info = decoded.info()
     assert info.get_channel_labels() == ["x", "y"] and info.get_channel_units() == ["mm/s", "mm/s"]
+
+
+@pytest.mark.parametrize(
+    ("n_channels", "form", "message"),
+    [(1, "int32", "two int32 channels"), (2, "float32", "two int32 channels"), (2, "int32", "must list its units")],
+)
+def test_stream_of_another_format_is_refused(tmp_path, pylsl, n_channels, form, message):
+    outlet = pylsl.StreamOutlet(pylsl.StreamInfo(tmp_path.name, "Spikes", n_channels, pylsl.IRREGULAR_RATE, form))
+    with pytest.raises(PossmError, match=message):
+        SpikeInlet(tmp_path.name)
+    del outlet
 
 
 @pytest.mark.parametrize("start_s", [1e6, np.nan, -np.inf])
