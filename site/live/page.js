@@ -281,7 +281,7 @@ strip.height = 3 * loop.units.n;
 
 function drawSpikes({ units, offsets }) {
   const pen = strip.getContext("2d"), perS = strip.width / SHOWN_S;
-  const start = ((loop.timeS - loop.w.binS) % SHOWN_S) * perS;
+  const start = ((loop.nBins - 1) % Math.round(SHOWN_S / loop.w.binS)) * loop.w.binS * perS;
   pen.fillStyle = "#ffffff";
   pen.fillRect(start, 0, loop.w.binS * perS, strip.height);
   pen.fillStyle = "#eeeeee";
