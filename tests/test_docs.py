@@ -70,7 +70,7 @@ def test_teaching_guide_covers_the_chapter(number):
     expected = [(name, f"{int(number)}.{i}") for i, name in enumerate(exercises(number), 1)]
     assert re.findall(r"`(\w+)` \((\d+\.\d+)\)", section.split("**What goes wrong")[0]) == expected
     assert re.search(r"\*\*Stop after §(\d+)", section)[1] in sections(number)
-    (row,) = (row for row in table(TEACHING) if row[0].startswith(f"[{number}_"))
+    (row,) = (row for row in table(TEACHING) if row[0].startswith(f"[{number} "))
     reading, counts, estimate, total = row[1:5]
     written, predicted = (int(count) for count in counts.split(" + "))
     assert reading == re.search(r"\*\*Time\*\* \| (\d+) minutes", text(number))[1]
