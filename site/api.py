@@ -81,11 +81,10 @@ class Reference:
         lines[-1] += "Chapters link to what they import, and each entry to the chapters that use it."
         for layer in LAYERS:
             inside = [m for m in self.modules.values() if m.name.split(".")[1] == layer]
-            lines += ["", f"## {layer}", "", "```{list-table}", ":widths: 35 65", ""]
+            lines += ["", f"## {layer}", ""]
             for module in inside:
-                summary = _markdown(module.doc.split("\n\n")[0])
-                lines += [f"* - [{module.name.removeprefix('possm_lite.')}]({module.name}.md)", f"  - {summary}"]
-            lines += ["```"]
+                summary = _markdown(module.doc.split("\n\n")[0].replace("\n", " "))
+                lines += [f"* [{module.name.removeprefix('possm_lite.')}]({module.name}.md): {summary}"]
         return "\n".join(lines) + "\n"
 
     def _page(self, module: Module) -> str:

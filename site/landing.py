@@ -111,13 +111,14 @@ def thumbnail(png: str) -> bytes:
 def measured() -> str:
     """Two tables out of the benchmarks: decoders compared on each recording, and single figures with their limits."""
     sections = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
-    lines = ["| recording | decoder | R² | R² at the moment of display |", "|---|---|---|---|"]
+    lines = ["| recording | decoder | R² | R² displayed |", "|---|---|---|---|"]
     for table in (i for i in sections["readings"]["items"] if i.get("title", "").startswith(COMPARED)):
         column = {name: table["head"].index(name) for name in ("R²", "R² displayed")}
         recording = table["title"].removeprefix(COMPARED)
         for row in (next(row for row in table["rows"] if row[0] == decoder) for decoder in DECODERS):
             lines += [f"| {recording} | {row[0]} | {row[column['R²']]} | {row[column['R² displayed']]} |"]
             recording = ""
+    lines += ["", "R² displayed: of the newest finished output at each moment."]
     lines += ["", "| | measured | limit |", "|---|---|---|"]
     for section, what in MEASURED:
         row = next(item for item in sections[section]["items"] if item.get("what") == what)

@@ -38,6 +38,7 @@ class Server:
         self.token = secrets.token_hex(16)
         own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
         own |= {"JUPYTER_TOKEN": self.token, "IPYTHONDIR": str(folder / "ipython"), "OMP_NUM_THREADS": "1"}
+        own["JUPYTER_CONFIG_PATH"] = str(ROOT / ".jupyter")  # as make lab does
         own["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "settings")
         news = folder / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
         news.parent.mkdir(parents=True)  # no question about news over the figures

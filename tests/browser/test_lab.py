@@ -54,6 +54,24 @@ def page(chromium):
     context.close()
 
 
+def test_file_list_shows_chapters_with_their_whole_names(server, page, screenshots):
+    page.goto(f"{server.url}lab/tree/notebooks?reset&token={server.token}")
+    names = page.locator(".jp-DirListing-content .jp-DirListing-itemName")
+    names.first.wait_for(timeout=60_000)
+    # as wide as on macOS and Windows: without their fonts, Chromium takes a wider one
+    font = "document.documentElement.style.setProperty('--jp-ui-font-family', 'Helvetica, Arial')"
+    page.evaluate(font)
+    page.wait_for_timeout(1000)
+    page.screenshot(path=screenshots / "lab-files.png")
+    chapters = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
+    assert sorted(names.all_inner_texts()) == sorted([*chapters, "solutions"])
+    texts = page.locator(".jp-DirListing-content .jp-DirListing-itemText")
+    assert texts.count() == len(chapters) + 1
+    width = "e => e.getBoundingClientRect().width"
+    for text in texts.all():
+        assert text.locator("span").evaluate(width) <= text.evaluate(width) + 1, text.inner_text()
+
+
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_chapter_works_in_jupyterlab(name, server, page, screenshots):
     notebook = Notebook(page, server, name)
