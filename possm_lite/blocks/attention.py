@@ -59,7 +59,7 @@ def _readable(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:
-    """a(q, k) = q . k / sqrt(d) for queries (..., Q, d) and keys (..., M, d): shape (..., Q, M).
+    """a(q, k) = q . k / sqrt(d) (2.7) for queries (..., Q, d) and keys (..., M, d): shape (..., Q, M).
 
     Source: Vaswani et al. 2017, section 3.2.1; d is the size of a head.
     """

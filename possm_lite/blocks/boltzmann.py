@@ -49,7 +49,7 @@ def on_probability(
 ) -> Tensor:
     """For each unit the probability that it is on, given all others: states (..., K, N), returns (..., K, N).
 
-        p(s_i = 1) = sigmoid(Delta_i / T),   Delta_i = E(s_i off) - E(s_i on) = (1 - off) (sum_j w_ij s_j + b_i)
+        p(s_i = 1) = sigmoid(Delta_i / T),   Delta_i = E(s_i off) - E(s_i on) = (1 - off) (sum_j w_ij s_j + b_i)   (9.6)
 
     With units of 0 and 1 the gap is the field, with units of -1 and 1 it is twice the field.
     Source: Ackley, Hinton, Sejnowski 1985, eq. 2 (units 0 and 1).
@@ -86,7 +86,7 @@ def gibbs(
 def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """Directions of weights and biases in which the data become more likely.
 
-        T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,   T d<log p>/db_i = <s_i>_data - <s_i>_model
+        T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,   T d<log p>/db_i = <s_i>_data - <s_i>_model   (9.9)
 
     Args: data, model: <s_i s_j> (..., N, N) and <s_i> (..., N) as from `moments`; of the model, exact or sampled.
     Returns: directions for the weights, (..., N, N) with zeros on the diagonal, and for the biases, (..., N).
@@ -170,7 +170,7 @@ def contrastive_divergence(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """CD-k: the learning rule with <.>_model taken after k sweeps started at the data.
 
-        dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j in the same way
+        dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j in the same way          (9.11)
 
     Args: visible: data, shape (..., K, V); weights (..., V, H); b (..., V); c (..., H); k: sweeps, at least 1.
     Returns: directions for weights (..., V, H), visible biases (..., V) and hidden biases (..., H).

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 class GatedFeedForward(nn.Module):
     """Pre-norm feed-forward layer with a GELU gate; the caller adds the residual.
 
-        [a, b] = W_1 LN(x) + b_1,     y = W_2 (a * gelu(b)) + b_2
+        [a, b] = W_1 LN(x) + b_1,     y = W_2 (a * gelu(b)) + b_2                                   (12.5)
 
     `dim` is D, the size of input and output; the hidden size is `expansion` * D.
     Source: Shazeer 2020, "GLU variants improve transformer" (GEGLU), with biases.

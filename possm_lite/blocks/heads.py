@@ -43,7 +43,7 @@ def multi_head_attention(
 ) -> tuple[Tensor, Tensor]:
     """Attention by `n_heads` heads side by side, each on its own slice of the features.
 
-        head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,   g = i // (H / G),   output = concat(head_1, ..., head_H)
+        head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,   g = i // (H / G),   output = concat(head_1, ..., head_H)   (3.5)
 
     Args:
         queries, keys, values: projected, (..., Q, H d), (..., M, G d) and (..., M, G v); v may differ from d.
@@ -74,7 +74,7 @@ def multi_head_attention(
 class MultiHeadAttention(nn.Module):
     """Multi-head attention with its four projections; without a context, self-attention.
 
-        y = concat_i att(X W_q, C W_k, C W_v) W_o
+        y = concat_i att(X W_q, C W_k, C W_v) W_o                                                    (3.3)
 
     Queries are made of X, keys and values of C. Self-attention is C = X: three projections of one sequence.
 

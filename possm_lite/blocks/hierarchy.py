@@ -15,7 +15,7 @@ def hierarchical_attend(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One query pools the words of each sentence, a second one pools the sentences.
 
-        s_i = sum_j a_ij x_ij,   a_ij = softmax_j(q_w . x_ij / sqrt(D)),   over the words j of sentence i
+        s_i = sum_j a_ij x_ij,   a_ij = softmax_j(q_w . x_ij / sqrt(D)),   over the words j of sentence i   (3.7)
         y   = sum_i b_i s_i,     b_i  = softmax_i(q_s . s_i / sqrt(D)),    over the sentences i
 
     A key needs no projection of its own here: W_k would only change the queries, which are free.

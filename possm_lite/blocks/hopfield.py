@@ -9,7 +9,7 @@ from .attention import attend
 def hebb_weights(patterns: Tensor) -> Tensor:
     """Symmetric weights (..., N, N) without self-connections from M patterns of -1 and 1, shape (..., M, N).
 
-        w_ij = (1/N) sum_m x_i^m x_j^m,   w_ii = 0
+        w_ij = (1/N) sum_m x_i^m x_j^m,   w_ii = 0                                                   (9.1)
 
     Raises: ValueError if a pattern has a value other than -1 and 1.
     Source: Hopfield 1982, eq. 2, in units of -1 and 1 and divided by N.
@@ -34,7 +34,7 @@ def sign_or_keep(field: Tensor, states: Tensor) -> Tensor:
 def hopfield_energy(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
     """The energy, which no asynchronous update raises.
 
-        E(s) = -1/2 sum_i sum_j w_ij s_i s_j - sum_i b_i s_i
+        E(s) = -1/2 sum_i sum_j w_ij s_i s_j - sum_i b_i s_i                                         (9.3)
 
     The half is there because the double sum counts every pair twice. Shape (..., K).
 
@@ -122,7 +122,7 @@ def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tens
 def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
     """The energy (..., Q), which `modern_hopfield` never raises, without its constants. Args as there.
 
-        E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi
+        E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi                                (9.14)
 
     Source: Ramsauer et al. 2021, eq. 2.
     """

@@ -15,7 +15,7 @@ def pointer_log_probs(
 ) -> Tensor:
     """The item that the m-th step points at: attention whose weights are the output. Returns log p, shape (..., M, N).
 
-        p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m)),   W (a, d), U (a, h), v (a,)
+        p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m)),   W (a, d), U (a, h), v (a,)                (7.8)
 
     Args:
         items: x_n, shape (..., N, d); states of the decoder h_m, shape (..., M, h).

@@ -9,7 +9,7 @@ from torch import Tensor
 def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
     """Angle per position of every pair of coordinates, from fast to slow, shape (dim/2,), float64.
 
-        theta_j = base^{-2j/dim},     j = 0 ... dim/2 - 1
+        theta_j = base^{-2j/dim},     j = 0 ... dim/2 - 1                                            (4.6)
 
     Raises ValueError if `dim` is not even and positive, or `base` not positive.
     Source: Su et al. 2021, section 3.2.2; the same frequencies as Vaswani et al. 2017, section 3.5.
@@ -26,7 +26,7 @@ def sinusoidal_encoding(
 ) -> Tensor:
     """The encoding that is added to a token at position i.
 
-        p[i, 2j] = sin(i / base^{2j/dim}),     p[i, 2j+1] = cos(i / base^{2j/dim})
+        p[i, 2j] = sin(i / base^{2j/dim}),     p[i, 2j+1] = cos(i / base^{2j/dim})                   (4.1)
 
     Positions i have any shape and need not be whole; dim, the size of a token, is even. The encoding has shape
     positions.shape + (dim,); only the finished sines and cosines are cast to `dtype`.
@@ -71,7 +71,7 @@ def _as_complex(pairs: Tensor) -> Tensor:
 def rotate(x: Tensor, phase: Tensor) -> Tensor:
     """RoPE: rotates each adjacent pair of `x` by the angle of its phasor; dimensions beyond 2F are unchanged.
 
-        (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k
+        (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k                 (4.5)
 
     `x` and the result have shape (..., d); `phase`, from `phasors`, is broadcastable to (..., F) with 2F <= d. Its
     conjugate rotates back.

@@ -6,14 +6,14 @@ from torch.nn import functional as F
 
 
 def rnn_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
-    """H_t = tanh(W_x x_t + b_x + W_h H_{t-1} + b_h); x (..., d), h (..., h)."""
+    """H_t = tanh(W_x x_t + b_x + W_h H_{t-1} + b_h) (6.1); x (..., d), h (..., h)."""
     return torch.tanh(F.linear(x, w_x, b_x) + F.linear(h, w_h, b_h))
 
 
 def gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
     """The reset-after form of the GRU, as in cuDNN and torch: R multiplies the product W_hn H + b_hn.
 
-    R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + R * (W_hn H + b_hn)),   H_t = Z * H_{t-1} + (1 - Z) * N
+    R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + R * (W_hn H + b_hn)) (6.9),   H_t = Z * H_{t-1} + (1 - Z) * N
 
     Rows of the weights: reset, update, new. The textbook form (Cho et al. 2014) multiplies H by R before the product;
     the two are different functions.
@@ -28,7 +28,7 @@ def gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: T
 def textbook_gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
     """The reset-before form of the GRU, as in the textbooks: R multiplies the state before the product.
 
-    R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + W_hn (R * H) + b_hn),   H_t = Z * H_{t-1} + (1 - Z) * N
+    R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + W_hn (R * H) + b_hn) (6.8),   H_t = Z * H_{t-1} + (1 - Z) * N
 
     Rows of the weights as in `gru_cell`: reset, update, new. Of the two biases only the sum matters here.
 
@@ -43,7 +43,7 @@ def textbook_gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tenso
 
 
 def lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor):
-    """C_t = F * C_{t-1} + I * tanh(G),  H_t = O * tanh(C_t); rows of the weights: I, F, G, O. Returns (H_t, C_t)."""
+    """C_t = F * C_{t-1} + I * tanh(G) (6.10),  H_t = O * tanh(C_t); weights in rows I, F, G, O. Returns (H_t, C_t)."""
     i, f, g, o = (F.linear(x, w_x, b_x) + F.linear(h, w_h, b_h)).chunk(4, -1)
     c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
     return torch.sigmoid(o) * torch.tanh(c), c

@@ -20,7 +20,7 @@ def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def bilinear_score(queries: Tensor, keys: Tensor, W: Tensor) -> Tensor:
-    """a(q, k) = q^T W k for queries (..., Q, d_q), keys (..., M, d_k) and W (d_q, d_k): shape (..., Q, M).
+    """a(q, k) = q^T W k (2.4) for queries (..., Q, d_q), keys (..., M, d_k) and W (d_q, d_k): shape (..., Q, M).
 
     Source: Luong et al. 2015, section 3.1 ("general").
     """
@@ -30,7 +30,7 @@ def bilinear_score(queries: Tensor, keys: Tensor, W: Tensor) -> Tensor:
 def additive_score(queries: Tensor, keys: Tensor, W_q: Tensor, W_k: Tensor, w_v: Tensor) -> Tensor:
     """Scores (..., Q, M) of queries (..., Q, d_q) and keys (..., M, d_k), by a network with one hidden layer.
 
-        a(q, k) = w_v . tanh(W_q q + W_k k),   W_q (h, d_q), W_k (h, d_k), w_v (h,)
+        a(q, k) = w_v . tanh(W_q q + W_k k),   W_q (h, d_q), W_k (h, d_k), w_v (h,)                  (2.3)
 
     Source: Bahdanau et al. 2015, appendix A.1.2.
     """

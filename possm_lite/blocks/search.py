@@ -33,7 +33,7 @@ def beam_search(
 ) -> list[Hypothesis]:
     """The `width` best hypotheses at every length.
 
-        score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha
+        score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha                                    (7.7)
 
     A finished hypothesis stays in the beam as long as its score suffices; only the others are extended.
 

@@ -14,7 +14,7 @@ from .attention import masked_log_softmax, masked_softmax
 def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The largest value of each feature and its item: selection without a query.
 
-        f_j = max_m x_mj
+        f_j = max_m x_mj                                                                             (2.9)
 
     Args: items: x, shape (..., M, V); mask: True where an item takes part, shape (..., M); None: all.
     Returns: the maxima (..., V), zero where no item takes part, and which item each came from (..., V), -1 where none.
@@ -61,7 +61,7 @@ def log_probability(scores: Tensor, choice: Tensor, mask: Tensor | None = None) 
 def expected_loss(scores: Tensor, losses: Tensor, mask: Tensor | None = None) -> Tensor:
     """The loss of hard attention by enumeration: the loss of every choice, weighted by its probability.
 
-        J(s) = sum_m p_m L_m,   p = softmax(s)
+        J(s) = sum_m p_m L_m,   p = softmax(s)                                                      (2.11)
 
     Scores s and losses L_m (the loss if item m is read) have shape (..., M), J has (...). Its gradient by autograd is
     the exact one, which estimators are compared with.
@@ -78,7 +78,7 @@ def exact_gradient(scores: Tensor, losses: Tensor, mask: Tensor | None = None) -
 def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) -> Tensor:
     """The surrogate loss of a sampled choice (score-function estimator, REINFORCE).
 
-        surrogate = L + stop(L - c) log p(choice)
+        surrogate = L + stop(L - c) log p(choice)                                                   (2.15)
 
     Its gradient is, on average over choices, that of the expected loss: the first term has the gradient of L given
     the choice, the second that of the scores. Its value means nothing. Shape (...).

@@ -15,7 +15,7 @@ PAD, BEGIN, END = 0, 1, 2  # the first three tokens of every vocabulary
 def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Tensor:
     """Mean negative log-probability of the real tokens: a scalar in nats; 0, with zero gradients, if there are none.
 
-        L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)
+        L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)                  (7.3)
 
     Args: logits: shape (..., T, V); targets: token indices, shape (..., T); pad: the target that is ignored.
     Source: Sutskever et al. 2014, section 3.2.
@@ -55,7 +55,7 @@ def bahdanau_context(s: Tensor, H: Tensor, keys: Tensor, W_q: Tensor, w_v: Tenso
 class Seq2Seq(nn.Module):
     """Encoder and decoder joined by one vector: the encoder's last state is where the decoder starts.
 
-        h_i = GRU(E x_i, h_{i-1}),   s_0 = h_N,   s_t = GRU(E' y_{t-1}, s_{t-1}),   p(y_t) = softmax(W s_t + b)
+        h_i = GRU(E x_i, h_{i-1}),   s_0 = h_N,   s_t = GRU(E' y_{t-1}, s_{t-1}),   p(y_t) = softmax(W s_t + b)   (7.2)
 
     A state is a tuple of tensors with one row per sequence, so that a search can pick rows from it.
 
@@ -143,7 +143,7 @@ class AttentionSeq2Seq(Seq2Seq):
 class BahdanauSeq2Seq(AttentionSeq2Seq):
     """The decoder attends to the source before every word: the previous state asks.
 
-        c_t = sum_i alpha_i(s_{t-1}) h_i,   s_t = GRU([E' y_{t-1}; c_t], s_{t-1}),   p(y_t) = softmax(W s_t + b)
+        c_t = sum_i alpha_i(s_{t-1}) h_i,   s_t = GRU([E' y_{t-1}; c_t], s_{t-1}),   p(y_t) = softmax(W s_t + b)   (7.5)
 
     Source: Bahdanau et al. 2015, sections 3.1 and 3.2, with a plain readout instead of their maxout layer.
     """

@@ -12,7 +12,7 @@ from .positions import as_pairs, log_spaced_frequencies, phasors
 def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
     """Random features of a shift-invariant kernel.
 
-        Phi(t) = sqrt(1/F) [cos w_1 t, ..., cos w_F t, sin w_1 t, ..., sin w_F t]
+        Phi(t) = sqrt(1/F) [cos w_1 t, ..., cos w_F t, sin w_1 t, ..., sin w_F t]                    (5.3)
         Phi(t_1) . Phi(t_2) = 1/F sum_i cos w_i (t_1 - t_2)  ->  E_w[cos w (t_1 - t_2)]
 
     Args:
@@ -27,7 +27,7 @@ def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
 
 
 def gaussian_kernel(lag: float | Tensor, mu: float | Tensor, sigma: float | Tensor) -> Tensor:
-    """E[cos w lag] for w ~ N(mu, sigma^2), in closed form: exp(-sigma^2 lag^2 / 2) cos(mu lag); the RBF for mu = 0."""
+    """E[cos w lag] for w ~ N(mu, sigma^2): exp(-sigma^2 lag^2 / 2) cos(mu lag) (5.4); the RBF for mu = 0."""
     return torch.exp(-0.5 * (sigma * lag) ** 2) * torch.cos(mu * lag)
 
 
@@ -109,7 +109,7 @@ class BochnerTime(nn.Module):
 def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -> Tensor:
     """Truncated Fourier features of periodic kernels, one block for each period.
 
-        Phi_w(t) = [sqrt c_1, sqrt c_2 cos(pi t/w), sqrt c_3 sin(pi t/w), sqrt c_4 cos(2 pi t/w), ...]
+        Phi_w(t) = [sqrt c_1, sqrt c_2 cos(pi t/w), sqrt c_3 sin(pi t/w), sqrt c_4 cos(2 pi t/w), ...]   (5.8)
         Phi_w(t_1) . Phi_w(t_2) = c_1 + sum_j c_2j cos(j pi (t_1 - t_2)/w)      where c_2j = c_{2j+1}
 
     In this formula w is a time, half the period of the kernel, and not an angular frequency. Any c >= 0 gives a
@@ -167,7 +167,7 @@ class MercerTime(nn.Module):
 
 
 def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor) -> Tensor:
-    """Score (..., Q, M) on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)>, content plus time between two events.
+    """Score (..., Q, M) on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)> (5.11), content plus time between two events.
 
     Z has shapes (..., Q, D) and (..., M, D), Phi (..., Q, P) and (..., M, P). Adding Z + Phi instead of concatenating
     them would add <Z_1, Phi_2> and <Phi_1, Z_2>, which depend on the origin of time.
@@ -178,7 +178,7 @@ def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, ke
 def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, Tensor]:
     """RoPE's score as a function of time: q . R_t k = sum_f (a_f cos w_f t + b_f sin w_f t) + a_0.
 
-        a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   a_0 = q_rest . k_rest
+        a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   a_0 = q_rest . k_rest                (5.13)
 
     It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0 (w_f > 0 and
     distinct); q = k is such a case. Otherwise b_f shifts the wave of frequency f by its phase.

@@ -153,7 +153,7 @@ class UnrolledLSTM(_Unrolled):
 
 
 class WithOutput(nn.Module):
-    """A layer of this module or of `recurrent`, then O_t = W_q H_t + b_q: (B, T, d) to (B, T, n_outputs)."""
+    """A layer of this module or of `recurrent`, then O_t = W_q H_t + b_q (6.2): (B, T, d) to (B, T, n_outputs)."""
 
     def __init__(self, layer: nn.Module, n_outputs: int):
         super().__init__()
@@ -169,7 +169,7 @@ class WithOutput(nn.Module):
 def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
     """Jacobians of the last state by every state before it, by the chain rule.
 
-        dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0
+        dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0                         (6.13)
 
     The layer, of this module or of `recurrent`, has one layer and direction. Its state S is H, of an LSTM (H, C).
     Returns: for x (B, T, d), (T + 1, B, h, S): entry t is dH_T/dS_t; S is h numbers, of an LSTM 2h, those of H first.
@@ -199,7 +199,7 @@ def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> tuple[list[Tensor], Tensor]:
     """Gradients scaled by one common factor, so that their global norm is at most `max_norm`.
 
-        norm = sqrt(sum of all squares of all tensors),   g <- g * min(1, max_norm / norm)
+        norm = sqrt(sum of all squares of all tensors),   g <- g * min(1, max_norm / norm)          (6.16)
 
     Returns: new tensors, and the norm before. Unlike clipping each tensor, this keeps the direction of the step.
     Raises: ValueError if `max_norm` is not above zero.
