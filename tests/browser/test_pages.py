@@ -197,16 +197,22 @@ OUTSIDE = """() => [...document.querySelectorAll("article pre")].filter(box => {
 CUT = """() => [...document.querySelectorAll(".cell_input pre")]
     .filter(box => box.scrollWidth > box.clientWidth + 1).length"""
 
+CUT_FORMULAS = """() => [...document.querySelectorAll("div.math mjx-container")].filter(formula =>
+    formula.getBoundingClientRect().left < formula.closest("div.math").getBoundingClientRect().left - 1).length"""
+
 
 @pytest.mark.parametrize("name", ["index", "GLOSSARY", "TEACHING", "possm_lite.blocks.neural_turing_machine", *NAMES])
 def test_nothing_is_wider_than_its_box(offline_page, pages, name):
-    """Code is wrapped, what is printed scrolls in its box, and the page itself never scrolls sideways."""
+    """Code is wrapped, prints and formulas scroll in their boxes from their beginning, and the page itself never."""
     offline_page.goto(f"file://{pages}/{name}.html")
     for width, height in WIDTHS:
         offline_page.set_viewport_size({"width": width, "height": height})
         assert offline_page.evaluate(OUTSIDE) == []
         assert offline_page.evaluate(CUT) == 0
         assert offline_page.evaluate("document.documentElement.scrollWidth") <= width
+        if offline_page.locator("div.math").count():
+            offline_page.wait_for_function("document.querySelectorAll('mjx-container').length > 0", timeout=20_000)
+            assert offline_page.evaluate(CUT_FORMULAS) == 0
 
 
 def test_search_finds_a_word(offline_page, pages):
