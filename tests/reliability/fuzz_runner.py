@@ -5,6 +5,7 @@ A file that is read must contain what the reference reader reads, and a file wit
     python -m tests.reliability.fuzz_runner        a JSON request per line of input, a JSON report per line of output
 """
 
+import importlib
 import json
 import os
 import re
@@ -23,15 +24,17 @@ import numpy as np
 
 from possm_lite.spikes import Recording, RecordingError, io
 from possm_lite.spikes.arrays import load_npz
+from possm_lite.spikes.derivative import differentiate
 from possm_lite.spikes.io import subprocess_reader
 from possm_lite.spikes.io.contents import Selection
 
 from . import reference_readers
-from .mutations import good_recording, good_variables
+from .mutations import FORMATS, good_recording, good_variables
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 20  # of CPU for one file; an intact one takes 0.1
 MEMORY = 4 * 2**30
+MODULES = ("pynwb", "pandas")  # slow to import, so before the fork
 NUMBERS = ("spike_times", "behavior_times", "trials", "behavior")
 
 
@@ -44,9 +47,9 @@ class FuzzRunner:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=one_thread, **pipes)
 
-    def __call__(self, path: Path, source: str, part: str) -> dict:
+    def __call__(self, *request) -> dict:
         """The outcome and reason of `check_file`, with seconds and megabytes used."""
-        self.process.stdin.write(json.dumps([str(path), source, part]) + "\n")
+        self.process.stdin.write(json.dumps(request, default=str) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
@@ -73,7 +76,8 @@ def fault(fields: dict) -> str | None:
         "unsorted spike_times": (spikes[1:] < spikes[:-1]).any(),
         "unknown unit": any(not 0 <= int(unit) < units.size for unit in fields["spike_units"]),
         "unit_ids": units.ndim != 1 or len(set(units.tolist())) < max(len(units), 1),
-        "number of behavior_times": len(times) != len(fields["behavior"]) or len(times) < 2,
+        "number of behavior_times": len(times) != len(fields["behavior"]) or len(times) == 1,
+        "nothing": len(times) == len(spikes) == 0,
         "unsorted behavior_times": (times[1:] <= times[:-1]).any(),
         "reversed trial": (trials[:, 1] <= trials[:, 0]).any(),
         "overlapping trials": (trials[1:, 0] < trials[:-1, 1]).any(),
@@ -93,9 +97,11 @@ def difference(recording: Recording, reference: dict) -> str | None:
     return None
 
 
-def difference_in_counts(recording: Recording, variables: dict) -> str | None:
+def difference_in_counts(recording: Recording, variables: dict, options: dict) -> str | None:
     """The first difference of a recording from the variables of a MATLAB file, or None."""
     starts, counts, velocity = (variables[name].astype(np.float64) for name in ("time", "spikes", "handVel"))
+    counts = counts[_rows(options.get("units"), {"id": np.arange(len(counts)).astype(str)})]
+    velocity = velocity[[int(column) for column in options.get("columns", range(len(velocity)))]]
     width = recording.sample_interval
     edges = np.append(recording.behavior_times, recording.behavior_times[-1] + width)
     ours = np.zeros(counts.shape)
@@ -107,60 +113,106 @@ def difference_in_counts(recording: Recording, variables: dict) -> str | None:
     return None if np.array_equal(velocity.T, recording.behavior) else "velocity differs"
 
 
-def check_file(path: Path, source: str, part: str) -> tuple[str, str]:
+def check_file(format_name: str, path: Path, part: str, options: dict) -> tuple[str, str]:
     """Outcome and reason: "read", "refused" or, for an error of the package, "wrong".
 
     Args:
-        path: the broken file.
-        source: name of the good file that it was made from.
+        format_name: a key of `FORMATS`.
+        path: the broken file or folder, with the name of the good one that it was made from.
         part: what was broken, "bytes", "field" or "container".
+        options: of `load_recording`.
     """
     try:
-        recording = io.load_recording(path)
+        recording = io.load_recording(path, **options)
     except RecordingError as exc:
         message = str(exc)
-        if not message.startswith(f"{path}: ") or "\n" in message or len(message) > len(str(path)) + 600:
+        if not message.startswith(f"{path}: ") or "\n" in message or len(message) > len(str(path)) + 900:
             return "wrong", f"not one line that begins with the path: {message!r}"
-        needless = part == "field" and path.suffix == ".npz" and "must cover every trial" not in message
+        needless = part == "field" and format_name == "npz" and not options and "must cover every trial" not in message
         return "wrong" if needless and _is_faultless(path) else "refused", message.removeprefix(f"{path}: ")
     try:
-        found = fault(vars(recording)) or _difference_from_reference(recording, path, source, part)
+        found = fault(vars(recording)) or _difference_from_reference(recording, format_name, path, part, options)
     except Exception as exc:
         return "wrong", f"was read, but the reference reader raised {exc!r}"
     return ("wrong", f"was read, but {found}") if found else ("read", "")
 
 
-def _difference_from_reference(recording: Recording, path: Path, source: str, part: str) -> str | None:
-    if path.suffix == ".mat":
-        has_checksums = source == "compressed.mat" and part == "bytes"
-        return difference_in_counts(recording, good_variables() if has_checksums else reference_readers.read_mat(path))
-    if path.suffix == ".npz" and part == "bytes":  # there are checksums
-        return difference(recording, vars(good_recording(on_a_clock=source.startswith("clock"))))
-    if path.suffix == ".npz":
-        reference = reference_readers.read_npz(path)
-        return fault(reference) or difference(recording, reference)
-    return _difference_but_for_mending(recording, reference_readers.read_nwb(path))
+def _difference_from_reference(recording, format_name: str, path: Path, part: str, options: dict) -> str | None:
+    if format_name == "mat":
+        has_checksums = path.stem == "compressed" and part == "bytes"
+        variables = good_variables() if has_checksums else reference_readers.read_mat(path)
+        return difference_in_counts(recording, variables, options)
+    if format_name != "npz":
+        return difference_but_for_mending(recording, reference_readers.READERS[format_name](path), options)
+    has_checksums = part == "bytes"
+    fields = vars(good_recording(path.stem == "clock")) if has_checksums else reference_readers.read_npz(path)
+    if options:
+        return difference_but_for_mending(recording, reference_readers.as_reference(fields), options)
+    return fault(fields) or difference(recording, fields)
 
 
-def _difference_but_for_mending(recording: Recording, reference: dict) -> str | None:
-    """The first difference from what an NWB file holds, where rows that a note counts may be missing."""
+def difference_but_for_mending(recording: Recording, reference: reference_readers.Reference, options: dict):
+    """The first difference from what a file holds and the options select, where rows that a note counts may be missing.
+
+    A filter is evaluated by Python, for each row by itself.
+    """
     counted = Counter()
     for note in recording.notes:
-        if match := re.match(r"(\d+) of \d+ (spikes|samples|rows|trials|units) ", note):
-            counted[match[2].replace("rows", "samples")] += int(match[1])
-    for what, names in (("spikes", ("spike_times", "spike_units")), ("samples", ("behavior_times", "behavior"))):
-        ours, theirs = (
-            Counter(map(tuple, np.column_stack([fields[name] for name in names]).tolist()))
-            for fields in (vars(recording), reference)
+        if match := re.match(r"(\d+) of \d+ (spikes|rows|samples of behaviour|trials) .*were left out\.", note):
+            counted[match[2].split()[0].replace("rows", "samples")] += int(match[1])
+    # spikes
+    times, units = np.float64(reference.spike_times), reference.spike_units
+    finite, ids = np.isfinite(times), reference.unit_ids.astype(str)
+    rate = np.bincount(units[finite], minlength=len(ids)) / max(np.ptp(times[finite]), 1e-9)
+    kept = _rows(options.get("units"), {**reference.unit_table, "id": ids, "rate": rate})
+    if not np.array_equal([name.split("#")[0] for name in recording.unit_ids], ids[kept]):
+        return "unit_ids differ"
+    index = np.cumsum(kept) - 1
+    chosen = finite & kept[units]
+    theirs = Counter(zip(times[chosen].tolist(), index[units[chosen]].tolist(), strict=True))
+    ours = Counter(zip(recording.spike_times.tolist(), recording.spike_units.tolist(), strict=True))
+    if ours != theirs or counted["spikes"] != (~finite).sum():
+        return "spikes differ"
+    # trials
+    trials = np.float64(reference.trials)
+    table = {**reference.trial_table, "start": trials[:, 0], "stop": trials[:, 1], "duration": np.diff(trials)[:, 0]}
+    trials = trials[_rows(options.get("trials"), table)]
+    moved = any("trials overlapped" in note or "trials were not in order" in note for note in recording.notes)
+    if not np.isin(recording.trials[:, 0], trials[:, 0]).all():
+        return "trials differ"
+    if len(recording.trials) + counted["trials"] != len(trials):
+        return "trials differ in number"
+    if not (moved or counted["trials"] or np.array_equal(recording.trials, trials)):
+        return "trials differ"
+    if options.get("spikes_only"):
+        return "behaviour was read" if len(recording.behavior) else None
+    # behaviour
+    name = recording.behavior_name
+    wanted = options.get("behavior", "").removesuffix(":raw")
+    if wanted not in name:
+        return f"{name} was read, not {wanted}"
+    times, values = reference.series(name.removeprefix("velocity of "))
+    values = np.float64(values).reshape(len(values), -1)
+    late = np.append(False, times[1:] <= np.fmax.accumulate(np.where(np.isfinite(times), times, np.nan))[:-1])
+    good = np.isfinite(times) & ~late
+    times, values = np.float64(times)[good], values[good]
+    if name.startswith("velocity of "):
+        values, _ = differentiate(times, values)
+    values = values[:, [int(column) for column in options.get("columns", range(values.shape[1]))]]
+    with np.errstate(over="ignore"):  # the last bit of a number in a text depends on the version of pandas
+        theirs, ours = (
+            Counter(map(tuple, np.column_stack(rows).astype(np.float32).tolist()))
+            for rows in ((times, values), (recording.behavior_times, recording.behavior))
         )
-        if ours - theirs or (theirs - ours).total() != counted[what]:
-            return f"{what} differ"
-    if counted["trials"] == 0 and not np.array_equal(recording.trials, reference["trials"]):
-        return "trials differ"
-    if not np.isin(recording.trials[:, 0], reference["trials"][:, 0]).all():
-        return "trials differ"
-    same_units = np.array_equal([name.split("#")[0] for name in recording.unit_ids], reference["unit_ids"])
-    return fault(vars(recording)) if same_units else "unit_ids differ"
+    if ours - theirs or (theirs - ours).total() != counted["samples"]:
+        return "samples differ"
+    return None
+
+
+def _rows(expression: str | None, table: dict[str, np.ndarray]) -> np.ndarray:
+    """The rows of a table for which an expression holds, (n,) bool."""
+    rows = zip(*(column.tolist() for column in table.values()), strict=True)
+    return np.array([bool(eval(expression or "True", {}, dict(zip(table, row, strict=True)))) for row in rows], bool)
 
 
 def _is_faultless(path: Path) -> bool:
@@ -182,17 +234,16 @@ def read_in_process(path: Path, selection: Selection) -> dict[str, np.ndarray]:
 def main():
     """Fork for each request once the readers are imported, and print a report."""
     warnings.simplefilter("ignore")
+    os.environ["PYNWB_NO_CACHE_DIR"] = "1"
     io.read_in_subprocess = read_in_process
     for line in sys.stdin:
-        path, source, part = json.loads(line)
-        if path.endswith(".nwb"):
-            from possm_lite.spikes.io.nwb import import_pynwb
-
-            import_pynwb()
-        print(json.dumps(_report_of_child(Path(path), source, part)), flush=True)
+        format_name, path, *request = json.loads(line)
+        for module in MODULES if FORMATS[format_name].needs_pynwb else ():
+            importlib.import_module(module)
+        print(json.dumps(_report_of_child(format_name, Path(path), *request)), flush=True)
 
 
-def _report_of_child(path: Path, source: str, part: str) -> dict:
+def _report_of_child(format_name: str, path: Path, *request) -> dict:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -203,7 +254,7 @@ def _report_of_child(path: Path, source: str, part: str) -> dict:
         signal.setitimer(signal.ITIMER_REAL, 2 * SECONDS)
         os.chdir(path.parent)  # where a payload would make its folder
         try:
-            outcome = check_file(path, source, part)
+            outcome = check_file(format_name, path, *request)
             if Path("unpickled").exists():
                 outcome = ("wrong", "code in the file was executed")
         except BaseException:

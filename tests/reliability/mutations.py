@@ -1,21 +1,24 @@
-"""Intact recordings in small files of all three formats, and mutations of their bytes, fields and containers."""
+"""Intact recordings in small files of every format, and mutations of their bytes, fields and containers.
+
+A format is an entry of `FORMATS`: how an intact file is written, its kind of container, what may be selected.
+"""
 
 import os
-from collections.abc import Callable
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.io
-from hypothesis import strategies as st
 
 from possm_lite.spikes import Recording
 
-GOOD = {
-    ".npz": ("clock.npz", "times.npz"),
-    ".mat": ("compressed.mat", "plain.mat", "v4.mat"),
-    ".nwb": ("clock.nwb", "times.nwb"),
-}
-MAT_OPTIONS = ({"do_compression": True}, {"do_compression": False}, {"format": "4"})
+MAT_OPTIONS = {"compressed": {"do_compression": True}, "plain": {"do_compression": False}, "v4": {"format": "4"}}
 
 
 class Payload:
@@ -50,43 +53,52 @@ def good_variables() -> dict[str, np.ndarray]:
     return {"time": 2.0 + 0.05 * np.arange(60)[None], "spikes": counts, "handVel": rng.normal(size=(2, 60))}
 
 
-def write_good(folder: Path, suffix: str):
-    """Write the intact files of one format; NWB needs pynwb."""
-    if suffix == ".mat":
-        for name, options in zip(GOOD[suffix], MAT_OPTIONS, strict=True):
-            scipy.io.savemat(folder / name, good_variables(), **options)
-        return
-    from possm_lite.spikes.io.nwb_write import write_nwb
-
-    for name in GOOD[suffix]:
-        recording = good_recording(on_a_clock=name.startswith("clock"))
-        recording.save(folder / name) if suffix == ".npz" else write_nwb(recording, folder / name)
-
-
 # Bytes
 
 
-@st.composite
-def mutated_bytes(draw, content: bytes) -> bytes:
-    """`content` with flipped bits, truncated, extended, or with a slice replaced, removed or repeated."""
-    headers, directories = st.integers(0, 1023), st.integers(len(content) - 1024, len(content) - 1)
-    index = headers | directories | st.integers(0, len(content) - 1)
-    kind = draw(st.sampled_from(["flip", "flip", "slice", "slice", "truncate", "behead", "extend", "repeat"]))
-    if kind == "flip":
-        flipped = bytearray(content)
-        for i in draw(st.lists(index, min_size=1, max_size=8)):
-            flipped[i] ^= 1 << draw(st.integers(0, 7))
-        return bytes(flipped)
-    if kind == "slice":
-        start = draw(index)
-        piece = content[start : start + draw(st.integers(1, 200))]
-        replacements = [b"", bytes(len(piece)), b"\xff" * len(piece), 2 * piece, piece[::-1]]
-        noise = st.binary(min_size=len(piece), max_size=len(piece))
-        return content[:start] + draw(st.sampled_from(replacements) | noise) + content[start + len(piece) :]
-    if kind in ("truncate", "behead"):
-        cut = draw(index)
-        return content[:cut] if kind == "truncate" else content[cut + 1 :]
-    return 2 * content if kind == "repeat" else content + draw(st.binary(min_size=1, max_size=999))
+def _flip(rng, content: bytes, i: int, piece: bytes) -> bytes:
+    flipped = bytearray(content)
+    for k in [i, *(_index(rng, len(content)) for _ in range(rng.integers(8)))]:
+        flipped[k] ^= 1 << int(rng.integers(8))
+    return bytes(flipped)
+
+
+def _index(rng, n: int) -> int:
+    """Often in the header or the directory at the end."""
+    return int([rng.integers(min(n, 1024)), n - 1 - rng.integers(min(n, 1024)), rng.integers(n)][rng.integers(3)])
+
+
+def _replace(make: Callable) -> Callable:
+    return lambda rng, content, i, piece: content[:i] + make(rng, piece) + content[i + len(piece) :]
+
+
+BYTE_CHANGES: dict[str, Callable] = {  # of content, from a random index on, where a piece begins
+    "flip": _flip,
+    "flip again": _flip,
+    "cut out": _replace(lambda rng, piece: b""),
+    "zeros": _replace(lambda rng, piece: bytes(len(piece))),
+    "ones": _replace(lambda rng, piece: b"\xff" * len(piece)),
+    "twice": _replace(lambda rng, piece: 2 * piece),
+    "backwards": _replace(lambda rng, piece: piece[::-1]),
+    "noise": _replace(lambda rng, piece: rng.bytes(len(piece))),
+    "truncate": lambda rng, content, i, piece: content[:i],
+    "behead": lambda rng, content, i, piece: content[i + 1 :],
+    "extend": lambda rng, content, i, piece: content + rng.bytes(rng.integers(1, 1000)),
+    "repeat": lambda rng, content, i, piece: 2 * content,
+}
+
+
+def change_bytes(rng, path: Path, kind: str):
+    """Make one of `BYTE_CHANGES` to the file, or to a file of the folder, at `path`."""
+    path = _any_file(rng, path)
+    content = path.read_bytes()
+    i = _index(rng, len(content))
+    path.write_bytes(BYTE_CHANGES[kind](rng, content, i, content[i : i + rng.integers(1, 200)]))
+
+
+def _any_file(rng, path: Path) -> Path:
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return files[rng.integers(len(files))]
 
 
 # Fields
@@ -101,7 +113,7 @@ def _put(array: np.ndarray, rng, value) -> np.ndarray:
 
 
 def _retyped(array: np.ndarray, rng, dtype: str) -> np.ndarray:
-    if array.dtype.kind == "U" and np.dtype(dtype).kind not in "SU":
+    if array.dtype.kind in "SUO" and np.dtype(dtype).kind not in "SU":
         return array
     with np.errstate(all="ignore"):
         return array.astype(dtype)
@@ -113,7 +125,7 @@ def _numeric(change: Callable) -> Callable:
 
 DTYPES = ("f2", "f4", ">f8", "i4", "u1", ">i8", "u8", "c16", "?", "S9", "U9")
 VALUES = (np.nan, np.inf, -np.inf, 1e300, -1e300, 1e17, -1, -7.5, 6, 2, 10**6, 0)
-FIELD_CHANGES: dict[str, Callable] = {  # of one array; None removes it
+FIELD_CHANGES: dict[str, Callable] = {  # of one array
     "removed": lambda array, rng: None,
     "empty": lambda array, rng: array[:0],
     "shorter": lambda array, rng: array[:-1],
@@ -137,55 +149,115 @@ FIELD_CHANGES: dict[str, Callable] = {  # of one array; None removes it
     "denormal": _numeric(lambda array: array * 1e-310),
     "negative": _numeric(lambda array: -array),
 }
-NWB_FIELDS = ("units/spike_times", "units/spike_times_index", "units/id", "intervals/trials/start_time")
-NWB_FIELDS += ("intervals/trials/stop_time", "processing/behavior/hand_vel/data", "processing/behavior/hand_vel/CLOCK")
 
 
-def change_field(rng, good: Path, path: Path, change: Callable):
-    """Write `good` to `path` with one of `FIELD_CHANGES` made to a random field."""
-    if path.suffix == ".nwb":
-        return _change_nwb_field(rng, good, path, change)
-    if path.suffix == ".npz":
-        with np.load(good, allow_pickle=False) as file:
-            arrays = dict(file)
-    else:
-        arrays = good_variables()
-    name = str(rng.choice(list(arrays)))
-    array = change(np.atleast_1d(arrays.pop(name)), rng)
-    if array is not None:
-        arrays[name] = array
-    if path.suffix == ".npz":
-        return np.savez(path, **arrays)
-    if array is not None and array.dtype.kind == "O":
-        arrays[name] = np.array([["a", 1.0]], dtype=object)  # a cell array, the nearest MATLAB type
+# Containers: the arrays in a file or folder by name, and how one of them, changed or removed, is written back
+
+
+class Container(NamedTuple):
+    """A kind of file or folder."""
+
+    load: Callable[[Path], dict[str, np.ndarray]]
+    save: Callable[[Path, dict[str, np.ndarray], str], object]  # all arrays, and the name of the one that was changed
+    malicious: dict[str, Callable] = {}  # changes of the whole, of a random generator and a path
+
+
+def _load_npz(path: Path) -> dict:
+    with np.load(path, allow_pickle=True) as file:
+        return dict(file)
+
+
+def _save_npy(path: Path, arrays: dict, name: str):
+    np.save(path, arrays[name]) if arrays else path.unlink()
+
+
+def _save_mat(path: Path, arrays: dict, name: str):
+    cell = np.array([["a", 1.0]], dtype=object)  # the nearest MATLAB type to objects
+    arrays = {key: cell if array.dtype.kind == "O" else array for key, array in arrays.items()}
     try:
-        scipy.io.savemat(path, arrays, **MAT_OPTIONS[GOOD[".mat"].index(good.name)])
+        scipy.io.savemat(path, arrays, **MAT_OPTIONS[path.stem])
     except (ValueError, TypeError, KeyError, AttributeError):  # v4 has no such type
         scipy.io.savemat(path, arrays)
 
 
-def _change_nwb_field(rng, good: Path, path: Path, change: Callable):
+def _load_table(path: Path) -> dict:
+    header, *rows = (line.split("," if path.suffix == ".csv" else "\t") for line in path.read_text().splitlines())
+    columns = dict(zip(header, map(np.array, zip(*rows, strict=True)), strict=True))
+    for name, column in columns.items():
+        with suppress(ValueError):
+            columns[name] = column.astype(float)
+    return columns
+
+
+def _save_table(path: Path, arrays: dict, name: str):
+    """Missing cells are empty, and an array in place of a number is several cells."""
+    join = ("," if path.suffix == ".csv" else "\t").join
+    cells = [[join(np.ravel(cell).astype(str)) for cell in np.atleast_1d(column)] for column in arrays.values()]
+    path.write_text("".join(join(line) + "\n" for line in [arrays, *zip_longest(*cells, fillvalue="")]))
+
+
+def _load_hdf5(path: Path) -> dict:
+    """Arrays, numbers and, as "name@attribute", numbers among the attributes."""
     import h5py
 
-    path.write_bytes(good.read_bytes())
+    found = {}
+
+    def visit(name, item):
+        if not name.startswith(("general", "specifications")):
+            if isinstance(item, h5py.Dataset) and (item.shape or item.dtype.kind in "iuf"):
+                found[name] = item[()]
+            found.update({f"{name}@{k}": v for k, v in item.attrs.items() if np.asarray(v).dtype.kind in "iuf"})
+
+    with h5py.File(path, "r") as file:
+        file.visititems(visit)
+    return found
+
+
+def _save_hdf5(path: Path, arrays: dict, name: str):
+    import h5py
+
+    array, (name, _, key) = arrays.get(name), name.partition("@")
     with h5py.File(path, "r+") as file:
-        clock = "starting_time" if good.name.startswith("clock") else "timestamps"
-        name = str(rng.choice(NWB_FIELDS)).replace("CLOCK", clock)
-        attributes, array = dict(file[name].attrs), change(np.atleast_1d(file[name][()]), rng)
-        del file[name]
-        if array is None:
+        attributes = dict(file[name].attrs)
+        is_scalar = np.ndim(attributes[key] if key else file[name]) == 0
+        if array is not None and is_scalar and array.size == 1:
+            array = array.reshape(())
+        are_references = array is not None and all(isinstance(one, h5py.Reference) for one in array.flat)
+        if array is not None and array.dtype.kind in "UO" and not are_references:
+            array = array.astype(str).astype("S")
+        if key:
+            del file[name].attrs[key]
+            file[name].attrs.update({} if array is None else {key: array})
             return
-        if array.dtype.kind in "UO":
-            array = array.astype("S")
-        file[name] = array.reshape(()) if name.endswith("starting_time") and array.size == 1 else array
-        if "rate" in attributes and rng.integers(2):
-            attributes["rate"] = rng.choice([0.0, -50.0, np.nan, np.inf, 1e-300, 1e300])
-        file[name].attrs.update(attributes)
+        del file[name]
+        if array is not None:
+            is_object = array.dtype.kind == "O"
+            file.create_dataset(name, data=array, dtype=h5py.ref_dtype if is_object else None).attrs.update(attributes)
+
+
+def _load_folder(path: Path) -> dict:
+    files = [file for file in sorted(path.iterdir()) if file.suffix in FILES]
+    return {f"{file.name}/{name}": array for file in files for name, array in FILES[file.suffix].load(file).items()}
+
+
+def _save_folder(path: Path, arrays: dict, name: str):
+    file, _, name = name.partition("/")
+    own = {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{file}/")}
+    FILES[Path(file).suffix].save(path / file, own, name)
+
+
+def change_field(rng, container: Container, path: Path, kind: str):
+    """Make one of `FIELD_CHANGES` to a random field; fields whose names begin alike are drawn together."""
+    arrays = container.load(path)
+    group = rng.choice(sorted({name.split("/")[0] for name in arrays}))
+    name = str(rng.choice([name for name in arrays if name.split("/")[0] == group]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of casts
+        changed = FIELD_CHANGES[kind](np.atleast_1d(arrays.pop(name)), rng)
+    container.save(path, arrays if changed is None else arrays | {name: changed}, name)
 
 
 # Containers with false declarations; those of .npz files are in tests/spikes/test_arrays.py
-
-MAT = ("kind", "class", "flags", "dims", "name", "size")
 
 
 def _element(kind: int, content: bytes, size: int | None = None) -> bytes:
@@ -194,49 +266,64 @@ def _element(kind: int, content: bytes, size: int | None = None) -> bytes:
     return np.array([kind, declared], "<u4").tobytes() + content + bytes(-len(content) % 8)
 
 
-def malicious_mat(rng, false_entry: str, path: Path):
-    """Write a v5 file in which the header of one variable has one false entry, of `MAT`."""
-    variables = good_variables()
-    victim, elements = str(rng.choice(list(variables))), []
-    for name, array in variables.items():
-        false = false_entry if name == victim else ""
-        dims = [(*array.shape, 1), (-1, -60), (2**31 - 1, 60), (0, 60), (60,), (60, 1)][rng.integers(6)]
-        flags = int(rng.integers(256)) << 8 if false == "flags" else 0
-        array_class = int(rng.integers(20)) if false == "class" else 6  # double
-        kind = int(rng.integers(20)) if false == "kind" else 9  # miDOUBLE
-        size = int(2 ** rng.uniform(0, 32)) if false == "size" else None
-        content = _element(6, np.array([flags | array_class, 0], "<u4").tobytes())
-        content += _element(5, np.array(dims if false == "dims" else array.shape, "<i4").tobytes())
-        content += _element(1, b"handVel" if false == "name" else name.encode())
-        content += _element(kind, array.tobytes("F"), size)
-        elements.append(_element(14, content))
-    path.write_bytes(b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + b"".join(elements))
+def _malicious_mat(false_entry: str) -> Callable:
+    """Writes a v5 file in which the header of one variable has one false entry."""
+
+    def write(rng, path: Path):
+        variables = good_variables()
+        victim, elements = str(rng.choice(list(variables))), []
+        for name, array in variables.items():
+            false = false_entry if name == victim else ""
+            dims = [(*array.shape, 1), (-1, -60), (2**31 - 1, 60), (0, 60), (60,), (60, 1)][rng.integers(6)]
+            flags = int(rng.integers(256)) << 8 if false == "flags" else 0
+            array_class = int(rng.integers(20)) if false == "class" else 6  # double
+            kind = int(rng.integers(20)) if false == "kind" else 9  # miDOUBLE
+            size = int(2 ** rng.uniform(0, 32)) if false == "size" else None
+            content = _element(6, np.array([flags | array_class, 0], "<u4").tobytes())
+            content += _element(5, np.array(dims if false == "dims" else array.shape, "<i4").tobytes())
+            content += _element(1, b"handVel" if false == "name" else name.encode())
+            content += _element(kind, array.tobytes("F"), size)
+            elements.append(_element(14, content))
+        path.write_bytes(b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + b"".join(elements))
+
+    return write
 
 
-def malicious_nwb(rng, kind: str, good: Path, path: Path):
-    """Write `good` with a link, group or data set of `NWB` in place of a random one, or a false attribute of it."""
-    import h5py
+def _malicious_hdf5(change: Callable) -> Callable:
+    """Puts a link, group or data set in place of a random one, which keeps its attributes."""
 
-    path.write_bytes(good.read_bytes())
-    with h5py.File(path, "r+") as file:
-        names: list[str] = []
-        file.visit(lambda name: None if name.startswith("specifications") else names.append(name))
-        victim = str(rng.choice(names))
-        attributes = dict(file[victim].attrs)
-        if kind == "attribute":
-            false = [None, 7, -1.5, np.nan, "a", b"\xff\xfe", np.arange(9), [], ["start_time", "x"], file["units"].ref]
-            for key in rng.permutation(list(attributes))[:1]:
-                value = false[rng.integers(len(false))]
-                attributes.pop(key) if value is None else attributes.update({key: value})
-            file[victim].attrs.clear()
-        elif kind == "renamed":
-            file.move(victim, victim + "_")
-            return
-        else:
-            del file[victim]
-            NWB[kind](file, victim)
-        if isinstance(file.get(victim, getlink=True), h5py.HardLink):
-            file[victim].attrs.update(attributes)
+    def write(rng, path: Path):
+        import h5py
+
+        with h5py.File(path, "r+") as file:
+            names: list[str] = []
+            file.visit(lambda name: None if name.startswith("specifications") else names.append(name))
+            victim = str(rng.choice(names))
+            attributes = dict(file[victim].attrs)
+            if change is _false_attribute:
+                change(rng, file, attributes)
+                file[victim].attrs.clear()
+            elif change is _renamed:
+                return change(file, victim)
+            else:
+                del file[victim]
+                change(file, victim)
+            if isinstance(file.get(victim, getlink=True), h5py.HardLink):
+                file[victim].attrs.update(attributes)
+
+    return write
+
+
+def _false_attribute(rng, file, attributes: dict):
+    anything = file[next(name for name in file if name != "specifications")].ref
+    false = [None, 7, -1.5, np.nan, "a", b"\xff\xfe", np.arange(9), [], ["start_time", "x"], anything]
+    for key in rng.permutation(list(attributes))[:1]:
+        value = false[rng.integers(len(false))]
+        attributes.pop(key) if value is None else attributes.update({key: value})
+
+
+def _renamed(file, name: str):
+    file.move(name, name + "_")
 
 
 def _link(kind: str, *target: str) -> Callable:
@@ -252,9 +339,9 @@ def _dataset(*shape, **options) -> Callable:
     return lambda file, name: file.create_dataset(name, *shape, **options)
 
 
-NWB: dict[str, Callable] = {
-    "attribute": None,
-    "renamed": None,
+HDF5_CHANGES: dict[str, Callable] = {
+    "attribute": _false_attribute,
+    "renamed": _renamed,
     "removed": lambda file, name: None,
     "dangling link": _link("SoftLink", "/nowhere"),
     "link to itself": _link("SoftLink", "/{name}"),
@@ -275,3 +362,133 @@ NWB: dict[str, Callable] = {
     "one long text": _dataset((), f"S{2**31 - 1}"),
     "chunk of gigabytes": _dataset((90,), "f8", chunks=(2**28 + 9,), maxshape=(None,)),
 }
+
+
+def _of_a_file(make: Callable) -> Callable:
+    def change(rng, path: Path):
+        victim = _any_file(rng, path)
+        other = _any_file(rng, path)
+        kept = path.parent / "kept"
+        victim.rename(kept)
+        make(victim, other if other != victim else kept, kept)
+
+    return change
+
+
+FOLDER_CHANGES: dict[str, Callable] = {  # of a file in it, given another one and where the file itself is now
+    "missing": lambda path, other, kept: None,
+    "empty": lambda path, other, kept: path.touch(),
+    "folder": lambda path, other, kept: path.mkdir(),
+    "dangling link": lambda path, other, kept: path.symlink_to("nowhere"),
+    "link to itself": lambda path, other, kept: path.symlink_to(path.name),
+    "link to the file": lambda path, other, kept: path.symlink_to(kept),
+    "link to another": lambda path, other, kept: path.symlink_to(other),
+    "link to a device": lambda path, other, kept: path.symlink_to("/dev/zero"),
+    "named pipe": lambda path, other, kept: os.mkfifo(path),
+    "renamed": lambda path, other, kept: shutil.copy(kept, path.with_stem(f"{path.stem}_")),
+    "twice": lambda path, other, kept: [shutil.copy(kept, path.with_stem(stem)) for stem in (path.stem, "again")],
+    "gigabytes of nothing": lambda path, other, kept: os.truncate(shutil.copy(kept, path), 2**32),  # sparse
+}
+
+# The formats
+
+MAT_ENTRIES = ("kind", "class", "flags", "dims", "name", "size")
+NPZ = Container(_load_npz, lambda path, arrays, name: np.savez(path, **arrays))
+MAT = Container(lambda path: good_variables(), _save_mat, {entry: _malicious_mat(entry) for entry in MAT_ENTRIES})
+HDF5 = Container(_load_hdf5, _save_hdf5, {kind: _malicious_hdf5(change) for kind, change in HDF5_CHANGES.items()})
+FOLDER = Container(_load_folder, _save_folder, {kind: _of_a_file(change) for kind, change in FOLDER_CHANGES.items()})
+TABLE = Container(_load_table, _save_table)
+FILES = {".npz": NPZ, ".npy": Container(lambda path: {"": np.load(path)}, _save_npy), ".csv": TABLE, ".tsv": TABLE}
+
+
+class Format(NamedTuple):
+    """A format of recordings that is read."""
+
+    names: tuple[str, ...]  # of its intact files or folders
+    write: Callable[[Path], object]  # one of them
+    container: Container
+    byte_rounds: int  # how often `BYTE_CHANGES` are tried in a short run; slow formats have fewer
+    selections: tuple[dict, ...]  # options of load_recording that are tried
+
+    @property
+    def needs_pynwb(self) -> bool:
+        return self.container not in (NPZ, MAT)  # with it come h5py and pandas
+
+
+def _write_own(path: Path):
+    from possm_lite.spikes.io.nwb_write import write_nwb
+
+    recording = good_recording(on_a_clock=path.stem == "clock")
+    recording.save(path) if path.suffix == ".npz" else write_nwb(recording, path)
+
+
+def _write_nwb_layout(path: Path):
+    """The good recording from 18 s on, of which a mask spares the time until 20 s."""
+    from tests.spikes.nwb_files import write_layout
+
+    r, times = good_recording(True), 18 + np.arange(5000) / 1000
+    later = {"spike_times": r.spike_times + 18, "trials": r.trials + 18, "behavior_times": times}
+    later = replace(r, **later, behavior=r.behavior.repeat(20, axis=0))
+    write_layout(f"NWB: {path.stem}", path.parent, later).path.rename(path)
+
+
+def _write_layout(name: str) -> Callable[[Path], object]:
+    def write(path: Path):
+        from tests.spikes import layout_files
+
+        return layout_files.WRITERS[name](layout_files.make_session(), path.parent)
+
+    return write
+
+
+NWB_LAYOUTS = ("FALCON M1", "FALCON M2", "FALCON H1", "Churchland-Shenoy", "MC_RTT", "Perich-Miller", "x_vel, y_vel")
+SOME, RAW, NO_BEHAVIOR = {"units": "id != '2' and rate > 2"}, {"behavior": "cursor_pos:raw"}, {"spikes_only": True}
+OWN = (SOME, {"trials": "duration < 1.05"}, {"columns": ("1",)}, NO_BEHAVIOR)
+GOOD_UNITS, M1, REWARDED = {"units": "group == 'good'"}, {"units": "area == 'M1'"}, {"trials": "result == 'R'"}
+FINGER, SORTED = {"behavior": "finger_pos:raw", "columns": ("2",)}, {"units": "unit > 0"}
+INDY = "indy_20160915_01"
+FORMATS = {
+    "npz": Format(("clock.npz", "times.npz"), _write_own, NPZ, 12, OWN),
+    "mat": Format(
+        ("compressed.mat", "plain.mat", "v4.mat"),
+        lambda path: scipy.io.savemat(path, good_variables(), **MAT_OPTIONS[path.stem]),
+        MAT,
+        8,
+        ({"columns": ("1",)}, {"units": "id != '2'"}),
+    ),
+    "indy": Format((f"{INDY}.mat",), _write_layout("indy"), HDF5, 4, (RAW, FINGER, SORTED, NO_BEHAVIOR)),
+    "brainsets": Format(
+        (f"{INDY}.h5",), _write_layout("brainsets"), HDF5, 4, ({"behavior": "gaze/angle"}, M1, REWARDED, NO_BEHAVIOR)
+    ),
+    "phy": Format(("phy",), _write_layout("phy"), FOLDER, 6, (RAW, GOOD_UNITS, REWARDED, NO_BEHAVIOR)),
+    "pynapple": Format(
+        ("pynapple",), _write_layout("pynapple"), FOLDER, 6, (RAW, {"behavior": "speed"}, SOME, NO_BEHAVIOR)
+    ),
+    "nwb": Format(("clock.nwb", "times.nwb"), _write_own, HDF5, 3, OWN),
+    "nwb layouts": Format(tuple(f"{name}.nwb" for name in NWB_LAYOUTS), _write_nwb_layout, HDF5, 3, OWN),
+}
+
+
+def write_good(folder: Path, name: str):
+    """Write the intact files of one format."""
+    for file in FORMATS[name].names:
+        FORMATS[name].write(folder / file)
+
+
+def cases(name: str, rounds: int = 1) -> Iterator[tuple[str, str]]:
+    """Part and kind of each mutation of a format."""
+    changes = {"bytes": BYTE_CHANGES, "field": FIELD_CHANGES, "container": FORMATS[name].container.malicious}
+    for part, kinds in changes.items():
+        for _ in range(rounds * (FORMATS[name].byte_rounds if part == "bytes" else 1)):
+            yield from ((part, kind) for kind in kinds)
+
+
+def mutate(rng, name: str, path: Path, part: str, kind: str):
+    """Break the file or folder at `path`, of a format, in one way."""
+    container = FORMATS[name].container
+    if part == "bytes":
+        change_bytes(rng, path, kind)
+    elif part == "field":
+        change_field(rng, container, path, kind)
+    else:
+        container.malicious[kind](rng, path)

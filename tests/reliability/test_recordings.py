@@ -1,6 +1,8 @@
 """Every broken recording is read as a reference reader reads it, or refused in one line, within seconds and 1 GB."""
 
+import shutil
 import socket
+import time
 import tracemalloc
 import zipfile
 import zlib
@@ -10,36 +12,31 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 pytest.importorskip("resource", reason="processes cannot be limited on this system")
 
 from possm_lite.spikes import RecordingError, io, load_recording
 
 from .fuzz_runner import SECONDS, FuzzRunner, check_file, difference, fault, read_in_process
-from .mutations import (
-    FIELD_CHANGES,
-    GOOD,
-    MAT,
-    NWB,
-    change_field,
-    good_recording,
-    malicious_mat,
-    malicious_nwb,
-    mutated_bytes,
-    write_good,
-)
+from .mutations import FORMATS, cases, good_recording, mutate, write_good
 
 MAX_MEGABYTES = 1000  # for a file of less than one
 CRASHES = ("exit status -11", "exit status -6", "exit status -7", "exit status -8")  # SEGV, ABRT, BUS, FPE
+FILES = tuple(name for name, layout in FORMATS.items() if "." in layout.names[0])  # not folders
 
 
-@pytest.fixture(params=GOOD)
-def suffix(request, tmp_path) -> str:
-    if request.param == ".nwb":
+@pytest.fixture(scope="module", params=FORMATS)
+def name(request) -> str:
+    if FORMATS[request.param].needs_pynwb:
         pytest.importorskip("pynwb")
-    write_good(tmp_path, request.param)
     return request.param
+
+
+@pytest.fixture
+def good(name, tmp_path) -> Path:
+    """A folder with the intact files of one format."""
+    write_good(tmp_path, name)
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
@@ -49,80 +46,59 @@ def runner():
     runner.close()
 
 
-@pytest.fixture
-def check(runner, tmp_path, suffix):
-    """`check(path, source, part)`: the file is read rightly or refused, soon; `check.outcomes` counts."""
-
-    def check(path: Path, source: str, part: str):
-        report = runner(path, source, part)
-        if report["outcome"] == "died" and suffix != ".npz" and report["reason"] in CRASHES:
+def test_broken_recordings_are_read_rightly_or_refused(name, good, runner, rounds):
+    seed = rounds(0, int(time.time()))
+    rng, outcomes, layout = np.random.default_rng(seed), Counter(), FORMATS[name]
+    for i, (part, kind) in enumerate(cases(name, rounds(1, 10))):
+        source = good / layout.names[rng.integers(len(layout.names))]
+        options = ({}, layout.selections[rng.integers(len(layout.selections))])[rng.integers(2)]
+        path = good / "broken" / source.name
+        path.parent.mkdir()
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, path)
+        mutate(rng, name, path, part, kind)
+        report = runner(name, path, part, options)
+        if report["outcome"] == "died" and name != "npz" and report["reason"] in CRASHES:
             # a crash of the parser must be a RecordingError, since users have it in another process
-            report["outcome"], report["reason"] = check_file(path, source, part)
-        assert report["outcome"] in ("read", "refused"), report["reason"]
-        assert report["seconds"] < SECONDS and report["megabytes"] < MAX_MEGABYTES, report
-        check.outcomes[report["outcome"]] += 1
-
-    check.outcomes = Counter()
-    return check
-
-
-def test_mutated_bytes(for_all, check, suffix, tmp_path):
-    contents, path = {source: (tmp_path / source).read_bytes() for source in GOOD[suffix]}, tmp_path / f"a{suffix}"
-
-    @for_all(25 if suffix == ".nwb" else 60, 3000, st.sampled_from(GOOD[suffix]), st.data())
-    def check_mutation(source, data):
-        path.write_bytes(data.draw(mutated_bytes(contents[source])))
-        check(path, source, "bytes")
-
-    assert min(check.outcomes.values()) > 2 and len(check.outcomes) == 2
+            report["outcome"], report["reason"] = check_file(name, path, part, options)
+        case = f"seed {seed}, case {i}: {part}, {kind} of {source.name} with {options}: {report}"
+        assert report["outcome"] in ("read", "refused"), case
+        assert report["seconds"] < SECONDS and report["megabytes"] < MAX_MEGABYTES, case
+        outcomes[part, report["outcome"]] += 1
+        shutil.rmtree(path.parent)
+    for part in ("bytes", "field"):
+        assert min(outcomes[part, "read"], outcomes[part, "refused"]) > 2, outcomes
+    print(f"{name}: {outcomes.total()} cases, {dict(outcomes)}")
 
 
-def test_changed_fields(check, suffix, rounds, tmp_path):
-    rng, path = np.random.default_rng(rounds(0, 1)), tmp_path / f"changed{suffix}"
-    for _ in range(rounds(1, 30)):
-        for change in FIELD_CHANGES.values():
-            source = str(rng.choice(GOOD[suffix]))
-            change_field(rng, tmp_path / source, path, change)
-            check(path, source, "field")
-    assert min(check.outcomes["read"], check.outcomes["refused"]) > 8
-
-
-@pytest.mark.parametrize("suffix", [".mat", ".nwb"], indirect=True)
-def test_malicious_containers(check, suffix, rounds, tmp_path):
-    rng, path = np.random.default_rng(rounds(0, 1)), tmp_path / f"malicious{suffix}"
-    for _ in range(rounds(1 if suffix == ".nwb" else 4, 60)):
-        for kind in MAT if suffix == ".mat" else NWB:
-            source = str(rng.choice(GOOD[suffix]))
-            if suffix == ".mat":
-                malicious_mat(rng, kind, path)
-            else:
-                malicious_nwb(rng, kind, tmp_path / source, path)
-            check(path, source, "container")
-    assert check.outcomes["refused"] > 8
+def test_number_of_broken_recordings(rounds):
+    assert sum(1 for name in FORMATS for _ in cases(name, rounds(1, 10))) > rounds(1000, 10_000)
 
 
 # The checks above
 
 
-def test_wrong_recordings_and_refusals_are_reported(suffix, tmp_path, monkeypatch):
+def test_wrong_recordings_and_refusals_are_reported(name, good, monkeypatch):
     monkeypatch.setattr(io, "read_in_subprocess", read_in_process)
-    name = GOOD[suffix][-1]
-    path = tmp_path / name
-    good = io.load_recording(path)
-    assert check_file(path, name, "bytes") == check_file(path, name, "field") == ("read", "")
+    path, parts = good / FORMATS[name].names[-1], ("bytes", "field", "container")
+    recording = io.load_recording(path)
+    for options in ({}, *FORMATS[name].selections):
+        assert {check_file(name, path, part, options) for part in parts} == {("read", "")}
 
     def refuse(path):
         raise RecordingError(f"{path}: two\nlines")
 
     changes = {
-        "behavior": -good.behavior,
-        "spike_units": good.spike_units[::-1],
-        "spike_times": good.spike_times + 0.03,
+        "behavior": -recording.behavior,
+        "spike_units": recording.spike_units[::-1],
+        "spike_times": recording.spike_times + 0.03,
     }
-    readers = [lambda path, change=change: replace(good, **dict([change])) for change in changes.items()]
+    readers = [lambda path, change=change: replace(recording, **dict([change])) for change in changes.items()]
     for reader in (refuse, *readers):
         monkeypatch.setattr(io, "load_recording", reader)
-        assert {check_file(path, name, part)[0] for part in ("bytes", "field", "container")} == {"wrong"}
+        assert {check_file(name, path, part, {})[0] for part in parts} == {"wrong"}
+
+
+def test_faults_are_found():
     fields = vars(good_recording(True))
     faulty = {"spike_times": np.append(np.arange(89.0), np.inf), "trials": np.array([[0.5, 1.5], [1.0, 2.0]])}
     assert fault(fields) is None and all(fault(fields | dict([change])) for change in faulty.items())
@@ -139,7 +115,7 @@ def test_wrong_recordings_and_refusals_are_reported(suffix, tmp_path, monkeypatc
 def test_exceeded_limits_and_executed_code_are_reported(statement, outcome, reason, tmp_path):
     setup = "import os; fuzz_runner.SECONDS, fuzz_runner.MEMORY = 1, 2**30"
     runner = FuzzRunner(f"{setup}; fuzz_runner.check_file = lambda *_: {statement}")
-    report = runner(tmp_path / "a.npz", "clock.npz", "bytes")
+    report = runner("npz", tmp_path / "a.npz", "bytes", {})
     runner.close()
     assert report["outcome"] == outcome and reason in report["reason"], report
 
@@ -154,29 +130,32 @@ def refusal(path: Path) -> str:
     return str(caught.value)
 
 
-def test_links_and_odd_names_are_read(suffix, tmp_path, monkeypatch):
-    good = tmp_path / GOOD[suffix][0]
-    names = ("first", "-rf 'μs'; %s{0}\n" + ("" if suffix == ".mat" else "\udcff"))  # that of a MATLAB file is a text
-    for target, name in zip((good.name, names[0] + suffix), names, strict=True):
-        (tmp_path / (name + suffix)).symlink_to(target)
-    recording = load_recording(tmp_path / (names[1] + suffix))
+def test_links_and_odd_names_are_read(name, good, monkeypatch):
+    path = good / FORMATS[name].names[0]
+    odd = "-rf 'μs'; %s{0}\n" + ("" if name in ("mat", "indy") else "\udcff")  # it names the session: a text
+    links = [good / f"{stem}{path.suffix}" for stem in ("first", odd)]
+    for target, link in zip((path.name, links[0].name), links, strict=True):
+        link.symlink_to(target)
+    recording = load_recording(links[1])
     monkeypatch.setattr(io, "read_in_subprocess", read_in_process)
-    expected = load_recording(good)
-    if suffix == ".mat":
-        assert recording.session_id == names[1]
-        expected = replace(expected, session_id=names[1])
+    expected = load_recording(path)
+    if name in ("mat", "indy"):
+        assert recording.session_id == odd
+        expected = replace(expected, session_id=odd)
     assert difference(recording, vars(expected)) is None
 
 
-def test_paths_that_are_not_files_are_refused(suffix, tmp_path, monkeypatch):
-    for name, target, reason in (
+@pytest.mark.parametrize("name", FILES, indirect=True)
+def test_paths_that_are_not_files_are_refused(name, tmp_path, monkeypatch):
+    suffix = Path(FORMATS[name].names[0]).suffix
+    for stem, target, reason in (
         ("nowhere", "missing", "No such file"),
         ("loop", f"loop{suffix}", "symbolic link"),
         ("up", "..", "is a folder"),
         ("zero", "/dev/zero", "is not a regular file"),
         ("null", "/dev/null", "is not a regular file"),
     ):
-        path = tmp_path / (name + suffix)
+        path = tmp_path / (stem + suffix)
         path.symlink_to(target)
         assert reason in refusal(path)
     assert "File name too long" in refusal(tmp_path / ("a" * 300 + suffix))
@@ -186,14 +165,15 @@ def test_paths_that_are_not_files_are_refused(suffix, tmp_path, monkeypatch):
         assert "is not a regular file" in refusal(Path(f"socket{suffix}"))
 
 
-def test_empty_and_foreign_files_are_refused(suffix, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", FILES, indirect=True)
+def test_empty_and_foreign_files_are_refused(name, good, monkeypatch):
     monkeypatch.setattr(io, "read_in_subprocess", read_in_process)
-    foreign = tmp_path / f"foreign{suffix}"
-    other = tmp_path / GOOD[suffix][0]
+    other = good / FORMATS[name].names[0]
+    foreign = good / f"foreign{other.suffix}"
     for content in (b"", bytes(10**6), b"cposix\nmkdir\n(S'unpickled'\ntR."):
         foreign.write_bytes(content)
         refusal(foreign)
-    refusal(other.rename(other.with_suffix(next(other for other in GOOD if other != suffix))))
+    refusal(other.rename(other.with_suffix(".nwb" if other.suffix != ".nwb" else ".h5")))
 
 
 @pytest.mark.parametrize("declared", [2**32 - 2**20, 2**20, 100])
@@ -201,7 +181,7 @@ def test_zip_bombs_are_refused_without_unpacking(declared, tmp_path):
     """4 GiB of zeros in a few megabytes; the zip directory declares their size truly or not."""
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     compressed = (compressor.compress(bytes(2**20)) + compressor.flush(zlib.Z_FULL_FLUSH)) * 2**12
-    write_good(tmp_path, ".npz")
+    write_good(tmp_path, "npz")
     path = tmp_path / "clock.npz"
     with zipfile.ZipFile(path, "a") as archive:
         info = zipfile.ZipInfo("truth_bomb.npy")

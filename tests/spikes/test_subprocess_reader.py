@@ -6,12 +6,12 @@ import pytest
 from possm_lite.errors import RecordingError
 from possm_lite.spikes import load_recording
 from possm_lite.spikes.io import subprocess_reader
-from tests.reliability.mutations import malicious_mat, write_good
+from tests.reliability.mutations import MAT, write_good
 
 
 def test_the_selection_reaches_the_other_process(tmp_path):
     pytest.importorskip("pynwb")
-    write_good(tmp_path, ".nwb")
+    write_good(tmp_path, "nwb")
     with pytest.raises(RecordingError, match=r"times\.nwb: behavior='foot_vel' is not among"):
         load_recording(tmp_path / "times.nwb", behavior="foot_vel")
     recording = load_recording(tmp_path / "times.nwb", None, ["1"], "id in [2, 4]", "start > 1", False)
@@ -23,7 +23,7 @@ def test_files_that_crash_scipy_are_refused(tmp_path):
     """False types of the data crash SciPy 1.17 with a segmentation fault; other versions refuse or read them."""
     messages = []
     for seed in (1, 2):
-        malicious_mat(np.random.default_rng(seed), "kind", tmp_path / "a.mat")
+        MAT.malicious["kind"](np.random.default_rng(seed), tmp_path / "a.mat")
         try:
             load_recording(tmp_path / "a.mat")
         except RecordingError as exc:
@@ -40,7 +40,7 @@ def test_files_that_crash_scipy_are_refused(tmp_path):
     ],
 )
 def test_crashes_and_timeouts_are_recording_errors(tmp_path, monkeypatch, program, error, message):
-    write_good(tmp_path, ".mat")
+    write_good(tmp_path, "mat")
     monkeypatch.setattr(subprocess_reader, "_PROGRAM", program)
     monkeypatch.setattr(subprocess_reader, "_MAX_SECONDS", 1)
     with pytest.raises(error, match=message):

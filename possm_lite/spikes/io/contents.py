@@ -107,11 +107,18 @@ def _drop_bad(bad: np.ndarray, arrays: Sequence[np.ndarray], what: str, notes: l
     return [array[~bad] for array in arrays]
 
 
+def _numbers(name: str, array) -> np.ndarray:
+    """A copy as float64. NumPy would also convert text, and leave out the imaginary part."""
+    if (array := np.asarray(array)).dtype.kind not in "biuf":
+        raise RecordingError(f"{name} must hold numbers, not {array.dtype}.")
+    return array.astype(np.float64)
+
+
 # Spikes and units
 
 
 def _select_spikes(contents: Contents, expression: str, notes: list[str]) -> dict[str, np.ndarray]:
-    times, units = np.asarray(contents.spike_times, np.float64), np.asarray(contents.spike_units, np.int64)
+    times, units = _numbers("spike_times", contents.spike_times), np.asarray(contents.spike_units, np.int64)
     names = np.asarray(contents.unit_ids).astype(str)
     if times.ndim != 1 or times.shape != units.shape or not np.isin(units, np.arange(len(names))).all():
         raise RecordingError(f"spike_units must give each of {times.size} spikes one of {len(names)} units.")
@@ -170,7 +177,7 @@ def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], 
 
 def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.ndarray:
     """Start and stop of the trials that the filter chooses, in order and without overlap, (n, 2)."""
-    trials = np.array(contents.trials, dtype=np.float64)
+    trials = _numbers("trials", contents.trials)
     if len(trials) == 0:
         notes.append("There are no trials.")
         if expression:
@@ -311,7 +318,7 @@ def _is_differentiated(series: Series) -> bool:
 
 def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
     """The samples of a series with times that increase; positions are differentiated unless `raw`."""
-    name, (times, values) = series.name, (np.asarray(array, np.float64) for array in series.read())
+    name, (times, values) = series.name, (_numbers(series.name, array) for array in series.read())
     values = values[:, None] if values.ndim == 1 else values
     if times.ndim != 1 or values.ndim != 2 or len(times) != len(values) or values.shape[1] == 0:
         raise RecordingError(f"{name} must be (T,) or (T, columns), with T times: {values.shape}, {times.shape}.")

@@ -7,12 +7,14 @@
 """
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from ...errors import RecordingError
-from ..arrays import load_npz
+from ...errors import RecordingError, prefix_errors, wrap_errors
+from ..arrays import MAX_BYTES, check_readable, load_npz
 from .contents import Contents, Series, intervals
 
 
@@ -23,18 +25,18 @@ def read_phy(path: Path) -> Contents:
     def columns(frame) -> dict[str, np.ndarray]:
         return {n: c.to_numpy() if c.dtype.kind in "biuf" else c.fillna("").to_numpy(str) for n, c in frame.items()}
 
-    # mapped, as a header may declare more than the file has
-    samples, clusters = (np.load(path / f"spike_{x}.npy", mmap_mode="r").ravel() for x in ("times", "clusters"))
-    rate = re.search(r"^\s*sample_rate\s*=\s*([\d._eE+]+)", (path / "params.py").read_text("utf-8"), re.MULTILINE)
-    if samples.dtype.kind not in "iu" or not rate:
-        raise RecordingError(f"needs spike_times.npy in samples, not {samples.dtype}, and a sample_rate in params.py.")
+    samples, clusters = (_read(path / f"spike_{x}.npy", _read_whole_numbers) for x in ("times", "clusters"))
+    if samples.shape != clusters.shape:
+        raise RecordingError(f"spike_times.npy has {samples.size} spikes, spike_clusters.npy {clusters.size}.")
+    rate = _read(path / "params.py", _read_rate)
     info = path / "cluster_info.tsv"
     files = [info] if info.exists() else sorted(path.glob("cluster_*.tsv"))
-    table = pandas.concat([pandas.DataFrame(), *(pandas.read_csv(f, sep="\t", index_col=0) for f in files)], axis=1)
+    by_cluster = [frame.set_index(frame.columns[0]) for frame in (_read(file, _read_table) for file in files)]
+    table = pandas.concat([pandas.DataFrame(), *by_cluster], axis=1)
     noise = table.index[table.get("group", table.get("KSLabel", table.index)) == "noise"]
     kept = ~np.isin(clusters, noise)
     unit_ids, spike_units = np.unique(clusters[kept], return_inverse=True)
-    tables = {file.name: columns(pandas.read_csv(file)) for file in path.glob("*.csv")}
+    tables = {file.name: columns(_read(file, _read_table)) for file in sorted(path.glob("*.csv"))}
     trials = tables.pop("trials.csv", {})
     if len(tables) > 1:
         raise RecordingError(f"has {len(tables)} tables of behaviour, {', '.join(tables)[:200]}.")
@@ -43,7 +45,7 @@ def read_phy(path: Path) -> Contents:
         raise RecordingError(f"the first column of the table of behaviour must be time in seconds, not {first!r}.")
     times = behavior.pop(first)
     return Contents(
-        samples[kept] / float(rate[1]),
+        samples[kept] / rate,
         spike_units,
         unit_ids,
         [Series(n, lambda c=c: (times, c), shape=c.shape) for n, c in behavior.items()],
@@ -57,16 +59,22 @@ def read_phy(path: Path) -> Contents:
 
 def read_pynapple(path: Path) -> Contents:
     """The TsGroup as spikes, each Tsd and TsdFrame as a series with the name of its file, an IntervalSet as trials."""
-    objects = {file.stem: load_npz(file, omit=("_metadata", "columns")) for file in sorted(path.glob("*.npz"))}
+    files = sorted(path.glob("*.npz"))
+    objects = {file.stem: _read(file, partial(load_npz, omit=("_metadata", "columns"))) for file in files}
     kinds = {name: str(arrays.get("type", ["no object of pynapple"])[0]) for name, arrays in objects.items()}
     groups, trials = ([objects[n] for n in objects if kinds[n] == kind] for kind in ("TsGroup", "IntervalSet"))
     if len(groups) != 1 or len(trials) > 1:
         raise RecordingError(f"must have one TsGroup and at most one IntervalSet, not {kinds}. See CONVERTERS.md.")
-    group = groups[0]  # its keys are sorted
-    keys, spike_units = np.unique(np.append(group["keys"], group["index"]), return_inverse=True)
+    keys, index = np.unique(groups[0]["keys"]), groups[0]["index"]
+    spike_units = np.searchsorted(keys, index)
+    if {keys.dtype.kind, index.dtype.kind} - set("iu") or not np.isin(index, keys).all():
+        raise RecordingError(
+            f"index of the TsGroup must be whole numbers, each one of keys: {str(keys.tolist())[:200]}."
+        )
+    others = [name for name, kind in kinds.items() if kind not in ("TsGroup", "IntervalSet", "Tsd", "TsdFrame")]
     return Contents(
-        group["t"],
-        spike_units[len(group["keys"]) :],
+        groups[0]["t"],
+        spike_units,
         keys,
         [
             Series(name, lambda a=arrays: (a["t"], a["d"]), shape=arrays["d"].shape)
@@ -75,4 +83,43 @@ def read_pynapple(path: Path) -> Contents:
         ],
         session_id=path.resolve().name,
         trials=intervals(trials[0] if trials else {}, "start", "end"),
+        notes=(f"Not read, as no Tsd, TsdFrame or IntervalSet: {', '.join(others)[:300]}.",) if others else (),
     )
+
+
+# Files of a folder
+
+
+def _read(file: Path, read: Callable):
+    """`read(file)`; the name of the file is in each error. A folder has files of anybody: pipes, links, huge ones."""
+    with prefix_errors(file.name), wrap_errors("is damaged"):
+        check_readable(file)
+        if (size := file.stat().st_size) > MAX_BYTES:
+            raise RecordingError(f"has {size} bytes, more than {MAX_BYTES}.")
+        return read(file)
+
+
+def _read_whole_numbers(file: Path) -> np.ndarray:
+    """The array of an `.npy` file, flat, mapped, as a header may declare more than the file has."""
+    array = np.load(file, mmap_mode="r").ravel()
+    if array.dtype.kind not in "iu":
+        raise RecordingError(f"must hold whole numbers, times in samples or clusters, not {array.dtype}.")
+    return array
+
+
+def _read_rate(file: Path) -> float:
+    """`sample_rate` of params.py, in Hz."""
+    found = re.findall(r"^\s*sample_rate\s*=\s*([\d._eE+]+)\s*(?:#.*)?$", file.read_text("utf-8"), re.MULTILINE)
+    if len(found) != 1 or not 0 < float(found[0]) < np.inf:
+        raise RecordingError("must have one line sample_rate = NUMBER, in Hz.")
+    return float(found[0])
+
+
+def _read_table(file: Path):
+    """A table of pandas. It would take the first column for names of rows where rows are longer than the header."""
+    import pandas
+
+    table = pandas.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",")
+    if not isinstance(table.index, pandas.RangeIndex):
+        raise RecordingError("has more cells in a row than in its header.")
+    return table

@@ -19,10 +19,11 @@ from .contents import Contents, Series, intervals
 def read_indy(path: Path) -> Contents:
     """Spikes, and the positions of cursor and finger. "M1 001/0" are the unsorted spikes of a channel, as in POSSM."""
     file = _open(path, "indy_*.mat, the MATLAB v7.3 layout read here,", "t", "spikes", "chan_names", "cursor_pos")
-    names, cells = ([file[cell] for cell in read_dataset(file[n], n, "O").flat] for n in ("chan_names", "spikes"))
-    channels = ["".join(map(chr, read_dataset(name, "chan_names", "u").flat)) for name in names]
-    if len(cells) % len(channels):
-        raise RecordingError(f"spikes has {len(cells)} cells for {len(channels)} chan_names.")
+    names, grid = (read_dataset(file[name], name, "O") for name in ("chan_names", "spikes"))
+    channels = ["".join(map(chr, read_dataset(file[name], "chan_names", "u").flat)) for name in names.flat]
+    if grid.ndim != 2 or grid.shape[1] != len(channels):
+        raise RecordingError(f"spikes must be (units, {len(channels)}) for {len(channels)} chan_names: {grid.shape}.")
+    cells = [file[cell] for cell in grid.flat]
     # MATLAB stores the shape of an empty array in its place
     full = [i for i, cell in enumerate(cells) if cell.size and "MATLAB_empty" not in cell.attrs]
     if 8 * sum(cells[i].size for i in full) > MAX_BYTES:  # cells may share one large data set
@@ -54,7 +55,8 @@ def read_brainsets(path: Path) -> Contents:
     file = _open(path, "a file of brainsets", "spikes/timestamps", "spikes/unit_index", "units/id")
 
     def columns(name: str) -> dict[str, np.ndarray]:
-        data = {key: data for key, data in file.get(name, {}).items() if getattr(data, "ndim", 0) == 1}
+        table = file[name] if name in set(file) else {}  # a link to nothing is in it, and raises
+        data = {key: data for key, data in table.items() if getattr(data, "ndim", 0) == 1}
         arrays = {key: read_dataset(column, f"{name}/{key}", "biufS") for key, column in data.items()}
         return {key: np.char.decode(array) if array.dtype.kind == "S" else array for key, array in arrays.items()}
 

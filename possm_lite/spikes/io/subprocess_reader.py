@@ -44,8 +44,8 @@ def find_format(path: Path) -> str:
     """The key of `READERS` for a file or folder. Raises RecordingError, without the name of the file."""
     kind = path.suffix.lower() or "file without a suffix"
     if os.path.isdir(path):
-        kind = "folder of phy" if (path / "spike_times.npy").exists() else "folder of pynapple"
-        kind = kind if any(path.glob("*.np[yz]")) else "folder"
+        kind = "folder of pynapple" if any(path.glob("*.npz")) else "folder"
+        kind = "folder of phy" if any(path.glob("spike_*.npy")) else kind
     elif kind == ".mat" and os.path.isfile(path):  # opening a named pipe would block
         with open(path, "rb") as file:
             start = file.read(520)
