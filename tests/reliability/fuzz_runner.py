@@ -5,6 +5,7 @@ A file that is read must contain what the reference reader reads, and a file wit
     python -m tests.reliability.fuzz_runner        a JSON request per line of input, a JSON report per line of output
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -29,12 +30,11 @@ from possm_lite.spikes.io import subprocess_reader
 from possm_lite.spikes.io.contents import Selection
 
 from . import reference_readers
-from .mutations import FORMATS, good_recording, good_variables
+from .mutations import good_recording, good_variables
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 20  # of CPU for one file; an intact one takes 0.1
 MEMORY = 4 * 2**30
-MODULES = ("pynwb", "pandas")  # slow to import, so before the fork
 NUMBERS = ("spike_times", "behavior_times", "trials", "behavior")
 
 
@@ -71,7 +71,7 @@ def fault(fields: dict) -> str | None:
     spikes, times = (fields[name].astype(np.float64) for name in ("spike_times", "behavior_times"))
     trials, units = fields["trials"].astype(np.float64).reshape(-1, 2), fields["unit_ids"].astype(str)
     faults = {
-        "number of behavior_columns": fields["behavior_columns"].shape != fields["behavior"].shape[1:],
+        "number of behavior_columns": fields["behavior_columns"].shape not in ((0,), fields["behavior"].shape[1:]),
         "number of spike_units": len(fields["spike_units"]) != len(spikes),
         "unsorted spike_times": (spikes[1:] < spikes[:-1]).any(),
         "unknown unit": any(not 0 <= int(unit) < units.size for unit in fields["spike_units"]),
@@ -161,7 +161,7 @@ def difference_but_for_mending(recording: Recording, reference: reference_reader
         if match := re.match(r"(\d+) of \d+ (spikes|rows|samples of behaviour|trials) .*were left out\.", note):
             counted[match[2].split()[0].replace("rows", "samples")] += int(match[1])
     # spikes
-    times, units = np.float64(reference.spike_times), reference.spike_units
+    times, units = np.float64(reference.spike_times), np.int64(reference.spike_units)
     finite, ids = np.isfinite(times), reference.unit_ids.astype(str)
     rate = np.bincount(units[finite], minlength=len(ids)) / max(np.ptp(times[finite]), 1e-9)
     kept = _rows(options.get("units"), {**reference.unit_table, "id": ids, "rate": rate})
@@ -235,11 +235,12 @@ def main():
     """Fork for each request once the readers are imported, and print a report."""
     warnings.simplefilter("ignore")
     os.environ["PYNWB_NO_CACHE_DIR"] = "1"
+    for module in ("pynwb", "pandas", "scipy.io"):  # slow to import, so before the fork
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     io.read_in_subprocess = read_in_process
     for line in sys.stdin:
         format_name, path, *request = json.loads(line)
-        for module in MODULES if FORMATS[format_name].needs_pynwb else ():
-            importlib.import_module(module)
         print(json.dumps(_report_of_child(format_name, Path(path), *request)), flush=True)
 
 

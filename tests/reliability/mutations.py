@@ -3,6 +3,7 @@
 A format is an entry of `FORMATS`: how an intact file is written, its kind of container, what may be selected.
 """
 
+import csv
 import os
 import shutil
 import warnings
@@ -56,44 +57,40 @@ def good_variables() -> dict[str, np.ndarray]:
 # Bytes
 
 
-def _flip(rng, content: bytes, i: int, piece: bytes) -> bytes:
+def _index(rng, n: int) -> int:
+    """Often in the header or the directory at the end."""
+    return int([rng.integers(min(n, 1024)), n - 1 - rng.integers(min(n, 1024)), rng.integers(n)][rng.integers(3)])
+
+
+def _flip(rng, content: bytes, i: int) -> bytes:
     flipped = bytearray(content)
     for k in [i, *(_index(rng, len(content)) for _ in range(rng.integers(8)))]:
         flipped[k] ^= 1 << int(rng.integers(8))
     return bytes(flipped)
 
 
-def _index(rng, n: int) -> int:
-    """Often in the header or the directory at the end."""
-    return int([rng.integers(min(n, 1024)), n - 1 - rng.integers(min(n, 1024)), rng.integers(n)][rng.integers(3)])
+def _piece(make: Callable) -> Callable:
+    def change(rng, content: bytes, i: int) -> bytes:
+        piece = content[i : i + rng.integers(1, 200)]
+        return content[:i] + make(rng, piece) + content[i + len(piece) :]
+
+    return change
 
 
-def _replace(make: Callable) -> Callable:
-    return lambda rng, content, i, piece: content[:i] + make(rng, piece) + content[i + len(piece) :]
-
-
-BYTE_CHANGES: dict[str, Callable] = {  # of content, from a random index on, where a piece begins
+BYTE_CHANGES: dict[str, Callable] = {  # of content, from a random index on
     "flip": _flip,
     "flip again": _flip,
-    "cut out": _replace(lambda rng, piece: b""),
-    "zeros": _replace(lambda rng, piece: bytes(len(piece))),
-    "ones": _replace(lambda rng, piece: b"\xff" * len(piece)),
-    "twice": _replace(lambda rng, piece: 2 * piece),
-    "backwards": _replace(lambda rng, piece: piece[::-1]),
-    "noise": _replace(lambda rng, piece: rng.bytes(len(piece))),
-    "truncate": lambda rng, content, i, piece: content[:i],
-    "behead": lambda rng, content, i, piece: content[i + 1 :],
-    "extend": lambda rng, content, i, piece: content + rng.bytes(rng.integers(1, 1000)),
-    "repeat": lambda rng, content, i, piece: 2 * content,
+    "cut out": _piece(lambda rng, piece: b""),
+    "zeros": _piece(lambda rng, piece: bytes(len(piece))),
+    "ones": _piece(lambda rng, piece: b"\xff" * len(piece)),
+    "twice": _piece(lambda rng, piece: 2 * piece),
+    "backwards": _piece(lambda rng, piece: piece[::-1]),
+    "noise": _piece(lambda rng, piece: rng.bytes(len(piece))),
+    "truncate": lambda rng, content, i: content[:i],
+    "behead": lambda rng, content, i: content[i + 1 :],
+    "extend": lambda rng, content, i: content + rng.bytes(rng.integers(1, 1000)),
+    "repeat": lambda rng, content, i: 2 * content,
 }
-
-
-def change_bytes(rng, path: Path, kind: str):
-    """Make one of `BYTE_CHANGES` to the file, or to a file of the folder, at `path`."""
-    path = _any_file(rng, path)
-    content = path.read_bytes()
-    i = _index(rng, len(content))
-    path.write_bytes(BYTE_CHANGES[kind](rng, content, i, content[i : i + rng.integers(1, 200)]))
 
 
 def _any_file(rng, path: Path) -> Path:
@@ -151,7 +148,7 @@ FIELD_CHANGES: dict[str, Callable] = {  # of one array
 }
 
 
-# Containers: the arrays in a file or folder by name, and how one of them, changed or removed, is written back
+# Containers: the arrays that they hold by name, and how one of them, changed or removed, is written back
 
 
 class Container(NamedTuple):
@@ -163,8 +160,8 @@ class Container(NamedTuple):
 
 
 def _load_npz(path: Path) -> dict:
-    with np.load(path, allow_pickle=True) as file:
-        return dict(file)
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files if name not in ("_metadata", "columns")}  # pickles of pynapple
 
 
 def _save_npy(path: Path, arrays: dict, name: str):
@@ -180,59 +177,68 @@ def _save_mat(path: Path, arrays: dict, name: str):
         scipy.io.savemat(path, arrays)
 
 
+def _separator(path: Path) -> str:
+    return "," if path.suffix == ".csv" else "\t"
+
+
 def _load_table(path: Path) -> dict:
-    header, *rows = (line.split("," if path.suffix == ".csv" else "\t") for line in path.read_text().splitlines())
-    columns = dict(zip(header, map(np.array, zip(*rows, strict=True)), strict=True))
-    for name, column in columns.items():
-        with suppress(ValueError):
-            columns[name] = column.astype(float)
-    return columns
+    """Columns of numbers, where all cells are, or text."""
+    with open(path, newline="", encoding="utf-8") as file:
+        header, *rows = (row for row in csv.reader(file, delimiter=_separator(path), strict=True) if row)
+    rows = [row + [""] * (len(header) - len(row)) for row in rows]
+    table = dict(zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True))
+    for name, column in table.items():
+        try:
+            table[name] = np.array([float({"True": 1, "False": 0}.get(cell, cell or "nan")) for cell in column])
+        except ValueError:
+            table[name] = np.array(column)
+    return table
 
 
 def _save_table(path: Path, arrays: dict, name: str):
     """Missing cells are empty, and an array in place of a number is several cells."""
-    join = ("," if path.suffix == ".csv" else "\t").join
+    join = _separator(path).join
     cells = [[join(np.ravel(cell).astype(str)) for cell in np.atleast_1d(column)] for column in arrays.values()]
     path.write_text("".join(join(line) + "\n" for line in [arrays, *zip_longest(*cells, fillvalue="")]))
 
 
 def _load_hdf5(path: Path) -> dict:
-    """Arrays, numbers and, as "name@attribute", numbers among the attributes."""
+    """Arrays, numbers and, as "name@attribute", numbers among the attributes; without what cannot be read."""
     import h5py
 
     found = {}
 
-    def visit(name, item):
-        if not name.startswith(("general", "specifications")):
-            if isinstance(item, h5py.Dataset) and (item.shape or item.dtype.kind in "iuf"):
-                found[name] = item[()]
-            found.update({f"{name}@{k}": v for k, v in item.attrs.items() if np.asarray(v).dtype.kind in "iuf"})
+    def walk(group, prefix: str):
+        for key in group.keys() - {"general", "specifications"}:
+            with suppress(Exception):
+                name, item = prefix + key, group[key]
+                found.update({f"{name}@{k}": v for k, v in item.attrs.items() if np.asarray(v).dtype.kind in "iuf"})
+                if isinstance(item, h5py.Group) and name.count("/") < 5:  # there may be cycles
+                    walk(item, f"{name}/")
+                elif (item.shape or item.dtype.kind in "iuf") and item.size < 10**6:
+                    found[name] = item[()]
 
     with h5py.File(path, "r") as file:
-        file.visititems(visit)
-    return found
+        walk(file, "")
+    return dict(sorted(found.items()))
 
 
 def _save_hdf5(path: Path, arrays: dict, name: str):
     import h5py
 
     array, (name, _, key) = arrays.get(name), name.partition("@")
+    if array is not None and array.dtype.kind in "UO" and not isinstance(next(array.flat, None), h5py.Reference):
+        array = array.astype(str).astype("S")
     with h5py.File(path, "r+") as file:
         attributes = dict(file[name].attrs)
-        is_scalar = np.ndim(attributes[key] if key else file[name]) == 0
-        if array is not None and is_scalar and array.size == 1:
-            array = array.reshape(())
-        are_references = array is not None and all(isinstance(one, h5py.Reference) for one in array.flat)
-        if array is not None and array.dtype.kind in "UO" and not are_references:
-            array = array.astype(str).astype("S")
         if key:
             del file[name].attrs[key]
             file[name].attrs.update({} if array is None else {key: array})
             return
         del file[name]
         if array is not None:
-            is_object = array.dtype.kind == "O"
-            file.create_dataset(name, data=array, dtype=h5py.ref_dtype if is_object else None).attrs.update(attributes)
+            dtype = h5py.ref_dtype if array.dtype.kind == "O" else None
+            file.create_dataset(name, data=array, dtype=dtype).attrs.update(attributes)
 
 
 def _load_folder(path: Path) -> dict:
@@ -244,17 +250,6 @@ def _save_folder(path: Path, arrays: dict, name: str):
     file, _, name = name.partition("/")
     own = {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{file}/")}
     FILES[Path(file).suffix].save(path / file, own, name)
-
-
-def change_field(rng, container: Container, path: Path, kind: str):
-    """Make one of `FIELD_CHANGES` to a random field; fields whose names begin alike are drawn together."""
-    arrays = container.load(path)
-    group = rng.choice(sorted({name.split("/")[0] for name in arrays}))
-    name = str(rng.choice([name for name in arrays if name.split("/")[0] == group]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of casts
-        changed = FIELD_CHANGES[kind](np.atleast_1d(arrays.pop(name)), rng)
-    container.save(path, arrays if changed is None else arrays | {name: changed}, name)
 
 
 # Containers with false declarations; those of .npz files are in tests/spikes/test_arrays.py
@@ -410,10 +405,6 @@ class Format(NamedTuple):
     byte_rounds: int  # how often `BYTE_CHANGES` are tried in a short run; slow formats have fewer
     selections: tuple[dict, ...]  # options of load_recording that are tried
 
-    @property
-    def needs_pynwb(self) -> bool:
-        return self.container not in (NPZ, MAT)  # with it come h5py and pandas
-
 
 def _write_own(path: Path):
     from possm_lite.spikes.io.nwb_write import write_nwb
@@ -487,8 +478,19 @@ def mutate(rng, name: str, path: Path, part: str, kind: str):
     """Break the file or folder at `path`, of a format, in one way."""
     container = FORMATS[name].container
     if part == "bytes":
-        change_bytes(rng, path, kind)
-    elif part == "field":
-        change_field(rng, container, path, kind)
+        path = _any_file(rng, path)
+        content = path.read_bytes()
+        path.write_bytes(BYTE_CHANGES[kind](rng, content, _index(rng, len(content))))
+    elif part == "field":  # a random one; those whose names begin alike are drawn together
+        arrays = container.load(path)
+        group = rng.choice(sorted({key.split("/")[0] for key in arrays}))
+        field = str(rng.choice([key for key in arrays if key.split("/")[0] == group]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of casts
+            old = arrays.pop(field)
+            new = FIELD_CHANGES[kind](np.atleast_1d(old), rng)
+        if new is not None:
+            arrays[field] = new.reshape(()) if np.ndim(old) == 0 and new.size == 1 else new
+        container.save(path, arrays, field)
     else:
         container.malicious[kind](rng, path)

@@ -1,20 +1,20 @@
-"""Reference readers: `numpy.load`, `csv`, SciPy and h5py, without a line of the package's own readers.
+"""Reference readers, from the arrays that `numpy.load`, `csv`, SciPy and h5py find in a file or folder.
 
 They raise an exception of any type for what they cannot read, and check nothing else.
 """
 
-import csv
 import re
 from collections.abc import Callable
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import scipy.io
 
+from .mutations import FOLDER, HDF5, NPZ
+
 FORMAT = "possm-lite recording 2"
-Table = dict[str, np.ndarray]
+Arrays = dict[str, np.ndarray]
 
 
 class Reference(NamedTuple):
@@ -25,13 +25,12 @@ class Reference(NamedTuple):
     unit_ids: np.ndarray
     trials: np.ndarray
     series: Callable[[str], tuple[np.ndarray, np.ndarray]]  # times and values by the name of a series
-    unit_table: Table = {}
-    trial_table: Table = {}
+    unit_table: Arrays = {}
+    trial_table: Arrays = {}
 
 
 def read_npz(path: Path) -> dict:
-    with np.load(path, allow_pickle=False) as file:
-        fields = {"format": np.array(FORMAT), **file}
+    fields = {"format": np.array(FORMAT), **NPZ.load(path)}
     if "behavior_clock" in fields:
         start, rate, n = (fields.pop("behavior_clock") * np.float64(1)).tolist()  # text cannot be multiplied
         fields["behavior_times"] = start + np.arange(int(n)) / rate
@@ -49,7 +48,7 @@ def as_reference(fields: dict) -> Reference:
     return Reference(*arrays, lambda name: (fields["behavior_times"], fields["behavior"]))
 
 
-def read_mat(path: Path) -> dict:
+def read_mat(path: Path) -> Arrays:
     """`time`, `spikes` and `handVel`, each of which must occur once and be real."""
     names = [name for name, _, _ in scipy.io.whosmat(path)]
     variables = {name: scipy.io.loadmat(path)[name] for name in ("time", "spikes", "handVel")}
@@ -59,188 +58,134 @@ def read_mat(path: Path) -> dict:
     return variables
 
 
-def _whole(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"{array.dtype} are not whole numbers")
-    return array.astype(np.int64)
-
-
-def _joined(name: str, series: dict[str, Callable]) -> tuple[np.ndarray, np.ndarray]:
-    """The series of this name, or those in a container or for the axes of something with this name, side by side."""
-    axis = re.compile(r"_[xyz]$|^[xyz]_", re.IGNORECASE)
-    parts = [key for key in sorted(series) if key == name] or [
-        key for key in sorted(series) if key.startswith(f"{name}/") or axis.sub("", key, count=1) == name
-    ]
-    times, values = zip(*(series[part]() for part in parts), strict=True)
-    return times[0], np.column_stack(values)
-
-
-# Folders
-
-
-def _read_table(path: Path) -> Table:
-    separator = "," if path.suffix == ".csv" else "\t"
-    with open(path, newline="", encoding="utf-8") as file:
-        header, *rows = (row for row in csv.reader(file, delimiter=separator, strict=True) if row)
-    if any(len(row) > len(header) for row in rows):
-        raise ValueError("a row is longer than the header")
-    columns = list(zip_longest(*rows, fillvalue="")) or [()] * len(header)
-    columns += [("",) * len(rows)] * (len(header) - len(columns))
-    return {name: _numbers(column) for name, column in zip(header, columns, strict=True)}
-
-
-def _numbers(column: tuple[str, ...]) -> np.ndarray:
-    try:
-        return np.array([float(text) if text.strip() else np.nan for text in column])
-    except ValueError:
-        return np.array(column)
-
-
 def read_phy(path: Path) -> Reference:
-    samples, clusters = (_whole(np.load(path / f"spike_{name}.npy").ravel()) for name in ("times", "clusters"))
+    arrays = FOLDER.load(path)
+    samples, clusters = (_whole(arrays[f"spike_{name}.npy/"]).ravel() for name in ("times", "clusters"))
     lines = [line.partition("=") for line in (path / "params.py").read_text(encoding="utf-8").split("\n")]
-    *_, rate = (float(value.partition("#")[0]) for name, _, value in lines if name.strip() == "sample_rate")
-    tables = {file.name: _read_table(file) for file in path.glob("*.csv")}
-    trials = tables.pop("trials.csv", {})
-    columns = {}  # of clusters: label by cluster
-    for file in sorted(path.glob("cluster_*.tsv")):
-        cluster, *others = _read_table(file).items()
-        columns |= {name: dict(zip(cluster[1].tolist(), column.tolist(), strict=True)) for name, column in others}
-    labels = columns.get("group", columns.get("KSLabel", {}))
-    kept = np.array([labels.get(cluster) != "noise" for cluster in clusters.tolist()])
+    (rate,) = (float(value.partition("#")[0]) for name, _, value in lines if name.strip() == "sample_rate")
+    labels = {}  # of clusters, by column
+    for name, column in arrays.items():
+        if name.startswith("cluster_") and not name.endswith("/cluster_id"):
+            ids = arrays[f"{name.split('/')[0]}/cluster_id"]
+            labels[name.split("/")[1]] = dict(zip(ids.tolist(), column.tolist(), strict=True))
+    noise = labels.get("group", labels.get("KSLabel", {}))
+    kept = np.array([noise.get(cluster) != "noise" for cluster in clusters.tolist()])
     unit_ids, spike_units = np.unique(clusters[kept], return_inverse=True)
-    unit_table = {name: np.array([str(c.get(i, "")) for i in unit_ids.tolist()]) for name, c in columns.items()}
-    behavior = next(iter(tables.values()), {"": np.empty(0)})
-    times, *_ = behavior.values()
-    series = {name: lambda column=column: (times, column) for name, column in list(behavior.items())[1:]}
-    starts_stops = np.column_stack([trials.pop("start"), trials.pop("stop")]) if trials else np.empty((0, 2))
-    spike_times = samples[kept] / rate
-    return Reference(spike_times, spike_units, unit_ids, starts_stops, _by_name(series), unit_table, trials)
-
-
-def _by_name(series: dict[str, Callable]) -> Callable[[str], tuple[np.ndarray, np.ndarray]]:
-    return lambda name: _joined(name, series)
-
-
-def read_pynapple(path: Path) -> Reference:
-    def load(file) -> Table:
-        with np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files if name not in ("_metadata", "columns")}
-
-    objects = {file.stem: load(file) for file in path.glob("*.npz")}
-    by_type: dict[str, list[str]] = {}
-    for name, arrays in objects.items():
-        by_type.setdefault(str(arrays.get("type", [""])[0]), []).append(name)
-    (group,) = (objects[name] for name in by_type["TsGroup"])
-    keys = np.unique(_whole(group["keys"]))
-    (trials,) = [objects[name] for name in by_type.get("IntervalSet", [])] or ({"start": [], "end": []},)
-    units = np.searchsorted(keys, _whole(group["index"]))
-    if not np.isin(group["index"], keys).all():
-        raise ValueError("spikes of units that are not listed")
-    series = {name: lambda a=arrays: (a["t"], a["d"]) for name, arrays in objects.items()}
+    unit_table = {name: np.array([str(one.get(i, "")) for i in unit_ids.tolist()]) for name, one in labels.items()}
+    trials = _columns(arrays, "trials.csv")
+    (table,) = {name.split("/")[0] for name in arrays if ".csv" in name} - {"trials.csv"} or {""}
+    series = _columns(arrays, table)
+    times = series.pop(next(iter(series)), None)
+    spans = _spans(trials, "start", "stop")
     return Reference(
-        group["t"], units, keys, np.column_stack([trials["start"], trials["end"]]).astype(float), _by_name(series)
+        samples[kept] / rate, spike_units, unit_ids, spans, lambda n: (times, _joined(n, series)), unit_table, trials
     )
 
 
-# HDF5
+def read_pynapple(path: Path) -> Reference:
+    arrays = FOLDER.load(path)
+    kinds = {name.split("/")[0]: str(array[0]) for name, array in arrays.items() if name.endswith("/type")}
+    (group,) = (_columns(arrays, file) for file, kind in kinds.items() if kind == "TsGroup")
+    (trials,) = [_columns(arrays, file) for file, kind in kinds.items() if kind == "IntervalSet"] or [{}]
+    keys, index = np.unique(_whole(group["keys"])), _whole(group["index"])
+    if not np.isin(index, keys).all():
+        raise ValueError("spikes of units that are not listed")
+    spans = _spans(trials, "start", "end")
+    series = lambda name: (arrays[f"{name}.npz/t"], arrays[f"{name}.npz/d"])  # noqa: E731
+    return Reference(group["t"], np.searchsorted(keys, index), keys, spans, series)
 
 
 def read_indy(path: Path) -> Reference:
     import h5py
 
+    arrays, trains, names = HDF5.load(path), [], []
+    grid = arrays["spikes"]
     with h5py.File(path, "r") as file:
-        channels = ["".join(map(chr, _whole(file[ref][()]).ravel())) for ref in file["chan_names"][()].flat]
-        trains, names, units = [], [], []
-        grid = file["spikes"][()]
-        for (unit, channel), ref in np.ndenumerate(grid):
-            cell = file[ref]
-            if cell.size and "MATLAB_empty" not in cell.attrs:
-                trains.append(cell[()].astype(float).ravel())
+        channels = ["".join(map(chr, _whole(file[cell][()]).ravel())) for cell in arrays["chan_names"].flat]
+        for (unit, channel), cell in np.ndenumerate(grid):
+            if file[cell].size and "MATLAB_empty" not in file[cell].attrs:
+                trains.append(np.float64(file[cell][()]).ravel())
                 names.append(f"{channels[channel]}/{unit}")
-                units.append(unit)
-        if grid.shape[1] != len(channels):
-            raise ValueError("channels without spikes")
+    if grid.shape[1] != len(channels):
+        raise ValueError("channels without spikes")
 
-    def read(name: str) -> tuple[np.ndarray, np.ndarray]:
-        with h5py.File(path, "r") as file:
-            values = file[name][()].astype(float).T
-            values = values[:, [1, 2, 0]] * [-1, -1, 1] if name == "finger_pos" else values
-            return file["t"][()].astype(float).ravel(), values
+    def series(name: str) -> tuple[np.ndarray, np.ndarray]:
+        values = np.float64(arrays[name]).T
+        return np.float64(arrays["t"]).ravel(), values[:, [1, 2, 0]] * [-1, -1, 1] if name == "finger_pos" else values
 
-    spike_units = np.repeat(np.arange(len(trains)), [len(train) for train in trains])
-    unit_table = {"unit": np.array(units)}
-    return Reference(np.concatenate(trains), spike_units, np.array(names), np.empty((0, 2)), read, unit_table)
+    units = np.repeat(np.arange(len(trains)), [len(train) for train in trains])
+    table = {"unit": np.array([int(name.split("/")[1]) for name in names])}
+    return Reference(np.concatenate(trains), units, np.array(names), np.empty((0, 2)), series, table)
 
 
 def read_brainsets(path: Path) -> Reference:
-    import h5py
+    arrays = HDF5.load(path)
+    texts = {name: np.char.decode(array) for name, array in arrays.items() if array.dtype.kind == "S"}
+    units, trials = (_columns(arrays | texts, name) for name in ("units", "trials"))
 
-    def columns(file, name: str) -> Table:
-        group = file[name] if name in list(file) else {}  # a link to nothing raises
-        arrays = {key: data[()] for key, data in group.items() if isinstance(data, h5py.Dataset) and data.ndim == 1}
-        return {key: np.char.decode(a) if a.dtype.kind == "S" else a for key, a in arrays.items()}
+    def series(name: str) -> tuple[np.ndarray, np.ndarray]:
+        values, group = np.float64(arrays[name]), name.split("/")[0]
+        if f"{group}/timestamps" in arrays:
+            return np.float64(arrays[f"{group}/timestamps"]), values
+        return arrays[f"{group}/domain/start"][0] + np.arange(len(values)) / arrays[f"{group}@sampling_rate"], values
 
-    def read(name: str) -> tuple[np.ndarray, np.ndarray]:
-        with h5py.File(path, "r") as file:
-            values, group = file[name][()].astype(float), file[name.split("/")[0]]
-            if "timestamps" in group:
-                return group["timestamps"][()].astype(float), values
-            return group["domain/start"][0] + np.arange(len(values)) / group.attrs["sampling_rate"], values
-
-    with h5py.File(path, "r") as file:
-        units, trials = columns(file, "units"), columns(file, "trials")
-        spike_times, spike_units = file["spikes/timestamps"][()], _whole(file["spikes/unit_index"][()])
-    spans = np.column_stack([trials.pop("start"), trials.pop("end")]).astype(float) if trials else np.empty((0, 2))
-    return Reference(spike_times.astype(float), spike_units, units.pop("id"), spans, read, units, trials)
+    spikes = np.float64(arrays["spikes/timestamps"]), _whole(arrays["spikes/unit_index"]), units.pop("id")
+    return Reference(*spikes, _spans(trials, "start", "end"), series, units, trials)
 
 
 def read_nwb(path: Path) -> Reference:
     """All spikes, series and trials, with a NaN conversion as 1."""
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        units = file["units"]
-        index = "spike_times_index" if "spike_times_index" in units else "spike_times_index_"  # its target counts
-        counts = np.diff(units[index][()].astype(np.int64), prepend=0)
-        spikes = units["spike_times"][()].astype(np.float64)
-        trials = file.get("intervals", {}).get("trials", {})
-        columns = [np.asarray(trials[name][()] if trials else [], np.float64) for name in ("start_time", "stop_time")]
-        ids = units["id"][()].astype(str)
+    arrays = HDF5.load(path)
+    index = arrays.get("units/spike_times_index", arrays.get("units/spike_times_index_"))  # its target counts
+    counts, spikes = np.diff(np.int64(index), prepend=0), np.float64(arrays["units/spike_times"])
+    units = np.repeat(np.arange(len(counts)), counts)
 
     def read(name: str) -> tuple[np.ndarray, np.ndarray]:
-        series: dict[str, Callable] = {}
-        with h5py.File(path, "r") as file:
-            for parent in [*file["processing"].values(), file["acquisition"]]:
-                parent.visititems(lambda key, item: _add_series(key, item, series, spikes))
-        return _joined(name, series)
-
-    return Reference(spikes, np.repeat(np.arange(len(counts)), counts), ids, np.stack(columns, axis=1), read)
-
-
-def _add_series(name: str, group, series: dict, spikes: np.ndarray):
-    data = group.get("data") if hasattr(group, "keys") else None
-    if data is None or data.dtype.kind not in "biuf":
-        return
-    values = data[()].astype(np.float64)
-    conversion = float(data.attrs.get("conversion", 1))
-    values = values * (1 if np.isnan(conversion) else conversion) + float(data.attrs.get("offset", 0))
-    if "timestamps" in group:
-        times = group["timestamps"][()].astype(np.float64)
-    else:
-        start, n, last = group["starting_time"], len(values), spikes.max(initial=0)
-        rate = float(start.attrs["rate"])
+        conversion, offset = (float(arrays[f"{name}/data@{field}"]) for field in ("conversion", "offset"))
+        values = np.float64(arrays[f"{name}/data"]) * (1 if np.isnan(conversion) else conversion) + offset
+        if f"{name}/timestamps" in arrays:
+            return np.float64(arrays[f"{name}/timestamps"]), values
+        n, last, rate = len(values), spikes.max(initial=0), float(arrays[f"{name}/starting_time@rate"])
         if 0 < rate < 1 and abs(n * rate - last) < min(last / 2, abs(n / rate - last)):
             rate = 1 / rate  # it was the step
-        times = float(start[()]) + np.arange(n) / rate
-    series[name] = lambda: (times, values)
+        return float(arrays[f"{name}/starting_time"]) + np.arange(n) / rate, values
+
+    def series(name: str) -> tuple[np.ndarray, np.ndarray]:
+        paths = [key.removesuffix("/data") for key in arrays if key.endswith("/data")]
+        paths = {re.sub(r"^(processing/[^/]*|acquisition)/", "", path): path for path in paths}
+        found = {key: read(paths[key]) for key in _parts(name, paths)}
+        return next(iter(found.values()))[0], _joined(name, {key: values for key, (_, values) in found.items()})
+
+    spans = _spans(_columns(arrays, "intervals/trials"), "start_time", "stop_time")
+    return Reference(spikes, units, arrays["units/id"].astype(str), spans, series)
 
 
-READERS = {
-    "indy": read_indy,
-    "brainsets": read_brainsets,
-    "phy": read_phy,
-    "pynapple": read_pynapple,
-    "nwb": read_nwb,
-    "nwb layouts": read_nwb,
-}
+READERS = {name: globals()[f"read_{name}"] for name in ("phy", "pynapple", "indy", "brainsets", "nwb")}
+READERS["nwb layouts"] = read_nwb
+
+
+def _whole(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{array.dtype} are not whole numbers")
+    return array
+
+
+def _columns(arrays: Arrays, table: str) -> Arrays:
+    """The arrays (n,) of a group or file by their own names."""
+    names = {name.removeprefix(f"{table}/"): name for name in arrays if name.startswith(f"{table}/")}
+    return {key: arrays[name] for key, name in names.items() if not set("/@") & set(key) and arrays[name].ndim == 1}
+
+
+def _spans(table: Arrays, start: str, stop: str) -> np.ndarray:
+    """These two columns, (n, 2), which are taken out of the table."""
+    return np.column_stack([table.pop(start), table.pop(stop)]).astype(float) if table else np.empty((0, 2))
+
+
+def _parts(name: str, names) -> list[str]:
+    """The name itself, or those in a container or for the axes of something with this name."""
+    joined = [key for key in names if key.startswith(f"{name}/") or re.sub(r"_[xyz]$|^[xyz]_", "", key) == name]
+    return [name] if name in names else sorted(joined)
+
+
+def _joined(name: str, series: Arrays) -> np.ndarray:
+    return np.column_stack([series[part] for part in _parts(name, series)])

@@ -27,8 +27,8 @@ FILES = tuple(name for name, layout in FORMATS.items() if "." in layout.names[0]
 
 @pytest.fixture(scope="module", params=FORMATS)
 def name(request) -> str:
-    if FORMATS[request.param].needs_pynwb:
-        pytest.importorskip("pynwb")
+    if request.param not in ("npz", "mat"):
+        pytest.importorskip("pynwb")  # with it come h5py and pandas
     return request.param
 
 

@@ -1,5 +1,7 @@
 """One session, written as four laboratories' programs write it, and read to the same arrays; broken files."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -85,15 +87,6 @@ def refusal(path) -> str:
     return str(caught.value).removeprefix(str(path))
 
 
-@every_layout
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.6, 0.97])
-def test_truncated_files_are_refused(layout, share, tmp_path):
-    path = WRITERS[layout](SESSION, tmp_path)
-    file = {"phy": path / "spike_times.npy", "pynapple": path / "spikes.npz"}.get(layout, path)
-    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
-    refusal(path)
-
-
 TERABYTE = {"shape": (2**37,), "dtype": "f8", "chunks": (1024,)}
 
 
@@ -104,6 +97,7 @@ TERABYTE = {"shape": (2**37,), "dtype": "f8", "chunks": (1024,)}
         ("indy", "t", {"data": np.zeros((1, 4))}, "cursor_pos"),
         ("indy", "spikes", TERABYTE, "references"),
         ("indy", "spikes", {"shape": (2**20, 2**20), "dtype": h5py.ref_dtype, "chunks": (8, 8)}, "declares shape"),
+        ("indy", "spikes", {"shape": (2, 3), "dtype": h5py.ref_dtype}, "spikes must be (units, 2) for 2 chan_names"),
         ("indy", "chan_names", {"shape": (1, 2), "dtype": h5py.ref_dtype}, "damaged"),
         ("brainsets", "spikes/timestamps", TERABYTE, "declares shape"),
         ("brainsets", "spikes/timestamps", {"data": np.zeros((3, 2, 2))}, "spikes"),
@@ -111,13 +105,18 @@ TERABYTE = {"shape": (2**37,), "dtype": "f8", "chunks": (1024,)}
         ("brainsets", "cursor/pos", TERABYTE, "declares shape"),
         ("brainsets", "cursor/pos", {"data": ["a", "b"]}, "behavio"),
         ("brainsets", "trials/start", {"data": ["a", "b"]}, "must hold numbers"),
+        ("brainsets", "trials/is_valid", {"data": [True]}, "as many rows in every column"),
+        ("brainsets", "trials", None, "damaged"),
     ],
 )
 def test_wrong_datasets_are_refused(layout, name, options, reason, tmp_path):
     path = WRITERS[layout](SESSION, tmp_path)
     with h5py.File(path, "r+") as file:
         del file[name]
-        file.create_dataset(name, **options)
+        if options is None:
+            file[name] = h5py.SoftLink("/nowhere")
+        else:
+            file.create_dataset(name, **options)
     assert reason in refusal(path)
 
 
@@ -134,10 +133,18 @@ def huge_npy(path):
         ("spike_times.npy", lambda path: np.save(path, np.array([{}]), allow_pickle=True), "Python objects"),
         ("spike_times.npy", lambda path: np.save(path, np.ones(5)), "in samples or clusters, not float64"),
         ("spike_clusters.npy", lambda path: np.save(path, np.ones(5, int)), "122 spikes"),
+        ("spike_clusters.npy", lambda path: np.save(path, np.full(122, np.nan)), "clusters, not float64"),
+        ("params.py", lambda path: path.write_text("sample_rate = 30p00.\n"), "sample_rate"),
         ("params.py", lambda path: path.write_text("import os\nsample_rate = os.environ['RATE']\n"), "sample_rate"),
         ("tracking.csv", lambda path: path.write_text("x,y\n1,2\n"), "time in seconds"),
         ("tracking.csv", lambda path: path.write_text("time,vel\n0,a\n1,b\n"), "must hold numbers"),
         ("tracking.csv", lambda path: path.write_text("time (ms),vel\n0,1\n4,1\n"), "time in seconds"),
+        ("tracking.csv", lambda path: path.write_text("time,vel\n0,1,5\n1,2,6\n"), "Length of header"),
+        ("tracking.csv", lambda path: path.unlink() or path.symlink_to("/dev/zero"), "tracking.csv: is not a regular"),
+        ("params.py", lambda path: path.unlink() or os.mkfifo(path), "params.py: is not a regular file"),
+        ("cluster_group.tsv", lambda path: os.truncate(path, 2**32), "4294967296 bytes, more than"),  # sparse
+        ("cluster_group.tsv", lambda path: path.write_text("5\tgood\n7\tmua\n"), "first column '5', not cluster_id"),
+        ("spike_times.npy", lambda path: path.unlink(), "spike_times.npy: cannot be read: No such file"),
         ("other.csv", lambda path: path.write_text("time,x\n0,1\n"), "2 tables"),
         ("trials.csv", lambda path: path.write_text("begin,stop\n0,1\n"), "start"),
     ],
@@ -146,6 +153,30 @@ def test_broken_phy_folders_are_refused(name, write, reason, tmp_path):
     path = write_phy(SESSION, tmp_path)
     write(path / name)
     assert reason in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"index": np.full(120, 4)}, "all of them keys: [2, 3, 8]"),
+        ({"keys": np.array([2.0, 3.0, 8.0])}, "must be whole numbers"),
+        ({"t": np.full(120, "0.123")}, "spike_times must hold numbers, not <U5"),
+        ({"t": np.full(120, 1j)}, "spike_times must hold numbers, not complex128"),
+    ],
+)
+def test_broken_pynapple_groups_are_refused(change, reason, tmp_path):
+    path = write_pynapple(SESSION, tmp_path)
+    with np.load(path / "spikes.npz") as file:
+        arrays = {name: file[name] for name in file.files if name != "_metadata"}
+    np.savez(path / "spikes.npz", **arrays | change)
+    assert reason in refusal(path)
+
+
+def test_other_files_of_a_pynapple_folder_are_noted(tmp_path):
+    path = write_pynapple(SESSION, tmp_path)
+    with np.load(path / "trials.npz") as file:
+        np.savez(path / "trials.npz", start=file["start"], end=file["end"])
+    assert "Not read, as no Tsd, TsdFrame or IntervalSet: trials." in load_recording(path).notes
 
 
 def test_params_are_not_executed(tmp_path):

@@ -156,7 +156,10 @@ def _refuse_restart(times: np.ndarray, units: np.ndarray, names: np.ndarray):
 
 def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], notes: list[str]) -> np.ndarray:
     """The units or trials for which the filter holds, (n,) bool. A note lists the columns that it does not use."""
-    kept = np.ones(len(next(iter(table.values()))), dtype=bool)
+    lengths = {name: len(column) for name, column in table.items()}
+    if len(set(lengths.values())) > 1:
+        raise RecordingError(f"the table of {option} must have as many rows in every column: {str(lengths)[:300]}.")
+    kept = np.ones(next(iter(lengths.values())), dtype=bool)
     if expression:
         kept = matching_rows(expression, table, option)
         notes.append(f"{kept.sum()} of {len(kept)} {option} were chosen: {expression}.")

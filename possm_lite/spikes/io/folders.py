@@ -7,7 +7,8 @@
 """
 
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def read_phy(path: Path) -> Contents:
     rate = _read(path / "params.py", _read_rate)
     info = path / "cluster_info.tsv"
     files = [info] if info.exists() else sorted(path.glob("cluster_*.tsv"))
-    by_cluster = [frame.set_index(frame.columns[0]) for frame in (_read(file, _read_table) for file in files)]
+    by_cluster = [_read(file, partial(_read_table, index=("cluster_id", "id"))) for file in files]
     table = pandas.concat([pandas.DataFrame(), *by_cluster], axis=1)
     noise = table.index[table.get("group", table.get("KSLabel", table.index)) == "noise"]
     kept = ~np.isin(clusters, noise)
@@ -69,7 +70,7 @@ def read_pynapple(path: Path) -> Contents:
     spike_units = np.searchsorted(keys, index)
     if {keys.dtype.kind, index.dtype.kind} - set("iu") or not np.isin(index, keys).all():
         raise RecordingError(
-            f"index of the TsGroup must be whole numbers, each one of keys: {str(keys.tolist())[:200]}."
+            f"index of the TsGroup must be whole numbers, all of them keys: {str(keys.tolist())[:200]}."
         )
     others = [name for name, kind in kinds.items() if kind not in ("TsGroup", "IntervalSet", "Tsd", "TsdFrame")]
     return Contents(
@@ -115,11 +116,13 @@ def _read_rate(file: Path) -> float:
     return float(found[0])
 
 
-def _read_table(file: Path):
-    """A table of pandas. It would take the first column for names of rows where rows are longer than the header."""
+def _read_table(file: Path, index: Sequence[str] = ()):
+    """A table of pandas, whose first column names the rows if it must have one of the names in `index`."""
     import pandas
 
-    table = pandas.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",")
-    if not isinstance(table.index, pandas.RangeIndex):
-        raise RecordingError("has more cells in a row than in its header.")
-    return table
+    with warnings.catch_warnings():  # of rows longer than the header, whose last cells would be left out
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        table = pandas.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",", index_col=False)
+    if index and table.columns[0] not in index:
+        raise RecordingError(f"has the first column {table.columns[0]!r:.80}, not {' or '.join(index)}.")
+    return table.set_index(table.columns[0]) if index else table
