@@ -31,6 +31,7 @@ from possm_lite.spikes.io.contents import Selection
 
 from . import reference_readers
 from .mutations import good_recording, good_variables
+from .reference_readers import Reference, as_reference
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 20  # of CPU for one file; an intact one takes 0.1
@@ -85,18 +86,6 @@ def fault(fields: dict) -> str | None:
     return next((name for name, is_present in faults.items() if is_present), None)
 
 
-def difference(recording: Recording, reference: dict) -> str | None:
-    """The first field in which a recording differs from the reference, or None."""
-    for name in (*NUMBERS, "spike_units", "unit_ids"):
-        ours, theirs = getattr(recording, name), reference[name]
-        if ours.size != theirs.size or not np.array_equal(ours, theirs.astype(ours.dtype).reshape(ours.shape)):
-            return f"{name} differs"
-    for name in ("behavior_name", "behavior_unit", "session_id", "notes"):
-        if name in reference and getattr(recording, name) != reference[name]:
-            return f"{name} is {getattr(recording, name)!r}, not {reference[name]!r}"
-    return None
-
-
 def difference_in_counts(recording: Recording, variables: dict, options: dict) -> str | None:
     """The first difference of a recording from the variables of a MATLAB file, or None."""
     starts, counts, velocity = (variables[name].astype(np.float64) for name in ("time", "spikes", "handVel"))
@@ -143,15 +132,15 @@ def _difference_from_reference(recording, format_name: str, path: Path, part: st
         variables = good_variables() if has_checksums else reference_readers.read_mat(path)
         return difference_in_counts(recording, variables, options)
     if format_name != "npz":
-        return difference_but_for_mending(recording, reference_readers.READERS[format_name](path), options)
+        return difference(recording, reference_readers.READERS[format_name](path), options)
     has_checksums = part == "bytes"
     fields = vars(good_recording(path.stem == "clock")) if has_checksums else reference_readers.read_npz(path)
-    if options:
-        return difference_but_for_mending(recording, reference_readers.as_reference(fields), options)
-    return fault(fields) or difference(recording, fields)
+    names = () if options else ("behavior_name", "behavior_unit", "session_id", "notes")
+    same = all(getattr(recording, name) == fields[name] for name in names)
+    return fault(fields) or difference(recording, as_reference(fields), options) or (None if same else "texts differ")
 
 
-def difference_but_for_mending(recording: Recording, reference: reference_readers.Reference, options: dict):
+def difference(recording: Recording, reference: Reference, options: dict) -> str | None:
     """The first difference from what a file holds and the options select, where rows that a note counts may be missing.
 
     A filter is evaluated by Python, for each row by itself.
@@ -178,11 +167,9 @@ def difference_but_for_mending(recording: Recording, reference: reference_reader
     table = {**reference.trial_table, "start": trials[:, 0], "stop": trials[:, 1], "duration": np.diff(trials)[:, 0]}
     trials = trials[_rows(options.get("trials"), table)]
     moved = any("trials overlapped" in note or "trials were not in order" in note for note in recording.notes)
-    if not np.isin(recording.trials[:, 0], trials[:, 0]).all():
-        return "trials differ"
-    if len(recording.trials) + counted["trials"] != len(trials):
-        return "trials differ in number"
-    if not (moved or counted["trials"] or np.array_equal(recording.trials, trials)):
+    same = moved or counted["trials"] > 0 or np.array_equal(recording.trials, trials)
+    same &= len(recording.trials) + counted["trials"] == len(trials)
+    if not same or not np.isin(recording.trials[:, 0], trials[:, 0]).all():
         return "trials differ"
     if options.get("spikes_only"):
         return "behaviour was read" if len(recording.behavior) else None

@@ -285,7 +285,7 @@ def _malicious_mat(false_entry: str) -> Callable:
 
 
 def _malicious_hdf5(change: Callable) -> Callable:
-    """Puts a link, group or data set in place of a random one, which keeps its attributes."""
+    """Makes a change of a random generator, a file and a random name in it."""
 
     def write(rng, path: Path):
         import h5py
@@ -293,32 +293,33 @@ def _malicious_hdf5(change: Callable) -> Callable:
         with h5py.File(path, "r+") as file:
             names: list[str] = []
             file.visit(lambda name: None if name.startswith("specifications") else names.append(name))
-            victim = str(rng.choice(names))
-            attributes = dict(file[victim].attrs)
-            if change is _false_attribute:
-                change(rng, file, attributes)
-                file[victim].attrs.clear()
-            elif change is _renamed:
-                return change(file, victim)
-            else:
-                del file[victim]
-                change(file, victim)
-            if isinstance(file.get(victim, getlink=True), h5py.HardLink):
-                file[victim].attrs.update(attributes)
+            change(rng, file, str(rng.choice(names)))
 
     return write
 
 
-def _false_attribute(rng, file, attributes: dict):
-    anything = file[next(name for name in file if name != "specifications")].ref
+def _false_attribute(rng, file, name: str):
+    attributes, anything = file[name].attrs, file[next(other for other in file if other != "specifications")].ref
     false = [None, 7, -1.5, np.nan, "a", b"\xff\xfe", np.arange(9), [], ["start_time", "x"], anything]
     for key in rng.permutation(list(attributes))[:1]:
         value = false[rng.integers(len(false))]
-        attributes.pop(key) if value is None else attributes.update({key: value})
+        del attributes[key]
+        attributes.update({} if value is None else {key: value})
 
 
-def _renamed(file, name: str):
-    file.move(name, name + "_")
+def _in_its_place(make: Callable) -> Callable:
+    """Puts a link, group or data set in the place of another, whose attributes it gets."""
+
+    def change(rng, file, name: str):
+        import h5py
+
+        attributes = dict(file[name].attrs)
+        del file[name]
+        make(file, name)
+        if isinstance(file.get(name, getlink=True), h5py.HardLink):
+            file[name].attrs.update(attributes)
+
+    return change
 
 
 def _link(kind: str, *target: str) -> Callable:
@@ -334,9 +335,7 @@ def _dataset(*shape, **options) -> Callable:
     return lambda file, name: file.create_dataset(name, *shape, **options)
 
 
-HDF5_CHANGES: dict[str, Callable] = {
-    "attribute": _false_attribute,
-    "renamed": _renamed,
+HDF5_OBJECTS: dict[str, Callable] = {
     "removed": lambda file, name: None,
     "dangling link": _link("SoftLink", "/nowhere"),
     "link to itself": _link("SoftLink", "/{name}"),
@@ -356,6 +355,11 @@ HDF5_CHANGES: dict[str, Callable] = {
     "terabytes of text": _dataset((2**37,), "S9", chunks=(2**10,)),
     "one long text": _dataset((), f"S{2**31 - 1}"),
     "chunk of gigabytes": _dataset((90,), "f8", chunks=(2**28 + 9,), maxshape=(None,)),
+}
+HDF5_CHANGES = {
+    "attribute": _false_attribute,
+    "renamed": lambda rng, file, name: file.move(name, name + "_"),
+    **{kind: _in_its_place(make) for kind, make in HDF5_OBJECTS.items()},
 }
 
 
