@@ -75,7 +75,7 @@ def read_phy(path: Path) -> Reference:
     trials = _columns(arrays, "trials.csv")
     (table,) = {name.split("/")[0] for name in arrays if ".csv" in name} - {"trials.csv"} or {""}
     series = _columns(arrays, table)
-    times = series.pop(next(iter(series)), None)
+    times = series.pop(next(iter(series), ""), None)
     spans = _spans(trials, "start", "stop")
     return Reference(
         samples[kept] / rate, spike_units, unit_ids, spans, lambda n: (times, _joined(n, series)), unit_table, trials
