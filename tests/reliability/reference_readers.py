@@ -64,10 +64,9 @@ def read_phy(path: Path) -> Reference:
     lines = [line.partition("=") for line in (path / "params.py").read_text(encoding="utf-8").split("\n")]
     (rate,) = (float(value.partition("#")[0]) for name, _, value in lines if name.strip() == "sample_rate")
     labels = {}  # of clusters, by column
-    for name, column in arrays.items():
-        if name.startswith("cluster_") and not name.endswith("/cluster_id"):
-            ids = arrays[f"{name.split('/')[0]}/cluster_id"]
-            labels[name.split("/")[1]] = dict(zip(ids.tolist(), column.tolist(), strict=True))
+    for file in sorted({name.split("/")[0] for name in arrays if name.startswith("cluster_")}):
+        (_, ids), *columns = _columns(arrays, file).items()
+        labels |= {name: dict(zip(ids.tolist(), column.tolist(), strict=True)) for name, column in columns}
     noise = labels.get("group", labels.get("KSLabel", {}))
     kept = np.array([noise.get(cluster) != "noise" for cluster in clusters.tolist()])
     unit_ids, spike_units = np.unique(clusters[kept], return_inverse=True)
@@ -141,7 +140,7 @@ def read_nwb(path: Path) -> Reference:
     units = np.repeat(np.arange(len(counts)), counts)
 
     def read(name: str) -> tuple[np.ndarray, np.ndarray]:
-        conversion, offset = (float(arrays[f"{name}/data@{field}"]) for field in ("conversion", "offset"))
+        conversion, offset = (float(arrays.get(f"{name}/data@{k}", v)) for k, v in (("conversion", 1), ("offset", 0)))
         values = np.float64(arrays[f"{name}/data"]) * (1 if np.isnan(conversion) else conversion) + offset
         if f"{name}/timestamps" in arrays:
             return np.float64(arrays[f"{name}/timestamps"]), values

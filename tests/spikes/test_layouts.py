@@ -146,6 +146,11 @@ def huge_npy(path):
         ("cluster_group.tsv", lambda path: path.write_text("5\tgood\n7\tmua\n"), "first column '5', not cluster_id"),
         ("spike_times.npy", lambda path: path.unlink(), "spike_times.npy: cannot be read: No such file"),
         ("other.csv", lambda path: path.write_text("time,x\n0,1\n"), "2 tables"),
+        (
+            "trials.csv",
+            lambda path: path.write_text("start,stop,stop,result\n0,1,R\n"),
+            "two columns of one name: stop",
+        ),
         ("trials.csv", lambda path: path.write_text("begin,stop\n0,1\n"), "start"),
     ],
 )

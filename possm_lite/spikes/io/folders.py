@@ -123,6 +123,9 @@ def _read_table(file: Path, index: Sequence[str] = ()):
     with warnings.catch_warnings():  # of rows longer than the header, whose last cells would be left out
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         table = pandas.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",", index_col=False)
+    names = [str(name) for name in table.columns]  # pandas calls the second of two "stop.1"
+    if twice := [name for name in names if (first := re.sub(r"\.\d+$", "", name)) != name and first in names]:
+        raise RecordingError(f"has two columns of one name: {', '.join(twice)[:200]}.")
     if index and table.columns[0] not in index:
         raise RecordingError(f"has the first column {table.columns[0]!r:.80}, not {' or '.join(index)}.")
     return table.set_index(table.columns[0]) if index else table
