@@ -229,12 +229,14 @@ def test_layouts_are_compared_with_our_own_format(monkeypatch, small_recording):
     assert table.rows[1][1] == "0.110" and table.rows[2][-1].startswith("refused: /a.npz")
 
 
-def test_cells_of_a_chapter_are_timed(tmp_path):
+def test_cells_of_a_chapter_are_timed(tmp_path, monkeypatch):
     cells = [nbformat.v4.new_code_cell("# a remark\nimport time\ntime.sleep(0.5)"), nbformat.v4.new_code_cell("1 + 1")]
     path = tmp_path / "07_toy.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    monkeypatch.setattr(course, "TOTALS_S", {("07", "07"): 0.1, ("00", "09"): 130})
     chapter, total, table = course.measure_chapters([path])
-    assert (chapter.what, chapter.limit, total.what) == ("07_toy, 2 cells", "<= 75 s", "all 1 chapters")
+    assert (chapter.what, chapter.limit, chapter.holds) == ("07_toy, 2 cells", "<= 40 s", True)
+    assert (total.what, total.holds) == ("chapters 07 to 07 together", False)
     assert table.rows[0][:3] == ["07_toy", "1", "`import time`"] and 0.5 <= float(table.rows[0][3]) < 5
 
 
