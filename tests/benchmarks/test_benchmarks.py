@@ -343,5 +343,7 @@ def test_figures_of_the_readme_are_the_measured_ones():
         f"test on held-out trials: {seconds} seconds",
         f"{n_layouts} of {n_layouts} layouts",
         f"{rows['faults named correctly']} faults",
+        f"p50 {rows['last event of a bin to its published output, p50']}, p99 "
+        f"{rows['last event of a bin to its published output, p99']}",
     ):
         assert figure in readme
