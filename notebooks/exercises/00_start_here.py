@@ -1,5 +1,6 @@
-"""Exercises of chapter 00: a firing rate, spike counts without the mean of each unit, the angle of a rotation."""
+"""Exercises of chapter 00: a firing rate, counts without the mean of each unit, the angle of a rotation, a decoder."""
 
+import math
 from functools import partial
 
 import torch
@@ -121,5 +122,83 @@ my_angle = ValueCheck(
         "the arrow points that way, but say how far it has rotated, counter-clockwise from 0.": -135.0,
         "that is one whole rotation too many.": 585.0,
         "it is upside down: after 50 ms an arrow of period 80 ms has not gone round once yet.": 576.0,
+    },
+)
+
+# Exercise 0.4: preferred directions by least squares, and the sum of the votes
+
+
+def _least_squares(rates, angles):
+    """b (U,) and votes (2, U) of (0.4)."""
+    design = torch.stack([torch.ones_like(angles), angles.cos(), angles.sin()], -1)  # (R, 3)
+    usual, *votes = torch.linalg.lstsq(design, rates).solution
+    return usual, torch.stack(votes)
+
+
+def _of_length_one(votes):
+    return votes / votes.norm(dim=0)
+
+
+def _decode(
+    rates,
+    angles,
+    new,
+    *,
+    usual=lambda rates, b: b,
+    length=_of_length_one,
+    angle=lambda x, y: torch.atan2(y, x),
+):
+    b, votes = _least_squares(rates, angles)
+    x, y = ((new - usual(rates, b)) @ length(votes).T).T
+    return angle(x, y)
+
+
+def _reaches(angles_deg, new_deg, n_units, noise=0.0, seed=0):
+    """Rates of units with other baselines, depths and preferred directions: what was seen, and new reaches."""
+
+    def make():
+        generator = torch.Generator().manual_seed(seed)
+        preferred = math.tau * torch.rand(n_units, generator=generator, dtype=torch.float64)
+        usual, depth = 5 + 10 * torch.rand(2, n_units, generator=generator, dtype=torch.float64)
+        seen, new = (torch.tensor(deg, dtype=torch.float64).deg2rad() for deg in (angles_deg, new_deg))
+        rates, others = (usual + depth * torch.cos(angle[:, None] - preferred) for angle in (seen, new))
+        chance = noise * torch.randn(len(seen), n_units, generator=generator, dtype=torch.float64)
+        return rates + chance, seen, others
+
+    return make
+
+
+first_decoder = Check(
+    "first_decoder",
+    reference=_decode,
+    cases=[
+        Case("three units, eight directions, no chance", _reaches([*range(0, 360, 45)], [20, 100, 250], 3)),
+        Case("a single new reach", _reaches([*range(0, 360, 45)], [-70], 4, seed=1)),
+        Case("rates with chance", _reaches([*range(0, 360, 30)], [10, 80, 200, 300], 6, noise=2.0, seed=2)),
+        Case(
+            "most reaches to the right, so that the mean of a unit is not its b",
+            _reaches([0, 10, 20, 30, 40, 90, 180, 270], [-40, 60, 140], 5, seed=3),
+        ),
+    ],
+    traps={
+        "the votes count with the whole rate. A unit that fires as usual says nothing: take its b away.": partial(
+            _decode, usual=lambda rates, b: 0.0
+        ),
+        "you take away the mean of each unit, which is b only where reaches go to all sides alike.": partial(
+            _decode, usual=lambda rates, b: rates.mean(0)
+        ),
+        "the votes of strongly tuned units are longer. Divide each by its length: all have length one.": partial(
+            _decode, length=lambda votes: votes
+        ),
+        "cosine and sine have changed places: atan2 wants y first.": partial(_decode, angle=torch.atan2),
+        "this is in degrees. The angles here are in rad.": partial(
+            _decode, angle=lambda x, y: torch.atan2(y, x).rad2deg()
+        ),
+        "these angles go from 0 to 2π. Wanted is from -π to π.": partial(
+            _decode, angle=lambda x, y: torch.atan2(y, x) % math.tau
+        ),
+        "atan of y / x cannot tell a direction from the opposite one: use atan2.": partial(
+            _decode, angle=lambda x, y: torch.atan(y / x)
+        ),
     },
 )

@@ -28,6 +28,24 @@ def center_by_loop(x):
     return torch.tensor(columns).T
 
 
+def decode_by_pinv(rates, angles, new):
+    design = np.stack([np.ones(len(angles)), angles.cos().numpy(), angles.sin().numpy()], 1)
+    b, x, y = np.linalg.pinv(design) @ rates.numpy()
+    preferred = np.exp(1j * np.arctan2(y, x))
+    return np.angle((new.numpy() - b) @ preferred)
+
+
+def decode_by_correlation(rates, angles, new):
+    """Right only for reaches that go to all sides alike."""
+    votes = torch.stack([angles.cos(), angles.sin()]) @ (rates - rates.mean(0))  # (2, U)
+    x, y = (votes / votes.norm(dim=0)) @ (new - rates.mean(0)).T
+    return torch.atan2(y, x)
+
+
+def decode_by_nearest(rates, angles, new):
+    return angles[torch.cdist(new, rates).argmin(1)]
+
+
 @pytest.mark.filterwarnings("ignore:std")  # of a single trial
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
@@ -54,6 +72,13 @@ def center_by_loop(x):
         ("my_angle", math.degrees(2 * math.pi * 50 / 80), "✓"),
         ("my_angle", 2 * math.pi * 5 / 8, "in radians"),
         ("my_angle", 360 + 225, "one whole rotation too many"),
+        ("first_decoder", decode_by_pinv, "✓"),
+        ("first_decoder", lambda r, a, new: decode_by_pinv(r, a, new).tolist(), "✓"),
+        ("first_decoder", decode_by_correlation, "most reaches to the right"),
+        ("first_decoder", decode_by_nearest, "on three units"),
+        ("first_decoder", lambda r, a, new: np.degrees(decode_by_pinv(r, a, new)), "in degrees"),
+        ("first_decoder", lambda r, a, new: decode_by_pinv(r - r.mean(0), a, new - r.mean(0)), "✓"),
+        ("first_decoder", lambda r, a, new: decode_by_pinv(r, a, new)[:, None], "the shape is"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
