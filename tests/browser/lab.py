@@ -121,6 +121,7 @@ class Notebook:
         self.page.keyboard.press("Control+Enter")
         self.page.wait_for_timeout(300)
         self._wait_until_idle(60)
+        assert self.errors() == []
         return shown
 
     def type_over(self, cell_id: str, source: str) -> None:
