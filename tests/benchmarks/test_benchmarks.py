@@ -19,6 +19,7 @@ from . import __main__ as bench
 from . import (
     accuracy,
     choices,
+    comparison,
     course,
     latency,
     layouts,
@@ -144,39 +145,56 @@ def test_training_section_runs(monkeypatch):
 
 
 def test_accuracy_section_runs(small_recording, tmp_path):
-    path = small_recording.save(tmp_path / "small.npz") or tmp_path / "small.npz"
-    items = list(accuracy.measure(short=True, sources={accuracy.SIMULATED: path, accuracy.REAL: tmp_path / "absent"}))
-    assert accuracy.REAL in of(Note, items)[0].text
-    by_model = {cells[0]: cells for cells in of(Table, items)[0].rows}
+    small_recording.save(path := tmp_path / "small.npz")
+    recordings = {comparison.SIMULATED: path, comparison.REAL: tmp_path / "absent"}
+    items = list(accuracy.measure(short=True, recordings=recordings))
+    assert comparison.REAL in of(Note, items)[0].text
+    searched, scored = of(Table, items)
+    assert [cells[0] for cells in searched.rows] == ["POSSM, rnn", "POSSM, gru", "GRU on counts"]
+    by_model = {cells[0]: cells for cells in scored.rows}
     assert list(by_model) == ["POSSM, rnn", "POSSM, gru", "GRU on counts", "Wiener filter", "Kalman filter"]
     assert "±" in by_model["POSSM, gru"][1] and "±" not in by_model["Wiener filter"][1]
-    r2 = [accuracy.train_and_score("", path, accuracy.GRU, seed, 2).r2 for seed in (0, 0, 1)]
+    settings = dict(lr=1e-3, window_s=2.0, batch=4)
+    jobs = [comparison.job(recordings, comparison.SIMULATED, comparison.GRU, seed, True, **settings) for seed in (0, 1)]
+    r2 = [comparison.train_and_score(*job)["r2"] for job in (jobs[0], *jobs)]
     assert r2[0] == r2[1] != r2[2]
 
 
 @pytest.mark.parametrize(
     ("source", "possm", "gru", "seconds", "holds"),
     [
-        (accuracy.SIMULATED, 0.86, 0.85, 60, [True, True]),
-        (accuracy.SIMULATED, 0.79, 0.80, 60, [False, False]),
-        (accuracy.REAL, 0.89, 0.85, 60, [True, True]),
-        (accuracy.REAL, 0.87, 0.85, 121, [False, False]),
+        (comparison.SIMULATED, 0.86, 0.85, 60, [True, True]),
+        (comparison.SIMULATED, 0.79, 0.80, 60, [False, False]),
+        (comparison.REAL, 0.89, 0.85, 60, [True, True, True]),
+        (comparison.REAL, 0.87, 0.88, 121, [False, False, False]),
+        (comparison.SENSORY, 0.78, 0.75, 121, [True, True]),
     ],
 )
 def test_limits_of_accuracy(source, possm, gru, seconds, holds):
-    r2 = {accuracy.POSSM_GRU: possm, accuracy.GRU: gru, accuracy.WIENER: 0.7}
-    scores = [accuracy.Score(source, model, value, 1, seconds) for model, value in r2.items()]
+    r2 = {accuracy.POSSM_GRU: possm, comparison.GRU: gru, comparison.WIENER: 0.7}
+    scores = {decoder: [{"r2": value, "seconds": seconds}] for decoder, value in r2.items()}
     assert [r.holds for r in accuracy.limits(source, scores)] == holds
+
+
+@pytest.mark.parametrize(
+    ("r2", "said"),
+    [([0.80, 0.82], "-0.040, larger than"), ([0.80, 0.89], "-0.005, within"), ([0.86], "+0.010, within")],
+)
+def test_differences_are_compared_with_the_spread_of_the_seeds(r2, said):
+    scores = {("a", name): [{"r2": x, "displayed": x, "seconds": 1.0, "parameters": 9} for x in values]
+              for name, values in (("reference", [0.84, 0.86]), ("other", r2))}  # fmt: skip
+    (shown,) = of(Table, comparison.tables("Title", ["a"], ["reference", "other"], scores, "reference"))
+    assert shown.rows[0][3] == "" and shown.rows[1][3] == f"{said} the spread"
 
 
 def test_readings_and_codes_are_compared(small_recording, tmp_path):
     small_recording.save(path := tmp_path / "recording.npz")
-    recordings = {choices.SIMULATED: path, choices.REAL: tmp_path / "absent"}
+    recordings = {comparison.SIMULATED: path, comparison.REAL: tmp_path / "absent"}
     items = list(choices.measure(short=True, recordings=recordings))
-    assert choices.REAL in of(Note, items)[0].text and len(of(Row, items)) == 2
+    assert comparison.REAL in of(Note, items)[0].text and len(of(Row, items)) == 2
     searched, table = of(Table, items)
-    assert [r[0] for r in searched.rows] == [choices.POSSM_DEFAULT, choices.GRU] and "lr " in searched.rows[0][1]
-    assert [r[0] for r in table.rows][:2] == [choices.POSSM_DEFAULT, choices.GRU] and "reading: " in table.rows[2][0]
+    assert [r[0] for r in searched.rows] == [choices.POSSM_DEFAULT, comparison.GRU] and "lr " in searched.rows[0][1]
+    assert [r[0] for r in table.rows][:2] == [choices.POSSM_DEFAULT, comparison.GRU] and "reading: " in table.rows[2][0]
     (table,) = of(Table, list(choices.measure_codes(short=True, recordings=recordings)))
     assert table.rows[0][0] == choices.POSSM_DEFAULT and "code of time: " in table.rows[1][0]
 
