@@ -35,7 +35,7 @@ def colab_copy(notebook: NotebookNode, repository: str, folder: Path) -> Noteboo
     lines = [
         "# Colab only: fetches the course, installs the package (a minute), and goes to the folder of this notebook.",
         f"![ -d /content/{clone} ] || git clone --quiet --depth 1 https://github.com/{repository} /content/{clone}",
-        f'%pip install --quiet "/content/{clone}[recordings]" ipywidgets',
+        f'%pip install --quiet "/content/{clone}[recordings]" ipywidgets joblib',
         f"%cd /content/{clone}/{folder.as_posix()}",
     ]
     cell = new_code_cell("\n".join(lines), id="install-in-colab")

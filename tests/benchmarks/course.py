@@ -47,19 +47,20 @@ def measure_chapters(chapters: list[Path]) -> Iterator[Item]:
 
 
 def time_chapter(path: Path) -> tuple[float, list[CellTime]]:
-    """Seconds of a chapter, kernel start included, and of each of its cells. The file is not changed."""
-    notebook, started, cells = execute.read(path), {}, []
+    """Seconds from the start of the kernel to the end of the last cell, and of each cell. The file is not changed."""
+    notebook, started, cells, ended = execute.read(path), {}, [], []
 
     def on_start(cell, cell_index):
         started[cell_index] = time.perf_counter()
 
     def on_end(cell, cell_index, execute_reply):
-        seconds = time.perf_counter() - started[cell_index]
+        ended.append(time.perf_counter())
+        seconds = ended[-1] - started[cell_index]
         cells.append(CellTime(path.stem, cell_index + 1, _first_line(cell.source), seconds))
 
     start = time.perf_counter()
     execute.run(notebook, path.parent, timeout_s=300, on_cell_execute=on_start, on_cell_executed=on_end)
-    return time.perf_counter() - start, cells
+    return ended[-1] - start, cells
 
 
 def _first_line(source: str) -> str:

@@ -1,0 +1,24 @@
+"""Trainings that do not depend on each other, on several cores of the computer."""
+
+from collections.abc import Callable, Iterable
+
+import joblib
+import torch
+
+N_LARGEST = 4  # each process takes about half a gigabyte
+
+
+def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
+    """`[function(*arguments) for arguments in calls]`, several calls at a time, each in a process with one thread.
+
+    A process has a copy of what the function uses: what it prints or changes there is lost, what it returns comes back.
+    On a computer with one core, or where LOKY_MAX_CPU_COUNT=1, the calls run here, one after another.
+
+    Raises: what a call raises.
+    """
+    n_processes = min(joblib.cpu_count(), N_LARGEST)
+    if n_processes == 1:
+        with torch.random.fork_rng([]):  # a seed that is set in a call ends with it, as it does in a process
+            return [function(*arguments) for arguments in calls]
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        return joblib.Parallel(n_processes)(joblib.delayed(function)(*arguments) for arguments in calls)
