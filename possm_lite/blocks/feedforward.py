@@ -1,5 +1,6 @@
 """The gated feed-forward layer of transformers."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -13,6 +14,9 @@ class GatedFeedForward(nn.Module):
     Source: Shazeer 2020, "GLU variants improve transformer" (GEGLU), with biases.
     """
 
+    # rows computed at a time: what they are expanded to stays in the cache, and no large tensor is asked of the system
+    ROWS = 1024
+
     def __init__(self, dim: int, expansion: int = 4):
         super().__init__()
         self.norm = nn.LayerNorm(dim)
@@ -20,7 +24,8 @@ class GatedFeedForward(nn.Module):
         self.contract = nn.Linear(expansion * dim, dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        normal = self.norm(x)
+        rows = self.norm(x).reshape(-1, x.shape[-1])
         # two products of half the size: splitting the result of one would cost a copy of it on the way back
         (w_a, w_b), (b_a, b_b) = self.expand.weight.chunk(2), self.expand.bias.chunk(2)
-        return self.contract(F.linear(normal, w_a, b_a) * F.gelu(F.linear(normal, w_b, b_b)))
+        parts = [F.linear(part, w_a, b_a) * F.gelu(F.linear(part, w_b, b_b)) for part in rows.split(self.ROWS)]
+        return torch.cat([self.contract(part) for part in parts]).view(x.shape)

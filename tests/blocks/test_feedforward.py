@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 
 from possm_lite.blocks.feedforward import GatedFeedForward
@@ -25,7 +26,9 @@ def by_formula(layer, x):
     return (value * gelu) @ layer.contract.weight.T + layer.contract.bias
 
 
-def test_equals_the_formula_with_gradients():
+@pytest.mark.parametrize("rows", [GatedFeedForward.ROWS, 5])  # 12 rows: in one piece, in three
+def test_equals_the_formula_with_gradients(rows, monkeypatch):
+    monkeypatch.setattr(GatedFeedForward, "ROWS", rows)
     layer, x = make_layer(), torch.randn(4, 3, 6, dtype=torch.float64, requires_grad=True)
     outputs = layer(x), by_formula(layer, x)
     torch.testing.assert_close(*outputs, rtol=0, atol=1e-12)
@@ -43,6 +46,10 @@ def test_the_second_half_is_the_gate():
         layer.expand.bias[24:] = 0  # gelu(0) = 0 closes the gate
     output = layer(torch.randn(5, 6, dtype=torch.float64))
     torch.testing.assert_close(output, layer.contract.bias.expand(5, 6))
+
+
+def test_no_rows_are_none():
+    assert make_layer()(torch.zeros(0, 3, 6, dtype=torch.float64)).shape == (0, 3, 6)
 
 
 def test_expansion_sets_the_hidden_size():
