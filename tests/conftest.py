@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from possm_lite.errors import PossmError
 from possm_lite.spikes import Recording, simulate_session
+from possm_lite.spikes.io.lsl import import_pylsl
 from possm_lite.spikes.simulation.neurons import SimulationConfig
+
+LSL_SETTINGS = "[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {127.0.0.1}\n[log]\nlevel = -3\n"
 
 
 @pytest.fixture
@@ -22,3 +26,15 @@ def _seeded():
 def small_recording() -> Recording:
     """Twelve trials of twelve simulated units, about half a minute in all; trials follow each other without a gap."""
     return simulate_session(1, SimulationConfig(n_trials=12, n_units=12)).recording
+
+
+@pytest.fixture
+def pylsl(monkeypatch, tmp_path):
+    """The module, or a skip; streams of this computer alone, whatever its network."""
+    path = tmp_path / "lsl_api.cfg"
+    path.write_text(LSL_SETTINGS)
+    monkeypatch.setenv("LSLAPICFG", str(path))
+    try:
+        return import_pylsl()
+    except PossmError as exc:
+        pytest.skip(str(exc))

@@ -15,9 +15,11 @@ from . import (
     layouts,
     live,
     readme_claims,
+    suite,
     threads,
     training,
     transfer,
+    trials,
     weights,
 )
 from .machine import describe
@@ -33,10 +35,12 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "readings": choices.measure,
     "codes": choices.measure_codes,
     "transfer": transfer.measure,
+    "trials": trials.measure,
     "weights": weights.measure,
     "layouts": layouts.measure,
     "course": course.measure,
     "faults": faults.measure,
+    "suite": suite.measure,
 }
 
 

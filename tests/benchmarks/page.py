@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import time
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import NamedTuple
 from execute import fewer_colors
 from matplotlib.figure import Figure
 
+from .machine import describe
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, RESULTS, FIGURES = Path("BENCHMARKS.md"), Path("tests/benchmarks/results"), Path("tests/benchmarks/figures")
-NOTES = ROOT / "tests/benchmarks/notes.md"  # kept by hand, appended to the page
+NOTES = ROOT / "tests/benchmarks/notes.md"  # kept by hand, without figures, appended to the page
 TITLES = {
     "claims": "Claims of the README",
     "latency": "Latency",
@@ -24,16 +27,19 @@ TITLES = {
     "readings": "How a bin is read",
     "codes": "The code of time",
     "transfer": "A new session",
+    "trials": "Few trials",
     "weights": "When weights pay",
     "layouts": "Layouts of recordings",
     "course": "The course",
     "faults": "Faults of recordings",
+    "suite": "Tests and size",
+    "reliability": "Reliability",
 }
 _INTRODUCTION = """\
 # Benchmarks
 
 `make bench` writes this page. `make bench ARGS="latency"` measures one section again and leaves the others as they are.
-The results are in `tests/benchmarks/results/`; the last section is `tests/benchmarks/notes.md`, kept by hand.
+The results are in `tests/benchmarks/results/`; the last sections are `tests/benchmarks/notes.md`, without figures.
 
 Compared programs take turns in one process, so that a slow moment of the machine affects all of them: trust ratios more
 than times. p50, p99 and p99.9 are percentiles of the times of single calls.
@@ -81,7 +87,7 @@ def row(what: str, measured: float, form: str, limit: str = "", holds: bool = Tr
 def save_results(root: Path, name: str, metadata: dict, items: Iterable[Item]) -> None:
     """Write a section's JSON file and figures under `root`, the repository or a folder with the same layout.
 
-    `metadata` has "date", "command", "machine" (a dict) and "seconds".
+    `metadata` has "date", "command", "machine" (a dict) and "seconds", None where they mean nothing.
     """
     saved = []
     for folder in (RESULTS, FIGURES):
@@ -96,6 +102,15 @@ def save_results(root: Path, name: str, metadata: dict, items: Iterable[Item]) -
         saved.append({"kind": type(item).__name__.lower(), **item._asdict()})
     text = json.dumps({"section": name, **metadata, "items": saved}, indent=1, ensure_ascii=False)
     (root / RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def record(what: str, measured: str) -> None:
+    """Save a row of the section that long tests write, in place of the one that said the same, and render the page."""
+    found = load_results(ROOT).get("reliability", {"items": []})
+    rows = {item.what: item for item in found["items"]} | {what: Row(what, f"{measured} ({time.strftime('%Y-%m-%d')})")}
+    metadata = {"date": time.strftime("%Y-%m-%d"), "command": "make soak", "machine": describe(), "seconds": None}
+    save_results(ROOT, "reliability", metadata, rows.values())
+    write_page(ROOT)
 
 
 def load_results(root: Path) -> dict[str, dict]:
@@ -123,7 +138,8 @@ def render(sections: dict[str, dict]) -> str:
     lines = [_INTRODUCTION, f"**{len(limits)} limits, {summary}", *missed]
     for name, section in sections.items():
         machine = "; ".join(section["machine"].values())
-        run = f"`{section['command']}` on {section['date']}, {section['seconds']:.0f} s. Machine: {machine}."
+        took = f", {section['seconds']:.0f} s" if section["seconds"] else ""
+        run = f"`{section['command']}` on {section['date']}{took}. Machine: {machine}."
         lines += ["", f"## {TITLES[name]}", "", run]
         for kind, items in groupby(section["items"], key=type):
             if kind is Row:  # consecutive rows are one table

@@ -27,9 +27,11 @@ from . import (
     machine,
     page,
     readme_claims,
+    suite,
     threads,
     training,
     transfer,
+    trials,
     weights,
 )
 from .competitors import PaddedPossm, Poyo, gru_cell, gru_matmuls
@@ -206,6 +208,23 @@ def test_transfer_section_runs():
     assert [transfer.limit(28, np.array(loss)).holds for loss in ([0.0, 0.02], [0.0, 0.04])] == [True, False]
 
 
+def test_trials_section_runs():
+    items = list(trials.measure(short=True))
+    new, _, drifted, _ = (table.rows for table in of(Table, items))
+    assert [cells[0] for cells in new] == [way for way in trials.STYLES if way in {cells[0] for cells in new}]
+    assert {cells[0] for cells in drifted} == set(trials.STYLES)
+    assert len(of(Plot, items)[0].figure.axes) == 2
+
+
+def test_a_day_layer_begins_as_the_identity():
+    model, counts = trials.TableGRU(4), torch.rand(1, 3, 4)
+    model._session = torch.ones(1, dtype=torch.int64)
+    before = model.decode_counts(counts)
+    model.day = torch.nn.Linear(4, 4)
+    model.day.load_state_dict({"weight": torch.eye(4), "bias": torch.zeros(4)})
+    torch.testing.assert_close(model.decode_counts(counts), before)
+
+
 def test_weights_section_runs():
     items = list(weights.measure(short=True))
     assert [r.limit for r in of(Row, items)] == ["<= 0.1", ">= 0.2"]
@@ -256,6 +275,21 @@ def test_cells_of_a_chapter_are_timed(tmp_path, monkeypatch):
     assert (chapter.what, chapter.limit, chapter.holds) == ("07_toy, 2 cells", "<= 40 s", True)
     assert (total.what, total.holds) == ("chapters 07 to 07 together", False)
     assert table.rows[0][:3] == ["07_toy", "1", "`import time`"] and 0.5 <= float(table.rows[0][3]) < 5
+
+
+def test_suite_section_runs():
+    items = list(suite.measure(short=True))
+    assert items[0].holds and "exit status 0" in items[0].what
+    assert all(int(item.measured.replace(",", "")) > 1000 for item in items[1:])
+
+
+def test_long_tests_record_what_they_tried(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "ROOT", tmp_path)
+    for what, measured in (("bins", "10"), ("kills", "3"), ("bins", "20")):
+        page.record(what, measured)
+    (section,) = page.load_results(tmp_path).values()
+    assert [(r.what, r.measured.partition(" (20")[0]) for r in section["items"]] == [("bins", "20"), ("kills", "3")]
+    assert "| bins | 20 (20" in (tmp_path / page.PAGE).read_text(encoding="utf-8")
 
 
 def test_readme_claims_hold(monkeypatch):
@@ -344,7 +378,7 @@ def test_invalid_arguments_exit_with_2(arguments, message, capsys):
 
 def test_page_in_the_repository_matches_its_results():
     results = page.load_results(page.ROOT)
-    assert list(bench.SECTIONS) == list(page.TITLES)
+    assert [*bench.SECTIONS, "reliability"] == list(page.TITLES)  # that one is written by make soak
     assert {path.stem for path in (page.ROOT / page.RESULTS).glob("*.json")} == set(results)
     assert (page.ROOT / page.PAGE).read_text(encoding="utf-8") == page.render(results), 'make bench ARGS="--page"'
     plots = {f"{item.name}.png" for section in results.values() for item in section["items"] if isinstance(item, Plot)}

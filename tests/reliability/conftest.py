@@ -1,10 +1,15 @@
-"""Length of the randomised tests: short by default, as in CI; long with POSSM_SOAK=1, as `make soak` sets."""
+"""Length of the randomised tests: short by default, as in CI; long with POSSM_SOAK=1, as `make soak` sets.
+
+A long run writes what it has tried into the section Reliability of BENCHMARKS.md.
+"""
 
 import os
 from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+
+from ..benchmarks import page
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +19,12 @@ def rounds() -> Callable[[int, int], int]:
     if soak not in ("0", "1"):
         raise ValueError(f"POSSM_SOAK must be 0 or 1, not {soak!r}")
     return (lambda short, long: long) if soak == "1" else (lambda short, long: short)
+
+
+@pytest.fixture(scope="session")
+def record(rounds) -> Callable[[str, str], None]:
+    """`record(what, measured)`: called at the end of a test, with what has held; saved in long runs alone."""
+    return rounds(lambda *_: None, page.record)
 
 
 @pytest.fixture(scope="session")

@@ -64,7 +64,7 @@ def epochs_saved(run: Path) -> int:
     return len(json.loads(str(read_arrays(run / "training.npz")["about"]))["history"]["loss"])
 
 
-def test_random_kills_end_with_the_same_weights(decode, rounds):
+def test_random_kills_end_with_the_same_weights(decode, rounds, record):
     """In turn: killed while writing a file, killed at any moment, and out of disk space (a limit on the file size)."""
     rng, folder = np.random.default_rng(), decode.folder
     assert decode("interrupted", after="interrupted/training.npz")["status"] == -signal.SIGKILL
@@ -99,9 +99,13 @@ def test_random_kills_end_with_the_same_weights(decode, rounds):
         assert names(folder / name) == RESULTS
         assert_same_checkpoints(folder / name, folder / "whole")
     assert partial >= wanted // 6
+    record(
+        "trainings killed while writing, killed at any moment, or out of disk space",
+        f"{stops}: resumed to the weights of an undisturbed training, bit for bit",
+    )
 
 
-def test_two_processes_resume_with_the_same_weights(decode, rounds):
+def test_two_processes_resume_with_the_same_weights(decode, rounds, record):
     """One of torchrun's processes is killed. Of two processes gradients are added up in the same order."""
     if not rounds(0, 1):
         pytest.skip("only at length: make soak")
@@ -124,3 +128,4 @@ def test_two_processes_resume_with_the_same_weights(decode, rounds):
     assert run("--resume", "again").wait(TIMEOUT_S) == 0
     for session in ("simulated-0", "simulated-1"):
         assert_same_checkpoints(folder / "again" / session, folder / "two" / session)
+    record("training on two processes, one of them killed", "resumed to the same weights, bit for bit")

@@ -12,7 +12,7 @@ import pytest
 from possm_lite.cli import main
 from possm_lite.errors import PossmError
 from possm_lite.spikes.io.contents import Selection
-from possm_lite.spikes.io.lsl import SpikeInlet, import_pylsl, play, spike_outlet
+from possm_lite.spikes.io.lsl import SpikeInlet, play, spike_outlet
 from possm_lite.spikes.timeline import Timeline
 from possm_lite.training import prepare
 from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
@@ -21,7 +21,6 @@ from possm_lite.training.live import LiveBins, decode_live
 from .helpers import small_possm
 
 WIDTH_S = 0.05
-LOCAL = "[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {127.0.0.1}\n[log]\nlevel = -3\n"
 
 
 @pytest.fixture
@@ -34,18 +33,6 @@ def bins(lines) -> LiveBins:
     bins = LiveBins(["a", "b"], WIDTH_S, 0.02, lines.append)
     bins.restart(["b", "other", "a"])
     return bins
-
-
-@pytest.fixture
-def pylsl(monkeypatch, tmp_path):
-    """The module, or a skip; streams of this computer alone, whatever its network."""
-    path = tmp_path / "lsl_api.cfg"
-    path.write_text(LOCAL)
-    monkeypatch.setenv("LSLAPICFG", str(path))
-    try:
-        return import_pylsl()
-    except PossmError as exc:
-        pytest.skip(str(exc))
 
 
 def test_bins_equal_those_of_a_recording(small_recording, lines):

@@ -1,0 +1,137 @@
+"""A source of live spikes that misbehaves at random: what cannot be used is counted, and decoding goes on."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from possm_lite.spikes.io.contents import Selection
+from possm_lite.spikes.io.lsl import spike_outlet
+from possm_lite.training import prepare
+from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
+
+from ..training.helpers import small_possm
+
+RATE_HZ, WAIT_S, ACTION_S = 100, 1.0, (0.5, 3.0)  # an action after a time between these two
+LINE = re.compile(r"possm-lite: \S+: \S.*")
+
+
+class Source:
+    """A stream of spikes with a fault now and then; `expected` counts the events that `live` must report, by kind."""
+
+    def __init__(self, pylsl, name: str, unit_ids: list[str]):
+        self.clock, self.name, self.unit_ids = pylsl.local_clock, name, [*unit_ids, "other"]
+        self.rng, self.expected, self.sent, self.restarts = np.random.default_rng(), Counter(), 0, 0
+        self.connect()
+
+    def connect(self):
+        self.outlet, self.number = spike_outlet(self.name, self.unit_ids), 0
+        assert self.outlet.wait_for_consumers(60)
+
+    def send(self, unit: int | None = None, age_s: float = 0.0):
+        unit = int(self.rng.integers(1, len(self.unit_ids))) if unit is None else unit
+        self.outlet.push_sample([unit, self.number], self.clock() - age_s)
+        self.number, self.sent = self.number + 1, self.sent + 1
+
+    def behave(self, seconds: float):
+        """Spikes of known units at random times."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.send()
+            time.sleep(self.rng.exponential(1 / RATE_HZ))
+
+    def unknown_unit(self):
+        self.send(int(self.rng.choice([len(self.unit_ids), len(self.unit_ids) + 1, -1, 2**31 - 1])))
+        self.expected["of unknown units"] += 1
+
+    def lost(self):
+        n = int(self.rng.integers(1, 1000))
+        self.number += n
+        self.expected["lost"] += n
+        self.send()
+
+    def backwards(self):
+        self.send()
+        self.send(age_s=self.rng.uniform(0.01, 0.04))
+        self.expected["backwards in time"] += 1
+
+    def late(self):
+        self.send()
+        self.send(age_s=self.rng.uniform(10, 1e6))
+        self.expected["late"] += 1
+        self.expected["backwards in time"] += 1
+
+    def ahead(self):
+        self.send(age_s=-self.rng.uniform(1, 1e6))
+        self.expected["off the clock"] += 1
+
+    def burst(self):
+        for _ in range(5000):
+            self.send()
+
+    def silence(self):
+        time.sleep(self.rng.uniform(1, 3))
+
+    def restart(self):
+        time.sleep(WAIT_S)  # what is under way arrives
+        del self.outlet
+        time.sleep(self.rng.uniform(0, 1))
+        self.connect()
+        self.restarts += 1
+        self.behave(0.1)  # the first event sets the start, and must be sound
+
+
+FAULTS = ("unknown_unit", "lost", "backwards", "late", "ahead", "burst", "silence", "restart")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
+def test_a_misbehaving_source_is_decoded_and_counted(small_recording, tmp_path, pylsl, rounds, record):
+    session, log = prepare(small_recording), tmp_path / "stderr"
+    save_checkpoint(tmp_path / "checkpoint.npz", small_possm(session), TrainedOn.from_session(session, "", Selection()))
+    command = [sys.executable, "-m", "possm_lite", "live", str(tmp_path), "--stream", name := f"test-{tmp_path.name}"]
+    seconds, start = rounds(6, 3600), time.monotonic()
+    with log.open("w") as errors:
+        live = subprocess.Popen([*command, "--wait", str(WAIT_S)], stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            source = Source(pylsl, name, small_recording.unit_ids.tolist())
+            source.behave(0.2)
+            todo, megabytes = list(FAULTS), []
+            while time.monotonic() < start + seconds or todo:
+                fault = todo.pop() if todo else str(source.rng.choice(FAULTS))
+                getattr(source, fault)()
+                source.behave(source.rng.uniform(*ACTION_S) if not todo else 0.2)
+                assert live.poll() is None
+                megabytes.append(resident_mb(live.pid))
+            time.sleep(2 * WAIT_S)
+            live.send_signal(signal.SIGINT)
+            out, _ = live.communicate(timeout=60)
+        finally:
+            live.kill()
+    lines = log.read_text().splitlines()
+    assert live.returncode == 0 and all(LINE.fullmatch(line) for line in lines)
+    assert sum("the source stopped" in line for line in lines) == source.restarts
+    counted = {kind: int(n.replace(",", "")) for n, kind in re.findall(r"([\d,]+) ([a-z ]+)(?=[,;\n])", out)}
+    late = source.expected.pop("late")
+    assert {kind: counted[kind] for kind in source.expected} == dict(source.expected), out
+    # what runs backwards by milliseconds is late too where the bin has just been closed
+    assert late <= counted["late"] <= source.expected["backwards in time"], out
+    assert counted["bins"] > 10 * (time.monotonic() - start - 15)  # of 20 a second, less the breaks
+    assert max(megabytes) < megabytes[len(megabytes) // 10] + 30
+    faults = sum(source.expected.values()) - source.expected["lost"]
+    record(
+        f"live input from a source that misbehaves for {seconds:,} s",
+        f"{source.sent:,} events, {faults} faulty ones, {source.expected['lost']:,} lost, {source.restarts} restarts: "
+        f"each counted, {counted['bins']:,} bins decoded",
+    )
+
+
+def resident_mb(pid: int) -> float:
+    """Memory of a process in use; 0 where the system does not tell."""
+    status = Path(f"/proc/{pid}/status")
+    return int(status.read_text().split("VmRSS:")[1].split()[0]) / 1e3 if status.exists() else 0.0
