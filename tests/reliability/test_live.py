@@ -18,7 +18,8 @@ from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
 
 from ..training.helpers import small_possm
 
-RATE_HZ, WAIT_S, ACTION_S = 100, 1.0, (0.5, 3.0)  # an action after a time between these two
+RATE_HZ, ACTION_S = 100, (0.5, 3.0)  # an action after a time between these two
+WAIT_S = 5.0  # of `live`, so that a machine that stands still for a moment makes no event late
 LINE = re.compile(r"possm-lite: \S+: \S.*")
 
 
@@ -34,9 +35,10 @@ class Source:
         self.outlet, self.number = spike_outlet(self.name, self.unit_ids), 0
         assert self.outlet.wait_for_consumers(60)
 
-    def send(self, unit: int | None = None, age_s: float = 0.0):
+    def send(self, unit: int | None = None, time_s: float | None = None):
         unit = int(self.rng.integers(1, len(self.unit_ids))) if unit is None else unit
-        self.outlet.push_sample([unit, self.number], self.clock() - age_s)
+        self.time_s = self.clock() if time_s is None else time_s
+        self.outlet.push_sample([unit, self.number], self.time_s)
         self.number, self.sent = self.number + 1, self.sent + 1
 
     def behave(self, seconds: float):
@@ -58,17 +60,17 @@ class Source:
 
     def backwards(self):
         self.send()
-        self.send(age_s=self.rng.uniform(0.01, 0.04))
+        self.send(time_s=self.time_s - self.rng.uniform(0.001, 0.04))
         self.expected["backwards in time"] += 1
 
     def late(self):
         self.send()
-        self.send(age_s=self.rng.uniform(10, 1e6))
+        self.send(time_s=self.time_s - self.rng.uniform(10, 1e6))
         self.expected["late"] += 1
         self.expected["backwards in time"] += 1
 
     def ahead(self):
-        self.send(age_s=-self.rng.uniform(1, 1e6))
+        self.send(time_s=self.clock() + self.rng.uniform(1, 1e6))
         self.expected["off the clock"] += 1
 
     def burst(self):
@@ -79,7 +81,7 @@ class Source:
         time.sleep(self.rng.uniform(1, 3))
 
     def restart(self):
-        time.sleep(WAIT_S)  # what is under way arrives
+        time.sleep(1.0)  # what is under way arrives
         del self.outlet
         time.sleep(self.rng.uniform(0, 1))
         self.connect()
@@ -92,10 +94,12 @@ FAULTS = ("unknown_unit", "lost", "backwards", "late", "ahead", "burst", "silenc
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
 def test_a_misbehaving_source_is_decoded_and_counted(small_recording, tmp_path, pylsl, rounds, record):
+    if not rounds(0, 1):
+        pytest.skip("only at length: make soak")
     session, log = prepare(small_recording), tmp_path / "stderr"
     save_checkpoint(tmp_path / "checkpoint.npz", small_possm(session), TrainedOn.from_session(session, "", Selection()))
     command = [sys.executable, "-m", "possm_lite", "live", str(tmp_path), "--stream", name := f"test-{tmp_path.name}"]
-    seconds, start = rounds(6, 3600), time.monotonic()
+    seconds, start = 3600, time.monotonic()
     with log.open("w") as errors:
         live = subprocess.Popen([*command, "--wait", str(WAIT_S)], stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
@@ -108,7 +112,7 @@ def test_a_misbehaving_source_is_decoded_and_counted(small_recording, tmp_path, 
                 source.behave(source.rng.uniform(*ACTION_S) if not todo else 0.2)
                 assert live.poll() is None
                 megabytes.append(resident_mb(live.pid))
-            time.sleep(2 * WAIT_S)
+            time.sleep(1.0)
             live.send_signal(signal.SIGINT)
             out, _ = live.communicate(timeout=60)
         finally:
@@ -119,8 +123,7 @@ def test_a_misbehaving_source_is_decoded_and_counted(small_recording, tmp_path, 
     counted = {kind: int(n.replace(",", "")) for n, kind in re.findall(r"([\d,]+) ([a-z ]+)(?=[,;\n])", out)}
     late = source.expected.pop("late")
     assert {kind: counted[kind] for kind in source.expected} == dict(source.expected), out
-    # what runs backwards by milliseconds is late too where the bin has just been closed
-    assert late <= counted["late"] <= source.expected["backwards in time"], out
+    assert counted["late"] >= late, out  # what runs backwards by milliseconds is late too if its bin has just ended
     assert counted["bins"] > 10 * (time.monotonic() - start - 15)  # of 20 a second, less the breaks
     assert max(megabytes) < megabytes[len(megabytes) // 10] + 30
     faults = sum(source.expected.values()) - source.expected["lost"]
