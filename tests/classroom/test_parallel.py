@@ -15,12 +15,11 @@ def cores(request, monkeypatch):
     return request.param
 
 
-def drawn(seed: int, n: int) -> tuple[torch.Tensor, int, int]:
-    torch.manual_seed(seed)
-    return torch.randn(n), os.getpid(), torch.get_num_threads()
-
-
 def test_results_are_in_the_order_of_the_calls(cores):
+    def drawn(seed: int, n: int) -> tuple[torch.Tensor, int, int]:  # as in a notebook: no process can import it
+        torch.manual_seed(seed)
+        return torch.randn(n), os.getpid(), torch.get_num_threads()
+
     calls = [(seed, 2 + seed) for seed in range(4)]
     with torch.random.fork_rng([]):
         here = [drawn(*call)[0] for call in calls]
