@@ -143,6 +143,11 @@ to_bins = Check(
         "became float32. `bin * width` is float32 if `bin` holds whole numbers: write `bin.double() * width`.": (
             partial(_to_bins, start=lambda b, w: b * w)
         ),
+        "the bins are right, but the starts of bins became float32: a spike on an edge comes out a few nanoseconds "
+        "before its bin, and late in a recording offsets are off by microseconds. `bin * width` is float32 if `bin` "
+        "holds whole numbers: write `bin.double() * width`.": (
+            partial(_to_bins, start=lambda b, w: b * w, offset=lambda t, start, w: t - start)  # without a clamp
+        ),
         "the offsets still count from the start of the trial. Subtract the start of the spike's own bin.": (
             partial(_to_bins, offset=lambda t, start, w: t)
         ),

@@ -176,6 +176,7 @@ TRIALS = SpikeBatch.from_events(
         ("to_bins", lambda *args: spike_by_spike(*args)[:2], "expected three results"),
         ("to_bins", partial(spike_by_spike, n_bins=lambda d, w: round(d / w)), "rounded to the *nearest*"),
         ("to_bins", partial(spike_by_spike, n_bins=lambda d, w: int(d / w + 0.5)), "rounded to the *nearest*"),
+        ("to_bins", partial(spike_by_spike, offset=lambda t, b, w: t - b * w), "starts of bins became float32"),
         ("to_bins", bins_of(torch.Tensor.float), "float32 before they were divided"),
         ("to_bins", bins_of(lambda t: (1000 * t).round() / 1000), "rounded to ms before they were divided"),
         ("to_bins", bins_of(torch.Tensor.double, 1e-3), "is too much"),
