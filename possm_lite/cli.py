@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import io
 import os
+import re
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -94,12 +95,15 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", type=Path, metavar="PATH", help="write the metrics there too")
     add("--quick", dest="epochs", action="store_const", const=3, help="train for three epochs only: does it run?")
     add("--resume", type=Path, metavar="RUN", help="go on with a run that was interrupted, as it was started")
-    group = decode.add_argument_group("sizes of the model and training, as in POSSMConfig and FitConfig")
-    for field in (*fields(POSSMConfig), *fields(FitConfig)):
-        kind = type(field.default)
-        if kind in (int, float) and field.name not in _NOT_OPTIONS:
-            flag = f"--{field.name.removesuffix('_s').replace('_', '-')}"
-            group.add_argument(flag, dest=field.name, type=kind, metavar="N", help=f"default {field.default}")
+    for config, of in ((POSSMConfig, "sizes of the model"), (FitConfig, "training, of the baseline GRU too")):
+        group = decode.add_argument_group(of)
+        words = dict(re.findall(r"^ +(\w+): (.+?)\.?$", config.__doc__, re.MULTILINE))  # its attributes
+        for field in fields(config):
+            kind = type(field.default)
+            if kind in (int, float) and field.name not in _NOT_OPTIONS:
+                flag = f"--{field.name.removesuffix('_s').replace('_', '-')}"
+                text = f"{words[field.name]} (default {field.default})".replace("%", "%%")
+                group.add_argument(flag, dest=field.name, type=kind, metavar="N", help=text)
 
     stream = commands.add_parser("stream", help="replay held-out trials through the streaming decoder, bin by bin")
     predict = commands.add_parser("predict", help="apply a trained decoder to a recording; spikes alone are enough")
@@ -123,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="measure the quality of a recording, with a picture")
     check.add_argument("recording", type=Path)
     _add_selection(check)
-    check.add_argument("--out", type=Path, metavar="PNG", help="new file for the picture (default RECORDING-check.png)")
+    check.add_argument("--out", type=Path, metavar="PNG", help="new picture (default RECORDING-check-N.png)")
 
     download = commands.add_parser("download", help="download a public recording")
     download.add_argument("name", metavar="NAME", help=f"one of {', '.join(ADDRESSES)}")

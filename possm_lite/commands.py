@@ -1,5 +1,7 @@
 """Implements the commands."""
 
+import itertools
+import os
 import shlex
 from argparse import Namespace
 from dataclasses import fields, replace
@@ -60,7 +62,9 @@ def decode(options: Namespace) -> int:
         if folder is None or not run_dir.is_unfinished(folder):
             raise
         message = "interrupted" if isinstance(exc, KeyboardInterrupt) else exc
-        raise PossmError(f"{message}; to go on: possm-lite decode --resume {shlex.quote(str(folder))}") from exc
+        is_saved = any((folder / name).exists() for name in run_dir.TRAINING_FILES)
+        again = "go on" if is_saved else "start again, as nothing was saved yet"
+        raise PossmError(f"{message}; to {again}: possm-lite decode --resume {shlex.quote(str(folder))}") from exc
     return 0
 
 
@@ -129,7 +133,8 @@ def simulate(options: Namespace) -> int:
 
 def check(options: Namespace) -> int:
     """Measure the quality of a recording; print it and save a picture."""
-    path = options.out or Path(f"{options.recording.stem}-check.png")
+    names = (Path(f"{options.recording.stem}-check-{i}.png") for i in itertools.count(1))
+    path = options.out or next(name for name in names if not os.path.lexists(name))
     run_dir.check_target(path)
     recording = read(options.recording, _selection(options))
     with prefix_errors(options.recording):
@@ -209,5 +214,6 @@ def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
         run_dir.write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
     for m in metrics:
         print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
+    print("R² displayed: of what a screen shows at each moment. µs/bin: streaming, median and 99th percentile.")
     where = " for each session" if len(metrics) > 1 else ""
     print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")

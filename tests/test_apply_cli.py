@@ -200,17 +200,17 @@ def test_check_draws_every_unit_once(small_recording):
     units, foreign, _ = figure.axes[1].lines
     fired = np.isin(np.arange(12), merged)
     assert np.isfinite(units.get_ydata()).sum() == fired.sum() - 1 and len(foreign.get_ydata()) == 1
-    assert lines[-1].endswith(f"foreign spikes: {small_recording.unit_ids[0]}")
+    assert lines[-1] == f"1 of 12 units have more than a tenth of foreign spikes: {small_recording.unit_ids[0]}"
 
 
 def test_check_prints_and_draws(here, capfd):
     load_recording("a.npz").save("my day.npz")
-    for name in ("my day", "spikes"):
+    for name, number in (("my day", 1), ("spikes", 1), ("spikes", 2)):
         assert main(["check", f"{name}.npz"]) == 0
         out = capfd.readouterr().out
         assert "intervals below 2 ms" in out and "units: 12" in out and out.count("\n") < 16
-        assert (here / f"{name}-check.png").read_bytes().startswith(b"\x89PNG")
+        assert (here / f"{name}-check-{number}.png").read_bytes().startswith(b"\x89PNG")
     assert main(["check", "spikes.npz", "--out", "folder/picture"]) == 0 and names(here / "folder") == ["picture"]
-    assert_refused(capfd, ["check", "spikes.npz"], "spikes-check.png exists already")
+    assert_refused(capfd, ["check", "spikes.npz", "--out", "spikes-check-1.png"], "spikes-check-1.png exists already")
     assert_refused(capfd, ["check", "a.npz", "--columns", "z"], "a.npz: columns")
     assert_refused(capfd, ["check", "none.npz"], "none.npz: cannot be read")

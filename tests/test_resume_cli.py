@@ -83,6 +83,13 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
+def test_interrupt_before_a_state_is_saved_says_so(here, monkeypatch, capfd):
+    monkeypatch.setattr(commands.experiment, "run_experiment", interrupt)
+    assert decode("a.npz", "--out", "early") == 130
+    line = capfd.readouterr().err.splitlines()[-1]
+    assert line.endswith("; to start again, as nothing was saved yet: possm-lite decode --resume early")
+
+
 def test_interrupt_while_results_are_written(here, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(commands.experiment, "plot_decoded", interrupt)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 
 BACKBONES = ("rnn", "gru", "lstm", "s4d", "mamba")
 QUERIES = ("time", "per_ms")
-# how the weight of a spike follows from its score
 READINGS = ("softmax", "softmax_blank", "sigmoid", "sum", "mean")
 TIME_CODES = ("rotation", "embedding", "sinusoid", "bochner", "mercer", "none")
 N_PERIODS = 4  # of the Mercer features; each has n_freqs / 4 harmonics
@@ -16,38 +15,62 @@ N_PERIODS = 4  # of the Mercer features; each has n_freqs / 4 harmonics
 class POSSMConfig:
     """Sizes and switches of a POSSM. The defaults are the published small model, but for `reading`.
 
+    Attributes:
+        n_units: of all sessions together; embedding row 0 is the blank token, units count from 1.
+        n_sessions: likewise counted from 1.
+        dim: D, size of tokens, latents and queries.
+        n_heads: heads of both cross-attentions.
+        n_kv_heads: fewer than n_heads: heads share keys and values (grouped-query attention).
+        head_dim: size of a head, even.
+        n_latents: L, latent queries per bin; their outputs are concatenated for the backbone.
+        n_freqs: F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated.
+        shortest_period_s: of the rotation, seconds; periods are log-spaced up to the longest.
+        longest_period_s: of the rotation, seconds.
+        reading: weight of a spike in its bin.
+            "softmax" of the scores, as published, averages; "softmax_blank" adds a blank token to every bin; "sigmoid"
+            is gain * sigmoid(score + bias), which counts; "sum" and "mean" have no scores.
+        time_code: how the time of a spike in its bin is coded.
+            "rotation" rotates queries, keys and values after their projection, "embedding" the embedding before it;
+            "sinusoid", "bochner" and "mercer" add features of time before it, the last two with learned frequencies.
+        rotate_values: rotate values by their time and their sum back, not only queries and keys.
+        feed_forward: a gated feed-forward layer after each attention.
+        expansion: hidden size of the feed-forward layers over D.
+        backbone: one of `BACKBONES`.
+        hidden: units in a layer of the backbone.
+        n_layers: layers of the backbone.
+        context_bins: k, hidden states an output query sees: its own bin's and the k - 1 before.
+        query: "time" rotates the output query by the output time.
+            "per_ms" is the lecture-note variant with one learned query per millisecond of a bin, rotated by the end of
+            its bin.
+        bin_width_s: seconds.
+        n_outputs: C, columns of behaviour that are decoded.
+
     Raises:
         ValueError: naming the field, its value and what it must be.
     """
 
-    n_units: int  # of all sessions together; embedding row 0 is the blank token, units count from 1
-    n_sessions: int = 1  # likewise counted from 1
-    dim: int = 64  # D, size of tokens, latents and queries
-    n_heads: int = 1  # of both cross-attentions, as the next two
-    n_kv_heads: int = 1  # fewer than n_heads: heads share keys and values (grouped-query attention)
+    n_units: int
+    n_sessions: int = 1
+    dim: int = 64
+    n_heads: int = 1
+    n_kv_heads: int = 1
     head_dim: int = 64
-    n_latents: int = 1  # L, latent queries per bin; their outputs are concatenated for the backbone
-    n_freqs: int = 16  # F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated
-    shortest_period_s: float = 1e-4  # of the rotation, log-spaced up to
+    n_latents: int = 1
+    n_freqs: int = 16
+    shortest_period_s: float = 1e-4
     longest_period_s: float = 10.0
-    # weight of a spike in its bin: "softmax" of the scores, as published, which averages; "softmax_blank" adds a blank
-    # token to every bin; "sigmoid" is gain * sigmoid(score + bias), which counts; "sum" and "mean" have no scores
     reading: str = "sigmoid"
-    # "rotation" rotates queries, keys and values after their projection, "embedding" the embedding before it;
-    # "sinusoid", "bochner" and "mercer" add features of time before it, the last two with learned frequencies
     time_code: str = "rotation"
-    rotate_values: bool = True  # rotate values by their time and their sum back, not only queries and keys
-    feed_forward: bool = True  # a gated feed-forward layer after each attention
-    expansion: int = 4  # its hidden size over D
-    backbone: str = "gru"  # one of `BACKBONES`, of `n_layers` layers of `hidden` units
+    rotate_values: bool = True
+    feed_forward: bool = True
+    expansion: int = 4
+    backbone: str = "gru"
     hidden: int = 256
     n_layers: int = 1
-    context_bins: int = 3  # k, hidden states an output query sees: its own bin's and the k - 1 before
-    # "time" rotates the output query by the output time; "per_ms" is the lecture-note variant with one learned query
-    # per millisecond of a bin, rotated by the end of its bin
+    context_bins: int = 3
     query: str = "time"
     bin_width_s: float = 0.05
-    n_outputs: int = 2  # C, columns of behaviour that are decoded
+    n_outputs: int = 2
 
     def __post_init__(self):
         for field in fields(self):

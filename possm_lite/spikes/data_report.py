@@ -114,8 +114,8 @@ def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
 def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     times, (start, stop) = recording.spike_times, pieces[[0, -1], [0, 1]]
     inside = times[slice(*np.searchsorted(times, (start, stop)))]
-    warning, share = "warning: " if 20 * len(inside) < len(times) else "", 100 * len(inside) / len(times)
-    yield f"{warning}spikes: {len(times):,}, {share:.3g} % of them at {start:.1f} to {stop:.1f} s"
+    line = f"spikes: {len(times):,}, {100 * len(inside) / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
+    yield f"warning: {line}: behaviour is there for no others" if 2 * len(inside) < len(times) else line
     bounds = np.concatenate([[start], inside, [stop]])
     silence, total = np.diff(elapsed(bounds, pieces)), np.diff(pieces).sum()
     i, n = silence.argmax(), len(silence)

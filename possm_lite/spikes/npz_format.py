@@ -9,7 +9,8 @@ from ..errors import RecordingError
 FORMAT = "possm-lite recording 2"
 _FORMAT_1 = "possm-lite recording 1"
 _RENAMED = {"velocity": "behavior", "velocity_unit": "behavior_unit"}  # since format 1
-_REQUIRED = ("spike_times", "spike_units", "behavior")
+_SPIKES = ("spike_times", "spike_units")
+_REQUIRED = (*_SPIKES, "behavior")
 _OPTIONAL = ("unit_ids", "behavior_unit", "behavior_name", "behavior_columns", "trials", "session_id", "notes")
 _CLOCKS = ("behavior_times", "behavior_clock")
 _MAX_UNNAMED_UNITS = 100_000
@@ -61,22 +62,29 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
         fields[name] = _text(name, fields[name])
     if "unit_ids" not in fields:
         fields["unit_ids"] = _default_unit_ids(arrays["spike_units"])
-    return {"session_id": default_session_id, **fields, "behavior_times": _behavior_times(arrays)}
+    if "behavior" in arrays:
+        fields["behavior_times"] = _behavior_times(arrays)
+    return {"session_id": default_session_id, **fields}
 
 
 def _check_names(arrays: dict[str, np.ndarray]):
     version = _text("format", arrays.get("format", np.array(FORMAT)))
     if version not in (FORMAT, _FORMAT_1):
         raise RecordingError(f"format is {version!r}; this version reads {FORMAT!r}.")
-    if unknown := sorted(set(arrays) - {*_REQUIRED, *_OPTIONAL, *_CLOCKS, "format"}):
-        raise RecordingError(f"has unknown keys, {', '.join(unknown)}: of pynapple name the folder; see CONVERTERS.md.")
-    required = {*_REQUIRED, *_OPTIONAL} if "format" in arrays else {*_REQUIRED}
+    if "type" in arrays:
+        raise RecordingError("is one file of pynapple: name the folder that it is in.")
+    required = {*_REQUIRED, *_OPTIONAL} if "format" in arrays else {*_SPIKES}
     if version == _FORMAT_1:
         required -= {"behavior_name", "behavior_columns"}
-    if missing := sorted(required - set(arrays)):
-        raise RecordingError(f"lacks {', '.join(missing)}. It has {', '.join(sorted(arrays)) or 'nothing'}.")
-    if sum(name in arrays for name in _CLOCKS) != 1:
-        raise RecordingError("must have either behavior_times or behavior_clock.")
+    if {"behavior", *_CLOCKS} & set(arrays):
+        required |= {"behavior"} if "behavior_clock" in arrays else {"behavior", "behavior_times"}
+    missing, unknown = required - set(arrays), set(arrays) - {*_REQUIRED, *_OPTIONAL, *_CLOCKS, "format"}
+    if missing or unknown:
+        parts = ("lacks", missing), ("has unknown keys,", unknown)
+        found = "; ".join(f"{what} {', '.join(sorted(names))[:200]}" for what, names in parts if names)
+        raise RecordingError(f"{found}. It needs {', '.join(_SPIKES)}, behavior_times, behavior: see CONVERTERS.md.")
+    if {*_CLOCKS} <= set(arrays):
+        raise RecordingError("has behavior_times and behavior_clock: one of them is needed.")
 
 
 def _behavior_times(arrays: dict[str, np.ndarray]) -> np.ndarray:

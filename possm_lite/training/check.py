@@ -56,9 +56,10 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
     image = pairs.imshow(share, cmap="Greys", vmin=0, vmax=max(30.0, share.max()))
     pairs.set(xlabel="unit", ylabel="unit")
     figure.colorbar(image, label=f"spikes shared within {1e3 * quality.COINCIDENCE_S:g} ms (%)")
+    listed = f": {', '.join(recording.unit_ids[foreign])}" if foreign.any() else ""
     return [
         *lines,
         f"clock of the spikes: steps of about {1e3 * quality.clock_resolution(recording):.2g} ms",
         f"intervals below {ms:g} ms: {np.nanmedian(violations):.2g} % in the median unit",
-        f"units with more than a tenth of foreign spikes: {', '.join(recording.unit_ids[foreign][:9]) or 'none'}",
+        f"{foreign.sum()} of {recording.n_units} units have more than a tenth of foreign spikes{listed}",
     ], figure

@@ -19,19 +19,30 @@ from .windows import MultiSessionSampler
 
 @dataclass(frozen=True)
 class FitConfig:
-    """Settings of a training."""
+    """Settings of a training.
 
-    epochs: int = 40  # passes over the training part, in windows
-    window_s: float = 2.0  # length of a training window, seconds; shorter if most segments of trials are shorter
-    batch: int = 16  # windows in a step
-    # behaviour samples of a window used in a step, drawn anew each time: neighbours 10 ms apart are nearly equal, and
-    # decoding a sample costs more than reading a spike
+    Attributes:
+        epochs: passes over the training part.
+        window_s: length of a training window, seconds; shorter if most segments of trials are shorter.
+        batch: windows in a step.
+        samples: behaviour samples of a window used in a step, drawn anew each time.
+            Neighbours 10 ms apart are nearly equal, and decoding a sample costs more than reading a spike.
+        lr: peak learning rate of AdamW; it warms up over the first tenth and falls to zero along a cosine.
+        weight_decay: of AdamW.
+        unit_dropout: largest share of units hidden from a window; the share is drawn for every window.
+        validations: approximate number of times to score the validation part during training; 0: never.
+        seed: of windows and hidden units.
+    """
+
+    epochs: int = 40
+    window_s: float = 2.0
+    batch: int = 16
     samples: int = 40
-    lr: float = 2e-3  # peak learning rate of AdamW; it warms up over the first tenth and falls to zero along a cosine
-    weight_decay: float = 0.01  # of AdamW
-    unit_dropout: float = 0.1  # largest share of units hidden from a window; the share is drawn for every window
-    validations: int = 10  # approximate number of times to score the validation part during training; 0: never
-    seed: int = 0  # of windows and hidden units
+    lr: float = 2e-3
+    weight_decay: float = 0.01
+    unit_dropout: float = 0.1
+    validations: int = 10
+    seed: int = 0
 
 
 def fit(

@@ -37,8 +37,8 @@ def describe(session: Session) -> str:
     recording, parts = session.recording, vars(session.split)
     report = data_report(recording, session.timeline.bin_width_s, parts)
     what = "trials" if len(recording.trials) >= len(parts) else "recorded time"
-    lengths = ", ".join(str(len(part)) for part in parts.values())
-    line = f"{recording.session_id}: {session.split_config} of {what}: {lengths}"
+    sizes = [f"{len(p)}" if what == "trials" else f"{np.diff(p).sum():.1f} s" for p in parts.values()]
+    line = f"{recording.session_id}: {session.split_config} of {what}: {', '.join(sizes)}"
     return "\n  ".join([line, *report, *(f"note: {note}" for note in recording.notes)])
 
 
@@ -105,6 +105,6 @@ def _best_lag(sessions: Mapping[int, Session], settings: Settings, group: Proces
     if np.isnan(mean).any():
         raise RecordingError("--lag auto: behaviour does not change in the validation part; give a number.")
     if group.is_main:
-        curve = " ".join(f"{r2:.2f}" for r2 in mean)
-        print(f"validation R² of a Wiener filter with a lag of {lags[0]:g} to {lags[-1]:g} s: {curve}")
+        best = f"{mean.max():.2f} with a lag of {lags[mean.argmax()]:g} s"
+        print(f"validation R² of a Wiener filter: at best {best}; the largest lag within 0.01 of it is taken")
     return float(lags[mean >= mean.max() - 0.01][-1])

@@ -113,7 +113,8 @@ def test_right_answer_prints_one_line(student, capsys):
 @pytest.mark.parametrize(
     ("student", "words"),
     [
-        (lambda x: 1 / 0, "on two keys: it raised ZeroDivisionError: division by zero"),
+        (lambda x: x.softmax(-1) if x.dim() == 1 else 1 / 0, "on a table: it raised ZeroDivisionError"),
+        (lambda x: 1 / 0, "✗ softmax: it raised ZeroDivisionError: division by zero"),
         (lambda: 1, "it raised TypeError: "),
         (lambda x: torch.softmax(x, -1)[..., :1], "on two keys: the shape is (1,), expected (2,)."),
         (lambda x: torch.softmax(x, -1) > 0, "the dtype is torch.bool, expected torch.float32."),
@@ -126,12 +127,12 @@ def test_right_answer_prints_one_line(student, capsys):
         (lambda x: torch.softmax(x, -1) - 2e-5, "on two keys: expected 0.26894 at [0], got 0.26892; 2 of 2 are wrong."),
         (lambda x: torch.softmax(x, -1).detach(), "on a gradient: no gradient flows back from the result"),
         (changes_its_input, "on two keys: the first argument was changed in place."),
-        (lambda x: torch.nn.Module()(x), "on two keys: it raised NotImplementedError: "),
-        (lambda x: [].append(x), "on two keys: the function returns nothing. Is its `return` missing?"),
+        (lambda x: torch.nn.Module()(x), "✗ softmax: it raised NotImplementedError: "),
+        (lambda x: [].append(x), "✗ softmax: the function returns nothing. Is its `return` missing?"),
         (lambda x: (yield x), "expected a tensor, got a value of type generator."),
-        (prints_forever, "on two keys: it prints without end."),
-        (lambda x: sys.exit(3), "on two keys: it raised SystemExit: 3"),
-        (recurses_forever, "on two keys: it raised RecursionError"),
+        (prints_forever, "✗ softmax: it prints without end."),
+        (lambda x: sys.exit(3), "✗ softmax: it raised SystemExit: 3"),
+        (recurses_forever, "✗ softmax: it raised RecursionError"),
         (3, "expected a function, got 3."),
         (lambda x: x.exp(), "softmax: nothing is divided"),
         (lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True), "softmax: large scores overflow"),
@@ -291,7 +292,7 @@ def test_result_that_cannot_be_observed_is_described():
     doubled = Check(
         "f", reference=lambda x: x, cases=[Case("ones", lambda: (torch.ones(2),), lambda f, x: f(x).dot(x))], traps={}
     )
-    assert "on ones: it returns 3.5, which cannot be used." in doubled.examine(lambda x: 3.5).message
+    assert "✗ f: it returns 3.5, which cannot be used." in doubled.examine(lambda x: 3.5).message
     message = doubled.examine(lambda x: torch.ones(3)).message
     assert "it returns a tensor of shape (3,), which cannot be used: inconsistent tensor size" in message
 
@@ -341,6 +342,7 @@ word = ValueCheck("word", expected="key 2", traps={"that one is masked": "key 1"
         (guess, 10**400, "✗ guess: expected a number, got a value of type int."),
         (guess, 1, "✗ guess: that is twice as much"),
         (guess, 0.7, "✗ guess: 0.7 is not right."),
+        (guess, 50, "✗ guess: 50 is in per cent. Give it as a share of one."),
         (guess, float("nan"), "✗ guess: nan is not right."),
         (guess, "half", "✗ guess: expected a number, got 'half'."),
         (guess, [0.5], "✗ guess: expected a number, got a list of 1."),

@@ -63,7 +63,7 @@ OTHER_CLOCK = {"start": 500.0, "stop": 501.0}
 DIVIDE = "must divide 4 entries among 2 units"
 BAD = {
     "no units": (put("units"), "units/spike_times is missing"),
-    "no behavior": (put("processing/behavior"), "has no behaviour, so nothing can be trained on it."),
+    "no behavior": (put("processing/behavior"), "has no behaviour, so nothing can be trained on it; CONVERTERS.md"),
     "only NaN": (put(f"{HAND}/data", np.full((300, 2), np.nan)), "hand_vel is zero or missing throughout"),
     "only zeros": (put(f"{HAND}/data", np.zeros((300, 2))), "hand_vel is zero or missing throughout"),
     "text": (put(f"{HAND}/data", np.array([["a", "b"]] * 300, dtype="S1")), "hand_vel"),

@@ -77,6 +77,14 @@ def test_spikes_alone_of_phy_are_a_recording(tmp_path):
     assert len(load_recording(path, spikes_only=True).spike_times) == len(merged(SESSION)[0])
 
 
+@pytest.mark.parametrize("name", ["t", "time_s", "Time (sec)", "timestamps", "seconds"])
+def test_names_of_time_in_a_table_beside_phy(name, tmp_path):
+    path = write_phy(SESSION, tmp_path)
+    table, expected = path / "tracking.csv", load_recording(path).behavior_times
+    table.write_text(table.read_text().replace("time", name, 1))
+    np.testing.assert_array_equal(load_recording(path).behavior_times, expected)
+
+
 # Broken files
 
 
@@ -136,14 +144,15 @@ def huge_npy(path):
         ("spike_clusters.npy", lambda path: np.save(path, np.full(122, np.nan)), "clusters, not float64"),
         ("params.py", lambda path: path.write_text("sample_rate = 30p00.\n"), "sample_rate"),
         ("params.py", lambda path: path.write_text("import os\nsample_rate = os.environ['RATE']\n"), "sample_rate"),
-        ("tracking.csv", lambda path: path.write_text("x,y\n1,2\n"), "time in seconds"),
+        ("tracking.csv", lambda path: path.write_text("x,y\n1,2\n"), "tracking.csv: the first column must be time"),
         ("tracking.csv", lambda path: path.write_text("time,vel\n0,a\n1,b\n"), "must hold numbers"),
-        ("tracking.csv", lambda path: path.write_text("time (ms),vel\n0,1\n4,1\n"), "time in seconds"),
+        ("tracking.csv", lambda path: path.write_text("time (ms),vel\n0,1\n4,1\n"), "in seconds, not 'time (ms)'"),
+        ("tracking.csv", lambda path: path.write_text("0.0,0.0,1.5\n0.1,1.5,1.5\n"), "names of its columns"),
         ("tracking.csv", lambda path: path.write_text("time,vel\n0,1,5\n1,2,6\n"), "Length of header"),
         ("tracking.csv", lambda path: path.unlink() or path.symlink_to("/dev/zero"), "tracking.csv: is not a regular"),
         ("params.py", lambda path: path.unlink() or os.mkfifo(path), "params.py: is not a regular file"),
         ("cluster_group.tsv", lambda path: os.truncate(path, 2**32), "4294967296 bytes, more than"),  # sparse
-        ("cluster_group.tsv", lambda path: path.write_text("5\tgood\n7\tmua\n"), "first column '5', not cluster_id"),
+        ("cluster_group.tsv", lambda path: path.write_text("5\tgood\n7\tmua\n"), "in the first line, not 5, good"),
         ("spike_times.npy", lambda path: path.unlink(), "spike_times.npy: cannot be read: No such file"),
         ("other.csv", lambda path: path.write_text("time,x\n0,1\n"), "2 tables"),
         (

@@ -114,15 +114,26 @@ def test_a_handmade_file_needs_four_arrays(tmp_path):
     assert recording.trials.shape == (0, 2)
 
 
+def test_a_handmade_file_may_have_spikes_alone(tmp_path):
+    np.savez(tmp_path / "spikes.npz", **handmade(behavior_times=None, behavior=None))
+    recording = load_recording(tmp_path / "spikes.npz")
+    assert np.array_equal(recording.spike_times, make_recording().spike_times) and len(recording.behavior_times) == 0
+
+
 def clock(*numbers) -> dict:
     return {"behavior_times": None, "behavior_clock": list(numbers)}
 
 
 BAD_HANDMADE = {
     "an unknown key": ({"lag": np.array(0.1)}, "unknown keys, lag"),
+    "another spelling": (
+        {"behavior_times": None, "behaviour_times": np.arange(800.0)},
+        "lacks behavior_times; has unknown keys, behaviour_times. It needs spike_times, spike_units, behavior_times",
+    ),
     "no behaviour": ({"behavior": None}, "lacks behavior"),
-    "no times": ({"behavior_times": None}, "either behavior_times or behavior_clock"),
-    "two clocks": ({"behavior_clock": [0.0, 100.0, 800.0]}, "either behavior_times or behavior_clock"),
+    "no times": ({"behavior_times": None}, "lacks behavior_times"),
+    "two clocks": ({"behavior_clock": [0.0, 100.0, 800.0]}, "has behavior_times and behavior_clock"),
+    "pynapple": ({"type": np.array(["TsGroup"])}, "one file of pynapple: name the folder"),
     "another version": ({"format": "possm-lite recording 9"}, f"this version reads {FORMAT!r}"),
     "our format without all of it": ({"format": FORMAT}, "lacks behavior_columns, behavior_name, behavior_unit"),
     "a format that is a number": ({"format": 1}, "format must be one text, not 1"),

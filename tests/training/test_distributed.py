@@ -91,7 +91,7 @@ def test_one_killed_process_stops_all(folder):
     os.kill(max(map(int, children)), signal.SIGKILL)
     status, lines = finish(process)
     assert status != 0 and len(lines) == 1 and "another process died" in lines[0], lines
-    assert lines[0].endswith("; to go on: possm-lite decode --resume killed")
+    assert lines[0].endswith(": possm-lite decode --resume killed")
     assert set(names(folder)) - set(before) == {"killed"}
     files = {name for name in names(folder / "killed") if not name.endswith(".partial")}
     assert {"unfinished.json"} <= files <= {"unfinished.json", "training.npz"}

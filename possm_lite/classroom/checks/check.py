@@ -72,7 +72,9 @@ class Check:
                 raise RuntimeError(f"the reference of {self.name} fails: {failed.message}")
             message = failure.message if failure else difference(observed, expected, case.tolerance, names=self.results)
             if message:
-                return _wrong(self.name, self._mistake(rows, i) or f"on {case.name}: {message}")
+                always = failure and all(other and other.kind == failure.kind for _, (_, other), _ in rows)
+                where = "" if always else f"on {case.name}: "
+                return _wrong(self.name, self._mistake(rows, i) or where + message)
         return Verdict("right", f"✓ {self.name}")
 
     def outcome(self, function: Callable, case: Case, seconds: float = math.inf) -> Outcome:
@@ -135,6 +137,8 @@ class ValueCheck:
             if value == read(known) or (kind == "a number" and abs(value - known) <= self.tolerance):
                 return _wrong(self.name, message) if message else Verdict("right", f"✓ {self.name}")
         shown = f"{value:.6g}" if kind == "a number" else repr(student)
+        if kind == "a number" and 0 < self.expected < 1 and abs(value / 100 - self.expected) <= self.tolerance:
+            return _wrong(self.name, f"{shown} is in per cent. Give it as a share of one.")
         return _wrong(self.name, f"{shown} is not right. Read the question once more.")
 
 

@@ -25,9 +25,9 @@ def load_recording(
     """Read a recording: `.npz`, `.mat`, `.nwb`, `.h5` of brainsets, a folder of phy or of pynapple's `.npz` files.
 
     An `.npz` written by `Recording.save` gives the same recording. One from another source needs `spike_times`,
-    `spike_units`, `behavior_times` and `behavior`, as in `Recording`. Defaults of the others: `unit_ids` "0", "1", ...
-    up to the largest in `spike_units`, no `trials`, no `notes`, `session_id` the name of the file, `behavior_unit`
-    "a.u.". Keys that begin with `truth_` are ignored; any other unknown key is an error.
+    `spike_units` and, unless it has spikes alone, `behavior_times` and `behavior`, as in `Recording`. Defaults of the
+    others: `unit_ids` "0", "1", ... up to the largest in `spike_units`, no `trials`, no `notes`, `session_id` the name
+    of the file, `behavior_unit` "a.u.". Keys that begin with `truth_` are ignored; any other unknown key is an error.
     For the other formats see the modules of `possm_lite.spikes.io`. What was chosen, left out or mended in a file is
     in the notes of the recording.
 

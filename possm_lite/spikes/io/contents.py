@@ -298,7 +298,7 @@ def _load_default(series: Sequence[Series], notes: list[str]) -> _Samples:
             return samples
         still.append(f"{one.name} is zero or missing throughout, so it was not decoded.")
     if not series:
-        raise RecordingError("has no behaviour, so nothing can be trained on it.")
+        raise RecordingError("has no behaviour, so nothing can be trained on it; CONVERTERS.md has where it may be.")
     cure = f"Name what to decode with --behavior NAME, one or more of {_list(series)}."
     raise RecordingError(" ".join([*still, cure]))
 

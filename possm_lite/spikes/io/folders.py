@@ -1,7 +1,8 @@
 """Folders of phy or Kilosort, and of pynapple.
 
 * phy: `spike_times.npy`, `spike_clusters.npy`, `params.py`, tables of clusters, and beside them a CSV file of behaviour
-  whose first column is the time in seconds since the first sample, and perhaps `trials.csv` with `start` and `stop`.
+  whose first column, `time` or `time_s`, is seconds since the first sample, and perhaps `trials.csv` with `start` and
+  `stop`.
 * pynapple: a `TsGroup`, and `Tsd`, `TsdFrame` and `IntervalSet`, each saved as an `.npz`. What is in them as a pickle,
   `_metadata` and names of columns, is not read.
 """
@@ -17,6 +18,8 @@ import numpy as np
 from ...errors import RecordingError, prefix_errors, wrap_errors
 from ..arrays import MAX_BYTES, check_readable, load_npz
 from .contents import Contents, Series, intervals
+
+_SECONDS = re.compile(r"((time|timestamp|t)s?([ _]\(?(s|sec|seconds)\)?)?|s|sec|seconds)", re.IGNORECASE)  # "time (s)"
 
 
 def read_phy(path: Path) -> Contents:
@@ -41,9 +44,9 @@ def read_phy(path: Path) -> Contents:
     trials = tables.pop("trials.csv", {})
     if len(tables) > 1:
         raise RecordingError(f"has {len(tables)} tables of behaviour, {', '.join(tables)[:200]}.")
-    behavior = next(iter(tables.values()), {"time": np.empty(0)})
-    if not re.fullmatch(r"(time|timestamp|t)s?( \(s\))?", first := next(iter(behavior)), re.IGNORECASE):
-        raise RecordingError(f"the first column of the table of behaviour must be time in seconds, not {first!r}.")
+    file, behavior = next(iter(tables.items()), ("", {"time": np.empty(0)}))
+    if not _SECONDS.fullmatch(first := next(iter(behavior))):
+        raise RecordingError(f"{file}: the first column must be time or time_s, in seconds, not {first!r:.80}.")
     times = behavior.pop(first)
     return Contents(
         samples[kept] / rate,
@@ -124,6 +127,8 @@ def _read_table(file: Path, index: Sequence[str] = ()):
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         table = pandas.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",", index_col=False)
     names = [str(name) for name in table.columns]  # pandas calls the second of two "stop.1"
+    if re.fullmatch(r"[-+.\d][-+.\de]*", names[0]):
+        raise RecordingError(f"must have the names of its columns in the first line, not {', '.join(names)[:80]}.")
     if twice := [name for name in names if (first := re.sub(r"\.\d+$", "", name)) != name and first in names]:
         raise RecordingError(f"has two columns of one name: {', '.join(twice)[:200]}.")
     if index and table.columns[0] not in index:

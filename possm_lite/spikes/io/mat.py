@@ -60,9 +60,10 @@ def _read_variables(path: Path) -> list[np.ndarray]:
         for name in _NAMES:
             declared = [(shape, kind) for other, shape, kind in listed if other == name]
             if len(declared) != 1:
+                problem = "occurs twice" if declared else "is missing"
                 available = ", ".join(other for other, _, _ in listed)[:200] or "nothing"
-                problem = f"{name} must occur once, not {len(declared)} times; it has {available}"
-                raise RecordingError(f"{problem}. See CONVERTERS.md.")
+                needed = f"Needed are {', '.join(_NAMES)}; it has {available}. See CONVERTERS.md."
+                raise RecordingError(f"{name} {problem}. {needed}")
             shape, kind = declared[0]
             if kind not in _NUMBERS or len(shape) != 2 or min(shape) < 1 or 8 * math.prod(shape) > MAX_BYTES:
                 limit = f"must be a matrix of numbers of at most {MAX_BYTES} bytes"
