@@ -59,7 +59,7 @@ def measure(short: bool = False) -> Iterator[Item]:
         cells = [f"{r2:.3f}" for r2 in (possm, wiener, own_possm, own_wiener)]
         rows.append([title, *cells, "yes" if equal else "**no**"])
     head = ["layout", "POSSM R²", "Wiener R²", "own format, POSSM", "own format, Wiener", f"within {CLOSE}"]
-    yield row("layouts that decode as in our own format", n_equal, "{:.0f}", f"= {len(rows)}", n_equal == len(rows))
+    yield row("layouts that decode as in our own format", n_equal, f"{{}} of {len(rows)}", "all", n_equal == len(rows))
     seconds = session.span[1] - session.span[0]
     yield Table(f"One session of {seconds:.0f} s, {n_units} units, {n_trials} trials; {epochs} epochs", head, rows)
     yield Note(

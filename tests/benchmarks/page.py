@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import time
 from collections.abc import Iterable
 from itertools import groupby
@@ -34,6 +35,13 @@ TITLES = {
     "faults": "Faults of recordings",
     "suite": "Tests and size",
     "reliability": "Reliability",
+}
+# Places of figures in the README, and what was measured
+_README = {
+    "test on held-out trials: {}": ["`make decode`, without set-up"],
+    "{} layouts decode": ["layouts that decode as in our own format"],
+    "{} faults are named": ["faults named correctly"],
+    "p50 {}, p99 {}": [f"last event of a bin to its published output, {p}" for p in ("p50", "p99")],
 }
 _INTRODUCTION = """\
 # Benchmarks
@@ -126,8 +134,27 @@ def load_results(root: Path) -> dict[str, dict]:
 
 
 def write_page(root: Path) -> Path:
-    (root / PAGE).write_text(render(load_results(root)), encoding="utf-8")
+    """Render the page, and put the figures of the README, where there is one, into their places."""
+    sections = load_results(root)
+    (root / PAGE).write_text(render(sections), encoding="utf-8")
+    if (readme := root / "README.md").exists():
+        readme.write_text(with_figures(readme.read_text(encoding="utf-8"), sections), encoding="utf-8")
     return root / PAGE
+
+
+def with_figures(readme: str, sections: dict[str, dict]) -> str:
+    """The README with the measured figures in the places of `_README`, on one line each; a place must occur once."""
+    measured = {item.what: item.measured for s in sections.values() for item in s["items"] if isinstance(item, Row)}
+    for place, whats in _README.items():
+        pattern = "".join(r"[\d.]+( of \d+| s| ms)?" if part == "{}" else re.escape(part) for part in _parts(place))
+        readme, n = re.subn(pattern, place.format(*(measured[what] for what in whats)), readme)
+        if n != 1:
+            raise ValueError(f"the README must have one place for the figure {place!r}, not {n}.")
+    return readme
+
+
+def _parts(place: str) -> list[str]:
+    return re.split(r"(\{\})", place)
 
 
 def render(sections: dict[str, dict]) -> str:

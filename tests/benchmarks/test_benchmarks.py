@@ -386,16 +386,9 @@ def test_page_in_the_repository_matches_its_results():
 
 
 def test_figures_of_the_readme_are_the_measured_ones():
-    sections = page.load_results(page.ROOT)
-    rows = {r.what: r.measured for section in sections.values() for r in section["items"] if isinstance(r, page.Row)}
-    seconds = rows["`make decode`, without set-up"].removesuffix(" s")
-    n_layouts = rows["layouts that decode as in our own format"]
-    readme = " ".join((page.ROOT / "README.md").read_text(encoding="utf-8").split())
-    for figure in (
-        f"test on held-out trials: {seconds} seconds",
-        f"{n_layouts} of {n_layouts} layouts",
-        f"{rows['faults named correctly']} faults",
-        f"p50 {rows['last event of a bin to its published output, p50']}, p99 "
-        f"{rows['last event of a bin to its published output, p99']}",
-    ):
-        assert figure in readme
+    sections, readme = page.load_results(page.ROOT), (page.ROOT / "README.md").read_text(encoding="utf-8")
+    assert page.with_figures(readme, sections) == readme
+    sections["faults"] = {"items": [page.Row("faults named correctly", "3 of 20")]}
+    assert "3 of 20 faults are named" in page.with_figures(readme, sections)
+    with pytest.raises(ValueError, match="one place for the figure"):
+        page.with_figures(readme.replace("faults are named", "faults are found"), sections)
