@@ -139,7 +139,7 @@ def test_training_section_runs(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(training, "in_new_process", lambda function, *args: 1 + function(*args))
         items = list(training.measure(short=True))
-    assert [r.limit for r in of(Row, items)] == [">= 3 x", "<= 0.5", ""]
+    assert [r.limit for r in of(Row, items)] == [">= 3 x", "<= 75 ms", "<= 45 ms", "<= 0.5", ""]
     for table in of(Table, items):
         assert all(float(cell.replace(",", "")) > 0 for cells in table.rows for cell in (*cells[:4], cells[-1]))
     few, many = (machine.in_new_process(training.peak_of_step, training.RAGGED, n, 100 * n) for n in (1, 64))
@@ -261,7 +261,7 @@ def test_layouts_are_compared_with_our_own_format(monkeypatch, small_recording):
     monkeypatch.setattr(layouts, "score", lambda recording, epochs: (len(recording.trials) / 100, 0.5))
     monkeypatch.setattr(layouts, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     count, table, _ = layouts.measure(short=True)
-    assert (count.measured, count.limit, count.holds) == ("2", "= 3", False)
+    assert (count.measured, count.limit, count.holds) == ("2 of 3", "all", False)
     assert [cells[0] for cells in table.rows] == names and table.rows[0][1:] == ["0.160", "0.500"] * 2 + ["yes"]
     assert table.rows[1][1] == "0.110" and table.rows[2][-1].startswith("refused: /a.npz")
 
@@ -271,9 +271,10 @@ def test_cells_of_a_chapter_are_timed(tmp_path, monkeypatch):
     path = tmp_path / "07_toy.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     monkeypatch.setattr(course, "TOTALS_S", {("07", "07"): 0.1, ("00", "09"): 130})
-    chapter, total, table = course.measure_chapters([path])
+    chapter, total, all_of_them, table = course.measure_chapters([path])
     assert (chapter.what, chapter.limit, chapter.holds) == ("07_toy, 2 cells", "<= 40 s", True)
     assert (total.what, total.holds) == ("chapters 07 to 07 together", False)
+    assert all_of_them.what.startswith("all of these, two at a time") and all_of_them.holds
     assert table.rows[0][:3] == ["07_toy", "1", "`import time`"] and 0.5 <= float(table.rows[0][3]) < 5
 
 
@@ -318,7 +319,7 @@ def test_only_the_default_must_bear_a_neighbour(monkeypatch):
     monkeypatch.setattr(threads, "decode_seconds", lambda *_: (3.0, 6.0) if busy else (1.0, 5.0))
     measured = [(r.measured, bool(r.limit), r.holds) for r in of(Row, threads.measure())]
     assert measured[:2] == [("3.00 x", True, False), ("1.20 x", True, True)]
-    assert measured[2:] == [("3.00 x", False, True), ("1.20 x", False, True)]
+    assert measured[2:] == [("3.00 x", False, True), ("1.20 x", False, True), ("6 s", True, True)]
 
 
 @pytest.fixture

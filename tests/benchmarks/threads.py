@@ -31,6 +31,9 @@ def measure(short: bool = False) -> Iterator[Item]:
             slower, limited = float(np.median(b / a)), name == "as it is"
             what = f"{name}, {part}: {np.median(a):.1f} s alone, {np.median(b):.1f} s beside a busy process"
             yield row(what, slower, "{:.2f} x", *(("<= 1.3 x", slower <= 1.3) if limited else ()))
+    with busy_process():
+        _, whole = decode_seconds(options if short else [], {})
+    yield row("all of `make decode`, without set-up, beside a busy process", whole, "{:.0f} s", "<= 60 s", whole <= 60)
     yield Note(
         f"`possm-lite decode {options[0]}`, median of {rounds} rounds. The ratio is that of runs one after the other."
     )
