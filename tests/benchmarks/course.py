@@ -71,11 +71,14 @@ def time_chapter(path: Path) -> tuple[float, list[CellTime]]:
 
 def time_two_at_a_time(paths: list[Path]) -> float:
     """Seconds for all of these chapters in two processes, as `make test` runs them."""
-    one_thread = {"OMP_NUM_THREADS": "1", "LOKY_MAX_CPU_COUNT": "1"}
     start = time.perf_counter()
-    with ProcessPoolExecutor(2, SPAWN, os.environ.update, (one_thread,)) as pool:
+    with ProcessPoolExecutor(2, SPAWN, _use_one_thread) as pool:
         list(pool.map(time_chapter, paths))
     return time.perf_counter() - start
+
+
+def _use_one_thread():
+    os.environ |= {"OMP_NUM_THREADS": "1", "LOKY_MAX_CPU_COUNT": "1"}
 
 
 def _first_line(source: str) -> str:

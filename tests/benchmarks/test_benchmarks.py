@@ -113,7 +113,7 @@ def test_growth_is_fitted():
 def test_latency_runs_without_torch_brain(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch_brain.models.poyo", None)
     items = list(latency.measure(short=True))
-    assert [r.limit for r in of(Row, items)] == ["<= 150 µs", "<= 5 x", "<= 2,000 µs", ""]
+    assert [r.limit for r in of(Row, items)] == ["<= 150 µs", "<= 4 x", "<= 2,000 µs", "<= 1.5 x"]
     assert [note for note in of(Note, items) if "POYO was skipped" in note.text]
     percentiles, paced, growth = of(Table, items)
     assert len(paced.rows) == 6
