@@ -103,7 +103,8 @@ def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
 
 def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     if len(trials := recording.trials) == 0:
-        yield f"trials: none; {np.diff(pieces).sum():.1f} s in {len(pieces)} pieces without a pause"
+        found = f"{len(pieces)} pieces" if len(pieces) > 1 else "one piece"
+        yield f"trials: none; {np.diff(pieces).sum():.1f} s in {found} without a pause"
         return
     lengths, n_spikes = np.diff(trials)[:, 0], np.diff(np.searchsorted(recording.spike_times, trials))[:, 0]
     yield f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, {lengths.sum():.1f} s in all"
