@@ -212,11 +212,12 @@ def _load_hdf5(path: Path) -> dict:
         for key in group.keys() - {"general", "specifications"}:
             with suppress(Exception):
                 name, item = prefix + key, group[key]
-                found.update({f"{name}@{k}": v for k, v in item.attrs.items() if np.asarray(v).dtype.kind in "iuf"})
                 if isinstance(item, h5py.Group) and name.count("/") < 5:  # there may be cycles
                     walk(item, f"{name}/")
                 elif (item.shape or item.dtype.kind in "iuf") and item.size < 10**6:
                     found[name] = item[()]
+                # last: where they are damaged, the array itself may be whole
+                found.update({f"{name}@{k}": v for k, v in item.attrs.items() if np.asarray(v).dtype.kind in "iuf"})
 
     with h5py.File(path, "r") as file:
         walk(file, "")

@@ -37,7 +37,8 @@ def read_npz(path: Path) -> dict:
     for name in ("format", "behavior_name", "behavior_unit", "session_id"):
         (fields[name],) = fields[name].ravel().tolist()
     fields["notes"] = tuple(fields["notes"].ravel().tolist())
-    texts = (*(fields[name] for name in ("behavior_name", "behavior_unit", "session_id")), *fields["notes"])
+    columns = fields.get("behavior_columns", np.array([], str)).ravel().tolist()
+    texts = (*columns, *(fields[name] for name in ("behavior_name", "behavior_unit", "session_id")), *fields["notes"])
     if fields["format"] != FORMAT or not all(isinstance(text, str) and text for text in texts):
         raise ValueError("not a recording")
     return fields
@@ -84,7 +85,8 @@ def read_phy(path: Path) -> Reference:
 def read_pynapple(path: Path) -> Reference:
     arrays = FOLDER.load(path)
     kinds = {name.split("/")[0]: str(array[0]) for name, array in arrays.items() if name.endswith("/type")}
-    (group,) = (_columns(arrays, file) for file, kind in kinds.items() if kind == "TsGroup")
+    (file,) = (file for file, kind in kinds.items() if kind == "TsGroup")
+    group = {name: arrays[f"{file}/{name}"] for name in ("t", "index", "keys")}  # keys of any shape
     (trials,) = [_columns(arrays, file) for file, kind in kinds.items() if kind == "IntervalSet"] or [{}]
     keys, index = np.unique(_whole(group["keys"])), _whole(group["index"])
     if not np.isin(index, keys).all():

@@ -76,7 +76,9 @@ def run_threads(*jobs):
 def test_a_long_stream_equals_the_batch_form(rounds, record, backbone, dtype, limit, short, long):
     """Both carry their own state and agree to rounding, which does not grow: the second half is as close as the first.
 
-    Refused spikes come in between, and the batch form does not get them.
+    The truth is the batch form in float64. After a bin of 5,000 spikes, whose sum has few digits left in float32, a
+    stream may be as far from it as the batch form in its own precision, twice as far at most. Refused spikes come in
+    between, and the batch form does not get them.
     """
     n_segments, length = rounds(short, long) // 200, 200
     (model, stream), rng, bad = (
@@ -84,8 +86,8 @@ def test_a_long_stream_equals_the_batch_form(rounds, record, backbone, dtype, li
         np.random.default_rng(0),
         [wrong[:2] for wrong in BAD_SPIKES.values()],
     )
-    batch, source = BatchSegments(model, OFFSETS), endless_bins(1)
-    difference = np.empty(n_segments)
+    batch, exact = (BatchSegments(m, OFFSETS) for m in (model, copy.deepcopy(model).double()))
+    source, difference, rounding = endless_bins(1), np.empty(n_segments), np.empty(n_segments)
     for segment in range(n_segments):
         bins = list(islice(source, length))
         for _ in range(rng.poisson(4)):
@@ -98,14 +100,15 @@ def test_a_long_stream_equals_the_batch_form(rounds, record, backbone, dtype, li
                     stream.step(*spikes)
             outputs.append(stream.step(units, offsets))
         times, velocity = (np.stack(x) for x in zip(*outputs, strict=True))
-        difference[segment] = np.abs(velocity - batch.decode([spikes[:2] for spikes in bins])).max()
+        rounded, true = (form.decode([spikes[:2] for spikes in bins]) for form in (batch, exact))
+        difference[segment], rounding[segment] = (np.abs(x - true).max() for x in (velocity, rounded))
         assert velocity.std() > 1e-3
         assert_rounded_once(times, np.arange(segment * length, (segment + 1) * length))
-    assert difference.max() < limit
+    assert difference.max() < max(limit, 2 * rounding.max())
     assert difference[n_segments // 2 :].max() <= 2 * difference[: n_segments // 2].max()
     record(
         f"bins streamed with silences, bursts and refused input: {backbone}, {str(dtype).removeprefix('torch.')}",
-        f"{n_segments * length:,}, at most {difference.max():.0e} from the batch form",
+        f"{n_segments * length:,}, at most {difference.max():.0e} from the batch form in float64",
     )
 
 
