@@ -99,7 +99,7 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
     command += ["--wait", "0.5"]  # a busy machine makes no event late
     units = [*small_recording.unit_ids[:-1], "other"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as live:
-        timeout = Timer(60, live.kill)
+        timeout = Timer(180, live.kill)
         timeout.start()
 
         def expect(text: str):
