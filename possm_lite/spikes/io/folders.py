@@ -125,8 +125,7 @@ def _read_table(file: Path, index: Sequence[str] = ()):
 
     with warnings.catch_warnings():  # of rows longer than the header, whose last cells would be left out
         warnings.simplefilter("error", pandas.errors.ParserWarning)
-        separator = "\t" if file.suffix == ".tsv" else ","
-        table = pandas.read_csv(file, sep=separator, index_col=False, float_precision="round_trip")
+        table = pandas.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",", index_col=False)
     names = [str(name) for name in table.columns]  # pandas calls the second of two "stop.1"
     if re.fullmatch(r"[-+.\d][-+.\de]*", names[0]):
         raise RecordingError(f"must have the names of its columns in the first line, not {', '.join(names)[:80]}.")
