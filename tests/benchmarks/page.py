@@ -146,15 +146,11 @@ def with_figures(readme: str, sections: dict[str, dict]) -> str:
     """The README with the measured figures in the places of `_README`, on one line each; a place must occur once."""
     measured = {item.what: item.measured for s in sections.values() for item in s["items"] if isinstance(item, Row)}
     for place, whats in _README.items():
-        pattern = "".join(r"[\d.]+( of \d+| s| ms)?" if part == "{}" else re.escape(part) for part in _parts(place))
+        pattern = r"[\d.]+( of \d+| s| ms)?".join(map(re.escape, place.split("{}")))
         readme, n = re.subn(pattern, place.format(*(measured[what] for what in whats)), readme)
         if n != 1:
             raise ValueError(f"the README must have one place for the figure {place!r}, not {n}.")
     return readme
-
-
-def _parts(place: str) -> list[str]:
-    return re.split(r"(\{\})", place)
 
 
 def render(sections: dict[str, dict]) -> str:

@@ -9,6 +9,7 @@ from possm_lite.spikes import Recording, RecordingError, SpikeBatch, load_record
 from possm_lite.spikes.batch import bin_index
 
 h5py = pytest.importorskip("h5py")
+pandas = pytest.importorskip("pandas")
 
 from .layout_files import WRITERS, make_session, merged, write_brainsets, write_indy, write_phy, write_pynapple  # noqa: E402
 
@@ -31,8 +32,8 @@ def test_position_spikes_units_and_trials_are_exact(layout, tmp_path):
     np.testing.assert_array_equal(recording.spike_times, times)
     np.testing.assert_array_equal(recording.spike_units, units)
     assert recording.unit_ids.tolist() == unit_ids and recording.session_id == path.stem
-    # the last digits of a number in a text depend on the version of pandas
-    rounding = 4e-15 if layout == "phy" else 0
+    # pandas 2 reads the last digits of a number in a text inexactly, pandas 3 does not
+    rounding = 4e-15 if layout == "phy" and pandas.__version__ < "3" else 0
     np.testing.assert_allclose(recording.behavior_times, SESSION.times, rounding)
     np.testing.assert_allclose(recording.behavior, SESSION.position, rounding)
     assert recording.behavior_unit == unit and recording.behavior_columns.tolist() == ["x", "y"]
