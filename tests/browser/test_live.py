@@ -114,7 +114,7 @@ def test_demonstration_is_decoded(page):
     page.click("#silence")
     assert page.input_value("#lost") == "120"
     n = page.evaluate("loop.nBins")
-    page.wait_for_function(f"loop.nBins >= {n + 160}", timeout=30_000)
+    page.wait_for_function(f"loop.nBins >= {n} + (SCORED_S + 0.5) / loop.w.binS", timeout=30_000)  # all of it silent
     assert page.evaluate("loop.score('possm').r2") < 0.2
 
 
