@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from scipy.signal import lfilter
 
-from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.baselines import WienerFilter
-from possm_lite.decoder.streaming.baselines import WienerStream
+from possm_lite.decoder.streaming.precompute import precompute_constants, to_numpy
 from possm_lite.spikes import Recording
 from possm_lite.spikes.arrays import atomic_write
 from possm_lite.spikes.simulation.neurons import (
@@ -149,8 +149,9 @@ def train(units: UnitTuning) -> tuple[POSSM, WienerFilter]:
 
 def weights(possm: POSSM, wiener: WienerFilter, units: UnitTuning) -> dict:
     """What the page needs, as JSON types: the constants of the two streaming decoders and the tuning of the units."""
-    stream, binned = StreamingDecoder(possm, 1, QUERIES_S)._constants, WienerStream(wiener)
+    stream = precompute_constants(possm, 1, QUERIES_S)
     (cell,) = stream.backbone.cells
+    binned = wiener.behavior_mean[1], wiener.behavior_std[1], wiener.weight, wiener.offset
     return {
         "aheadS": AHEAD_S,
         "armS": ARM_S,
@@ -170,9 +171,7 @@ def weights(possm: POSSM, wiener: WienerFilter, units: UnitTuning) -> dict:
         },
         "wiener": {
             name: pack(value)
-            for name, value in zip(
-                ("mean", "std", "weight", "offset"), (binned._mean, binned._std, *binned._constants), strict=True
-            )
+            for name, value in zip(("mean", "std", "weight", "offset"), to_numpy(binned, torch.float32), strict=True)
         },
     }
 

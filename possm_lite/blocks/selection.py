@@ -102,7 +102,7 @@ def straight_through_gumbel(
 ) -> Tensor:
     """A sampled choice forward, a soft one backward: shape (..., M).
 
-        soft = softmax((s + g) / temperature),   choice = one-hot of its largest,   returned: choice + soft - stop(soft)
+        soft = softmax((s + g) / temperature),   choice = onehot(argmax(s + g)) + soft - stop(soft)     (2.16)
 
     The value is a fair draw from softmax(s); the gradient is that of `soft`, and so biased.
     Source: Jang et al. 2017, section 2.2; Maddison et al. 2017.

@@ -176,7 +176,8 @@ class BahdanauSeq2Seq(AttentionSeq2Seq):
 class LuongSeq2Seq(AttentionSeq2Seq):
     """The new state asks, and the context goes to the readout: the decoder itself never reads it.
 
-        s_t = GRU(E' y_{t-1}, s_{t-1}),   c_t = sum_i alpha_i(s_t) h_i,   p(y_t) = softmax(W tanh(W_c [c_t; s_t]) + b)
+        s_t = GRU(E' y_{t-1}, s_{t-1}),   c_t = sum_i alpha_i(s_t) h_i,
+        p(y_t) = softmax(W tanh(W_c [c_t; s_t]) + b)                                                    (7.6)
 
     Source: Luong et al. 2015, sections 3 and 3.1, without input feeding; the score is the additive one ("concat").
     """

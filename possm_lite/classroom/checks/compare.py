@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_ORDINALS, _COUNTS = ("first", "second", "third"), {2: "two", 3: "three", 4: "four"}
+_ORDINALS, _COUNTS = ("first", "second", "third"), {1: "one", 2: "two", 3: "three", 4: "four"}
 
 
 def difference(a: Any, b: Any, tolerance: float, names: Sequence[str] = ()) -> str | None:
@@ -22,7 +22,7 @@ def difference(a: Any, b: Any, tolerance: float, names: Sequence[str] = ()) -> s
         if _is_dense(a) and a.dim() and [x.shape for x in a] == [getattr(y, "shape", ()) for y in b]:
             a = [*a]  # several results in one tensor
         if not isinstance(a, list | tuple) or len(a) != len(b):
-            return f"expected {count} results, got {described(a)}."
+            return f"expected {count} result{'s' * (len(b) > 1)}, got {described(a)}."
         if len(names) != len(b):
             names = [f"the {ordinal(i)} of the {count} results" if len(b) > 1 else "the item" for i in range(len(b))]
         messages = [difference(x, y, tolerance) for x, y in zip(a, b, strict=True)]
