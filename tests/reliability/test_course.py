@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import execute
@@ -12,16 +13,17 @@ CHAPTERS = sorted((Path(__file__).parents[2] / "notebooks").glob("[0-9]*.ipynb")
 PROBE = nbformat.v4.new_code_cell("import torch\nprint(hash('spike'), torch.get_num_threads())")
 
 
-def run(notebook, seed, monkeypatch):
-    """Executes all cells with this hash seed, on one thread or, where the seed is odd, on two."""
+def run(notebooks, seed, monkeypatch):
+    """Executes all cells, two notebooks at a time, with this hash seed; on two threads where it is odd, else on one."""
     monkeypatch.setenv("PYTHONHASHSEED", str(seed))
     monkeypatch.setenv("OMP_NUM_THREADS", str(1 + seed % 2))
-    execute.run(notebook, CHAPTERS[0].parent, timeout_s=300)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda notebook: execute.run(notebook, CHAPTERS[0].parent, timeout_s=300), notebooks))
 
 
 def test_hash_seed_and_threads_reach_the_kernel(monkeypatch):
     notebook = nbformat.v4.new_notebook(cells=[PROBE.copy()])
-    run(notebook, 1, monkeypatch)
+    run([notebook], 1, monkeypatch)
     expected = subprocess.check_output([sys.executable, "-c", "print(hash('spike'), 2)"], text=True)  # same environment
     assert notebook.cells[0].outputs[0]["text"] == expected
 
@@ -29,7 +31,6 @@ def test_hash_seed_and_threads_reach_the_kernel(monkeypatch):
 def test_chapters_run_with_any_hash_seed(rounds, record, monkeypatch):
     if not rounds(0, 10):
         pytest.skip("only in make soak")
-    for path in CHAPTERS:
-        for seed in range(rounds(0, 10)):
-            run(execute.read(path), seed, monkeypatch)
+    for seed in range(rounds(0, 10)):
+        run([execute.read(path) for path in CHAPTERS], seed, monkeypatch)
     record("all chapters, ten times with other hash seeds, on one thread and on two", f"{10 * len(CHAPTERS)} runs")
