@@ -49,7 +49,7 @@ def measure(short: bool = False) -> Iterator[Item]:
         model = POSSM(POSSMConfig(session.recording.n_units))  # nothing here depends on the weights
         save_checkpoint(Path(folder, "checkpoint.npz"), model, TrainedOn.from_session(session, "", Selection()))
         expected = replay(StreamingDecoder(model, 1, even_offsets(BIN_S)), session).outputs
-        seconds = 5.0 if short else 60.0
+        seconds = 2.0 if short else 60.0
         decoded, delays_s, after_s, summary = play_and_decode(folder, source, session, seconds)
     n = len(decoded)
     difference = float(np.abs(decoded - expected[:n]).max() / np.abs(expected).max())

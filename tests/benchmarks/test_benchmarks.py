@@ -189,7 +189,8 @@ def test_differences_are_compared_with_the_spread_of_the_seeds(r2, said):
     assert shown.rows[0][3] == "" and shown.rows[1][3] == f"{said} the spread"
 
 
-def test_readings_and_codes_are_compared(small_recording, tmp_path):
+def test_readings_and_codes_are_compared(small_recording, tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     small_recording.save(path := tmp_path / "recording.npz")
     recordings = {comparison.SIMULATED: path, comparison.REAL: tmp_path / "absent"}
     items = list(choices.measure(short=True, recordings=recordings))

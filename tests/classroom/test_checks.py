@@ -1,6 +1,7 @@
 """The engine of the checks, and what holds for every exercise of the course."""
 
 import contextlib
+import functools
 import linecache
 import math
 import signal
@@ -369,8 +370,13 @@ def test_stub_and_reference_of_every_exercise(exercise):
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
-def test_every_trap_is_recognised_by_its_message(exercise):
+def test_every_trap_is_recognised_by_its_message(exercise, monkeypatch):
     assert len(exercise.traps) >= 3
+    # each trap is compared with all of them: run every one once
+    outcome = functools.cache(lambda function, case: Check.outcome(exercise, function, case))
+    monkeypatch.setattr(
+        exercise, "outcome", lambda function, case, seconds=math.inf: outcome(function, case), raising=False
+    )
     for message, trap in exercise.traps.items():
         assert exercise.examine(trap).message == f"✗ {exercise.name}: {message}"
 
