@@ -71,7 +71,10 @@ CHANGES = {
 
 @pytest.mark.parametrize("form", [*FORMS, "streaming"])
 def test_changed_bin_affects_only_later_bins(for_all, form):
-    """Equal bit for bit, unless a fuller bin changes the padding or the chunks, and so the order of sums."""
+    """Equal bit for bit, unless a fuller bin changes the padding or the chunks, and so the order of sums.
+
+    Nor is a sigmoid: of the same number, torch's differs in the last bit by the place of the number in the array.
+    """
 
     @for_all(40, 2000, decoding_cases(), st.sampled_from(sorted(CHANGES)), SEEDS)
     def check(case, change, seed):
@@ -81,7 +84,8 @@ def test_changed_bin_affects_only_later_bins(for_all, form):
         before = case.velocity(form)
         after = case.changed(i, bin_, lambda spikes: CHANGES[change](*spikes)).velocity(form)
         before[i], after[i] = before[i][:bin_], after[i][:bin_]
-        bitwise = form == "streaming" or (form == "ragged" and case.chunk == InputAttention.CHUNK)
+        one_chunk = form == "ragged" and case.chunk == InputAttention.CHUNK
+        bitwise = form == "streaming" or (one_chunk and case.model.config.reading != "sigmoid")
         for a, b in zip(before, after, strict=True):
             assert np.allclose(a, b, rtol=0, atol=0 if bitwise else 1e-9 * (1 + np.abs(a).max(initial=0)))
 
