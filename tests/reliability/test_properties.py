@@ -71,9 +71,10 @@ CHANGES = {
 
 @pytest.mark.parametrize("form", [*FORMS, "streaming"])
 def test_changed_bin_affects_only_later_bins(for_all, form):
-    """Equal bit for bit, unless a fuller bin changes the padding or the chunks, and so the order of sums.
+    """Equal bit for bit, with two exceptions, which differ by rounding.
 
-    Nor is a sigmoid: of the same number, torch's differs in the last bit by the place of the number in the array.
+    A fuller bin may change the padding or the chunks, and so the order of sums. And the last bit of torch's sigmoid
+    depends on the place of the number in its array.
     """
 
     @for_all(40, 2000, decoding_cases(), st.sampled_from(sorted(CHANGES)), SEEDS)

@@ -94,16 +94,16 @@ class Check:
     def _mistake(self, rows: list[tuple[Case, Outcome, Outcome]], first_wrong: int) -> str | None:
         """The message of the trap that the student fell into.
 
-        A trap counts only where it agrees with the student on every case that tells it from the right answer, the
-        student's first wrong case among them. Of several, the one that agrees longest from the first case is meant.
+        A trap counts only where it agrees with the student on every case in which it differs from the right answer,
+        the student's first wrong case among them. Of several, the one that agrees longest from the first case is meant.
         """
         best, longest = None, 0
         for message, trap in self.traps.items():
             agreed = 0
             for i, (case, outcome, expected) in enumerate(rows):
                 trapped = self.outcome(trap, case)
-                agrees, tells = _same(outcome, trapped, case), not _same(trapped, expected, case)
-                if (tells and not agrees) or (i == first_wrong and not tells):
+                agrees, differs = _same(outcome, trapped, case), not _same(trapped, expected, case)
+                if (differs and not agrees) or (i == first_wrong and not differs):
                     break
                 agreed += agrees and agreed == i
             else:
