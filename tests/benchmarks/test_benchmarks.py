@@ -146,7 +146,8 @@ def test_training_section_runs(monkeypatch):
     assert many > few + 10  # MiB
 
 
-def test_accuracy_section_runs(small_recording, tmp_path):
+def test_accuracy_section_runs(small_recording, tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     small_recording.save(path := tmp_path / "small.npz")
     recordings = {comparison.SIMULATED: path, comparison.REAL: tmp_path / "absent"}
     items = list(accuracy.measure(short=True, recordings=recordings))
