@@ -87,6 +87,9 @@ def process_group() -> Iterator[ProcessGroup]:
         # torch 2.5 destroys a group while holding the interpreter lock, and waits for threads that may need it
         time.sleep(0.1)
     except BaseException as exc:
+        # This process ends. torchrun's SIGTERM, for the same reason, often comes now, and must not hide it. (SIG_IGN
+        # would print a line if the signal came first.)
+        signal.signal(signal.SIGTERM, lambda *_: None)
         # torchrun holds the store, so it is there whichever process has died
         if store.compare_set("failed first", "", str(rank)) != str(rank).encode():
             raise PeerFailed(1) from exc
