@@ -372,7 +372,7 @@ def test_stub_and_reference_of_every_exercise(exercise):
 @pytest.mark.parametrize("exercise", EXERCISES)
 def test_every_trap_is_recognised_by_its_message(exercise, monkeypatch):
     assert len(exercise.traps) >= 3
-    # each trap is compared with all of them: run every one once
+    # each trap is an attempt as well: run every one once
     outcome = functools.cache(lambda function, case: Check.outcome(exercise, function, case))
     monkeypatch.setattr(
         exercise, "outcome", lambda function, case, seconds=math.inf: outcome(function, case), raising=False

@@ -7,7 +7,7 @@ mistake written as a function: where a student's answer equals that of a trap, t
 import math
 import re
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import torch
@@ -49,6 +49,7 @@ class Check:
     cases: list[Case]  # simplest first
     traps: dict[str, Callable]  # message -> known mistake, a function with the signature of the reference
     results: tuple[str, ...] = ()  # what messages call each of several results: "the weights"
+    _outcomes: dict[tuple[Callable, Case], Outcome] = field(default_factory=dict, init=False, repr=False)
 
     def __call__(self, student: Any) -> None:
         print(self.examine(student).message)
@@ -64,7 +65,7 @@ class Check:
             _, failure = outcome = self.outcome(student, case, SECONDS)
             if failure is MISSING and not rows:
                 return _missing(self.name)
-            rows.append((case, outcome, self.outcome(self.reference, case)))
+            rows.append((case, outcome, self._outcome_of_known(self.reference, case)))
             if failure and failure.final:
                 break  # do not wait for an endless loop again
         for i, (case, (observed, failure), (expected, failed)) in enumerate(rows):
@@ -91,6 +92,12 @@ class Check:
             failure = Failure(f"changed {changed}", f"the {changed[0]} argument was changed in place. {how}")
         return observed, wrapped.failure or failure
 
+    def _outcome_of_known(self, function: Callable, case: Case) -> Outcome:
+        """The outcome of the reference or a trap. It is always the same, so it is computed once, for all attempts."""
+        if (function, case) not in self._outcomes:
+            self._outcomes[function, case] = self.outcome(function, case)
+        return self._outcomes[function, case]
+
     def _mistake(self, rows: list[tuple[Case, Outcome, Outcome]], first_wrong: int) -> str | None:
         """The message of the trap that the student fell into.
 
@@ -101,7 +108,7 @@ class Check:
         for message, trap in self.traps.items():
             agreed = 0
             for i, (case, outcome, expected) in enumerate(rows):
-                trapped = self.outcome(trap, case)
+                trapped = self._outcome_of_known(trap, case)
                 agrees, differs = _same(outcome, trapped, case), not _same(trapped, expected, case)
                 if (differs and not agrees) or (i == first_wrong and not differs):
                     break
