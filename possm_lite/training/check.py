@@ -1,11 +1,17 @@
 """What `possm-lite check` prints and draws of a recording."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.figure import Figure
 
 from ..spikes import quality
 from ..spikes.data_report import data_report, excerpt
 from ..spikes.recording import Recording
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SHOWN_S = 10.0
 
@@ -16,6 +22,8 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
     Raises:
         RecordingError: nothing can be decoded from it.
     """
+    from matplotlib.figure import Figure  # slow to import
+
     lines, rates = data_report(recording), quality.firing_rates(recording)
     figure = Figure(figsize=(11, 7), layout="constrained")
     figure.suptitle(recording.session_id)

@@ -1,13 +1,18 @@
 """Results of a run for people: a table and a figure."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from .evaluate import Decoded
 from .session import Session
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _NAMES = {"possm": "POSSM", "wiener": "Wiener filter", "gru": "GRU on counts"}
 _TRUE, _DECODED = "#333333", "#d55e00"  # black and vermilion of Okabe and Ito, distinct with colour blindness
@@ -38,6 +43,8 @@ def plot_decoded(decoded: Decoded, session: Session, n_trials: int = 4, max_colu
     Trials are spread over the test part, columns over all of them. Without trials, segments of four seconds are shown.
     A path is the integral of velocity from the start of the trial. The notes of the recording are below the figure.
     """
+    from matplotlib.figure import Figure  # slow to import
+
     recording, intervals = session.recording, session.split.test
     if len(recording.trials):
         intervals = intervals[np.unique(np.linspace(0, len(intervals) - 1, n_trials).round().astype(int))]
