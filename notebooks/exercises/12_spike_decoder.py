@@ -506,8 +506,8 @@ def _learned(train, *args):
     return torch.cat([model.weight.detach().flatten(), model.slope.detach()])
 
 
-TARGET_R2 = 0.5  # of the validation trials; the reference has 0.7 after these steps
-SHORT = {"n_steps": 80, "peak": 2e-3, "window_s": 0.75, "samples": 10, "batch": 16}
+TARGET_R2 = 0.5  # of the validation trials; the reference has 0.65 after these steps
+SHORT = {"n_steps": 60, "peak": 2e-3, "window_s": 0.75, "samples": 10, "batch": 16}
 
 
 def short_training(train) -> float:

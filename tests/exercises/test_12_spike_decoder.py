@@ -276,4 +276,4 @@ def test_training_loop_in_another_style(answer, words):
 
 def test_right_training_loop_passes_and_one_that_stops_does_not():
     assert_right(check.train, loop)
-    assert_wrong(check.train, partial(loop, stop=15), "In 80 steps with a real decoder: validation R² is ")
+    assert_wrong(check.train, partial(loop, stop=15), "In 60 steps with a real decoder: validation R² is ")
