@@ -119,16 +119,16 @@ def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarr
     Returns:
         position, mm, and velocity, mm/s, each of shape (T, 2).
     """
+    duration, chord = reaches.stop_s - reaches.start_s, reaches.target_mm - reaches.origin_mm  # (R,), (R, 2)
+    length = np.hypot(chord[:, 0], chord[:, 1]) / np.sinc(reaches.bend_rad / np.pi)
+    heading = np.arctan2(chord[:, 1], chord[:, 0]) + reaches.bend_rad  # at the start
     i = np.maximum(np.searchsorted(reaches.start_s, times_s, side="right") - 1, 0)  # the last reach that started, (T,)
-    duration = (reaches.stop_s - reaches.start_s)[i]
-    u = np.clip((times_s - reaches.start_s[i]) / duration, 0, 1)
+    u = np.clip((times_s - reaches.start_s[i]) / duration[i], 0, 1)
     s, slope = u**3 * (10 - 15 * u + 6 * u**2), 30 * u**2 * (1 - u) ** 2
-    chord = (reaches.target_mm - reaches.origin_mm)[i]  # (T, 2)
-    phi, bend = np.arctan2(chord[:, 1], chord[:, 0]), reaches.bend_rad[i]
-    length = np.hypot(chord[:, 0], chord[:, 1]) / np.sinc(bend / np.pi)  # (T,)
-    covered = length * s * np.sinc(bend * s / np.pi)
-    position = reaches.origin_mm[i] + covered[:, None] * _unit_vector(phi + bend - bend * s)
-    velocity = (length * slope / duration)[:, None] * _unit_vector(phi + bend - 2 * bend * s)
+    turned = reaches.bend_rad[i] * s
+    covered = length[i] * s * np.sinc(turned / np.pi)
+    position = reaches.origin_mm[i] + covered[:, None] * _unit_vector(heading[i] - turned)
+    velocity = (length[i] * slope / duration[i])[:, None] * _unit_vector(heading[i] - 2 * turned)
     return position, velocity
 
 
