@@ -1,5 +1,7 @@
 """What many tests need: random numbers that repeat, small batches and sessions."""
 
+import signal
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,9 @@ from possm_lite.spikes.io.lsl import import_pylsl
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 
 LSL_SETTINGS = "[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {127.0.0.1}\n[log]\nlevel = -3\n"
+
+# What a script starts in the background ignores Ctrl-C, by which the checks end an endless loop.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
