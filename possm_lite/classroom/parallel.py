@@ -1,11 +1,22 @@
 """Trainings that do not depend on each other, on several cores of the computer."""
 
+import threading
 from collections.abc import Callable, Iterable
 
 import joblib
 import torch
 
 N_LARGEST = 4  # each process takes about half a gigabyte
+
+
+def start_processes() -> None:
+    """Start the processes of `in_parallel` in the background, for they need seconds until they have imported torch."""
+    if _n_processes() > 1:
+        threading.Thread(target=in_parallel, args=(_import_torch, [()] * _n_processes()), daemon=True).start()
+
+
+def _import_torch():
+    import torch._dynamo  # noqa: F401  as an optimizer does in its first step: half of the seconds
 
 
 def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
@@ -16,9 +27,13 @@ def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
 
     Raises: what a call raises.
     """
-    n_processes = min(joblib.cpu_count(), N_LARGEST)
+    n_processes = _n_processes()
     if n_processes == 1:
         with torch.random.fork_rng([]):  # a seed that is set in a call ends with it, as it does in a process
             return [function(*arguments) for arguments in calls]
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         return joblib.Parallel(n_processes)(joblib.delayed(function)(*arguments) for arguments in calls)
+
+
+def _n_processes() -> int:
+    return min(joblib.cpu_count(), N_LARGEST)

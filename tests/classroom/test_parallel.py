@@ -1,12 +1,14 @@
 """Calls on several cores return what the same calls return one after another."""
 
 import os
+import sys
+import threading
 
 import joblib
 import pytest
 import torch
 
-from possm_lite.classroom.parallel import in_parallel
+from possm_lite.classroom.parallel import in_parallel, start_processes
 
 
 @pytest.fixture(params=[1, 2])
@@ -37,3 +39,14 @@ def test_results_are_in_the_order_of_the_calls(cores):
 def test_an_error_of_a_call_arrives(cores):
     with pytest.raises(ZeroDivisionError):
         in_parallel(lambda x: 1 / x, [(1,), (0,)])
+
+
+def test_processes_started_beforehand_have_imported_torch(cores):
+    before = set(threading.enumerate())
+    start_processes()
+    started = set(threading.enumerate()) - before
+    assert len(started) == cores - 1
+    for thread in started:
+        thread.join()
+    if started:
+        assert any(in_parallel(lambda: "torch._dynamo" in sys.modules, [()] * 4))
