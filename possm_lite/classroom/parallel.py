@@ -12,7 +12,8 @@ N_LARGEST = 4  # each process takes about half a gigabyte
 def start_processes() -> None:
     """Start the processes of `in_parallel` in the background, for they need seconds until they have imported torch."""
     if _n_processes() > 1:
-        threading.Thread(target=in_parallel, args=(_import_torch, [()] * _n_processes()), daemon=True).start()
+        calls = [()] * _n_processes()
+        threading.Thread(None, in_parallel, "start_processes", (_import_torch, calls), daemon=True).start()
 
 
 def _import_torch():
