@@ -15,6 +15,14 @@ CELLS = """() => Array.from(window.jupyterapp.shell.currentWidget.content.model.
     const {cell_type, id, source, outputs, execution_count, metadata} = cell.toJSON();
     return {cell_type, id: cell.id, source, outputs, execution_count, tags: metadata.tags ?? []};
 })"""
+# cheap, as it is asked often: `CELLS` would copy every image
+FINISHED_ABOVE = """id => {
+    const {content, sessionContext} = window.jupyterapp.shell.currentWidget;
+    const cells = Array.from(content.model.cells), outputs = cell => Array.from(cell.sharedModel.outputs);
+    const code = cells.slice(0, cells.findIndex(cell => cell.id === id)).filter(cell => cell.type === 'code');
+    return code.some(cell => outputs(cell).some(output => output.output_type === 'error')) ||
+        sessionContext.kernelDisplayStatus === 'idle' && code.every((cell, i) => cell.executionCount === i + 1);
+}"""
 STATUS = "() => window.jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus"
 ASK = """async expression => {
     const {kernel} = window.jupyterapp.shell.currentWidget.sessionContext.session;
@@ -91,17 +99,12 @@ class Notebook:
         reply = self.page.evaluate(ASK, expression)
         return None if reply is None else json.loads(reply.strip("'").replace("\\\\", "\\"))
 
-    def run_all(self, timeout_s: float) -> None:
-        """Menu Run, Run All Cells; returns after the last cell or the first that raises."""
+    def run_above(self, cell_id: str, timeout_s: float) -> None:
+        """Menu Run, Run All Above Selected Cell; returns after the last of them or the first that raises."""
+        self.show(cell_id)
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
-        self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        end = time.monotonic() + timeout_s
-        while time.monotonic() < end:
-            self.page.wait_for_timeout(250)
-            counts = [cell["execution_count"] for cell in self.cells() if cell["cell_type"] == "code"]
-            if self.errors() or (counts == list(range(1, len(counts) + 1)) and self._idle()):
-                return
-        raise TimeoutError(f"not all cells have run after {timeout_s:.0f} s: {counts}")
+        self.page.get_by_role("menuitem", name="Run All Above Selected Cell", exact=True).click()
+        self.page.wait_for_function(FINISHED_ABOVE, arg=cell_id, polling=250, timeout=1000 * timeout_s)
 
     def errors(self) -> list[str]:
         """The errors in the cells' outputs."""
@@ -140,9 +143,6 @@ class Notebook:
 
     def _wait_until_idle(self, timeout_s: float) -> None:
         self.page.wait_for_function(f"({STATUS})() === 'idle'", timeout=1000 * timeout_s)
-
-    def _idle(self) -> bool:
-        return self.page.evaluate(STATUS) == "idle"
 
 
 def printed(cell: dict) -> str:
