@@ -23,6 +23,8 @@ FINISHED_ABOVE = """id => {
     return code.some(cell => outputs(cell).some(output => output.output_type === 'error')) ||
         sessionContext.kernelDisplayStatus === 'idle' && code.every((cell, i) => cell.executionCount === i + 1);
 }"""
+COUNT = """id => Array.from(window.jupyterapp.shell.currentWidget.content.model.cells)
+    .find(cell => cell.id === id).executionCount"""
 STATUS = "() => window.jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus"
 ASK = """async expression => {
     const {kernel} = window.jupyterapp.shell.currentWidget.sessionContext.session;
@@ -121,25 +123,28 @@ class Notebook:
         """Run one cell with Ctrl+Enter and return it as a locator."""
         shown = self.show(cell_id)
         shown.locator(".cm-content").click()
-        self.page.keyboard.press("Control+Enter")
-        self.page.wait_for_timeout(300)
-        self._wait_until_idle(60)
+        self._run(["Control+Enter"], cell_id)
         assert self.errors() == []
         return shown
 
-    def type_over(self, cell_id: str, source: str) -> None:
+    def type_over(self, cell_id: str, source: str, next_id: str) -> None:
         """Replace the source of a cell; run it and the next one with Shift+Enter."""
         self.show(cell_id).locator(".cm-content").click()
         self.page.keyboard.press("Control+A")
         self.page.keyboard.insert_text(source)
-        for _ in range(2):
-            self.page.keyboard.press("Shift+Enter")
-        self.page.wait_for_timeout(300)
-        self._wait_until_idle(60)
+        self._run(["Shift+Enter", "Shift+Enter"], next_id)
 
     def close(self) -> None:
         """Shut the kernel down, as File > Close and Shut Down Notebook does."""
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+
+    def _run(self, keys: list[str], last_id: str) -> None:
+        """Press keys that run cells; returns when this cell, the last of them, has run."""
+        before = self.page.evaluate(COUNT, last_id)
+        for key in keys:
+            self.page.keyboard.press(key)
+        ran = f"([id, before]) => ({COUNT})(id) > before && ({STATUS})() === 'idle'"
+        self.page.wait_for_function(ran, arg=[last_id, before], timeout=60_000)
 
     def _wait_until_idle(self, timeout_s: float) -> None:
         self.page.wait_for_function(f"({STATUS})() === 'idle'", timeout=1000 * timeout_s)

@@ -196,7 +196,7 @@ def check_solution(notebook: Notebook, name: str):
     index = next(i for i, cell in enumerate(cells) if tag in cell["tags"])
     exercise = tag.removeprefix("exercise:")
     assert printed(cells[index + 1]) == f"· {exercise}: not attempted yet\n"
-    notebook.type_over(cells[index]["id"], solution)
+    notebook.type_over(cells[index]["id"], solution, cells[index + 1]["id"])
     after = notebook.cells()
     assert "".join(after[index]["source"]) == solution
     assert printed(after[index + 1]) == f"✓ {exercise}\n"
