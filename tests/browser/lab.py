@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -64,10 +65,11 @@ class Server:
     def _wait_for_url(self, runtime: Path, timeout_s: float = 60.0) -> str:
         end = time.monotonic() + timeout_s
         while time.monotonic() < end and self._process.poll() is None:
-            for found in runtime.glob("jpserver-*.json"):
-                url = json.loads(found.read_text())["url"]
-                with urllib.request.urlopen(f"{url}api/status?token={self.token}", timeout=10):
-                    return url
+            with suppress(OSError, ValueError):  # the file may be half written, and is there before the server listens
+                for found in runtime.glob("jpserver-*.json"):
+                    url = json.loads(found.read_text())["url"]
+                    with urllib.request.urlopen(f"{url}api/status?token={self.token}", timeout=10):
+                        return url
             time.sleep(0.2)
         self._log.seek(0)
         raise RuntimeError(f"JupyterLab did not start: {self._log.read()[-2000:]}")
