@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # the notebook's model, which has the cells outside of the window too
 CELLS = """() => Array.from(window.jupyterapp.shell.currentWidget.content.model.cells, cell => {
-    const {cell_type, id, source, outputs, execution_count, metadata} = cell.toJSON();
-    return {cell_type, id: cell.id, source, outputs, execution_count, tags: metadata.tags ?? []};
+    const {cell_type, source, outputs, metadata} = cell.toJSON();
+    return {cell_type, id: cell.id, source, outputs, tags: metadata.tags ?? []};
 })"""
 # cheap, as it is asked often: `CELLS` would copy every image
 FINISHED_ABOVE = """id => {
@@ -54,30 +54,29 @@ class Server:
         news = folder / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
         news.parent.mkdir(parents=True)  # no question about news over the figures
         news.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
-        self._log = (folder / "jupyter.log").open("w+")
+        log = folder / "jupyter.log"
         command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
         command += ["--allow-root", "--LabApp.expose_app_in_browser=True"]
-        self._process = subprocess.Popen(
-            command, cwd=folder, env=os.environ | own, stdout=self._log, stderr=subprocess.STDOUT
-        )
-        self.url = self._wait_for_url(folder / "runtime")
-
-    def _wait_for_url(self, runtime: Path, timeout_s: float = 60.0) -> str:
-        end = time.monotonic() + timeout_s
-        while time.monotonic() < end and self._process.poll() is None:
-            with suppress(OSError, ValueError):  # the file may be half written, and is there before the server listens
-                for found in runtime.glob("jpserver-*.json"):
-                    url = json.loads(found.read_text())["url"]
-                    with urllib.request.urlopen(f"{url}api/status?token={self.token}", timeout=10):
-                        return url
-            time.sleep(0.2)
-        self._log.seek(0)
-        raise RuntimeError(f"JupyterLab did not start: {self._log.read()[-2000:]}")
+        with log.open("w") as stream:
+            self._process = subprocess.Popen(command, cwd=folder, env=os.environ | own, stdout=stream, stderr=stream)
+        self.url = wait_until_it_listens(self._process, folder / "runtime", log)["url"]
 
     def close(self) -> None:
         self._process.terminate()
         self._process.wait(timeout=30)
-        self._log.close()
+
+
+def wait_until_it_listens(process: subprocess.Popen, runtime: Path, log: Path, timeout_s: float = 120.0) -> dict:
+    """What a started JupyterLab says of itself in its folder `runtime`, and that `file`; RuntimeError with its log."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end and process.poll() is None:
+        for file in runtime.glob("jpserver-*.json"):
+            with suppress(OSError, ValueError):  # it may be half written, and is there before the server listens
+                info = json.loads(file.read_text()) | {"file": file}
+                urllib.request.urlopen(f"{info['url']}api/status?token={info['token']}", timeout=10).close()
+                return info
+        time.sleep(0.2)
+    raise RuntimeError(f"JupyterLab did not start: {log.read_text()[-2000:]}")
 
 
 class Notebook:
@@ -93,7 +92,7 @@ class Notebook:
         self.page = page
         page.goto(f"{server.url}lab/tree/notebooks/{name}.ipynb?reset&token={server.token}")
         page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell", timeout=60_000)
-        self._wait_until_idle(60)
+        page.wait_for_function(f"({STATUS})() === 'idle'", timeout=60_000)
 
     def cells(self) -> list[dict]:
         return self.page.evaluate(CELLS)
@@ -147,9 +146,6 @@ class Notebook:
             self.page.keyboard.press(key)
         ran = f"([id, before]) => ({COUNT})(id) > before && ({STATUS})() === 'idle'"
         self.page.wait_for_function(ran, arg=[last_id, before], timeout=60_000)
-
-    def _wait_until_idle(self, timeout_s: float) -> None:
-        self.page.wait_for_function(f"({STATUS})() === 'idle'", timeout=1000 * timeout_s)
 
 
 def printed(cell: dict) -> str:

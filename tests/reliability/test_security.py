@@ -1,14 +1,12 @@
 """No file can run code, JupyterLab accepts local requests with a token only, commands write only to their folders."""
 
 import contextlib
-import json
 import os
 import re
 import shlex
 import stat
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from importlib.util import find_spec
@@ -18,6 +16,8 @@ import pytest
 
 from possm_lite.spikes import load_recording
 from possm_lite.spikes.io.nwb_write import write_nwb
+
+from ..browser.lab import wait_until_it_listens
 
 ROOT = Path(__file__).parents[2]
 # ruff (S and TID251 in pyproject.toml) finds pickle, torch.load, eval, exec, shells and unsafe YAML; these it does not.
@@ -47,27 +47,17 @@ def lab_command() -> list[str]:
 
 
 @contextlib.contextmanager
-def running_lab(folder: Path, timeout_s: float = 120.0):
+def running_lab(folder: Path):
     """Server information of a running JupyterLab without local settings, and the `file` it is in."""
     (folder / "notebooks").mkdir()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY_"))}
     own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
     own |= {"HOME": str(folder), "IPYTHONDIR": str(folder / "ipython"), "JUPYTER_CONFIG_PATH": str(ROOT / ".jupyter")}
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen(lab_command(), cwd=folder, env=inherited | own, stdout=log, stderr=log)
+    log = folder / "log"
+    with log.open("w") as stream:
+        server = subprocess.Popen(lab_command(), cwd=folder, env=inherited | own, stdout=stream, stderr=stream)
     try:
-        info, deadline = None, time.monotonic() + timeout_s
-        while info is None:
-            log = (folder / "log").read_text()
-            assert time.monotonic() < deadline and server.poll() is None, f"JupyterLab did not start: {log[-2000:]}"
-            time.sleep(0.2)
-            for file in (folder / "runtime").glob("jpserver-*.json"):
-                with contextlib.suppress(OSError, ValueError):  # half written, or not listening yet
-                    written = json.loads(file.read_text()) | {"file": file}
-                    status = f"{written['url']}api/status?token={written['token']}"
-                    urllib.request.urlopen(status, timeout=10).close()
-                    info = written
-        yield info
+        yield wait_until_it_listens(server, folder / "runtime", log)
     finally:
         server.terminate()
         server.wait(timeout=60)
