@@ -1,10 +1,11 @@
 """Chapters with widgets in JupyterLab: they run, sliders work by mouse and keyboard, a solution passes its check."""
 
 import io
+import itertools
 import math
 import re
 import shutil
-import time
+import statistics
 from pathlib import Path
 
 import execute
@@ -151,26 +152,28 @@ def close(shown: float, value: float) -> bool:
 
 
 def check_closed_loop(notebook: Notebook, screenshot: Path):
-    """Twenty bins a second for five seconds with time to spare, new figures throughout, and a slider that acts."""
+    """Twenty bins a second with time to spare, new figures throughout, and a slider that acts."""
     cell = next(c for c in notebook.cells() if "LiveLoop(" in "".join(c["source"]) and c["cell_type"] == "code")
     shown = notebook.show(cell["id"])
     figure, button = shown.locator("img.widget-image"), shown.get_by_role("button", name="start / stop")
     button.click()
     notebook.page.wait_for_timeout(1000)
-    start, bins = time.monotonic(), len(notebook.ask("live.used_ms"))
-    seen = set()
+    clock = "[len(live.used_ms), __import__('time').perf_counter()]"  # of the kernel: an answer may arrive late
+    seen, counted = set(), [notebook.ask(clock)]
     for _ in range(10):
         notebook.page.wait_for_timeout(500)
         seen.add(pixels(figure))
-    used_ms, seconds = notebook.ask("live.used_ms"), time.monotonic() - start
+        counted.append(notebook.ask(clock))
+    used_ms = notebook.ask("live.used_ms")
     notebook.page.screenshot(path=screenshot)
     drag(notebook.page, shown.locator(".widget-slider").last)
     notebook.page.wait_for_timeout(500)
     assert notebook.ask("live.loop.gain") > 1
     button.click()
     assert len(seen) == 10
-    assert 17 < (len(used_ms) - bins) / seconds < 23
-    assert sorted(used_ms)[len(used_ms) // 2] < 25, "less than half a bin to spare"
+    rates = [(n - m) / (end - start) for (m, start), (n, end) in itertools.pairwise(counted)]
+    assert 18 < statistics.median(rates) < 22, rates  # not of the whole time: other processes hold up a part of it
+    assert statistics.median(used_ms) < 25, "less than half a bin to spare"
 
 
 def drag(page, slider):
