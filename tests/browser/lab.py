@@ -62,8 +62,7 @@ class Server:
         self.url = wait_until_it_listens(self._process, folder / "runtime", log)["url"]
 
     def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(timeout=30)
+        stop(self._process)
 
 
 def wait_until_it_listens(process: subprocess.Popen, runtime: Path, log: Path, timeout_s: float = 120.0) -> dict:
@@ -77,6 +76,15 @@ def wait_until_it_listens(process: subprocess.Popen, runtime: Path, log: Path, t
                 return info
         time.sleep(0.2)
     raise RuntimeError(f"JupyterLab did not start: {log.read_text()[-2000:]}")
+
+
+def stop(process: subprocess.Popen) -> None:
+    """End a JupyterLab; on a busy machine it can wait for ever, at its very end, for a thread of AnyIO."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=30)
+    process.kill()
+    process.wait()
 
 
 class Notebook:

@@ -17,7 +17,7 @@ import pytest
 from possm_lite.spikes import load_recording
 from possm_lite.spikes.io.nwb_write import write_nwb
 
-from ..browser.lab import wait_until_it_listens
+from ..browser.lab import stop, wait_until_it_listens
 
 ROOT = Path(__file__).parents[2]
 # ruff (S and TID251 in pyproject.toml) finds pickle, torch.load, eval, exec, shells and unsafe YAML; these it does not.
@@ -59,8 +59,7 @@ def running_lab(folder: Path):
     try:
         yield wait_until_it_listens(server, folder / "runtime", log)
     finally:
-        server.terminate()
-        server.wait(timeout=60)
+        stop(server)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
