@@ -1,13 +1,16 @@
 """Calls on several cores return what the same calls return one after another."""
 
 import os
+import signal
 import sys
 import threading
+import time
 
 import joblib
 import pytest
 import torch
 
+from possm_lite.classroom import parallel
 from possm_lite.classroom.parallel import in_parallel, start_processes
 
 
@@ -17,23 +20,35 @@ def cores(request, monkeypatch):
     return request.param
 
 
-def test_results_are_in_the_order_of_the_calls(cores):
+def test_results_are_in_the_order_of_the_calls(cores, tmp_path):
     def drawn(seed: int, n: int) -> tuple[torch.Tensor, int, int]:  # as in a notebook: no process can import it
+        (tmp_path / str(os.getpid())).touch()
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < cores and time.monotonic() < deadline:  # until all work on it
+            time.sleep(0.01)
         torch.manual_seed(seed)
         return torch.randn(n), os.getpid(), torch.get_num_threads()
 
     calls = [(seed, 2 + seed) for seed in range(4)]
     with torch.random.fork_rng([]):
-        here = [drawn(*call)[0] for call in calls]
+        here = [torch.randn(n, generator=torch.manual_seed(seed)) for seed, n in calls]
         after = torch.random.get_rng_state()
         results = in_parallel(drawn, calls)
         assert torch.equal(torch.random.get_rng_state(), after)  # what a call seeds is its own
     for expected, (values, _, _) in zip(here, results, strict=True):
         torch.testing.assert_close(values, expected, rtol=0, atol=0)
-    if cores == 1:
-        assert {pid for _, pid, _ in results} == {os.getpid()}
-    else:
-        assert os.getpid() not in {pid for _, pid, _ in results} and {n for _, _, n in results} == {1}
+    pids = {pid for _, pid, _ in results}
+    assert len(pids) == cores and os.getpid() in pids and {n for _, _, n in results} == {1}
+
+
+def test_the_number_of_threads_is_as_before(cores):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        in_parallel(abs, [(-1,)])
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_an_error_of_a_call_arrives(cores):
@@ -41,11 +56,15 @@ def test_an_error_of_a_call_arrives(cores):
         in_parallel(lambda x: 1 / x, [(1,), (0,)])
 
 
-def test_processes_started_beforehand_have_imported_torch(cores):
+def test_ctrl_c_does_not_wait_for_the_other_calls(cores):
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        in_parallel(time.sleep, [(30,)] * 4)
+    assert time.monotonic() - began < 15
+
+
+def test_processes_started_beforehand_have_imported_torch(monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
     start_processes()
-    started = [thread for thread in threading.enumerate() if thread.name == "start_processes"]
-    assert len(started) == cores - 1
-    for thread in started:
-        thread.join()
-    if started:
-        assert any(in_parallel(lambda: "torch._dynamo" in sys.modules, [()] * 4))
+    assert parallel._workers().submit(lambda: "torch._dynamo" in sys.modules).result()
