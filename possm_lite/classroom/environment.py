@@ -12,7 +12,7 @@ from pathlib import Path
 
 PROJECT = "possm-lite"
 PACKAGES = ("numpy", "scipy", "torch", "matplotlib", "tqdm", "ipywidgets", "joblib")
-MEMORY_GB = 3.0  # the largest chapter, 13, takes 2.0 with two processes, and half a GB for each of up to two more
+MEMORY_GB = 3.0  # the largest chapter, 13, takes 1.3 with two processes, and half a GB for each of up to two more
 RESTART = "then restart the kernel"
 
 # limits of a container, which reports all cores and all memory of its machine but may not use them
