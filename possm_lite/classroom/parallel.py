@@ -24,7 +24,7 @@ def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
     """`[function(*arguments) for arguments in calls]`, several calls at a time, each with one thread.
 
     This process and a worker process for every further core: each takes the next call when it has finished one.
-    A worker has a copy of what the function uses: what it prints or changes there is lost, what it returns comes back.
+    A worker has a copy of what the function uses, and what a call prints or changes there is lost: use what it returns.
     On a computer with one core, or where LOKY_MAX_CPU_COUNT=1, all calls run here.
 
     Raises: what a call raises.
