@@ -6,7 +6,9 @@ import sys
 import threading
 import time
 
+import execute
 import joblib
+import nbformat
 import pytest
 import torch
 
@@ -56,6 +58,40 @@ def test_an_error_of_a_call_arrives(cores):
         in_parallel(lambda x: 1 / x, [(1,), (0,)])
 
 
+@pytest.fixture
+def worker(monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
+    start_processes()
+    (worker,) = parallel._workers()
+    return worker
+
+
+def test_a_process_begins_with_torch_and_its_compiler(worker):
+    assert worker.run(lambda: "torch._dynamo" in sys.modules)
+
+
+def test_what_a_call_prints_is_not_taken_for_its_result(worker):
+    assert worker.run(lambda: os.write(1, b"from C") + len(str(print("from Python")))) == 10
+
+
+def test_an_error_in_another_process_says_where(worker):
+    def fails():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no") as caught:
+        worker.run(fails)
+    assert "in fails" in str(caught.value.__cause__)
+    with pytest.raises(TypeError):
+        worker.run(lambda: threading.Lock())  # cannot be sent
+    assert worker.run(lambda: 1) == 1
+
+
+def test_a_killed_process_is_reported_and_replaced(worker):
+    with pytest.raises(RuntimeError, match="killed: exit status 3"):
+        worker.run(lambda: os._exit(3))
+    assert parallel._workers()[0].run(lambda: 1) == 1
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a signal ends the process there")
 def test_ctrl_c_does_not_wait_for_the_other_calls(cores):
     threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -65,7 +101,14 @@ def test_ctrl_c_does_not_wait_for_the_other_calls(cores):
     assert time.monotonic() - began < 15
 
 
-def test_processes_started_beforehand_have_imported_torch(monkeypatch):
-    monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
-    start_processes()
-    assert parallel._workers().submit(lambda: "torch._dynamo" in sys.modules).result()
+def test_a_kernel_that_used_it_ends_by_itself(tmp_path):
+    """ipykernel waits for child processes, is killed while it waits, and then a temporary folder stays."""
+    code = f"""
+import tempfile, joblib
+joblib.cpu_count = lambda: 2
+from possm_lite.classroom.parallel import in_parallel
+folder = tempfile.TemporaryDirectory(dir={str(tmp_path)!r})
+in_parallel(abs, [(-1,)] * 4)"""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    execute.run(notebook, tmp_path, timeout_s=60)
+    assert not list(tmp_path.iterdir())
