@@ -102,7 +102,7 @@ class _Worker:
 def _serve() -> None:
     """Executes the calls that arrive at this process, until the other end of the pipe is closed."""
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a call prints must not get between the results
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a call prints must not get between the results
     import torch._dynamo  # noqa: F401  as an optimizer does in its first step: half of the seconds
 
     while True:
