@@ -66,4 +66,7 @@ def _as_nwb(pynwb, recording: Recording, series: str):
         columns = {"id": int(name)} if numbered else {"id": i, "unit_name": name}
         spikes = recording.spike_times[recording.spike_units == i]
         file.add_unit(spike_times=spikes, obs_intervals=[[times.min(), times.max()]], **columns)
+    if names:
+        # of a list, hdmf would convert each number by itself
+        file.units["spike_times"].target.transform(lambda numbers: np.array(numbers))
     return file
