@@ -90,7 +90,7 @@ class _Worker:
             result, error, where = pickle.loads(pickle.load(self.process.stdout))
         except (EOFError, OSError):
             raise RuntimeError(f"a process of in_parallel was killed: exit status {self.process.wait()}") from None
-        if error:
+        if error is not None:
             raise error from RuntimeError(f"in another process:\n{where}")
         return result
 
