@@ -274,6 +274,7 @@ def test_cells_of_a_chapter_are_timed(tmp_path, monkeypatch):
     path = tmp_path / "07_toy.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     monkeypatch.setattr(course, "TOTALS_S", {("07", "07"): 0.1, ("00", "09"): 130})
+    monkeypatch.setattr(course, "ProcessPoolExecutor", lambda n, *_: ThreadPoolExecutor(n))
     chapter, total, all_of_them, table = course.measure_chapters([path])
     assert (chapter.what, chapter.limit, chapter.holds) == ("07_toy, 2 cells", "<= 40 s", True)
     assert (total.what, total.holds) == ("chapters 07 to 07 together", False)
