@@ -1,13 +1,10 @@
 """Chapter 18: right and wrong answers in other styles than the references and the traps."""
 
-import json
-import re
-
 import numpy as np
 import pytest
 import torch
 
-from .helpers import NOTEBOOKS, assert_verdict, load
+from .helpers import assert_verdict, load
 
 check = load("18_scaling_out")
 
@@ -69,14 +66,6 @@ def ring_in_one_array(buffers, halves=2, scale=1):
             x[right, part] = x[r, part] + x[right, part] * (i < n - 1)
             sent[r] += scale * x[r, part].nbytes
     return list(x), sent
-
-
-def test_page_shows_what_was_compiled():
-    """A failed compilation must not pass unseen: the stored output counts graphs and gives the time."""
-    cells = json.loads((NOTEBOOKS / "18_scaling_out.ipynb").read_text("utf-8"))["cells"]
-    cell = next(cell for cell in cells if "_dynamo.explain" in "".join(cell["source"]))
-    text = "".join("".join(output.get("text", "")) for output in cell["outputs"])
-    assert re.search(r"falls into \d+ graphs", text) and re.search(r"compiled [\d.]+ ms", text), text
 
 
 @pytest.mark.parametrize(
