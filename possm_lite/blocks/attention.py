@@ -73,7 +73,7 @@ def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[
 
     Args:
         scores: a(q, k_m), shape (..., Q, M).
-        values: v_m, shape (..., M, V).
+        values: v_m, shape (..., M, V); finite, also where masked: 0 times NaN is NaN.
         mask: True where a key may be read, broadcastable to `scores`. A query that may read nothing gets zeros.
 
     Returns: the pooled values, shape (..., Q, V), and the weights, shape (..., Q, M).

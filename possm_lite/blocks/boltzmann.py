@@ -33,7 +33,10 @@ def log_probabilities(
 
 
 def exact_moments(weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0) -> tuple[Tensor, Tensor]:
-    """<s_i s_j> (..., N, N) and <s_i> (..., N) under the machine's own distribution, by enumeration."""
+    """<s_i s_j> (..., N, N) and <s_i> (..., N) under the machine's own distribution, by enumeration.
+
+    Errors as in `all_states`.
+    """
     enumerated = all_states(weights.shape[-1], off, weights.dtype)  # (2^N, N)
     p = log_probabilities(enumerated, weights, bias, temperature, off).exp()  # (..., 2^N)
     return enumerated.T @ (p[..., None] * enumerated), p @ enumerated
@@ -68,7 +71,7 @@ def gibbs(
 ) -> Tensor:
     """Gibbs sampling: in each sweep every unit is resampled, one after the other, given all others.
 
-    Args: states: start of the chains, shape (..., K, N); not changed. All chains run at once.
+    Args: states: start of the chains, shape (..., K, N); not changed. All chains run at once; n_sweeps: at least 1.
     Returns: the state after each sweep, shape (n_sweeps, ..., K, N).
     Source: Ackley et al. 1985, section 2.3; Geman and Geman 1984.
     """
@@ -105,10 +108,10 @@ def autocorrelation(series: Tensor, n_lags: int) -> Tensor:
     """
     if not 0 < n_lags < len(series):
         raise ValueError(f"n_lags must lie between 1 and {len(series) - 1}, got {n_lags}.")
+    if series.min() == series.max():
+        raise ValueError("series must not be constant: it has no autocorrelation.")
     centred = series.double() - series.double().mean()
     variance = centred.square().mean()
-    if variance == 0:
-        raise ValueError("series must not be constant: it has no autocorrelation.")
     n = len(series)
     products = [(centred[: n - k] * centred[k:]).mean() for k in range(n_lags)]
     return torch.stack(products) / variance
@@ -149,6 +152,8 @@ def rbm_log_likelihood(visible: Tensor, weights: Tensor, b: Tensor, c: Tensor, o
     """Exact log p(v) at T = 1: hidden units are summed out one by one, visible ones by enumeration: shape (..., K).
 
     log p(v) = b . v + sum_j log sum_{h_j} exp(h_j a_j) - log Z,   a_j = sum_i v_i w_ij + c_j
+
+    Errors as in `all_states`.
     """
 
     def unnormalised(v: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ def multi_head_attention(
         mask: True where a key may be read, broadcastable to (..., Q, M), the same for all heads.
 
     Returns: the output, (..., Q, H v), and the weights, (..., H, Q, M). A query that may read nothing gets zeros.
-    Raises: ValueError naming the sizes that do not match.
+    Raises: ValueError if heads do not divide features, G does not divide H, or queries and keys differ in size.
     Source: Vaswani et al. 2017, section 3.2.2, without the projections; Ainslie et al. 2023 for G < H.
     """
     n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
@@ -74,7 +74,7 @@ def multi_head_attention(
 class MultiHeadAttention(nn.Module):
     """Multi-head attention with its four projections; without a context, self-attention.
 
-        y = concat_i att(X W_q, C W_k, C W_v) W_o                                                    (3.3)
+        y = concat_i att(X W_q^i, C W_k^i, C W_v^i) W_o                                              (3.3)
 
     Queries are made of X, keys and values of C. Self-attention is C = X: three projections of one sequence.
 
@@ -83,7 +83,7 @@ class MultiHeadAttention(nn.Module):
         head_dim: d, features of one head; None: D / H; context_dim: features of C; None: D.
         bias: whether the four projections have one.
 
-    Raises: ValueError if n_heads does not divide dim, or n_kv_heads does not divide n_heads.
+    Raises: ValueError if n_heads does not divide dim and head_dim is not given, or n_kv_heads does not divide n_heads.
     Source: Vaswani et al. 2017, section 3.2.2.
     """
 

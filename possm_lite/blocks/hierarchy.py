@@ -48,11 +48,11 @@ def hierarchical_attend(
 
 
 def _checked_mask(name: str, mask: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Tensor:
-    # exactly, not up to broadcasting: with as many sentences as words, (B, S) in place of (B, W) would not be noticed
+    # exactly, not up to broadcasting: where B = S = W, a mask of sentences (B, S) would pass as one of words
     if mask is None:
         return torch.ones(shape, dtype=torch.bool, device=like.device)
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be boolean, True where something may be read, not {mask.dtype}.")
     if tuple(mask.shape) != shape:
-        raise ValueError(f"{name} must have shape {shape} as words {tuple(like.shape)} do, not {tuple(mask.shape)}.")
+        raise ValueError(f"{name} must have shape {shape} for words of {tuple(like.shape)}, not {tuple(mask.shape)}.")
     return mask

@@ -16,7 +16,7 @@ def hebb_weights(patterns: Tensor) -> Tensor:
     """
     _check_signs(patterns, "patterns")
     weights = patterns.mT @ patterns / patterns.shape[-1]  # (..., N, N)
-    # a self-connection would keep a unit in its state, and energy could rise
+    # a self-connection would only speak for the state that its unit is in
     return weights - torch.diag_embed(weights.diagonal(dim1=-2, dim2=-1))
 
 
@@ -61,8 +61,8 @@ def recall(
     Args:
         states: cues of -1 and 1, K for each network, shape (..., K, N). They are not changed.
         weights: shape (..., N, N): leading axes are networks, all run at once; bias: shape (..., N); None: zeros.
-        max_sweeps: a sweep updates each unit once, in a new random order; all networks use the same order.
-        generator: of the orders; None: from the first unit to the last.
+        max_sweeps: a sweep updates each unit once; all networks use the same order.
+        generator: of a new random order in each sweep; None: from the first unit to the last.
         path: return every state of the trajectory.
 
     Returns: the final states, shape (..., K, N); with `path` all states, the cue first, shape (steps + 1, ..., K, N).

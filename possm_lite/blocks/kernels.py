@@ -41,7 +41,7 @@ def kernel_weights(
         kernel: `gaussian`, `epanechnikov`, `boxcar`, or any K(u) >= 0.
         mask: True where a point may be used, broadcastable to (Q, M); None: everywhere.
 
-    Returns: weights, shape (Q, M). A row sums to one; if no point is within reach of its query, it is zero, never NaN.
+    Returns: weights, shape (Q, M). A row sums to one; if no point is within reach of its query, it is zero, not NaN.
     Source: Nadaraya 1964, Watson 1964.
     """
     u = w * (x[..., :, None] - x_i[..., None, :])  # (Q, M)

@@ -34,8 +34,9 @@ class MambaLayer(nn.Module):
     Args:
         hidden: h, of input and output, and the number E of channels inside.
         n_states: N, real modes of each channel, initialised to A_m = -m, m = 1 ... N; the slowest decays to
-            1/e in 1 to 10 steps before training. ValueError below 1: no memory beyond the convolution.
-        kernel, rank: steps of the convolution; rank of the map from channels to step sizes (None: hidden / 16).
+            1/e in about 1 to 10 steps before training. ValueError below 1: no memory beyond the convolution.
+        kernel, rank: steps of the convolution; rank of the map from channels to step sizes (None: hidden / 16,
+            rounded up).
 
     Source: Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", figure 3; expansion 1.
     """
@@ -45,7 +46,7 @@ class MambaLayer(nn.Module):
     def __init__(self, hidden: int, n_states: int = 16, kernel: int = 4, rank: int | None = None):
         super().__init__()
         if n_states < 1:
-            raise ValueError(f"n_states must be 1 or more, not {n_states}: a layer without states has no memory.")
+            raise ValueError(f"n_states must be 1 or more, not {n_states}: without states it remembers {kernel} steps.")
         rank = rank or math.ceil(hidden / 16)
         self.sizes = (rank, n_states, n_states)
         self.norm = nn.LayerNorm(hidden)
@@ -58,7 +59,7 @@ class MambaLayer(nn.Module):
         self.D = nn.Parameter(torch.ones(hidden))
         self.out_proj = nn.Linear(hidden, hidden, bias=False)
         self.state_size = (kernel - 1 + n_states) * hidden
-        with torch.no_grad():  # softplus of the bias is the initial step size
+        with torch.no_grad():  # softplus of the bias is about the initial step size
             self.dt_proj.bias.copy_(spread_steps(hidden, 0.1, 1.0).expm1().log())
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -98,7 +98,8 @@ class Trace(NamedTuple):
 class NeuralTuringMachine(nn.Module):
     """One read head and one write head on a memory, with a feed-forward controller.
 
-        h_t = tanh(W [x_t, r_{t-1}] + b);  both heads' parameters, e_t and a_t are linear in h_t
+        h_t = tanh(W [x_t, r_{t-1}] + b);  both heads' parameters, e_t and a_t are linear in h_t,
+        then brought into their ranges
         m_t = write(m_{t-1}),  r_t = read(m_t),  y_t = W_y [h_t, r_t] + b_y
 
     Both heads address the memory of the step before. At the start every slot has the same small constant and both

@@ -51,7 +51,7 @@ class S4DLayer(nn.Module):
         """
         decay, drive, readout = self.system()
         length = min(self.CHUNK, x.shape[1])
-        kernel = _lower_triangular(ssm_kernel(decay, drive, readout, length))  # (h, L, L)
+        kernel = _causal_matrix(ssm_kernel(decay, drive, readout, length))  # (h, L, L)
         decays = powers(decay, length + 1)  # (h, N, L + 1)
         echo = 2 * readout[..., None] * decays[..., 1:]  # output of a state in each of the next L steps
         entry = drive[..., None] * decays  # state of an input after l steps
@@ -86,7 +86,7 @@ class S4D(ResidualStack):
         super().__init__(input_size, hidden_size, [S4DLayer(hidden_size, n_modes) for _ in range(n_layers)])
 
 
-def _lower_triangular(kernel: Tensor) -> Tensor:
+def _causal_matrix(kernel: Tensor) -> Tensor:
     """The matrix M (h, L, L) for which x @ M is the convolution of x (h, B, L) with kernel (h, L): M_jt = K_{t-j}."""
     length = kernel.shape[-1]
     return F.pad(kernel, (length - 1, 0)).unfold(-1, length, 1).flip(1)

@@ -63,7 +63,7 @@ def beam_search(
             for log_p, v in zip(best[row].tolist(), token[row].tolist(), strict=True)
             if log_p > -torch.inf
         ]
-        candidates.sort(key=lambda pair: -pair[0].score(length_power))  # stable: earlier tokens first
+        candidates.sort(key=lambda pair: -pair[0].score(length_power))
         selected = candidates[:width]
         beam = [y for y, _ in selected]
         state = _rows(state, [row for y, row in selected if not y.finished])
@@ -73,7 +73,7 @@ def beam_search(
 def exhaustive_search(
     step: Step, state: Any, *, begin: int, end: int, max_len: int, length_power: float = 0.0
 ) -> Hypothesis:
-    """The best of all sequences: V^max_len of them, so only for the smallest examples."""
+    """The best of all sequences: up to V^max_len of them, so only for the smallest examples."""
 
     def complete(so_far: Hypothesis, state: Any) -> Iterator[Hypothesis]:
         if so_far.finished or len(so_far.tokens) == max_len:

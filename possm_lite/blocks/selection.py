@@ -1,7 +1,7 @@
 """Selection: without a query (max pooling, a gate), and hard attention, which reads one item and can be trained.
 
-A choice is one-hot, shape (..., M), so that `choice @ values` reads the chosen item. A row that may read nothing is all
-zeros, as the weights of `masked_softmax` are.
+A choice is one-hot, shape (..., M), so that `choice @ values`, with values (M, V), reads the chosen item. A row that
+may read nothing is all zeros, as the weights of `masked_softmax` are.
 """
 
 import torch
@@ -105,6 +105,7 @@ def straight_through_gumbel(
         soft = softmax((s + g) / temperature),   choice = onehot(argmax(s + g)) + soft - stop(soft)     (2.16)
 
     The value is a fair draw from softmax(s); the gradient is that of `soft`, and so biased.
+    Raises: ValueError if the temperature is not positive.
     Source: Jang et al. 2017, section 2.2; Maddison et al. 2017.
     """
     if not temperature > 0:

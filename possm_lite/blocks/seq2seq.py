@@ -21,8 +21,8 @@ def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Ten
     Source: Sutskever et al. 2014, section 3.2.
     """
     real = (targets != pad).flatten()  # (... T,)
-    each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")  # (... T,)
-    return each.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1)  # a mean over tokens, not over slots
+    each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none", ignore_index=pad)  # (... T,)
+    return each.sum() / real.sum().clamp(min=1)  # a mean over tokens, not over slots
 
 
 def shift_right(targets: Tensor, begin: int = BEGIN) -> Tensor:

@@ -1,6 +1,6 @@
 """Linear state-space models: one system, run as a step, as a scan and as a convolution.
 
-    s'(t) = A s(t) + B x(t),   y(t) = C s(t)                                                          (15.8)
+    s'(t) = A s(t) + B x(t),   y(t) = C s(t)
 
 A is diagonal throughout, so every mode is a scalar system and all products are elementwise.
 """

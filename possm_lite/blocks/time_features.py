@@ -26,8 +26,11 @@ def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
     return torch.cat([phase.real, phase.imag], -1)
 
 
-def gaussian_kernel(lag: float | Tensor, mu: float | Tensor, sigma: float | Tensor) -> Tensor:
-    """E[cos w lag] for w ~ N(mu, sigma^2): exp(-sigma^2 lag^2 / 2) cos(mu lag) (5.4); the RBF for mu = 0."""
+def gaussian_kernel(lag: Tensor, mu: float | Tensor, sigma: float | Tensor) -> Tensor:
+    """E[cos w lag] for w ~ N(mu, sigma^2): exp(-sigma^2 lag^2 / 2) cos(mu lag) (5.4); the RBF for mu = 0.
+
+    The lag is in seconds, mu and sigma in rad/s; all are broadcast.
+    """
     return torch.exp(-0.5 * (sigma * lag) ** 2) * torch.cos(mu * lag)
 
 
@@ -56,7 +59,7 @@ def quantile_frequencies(start: Tensor, steps: Tensor, u: Tensor) -> Tensor:
 
 
 class GaussianFrequencies(nn.Module):
-    """(a) F frequencies mu + sigma eps, with mu and sigma learned and eps drawn once."""
+    """(a) F frequencies mu + sigma eps in rad/s, with mu and sigma learned and eps drawn once."""
 
     def __init__(self, n_freqs: int, mu: float = 0.0, sigma: float = 1.0):
         super().__init__()
@@ -69,7 +72,10 @@ class GaussianFrequencies(nn.Module):
 
 
 class QuantileFrequencies(nn.Module):
-    """(b) F frequencies g_theta(u), g increasing and learned, at first the line from lowest to highest."""
+    """(b) F frequencies g_theta(u) in rad/s, g increasing and learned, at first the line from lowest to highest.
+
+    ValueError if highest does not exceed lowest.
+    """
 
     def __init__(self, n_freqs: int, lowest: float, highest: float, n_knots: int = 16):
         super().__init__()
@@ -139,7 +145,7 @@ def geometric_half_periods(n: int, shortest: float, longest: float) -> Tensor:
     """n half periods with equal ratios from `shortest` to `longest` seconds, shape (n,), float64.
 
     A formula in circulation, w_max - (w_max - w_min)^(i/n), subtracts a power of seconds from seconds, so the result
-    depends on the unit of time, crowds at w_max, and is negative where w_max is below one.
+    depends on the unit of time, crowds at w_max, and may be negative.
     """
     return math.pi / log_spaced_frequencies(n, 2 * shortest, 2 * longest)
 
@@ -181,7 +187,7 @@ def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, T
         a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   a_0 = q_rest . k_rest                (5.13)
 
     It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0 (w_f > 0 and
-    distinct); q = k is such a case. Otherwise b_f shifts the wave of frequency f by its phase.
+    distinct); q = k is such a case. A b_f other than 0 shifts the phase of the wave of frequency f.
 
     q, k have shapes (..., d), broadcastable; the first `n_freqs` adjacent pairs are rotated.
     Returns: a (..., F), b (..., F), a_0 (...,).

@@ -51,7 +51,7 @@ class _Unrolled(nn.Module):
 
     Layer i > 0 reads the output of layer i - 1; with two directions that is [H forward, H backward], 2h features.
     Parameters have torch's names and shapes, so that weights load by `ours.load_state_dict(theirs.state_dict())`. For
-    reading and analysis; torch's fused kernels in `recurrent` compute the same, faster.
+    reading and analysis; torch's fused kernels compute the same, faster, but for the textbook GRU.
 
     Args:
         input_size: d; hidden_size: h; n_layers: at least one.
@@ -121,7 +121,9 @@ class _Unrolled(nn.Module):
         parts = (state,) if isinstance(state, Tensor) else tuple(state)
         shapes = [tuple(part.shape) for part in parts]
         if shapes != [shape] * n_parts:
-            raise ValueError(f"state must be {n_parts} of shape {shape}: it is {', '.join(map(str, shapes))}.")
+            raise ValueError(
+                f"state must be {n_parts} of shape {shape}: it is {', '.join(map(str, shapes))}."
+            )
         return list(zip(*parts, strict=True))
 
 
@@ -171,7 +173,8 @@ def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
 
         dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0                         (6.13)
 
-    The layer, of this module or of `recurrent`, has one layer and direction. Its state S is H, of an LSTM (H, C).
+    The layer, of this module or of `recurrent`, has one layer and direction, and begins at zero.
+    Its state S is H, of an LSTM (H, C).
     Returns: for x (B, T, d), (T + 1, B, h, S): entry t is dH_T/dS_t; S is h numbers, of an LSTM 2h, those of H first.
     Raises: ValueError for several layers or directions.
     Source: Pascanu et al. 2013, eq. 5.

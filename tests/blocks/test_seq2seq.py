@@ -35,6 +35,8 @@ def test_loss_matches_cross_entropy_without_padding():
     real = [(b, t) for b in range(3) for t in range(5) if TARGET[b, t] != PAD]
     by_hand = sum(logits[b, t].logsumexp(0) - logits[b, t, TARGET[b, t]] for b, t in real) / len(real)
     ours = masked_cross_entropy(logits, TARGET)
+    for pad in (-1, logits.shape[-1]):  # outside of the vocabulary
+        assert_close(masked_cross_entropy(logits, TARGET.masked_fill(TARGET == PAD, pad), pad), ours)
     assert_close(ours, by_hand)
     assert_close(ours, F.cross_entropy(logits.transpose(1, 2), TARGET, ignore_index=PAD))
     assert_close(*(torch.autograd.grad(loss, logits) for loss in (ours, by_hand)))
