@@ -121,9 +121,7 @@ class _Unrolled(nn.Module):
         parts = (state,) if isinstance(state, Tensor) else tuple(state)
         shapes = [tuple(part.shape) for part in parts]
         if shapes != [shape] * n_parts:
-            raise ValueError(
-                f"state must be {n_parts} of shape {shape}: it is {', '.join(map(str, shapes))}."
-            )
+            raise ValueError(f"state must be {n_parts} of shape {shape}: it is {', '.join(map(str, shapes))}.")
         return list(zip(*parts, strict=True))
 
 
