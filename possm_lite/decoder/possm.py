@@ -55,12 +55,20 @@ class POSSM(nn.Module):
         """A model with the authors' weights: arrays under the names of torch_brain's POSSM; sizes are inferred.
 
         Their readout is standardised, and so is the output, unless the arrays are from `to_torch_brain`.
+
+        Raises:
+            ValueError: an array of this architecture is missing, or sizes do not fit; the message names it.
         """
         from .torch_brain import convert
 
         config, state, omega = convert(params)
         model = cls(config).double()
-        model.load_state_dict(state, strict=False)
+        try:
+            missing = model.load_state_dict(state, strict=False).missing_keys
+        except RuntimeError as error:
+            raise ValueError(f"params do not fit together: {str(error).splitlines()[-1].strip()}") from None
+        for name in set(missing) - {"behavior_mean", "behavior_std", "rotation.omega"}:
+            raise ValueError(f"params lacks an array for {name!r}, which torch_brain's POSSM has.")
         model.rotation.omega = omega
         return model
 

@@ -25,7 +25,7 @@ def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.T
     The type embedding of a spike is added to every unit's row, since it never changes.
 
     Raises:
-        ValueError: an array of this architecture is missing, or sizes do not fit it; the message names it.
+        ValueError: an array that sizes are inferred from is missing; the message names it.
     """
     arrays = {k: torch.from_numpy(np.array(v, dtype=np.float64)) for k, v in params.items()}
     state = {}
@@ -39,11 +39,11 @@ def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor], torch.T
             state[f"{ours}.weight"] = arrays[f"{theirs}.weight"]
             if f"{theirs}.bias" in arrays:
                 state[f"{ours}.bias"] = arrays[f"{theirs}.bias"]
+        gates_and_hidden, hidden = arrays["backbone.net.weight_hh_l0"].shape
     except KeyError as error:
         raise ValueError(f"params lacks {error.args[0]!r}, which torch_brain's POSSM has.") from None
     state |= {k.replace("backbone.net.", "backbone."): v for k, v in arrays.items() if k.startswith("backbone.net.")}
     head_dim = 2 * len(omega)  # one frequency per pair of a head's dimensions
-    gates_and_hidden, hidden = state["backbone.weight_hh_l0"].shape
     dim = state["unit_embedding.weight"].shape[1]
     config = POSSMConfig(
         n_units=len(state["unit_embedding.weight"]) - 1,

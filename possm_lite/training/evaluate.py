@@ -51,10 +51,11 @@ class Replay(Decoded):
 
 
 def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
-    """1 - squared error over squared deviation from the mean, for each column; NaN for a constant column."""
+    """1 - squared error over squared deviation from the mean: (T, C) to (C,); NaN for a constant column."""
     residual = ((true - decoded) ** 2).sum(0)
-    deviation = ((true - true.mean(0)) ** 2).sum(0)
-    return np.where(deviation > 0, 1 - residual / np.where(deviation > 0, deviation, 1), np.nan)
+    varies = (true != true[:1]).any(0)  # rounding makes the deviation of a constant column tiny, not 0
+    deviation = np.where(varies, ((true - true.mean(0)) ** 2).sum(0), 1.0)
+    return np.where(varies, 1 - residual / deviation, np.nan)
 
 
 def mean_r2(true: np.ndarray, decoded: np.ndarray) -> float:

@@ -90,5 +90,5 @@ def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """Mean and standard deviation of behaviour in the training trials, (C,) each."""
     ranges = np.searchsorted(timeline.times + timeline.lag_s, train)
     behavior = np.concatenate([timeline.behavior[first:last] for first, last in ranges])
-    std = behavior.std(0)
-    return behavior.mean(0), np.where(std > 0, std, 1.0)  # std is 0 for a constant column
+    varies = (behavior != behavior[:1]).any(0)  # rounding makes the std of a constant column tiny, not 0
+    return behavior.mean(0), np.where(varies, behavior.std(0), 1.0)

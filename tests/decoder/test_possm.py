@@ -171,6 +171,22 @@ def test_missing_weights_are_named():
         POSSM.from_torch_brain({"unit_emb.weight": np.zeros((3, 4))})
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "readout.projections.cursor_velocity_2d.bias",
+        *(f"backbone.net.{part}_l0" for part in ("bias_hh", "weight_ih", "weight_hh")),
+    ],
+)
+def test_no_missing_array_stays_random(name):
+    params = {k[6:]: v for k, v in authors_numbers("two_heads").items() if k.startswith("param.")}
+    assert name in params
+    with pytest.raises(ValueError, match=r"params lacks .*(readout.bias|_l0)"):
+        POSSM.from_torch_brain({key: value for key, value in params.items() if key != name})
+    with pytest.raises(ValueError, match="do not fit together: .*size mismatch|lacks"):
+        POSSM.from_torch_brain(params | {"backbone.net.bias_hh_l0": np.zeros(3)})
+
+
 def test_round_trip_of_authors_arrays(authors):
     params = {k[6:]: v for k, v in authors.items() if k.startswith("param.")}
     exported = POSSM.from_torch_brain(params).to_torch_brain()

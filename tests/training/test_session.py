@@ -38,9 +38,10 @@ def test_scale_does_not_depend_on_the_lag(small_recording, split, lag_s):
     assert session.timeline.lag_s == lag_s and session.recording is small_recording
 
 
-def test_constant_column_has_scale_one_and_no_r2(small_recording):
-    session = prepare(replace(small_recording, behavior=small_recording.behavior * [1.0, 0.0] + [0.0, 2.5]))
-    assert session.mean[1] == 2.5 and session.std[1] == 1.0
+@pytest.mark.parametrize("constant", [2.5, 0.1, 9.81])  # the mean of the last two is rounded
+def test_constant_column_has_scale_one_and_no_r2(small_recording, constant):
+    session = prepare(replace(small_recording, behavior=small_recording.behavior * [1.0, 0.0] + [0.0, constant]))
+    assert session.mean[1] == pytest.approx(constant) and session.std[1] == 1.0
     decoded = evaluate(fit_wiener(session), session)
     assert np.isnan(decoded.r2_columns[1]) and decoded.r2 == decoded.r2_columns[0]
 
