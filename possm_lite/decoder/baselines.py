@@ -43,7 +43,15 @@ class BinnedDecoder(nn.Module):
         self.register_buffer("behavior_std", torch.ones(2, n_outputs))
 
     def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
-        """Behaviour at the output times, (B, Q, C): arguments as for `POSSM.forward`."""
+        """Behaviour at the output times, (B, Q, C): arguments as for `POSSM.forward`.
+
+        Raises:
+            ValueError: for a unit beyond `n_units`, or a batch with bins of another width.
+        """
+        if batch.bin_width_s != self.bin_width_s:
+            raise ValueError(f"bin_width_s of the batch is {batch.bin_width_s}, of the decoder {self.bin_width_s}.")
+        if len(batch.unit) and int(batch.unit.max()) > self.n_units:  # it would be counted as one of the next bin
+            raise ValueError(f"unit must be at most n_units = {self.n_units}, not {int(batch.unit.max())}.")
         slots = self.decode_counts(bin_counts(batch, self.n_units).sqrt())  # (B, T, n_slots, C)
         slot = query_bins(output_times_s, self.bin_width_s / self.n_slots)  # (B, Q), counted through the trial
         standardized = slots.flatten(1, 2).gather(1, slot[..., None].expand(-1, -1, self.n_outputs))

@@ -165,3 +165,12 @@ def test_streaming_equals_batch_on_every_bin(rng, kind, stream):
         np.testing.assert_allclose(at, times[0], rtol=0, atol=1e-9)
         np.testing.assert_allclose(velocity, expected, rtol=0, atol=1e-4)
         stream.reset()
+
+
+def test_units_and_bins_of_another_decoder_are_refused():
+    """They would be counted silently, as those of another unit or moment."""
+    model, time = make_decoder("gru"), torch.tensor([[0.01]], dtype=torch.float64)
+    for unit, width_s, message in ((N_UNITS + 1, 0.05, "n_units = 8, not 9"), (1, 0.02, "0.02, of the decoder 0.05")):
+        batch = SpikeBatch.from_events([0], [unit], [0.01], 1, 0.1, width_s)
+        with pytest.raises(ValueError, match=message):
+            model(batch, time, ONE)
