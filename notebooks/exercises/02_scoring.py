@@ -90,7 +90,7 @@ masked_weights = Check(
         Case("real scores near -200", lambda: _rows(*_FAR)),
         Case("real scores near -30,000", lambda: _rows(([-30000.0, -30001.0, 0.0], [1, 1, 0]))),
         Case("scores of shape (1, 2, 3)", lambda: tuple(x[None] for x in _rows(_PADDED, _EMPTY))),
-        Case("scores of shape (2, 2, 3)", lambda: tuple(x.expand(2, 2, 3) for x in _rows(_PADDED, _FULL))),
+        Case("scores of shape (2, 2, 3)", lambda: tuple(x.expand(2, 2, 3).clone() for x in _rows(_PADDED, _FULL))),
         Case("the gradient of rows with keys", lambda: _rows(_PADDED), _gradient_and_nan),
         Case("the gradient beside a row that may read nothing", lambda: _rows(_PADDED, _EMPTY), _gradient_and_nan),
     ],

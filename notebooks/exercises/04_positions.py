@@ -269,6 +269,8 @@ def _answers(*args):
 
 
 def _numbers(cache):
+    if isinstance(cache, str):
+        return 0
     if isinstance(cache, dict):
         return sum(map(_numbers, cache.values()))
     if hasattr(cache, "__dict__") and not hasattr(cache, "shape"):

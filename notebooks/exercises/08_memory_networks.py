@@ -30,7 +30,11 @@ class FourNumbers(ValueCheck):
 
     def examine(self, student):
         """Right if as many stories are right as with `expected`."""
-        if student is None or student is ... or (isinstance(student, list | tuple) and {*student} <= {None, ...}):
+        if (
+            student is None
+            or student is ...
+            or (isinstance(student, list | tuple) and all(x is None or x is ... for x in student))
+        ):
             return Verdict("missing", f"· {self.name}: not attempted yet")
         try:
             numbers = np.asarray(student, dtype=float).ravel()

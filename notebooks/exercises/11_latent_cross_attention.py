@@ -119,8 +119,10 @@ class TableCheck(ValueCheck):
 
     def examine(self, student):
         empty = (None, ..., "")
-        if student in (None, ...) or (
-            isinstance(student, dict) and all(word in empty for row in student.values() for word in _cells(row))
+        if (
+            student is None
+            or student is ...
+            or (isinstance(student, dict) and all(word in empty for row in student.values() for word in _cells(row)))
         ):
             return Verdict("missing", f"· {self.name}: not attempted yet")
         message = self._mistake(student)
@@ -143,6 +145,7 @@ class TableCheck(ValueCheck):
 
 
 def _cells(row):
+    row = row.tolist() if hasattr(row, "tolist") else row
     return row if isinstance(row, tuple | list) else (row,)
 
 

@@ -29,7 +29,7 @@ def chapter() -> dict:
 
 
 def measure(task: dict, n_steps: int) -> dict:
-    """Validation R² and seconds of the whole recipe and without each line: [seed] of each."""
+    """Validation R² of each seed, and mean seconds, of the whole recipe and without each line."""
     train, sgd = task["brief_training"], task["LINES"]["SGD, best of 3 rates"]
     searched = in_parallel(lambda peak: train(0, n_steps, peak=peak, **sgd)[0], [(peak,) for peak in SGD_RATES])
     lines = {"the whole recipe": {}, **task["LINES"]}

@@ -161,7 +161,7 @@ class Diagram:
             x = self._texts[-1][1].x1 + 12 * self._point
 
     def figure(self, check: bool = True) -> Figure:
-        """The drawing. ValueError, if `check`, where boxes or texts overlap or leave it, or an arrow crosses a text."""
+        """The drawing. ValueError, if `check`, where boxes or texts overlap or leave it, or an arrow crosses a note."""
         placed = self._texts + [(n, Bbox.from_bounds(*b.at("left", 0), b.width, b.height)) for n, b in self._boxes]
         wrong = []
         for i, (name, place) in enumerate(placed):

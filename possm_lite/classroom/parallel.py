@@ -31,8 +31,9 @@ def start_processes() -> None:
 def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
     """`[function(*arguments) for arguments in calls]`, several calls at a time, each with one thread.
 
-    This process and a worker process for every further core: each takes the next call when it has finished one.
+    This process and a worker for every further core, up to three: each takes the next call when it has finished one.
     A worker has a copy of what the function uses, and what a call prints or changes there is lost: use what it returns.
+    A call that draws random numbers sets its own seed.
     On a computer with one core, or where LOKY_MAX_CPU_COUNT=1, all calls run here.
 
     Raises: what a call raises; RuntimeError if a process was killed.
@@ -48,7 +49,7 @@ def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
         taken = [pool.submit(take_calls, worker.run) for worker in workers]
         try:
             torch.set_num_threads(1)
-            with torch.random.fork_rng([]):  # a seed that is set in a call ends with it, as it does in a worker
+            with torch.random.fork_rng([]):  # a seed set in a call does not outlast `in_parallel`
                 take_calls(lambda call: call())
             for thread in taken:
                 thread.result()
@@ -62,7 +63,7 @@ def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
 
 
 def _workers() -> list["_Worker"]:
-    """One for every further core; those that have ended are replaced."""
+    """One for every further core, up to three; those that have ended are replaced."""
     _started[:] = [worker for worker in _started if worker.process.poll() is None]
     n_workers = min(joblib.cpu_count(), N_LARGEST) - 1
     _started.extend(_Worker() for _ in range(n_workers - len(_started)))

@@ -9,7 +9,7 @@ GREEN, PURPLE, YELLOW = "#009e73", "#cc79a7", "#e69f00"
 
 
 def use_style() -> None:
-    """Set matplotlib's defaults for the chapters: half a page wide, readable from the back row."""
+    """Set matplotlib's defaults for the chapters: readable from the back row, without frames."""
     plt.rcParams.update(
         {
             "figure.dpi": 100,

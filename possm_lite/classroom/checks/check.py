@@ -88,7 +88,7 @@ class Check:
             observed, failure = run(lambda: wrapped.observed(case.observe, args), seconds)
         changed = [ordinal(i) for i, pair in enumerate(zip(args, case.make(), strict=True)) if _changed(*pair)]
         if changed and not failure:
-            how = "Work on a copy: `x.clone()`, or `x + 1` for `x += 1`."
+            how = "Work on a copy: `x.clone()` (NumPy: `x.copy()`), or `x + 1` for `x += 1`."
             failure = Failure(f"changed {changed}", f"the {changed[0]} argument was changed in place. {how}")
         return observed, wrapped.failure or failure
 
