@@ -39,7 +39,7 @@ CACHE = ROOT / "site" / "_build" / "live.npz"
 SOURCES = [Path(__file__), *sorted((ROOT / "possm_lite").glob("[bdst]*/**/*.py"))]  # blocks, decoder, spikes, training
 
 # Against those of `data/`, these units fire more and are tuned more strongly, as visitors move more slowly than the
-# reaches there. They lead the hand by less: the page shows the hand that much later.
+# reaches there. They lead the hand by less, at most 2 lag_s: by that the page shows the hand later.
 UNITS = SimulationConfig(
     baseline_hz=8.0, saturation_hz=80.0, depth=1.2, reference_speed_mm_s=200.0, lag_s=0.06, lag_spread_s=0.02
 )

@@ -154,6 +154,7 @@ def film_html(shot: dict, name: str, folder: Path) -> str:
 
 def relink(markdown: str) -> str:
     """Links as they are on the pages, where all notebooks are in one folder; links to other files become plain text."""
+    markdown = re.sub(r"\]\(\.\./((?:TEACHING|GLOSSARY|BENCHMARKS)\.md)", r"](\1", markdown)
     markdown = re.sub(r"\]\((?:\.\./)?(?:notebooks/)?(?:solutions/)?(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
     return re.sub(
         r"\[([^\]]+)\]\((?!https?:|#|\d\d_\w+\.ipynb|TEACHING\.md|GLOSSARY\.md|BENCHMARKS\.md|tests/benchmarks/figures/|mailto:)[^)]*\)",

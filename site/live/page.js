@@ -82,7 +82,7 @@ function setDemonstrating(on) {
 }
 
 // ---- the clock: a bin is due every 50 ms; after a pause, or in a hidden tab, the clock starts again
-let paused = true, begin = 0, timer = 0, late = 0;
+let paused = true, begin = 0, timer = 0, frame = 0, late = 0;
 
 function tick() {
   const now = performance.now();
@@ -115,11 +115,12 @@ function setPaused(on) {
   paused = on;
   find("#pause").setAttribute("aria-pressed", on);
   clearTimeout(timer);
+  cancelAnimationFrame(frame);  // a hidden page keeps its last request: with another one it would draw twice
   if (on) return;
   find("#invitation").hidden = true;
   begin = performance.now() - 1000 * loop.timeS;
   tick();
-  requestAnimationFrame(draw);
+  frame = requestAnimationFrame(draw);
 }
 
 let pausedByHiding = false;
@@ -212,7 +213,7 @@ function follow() {
     return cell;
   }));
   find("#results").hidden = false;
-  find("#message").textContent = `${reached.length} of 8 targets, half of them within ${median.toFixed(1)} s.`;
+  find("#message").textContent = `${reached.length} of 8 targets, median time ${median.toFixed(1)} s (5 s for one that was missed).`;
   setGame(false);
 }
 
@@ -333,7 +334,7 @@ function draw() {
   drawRaster(timeS);
   drawTraces(timeS);
   if (!performance.getEntriesByName("first frame").length) performance.mark("first frame");
-  if (!paused) requestAnimationFrame(draw);
+  if (!paused) frame = requestAnimationFrame(draw);
 }
 
 setLost(0);
