@@ -1,4 +1,4 @@
-# Needs Python 3.10 to 3.14, git and make. The first call, and the first after a change of the lock, sets up .venv.
+# Needs Python 3.10 to 3.14, git and make. The first call, and the first after a change of the lock or of pyproject.toml, sets up .venv.
 #
 #   make decode ARGS="--quick"      ARGS goes to the command of a target (not of site, slides, wheelhouse, clean)
 #   make decode PYTHON=python3.12   the Python that .venv is created with

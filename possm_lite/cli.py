@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     except (PossmError, OSError) as exc:
         message, status = " ".join(str(exc).split()), 130 if isinstance(exc.__cause__, KeyboardInterrupt) else 2
     except KeyboardInterrupt:
-        message, status = "interrupted; nothing was written", 130
+        message, status = "interrupted", 130
     print(f"possm-lite: {message}", file=sys.stderr)
     return status
 
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--backbone", choices=BACKBONES, help="default gru")
     add("--reading", choices=READINGS, help=f"default {POSSMConfig.reading}; published: softmax")
     add("--time-code", choices=TIME_CODES, help=f"default {POSSMConfig.time_code}")
-    add("--from", type=Path, metavar="RUN", help="adapt the decoder of this run to a new session")
+    add("--from", type=Path, metavar="RUN", help="adapt the decoder of this run to a new session, in fewer steps")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="to train on (default auto: cuda if there)")
     add("--seed", type=int, default=0)
     add("--out", type=Path, metavar="DIR", help="new folder for the results (default runs/SESSION-N)")
@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_argument("recording", type=Path, help="of the same units")
     predict.add_argument("--out", type=Path, metavar="DIR", help="new folder (default runs/SESSION-predicted-N)")
 
-    more = "Publishes NAME-decoded: 100 samples a second, stamped with their time, spikes plus lag. See CONVERTERS.md."
+    more = "Publishes NAME-decoded: 100 samples a second or more, with their times: spikes plus lag. See CONVERTERS.md."
     live = commands.add_parser("live", help="decode spike events of Lab Streaming Layer until Ctrl-C", epilog=more)
     live.add_argument("run", type=Path, metavar="RUN", help="folder that decode wrote")
     longest = "after the end of a bin, wait so long for its events, or for a later one (default 0.05)"

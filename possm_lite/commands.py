@@ -78,9 +78,9 @@ def stream(options: Namespace) -> int:
         print(describe(session), flush=True)
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session, progress="streaming")
     difference = abs(played.outputs - batch_decode(model, session, played)).max()
-    print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} answers")
+    print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} outputs")
     print("latency  " + "  ".join(f"p{q:g} {played.percentile_us(q):.0f} µs" for q in (50, 90, 99, 99.9)))
-    print(f"largest difference to the batch answer  {difference:.1e} {recording.behavior_unit}")
+    print(f"largest difference to the batch form  {difference:.1e} {recording.behavior_unit}")
     print(f"R²  {played.r2:.3f}")
     return 0
 
@@ -169,7 +169,7 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
     if len(options.recording) > 1:
         raise PossmError(f"--from adapts a decoder to one recording, not to {len(options.recording)}.")
     if sizes:
-        raise PossmError(f"--from takes {', '.join(sizes)} from {run}: they cannot be options.")
+        raise PossmError(f"--from takes {', '.join(sizes)} from {run}: leave out such options.")
     start, trained_on = load_checkpoint(run / "checkpoint.npz")
     stored = {name: getattr(trained_on, name) for name in ("split", "lag_s")}
     stored |= {"start": start, "adapted_from": str(run.resolve())}

@@ -10,11 +10,11 @@ class PossmError(Exception):
 
 
 class FileFormatError(PossmError, ValueError):
-    """A file cannot be read or written. The message names the field, the index and the value."""
+    """A file, or what is to be in one, is unusable. The message names field, index and value, where there are such."""
 
 
 class RecordingError(FileFormatError):
-    """A recording, or the file it is read from, cannot be used. The message names field, index, value and remedy."""
+    """A recording, or the file it is read from, cannot be used. The message names the remedy, too."""
 
 
 class CheckpointError(FileFormatError):

@@ -98,7 +98,7 @@ def test_every_backbone_trains_and_streams(here, capfd, backbone):
     assert main(["decode", "recording.npz", "--epochs", "1", *SMALL, "--backbone", backbone, "--out", "run"]) == 0
     assert load_checkpoint(here / "run" / "checkpoint.npz")[0].config.backbone == backbone
     assert main(["stream", "run"]) == 0
-    difference = re.search(r"largest difference to the batch answer  (\S+) mm/s", capfd.readouterr().out)
+    difference = re.search(r"largest difference to the batch form  (\S+) mm/s", capfd.readouterr().out)
     assert float(difference[1]) < 1e-2  # of several hundred, in float32
 
 
@@ -170,7 +170,7 @@ def test_stream_prints_latency_difference_and_r2(here, finished, capfd, recordin
     assert main(["stream", "first", *recording]) == 0
     lines = {line.split("  ")[0]: line for line in capfd.readouterr().out.splitlines()}
     assert all(f"p{q}" in lines["latency"] for q in ("50", "90", "99", "99.9"))
-    difference = float(lines["largest difference to the batch answer"].split("  ")[1].split()[0])
+    difference = float(lines["largest difference to the batch form"].split("  ")[1].split()[0])
     assert difference < 1e-3  # mm/s, of velocities of hundreds
     decoded = json.loads((here / "first" / "metrics.json").read_text())["models"]["possm"]["r2"]
     assert float(lines["R²"].split("  ")[1]) == pytest.approx(decoded, abs=0.01)
@@ -187,7 +187,7 @@ def test_nothing_is_overwritten(here, capfd):
     assert_refused(capfd, [*decode, "--json", "file"], "file exists already")
     assert_refused(capfd, [*decode, "--out", "file/run"], "file/run cannot be written", "file")
     shutil.copy("recording.npz", "again.npz")
-    assert_refused(capfd, [*decode, "again.npz"], "recording.npz and again.npz: session_id is 'simulated-1' in each")
+    assert_refused(capfd, [*decode, "again.npz"], "both belong in a folder 'simulated-1'")
 
 
 def put(index, value):

@@ -102,7 +102,7 @@ def test_interrupt_before_the_run_leaves_nothing(here, monkeypatch, capfd):
     monkeypatch.setattr(loading, "load_recording", interrupt)
     before = listing(here)
     assert decode("a.npz", "--out", "new") == 130
-    assert capfd.readouterr().err == "possm-lite: interrupted; nothing was written\n"
+    assert capfd.readouterr().err == "possm-lite: interrupted\n"
     assert listing(here) == before and not (here / "new").exists()
 
 

@@ -9,7 +9,7 @@ from possm_lite.classroom.style import BLUE, GRAY, INK, ORANGE
 from possm_lite.classroom.widgets import copies
 from possm_lite.spikes import Recording
 
-MAX_POINTS = 600  # of a line of behaviour, about the width of the figure in pixels
+MAX_POINTS = 600  # about the width of the figure in pixels: of a line with twice as many, every second is drawn
 # of the first columns of behaviour
 LINES = ({"color": ORANGE, "ls": "-"}, {"color": BLUE, "ls": "--"}, {"color": INK, "ls": ":"})
 

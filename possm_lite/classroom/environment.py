@@ -17,7 +17,8 @@ RESTART = "then restart the kernel"
 
 # limits of a container, which reports all cores and all memory of its machine but may not use them
 CPU_LIMIT, MEMORY_LIMIT = Path("/sys/fs/cgroup/cpu.max"), Path("/sys/fs/cgroup/memory.max")
-MEMORY_USED, MEMINFO = Path("/sys/fs/cgroup/memory.current"), Path("/proc/meminfo")
+MEMORY_USED, MEMORY_STAT = Path("/sys/fs/cgroup/memory.current"), Path("/sys/fs/cgroup/memory.stat")
+MEMINFO = Path("/proc/meminfo")
 
 
 def check_environment() -> None:
@@ -115,12 +116,11 @@ def usable_cores() -> int:
 
 def memory_line() -> str:
     """The free memory, or all memory where the system does not report what is free."""
-    available, limit, used = (
-        re.search(pattern, _read(path))
-        for pattern, path in ((r"MemAvailable:\s*(\d+)", MEMINFO), (r"\d+", MEMORY_LIMIT), (r"\d+", MEMORY_USED))
-    )
+    available = re.search(r"MemAvailable:\s*(\d+)", _read(MEMINFO))
+    limit, used = (re.match(r"\d+", _read(path)) for path in (MEMORY_LIMIT, MEMORY_USED))
+    cache = re.search(r"^inactive_file (\d+)", _read(MEMORY_STAT), re.MULTILINE)  # counts as used, and is given up
     if available:
-        left = int(limit[0]) - int(used[0]) if limit and used else float("inf")
+        left = int(limit[0]) - int(used[0]) + int(cache[1] if cache else 0) if limit and used else float("inf")
         gigabytes, kind = min(1024 * int(available[1]), left) / 1e9, "free"
     else:
         try:  # macOS

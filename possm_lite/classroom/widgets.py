@@ -25,7 +25,7 @@ class Slider:
     low: float
     high: float
     value: float | None = None  # at the start; default: the middle
-    step: float | None = None  # default: 1 for integers, otherwise a hundredth of the range
+    step: float | None = None  # default: 1 for integers, otherwise a hundredth of the range; if log, of log10
     log: bool = False  # whether equal moves multiply; low must then be positive
 
     def __post_init__(self):

@@ -1,6 +1,7 @@
 """The decoders POSSM is compared with: networks, Wiener filter and Kalman filter on spike counts per bin.
 
-They are called like POSSM, with a `SpikeBatch`, output times and session, so that one loop trains and tests them all.
+They are called like POSSM, with a `SpikeBatch`, output times and session, so that one function tests them all; the
+networks are also trained like POSSM.
 A bin is divided into slots, one for each behaviour sample it usually holds, and a decoder gives one sample per slot,
 used for all times in it. Counts enter as square roots, which makes their variance nearly constant.
 """
@@ -77,7 +78,7 @@ class BinnedMLP(BinnedDecoder):
 
 
 class BinnedGRU(BinnedDecoder):
-    """A gated recurrent network over bins, with the same hidden size as POSSM's."""
+    """A gated recurrent network over bins, by default with as many hidden units as a POSSM of default size."""
 
     def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2, hidden: int = 256):
         super().__init__(n_units, bin_width_s, n_slots, n_outputs)
@@ -91,9 +92,9 @@ class BinnedGRU(BinnedDecoder):
 class WienerFilter(BinnedDecoder):
     """Ridge regression of behaviour on the square-root counts of the last `n_history` bins.
 
-        v_t = W [n_{t-m+1}, ..., n_t, 1],     W = argmin |V - X W|^2 + ridge |W|^2
+        v_t = x_t W + c,  x_t = [n_{t-m+1}, ..., n_t];     W, c = argmin sum_t |v_t - x_t W - c|^2 + ridge |W|^2
 
-    with m = `n_history`; the offset is not penalised.
+    with m = `n_history`.
 
     Source: Wiener filter as in Glaser et al. 2020, with a ridge penalty.
     """
@@ -149,7 +150,8 @@ class KalmanFilter(BinnedDecoder):
 
     def solve(self, counts: list[np.ndarray], behavior: list[np.ndarray]):
         """Maximum likelihood on (T, U) square-root counts and (T, n_slots, C) standardised behaviour, by segment."""
-        v = [np.nanmean(x, axis=1) for x in behavior]
+        n_known = [np.isfinite(x).sum(1) for x in behavior]  # samples of a bin, which may have none
+        v = [np.nansum(x, 1) / np.where(n > 0, n, np.nan) for x, n in zip(behavior, n_known, strict=True)]
         now, before = np.concatenate([x[1:] for x in v]), np.concatenate([x[:-1] for x in v])
         known = np.isfinite(now).all(1) & np.isfinite(before).all(1)
         now, before = now[known], before[known]
@@ -162,8 +164,8 @@ class KalmanFilter(BinnedDecoder):
         h, b = solution[:, :-1], solution[:, -1]
         # a unit that never fires has no noise: a small floor keeps the covariance invertible
         noise = np.atleast_2d(np.cov((n - design @ solution.T).T)) + 1e-6 * np.eye(n.shape[1])
-        information = np.linalg.solve(noise, h).T  # H' Q^-1
-        # the posterior covariance to its limit: P = (I + P' H' Q^-1 H)^-1 P' with P' = A P A' + W
+        information = np.linalg.solve(noise, h).T  # H^T Q^-1
+        # the posterior covariance P to its limit: P = (I + M H^T Q^-1 H)^-1 M with M = A P A^T + W
         covariance = np.eye(self.n_outputs)
         for _ in range(200):
             predicted = transition @ covariance @ transition.T + drift

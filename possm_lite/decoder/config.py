@@ -24,8 +24,8 @@ class POSSMConfig:
         head_dim: size of a head, even.
         n_latents: L, latent queries per bin; their outputs are concatenated for the backbone.
         n_freqs: F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated.
-        shortest_period_s: of the rotation, seconds; periods are log-spaced up to the longest.
-        longest_period_s: of the rotation, seconds.
+        shortest_period_s: of the time code, seconds; periods are log-spaced up to the longest, unless learned.
+        longest_period_s: of the time code, seconds; for "mercer" at the start of training.
         reading: weight of a spike in its bin.
             "softmax" of the scores, as published, averages; "softmax_blank" adds a blank token to every bin; "sigmoid"
             is gain * sigmoid(score + bias), which counts; "sum" and "mean" have no scores.

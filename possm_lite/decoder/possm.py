@@ -73,7 +73,7 @@ class POSSM(nn.Module):
         return model
 
     def to_torch_brain(self) -> dict:
-        """NumPy arrays under the names of torch_brain's POSSM; `from_torch_brain` makes the same model of them.
+        """NumPy arrays under the names of torch_brain's POSSM. `from_torch_brain` makes the model of them, in float64.
 
         Two arrays are not of theirs: `behavior_mean` and `behavior_std`, with a row for each session, from 1. Their
         readout is standardised: put the two rows into the configuration of a recording, as `normalize_mean` and
@@ -99,7 +99,8 @@ class POSSM(nn.Module):
             Shape (B, Q, C), in the unit of the recording the model was fitted to.
 
         Raises:
-            ValueError: for a unit or session the model has no embedding for, or a time outside its trial.
+            ValueError: for a unit or session the model has no embedding for, a time outside its trial, bins of another
+                width, or a number of rows that is not that of the trials.
         """
         self._check(batch, output_times_s, session)
         hidden, _ = self.backbone(self.encode(batch))  # (B, T, h)
@@ -161,5 +162,6 @@ class POSSM(nn.Module):
         outside = (query_bin < 0) | (query_bin >= batch.n_bins[:, None])
         if bool(outside.any()):
             trial, i = outside.nonzero()[0].tolist()
-            wrong, stop = float(times[trial, i]), float(batch.n_bins[trial] * config.bin_width_s)
-            raise ValueError(f"output_times_s[{trial}, {i}] = {wrong} s lies outside the trial, which lasts {stop} s.")
+            wrong, stop = float(times[trial, i]), int(batch.n_bins[trial]) * config.bin_width_s
+            outside = f"output_times_s[{trial}, {i}] = {wrong:g} s lies outside the trial"
+            raise ValueError(f"{outside}, whose bins end at {stop:g} s.")

@@ -65,7 +65,7 @@ class MercerCode(TimeCode):
     def omega(self) -> Tensor:
         half_periods = self.features.log_half_periods.double().exp()
         j = torch.arange(1, self.features.raw.shape[1], device=half_periods.device)
-        return (j * math.pi / half_periods[:, None]).flatten()  # (F,)
+        return (j / half_periods[:, None] * math.pi).flatten()  # (F,)
 
     @property
     def amplitude(self) -> Tensor:

@@ -17,12 +17,17 @@ class Timeline:
         bin_width_s: seconds.
         max_rate_hz: behaviour sampled faster than this is reduced to every n-th sample.
 
+    Raises:
+        ValueError: the bin width is not positive.
+
     Attributes:
         spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds on the spikes' clock minus lag,
         behavior (T, C).
     """
 
     def __init__(self, recording: Recording, lag_s: float = 0.0, bin_width_s: float = 0.05, max_rate_hz: float = 100.0):
+        if not bin_width_s > 0:
+            raise ValueError(f"bin_width_s must be positive, not {bin_width_s}.")
         self.recording, self.lag_s, self.bin_width_s = recording, float(lag_s), float(bin_width_s)
         self.spike_times, self.spike_units = recording.spike_times, recording.spike_units + 1
         stride = 1

@@ -59,7 +59,7 @@ class TrainedOn:
     behavior_unit: str
     lag_s: float
     split: str
-    seed: int  # of a random split; also that of the training
+    seed: int  # of a random split; in `decode` that of the training, too
 
     @classmethod
     def from_session(cls, session: Session, source: str, selection: Selection) -> "TrainedOn":

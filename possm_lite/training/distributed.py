@@ -42,7 +42,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def all_gather(self, items: dict) -> dict:
-        """The dicts of all processes merged, sorted by key; for a key of several processes, the last rank's value."""
+        """The dicts of several processes merged, sorted by key; for a key of more than one, the last rank's value."""
         if self.size == 1:
             return items
         gathered: list[dict] = [{}] * self.size

@@ -154,4 +154,5 @@ def _received(inlet: SpikeInlet, bins: LiveBins, warn: Callable[[str], None]) ->
             heard_s = now_s
         elif now_s - heard_s > _QUIET_S:
             heard_s = np.inf
-            warn(f"no event for {_QUIET_S:g} s: silent bins are decoded")
+            then = "silent bins are decoded" if np.isfinite(bins.due_s()) else "decoding begins with the first one"
+            warn(f"no event for {_QUIET_S:g} s: {then}")

@@ -83,8 +83,8 @@ def _check_together(sources: Sequence[Path], about: Mapping[int, tuple], setting
         if columns != first_columns:
             raise RecordingError(f"{source}: decoded are {columns}, but {first_columns} in {sources[0]}.")
         if (name := safe_name(session_id)) in names:
-            same = f"{names[name]} and {source}: session_id is {name!r} in each"
-            raise RecordingError(f"{same}; sessions must have different names.")
+            both = f"{names[name]} and {source}: by their session_id, the results of both belong in a folder {name!r}"
+            raise RecordingError(f"{both}; give one of them another session_id.")
         names[name] = source
     return "joint" if len(names) > 1 else name
 

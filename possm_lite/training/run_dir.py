@@ -100,5 +100,5 @@ def check_target(path: Path):
 
 
 def safe_name(name: str) -> str:
-    """A valid folder name on all systems."""
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60] or "run"
+    """The name of a folder, of up to 60 letters, digits, "-", "_" and "."."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60].rstrip(".") or "run"

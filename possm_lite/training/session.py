@@ -57,7 +57,8 @@ def prepare(
 
     Trials shorter than a bin, or without a behaviour sample, are left out; a note of the session's recording says so.
     `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
-    Raises RecordingError if the recording cannot be split like this.
+    Raises RecordingError if the recording cannot be split like this, ValueError for a `split` in words that means
+    nothing or a bin width that is not positive.
     """
     if len(recording.behavior_times) == 0:
         raise RecordingError("behavior_times is empty: spikes alone can be decoded, but not trained on.")

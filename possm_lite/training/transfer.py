@@ -29,7 +29,7 @@ def combine_sessions(
     """Number sessions from `prepare` and their units for one model: no two get the same index or the same units.
 
     `indices` among all sessions count from 1, default 1, 2, ...; the processes of `group` hold the other sessions.
-    Raises ValueError for different bin widths or numbers of behaviour columns.
+    Raises ValueError for different bin widths or behaviour columns.
     """
     indices = range(1, len(sessions) + 1) if indices is None else indices
     if len(widths := {s.timeline.bin_width_s for s in sessions}) > 1:

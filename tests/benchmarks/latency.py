@@ -58,7 +58,8 @@ def _comparison(rounds: int, n_bins: int) -> Iterator[Item]:
 
 def _paced(n_bins: int) -> Iterator[Item]:
     """Called once a bin, as at a rig, sleeping or spinning in between, beside one call right after the other."""
-    calls, title = _calls(SIZES), f"Called every 50 ms, as at a rig, one thread, {n_bins} bins each"
+    title = f"Called every 50 ms, as at a rig, one thread, {n_bins} bins each; one after the other, {10 * n_bins:,}"
+    calls = _calls(SIZES)
     table = Table(title, ["", "called", "p50 µs", "p99 µs"], [])
     waits = {"sleeping in between": _sleep_until, "spinning in between": _spin_until}
     ways = {"one after the other": lambda call: time_in_turns({"": call}, 1, 10 * n_bins)[""]}

@@ -49,8 +49,9 @@ _INTRODUCTION = """\
 `make bench` writes this page. `make bench ARGS="latency"` measures one section again and leaves the others as they are.
 The results are in `tests/benchmarks/results/`; the last sections are `tests/benchmarks/notes.md`, without figures.
 
-Compared programs take turns in one process, so that a slow moment of the machine affects all of them: trust ratios more
-than times. p50, p99 and p99.9 are percentiles of the times of single calls.
+Where times are compared, the programs take turns in one process, so that a slow moment of the machine affects all of
+them (of those called every 50 ms, one follows the other): trust ratios more than times. p50, p99 and p99.9 are
+percentiles of the times of single calls.
 """
 
 

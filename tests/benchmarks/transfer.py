@@ -19,7 +19,7 @@ from possm_lite.training.transfer import ADAPTATION
 from .machine import SPAWN, threads
 from .page import Item, Note, Row, Table
 
-# cosine tuning and slow single reaches: R² near 0.95, so that a training that got stuck is seen at once
+# cosine tuning and slow single reaches: R² near 0.9, so that a training that got stuck is seen at once
 SESSION = SimulationConfig(
     n_trials=168,
     random_target_share=1.0,

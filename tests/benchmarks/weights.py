@@ -92,15 +92,14 @@ def report(scores: list[Score]) -> Iterator[Item]:
     yield Table("How a bin is read", head, rows)
     rows = [[name, *(_cell(r2(c, a) - r2(c, b), "+") for c in CONDITIONS)] for name, (a, b, _) in EFFECTS.items()]
     yield Table("What the weights add, and what the number of spikes adds", ["difference of R²", *CONDITIONS], rows)
-    n_seeds, n_of_codes = len(r2(CLEAN, "softmax")), len(r2(TIMED, "softmax", "none"))
-    rows = [[code, *(_cell(r2(c, "softmax", code)[:n_of_codes]) for c in (CLEAN, TIMED))] for code in TIME_CODES]
+    rows = [[code, *(_cell(r2(c, "softmax", code)) for c in (CLEAN, TIMED))] for code in TIME_CODES]
     yield Table("The code of time, reading softmax", ["", CLEAN, TIMED], rows)
     yield Note(
-        f"{n_seeds} seeds ({n_of_codes} for the codes of time), each with its own session, initial weights and "
-        f"windows; differences are of the same seed. Simulated sessions of {SESSION.n_units} units and "
+        f"{len(r2(CLEAN, 'softmax'))} seeds, each with its own session, initial weights and windows; "
+        f"differences are of the same seed. Simulated sessions of {SESSION.n_units} units and "
         f"{SESSION.n_trials} trials, split {SPLIT.split(':')[1]}, R² on the last part. Every training: {DEFAULT_STEPS} "
-        f"steps of {FIT.batch} windows ({N_STEPS['timed']} on the timed and on three sessions), hidden size {HIDDEN}, "
-        "nothing tuned."
+        f"steps of {FIT.batch} windows ({N_STEPS['timed']} on the timed session, {N_STEPS['three sessions']} on three "
+        f"sessions), hidden size {HIDDEN}, nothing tuned."
     )
     yield Plot("weights", "Differences of R² between readings in each condition, a dot per seed", _plot(r2))
 

@@ -37,7 +37,7 @@ def modules(monkeypatch):
 
 def set_system_files(monkeypatch, tmp_path, **texts):
     """The small files of the system; those without a text do not exist."""
-    for name in ("CPU_LIMIT", "MEMORY_LIMIT", "MEMORY_USED", "MEMINFO"):
+    for name in ("CPU_LIMIT", "MEMORY_LIMIT", "MEMORY_USED", "MEMORY_STAT", "MEMINFO"):
         path = tmp_path / name
         if name in texts:
             path.write_text(texts[name])
@@ -120,6 +120,7 @@ def test_containers_limit_cores(monkeypatch, tmp_path, limit, cores):
 
 
 MEMINFO = "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n"
+CACHE = "anon 100000000\ninactive_file 400000000\n"
 CONTAINER = {"MEMORY_LIMIT": "2000000000", "MEMORY_USED": "500000000"}
 
 
@@ -128,6 +129,7 @@ CONTAINER = {"MEMORY_LIMIT": "2000000000", "MEMORY_USED": "500000000"}
     [
         ({"MEMINFO": MEMINFO, "MEMORY_LIMIT": "max", "MEMORY_USED": "5"}, None, "✓ 8 GB of memory free"),
         ({"MEMINFO": MEMINFO} | CONTAINER, None, "✗ 1.5 GB of memory free: 3 GB are needed."),
+        ({"MEMINFO": MEMINFO, "MEMORY_STAT": CACHE} | CONTAINER, None, "✗ 1.9 GB of memory free"),
         ({}, {"SC_PHYS_PAGES": 4_000_000, "SC_PAGE_SIZE": 4096}, "✓ 16 GB of memory in all"),
         ({}, None, "· memory: this system does not report"),
     ],

@@ -116,6 +116,16 @@ def test_kalman_converges_to_the_time_varying_filter(rng):
     assert error < 0.3 * (v**2).sum() and error < ((from_counts_alone - v) ** 2).sum()
 
 
+@pytest.mark.filterwarnings("error")
+def test_kalman_leaves_out_a_bin_without_behaviour(rng):
+    counts, velocity = simulate_linear(rng, 300)
+    velocity[100] = np.nan
+    with_gap, in_parts = KalmanFilter(counts.shape[1]), KalmanFilter(counts.shape[1])
+    with_gap.solve([counts], [velocity])
+    in_parts.solve([counts[:100], counts[101:]], [velocity[:100], velocity[101:]])
+    np.testing.assert_allclose(with_gap.gain, in_parts.gain, rtol=1e-5)
+
+
 # Causality, silence, slots
 
 

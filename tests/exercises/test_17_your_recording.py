@@ -46,8 +46,12 @@ def mean_by_sums(x, n):
     return (total[stop] - total[start]) / (stop - start)[:, None]
 
 
-def mean_by_convolving(x, n, mode="full"):
-    return np.stack([np.convolve(v, np.ones(n) / n, mode=mode)[: len(x)] for v in x.T], 1)
+def mean_by_convolving(x, n):
+    return np.stack([np.convolve(v, np.ones(n) / n)[: len(x)] for v in x.T], 1)
+
+
+def mean_with_mode_same(x, n):
+    return np.stack([np.convolve(v, np.ones(n) / n, mode="same") for v in x.T], 1)
 
 
 def mean_of_float32(x, n):
@@ -118,7 +122,7 @@ def test_chance_coincidences_of_random_spikes():
         ("chance_coincidences", "few", "expected a number"),
         ("causal_mean", mean_by_sums, "✓"),
         ("causal_mean", lambda x, n: mean_by_convolving(x, n) / mean_by_convolving(np.ones_like(x), n), "✓"),
-        ("causal_mean", lambda x, n: mean_by_convolving(x, n, mode="same"), "on a hand that rests"),
+        ("causal_mean", mean_with_mode_same, "`mode='same'` puts"),
         ("causal_mean", mean_by_convolving, "divide by n"),
         ("causal_mean", lambda x, n: mean_by_sums(x[::-1], n)[::-1], "goes on into the future"),
         ("causal_mean", lambda x, n: mean_by_convolving(x.reshape(-1, 1), n).reshape(x.shape), "on a hand that rests"),

@@ -121,6 +121,7 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
         connect()
         decoded = pylsl.StreamInlet(pylsl.resolve_byprop("name", f"{name}-decoded", timeout=10)[0])
         decoded.open_stream(10)
+        expect("no event for 1 s: decoding begins with the first one")
         send(0, 0)
         send(12, 1)
         expect("unit other is not one of the run")

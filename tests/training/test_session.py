@@ -66,6 +66,11 @@ def test_short_trials_are_left_out_with_a_note(small_recording):
         prepare(small_recording, bin_width_s=5)
 
 
+def test_bins_without_a_width_are_refused(small_recording):
+    with pytest.raises(ValueError, match="bin_width_s must be positive, not 0"):
+        prepare(small_recording, bin_width_s=0)
+
+
 def test_a_part_without_behavior_is_refused(small_recording):
     slow = {"behavior_times": [0.0, 1.0, 2.0, 3.0, 4.0], "behavior": [[0.0, 1.0]] * 5, "trials": []}
     with pytest.raises(RecordingError, match="the valid part .* 0 samples of behaviour"):

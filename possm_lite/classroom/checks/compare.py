@@ -40,7 +40,7 @@ def difference(a: Any, b: Any, tolerance: float, names: Sequence[str] = ()) -> s
 
 def _difference_of_tensors(a: Any, b: Tensor, tolerance: float) -> str | None:
     if not isinstance(a, Tensor):
-        return f"expected a tensor, got {described(a)}."
+        return f"expected a tensor or an array of numbers, got {described(a)}."
     if not _is_dense(a):
         return "expected a dense tensor with values, got a sparse one or one on the meta device."
     if a.shape != b.shape:

@@ -128,9 +128,9 @@ class Backbone(NamedTuple):
 class FeedForwardConstants(NamedTuple):
     """With u = g / sqrt 2 for the gate g, gelu(g) = u (1 + erf u) / sqrt 2: both factors are in the matrices."""
 
-    expand: np.ndarray  # with the gain of the norm, (D, 8D)
-    expand_bias: np.ndarray  # (8D,)
-    contract: np.ndarray  # (4D, D); of the output attention (4D, C), with the readout
+    expand: np.ndarray  # with the gain of the norm, (D, 2 E D) for an expansion by E
+    expand_bias: np.ndarray  # (2 E D,)
+    contract: np.ndarray  # (E D, D); of the output attention (E D, C), with the readout
 
 
 class InputConstants(NamedTuple):

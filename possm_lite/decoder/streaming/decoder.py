@@ -1,4 +1,4 @@
-"""POSSM in real time: the spikes of one bin in, behaviour out, in NumPy alone.
+"""POSSM in real time: the spikes of one bin in, behaviour out, in NumPy and SciPy.
 
 `precompute.py` computes the constants from a model. Symbols as in `attention.py`. A score table holds
 [Re q_1 conj(k_1), Im q_1 conj(k_1), ..., rest], so that the score at a time difference t is its dot product with

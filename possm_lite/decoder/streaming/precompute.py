@@ -1,6 +1,6 @@
 """Everything in a trained POSSM that does not depend on spikes, computed in float64 with the model's own parts.
 
-The only module of `streaming` that needs torch; a finished `StreamingDecoder` does without.
+It needs torch; a finished `StreamingDecoder` does without.
 """
 
 from copy import deepcopy
@@ -95,7 +95,7 @@ def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> cells.O
     table = _score_table(decoder.queries(query)[:, None], keys, model).expand(len(offsets), -1, -1, -1)
     basis = torch.cat([as_real(phase), torch.ones(*phase.shape[:2], 1)], -1)  # (Q, k, 2F+1)
     scores = torch.einsum("qkf,qxhf->xkqh", basis, table)  # (h + 1, k, Q, H)
-    rows = torch.cat([scores.flatten(1), values.flatten(1)], 1)  # (h + 1, k Q H + H d)
+    rows = torch.cat([scores.flatten(1), values.flatten(1)], 1)  # (h + 1, k Q H + H r)
 
     std = model.behavior_std[session].T  # (C, 1)
     readout = (model.readout.weight * std).T  # (D, C)
