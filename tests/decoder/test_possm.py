@@ -363,7 +363,7 @@ def test_only_the_last_k_states_are_read(rng):
     [
         (
             {"times": torch.full((2, 1), 1.0, dtype=torch.float64)},
-            r"output_times_s\[0, 0\] = 1 s lies outside the trial, whose bins end at 0.5 s",
+            r"output_times_s\[0, 0\] = 1 s lies outside the trial, whose bins end at 1 s",
         ),
         ({"times": torch.full((2, 1), -0.01, dtype=torch.float64)}, r"output_times_s\[0, 0\] = -0.01 s"),
         ({"session": torch.tensor([1, 3])}, r"session must lie in 1\.\.2, not \[1, 3\]"),
