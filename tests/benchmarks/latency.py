@@ -31,7 +31,7 @@ AXES = {  # the values of each size, and the expected exponent of growth
 def measure(short: bool = False) -> Iterator[Item]:
     with threads(1):
         yield from _comparison(*((3, 4) if short else (200, 100)))
-        yield from _paced(2 if short else 280)
+        yield from _paced(*((2, 2) if short else (16, 25)))
         axes = {name: (values[:3], power) for name, (values, power) in AXES.items()} if short else AXES
         yield from _growth(axes, *((2, 2) if short else (15, 30)))
 
@@ -56,37 +56,33 @@ def _comparison(rounds: int, n_bins: int) -> Iterator[Item]:
     yield table
 
 
-def _paced(n_bins: int) -> Iterator[Item]:
+def _paced(rounds: int, n_bins: int) -> Iterator[Item]:
     """Called once a bin, as at a rig, sleeping or spinning in between, beside one call right after the other."""
-    title = f"Called every 50 ms, as at a rig, one thread, {n_bins} bins each; one after the other, {10 * n_bins:,}"
-    calls = _calls(SIZES)
+    calls = {name: call for name, call in _calls(SIZES).items() if name in (STREAMING, GRU)}
+    title = f"Called every 50 ms, as at a rig, one thread, {rounds * n_bins:,} bins each"
     table = Table(title, ["", "called", "p50 µs", "p99 µs"], [])
-    waits = {"sleeping in between": _sleep_until, "spinning in between": _spin_until}
-    ways = {"one after the other": lambda call: time_in_turns({"": call}, 1, 10 * n_bins)[""]}
-    ways |= {how: lambda call, wait=wait: _at_pace(call, wait, n_bins) for how, wait in waits.items()}
-    medians = {}
-    for how, times_of in ways.items():
-        for name in (STREAMING, GRU):
-            p50, p99 = 1e6 * np.percentile(times_of(calls[name]), (50, 99))
-            table.rows.append([name, how, _digits(p50), _digits(p99)])
-            medians[name, how] = p50
-    asleep = medians[STREAMING, "sleeping in between"]
-    yield row("streaming step, called every 50 ms, p50", asleep, "{:.0f} µs", "<= 2,000 µs", asleep <= 2000)
-    over_gru = asleep / medians[GRU, "sleeping in between"]
-    yield row("the same over a torch.gru_cell called every 50 ms", over_gru, "{:.1f} x", "<= 1.5 x", over_gru <= 1.5)
+    ways = {"one after the other": lambda: None, "sleeping in between": _Pace(_sleep_until)}
+    for how, pause in (ways | {"spinning in between": _Pace(_spin_until)}).items():
+        times = time_in_turns(calls, rounds, n_bins, pause)
+        us = {name: 1e6 * np.percentile(each, (50, 99)) for name, each in times.items()}
+        table.rows += [[name, how, *map(_digits, us[name])] for name in calls]
+        if how == "sleeping in between":
+            p50, over_gru = us[STREAMING][0], ratio(times[STREAMING], times[GRU])
+            yield row("streaming step, called every 50 ms, p50", p50, "{:.0f} µs", "<= 2,000 µs", p50 <= 2000)
+            what = "the same over a torch.gru_cell called every 50 ms"
+            yield row(what, over_gru, "{:.1f} x", "<= 1.5 x", over_gru <= 1.5)
     yield table
 
 
-def _at_pace(call: Callable, wait: Callable, n_bins: int) -> np.ndarray:
-    """Seconds of calls that are due once a bin, (n_bins,)."""
-    due, seconds = time.perf_counter(), []
-    for _ in range(n_bins):
-        due += BIN_S
-        wait(due)
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return np.array(seconds)
+class _Pace:
+    """Waits until the next bin is over; bins are counted from the first call."""
+
+    def __init__(self, wait: Callable):
+        self._wait, self._due = wait, 0.0
+
+    def __call__(self) -> None:
+        self._due = max(self._due + BIN_S, time.perf_counter())
+        self._wait(self._due)
 
 
 def _sleep_until(due: float) -> None:

@@ -45,7 +45,9 @@ def threads(n: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def time_in_turns(calls: dict[str, Callable], rounds: int, repeats: dict[str, int] | int = 1) -> dict[str, np.ndarray]:
+def time_in_turns(
+    calls: dict[str, Callable], rounds: int, repeats: dict[str, int] | int = 1, pause: Callable = lambda: None
+) -> dict[str, np.ndarray]:
     """Times of each call, interleaved, so that a slow moment of the machine affects all of them.
 
     A turn begins with one call that is not counted, because the turn before has replaced the contents of the caches.
@@ -54,6 +56,7 @@ def time_in_turns(calls: dict[str, Callable], rounds: int, repeats: dict[str, in
         calls: functions without arguments.
         rounds: number of turns of each.
         repeats: calls per turn, for all or by name.
+        pause: called before each of them, without being timed.
 
     Returns:
         Seconds by name, (rounds, repeats).
@@ -61,13 +64,13 @@ def time_in_turns(calls: dict[str, Callable], rounds: int, repeats: dict[str, in
     times = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            call()
             n = repeats if isinstance(repeats, int) else repeats[name]
-            times[name].append([_seconds(call) for _ in range(n)])
+            times[name].append([_seconds(call, pause) for _ in range(n + 1)][1:])
     return {name: np.array(each) for name, each in times.items()}
 
 
-def _seconds(call: Callable) -> float:
+def _seconds(call: Callable, pause: Callable) -> float:
+    pause()
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
