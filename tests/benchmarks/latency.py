@@ -65,7 +65,7 @@ def _paced(rounds: int, n_bins: int) -> Iterator[Item]:
     for how, pause in (ways | {"spinning in between": _Pace(_spin_until)}).items():
         times = time_in_turns(calls, rounds, n_bins, pause)
         us = {name: 1e6 * np.percentile(each, (50, 99)) for name, each in times.items()}
-        table.rows += [[name, how, *map(_digits, us[name])] for name in calls]
+        table.rows.extend([name, how, *map(_digits, us[name])] for name in calls)
         if how == "sleeping in between":
             p50, over_gru = us[STREAMING][0], ratio(times[STREAMING], times[GRU])
             yield row("streaming step, called every 50 ms, p50", p50, "{:.0f} µs", "<= 2,000 µs", p50 <= 2000)
