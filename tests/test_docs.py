@@ -49,6 +49,12 @@ def test_links_and_commands_exist(guide):
     assert set(re.findall(r"(?:`|^)make ([a-z]+)", markdown, flags=re.MULTILINE)) <= targets
 
 
+def test_imports_of_the_datasheet_work():
+    lines = re.findall(r"^(?:from|import) .+", (ROOT / "data" / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) >= 5
+    exec("\n".join(lines), {})
+
+
 def test_readme_names_every_chapter_and_existing_modules():
     readme, package = (ROOT / "README.md").read_text(encoding="utf-8"), ROOT / "possm_lite"
     files = re.findall(r"`(\w+/[\w/]+\.py)`", readme)

@@ -82,7 +82,7 @@ class SpikeBatch:
         Args:
             trial: trial of each spike, 0 .. n_trials-1, shape (N,).
             unit: unit of each spike, from 1, shape (N,).
-            time_s: seconds since the start of its trial, 0 <= time < duration, shape (N,).
+            time_s: seconds since the start of its trial, from 0, within its bins, shape (N,).
             n_trials: B; a trial may have no spikes.
             duration_s: one number, or one per trial, shape (B,).
             bin_width_s: seconds.

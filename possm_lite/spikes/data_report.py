@@ -19,7 +19,7 @@ _UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"} 
 def data_report(
     recording: Recording, bin_width_s: float = 0.05, parts: Mapping[str, np.ndarray] | None = None
 ) -> list[str]:
-    """What is decoded and how it was sampled, trials, spikes, units: five lines, and some that begin with "warning: ".
+    """What is decoded and how it was sampled, trials, spikes, units: a line each, and what is odd, most as "warning: ".
 
     Args:
         recording: the session; one of spikes alone gets the lines about them.
@@ -35,6 +35,8 @@ def data_report(
     if len(recording.behavior_times):
         _check_clocks(recording)
         findings = [*_behavior(recording), *_sampling(recording, bin_width_s)]
+    elif start == stop:
+        raise RecordingError("spike_times are all the same: nothing can be decoded.")
     is_slow = len(recording.behavior_times) == 0 or recording.sample_interval > 0.5
     if is_slow and len(recording.spike_times) < recording.n_units * (stop - start) / 60:
         raise RecordingError("times look like milliseconds or samples: units have less than a spike a minute.")
@@ -114,7 +116,7 @@ def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
 
 def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     times, (start, stop) = recording.spike_times, pieces[[0, -1], [0, 1]]
-    inside = times[slice(*np.searchsorted(times, (start, stop)))]
+    inside = times[np.searchsorted(times, start) : np.searchsorted(times, stop, side="right")]
     line = f"spikes: {len(times):,}, {100 * len(inside) / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
     yield f"warning: {line}: behaviour is there for no others" if 2 * len(inside) < len(times) else line
     bounds = np.concatenate([[start], inside, [stop]])

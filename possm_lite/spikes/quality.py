@@ -35,6 +35,8 @@ def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> 
 
         share_u = #{i: t_{i+1} - t_i < refractory} / (N_u - 1)       (17.2)
 
+    Shorter by a microsecond or more, for the rounding of clocks.
+
     Returns:
         Shape (U,), from 0 to 1; NaN for a unit with fewer than two spikes.
     """
@@ -152,7 +154,7 @@ def _spike_counts(recording: Recording) -> np.ndarray:
 def _violation_counts(recording: Recording, refractory_s: float) -> np.ndarray:
     """Intervals shorter than the refractory period, shape (U,)."""
     interval, unit = _intervals(recording)
-    return np.bincount(unit[interval < refractory_s], minlength=recording.n_units)
+    return np.bincount(unit[interval < refractory_s - 1e-6], minlength=recording.n_units)
 
 
 def _intervals(recording: Recording) -> tuple[np.ndarray, np.ndarray]:

@@ -34,6 +34,7 @@ class Recording:
 
     Raises:
         RecordingError: naming the field or argument, the first offending index and the value; so do the class methods.
+            (What NumPy can make no array of raises an error of its own there.)
     """
 
     spike_times: np.ndarray
@@ -56,9 +57,7 @@ class Recording:
         for name in ("behavior_name", "behavior_unit", "session_id"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise RecordingError(f"{name} must be a non-empty text, not {getattr(self, name)!r}.")
-        if isinstance(self.notes, str):
-            raise RecordingError(f"notes must be a sequence of sentences, not the single text {self.notes!r}.")
-        object.__setattr__(self, "notes", tuple(str(note) for note in self.notes))
+        object.__setattr__(self, "notes", _sentences(self.notes))
         _check_spikes(self)
         _check_lengths(self)
         check_order("behavior_times", self.behavior_times, strict=True)
@@ -75,7 +74,10 @@ class Recording:
             behavior: what is decoded, shape (T, C), or (T,) for one column.
             fields: `behavior_unit`, `trials`, `session_id` and others of `Recording`.
         """
-        return cls(*merge_trains(trains), behavior_times, behavior, **fields)
+        spike_times, spike_units, unit_ids = merge_trains(trains)
+        fields = {"unit_ids": unit_ids} | fields
+        _check_number_of_ids(fields["unit_ids"], len(unit_ids))
+        return cls(spike_times, spike_units, behavior_times=behavior_times, behavior=behavior, **fields)
 
     @classmethod
     def from_position(cls, trains: Mapping | Iterable, times, position, unit: str = "a.u.", **fields) -> "Recording":
@@ -86,17 +88,22 @@ class Recording:
             times, position: seconds, shape (T,), and what is differentiated, (T, C) or (T,); NaN where it is missing.
             unit: of the position, such as "mm"; the behaviour is in "mm/s".
         """
-        times, position = np.asarray(times, np.float64), np.asarray(position, np.float64)
+        times, position = _as_array("times", times, "(n,)", np.float64), np.asarray(position, np.float64)
         position = position[:, None] if position.ndim == 1 else position
         if position.ndim != 2 or times.shape != position.shape[:1]:
             raise RecordingError(f"position must have a row per time: {position.shape} for times {times.shape}.")
         check_order("times", times, strict=True)
         velocity, how = differentiate(times, position)
         valid = np.isfinite(velocity).all(axis=1)
+        if valid.sum() < 2:
+            empty = np.flatnonzero(~np.isfinite(position).any(axis=0)).tolist() or "none"
+            raise RecordingError(
+                f"position must have two neighbouring rows of finite values. Columns without any: {empty}."
+            )
         missing = f"; {(~valid).sum()} of {len(valid)} rows have none" if not valid.all() else ""
         fields = {"behavior_unit": f"{unit}/s"} | fields
         note = f"Velocity is the derivative of the position{missing}{'; ' if how else ''}{how}."
-        fields["notes"] = (*fields.get("notes", ()), note)
+        fields["notes"] = (*_sentences(fields.get("notes", ())), note)
         return cls.from_trains(trains, times[valid], velocity[valid], **fields)
 
     @classmethod
@@ -113,7 +120,8 @@ class Recording:
         counts, starts = check_bins(counts, bin_width_s, bin_starts)
         spike_times, spike_units, note = spread_counts(counts, starts, bin_width_s)
         fields = {"unit_ids": np.arange(counts.shape[1])} | fields
-        fields["notes"] = (*fields.get("notes", ()), note)
+        _check_number_of_ids(fields["unit_ids"], counts.shape[1])
+        fields["notes"] = (*_sentences(fields.get("notes", ())), note)
         if len(behavior) and "behavior_times" not in fields:
             if len(behavior) != len(counts):
                 rows = f"behavior has {len(behavior)} rows, counts have {len(counts)} bins"
@@ -132,7 +140,9 @@ class Recording:
         """
         trains, times, velocity, intervals, first = {}, [], [], [], 0
         with prefix_errors("trials"), wrap_errors("have another form"):
-            for trial in trials:
+            for i, trial in enumerate(trials):
+                if not len(trial["spikes"]):
+                    raise RecordingError(f"must have a bin or more each, and trials[{i}] has none: leave it out.")
                 for b, (pairs, samples) in enumerate(zip(trial["spikes"], trial["vel"], strict=True), first):
                     for unit, time in pairs if np.ndim(pairs) else ():
                         if not -1e-6 <= time / bin_width_s <= 1 + 1e-6:
@@ -146,13 +156,14 @@ class Recording:
         return cls.from_trains(trains, times, velocity, trials=intervals, **fields)
 
     def to_lecture_notes(self, bin_width_s: float = 0.05) -> list[dict]:
-        """The trials in the form that `from_lecture_notes` reads; the last bin of a trial is left out if not whole.
+        """The trials in the form that `from_lecture_notes` reads, without the last bin of a trial if it is not whole.
 
-        The form has no clock: the time between trials is lost, and the samples of a bin are evenly spaced from its
-        start. A RecordingError names the first sample which that would move by more than the sample interval.
+        A trial shorter than a bin is left out. The form has no clock: the time between trials is lost, and the samples
+        of a bin are evenly spaced from its start. A RecordingError names the first sample which that would move by more
+        than the sample interval.
         """
         ids = self.unit_ids.tolist()
-        ids = [int(name) for name in ids] if all(name.isdecimal() for name in ids) else ids
+        ids = [int(name) for name in ids] if all(is_number(name) for name in ids) else ids
         notes, units, interval = [], [ids[unit] for unit in self.spike_units], self.sample_interval
         for trial_id, (start, stop) in enumerate(self.trials):
             edges = start + bin_width_s * np.arange(int((stop - start) / bin_width_s + 1e-6) + 1)
@@ -167,7 +178,8 @@ class Recording:
                     where = f"behavior_times[{j}] = {self.behavior_times[j]:.6f} s, trial {trial_id}"
                     raise RecordingError(f"behavior_times must be without a gap in each bin: {where}. Drop this trial.")
                 vel.append(self.behavior[v[i] : v[i + 1]].tolist())
-            notes.append({"trial_id": trial_id, "spikes": spikes, "vel": vel})
+            if spikes:
+                notes.append({"trial_id": trial_id, "spikes": spikes, "vel": vel})
         return notes
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
@@ -198,7 +210,8 @@ class Recording:
     def span(self) -> tuple[float, float]:
         """Start and stop in seconds of the trials, or without trials of the behaviour, or without both of the spikes.
 
-        The last behaviour sample lasts one sample interval, so it lies inside the span.
+        The last behaviour sample lasts one sample interval, so it lies inside the span. The last of spikes alone is at
+        its end.
         """
         if len(self.trials):
             return float(self.trials[0, 0]), float(self.trials[-1, 1])
@@ -208,8 +221,8 @@ class Recording:
 
     @property
     def sample_interval(self) -> float:
-        """Median seconds between two behaviour samples."""
-        return float(np.median(np.diff(self.behavior_times)))
+        """Median seconds between two behaviour samples; NaN of spikes alone."""
+        return float(np.median(np.diff(self.behavior_times))) if len(self.behavior_times) else np.nan
 
 
 _ARRAYS = {
@@ -224,13 +237,18 @@ _ARRAYS = {
 _KINDS = {np.float64: ("numbers", "iuf"), np.int64: ("whole numbers", "iu"), str: ("text", "U")}  # converted from
 
 
+def is_number(unit_id: str) -> bool:
+    """Whether the name of a unit is that of a whole number, from which it can be made again: "7", not "07"."""
+    return unit_id.isascii() and unit_id.isdecimal() and str(int(unit_id)) == unit_id
+
+
 def default_columns(n: int) -> np.ndarray:
     """Names of n columns, shape (n,)."""
     return np.array(list("xyz"[:n]) if n <= 3 else [str(i) for i in range(n)])
 
 
 def _as_array(name: str, value, shape: str, dtype: type) -> np.ndarray:
-    """A read-only copy of `value` with the required type and shape; lossy conversions are refused."""
+    """A read-only copy of `value` with the required type and shape; of another kind, such as text, it is refused."""
     words, kinds = _KINDS[dtype]
     try:
         array = np.asarray(value, str if dtype is str else None)
@@ -253,6 +271,17 @@ def _as_array(name: str, value, shape: str, dtype: type) -> np.ndarray:
         )
     array.flags.writeable = False
     return array
+
+
+def _sentences(notes: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(notes, str):
+        raise RecordingError(f"notes must be a sequence of sentences, not the single text {notes!r}.")
+    return tuple(str(note) for note in notes)
+
+
+def _check_number_of_ids(unit_ids, n_units: int):
+    if len(unit_ids) != n_units:
+        raise RecordingError(f"unit_ids must be as many as the units: {len(unit_ids)} against {n_units} units.")
 
 
 def _check_lengths(r: Recording):
@@ -319,7 +348,7 @@ def covered_trials(trials: np.ndarray, behavior_times: np.ndarray) -> np.ndarray
 
     `behavior_times`, shape (T,), increase and are at least two. All are in seconds.
     """
-    slack = 2 * np.median(np.diff(behavior_times))
+    slack = 2 * np.median(np.diff(behavior_times)) * (1 + 1e-6)
     start, stop = trials.T
     first, end = np.searchsorted(behavior_times, start), np.searchsorted(behavior_times, stop)  # (n,), (n,)
     earliest = behavior_times[np.minimum(first, len(behavior_times) - 1)]

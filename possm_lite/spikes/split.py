@@ -20,11 +20,20 @@ class SplitConfig:
         order: "chronological" (train, then valid, then test) or "random" (trials assigned at random).
         shares: of train, valid and test; they sum to one.
         seed: of the random order.
+
+    Raises:
+        ValueError: another order, or shares that are not three numbers above 0 with the sum 1.
     """
 
     order: str = "chronological"
     shares: tuple[float, float, float] = (0.7, 0.1, 0.2)
     seed: int = 0
+
+    def __post_init__(self):
+        shares = self.shares
+        if self.order not in _ORDERS or len(shares) != 3 or not min(shares) > 0 or not abs(sum(shares) - 1) <= 1e-9:
+            rule = "order must be chronological or random, and shares three numbers above 0 with the sum 1"
+            raise ValueError(f"{rule}, not {self.order!r} and {shares}.")
 
     @classmethod
     def parse(cls, text: str, seed: int = 0) -> SplitConfig:
@@ -32,12 +41,10 @@ class SplitConfig:
         order, _, percent = text.partition(":")
         try:
             shares = tuple(float(x) / 100 for x in percent.split("/")) if percent else cls.shares
+            return cls(order, shares, seed)
         except ValueError:
-            shares = ()
-        if order not in _ORDERS or len(shares) != 3 or not min(shares) > 0 or not abs(sum(shares) - 1) <= 1e-9:
             example = "optionally with three shares above 0 that sum to 100, such as chronological:60/20/20"
-            raise ValueError(f"split must be chronological or random, {example}, not {text!r}.")
-        return cls(order, shares, seed)
+            raise ValueError(f"split must be chronological or random, {example}, not {text!r}.") from None
 
     def __str__(self) -> str:
         return f"{self.order}:{'/'.join(f'{100 * share:.12g}' for share in self.shares)}"

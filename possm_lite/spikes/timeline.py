@@ -5,17 +5,19 @@ import numpy as np
 from .batch import SpikeBatch, bin_index
 from .recording import Recording
 
+_MAX_RATE_HZ = 100.0
+
 
 class Timeline:
     """Spikes and behaviour on one clock, behaviour shifted back by the lag and subsampled.
 
-    A sample of behaviour at time t is paired with spikes at t - lag. Behaviour is subsampled, never interpolated.
+    A sample of behaviour at time t is paired with spikes at t - lag. Behaviour is subsampled, never interpolated:
+    faster than 100 Hz, it is reduced to every n-th sample.
 
     Args:
         recording: the session.
         lag_s: how much later the behaviour is than the spikes it is paired with, seconds.
         bin_width_s: seconds.
-        max_rate_hz: behaviour sampled faster than this is reduced to every n-th sample.
 
     Raises:
         ValueError: the bin width is not positive.
@@ -25,14 +27,14 @@ class Timeline:
         behavior (T, C).
     """
 
-    def __init__(self, recording: Recording, lag_s: float = 0.0, bin_width_s: float = 0.05, max_rate_hz: float = 100.0):
+    def __init__(self, recording: Recording, lag_s: float = 0.0, bin_width_s: float = 0.05):
         if not bin_width_s > 0:
             raise ValueError(f"bin_width_s must be positive, not {bin_width_s}.")
         self.recording, self.lag_s, self.bin_width_s = recording, float(lag_s), float(bin_width_s)
         self.spike_times, self.spike_units = recording.spike_times, recording.spike_units + 1
         stride = 1
         if len(recording.behavior_times):
-            stride = max(1, int(np.ceil(1 / (recording.sample_interval * max_rate_hz) - 1e-3)))
+            stride = max(1, int(np.ceil(1 / (recording.sample_interval * _MAX_RATE_HZ) - 1e-3)))
         self.times = recording.behavior_times[::stride] - self.lag_s
         self.behavior = recording.behavior[::stride]
 
@@ -45,7 +47,7 @@ class Timeline:
             keep_unit: False where the spikes of a unit are dropped from a window, (B, U); None: keep all.
         """
         starts = np.atleast_1d(np.asarray(starts, dtype=np.float64)) - self.lag_s
-        trial, index = _ranges(self.spike_times, starts, duration_s)
+        trial, index = self._ranges(self.spike_times, starts, duration_s)
         unit = self.spike_units[index]
         if keep_unit is not None:
             kept = keep_unit[trial, unit - 1]
@@ -57,14 +59,14 @@ class Timeline:
     def counts(self, start: float, n_bins: int) -> np.ndarray:
         """Spikes per bin and unit, (n_bins, U), from a start on the unshifted clock of behaviour."""
         start = start - self.lag_s
-        _, index = _ranges(self.spike_times, np.array([start]), n_bins * self.bin_width_s)
+        _, index = self._ranges(self.spike_times, np.array([start]), n_bins * self.bin_width_s)
         bins = np.maximum(bin_index(self.spike_times[index] - start, self.bin_width_s), 0)
         flat = bins * self.recording.n_units + self.spike_units[index] - 1
         return np.bincount(flat, minlength=n_bins * self.recording.n_units).reshape(n_bins, -1)
 
     def _targets(self, starts: np.ndarray, duration_s: float):
         """Times from each window's start, behaviour and mask, padded to the window with most samples."""
-        trial, index = _ranges(self.times, starts, duration_s)
+        trial, index = self._ranges(self.times, starts, duration_s)
         n_samples = np.bincount(trial, minlength=len(starts))
         mask = np.arange(n_samples.max(initial=1)) < n_samples[:, None]  # in the order of `trial` and `index`
         times, behavior = np.zeros(mask.shape), np.zeros((*mask.shape, self.recording.n_columns))
@@ -72,15 +74,15 @@ class Timeline:
         behavior[mask] = self.behavior[index]
         return times, behavior, mask
 
+    def _ranges(self, times: np.ndarray, starts: np.ndarray, duration_s: float) -> tuple[np.ndarray, np.ndarray]:
+        """For sorted times: window and index of every time with start <= time < start + duration, window by window.
 
-def _ranges(times: np.ndarray, starts: np.ndarray, duration_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """For sorted times: window and index of every time with start <= time < start + duration, window by window.
-
-    A time less than a microsecond below an edge counts as on it: finer than any clock, coarser than the rounding of
-    the subtraction.
-    """
-    low = np.searchsorted(times, starts - 1e-6)
-    high = np.searchsorted(times, starts + duration_s - 1e-6)
-    n = np.maximum(high - low, 0)
-    window = np.repeat(np.arange(len(starts)), n)
-    return window, np.arange(n.sum()) - (np.cumsum(n) - n)[window] + low[window]
+        A time less than a microsecond below an edge counts as on it: finer than any clock, coarser than the rounding of
+        the subtraction. In bins longer than a second it is as much as in `bin_index`.
+        """
+        tolerance_s = 1e-6 * max(self.bin_width_s, 1.0)
+        low = np.searchsorted(times, starts - tolerance_s)
+        high = np.searchsorted(times, starts + duration_s - tolerance_s)
+        n = np.maximum(high - low, 0)
+        window = np.repeat(np.arange(len(starts)), n)
+        return window, np.arange(n.sum()) - (np.cumsum(n) - n)[window] + low[window]

@@ -31,6 +31,17 @@ def test_list_of_trains_numbers_the_units():
     assert len(recording.behavior_times) == 0
 
 
+def test_names_of_trains_may_be_given():
+    assert Recording.from_trains([[1.0], [2.0]], unit_ids=["a", "b"]).unit_ids.tolist() == ["a", "b"]
+
+
+def test_lecture_notes_keep_names_and_leave_out_short_trials():
+    trials = [(0.0, 0.02), (0.02, 1.0)]
+    notes = Recording.from_trains({"01": [0.5], "1": [0.7]}, TIMES, BEHAVIOR, trials=trials).to_lecture_notes()
+    assert [trial["trial_id"] for trial in notes] == [1]
+    assert Recording.from_lecture_notes(notes).unit_ids.tolist() == ["01", "1"]
+
+
 def test_trains_with_a_unit_become_seconds():
     recording = Recording.from_trains([Quantity([1500, 500], "ms")], TIMES, BEHAVIOR[:, 0])
     assert recording.spike_times.tolist() == [0.5, 1.5]
@@ -74,6 +85,18 @@ BAD = {
     "a width in ms": (lambda: Recording.from_counts([[1], [1]], 20, (), [0, 0.02]), r"bin_starts\[1\] = 0.02 s"),
     "starts of other bins": (lambda: Recording.from_counts([[1], [1]], 0.1, (), [0.0]), r"bin_starts of \(1,\)"),
     "position of other times": (lambda: Recording.from_position(TRAINS, TIMES, BEHAVIOR[1:]), r"position .*\(399, 2\)"),
+    "a position without one axis": (
+        lambda: Recording.from_position(TRAINS, TIMES, np.c_[BEHAVIOR, np.nan * TIMES]),
+        r"two neighbouring rows of finite values.*\[2\]",
+    ),
+    "a position without a time": (lambda: Recording.from_position([[1]], [0, np.nan], [1, 2]), r"times\[1\] = nan"),
+    "names of other counts": (lambda: Recording.from_counts([[1, 0]], 0.1, unit_ids="a"), "as many as the units"),
+    "names of other trains": (lambda: Recording.from_trains([[1.0]], unit_ids=["a", "b"]), "2 against 1 units"),
+    "one note": (lambda: Recording.from_counts([[1]], 0.1, notes="abc"), "single text 'abc'"),
+    "a trial without a bin": (
+        lambda: Recording.from_lecture_notes([{"trial_id": 0, "spikes": [], "vel": []}]),
+        r"trials\[0\] has none",
+    ),
     "times that go back": (lambda: Recording.from_position(TRAINS, -TIMES, BEHAVIOR), r"times\[1\] = -0.01"),
 }
 

@@ -82,6 +82,29 @@ def test_repeated_names_and_left_out_units_keep_their_spikes():
     chosen = assemble(found, Selection(units="good"))
     assert chosen.unit_ids.tolist() == ["b", "a"] and chosen.spike_times.tolist() == [2.0, 3.0]
     assert chosen.spike_units.tolist() == [0, 1] and "2 of 3 units were chosen: good." in chosen.notes
+    assert assemble(contents([], [], ["a", "a", "a#2"]), Selection()).unit_ids.tolist() == ["a", "a#2", "a#2#2"]
+
+
+def test_columns_that_a_filter_does_not_use_are_noted():
+    table = {"quality": np.array(["good", "mua"]), "q": np.array(["x", "y"])}
+    found = assemble(contents([1.0, 2.0], [0, 1], unit_table=table), Selection(units="quality == 'good'"))
+    assert any(note.startswith("Columns of units that were not used: q (x 1, y 1).") for note in found.notes)
+
+
+@pytest.mark.parametrize("names", [["eye/vel", "hand/vel"], ["cursor/vel", "hand/vel"], ["eye/pos", "hand/pos"]])
+def test_the_hand_is_decoded_by_default(names):
+    times = np.arange(1000) / 100
+    series = [Series(name, lambda: (times, np.cos(times))) for name in names]
+    found = assemble(contents([1.0], [0])._replace(series=series), Selection())
+    assert found.behavior_name.removeprefix("velocity of ") == names[1]
+
+
+def test_units_of_spikes_alone_are_filtered(small_recording):
+    alone = replace(small_recording, behavior_times=[], behavior=[])
+    found = select(alone, Selection(units="id == 'sim003'"))
+    assert found.unit_ids.tolist() == ["sim003"] and len(found.behavior_times) == 0
+    with pytest.raises(RecordingError, match="not among the series"):
+        select(alone, Selection("hand_vel"))
 
 
 @pytest.mark.parametrize(

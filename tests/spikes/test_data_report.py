@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from possm_lite.spikes import RecordingError
+from possm_lite.spikes import Recording, RecordingError
 from possm_lite.spikes.data_report import data_report
 
 from ..benchmarks.faults import FAULTS, printed, simulated
@@ -58,6 +58,10 @@ def test_a_short_part_of_a_long_session_is_decoded(sound):
 def test_spikes_alone_have_a_report(sound):
     alone = replace(sound, behavior_times=[], behavior=sound.behavior[:0], trials=[])
     assert [line.split(":")[0] for line in data_report(alone)] == ["trials", "spikes", "units"]
+    few = Recording.from_trains([[0.1, 5.0]])
+    assert "spikes: 2, 100 % of them at 0.1 to 5.0 s" in data_report(few)
+    with pytest.raises(RecordingError, match="all the same"):
+        data_report(Recording.from_trains([[0.1]]))
 
 
 def test_interrupted_spikes_are_found(sound):

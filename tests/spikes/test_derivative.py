@@ -39,6 +39,13 @@ def test_velocity_is_true_however_position_was_logged(reaches, logged_hz, screen
     assert how in note and bool(how) == bool(note), note
 
 
+def test_a_lost_frame_is_no_gap():
+    """Twice the step between two samples, at the limit: rounding must not decide."""
+    times = np.delete(np.arange(10_000) * 0.01, np.s_[5::10])
+    velocity, _ = differentiate(times, times[:, None] ** 2)
+    np.testing.assert_allclose(velocity[1:-1, 0], 2 * times[1:-1], rtol=0, atol=1e-6)
+
+
 def test_rounded_position_is_exact_after_hours():
     """Running sums would lose their digits: 250 Hz for two hours, steps of a quarter."""
     times = np.arange(1_800_000) / 250

@@ -163,13 +163,19 @@ def huge_npy(path):
             lambda path: path.write_text("start,stop,stop,result\n0,1,R\n"),
             "two columns of one name: stop",
         ),
-        ("trials.csv", lambda path: path.write_text("begin,stop\n0,1\n"), "start"),
+        ("trials.csv", lambda path: path.write_text("begin,stop\n0,1\n"), "must have a column 'start', not only begin"),
     ],
 )
 def test_broken_phy_folders_are_refused(name, write, reason, tmp_path):
     path = write_phy(SESSION, tmp_path)
     write(path / name)
     assert reason in refusal(path)
+
+
+def test_a_table_without_trials_is_no_trials(tmp_path):
+    path = write_phy(SESSION, tmp_path)
+    (path / "trials.csv").write_text("start,stop,result\n")
+    assert "There are no trials." in load_recording(path).notes
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,11 @@ def test_violations_equal_a_loop(trains, rng):
         assert share == pytest.approx(np.mean(np.diff(own) < 0.004))
 
 
+def test_intervals_of_a_refractory_period_on_a_coarse_clock_are_no_violations():
+    recording = recording_of([0.001 * np.arange(0, 20_000, 2)])  # 2 ms, but for rounding
+    assert quality.isi_violations(recording).tolist() == [0.0]
+
+
 def test_coincidences_equal_a_loop(rng):
     recording = recording_of([np.sort(rng.uniform(0, 3, n)) for n in (60, 90, 0, 40)])
     count, expected = quality.coincidences(recording, 0.005)

@@ -104,6 +104,11 @@ def test_behavior_gaps_are_allowed_only_between_trials():
         Recording(**around | {"trials": [[1.0, 3.0], [4.0, 6.0]]})
 
 
+def test_a_trial_two_samples_before_the_behaviour_is_covered():
+    starts = np.random.default_rng(0).uniform(0, 100, 100)
+    assert all(covered_trials(np.array([[x, x + 1]]), x + 0.01 * np.arange(2, 200)).all() for x in starts)
+
+
 def test_covered_trials_allows_two_samples_at_either_end():
     times = np.arange(100) / 100 + 10.0
     trials = np.array([[9.985, 10.5], [9.97, 10.5], [10.5, 11.005], [10.5, 11.02], [3.0, 4.0], [20.0, 21.0]])

@@ -1,5 +1,7 @@
 """Timeline pairs spikes with behaviour; SplitConfig divides recordings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,15 @@ def test_counts_equal_a_histogram():
     edges = 6.0 + np.arange(41) * 0.05
     expected = np.histogram2d(recording.spike_times, recording.spike_units, bins=[edges, np.arange(4) - 0.5])[0]
     np.testing.assert_array_equal(counts, expected)
+
+
+def test_a_spike_at_the_end_of_long_bins_is_in_the_next():
+    recording = make_recording(n_trials=20)
+    spikes = np.append(recording.spike_times, 14.999997)
+    recording = replace(recording, spike_times=np.sort(spikes), spike_units=np.zeros(len(spikes), int))
+    timeline = Timeline(recording, bin_width_s=5.0)
+    n = timeline.cut([5.0], 10.0).n_spikes
+    assert n == timeline.counts(5.0, 2).sum() == np.sum((spikes >= 5) & (spikes < 14.99999))
 
 
 def test_dropped_units_have_no_spikes():
@@ -133,6 +144,12 @@ def test_very_unequal_trials_are_divided_by_time(first_s, n_trials):
     edges = np.append(5.0, 5.0 + first_s + np.arange(10))
     split = SplitConfig().apply(make_recording(45, trials=np.stack([edges[:-1], edges[1:]], 1)), 0.05)
     assert [len(part) for part in vars(split).values()] == n_trials
+
+
+@pytest.mark.parametrize("changes", [{"order": "rndom"}, {"shares": (5, 5, 5)}, {"shares": (0.5, 0.5)}])
+def test_an_invalid_split_config_is_refused(changes):
+    with pytest.raises(ValueError, match="order must be chronological or random"):
+        SplitConfig(**changes)
 
 
 def test_random_split_needs_trials():

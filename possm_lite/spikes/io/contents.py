@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, count
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ...errors import RecordingError
 from ..derivative import differentiate
 from ..recording import Recording, check_order, covered_trials, default_columns, format_seconds
-from .filters import matching_rows
+from .filters import column_name, matching_rows
 
 SERIES = ("hand_vel", "finger_vel", "cursor_vel", "vel", "hand_pos", "finger_pos", "cursor_pos", "pos")
 SERIES += ("preprocessed_emg", "openloopkinematicsvel")  # of FALCON M1 and H1
@@ -96,8 +97,16 @@ def assemble(contents: Contents, selection: Selection) -> Recording:
 
 
 def intervals(table: dict[str, np.ndarray], start: str = "start", stop: str = "stop") -> np.ndarray:
-    """These two columns, (n, 2), which are taken out of a table; (0, 2) if it has no columns at all."""
-    return np.stack((table.pop(start), table.pop(stop)), axis=1) if table else np.empty((0, 2))
+    """These two columns, (n, 2), which are taken out of a table; (0, 2) if it has no columns or no rows at all.
+
+    Raises RecordingError if the table lacks one of them.
+    """
+    if missing := [name for name in (start, stop) if table and name not in table]:
+        raise RecordingError(
+            f"the table of trials must have a column {missing[0]!r}, not only {', '.join(table)[:99]}."
+        )
+    columns = [table.pop(name) for name in (start, stop)] if table else [np.empty(0), np.empty(0)]
+    return np.stack(columns, axis=1) if len(columns[0]) else np.empty((0, 2))
 
 
 def _drop_bad(bad: np.ndarray, arrays: Sequence[np.ndarray], what: str, notes: list[str]) -> list[np.ndarray]:
@@ -129,11 +138,11 @@ def _select_spikes(contents: Contents, expression: str, notes: list[str]) -> dic
     seconds = max(np.ptp(times), 1e-9) if len(times) else 1.0
     rate = np.bincount(units, minlength=len(names)) / seconds
     kept = _select_rows("units", expression, {**contents.unit_table, "id": names, "rate": rate}, notes)
-    seen, unit_ids = Counter(), []
+    taken, unit_ids = set(), []
     for name in names[kept].tolist():
-        seen[name] += 1
-        unit_ids.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    if repeated := len(unit_ids) - len(seen):
+        unit_ids.append(next(new for new in chain([name], (f"{name}#{i}" for i in count(2))) if new not in taken))
+        taken.add(unit_ids[-1])
+    if repeated := (names[kept] != unit_ids).sum():
         notes.append(f"{repeated} of {len(unit_ids)} units had the name of another: #2, #3, ... was added to theirs.")
     times, units = times[kept[units]], (np.cumsum(kept) - 1)[units[kept[units]]]
     return {"spike_times": times, "spike_units": units, "unit_ids": unit_ids}
@@ -165,10 +174,10 @@ def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], 
         notes.append(f"{kept.sum()} of {len(kept)} {option} were chosen: {expression}.")
         if not kept.any():
             raise RecordingError(f"{option}={expression!r} holds for none of the {len(kept)} {option}.")
-    unused = []
+    used, unused = re.findall(r"\w+", expression), []
     for name, column in table.items():
         counts = Counter(column.tolist()) if column.dtype.kind in "Ub" else {}
-        if 1 < len(counts) <= _MANY_VALUES and name != "id" and name not in expression:
+        if 1 < len(counts) <= _MANY_VALUES and name != "id" and column_name(name) not in used:
             unused.append(f"{name} ({', '.join(f'{value} {counts[value]}' for value in sorted(counts))[:99]})")
     if unused:
         notes.append(f"Columns of {option} that were not used: {'; '.join(unused[:6])}. Choose with --{option}.")
@@ -304,9 +313,11 @@ def _load_default(series: Sequence[Series], notes: list[str]) -> _Samples:
 
 
 def _role(name: str) -> str:
-    """Its name in `SERIES`, if any: of "Velocity/cursor_vel" cursor_vel, of "Position/Hand" hand_pos."""
+    """Its name in `SERIES`, or "": of "Velocity/cursor_vel" cursor_vel, of "hand/vel" and "Velocity/Hand" hand_vel."""
     *containers, last = name.lower().replace("velocity", "vel").replace("position", "pos").split("/")
-    return last if last in SERIES else "_".join([last, *containers[-1:]]).removeprefix("spatialseries_")
+    container = containers[-1:]
+    roles = "_".join([*container, last]), last, "_".join([last, *container]).removeprefix("spatialseries_")
+    return next((role for role in roles if role in SERIES), "")
 
 
 def is_position(name: str, default: bool = False) -> bool:
@@ -363,6 +374,8 @@ def select(recording: Recording, selection: Selection) -> Recording:
     """What a selection makes of a recording: the same if nothing is selected."""
     if selection == Selection():
         return recording
+    if not (len(recording.behavior_times) or selection.behavior or selection.columns):
+        selection = replace(selection, spikes_only=True)
     r, name = recording, recording.behavior_name
     series = Series(name, lambda: (r.behavior_times, r.behavior), r.behavior_unit, False, tuple(r.behavior_columns))
     found, default = ((series,), (name,)) if len(r.behavior_times) else ((), ())

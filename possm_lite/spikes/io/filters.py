@@ -36,7 +36,7 @@ def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str)
     Raises:
         RecordingError: naming the expression, what is wrong with it, and the columns.
     """
-    columns = {re.sub(r"\W", "_", name): np.asarray(column) for name, column in table.items()}
+    columns = {column_name(name): np.asarray(column) for name, column in table.items()}
     try:
         if len(expression) > _MAX_LENGTH:
             raise RecordingError(f"is longer than {_MAX_LENGTH} characters")
@@ -45,6 +45,11 @@ def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str)
         problem = str(exc) if isinstance(exc, RecordingError) else "is not a comparison of columns"
         listed = ", ".join(sorted(columns))
         raise RecordingError(f"{option}={expression[:200]!r} {problem}. The columns are {listed}.") from exc
+
+
+def column_name(name: str) -> str:
+    """What an expression calls a column."""
+    return re.sub(r"\W", "_", name)
 
 
 def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:

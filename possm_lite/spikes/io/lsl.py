@@ -56,7 +56,8 @@ def play(recording: Recording, name: str, start_s: float | None = None) -> int:
     start_s = begin_s if start_s is None else start_s
     if not -np.inf < start_s < end_s:
         raise PossmError(f"--start must lie before the end of the recording, {end_s:g} s, not at {start_s:g} s.")
-    first, last = np.searchsorted(recording.spike_times, (start_s - 1e-6, end_s))
+    first = np.searchsorted(recording.spike_times, start_s - 1e-6)
+    last = np.searchsorted(recording.spike_times, end_s, side="right")
     times = np.maximum(np.r_[start_s, recording.spike_times[first:last], end_s] - start_s, 0.0)
     units = np.r_[0, recording.spike_units[first:last] + 1, 0]
     samples = np.c_[units, np.arange(len(units))].astype(np.int32)  # (n, 2)

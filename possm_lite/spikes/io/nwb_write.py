@@ -10,14 +10,16 @@ import numpy as np
 from ...errors import RecordingError, prefix_errors
 from ..arrays import atomic_write
 from ..npz_format import regular_clock
-from ..recording import Recording
+from ..recording import Recording, is_number
 from .nwb import import_pynwb
 
 _UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # NWB requires one
 
 
 def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel"):
-    """Write a recording atomically to `path`. `load_recording` reads back all but the notes and names that are text.
+    """Write a recording atomically to `path`. `load_recording` reads back all but notes and names.
+
+    Of the names it keeps `session_id` and those of units that are whole numbers; the behaviour gets that of the series.
 
     * `units`: `spike_times`, and `obs_intervals`, all of the recording. An `id` is a whole number: names of units
       that are such numbers are kept, others are written to a column `unit_name`, and ids count from 0.
@@ -58,7 +60,7 @@ def _as_nwb(pynwb, recording: Recording, series: str):
     for trial_start, trial_stop in recording.trials:
         file.add_trial(start_time=trial_start, stop_time=trial_stop)
     names = recording.unit_ids.tolist()
-    numbered = all(name.isascii() and name.isdecimal() and str(int(name)) == name for name in names)
+    numbered = all(is_number(name) for name in names)
     if not numbered:
         file.add_unit_column("unit_name", "what the laboratory calls the unit")
     times = np.concatenate((recording.spike_times, recording.behavior_times, recording.span))
@@ -66,7 +68,6 @@ def _as_nwb(pynwb, recording: Recording, series: str):
         columns = {"id": int(name)} if numbered else {"id": i, "unit_name": name}
         spikes = recording.spike_times[recording.spike_units == i]
         file.add_unit(spike_times=spikes, obs_intervals=[[times.min(), times.max()]], **columns)
-    if names:
-        # of a list, hdmf would convert each number by itself
-        file.units["spike_times"].target.transform(lambda numbers: np.array(numbers))
+    # of a list, hdmf would convert each number by itself
+    file.units["spike_times"].target.transform(lambda numbers: np.array(numbers))
     return file

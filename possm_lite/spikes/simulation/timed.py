@@ -4,7 +4,7 @@ All units follow a common irregular rhythm. In a cycle that begins at c, a unit 
 whatever the hand does, so counts are noise. The velocity v is in the time of a spike relative to the reference units:
 
     reference unit:  t = c + jitter
-    tuned unit:      t = c + delay + gain v . e(direction) + jitter,    where c to t is at least 0, at most 2 delay
+    tuned unit:      t = c + delay + gain v . e(direction) + jitter,  delay + gain v . e clipped to 0 .. 2 delay
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class TimedConfig(TaskConfig):
         super().__post_init__()
         self.check_range(1, inf, "n_units")
         self.check_range(0, 1, "reference_share", "firing_share")
-        self.check_range(0, self.cycle_s[0] / 2, "delay_s")  # a spike lies in its own cycle
+        self.check_range(0, self.cycle_s[0] / 2, "delay_s")  # a spike lies in its own cycle, but for the jitter
 
 
 def simulate_timed_session(seed: int = 0, config: TimedConfig | None = None) -> Recording:
