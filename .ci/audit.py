@@ -19,5 +19,6 @@ for package, advisory in advisories:
 if known:
     print(f"make audit: {len(known)} of {len(packages)} versions checked, {len(advisories)} advisories")
 else:
-    print("make audit: nothing was checked: the advisory service did not respond or knows none of the versions")
+    reason = "pip-audit is not installed, or the advisory service did not respond or knows none of the versions"
+    print(f"make audit: nothing was checked: {reason}")
 sys.exit(bool(advisories))

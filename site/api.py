@@ -15,7 +15,8 @@ from html import escape
 from chapters import ROOT, Chapter
 
 PACKAGE = ROOT / "possm_lite"
-LAYERS = ("decoder", "blocks", "spikes", "training", "classroom")  # the folders, in the order of the list of modules
+# the folders, and a module beside them, in the order of the list of modules
+LAYERS = ("decoder", "blocks", "spikes", "training", "classroom", "errors")
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Source):(?: (.*))?$")
 NUMBER = re.compile(r"\((\d+\.\d+)\)")
 FIELDS = {"Returns": "returns", "Raises": "raises", "Source": "Source"}
@@ -77,7 +78,7 @@ class Reference:
             yield module.name, self._page(module)
 
     def _index(self) -> str:
-        lines = ["# The package", "", "Every module, with what its functions compute, their shapes and their sources. "]
+        lines = ["# The package", "", "What its functions compute, their shapes and their sources, module by module. "]
         lines[-1] += "Chapters link to what they import, and each entry to the chapters that use it."
         for layer in LAYERS:
             inside = [m for m in self.modules.values() if m.name.split(".")[1] == layer]
@@ -164,7 +165,7 @@ def anchor(number: str) -> str:
 
 def _modules() -> Iterator[tuple[str, Module]]:
     for layer in LAYERS:
-        for path in sorted((PACKAGE / layer).rglob("*.py")):
+        for path in sorted((PACKAGE / layer).rglob("*.py")) or [PACKAGE / f"{layer}.py"]:
             parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             module = Module(name, path.read_text(encoding="utf-8"))

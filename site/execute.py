@@ -68,7 +68,7 @@ def fingerprint(notebook: NotebookNode) -> str:
 
 
 def tidy(notebook: NotebookNode) -> None:
-    """Remove, in place, what depends on the machine or the run alone."""
+    """Remove, in place, what depends on the machine or the run alone, and make images smaller."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata["kernelspec"] = KERNELSPEC
     notebook.metadata.get("language_info", {}).pop("version", None)
