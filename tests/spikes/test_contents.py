@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from possm_lite.errors import RecordingError
-from possm_lite.spikes.io.contents import Contents, Selection, Series, assemble, is_position, select
+from possm_lite.spikes.io.contents import Contents, Selection, Series, assemble, intervals, is_position, select
 from possm_lite.spikes.io.filters import matching_rows
 
 TABLE = {
@@ -83,6 +83,21 @@ def test_repeated_names_and_left_out_units_keep_their_spikes():
     assert chosen.unit_ids.tolist() == ["b", "a"] and chosen.spike_times.tolist() == [2.0, 3.0]
     assert chosen.spike_units.tolist() == [0, 1] and "2 of 3 units were chosen: good." in chosen.notes
     assert assemble(contents([], [], ["a", "a", "a#2"]), Selection()).unit_ids.tolist() == ["a", "a#2", "a#2#2"]
+
+
+def test_trials_need_both_columns():
+    for table in ({"start": np.ones(2)}, {"start": np.empty(0), "stop": np.ones(2)}):
+        with pytest.raises(ValueError, match="a column 'stop'|the same shape"):
+            intervals(table)
+    assert intervals({"start": np.array([], str), "stop": np.array([], str)}).shape == intervals({}).shape == (0, 2)
+
+
+def test_axes_at_other_times_are_not_joined():
+    times = np.arange(100) / 100
+    for other in (times + 0.02, np.full(100, np.nan)):
+        axes = [Series(f"hand_vel_{axis}", lambda t=t: (t, np.cos(times))) for axis, t in (("x", times), ("y", other))]
+        with pytest.raises(RecordingError, match="at different times"):
+            assemble(contents([1.0], [0])._replace(series=axes), Selection())
 
 
 def test_columns_that_a_filter_does_not_use_are_noted():

@@ -89,6 +89,10 @@ BAD = {
         for name in ("intervals", TRIALS)
         for value in ("a text", np.arange(6.0))
     },
+    "times that are a table": (
+        put(f"{HAND}/timestamps", np.zeros(6, [("x", "f8"), ("y", "S3")])),
+        "hand_vel has neither readable times nor a rate",
+    ),
 }
 
 

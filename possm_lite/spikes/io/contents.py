@@ -106,7 +106,7 @@ def intervals(table: dict[str, np.ndarray], start: str = "start", stop: str = "s
             f"the table of trials must have a column {missing[0]!r}, not only {', '.join(table)[:99]}."
         )
     columns = [table.pop(name) for name in (start, stop)] if table else [np.empty(0), np.empty(0)]
-    return np.stack(columns, axis=1) if len(columns[0]) else np.empty((0, 2))
+    return np.stack(columns, axis=1) if any(map(len, columns)) else np.empty((0, 2))
 
 
 def _drop_bad(bad: np.ndarray, arrays: Sequence[np.ndarray], what: str, notes: list[str]) -> list[np.ndarray]:
@@ -355,8 +355,9 @@ def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
 def _check_same_times(parts: Sequence[_Samples]):
     """Raise RecordingError unless all have the times of the first, to half a sample."""
     times = parts[0].times
+    half = np.nanmedian(np.diff(times)) / 2 if len(times) > 1 else 0.0
     for part in parts[1:]:
-        if part.times.shape != times.shape or np.abs(part.times - times).max() > np.median(np.diff(times)) / 2:
+        if part.times.shape != times.shape or not np.allclose(part.times, times, rtol=0, atol=half, equal_nan=True):
             clocks = "; ".join(f"{p.name} {p.times[0]:.6g} to {p.times[-1]:.6g} s" for p in (parts[0], part))
             raise RecordingError(f"samples at different times cannot be decoded side by side: {clocks}.")
 
