@@ -21,7 +21,7 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' Makefile
 
 lab: $(VENV)/.installed ## open the notebooks in JupyterLab
-	JUPYTER_CONFIG_PATH="$(CURDIR)/.jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" $(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 notebooks $(ARGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" JUPYTER_CONFIG_PATH="$(CURDIR)/.jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" $(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 notebooks $(ARGS)
 
 decode: $(VENV)/.installed ## train the decoder on the embedded session and print its R² on held-out trials
 	$(BIN)/possm-lite decode $(ARGS)

@@ -110,7 +110,8 @@ def predict(options: Namespace) -> int:
     print(*report, *(f"note: {note}" for note in recording.notes), sep="\n")
     if len(played.times_s):
         scores = "  ".join(f"{column} {r2:.3f}" for column, r2 in zip(columns, played.r2_columns, strict=True))
-        print(f"R²  {scores}  mean {played.r2:.3f}, of all {len(played.times_s):,} samples")
+        seen = "; RUN was trained on this session" if recording.session_id == trained_on.session_id else ""
+        print(f"R²  {scores}  mean {played.r2:.3f}, of all {len(played.times_s):,} samples{seen}")
     else:
         print(f"only spikes were used: {reason}")
     print(f"{folder}: decoded.npz, decoded.csv, {len(times):,} times")

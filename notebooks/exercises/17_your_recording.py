@@ -54,6 +54,12 @@ def _ending_at(times, units, u):
     return np.diff(times)[units[1:] == u]
 
 
+def _between_neighbours(times, units, n_units, refractory_s, *, whose):
+    """The share of the intervals of the whole list that `whose` gives to a unit."""
+    short = [np.diff(times)[whose(units) == u] < refractory_s for u in range(n_units)]
+    return np.array([s.mean() if len(s) else np.nan for s in short])
+
+
 def _spikes(*train, n_units, refractory_s=0.002):
     """Arguments from (time in ms, unit) of each spike."""
     times = torch.tensor([t / 1000 for t, _ in train], dtype=torch.float64)
@@ -96,6 +102,10 @@ isi_violations = Check(
         "Pick out the spikes of one unit first.": (
             partial(_violations, intervals=_ending_at, divisor=lambda n_intervals, n_spikes: n_spikes - 1)
         ),
+        "intervals were taken between neighbours in the whole list, and given to the unit of the later spike. Pick out "
+        "the spikes of one unit first.": partial(_between_neighbours, whose=lambda units: units[1:]),
+        "intervals were taken between neighbours in the whole list, and given to the unit of the earlier spike. Pick "
+        "out the spikes of one unit first.": partial(_between_neighbours, whose=lambda units: units[:-1]),
         "you divide by the number of spikes. Between N spikes there are N - 1 intervals.": (
             partial(_violations, divisor=lambda n_intervals, n_spikes: n_spikes)
         ),

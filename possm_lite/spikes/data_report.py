@@ -10,6 +10,7 @@ from .quality import behavior_gaps, duplicated_units, firing_rates, silent_units
 from .recording import Recording
 from .split import elapsed, recorded_time
 
+_LENGTHS = ("um", "µm", "mm", "cm", "m", "px", "pixel", "pixels")
 _UNIX_S = 1e8  # clocks that differ by more count from 1970 and from the start of a recording
 _UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"} | {
     rate: f"sample indices at {rate:,.0f} Hz" for rate in (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
@@ -50,18 +51,21 @@ def data_report(
 
 def _check_clocks(recording: Recording):
     """Raise RecordingError if spikes and behaviour hardly overlap in time."""
-    (start, stop), times = recording.span, recording.spike_times
+    times, behavior_times = recording.spike_times, recording.behavior_times
     first, last = times[[0, -1]].tolist()
-    inside = int(np.diff(np.searchsorted(times, (start, stop)))[0])
-    if inside > 0.05 * len(times) and min(stop, last) - max(start, first) > 0.05 * (stop - start):
+    # trials that behaviour of another clock does not cover may have been left out: then the span is the shorter one
+    for start, stop in ((behavior_times[0], behavior_times[-1]), recording.span):
+        inside = int(np.diff(np.searchsorted(times, (start, stop)))[0])
+        overlaps = inside > 0.05 * len(times) and min(stop, last) - max(start, first) > 0.05 * (stop - start)
+        ratio = max(last - first, 1e-9) / (stop - start)
+        for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
+            scale = min(_UNITS_OF_TIME, key=lambda unit: abs(np.log(unit / factor)))
+            if 0.8 < factor / scale < 1.25 and not overlaps:
+                found = f"the span is {stop - start:,.0f} s, the last spike is at {last:,.0f}"
+                cure = f"Divide {field} by {scale:,.10g}."
+                raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}. {cure}")
+    if overlaps:
         return
-    ratio = max(last - first, 1e-9) / (stop - start)
-    for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
-        scale = min(_UNITS_OF_TIME, key=lambda unit: abs(np.log(unit / factor)))
-        if 0.8 < factor / scale < 1.25:
-            found = f"the span is {stop - start:,.0f} s, the last spike is at {last:,.0f}"
-            cure = f"Divide {field} by {scale:,.10g}."
-            raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}. {cure}")
     if inside / recording.n_units >= 0.05 * (stop - start):  # ordinary rates: a short part of a long session
         return
     offset, cause = first - start, "spike_times have another clock"
@@ -78,6 +82,8 @@ def _behavior(recording: Recording) -> Iterator[str]:
     if constant.all():
         raise RecordingError(f"behavior is constant in all {len(names)} columns: there is nothing to decode.")
     yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {_list(names)}"
+    if recording.behavior_name == "velocity" and recording.behavior_unit in _LENGTHS:
+        yield f"warning: a velocity in {recording.behavior_unit}: a position? Its velocity: Recording.from_position"
     if constant.any():
         yield f"warning: {constant.sum()} of {len(names)} columns are constant: {_list(names[constant])}"
 

@@ -1,5 +1,8 @@
 """Chapter 17: right and wrong answers in other styles than the references and the traps."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +47,13 @@ def mean_by_sums(x, n):
     stop = np.arange(1, len(x) + 1)
     start = np.maximum(stop - n, 0)
     return (total[stop] - total[start]) / (stop - start)[:, None]
+
+
+def violations_by_mean(times, units, n_units, refractory_s, whose):
+    short = np.diff(times) < refractory_s
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the mean of nothing
+        return np.array([short[units[whose] == u].mean() for u in range(n_units)])
 
 
 def mean_by_convolving(x, n):
@@ -112,6 +122,8 @@ def test_chance_coincidences_of_random_spikes():
         ("isi_violations", violations_in_a_loop, "✓"),
         ("isi_violations", violations_in_torch, "✓"),
         ("isi_violations", violations_of_neighbours, "in the whole list"),
+        ("isi_violations", partial(violations_by_mean, whose=np.s_[1:]), "unit of the later spike"),
+        ("isi_violations", partial(violations_by_mean, whose=np.s_[:-1]), "unit of the earlier spike"),
         ("isi_violations", lambda t, u, n, r: violations_in_torch(t, u, u.max() + 1, r), "silent ones included"),
         ("isi_violations", lambda t, u, n, r: violations_in_torch(t, u, n, r)[np.unique(u)], "silent ones included"),
         ("isi_violations", lambda *args: 1 - violations_in_torch(*args), "on two units"),

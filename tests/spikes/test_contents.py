@@ -37,6 +37,8 @@ def test_filters_choose_rows(expression, expected):
     "expression, problem",
     [
         ("quality == good", "is not a comparison"),
+        ("result == 'R'", "has no column 'result'"),
+        ("rate > 1 and good", "has no column 'good'"),
         ("quality > 3", "compares quality"),
         ("rate > '3'", "compares rate"),
         ("quality in 'good'", "compares quality"),

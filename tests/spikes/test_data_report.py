@@ -87,3 +87,13 @@ def test_clocks_that_do_not_fit_are_refused(sound, spikes, behavior, cause):
     times = {"behavior_times": behavior(sound.behavior_times), "trials": behavior(sound.trials)}
     with pytest.raises(RecordingError, match=cause):
         data_report(replace(sound, spike_times=spikes(sound.spike_times), **times))
+
+
+def test_behavior_in_milliseconds_is_refused_though_trials_are_in_seconds(sound):
+    with pytest.raises(RecordingError, match="behavior_times look like milliseconds"):
+        data_report(replace(sound, behavior_times=1e3 * sound.behavior_times))
+
+
+def test_a_velocity_in_millimetres_is_doubted(sound):
+    assert any("a position?" in line for line in data_report(replace(sound, behavior_unit="mm")))
+    assert not any("a position?" in line for line in data_report(replace(sound, behavior_unit="mm", behavior_name="x")))

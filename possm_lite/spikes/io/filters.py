@@ -71,4 +71,6 @@ def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:
                 raise RecordingError(f"compares {name}, {column.dtype}, with {ast.unparse(right)}; text has quotes")
             if type(op) in _COMPARE:  # not "is"
                 return _COMPARE[type(op)](column, values)
+        case ast.Compare(left=ast.Name(id=name)) | ast.Name(id=name) if name not in columns:
+            raise RecordingError(f"has no column {name!r}")
     raise RecordingError(f"may not use {ast.unparse(node)[:80]!r}")
