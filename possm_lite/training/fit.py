@@ -55,7 +55,8 @@ def fit(
 ) -> History:
     """Train in place. The learning rate falls to zero, so the last weights are the result.
 
-    AdamW, on gradients clipped to a norm of 1, with this loss:
+    Beside other programs call `torch.set_num_threads(1)` before: two threads wait for each other, and are then slower
+    than one. AdamW, on gradients clipped to a norm of 1, with this loss:
 
         loss = mean over samples and columns of ((behaviour - decoded) / std)^2
 
