@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--backbone", choices=BACKBONES, help="default gru")
     add("--reading", choices=READINGS, help=f"default {POSSMConfig.reading}; published: softmax")
     add("--time-code", choices=TIME_CODES, help=f"default {POSSMConfig.time_code}")
-    add("--from", type=Path, metavar="RUN", help="adapt the decoder of this run to a new session, in fewer steps")
+    add("--from", type=Path, metavar="RUN", help="adapt the decoder of this run to a new session")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="to train on (default auto: cuda if there)")
     add("--seed", type=int, default=0)
     add("--out", type=Path, metavar="DIR", help="new folder for the results (default runs/SESSION-N)")

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from .decoder.config import POSSMConfig
+from .decoder.possm import POSSM
 from .decoder.streaming.decoder import StreamingDecoder
-from .errors import DistributedError, PossmError, RecordingError, prefix_errors
+from .errors import CheckpointError, DistributedError, PossmError, RecordingError, caused_by, prefix_errors
 from .spikes.data_report import data_report
 from .spikes.io.contents import Selection
 from .spikes.io.download import download as download_recording
@@ -21,7 +22,7 @@ from .spikes.io.lsl import play
 from .spikes.split import SplitConfig
 from .training import FitConfig, TrainingCheckpoint, experiment, load_checkpoint, prepare, run_dir
 from .training.check import check_recording
-from .training.checkpoint import check_ranges
+from .training.checkpoint import TrainedOn, check_ranges
 from .training.distributed import ProcessGroup, process_group
 from .training.evaluate import batch_decode, replay, slot_offsets
 from .training.experiment import Settings
@@ -29,8 +30,10 @@ from .training.live import decode_live
 from .training.loading import EMBEDDED, describe, load_sessions, read
 from .training.predict import predict as predict_recording
 from .training.predict import read_matching
-from .training.report import table
+from .training.report import names_as_they_are, table
 from .training.transfer import ADAPTATION
+
+_ANY_RUN = Path("runs", ".run")  # stands for the name that a run gets when it is written
 
 
 def decode(options: Namespace) -> int:
@@ -43,7 +46,11 @@ def decode(options: Namespace) -> int:
     try:
         with process_group() as group:
             settings = _settings(options, group)
-            for target in filter(None, (options.out, options.json)):
+            if options.resume and options.json and os.path.lexists(options.json):
+                raise PossmError(
+                    f"{options.json} exists already; nothing is overwritten. Move it away, and resume again."
+                )
+            for target in filter(None, (options.out or (None if options.resume else _ANY_RUN), options.json)):
                 run_dir.check_target(target)
             jobs, name = load_sessions(options.recording or [EMBEDDED], settings, group)
             if group.is_main and options.resume:
@@ -58,8 +65,9 @@ def decode(options: Namespace) -> int:
             if group.is_main:
                 experiment.save_results(results, folder)
                 _print_metrics([result.metrics for result in results], folder, options.json)
-    except (KeyboardInterrupt, DistributedError, OSError) as exc:
-        if folder is None or not run_dir.is_unfinished(folder):
+    except (KeyboardInterrupt, DistributedError, OSError, CheckpointError) as exc:
+        is_other_training = isinstance(exc, CheckpointError) and not caused_by(exc, OSError)
+        if folder is None or not run_dir.is_unfinished(folder) or is_other_training:
             raise
         message = "interrupted" if isinstance(exc, KeyboardInterrupt) else exc
         is_saved = any((folder / name).exists() for name in run_dir.TRAINING_FILES)
@@ -70,7 +78,7 @@ def decode(options: Namespace) -> int:
 
 def stream(options: Namespace) -> int:
     """Replay held-out trials through the streaming decoder; print latency, R², and the difference to the batch form."""
-    model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
+    model, trained_on = _load_run(options.run)
     source = options.recording or Path(trained_on.source or EMBEDDED)
     recording = read_matching(source, trained_on)
     with prefix_errors(source):
@@ -87,10 +95,9 @@ def stream(options: Namespace) -> int:
 
 def predict(options: Namespace) -> int:
     """Apply a trained decoder to a recording; write the output, and print R² if the file has the behaviour."""
-    model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
+    model, trained_on = _load_run(options.run)
     source, reason = options.recording, "it has no behaviour"
-    if options.out:
-        run_dir.check_target(options.out)
+    run_dir.check_target(options.out or _ANY_RUN)
     try:
         recording = read_matching(source, trained_on)
     except RecordingError as exc:
@@ -120,7 +127,7 @@ def predict(options: Namespace) -> int:
 
 def live(options: Namespace) -> int:
     """Decode a stream of spike events while it arrives, until Ctrl-C; print the counts and the latency."""
-    model, trained_on = load_checkpoint(options.run / "checkpoint.npz")
+    model, trained_on = _load_run(options.run)
     print(decode_live(model, trained_on, options.stream, options.wait_s))
     return 0
 
@@ -138,11 +145,11 @@ def check(options: Namespace) -> int:
     path = options.out or next(name for name in names if not os.path.lexists(name))
     run_dir.check_target(path)
     recording = read(options.recording, _selection(options))
-    with prefix_errors(options.recording):
+    with prefix_errors(options.recording), names_as_they_are():
         lines, figure = check_recording(recording)
-    print(*lines, *(f"note: {note}" for note in recording.notes), sep="\n")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120, format="png")  # whatever its suffix
+        print(*lines, *(f"note: {note}" for note in recording.notes), sep="\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120, format="png")  # whatever its suffix
     print(f"{path}: picture")
     return 0
 
@@ -152,6 +159,16 @@ def download(options: Namespace) -> int:
     path = download_recording(options.name, options.to)
     print(f"{path}: complete. To decode it: possm-lite decode {shlex.quote(str(path))}")
     return 0
+
+
+def _load_run(run: Path) -> tuple[POSSM, TrainedOn]:
+    """The decoder in the folder of a run. Raises CheckpointError, which names the folder or command that is meant."""
+    path = run / "checkpoint.npz"
+    if not path.exists() and run_dir.is_unfinished(run):
+        raise CheckpointError(f"{run} is not finished: possm-lite decode --resume {shlex.quote(str(run))}")
+    if not path.exists() and (found := sorted(str(one.parent) for one in run.glob("*/checkpoint.npz"))):
+        raise CheckpointError(f"{run} is of several sessions: name the folder of one, {', '.join(found)[:300]}")
+    return load_checkpoint(path)
 
 
 def _settings(options: Namespace, group: ProcessGroup) -> Settings:
@@ -171,7 +188,7 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
         raise PossmError(f"--from adapts a decoder to one recording, not to {len(options.recording)}.")
     if sizes:
         raise PossmError(f"--from takes {', '.join(sizes)} from {run}: leave out such options.")
-    start, trained_on = load_checkpoint(run / "checkpoint.npz")
+    start, trained_on = _load_run(run)
     stored = {name: getattr(trained_on, name) for name in ("split", "lag_s")}
     stored |= {"start": start, "adapted_from": str(run.resolve())}
     stored["selection"] = replace(trained_on.selection, **selected)

@@ -25,6 +25,11 @@ class DistributedError(PossmError, RuntimeError):
     """Several processes cannot train together as asked, or one of them has failed."""
 
 
+def caused_by(exc: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether an exception, or one that it was raised from, is of this kind."""
+    return exc is not None and (isinstance(exc, kind) or caused_by(exc.__cause__, kind))
+
+
 @contextlib.contextmanager
 def prefix_errors(path: str | Path, error: type[FileFormatError] = RecordingError) -> Iterator[None]:
     """Raise a FileFormatError from inside as `error`, on one line that begins with the path."""

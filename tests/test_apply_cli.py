@@ -60,6 +60,37 @@ def here(finished, tmp_path, monkeypatch):
     return tmp_path / "here"
 
 
+def test_units_of_a_filter_are_found_by_name_in_other_files(here, small_recording, capfd):
+    """A unit that has become slow, and a file without the column that the filter uses."""
+    decode = ["decode", "a.npz", "--quick", *SMALL, "--units", "rate > 1", "--out", "fast"]
+    assert main(decode) == 0
+    units = load_checkpoint(here / "fast" / "checkpoint.npz")[1].unit_ids
+    slow = small_recording.unit_ids.tolist().index(units[0])
+    kept = small_recording.spike_units != slow
+    kept[np.flatnonzero(~kept)[:2]] = True
+    spikes = {name: getattr(small_recording, name)[kept] for name in ("spike_times", "spike_units")}
+    replace(small_recording, **spikes).save(here / "slow.npz")
+    capfd.readouterr()
+    assert main(["predict", "fast", "slow.npz", "--out", "new"]) == 0
+    assert "note: Units were chosen by name, as rate > 1 does not choose the same here." in capfd.readouterr().out
+    assert_refused(capfd, ["predict", "fast", "other.npz"], "unit_ids are not those the decoder was trained on")
+
+
+def test_predict_says_that_the_session_was_trained_on(here, small_recording, capfd):
+    replace(small_recording, session_id="tuesday").save(here / "tuesday.npz")
+    for name, said in (("a", True), ("tuesday", False)):
+        assert main(["predict", "run", f"{name}.npz"]) == 0
+        assert ("RUN was trained on this session" in capfd.readouterr().out) == said
+
+
+def test_names_that_look_like_formulas_are_drawn(here, small_recording):
+    names = {"session_id": "m$a_$ b", "behavior_name": "ve$l^{", "behavior_columns": ["$v_x", "$v_y"]}
+    replace(small_recording, **names).save(here / "math.npz")
+    assert main(["check", "math.npz"]) == 0
+    assert main(["decode", "math.npz", "--quick", *SMALL, "--out", "math"]) == 0
+    assert (here / "math" / "decoded.png").exists()
+
+
 def test_predict_equals_the_batch_form(here, small_recording, capfd):
     assert main(["predict", "run", "a.npz", "--out", "new/a"]) == 0
     assert "R²  x " in capfd.readouterr().out and names(here / "new" / "a") == ["decoded.csv", "decoded.npz"]

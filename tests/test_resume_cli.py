@@ -98,6 +98,27 @@ def test_interrupt_while_results_are_written(here, monkeypatch):
     assert_same_results(here / "cut", here / "one")
 
 
+def test_full_disk_shows_the_command_to_resume(here, monkeypatch, capfd):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("numpy.savez_compressed", fail)
+        assert decode("a.npz", "--out", "full") == 2
+    line = capfd.readouterr().err.splitlines()[-1]
+    assert "No space left on device" in line and line.endswith("possm-lite decode --resume full")
+    assert main(["decode", "--resume", "full"]) == 0
+    assert_same_results(here / "full", here / "one")
+
+
+def test_folder_of_a_run_without_a_decoder_says_what_is_meant(here, capfd):
+    for command in (["stream", "cut"], ["predict", "cut", "a.npz"], ["decode", "b.npz", "--from", "cut"]):
+        assert_refused(capfd, command, "cut is not finished: possm-lite decode --resume cut")
+    assert_refused(
+        capfd, ["stream", "two"], "two is of several sessions: name the folder of one, two/simulated-0, two/"
+    )
+
+
 def test_interrupt_before_the_run_leaves_nothing(here, monkeypatch, capfd):
     monkeypatch.setattr(loading, "load_recording", interrupt)
     before = listing(here)

@@ -95,6 +95,8 @@ def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
     yield f"behaviour: {times[0]:.1f} to {times[-1]:.1f} s, {len(times):,} samples, {1 / interval:.4g} Hz, {steps}"
     if interval > 1.01 * bin_width_s:
         yield f"warning: behaviour is sampled every {interval:.3g} s, more slowly than bins of {bin_width_s:g} s"
+    if abs(times[0]) > _UNIX_S:
+        yield "warning: times are so large that they are rounded: subtract the start of the recording from all of them"
     gaps = behavior_gaps(recording)
     lost = np.diff(elapsed(gaps, trials if len(trials) else np.array([recording.span])))[:, 0]
     lost[lost < 5 * interval] = 0  # at the edges of trials
@@ -124,7 +126,8 @@ def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     times, (start, stop) = recording.spike_times, pieces[[0, -1], [0, 1]]
     inside = times[np.searchsorted(times, start) : np.searchsorted(times, stop, side="right")]
     line = f"spikes: {len(times):,}, {100 * len(inside) / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
-    yield f"warning: {line}: behaviour is there for no others" if 2 * len(inside) < len(times) else line
+    there = "trials are" if len(recording.trials) else "behaviour is"
+    yield f"warning: {line}: {there} there for no others" if 2 * len(inside) < len(times) else line
     bounds = np.concatenate([[start], inside, [stop]])
     silence, total = np.diff(elapsed(bounds, pieces)), np.diff(pieces).sum()
     i, n = silence.argmax(), len(silence)

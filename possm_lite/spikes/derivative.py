@@ -22,6 +22,8 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
         Velocity, shape (T, C), and how it was taken: "" for central differences between all samples.
     """
     velocity = np.full(position.shape, np.nan)
+    if len(times) < 2:
+        return velocity, ""
     valid, step = np.flatnonzero(np.isfinite(position).all(axis=1)), np.median(np.diff(times))
     gap = (np.diff(valid) > 1) | (np.diff(times[valid]) > 2 * step * (1 + 1e-6))
     segments = [segment for segment in np.split(valid, np.flatnonzero(gap) + 1) if len(segment) > 1]

@@ -33,13 +33,13 @@ def _train(name, times) -> np.ndarray:
 
 def check_bins(counts, width: float, starts=None) -> tuple[np.ndarray, np.ndarray]:
     """The counts (bins, units), int64, and bin starts (bins,) in seconds, for `Recording.from_counts`."""
+    if not isinstance(width, int | float | np.number) or not 0 < width < np.inf:
+        raise RecordingError(f"bin_width_s must be positive, not {width!r}.")
     counts = np.atleast_1d(counts)
     starts = width * np.arange(len(counts)) if starts is None else np.asarray(starts, dtype=np.float64)
     if counts.ndim != 2 or counts.dtype.kind not in "iuf" or starts.shape != counts.shape[:1]:
         found = f"{counts.dtype} of {counts.shape} with bin_starts of {starts.shape}"
         raise RecordingError(f"counts must be numbers of shape (bins, units), not {found}.")
-    if not 0 < width < np.inf:
-        raise RecordingError(f"bin_width_s must be positive, not {width!r}.")
     for i in np.flatnonzero(~(np.diff(starts) >= 0.98 * width))[:1] + 1:  # starts may have been rounded
         times = f"bin_starts[{i}] = {starts[i]:.9g} s comes after {starts[i - 1]:.9g} s"
         raise RecordingError(f"bin_starts must be bin_width_s = {width:g} s apart or more: {times}.")

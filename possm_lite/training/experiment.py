@@ -25,7 +25,7 @@ from .checkpoint import History, TrainedOn, TrainingCheckpoint, save_checkpoint
 from .distributed import ProcessGroup
 from .evaluate import Decoded, Replay, evaluate, replay, slot_offsets
 from .fit import FitConfig, fit
-from .report import plot_decoded
+from .report import names_as_they_are, plot_decoded
 from .run_dir import mark_finished, safe_name, write_json
 from .session import Session
 from .transfer import adapt, combine_sessions, extract_session
@@ -110,7 +110,8 @@ def save_results(results: Sequence[SessionResult], run_dir: Path):
         save_checkpoint(folder / "checkpoint.npz", result.model, trained_on)
         write_json(folder / "metrics.json", result.metrics)
         save_decoded(folder / "decoded.npz", trained_on, decoded.times_s, decoded.decoded, recorded=decoded.true)
-        plot_decoded(decoded, result.session).savefig(folder / "decoded.png", dpi=120)
+        with names_as_they_are():
+            plot_decoded(decoded, result.session).savefig(folder / "decoded.png", dpi=120)
     mark_finished(run_dir)
 
 

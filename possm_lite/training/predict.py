@@ -1,5 +1,7 @@
 """Apply a trained decoder to another recording, which may have spikes alone."""
 
+import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import numpy as np
 from ..decoder.possm import POSSM
 from ..decoder.streaming.decoder import StreamingDecoder
 from ..errors import RecordingError, prefix_errors
+from ..spikes.io.contents import Selection
 from ..spikes.recording import Recording
 from ..spikes.split import Split, SplitConfig, recorded_time
 from ..spikes.timeline import Timeline
@@ -22,6 +25,8 @@ _STEP_S = 0.01  # longest time between two outputs
 def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording:
     """The recording, read as for the training, with its units in the order of the decoder; a changed order is noted.
 
+    Where the filter of units of the training chooses others here, those of the decoder are taken by name.
+
     Args:
         source: its path.
         trained_on: of the decoder.
@@ -30,7 +35,7 @@ def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording
     Raises:
         RecordingError: it cannot be used; has other units; or behaviour with other columns or in another unit.
     """
-    recording = read(source, replace(trained_on.selection, **selection))
+    recording = _read_units(source, replace(trained_on.selection, **selection), trained_on.unit_ids)
     names, trained = recording.unit_ids.tolist(), list(trained_on.unit_ids)
     with prefix_errors(source):
         if missing := sorted({*trained} ^ {*names}):
@@ -48,6 +53,28 @@ def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording
     index = np.array([trained.index(name) for name in names])
     notes = (*recording.notes, "Units were put into the order of the decoder, by name.")
     return replace(recording, unit_ids=trained, spike_units=index[recording.spike_units], notes=notes)
+
+
+def _read_units(source: Path, selection: Selection, unit_ids: Sequence[str]) -> Recording:
+    """The recording with the units that the filter chooses or, if those are others than `unit_ids`, these by name."""
+    if not selection.units:
+        return read(source, selection)
+    with contextlib.suppress(RecordingError):  # a filter of rates, or of columns that this file lacks
+        recording = read(source, selection)
+        if {*recording.unit_ids.tolist()} == {*unit_ids}:
+            return recording
+    recording = read(source, replace(selection, units=""))
+    kept = np.isin(recording.unit_ids, unit_ids)
+    if not kept.any() or any("#" in name for name in recording.unit_ids):  # a reader has told equal names apart
+        return read(source, selection)
+    spikes = kept[recording.spike_units]
+    return replace(
+        recording,
+        spike_times=recording.spike_times[spikes],
+        spike_units=(np.cumsum(kept) - 1)[recording.spike_units[spikes]],
+        unit_ids=recording.unit_ids[kept],
+        notes=(*recording.notes, f"Units were chosen by name, as {selection.units} does not choose the same here."),
+    )
 
 
 def even_offsets(bin_width_s: float) -> np.ndarray:

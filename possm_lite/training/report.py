@@ -18,6 +18,13 @@ _NAMES = {"possm": "POSSM", "wiener": "Wiener filter", "gru": "GRU on counts"}
 _TRUE, _DECODED = "#333333", "#d55e00"  # black and vermilion of Okabe and Ito, distinct with colour blindness
 
 
+def names_as_they_are():
+    """A context in which matplotlib draws a "$" in a name, and does not take what follows for a formula."""
+    from matplotlib import rc_context  # slow to import
+
+    return rc_context({"text.parse_math": False})
+
+
 def table(models: dict[str, dict], columns: Sequence[str]) -> str:
     """The models of `metrics.json` side by side, as lines of text: R² of each column of behaviour, costs."""
     results = models.values()

@@ -81,6 +81,8 @@ BAD = {
     "counts of (units, bins)": (lambda: Recording.from_counts(np.ones((3, 400)), 0.1, BEHAVIOR), "400 rows.* 3 bins"),
     "half a count": (lambda: Recording.from_counts([[0.5]], 0.1), r"counts\[0, 0\] = 0.5"),
     "one dimension of counts": (lambda: Recording.from_counts([1, 2], 0.1), r"counts must .*\(2,\)"),
+    "a width in words": (lambda: Recording.from_counts([[1]], "50ms"), "bin_width_s must be positive, not '50ms'"),
+    "a position of one time": (lambda: Recording.from_position([[1]], [0], [1]), "two neighbouring rows"),
     "a width of nothing": (lambda: Recording.from_counts([[1]], 0.0), "bin_width_s must be positive, not 0.0"),
     "a width in ms": (lambda: Recording.from_counts([[1], [1]], 20, (), [0, 0.02]), r"bin_starts\[1\] = 0.02 s"),
     "starts of other bins": (lambda: Recording.from_counts([[1], [1]], 0.1, (), [0.0]), r"bin_starts of \(1,\)"),

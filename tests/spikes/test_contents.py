@@ -146,6 +146,13 @@ def test_columns_of_a_saved_position_are_not_differentiated(small_recording):
         np.testing.assert_array_equal(select(saved, selection).behavior, saved.behavior[:, 1:])
 
 
+def test_the_name_of_two_columns_is_refused(small_recording):
+    twice = replace(small_recording, behavior_columns=["a", "a"])
+    with pytest.raises(RecordingError, match="is the name of several columns"):
+        select(twice, Selection(columns=["a"]))
+    np.testing.assert_array_equal(select(twice, Selection(columns=["1"])).behavior, twice.behavior[:, 1:])
+
+
 def test_a_selection_is_the_same_after_json():
     selection = Selection("hand_vel", [0, "y"], "good", "duration > 1", True)
     assert Selection(**json.loads(json.dumps(asdict(selection)))) == selection

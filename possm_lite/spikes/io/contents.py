@@ -363,6 +363,8 @@ def _check_same_times(parts: Sequence[_Samples]):
 
 
 def _find_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> list[int]:
+    if twice := [column for column in wanted if columns.count(column) > 1]:
+        raise RecordingError(f"columns={twice[0]!r} is the name of several columns of {name}: give numbers from 0.")
     by_name = {str(i): i for i in range(len(columns))} | {column: i for i, column in enumerate(columns)}
     index = [by_name.get(column, -1) for column in wanted] or list(range(len(columns)))
     if min(index) < 0 or len(set(index)) < len(index):
