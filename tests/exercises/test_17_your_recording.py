@@ -132,6 +132,8 @@ def test_chance_coincidences_of_random_spikes():
         ("isi_violations", violations_of_all_pairs, "every pair of spikes"),
         ("isi_violations", lambda t, *rest: violations_in_a_loop(t.astype(np.float32), *rest), "are in float32"),
         ("chance_coincidences", "few", "expected a number"),
+        ("chance_coincidences", 20 * 5 * 0.002 * 10, "in minutes"),
+        ("chance_coincidences", 12_000 * 3_000 * 0.002, "length of the recording missing"),
         ("causal_mean", mean_by_sums, "✓"),
         ("causal_mean", lambda x, n: mean_by_convolving(x, n) / mean_by_convolving(np.ones_like(x), n), "✓"),
         ("causal_mean", mean_with_mode_same, "`mode='same'` puts"),
