@@ -50,8 +50,7 @@ _INTRODUCTION = """\
 The results are in `tests/benchmarks/results/`; the last sections are `tests/benchmarks/notes.md`, without figures.
 
 Where times are compared, the programs take turns in one process, so that a slow moment of the machine affects all of
-them (of those called every 50 ms, one follows the other): trust ratios more than times. p50, p99 and p99.9 are
-percentiles of the times of single calls.
+them: trust ratios more than times. p50, p99 and p99.9 are percentiles of the times of single calls.
 """
 
 
