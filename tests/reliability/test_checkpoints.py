@@ -81,7 +81,8 @@ def test_random_kills_end_with_the_same_weights(decode, rounds, record):
             ended = decode(run.name, limit=limit, kill=stops % 3 == 0)
         if ended["status"] == 2:
             lines = [line for line in ended["stderr"].splitlines() if line.startswith("possm-lite: ")]
-            assert len(lines) == 1 and lines[0].endswith("could not be written: File too large")
+            assert len(lines) == 1 and "could not be written: File too large" in lines[0]
+            assert run.exists() == lines[0].endswith(f"possm-lite decode --resume {run.name}")
             assert not run.exists() or not list(run.glob(".*.partial"))
         else:
             assert ended["status"] in (0, -signal.SIGKILL, -signal.SIGXFSZ), ended["stderr"]
