@@ -93,13 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0)
     add("--out", type=Path, metavar="DIR", help="new folder for the results (default runs/SESSION-N)")
     add("--json", type=Path, metavar="PATH", help="write the metrics there too")
-    add(
-        "--quick",
-        dest="epochs",
-        action="store_const",
-        const=3,
-        help="train for three epochs only (--from: 200 steps): does it run?",
-    )
+    quick = "train for three epochs only (--from: 200 steps): does it run?"
+    add("--quick", dest="epochs", action="store_const", const=3, help=quick)
     add("--resume", type=Path, metavar="RUN", help="go on with a run that was interrupted, as it was started")
     for config, of in ((POSSMConfig, "sizes of the model"), (FitConfig, "training, of the baseline GRU too")):
         group = decode.add_argument_group(of)

@@ -33,7 +33,7 @@ from .training.predict import read_matching
 from .training.report import names_as_they_are, table
 from .training.transfer import ADAPTATION
 
-_ANY_RUN = Path("runs", ".run")  # stands for the name that a run gets when it is written
+_ANY_RUN = Path("runs", ".run")  # in place of the name that a run gets when it is written
 
 
 def decode(options: Namespace) -> int:
@@ -50,7 +50,8 @@ def decode(options: Namespace) -> int:
                 raise PossmError(
                     f"{options.json} exists already; nothing is overwritten. Move it away, and resume again."
                 )
-            for target in filter(None, (options.out or (None if options.resume else _ANY_RUN), options.json)):
+            new = [] if options.resume else [options.out or _ANY_RUN]
+            for target in [*new, options.json] if options.json else new:
                 run_dir.check_target(target)
             jobs, name = load_sessions(options.recording or [EMBEDDED], settings, group)
             if group.is_main and options.resume:

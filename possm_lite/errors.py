@@ -1,4 +1,4 @@
-"""The exceptions of the package, and two context managers that turn errors about files into one line."""
+"""The exceptions of the package, their causes, and context managers that turn errors about files into one line."""
 
 import contextlib
 from collections.abc import Iterator

@@ -65,7 +65,7 @@ def _read_units(source: Path, selection: Selection, unit_ids: Sequence[str]) -> 
             return recording
     recording = read(source, replace(selection, units=""))
     kept = np.isin(recording.unit_ids, unit_ids)
-    if not kept.any() or any("#" in name for name in recording.unit_ids):  # a reader has told equal names apart
+    if not kept.any() or any("#" in name for name in recording.unit_ids):  # a reader has numbered equal names
         return read(source, selection)
     spikes = kept[recording.spike_units]
     return replace(

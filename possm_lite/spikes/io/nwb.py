@@ -180,12 +180,12 @@ def _as_series(path: Path, name: str, series, last_spike: float, notes: list[str
     def read() -> tuple[np.ndarray, np.ndarray]:
         with wrap_errors(f"{name} cannot be read"), h5py.File(path, "r") as file:
             values = read_dataset(file[data], name, kinds="biuf")
-            if timestamps is None and rate == 0:  # as of timestamps that are a table
-                raise RecordingError(f"{name} has neither readable times nor a rate.")
-            elif timestamps is None:
-                times = start + np.arange(len(values)) / rate
-            else:
+            if timestamps is not None:
                 times = read_dataset(file[timestamps], f"{name}/timestamps")
+            elif rate != 0:
+                times = start + np.arange(len(values)) / rate
+            else:  # as of timestamps that are a table
+                raise RecordingError(f"{name} has neither readable times nor a rate.")
         return times, values * conversion + offset
 
     position = is_position(name, default=series.neurodata_type == "SpatialSeries")
