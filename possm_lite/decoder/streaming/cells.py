@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erf, expit
+from scipy.special import expit, ndtr
 
 LAYER_NORM_EPS = 1e-5  # torch's default, which the model uses throughout
 
@@ -63,7 +63,7 @@ class S4DCell(NamedTuple):
     decay: np.ndarray  # complex, (h, N)
     readout: np.ndarray  # 2 C drive: the drive only scales a mode; complex, (h, N)
     D: np.ndarray  # (h,)
-    w_out: np.ndarray  # halved for gelu, (h, 2h)
+    w_out: np.ndarray  # (h, 2h)
     b_out: np.ndarray  # (2h,)
 
     def start(self):
@@ -73,7 +73,7 @@ class S4DCell(NamedTuple):
         u = normalize(x) * self.gain + self.shift
         modes = self.decay * modes + u[:, None]
         y = np.einsum("hn,hn->h", self.readout, modes).real + self.D * u
-        mixed = (y * (1 + erf(y / math.sqrt(2)))).dot(self.w_out) + self.b_out
+        mixed = (y * ndtr(y)).dot(self.w_out) + self.b_out  # gelu(y) = y ndtr(y)
         half = len(mixed) // 2
         return x + mixed[:half] * expit(mixed[half:]), (modes,)
 
@@ -126,8 +126,6 @@ class Backbone(NamedTuple):
 
 
 class FeedForwardConstants(NamedTuple):
-    """With u = g / sqrt 2 for the gate g, gelu(g) = u (1 + erf u) / sqrt 2: both factors are in the matrices."""
-
     expand: np.ndarray  # with the gain of the norm, (D, 2 E D) for an expansion by E
     expand_bias: np.ndarray  # (2 E D,)
     contract: np.ndarray  # (E D, D); of the output attention (E D, C), with the readout

@@ -8,7 +8,7 @@
 from threading import Lock
 
 import numpy as np
-from scipy.special import erf, expit
+from scipy.special import expit, ndtr
 
 from ..config import POSSMConfig
 from .cells import LAYER_NORM_EPS, FeedForwardConstants, normalize
@@ -131,14 +131,13 @@ class StreamingDecoder:
         return decoded if c.feed_forward is None else decoded + self._feed_forward(x[:, : config.dim], c.feed_forward)
 
     def _feed_forward(self, centred: np.ndarray, c: FeedForwardConstants) -> np.ndarray:
-        """The gated layer of (n, D), centred; the factors of gelu are in the matrices."""
+        """The gated layer of (n, D), centred."""
         variance = np.square(centred).dot(self._mean)
         expanded = (centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]).dot(c.expand)
         expanded += c.expand_bias  # in place, as below: a step is mostly overhead of small arrays
         half = expanded.shape[1] // 2
         values, gate = expanded[:, :half], expanded[:, half:]
-        gated = erf(gate)
-        gated += 1
+        gated = ndtr(gate)  # gelu(gate) = gate ndtr(gate)
         gated *= gate
         gated *= values
         return gated.dot(c.contract)

@@ -132,10 +132,8 @@ def _score_table(queries: Tensor, keys: Tensor, model: POSSM) -> Tensor:
 def _feed_forward_constants(layer: GatedFeedForward | None) -> cells.FeedForwardConstants | None:
     if layer is None:
         return None
-    values, gates = layer.contract.weight.new_ones(2, layer.contract.in_features)
-    scale = torch.cat([values, gates * 0.5**0.5])
-    expand, bias = layer.expand.weight * layer.norm.weight, layer.expand(layer.norm.bias)
-    return cells.FeedForwardConstants((scale[:, None] * expand).T, scale * bias, layer.contract.weight.T * 0.5**0.5)
+    expand = (layer.expand.weight * layer.norm.weight).T
+    return cells.FeedForwardConstants(expand, layer.expand(layer.norm.bias), layer.contract.weight.T)
 
 
 @torch.no_grad()
@@ -152,8 +150,10 @@ def backbone_constants(backbone: nn.Module, input_bias: Tensor) -> cells.Backbon
 
 def _s4d_cell(layer: S4DLayer) -> cells.S4DCell:
     decay, drive, C = layer.system()
-    w_out, b_out = layer.output_linear.weight.T / 2, layer.output_linear.bias
-    return cells.S4DCell(layer.norm.weight, layer.norm.bias, decay, 2 * C * drive, layer.D, w_out, b_out)
+    out = layer.output_linear
+    return cells.S4DCell(
+        layer.norm.weight, layer.norm.bias, decay, 2 * C * drive, layer.D, out.weight.T, out.bias
+    )
 
 
 def _mamba_cell(layer: MambaLayer) -> cells.MambaCell:
