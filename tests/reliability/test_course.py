@@ -34,9 +34,10 @@ def run(notebooks, seed, monkeypatch):
 def test_hash_seed_threads_and_arithmetic_reach_the_kernel(monkeypatch):
     notebook = nbformat.v4.new_notebook(cells=[PROBE.copy()])
     run([notebook], 3, monkeypatch)
-    same = [sys.executable, "-c", "print(hash('spike'), 2, 'DEFAULT')"]  # in the same environment
-    expected = subprocess.check_output(same, text=True)
-    assert notebook.cells[0].outputs[0]["text"] == expected
+    same = [sys.executable, "-c", "print(hash('spike'), 2)"]  # in the same environment
+    expected = subprocess.check_output(same, text=True).strip()
+    plain = ("DEFAULT", "NO AVX")  # so torch 2.5 says it
+    assert notebook.cells[0].outputs[0]["text"] in [f"{expected} {name}\n" for name in plain]
 
 
 def test_chapters_run_with_any_hash_seed(rounds, record, monkeypatch):
