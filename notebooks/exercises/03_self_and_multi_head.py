@@ -46,7 +46,10 @@ self_attention = Check(
         Case("four tokens, all projections square", lambda: _normals((4, 3), (3, 3), (3, 3), (3, 3))),
         Case("heads smaller than the tokens", lambda: _normals((5, 8), (8, 2), (8, 2), (8, 2))),
         Case("values of another size than keys", lambda: _normals((5, 6), (6, 2), (6, 2), (6, 4))),
-        Case("scores in the hundreds", lambda: (20 * torch.eye(3), *[torch.eye(3)] * 2, *_normals((3, 2)))),
+        Case(
+            "scores in the hundreds",
+            lambda: (torch.diag(torch.tensor([20.0, 20.0, 1.0])), *[torch.eye(3)] * 2, *_normals((3, 2))),
+        ),
         Case(
             "the gradient with respect to X and the three matrices",
             lambda: _normals((4, 6), (6, 3), (6, 3), (6, 2)),
@@ -83,6 +86,10 @@ self_attention = Check(
         "the one that asks, and what is the size of a query?": _colleague,
         "exp of a large score is infinite, and infinity divided by infinity is NaN. Subtract the largest score of each "
         "row first, or use torch.softmax.": partial(_self_attention, softmax=_unshifted_softmax),
+        "the largest score of the whole table is subtracted, and in a row of small scores every exp is then rounded to "
+        "0. Subtract the largest of each row.": (
+            partial(_self_attention, softmax=lambda scores: _unshifted_softmax(scores - scores.max()))
+        ),
         "each token reads only itself and those before it. No mask is asked for here: everybody reads everybody.": (
             partial(
                 _self_attention,
@@ -387,6 +394,13 @@ def _masked_heads(
     return rows(mix(merge(mask_weights(weights, mask) @ v), W_o), exists)
 
 
+def _hidden_by_where(scores, mask):
+    """Weights in which padding is hidden after exp: inf there is gone from the weights, but not from the gradient."""
+    largest = scores.masked_fill(~mask, -math.inf).amax(-1, keepdim=True).nan_to_num(neginf=0.0)
+    e = torch.where(mask, (scores - largest).exp(), 0.0)
+    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
 def _batch(*lengths, heads=2, groups=2, d=2, dim=5, scale=1.0, left=False):
     """Makes sequences of these lengths, with sevens for padding, and the four matrices."""
 
@@ -434,6 +448,7 @@ masked_heads = Check(
         Case("the rows of padded tokens at the end", _batch(4, 2), _rows(real=False), 1e-4),
         Case("a sequence that is all padding", _batch(3, 0), tolerance=1e-4),
         Case("the gradient with padding at the beginning", _batch(3, 1, left=True), gradient(0, 2, 3, 4, 5), 1e-4),
+        Case("the gradient with scores in the thousands", _batch(3, scale=1e4), gradient(0, 2, 3, 4, 5), 1e-4),
     ],
     traps={
         "the mask of order is missing: a token reads those after it.": partial(
@@ -462,6 +477,10 @@ masked_heads = Check(
         "rest.": partial(_masked_heads, mask_scores=lambda scores, mask: scores.masked_fill(~mask, 0)),
         "exp of a large score is infinite. Subtract the largest score of each row before exp.": partial(
             _masked_heads, softmax=_unshifted_softmax
+        ),
+        "the values are right and a gradient is NaN: exp of a large masked score is infinite, and zeros in its place "
+        "are too late. Mask the scores before exp.": lambda X, exists, *others: _masked_heads(
+            X * exists[..., None], exists, *others, mask_scores=_hidden_by_where, softmax=lambda weights: weights
         ),
         "the scores are not scaled. Divide them by the square root of d, the size of a head.": partial(
             _masked_heads, size=lambda q, X: 1

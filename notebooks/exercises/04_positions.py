@@ -301,6 +301,7 @@ cached_step = Check(
         Case("two tokens", _tokens(2, 4, 8), _answers, 1e-4),
         Case("six tokens, all within the window", _tokens(6, 8, 8), _answers, 1e-4),
         Case("twelve tokens and a window of four", _tokens(12, 8, 4), _answers, 1e-4),
+        Case("a window of one: each token reads itself", _tokens(5, 4, 1), _answers, 1e-4),
         Case("two hundred tokens and a window of five", _tokens(200, 8, 5), _answers, 1e-3),
         Case("what is kept", _tokens(30, 8, 4), _kept),
     ],
@@ -322,6 +323,9 @@ cached_step = Check(
         "both.": partial(_cached_step, angle_q=lambda m, kept: m + 1),
         "the values are rotated, too. Here only queries and keys are.": partial(_cached_step, rotate_value=True),
         "the window is ignored: tokens that left it are still read.": partial(_cached_step, first=lambda window: None),
+        "with a window of one nothing is dropped: x[-0:] is all of x.": partial(
+            _cached_step, first=lambda window: -window if window > 1 else None
+        ),
         "the window holds one token too many: the newest is one of them.": partial(
             _cached_step, first=lambda window: -window - 1
         ),

@@ -20,6 +20,18 @@ def weights_by_where(scores, mask):
     return torch.softmax(safe, -1) * readable
 
 
+def weights_by_logsumexp(scores, mask):
+    scores = scores.masked_fill(~mask, -1e30)
+    return (scores - scores.logsumexp(-1, keepdim=True)).exp() * mask
+
+
+def hidden_after_exp(scores, mask):
+    """A softmax over the readable keys, in which padding is hidden by a where after exp."""
+    largest = scores.masked_fill(~mask, -math.inf).max(-1, keepdim=True)[0]
+    e = torch.where(mask, torch.exp(scores - torch.where(largest.isinf(), 0.0, largest)), torch.zeros(()))
+    return e / (e.sum(-1, keepdim=True) + 1e-30)
+
+
 def additive_by_loops(q, k, W_q, W_k, w_v):
     trials = zip(q, k, strict=True)
     return torch.tensor([[[w_v @ torch.tanh(W_q @ x + W_k @ y) for y in b] for x in a] for a, b in trials])
@@ -72,6 +84,11 @@ def pooling_by_package(q, k, v, mask, weights):
 def pooling_by_loop(q, k, v, mask, weights):
     rows = zip(q, k, v, mask, strict=True)
     return torch.stack([torch.softmax(pooled_score(a, b[m], weights), -1) @ c[m] for a, b, c, m in rows])
+
+
+def pooling_hidden_after_exp(q, k, v, mask, weights):
+    k = k * mask.any(1)[:, None, None]  # a trial without any key computes on zeros
+    return hidden_after_exp(pooled_score(q, k, weights), mask[:, None]) @ v
 
 
 def pooling_by_fill(number):
@@ -131,6 +148,13 @@ def surrogate_without_gradient(log_p, loss, baseline):
         ("masked_weights", lambda s, m: s.masked_fill(~m, -1e9).softmax(-1) * m, "✓"),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -1e4).softmax(-1) * m, "on real scores near -30,000"),
         ("masked_weights", weights_over_zeros, "real scores near -200"),
+        ("masked_weights", weights_by_logsumexp, "✓"),
+        ("masked_weights", hidden_after_exp, "zeros in its place are too late"),
+        (
+            "masked_weights",
+            lambda s, m: weights_by_where(s, torch.arange(s.shape[-1]) < m.sum(-1, keepdim=True)),
+            "only counted",
+        ),
         ("masked_weights", weights_of_two_axes, "several rows to an index"),
         ("additive_scores", lambda *a: additive_score(*a).detach(), "no gradient flows back"),
         ("additive_scores", lambda q, k, W, U, w: additive_score(q, k, W, -U, w), "taken off"),
@@ -192,6 +216,8 @@ def surrogate_without_gradient(log_p, loss, baseline):
             replaces_nan,
             "a gradient is NaN",
         ),
+        ("masked_pooling", pooling_hidden_after_exp, "zeros in its place are too late"),
+        ("surrogate", lambda log_p, loss, b: loss * log_p, ": the value is not right"),
         ("surrogate", surrogate_without_gradient, "✓"),
         ("surrogate", reinforce_loss, "✓"),
         ("surrogate", lambda log_p, loss, b: loss * (1 + log_p) - b * log_p, "nothing is stopped"),

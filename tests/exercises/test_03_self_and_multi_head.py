@@ -56,6 +56,12 @@ def attention_without_shift(X, W_q, W_k, W_v, causal=False):
     return e / e.sum(-1, keepdim=True) @ (X @ W_v)
 
 
+def attention_of_one_shift(X, W_q, W_k, W_v):
+    scores = X @ W_q @ (X @ W_k).T / W_q.shape[1] ** 0.5
+    e = torch.exp(scores - scores.amax())
+    return (e @ (X @ W_v)) / e.sum(1)[:, None]
+
+
 def read_where_not_zero(words, mask, word_query, sentence_query, exists=lambda s, mask: (s != 0).any(1)):
     root = math.sqrt(words.shape[-1])
     sentences, _ = attend((words @ word_query / root)[:, None], words, mask[:, None])
@@ -98,6 +104,18 @@ def heads_of_empty_softmax(X, exists, W_q, W_k, W_v, W_o, n_heads):
     return (y.transpose(1, 2).flatten(2) @ W_o).nan_to_num() * exists[..., None]
 
 
+def heads_hidden_after_exp(X, exists, W_q, W_k, W_v, W_o, n_heads):
+    """exp of scores that are masked only afterwards, by a where; padded tokens compute on zeros."""
+    X, d = X * exists[..., None], W_q.shape[1] // n_heads
+    q, k, v = (split_heads(X @ W, W.shape[1] // d) for W in (W_q, W_k, W_v))
+    scores, v = q @ share_heads(k, n_heads).mT / d**0.5, share_heads(v, n_heads)
+    mask = torch.ones(X.shape[1], X.shape[1]).tril().bool() & exists[:, None, None]
+    largest = torch.where(mask, scores, -1e30).amax(-1, keepdim=True)
+    e = torch.where(mask, (scores - torch.where(largest < -1e29, 0.0, largest)).exp(), 0.0)
+    y = e / e.sum(-1, keepdim=True).clamp(min=1e-20) @ v
+    return y.transpose(1, 2).flatten(2) @ W_o * exists[..., None]
+
+
 def uncleared_where_something_is_read(X, exists, *args):
     """A padded token after the real ones reads them; only a row that can read nothing is zero."""
     return heads_by_torch(X, exists, *args, clear=lambda y, real: y * (exists.cumsum(1) > 0)[..., None])
@@ -114,6 +132,7 @@ def uncleared_where_something_is_read(X, exists, *args):
         ("self_attention", lambda X, W, U, V: attention_by_loops(X, W, U.detach(), V), "on the gradient with respect"),
         ("self_attention", lambda X, W, U, V: attention_by_loops(X, W, U, U), "hands over the keys"),
         ("self_attention", lambda X, W, U, V: attention_by_loops(X, U, W, V), "changed places in the score"),
+        ("self_attention", attention_of_one_shift, "largest score of the whole table"),
         ("self_attention", attention_without_shift, "exp of a large score is infinite"),
         ("self_attention", lambda *a: attention_without_shift(*a, causal=True), "itself and those before it"),
         ("split_heads", split_by_chunks, "✓"),
@@ -163,6 +182,7 @@ def uncleared_where_something_is_read(X, exists, *args):
         ("masked_heads", heads_by_loop, "✓"),
         ("masked_heads", heads_by_torch, "✓"),
         ("masked_heads", heads_of_empty_softmax, "a gradient is NaN"),
+        ("masked_heads", heads_hidden_after_exp, "zeros in its place are too late"),
         ("masked_heads", lambda *a: heads_by_loop(*a, causal=False), "mask of order is missing"),
         ("masked_heads", lambda *a: heads_by_loop(*a, padding=False), "padding is read"),
         ("masked_heads", lambda *a: heads_by_torch(*a[:5], torch.eye(len(a[5])), a[6]), "W_o is missing"),

@@ -82,6 +82,13 @@ class Cache:
         return weights @ torch.stack([v for _, v in read]), (cache[-window - self.extra - self.keep :], m + 1)
 
 
+def keeps_before_it_appends(q, k, v, cache, window):
+    """Drops from what is kept to make room for one more; `[-0:]` drops nothing."""
+    cache = (cache[0][-(window - 1) :], cache[1]) if cache else None
+    y, cache = Cache(keep=999)(q, k, v, cache, 999)
+    return y, cache
+
+
 def in_an_object(q, k, v, cache, window, keep=0):
     """The cache is an object with attributes."""
     y, kept = Cache(keep=keep)(q, k, v, cache and cache.kept, window)
@@ -144,6 +151,7 @@ def test_cached_steps_are_causal_attention():
         ("cached_step", Cache(keep=999), "more than 4 keys and values"),
         ("cached_step", Cache(count=lambda cache, m: len(cache) - 1), "how many keys are kept"),
         ("cached_step", Cache(extra=1), "one token too many"),
+        ("cached_step", keeps_before_it_appends, "nothing is dropped"),
         ("cached_step", in_an_object, "✓"),
         ("cached_step", lambda *a: in_an_object(*a, keep=999), "more than 4 keys and values"),
         ("cached_step", lambda *a: Cache()(*a)[0], "two results"),
