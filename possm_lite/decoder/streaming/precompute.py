@@ -151,9 +151,7 @@ def backbone_constants(backbone: nn.Module, input_bias: Tensor) -> cells.Backbon
 def _s4d_cell(layer: S4DLayer) -> cells.S4DCell:
     decay, drive, C = layer.system()
     out = layer.output_linear
-    return cells.S4DCell(
-        layer.norm.weight, layer.norm.bias, decay, 2 * C * drive, layer.D, out.weight.T, out.bias
-    )
+    return cells.S4DCell(layer.norm.weight, layer.norm.bias, decay, 2 * C * drive, layer.D, out.weight.T, out.bias)
 
 
 def _mamba_cell(layer: MambaLayer) -> cells.MambaCell:
