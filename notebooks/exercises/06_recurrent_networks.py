@@ -520,7 +520,7 @@ def _first_fault(make):
             [UP] * 10,
             [UP] * 6 + [DOWN] * 6 + [DOWN] * 10,
             [UP] * 7 + [CLEAR, UP, UP],
-            [UP] * 7 + [None] * 100 + [UP] * 3,
+            [UP, *[None] * 100] * 10,
         )
     )
     if climb[1] < 1.6:
@@ -541,7 +541,7 @@ counting_gru = Check(
     reference=_counter,
     cases=[Case("pulses up and down, clears and waits", tuple, _first_fault)],
     traps={
-        "the count fades while nothing comes: Z must be nearer to one there. A bias of 20 will do.": (
+        "the count does not stay while nothing comes: Z must be nearer to one there. A bias of 20 will do.": (
             partial(_counter, keep=3.0, opens=(23.0, 23.0, 23.0))
         ),
         "a second pulse does not add a stair: the candidate sees too little of the old state. Look at its weight of H, "

@@ -35,6 +35,7 @@ token_loss = Check(
     cases=[
         Case("two sentences without padding", partial(_sentences, [3, 4, 2], [4, 4, 2])),
         Case("a sentence with two padded slots", partial(_sentences, [3, 4, 3, 4, 2], [4, 3, 2, 0, 0])),
+        Case("a single sentence", partial(_sentences, [3, 4, 2])),
         Case("logits in the hundreds", partial(_sentences, [3, 4, 2], [3, 2, 0], scale=300.0)),
         Case("the gradient", partial(_sentences, [3, 4, 3, 4, 2], [4, 3, 2, 0, 0]), gradient(0)),
         Case("a pad that is not 0", lambda: (*_sentences([3, 4, 2], [0, 2, 4]), 4)),
@@ -185,9 +186,9 @@ def _beam_step(scores, log_probs, finished, k, end, *, extend=_only_end, total=_
     return result(best, flat // table.shape[1], flat % table.shape[1])
 
 
-def _texts(before, rows, finished, k=2, end=0):
-    """Arguments from probabilities: of each text so far, and of each next word."""
-    return torch.tensor(before).log(), torch.tensor(rows).log(), torch.tensor(finished).bool(), k, end
+def _texts(so_far, rows, finished, k=2, end=0, before=0.0):
+    """Arguments from probabilities: of each text so far, and of each next word; `before` is added to the scores."""
+    return torch.tensor(so_far).log() + before, torch.tensor(rows).log(), torch.tensor(finished).bool(), k, end
 
 
 _OPEN = [[0.1, 0.5, 0.4], [0.05, 0.15, 0.8]]
@@ -201,6 +202,11 @@ beam_step = Check(
         Case("two texts, none of them finished", partial(_texts, [0.4, 0.3], _OPEN, [0, 0])),
         Case("a text that deserves both places", partial(_texts, [0.9, 0.1], _OPEN, [0, 0])),
         Case("a finished text", partial(_texts, [0.5, 0.3], _OPEN, [1, 0])),
+        Case("two finished texts", partial(_texts, [0.4, 0.3], _OPEN, [1, 1])),
+        Case(
+            "long texts, whose probabilities are 0 in float32",
+            partial(_texts, [0.4, 0.3], _OPEN, [0, 0], before=-138.0),
+        ),
         Case("a finished text that is no longer good enough", partial(_texts, [0.1, 0.9], _OPEN, [1, 0])),
         Case("another end and more words", partial(_texts, [0.3, 0.6], _TEN_WORDS, [0, 1], end=5)),
         Case("two texts, of which three grow", partial(_texts, [0.4, 0.3], _OPEN, [0, 0], k=3)),
@@ -277,6 +283,7 @@ pointer_weights = Check(
         Case("an item that was chosen before", partial(_items, [1, 0, 1, 1])),
         Case("two rows, one of them padded", partial(_items, [1, 1, 1, 1], [1, 1, 0, 0])),
         Case("only one item left", partial(_items, [0, 0, 1, 0])),
+        Case("two rows of one item", partial(_items, [1], [1])),
     ],
     traps={
         "the probabilities of a row do not sum to one: it looks as if you masked after the softmax.": (
@@ -329,6 +336,12 @@ def _orders(*rows, repeats=False):
     return masked_softmax(_normal(*chosen.shape), (may & ~chosen) | repeats).log(), order, lengths
 
 
+def _nan_at_padding():
+    log_p, order, lengths = _orders([3, 1, 0, 2], [1, 0])
+    log_p[1, 2:] = math.nan
+    return log_p, order, lengths
+
+
 order_log_prob = Check(
     "order_log_prob",
     reference=_order_log_prob,
@@ -338,6 +351,8 @@ order_log_prob = Check(
         Case("two rows, one of them padded", partial(_orders, [3, 1, 0, 2], [1, 0])),
         Case("a row of one item, padded", partial(_orders, [0], [1, 2, 0])),
         Case("rows in which an item may be chosen again", partial(_orders, [2, 0, 2], [1, 1], repeats=True)),
+        Case("padding that holds NaN", _nan_at_padding),
+        Case("an order of forty items", partial(_orders, range(40)), tolerance=1e-4),
         Case("an order that cannot be", partial(_orders, [2, 0, 2])),
     ],
     traps={
@@ -504,7 +519,9 @@ def _at_tokens(result, source):
     """States of the encoder at real tokens only: what stands at padding is free."""
     H, s_0 = result
     real = source != PAD
-    return (H[real] if isinstance(H, torch.Tensor) and H.shape[:2] == real.shape else H), s_0
+    if isinstance(H, torch.Tensor) and H.shape[:2] != real.shape:
+        raise Complaint(f"`encode`: H has the shape {tuple(H.shape)}, expected {(*real.shape, 2 * s_0.shape[-1])}.")
+    return (H[real] if isinstance(H, torch.Tensor) else H), s_0
 
 
 def _all_gradients(make, source, target):
@@ -548,11 +565,19 @@ Translator = Check(
         Case("the parameters", tuple, lambda make: len(list(_filled(make).parameters()))),
         Case("`encode`, of a row without padding", lambda: (_sources([3, 5, 8, 4]),), _stage("encode", 2, _at_tokens)),
         Case("`encode`, of rows with padding", lambda: (_sources(*_ROWS),), _stage("encode", 2, _at_tokens)),
+        Case(
+            "`encode`, of rows padded further than the longest",
+            lambda: (nn.functional.pad(_sources([3, 5, 8, 4], [6, 3]), (0, 2), value=PAD),),
+            _stage("encode", 2, _at_tokens),
+        ),
+        Case("`look`, of a single row", partial(_attended, 3), _stage("look", 2)),
+        Case("`look`, of rows of one token", partial(_attended, 1, 1), _stage("look", 2)),
         Case("`look`, without padding", partial(_attended, 4, 4), _stage("look", 2)),
         Case("`look`, with padding", partial(_attended, 4, 2, 1), _stage("look", 2)),
         Case("`step`", lambda: (torch.tensor([3, 7, 1]), *_attended(4, 2, 1)), _stage("step", 2)),
         Case("`forward`", _pair, _stage("forward", 1)),
         Case("`generate`", lambda: (_sources(*_ANSWERED), 9), _stage("generate", 1)),
+        Case("`generate`, where all rows end early", lambda: (_sources(*_ANSWERED[:3]), 9), _stage("generate", 1)),
         Case("the gradients of the parameters", _pair, _all_gradients, 1e-4),
     ],
     traps={

@@ -55,7 +55,7 @@ best_of_four = FourNumbers(
     expected=(3, 0, -2, 1),
     traps={
         "every sum is zero, so every story is undecided.": (0, 0, 0, 0),
-        "1 of 4 stories is right. What happens if you exchange all signs?": (-3, 0, 2, -1),
+        "1 of 4 stories is right, and more can be had.": (-3, 0, 2, -1),
         "2 of 4 stories are right, and more can be had.": (1, 1, 1, 1),
     },
 )
@@ -128,7 +128,7 @@ def _erase_then_add(memory, w, erase, add, *, erased=lambda w, e: w * e, added=l
 
 
 def _write(weights, erase, n=4, m=3):
-    return _normal(n, m), weights(n), torch.full((m,), erase), _normal(n + 1, m)[-1]
+    return _normal(n, m), weights(n), torch.tensor(erase).expand(m), _normal(n + 1, m)[-1]
 
 
 def _slot_1(n):
@@ -143,6 +143,7 @@ erase_then_add = Check(
         Case("one slot, added to without wiping", partial(_write, _slot_1, 0.0)),
         Case("weights spread over all slots", partial(_write, _weights, 0.6)),
         Case("as many slots as numbers in a slot", partial(_write, _weights, 0.6, n=3)),
+        Case("numbers of a slot that are erased by unequal shares", partial(_write, _weights, [0.0, 0.5, 1.0])),
     ],
     traps={
         "the added term is still w times w: what is written does not depend on `add` at all.": (
@@ -471,14 +472,14 @@ def _fail(cls, message):
 
 
 def _gradients(cls, steps, slots, beta):
-    """The gradients of a cue and of a value that was written, one after the other."""
-    (key, value), (other, other_value), cue = steps
-    value, cue = value.clone().requires_grad_(), cue.clone().requires_grad_()
-    read = _reads(cls, [(key, value), (other, other_value), cue], slots, beta)
+    """The gradients of all cues and of all values that were written, one after the other."""
+    values_and_cues = [(step[1] if isinstance(step, tuple) else step).clone().requires_grad_() for step in steps]
+    steps = [(step[0], x) if isinstance(step, tuple) else x for step, x in zip(steps, values_and_cues, strict=True)]
+    read = _reads(cls, steps, slots, beta)
     if not read.requires_grad:
         _fail(cls, "what is read is right, but no gradient passes. Is there a .item(), .detach() or .numpy()?")
     weights = torch.linspace(-1, 2, read.numel()).view_as(read)
-    return torch.cat(torch.autograd.grad((read * weights).sum(), [cue, value], materialize_grads=True))
+    return torch.cat(torch.autograd.grad((read * weights).sum(), values_and_cues, materialize_grads=True))
 
 
 # four keys, one that is like the first, cosine 0.96 ("+"), and one less like it, cosine 0.81 ("-")
@@ -520,7 +521,8 @@ ContentMemory = Check(
         Case("a full memory, of which the older pair was read in between", _story_of("abABAdADB", slots=2), _reads),
         Case("a full memory, and then a key like the newer one", _story_of("ba+AB", slots=2), _reads),
         Case("a full memory, then a key like the older one, then a third", _story_of("ab+cABC", slots=2), _reads),
-        Case("the gradients of a cue and of a value", _story_of("abA", slots=2), _gradients),
+        Case("the gradients of cues and values", _story_of("abA", slots=2), _gradients),
+        Case("the gradients, with writing after reading", _story_of("abAcA", slots=2), _gradients),
     ],
     traps={
         "an empty memory gives NaN. There is nothing to take a softmax of: return zeros.": _mistaken("nan"),

@@ -162,6 +162,10 @@ chance_on = Check(
             "a cold unit, whose bias keeps it off",
             lambda: (_signs(2), 1, torch.zeros(2, 2), torch.tensor([0.0, -0.5]), 0.004),
         ),
+        Case(
+            "a cold unit, whose bias keeps it on",
+            lambda: (_signs(2), 1, torch.zeros(2, 2), torch.tensor([0.0, 0.5]), 0.004),
+        ),
     ],
     traps={
         "a factor 2 is missing: the gap is E(s_i = -1) - E(s_i = 1), and from -1 to 1 is a step of two. "

@@ -41,7 +41,7 @@ def _float64(value):
 
 def _int(value):
     value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
-    return value if isinstance(value, bool | str) else int(value)
+    return value if isinstance(value, bool | str) or value % 1 else int(value)
 
 
 def _each_result(situations, results, tolerance=1e-5):
@@ -267,6 +267,12 @@ def _trials(*lengths, longest, fill=0.0, resting=False):
 
 _nan_padded = partial(_trials, 2, 4, longest=4, fill=float("nan"))
 
+
+def _nan_in_both():
+    predicted, vel, n_bins = _nan_padded()
+    return predicted.where(_is_real(vel, n_bins)[..., None], float("nan")), vel, n_bins
+
+
 masked_mse = Check(
     "masked_mse",
     reference=_masked_mse,
@@ -276,7 +282,9 @@ masked_mse = Check(
         Case("a batch padded further than its longest trial", partial(_trials, 2, 5, 3, longest=7)),
         Case("a hand that rests, with velocity 0, in mid-trial", partial(_trials, 3, 5, longest=5, resting=True)),
         Case("padding that holds NaN", _nan_padded),
+        Case("padding that holds NaN in both tables", _nan_in_both),
         Case("the gradient, where padding holds NaN", _nan_padded, gradient(0)),
+        Case("the gradient, where padding of both tables holds NaN", _nan_in_both, gradient(0)),
     ],
     traps={
         "padding is in your mean. Did you measure how long the trials are on the padded table? There every trial is as "
@@ -327,6 +335,13 @@ def _unpadded(padded_bin, spike_mask, *, is_token=lambda slots, mask: mask, numb
     return unit.long(), offset, numbers(spike_mask)[..., None].expand_as(tokens)[tokens]
 
 
+def _gap_in_mask():
+    """A bin whose middle slot holds no token, and one whose first does not."""
+    slots, mask = _box([2, 3], [1, 3])
+    mask[0, 1, 1] = mask[1, 1, 0] = False
+    return slots, mask
+
+
 def _no_blanks(slots, mask):
     return mask & (slots[..., 0] > 0)
 
@@ -361,6 +376,7 @@ unpadded = Check(
             "a short trial before a long one": partial(_box, [2], [1, 3, 1]),
             "spikes exactly at the start of their bin": partial(_box, [1, 2], [1], first_offset_s=0.0),
             "padding that holds 7 where you expect 0": partial(_box, [1], [2, 0, 1], fill=7.0),
+            "slots without a token before others that hold one": _gap_in_mask,
             "bins whose spikes are not in the order of time": partial(_box, [3, 1], [2], shuffled=True),
         },
         {"unit": _as_returned, "offset": _as_returned, "bin": _as_returned},
@@ -444,6 +460,7 @@ spike_tokens = Check(
         _spikes("three spikes of the first bin", [1, 4, 1], [0.003, 0.021, 0.0478], [0, 0, 0]),
         _spikes("spikes of later bins", [3, 1, 3], [0.0512, 0.1307, 0.1964], [1, 2, 3]),
         _spikes("a blank token among spikes", [1, 0, 2], [0.012, 0.05, 0.1123], [0, 1, 2]),
+        _spikes("tokens on the edges of bins, at 0.15 and 0.3 s", [0, 2], [0.15, 0.3], [3, 6]),
         _spikes("a period of 0.1 ms", [1, 2, 3, 4], [0.01933, 0.02871, 0.03917, 0.04753], [0] * 4, shortest_s=1e-4),
         _spikes("spikes ten minutes into a recording", [1, 2], [597.1234, 597.3411], [11942, 11946]),
     ],
@@ -461,6 +478,9 @@ spike_tokens = Check(
         ),
         "the times became float32 before the start of the bin was subtracted. They are large, an offset is small: "
         "subtract in float64.": (partial(_spike_tokens, offset=lambda t, b, w: _offset(t.float().double(), b, w))),
+        "a token exactly on an edge has offset 0, not a whole bin: subtract the start of the bin that you are given.": (
+            partial(_spike_tokens, offset=lambda t, b, w: torch.remainder(t, w))
+        ),
         "x was overwritten with its new value before y was computed, and y needs the old one. Keep x and y as they "
         "were, and compute both from them.": partial(_spike_tokens, rotate=_rotate_in_place),
         "right, except late in a recording: the start of the bin was float32. Write `b.double() * width_s`.": (
@@ -583,6 +603,8 @@ _WINDOWS = {
     "three windows with silent bins": _draw(2.0, 8.0, 3, silent=True),
     "a lag of 0.1 s": _draw(2.0, 8.0, 3, lag_s=0.1),
     "a part just as long as a window, with spikes on edges of bins": _draw(3.0, 3.5, 1, window_s=0.5, on_edges=True),
+    "windows of 0.51 s, a fifth of a bin more than ten": _draw(2.0, 8.0, 2, window_s=0.51),
+    "windows of 0.1 + 0.05 s, exactly three bins": _draw(2.0, 8.0, 2, window_s=0.1 + 0.05),
     "behaviour with a gap": _draw(3.0, 6.0, 4, gap=True),
     "a recording whose clock begins at 5,000 s": _draw(5002.0, 5008.0, 2, begins=5000.0),
 }

@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from itertools import chain
 
 import torch
 
@@ -118,11 +119,10 @@ class TableCheck(ValueCheck):
         self.words, self.reasons = words, reasons
 
     def examine(self, student):
-        empty = (None, ..., "")
         if (
             student is None
             or student is ...
-            or (isinstance(student, dict) and all(word in empty for row in student.values() for word in _cells(row)))
+            or (isinstance(student, dict) and all(map(_is_empty, chain(*map(_cells, student.values())))))
         ):
             return Verdict("missing", f"· {self.name}: not attempted yet")
         message = self._mistake(student)
@@ -132,7 +132,7 @@ class TableCheck(ValueCheck):
         if not isinstance(student, dict):
             return f"expected the table, a dict, got a value of type {type(student).__name__}."
         for row, expected in self.expected.items():
-            given = [word.strip().lower() if isinstance(word, str) else word for word in _cells(student.get(row))]
+            given = [word.strip().lower() if isinstance(word, str) else None for word in _cells(student.get(row))]
             for column, right in enumerate(expected):
                 word = given[column] if column < len(given) else None
                 if word == right:
@@ -142,6 +142,10 @@ class TableCheck(ValueCheck):
                     return f"{where} choose one of {', '.join(self.words[column])}."
                 return f"{where} {self.reasons.get((row, column, word)) or f'not {word}.'}"
         return None
+
+
+def _is_empty(word):
+    return word is None or word is ... or (isinstance(word, str) and not word)
 
 
 def _cells(row):
@@ -374,6 +378,11 @@ bin_softmax = Check(
         Case("scores near 0 in one bin, near 200 in the next", partial(_tokens, [0.0, 1, 200, 199], [0, 0, 1, 1])),
         Case("scores of 200 and 0 in one bin", partial(_tokens, [200.0, 0, 1, 0, 200], [0, 0, 0, 1, 1])),
         Case("the gradient of the scores", partial(_tokens, [0.5, -1.0, 2.0, 2.0, 0.1], [0, 0, 1, 1, 1]), gradient(0)),
+        Case(
+            "the gradient of scores near 0 in one bin, near 200 in the next",
+            partial(_tokens, [0.0, 1, 200, 199], [0, 0, 1, 1]),
+            gradient(0),
+        ),
     ],
     traps={
         "the weights of all bins together sum to one: each bin has a softmax of its own.": (
@@ -466,7 +475,9 @@ def _gradients(function, model, batch):
     if not (isinstance(result, torch.Tensor) and result.requires_grad):
         raise Complaint("no gradient flows back from the result. Is there a .item(), .detach() or no_grad()?")
     weights = torch.linspace(-1, 2, result.numel()).view_as(result)
-    return torch.autograd.grad((result * weights).sum(), model.unit_embedding.weight)[0]
+    parameters = [model.unit_embedding.weight, *model.encoder.parameters()]
+    gradients = torch.autograd.grad((result * weights).sum(), parameters, materialize_grads=True)
+    return torch.cat([g.flatten() for g in gradients])
 
 
 _SEVEN = [[2, 21, 44, 63, 98, 104, 131]], [[1, 3, 3, 2, 1, 4, 2]]
@@ -482,7 +493,8 @@ encode_list = Check(
         _reader("two trials", [[5, 60], [10, 20, 90]], [[1, 2], [3, 4, 2]], duration_s=0.1),
         _reader("a reader whose every coordinate is rotated", *_SEVEN, duration_s=0.15, n_freqs=3),
         _reader("scores far from 0", *_SEVEN, duration_s=0.15, sharp=3000.0),
-        _reader("the gradient of the units' vectors", *_SEVEN, duration_s=0.15, observe=_gradients),
+        _reader("the gradients of the model", *_SEVEN, duration_s=0.15, observe=_gradients),
+        _reader("the gradients, with scores far from 0", *_SEVEN, duration_s=0.15, sharp=3000.0, observe=_gradients),
     ],
     traps={
         "the time of a spike runs from the start of its bin: the query is in the middle, half a bin later.": (

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from possm_lite.blocks.attention import masked_softmax
 from possm_lite.blocks.pointer import pointer_log_probs
 from possm_lite.blocks.seq2seq import masked_cross_entropy
 
@@ -54,6 +55,36 @@ def beam_by_lists(scores, log_probs, finished, k, end, grow=False, drop=False):
         else:
             table += [(score + p, row, word) for word, p in enumerate(log_probs[row].tolist())]
     return tuple(torch.tensor(x) for x in zip(*sorted(table, reverse=True)[:k], strict=True))
+
+
+def loss_of_squeezed(logits, targets, pad=0):
+    picked = logits.log_softmax(-1).gather(-1, targets[..., None]).squeeze()
+    return -picked[targets != pad].mean()
+
+
+def beam_of_products(scores, log_probs, finished, k, end):
+    """Multiplies probabilities, and takes the log at the end."""
+    p = log_probs.exp() * ~finished[:, None]
+    p[finished, end] = 1
+    best, i = (scores.exp()[:, None] * p).flatten().topk(k)
+    return best.log(), i // p.shape[1], i % p.shape[1]
+
+
+def beam_of_one_end(scores, log_probs, finished, k, end):
+    """Only the first finished text stays as it is."""
+    first = finished & (finished.cumsum(0) == 1)
+    return beam_by_lists(scores, log_probs, first, k, end)
+
+
+def pointer_of_squeezed(x, h, W, U, v, mask):
+    scores = (torch.tanh(x @ W.T + (h @ U.T)[:, None]) @ v[:, None]).squeeze()
+    return masked_softmax(scores, mask)
+
+
+def order_of_products(log_p, order, lengths):
+    p = log_p.gather(-1, order[..., None])[..., 0].exp()
+    real = torch.arange(p.shape[1]) < lengths[:, None]
+    return (p * real + ~real).prod(1).log()
 
 
 def detached_context(s, y, H, mask, score, cell):
@@ -131,6 +162,24 @@ class NoLook(ByHand):
     look = None
 
 
+class Squeezes(ByHand):
+    def look(self, s, H, mask):
+        c, alpha = super().look(s, H, mask)
+        return c.squeeze(), alpha.squeeze()
+
+
+class CutsStates(ByHand):
+    def encode(self, source):
+        H, s = super().encode(source)
+        return H[:, : (source > 0).sum(1).max()], s
+
+
+class StopsEarly(ByHand):
+    def generate(self, source, max_len):
+        text = super().generate(source, max_len)
+        return text[:, : text.any(0).sum()]
+
+
 class LooksLate(ByHand):
     def step(self, tokens, s, H, mask):
         y, c = self.write(tokens), self.look(s, H, mask)[0]
@@ -198,6 +247,9 @@ def pointer_by_loops(x, h, W, U, v, mask, squash=torch.tanh):
             lambda *args: tuple(x.detach().numpy() for x in step_with_einsum(*args)),
             "state: no gradient flows back from the new state",
         ),
+        ("token_loss", loss_of_squeezed, "on a single sentence"),
+        ("beam_step", beam_of_products, "probabilities are 0 in float32"),
+        ("beam_step", beam_of_one_end, "on two finished texts"),
         ("beam_step", beam_by_lists, "✓"),
         ("beam_step", partial(beam_by_lists, grow=True), "went on growing"),
         ("beam_step", partial(beam_by_lists, drop=True), "on a finished text"),
@@ -208,6 +260,7 @@ def pointer_by_loops(x, h, W, U, v, mask, squash=torch.tanh):
         ("crossing", 0.6, "✓"),
         ("crossing", 0.80, "aab."),
         ("crossing", 0.9, "0.9"),
+        ("pointer_weights", pointer_of_squeezed, "the shape is (2, 2), expected (2, 1)"),
         ("pointer_weights", pointer_by_loops, "✓"),
         ("pointer_weights", lambda x, h, *a: pointer_log_probs(x, h[:, None], *a[:3], a[3][:, None])[:, 0].exp(), "✓"),
         ("pointer_weights", partial(pointer_by_loops, squash=lambda z: z), "there is no tanh"),
@@ -230,6 +283,7 @@ def pointer_by_loops(x, h, W, U, v, mask, squash=torch.tanh):
         ("bahdanau_step", with_weights(lambda e, m: torch.where(m, e, 0.0).softmax(-1)), "exp(0) = 1"),
         ("bahdanau_step", with_weights(lambda e, m: e.masked_fill(m, -math.inf).softmax(-1)), "wrong way round"),
         ("bahdanau_step", with_weights(lambda e, m: (e / 3**0.5 - 1e9 * ~m).softmax(-1)), "divided by a root"),
+        ("order_log_prob", order_of_products, "padding that holds NaN"),
         ("order_log_prob", order_by_loops, "✓"),
         ("order_log_prob", partial(order_by_loops, reduce=lambda row: sum(row) / len(row)), "mean over the steps"),
         (
@@ -257,6 +311,9 @@ def pointer_by_loops(x, h, W, U, v, mask, squash=torch.tanh):
         ("Translator", OnlyParts, "`encode` is not there yet"),
         ("Translator", NoLook, "`look`"),
         ("Translator", LooksLate, "the new state asks"),
+        ("Translator", Squeezes, "on `look`, of a single row"),
+        ("Translator", CutsStates, "`encode`: H has the shape (2, 4, 12), expected (2, 6, 12)"),
+        ("Translator", StopsEarly, "the shape is (3, 6), expected (3, 9)"),
         ("Translator", Detached, "no gradient reaches"),
         ("Translator", NoScore, "the part `w_v` is missing"),
         ("Translator", Biased, "`W_q.bias` is not in the table"),

@@ -118,6 +118,24 @@ class TableMemory:
         return (w[:, None] * self.values).sum(0)
 
 
+class WritesInPlace(TableMemory):
+    """What was read before a write has no gradient any more."""
+
+    def write(self, key, value):
+        values = self.values
+        super().write(key, value)
+        slot = self.age.argmin()
+        values[slot] = value
+        self.values = values
+
+    def read(self, cue):
+        if not self.filled.any():
+            return self.values[0]
+        w = torch.softmax((self.beta * self.cosine(cue)).masked_fill(~self.filled, -torch.inf), 0)
+        self.use(w.argmax())
+        return w @ self.values
+
+
 class ReadsEmptySlots(TableMemory):
     def read(self, cue):
         if self.keys is None:
@@ -249,6 +267,7 @@ class Detached(TableMemory):
         ("read_in_hops", lambda q, a, c, n: hops_by_hand(q, a, c, n - 1), "one hop is missing"),
         ("erase_then_add", write_with_outer, "✓"),
         ("erase_then_add", write, "✓"),
+        ("erase_then_add", lambda m, w, e, a: write(m, w, e.mean().expand_as(e), a), "by unequal shares"),
         ("erase_then_add", lambda m, w, e, a: write_with_outer(m, w, e, 0 * a) + (w * w)[:, None], "w times w"),
         ("erase_then_add", lambda m, w, e, a: write_with_outer(m, w, e * 0 + 1, a), "`erase` has no effect"),
         ("content", content_slot_by_slot, "✓"),
@@ -271,6 +290,7 @@ class Detached(TableMemory):
         ("run_frame", frame_that_reads_first, "you read before you write"),
         ("run_frame", lambda *args: frame_with_arrays(*args)[0], "return two things"),
         ("run_frame", lambda *args: (frame_with_arrays(*args)[0], args[5]), "on the memory after four steps"),
+        ("ContentMemory", WritesInPlace, "the gradients, with writing after reading"),
         ("ContentMemory", TableMemory, "✓"),
         ("ContentMemory", ReadsEmptySlots, "empty slots take a share"),
         ("ContentMemory", ForgetsToUse, "reading does not count as use"),

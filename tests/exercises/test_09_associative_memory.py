@@ -125,6 +125,11 @@ def machine_by_autograd(data, n_steps, rate, *, both=True):
     return {"W": W, "b": b, "line": line}
 
 
+def chance_by_quotient(s, i, W, b, T):
+    e = torch.exp(2 * (W[i] @ s + b[i]) / T)
+    return e / (1 + e)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -151,6 +156,8 @@ def machine_by_autograd(data, n_steps, rate, *, both=True):
         ("chance_on", lambda s, i, W, b, T: torch.sigmoid(2 * (s * (W @ s + b))[i] / T), "the unit stays"),
         ("chance_on", lambda s, i, W, b, T: torch.sigmoid(2 * (W @ s + b) / T), "a tensor of shape (2,)"),
         ("chance_on", chance_by_math, "✓"),
+        ("chance_on", lambda s, i, W, b, T: 1 - 1 / (1 + (2 * (W[i] @ s + b[i]) / T).exp()), "✓"),
+        ("chance_on", chance_by_quotient, "on a cold unit, whose bias keeps it on"),
         ("chance_on", lambda s, i, W, b, T: torch.sigmoid(2 * (W[i] @ s + b[i] * s[i]) / T), "state of the unit"),
         ("chance_on", lambda s, i, W, b, T: on_probability(s[None] / 2 + 0.5, W, b, T, 0.0)[0, i], "to 0 and 1"),
         ("learning_direction", direction_in_loops, "✓"),

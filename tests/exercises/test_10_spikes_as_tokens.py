@@ -150,6 +150,16 @@ TRIALS = SpikeBatch.from_events(
 ).padded()
 
 
+def mse_of_cleared_targets(predicted, vel, n_bins):
+    real = (torch.arange(vel.shape[1]) < n_bins[:, None])[..., None]
+    return ((predicted - vel.masked_fill(~real, 0)) ** 2 * real).sum() / (2 * n_bins.sum())
+
+
+def prefix_of(mask):
+    """As many slots, the first ones."""
+    return torch.arange(mask.shape[-1]) < mask.sum(-1, keepdim=True)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -197,6 +207,9 @@ TRIALS = SpikeBatch.from_events(
         ("masked_mse", lambda p, v, n: (p - v).pow(2).nansum() / (2 * n.sum()), "on a short trial"),
         ("masked_mse", lambda p, v, n: ((p - v)[v.abs().sum(-1) > 0] ** 2).mean(), "on a hand that rests"),
         ("masked_mse", lambda p, v, n: mse_with_where_before(p, v, n).sqrt(), "on two trials of equal length"),
+        ("masked_mse", mse_of_cleared_targets, "holds NaN in both tables"),
+        ("to_bins", partial(spike_by_spike, n_bins=lambda d, w: d / w + 1 - 1e-6), "number of bins"),
+        ("unpadded", lambda p, m: list_slot_by_slot(p, prefix_of(m)), "slots without a token before others"),
         ("unpadded", list_slot_by_slot, "✓"),
         ("unpadded", list_by_repeating, "✓"),
         ("unpadded", lambda *args: list(list_by_repeating(*args)), "✓"),
@@ -215,6 +228,7 @@ TRIALS = SpikeBatch.from_events(
             lambda u, t, *rest: tokens_by_complex_numbers(u, t.float(), *rest),
             "the times became float32",
         ),
+        ("spike_tokens", lambda u, t, b, E, om, w: tokens_by_complex_numbers(u, t % w, 0 * b, E, om, w), "on an edge"),
         ("spike_tokens", tokens_overwritten, "overwritten"),
         ("spike_tokens", tokens_with_float32_offset, "the offset was float32"),
         ("spike_tokens", partial(tokens_with_float32_offset, angle_in=torch.float32), "the angle was float32"),
