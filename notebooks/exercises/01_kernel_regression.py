@@ -135,7 +135,7 @@ loo_error = Check(
         Case("two points", lambda: (torch.tensor([0.0, 0.1]), torch.tensor([1.0, 3.0]), 10.0)),
         Case("three points", lambda: (torch.tensor([0.0, 0.1, 0.3]), torch.tensor([1.0, 3.0, 2.0]), 10.0)),
         Case("six points", lambda: (*_points(), 8.0)),
-        Case("points many widths apart", lambda: (torch.tensor([0.0, 1.0, 3.0]), torch.tensor([1.0, 2.0, 4.0]), 30.0)),
+        Case("points many widths apart", lambda: (torch.tensor([0.0, 1.0, 3.0]), torch.tensor([1.0, 2.0, 4.0]), 300.0)),
         Case("two points at one time", lambda: (torch.tensor([0.0, 0.1, 0.1]), torch.tensor([1.0, 3.0, 2.0]), 10.0)),
         Case("its slope over w", lambda: (*_points(), torch.tensor(8.0)), observe=gradient(2)),
     ],
@@ -195,6 +195,10 @@ pool = Check(
         Case("three queries, four keys, values of two numbers", lambda: (normal(3, 4), normal(4, 2, seed=1))),
         # scores in float32 are exact to 1e-4 here, and so is a right answer that subtracts their logsumexp
         Case("scores near 1000", lambda: (torch.tensor([[1000.0, 1001.0]]), torch.tensor(_TWO_VALUES)), tolerance=1e-3),
+        Case(
+            "scores of 1000 and of 0 for one query",
+            lambda: (torch.tensor([[1000.0, 0.0], [0.0, 1000.0]]), torch.tensor(_TWO_VALUES)),
+        ),
         Case(
             "one query with scores near 1000 beside one near 0",
             lambda: (torch.tensor([[1000.0, 1001.0], [0.0, 1.0]]), torch.tensor(_TWO_VALUES)),
@@ -290,6 +294,12 @@ def _scattered(n_points, n_features, seed):
     return x_i, x_i[:, 0].sin() + 0.1 * normal(n_points, seed=seed + 1, dtype=torch.float64)
 
 
+def _tied():
+    x_i, y_i = _scattered(6, 2, 4)
+    x_i[3] = x_i[2]
+    return x_i, y_i
+
+
 def _widths(*w):
     return torch.tensor(w, dtype=torch.float64)
 
@@ -302,6 +312,7 @@ learn_widths = Check(
         Case("two features, one step", lambda: (*_scattered(8, 2, 2), _widths(2.0, 0.5), 1, 0.5), tolerance=1e-4),
         Case("two features, twenty steps", lambda: (*_scattered(8, 2, 2), _widths(1.0, 3.0), 20, 0.5), tolerance=1e-4),
         Case("points many widths apart", lambda: (*_scattered(4, 2, 6), _widths(60.0, 60.0), 2, 1e-4), tolerance=1e-4),
+        Case("two points at one place", lambda: (*_tied(), _widths(1.5, 0.5), 2, 0.5), tolerance=1e-4),
         Case("no step", lambda: (*_scattered(6, 2, 4), _widths(1.5, 0.5), 0, 0.5), tolerance=1e-4),
     ],
     traps={

@@ -77,6 +77,7 @@ read_states = Check(
         Case("a query at the very end of the last bin", _states(5, 0.299)),
         Case("a query in the first bin, which has none before it", _states(0, 0.012)),
         Case("a query in the second bin", _states(1, 0.071)),
+        Case("a query just as its bin begins, at 0.15 s", _states(3, 0.15)),
         Case("a query after seven and a half minutes", _states(9000, 450.013, n_bins=9001)),
     ],
     traps={

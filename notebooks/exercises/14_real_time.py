@@ -92,8 +92,8 @@ stream = Check(
 # Exercise 14.2: times since the bin began, in float32
 
 
-def _times_and_bins(times, bins):
-    return lambda: (torch.tensor(times, dtype=torch.float64), torch.tensor(bins), 0.05)
+def _times_and_bins(times, bins, width=0.05):
+    return lambda: (torch.tensor(times, dtype=torch.float64), torch.tensor(bins), width)
 
 
 offsets_in_bin = Check(
@@ -103,7 +103,8 @@ offsets_in_bin = Check(
         Case("the first three bins", _times_and_bins([0.01, 0.052, 0.149], [0, 1, 2]), tolerance=1e-7),
         Case("a spike right on the edge of its bin", _times_and_bins([0.15, 0.35], [3, 7]), tolerance=1e-7),
         Case("bins after an hour", _times_and_bins([3600.012345, 3600.051], [72_000, 72_001]), tolerance=1e-7),
-        Case("the millionth bin", _times_and_bins([50_000.0371], [1_000_000]), tolerance=1e-7),
+        Case("bins of 20 ms", _times_and_bins([0.0312, 0.0477], [1, 2], width=0.02), tolerance=1e-7),
+        Case("the millionth bin", _times_and_bins([50_000.0371234], [1_000_000]), tolerance=1e-7),
         Case("the dtype", _times_and_bins([0.01, 0.052], [0, 1]), lambda function, *args: str(function(*args).dtype)),
     ],
     traps={
@@ -139,6 +140,7 @@ def _report(
 def _in_words(function, *args):
     """Tensors and numbers of any precision are accepted."""
     result = function(*args)
+    result = result.tolist() if isinstance(result, Tensor) else result  # an array, too, comes as a tensor
     if not isinstance(result, tuple | list) or len(result) != 3:
         raise Complaint("return three numbers: the median, the 99th percentile, and the share of late steps")
     median, p99, late = (float(x) for x in result)
@@ -248,6 +250,7 @@ intention = Check(
         Case("a user who sees without delay", _user((30.0, 10.0), 0)),
         Case("a delay of two moments", _user((30.0, 10.0), 2)),
         Case("a path that is shorter than the delay", _user((30.0, 10.0), 4, n=3)),
+        Case("a path just as long as the delay", _user((30.0, 10.0), 3, n=3)),
         Case("a target so far away that the speed is limited", _user((300.0, 100.0), 2)),
         Case("a cursor that is seen right on the target", _user((26.0, 20.0), 0)),
     ],
@@ -366,6 +369,18 @@ def _what(function, packets, k):
     return torch.stack([a for each in result for a in each])
 
 
+def _offsets(function, packets, k):
+    """The times within their bins that `read` gets, seconds."""
+    seen = []
+
+    def read(units, offsets):
+        seen.append(torch.as_tensor(offsets).double())
+        return torch.zeros(1)
+
+    _answers(function, packets, read, lambda x, state: (x, state), lambda recent: recent[-1], k)
+    return torch.cat(seen)
+
+
 def _of_a_model(function, packets, k):
     """The answers through an untrained POSSM, mm/s."""
     torch.manual_seed(0)
@@ -409,6 +424,12 @@ decode_packets = Check(
     reference=_decode_packets,
     cases=[
         *(Case(name, make, observe) for name, make in _SITUATIONS for observe in (_when, _what)),
+        Case(
+            "the times that `read` gets, ten minutes after the start",
+            _packets([30, 18_000_369, 18_001_101], [1500, 18_001_500]),
+            _offsets,
+            1e-7,
+        ),
         Case("an untrained POSSM", _packets(_BUSY, list(range(600, 7801, 600))), _of_a_model),
     ],
     traps={
@@ -439,6 +460,10 @@ decode_packets = Check(
         ),
         "the times that `read` gets count from the start of the recording. Subtract the start of the bin.": (
             partial(_decode_packets, offsets=lambda ticks, b: ticks / 30_000)
+        ),
+        "right at the start, off after minutes: samples divided by 30,000 are float32, and large. Subtract the start "
+        "of the bin while they are whole numbers.": (
+            partial(_decode_packets, offsets=lambda ticks, b: ticks / 30_000 - b * 0.05)
         ),
         "`answer` gets all states there have ever been. Keep the last k.": (
             partial(_decode_packets, kept=lambda recent, k: recent)

@@ -99,7 +99,10 @@ def _flags(function, model):
         kind = "names" if isinstance(foreign, str) else f"values of type {type(foreign).__name__}"
         return f"learning: {learning}; returned: a list of {kind}"
     listed = {id(p) for p in listed}
-    return f"learning: {learning}; returned: {_names(name for name, p in named.items() if id(p) in listed)}"
+    returned = _names(name for name, p in named.items() if id(p) in listed)
+    if returned == "none" and listed:
+        returned = "copies, none of them a parameter of the model"
+    return f"learning: {learning}; returned: {returned}"
 
 
 def _names(names):
@@ -374,6 +377,8 @@ def _what_it_made(function, decoder, counts, velocity):
         error, spread = (new(counts[30:]) - velocity[30:]).square().sum(), velocity[30:].square().sum()
     r2 = (1 - error / spread).item()
     level = f"{_GOAL} or more" if r2 >= _GOAL else f"below {_GOAL}" if r2 >= 0.2 else "below 0.2"
+    if not r2 > -5:
+        level = "not finite, or far below 0: the steps are too long"
     table = tuple(new.table.shape)
     return f"a table {table}, common weights {common}, the given decoder {old}, R² on new trials {level}"
 

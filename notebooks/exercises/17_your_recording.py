@@ -60,10 +60,21 @@ def _between_neighbours(times, units, n_units, refractory_s, *, whose):
     return np.array([s.mean() if len(s) else np.nan for s in short])
 
 
+def _violations_of_a_sort(spike_times, spike_units, n_units, refractory_s):
+    order = np.argsort(spike_units)
+    return _violations(spike_times[order], spike_units[order], n_units, refractory_s)
+
+
 def _spikes(*train, n_units, refractory_s=0.002):
     """Arguments from (time in ms, unit) of each spike."""
     times = torch.tensor([t / 1000 for t, _ in train], dtype=torch.float64)
     return lambda: (times.clone(), torch.tensor([u for _, u in train]), n_units, refractory_s)
+
+
+def _many():
+    draw = torch.Generator().manual_seed(1)
+    times = (4 * torch.rand(400, generator=draw, dtype=torch.float64)).sort().values
+    return times, torch.randint(5, (400,), generator=draw), 5, 0.002
 
 
 isi_violations = Check(
@@ -96,6 +107,7 @@ isi_violations = Check(
             _spikes((7_200_000, 0), (7_200_002.0625, 0), (7_200_003, 0), (7_200_050, 0), n_units=1),
             _on_arrays,
         ),
+        Case("400 spikes of five units", _many, _on_arrays),
     ],
     traps={
         "intervals were taken between neighbours in the whole list, which are mostly spikes of two different units. "
@@ -129,6 +141,8 @@ isi_violations = Check(
         "that is in percent. A share is between 0 and 1.": lambda *args: 100 * _violations(*args),
         "you count every pair of spikes that are too close. An interval is between *neighbours*: three spikes have "
         "two.": _all_pairs_too_close,
+        "the spikes are sorted by their unit, and spikes of one unit have changed places: np.argsort keeps their order "
+        'with kind="stable" alone.': _violations_of_a_sort,
         "the times are in float32: two hours into a recording, neighbours there are 0.5 ms apart. Keep float64.": (
             lambda times, *rest: _violations(times.astype(np.float32), *rest)
         ),
@@ -368,6 +382,12 @@ contamination = Check(
             _one_unit(0, 0.5, 1.25, *range(25, 2400, 22)),
             _on_arrays,
         ),
+        Case(
+            "pairs exactly at the ends of the windows",
+            _one_unit(0, 250, 500, 1000, 2000, 4000, 5000, 5500, 9000, 9125, 9500, windows=(0.25, 0.5, 1.0)),
+            _on_arrays,
+        ),
+        Case("two spikes at one time", _one_unit(0, 0, *range(25, 2400, 22)), _on_arrays),
         Case("spikes in bursts", lambda: (_bursts(40), 0.002, 0.02, 0.1), _on_arrays),
         Case("other windows", lambda: (_bursts(40, 9), 0.001, 0.03, 0.05), _on_arrays),
         Case("more short intervals than the equation has a solution for", _one_unit(0, 1, 40, 41, 80, 81), _on_arrays),

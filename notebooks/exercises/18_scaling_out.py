@@ -36,6 +36,7 @@ whole_gradient = Check(
         Case("parts of 30 and 10 samples", _parts(30, 10)),
         Case("three parts of 7, 1 and 2 samples, a matrix as gradient", _parts(7, 1, 2, shape=(2, 3))),
         Case("a part without samples, whose gradient is NaN", _parts(6, 0, 3)),
+        Case("no samples in the first part", _parts(0, 6, 3)),
     ],
     traps={
         "this is the plain mean of the gradients: a sample of a small part then counts for more than one of a large "

@@ -37,8 +37,8 @@ def error_without_own_weight(x_i, y_i, w, share=lambda p: p):
     return ((share(p - torch.diag(p.diagonal())) @ y_i - y_i) ** 2).mean()
 
 
-def error_with_zero_score(x_i, y_i, w):
-    s = (-0.5 * w**2 * (x_i[:, None] - x_i) ** 2).fill_diagonal_(0.0)
+def error_with_zero_score(x_i, y_i, w, score=0.0):
+    s = (-0.5 * w**2 * (x_i[:, None] - x_i) ** 2).fill_diagonal_(score)
     return ((s.softmax(1) @ y_i - y_i) ** 2).mean()
 
 
@@ -106,6 +106,22 @@ def widths_on_w(x_i, y_i, w, steps, step):
     return w
 
 
+def widths_of_other_places(x_i, y_i, w, steps, step):
+    """Leaves out all points at the place of a point, not that point alone."""
+    for _ in range(steps):
+        w = w.detach().requires_grad_()
+        squares = (w * (x_i[:, None] - x_i)).square().sum(-1)
+        shares = (-0.5 * squares).masked_fill(squares == 0, -math.inf).softmax(-1)
+        slope = torch.autograd.grad((shares @ y_i - y_i).square().mean(), w)[0]
+        w = w * (-step * w * slope).exp()
+    return w
+
+
+def pool_from_the_mean(scores, values):
+    e = (scores - scores.mean(1, keepdim=True)).exp()
+    return e @ values / e.sum(1, keepdim=True), e / e.sum(1, keepdim=True)
+
+
 def pool_by_einsum(scores, values):
     p = (scores - scores.logsumexp(1, keepdim=True)).exp()
     return torch.einsum("qm,mv->qv", p, values), p
@@ -137,6 +153,9 @@ def pool_by_einsum(scores, values):
         ("loo_error", lambda x, y, w: error_by_leaving_out(x, y, w**0.5), "outside the square"),
         ("loo_error", lambda *a: error_by_leaving_out(*a).detach(), "no gradient flows back"),
         ("pool", pool_by_einsum, "✓"),
+        ("pool", pool_from_the_mean, "on scores of 1000 and of 0 for one query"),
+        ("loo_error", lambda *a: error_with_zero_score(*a, score=-1e4), "on points many widths apart"),
+        ("learn_widths", widths_of_other_places, "on two points at one place"),
         ("pool", attend, "✓"),
         ("pool", lambda s, v: (torch.einsum("qm,mv->qmv", s.softmax(1), v), s.softmax(1)), "not added up"),
         ("pool", lambda s, v: (s.softmax(1) @ v / len(v), s.softmax(1)), "shares already"),

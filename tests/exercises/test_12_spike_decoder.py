@@ -68,6 +68,7 @@ def by_moments(velocity, times_s, train, replaced=lambda std: std + (std == 0)):
     ("name", "answer", "words"),
     [
         ("read_states", read_masked, "✓"),
+        ("read_states", lambda q, t, k, v, b, *o: read_masked(q, t, k, v, int(t / 0.05), *o), "at 0.15 s"),
         ("read_states", read_without_positions, "no position"),
         ("read_states", lambda *args: read_masked(*args, ends=lambda j: 0.05 * j), "on a query that sees three bins"),
         ("read_states", lambda *args: read_masked(*args, ends=lambda j: 1.0 * j), "use seconds"),

@@ -123,6 +123,20 @@ def decode_in_hindsight(packets, read, step, answer, k, seconds=lambda samples: 
     return [answers[a:b] for a, b in zip(over[:-1], over[1:], strict=True)]
 
 
+def decode_in_seconds(packets, read, step, answer, k):
+    """The times of all spikes become seconds first."""
+    ticks = torch.cat([packet[1] for packet in packets])
+    bins, seconds = ticks // 1500, ticks / 30_000
+
+    def read_times(units, samples):
+        nonlocal bins, seconds
+        n, b = len(units), bins[:1]
+        offsets, bins, seconds = seconds[:n] - b * 0.05, bins[n:], seconds[n:]
+        return read(units, offsets)
+
+    return decode_in_hindsight(packets, read_times, step, answer, k)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -134,12 +148,15 @@ def decode_in_hindsight(packets, read, step, answer, k, seconds=lambda samples: 
         ("stream", partial(stream_in_windows, window=k_minus_one), "k - 1 states reach"),
         ("stream", lambda bins, step, answer, k: [answer([]) for _ in bins], "an empty list"),
         ("offsets_in_bin", offsets_in_numpy, "✓"),
+        ("offsets_in_bin", lambda t, bin, width: offsets_in_numpy(t, bin, 0.05), "on bins of 20 ms"),
+        ("offsets_in_bin", lambda t, *rest: offsets_in_numpy(t, *rest).double().round(decimals=6).float(), "millionth"),
         ("offsets_in_bin", lambda t, bin, width: (t - bin * torch.tensor([width], dtype=torch.float64)).float(), "✓"),
         ("offsets_in_bin", lambda t, bin, width: ((t / width - bin) * width).float(), "✓"),
         ("offsets_in_bin", lambda t, bin, width: ((t - bin.double() * width) * 1e4).round().float() / 1e4, "0.1 ms"),
         ("offsets_in_bin", lambda t, bin, width: t.float() - bin * width, "rounded to float32"),
         ("offsets_in_bin", lambda t, bin, width: torch.fmod(t, width).float(), "0.15 % 0.05"),
         ("latency_report", report_in_numpy, "✓"),
+        ("latency_report", lambda x, d: np.array(report_in_numpy(x, d)), "✓"),
         ("latency_report", lambda x, d: report_in_numpy(x, d, median=np.mean), "the mean"),
         ("latency_report", partial(report_in_numpy, p99=one_too_far), "too far"),
         ("latency_report", partial(report_in_numpy, p99=interpolated), "between two of"),
@@ -157,6 +174,7 @@ def decode_in_hindsight(packets, read, step, answer, k, seconds=lambda samples: 
         ("mean_age_ms", np.mean([50 - spike + 1 + use for spike in range(51) for use in range(51)]), "✓"),
         ("mean_age_ms", 52, "is not right"),
         ("intention", user_with_padding, "✓"),
+        ("intention", user_who_sees(lambda n, delay: n - 1 - delay if n >= delay else 0), "just as long as the delay"),
         ("intention", lambda *args: user_with_padding(*args).double(), "✓"),
         ("intention", user_who_sees(lambda n, delay: max(n - delay, 1) - 1), "✓"),
         ("intention", user_who_sees(lambda n, delay: -1 - delay if delay < n else n - 1 - delay), "see the future"),
@@ -167,6 +185,7 @@ def decode_in_hindsight(packets, read, step, answer, k, seconds=lambda samples: 
         ("intention", lambda *args: user_with_padding(*args[:4], torch.inf), "nothing limits"),
         ("intention", user_who_divides, "divided by its length is NaN"),
         ("decode_packets", decode_with_class, "✓"),
+        ("decode_packets", decode_in_seconds, "off after minutes"),
         ("decode_packets", decode_in_hindsight, "✓"),
         ("decode_packets", partial(decode_in_hindsight, seconds=lambda samples: samples), "floating-point"),
         ("decode_packets", partial(decode_in_hindsight, seconds=lambda samples: samples.float()), "in samples"),

@@ -125,6 +125,12 @@ def optimizer_first(decoder, counts, velocity):
     return trained(new, [new.table], counts, velocity, lambda new: with_table(new, fresh_table(decoder, counts)))
 
 
+def diverged(decoder):
+    with torch.no_grad():
+        decoder.table.fill_(torch.nan)
+    return decoder
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -137,6 +143,7 @@ def optimizer_first(decoder, counts, velocity):
         ("own_numbers", sum(p.numel() for p in MODEL.parameters()), "a whole decoder"),
         ("own_numbers", "1312", "expected a number"),
         ("may_learn", off_and_on, "✓"),
+        ("may_learn", lambda model: [p.clone() for p in off_and_on(model)], "returned: copies"),
         ("may_learn", lambda model: [p for p in freeze_backbone(model).parameters() if p.requires_grad], "✓"),
         ("may_learn", by_word("embedding"), "`task_embedding` learns as well"),
         ("may_learn", by_word("encoder"), "on a new decoder"),
@@ -161,6 +168,7 @@ def optimizer_first(decoder, counts, velocity):
         ("align", lambda x, y: (align_by_covariances(x, y)[0].T, align_by_covariances(x, y)[1]), "this is Mᵀ"),
         ("align", by_least_squares, "least squares"),
         ("identify_from_scratch", least_squares, "✓"),
+        ("identify_from_scratch", lambda *args: diverged(least_squares(*args)), "the steps are too long"),
         ("identify_from_scratch", lambda *args: least_squares(*args, decoder=args[0]), "Work on a copy"),
         ("identify_from_scratch", lambda d, *trials: least_squares(d.requires_grad_(False), *trials), "was switched"),
         ("identify_from_scratch", finetuned, "full finetuning"),

@@ -116,10 +116,32 @@ def test_chance_coincidences_of_random_spikes():
     assert abs(np.mean(counts) - check.chance_coincidences.expected) < 4 * np.sqrt(120 / 20)
 
 
+def violations_of_a_sort(spike_times, spike_units, n_units, refractory_s, kind=None):
+    order = np.argsort(spike_units, kind=kind)
+    interval, unit = np.diff(spike_times[order]), spike_units[order]
+    own = unit[1:] == unit[:-1]
+    n = np.bincount(unit[1:][own], minlength=n_units)
+    n_short = np.bincount(unit[1:][own & (interval < refractory_s)], minlength=n_units)
+    return np.where(n > 0, n_short / np.maximum(n, 1), np.nan)
+
+
+def foreign_by_search(t, refractory_s, near_s, far_s, side="left", itself=None):
+    """`side`: of the ends of the windows; `itself`: "right" leaves out spikes at the very time of the spike."""
+    after = np.arange(1, len(t) + 1) if itself is None else np.searchsorted(t, t, itself)
+    n_short = (np.searchsorted(t, t + refractory_s, side) - after).sum()
+    n_long = (np.searchsorted(t, t + far_s, side) - np.searchsorted(t, t + near_s, side)).sum()
+    if not n_long:
+        return np.nan
+    ratio = n_short / refractory_s / (n_long / (far_s - near_s))
+    return (1 - np.sqrt(1 - 2 * ratio)) / 2 if ratio < 0.5 else 0.5
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
         ("isi_violations", violations_in_a_loop, "✓"),
+        ("isi_violations", violations_of_a_sort, 'kind="stable"'),
+        ("isi_violations", partial(violations_of_a_sort, kind="stable"), "✓"),
         ("isi_violations", violations_in_torch, "✓"),
         ("isi_violations", violations_of_neighbours, "in the whole list"),
         ("isi_violations", partial(violations_by_mean, whose=np.s_[1:]), "unit of the later spike"),
@@ -149,6 +171,8 @@ def test_chance_coincidences_of_random_spikes():
         ("honest_r2", by_rule(np.min), "*worst* seed"),
         ("honest_r2", by_rule(lambda v: v.mean() - v.std(ddof=1)), "minus standard deviation"),
         ("contamination", foreign_in_a_loop, "✓"),
+        ("contamination", partial(foreign_by_search, side="right"), "at the ends of the windows"),
+        ("contamination", partial(foreign_by_search, itself="right"), "two spikes at one time"),
         ("contamination", foreign_by_differences, "✓"),
         ("contamination", lambda *args: 1 - foreign_by_differences(*args), "*smaller* share"),
         ("contamination", lambda t, *rest: foreign_by_differences(t.astype(np.float32), *rest), "2.1 ms apart"),

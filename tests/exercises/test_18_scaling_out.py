@@ -68,12 +68,20 @@ def ring_in_one_array(buffers, halves=2, scale=1):
     return list(x), sent
 
 
+def gradient_from_the_first(gradients, counts):
+    total = gradients[0] * counts[0]
+    for gradient, n in zip(gradients[1:], counts[1:], strict=True):
+        total = total + gradient * n if n else total
+    return total / sum(counts)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
         ("whole_gradient", gradient_sample_by_sample, "✓"),
         ("whole_gradient", lambda g, n: gradient_by_einsum([x.nan_to_num() for x in g], n), "✓"),
         ("whole_gradient", gradient_by_einsum, "0 times NaN"),
+        ("whole_gradient", gradient_from_the_first, "no samples in the first part"),
         ("whole_gradient", lambda g, n: gradient_sample_by_sample(g, n[::-1]), "on parts of 30"),
         ("whole_gradient", lambda g, n: gradient_sample_by_sample(g, n) * sum(n) / len(n), "on two parts"),
         ("whole_gradient", lambda g, n: g[0], "on two parts"),
