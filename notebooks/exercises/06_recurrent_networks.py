@@ -519,7 +519,7 @@ def _first_fault(make):
         for inputs in (
             [UP] * 10,
             [UP] * 6 + [DOWN] * 6 + [DOWN] * 10,
-            [UP] * 7 + [CLEAR, UP, UP],
+            [UP] * 7 + [CLEAR] + [UP] * 3 + [CLEAR] + [DOWN] * 4 + [CLEAR, UP, UP],
             [UP, *[None] * 100] * 10,
         )
     )

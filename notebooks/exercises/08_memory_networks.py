@@ -482,7 +482,7 @@ def _gradients(cls, steps, slots, beta):
     return torch.cat(torch.autograd.grad((read * weights).sum(), values_and_cues, materialize_grads=True))
 
 
-# four keys, one that is like the first, cosine 0.96 ("+"), and one less like it, cosine 0.81 ("-")
+# four keys, and three beside the first: cosine 0.96 ("+"), 0.81 ("-"), and the opposite one, -1 ("o")
 _KEYS = {
     "a": [1.0, 0.2, 0.0, 0.1],
     "b": [0.0, 1.0, 0.3, 0.0],
@@ -490,15 +490,16 @@ _KEYS = {
     "d": [0.0, 0.3, 0.1, 1.0],
     "+": [2.0, 0.4, 0.6, 0.2],
     "-": [1.0, 0.2, 0.75, 0.1],
+    "o": [-1.0, -0.2, 0.0, -0.1],
 }
 
 
-def _story_of(order, slots=5, beta=4.0, lengths=(1, 1, 1, 1, 1, 1)):
+def _story_of(order, slots=5, beta=4.0, lengths=(1, 1, 1, 1, 1, 1, 1)):
     """`order`: "a" writes the pair of key a, "A" asks for it."""
 
     def make():
         keys = {name: length * torch.tensor(key) for (name, key), length in zip(_KEYS.items(), lengths, strict=True)}
-        values = dict(zip(keys, [*_normal(4, 3), torch.tensor([5.0, -4.0, 3.0]), _normal(5, 3)[-1]], strict=True))
+        values = dict(zip(keys, [*_normal(4, 3), torch.tensor([5.0, -4.0, 3.0]), *_normal(6, 3)[-2:]], strict=True))
         steps = [keys[x.lower()] if x.isupper() else (keys[x], values[x]) for x in order]
         return steps, slots, beta
 
@@ -513,10 +514,11 @@ ContentMemory = Check(
         Case("one pair, and its key as the cue", _story_of("aA", slots=1), _reads),
         Case("three pairs in three slots", _story_of("abcABC", slots=3), _reads),
         Case("a sharpness beta of 1", _story_of("abcB", slots=3, beta=1.0), _reads),
-        Case("keys of different lengths", _story_of("abcABC", slots=3, lengths=(0.5, 3, 1, 1, 1, 1)), _reads),
+        Case("keys of different lengths", _story_of("abcABC", slots=3, lengths=(0.5, 3, 1, 1, 1, 1, 1)), _reads),
         Case("three pairs in five slots", _story_of("abcABC"), _reads),
         Case("a key and then one like it, cosine 0.96 and twice as long", _story_of("ab+AB", slots=4), _reads),
         Case("two keys with the cosine 0.81", _story_of("a-ABC", slots=4), _reads),
+        Case("two opposite keys", _story_of("aoAO", slots=4), _reads),
         Case("a full memory", _story_of("abcdABCD", slots=2), _reads),
         Case("a full memory, of which the older pair was read in between", _story_of("abABAdADB", slots=2), _reads),
         Case("a full memory, and then a key like the newer one", _story_of("ba+AB", slots=2), _reads),

@@ -380,6 +380,7 @@ unpadded = Check(
             "bins whose spikes are not in the order of time": partial(_box, [3, 1], [2], shuffled=True),
         },
         {"unit": _as_returned, "offset": _as_returned, "bin": _as_returned},
+        tolerance=1e-9,
     ),
     traps={
         "padding is still in the list. Only the slots where `spike_mask` is True hold a token.": (
@@ -593,8 +594,8 @@ def _session(*, begins=0.0, silent=False, gap=False, on_edges=False):
     )
 
 
-def _draw(begin, end, n, window_s=1.0, lag_s=0.0, **session):
-    return lambda: (_session(**session), begin, end, n, window_s, lag_s, 0.05, np.random.default_rng(3))
+def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
+    return lambda: (_session(**session), begin, end, n, window_s, lag_s, width_s, np.random.default_rng(3))
 
 
 _WINDOWS = {
@@ -603,6 +604,8 @@ _WINDOWS = {
     "three windows with silent bins": _draw(2.0, 8.0, 3, silent=True),
     "a lag of 0.1 s": _draw(2.0, 8.0, 3, lag_s=0.1),
     "a part just as long as a window, with spikes on edges of bins": _draw(3.0, 3.5, 1, window_s=0.5, on_edges=True),
+    "windows of 0.35 s, seven bins": _draw(2.0, 8.0, 2, window_s=0.35),
+    "bins of 20 ms": _draw(2.0, 8.0, 2, width_s=0.02),
     "windows of 0.51 s, a fifth of a bin more than ten": _draw(2.0, 8.0, 2, window_s=0.51),
     "windows of 0.1 + 0.05 s, exactly three bins": _draw(2.0, 8.0, 2, window_s=0.1 + 0.05),
     "behaviour with a gap": _draw(3.0, 6.0, 4, gap=True),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..blocks.recurrent import GRU
 from ..spikes.batch import SpikeBatch
-from .possm import query_bins
+from .possm import check_arguments, query_bins
 
 
 def bin_counts(batch: SpikeBatch, n_units: int) -> Tensor:
@@ -47,12 +47,9 @@ class BinnedDecoder(nn.Module):
         """Behaviour at the output times, (B, Q, C): arguments as for `POSSM.forward`.
 
         Raises:
-            ValueError: for a unit beyond `n_units`, or a batch with bins of another width.
+            ValueError: as `POSSM.forward`; the only session is 1.
         """
-        if batch.bin_width_s != self.bin_width_s:
-            raise ValueError(f"bin_width_s of the batch is {batch.bin_width_s}, of the decoder {self.bin_width_s}.")
-        if len(batch.unit) and int(batch.unit.max()) > self.n_units:  # it would be counted as one of the next bin
-            raise ValueError(f"unit must be at most n_units = {self.n_units}, not {int(batch.unit.max())}.")
+        check_arguments(batch, output_times_s, session, self.n_units, 1, self.bin_width_s)
         slots = self.decode_counts(bin_counts(batch, self.n_units).sqrt())  # (B, T, n_slots, C)
         slot = query_bins(output_times_s, self.bin_width_s / self.n_slots)  # (B, Q), counted through the trial
         standardized = slots.flatten(1, 2).gather(1, slot[..., None].expand(-1, -1, self.n_outputs))

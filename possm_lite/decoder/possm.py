@@ -21,6 +21,30 @@ def query_bins(times_s: Tensor, bin_width_s: float) -> Tensor:
     return torch.floor(times_s.to(torch.float64) / bin_width_s + 1e-6).to(torch.int64)
 
 
+def check_arguments(
+    batch: SpikeBatch, times: Tensor, session: Tensor, n_units: int, n_sessions: int, bin_width_s: float
+):
+    """ValueError if the arguments of `POSSM.forward` do not fit each other, or a decoder of these sizes."""
+    if batch.bin_width_s != bin_width_s:
+        raise ValueError(f"bin_width_s of the batch is {batch.bin_width_s}, of the model {bin_width_s}.")
+    if len(batch.unit) and int(batch.unit.max()) > n_units:
+        raise ValueError(f"unit must be at most n_units = {n_units}, not {int(batch.unit.max())}.")
+    if times.dtype != torch.float64:
+        raise ValueError(f"output_times_s must be float64, not {times.dtype}.")
+    if times.shape[:1] != session.shape or len(session) != batch.n_trials:
+        shapes = f"{tuple(times.shape)}, {tuple(session.shape)}, {batch.n_trials} trials"
+        raise ValueError(f"output_times_s and session must have one row per trial: {shapes}.")
+    if bool(((session < 1) | (session > n_sessions)).any()):
+        raise ValueError(f"session must lie in 1..{n_sessions}, not {session.tolist()}.")
+    query_bin = query_bins(times, bin_width_s)
+    outside = (query_bin < 0) | (query_bin >= batch.n_bins[:, None])
+    if bool(outside.any()):
+        trial, i = outside.nonzero()[0].tolist()
+        wrong, stop = float(times[trial, i]), int(batch.n_bins[trial]) * bin_width_s
+        outside = f"output_times_s[{trial}, {i}] = {wrong:g} s lies outside the trial"
+        raise ValueError(f"{outside}, whose bins end at {stop:g} s.")
+
+
 class POSSM(nn.Module):
     """The spike decoder of Ryoo et al. 2025 (arXiv 2506.05320).
 
@@ -99,10 +123,11 @@ class POSSM(nn.Module):
             Shape (B, Q, C), in the unit of the recording the model was fitted to.
 
         Raises:
-            ValueError: for a unit or session the model has no embedding for, a time outside its trial, bins of another
-                width, or a number of rows that is not that of the trials.
+            ValueError: for a unit or session the model has no embedding for, a time outside its trial or not float64,
+                bins of another width, or a number of rows that is not that of the trials.
         """
-        self._check(batch, output_times_s, session)
+        config = self.config
+        check_arguments(batch, output_times_s, session, config.n_units, config.n_sessions, config.bin_width_s)
         hidden, _ = self.backbone(self.encode(batch))  # (B, T, h)
         return self.decode(hidden, output_times_s, session)
 
@@ -146,22 +171,3 @@ class POSSM(nn.Module):
             return query
         ms = torch.floor((times - query_bin.to(torch.float64) * self.config.bin_width_s) * 1000 + 1e-3).to(torch.int64)
         return query + self.ms_embedding(ms.clamp(0, self.ms_embedding.num_embeddings - 1))
-
-    def _check(self, batch: SpikeBatch, times: Tensor, session: Tensor):
-        config = self.config
-        if batch.bin_width_s != config.bin_width_s:
-            raise ValueError(f"bin_width_s of the batch is {batch.bin_width_s}, of the model {config.bin_width_s}.")
-        if len(batch.unit) and int(batch.unit.max()) > config.n_units:
-            raise ValueError(f"unit must be at most n_units = {config.n_units}, not {int(batch.unit.max())}.")
-        if times.shape[:1] != session.shape or len(session) != batch.n_trials:
-            shapes = f"{tuple(times.shape)}, {tuple(session.shape)}, {batch.n_trials} trials"
-            raise ValueError(f"output_times_s and session must have one row per trial: {shapes}.")
-        if bool(((session < 1) | (session > config.n_sessions)).any()):
-            raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session.tolist()}.")
-        query_bin = query_bins(times, config.bin_width_s)
-        outside = (query_bin < 0) | (query_bin >= batch.n_bins[:, None])
-        if bool(outside.any()):
-            trial, i = outside.nonzero()[0].tolist()
-            wrong, stop = float(times[trial, i]), int(batch.n_bins[trial]) * config.bin_width_s
-            outside = f"output_times_s[{trial}, {i}] = {wrong:g} s lies outside the trial"
-            raise ValueError(f"{outside}, whose bins end at {stop:g} s.")

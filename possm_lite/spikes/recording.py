@@ -85,10 +85,14 @@ class Recording:
 
         Args:
             trains, fields: as in `from_trains`.
-            times, position: seconds, shape (T,), and what is differentiated, (T, C) or (T,); NaN where it is missing.
+            times, position: seconds, shape (T,), and what is differentiated, (T, C) or (T,); NaN or masked where it is
+                missing.
             unit: of the position, such as "mm"; the behaviour is in "mm/s".
         """
-        times, position = _as_array("times", times, "(n,)", np.float64), np.asarray(position, np.float64)
+        if np.asarray(position).dtype.kind not in "iuf":
+            raise RecordingError(f"position must hold real numbers, not {np.asarray(position).dtype}.")
+        times = _as_array("times", times, "(n,)", np.float64)
+        position = np.ma.filled(np.ma.asarray(position).astype(np.float64), np.nan)
         position = position[:, None] if position.ndim == 1 else position
         if position.ndim != 2 or times.shape != position.shape[:1]:
             raise RecordingError(f"position must have a row per time: {position.shape} for times {times.shape}.")
@@ -250,6 +254,8 @@ def default_columns(n: int) -> np.ndarray:
 def _as_array(name: str, value, shape: str, dtype: type) -> np.ndarray:
     """A read-only copy of `value` with the required type and shape; of another kind, such as text, it is refused."""
     words, kinds = _KINDS[dtype]
+    if np.ma.is_masked(value):
+        raise RecordingError(f"{name} has masked values: leave out these rows together with their times.")
     try:
         array = np.asarray(value, str if dtype is str else None)
     except ValueError as exc:  # rows of different lengths, bytes that are not text

@@ -14,6 +14,8 @@ def merge_trains(trains: Mapping | Iterable) -> tuple[np.ndarray, np.ndarray, li
     """Spike times in seconds, sorted, and the index of the unit of each, both (N,), and the unit ids, for
     `Recording.from_trains`."""
     named = trains if isinstance(trains, Mapping) else dict(enumerate(trains))
+    if len(named) > 1 and not any(np.ndim(times) for times in named.values()):  # one of them may be a single spike
+        raise RecordingError("trains must hold the spike times of each unit, not one number for each.")
     arrays = [_train(name, times) for name, times in named.items()]
     spike_times = np.concatenate([np.empty(0), *arrays])
     order = np.argsort(spike_times, kind="stable")
@@ -23,6 +25,7 @@ def merge_trains(trains: Mapping | Iterable) -> tuple[np.ndarray, np.ndarray, li
 
 def _train(name, times) -> np.ndarray:
     """The spike times of one unit, shape (n,); a single row or column, as MATLAB has it, becomes one dimension."""
+    times = times.compressed() if np.ma.is_masked(times) else times
     # NumPy drops the unit of a quantity, such as the ms of Neo's trains.
     times = np.atleast_1d(times.rescale("s").magnitude if hasattr(times, "rescale") else times)
     if times.size and (times.dtype.kind not in "iuf" or times.size != max(times.shape)):

@@ -124,7 +124,7 @@ class TrainingState:
     optimizer: torch.optim.Optimizer  # AdamW over the parameters that require a gradient
     schedule: torch.optim.lr_scheduler.LRScheduler  # of the learning rate; depends on the number of steps only
     sampler: MultiSessionSampler  # the windows, with their random generators
-    settings: dict  # a dict of the `FitConfig`, and a `fingerprint` by session index
+    settings: dict  # dicts of the `FitConfig` and of the model's configuration, and a `fingerprint` by session index
     history: History = field(default_factory=History)  # epochs done
 
     def pack(self) -> dict[str, np.ndarray]:
@@ -150,6 +150,10 @@ class TrainingState:
                     raise FileFormatError(f"was trained with {name}={str(config.get(name))[:80]}, not {value}.")
             if metadata["given"]["sessions"] != {str(i): digest for i, digest in self.settings["sessions"].items()}:
                 raise FileFormatError("was trained on other recordings, or they have changed since.")
+            stored = metadata["given"].get("model", {})  # files of before 2026-11-25 have none
+            for name, value in self.settings["model"].items():
+                if stored.get(name, value) != value:
+                    raise FileFormatError(f"was trained with a model of {name}={str(stored[name])[:80]}, not {value}.")
             valid_r2 = {int(epoch): float(r2) for epoch, r2 in history["valid_r2"].items()}
             self.history = History([float(loss) for loss in history["loss"]], valid_r2, float(history["seconds"]))
             self.schedule.last_epoch = len(self.history.loss) * self.sampler.steps_per_epoch  # it counts steps
@@ -161,6 +165,9 @@ class TrainingState:
             expected |= {f"step.{name}": torch.zeros(()), f"exp_avg.{name}": p, f"exp_avg_sq.{name}": p}
         _check_arrays(arrays, expected)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        for name, p in self.model.named_parameters():
+            if not p.requires_grad and not torch.equal(p.cpu(), tensors[f"model.{name}"]):
+                raise FileFormatError(f"is of another model: {name}, which is not trained, differs.")
         self.model.load_state_dict({name: tensors[f"model.{name}"] for name in self.model.state_dict()})
         for name, p in started.items():
             keys = ("step", "exp_avg", "exp_avg_sq")

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from ..decoder.possm import POSSM
 from ..spikes.batch import bin_index
-from .session import Session
+from .session import Session, check_sessions
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,14 @@ class Replay(Decoded):
 
 
 def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
-    """1 - squared error over squared deviation from the mean: (T, C) to (C,); NaN for a constant column."""
+    """1 - squared error over squared deviation from the mean: (T, C) to (C,); NaN for a constant column.
+
+    Raises:
+        ValueError: the two have other shapes.
+    """
+    if np.shape(true) != np.shape(decoded):
+        raise ValueError(f"true and decoded must have one shape, not {np.shape(true)} and {np.shape(decoded)}.")
+    true, decoded = np.asarray(true, np.float64), np.asarray(decoded, np.float64)
     residual = ((true - decoded) ** 2).sum(0)
     varies = (true != true[:1]).any(0)  # rounding makes the deviation of a constant column tiny, not 0
     deviation = np.where(varies, ((true - true.mean(0)) ** 2).sum(0), 1.0)
@@ -59,9 +66,9 @@ def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
 
 
 def mean_r2(true: np.ndarray, decoded: np.ndarray) -> float:
-    """Mean R² of the columns that vary, NaN if none does or there is no sample."""
-    scores = r2_score(true, decoded) if len(true) else np.array([np.nan])
-    return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
+    """Mean R² of the columns that vary, NaN if none does, there is no sample, or one of them is decoded as NaN."""
+    varies = (true != true[:1]).any(0)
+    return float(r2_score(true, decoded)[varies].mean()) if varies.any() else float("nan")
 
 
 def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0, at_s=None) -> np.ndarray:
@@ -99,6 +106,7 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     For a model of several sessions, `session` is from `combine_sessions`. Returns the output at every (thinned)
     behaviour sample of the part, and with it R². For what is displayed, the end of each bin is asked for, too.
     """
+    check_sessions(model, [session])
     model.eval()
     segments, device, width = [], model.behavior_mean.device, session.timeline.bin_width_s
     for start, stop in session.segments(part):
@@ -124,7 +132,7 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
     segments, outputs, step_us, bins = [], [], [], []
     bar = tqdm(total=int(np.diff(parts).sum() / width), desc=progress, unit="bin", leave=False, disable=not progress)
     for start, stop in parts:
-        batch = session.timeline.cut(start, stop - start)
+        batch = session.cut(start, stop - start)
         bins.append(int(batch.n_bins[0]))
         spikes = batch.unit > 0  # a stream gets an empty bin instead of a blank token
         unit, offset, bins_of_spikes = (x[spikes].numpy() for x in (batch.unit, batch.offset, batch.bin))
@@ -167,7 +175,7 @@ def batch_decode(model: POSSM, session: Session, played: Replay, part: str = "te
     assert len(played.outputs) == len(offsets) * sum(played.bins)
     decoded = []
     for (start, stop), n_bins in zip(session.segments(part), played.bins, strict=True):
-        batch = session.timeline.cut(start, stop - start)
+        batch = session.cut(start, stop - start)
         times = (torch.arange(n_bins, dtype=torch.float64)[:, None] * width + offsets).reshape(1, -1)
-        decoded.append(model(batch, times, torch.ones(1, dtype=torch.int64))[0].numpy())
+        decoded.append(model(batch, times, torch.full((1,), session.index))[0].numpy())
     return np.concatenate(decoded)

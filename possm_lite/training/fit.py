@@ -10,10 +10,10 @@ from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 from tqdm import tqdm
 
-from .checkpoint import History, TrainingCheckpoint, TrainingState, fingerprint
+from .checkpoint import History, TrainingCheckpoint, TrainingState, check_ranges, fingerprint
 from .distributed import SINGLE_PROCESS, ProcessGroup
 from .evaluate import evaluate
-from .session import Session
+from .session import Session, check_sessions
 from .windows import MultiSessionSampler
 
 
@@ -32,6 +32,9 @@ class FitConfig:
         unit_dropout: largest share of units hidden from a window; the share is drawn for every window.
         validations: approximate number of times to score the validation part during training; 0: never.
         seed: of windows and hidden units.
+
+    Raises:
+        ValueError: a number that means nothing, naming it.
     """
 
     epochs: int = 40
@@ -43,6 +46,9 @@ class FitConfig:
     unit_dropout: float = 0.1
     validations: int = 10
     seed: int = 0
+
+    def __post_init__(self):
+        check_ranges(asdict(self))
 
 
 def fit(
@@ -74,6 +80,7 @@ def fit(
     """
     config = config or FitConfig()
     sessions = [sessions] if isinstance(sessions, Session) else list(sessions)
+    check_sessions(model, sessions)
     device = model.behavior_mean.device
     sampler = MultiSessionSampler(sessions, config, group)
     std = torch.ones(model.behavior_std.shape, dtype=torch.float64, device=device)
@@ -87,7 +94,8 @@ def fit(
     n_steps = config.epochs * sampler.steps_per_epoch
     warm_up = 0.11 if n_steps == 9 else 0.1  # a tenth of 10 is one step, by which OneCycleLR divides as 0
     schedule = OneCycleLR(optimizer, config.lr, total_steps=n_steps + 1, pct_start=warm_up, cycle_momentum=False)
-    state = TrainingState(model, optimizer, schedule, sampler, {"config": asdict(config)})
+    settings = {"config": asdict(config), "model": asdict(model.config) if hasattr(model, "config") else {}}
+    state = TrainingState(model, optimizer, schedule, sampler, settings)
     if checkpoint:
         state.settings["sessions"] = group.all_gather({s.index: fingerprint(s) for s in sessions})
         checkpoint.restore(state, group)

@@ -89,7 +89,36 @@ def _drop_short_trials(recording: Recording, bin_width_s: float) -> Recording:
 
 def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of behaviour in the training trials, (C,) each."""
-    ranges = np.searchsorted(timeline.times + timeline.lag_s, train)
+    # a sample on the edge of a part is in the part that begins there, as in `Timeline.cut`, however it was rounded
+    ranges = np.searchsorted(timeline.times + timeline.lag_s, train - 1e-6)
     behavior = np.concatenate([timeline.behavior[first:last] for first, last in ranges])
     varies = (behavior != behavior[:1]).any(0)  # rounding makes the std of a constant column tiny, not 0
-    return behavior.mean(0), np.where(varies, behavior.std(0), 1.0)
+    mean, std = behavior.mean(0), np.where(varies, behavior.std(0), 1.0)
+    if (np.abs(mean) > 1e6 * std)[varies].any():  # float32 has seven digits
+        raise RecordingError("behaviour varies by less than a millionth of its mean: subtract a constant from it.")
+    return mean, std
+
+
+def check_sessions(model, sessions):
+    """Whether the sessions are numbered for one model, with its units and columns.
+
+    Args:
+        model: a POSSM or a `BinnedDecoder`.
+        sessions: one of `prepare`, or several of `combine_sessions`.
+
+    Raises:
+        ValueError: naming what differs.
+    """
+    indices = [s.index for s in sessions]
+    if len(set(indices)) < len(indices):
+        raise ValueError(f"sessions must be from combine_sessions: their indices are {indices}.")
+    n_sessions, n_outputs = len(model.behavior_mean) - 1, model.behavior_mean.shape[1]
+    n_units = model.config.n_units if hasattr(model, "config") else model.n_units
+    for s in sessions:
+        if s.index > n_sessions:
+            raise ValueError(f"sessions must have an index up to the model's n_sessions = {n_sessions}, not {s.index}.")
+        if s.recording.n_columns != n_outputs:
+            raise ValueError(f"n_outputs of the model is {n_outputs}, the session has {s.recording.n_columns} columns.")
+        last = s.first_unit - 1 + s.recording.n_units
+        if last > n_units or (n_sessions == 1 and last != n_units):
+            raise ValueError(f"n_units of the model is {n_units}, the units of the session are {s.first_unit}..{last}.")

@@ -180,7 +180,12 @@ def test_streaming_equals_batch_on_every_bin(rng, kind, stream):
 def test_units_and_bins_of_another_decoder_are_refused():
     """They would be counted silently, as those of another unit or moment."""
     model, time = make_decoder("gru"), torch.tensor([[0.01]], dtype=torch.float64)
-    for unit, width_s, message in ((N_UNITS + 1, 0.05, "n_units = 8, not 9"), (1, 0.02, "0.02, of the decoder 0.05")):
+    for unit, width_s, message in ((N_UNITS + 1, 0.05, "n_units = 8, not 9"), (1, 0.02, "0.02, of the model 0.05")):
         batch = SpikeBatch.from_events([0], [unit], [0.01], 1, 0.1, width_s)
         with pytest.raises(ValueError, match=message):
             model(batch, time, ONE)
+    batch = SpikeBatch.from_events([0], [1], [0.01], 1, 0.1)
+    with pytest.raises(ValueError, match="0.1 s lies outside the trial"):
+        model(batch, time + 0.09, ONE)
+    with pytest.raises(ValueError, match=r"session must lie in 1\.\.1, not \[0\]"):
+        model(batch, time, 0 * ONE)

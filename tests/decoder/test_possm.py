@@ -369,6 +369,7 @@ def test_only_the_last_k_states_are_read(rng):
         ({"session": torch.tensor([1, 3])}, r"session must lie in 1\.\.2, not \[1, 3\]"),
         ({"session": torch.tensor([0, 1])}, r"session must lie in 1\.\.2, not \[0, 1\]"),
         ({"session": torch.tensor([1])}, "one row per trial"),
+        ({"times": torch.full((2, 1), 0.5)}, "output_times_s must be float64, not torch.float32"),
         ({"unit": 9}, r"n_units = 8, not 9"),
         ({"width": 0.02}, "bin_width_s of the batch is 0.02, of the model 0.05"),
     ],

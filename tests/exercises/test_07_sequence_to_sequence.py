@@ -154,6 +154,12 @@ class ByHand(nn.Module):
         return text
 
 
+class PadsWrittenWords(ByHand):
+    def __init__(self, n_source, n_target, dim, hidden):
+        super().__init__(n_source, n_target, dim, hidden)
+        self.write = nn.Embedding(n_target, dim, padding_idx=0)
+
+
 class OnlyParts(ByHand):
     def encode(self, source): ...
 
@@ -308,6 +314,7 @@ def pointer_by_loops(x, h, W, U, v, mask, squash=torch.tanh):
             "minus infinity was made 0",
         ),
         ("Translator", ByHand, "✓"),
+        ("Translator", PadsWrittenWords, "✓"),
         ("Translator", OnlyParts, "`encode` is not there yet"),
         ("Translator", NoLook, "`look`"),
         ("Translator", LooksLate, "the new state asks"),

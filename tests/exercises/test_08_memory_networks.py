@@ -118,6 +118,12 @@ class TableMemory:
         return (w[:, None] * self.values).sum(0)
 
 
+class IgnoresSigns(TableMemory):
+    def write(self, key, value):
+        near = self.keys is not None and self.cosine(key).min() < -0.9
+        super().write(self.keys[self.cosine(key).argmin()] if near else key, value)
+
+
 class WritesInPlace(TableMemory):
     """What was read before a write has no gradient any more."""
 
@@ -291,6 +297,7 @@ class Detached(TableMemory):
         ("run_frame", lambda *args: frame_with_arrays(*args)[0], "return two things"),
         ("run_frame", lambda *args: (frame_with_arrays(*args)[0], args[5]), "on the memory after four steps"),
         ("ContentMemory", WritesInPlace, "the gradients, with writing after reading"),
+        ("ContentMemory", IgnoresSigns, "on two opposite keys"),
         ("ContentMemory", TableMemory, "✓"),
         ("ContentMemory", ReadsEmptySlots, "empty slots take a share"),
         ("ContentMemory", ForgetsToUse, "reading does not count as use"),

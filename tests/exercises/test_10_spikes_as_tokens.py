@@ -106,11 +106,11 @@ def windows_one_by_one(
     last=None,
     carry=True,
     one=1,
-    grid=0,
+    grid=False,
 ):
     """Loops and lists; what comes back is NumPy."""
     starts = [rng.uniform(begin, end - window_s if last is None else last(end, window_s)) for _ in range(n)]
-    starts = [round(start / grid) * grid if grid else start for start in starts]
+    starts = [round(start / width_s) * width_s if grid else start for start in starts]
     n_bins, tokens, rows = math.ceil(window_s / width_s - 1e-6), [], []
     for i, start in enumerate(starts):
         bins, first = [[] for _ in range(n_bins)], start + sign * lag_s
@@ -240,7 +240,7 @@ def prefix_of(mask):
         ("training_windows", partial(windows_one_by_one, one=0), "counted from 1"),
         ("training_windows", partial(windows_one_by_one, carry=False), "counted through the batch"),
         ("training_windows", partial(windows_one_by_one, last=lambda end, window_s: end), "beyond the part"),
-        ("training_windows", partial(windows_one_by_one, grid=0.05), "rounded to a grid of bins"),
+        ("training_windows", partial(windows_one_by_one, grid=True), "rounded to a grid of bins"),
         ("training_windows", windows_changed(lambda r: {"offset": r["offset"].astype(np.float32)}), "✓"),
         ("training_windows", windows_changed(lambda r: {k: v.tolist() for k, v in r.items()}), "✓"),
         ("training_windows", windows_changed(lambda r: {"mask": r["mask"] | True}), "the mask is True everywhere"),

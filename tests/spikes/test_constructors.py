@@ -71,10 +71,24 @@ def test_position_becomes_velocity_and_gaps_stay():
     assert recording.behavior_unit == "mm/s" and "derivative of the position; 20 of 400" in recording.notes[0]
 
 
+def test_masked_values_are_missing():
+    position, train = np.ma.masked_array(np.sin(2 * TIMES)), np.ma.masked_array([0.5, 9.0, 1.0], [False, True, False])
+    position[100:120] = np.ma.masked
+    recording = Recording.from_position([train], TIMES, position)
+    expected = Recording.from_position([[0.5, 1.0]], TIMES, position.filled(np.nan))
+    assert np.array_equal(recording.behavior, expected.behavior) and recording.spike_times.tolist() == [0.5, 1.0]
+
+
 BAD = {
     "no trains": (lambda: Recording.from_trains({}), "unit_ids is empty"),
     "trains of one array": (lambda: Recording.from_trains({7: np.ones((2, 3))}), r"trains\[7\] .* shape \(2, 3\)"),
     "a raster": (lambda: Recording.from_trains([np.ones(9, bool)]), r"trains\[0\] must be the spike times .* bool"),
+    "one train": (lambda: Recording.from_trains(np.arange(9.0)), "the spike times of each unit, not one number"),
+    "masked behaviour": (
+        lambda: Recording.from_trains(TRAINS, TIMES, np.ma.masked_array(BEHAVIOR, BEHAVIOR > 0.5)),
+        "behavior has masked values",
+    ),
+    "a complex position": (lambda: Recording.from_position(TRAINS, TIMES, TIMES * 1j), "real numbers, not complex128"),
     "a NaN spike": (lambda: Recording.from_trains([[1.0, np.nan]]), r"spike_times\[1\] = nan"),
     "one name twice": (lambda: Recording.from_trains({1: [], "1": []}, TIMES, BEHAVIOR), "'1' occurs 2 times"),
     "behavior without times": (lambda: Recording.from_trains(TRAINS, (), BEHAVIOR), "400 against 0 behavior_times"),

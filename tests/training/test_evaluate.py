@@ -10,7 +10,7 @@ from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.baselines import BinnedGRU, bin_counts
 from possm_lite.decoder.streaming.baselines import GRUStream
 from possm_lite.training import evaluate, prepare, r2_score
-from possm_lite.training.evaluate import batch_decode, newest_finished, replay, slot_offsets
+from possm_lite.training.evaluate import batch_decode, mean_r2, newest_finished, replay, slot_offsets
 
 
 @pytest.fixture
@@ -28,6 +28,14 @@ def test_r2_in_closed_cases(rng):
     true[:, 1] = 4.0
     score = r2_score(true, true + 0.1)
     assert np.isnan(score[1]) and 0 < score[0] < 1
+    with pytest.raises(ValueError, match=r"one shape, not \(50, 2\) and \(50, 1\)"):
+        r2_score(true, true[:, :1])
+
+
+def test_mean_r2_is_nan_where_a_column_is_not_decoded(rng):
+    true = rng.normal(size=(50, 3)) * [1, 1, 0]
+    assert mean_r2(true, true + [0, 0, 5.0]) == 1.0  # a constant column does not count
+    assert np.isnan(mean_r2(true, true * [1, np.nan, 1])) and np.isnan(mean_r2(true[:0], true[:0]))
 
 
 @pytest.mark.parametrize(

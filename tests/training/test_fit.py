@@ -8,7 +8,7 @@ import torch
 
 from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.spikes import Recording, Timeline
-from possm_lite.training import evaluate, fit, prepare
+from possm_lite.training import FitConfig, evaluate, fit, prepare
 
 from .helpers import QUICK, same_weights, small_possm
 
@@ -27,6 +27,12 @@ def easy_recording(rng) -> Recording:
     sample, unit = np.nonzero(active & (rng.random(active.shape) < 0.6))
     unit_ids = ["right", "left", "up", "down"]
     return Recording(times[sample], unit, unit_ids, times, 100.0 * signs, "mm/s", np.zeros((0, 2)), "easy")
+
+
+@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"samples": 0}, {"window_s": 2000}, {"lr": -1}, {"unit_dropout": 2}])
+def test_settings_that_mean_nothing_are_refused(wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must lie in"):
+        FitConfig(**wrong)
 
 
 def test_fit_learns_a_small_session(rng):

@@ -132,11 +132,15 @@ def test_other_settings_recordings_and_models_are_refused(session, path):
     velocity[7, 1] += 1e-9
     assert_refused(path, prepare(replace(session.recording, behavior=velocity)), "other recordings")
     wider, deeper = small_possm(session, hidden=40), small_possm(session, n_layers=2)
-    assert_refused(path, session, "model.backbone.weight_ih_l0 must be (120, 16)", model=wider)
-    assert_refused(path, session, "_l1 is missing", model=deeper)
+    assert_refused(path, session, "a model of hidden=32, not 40", model=wider)
+    assert_refused(path, session, "a model of n_layers=1, not 2", model=deeper)
+    assert_refused(path, session, "a model of context_bins=3, not 5", model=small_possm(session, context_bins=5))
     path.unlink()
-    assert train(deeper, session, path, 1) is None
-    assert_refused(path, session, "_l1 is unknown")
+    first, second = freeze_backbone(small_possm(session)), freeze_backbone(small_possm(session))
+    assert train(first, session, path, 1) is None
+    with torch.no_grad():
+        second.readout.weight.add_(1)
+    assert_refused(path, session, "of another model: readout.weight, which is not trained", model=second)
 
 
 def test_fingerprint_depends_on_data_and_preparation(session):

@@ -38,6 +38,23 @@ def test_scale_does_not_depend_on_the_lag(small_recording, split, lag_s):
     assert session.timeline.lag_s == lag_s and session.recording is small_recording
 
 
+def test_scale_knows_no_sample_on_the_edge_of_another_part(small_recording):
+    """(t - lag) + lag may be rounded to just below the edge t."""
+    trials = np.stack([np.arange(0, 20, 0.5), np.arange(0.5, 20.5, 0.5)], 1) + small_recording.behavior_times[0]
+    recording = replace(small_recording, trials=trials)
+    for seed in range(10):
+        session = prepare(recording, "random:50/25/25", -0.05, seed=seed)
+        times = (session.timeline.times - 0.05).round(9)
+        inside = [(times >= first - 1e-6) & (times < last - 1e-6) for first, last in session.split.train]
+        behavior = session.timeline.behavior[np.any(inside, 0)]
+        np.testing.assert_allclose(session.mean, behavior.mean(0), rtol=1e-12)
+
+
+def test_behavior_that_float32_cannot_hold_is_refused(small_recording):
+    with pytest.raises(RecordingError, match="less than a millionth of its mean: subtract a constant"):
+        prepare(replace(small_recording, behavior=small_recording.behavior + 1e9))
+
+
 @pytest.mark.parametrize("constant", [2.5, 0.1, 9.81])  # the mean of the last two is rounded
 def test_constant_column_has_scale_one_and_no_r2(small_recording, constant):
     session = prepare(replace(small_recording, behavior=small_recording.behavior * [1.0, 0.0] + [0.0, constant]))

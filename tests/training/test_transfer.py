@@ -39,6 +39,24 @@ def trained(single):
     return model, joined
 
 
+def test_replay_of_a_later_session_equals_batch(trained):
+    model, joined = trained
+    played = replay(StreamingDecoder(model, 2, slot_offsets(joined[1])), joined[1])
+    assert np.abs(played.outputs - batch_decode(model, joined[1], played)).max() < 1e-3
+    assert played.r2 == pytest.approx(evaluate(model, joined[1]).r2, abs=1e-4)
+
+
+def test_sessions_of_another_model_are_refused(single, trained):
+    with pytest.raises(ValueError, match=r"combine_sessions: their indices are \[1, 1, 1\]"):
+        fit(small_possm(*single), single, QUICK, progress=False)
+    with pytest.raises(ValueError, match="n_units of the model is 5, the units of the session are 1..7"):
+        evaluate(small_possm(single[0]), single[1])
+    with pytest.raises(ValueError, match="n_outputs of the model is 1, the session has 2 columns"):
+        fit(small_possm(single[0], n_outputs=1), single[0], QUICK, progress=False)
+    with pytest.raises(ValueError, match="n_sessions = 1, not 3"):
+        evaluate(small_possm(single[2]), trained[1][2])
+
+
 def test_sessions_share_no_units(single):
     assert [(s.index, s.first_unit) for s in combine_sessions(single)] == [(1, 1), (2, 6), (3, 13)]
     start = single[1].split.test[0, 0]
