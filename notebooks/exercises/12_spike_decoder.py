@@ -225,7 +225,7 @@ def _filled(make):
         make.failure = make.failure or (message if isinstance(message, Failure) else Failure(message, message))
         raise RuntimeError
 
-    decoder, weights = make(5, D=12, d=16, h=10, k=3), _weights()
+    decoder, weights = make(5, D=12, d=16, h=10, k=2), _weights()
     if not isinstance(decoder, nn.Module):
         fail("the class is not a torch.nn.Module: it begins with `class Decoder(nn.Module):`.")
     own = dict(decoder.named_parameters())

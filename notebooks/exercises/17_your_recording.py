@@ -158,7 +158,8 @@ chance_coincidences = ValueCheck(
     tolerance=0.5,
     traps={
         "half of it: the window reaches to both sides of a spike, so it is 2 ms long.": 60.0,
-        "that is per second, or a share. How many are there in all of the ten minutes?": 0.2,
+        "that is per second, a share, or none. Units that know nothing of each other still meet by chance: how many "
+        "times in all of the ten minutes?": 0.2,
         "are milliseconds in there as if they were seconds? The window is 0.002 s long.": 120_000.0,
         "is a time in there in minutes? Rates are per second, and the recording lasts 600 s.": 2.0,
         "is the length of the recording missing? N_a N_b 2 delta is divided by T (17.4).": 72_000.0,

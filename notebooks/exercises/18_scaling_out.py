@@ -121,8 +121,8 @@ def _all_ranks(function, seed, n, room_s, size):
     return tuple(function(seed, n, room_s, rank, size) for rank in range(size))
 
 
-def _processes(size, n, seed=3):
-    return lambda: (seed, n, 600.0, size)
+def _processes(size, n, seed=3, room_s=600.0):
+    return lambda: (seed, n, room_s, size)
 
 
 my_windows = Check(
@@ -132,6 +132,7 @@ my_windows = Check(
         Case("one process", _processes(1, 6), _all_ranks, 1e-9),
         Case("two processes and 8 windows", _processes(2, 8), _all_ranks, 1e-9),
         Case("another seed", _processes(2, 8, seed=4), _all_ranks, 1e-9),
+        Case("a part of 90 s", _processes(2, 8, room_s=90.0), _all_ranks, 1e-9),
         Case("three processes and 8 windows", _processes(3, 8), _all_ranks, 1e-9),
         Case("four processes and 64 windows", _processes(4, 64), _all_ranks, 1e-9),
         Case("six processes and 16 windows", _processes(6, 16), _all_ranks, 1e-9),

@@ -123,6 +123,7 @@ def test_right_answer_prints_one_line(student, capsys):
         (lambda x: np.array(["a", "b"]), "expected a tensor or an array of numbers, got a value of type ndarray."),
         (lambda x: torch.softmax(x, -1).to_sparse(), "expected a dense tensor"),
         (lambda x: torch.softmax(x, -1).to("meta"), "expected a dense tensor"),
+        (lambda x: torch.nested.nested_tensor([x, x[:1]]), "expected a dense tensor"),
         (lambda x: x * float("nan"), "on two keys: 2 of 2 numbers are NaN."),
         (lambda x: x * float("inf"), "on two keys: expected 0.2689 at [0], got inf; 2 of 2 are wrong."),
         (lambda x: torch.softmax(x, -1) - 2e-5, "on two keys: expected 0.26894 at [0], got 0.26892; 2 of 2 are wrong."),

@@ -131,6 +131,13 @@ def diverged(decoder):
     return decoder
 
 
+def align_of_one_mean(x, y):
+    """Takes off the mean of all numbers, not that of each column."""
+    (q_x, r_x), (q_y, r_y) = (torch.linalg.qr(z - z.mean()) for z in (x, y))
+    u, s, vt = torch.linalg.svd(q_x.T @ q_y)
+    return torch.linalg.solve(r_x, u @ vt @ r_y), s
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -142,6 +149,8 @@ def diverged(decoder):
         ("own_numbers", sum(table.numel() for table in TABLES), "all rows of both tables"),
         ("own_numbers", sum(p.numel() for p in MODEL.parameters()), "a whole decoder"),
         ("own_numbers", "1312", "expected a number"),
+        ("paired", lambda a, b: (float((a - b).float().mean()), float((a - b).float().std() / len(a) ** 0.5)), "✓"),
+        ("paired", lambda a, b: ((a - b).mean(), (a - b).abs().std() / len(a) ** 0.5), "on six seeds"),
         ("may_learn", off_and_on, "✓"),
         ("may_learn", lambda model: [p.clone() for p in off_and_on(model)], "returned: copies"),
         ("may_learn", lambda model: [p for p in freeze_backbone(model).parameters() if p.requires_grad], "✓"),
@@ -163,6 +172,7 @@ def diverged(decoder):
         ("paired", lambda a, b: paired_in_numpy(a, b)[0], "two results"),
         ("paired", lambda a, b: paired_in_numpy(a.sort().values, b.sort().values), "both were sorted first"),
         ("align", align_by_covariances, "✓"),
+        ("align", align_of_one_mean, "on latents that do not have the mean zero"),
         ("align", lambda x, y: align_by_covariances(y, x), "from today (`x`) to day 0 (`y`)"),
         ("align", lambda x, y: align_by_covariances(x, y)[::-1], "shape"),
         ("align", lambda x, y: (align_by_covariances(x, y)[0].T, align_by_covariances(x, y)[1]), "this is Mᵀ"),

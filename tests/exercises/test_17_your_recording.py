@@ -139,6 +139,7 @@ def foreign_by_search(t, refractory_s, near_s, far_s, side="left", itself=None):
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
+        ("chance_coincidences", 0, "still meet by chance"),
         ("isi_violations", violations_in_a_loop, "✓"),
         ("isi_violations", violations_of_a_sort, 'kind="stable"'),
         ("isi_violations", partial(violations_of_a_sort, kind="stable"), "✓"),

@@ -81,6 +81,7 @@ def gradient_from_the_first(gradients, counts):
         ("whole_gradient", gradient_sample_by_sample, "✓"),
         ("whole_gradient", lambda g, n: gradient_by_einsum([x.nan_to_num() for x in g], n), "✓"),
         ("whole_gradient", gradient_by_einsum, "0 times NaN"),
+        ("my_windows", lambda s, n, room, *o: check.my_windows.reference(s, n, 600.0, *o), "on a part of 90 s"),
         ("whole_gradient", gradient_from_the_first, "no samples in the first part"),
         ("whole_gradient", lambda g, n: gradient_sample_by_sample(g, n[::-1]), "on parts of 30"),
         ("whole_gradient", lambda g, n: gradient_sample_by_sample(g, n) * sum(n) / len(n), "on two parts"),

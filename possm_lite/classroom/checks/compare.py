@@ -42,7 +42,7 @@ def _difference_of_tensors(a: Any, b: Tensor, tolerance: float) -> str | None:
     if not isinstance(a, Tensor):
         return f"expected a tensor or an array of numbers, got {described(a)}."
     if not _is_dense(a):
-        return "expected a dense tensor with values, got a sparse one or one on the meta device."
+        return "expected a dense tensor with values, got a sparse, nested or quantized one, or one on the meta device."
     if a.shape != b.shape:
         return f"the shape is {tuple(a.shape)}, expected {tuple(b.shape)}."
     if a.numel() and not (_kind(a) == _kind(b) or 0 < _kind(a) < _kind(b)):
@@ -116,4 +116,5 @@ def _kind(x: Tensor) -> int:
 
 
 def _is_dense(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.layout == torch.strided and not x.is_meta
+    plain = isinstance(x, Tensor) and x.layout == torch.strided and not x.is_meta
+    return plain and not x.is_nested and not x.is_quantized
