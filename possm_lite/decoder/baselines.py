@@ -47,9 +47,10 @@ class BinnedDecoder(nn.Module):
         """Behaviour at the output times, (B, Q, C): arguments as for `POSSM.forward`.
 
         Raises:
-            ValueError: as `POSSM.forward`; the only session is 1.
+            ValueError: as `POSSM.forward`.
         """
-        check_arguments(batch, output_times_s, session, self.n_units, 1, self.bin_width_s)
+        n_sessions = len(self.behavior_mean) - 1
+        check_arguments(batch, output_times_s, session, self.n_units, n_sessions, self.bin_width_s)
         slots = self.decode_counts(bin_counts(batch, self.n_units).sqrt())  # (B, T, n_slots, C)
         slot = query_bins(output_times_s, self.bin_width_s / self.n_slots)  # (B, Q), counted through the trial
         standardized = slots.flatten(1, 2).gather(1, slot[..., None].expand(-1, -1, self.n_outputs))
