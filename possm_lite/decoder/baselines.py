@@ -112,13 +112,34 @@ class WienerFilter(BinnedDecoder):
 
         Args:
             counts: square-root counts of each continuous segment, (T, U).
-            behavior: standardised behaviour of each slot, (T, n_slots, C); rows with NaN are left out.
+            behavior: standardised behaviour of each slot, (T, n_slots, C), NaN where a slot has no sample. Bins without
+                a sample in every slot are left out; where they are many, each slot is solved on the bins that it has.
             ridges: penalties.
+
+        Raises:
+            ValueError: a slot has no sample at all.
         """
         x = np.concatenate([history(torch.as_tensor(c)[None], self.n_history)[0].numpy() for c in counts])
         y = np.concatenate([v.reshape(len(v), -1) for v in behavior])
-        known = np.isfinite(y).all(1)
-        x, y = x[known].astype(np.float64), y[known]
+        known = np.isfinite(y)
+        complete = known.all(1)
+        if complete.sum() >= 0.9 * known.any(1).sum():
+            return self._solve(x[complete], y[complete], ridges)
+        slots = np.split(np.arange(y.shape[1]), self.n_slots)
+        bins = [known[:, slot].all(1) for slot in slots]
+        if not all(own.any() for own in bins):
+            raise ValueError("behavior has no sample in one of the slots of a bin: choose fewer slots.")
+        solved = [self._solve(x[own], y[own][:, slot], ridges) for own, slot in zip(bins, slots, strict=True)]
+        # a slot has columns of its own
+        return [
+            tuple(torch.cat(parts, -1) for parts in zip(*of_ridge, strict=True))
+            for of_ridge in zip(*solved, strict=True)
+        ]
+
+    @staticmethod
+    def _solve(x: np.ndarray, y: np.ndarray, ridges) -> list[tuple[Tensor, Tensor]]:
+        """`solve` of rows without NaN."""
+        x = x.astype(np.float64)
         x_mean, y_mean = x.mean(0), y.mean(0)
         x -= x_mean
         gram, cross = x.T @ x, x.T @ (y - y_mean)

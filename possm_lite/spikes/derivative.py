@@ -33,6 +33,8 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
     updates = [_updates(position, segment, period) for segment in segments]
     n = _window(position[np.concatenate(updates)], period * step)
     for segment, update in zip(segments, updates, strict=True):
+        if len(update) < 2:
+            continue  # a piece so short that its position is held throughout has no velocity
         slope = _slope(times[update], position[update], n)
         for column in range(position.shape[1]):
             velocity[segment, column] = np.interp(times[segment], times[update], slope[:, column])
@@ -64,7 +66,7 @@ def _updates(position: np.ndarray, segment: np.ndarray, period: float) -> np.nda
     changed = np.flatnonzero(np.diff(position[segment], axis=0, prepend=np.nan).any(axis=1))
     ends = np.append(changed[1:], len(segment))
     at = [np.arange(start, stop - period / 2, period) for start, stop in zip(changed, ends, strict=True)]
-    return segment[np.unique(np.append(np.concatenate(at).astype(int), len(segment) - 1))]
+    return segment[np.unique(np.concatenate(at).astype(int))]
 
 
 def _window(position: np.ndarray, step: float) -> int:

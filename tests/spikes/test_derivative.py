@@ -53,3 +53,14 @@ def test_rounded_position_is_exact_after_hours():
     velocity, _ = differentiate(times, position)
     true = np.stack([1250 * np.cos(2.5 * times), 760 * np.cos(1.9 * times)], 1)
     assert np.abs(velocity - true)[-10_000:].mean() < 0.05 * true.std()
+
+
+def test_held_position_ends_with_its_last_slope_and_a_piece_within_one_update_has_none():
+    times = np.arange(0, 5, 0.001)
+    shown = np.floor(times * 60) / 60
+    position = (10 * shown + np.sin(2 * np.pi * shown))[:, None]
+    position[1000:1050] = position[1055:1105] = np.nan
+    velocity, _ = differentiate(times, position)
+    assert np.isnan(velocity[1050:1055]).all()
+    end = slice(-40, None)
+    assert np.abs(velocity[end, 0] - 10 - 2 * np.pi * np.cos(2 * np.pi * times[end])).max() < 0.5

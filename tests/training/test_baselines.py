@@ -66,3 +66,25 @@ def test_search_leaves_out_an_axis_without_movement(delayed):
     scores = search_lag(still, LAGS_S, n_history=1, ridges=(10.0,))
     assert np.isfinite(scores).all() and LAGS_S[scores.argmax()] == pytest.approx(0.1)
     assert np.isnan(search_lag(replace(delayed, behavior=0 * delayed.behavior), [0.0])).all()
+
+
+def test_samples_with_jitter_are_not_left_out(rng):
+    """Hardly a bin of 100 ms then has a sample in every slot of 10 ms."""
+    clock = np.arange(60_000) / 1000
+    velocity = np.sin(2 * clock) + np.cos(3.1 * clock)
+    rate = np.exp(2.3 + 0.6 * velocity * rng.normal(size=(30, 1)))
+    trains = [clock[spikes] for spikes in rng.random(rate.shape) < rate / 1000]
+    regular = np.arange(0, 59, 0.01)
+    scores = []
+    for times in (regular, regular + rng.uniform(0, 0.0099, len(regular))):
+        session = prepare(Recording.from_trains(trains, times, np.interp(times, clock, velocity)), bin_width_s=0.1)
+        scores.append(evaluate(fit_wiener(session), session).r2)
+    assert scores[0] > 0.8 and scores[1] == pytest.approx(scores[0], abs=0.02)
+
+
+def test_a_slot_without_samples_is_refused(small_recording):
+    session = prepare(small_recording)
+    counts, behavior = binned(session, "train")
+    behavior = [np.where(np.arange(x.shape[1])[:, None] == 0, np.nan, x) for x in behavior]
+    with pytest.raises(ValueError, match="no sample in one of the slots"):
+        fit_wiener(session).solve(counts, behavior, [1.0])
