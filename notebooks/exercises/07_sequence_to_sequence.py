@@ -520,7 +520,8 @@ def _at_tokens(result, source):
     H, s_0 = result
     real = source != PAD
     if isinstance(H, torch.Tensor) and H.shape[:2] != real.shape:
-        raise Complaint(f"`encode`: H has the shape {tuple(H.shape)}, expected {(*real.shape, 2 * s_0.shape[-1])}.")
+        expected = (*real.shape, 2 * SIZES["hidden"])
+        raise Complaint(f"`encode`: H has the shape {tuple(H.shape)}, expected {expected}.")
     return (H[real] if isinstance(H, torch.Tensor) else H), s_0
 
 

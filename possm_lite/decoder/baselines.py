@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..blocks.recurrent import GRU
+from ..errors import RecordingError
 from ..spikes.batch import SpikeBatch
 from .possm import check_arguments, query_bins
 
@@ -117,20 +118,20 @@ class WienerFilter(BinnedDecoder):
             ridges: penalties.
 
         Raises:
-            ValueError: a slot has no sample at all.
+            RecordingError: a slot has no sample at all.
         """
         x = np.concatenate([history(torch.as_tensor(c)[None], self.n_history)[0].numpy() for c in counts])
         y = np.concatenate([v.reshape(len(v), -1) for v in behavior])
         known = np.isfinite(y)
         complete = known.all(1)
-        if complete.sum() >= 0.9 * known.any(1).sum():
+        if complete.sum() >= 0.9 * known.any(1).sum():  # then one sum over time serves all slots
             return self._solve(x[complete], y[complete], ridges)
         slots = np.split(np.arange(y.shape[1]), self.n_slots)
         bins = [known[:, slot].all(1) for slot in slots]
         if not all(own.any() for own in bins):
-            raise ValueError("behavior has no sample in one of the slots of a bin: choose fewer slots.")
+            raise RecordingError("behaviour has no sample in one of the slots of a bin: choose another bin width.")
         solved = [self._solve(x[own], y[own][:, slot], ridges) for own, slot in zip(bins, slots, strict=True)]
-        # a slot has columns of its own
+        # for each ridge, the columns of all slots side by side
         return [
             tuple(torch.cat(parts, -1) for parts in zip(*of_ridge, strict=True))
             for of_ridge in zip(*solved, strict=True)

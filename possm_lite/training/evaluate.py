@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from ..decoder.possm import POSSM
 from ..spikes.batch import bin_index
-from .session import Session, check_sessions
+from .session import Session, check_sessions, columns_that_vary
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,20 @@ def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
     """1 - squared error over squared deviation from the mean: (T, C) to (C,); NaN for a constant column.
 
     Raises:
-        ValueError: the two have other shapes.
+        ValueError: the two do not have the same shape.
     """
     if np.shape(true) != np.shape(decoded):
         raise ValueError(f"true and decoded must have one shape, not {np.shape(true)} and {np.shape(decoded)}.")
     true, decoded = np.asarray(true, np.float64), np.asarray(decoded, np.float64)
     residual = ((true - decoded) ** 2).sum(0)
-    varies = (true != true[:1]).any(0)  # rounding makes the deviation of a constant column tiny, not 0
+    varies = columns_that_vary(true)
     deviation = np.where(varies, ((true - true.mean(0)) ** 2).sum(0), 1.0)
     return np.where(varies, 1 - residual / deviation, np.nan)
 
 
 def mean_r2(true: np.ndarray, decoded: np.ndarray) -> float:
-    """Mean R² of the columns that vary, NaN if none does, there is no sample, or one of them is decoded as NaN."""
-    varies = (true != true[:1]).any(0)
+    """Mean R² of the columns that vary; NaN without a sample, if none varies, or if one of them is decoded as NaN."""
+    varies = columns_that_vary(true)
     return float(r2_score(true, decoded)[varies].mean()) if varies.any() else float("nan")
 
 

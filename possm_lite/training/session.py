@@ -57,8 +57,8 @@ def prepare(
 
     Trials shorter than a bin, or without a behaviour sample, are left out; a note of the session's recording says so.
     `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
-    Raises RecordingError if the recording cannot be split like this, ValueError for a `split` in words that means
-    nothing or a bin width that is not positive.
+    Raises RecordingError if the recording cannot be split like this, or float32 cannot hold its behaviour, ValueError
+    for a `split` in words that means nothing or a bin width that is not positive.
     """
     if len(recording.behavior_times) == 0:
         raise RecordingError("behavior_times is empty: spikes alone can be decoded, but not trained on.")
@@ -92,15 +92,20 @@ def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarra
     # a sample on the edge of a part is in the part that begins there, as in `Timeline.cut`, however it was rounded
     ranges = np.searchsorted(timeline.times + timeline.lag_s, train - 1e-6)
     behavior = np.concatenate([timeline.behavior[first:last] for first, last in ranges])
-    varies = (behavior != behavior[:1]).any(0)  # rounding makes the std of a constant column tiny, not 0
+    varies = columns_that_vary(behavior)
     mean, std = behavior.mean(0), np.where(varies, behavior.std(0), 1.0)
     if (np.abs(mean) > 1e6 * std)[varies].any():  # float32 has seven digits
         raise RecordingError("behaviour varies by less than a millionth of its mean: subtract a constant from it.")
     return mean, std
 
 
+def columns_that_vary(behavior: np.ndarray) -> np.ndarray:
+    """Which columns of (T, C) are not constant, (C,); rounding makes the deviation of a constant one tiny, not 0."""
+    return (behavior != behavior[:1]).any(0)
+
+
 def check_sessions(model, sessions):
-    """Whether the sessions are numbered for one model, with its units and columns.
+    """Refuse sessions that are not numbered for one model, or have other units or columns than it has.
 
     Args:
         model: a POSSM or a `BinnedDecoder`.

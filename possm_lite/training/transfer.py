@@ -89,7 +89,8 @@ def adapt(
     Args:
         model: the trained model; it is not changed.
         session: the new one, from `prepare`.
-        config: of both stages. `lr` is that of the second, and a tenth of the first's; `seed` also that of embeddings.
+        config: of both stages. `lr` is that of the second; the first has ten times as much, 10 at most. `seed` is also
+            that of embeddings.
         min_steps: least number of optimizer steps of each stage, where `config.epochs` are fewer.
         progress, checkpoints: as in `fit`, a file for each stage.
 
@@ -108,7 +109,7 @@ def adapt(
         new = freeze_backbone(for_new_session(model, session.recording.n_units))
     steps_per_epoch = max(1, round(WindowSampler(session, config).n_windows / config.batch))
     config = replace(config, epochs=max(config.epochs, math.ceil(min_steps / steps_per_epoch)))
-    units = fit(new, session, replace(config, lr=10 * config.lr), progress, checkpoint=checkpoints[0])
+    units = fit(new, session, replace(config, lr=min(10 * config.lr, 10.0)), progress, checkpoint=checkpoints[0])
     new.requires_grad_(True)
     every = fit(new, session, config, progress, checkpoint=checkpoints[1])
     valid_r2 = units.valid_r2 | {config.epochs + epoch: r2 for epoch, r2 in every.valid_r2.items()}

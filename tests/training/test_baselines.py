@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from possm_lite.errors import RecordingError
 from possm_lite.spikes import Recording
 from possm_lite.training import evaluate, prepare
 from possm_lite.training.baselines import binned, fit_kalman, fit_wiener, search_lag
@@ -86,5 +87,5 @@ def test_a_slot_without_samples_is_refused(small_recording):
     session = prepare(small_recording)
     counts, behavior = binned(session, "train")
     behavior = [np.where(np.arange(x.shape[1])[:, None] == 0, np.nan, x) for x in behavior]
-    with pytest.raises(ValueError, match="no sample in one of the slots"):
+    with pytest.raises(RecordingError, match="no sample in one of the slots"):
         fit_wiener(session).solve(counts, behavior, [1.0])

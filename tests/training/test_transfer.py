@@ -128,6 +128,12 @@ def test_adapt_refuses_other_bins_or_columns(single, change):
         adapt(small_possm(single[0], **change), single[1])
 
 
+def test_adapt_takes_every_learning_rate_that_fit_takes(single):
+    """Ten times as much would be refused."""
+    _, history = adapt(small_possm(single[0]), single[1], replace(QUICK, epochs=1, lr=2.0), 1, progress=False)
+    assert len(history.loss) == 2
+
+
 def test_first_trials_set_the_scale(single):
     few = single[0].first_trials(2)
     assert len(few.split.train) == 2 and few.split.test is single[0].split.test
