@@ -37,31 +37,29 @@ function normalize(x) {
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
-// erf to 1e-11: a table, and Taylor's polynomial of the third degree around its nearest point
-const ERF_STEP = 1 / 256, ERF_MAX = 5;
-const ERF = Float64Array.from({ length: ERF_MAX / ERF_STEP + 1 }, (_, i) => {
-  const x = i * ERF_STEP;  // erf x = 2 / sqrt pi exp(-x²) (x + 2 x³ / 3 + 4 x⁵ / 15 + ...), all terms positive
+// Normal distribution function to 1e-12: a table, and Taylor's polynomial of the third degree around its nearest point
+const NDTR_STEP = 1 / 256, NDTR_MAX = 8;
+const DENSITY = Float64Array.from({ length: NDTR_MAX / NDTR_STEP + 1 }, (_, i) => (
+  Math.exp(-((i * NDTR_STEP) ** 2) / 2) / Math.sqrt(2 * Math.PI)));
+const NDTR = DENSITY.map((density, i) => {
+  const x = i * NDTR_STEP;  // 1 / 2 + density (x + x³ / 3 + x⁵ / 15 + ...), all terms positive
   let term = x, sum = x;
-  for (let n = 1; term > 1e-17 * sum; n++) sum += term *= (2 * x * x) / (2 * n + 1);
-  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
+  for (let n = 1; term > 1e-17 * sum; n++) sum += term *= (x * x) / (2 * n + 1);
+  return 0.5 + density * sum;
 });
-const ERF_SLOPE = ERF.map((_, i) => (2 / Math.sqrt(Math.PI)) * Math.exp(-((i * ERF_STEP) ** 2)));
 
-function erf(x) {
-  const a = Math.abs(x);
-  if (a >= ERF_MAX) return Math.sign(x);
-  const i = Math.round(a / ERF_STEP), x0 = i * ERF_STEP, d = a - x0;
-  return Math.sign(x) * (ERF[i] + ERF_SLOPE[i] * d * (1 - x0 * d + ((2 * x0 * x0 - 1) * d * d) / 3));
+function ndtr(x) {
+  if (x < 0) return 1 - ndtr(-x);
+  if (x >= NDTR_MAX) return 1;
+  const i = Math.round(x / NDTR_STEP), x0 = i * NDTR_STEP, d = x - x0;
+  return NDTR[i] + DENSITY[i] * d * (1 - (x0 * d) / 2 + ((x0 * x0 - 1) * d * d) / 6);
 }
 
-/** The gated layer of a centred x; the factors of gelu are in the matrices. */
+/** The gated layer of a centred x; gelu(g) = g ndtr(g). */
 function feedForward(x, constants) {
   const expanded = affine(normalize(x), constants.expand, constants.expand_bias);
   const half = expanded.length / 2, gated = expanded.subarray(0, half);
-  for (let i = 0; i < half; i++) {
-    const gate = expanded[half + i];
-    gated[i] *= gate * (1 + erf(gate));
-  }
+  for (let i = 0; i < half; i++) gated[i] *= expanded[half + i] * ndtr(expanded[half + i]);
   return affine(gated, constants.contract);
 }
 

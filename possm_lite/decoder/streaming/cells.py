@@ -3,6 +3,8 @@
 A cell is a named tuple of constants: `start` gives the arrays of its state before the first bin, `step` takes the input
 (d,) and the state and returns the output (h,) and the new state. Matrices are transposed against torch's, (inputs,
 outputs), for x @ W, written x.dot(W), which NumPy starts sooner; gates are in torch's order.
+
+`site/live/decoder.js` uses the same constants: what changes here changes there.
 """
 
 import math
