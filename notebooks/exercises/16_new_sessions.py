@@ -397,7 +397,7 @@ identify_from_scratch = Check(
             _identify, copied=lambda decoder: decoder
         ),
         "the common weights have learned as well: that is full finetuning. Give the optimizer the new table only.": (
-            partial(_identify, learning=lambda new: [*new.parameters()])
+            partial(_identify, learning=lambda new: [p for p in new.parameters() if p.requires_grad])
         ),
         "the new table has not learned anything. Does the optimizer hold the parameter that is in the model now, and "
         "are there steps enough?": partial(_identify, steps=0),

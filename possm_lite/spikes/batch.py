@@ -90,7 +90,7 @@ class SpikeBatch:
         Raises:
             ValueError: naming the first invalid spike.
         """
-        trial, unit = (np.asarray(x, dtype=np.int64) for x in (trial, unit))
+        trial, unit = (_whole(name, x) for name, x in (("trial", trial), ("unit", unit)))
         time_s = np.asarray(time_s, dtype=np.float64)
         n_bins = np.broadcast_to(count_bins(duration_s, bin_width_s), (n_trials,))
         if not (trial.shape == unit.shape == time_s.shape and trial.ndim == 1):
@@ -203,6 +203,13 @@ class SpikeBatch:
         spike_mask[index] = True
         bin_mask[trial_of_bin, bin_in_trial] = True
         return PaddedBatch(padded_bin, bin_mask, spike_mask, self.behavior, self.mask, self.bin_width_s)
+
+
+def _whole(name: str, values) -> np.ndarray:
+    values = np.asarray(values)
+    if values.size and values.dtype.kind not in "iu":
+        raise ValueError(f"{name} must hold whole numbers, not {values.dtype}.")
+    return values.astype(np.int64)
 
 
 def _check_each(name: str, values: np.ndarray, valid: np.ndarray, rule: str):

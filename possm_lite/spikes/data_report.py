@@ -28,14 +28,29 @@ def data_report(
         parts: start and stop in seconds, (n, 2), of the parts of a split, by name: each must have spikes.
 
     Raises:
-        RecordingError: decoding cannot mean anything, with the likely cause.
+        RecordingError: as `check_decodable`.
+    """
+    check_decodable(recording, parts)
+    pieces, findings = recorded_time(recording), []
+    if len(recording.behavior_times):
+        findings = [*_behavior(recording), *_sampling(recording, bin_width_s)]
+    return [*findings, *_trials(recording, pieces), *_spikes(recording, pieces), *_units(recording)]
+
+
+def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None = None):
+    """Refuse a recording of which no decoding can mean anything; arguments as `data_report`.
+
+    Raises:
+        RecordingError: with the likely cause.
     """
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")
-    findings, (start, stop) = [], recording.span
+    start, stop = recording.span
     if len(recording.behavior_times):
         _check_clocks(recording)
-        findings = [*_behavior(recording), *_sampling(recording, bin_width_s)]
+        if (np.ptp(recording.behavior, axis=0) == 0).all():
+            found = f"behavior is constant in all {recording.n_columns} columns"
+            raise RecordingError(f"{found}: there is nothing to decode.")
     elif start == stop:
         raise RecordingError("spike_times are all the same: nothing can be decoded.")
     is_slow = len(recording.behavior_times) == 0 or recording.sample_interval > 0.5
@@ -45,8 +60,6 @@ def data_report(
         if np.diff(np.searchsorted(recording.spike_times, part)).sum() == 0:
             empty = f"the {name} part, {part[0, 0]:.1f} to {part[-1, 1]:.1f} s, has no spike: {_extent(recording)}"
             raise RecordingError(f"{empty}. The recording of spikes was shorter, or has another clock.")
-    pieces = recorded_time(recording)
-    return [*findings, *_trials(recording, pieces), *_spikes(recording, pieces), *_units(recording)]
 
 
 def _check_clocks(recording: Recording):
@@ -79,8 +92,6 @@ def _check_clocks(recording: Recording):
 
 def _behavior(recording: Recording) -> Iterator[str]:
     names, constant = recording.behavior_columns, np.ptp(recording.behavior, axis=0) == 0
-    if constant.all():
-        raise RecordingError(f"behavior is constant in all {len(names)} columns: there is nothing to decode.")
     yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {_list(names)}"
     if recording.behavior_name == "velocity" and recording.behavior_unit in _LENGTHS:
         yield f"warning: a velocity in {recording.behavior_unit}: a position? Its velocity: Recording.from_position"

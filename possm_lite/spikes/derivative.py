@@ -66,6 +66,8 @@ def _updates(position: np.ndarray, segment: np.ndarray, period: float) -> np.nda
     changed = np.flatnonzero(np.diff(position[segment], axis=0, prepend=np.nan).any(axis=1))
     ends = np.append(changed[1:], len(segment))
     at = [np.arange(start, stop - period / 2, period) for start, stop in zip(changed, ends, strict=True)]
+    if len(changed) > 1:  # the first value may be older than the segment: its updates are counted back from the next
+        at[0] = np.arange(changed[1] - period, -1, -period)
     return segment[np.unique(np.concatenate(at).astype(int))]
 
 

@@ -10,7 +10,7 @@ from ..errors import RecordingError, prefix_errors, wrap_errors
 from .arrays import write_arrays
 from .derivative import differentiate
 from .npz_format import to_arrays
-from .trains import check_bins, merge_trains, spread_counts
+from .trains import check_bins, in_seconds, merge_trains, spread_counts
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single answer to ==
@@ -70,7 +70,7 @@ class Recording:
         Args:
             trains: spike times in seconds, in any order, or in a unit of their own (Neo, quantities): a mapping from
                 the unit's id, or one array per unit, whose ids are then "0", "1", ...
-            behavior_times: seconds, shape (T,). Without them the recording has spikes alone.
+            behavior_times: seconds, or in a unit of their own, shape (T,). Without them the recording has spikes alone.
             behavior: what is decoded, shape (T, C), or (T,) for one column.
             fields: `behavior_unit`, `trials`, `session_id` and others of `Recording`.
         """
@@ -254,6 +254,7 @@ def default_columns(n: int) -> np.ndarray:
 def _as_array(name: str, value, shape: str, dtype: type) -> np.ndarray:
     """A read-only copy of `value` with the required type and shape; of another kind, such as text, it is refused."""
     words, kinds = _KINDS[dtype]
+    value = in_seconds(value) if name == "trials" or name.endswith("times") else value
     if np.ma.is_masked(value):
         raise RecordingError(f"{name} has masked values: leave out these rows together with their times.")
     try:

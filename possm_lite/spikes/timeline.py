@@ -44,12 +44,19 @@ class Timeline:
         Args:
             starts: start of each window, seconds on the unshifted clock of behaviour, (B,).
             duration_s: of every window.
-            keep_unit: False where the spikes of a unit are dropped from a window, (B, U); None: keep all.
+            keep_unit: False where the spikes of a unit are dropped from a window, (B, U), bool; None: keep all.
+
+        Raises:
+            ValueError: for another `keep_unit`.
         """
         starts = np.atleast_1d(np.asarray(starts, dtype=np.float64)) - self.lag_s
         trial, index = self._ranges(self.spike_times, starts, duration_s)
         unit = self.spike_units[index]
         if keep_unit is not None:
+            shape = len(starts), self.recording.n_units
+            if keep_unit.dtype != bool or keep_unit.shape != shape:
+                found = f"{keep_unit.dtype} of {keep_unit.shape}"
+                raise ValueError(f"keep_unit must be bool of {shape}, windows and units, not {found}.")
             kept = keep_unit[trial, unit - 1]
             trial, index, unit = trial[kept], index[kept], unit[kept]
         time = np.maximum(self.spike_times[index] - starts[trial], 0.0)

@@ -26,18 +26,24 @@ def merge_trains(trains: Mapping | Iterable) -> tuple[np.ndarray, np.ndarray, li
 def _train(name, times) -> np.ndarray:
     """The spike times of one unit, shape (n,); a single row or column, as MATLAB has it, becomes one dimension."""
     times = times.compressed() if np.ma.is_masked(times) else times
-    # NumPy drops the unit of a quantity, such as the ms of Neo's trains.
-    times = np.atleast_1d(times.rescale("s").magnitude if hasattr(times, "rescale") else times)
+    times = np.atleast_1d(in_seconds(times))
     if times.size and (times.dtype.kind not in "iuf" or times.size != max(times.shape)):
         kind = f"{times.dtype} of shape {times.shape}"
         raise RecordingError(f"trains[{name!r}] must be the spike times of one unit in seconds, not {kind}.")
     return times.ravel().astype(np.float64)
 
 
+def in_seconds(times):
+    """The times, also of a quantity in a unit of its own, such as the ms of Neo's trains, which NumPy would drop."""
+    return times.rescale("s").magnitude if hasattr(times, "rescale") else times
+
+
 def check_bins(counts, width: float, starts=None) -> tuple[np.ndarray, np.ndarray]:
     """The counts (bins, units), int64, and bin starts (bins,) in seconds, for `Recording.from_counts`."""
     if not isinstance(width, int | float | np.number) or not 0 < width < np.inf:
         raise RecordingError(f"bin_width_s must be positive, not {width!r}.")
+    if np.ma.is_masked(counts):
+        raise RecordingError("counts has masked values: leave out these bins, and give bin_starts.")
     counts = np.atleast_1d(counts)
     starts = width * np.arange(len(counts)) if starts is None else np.asarray(starts, dtype=np.float64)
     if counts.ndim != 2 or counts.dtype.kind not in "iuf" or starts.shape != counts.shape[:1]:

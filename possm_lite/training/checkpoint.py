@@ -25,7 +25,7 @@ from ..spikes.io.contents import Selection
 from ..spikes.recording import default_columns
 from ..spikes.split import SplitConfig
 from .distributed import SINGLE_PROCESS, ProcessGroup
-from .session import Session
+from .session import MAX_LAG_S, Session
 from .windows import MultiSessionSampler
 
 _DECODER_FORMAT, _TRAINING_FORMAT = "possm-lite checkpoint 1", "possm-lite training 1"
@@ -36,7 +36,7 @@ _RANGES = {
     **dict.fromkeys(("dim", "hidden", "batch", "samples"), (1, 4096)),
     "bin_width_s": (0.001, 10.0),
     "window_s": (0.01, 600.0),
-    "lag_s": (-10.0, 10.0),
+    "lag_s": (-MAX_LAG_S, MAX_LAG_S),
     "seed": (0, 2**63 - 1),
     "epochs": (1, 10**6),
     "lr": (1e-9, 10.0),
@@ -70,13 +70,15 @@ class TrainedOn:
 
 
 def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
-    """Write a trained decoder; a file at `path` is replaced once the new one is complete.
+    """Write a trained decoder of one session; a file at `path` is replaced once the new one is complete.
 
     Raises:
-        CheckpointError: it could not be written.
+        CheckpointError: it could not be written, or `load_checkpoint` would not read it.
     """
     metadata = {"config": asdict(model.config), "trained_on": asdict(trained_on)}
-    write_arrays(path, _pack(_DECODER_FORMAT, metadata, _prefixed("model", model.state_dict())), error=CheckpointError)
+    arrays = _pack(_DECODER_FORMAT, metadata, _prefixed("model", model.state_dict()))
+    _decoder(path, arrays)
+    write_arrays(path, arrays, error=CheckpointError)
 
 
 def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
@@ -85,9 +87,14 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     Raises:
         CheckpointError: missing, damaged, of another version, or with weights that do not fit its configuration.
     """
-    metadata, arrays = _read(path, _DECODER_FORMAT)
+    return _decoder(path, read_arrays(path, error=CheckpointError))
+
+
+def _decoder(path: str | Path, packed: Mapping[str, np.ndarray]) -> tuple[POSSM, TrainedOn]:
+    """The decoder in the arrays of a file. Raises CheckpointError as `load_checkpoint`."""
+    metadata, arrays = _unpack(path, packed, _DECODER_FORMAT)
     with prefix_errors(path, CheckpointError):
-        with wrap_errors("about is damaged"):
+        with wrap_errors("about is invalid"):
             config = POSSMConfig(**({"reading": "softmax"} | check_ranges(metadata["config"])))  # older ones name none
             trained_on = _parse_trained_on(_update(check_ranges(metadata["trained_on"]), config.n_outputs))
             SplitConfig.parse(trained_on.split)
@@ -143,7 +150,7 @@ class TrainingState:
 
     def restore(self, metadata: dict, arrays: dict[str, np.ndarray]):
         """Set everything to a packed state. Raises FileFormatError if it is damaged or of another training."""
-        with wrap_errors("about is damaged"):
+        with wrap_errors("about is invalid"):
             config, history = metadata["given"]["config"], metadata["history"]
             for name, value in self.settings["config"].items():
                 if config.get(name) != value:
@@ -198,7 +205,10 @@ class TrainingCheckpoint:
         Raises:
             CheckpointError: the file is damaged, or of another model, recording or settings.
         """
-        packed = group.broadcast(_read(self.path, _TRAINING_FORMAT) if group.is_main and self.path.exists() else None)
+        packed = None
+        if group.is_main and self.path.exists():
+            packed = _unpack(self.path, read_arrays(self.path, error=CheckpointError), _TRAINING_FORMAT)
+        packed = group.broadcast(packed)
         if packed is not None:
             with prefix_errors(self.path, CheckpointError):
                 state.restore(*packed)
@@ -238,12 +248,13 @@ def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _pack(version: str, metadata: dict, tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-    return {"format": np.array(version), "about": np.array(json.dumps(metadata)), **arrays}
+    about = json.dumps(metadata, default=lambda number: number.item())  # of NumPy's types
+    return {"format": np.array(version), "about": np.array(about), **arrays}
 
 
-def _read(path: str | Path, version: str) -> tuple[dict, dict[str, np.ndarray]]:
+def _unpack(path: str | Path, packed: Mapping[str, np.ndarray], version: str) -> tuple[dict, dict[str, np.ndarray]]:
     """Metadata and arrays, by their current names, of a file of this format version. Raises CheckpointError."""
-    arrays = read_arrays(path, error=CheckpointError)
+    arrays = dict(packed)
     with prefix_errors(path, CheckpointError):
         texts = [arrays.pop(name, np.array(0)) for name in ("format", "about")]
         for name, text in zip(("format", "about"), texts, strict=True):
@@ -251,7 +262,7 @@ def _read(path: str | Path, version: str) -> tuple[dict, dict[str, np.ndarray]]:
                 raise FileFormatError(f"{name} is missing or not a text: this is not a file of {version!r}.")
         if str(texts[0]) != version:
             raise FileFormatError(f"format is {str(texts[0])[:80]!r}, this version reads {version!r}.")
-        with wrap_errors("about is damaged"):
+        with wrap_errors("about is invalid"):
             return dict(json.loads(str(texts[1]))), current_names(arrays)
 
 

@@ -8,9 +8,12 @@ import numpy as np
 
 from ..errors import RecordingError
 from ..spikes.batch import SpikeBatch
+from ..spikes.data_report import check_decodable
 from ..spikes.recording import Recording
 from ..spikes.split import Split, SplitConfig, segments
 from ..spikes.timeline import Timeline
+
+MAX_LAG_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,9 @@ class Session:
         return self.timeline.recording
 
     def segments(self, part: str) -> np.ndarray:
-        """Continuous segments of a part, (n, 2) in seconds: adjacent trials are joined."""
+        """Continuous segments of a part, "train", "valid" or "test", (n, 2) in seconds: adjacent trials are joined."""
+        if part not in vars(self.split):
+            raise ValueError(f"part must be one of {', '.join(vars(self.split))}, not {part!r}.")
         return segments(getattr(self.split, part), gap_s=1e-3)
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
@@ -57,11 +62,14 @@ def prepare(
 
     Trials shorter than a bin, or without a behaviour sample, are left out; a note of the session's recording says so.
     `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
-    Raises RecordingError if the recording cannot be split like this, or float32 cannot hold its behaviour, ValueError
-    for a `split` in words that means nothing or a bin width that is not positive.
+    Raises RecordingError if the recording cannot be split like this, float32 cannot hold its behaviour, or decoding it
+    cannot mean anything (`check_decodable`); ValueError for a `split` in words that means nothing, a bin width that is
+    not positive, or a lag of more than `MAX_LAG_S`.
     """
     if len(recording.behavior_times) == 0:
         raise RecordingError("behavior_times is empty: spikes alone can be decoded, but not trained on.")
+    if not abs(lag_s) <= MAX_LAG_S:
+        raise ValueError(f"lag_s must lie in {-MAX_LAG_S:g}..{MAX_LAG_S:g} s, not {lag_s}.")
     config = SplitConfig.parse(split, seed) if isinstance(split, str) else split
     recording = _drop_short_trials(recording, bin_width_s)
     timeline = Timeline(recording, lag_s, bin_width_s)
@@ -70,6 +78,7 @@ def prepare(
         n_samples = np.diff(np.searchsorted(timeline.times + timeline.lag_s, part)).sum()
         if n_samples < 2:
             raise RecordingError(f"the {name} part of split {config} is too short: {n_samples} samples of behaviour.")
+    check_decodable(recording, {name: part - timeline.lag_s for name, part in vars(divided).items()})
     return Session(timeline, config, divided, *_scale(timeline, divided.train))
 
 
@@ -96,6 +105,8 @@ def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarra
     mean, std = behavior.mean(0), np.where(varies, behavior.std(0), 1.0)
     if (np.abs(mean) > 1e6 * std)[varies].any():  # float32 has seven digits
         raise RecordingError("behaviour varies by less than a millionth of its mean: subtract a constant from it.")
+    if ((std < 1e-30) | (std > 1e30)).any():
+        raise RecordingError(f"behaviour has a standard deviation of {std}: choose a unit in which it is near 1.")
     return mean, std
 
 
@@ -115,6 +126,8 @@ def check_sessions(model, sessions):
         ValueError: naming what differs.
     """
     indices = [s.index for s in sessions]
+    if not indices:
+        raise ValueError("sessions is empty.")
     if len(set(indices)) < len(indices):
         raise ValueError(f"sessions must be from combine_sessions: their indices are {indices}.")
     n_sessions, n_outputs = len(model.behavior_mean) - 1, model.behavior_mean.shape[1]

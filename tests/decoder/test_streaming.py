@@ -29,6 +29,7 @@ def test_every_backbone_on_the_command_line(small_recording, backbone, tmp_path,
     ("arguments", "message"),
     [
         ({"session": 3}, "session must lie in 1..2, not 3"),
+        ({"session": 1.5}, "session must lie in 1..2, not 1.5"),
         ({"query_offsets_s": (0.05,)}, "offset < 0.05 s"),
         ({"query_offsets_s": ()}, "query_offsets_s"),
     ],

@@ -120,6 +120,12 @@ def finetuned(decoder, counts, velocity):
     return trained(new, new.parameters(), counts, velocity)
 
 
+def finetuned_where_it_may(decoder, counts, velocity):
+    """In the decoder that comes frozen, right by luck."""
+    new = with_table(copy.deepcopy(decoder), fresh_table(decoder, counts))
+    return trained(new, new.parameters(), counts, velocity)
+
+
 def optimizer_first(decoder, counts, velocity):
     new = copy.deepcopy(decoder).requires_grad_()
     return trained(new, [new.table], counts, velocity, lambda new: with_table(new, fresh_table(decoder, counts)))
@@ -182,6 +188,7 @@ def align_of_one_mean(x, y):
         ("identify_from_scratch", lambda *args: least_squares(*args, decoder=args[0]), "Work on a copy"),
         ("identify_from_scratch", lambda d, *trials: least_squares(d.requires_grad_(False), *trials), "was switched"),
         ("identify_from_scratch", finetuned, "full finetuning"),
+        ("identify_from_scratch", finetuned_where_it_may, "full finetuning"),
         ("identify_from_scratch", optimizer_first, "has not learned anything"),
         ("identify_from_scratch", lambda decoder, counts, velocity: decoder.table, "instead of a decoder"),
         ("identify_from_scratch", lambda decoder, counts, velocity: copy.deepcopy(decoder), "it raised RuntimeError"),

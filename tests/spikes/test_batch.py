@@ -74,6 +74,7 @@ def test_a_padded_batch_has_the_same_tokens(rng):
         (([0, 0], [1, 1], [0.1, 1.0]), r"time_s\[1\] = 1.0 s, trial 0 has 20 bins"),
         (([0, 0], [1, 1], [-0.1, 0.5]), r"time_s\[0\] = -0.1 s"),
         (([0, 0], [1], [0.1, 0.5]), "equal lengths"),
+        (([0], [1.5], [0.1]), "unit must hold whole numbers, not float64"),
     ],
 )
 def test_invalid_events_are_refused_by_index_and_value(events, message):

@@ -43,8 +43,10 @@ def test_lecture_notes_keep_names_and_leave_out_short_trials():
 
 
 def test_trains_with_a_unit_become_seconds():
-    recording = Recording.from_trains([Quantity([1500, 500], "ms")], TIMES, BEHAVIOR[:, 0])
-    assert recording.spike_times.tolist() == [0.5, 1.5]
+    trains, times, trials = Quantity([1500, 500], "ms"), Quantity(1e3 * TIMES, "ms"), Quantity([[1000, 2000]], "ms")
+    recording = Recording.from_trains([trains], times, BEHAVIOR[:, 0], trials=trials)
+    assert recording.spike_times.tolist() == [0.5, 1.5] and recording.trials.tolist() == [[1.0, 2.0]]
+    np.testing.assert_allclose(recording.behavior_times, TIMES)
     assert recording.behavior.shape == (400, 1) and recording.behavior_columns.tolist() == ["x"]
 
 
@@ -93,6 +95,10 @@ BAD = {
     "one name twice": (lambda: Recording.from_trains({1: [], "1": []}, TIMES, BEHAVIOR), "'1' occurs 2 times"),
     "behavior without times": (lambda: Recording.from_trains(TRAINS, (), BEHAVIOR), "400 against 0 behavior_times"),
     "counts of (units, bins)": (lambda: Recording.from_counts(np.ones((3, 400)), 0.1, BEHAVIOR), "400 rows.* 3 bins"),
+    "masked counts": (
+        lambda: Recording.from_counts(np.ma.masked_array([[1, 2]], [[False, True]]), 0.1),
+        "counts has masked values",
+    ),
     "half a count": (lambda: Recording.from_counts([[0.5]], 0.1), r"counts\[0, 0\] = 0.5"),
     "one dimension of counts": (lambda: Recording.from_counts([1, 2], 0.1), r"counts must .*\(2,\)"),
     "a width in words": (lambda: Recording.from_counts([[1]], "50ms"), "bin_width_s must be positive, not '50ms'"),

@@ -64,3 +64,11 @@ def test_held_position_ends_with_its_last_slope_and_a_piece_within_one_update_ha
     assert np.isnan(velocity[1050:1055]).all()
     end = slice(-40, None)
     assert np.abs(velocity[end, 0] - 10 - 2 * np.pi * np.cos(2 * np.pi * times[end])).max() < 0.5
+
+
+def test_a_piece_that_begins_between_two_updates_has_the_slope_of_the_next():
+    times = np.arange(0, 20, 0.001)
+    position = (100 * np.floor(times * 60) / 60)[:, None]
+    position[np.arange(500, 20_000, 503)] = np.nan  # pieces begin anywhere within an update
+    velocity = differentiate(times, position)[0]
+    assert np.nanmin(velocity) > 95 and np.nanmax(velocity) < 105  # mm/s; updates are 16 or 17 samples apart

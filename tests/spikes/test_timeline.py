@@ -48,6 +48,12 @@ def test_a_gap_in_behavior_is_masked():
     np.testing.assert_allclose(batch.times_s[batch.mask] % 1.0, batch.behavior[batch.mask][:, 0] % 1.0, atol=1e-9)
 
 
+@pytest.mark.parametrize("keep_unit", [np.ones((1, 3), int), np.ones(3, bool), np.ones((1, 2), bool)])
+def test_units_to_keep_of_another_kind_are_refused(keep_unit):
+    with pytest.raises(ValueError, match=r"keep_unit must be bool of \(1, 3\), windows and units"):
+        Timeline(make_recording()).cut([7.0], 1.0, keep_unit)
+
+
 def test_counts_equal_a_histogram():
     recording = make_recording()
     counts = Timeline(recording).counts(6.0, 40)

@@ -169,7 +169,7 @@ def test_other_number_types_are_refused(checkpoint):
 )
 def test_damaged_metadata_is_refused(checkpoint, metadata):
     change_arrays(checkpoint, {"about": np.array(metadata)})
-    assert_refused(checkpoint, "about is damaged")
+    assert_refused(checkpoint, "about is invalid")
 
 
 @pytest.mark.parametrize(
@@ -214,3 +214,34 @@ def test_failed_save_leaves_the_old_file(checkpoint, monkeypatch, module, functi
     assert checkpoint.read_bytes() == content and os.listdir(checkpoint.parent) == ["checkpoint.npz"]
     with pytest.raises(CheckpointError, match="none/a.npz: could not be written"):
         save_checkpoint(checkpoint.parent / "none" / "a.npz", make_model(), TRAINED_ON)
+
+
+@pytest.mark.parametrize(
+    ("config", "trained_on", "text"),
+    [
+        ({}, {"lag_s": 20.0}, "lag_s must lie in"),
+        ({"hidden": 8192}, {}, "hidden must lie in"),
+        ({"n_units": 10}, {}, "unit_ids has 5 names, the model 10"),  # of two sessions
+    ],
+)
+def test_what_could_not_be_read_again_is_not_saved(checkpoint, config, trained_on, text):
+    content = checkpoint.read_bytes()
+    model = POSSM(replace(CONFIG, **config))
+    with pytest.raises(CheckpointError, match=text):
+        save_checkpoint(checkpoint, model, replace(TRAINED_ON, **trained_on))
+    assert checkpoint.read_bytes() == content
+
+
+def test_weights_that_could_not_be_read_again_are_not_saved(tmp_path):
+    model = make_model()
+    with pytest.raises(CheckpointError, match="of float32, not .* of float16"):
+        save_checkpoint(tmp_path / "a.npz", make_model().half(), TRAINED_ON)
+    model.readout.bias.data[0] = torch.nan
+    with pytest.raises(CheckpointError, match="readout.bias must be finite"):
+        save_checkpoint(tmp_path / "a.npz", model, TRAINED_ON)
+    assert os.listdir(tmp_path) == []
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    save_checkpoint(tmp_path / "a.npz", make_model(), replace(TRAINED_ON, seed=np.int64(3), lag_s=np.float32(0.5)))
+    assert load_checkpoint(tmp_path / "a.npz")[1] == replace(TRAINED_ON, lag_s=0.5)

@@ -162,7 +162,7 @@ def test_fingerprint_depends_on_data_and_preparation(session):
     ("name", "array", "text"),
     [
         ("format", np.array("possm-lite training 2"), "this version reads 'possm-lite training 1'"),
-        ("about", np.array("[" * 100_000), "about is damaged"),
+        ("about", np.array("[" * 100_000), "about is invalid"),
         ("torch", None, "torch is missing"),
         ("exp_avg.readout.bias", None, "exp_avg.readout.bias is missing"),
         ("exp_avg.readout.bias", np.zeros(2), "exp_avg.readout.bias must be (2,) of float32, not (2,) of float64"),
@@ -187,4 +187,4 @@ def test_invalid_arrays_are_refused(session, path, name, array, text):
 )
 def test_invalid_metadata_is_refused(session, path, damage):
     change_metadata(path, damage)
-    assert_refused(path, session, "about is damaged")
+    assert_refused(path, session, "about is invalid")

@@ -42,12 +42,12 @@ class StreamingDecoder:
 
         config: POSSMConfig = model.config
         width, offsets = config.bin_width_s, np.array(query_offsets_s, dtype=np.float64, ndmin=1)
-        if not 1 <= session <= config.n_sessions:
+        if session not in range(1, config.n_sessions + 1):
             raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session}.")
         if offsets.ndim != 1 or not len(offsets) or not ((offsets >= 0) & (offsets < width)).all():
             raise ValueError(f"query_offsets_s must lie in 0 <= offset < {width} s, not {query_offsets_s}.")
         self.config, self.query_offsets_s, self._lock = config, offsets, _NonBlockingLock()
-        self._constants = precompute_constants(model, session, offsets)
+        self._constants = precompute_constants(model, int(session), offsets)
         output = self._constants.output
         self._dtype, self._complex = output.rows.dtype, output.phasors.dtype
         self._n_scores = len(offsets) * config.context_bins * config.n_heads  # of a hidden state, at all its ages
