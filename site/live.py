@@ -177,11 +177,8 @@ def weights(possm: POSSM, wiener: WienerFilter, units: UnitTuning) -> dict:
 
 
 def pack(array: np.ndarray) -> dict:
-    """An array as its shape and its values, little-endian, in base64; complex as pairs. Long arrays become float32."""
-    if np.iscomplexobj(array):
-        array = array.view(array.real.dtype).reshape(*array.shape, 2)
-    if array.size > LONG:
-        array = array.astype(np.float32)
+    """An array as its shape and its values, little-endian, in base64. Long arrays become float32."""
+    array = array.astype(np.float32 if array.size > LONG else np.float64)
     data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     return {"type": array.dtype.name, "shape": array.shape, "data": base64.b64encode(data).decode()}
 

@@ -67,7 +67,7 @@ function feedForward(x, constants) {
 class PossmStream {
   constructor(constants) {
     this.c = constants;
-    [this.nQueries, this.contextBins] = constants.output.phasors.shape;
+    [this.nQueries, this.contextBins] = constants.output.rotations.shape;
     this.reset();
   }
 
@@ -90,7 +90,7 @@ class PossmStream {
 
   /** Input attention: each spike adds its value, rotated by its time and weighted by its score. */
   encode(units, offsets) {
-    const { scores, values, out, start, feed_forward } = this.c.input;
+    const { scores, values, columns, out, start, feed_forward } = this.c.input;
     const nBasis = scores.shape[2], size = values.shape[2], basis = new Float64Array(nBasis);
     const pooled = new Float64Array(size);
     for (let i = 0; i < units.length; i++) {
@@ -101,12 +101,7 @@ class PossmStream {
         score += scores[units[i] * nBasis + f] * basis[f];
       }
       const weight = sigmoid(score), first = units[i] * size;
-      for (let j = 0; j < size; j += 2) {
-        const re = values[first + j], im = values[first + j + 1];
-        const [cos, sin] = j < nBasis - 1 ? [basis[j], basis[j + 1]] : [1, 0];
-        pooled[j] += weight * (re * cos - im * sin);
-        pooled[j + 1] += weight * (re * sin + im * cos);
-      }
+      for (let j = 0; j < size; j++) pooled[j] += weight * values[first + j] * basis[columns[j]];
     }
     const x = affine(pooled, out, start), half = x.length / 2;  // centred for the feed-forward layer, and plain
     return feedForward(x.subarray(0, half), feed_forward).map((value, j) => value + x[half + j]);
@@ -124,19 +119,14 @@ class PossmStream {
 
   /** Output attention: behaviour (C,) at query q. */
   decode(q) {
-    const { phasors, out, start, feed_forward } = this.c.output, { recent, contextBins: k, nQueries } = this;
+    const { rotations, out, start, feed_forward } = this.c.output, { recent, contextBins: k, nQueries } = this;
     const size = out.shape[0], missing = k - recent.length;
     const scores = recent.map((row, i) => row[(missing + i) * nQueries + q]);  // each state at its own age
     const largest = Math.max(...scores), weights = scores.map((score) => Math.exp(score - largest));
     const total = weights.reduce((a, b) => a + b), pooled = new Float64Array(size);
     for (let i = 0; i < recent.length; i++) {
-      const weight = weights[i] / total, values = k * nQueries, phase = (q * k + missing + i) * size;
-      for (let j = 0; j < size; j += 2) {
-        const re = recent[i][values + j], im = recent[i][values + j + 1];
-        const cos = phasors[phase + j], sin = phasors[phase + j + 1];
-        pooled[j] += weight * (re * cos - im * sin);
-        pooled[j + 1] += weight * (re * sin + im * cos);
-      }
+      const weight = weights[i] / total, values = k * nQueries, first = (q * k + missing + i) * size;
+      for (let j = 0; j < size; j++) pooled[j] += weight * recent[i][values + j] * rotations[first + j];
     }
     const n = out.shape[1], row = start.shape[0] > 1 ? q : 0;  // centred for the feed-forward layer, and the output
     const x = affine(pooled, out, start.subarray(row * n, (row + 1) * n));

@@ -60,6 +60,7 @@ class LSTMCell(RNNCell):
 
 
 class S4DCell(NamedTuple):
+    mean: np.ndarray  # 1 / h each, as in `normalize`, (h,)
     gain: np.ndarray  # of the norm, (h,)
     shift: np.ndarray  # (h,)
     decay: np.ndarray  # complex, (h, N)
@@ -72,7 +73,7 @@ class S4DCell(NamedTuple):
         return (np.zeros_like(self.decay),)
 
     def step(self, x, modes):
-        u = normalize(x) * self.gain + self.shift
+        u = normalize(x, self.mean) * self.gain + self.shift
         modes = self.decay * modes + u[:, None]
         y = np.einsum("hn,hn->h", self.readout, modes).real + self.D * u
         mixed = (y * ndtr(y)).dot(self.w_out) + self.b_out  # gelu(y) = y ndtr(y)
@@ -81,6 +82,7 @@ class S4DCell(NamedTuple):
 
 
 class MambaCell(NamedTuple):
+    mean: np.ndarray  # 1 / h each, (h,)
     in_proj: np.ndarray  # with the gain of the norm, (h, 2E)
     in_bias: np.ndarray  # the shift of the norm, projected, (2E,)
     conv: np.ndarray  # oldest step first, (K, E)
@@ -96,7 +98,7 @@ class MambaCell(NamedTuple):
         return np.zeros_like(self.conv[1:]), np.zeros_like(self.A)
 
     def step(self, x, recent, modes):
-        inner, gate = np.split(normalize(x).dot(self.in_proj) + self.in_bias, 2)
+        inner, gate = np.split(normalize(x, self.mean).dot(self.in_proj) + self.in_bias, 2)
         window = np.concatenate([recent, inner[None]])  # (K, E)
         inner = _silu(np.einsum("ke,ke->e", window, self.conv) + self.conv_bias)
         rank, n_states = len(self.dt_proj), self.A.shape[1]
@@ -128,6 +130,7 @@ class Backbone(NamedTuple):
 
 
 class FeedForwardConstants(NamedTuple):
+    mean: np.ndarray  # 1 / D each, (D,)
     expand: np.ndarray  # with the gain of the norm, (D, 2 E D) for an expansion by E
     expand_bias: np.ndarray  # (2 E D,)
     contract: np.ndarray  # (E D, D); of the output attention (E D, C), with the readout
@@ -135,22 +138,31 @@ class FeedForwardConstants(NamedTuple):
 
 class InputConstants(NamedTuple):
     scores: np.ndarray  # score table P of each unit, (U+1, L H, 2F+1)
-    values: np.ndarray  # (U+1, H, r)
-    out: np.ndarray  # W_o, centred for the norm of the feed-forward and plain for the backbone, (H r, 2D)
+    values: np.ndarray  # with their turns, (U+1, H, R)
+    columns: np.ndarray  # entry of `fourier_basis` that rotates each number of a value, (R,)
+    out: np.ndarray  # W_o, centred for the norm of the feed-forward and plain for the backbone, (H R, 2D)
     start: np.ndarray  # latents and bias of W_o, likewise, (L, 2D)
     feed_forward: FeedForwardConstants | None
 
 
 class OutputConstants(NamedTuple):
-    rows: np.ndarray  # scores at each age, oldest first, and values of a normalised hidden state, (h, k Q H + H r)
-    rows_bias: np.ndarray  # (k Q H + H r,)
-    phasors: np.ndarray  # of each state relative to each query, 1 where a pair is not rotated, (Q, k, r/2)
-    out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H r, D + C)
+    mean: np.ndarray  # 1 / h each, (h,)
+    rows: np.ndarray  # scores at each age, oldest first, and values of a normalised hidden state, (h, k Q H + H R)
+    rows_bias: np.ndarray  # (k Q H + H R,)
+    rotations: np.ndarray  # of the values of each state relative to each query, (Q, k, R)
+    out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H R, D + C)
     start: np.ndarray  # query and biases, likewise, (1 or Q, D + C)
     feed_forward: FeedForwardConstants | None
 
 
 class Constants(NamedTuple):
+    """All of a stream.
+
+    A value (r,) is kept with the quarter turn (-b, a) of each pair (a, b) that is rotated, R numbers in all: rotated by
+    an angle, the pair is cos (a, b) + sin (-b, a). So each number is multiplied by an entry of `fourier_basis`, and the
+    matrix that follows adds the two.
+    """
+
     # cycles per second of each entry of `fourier_basis`, and cycles at the start of the bin; float64, (2, 2F+1)
     cycles: np.ndarray
     input: InputConstants
@@ -158,9 +170,12 @@ class Constants(NamedTuple):
     output: OutputConstants
 
 
-def normalize(x: np.ndarray) -> np.ndarray:
-    """Mean 0 and variance 1; gain and shift of the layer norm are in the constants that follow."""
-    centred = x - np.add.reduce(x) / len(x)
+def normalize(x: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """x (n,) with mean 0 and variance 1; gain and shift of the layer norm are in the constants that follow.
+
+    `mean` is 1 / n, n times: x.dot(mean) starts sooner than a reduction of NumPy.
+    """
+    centred = x - x.dot(mean)
     return centred * (1 / math.sqrt(centred.dot(centred) / len(x) + LAYER_NORM_EPS))
 
 

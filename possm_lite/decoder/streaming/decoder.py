@@ -3,9 +3,13 @@
 `precompute.py` computes the constants from a model. Symbols as in `attention.py`. A score table holds
 [Re q_1 conj(k_1), Im q_1 conj(k_1), ..., rest], so that the score at a time difference t is its dot product with
 `fourier_basis(t)`. Matrices are transposed, to be used as x @ A.
+
+A rig calls a step every 50 ms, and by then its code has left the caches. To fetch it takes longer than to run it, so
+fewer different functions of NumPy count for more than fewer calls: sums and means are dot products, ranges are checked
+in lists, heads and states are loops.
 """
 
-from threading import Lock
+from functools import reduce
 
 import numpy as np
 from scipy.special import expit, ndtr
@@ -49,17 +53,16 @@ class StreamingDecoder:
         self.config, self.query_offsets_s, self._lock = config, offsets, _NonBlockingLock()
         self._constants = precompute_constants(model, int(session), offsets)
         output = self._constants.output
-        self._dtype, self._complex = output.rows.dtype, output.phasors.dtype
-        self._n_scores = len(offsets) * config.context_bins * config.n_heads  # of a hidden state, at all its ages
-        self._mean = np.full(config.dim, 1 / config.dim, self._dtype)
+        self._dtype = output.rows.dtype
+        self._n_scores = len(offsets) * config.n_heads  # of a hidden state, at each of its ages
+        self._ones = np.ones(self._constants.cycles.shape[1], self._dtype)
         self.reset()
 
     def reset(self):
         """Back to before the first bin. Raises RuntimeError during a step."""
-        n_rows = len(self._constants.output.rows_bias)
         with self._lock:
             self._state = self._constants.backbone.start()
-            self._recent = np.zeros((self.config.context_bins, n_rows), self._dtype)  # oldest first
+            self._recent = ()  # projections of the last hidden states, oldest first
             self._n_bins = 0
 
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
@@ -79,8 +82,8 @@ class StreamingDecoder:
         with self._lock:
             x = self._encode(*self._tokens(units, offsets))
             hidden, state = self._constants.backbone.step(x, self._state)
-            recent = np.concatenate([self._recent[1:], self._project(hidden)[None]])
-            decoded = self._decode(recent[-(self._n_bins + 1) :])
+            recent = (*self._recent, self._project(hidden))[-self.config.context_bins :]
+            decoded = self._decode(recent)
             times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
             # the decoder changes only from here on, so an exception above leaves it as it was
             self._state, self._recent = state, recent
@@ -97,42 +100,43 @@ class StreamingDecoder:
     def _encode(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Input attention: the input of the backbone, (L D,)."""
         c, config = self._constants.input, self.config
-        phase = fourier_basis(offsets, self._constants.cycles, self._dtype)  # (n, 2F+1)
-        scores = np.matmul(c.scores.take(units, 0), phase[:, :, None])  # (n, L H, 1)
-        weights = _WEIGHTS.get(config.reading, _softmax)(scores).reshape(len(units), config.n_latents, config.n_heads)
-        values = c.values.take(units, 0)  # (n, H, r), a copy
-        if config.rotate_values and phase.shape[1] > 1:
-            rotated = values[..., : phase.shape[1] - 1].view(self._complex)
-            rotated *= phase[:, None, :-1].view(self._complex)
-        pooled = np.matmul(weights.T, values.swapaxes(0, 1))  # (H, L, r)
+        basis = fourier_basis(offsets, self._constants.cycles, self._dtype)  # (n, 2F+1)
+        products = c.scores.take(units, 0) * basis[:, None]  # (n, L H, 2F+1); their sums are the scores
+        scores = products.reshape(-1, len(self._ones)).dot(self._ones).reshape(-1, config.n_latents, config.n_heads)
+        weights = _WEIGHTS.get(config.reading, _softmax)(scores)  # (n, L, H)
+        values = c.values.take(units, 0) * basis.take(c.columns, 1)[:, None]  # rotated, (n, H, R)
         # the feed-forward layer needs x centred and the backbone needs it plain: both in one product
-        x = pooled.swapaxes(0, 1).reshape(config.n_latents, -1).dot(c.out)  # (L, 2 D)
-        x += c.start
+        x, width = c.start, len(c.columns)  # (L, 2 D)
+        for head in range(config.n_heads):
+            x = x + weights[:, :, head].T.dot(values[:, head]).dot(c.out[head * width : (head + 1) * width])
         plain = x[:, config.dim :]
         if c.feed_forward is not None:
             plain = plain + self._feed_forward(x[:, : config.dim], c.feed_forward)
         return plain.reshape(-1)
 
     def _project(self, hidden: np.ndarray) -> np.ndarray:
-        """Scores at each age, and values, of a hidden state, (k Q H + H r,)."""
-        return normalize(hidden).dot(self._constants.output.rows) + self._constants.output.rows_bias
+        """Scores at each age, and values, of a hidden state, (k Q H + H R,)."""
+        c = self._constants.output
+        return normalize(hidden, c.mean).dot(c.rows) + c.rows_bias
 
-    def _decode(self, recent: np.ndarray) -> np.ndarray:
-        """Output attention: behaviour (Q, C) from the projections of up to k hidden states, oldest first, (n, ...)."""
-        c, config, n = self._constants.output, self.config, len(recent)
-        scores = recent[:, : self._n_scores].reshape(n, config.context_bins, -1)[:, -n:]  # (n, n ages, Q H)
-        weights = _softmax(scores.diagonal().T).T.reshape(-1, config.n_heads, 1, n)  # each at its own age: (Q, H, 1, n)
-        values = recent[:, self._n_scores :].view(self._complex).reshape(n, config.n_heads, -1)  # (n, H, r/2)
-        rotated = c.phasors[:, -n:, None] * values  # (Q, n, H, r/2)
-        pooled = np.matmul(weights, rotated.view(self._dtype).swapaxes(1, 2))  # (Q, H, 1, r)
-        x = pooled.reshape(len(pooled), -1).dot(c.out)  # (Q, D + C): centred for the feed-forward, and the output
+    def _decode(self, recent: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Output attention: behaviour (Q, C) from the projections of up to k hidden states, oldest first."""
+        c, config, n = self._constants.output, self.config, self._n_scores
+        ages = range(config.context_bins - len(recent), config.context_bins)  # places in `rows`: k - 1 is the newest
+        scores = [row[age * n : (age + 1) * n] for age, row in zip(ages, recent, strict=True)]  # (Q H,) each
+        largest, total, pooled = reduce(np.maximum, scores), 0.0, 0.0
+        for age, row, score in zip(ages, recent, scores, strict=True):
+            weight = np.exp(score - largest).reshape(-1, config.n_heads, 1)  # of a softmax, (Q, H, 1)
+            values = c.rotations[:, age, None] * row[config.context_bins * n :].reshape(config.n_heads, -1)  # (Q, H, R)
+            total, pooled = total + weight, pooled + weight * values
+        x = (pooled / total).reshape(len(pooled), -1).dot(c.out)  # (Q, D + C): centred, and the output
         x += c.start
         decoded = x[:, config.dim :]
         return decoded if c.feed_forward is None else decoded + self._feed_forward(x[:, : config.dim], c.feed_forward)
 
     def _feed_forward(self, centred: np.ndarray, c: FeedForwardConstants) -> np.ndarray:
         """The gated layer of (n, D), centred."""
-        variance = np.square(centred).dot(self._mean)
+        variance = (centred * centred).dot(c.mean)
         expanded = (centred / np.sqrt(variance + LAYER_NORM_EPS)[:, None]).dot(c.expand)
         expanded += c.expand_bias  # in place, as below: a step is mostly overhead of small arrays
         half = expanded.shape[1] // 2
@@ -156,12 +160,12 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
         return np.zeros(0, np.int64), np.zeros(0)
     if units.dtype.kind not in "iu":
         raise ValueError(f"units must be whole numbers, not {units.dtype}.")
-    if np.minimum.reduce(units) < 1 or np.maximum.reduce(units) > n_units:  # faster than the methods min and max
+    if not all(1 <= unit <= n_units for unit in units.tolist()):
         raise ValueError(f"units must lie in 1..{n_units}, not {units[(units < 1) | (units > n_units)][0]}.")
     if offsets.dtype.kind not in "iuf":
         raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
     units, offsets = units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
-    if not (np.minimum.reduce(offsets) >= 0 and np.maximum.reduce(offsets) < bin_width_s):  # a NaN fails both
+    if not all(0 <= offset < bin_width_s for offset in offsets.tolist()):
         wrong = offsets[~((offsets >= 0) & (offsets < bin_width_s))][0]
         raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {wrong}.")
     return units, offsets
@@ -171,14 +175,17 @@ class _NonBlockingLock:
     """A lock that raises RuntimeError where it is held already, also by the same thread."""
 
     def __init__(self):
-        self._lock = Lock()
+        self._free = [True]  # its one item is taken and put back: atomic, and sooner than a lock of `threading`
 
     def __enter__(self):
-        if not self._lock.acquire(blocking=False):
-            raise RuntimeError("a step of this stream is under way: give each thread a StreamingDecoder of its own.")
+        try:
+            self._free.pop()
+        except IndexError:
+            busy = "a step of this stream is under way: give each thread a StreamingDecoder of its own."
+            raise RuntimeError(busy) from None
 
     def __exit__(self, *_):
-        self._lock.release()
+        self._free.append(True)
 
     def __reduce__(self):
         return type(self), ()  # the copy of a stream has a lock of its own
@@ -187,8 +194,7 @@ class _NonBlockingLock:
 def fourier_basis(times: np.ndarray, cycles: np.ndarray, dtype) -> np.ndarray:
     """[cos omega_1 t, sin omega_1 t, cos omega_2 t, ..., 1] of each time, (..., 2F + 1); cycles as in `Constants`.
 
-    All but the last, viewed as complex numbers, are the phasors e^{i omega t}. Only the rest after whole cycles is
-    rounded to `dtype`, as in `blocks.positions.phasors`.
+    Only the rest after whole cycles is rounded to `dtype`, as in `blocks.positions.phasors`.
     """
     phase = times[..., None] * cycles[0]
     phase += cycles[1]

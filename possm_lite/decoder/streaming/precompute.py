@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from ...blocks.feedforward import GatedFeedForward
 from ...blocks.mamba import MambaLayer
-from ...blocks.positions import pad_phasors
 from ...blocks.recurrent import GRU, LSTM, RNN
 from ...blocks.s4d import S4DLayer
 from ...blocks.ssm import ResidualStack
@@ -71,8 +70,9 @@ def _input_constants(model: POSSM) -> cells.InputConstants:
     centred_and_plain = torch.cat([eye - eye.mean(0), eye], 1)  # (D, 2D)
     return cells.InputConstants(
         scores=scores.flatten(1, 2),
-        values=values,
-        out=_out_matrix(encoder, values.shape[-1]) @ centred_and_plain,
+        values=_with_turns(values, model),
+        columns=_columns(values.shape[-1], model),
+        out=_out_matrix(encoder, values.shape[-1], model) @ centred_and_plain,
         start=(encoder.latents + encoder.to_out.bias) @ centred_and_plain,
         feed_forward=_feed_forward_constants(encoder.feed_forward),
     )
@@ -95,7 +95,7 @@ def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> cells.O
     table = _score_table(decoder.queries(query)[:, None], keys, model).expand(len(offsets), -1, -1, -1)
     basis = torch.cat([as_real(phase), torch.ones(*phase.shape[:2], 1)], -1)  # (Q, k, 2F+1)
     scores = torch.einsum("qkf,qxhf->xkqh", basis, table)  # (h + 1, k, Q, H)
-    rows = torch.cat([scores.flatten(1), values.flatten(1)], 1)  # (h + 1, k Q H + H r)
+    rows = torch.cat([scores.flatten(1), _with_turns(values, model).flatten(1)], 1)  # (h + 1, k Q H + H R)
 
     std = model.behavior_std[session].T  # (C, 1)
     readout = (model.readout.weight * std).T  # (D, C)
@@ -108,19 +108,38 @@ def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> cells.O
         feed_forward = feed_forward._replace(contract=feed_forward.contract @ readout)
     start[:, config.dim :] += bias
     return cells.OutputConstants(
+        mean=_mean_weights(norm),
         rows=rows[:-1],
         rows_bias=rows[-1],
-        phasors=pad_phasors(phase[..., : phase.shape[-1] if config.rotate_values else 0], values.shape[-1] // 2),
-        out=_out_matrix(decoder, values.shape[-1]) @ centred_and_readout,
+        rotations=basis[..., _columns(values.shape[-1], model)],
+        out=_out_matrix(decoder, values.shape[-1], model) @ centred_and_readout,
         start=start,
         feed_forward=feed_forward,
     )
 
 
-def _out_matrix(layer: CrossAttention, row: int) -> Tensor:
-    """From what the heads pool, `row` numbers each, to the output projection: (H r, D)."""
+def _out_matrix(layer: CrossAttention, row: int, model: POSSM) -> Tensor:
+    """From what the heads pool, values of `row` numbers and their turns, to the output projection: (H R, D)."""
     pooled = torch.eye(layer.n_heads * row).double().unflatten(-1, (layer.n_heads, row))
-    return layer.project_values(pooled) @ layer.to_out.weight.T
+    out = (layer.project_values(pooled) @ layer.to_out.weight.T).unflatten(0, (layer.n_heads, row))
+    return torch.cat([out, out[:, : 2 * _n_rotated(model)]], 1).flatten(0, 1)
+
+
+def _n_rotated(model: POSSM) -> int:
+    """Pairs of a value that are rotated."""
+    return len(model.rotation.omega) if model.config.rotate_values else 0
+
+
+def _with_turns(values: Tensor, model: POSSM) -> Tensor:
+    """Values (..., r) and the quarter turns of their rotated pairs, (..., R)."""
+    a, b = values[..., : 2 * _n_rotated(model)].unflatten(-1, (_n_rotated(model), 2)).unbind(-1)
+    return torch.cat([values, torch.stack([-b, a], -1).flatten(-2)], -1)
+
+
+def _columns(row: int, model: POSSM) -> np.ndarray:
+    """Entry of `fourier_basis` for each number of a value of `row` numbers with its turns, (R,)."""
+    cosines, one = np.repeat(2 * np.arange(_n_rotated(model)), 2), 2 * len(model.rotation.omega)
+    return np.concatenate([cosines, np.full(row - len(cosines), one), cosines + 1])
 
 
 def _score_table(queries: Tensor, keys: Tensor, model: POSSM) -> Tensor:
@@ -129,11 +148,16 @@ def _score_table(queries: Tensor, keys: Tensor, model: POSSM) -> Tensor:
     return torch.cat([table, rest[..., None]], -1)
 
 
+def _mean_weights(norm: nn.LayerNorm) -> Tensor:
+    return torch.full_like(norm.weight, 1 / len(norm.weight))
+
+
 def _feed_forward_constants(layer: GatedFeedForward | None) -> cells.FeedForwardConstants | None:
     if layer is None:
         return None
     expand = (layer.expand.weight * layer.norm.weight).T
-    return cells.FeedForwardConstants(expand, layer.expand(layer.norm.bias), layer.contract.weight.T)
+    mean = _mean_weights(layer.norm)
+    return cells.FeedForwardConstants(mean, expand, layer.expand(layer.norm.bias), layer.contract.weight.T)
 
 
 @torch.no_grad()
@@ -150,12 +174,15 @@ def backbone_constants(backbone: nn.Module, input_bias: Tensor) -> cells.Backbon
 
 def _s4d_cell(layer: S4DLayer) -> cells.S4DCell:
     decay, drive, C = layer.system()
-    out = layer.output_linear
-    return cells.S4DCell(layer.norm.weight, layer.norm.bias, decay, 2 * C * drive, layer.D, out.weight.T, out.bias)
+    norm, out = layer.norm, layer.output_linear
+    return cells.S4DCell(
+        _mean_weights(norm), norm.weight, norm.bias, decay, 2 * C * drive, layer.D, out.weight.T, out.bias
+    )
 
 
 def _mamba_cell(layer: MambaLayer) -> cells.MambaCell:
     return cells.MambaCell(
+        mean=_mean_weights(layer.norm),
         in_proj=(layer.in_proj.weight * layer.norm.weight).T,
         in_bias=layer.in_proj(layer.norm.bias),
         conv=layer.conv1d_weight,
