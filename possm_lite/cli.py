@@ -141,8 +141,8 @@ def _add_selection(parser: argparse.ArgumentParser):
     add = parser.add_argument
     add("--behavior", action="append", metavar="NAME", help="series to decode; several times: together")
     add("--columns", default="", metavar="A,B", help="columns of it, by name or number (default all)")
-    add("--units", default="", metavar="EXPR", help="only units with, e.g., \"quality == 'good'\"")
-    add("--trials", default="", metavar="EXPR", help="only trials with, e.g., \"result == 'R' and duration > 0.3\"")
+    add("--units", metavar="EXPR", help='only units with, e.g., "quality == \'good\'"; "": all')
+    add("--trials", metavar="EXPR", help='only trials with, e.g., "result == \'R\' and duration > 0.3"; "": all')
 
 
 def seconds_or_auto(text: str) -> float | str:

@@ -97,12 +97,18 @@ def stream(options: Namespace) -> int:
 def predict(options: Namespace) -> int:
     """Apply a trained decoder to a recording; write the output, and print R² if the file has the behaviour."""
     model, trained_on = _load_run(options.run)
-    source, reason = options.recording, "it has no behaviour"
+    source, reason, wanted = options.recording, "it has no behaviour", [{}, {"trials": "", "spikes_only": True}]
     run_dir.check_target(options.out or _ANY_RUN)
-    try:
-        recording = read_matching(source, trained_on)
-    except RecordingError as exc:
-        recording, reason = read_matching(source, trained_on, trials="", spikes_only=True), str(exc)
+    if trained_on.selection.trials:
+        wanted.insert(1, {"trials": ""})  # the file may not have the column of that filter
+    for selection in wanted:
+        try:
+            recording = read_matching(source, trained_on, **selection)
+            break
+        except RecordingError as exc:
+            if selection is wanted[-1]:
+                raise
+            reason = str(exc)
     with prefix_errors(source):
         report = data_report(recording, model.config.bin_width_s)
         times, decoded, played = predict_recording(model, recording, trained_on.lag_s)
@@ -116,6 +122,8 @@ def predict(options: Namespace) -> int:
 
     folder = run_dir.create_folder(options.out, f"{run_dir.safe_name(recording.session_id)}-predicted", write)
     print(*report, *(f"note: {note}" for note in recording.notes), sep="\n")
+    if selection == {"trials": ""}:
+        print(f"note: all trials were decoded: {reason}")
     if len(played.times_s):
         scores = "  ".join(f"{column} {r2:.3f}" for column, r2 in zip(columns, played.r2_columns, strict=True))
         seen = "; RUN was trained on this session" if recording.session_id == trained_on.session_id else ""
@@ -177,6 +185,7 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
     sizes, training, run = _given(POSSMConfig, options), _given(FitConfig, options), vars(options)["from"]
     given = _given(Settings, options) | {"device": _device(options.device, group)}
     selected = {name: value for name, value in vars(_selection(options)).items() if value}
+    selected |= {name: "" for name in ("units", "trials") if getattr(options, name) == ""}  # not those of --from
     try:
         check_ranges(vars(options))
         model = POSSMConfig(1, **sizes)
@@ -204,7 +213,7 @@ def _given(kind: type, options: Namespace) -> dict:
 
 def _selection(options: Namespace) -> Selection:
     columns = [column.strip() for column in options.columns.split(",") if column.strip()]
-    return Selection(options.behavior, columns, options.units, options.trials)
+    return Selection(options.behavior, columns, options.units or "", options.trials or "")
 
 
 def _arguments(options: Namespace) -> list[str]:

@@ -1,7 +1,7 @@
 """The exceptions of the package, their causes, and context managers that turn errors about files into one line."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 
@@ -23,6 +23,12 @@ class CheckpointError(FileFormatError):
 
 class DistributedError(PossmError, RuntimeError):
     """Several processes cannot train together as asked, or one of them has failed."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first six names, and how many more there are."""
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return ", ".join(names[:6]) + more
 
 
 def caused_by(exc: BaseException | None, kind: type[BaseException]) -> bool:

@@ -76,6 +76,21 @@ def test_units_of_a_filter_are_found_by_name_in_other_files(here, small_recordin
     assert_refused(capfd, ["predict", "fast", "other.npz"], "unit_ids are not those the decoder was trained on")
 
 
+def test_a_filter_of_the_training_is_left_out_where_a_file_has_no_such_column(here, small_recording, capfd):
+    assert main(["decode", "a.npz", "--quick", *SMALL, "--trials", "duration > 0.1", "--out", "chosen"]) == 0
+    replace(small_recording, trials=[]).save(here / "untold.npz")
+    capfd.readouterr()
+    assert main(["predict", "chosen", "untold.npz"]) == 0
+    out = capfd.readouterr().out
+    assert "note: all trials were decoded: " in out and "has no trials to choose from" in out and "R²  x" in out
+    adapt = ["decode", "--from", "chosen", "untold.npz", "--epochs", "1"]
+    assert_refused(
+        capfd, adapt, "no trials to choose from", 'of --from where none is given; --units "" --trials "" takes'
+    )
+    assert main([*adapt, "--trials", "", "--out", "adapted"]) == 0
+    assert load_checkpoint(here / "adapted" / "checkpoint.npz")[1].selection.trials == ""
+
+
 def test_predict_says_that_the_session_was_trained_on(here, small_recording, capfd):
     replace(small_recording, session_id="tuesday").save(here / "tuesday.npz")
     for name, said in (("a", True), ("tuesday", False)):
@@ -127,7 +142,9 @@ def test_units_are_matched_by_name(here, capfd):
 
 def test_predict_and_stream_refuse_other_recordings(here, capfd):
     for command in ("predict", "stream"):
-        assert_refused(capfd, [command, "run", "other.npz"], "other.npz: unit_ids", "of 12, 1 are missing", "1 are unk")
+        assert_refused(
+            capfd, [command, "run", "other.npz"], "other.npz: unit_ids", "of 12, 1 are missing (5), and 1", "(other)"
+        )
     assert_refused(capfd, ["stream", "run", "one.npz"], "one.npz: behavior_columns is ['x'], the decoder was trained")
     assert_refused(capfd, ["stream", "run", "mV.npz"], "mV.npz: behavior_unit is mV", "mm/s")
     assert_refused(capfd, ["predict", "run", "ms.npz"], "ms.npz: ", "milliseconds or samples")

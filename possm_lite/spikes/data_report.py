@@ -1,11 +1,11 @@
 """What a recording holds and what is odd about it, in a few lines, before anything is trained on it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from ..errors import RecordingError
+from ..errors import RecordingError, listed
 from .quality import behavior_gaps, duplicated_units, firing_rates, silent_units, times_are_resolved
 from .recording import Recording
 from .split import elapsed, recorded_time
@@ -92,11 +92,11 @@ def _check_clocks(recording: Recording):
 
 def _behavior(recording: Recording) -> Iterator[str]:
     names, constant = recording.behavior_columns, np.ptp(recording.behavior, axis=0) == 0
-    yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {_list(names)}"
+    yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {listed(names)}"
     if recording.behavior_name == "velocity" and recording.behavior_unit in _LENGTHS:
         yield f"warning: a velocity in {recording.behavior_unit}: a position? Its velocity: Recording.from_position"
     if constant.any():
-        yield f"warning: {constant.sum()} of {len(names)} columns are constant: {_list(names[constant])}"
+        yield f"warning: {constant.sum()} of {len(names)} columns are constant: {listed(names[constant])}"
 
 
 def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
@@ -153,12 +153,12 @@ def _units(recording: Recording) -> Iterator[str]:
     yield f"units: {len(names)}, median rate {np.median(firing_rates(recording)):.3g} Hz"
     if len(silent):
         warning = "warning: " if len(silent) > 0.1 * len(names) else ""
-        yield f"{warning}{len(silent)} of {len(names)} units are silent (< 1 spike a minute): {_list(names[silent])}"
+        yield f"{warning}{len(silent)} of {len(names)} units are silent (< 1 spike a minute): {listed(names[silent])}"
     part = excerpt(recording)
     pairs = duplicated_units(part) if times_are_resolved(part) else ()
     if len(pairs):
-        listed = _list([f"{names[a]} and {names[b]}" for a, b in pairs])
-        yield f"warning: units with the same spikes, or many of them: {listed}"
+        same = listed([f"{names[a]} and {names[b]}" for a, b in pairs])
+        yield f"warning: units with the same spikes, or many of them: {same}"
 
 
 def excerpt(recording: Recording, n_spikes: int = 200_000) -> Recording:
@@ -171,7 +171,3 @@ def excerpt(recording: Recording, n_spikes: int = 200_000) -> Recording:
 def _extent(recording: Recording) -> str:
     (start, stop), times = recording.span, recording.spike_times
     return f"spikes are at {times[0]:,.1f} to {times[-1]:,.1f} s, behaviour at {start:,.1f} to {stop:,.1f} s"
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")

@@ -59,6 +59,9 @@ def whole_counts(name: str, counts: np.ndarray) -> np.ndarray:
     """The counts, (bins, units) or transposed, as int64. RecordingError unless they are whole, and not too many."""
     for i, j in np.argwhere((counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT))[:1]:
         raise RecordingError(f"{name} must be whole counts from 0 to {_MAX_COUNT}: {name}[{i}, {j}] = {counts[i, j]}.")
+    factor = np.gcd.reduce(counts.astype(np.int64), axis=None)
+    if factor > 1 and np.count_nonzero(counts) > 100:
+        raise RecordingError(f"{name} are all multiples of {factor}: if they are rates, multiply by the bin width.")
     if (total := counts.sum(dtype=np.float64)) > _MAX_SPIKES:
         raise RecordingError(f"{name} holds {total:.0f} spikes, more than {_MAX_SPIKES}.")
     return counts.astype(np.int64)

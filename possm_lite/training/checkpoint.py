@@ -62,19 +62,28 @@ class TrainedOn:
     seed: int  # of a random split; in `decode` that of the training, too
 
     @classmethod
-    def from_session(cls, session: Session, source: str, selection: Selection) -> "TrainedOn":
+    def from_session(cls, session: Session, source: str = "", selection: Selection | None = None) -> "TrainedOn":
+        """Of a session of `prepare`; `possm-lite stream` without a file reads `selection` of `source`."""
         r = session.recording
         names = r.session_id, tuple(r.unit_ids.tolist()), r.behavior_name, tuple(r.behavior_columns.tolist())
         config = session.split_config
-        return cls(source, selection, *names, r.behavior_unit, session.timeline.lag_s, str(config), config.seed)
+        about = r.behavior_unit, session.timeline.lag_s, str(config), config.seed
+        return cls(source, selection or Selection(), *names, *about)
 
 
 def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
     """Write a trained decoder of one session; a file at `path` is replaced once the new one is complete.
 
+    Args:
+        path: `.npz`. As `checkpoint.npz` it makes its folder a RUN of the commands.
+        model: the decoder.
+        trained_on: `TrainedOn.from_session(session)`.
+
     Raises:
         CheckpointError: it could not be written, or `load_checkpoint` would not read it.
     """
+    if not isinstance(trained_on, TrainedOn):
+        raise TypeError(f"trained_on must be TrainedOn.from_session(session), not a {type(trained_on).__name__}.")
     metadata = {"config": asdict(model.config), "trained_on": asdict(trained_on)}
     arrays = _pack(_DECODER_FORMAT, metadata, _prefixed("model", model.state_dict()))
     _decoder(path, arrays)

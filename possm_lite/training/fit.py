@@ -79,7 +79,7 @@ def fit(
         CheckpointError: the state could not be saved, or is that of another training.
     """
     config = config or FitConfig()
-    sessions = [sessions] if isinstance(sessions, Session) else list(sessions)
+    sessions = list(sessions) if isinstance(sessions, Sequence) else [sessions]
     check_sessions(model, sessions)
     device = model.behavior_mean.device
     sampler = MultiSessionSampler(sessions, config, group)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..decoder.possm import POSSM
 from ..decoder.streaming.decoder import StreamingDecoder
-from ..errors import PossmError
+from ..errors import PossmError, listed
 from ..spikes.batch import bin_index
 from ..spikes.io.lsl import SpikeInlet, import_pylsl
 from .checkpoint import TrainedOn
@@ -124,7 +124,7 @@ def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -
             with contextlib.suppress(pylsl.util.LostError, pylsl.util.TimeoutError):
                 inlet = SpikeInlet(name)
                 missing = [unit for unit in trained_on.unit_ids if unit not in inlet.unit_ids]
-                without = f", without {len(missing)} of the run: {', '.join(missing)[:80]}" if missing else ""
+                without = f", without {len(missing)} of the run: {listed(missing)}" if missing else ""
                 warn(f"connected, {len(inlet.unit_ids)} units{without}")
                 decoder.reset()
                 bins.restart(inlet.unit_ids)

@@ -57,7 +57,7 @@ def load_sessions(
     lag_s = 0.0 if is_searched else settings.lag_s
     sessions, about = {}, {}
     for i in sessions_of_rank(group, len(sources), settings.training.batch):
-        recording = read(sources[i - 1], settings.selection)
+        recording = _read(sources[i - 1], settings)
         with prefix_errors(sources[i - 1]):
             session = sessions[i] = prepare(recording, settings.split, lag_s, width, seed)
             about[i] = recording.session_id, recording.behavior_columns.tolist(), describe(session)
@@ -72,6 +72,17 @@ def load_sessions(
         print(f"lag {lag_s:g} s, bins of {width:g} s", flush=True)
     paths = {i: "" if sources[i - 1] == EMBEDDED else str(sources[i - 1].resolve()) for i in sessions}
     return {i: (s, TrainedOn.from_session(s, paths[i], settings.selection)) for i, s in sessions.items()}, name
+
+
+def _read(source: Path, settings: Settings) -> Recording:
+    """The recording; an error that a filter of the run of --from may have caused says so."""
+    try:
+        return read(source, settings.selection)
+    except RecordingError as exc:
+        if settings.start is None or not (settings.selection.units or settings.selection.trials):
+            raise
+        cure = 'filters are those of the run of --from where none is given; --units "" --trials "" takes all.'
+        raise RecordingError(f"{exc} The {cure}") from exc
 
 
 def _check_together(sources: Sequence[Path], about: Mapping[int, tuple], settings: Settings) -> str:

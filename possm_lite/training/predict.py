@@ -9,7 +9,7 @@ import numpy as np
 
 from ..decoder.possm import POSSM
 from ..decoder.streaming.decoder import StreamingDecoder
-from ..errors import RecordingError, prefix_errors
+from ..errors import RecordingError, listed, prefix_errors
 from ..spikes.io.contents import Selection
 from ..spikes.recording import Recording
 from ..spikes.split import Split, SplitConfig, recorded_time
@@ -38,11 +38,12 @@ def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording
     recording = _read_units(source, replace(trained_on.selection, **selection), trained_on.unit_ids)
     names, trained = recording.unit_ids.tolist(), list(trained_on.unit_ids)
     with prefix_errors(source):
-        if missing := sorted({*trained} ^ {*names}):
-            n = len({*trained} - {*names})
+        missing, unknown = (sorted({*one} - {*other}) for one, other in ((trained, names), (names, trained)))
+        if missing or unknown:
+            found = f"of {len(trained)}, {len(missing)} are missing ({listed(missing) or 'none'})"
             raise RecordingError(
-                f"unit_ids are not those the decoder was trained on: of {len(trained)}, {n} are missing, and "
-                f"{len(missing) - n} are unknown: {', '.join(missing)[:80]}. Adapt it: possm-lite decode --from RUN"
+                f"unit_ids are not those the decoder was trained on: {found}, and {len(unknown)} are unknown "
+                f"({listed(unknown) or 'none'}). Adapt it: possm-lite decode --from RUN"
             )
         for name in ("behavior_columns", "behavior_unit") if len(recording.behavior_times) else ():
             found, theirs = (np.array(getattr(one, name)).tolist() for one in (recording, trained_on))

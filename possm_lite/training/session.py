@@ -124,7 +124,11 @@ def check_sessions(model, sessions):
 
     Raises:
         ValueError: naming what differs.
+        TypeError: one of them is no session.
     """
+    for s in sessions:
+        if not isinstance(s, Session):
+            raise TypeError(f"a session is made by prepare(recording), and this is a {type(s).__name__}.")
     indices = [s.index for s in sessions]
     if not indices:
         raise ValueError("sessions is empty.")

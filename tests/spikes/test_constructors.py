@@ -99,6 +99,10 @@ BAD = {
         lambda: Recording.from_counts(np.ma.masked_array([[1, 2]], [[False, True]]), 0.1),
         "counts has masked values",
     ),
+    "rates": (
+        lambda: Recording.from_counts(20 * np.random.default_rng(0).integers(0, 9, (200, 2)), 0.05),
+        "counts are all multiples of 20: if they are rates, multiply by the bin width",
+    ),
     "half a count": (lambda: Recording.from_counts([[0.5]], 0.1), r"counts\[0, 0\] = 0.5"),
     "one dimension of counts": (lambda: Recording.from_counts([1, 2], 0.1), r"counts must .*\(2,\)"),
     "a width in words": (lambda: Recording.from_counts([[1]], "50ms"), "bin_width_s must be positive, not '50ms'"),

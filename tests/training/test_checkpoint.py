@@ -13,7 +13,7 @@ import torch
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes.arrays import read_arrays, write_arrays
 from possm_lite.spikes.io.contents import Selection
-from possm_lite.training import CheckpointError, TrainedOn, load_checkpoint, save_checkpoint
+from possm_lite.training import CheckpointError, TrainedOn, load_checkpoint, prepare, save_checkpoint
 
 from . import helpers
 from .helpers import change_arrays, change_metadata
@@ -240,6 +240,15 @@ def test_weights_that_could_not_be_read_again_are_not_saved(tmp_path):
     with pytest.raises(CheckpointError, match="readout.bias must be finite"):
         save_checkpoint(tmp_path / "a.npz", model, TRAINED_ON)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_session_says_what_a_decoder_was_trained_on(tmp_path, small_recording):
+    session = prepare(small_recording)
+    model = POSSM(POSSMConfig(small_recording.n_units, dim=8, head_dim=8, n_freqs=2, hidden=8))
+    save_checkpoint(tmp_path / "a.npz", model, TrainedOn.from_session(session))
+    assert load_checkpoint(tmp_path / "a.npz")[1].unit_ids == tuple(small_recording.unit_ids.tolist())
+    with pytest.raises(TypeError, match=r"must be TrainedOn.from_session\(session\), not a Session"):
+        save_checkpoint(tmp_path / "a.npz", model, session)
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):

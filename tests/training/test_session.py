@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from possm_lite.errors import RecordingError
-from possm_lite.training import FitConfig, evaluate, prepare
+from possm_lite.training import FitConfig, evaluate, fit, prepare
 from possm_lite.training.baselines import fit_wiener
 from possm_lite.training.windows import WindowSampler
 
@@ -63,6 +63,13 @@ def test_what_cannot_be_decoded_is_refused(small_recording):
     for lag_s in (10.5, -100.0, np.nan):
         with pytest.raises(ValueError, match="lag_s must lie in -10..10 s"):
             prepare(r, lag_s=lag_s)
+
+
+def test_a_recording_is_no_session(small_recording):
+    model = fit_wiener(prepare(small_recording))
+    for call in (fit, evaluate):
+        with pytest.raises(TypeError, match=r"made by prepare\(recording\), and this is a Recording"):
+            call(model, small_recording)
 
 
 def test_a_part_of_another_name_is_refused(small_recording):

@@ -161,7 +161,8 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
     if units.dtype.kind not in "iu":
         raise ValueError(f"units must be whole numbers, not {units.dtype}.")
     if not all(1 <= unit <= n_units for unit in units.tolist()):
-        raise ValueError(f"units must lie in 1..{n_units}, not {units[(units < 1) | (units > n_units)][0]}.")
+        wrong = units[(units < 1) | (units > n_units)][0]
+        raise ValueError(f"units must lie in 1..{n_units} (`spike_units` of a recording, plus 1), not {wrong}.")
     if offsets.dtype.kind not in "iuf":
         raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
     units, offsets = units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
