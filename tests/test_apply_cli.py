@@ -143,7 +143,11 @@ def test_units_are_matched_by_name(here, capfd):
 def test_predict_and_stream_refuse_other_recordings(here, capfd):
     for command in ("predict", "stream"):
         assert_refused(
-            capfd, [command, "run", "other.npz"], "other.npz: unit_ids", "of 12, 1 are missing (5), and 1", "(other)"
+            capfd,
+            [command, "run", "other.npz"],
+            "other.npz: unit_ids",
+            "1 are missing (sim005)",
+            "1 are unknown (other)",
         )
     assert_refused(capfd, ["stream", "run", "one.npz"], "one.npz: behavior_columns is ['x'], the decoder was trained")
     assert_refused(capfd, ["stream", "run", "mV.npz"], "mV.npz: behavior_unit is mV", "mm/s")
