@@ -67,7 +67,7 @@ function feedForward(x, constants) {
 class PossmStream {
   constructor(constants) {
     this.c = constants;
-    [this.nQueries, this.contextBins] = constants.output.rotations.shape;
+    [this.contextBins, this.nQueries] = constants.output.rotations.shape;
     this.reset();
   }
 
@@ -125,7 +125,7 @@ class PossmStream {
     const largest = Math.max(...scores), weights = scores.map((score) => Math.exp(score - largest));
     const total = weights.reduce((a, b) => a + b), pooled = new Float64Array(size);
     for (let i = 0; i < recent.length; i++) {
-      const weight = weights[i] / total, values = k * nQueries, first = (q * k + missing + i) * size;
+      const weight = weights[i] / total, values = k * nQueries, first = ((missing + i) * nQueries + q) * size;
       for (let j = 0; j < size; j++) pooled[j] += weight * recent[i][values + j] * rotations[first + j];
     }
     const n = out.shape[1], row = start.shape[0] > 1 ? q : 0;  // centred for the feed-forward layer, and the output

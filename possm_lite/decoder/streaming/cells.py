@@ -149,7 +149,7 @@ class OutputConstants(NamedTuple):
     mean: np.ndarray  # 1 / h each, (h,)
     rows: np.ndarray  # scores at each age, oldest first, and values of a normalised hidden state, (h, k Q H + H R)
     rows_bias: np.ndarray  # (k Q H + H R,)
-    rotations: np.ndarray  # of the values of each state relative to each query, (Q, k, R)
+    rotations: np.ndarray  # of the values of a state at each age, relative to each query, (k, Q, 1, R)
     out: np.ndarray  # W_o, centred for the norm of the feed-forward, and with the readout, (H R, D + C)
     start: np.ndarray  # query and biases, likewise, (1 or Q, D + C)
     feed_forward: FeedForwardConstants | None

@@ -54,7 +54,7 @@ class StreamingDecoder:
         self._constants = precompute_constants(model, int(session), offsets)
         output = self._constants.output
         self._dtype = output.rows.dtype
-        self._n_scores = len(offsets) * config.n_heads  # of a hidden state, at each of its ages
+        self._scores_shape = config.context_bins, len(offsets), config.n_heads, 1
         self._ones = np.ones(self._constants.cycles.shape[1], self._dtype)
         self.reset()
 
@@ -114,21 +114,22 @@ class StreamingDecoder:
             plain = plain + self._feed_forward(x[:, : config.dim], c.feed_forward)
         return plain.reshape(-1)
 
-    def _project(self, hidden: np.ndarray) -> np.ndarray:
-        """Scores at each age, and values, of a hidden state, (k Q H + H R,)."""
-        c = self._constants.output
-        return normalize(hidden, c.mean).dot(c.rows) + c.rows_bias
+    def _project(self, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores at each age, the newest last, (k, Q, H, 1), and values (H, R) of a hidden state."""
+        c, shape = self._constants.output, self._scores_shape
+        row = normalize(hidden, c.mean).dot(c.rows) + c.rows_bias
+        n = len(row) - c.out.shape[0]
+        return row[:n].reshape(shape), row[n:].reshape(shape[2], -1)
 
-    def _decode(self, recent: tuple[np.ndarray, ...]) -> np.ndarray:
+    def _decode(self, recent: tuple[tuple[np.ndarray, np.ndarray], ...]) -> np.ndarray:
         """Output attention: behaviour (Q, C) from the projections of up to k hidden states, oldest first."""
-        c, config, n = self._constants.output, self.config, self._n_scores
-        ages = range(config.context_bins - len(recent), config.context_bins)  # places in `rows`: k - 1 is the newest
-        scores = [row[age * n : (age + 1) * n] for age, row in zip(ages, recent, strict=True)]  # (Q H,) each
+        c, config = self._constants.output, self.config
+        ages = range(config.context_bins - len(recent), config.context_bins)
+        scores = [each[age] for age, (each, _) in zip(ages, recent, strict=True)]
         largest, total, pooled = reduce(np.maximum, scores), 0.0, 0.0
-        for age, row, score in zip(ages, recent, scores, strict=True):
-            weight = np.exp(score - largest).reshape(-1, config.n_heads, 1)  # of a softmax, (Q, H, 1)
-            values = c.rotations[:, age, None] * row[config.context_bins * n :].reshape(config.n_heads, -1)  # (Q, H, R)
-            total, pooled = total + weight, pooled + weight * values
+        for age, score, (_, values) in zip(ages, scores, recent, strict=True):
+            weight = np.exp(score - largest)  # of a softmax, (Q, H, 1)
+            total, pooled = total + weight, pooled + weight * (c.rotations[age] * values)
         x = (pooled / total).reshape(len(pooled), -1).dot(c.out)  # (Q, D + C): centred, and the output
         x += c.start
         decoded = x[:, config.dim :]

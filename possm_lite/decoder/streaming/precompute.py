@@ -111,7 +111,7 @@ def _output_constants(model: POSSM, session: Tensor, offsets: Tensor) -> cells.O
         mean=_mean_weights(norm),
         rows=rows[:-1],
         rows_bias=rows[-1],
-        rotations=basis[..., _columns(values.shape[-1], model)],
+        rotations=basis[..., _columns(values.shape[-1], model)].transpose(0, 1)[:, :, None],
         out=_out_matrix(decoder, values.shape[-1], model) @ centred_and_readout,
         start=start,
         feed_forward=feed_forward,
