@@ -72,8 +72,8 @@ def _paced(rounds: int, n_bins: int) -> Iterator[Item]:
             what = "the same over a torch.gru_cell called every 50 ms"
             yield row(what, over_gru, "{:.1f} x", "<= 1.5 x", over_gru <= 1.5)
     yield table
-    varies = "and on either side of it in runs of one day: the cell's own time changes more than the step's"
-    yield Note(f"The ratio at 50 ms is near its limit, {varies}.")
+    cause = "the shorter the cell's own time there, the nearer it comes to the ratio in a loop"
+    yield Note(f"The ratio at 50 ms varies from run to run: {cause}.")
 
 
 class _Pace:
