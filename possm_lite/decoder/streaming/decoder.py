@@ -163,7 +163,7 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
         raise ValueError(f"units must be whole numbers, not {units.dtype}.")
     if not all(1 <= unit <= n_units for unit in units.tolist()):
         wrong = units[(units < 1) | (units > n_units)][0]
-        raise ValueError(f"units must lie in 1..{n_units} (`spike_units` of a recording, plus 1), not {wrong}.")
+        raise ValueError(f"units must lie in 1..{n_units}, not {wrong}: `spike_units` of a recording, plus 1.")
     if offsets.dtype.kind not in "iuf":
         raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
     units, offsets = units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
