@@ -2,43 +2,50 @@
 
 import contextlib
 import functools
+import inspect
 import linecache
 import math
 import signal
 import sys
 import time
 
+import execute
 import numpy as np
 import pytest
 import torch
 
-from possm_lite.classroom.checks import Case, Check, ValueCheck, gradient
+from possm_lite.classroom.checks import Case, Check, ValueCheck, exercise, gradient
 
 from ..exercises.helpers import NOTEBOOKS, load
 
 EXERCISES = [
-    pytest.param(exercise, id=f"{path.stem}.{name}")
+    pytest.param(found, id=f"{path.stem}.{name}")
     for path in sorted((NOTEBOOKS / "exercises").glob("*.py"))
-    for name, exercise in vars(load(path.stem)).items()
-    if isinstance(exercise, Check | ValueCheck)
+    for name, found in vars(load(path.stem)).items()
+    if isinstance(found, Check | ValueCheck)
 ]
 
 
-softmax = Check(
-    "softmax",
-    reference=lambda x: torch.softmax(x, -1),
-    cases=[
-        Case("two keys", lambda: (torch.tensor([1.0, 2.0]),)),
-        Case("large scores", lambda: (torch.tensor([1000.0, 0.0]),)),
-        Case("a table", lambda: (torch.tensor([[1.0, 2.0], [0.0, 3.0]]),)),
-        Case("a gradient", lambda: (torch.tensor([1.0, 2.0]),), observe=gradient(0)),
-    ],
-    traps={
-        "nothing is divided": lambda x: x.exp(),
-        "all axes are divided by one sum": lambda x: torch.softmax(x.flatten(), 0).reshape(x.shape),
-        "large scores overflow": lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
+@exercise(
+    cases={
+        "two keys": lambda: (torch.tensor([1.0, 2.0]),),
+        "large scores": lambda: (torch.tensor([1000.0, 0.0]),),
+        "a table": lambda: (torch.tensor([[1.0, 2.0], [0.0, 3.0]]),),
+        "a gradient": Case(lambda: (torch.tensor([1.0, 2.0]),), gradient(0)),
+    },
+    mistakes={
+        "torch.softmax(x, -1) → x.exp()": "nothing is divided",
+        lambda x: torch.softmax(x.flatten(), 0).reshape(x.shape): "all axes are divided by one sum",
+        ("torch.softmax(x, -1) → e / e.sum(-1, keepdim=True)", "return → e = x.exp(); return"): "large scores overflow",
     },
 )
+def softmax(x):
+    return torch.softmax(x, -1)
+
+
+def check(reference, make, *observe):
+    """A check without known mistakes."""
+    return Check(reference, [Case(make, *observe, name="a case")], mistakes={})
 
 
 def stub(*args, **kwargs):
@@ -88,7 +95,7 @@ def uses_a_variable_too_early(x):
 
 @pytest.mark.parametrize("student", [None, ..., stub, stub_that_raises, stub_with_code])
 def test_stub_is_not_attempted_yet(student):
-    only_gradient = Check("softmax", reference=softmax.reference, cases=softmax.cases[3:], traps={})
+    only_gradient = Check(softmax.reference, softmax.cases[3:], mistakes={})
     for check in (softmax, only_gradient):
         verdict = check.examine(student)
         assert (verdict.status, verdict.message) == ("missing", "· softmax: not attempted yet")
@@ -168,9 +175,9 @@ def test_line_of_the_cell_is_shown():
 
 
 def test_change_in_place_is_reported():
-    eight = Check("f", reference=lambda *a: 1, cases=[Case("ones", lambda: tuple(torch.ones(8, 1)))], traps={})
+    eight = check(lambda *a: 1, lambda: tuple(torch.ones(8, 1)))
     assert "the 8th argument was changed in place" in eight.examine(lambda *a: a[7].zero_().numel()).message
-    lists = Check("f", reference=lambda a: 1, cases=[Case("ones", lambda: ([torch.ones(1)],))], traps={})
+    lists = check(lambda a: 1, lambda: ([torch.ones(1)],))
     assert "the first argument was changed" in lists.examine(lambda a: a.insert(0, a.pop().item()) or 1).message
 
 
@@ -190,21 +197,20 @@ def test_change_in_place_is_reported():
     ],
 )
 def test_numbers_are_compared(expected, answer, status):
-    check = Check("f", reference=lambda: expected, cases=[Case("nothing", tuple)], traps={})
-    assert check.examine(lambda: answer).status == status
+    assert check(lambda: expected, tuple).examine(lambda: answer).status == status
 
 
 def _np(function):
     return lambda *args: function(*(x.numpy() for x in args))
 
 
-sums = Check(
-    "sums",
-    reference=lambda x: (x.sum(), x.cumsum(0), x.max() > 2),
-    cases=[Case("three numbers", lambda: (torch.tensor([1.0, 2.0, 4.0]),))],
-    traps={},
+@exercise(
+    cases={"three numbers": lambda: (torch.tensor([1.0, 2.0, 4.0]),)},
+    mistakes={},
     results=("the sum", "the running sums", "the answer"),
 )
+def sums(x):
+    return x.sum(), x.cumsum(0), x.max() > 2
 
 
 @pytest.mark.parametrize(
@@ -237,34 +243,33 @@ def test_part_of_several_results_is_named(student, words):
 
 
 def test_part_is_counted_where_it_has_no_name():
-    pair = Check("f", reference=lambda x: (x, 2 * x), cases=[Case("ones", lambda: (torch.ones(2, 3),))], traps={})
+    pair = check(lambda x: (x, 2 * x), lambda: (torch.ones(2, 3),))
     assert pair.examine(lambda x: torch.stack([x, 2 * x])).status == "right"
-    assert "on ones: the second of the two results: expected 2" in pair.examine(lambda x: [x, x]).message
+    assert "on a case: the second of the two results: expected 2" in pair.examine(lambda x: [x, x]).message
     assert "expected two results, got a tensor of shape (2, 3)." in pair.examine(lambda x: x).message
-    inputs = lambda: (torch.ones(2), torch.ones(2))  # noqa: E731
-    product = Check("f", reference=torch.mul, cases=[Case("ones", inputs, gradient(0, 1))], traps={})
+    product = check(torch.mul, lambda: (torch.ones(2), torch.ones(2)), gradient(0, 1))
     message = product.examine(lambda x, y: x * y.detach()).message
-    assert "on ones: the gradient by the second argument: expected -1 at [0], got 0" in message
+    assert "on a case: the gradient by the second argument: expected -1 at [0], got 0" in message
 
 
 def test_dict_is_compared_by_its_keys():
-    table = Check("f", reference=lambda: {"a": 1, "b": 2}, cases=[Case("nothing", tuple)], traps={})
+    table = check(lambda: {"a": 1, "b": 2}, tuple)
     assert table.examine(lambda: {"b": 2.0, "a": 1}).status == "right"
-    assert "on nothing: b: expected 2, got 3." in table.examine(lambda: {"a": 1, "b": 3}).message
+    assert "on a case: b: expected 2, got 3." in table.examine(lambda: {"a": 1, "b": 3}).message
     assert "expected a dict with the keys a, b, got a." in table.examine(lambda: {"a": 1}).message
 
 
-double = Check(
-    "double",
-    reference=lambda x: 2 * x,
-    cases=[Case(str(x), lambda x=x: (float(x),)) for x in (0, 2, 3, -1)],
-    traps={
-        "squared": lambda x: x * x,
-        "two added": lambda x: x + 2,
-        "the size": lambda x: 2 * abs(x),
-        "negative ones are cut off": lambda x: max(2 * x, 0.0),
+@exercise(
+    cases={str(x): lambda x=x: (float(x),) for x in (0, 2, 3, -1)},
+    mistakes={
+        "2 * x → x * x": "squared",
+        "2 * x → x + 2": "two added",
+        "2 * x → 2 * abs(x)": "the size",
+        "2 * x → max(2 * x, 0.0)": "negative ones are cut off",
     },
 )
+def double(x):
+    return 2 * x
 
 
 @pytest.mark.parametrize(
@@ -281,20 +286,14 @@ def test_trap_counts_only_where_it_agrees_on_every_case_that_tells_it(student, w
 
 
 def test_of_several_traps_the_one_that_agrees_longest_is_named():
-    check = Check(
-        "f",
-        reference=lambda x: 2 * x,
-        cases=double.cases,
-        traps={"only at 2": lambda x: 5 if x == 2 else 2 * x, "from 2 on": lambda x: 5 if x >= 2 else 2 * x},
-    )
-    assert check.examine(lambda x: 5 if x >= 2 else x).message == "✗ f: from 2 on"
+    mistakes = {lambda x: 5 if x == 2 else 2 * x: "only at 2", lambda x: 5 if x >= 2 else 2 * x: "from 2 on"}
+    doubled = Check(double.reference, double.cases, mistakes)
+    assert doubled.examine(lambda x: 5 if x >= 2 else x).message == "✗ double: from 2 on"
 
 
 def test_result_that_cannot_be_observed_is_described():
-    doubled = Check(
-        "f", reference=lambda x: x, cases=[Case("ones", lambda: (torch.ones(2),), lambda f, x: f(x).dot(x))], traps={}
-    )
-    assert "✗ f: it returns 3.5, which cannot be used." in doubled.examine(lambda x: 3.5).message
+    doubled = check(lambda x: x, lambda: (torch.ones(2),), lambda f, x: f(x).dot(x))
+    assert "it returns 3.5, which cannot be used." in doubled.examine(lambda x: 3.5).message
     message = doubled.examine(lambda x: torch.ones(3)).message
     assert "it returns a tensor of shape (3,), which cannot be used: inconsistent tensor size" in message
 
@@ -329,9 +328,9 @@ def test_keyboard_interrupt_is_not_swallowed():
         softmax.examine(lambda x: signal.raise_signal(signal.SIGINT))
 
 
-guess = ValueCheck("guess", expected=0.5, tolerance=0.01, traps={"that is twice as much": 1.0})
-order = ValueCheck("order", expected="2, 0, 1", traps={"that is the old order": "0, 1, 2"})
-word = ValueCheck("word", expected="key 2", traps={"that one is masked": "key 1"})
+guess = ValueCheck("guess", expected=0.5, tolerance=0.01, mistakes={1.0: "that is twice as much"})
+order = ValueCheck("order", expected="2, 0, 1", mistakes={"0, 1, 2": "that is the old order"})
+word = ValueCheck("word", expected="key 2", mistakes={"key 1": "that one is masked"})
 
 
 @pytest.mark.parametrize(
@@ -363,24 +362,44 @@ def test_value_is_compared(exercise, value, message):
     assert exercise.examine(value).message.startswith(message)
 
 
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_stub_and_reference_of_every_exercise(exercise):
-    empty, right = (stub, exercise.reference) if isinstance(exercise, Check) else (None, exercise.expected)
-    assert exercise.examine(empty).status == "missing"
-    assert exercise.examine(right).message == f"✓ {exercise.name}"
+def test_edit_of_other_code_is_an_error():
+    with pytest.raises(ValueError, match="'x - 1 → x' is not an edit of the right answer"):
+        Check(double.reference, double.cases, {"x - 1 → x": "one is subtracted"}).examine(lambda x: 0.0)
 
 
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_every_trap_is_recognised_by_its_message(exercise, monkeypatch):
-    assert len(exercise.traps) >= 3
-    # each trap is an attempt as well: run every one once
-    outcome = functools.cache(lambda function, case: Check.outcome(exercise, function, case))
-    monkeypatch.setattr(
-        exercise, "outcome", lambda function, case, seconds=math.inf: outcome(function, case), raising=False
-    )
-    for message, trap in exercise.traps.items():
-        assert exercise.examine(trap).message == f"✗ {exercise.name}: {message}"
+@pytest.mark.parametrize("found", EXERCISES)
+def test_stub_and_right_answer_of_every_exercise(found):
+    empty, right = (stub, found.reference) if isinstance(found, Check) else (None, found.expected)
+    assert found.examine(empty).status == "missing"
+    assert found.examine(right).message == f"✓ {found.name}"
+
+
+@pytest.mark.parametrize("found", EXERCISES)
+def test_every_mistake_is_recognised_by_its_message(found, monkeypatch):
+    if isinstance(found, ValueCheck):
+        assert 1 <= len(found.mistakes) <= 4
+        for value, message in found.mistakes.items():
+            assert found.examine(value).message == f"✗ {found.name}: {message}"
+        return
+    assert 1 <= len(found.mistakes) <= 6
+    # each mistake is an attempt as well: run every one once
+    outcome = functools.cache(lambda function, case: Check.outcome(found, function, case))
+    monkeypatch.setattr(found, "outcome", lambda function, case, seconds=math.inf: outcome(function, case))
+    for message, trap in found.traps:
+        assert found.examine(trap).message == f"✗ {found.name}: {message}"
+
+
+@pytest.mark.parametrize("found", [each for each in EXERCISES if isinstance(each.values[0], Check)])
+def test_solution_is_the_right_answer(found):
+    """Word for word, so that what students read is what was tested."""
+    answer = found.reference
+    lines = inspect.getsource(answer).splitlines(keepends=True)
+    first = next(i for i, line in enumerate(lines) if line.startswith(("def ", "class ")))
+    chapter = answer.__module__.removeprefix("exercises_")
+    cells = execute.read(NOTEBOOKS / "solutions" / f"{chapter}.ipynb").cells
+    (solution,) = (cell for cell in cells if f"exercise:{found.name}" in cell.metadata.get("tags", []))
+    assert "".join(lines[first:]).strip() in solution.source
 
 
 def test_every_exercise_is_named_like_its_variable():
-    assert all(exercise.id.endswith(f".{exercise.values[0].name}") for exercise in EXERCISES)
+    assert all(each.id.endswith(f".{each.values[0].name}") for each in EXERCISES)

@@ -1,13 +1,28 @@
 """Checks of exercises: a student's answer is compared with the right one, one mechanism at a time.
 
-A check never raises, whatever the student's function does: what went wrong is reported in one line. A trap is a known
-mistake written as a function: where a student's answer equals that of a trap, the trap's message is shown.
+An exercise is its right answer, a plain function, and the mistakes that students make in it. A mistake is an edit of
+the right answer, "old code → new code", or a function where it is another algorithm, and the message beside it is shown
+where a student's answer equals that of the mistake:
+
+    @exercise(
+        cases={"two keys": lambda: (torch.tensor([1.0, 2.0]),), "a gradient": Case(two_keys, gradient(0))},
+        mistakes={"/ e.sum(-1, keepdim=True) → ": "nothing is divided. What makes shares of numbers?"},
+    )
+    def softmax(x):
+        e = x.exp()
+        return e / e.sum(-1, keepdim=True)
+
+A check never raises, whatever the student's function does: what went wrong is reported in one line.
 """
 
+import inspect
 import math
 import re
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -20,15 +35,19 @@ SECONDS = 5.0  # for all calls of a student's function in one case
 Outcome = tuple[Any, Failure | None]  # what was observed of a function, or why nothing was
 
 
+def _call(function: Callable, *args: Any) -> Any:
+    return function(*args)
+
+
 @dataclass(frozen=True)
 class Case:
     """A situation that isolates one mechanism."""
 
-    name: str  # what is special about it, a noun phrase that fits after "on"
     make: Callable[[], tuple]  # returns the arguments, fresh and the same every time
     # (function, *args) -> what is compared: a tensor, number or string, or several, in a tuple or by name in a dict
-    observe: Callable = lambda function, *args: function(*args)
+    observe: Callable = _call
     tolerance: float = 1e-5  # largest difference allowed, relative to the size of the right answer where above one
+    name: str = ""  # what is special about it, a noun phrase that fits after "on"
 
 
 @dataclass(frozen=True)
@@ -39,17 +58,71 @@ class Verdict:
     message: str
 
 
+def exercise(
+    cases: Mapping[str, Callable[[], tuple] | Case],
+    mistakes: Mapping[str | tuple[str, ...] | Callable, str],
+    results: tuple[str, ...] = (),
+    tolerance: float | None = None,
+) -> Callable[[Callable], "Check"]:
+    """Decorator that makes a `Check` of the right answer.
+
+    Args:
+        cases: by name, simplest first: a `Case`, or the function that makes its arguments.
+        mistakes: the likeliest, each with its message: an edit of the right answer, "old code → new code", a tuple of
+            edits, or a function.
+        results: what messages call each of several results: "the weights".
+        tolerance: of every case.
+    """
+    known = []
+    for name, case in cases.items():
+        case = case if isinstance(case, Case) else Case(case)
+        known.append(replace(case, name=name, tolerance=case.tolerance if tolerance is None else tolerance))
+    return lambda answer: Check(answer, known, mistakes, results)
+
+
+def edited(answer: Callable, edits: tuple[str, ...]) -> Callable:
+    """The function (or class) with some of its code replaced, wherever it occurs.
+
+    Raises:
+        ValueError: an edit does not occur in it.
+    """
+    source = textwrap.dedent(inspect.getsource(answer))
+    source = source[re.search(r"^(def|class) ", source, re.MULTILINE).start() :]  # without the decorator
+    for edit in edits:
+        old, _, new = edit.partition(" → ")
+        if old not in source:
+            raise ValueError(f"{answer.__name__}: {edit!r} is not an edit of the right answer.")
+        source = source.replace(old, new)
+    namespace = dict(vars(sys.modules[answer.__module__]))  # with what the module defines further down
+    exec(source, namespace)  # noqa: S102
+    return namespace[answer.__name__]
+
+
 @dataclass(eq=False)
 class Check:
     """Checks an exercise in which a function is written. Arrays, lists and any precision pass for a tensor."""
 
-    name: str  # ID of the exercise and name of the student's function
-    _: KW_ONLY
-    reference: Callable  # a right answer
+    reference: Callable  # the right answer, with the name of the exercise
     cases: list[Case]  # simplest first
-    traps: dict[str, Callable]  # message -> known mistake, a function with the signature of the reference
+    mistakes: Mapping[str | tuple[str, ...] | Callable, str]  # as in `exercise`
     results: tuple[str, ...] = ()  # what messages call each of several results: "the weights"
     _outcomes: dict[tuple[Callable, Case], Outcome] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.reference.__name__
+
+    @cached_property
+    def traps(self) -> list[tuple[str, Callable]]:
+        """Message and function of every known mistake."""
+        traps = []
+        for mistake, message in self.mistakes.items():
+            if isinstance(mistake, str):
+                mistake = (mistake,)
+            if isinstance(mistake, tuple):
+                mistake = edited(self.reference, mistake)
+            traps.append((message, mistake))
+        return traps
 
     def __call__(self, student: Any) -> None:
         print(self.examine(student).message)
@@ -105,7 +178,7 @@ class Check:
         the student's first wrong case among them. Of several, the one that agrees longest from the first case is meant.
         """
         best, longest = None, 0
-        for message, trap in self.traps.items():
+        for message, trap in self.traps:
             agreed = 0
             for i, (case, outcome, expected) in enumerate(rows):
                 trapped = self._outcome_of_known(trap, case)
@@ -127,7 +200,7 @@ class ValueCheck:
     _: KW_ONLY
     expected: float | str  # of a string, case, spaces, commas and brackets are ignored
     tolerance: float = 0.0  # of a number
-    traps: dict[str, float | str]  # message -> the wrong value it is about
+    mistakes: Mapping[float | str, str]  # wrong value -> message
 
     def __call__(self, student: Any) -> None:
         print(self.examine(student).message)
@@ -140,7 +213,7 @@ class ValueCheck:
         value = read(student)
         if value is None:
             return _wrong(self.name, f"expected {kind}, got {described(student)}.")
-        for message, known in [("", self.expected), *self.traps.items()]:
+        for known, message in [(self.expected, ""), *self.mistakes.items()]:
             if value == read(known) or (kind == "a number" and abs(value - known) <= self.tolerance):
                 return _wrong(self.name, message) if message else Verdict("right", f"✓ {self.name}")
         shown = f"{value:.6g}" if kind == "a number" else repr(student)
