@@ -1,4 +1,4 @@
-"""Chapter 00: right and wrong answers in other styles than the references and the traps."""
+"""Chapter 00: right answers in other styles, and wrong ones that no known mistake explains."""
 
 import math
 
@@ -9,10 +9,6 @@ import torch
 from .helpers import assert_verdict, load
 
 exercises = load("00_start_here")
-
-
-def inside(t, start, stop):
-    return t[(t >= start) & (t < stop)]
 
 
 def rate_by_loop(spike_times, start, stop):
@@ -42,43 +38,21 @@ def decode_by_correlation(rates, angles, new):
     return torch.atan2(y, x)
 
 
-def decode_by_nearest(rates, angles, new):
-    return angles[torch.cdist(new, rates).argmin(1)]
-
-
-@pytest.mark.filterwarnings("ignore:std")  # of a single trial
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
         ("firing_rate", rate_by_loop, "✓"),
         ("firing_rate", lambda t, a, b: np.searchsorted(t.numpy(), [a, b]) @ [-1, 1] / (b - a), "✓"),
-        ("firing_rate", lambda t, a, b: ((t >= a) & (t < b)).sum(), "not how many per second"),
-        ("firing_rate", lambda t, a, b: sum(a <= x <= b for x in t.tolist()) / (b - a), "at stop was counted"),
-        ("firing_rate", lambda t, a, b: len(inside(t, a, b)) / np.ptp(inside(t, a, b).numpy()), "on six spikes"),
-        ("firing_rate", lambda t, a, b: len(t[int(a) : int(b)]) / (b - a), "six spikes within 2 s"),
-        ("firing_rate", lambda t, a, b: len(inside(t, a, b)) // (b - a), "expected 2.5, got 2"),
-        ("firing_rate", lambda t, a, b: round(len(inside(t, a, b)) / (b - a), 1), "expected 3.333, got 3.3"),
-        ("firing_rate", lambda t, a, b: torch.tensor([len(inside(t, a, b)) / (b - a)]), "expected a number"),
-        ("firing_rate", inside, "expected a number"),
+        ("firing_rate", lambda t, a, b: round(rate_by_loop(t, a, b).item(), 1), "expected 3.333, got 3.3"),
         ("center", center_by_loop, "✓"),
         ("center", lambda x: (torch.eye(len(x)) - 1 / len(x)) @ x, "✓"),
-        ("center", lambda x: (x.T - x.T.mean(0)).T, "over the units of each trial"),
-        ("center", lambda x: x.copy_(x - x.mean(0)), "x itself was changed"),
-        ("center", lambda x: (x - x.mean(0)) / x.std(0), "divide by the spread"),
         ("center", lambda x: (x - x.mean(0)).tolist(), "✓"),
-        ("center", lambda x: x.numpy() - x.numpy().mean(0), "✓"),
-        ("center", lambda x: x - x.sum(0), "you subtract the sum"),
-        ("center", lambda x: x - x.sum(0) / (len(x) - 1), "trials less one"),
+        ("center", lambda x: (x.T - x.T.mean(0)).T, "over the units of each trial"),
         ("my_angle", math.degrees(2 * math.pi * 50 / 80), "✓"),
         ("my_angle", 2 * math.pi * 5 / 8, "in radians"),
-        ("my_angle", 360 + 225, "one whole rotation too many"),
         ("first_decoder", decode_by_pinv, "✓"),
-        ("first_decoder", lambda r, a, new: decode_by_pinv(r, a, new).tolist(), "✓"),
-        ("first_decoder", decode_by_correlation, "most reaches to the right"),
-        ("first_decoder", decode_by_nearest, "on three units"),
-        ("first_decoder", lambda r, a, new: np.degrees(decode_by_pinv(r, a, new)), "in degrees"),
         ("first_decoder", lambda r, a, new: decode_by_pinv(r - r.mean(0), a, new - r.mean(0)), "✓"),
-        ("first_decoder", lambda r, a, new: decode_by_pinv(r, a, new)[:, None], "the shape is"),
+        ("first_decoder", decode_by_correlation, "most reaches to the right"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
