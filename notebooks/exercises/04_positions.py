@@ -1,165 +1,132 @@
 """Exercises of chapter 04: positions added, positions as rotations, times subtracted first, a cache of rotated keys."""
 
 import math
-from functools import partial
 
 import torch
 
-from possm_lite.blocks.positions import phasors, rope_frequencies, rotate, rotate_halves, sinusoidal_encoding
-from possm_lite.classroom.checks import Case, Check, Complaint, ValueCheck, as_tensor, normal
-
-
-def _evens_first(x):
-    return torch.cat([x[..., 0::2], x[..., 1::2]], -1)
-
+from possm_lite.blocks.positions import phasors, rope_frequencies, rotate
+from possm_lite.classroom.checks import Case, Complaint, ValueCheck, as_tensor, exercise, normal
 
 # Exercise 4.1: sinusoidal encoding
 
 
-def _encoding(n, d, base=10_000.0, *, exponent=lambda c, d: 2 * (c // 2) / d, even=torch.sin, odd=torch.cos):
-    column = torch.arange(d, dtype=torch.float64)
-    angle = torch.arange(n)[:, None] / base ** exponent(column, d)  # (n, d)
-    return torch.where(column % 2 == 0, even(angle), odd(angle))
-
-
-fixed_encoding = Check(
-    "fixed_encoding",
-    reference=_encoding,
-    cases=[
-        Case("two columns, one pair", lambda: (6, 2)),
-        Case("four columns, two pairs", lambda: (6, 4)),
-        Case("32 columns and 60 positions", lambda: (60, 32), tolerance=1e-4),
-        Case("a base that is not 10,000", lambda: (20, 6, 50.0), tolerance=1e-4),
-    ],
-    traps={
-        "the exponent is j/d and should be 2j/d: your slowest columns rotate far too fast. "
-        "Look at the last columns of your matrix.": partial(_encoding, exponent=lambda c, d: (c // 2) / d),
-        "the exponent grows twice too fast: something already counts in steps of two (0, 2, 4, ...) and is doubled "
-        "once more.": partial(_encoding, exponent=lambda c, d: 4 * (c // 2) / d),
-        "sine and cosine of a pair have different frequencies, so they are not one phasor. The two columns of pair "
-        "j share the exponent 2j/d.": partial(_encoding, exponent=lambda c, d: c / d),
-        "sine and cosine have changed places: even columns are sines, so position 0 reads 0, 1, 0, 1, ...": (
-            partial(_encoding, even=torch.cos, odd=torch.sin)
+@exercise(
+    cases={
+        "two columns, one pair": lambda: (6, 2),
+        "four columns, two pairs": lambda: (6, 4),
+        "32 columns and 60 positions": Case(lambda: (60, 32), tolerance=1e-4),
+        "a base that is not 10,000": Case(lambda: (20, 6, 50.0), tolerance=1e-4),
+    },
+    mistakes={
+        "2 * j / D → j / D": (
+            "the exponent is j/d and should be 2j/d: your slowest columns rotate far too fast. Look at the last "
+            "columns of your matrix."
         ),
-        "all sines come first and then all cosines. That is a code too, but (4.1) lays sine and cosine of a pair side "
-        "by side.": lambda *args: _evens_first(_encoding(*args)),
-        "your columns get faster from left to right: the position is divided by base^(2j/d), not multiplied.": (
-            partial(_encoding, exponent=lambda c, d: -2 * (c // 2) / d)
+        "2 * j / D → 4 * j / D": (
+            "the exponent grows twice too fast: something already counts in steps of two (0, 2, 4, ...) and is doubled "
+            "once more."
         ),
-        "the last pair has reached the whole base: you divide by the number of pairs minus one. (4.1) divides by d, "
-        "and stops short of it.": partial(_encoding, exponent=lambda c, d: (c // 2) / max(d // 2 - 1, 1)),
+        "angle.cos() → (i / base ** ((2 * j + 1) / D)).cos()": (
+            "sine and cosine of a pair have different frequencies, so they are not one phasor. The two columns of pair "
+            "j share the exponent 2j/d."
+        ),
+        "[angle.sin(), angle.cos()] → [angle.cos(), angle.sin()]": (
+            "sine and cosine have changed places: even columns are sines, so position 0 reads 0, 1, 0, 1, ..."
+        ),
+        "torch.stack([angle.sin(), angle.cos()], -1).flatten(1) → torch.cat([angle.sin(), angle.cos()], -1)": (
+            "all sines come first and then all cosines. That is a code too, but (4.1) lays sine and cosine of a pair "
+            "side by side."
+        ),
+        "i / base → i * base": (
+            "your columns get faster from left to right: the position is divided by base^(2j/d), not multiplied."
+        ),
     },
 )
+def fixed_encoding(n, D, base=10_000.0):
+    """The matrix of (4.1) for positions 0 ... n - 1: shape (n, D)."""
+    i = torch.arange(n)[:, None]  # (n, 1)
+    j = torch.arange(D // 2)  # (D/2,)
+    angle = i / base ** (2 * j / D)  # (n, D/2)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)  # (n, D)
+
 
 # Exercise 4.2: RoPE
 
 
-def _rope(x, positions, base=10_000.0, *, frequencies=rope_frequencies, rotation=rotate):
-    return rotation(x, phasors(positions, frequencies(x.shape[-1], base), x.dtype))
+def _vectors(*shape):
+    return normal(*shape, seed=4)
 
 
-def _by_pairs(rule):
-    """A rotation that maps the cosine, the sine and the two coordinates of each pair to new coordinates."""
-
-    def rotation(x, phase):
-        return torch.stack(rule(phase.real, phase.imag, x[..., 0::2], x[..., 1::2]), -1).flatten(-2)
-
-    return rotation
-
-
-def _mixed_pairings(x, phase):
-    """Angles laid out for halves, coordinates paired as neighbours."""
-    partner = torch.stack([-x[..., 1::2], x[..., 0::2]], -1).flatten(-2)
-    return x * torch.cat([phase.real] * 2, -1) + partner * torch.cat([phase.imag] * 2, -1)
-
-
-_vectors = partial(normal, seed=4)
-
-rope = Check(
-    "rope",
-    reference=_rope,
-    cases=[
-        Case("one pair at position 1", lambda: (torch.tensor([[1.0, 0.5]]), torch.tensor([1]))),
-        Case("three vectors of two pairs", lambda: (_vectors(3, 4), torch.arange(3)), tolerance=1e-4),
-        Case("positions that do not begin at 0", lambda: (_vectors(3, 4), torch.tensor([7, 2, 30])), tolerance=1e-4),
-        Case("eight pairs", lambda: (_vectors(5, 16), torch.arange(5)), tolerance=1e-4),
-        Case("two heads at once, x (2, 5, 8)", lambda: (_vectors(2, 5, 8), torch.arange(5)), tolerance=1e-4),
-        Case("a base of 100", lambda: (_vectors(5, 8), torch.arange(5), 100.0), tolerance=1e-4),
-        Case(
-            "positions between whole numbers",
-            lambda: (_vectors(3, 4), torch.tensor([0.5, 1.75, 7.25])),
-            tolerance=1e-4,
+@exercise(
+    tolerance=1e-4,
+    cases={
+        "one pair at position 1": lambda: (torch.tensor([[1.0, 0.5]]), torch.tensor([1])),
+        "three vectors of two pairs": lambda: (_vectors(3, 4), torch.arange(3)),
+        "positions that do not begin at 0": lambda: (_vectors(3, 4), torch.tensor([7, 2, 30])),
+        "eight pairs": lambda: (_vectors(5, 16), torch.arange(5)),
+        "two heads at once, x (2, 5, 8)": lambda: (_vectors(2, 5, 8), torch.arange(5)),
+        "a base of 100": lambda: (_vectors(5, 8), torch.arange(5), 100.0),
+        "positions between whole numbers": lambda: (_vectors(3, 4), torch.tensor([0.5, 1.75, 7.25])),
+    },
+    mistakes={
+        "angle.cos(), angle.sin() → angle.cos(), -angle.sin()": (
+            "every pair rotates the wrong way round: the minus sign of the sine belongs in the first line of (4.4)."
         ),
-    ],
-    traps={
-        "every pair rotates the wrong way round: the minus sign of the sine belongs in the first line of (4.4).": (
-            partial(_rope, rotation=lambda x, phase: rotate(x, phase.conj()))
+        (
+            "x[..., 0::2], x[..., 1::2] → x.chunk(2, -1)",
+            "sin * even + cos * odd], -1) → sin * even + cos * odd], -2)",
+        ): (
+            "you rotated coordinate j with j + d/2. That is the other valid pairing, but (4.6) pairs neighbours, 2j "
+            "with 2j + 1."
         ),
-        "one minus sign is missing: this is not a rotation, as the length of a pair changes. Compare with (4.4).": (
-            partial(_rope, rotation=_by_pairs(lambda cos, sin, a, b: (cos * a + sin * b, sin * a + cos * b)))
+        (
+            "cos, sin = angle.cos() → angle = torch.cat([angle, angle], -1)\n    cos, sin = angle.cos()",
+            "cos * even - sin * odd → cos[..., 0::2] * even - sin[..., 0::2] * odd",
+            "sin * even + cos * odd → sin[..., 1::2] * even + cos[..., 1::2] * odd",
+        ): (
+            "two pairings are mixed: coordinates are paired as neighbours, but the angles are laid out for halves. The "
+            "angles must repeat as 0, 0, 1, 1, ..."
         ),
-        "you rotated coordinate j with j + d/2. That is the other valid pairing, but (4.6) pairs neighbours, "
-        "2j with 2j + 1.": partial(_rope, rotation=rotate_halves),
-        "two pairings are mixed: coordinates are paired as neighbours, but the angles are laid out for halves. "
-        "The angles must repeat as 0, 0, 1, 1, ...": partial(_rope, rotation=_mixed_pairings),
-        "the exponent of the frequencies is j/d and should be 2j/d: the slow pairs rotate too fast.": (
-            partial(_rope, frequencies=lambda d, base: rope_frequencies(d, base**0.5))
+        "-2 * torch.arange → -torch.arange": (
+            "the exponent of the frequencies is j/d and should be 2j/d: the slow pairs rotate too fast."
         ),
-        "the second coordinate of a pair was computed from the first one after its rotation. Keep the old value until "
-        "both are done.": partial(
-            _rope,
-            rotation=_by_pairs(lambda cos, sin, a, b: (cos * a - sin * b, sin * (cos * a - sin * b) + cos * b)),
+        "sin * even → sin * (cos * even - sin * odd)": (
+            "the second coordinate of a pair was computed from the first one after its rotation. Keep the old value "
+            "until both are done."
         ),
-        "the vectors are rotated by 0, 1, 2, ... whatever positions say. Use `positions`.": (
-            lambda x, positions, *base: _rope(x, torch.arange(x.shape[-2]), *base)
-        ),
-        "positions are counted from the first one. The rotation of a vector is a matter of its own position, not of "
-        "others that come with it.": lambda x, positions, *base: _rope(x, positions - positions[0], *base),
-        "positions are cut to whole numbers. Nothing in (4.6) asks for that: half a step is half the angle.": (
-            lambda x, positions, *base: _rope(x, positions.long(), *base)
-        ),
-        "angles are 2 pi times too large. m theta_j is the angle itself, in radians.": (
-            lambda x, positions, *base: _rope(x, 2 * torch.pi * positions, *base)
-        ),
-        "every pair is rotated well, but all first coordinates come before all second ones. Put the two of a pair side "
-        "by side again.": lambda *args: _evens_first(_rope(*args)),
-        "all pairs rotate at the same pace. Each has its own, theta_j of (4.6).": (
-            partial(_rope, frequencies=lambda d, base: torch.ones(d // 2, dtype=torch.float64))
-        ),
-        "this adds the encoding of section 2. Here nothing is added: each pair is rotated, by (4.4).": (
-            lambda x, positions, *base: x + sinusoidal_encoding(positions, x.shape[-1], *base)
+        "positions[:, None] → torch.arange(len(positions))[:, None]": (
+            "the vectors are rotated by 0, 1, 2, ... whatever positions say. Use `positions`."
         ),
     },
 )
+def rope(x, positions, base=10_000.0):
+    """Rotate each neighbouring pair of x (..., M, d) by its angle m theta_j. positions (M,)."""
+    d = x.shape[-1]
+    theta = base ** (-2 * torch.arange(d // 2) / d)  # (d/2,)
+    angle = positions[:, None] * theta  # (M, d/2)
+    cos, sin = angle.cos(), angle.sin()
+    even, odd = x[..., 0::2], x[..., 1::2]  # (..., M, d/2) each
+    rotated = torch.stack([cos * even - sin * odd, sin * even + cos * odd], -1)  # (..., M, d/2, 2)
+    return rotated.flatten(-2)  # (..., M, d)
+
 
 # Exercise 4.3: a large base. theta_j 200 < pi/2 for 10^{-j/4} < 0.00785, that is j > 8.4
 
 slow_pairs = ValueCheck(
     "slow_pairs",
     expected=7,
-    traps={
-        "nine phasors have left their first quarter, and nine are short of a whole circle. How many are short of a "
-        "quarter?": 9,
-        "eight phasors have rotated by less than half a circle. A quarter is pi/2.": 8,
-        "that is the answer for a base of a million. Here the base is 10,000.": 10,
-        "none is the answer for base 100, and for the exponent j/d. Here the base is 10,000 and the exponent 2j/d.": 0,
-        "six phasors have rotated by less than one radian. A quarter of the circle is pi/2 radians.": 6,
-        "this looks like d = 16. Sixteen is the number of phasors, d is the number of coordinates, 32.": 11,
-        "this looks like 90 degrees compared with radians. (4.6) gives radians, in which a quarter is pi/2.": 14,
-        "all sixteen? The fastest phasor rotates by one radian at every position.": 16,
+    mistakes={
+        9: (
+            "nine phasors have left their first quarter, and nine are short of a whole circle. How many are short of a "
+            "quarter?"
+        ),
+        8: "eight phasors have rotated by less than half a circle. A quarter is pi/2.",
+        6: "six phasors have rotated by less than one radian. A quarter of the circle is pi/2 radians.",
+        0: "none is the answer for base 100, and for the exponent j/d. Here the base is 10,000 and the exponent 2j/d.",
     },
 )
 
 # Exercise 4.4: two times far from zero
-
-
-def _safe_score(q, k, t_q, t_k, omega, *, elapsed=lambda t_q, t_k: t_k - t_q):
-    return rotate(k, phasors(elapsed(t_q, t_k), omega, torch.float32)) @ q
-
-
-def _score_of_angles(q, k, angle_q, angle_k):
-    q, k = (rotate(x, torch.complex(angle.cos(), angle.sin())) for x, angle in ((q, angle_q), (k, angle_k)))
-    return (q * k).sum(-1)
 
 
 def _spikes(start, t_q=0.025):
@@ -175,80 +142,71 @@ def _spikes(start, t_q=0.025):
     return make
 
 
-safe_score = Check(
-    "safe_score",
-    reference=_safe_score,
-    cases=[
-        Case("a query at t = 0 s", _spikes(0.0, t_q=0.0), tolerance=2e-3),
-        Case("a query 25 ms after the recording began", _spikes(0.0), tolerance=2e-3),
-        Case("the same spikes an hour later", _spikes(3600.0), tolerance=2e-3),
-        Case("the same spikes a day later", _spikes(86400.0), tolerance=2e-3),
-        Case("a query just before a full hour, spikes after it", _spikes(18000.0 - 0.01, t_q=0.0), tolerance=2e-3),
-    ],
-    traps={
-        "right in the first minutes, wrong after an hour: long times went into float32 angles. Subtract the two times "
-        "before anything is rotated.": lambda q, k, t_q, t_k, omega: _score_of_angles(
-            q, k, t_q.float() * omega.float(), t_k.float()[:, None] * omega.float()
+@exercise(
+    tolerance=2e-3,
+    cases={
+        "a query at t = 0 s": _spikes(0.0, t_q=0.0),
+        "a query 25 ms after the recording began": _spikes(0.0),
+        "the same spikes an hour later": _spikes(3600.0),
+        "the same spikes a day later": _spikes(86400.0),
+        "a query just before a full hour, spikes after it": _spikes(18000.0 - 0.01, t_q=0.0),
+    },
+    mistakes={
+        ("(elapsed[:, None] * omega).float() → t_k.float()[:, None] * omega.float() - t_q.float() * omega.float()"): (
+            "right in the first minutes, wrong after an hour: long times went into float32 angles. Subtract the two "
+            "times before anything is rotated."
         ),
-        "right in the first minutes, wrong after an hour: the angles of long times were rounded to float32. Subtract "
-        "the two times before anything is rotated.": lambda q, k, t_q, t_k, omega: _score_of_angles(
-            q, k, (t_q * omega).float(), (t_k[:, None] * omega).float()
+        "(elapsed[:, None] * omega).float() → (t_k[:, None] * omega).float() - (t_q * omega).float()": (
+            "right in the first minutes, wrong after an hour: the angles of long times were rounded to float32. "
+            "Subtract the two times before anything is rotated."
         ),
-        "you subtract, but too late: the times were float32 already and had lost their milliseconds. Subtract in "
-        "float64, then convert.": partial(_safe_score, elapsed=lambda t_q, t_k: t_k.float() - t_q.float()),
-        "the key rotates the wrong way: (4.5) rotates it by the time of the key minus that of the query.": (
-            partial(_safe_score, elapsed=lambda t_q, t_k: t_q - t_k)
+        "t_k - t_q → t_k.float() - t_q.float()": (
+            "you subtract, but too late: the times were float32 already and had lost their milliseconds. Subtract in "
+            "float64, then convert."
         ),
-        "the score does not change with the times: nothing is rotated, or query and key both by the same angle, which "
-        "cancels. Rotate only the key, by the difference.": lambda q, k, t_q, t_k, omega: k @ q,
+        "t_k - t_q → t_k % 3600 - t_q % 3600": (
+            "times modulo an hour are small, and right until a query and a spike are on two sides of a full hour. "
+            "Subtract the times as they are."
+        ),
+        "t_k - t_q → t_q - t_k": (
+            "the key rotates the wrong way: (4.5) rotates it by the time of the key minus that of the query."
+        ),
+        "return rotated @ q → return k @ q": (
+            "the score does not change with the times: nothing is rotated, or query and key both by the same angle, "
+            "which cancels. Rotate only the key, by the difference."
+        ),
     },
 )
+def safe_score(q, k, t_q, t_k, omega):
+    """(R_{t_q} q) . (R_{t_k} k) for every key, exact at any time of the day: shape (n,)."""
+    elapsed = t_k - t_q  # (n,), float64: subtract first
+    angle = (elapsed[:, None] * omega).float()  # (n, d/2)
+    cos, sin = angle.cos(), angle.sin()
+    even, odd = k[:, 0::2], k[:, 1::2]  # (n, d/2) each
+    rotated = torch.stack([cos * even - sin * odd, sin * even + cos * odd], -1).flatten(-2)  # (n, d)
+    return rotated @ q  # (n,)
+
 
 # Exercise 4.5: which maps make the score a matter of distance
 
 only_distance = ValueCheck(
     "only_distance",
     expected="ACE",
-    traps={
-        "A is right, and not alone. Any orthogonal matrix will do for one step, if m steps are its m-th power.": "A",
-        "A and E are right. Is a length changed by writing numbers in reverse order? And is C, for every m, a power of "
-        "one step?": "AE",
-        "A and C are right. What does moving the numbers on do to the length of a vector, and do steps add up?": "AC",
-        "D keeps lengths, but its steps do not add up: from m to m + 1 it rotates by (2m + 1) degrees, which depends "
-        "on m.": "ACDE",
-        "A is right. D keeps lengths, but from m to m + 1 it rotates by (2m + 1) degrees, which depends on m.": "AD",
-        "B changes lengths: at the same distance the score grows by 1.1 squared with every step.": "ABCE",
-        "B changes lengths, and the steps of D do not add up.": "ABCDE",
+    mistakes={
+        "A": "A is right, and not alone. Any orthogonal matrix will do for one step, if m steps are its m-th power.",
+        "AE": (
+            "A and E are right. Is a length changed by writing numbers in reverse order? And is C, for every m, a "
+            "power of one step?"
+        ),
+        "ACDE": (
+            "D keeps lengths, but its steps do not add up: from m to m + 1 it rotates by (2m + 1) degrees, which "
+            "depends on m."
+        ),
+        "ABCE": "B changes lengths: at the same distance the score grows by 1.1 squared with every step.",
     },
 )
 
 # Exercise 4.6: a cache of rotated keys
-
-
-def _cached_step(
-    q,
-    k,
-    v,
-    cache,
-    window,
-    *,
-    angle_q=lambda m, kept: m,
-    angle_k=lambda m, kept: m,
-    rotate_value=False,
-    first=lambda window: -window,
-    size=lambda q: len(q) ** 0.5,
-):
-    """`angle_q` and `angle_k` give positions from the number of the token and from how many tokens are kept."""
-    keys, values, m = cache if cache is not None else (q.new_empty(0, len(q)), q.new_empty(0, len(v)), 0)
-    theta = rope_frequencies(len(q))
-
-    def at(x, position):
-        return rotate(x, phasors(torch.tensor(float(position)), theta, x.dtype))
-
-    q, k_new, v = at(q, angle_q(m, len(keys))), at(k, angle_k(m, len(keys))), at(v, m) if rotate_value else v
-    keys = torch.cat([keys, k_new[None]])[first(window) :]
-    values = torch.cat([values, v[None]])[first(window) :]
-    return torch.softmax(keys @ q / size(q), 0) @ values, (keys, values, m + 1)
 
 
 def _run(function, q, k, v, window):
@@ -293,45 +251,39 @@ def _tokens(n, d, window):
     return lambda: (*(normal(n, d, seed=i) for i in (5, 6, 7)), window)
 
 
-cached_step = Check(
-    "cached_step",
-    reference=_cached_step,
-    cases=[
-        Case("the first token, which reads itself", _tokens(1, 4, 8), _answers, 1e-4),
-        Case("two tokens", _tokens(2, 4, 8), _answers, 1e-4),
-        Case("six tokens, all within the window", _tokens(6, 8, 8), _answers, 1e-4),
-        Case("twelve tokens and a window of four", _tokens(12, 8, 4), _answers, 1e-4),
-        Case("a window of one: each token reads itself", _tokens(5, 4, 1), _answers, 1e-4),
-        Case("two hundred tokens and a window of five", _tokens(200, 8, 5), _answers, 1e-3),
-        Case("what is kept", _tokens(30, 8, 4), _kept),
-    ],
-    traps={
-        "keys at all distances count alike: nothing is rotated, or what is kept is rotated once more at every step and "
-        "so comes along with the query. Rotate each key once, when it comes in.": partial(
-            _cached_step, angle_q=lambda m, kept: 0, angle_k=lambda m, kept: 0
+@exercise(
+    cases={
+        "the first token, which reads itself": Case(_tokens(1, 4, 8), _answers, 1e-4),
+        "two tokens": Case(_tokens(2, 4, 8), _answers, 1e-4),
+        "six tokens, all within the window": Case(_tokens(6, 8, 8), _answers, 1e-4),
+        "twelve tokens and a window of four": Case(_tokens(12, 8, 4), _answers, 1e-4),
+        "a window of one: each token reads itself": Case(_tokens(5, 4, 1), _answers, 1e-4),
+        "two hundred tokens and a window of five": Case(_tokens(200, 8, 5), _answers, 1e-3),
+        "what is kept": Case(_tokens(30, 8, 4), _kept),
+    },
+    mistakes={
+        ("rotate(k, phase) → k", "rotate(q, phase) → q"): (
+            "keys at all distances count alike: nothing is rotated, or what is kept is rotated once more at every step "
+            "and so comes along with the query. Rotate each key once, when it comes in."
         ),
-        "the query is not rotated. (4.5) needs both.": partial(_cached_step, angle_q=lambda m, kept: 0),
-        "the keys are not rotated. (4.5) needs both.": partial(_cached_step, angle_k=lambda m, kept: 0),
-        "the query is rotated the wrong way, so the score depends on n + m.": partial(
-            _cached_step, angle_q=lambda m, kept: -m
+        "rotate(q, phase) → q": "the query is not rotated. (4.5) needs both.",
+        "torch.tensor(m) → torch.tensor(len(keys))": (
+            "the position is taken from how many keys are kept. Once the window is full that number stands still, and "
+            "time goes on: count the tokens."
         ),
-        "the position is taken from how many keys are kept. Once the window is full that number stands still, and "
-        "time goes on: count the tokens.": partial(
-            _cached_step, angle_q=lambda m, kept: kept, angle_k=lambda m, kept: kept
+        "[-window:] → ": "the window is ignored: tokens that left it are still read.",
+        "[-window:] → [-window if window > 1 else None :]": (
+            "with a window of one nothing is dropped: x[-0:] is all of x."
         ),
-        "query and newest key are one position apart. They belong to one token: its position is the same for "
-        "both.": partial(_cached_step, angle_q=lambda m, kept: m + 1),
-        "the values are rotated, too. Here only queries and keys are.": partial(_cached_step, rotate_value=True),
-        "the window is ignored: tokens that left it are still read.": partial(_cached_step, first=lambda window: None),
-        "with a window of one nothing is dropped: x[-0:] is all of x.": partial(
-            _cached_step, first=lambda window: -window if window > 1 else None
-        ),
-        "the window holds one token too many: the newest is one of them.": partial(
-            _cached_step, first=lambda window: -window - 1
-        ),
-        "the window holds one token too few: the newest is one of them.": partial(
-            _cached_step, first=lambda window: -window + 1
-        ),
-        "the scores are not scaled. Divide them by the square root of d.": partial(_cached_step, size=lambda q: 1.0),
+        "[-window:] → [-window - 1 :]": "the window holds one token too many: the newest is one of them.",
     },
 )
+def cached_step(q, k, v, cache, window):
+    """Attention of the newest token, by RoPE, with a cache of rotated keys. Gives y (d,) and the new cache."""
+    d = len(q)
+    keys, values, m = (torch.empty(0, d), torch.empty(0, d), 0) if cache is None else cache  # (kept, d) each
+    phase = phasors(torch.tensor(m), rope_frequencies(d), q.dtype)  # (d/2,): of the newest position
+    keys = torch.cat([keys, rotate(k, phase)[None]])[-window:]  # rotated once, for all queries to come
+    values = torch.cat([values, v[None]])[-window:]
+    weights = torch.softmax(keys @ rotate(q, phase) / math.sqrt(d), 0)  # (kept,)
+    return weights @ values, (keys, values, m + 1)
