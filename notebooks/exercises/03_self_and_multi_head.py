@@ -235,35 +235,7 @@ my_order = ValueCheck(
     },
 )
 
-# Exercise 3.7: keys that match changed queries
-
-
-@exercise(
-    tolerance=1e-4,
-    cases={
-        "heads of one number": lambda: (normal(4, 1), torch.tensor([[2.0]])),
-        "queries in another order": lambda: (normal(5, 3), torch.eye(3)[[1, 2, 0]]),
-        "queries stretched": lambda: (normal(5, 3), torch.diag(torch.tensor([1.0, 2.0, 0.5]))),
-        "any invertible matrix": lambda: (normal(6, 2), torch.tensor([[2.0, 1.0], [1.0, 3.0]])),
-        "a matrix that is not symmetric": lambda: (normal(6, 2), torch.tensor([[1.0, 2.0], [0.0, 1.0]])),
-    },
-    mistakes={
-        "inv(C).T → inv(C)": (
-            "the inverse is there, its transpose is not. The score has W_k'^T, and the transpose reaches what W_k was "
-            "multiplied by, too."
-        ),
-        "torch.linalg.inv(C).T → C": (
-            "keys that change as the queries do change the score twice. They have to undo what C did."
-        ),
-        "torch.linalg.inv(C).T → C.T": "the transpose undoes C only if C is orthogonal. Which matrix undoes any C?",
-    },
-)
-def matching_keys(W_k, C):
-    """Keys for the queries W_q C: with these, all scores are those of W_q and W_k. Gives (D, d)."""
-    return W_k @ torch.linalg.inv(C).T
-
-
-# Exercise 3.8: several heads with a mask
+# Exercise 3.7: several heads with a mask
 
 
 def _batch(*lengths, heads=2, groups=2, scale=1.0, left=False):

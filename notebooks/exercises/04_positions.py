@@ -110,23 +110,7 @@ def rope(x, positions, base=10_000.0):
     return rotated.flatten(-2)  # (..., M, d)
 
 
-# Exercise 4.3: a large base. theta_j 200 < pi/2 for 10^{-j/4} < 0.00785, that is j > 8.4
-
-slow_pairs = ValueCheck(
-    "slow_pairs",
-    expected=7,
-    mistakes={
-        9: (
-            "nine phasors have left their first quarter, and nine are short of a whole circle. How many are short of a "
-            "quarter?"
-        ),
-        8: "eight phasors have rotated by less than half a circle. A quarter is pi/2.",
-        6: "six phasors have rotated by less than one radian. A quarter of the circle is pi/2 radians.",
-        0: "none is the answer for base 100, and for the exponent j/d. Here the base is 10,000 and the exponent 2j/d.",
-    },
-)
-
-# Exercise 4.4: two times far from zero
+# Exercise 4.3: two times far from zero
 
 
 def _spikes(start, t_q=0.025):
@@ -187,7 +171,7 @@ def safe_score(q, k, t_q, t_k, omega):
     return rotated @ q  # (n,)
 
 
-# Exercise 4.5: which maps make the score a matter of distance
+# Exercise 4.4: which maps make the score a matter of distance
 
 only_distance = ValueCheck(
     "only_distance",
@@ -206,7 +190,7 @@ only_distance = ValueCheck(
     },
 )
 
-# Exercise 4.6: a cache of rotated keys
+# Exercise 4.5: a cache of rotated keys
 
 
 def _run(function, q, k, v, window):
