@@ -36,7 +36,6 @@ def _times(*seconds):
         ),
         ">= start → > start": "a spike exactly at start was not counted. The window begins with it.",
         "(stop - start) → stop": "you divide by stop. How long is the window, when it does not begin at 0?",
-        "(stop - start) → (1000 * (stop - start))": "this is spikes per millisecond. Times here are in seconds.",
     },
 )
 def firing_rate(spike_times, start, stop):
@@ -73,9 +72,6 @@ def _counts(n_trials, n_units):
         ),
         "x.mean(0) → x.mean()": (
             "you subtract one mean for all. Each unit has its own: over which axis must the mean go?"
-        ),
-        "x - x.mean(0) → (x - x.mean(0)) / (x.std(0) if len(x) > 1 else torch.nan)": (  # a single trial has no spread
-            "you also divide by the spread. Only subtract the mean."
         ),
         "x - x.mean(0) → x.mean(0)": "these are the means themselves. Subtract them from x.",
     },

@@ -6,7 +6,7 @@ import warnings
 import torch
 
 from possm_lite.blocks.selection import leave_one_out_mean
-from possm_lite.classroom.checks import Case, Complaint, ValueCheck, as_tensor, exercise, gradient, normal
+from possm_lite.classroom.checks import Case, ValueCheck, as_tensor, exercise, gradient, normal
 
 # Exercise 2.1: softmax under a mask
 
@@ -76,10 +76,6 @@ _EMPTY = ([0.3, 1.0, -0.5], [0, 0, 0])
             "weights and gradient are right, but there is a NaN on the way back, inside the softmax, and only the "
             "filling wipes it out. The softmax must never see a row of -inf alone."
         ),
-        ("-math.inf → torch.finfo(scores.dtype).min", "-1).masked_fill(~readable, 0.0) → -1)"): (
-            "a row that may read nothing reads all slots equally: with one large negative number in every slot, "
-            "softmax sees no difference. Set the weights of such a row to zero."
-        ),
         "readable = mask.any → mask = ~mask\n    readable = mask.any": (
             "it looks as if the mask is upside down: True means that a key may be read."
         ),
@@ -123,12 +119,6 @@ def _additive_inputs(B, n_queries, n_keys):
         "torch.tanh(from_q + from_k) → (from_q + from_k)": (
             "the tanh is missing. Without it the query's part is the same for all keys, and softmax drops it."
         ),
-        "torch.tanh(from_q + from_k) → (torch.tanh(from_q) + torch.tanh(from_k))": (
-            "tanh of the parts is not tanh of their sum: add first, then bend."
-        ),
-        "torch.tanh(from_q + from_k) @ w_v → torch.softmax(torch.tanh(from_q + from_k) @ w_v, -1)": (
-            "these are weights already: the softmax comes later, the scores are wanted."
-        ),
     },
 )
 def additive_scores(q, k, W_q, W_k, w_v):
@@ -142,16 +132,9 @@ def additive_scores(q, k, W_q, W_k, w_v):
 
 
 def _bilinear_matrix(function, W, d):
-    """W_q^T W_k, which all right answers share."""
-    pair = function(W, d)
-    if not isinstance(pair, list | tuple | torch.Tensor) or len(pair) != 2:
-        raise Complaint("expected two matrices, W_q and W_k.")
-    pair = [as_tensor(x) for x in pair]
-    for name, x, n in zip(("W_q", "W_k"), pair, W.shape, strict=True):
-        if not isinstance(x, torch.Tensor) or x.shape != (d, n):
-            got = tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
-            raise Complaint(f"{name} should have shape {(d, n)}, got {got}.")
-    return pair[0].to(W.dtype).T @ pair[1].to(W.dtype)
+    """What all right answers share: W_q^T W_k, and the shapes of the two."""
+    W_q, W_k = (as_tensor(x).to(W.dtype) for x in function(W, d))
+    return {"the shape of W_q": str(W_q.shape), "the shape of W_k": str(W_k.shape), "W_q^T W_k": W_q.T @ W_k}
 
 
 def _of_rank(rank, d_q, d_k):
@@ -176,9 +159,6 @@ def _of_rank(rank, d_q, d_k):
         "Vh[:d] → sigma[:d, None] * Vh[:d]": (
             "the singular values are in both matrices, so each counts squared. Give them to one, or their roots to "
             "both."
-        ),
-        "sigma[:d, None] → sigma[:d, None].sqrt()": (
-            "the roots of the singular values are in one matrix only. Give them to both."
         ),
     },
 )
@@ -221,9 +201,6 @@ def _head_inputs(n_heads, D, n_keys=3):
             "still divided by the root of the model's size D. The sum of one head has only d = D / n_heads terms."
         ),
         " / math.sqrt(d) → ": "no scale at all: the spread is the root of d now, not one.",
-        "math.sqrt(d) → math.sqrt(n_heads)": (
-            "that is the root of the number of heads. How many terms does the sum of one head have?"
-        ),
         "math.sqrt(d) → d": "divided by d, not by its root: the variance is d, the standard deviation its root.",
         "unflatten(-1, (n_heads, d)).transpose(1, 2) → unflatten(-1, (d, n_heads)).permute(0, 3, 1, 2)": (
             "the scale is right, the heads are not: they take their numbers in turn. Head h has those from h*d to "
@@ -267,10 +244,6 @@ def _gaps():
         "a trial without any item": lambda: _items(2, 0),
     },
     mistakes={
-        (
-            "items.masked_fill(~mask[..., None], -math.inf) → items",
-            "largest.masked_fill(~mask.any(1)[:, None], 0.0) → largest",
-        ): "padding can win: nothing keeps it out of the maximum.",
         "-math.inf → 0.0": (
             "padding counts as zero, and zero wins over negative numbers. What loses against everything?"
         ),
@@ -282,9 +255,6 @@ def _gaps():
         ),
         "-math.inf → -100.0": (
             "padding has -100, and a real feature can be lower than that. What loses against everything?"
-        ),
-        "largest = → mask = ~mask\n    largest =": (
-            "it looks as if the mask is upside down: True means that an item is real."
         ),
     },
 )
@@ -324,11 +294,6 @@ def _gradients_with_leave_one_out(function, *args):
         ),
         "(loss - baseline).detach() → loss.detach() - baseline": (
             "the baseline is not stopped: gradient flows into what it was made of. Detach the whole bracket."
-        ),
-        "return loss + → return": "the first term is missing: whatever made the loss out of the chosen item would not "
-        "learn.",
-        "return loss → return loss - baseline": (
-            "the baseline is taken off twice: it belongs in the bracket only, the loss itself stays as it is."
         ),
         "* log_p → * log_p.exp()": (
             "p where log p should be: each draw comes with frequency p already, so its own p must not count again."
@@ -399,9 +364,6 @@ def _gradients(function, q, k, v, mask, weights):
         ),
         "torch.exp(scores - scores.max(-1, keepdim=True).values) → torch.exp(scores)": (
             "exp of a large score is infinite. Subtract the largest score of each row before exp."
-        ),
-        "torch.where(mask, e / e.sum(-1, keepdim=True), 0.0) → e / e.sum(-1, keepdim=True)": (
-            "a trial without any key reads its padding evenly: give zeros there."
         ),
         (
             "-1e30 → -math.inf",

@@ -46,9 +46,6 @@ def _normals(*shapes):
             "the scores are scaled by the size of a token. What is added up in a score is one head's query times key, "
             "so it is their size that counts."
         ),
-        " / math.sqrt(K.shape[-1]) → ": (
-            "the scores are not scaled. Divide them by the square root of the size of a query."
-        ),
         "dim=-1 → dim=0": (
             "the weights of a row do not sum to one: it looks as if the softmax went over the tokens that ask. It goes "
             "over the tokens that are read."
@@ -117,9 +114,6 @@ def split_heads(x, n_heads):
         ),
         ".repeat_interleave(times, dim=0) → [torch.arange(len(Q)) // len(K)]": (
             "it looks as if head i reads group i // G. G is how many groups there are, not how many heads share one."
-        ),
-        "Q.shape[-1] → len(Q) * Q.shape[-1]": (
-            "the scores are scaled by the size of all heads together. Each score is a sum over one head."
         ),
         " / math.sqrt(Q.shape[-1]) → ": (
             "the scores are not scaled. Divide by the square root of d, the size of a head."
@@ -198,13 +192,6 @@ def _filler_sentence():
         "sentence_query[None] → word_query[None]": (
             "both levels ask with the word query. The sentences are read by sentence_query."
         ),
-        (
-            "attend(word_scores, words, mask[:, None])[0] → "
-            "torch.softmax(word_scores.masked_fill(~mask[:, None], -math.inf), -1) @ words; sentences = sentences"
-        ): (
-            "a sentence without words is NaN: a softmax over nothing is 0/0, and zero weight times NaN is still NaN. "
-            "`attend` with the mask gives zeros there."
-        ),
         "mask.any(dim=-1) → (sentences != 0).any(-1)": (
             "a sentence is left out where its vector is zero. But words may be zero vectors and be there all the same: "
             "ask the mask, not the numbers."
@@ -253,14 +240,10 @@ def _batch(*lengths, heads=2, groups=2, scale=1.0, left=False):
     return make
 
 
-def _rows(real):
-    """Observes the rows of real tokens, or those of padded ones, and zeros in place of the others."""
-
-    def observe(function, X, exists, *args):
-        Y = torch.as_tensor(function(X, exists, *args))
-        return Y.masked_fill((exists if not real else ~exists)[..., None], 0.0) if Y.shape == X.shape else Y
-
-    return observe
+def _rows(function, X, exists, *args):
+    """The rows of real tokens apart from those of padding."""
+    Y = torch.as_tensor(function(X, exists, *args))
+    return {"the rows of real tokens": Y[exists], "the rows of padded tokens": Y[~exists]}
 
 
 @exercise(
@@ -270,11 +253,9 @@ def _rows(real):
         "three tokens, one head": _batch(3, heads=1, groups=1),
         "three tokens, two heads": _batch(3),
         "four heads that share two keys": _batch(3, heads=4),
-        "padding at the end": Case(_batch(4, 2), _rows(real=True)),
-        "padding at the beginning": Case(_batch(4, 2, left=True), _rows(real=True)),
+        "padding at the end": Case(_batch(4, 2), _rows),
+        "padding at the beginning": Case(_batch(4, 2, left=True), _rows),
         "scores in the thousands": _batch(3, scale=1e4),
-        "the rows of padded tokens": Case(_batch(4, 2, left=True), _rows(real=False)),
-        "the rows of padded tokens at the end": Case(_batch(4, 2), _rows(real=False)),
         "a sequence that is all padding": _batch(3, 0),
         "the gradient with padding at the beginning": Case(_batch(3, 1, left=True), gradient(0, 2, 3, 4, 5)),
         "the gradient with scores in the thousands": Case(_batch(3, scale=1e4), gradient(0, 2, 3, 4, 5)),

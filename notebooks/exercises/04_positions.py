@@ -37,9 +37,6 @@ from possm_lite.classroom.checks import Case, Complaint, ValueCheck, as_tensor, 
             "all sines come first and then all cosines. That is a code too, but (4.1) lays sine and cosine of a pair "
             "side by side."
         ),
-        "i / base → i * base": (
-            "your columns get faster from left to right: the position is divided by base^(2j/d), not multiplied."
-        ),
     },
 )
 def fixed_encoding(n, D, base=10_000.0):
@@ -94,9 +91,6 @@ def _vectors(*shape):
             "the second coordinate of a pair was computed from the first one after its rotation. Keep the old value "
             "until both are done."
         ),
-        "positions[:, None] → torch.arange(len(positions))[:, None]": (
-            "the vectors are rotated by 0, 1, 2, ... whatever positions say. Use `positions`."
-        ),
     },
 )
 def rope(x, positions, base=10_000.0):
@@ -136,10 +130,6 @@ def _spikes(start, t_q=0.025):
         "a query just before a full hour, spikes after it": _spikes(18000.0 - 0.01, t_q=0.0),
     },
     mistakes={
-        ("(elapsed[:, None] * omega).float() → t_k.float()[:, None] * omega.float() - t_q.float() * omega.float()"): (
-            "right in the first minutes, wrong after an hour: long times went into float32 angles. Subtract the two "
-            "times before anything is rotated."
-        ),
         "(elapsed[:, None] * omega).float() → (t_k[:, None] * omega).float() - (t_q * omega).float()": (
             "right in the first minutes, wrong after an hour: the angles of long times were rounded to float32. "
             "Subtract the two times before anything is rotated."
@@ -199,10 +189,8 @@ def _run(function, q, k, v, window):
         result = function(*token, cache, window)
         if not isinstance(result, tuple | list) or len(result) != 2:
             raise Complaint("expected two results, y and the new cache.")
-        answers.append(as_tensor(result[0]))
-        cache = result[1]
-        if not isinstance(answers[-1], torch.Tensor) or answers[-1].shape != v[0].shape:
-            raise Complaint(f"the first result, y, should have the shape of v, {tuple(v[0].shape)}.")
+        y, cache = result
+        answers.append(as_tensor(y))
     return torch.stack(answers).float(), cache
 
 
@@ -211,22 +199,18 @@ def _answers(*args):
 
 
 def _numbers(cache):
-    if isinstance(cache, str):
-        return 0
-    if isinstance(cache, dict):
-        return sum(map(_numbers, cache.values()))
-    if hasattr(cache, "__dict__") and not hasattr(cache, "shape"):
-        return _numbers(vars(cache))
-    if isinstance(cache, list | tuple) or (hasattr(cache, "__iter__") and not hasattr(cache, "shape")):
-        return sum(map(_numbers, cache))
-    return math.prod(getattr(cache, "shape", ()))
+    """How many numbers are kept, in objects, dicts, lists, tensors and arrays."""
+    if hasattr(cache, "shape"):
+        return math.prod(cache.shape)
+    cache = vars(cache) if hasattr(cache, "__dict__") else cache
+    cache = cache.values() if isinstance(cache, dict) else cache
+    return sum(map(_numbers, cache)) if hasattr(cache, "__iter__") and not isinstance(cache, str) else 1
 
 
 def _kept(function, q, k, v, window):
-    """How many numbers the cache holds after all tokens, if more than a window of keys and values; else "enough"."""
+    """Whether no more than a window of keys and values is kept after all tokens; positions and counters are free."""
     _, cache = _run(function, q, k, v, window)
-    most = 2 * window * q.shape[1] + window + 8  # positions and counters are free
-    if _numbers(cache) > most:
+    if _numbers(cache) > 2 * window * q.shape[1] + window + 8:
         raise Complaint(f"the cache holds more than {window} keys and values after {len(q)} tokens. Drop the oldest.")
     return "enough"
 
