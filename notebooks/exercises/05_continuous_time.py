@@ -50,9 +50,6 @@ def _kernel(function, t, omega):
         ", angle.sin()] → ]": (
             "only the cosines are there. cos a cos b alone is not cos(a - b): the sines are the other half."
         ),
-        "* omega → * (2 * math.pi * omega)": (
-            "the kernel runs 2π too fast: omega is already in rad/s, so the angle is omega times t."
-        ),
         "t[:, None] → t.float()[:, None]": (
             "times in float32 cannot tell spikes of one millisecond apart after an hour. Leave t in float64 until the "
             "cosine is taken."
@@ -244,9 +241,6 @@ def _added(z_q, z_k, t_q, t_k, omega):
         ),
         "t_q[:, None] - t_k → t_q[:, None] + t_k": (
             "the times were added, not subtracted: cos a cos b + sin a sin b has the difference in it."
-        ),
-        "torch.cos(lag[..., None] * omega) → ((t_q[:, None, None] * omega).cos() * (t_k[:, None] * omega).cos())": (
-            "the sines are missing: cos a cos b alone depends on more than a - b."
         ),
     },
 )
