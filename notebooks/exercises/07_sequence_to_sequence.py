@@ -14,24 +14,19 @@ from possm_lite.classroom.checks.sandbox import MISSING
 _normal = partial(normal, seed=7)
 
 
-# Exercise 7.1: a loss without padding
-
-
 def _sentences(*rows, scale=1.0):
     targets = torch.tensor(rows)
     return scale * _normal(*targets.shape, 5), targets
 
 
-_TWO_SLOTS_PADDED = [3, 4, 3, 4, 2], [4, 3, 2, 0, 0]
-
-
+# Exercise 7.1: a loss without padding
 @exercise(
     cases={
         "two sentences without padding": partial(_sentences, [3, 4, 2], [4, 4, 2]),
-        "a sentence with two padded slots": partial(_sentences, *_TWO_SLOTS_PADDED),
+        "a sentence with two padded slots": partial(_sentences, [3, 4, 3, 4, 2], [4, 3, 2, 0, 0]),
         "a single sentence": partial(_sentences, [3, 4, 2]),
         "logits in the hundreds": partial(_sentences, [3, 4, 2], [3, 2, 0], scale=300.0),
-        "the gradient": Case(partial(_sentences, *_TWO_SLOTS_PADDED), gradient(0)),
+        "the gradient": Case(partial(_sentences, [3, 4, 3, 4, 2], [4, 3, 2, 0, 0]), gradient(0)),
         "a pad that is not 0": lambda: (*_sentences([3, 4, 2], [0, 2, 4]), 4),
     },
     mistakes={
@@ -50,9 +45,6 @@ _TWO_SLOTS_PADDED = [3, 4, 3, 4, 2], [4, 3, 2, 0, 0]
         "[targets != pad] → [(targets != pad).flip(1).cumsum(1).flip(1) > 1]": (
             "the last word of each sentence is missing. `END` is a word like any other: the model must learn to say it."
         ),
-        "torch.log_softmax(logits, -1) → logits": (
-            "these are logits, not log-probabilities: nothing makes them sum to one. Where is the log-softmax?"
-        ),
     },
 )
 def token_loss(logits, targets, pad=0):
@@ -60,9 +52,6 @@ def token_loss(logits, targets, pad=0):
     log_p = torch.log_softmax(logits, -1)  # (B, T, V)
     right = log_p.gather(-1, targets[..., None])[..., 0]  # (B, T): log p of the right token
     return -right[targets != pad].mean()
-
-
-# Exercise 7.2: attend with the previous state, then step. The score and the cell are functions, as in the chapter
 
 
 def _decoder(*lengths, n=4, size=3):
@@ -77,6 +66,7 @@ def _decoder(*lengths, n=4, size=3):
     return s, y, H, mask, score, cell
 
 
+# Exercise 7.2: attend with the previous state, then step. The score and the cell are functions, as in the chapter
 @exercise(
     cases={
         "one sentence without padding": partial(_decoder, 4),
@@ -113,9 +103,6 @@ def bahdanau_step(s, y, H, mask, score, cell):
     return cell(torch.cat([y, c], -1), s), alpha
 
 
-# Exercise 7.3: one step of beam search
-
-
 def _texts(so_far, rows, finished, k=2, end=0, before=0.0):
     """Arguments from probabilities: of each text so far, and of each next word; `before` is added to the scores."""
     return torch.tensor(so_far).log() + before, torch.tensor(rows).log(), torch.tensor(finished).bool(), k, end
@@ -125,6 +112,7 @@ _OPEN = [[0.1, 0.5, 0.4], [0.05, 0.15, 0.8]]
 _TEN_WORDS = [[0.01] * 9 + [0.91], [0.005] * 9 + [0.955]]
 
 
+# Exercise 7.3: one step of beam search
 @exercise(
     cases={
         "one text": partial(_texts, [1.0], [[0.2, 0.5, 0.3]], [0]),
@@ -140,25 +128,17 @@ _TEN_WORDS = [[0.01] * 9 + [0.91], [0.005] * 9 + [0.955]]
     },
     mistakes={
         "torch.where(finished[:, None], only_end, log_probs) → log_probs": (
-            "a finished text went on growing: its score fell by words after its end. Let it continue with `end` alone, "
-            "at no cost."
+            "a finished text went on growing, and its score fell. Let it continue with `end` alone, at no cost."
         ),
         "-math.inf → 0.0": (
             "a finished text fills the beam with copies of itself, one for every word at no cost. Only `end` is free, "
             "all other words are impossible (-inf)."
         ),
-        "[end] = 0.0 → [end] = -math.inf": (
-            "a finished text was thrown out. It keeps its place as long as its score is among the k best."
-        ),
         ("torch.where(finished[:, None], only_end, log_probs) → log_probs", "scores[:, None] + → scores[:, None] *"): (
             "log-probabilities were multiplied. A product of probabilities is a sum of logs."
         ),
-        "return best → return best.exp()": (
-            "scores are log-probabilities, these are probabilities. Stay in logs: over long texts products become 0."
-        ),
         "place // n_words, place % n_words → place % n_words, place // n_words": (
-            "row and word are swapped: of index i in the flattened table of width V the row is i // V and the column "
-            "i % V."
+            "row and word are swapped: of index i in a flat table of width V the row is i // V and the column i % V."
         ),
     },
 )
@@ -173,7 +153,6 @@ def beam_step(scores, log_probs, finished, k, end):
 
 
 # Exercise 7.4: where the long text overtakes the short one. ln 0.30 / 2^a = ln 0.1615 / 4^a
-
 _RATIO = math.log(0.50 * 0.34 * 0.95) / math.log(0.40 * 0.75)
 
 crossing = ValueCheck(
@@ -188,14 +167,9 @@ crossing = ValueCheck(
         math.log2(math.log(0.50 * 0.35 * 0.72) / math.log(0.40 * 0.75)): (
             "that is where `aab.` overtakes `b.`, and `abb.` has the larger probability of the two."
         ),
-        math.log2(0.1615 / 0.30): (
-            "that is what comes out if probabilities are divided. (7.7) divides the sums of logs."
-        ),
+        math.log2(0.1615 / 0.30): "that is what comes out if probabilities are divided. (7.7) divides sums of logs.",
     },
 )
-
-
-# Exercise 7.5: point
 
 
 def _items(*rows):
@@ -204,6 +178,7 @@ def _items(*rows):
     return _normal(*mask.shape, 3), _normal(len(rows), 3, seed=4), W, U, v, mask
 
 
+# Exercise 7.5: point
 @exercise(
     cases={
         "four items, all free": partial(_items, [1, 1, 1, 1]),
@@ -217,13 +192,7 @@ def _items(*rows):
             "the probabilities of a row do not sum to one: it looks as if you masked after the softmax."
         ),
         ".masked_fill(~mask, -torch.inf) → ": "it points at items it may not point at: `mask` plays no part yet.",
-        "torch.tanh → ": (
-            "there is no tanh. Without it U h adds the same to all items, and the softmax does not see it."
-        ),
-        "torch.tanh(x @ W.T + (h @ U.T)[:, None]) → torch.tanh(x @ W.T) + torch.tanh(h @ U.T)[:, None]": (
-            "the state makes no difference. Is it left out, or does it have a tanh of its own? (7.8) has one, around "
-            "the sum, so that each item is seen together with the state."
-        ),
+        "torch.tanh → ": "there is no tanh. Without it U h adds the same to all items, and a softmax does not see it.",
         "torch.softmax → torch.log_softmax": "these are logs of probabilities: give the probabilities.",
     },
 )
@@ -232,9 +201,6 @@ def pointer_weights(x, h, W, U, v, mask):
     hidden = torch.tanh(x @ W.T + (h @ U.T)[:, None])  # (B, N, a): the state is the same for all items
     scores = (hidden @ v).masked_fill(~mask, -torch.inf)  # (B, N)
     return torch.softmax(scores, -1)
-
-
-# Exercise 7.6: the probability of an order
 
 
 def _orders(*rows, repeats=False):
@@ -254,6 +220,7 @@ def _nan_at_padding():
     return log_p, order, lengths
 
 
+# Exercise 7.6: the probability of an order
 @exercise(
     cases={
         "one row of three items": partial(_orders, [2, 0, 1]),
@@ -266,21 +233,12 @@ def _nan_at_padding():
         "an order that cannot be": partial(_orders, [2, 0, 2]),
     },
     mistakes={
-        "torch.where(real, chosen, 0.0) → chosen": (
-            "steps after the end of a row are counted. A row of two items has two steps."
-        ),
+        "torch.where(real, chosen, 0.0) → chosen": "steps after the end of a row count. Two items have two steps.",
         "torch.where(real, chosen, 0.0) → (chosen * real)": (
             "you multiplied by the mask, and 0 times minus infinity is NaN. Replace, with masked_fill or torch.where."
         ),
-        ".sum(1) → .sum(1) / lengths": (
-            "you took the mean over the steps. A product of probabilities is a sum of logs."
-        ),
         ".sum(1) → .sum(1).exp()": "this is the probability. Return its log: the sum of the logs.",
         "0.0).sum(1) → 1.0).prod(1)": "log-probabilities were multiplied. A product of probabilities is a sum of logs.",
-        "torch.where(real, chosen, 0.0) → chosen.nan_to_num(neginf=0.0)": (
-            "minus infinity was made 0. It is to be left out after the end of a row; before, it says that the order "
-            "cannot be."
-        ),
     },
 )
 def order_log_prob(log_p, order, lengths):
@@ -289,8 +247,6 @@ def order_log_prob(log_p, order, lengths):
     real = torch.arange(log_p.shape[1]) < lengths[:, None]  # (B, M)
     return torch.where(real, chosen, 0.0).sum(1)
 
-
-# Exercise 7.7: the whole translator
 
 SIZES = {"n_source": 9, "n_target": 8, "dim": 5, "hidden": 6}  # all different, so that mistakes show in a shape
 
@@ -378,6 +334,7 @@ _UNPACKED = (
 )
 
 
+# Exercise 7.7: the whole translator
 @exercise(
     cases={
         "the parameters": Case(tuple, lambda make: len(list(_filled(make).parameters()))),
@@ -399,8 +356,7 @@ _UNPACKED = (
     mistakes={
         _UNPACKED: "`encode`: padding is read, and the last state of both directions has seen it. Pack the rows.",
         (*_UNPACKED, "return H, last[0] → return H, H[torch.arange(len(H)), n - 1, : last.shape[-1]]"): (
-            "`encode`: s_0 is right, but the backward direction starts in the padding: pack the rows, or reverse each "
-            "by itself."
+            "`encode`: s_0 is right, but the backward direction starts in the padding: pack the rows."
         ),
         ".masked_fill(~mask, -torch.inf) → ": "`look`: padding is looked at. Give the mask to the softmax.",
         "look(s, H, mask)\n → look(self.decoder(torch.cat([self.write(tokens), 0 * H[:, 0]], -1), s), H, mask)\n": (

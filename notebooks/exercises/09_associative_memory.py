@@ -21,9 +21,6 @@ def _symmetric(n, seed=9):
     return upper + upper.T
 
 
-# Exercise 9.1: one sweep of recall
-
-
 def _pair(s, weight):
     """Two units in state s with one weight between them, without biases."""
     return torch.tensor(s), torch.tensor([[0.0, weight], [weight, 0.0]]), torch.zeros(2)
@@ -44,6 +41,7 @@ def _unconnected(s, b):
     return torch.tensor(s), torch.zeros(3, 3), torch.tensor(b)
 
 
+# Exercise 9.1: one sweep of recall
 @exercise(
     cases={
         "a pattern that is already recalled": partial(_pair, [1.0, -1.0], -1.0),
@@ -65,10 +63,7 @@ def _unconnected(s, b):
         ("a != 0 → True", "torch.sign(a) → 1.0 if a >= 0 else -1.0"): (
             "a field of exactly 0 switched a unit on. At 0 it keeps its state, whichever that is."
         ),
-        " + b[i] → ": "the biases are not used. The field of unit i ends in + b_i.",
-        " + b[i] → - b[i]": (
-            "the bias has the wrong sign: in (9.2) it is added. (As a threshold it would be subtracted.)"
-        ),
+        " + b[i] → - b[i]": "the bias has the wrong sign: in (9.2) it is added. (A threshold would be subtracted.)",
     },
 )
 def recall_sweep(s, W, b):
@@ -82,7 +77,6 @@ def recall_sweep(s, W, b):
 
 
 # Exercise 9.2: how many end states one stored pattern makes
-
 n_end_states = ValueCheck(
     "n_end_states",
     expected=2,
@@ -96,38 +90,30 @@ n_end_states = ValueCheck(
 
 
 # Exercise 9.3: what cutting half of the weights amounts to
-
 n_alike = ValueCheck(
     "n_alike",
-    expected=12,
+    expected=11.5,  # 12, or 11 by (9.5), which has M - 1 terms
+    tolerance=0.5,
     mistakes={
         24: "that would be so if crosstalk stayed as loud as it was. It is a sum of half as many terms now.",
-        6: (
-            "that would be so if signal and crosstalk shrank by the same factor. One is halved, the other divided by "
-            "the root of 2."
-        ),
+        6: "that would be so if both shrank alike. The signal is halved, the crosstalk divided by the root of 2.",
         3: "fewer patterns would make the ratio better, and the cut makes it worse.",
-        9: (
-            "9 patterns have 1.2 times the spread of 6: it grows like the root of the number. Here the ratio grew by "
-            "the root of 2."
-        ),
+        9: "9 patterns have 1.2 times the spread of 6: it grows like the root. Here the ratio grew by the root of 2.",
     },
 )
-
-
-# Exercise 9.4: the chance that a unit is on, with units of -1 and 1
 
 
 def _unconnected_pair(s, bias, T):
     return torch.tensor(s), 1, torch.zeros(2, 2), torch.tensor([0.0, bias]), T
 
 
+# Exercise 9.4: the chance that a unit is on, with units of -1 and 1
 @exercise(
     cases={
         "two units at T = 1, without biases": lambda: (
-            torch.tensor([-1.0, 1.0]),
+            -torch.ones(2),
             0,
-            torch.tensor([[0.0, 0.8], [0.8, 0.0]]),
+            0.8 * (1 - torch.eye(2)),
             torch.zeros(2),
             1.0,
         ),
@@ -144,13 +130,8 @@ def _unconnected_pair(s, bias, T):
             "is right for units of 0 and 1."
         ),
         "2 * (W → -2 * (W": "this is the chance that the unit is off: the gap has the wrong sign.",
-        "2 * (W → 2 * s[i] * (W": (
-            "with s_i in the gap this is the chance that the unit stays. You need that of 1, whatever it is now."
-        ),
-        "gap / T → gap * T": "the gap is multiplied by T. It is divided: heat makes all differences small.",
-        "2 * (W[i] @ s + b[i]) → 2 * W[i] @ s + b[i]": (
-            "the bias lacks the factor 2 that the weighted sum has: both belong to the gap."
-        ),
+        "2 * (W → 2 * s[i] * (W": "with s_i in the gap this is the chance that the unit stays. Wanted is that of 1.",
+        "2 * (W[i] @ s + b[i]) → 2 * W[i] @ s + b[i]": "the bias lacks the factor 2 of the sum: both are in the gap.",
     },
 )
 def chance_on(s, i, W, b, T):
@@ -160,14 +141,9 @@ def chance_on(s, i, W, b, T):
 
 
 # Exercise 9.5: the learning rule
-
-
 @exercise(
     cases={
-        "three units, one pattern against one sample": lambda: (
-            torch.tensor([[1.0, 1.0, -1.0]]),
-            torch.tensor([[1.0, -1.0, -1.0]]),
-        ),
+        "one pattern against one sample": lambda: (torch.tensor([[1.0, 1, -1]]), torch.tensor([[1.0, -1, -1]])),
         "a machine that dreams exactly the data": lambda: (_signs(4, 3), _signs(4, 3)),
         "four patterns and four samples of three units": lambda: (_signs(4, 3), _signs(4, 3, seed=5)),
         "three patterns and fifty samples": lambda: (_signs(3, 5), _signs(50, 5, seed=5)),
@@ -182,13 +158,10 @@ def chance_on(s, i, W, b, T):
         (" / len(data) → ", " / len(samples) → ", ".mean(0) → .sum(0)"): (
             "these are sums. Data and samples differ in number, so divide each by its own."
         ),
-        ("data / len(data) → data / data.shape[1]", "samples / len(samples) → samples / samples.shape[1]"): (
-            "divided by the number of units, as in (9.1). Here <...> is an average over patterns or samples."
-        ),
         (
             "data.T @ data / len(data) → data.mean(0).outer(data.mean(0))",
             "samples.T @ samples / len(samples) → samples.mean(0).outer(samples.mean(0))",
-        ): ("you multiplied averages, <s_i><s_j>. The rule has the average of products, <s_i s_j>."),
+        ): "you multiplied averages, <s_i><s_j>. The rule has the average of products, <s_i s_j>.",
     },
 )
 def learning_direction(data, samples):
@@ -199,8 +172,6 @@ def learning_direction(data, samples):
 
 
 # Exercise 9.6: the pseudo-inverse rule
-
-
 @exercise(
     tolerance=1e-4,
     cases={
@@ -214,12 +185,7 @@ def learning_direction(data, samples):
             "this is Hebb's rule. For patterns that overlap, the overlaps have to be divided out."
         ),
         " - torch.diag(W.diag()) → ": "the diagonal is still there. Set it to 0 at the end.",
-        "torch.linalg.solve(overlaps, X) → overlaps @ X": (
-            "the overlaps are multiplied, not divided out: (X^T X) in (9.12) is inverted."
-        ),
-        "X @ X.T → X @ X.T / X.shape[1]": (
-            "the overlaps are divided by N before they are inverted, so the weights are N times too large."
-        ),
+        "torch.linalg.solve(overlaps, X) → overlaps @ X": "the overlaps are multiplied: (9.12) inverts (X^T X).",
     },
 )
 def inverse_weights(X):
@@ -230,15 +196,9 @@ def inverse_weights(X):
 
 
 # Exercise 9.7: the modern update
-
-
 @exercise(
     cases={
-        "one state, two memories, beta = 1": lambda: (
-            torch.tensor([[1.0, 0.5]]),
-            torch.tensor([[1.0, 0.0], [0.5, 2.0]]),
-            1.0,
-        ),
+        "one state, two memories": lambda: (torch.tensor([[1.0, 0.5]]), torch.tensor([[1.0, 0.0], [0.5, 2.0]]), 1.0),
         "beta = 3": lambda: (_normal(1, 4), normal(3, 4, seed=2), 3.0),
         "three states at once": lambda: (_normal(3, 4), normal(5, 4, seed=2), 0.5),
         "memories of different lengths": lambda: (_normal(2, 3), torch.diag(torch.tensor([1.0, 2, 3])), 1.0),
@@ -246,17 +206,13 @@ def inverse_weights(X):
     },
     mistakes={
         "beta * xi → xi": "beta is not used: only at beta = 1 is this right.",
-        "scores, -1 → scores, 0": (
-            "the softmax runs over the states, not over the memories: the weights that a state gives to all memories "
-            "must sum to one."
-        ),
+        "scores, -1 → scores, 0": "the softmax runs over the states: the weights of one state must sum to one.",
         "xi @ X.T → xi @ X.T / X.shape[1] ** 0.5": (
             "the scores are also divided by the root of d. (9.13) has beta alone; it may be set to that."
         ),
         ("beta * xi → xi", "weights @ X → beta * weights @ X"): (
             "beta multiplies the weights after the softmax. It belongs inside, where it decides how sharp they are."
         ),
-        "beta * xi → 1 / beta * xi": "beta divides, as a temperature would. Here a large beta is cold: it multiplies.",
     },
 )
 def modern_update(xi, X, beta):
@@ -267,8 +223,6 @@ def modern_update(xi, X, beta):
 
 
 # Exercise 9.8: a Boltzmann machine that learns with exact averages
-
-
 @exercise(
     tolerance=1e-4,  # float32 is enough
     cases={
@@ -279,8 +233,7 @@ def modern_update(xi, X, beta):
     },
     mistakes={
         ("- states.T @ (p[:, None] * states) → - torch.eye(N)", " - p @ states → "): (
-            "the machine's own averages are not subtracted: the weights grow by the same amount at every step, for "
-            "ever."
+            "the machine's own averages are not subtracted: the weights grow by the same amount at every step."
         ),
         "+ rate → - rate": "the two phases are swapped: the machine runs away from the data.",
         "-0.5 * → -": "the energy has no half: the double sum meets every pair twice.",
@@ -288,7 +241,6 @@ def modern_update(xi, X, beta):
             "the weights take half a step. w_ij and w_ji are one weight: for torch they are two, so add up both slopes."
         ),
         "data) - log_z → data)": "log Z is missing in the likelihood: without it log p is only -E.",
-        "log_z).mean() → log_z).sum()": "the likelihood is a sum over the patterns. Return their average.",
     },
 )
 def boltzmann_machine(data, n_steps, rate):

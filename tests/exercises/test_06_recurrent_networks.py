@@ -25,14 +25,10 @@ def copied(Cell, x, state, *weights):
     return cell(x, state)
 
 
-def textbook_gru(X, H, W_x, W_h, b):
-    return textbook_gru_cell(X, H, W_x.mT.flatten(0, 1), W_h.mT.flatten(0, 1), b.flatten(), 0 * b.flatten())
-
-
-def gru_with_einsum(X, H, W_x, W_h, b, *, squash=torch.tanh):
+def gru_with_einsum(X, H, W_x, W_h, b):
     mixed = torch.einsum("nd,gdh->gnh", X, W_x) + b[:, None]
     R, Z = torch.sigmoid(mixed[:2] + torch.einsum("nk,gkh->gnh", H, W_h[:2]))
-    candidate = squash(mixed[2] + (R * H) @ W_h[2])
+    candidate = torch.tanh(mixed[2] + (R * H) @ W_h[2])
     return candidate + Z * (H - candidate)
 
 
@@ -49,11 +45,6 @@ def by_autograd(H, W, g):
     return torch.autograd.grad(state @ g, W)[0]
 
 
-def clip_by_loop(gradients, c):
-    norm = math.sqrt(sum((g**2).sum().item() for g in gradients))
-    return tuple(g * (c / norm) for g in gradients) if norm > c else [g.clone() for g in gradients]
-
-
 def counter(stair=0.01, z_down=-30.0, r_clear=-30.0):
     return (
         [[0, 0, r_clear], [-30.0, z_down, -30.0], [stair, -stair, 0]],
@@ -68,12 +59,8 @@ def counter(stair=0.01, z_down=-30.0, r_clear=-30.0):
     [
         ("rnn_step", partial(copied, nn.RNNCell), "✓"),
         ("rnn_step", rnn_cell, "✓"),
-        ("rnn_step", lambda x, h, w_ih, *rest: x @ w_ih, "✗ rnn_step: it raised"),
         ("my_gate", 0.966, "✓"),
-        ("my_gate", 0.99, "0.99 is not right"),
         ("gru_step", lambda *args: gru_with_einsum(*args).detach().numpy(), "✓"),
-        ("gru_step", textbook_gru, "✓"),
-        ("gru_step", partial(gru_with_einsum, squash=torch.relu), "on a state of zeros: "),
         ("torch_gru_step", partial(copied, nn.GRUCell), "✓"),
         ("torch_gru_step", gru_cell, "✓"),
         ("torch_gru_step", textbook_gru_cell, "that is the textbook's GRU"),
@@ -82,12 +69,10 @@ def counter(stair=0.01, z_down=-30.0, r_clear=-30.0):
         ("reverse_valid", reverse_by_rows, "✓"),
         ("reverse_valid", lambda x, n: x, "on two sequences of full length"),
         ("back_through_time", lambda H, W, g: by_autograd(H, W, g).numpy(), "✓"),
-        ("clip_gradients", clip_by_loop, "✓"),
         ("clip_gradients", lambda gs, c: clip_by_global_norm(gs, c)[0], "✓"),
-        ("clip_gradients", lambda gs, c: [0 * g for g in gs], "on one long gradient: expected 1.2 at [0], got 0"),
         ("counting_gru", counter, "✓"),
         ("counting_gru", partial(counter, r_clear=0), "clear does not clear"),
-        ("counting_gru", partial(counter, z_down=0), "got 'a pulse down that is not heard'"),
+        ("counting_gru", partial(counter, z_down=0), "got 'a pulse down that does not take away"),
         ("counting_gru", partial(counter, stair=math.nan), "NaN"),
         ("counting_gru", lambda: counter()[:3], "w_ih, w_hh, b_ih, b_hh"),
     ],
