@@ -67,7 +67,7 @@ _NOT_OPTIONS = {"n_units", "n_sessions", "n_outputs", "bin_width_s", "seed", "va
 
 def _parser() -> argparse.ArgumentParser:
     """Options have the names of the fields of configurations that they set."""
-    from .decoder.config import BACKBONES, READINGS, TIME_CODES, POSSMConfig
+    from .decoder.config import BACKBONES, READINGS, POSSMConfig
     from .spikes.io.download import ADDRESSES, FOLDER
     from .training.fit import FitConfig
 
@@ -87,7 +87,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--split", help="default chronological:70/10/20")
     add("--backbone", choices=BACKBONES, help="default gru")
     add("--reading", choices=READINGS, help=f"default {POSSMConfig.reading}; published: softmax")
-    add("--time-code", choices=TIME_CODES, help=f"default {POSSMConfig.time_code}")
     add("--from", type=Path, metavar="RUN", help="adapt the decoder of this run to a new session")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="to train on (default auto: cuda if there)")
     add("--seed", type=int, default=0)

@@ -63,7 +63,7 @@ def test_readme_names_every_chapter_and_existing_modules():
     assert [row[0] for row in rows] == [f"[{path.stem}](notebooks/{path.name})" for path in CHAPTERS.values()]
     for *_, modules in rows:
         folder = package
-        for name in re.findall(r"`([\w/]+)`", modules):  # `blocks/scores` `selection`: both in blocks
+        for name in re.findall(r"`([\w/]+)`", modules):  # `blocks/attention` `selection`: both in blocks
             path = package / name if (package / name.split("/")[0]).is_dir() else folder / name
             assert path.is_dir() or path.with_suffix(".py").exists(), name
             folder = path.parent

@@ -432,7 +432,7 @@ def _encode_list(
     """`middle`, `back`: bins subtracted from the times before, and added after, values are rotated."""
     encoder, omega = model.encoder, model.rotation.omega
     q = encoder.queries(encoder.latents)[0, 0]  # (d,)
-    k, v = (x[:, 0] for x in encoder.keys_values(model.unit_embedding.weight, model.rotation))  # (U+1, d) each
+    k, v = (x[:, 0] for x in encoder.keys_values(model.unit_embedding.weight))  # (U+1, d) each
     unit, tau = row(batch.unit), batch.offset - middle * batch.bin_width_s
     phase = phasors(tau, omega, q.dtype)  # (N, F)
     waves = torch.cat([phase.real, phase.imag, torch.ones_like(phase.real[:, :1])], -1)  # (N, 2F+1)

@@ -6,30 +6,48 @@ import torch
 from torch import Tensor
 
 
-def length_mask(lengths: Tensor, n: int) -> Tensor:
-    """True at the first `lengths` of `n` slots, the filled ones of a padded row.
+def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
+    """a(q, k) = q . k for queries (..., Q, d) and keys (..., M, d): (..., Q, M). Luong et al. 2015, 3.1 ("dot")."""
+    return queries @ keys.transpose(-1, -2)
 
-        mask_m = (m < length),   m = 0 ... n-1
 
-    Args: lengths: whole numbers from 0 to n, any shape (...); n: slots of a row.
-    Returns: booleans, shape (..., n).
-    Raises: ValueError if a length is below 0 or above n.
+def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:
+    """a(q, k) = q . k / sqrt(d) (2.7), shapes as in `dot_score`; d is the size of a head. Vaswani et al. 2017, 3.2.1.
+
+    For independent entries of mean 0 and variance 1 the variance of q . k is d.
     """
+    return dot_score(queries, keys) / math.sqrt(queries.shape[-1])
+
+
+def bilinear_score(queries: Tensor, keys: Tensor, W: Tensor) -> Tensor:
+    """a(q, k) = q^T W k (2.4) with W (d_q, d_k), shapes as in `dot_score`. Luong et al. 2015, 3.1 ("general")."""
+    return queries @ W @ keys.transpose(-1, -2)
+
+
+def additive_score(queries: Tensor, keys: Tensor, W_q: Tensor, W_k: Tensor, w_v: Tensor) -> Tensor:
+    """Scores (..., Q, M) of queries (..., Q, d_q) and keys (..., M, d_k), by a network with one hidden layer.
+
+        a(q, k) = w_v . tanh(W_q q + W_k k),   W_q (h, d_q), W_k (h, d_k), w_v (h,)                  (2.3)
+
+    Source: Bahdanau et al. 2015, appendix A.1.2.
+    """
+    # a new axis on the right of Q and one on the left of M: every query meets every key
+    hidden = (queries @ W_q.T)[..., :, None, :] + (keys @ W_k.T)[..., None, :, :]  # (..., Q, M, h)
+    return torch.tanh(hidden) @ w_v  # (..., Q, M)
+
+
+def length_mask(lengths: Tensor, n: int) -> Tensor:
+    """True at the first `lengths` (...) of `n` slots, the filled ones of a padded row: shape (..., n)."""
     lengths = torch.as_tensor(lengths)
-    wrong = ((lengths < 0) | (lengths > n)).nonzero()
-    if len(wrong):
-        index = wrong[0].tolist()
-        raise ValueError(f"lengths must lie between 0 and n = {n}: lengths{index or ''} is {lengths[tuple(index)]}.")
     return torch.arange(n, device=lengths.device) < lengths[..., None]
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the last axis in which only the keys allowed by `mask` take part.
+    """Softmax over the last axis of scores (..., M) in which only the keys allowed by `mask` take part.
 
         w_m = exp(s_m) / sum_{j allowed} exp(s_j)   if m is allowed, else 0
 
-    Args: scores: shape (..., M); mask: True where a key may be read, broadcastable to `scores`; None: everywhere.
-    Returns: weights, shape (..., M); a row that may read nothing gets zeros, and zero gradients, never NaN.
+    `mask` is broadcastable to `scores`; a row that may read nothing gets zeros, and zero gradients, never NaN.
     """
     if mask is None:
         return torch.softmax(scores, dim=-1)
@@ -58,26 +76,13 @@ def _readable(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     return scores.masked_fill(~mask, -math.inf).masked_fill(~readable, 0.0), readable
 
 
-def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:
-    """a(q, k) = q . k / sqrt(d) (2.7) for queries (..., Q, d) and keys (..., M, d): shape (..., Q, M).
-
-    Source: Vaswani et al. 2017, section 3.2.1; d is the size of a head.
-    """
-    return queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
-
-
 def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Attention pooling: the average of `values` under softmax(`scores`).
+    """Attention pooling, the average of values (..., M, V) under softmax(scores): (..., Q, V), and weights (..., Q, M).
 
-        f(q, {k_m, v_m}) = sum_m softmax_m(a(q, k_m)) v_m
+        f(q, {k_m, v_m}) = sum_m softmax_m(a(q, k_m)) v_m,   scores a(q, k_m) of shape (..., Q, M)
 
-    Args:
-        scores: a(q, k_m), shape (..., Q, M).
-        values: v_m, shape (..., M, V); finite, also where masked: 0 times NaN is NaN.
-        mask: True where a key may be read, broadcastable to `scores`. A query that may read nothing gets zeros.
-
-    Returns: the pooled values, shape (..., Q, V), and the weights, shape (..., Q, M).
+    A query that may read nothing gets zeros. Values must be finite also where masked: 0 times NaN is NaN.
     Source: Vaswani et al. 2017, eq. 1, without the projections.
     """
-    weights = masked_softmax(scores, mask)  # (..., Q, M)
-    return weights @ values, weights  # (..., Q, V)
+    weights = masked_softmax(scores, mask)
+    return weights @ values, weights

@@ -6,16 +6,14 @@ from torch.nn import functional as F
 
 
 class GatedFeedForward(nn.Module):
-    """Pre-norm feed-forward layer with a GELU gate; the caller adds the residual.
+    """Pre-norm feed-forward layer of size `dim`, D, with a GELU gate; the caller adds the residual.
 
-        [a, b] = W_1 LN(x) + b_1,     y = W_2 (a * gelu(b)) + b_2                                   (12.5)
+        [a, b] = W_1 LN(x) + b_1,     y = W_2 (a * gelu(b)) + b_2,     a and b of size expansion * D       (12.5)
 
-    `dim` is D, the size of input and output; the hidden size is `expansion` * D.
     Source: Shazeer 2020, "GLU variants improve transformer" (GEGLU), with biases.
     """
 
-    # rows computed at a time: what they are expanded to stays in the cache, and no large tensor is asked of the system
-    ROWS = 1024
+    ROWS = 1024  # computed at a time: what they are expanded to stays in the cache
 
     def __init__(self, dim: int, expansion: int = 4):
         super().__init__()
@@ -24,8 +22,8 @@ class GatedFeedForward(nn.Module):
         self.contract = nn.Linear(expansion * dim, dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        rows = self.norm(x).reshape(-1, x.shape[-1])
         # two products of half the size: splitting the result of one would cost a copy of it on the way back
         (w_a, w_b), (b_a, b_b) = self.expand.weight.chunk(2), self.expand.bias.chunk(2)
-        parts = [F.linear(part, w_a, b_a) * F.gelu(F.linear(part, w_b, b_b)) for part in rows.split(self.ROWS)]
-        return torch.cat([self.contract(part) for part in parts]).view(x.shape)
+        rows = self.norm(x).reshape(-1, x.shape[-1]).split(self.ROWS)
+        gated = [F.linear(part, w_a, b_a) * F.gelu(F.linear(part, w_b, b_b)) for part in rows]
+        return torch.cat([self.contract(part) for part in gated]).view(x.shape)

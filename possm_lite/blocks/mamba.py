@@ -14,13 +14,9 @@ def selective_scan(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, st
 
         s_t = e^{delta_t A} s_{t-1} + delta_t B_t x_t,    y_t = C_t . s_t                            (15.13)
 
-    There is no convolution kernel, as it would differ at every t, so this is a scan.
-
-    Args:
-        x, delta: input and step size (positive), shape (T, batch, E) each.
-        A, B, C: A negative, shape (E, N); B and C shared by the channels, shape (T, batch, N) each.
-        start: state before the first step, shape (batch, E, N); returned are y, (T, batch, E), and the last state.
-
+    A scan, as a convolution kernel would differ at every t. Input x and step sizes delta > 0 are (T, batch, E), A < 0
+    (E, N), B and C, shared by the channels, (T, batch, N), and the state before the first step (batch, E, N); returned
+    are y, (T, batch, E), and the last state.
     Source: Gu and Dao 2023, algorithm 2; the input enters by delta_t B_t, the first order of zero-order hold.
     """
     drive = (delta * x)[..., None] * B[..., None, :]  # (T, batch, E, N)
@@ -31,13 +27,9 @@ def selective_scan(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, st
 class MambaLayer(nn.Module):
     """Norm, projection, short causal convolution, selective scan, gate, projection; the caller adds the residual.
 
-    Args:
-        hidden: h, of input and output, and the number E of channels inside.
-        n_states: N, real modes of each channel, initialised to A_m = -m, m = 1 ... N; the slowest decays to
-            1/e in about 1 to 10 steps before training. ValueError below 1: no memory beyond the convolution.
-        kernel, rank: steps of the convolution; rank of the map from channels to step sizes (None: hidden / 16,
-            rounded up).
-
+    `hidden` is h, of input and output, and the number E of channels inside. Each has N = `n_states` real modes,
+    initialised to A_m = -m, m = 1 ... N; the slowest decays to 1/e in about 1 to 10 steps. The convolution has `kernel`
+    steps, the map from channels to step sizes `rank` (None: hidden / 16, rounded up).
     Source: Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", figure 3; expansion 1.
     """
 
@@ -45,8 +37,6 @@ class MambaLayer(nn.Module):
 
     def __init__(self, hidden: int, n_states: int = 16, kernel: int = 4, rank: int | None = None):
         super().__init__()
-        if n_states < 1:
-            raise ValueError(f"n_states must be 1 or more, not {n_states}: without states it remembers {kernel} steps.")
         rank = rank or math.ceil(hidden / 16)
         self.sizes = (rank, n_states, n_states)
         self.norm = nn.LayerNorm(hidden)

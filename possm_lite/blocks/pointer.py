@@ -5,9 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .attention import length_mask, masked_log_softmax
+from .attention import additive_score, length_mask, masked_log_softmax
 from .recurrent import GRU
-from .scores import additive_score
 
 
 def pointer_log_probs(

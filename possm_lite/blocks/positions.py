@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
@@ -11,26 +11,17 @@ def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
 
         theta_j = base^{-2j/dim},     j = 0 ... dim/2 - 1                                            (4.6)
 
-    Raises ValueError if `dim` is not even and positive, or `base` not positive.
-    Source: Su et al. 2021, section 3.2.2; the same frequencies as Vaswani et al. 2017, section 3.5.
+    Source: Su et al. 2021, section 3.2.2; the same frequencies as Vaswani et al. 2017, section 3.5; `dim` is even.
     """
-    if dim < 2 or dim % 2:
-        raise ValueError(f"dim must be even, as coordinates rotate in pairs, and at least 2: dim = {dim}.")
-    if not base > 0:
-        raise ValueError(f"base must be positive: base = {base}.")
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
 
-def sinusoidal_encoding(
-    positions: Tensor, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32
-) -> Tensor:
-    """The encoding that is added to a token at position i.
+def sinusoidal_encoding(positions: Tensor, dim: int, base: float = 10_000.0, dtype=torch.float32) -> Tensor:
+    """The encoding that is added to a token at position i, for positions of any shape: positions.shape + (dim,).
 
         p[i, 2j] = sin(i / base^{2j/dim}),     p[i, 2j+1] = cos(i / base^{2j/dim})                   (4.1)
 
-    Positions i have any shape and need not be whole; dim, the size of a token, is even. The encoding has shape
-    positions.shape + (dim,); only the finished sines and cosines are cast to `dtype`.
-
+    Positions need not be whole; only the finished sines and cosines are cast to `dtype`.
     Source: Vaswani et al. 2017, section 3.5.
     """
     angle = positions.to(torch.float64)[..., None] * rope_frequencies(dim, base).to(positions.device)  # (..., dim/2)
@@ -46,13 +37,30 @@ def log_spaced_frequencies(n_freqs: int, shortest_period: float, longest_period:
 def phasors(times: Tensor, omega: Tensor, dtype: torch.dtype) -> Tensor:
     """e^{i omega t} for every time and frequency, shape times.shape + (F,), complex.
 
-    Whole cycles are subtracted in float64 whatever `dtype` is, and only the rest of an angle is cast: with a period
-    of 0.1 ms an angle reaches 3,000 rad within one 50 ms bin, where float32 is off by 1e-4 rad.
+    Whole cycles are subtracted in float64, and only the rest of an angle is cast: with a period of 0.1 ms an angle
+    reaches 3,000 rad within one 50 ms bin, where float32 is off by 1e-4 rad.
     """
     cycles = times.to(torch.float64)[..., None] * (omega / (2 * math.pi))
     # in place: these are the largest arrays of a training step, and new memory costs more than the arithmetic in it
     angle = cycles.sub_(cycles.round()).mul_(2 * math.pi).to(dtype)  # within [-pi, pi]
     return torch.complex(angle.cos(), angle.sin())
+
+
+class Rotation(nn.Module):
+    """`phasors` (..., F) of times (...,) in s at fixed angular frequencies omega (F,) in rad/s."""
+
+    def __init__(self, omega: Tensor):
+        super().__init__()
+        self.register_buffer("omega", omega)
+
+    def forward(self, times: Tensor, dtype: torch.dtype) -> Tensor:
+        return phasors(times, self.omega, dtype)
+
+    def _apply(self, fn, recurse=True):
+        omega = self.omega
+        super()._apply(fn, recurse)
+        self.omega = omega.to(self.omega.device)  # moved, never rounded: in float32 an angle loses 1e-4 rad
+        return self
 
 
 def as_pairs(x: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
@@ -75,7 +83,6 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
 
     `x` and the result have shape (..., d); `phase`, from `phasors`, is broadcastable to (..., F) with 2F <= d. Its
     conjugate rotates back.
-
     Source: Su et al. 2021, eq. 34, adjacent pairs, here with times for positions.
     """
     pairs = _as_complex(x.unflatten(-1, (-1, 2)))
@@ -84,8 +91,7 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
 
 def pad_phasors(phase: Tensor, n_pairs: int) -> Tensor:
     """Phasors (..., F) padded with ones for the pairs that are not rotated, (..., n_pairs)."""
-    n_fixed = n_pairs - phase.shape[-1]
-    return torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_fixed)], -1) if n_fixed else phase
+    return torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_pairs - phase.shape[-1])], -1)
 
 
 def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
@@ -93,8 +99,7 @@ def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
 
         (x_j + i x_{j + d/2}) e^{i omega_j t}
 
-    `rotate` on coordinates in another order, and as good; but queries and keys must use the same of the two. Shapes as
-    in `rotate`, with d even and F = d/2.
+    `rotate` on coordinates in another order, and as good, if queries and keys use the same. Shapes as there, F = d/2.
     """
     rotated = torch.complex(*x.chunk(2, -1)) * phase  # (..., d/2)
     return torch.cat([rotated.real, rotated.imag], -1)

@@ -15,12 +15,12 @@ def gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: T
 
     R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + R * (W_hn H + b_hn)) (6.9),   H_t = Z * H_{t-1} + (1 - Z) * N
 
-    Rows of the weights: reset, update, new. The textbook form (Cho et al. 2014) multiplies H by R before the product;
-    the two are different functions.
+    Rows of the weights: reset, update, new. The textbook form multiplies H by R before the product.
     """
     xr, xz, xn = F.linear(x, w_x, b_x).chunk(3, -1)
     hr, hz, hn = F.linear(h, w_h, b_h).chunk(3, -1)
-    reset, update = torch.sigmoid(xr + hr), torch.sigmoid(xz + hz)
+    reset = torch.sigmoid(xr + hr)
+    update = torch.sigmoid(xz + hz)
     new = torch.tanh(xn + reset * hn)
     return update * h + (1 - update) * new
 
@@ -30,14 +30,14 @@ def textbook_gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tenso
 
     R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + W_hn (R * H) + b_hn) (6.8),   H_t = Z * H_{t-1} + (1 - Z) * N
 
-    Rows of the weights as in `gru_cell`: reset, update, new. Of the two biases only the sum matters here.
-
+    Rows of the weights as in `gru_cell`. Of the two biases only the sum matters here.
     Source: Cho et al. 2014, eq. 5-8; d2l, section 10.2.
     """
     n = h.shape[-1]
     xr, xz, xn = F.linear(x, w_x, b_x).chunk(3, -1)
     hr, hz = F.linear(h, w_h[: 2 * n], b_h[: 2 * n]).chunk(2, -1)
-    reset, update = torch.sigmoid(xr + hr), torch.sigmoid(xz + hz)
+    reset = torch.sigmoid(xr + hr)
+    update = torch.sigmoid(xz + hz)
     new = torch.tanh(xn + F.linear(reset * h, w_h[2 * n :], b_h[2 * n :]))
     return update * h + (1 - update) * new
 
@@ -50,13 +50,13 @@ def lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_x: Tensor, w_h: Tensor, b_x: Te
 
 
 class _Recurrent:
-    """Mixin of a layer of torch: batch first, and `step` by the formula of `cell`, here for one state tensor."""
+    """Mixin: `forward` is torch's kernel, batch first, and `step` the formula of `cell`, here for one state tensor."""
 
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1):
         super().__init__(input_size, hidden_size, n_layers, batch_first=True)
 
     def step(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """One step: x (B, d), state (layers, B, h) or None for zeros. Returns (B, h) and the new state."""
+        """One step: x (B, d), state (layers, B, h), None for zeros. Returns (B, h) and the new state."""
         if state is None:
             state = x.new_zeros(self.num_layers, len(x), self.hidden_size)
         new = []
@@ -67,19 +67,19 @@ class _Recurrent:
 
 
 class RNN(_Recurrent, nn.RNN):
-    """Elman network over (B, T, d). `forward` is torch's kernel, `step` the formula; a test shows them equal."""
+    """Elman network over (B, T, d)."""
 
     cell = staticmethod(rnn_cell)
 
 
 class GRU(_Recurrent, nn.GRU):
-    """Gated recurrent unit over (B, T, d), reset-after. `forward` is torch's kernel, `step` the formula."""
+    """Gated recurrent unit over (B, T, d), reset-after."""
 
     cell = staticmethod(gru_cell)
 
 
 class LSTM(_Recurrent, nn.LSTM):
-    """Long short-term memory over (B, T, d). `forward` is torch's kernel, `step` the formula."""
+    """Long short-term memory over (B, T, d)."""
 
     cell = staticmethod(lstm_cell)
 

@@ -15,11 +15,8 @@ class S4DLayer(nn.Module):
         u = LN(x),   s_t = decay s_{t-1} + drive u_t,   y_t = 2 Re sum_m C_m s_{t,m} + D u_t
         out = GLU(W gelu(y) + b)
 
-    Args:
-        hidden: h, channels.
-        n_modes: N, complex modes of each, one of every conjugate pair, initialised to
-            A_m = -1/2 + i pi m (S4D-Lin), m = 0 ... N - 1; they decay to 1/e in 4 to 40 steps. ValueError below 1.
-
+    Each of the `hidden` channels, h, has N = `n_modes` complex modes, one of every conjugate pair, initialised to
+    A_m = -1/2 + i pi m (S4D-Lin), m = 0 ... N - 1; they decay to 1/e in 4 to 40 steps.
     Source: Gu et al. 2022, "On the parameterization and initialization of diagonal state space models".
     """
 
@@ -27,8 +24,6 @@ class S4DLayer(nn.Module):
 
     def __init__(self, hidden: int, n_modes: int = 16):
         super().__init__()
-        if n_modes < 1:
-            raise ValueError(f"n_modes must be 1 or more, not {n_modes}: a layer without modes has no memory.")
         self.norm = nn.LayerNorm(hidden)
         self.log_dt = nn.Parameter(spread_steps(hidden, 0.05, 0.5).log())
         self.log_A_real = nn.Parameter(torch.full((hidden, n_modes), math.log(0.5)))
@@ -46,8 +41,8 @@ class S4DLayer(nn.Module):
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """A sequence (B, T, h) from state (B, S): a convolution inside each chunk, the state from chunk to chunk.
 
-        The convolution is a product with a triangular matrix: later inputs are multiplied by zero, so the past does not
-        change by a single bit. It is also faster than an FFT of so short a chunk.
+        The convolution is a product with a triangular matrix, in which later inputs are multiplied by zero: causal to
+        the bit, and faster than an FFT of so short a chunk.
         """
         decay, drive, readout = self.system()
         length = min(self.CHUNK, x.shape[1])
@@ -55,7 +50,8 @@ class S4DLayer(nn.Module):
         decays = powers(decay, length + 1)  # (h, N, L + 1)
         echo = 2 * readout[..., None] * decays[..., 1:]  # output of a state in each of the next L steps
         entry = drive[..., None] * decays  # state of an input after l steps
-        u, s = self.norm(x), self._modes(state).transpose(0, 1)  # (B, T, h), (h, B, N)
+        u = self.norm(x)  # (B, T, h)
+        s = self._modes(state).transpose(0, 1)  # (h, B, N)
         outputs = []
         for chunk in u.split(length, 1):
             chunk = chunk.permute(2, 0, 1)  # (h, B, l)

@@ -28,9 +28,11 @@ def powers(decay: Tensor, n: int) -> Tensor:
 
     By doubling: few products, so little rounding, and no angle of thousands of radians as in e^{a step (n-1)}.
     """
-    out, jump = torch.ones_like(decay)[..., None], decay[..., None]  # the next block is `out` times `jump`
+    out = torch.ones_like(decay)[..., None]
+    jump = decay[..., None]  # the next block is `out` times `jump`
     while out.shape[-1] < n:
-        out, jump = torch.cat([out, out * jump], -1), jump * jump
+        out = torch.cat([out, out * jump], -1)
+        jump = jump * jump
     return out[..., :n]
 
 
@@ -39,8 +41,8 @@ def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
 
         K_l = 2 Re sum_m readout_m decay_m^l drive_m                                                 (15.11)
 
-    The factor 2 Re adds the conjugate of each mode, which need not be computed. The arguments are complex, (h, N) each:
-    N modes of each of h channels. The kernel is real, (h, n).
+    The arguments are complex, (h, N), N modes of each of h channels; the factor 2 Re adds the conjugate of each mode.
+    The kernel is real, (h, n).
     """
     return 2 * torch.einsum("hm,hml->hl", readout * drive, powers(decay, n)).real
 
@@ -72,7 +74,8 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, decay, drive, start):
-        states, before = torch.empty_like(drive, memory_format=torch.contiguous_format), start
+        states = torch.empty_like(drive, memory_format=torch.contiguous_format)
+        before = start
         for t in range(len(drive)):
             torch.addcmul(drive[t], decay[t], before, out=states[t])
             before = states[t]
@@ -83,7 +86,8 @@ class _Scan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad):
         decay, states, start = ctx.saved_tensors
-        decay, g = decay.conj(), grad.clone(memory_format=torch.contiguous_format)
+        decay = decay.conj()
+        g = grad.clone(memory_format=torch.contiguous_format)
         for t in range(len(g) - 1, 0, -1):
             g[t - 1].addcmul_(decay[t], g[t])
         decay_grad = g * torch.cat([start[None], states[:-1]]).conj() if ctx.needs_input_grad[0] else None
@@ -96,7 +100,7 @@ def spread_steps(n: int, shortest: float, longest: float) -> Tensor:
 
 
 class ResidualStack(nn.Module):
-    """A backbone of state-space layers: `input_size` d to `hidden_size` h, then x <- x + layer(x) for each.
+    """A backbone of state-space layers: d to h, then x <- x + layer(x) for each.
 
     A layer has `state_size`, S, and `forward(x (B, T, h), state (B, S))` and `step(x (B, h), state)`, which return the
     output and the new state.
@@ -118,7 +122,8 @@ class ResidualStack(nn.Module):
     def _run(self, x: Tensor, state: Tensor | None, calls: list) -> tuple[Tensor, Tensor]:
         if state is None:
             state = x.new_zeros(len(self.layers), len(x), self.layers[0].state_size)
-        x, new = self.input_proj(x), []
+        x = self.input_proj(x)
+        new = []
         for call, before in zip(calls, state, strict=True):
             y, after = call(x, before)
             x = x + y

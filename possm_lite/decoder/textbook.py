@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..blocks.attention import masked_softmax
-from ..blocks.positions import rotate
-from ..spikes.batch import PaddedBatch
+from ..blocks.positions import Rotation, rotate
+from ..spikes.batch import BLANK, PaddedBatch
 from .attention import CrossAttention
 from .possm import POSSM, query_bins
 
@@ -25,66 +25,51 @@ def forward_textbook(model: POSSM, padded: PaddedBatch, output_times_s: Tensor, 
 
 def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
     """Cross-attention of the latents over the tokens of each bin: (B, T, L D), zeros after the last bin of a trial."""
-    encoder, dtype = model.encoder, model.readout.weight.dtype
-    unit, offset = padded.padded_bin[..., 0].long(), padded.padded_bin[..., 1]  # (B, T, S) each
-    middle = torch.full((), padded.bin_width_s / 2, dtype=torch.float64, device=offset.device)
+    unit, offset = padded.padded_bin[..., 0].long(), padded.padded_bin[..., 1]  # (B, T, M) each
     spike_mask = padded.spike_mask
-    if encoder.reading == "softmax_blank":  # a further column of tokens
-        unit, offset, spike_mask = F.pad(unit, (0, 1)), F.pad(offset, (0, 1)), F.pad(spike_mask, (0, 1), value=True)
-    tokens = model.unit_embedding(unit)  # (B, T, S, D)
-    pooled = _rotary_attention(
-        encoder,
-        encoder.queries(encoder.latents) if encoder.scored else None,  # (L, H, r)
-        encoder.keys_values(tokens, model.rotation),  # (B, T, S, H, r)
-        model.rotation(middle, dtype),  # (F,)
-        model.rotation(offset, dtype),  # (B, T, S, F)
-        spike_mask[:, :, None, :],  # (B, T, 1, S)
-    )
-    latents = encoder.project_out(encoder.latents, pooled)  # (B, T, L, D)
+    if model.config.reading == "softmax_blank":  # a further column of tokens
+        unit, offset = F.pad(unit, (0, 1), value=BLANK), F.pad(offset, (0, 1))
+        spike_mask = F.pad(spike_mask, (0, 1), value=True)
+    tokens = model.unit_embedding(unit)  # (B, T, M, D)
+    middle = offset.new_tensor(padded.bin_width_s / 2)
+    encoder = model.encoder
+    latents = cross_attention(encoder, model.rotation, encoder.latents, middle, tokens, offset, spike_mask)
     return latents.flatten(2) * padded.bin_mask[..., None]
 
 
 def decode_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
     """Each output query gathers its k hidden states and attends to them: (B, Q, C)."""
-    config, decoder = model.config, model.decoder
-    times = output_times_s.to(torch.float64)
-    query_bin = query_bins(times, config.bin_width_s)  # (B, Q)
-    bins = query_bin[..., None] + torch.arange(1 - config.context_bins, 1, device=hidden.device)  # (B, Q, k)
+    width, k = model.config.bin_width_s, model.config.context_bins
+    bins = query_bins(output_times_s, width)[..., None] + torch.arange(1 - k, 1, device=hidden.device)  # (B, Q, k)
     trial = torch.arange(len(hidden), device=hidden.device)[:, None, None]
     states = hidden[trial, bins.clamp(min=0)]  # (B, Q, k, h)
-    ends = (bins.to(torch.float64) + 1) * config.bin_width_s  # (B, Q, k)
-    query_times = times[..., None] if config.query == "time" else ends[..., -1:]  # (B, Q, 1)
-    query = model.query(times, query_bin, session).expand(-1, times.shape[1], -1)[:, :, None]  # (B, Q, 1, D)
-    pooled = _rotary_attention(
-        decoder,
-        decoder.queries(query),  # (B, Q, 1, H, r)
-        decoder.keys_values(states, model.rotation),  # (B, Q, k, H, r)
-        model.rotation(query_times, hidden.dtype),  # (B, Q, 1, F)
-        model.rotation(ends, hidden.dtype),  # (B, Q, k, F)
-        (bins >= 0)[:, :, None],  # (B, Q, 1, k)
-    )
-    return model.unstandardize(decoder.project_out(query, pooled)[:, :, 0], session)
+    ends = (bins.to(torch.float64) + 1) * width  # (B, Q, k)
+    query, times = model.query(session)[:, None], output_times_s[..., None]  # (B, 1, 1, D), (B, Q, 1)
+    decoded = cross_attention(model.decoder, model.rotation, query, times, states, ends, bins >= 0)  # (B, Q, 1, D)
+    return model.unstandardize(decoded[:, :, 0], session)
 
 
-def _rotary_attention(
-    layer: CrossAttention, queries: Tensor | None, keys_values: tuple, q_phase: Tensor, kv_phase: Tensor, mask: Tensor
-) -> Tensor:
-    """Heads of queries (..., Q, H, r) over keys and values (..., M, H, r), rotated by their times: (..., Q, H, r)."""
-    q_phase, kv_phase = q_phase[..., None, :], kv_phase[..., None, :]  # the same for every head
-    keys, values = keys_values
-    v = (rotate(values, kv_phase) if layer.rotate_values else values).transpose(-2, -3)  # (..., H, M, r)
-    scores = v.new_zeros(())
+def cross_attention(layer: CrossAttention, rotation: Rotation, x, x_times, context, context_times, mask) -> Tensor:
+    """Queries x (..., Q, D) read a context (..., M, C) where the mask (..., M) is True: (..., Q, D).
+
+        z = R_{-t} sum_m w_m R_{t_m} v_m,   w = softmax(s) or gain * sigmoid(s + bias) or gain
+        s_m = (R_t q) . (R_{t_m} k_m) / sqrt(d),   x <- x + W_o z,   x <- x + feed-forward(x)
+
+    The times of the queries, t (..., Q), and of the context, t_m (..., M), are in seconds.
+    """
+    x_phase = rotation(x_times, context.dtype)[..., None, :]  # (..., Q, 1, F): the same for every head
+    context_phase = rotation(context_times, context.dtype)[..., None, :]  # (..., M, 1, F)
+    keys, values = layer.keys_values(context)  # (..., M, H, d)
+    mask = mask[..., None, None, :]  # (..., 1, 1, M)
     if layer.scored:
-        q, k = (rotate(x, phase).transpose(-2, -3) for x, phase in ((queries, q_phase), (keys, kv_phase)))
-        scores = q @ k.transpose(-1, -2) / math.sqrt(layer.head_dim)  # (..., H, Q, M)
-    pooled = (_weights(layer, scores, mask.unsqueeze(-3)) @ v).transpose(-2, -3)  # one mask for all heads
-    return rotate(pooled, q_phase.conj()) if layer.rotate_values else pooled
-
-
-def _weights(layer: CrossAttention, scores: Tensor, mask: Tensor) -> Tensor:
-    """The weight of each token from its score, as `reading` says; zero where the mask is False."""
+        q = rotate(layer.queries(x), x_phase)  # (..., Q, H, d)
+        k = rotate(keys, context_phase)
+        scores = torch.einsum("...qhd, ...mhd -> ...hqm", q, k) / math.sqrt(layer.head_dim)
     if layer.reading == "sigmoid":
-        return mask * layer.gain[:, None, None] * torch.sigmoid(scores + layer.bias[:, None, None])
-    if layer.reading == "sum":
-        return mask * layer.gain[:, None, None]
-    return masked_softmax(scores.expand(mask.shape) if not layer.scored else scores, mask)
+        weights = mask * layer.gain[:, None, None] * torch.sigmoid(scores + layer.bias[:, None, None])
+    elif layer.reading == "sum":
+        weights = mask * layer.gain[:, None, None]  # (..., H, 1, M)
+    else:
+        weights = masked_softmax(scores, mask)
+    pooled = torch.einsum("...hqm, ...mhd -> ...qhd", weights, rotate(values, context_phase))
+    return layer.project_out(x, rotate(pooled, x_phase.conj()))

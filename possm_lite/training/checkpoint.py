@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
-from ..decoder.renamed import current_names
 from ..errors import CheckpointError, FileFormatError, prefix_errors, wrap_errors
 from ..spikes.arrays import atomic_write, read_arrays, write_arrays
 from ..spikes.io.contents import Selection
@@ -272,7 +271,7 @@ def _unpack(path: str | Path, packed: Mapping[str, np.ndarray], version: str) ->
         if str(texts[0]) != version:
             raise FileFormatError(f"format is {str(texts[0])[:80]!r}, this version reads {version!r}.")
         with wrap_errors("about is invalid"):
-            return dict(json.loads(str(texts[1]))), current_names(arrays)
+            return dict(json.loads(str(texts[1]))), arrays
 
 
 def _check_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Tensor]):

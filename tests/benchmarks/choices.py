@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from possm_lite.decoder import POSSMConfig
-from possm_lite.decoder.config import READINGS, TIME_CODES
+from possm_lite.decoder.config import READINGS
 from possm_lite.training import FitConfig
 
 from .comparison import (
@@ -23,6 +23,7 @@ from .comparison import (
     search,
     table_of_settings,
     tables,
+    time_codes,
     train,
 )
 from .page import Item, row
@@ -31,7 +32,7 @@ DEFAULTS = dict(lr=FitConfig.lr, window_s=FitConfig.window_s, batch=FitConfig.ba
 GOALS = {REAL: 0.905, SENSORY: 0.79, SIMULATED: 0.86}
 _DEFAULT = POSSMConfig(n_units=1)
 # the other variants replace one of these
-POSSM_DEFAULT = f"POSSM: {_DEFAULT.reading}, {_DEFAULT.time_code}"
+POSSM_DEFAULT = f"POSSM: {_DEFAULT.reading}, rotation"
 
 
 def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> Iterator[Item]:
@@ -42,7 +43,7 @@ def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> It
     decoders: dict[str, Decoder] = {POSSM_DEFAULT: {}, GRU: GRU}
     best = search(found, decoders, n_searches, short)
     yield table_of_settings(found, decoders, best, n_searches)
-    others = {f"reading: {name}": {"reading": name} for name in READINGS if name != _DEFAULT.reading}
+    others = {f"reading: {name}": {"reading": name} for name in (*READINGS, "mean") if name != _DEFAULT.reading}
     variants = decoders | (dict(list(others.items())[:1]) if short else others)
     settings = {(s, v): best[s, GRU if v == GRU else POSSM_DEFAULT] for s, v in product(found, variants)}
     of = _scores(found, variants, n_seeds, settings, short)
@@ -58,8 +59,8 @@ def measure_codes(short: bool = False, recordings: dict[str, Path] = RECORDINGS)
     """The codes of time, with the default settings of training, which the search of `measure` chooses too."""
     found, missing = present(recordings)
     yield from missing
-    others = {f"code of time: {name}": {"time_code": name} for name in TIME_CODES if name != _DEFAULT.time_code}
-    others |= {"a learned query per millisecond": {"query": "per_ms"}}
+    others = {f"code of time: {name}": {"code": name} for name in time_codes.CODES if name != "rotation"}
+    others |= {"a learned query per millisecond": {"per_ms": True}}
     variants: dict[str, Decoder] = {POSSM_DEFAULT: {}} | (dict(list(others.items())[:1]) if short else others)
     settings = dict.fromkeys(product(found, variants), DEFAULTS)
     of = _scores(found, variants, 1 if short else 3, settings, short)

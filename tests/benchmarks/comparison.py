@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from possm_lite.classroom.load import load_figures
 from possm_lite.commands import EMBEDDED
-from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.baselines import BinnedGRU, BinnedMLP
 from possm_lite.spikes import load_recording
 from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
@@ -31,7 +31,9 @@ GRID = [dict(lr=lr, **w) for lr in (1e-3, 2e-3) for w in (dict(window_s=2.0, bat
 HISTORIES = [5, 10, 15, 20]  # bins that a Wiener filter reads: as many settings as the others have
 MLP, GRU, WIENER, KALMAN = "MLP on counts", "GRU on counts", "Wiener filter", "Kalman filter"
 
-# a decoder: the switches of a POSSM's configuration, or one of the four names above
+time_codes = load_figures("13_time_codes", ROOT / "notebooks")
+
+# a decoder: the switches of `time_codes.make_model`, or one of the four names above
 Decoder = dict | str
 
 
@@ -101,7 +103,7 @@ def _trained(decoder: Decoder, session: Session, settings: FitConfig) -> torch.n
     if decoder == KALMAN:
         return fit_kalman(session)
     if isinstance(decoder, dict):
-        model = POSSM(POSSMConfig(n_units=recording.n_units, n_outputs=recording.n_columns, **decoder))
+        model = time_codes.make_model(n_units=recording.n_units, n_outputs=recording.n_columns, **decoder)
     else:
         kind = {GRU: BinnedGRU, MLP: BinnedMLP}[decoder]
         model = kind(recording.n_units, session.timeline.bin_width_s, slots, recording.n_columns)

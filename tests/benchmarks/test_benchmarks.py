@@ -236,7 +236,7 @@ def test_weights_section_runs():
     r2 = {name: np.array(cells, float) for name, *cells in readings}
     for (a, b, _), (_, *cells) in zip(weights.EFFECTS.values(), differences, strict=True):
         np.testing.assert_allclose(np.array(cells, float), r2[a] - r2[b], rtol=0, atol=2e-3)
-    assert [cells[0] for cells in codes] == list(weights.TIME_CODES)
+    assert [cells[0] for cells in codes] == list(weights.time_codes.CODES)
     assert len(of(Plot, items)[0].figure.axes) == 1
 
 

@@ -14,9 +14,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from possm_lite.classroom.style import BLUE, GRAY, ORANGE
-from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.baselines import BinnedGRU
-from possm_lite.decoder.config import TIME_CODES
 from possm_lite.spikes import Recording, simulate_session
 from possm_lite.spikes.simulation.drift import drift_tuning
 from possm_lite.spikes.simulation.neurons import SimulationConfig
@@ -27,6 +25,7 @@ from possm_lite.training.baselines import fit_wiener
 from possm_lite.training.evaluate import slot_offsets
 from possm_lite.training.windows import WindowSampler
 
+from .comparison import time_codes
 from .machine import SPAWN, threads
 from .page import Item, Note, Plot, Row, Table, row
 
@@ -71,7 +70,7 @@ class Score(NamedTuple):
 def measure(short: bool = False) -> Iterator[Item]:
     n_seeds = 1 if short else 3
     trained = [(training, decoder, "rotation") for training in TRAININGS for decoder in (*READINGS, GRU, WIENER)]
-    trained += [(training, "softmax", code) for training in ("one session", "timed") for code in TIME_CODES[1:]]
+    trained += [(training, "softmax", code) for training in ("one session", "timed") for code in time_codes.CODES[1:]]
     jobs = [(*job, seed, short) for seed in range(n_seeds) for job in trained]
     n_processes = os.cpu_count() or 1
     if short:
@@ -92,7 +91,7 @@ def report(scores: list[Score]) -> Iterator[Item]:
     yield Table("How a bin is read", head, rows)
     rows = [[name, *(_cell(r2(c, a) - r2(c, b), "+") for c in CONDITIONS)] for name, (a, b, _) in EFFECTS.items()]
     yield Table("What the weights add, and what the number of spikes adds", ["difference of R²", *CONDITIONS], rows)
-    rows = [[code, *(_cell(r2(c, "softmax", code)) for c in (CLEAN, TIMED))] for code in TIME_CODES]
+    rows = [[code, *(_cell(r2(c, "softmax", code)) for c in (CLEAN, TIMED))] for code in time_codes.CODES]
     yield Table("The code of time, reading softmax", ["", CLEAN, TIMED], rows)
     yield Note(
         f"{len(r2(CLEAN, 'softmax'))} seeds, each with its own session, initial weights and windows; "
@@ -147,7 +146,7 @@ def new_model(decoder: str, code: str, sessions: list[Session]) -> torch.nn.Modu
         for name in ("behavior_mean", "behavior_std"):  # a row for each session, as in POSSM
             model.register_buffer(name, getattr(model, name)[:1].repeat(len(sessions) + 1, 1))
         return model
-    return POSSM(POSSMConfig(n_units, len(sessions), reading=decoder, time_code=code, hidden=HIDDEN))
+    return time_codes.make_model(code, reading=decoder, n_units=n_units, n_sessions=len(sessions), hidden=HIDDEN)
 
 
 def training_sessions(training: str, seed: int, short: bool) -> list[Session]:

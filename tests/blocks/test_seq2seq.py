@@ -5,8 +5,8 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from possm_lite.blocks.attention import additive_score
 from possm_lite.blocks.recurrent import gru_cell
-from possm_lite.blocks.scores import additive_score
 from possm_lite.blocks.seq2seq import (
     BEGIN,
     END,

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from possm_lite.blocks.attention import attend, masked_softmax, scaled_dot_score
-from possm_lite.blocks.scores import additive_score, bilinear_score
+from possm_lite.blocks.attention import additive_score, attend, bilinear_score, masked_softmax, scaled_dot_score
 from possm_lite.blocks.selection import max_pool_items, reinforce_loss
 
 from .helpers import assert_verdict, load

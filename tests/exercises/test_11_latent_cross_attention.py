@@ -97,7 +97,7 @@ def encode_bin_by_bin(model, batch):
     """Forms a key and a value for every spike, one bin at a time."""
     encoder, rows = model.encoder, []
     q = encoder.queries(encoder.latents)[0, 0]
-    k, v = (x[:, 0] for x in encoder.keys_values(model.unit_embedding.weight, model.rotation))
+    k, v = (x[:, 0] for x in encoder.keys_values(model.unit_embedding.weight))
     for b in range(int(batch.n_bins.sum())):
         unit, dt = batch.unit[batch.bin == b], batch.offset[batch.bin == b]
         middle = torch.tensor(batch.bin_width_s / 2, dtype=torch.float64)

@@ -11,8 +11,8 @@ import torch
 from hypothesis import strategies as st
 
 from possm_lite.decoder import POSSM, StreamingDecoder
-from possm_lite.decoder.attention import InputAttention, OutputAttention
-from possm_lite.decoder.config import BACKBONES, QUERIES
+from possm_lite.decoder.attention import InputAttention
+from possm_lite.decoder.config import BACKBONES
 from possm_lite.decoder.textbook import forward_textbook
 from possm_lite.spikes import SpikeBatch
 from tests.decoder.helpers import make_model
@@ -34,7 +34,7 @@ class DecodingCase:
         trials: the spikes of each bin of each trial; bins, and whole trials, may be empty.
         query_s: query times in every bin, seconds from its start, (Q,).
         session: of each trial.
-        chunk, few_bins: thresholds at which the decoder changes its way of computing.
+        chunk: tokens that the decoder reads at a time.
     """
 
     model: POSSM
@@ -42,7 +42,6 @@ class DecodingCase:
     query_s: np.ndarray
     session: list[int]
     chunk: int
-    few_bins: int
 
     def batch(self) -> SpikeBatch:
         """The trials with exact offsets: no bin start is added and subtracted."""
@@ -66,10 +65,7 @@ class DecodingCase:
 
     def decode(self, form: str) -> torch.Tensor:
         """Velocity at `times`."""
-        with (
-            mock.patch.object(InputAttention, "CHUNK", self.chunk),
-            mock.patch.object(OutputAttention, "FEW_BINS", self.few_bins),
-        ):
+        with mock.patch.object(InputAttention, "CHUNK", self.chunk):
             return FORMS[form](self.model, self.batch(), self.times(), torch.tensor(self.session))
 
     def velocity(self, form: str) -> list[np.ndarray]:
@@ -115,13 +111,11 @@ def decoding_cases(draw, dtype: torch.dtype = torch.float64) -> DecodingCase:
         head_dim=head_dim,
         n_freqs=draw(st.integers(1, head_dim // 2)),
         n_latents=draw(st.integers(1, 3)),
-        rotate_values=draw(st.booleans()),
         feed_forward=draw(st.booleans()),
         expansion=draw(st.integers(1, 3)),
         backbone=draw(st.sampled_from(BACKBONES)),
         n_layers=draw(st.integers(1, 2)),
         context_bins=draw(st.integers(1, 6)),
-        query=draw(st.sampled_from(QUERIES)),
         bin_width_s=width,
     )
     rng = np.random.default_rng(seed)
@@ -131,5 +125,4 @@ def decoding_cases(draw, dtype: torch.dtype = torch.float64) -> DecodingCase:
         query_s=np.array(draw(st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.98]), min_size=1, max_size=3))) * width,
         session=[draw(st.integers(1, n_sessions)) for _ in counts],
         chunk=draw(st.sampled_from([1, 5, InputAttention.CHUNK])),
-        few_bins=draw(st.sampled_from([0, OutputAttention.FEW_BINS])),
     )
