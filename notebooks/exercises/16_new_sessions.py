@@ -121,7 +121,6 @@ may_learn = Check(
     cases=[
         Case("a new decoder, in which everything learns", _small(True), _flags),
         Case("a decoder that had been frozen as a whole", _small(False), _flags),
-        Case("a decoder with an embedding for each millisecond", _small(True, query="per_ms"), _flags),
     ],
     traps={
         "the switches are right, but the list contains names. An optimizer needs the parameters themselves: `p`, not "
@@ -133,7 +132,6 @@ may_learn = Check(
         "`task_embedding` learns as well. It has the word in its name, but it is common to all sessions.": (
             partial(_learning, own=lambda name: name.endswith("embedding.weight") or name == "task_embedding")
         ),
-        "right in the small decoder; one with an embedding for each millisecond has another common table, and yours "
         "lets it learn. Use the full names.": partial(_learning, own=lambda s: s.endswith("embedding.weight")),
         "the session embedding must learn, too: it is the session's own.": (
             partial(_learning, own=lambda name: name == "unit_embedding.weight")

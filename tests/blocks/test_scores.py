@@ -5,11 +5,11 @@ import math
 
 import pytest
 import torch
+from possm_lite.blocks.scores import additive_score, bilinear_score, dot_score
 from torch.nn import functional as F
 from torch.testing import assert_close
 
 from possm_lite.blocks.attention import attend, scaled_dot_score
-from possm_lite.blocks.scores import additive_score, bilinear_score, dot_score
 
 
 def normal(*shape):

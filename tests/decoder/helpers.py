@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.decoder.config import BACKBONES, READINGS, TIME_CODES
+from possm_lite.decoder.config import BACKBONES, READINGS
 from possm_lite.decoder.textbook import encode_textbook, forward_textbook
 from possm_lite.spikes import SpikeBatch
 
@@ -12,16 +12,11 @@ from possm_lite.spikes import SpikeBatch
 VARIANTS = {
     "default": {},
     "grouped-query": {"n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "n_freqs": 4},
-    "values not rotated": {"rotate_values": False},
     "no feed-forward": {"feed_forward": False},
-    "query per ms": {"query": "per_ms"},
     "several latents": {"n_latents": 3},
-    "rnn": {"backbone": "rnn"},
     **{f"reading {name}": {"reading": name} for name in READINGS if name != "sigmoid"},
-    **{f"time code {name}": {"time_code": name} for name in TIME_CODES[1:]},
-    "heads, mercer": dict(time_code="mercer", n_latents=2, n_heads=4, n_kv_heads=2),
-    "sum, heads, embedding": dict(reading="sum", time_code="embedding", n_latents=2, n_heads=2, head_dim=16, n_freqs=4),
-    "all": dict(n_heads=2, n_kv_heads=1, n_latents=2, query="per_ms", backbone="lstm", n_layers=2, context_bins=5),
+    "sum, heads": dict(reading="sum", n_latents=2, n_heads=2, head_dim=16, n_freqs=8),
+    "all": dict(n_heads=2, n_kv_heads=1, n_latents=2, backbone="lstm", n_layers=2, context_bins=5),
 }
 LAYERS = {f"{backbone}, {n}": {"backbone": backbone, "n_layers": n} for backbone in BACKBONES for n in (1, 2)}
 
@@ -38,7 +33,10 @@ ONE = torch.ones(1, dtype=torch.int64)  # session 1, for a single trial
 
 def make_model(dtype=torch.float64, n_units=8, n_sessions=2, hidden=32, **switches) -> POSSM:
     """Random weights large enough that every part of the model matters, and a scale that is not one."""
-    model = POSSM(POSSMConfig(n_units=n_units, n_sessions=n_sessions, hidden=hidden, **switches))
+    return randomize(POSSM(POSSMConfig(n_units=n_units, n_sessions=n_sessions, hidden=hidden, **switches)), dtype)
+
+
+def randomize(model: POSSM, dtype=torch.float64) -> POSSM:
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     model.behavior_mean[1:] = torch.tensor([1.0, -2.0])

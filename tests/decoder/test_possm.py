@@ -1,19 +1,19 @@
 """The three forms of POSSM give the authors' numbers and each other's; causality, independence, error messages."""
 
+import itertools
+import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from possm_lite.blocks.time_features import rotary_kernel
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.decoder.attention import precompute_scores
+from possm_lite.decoder.attention import softmax_by_bin
 from possm_lite.decoder.config import READINGS
-from possm_lite.decoder.renamed import current_names
+from possm_lite.decoder.textbook import decode_textbook
 from possm_lite.spikes import SpikeBatch
-from possm_lite.spikes.io.contents import Selection
-from possm_lite.training import TrainedOn, load_checkpoint, save_checkpoint
 
 from .helpers import (
     FORMS,
@@ -120,71 +120,12 @@ def test_authors_sizes_are_inferred():
     assert 0.40e6 < n_parameters < 0.42e6
 
 
-@pytest.mark.parametrize(
-    ("backbone", "former"),
-    [
-        ("s4d", "log_step log_decay frequency readout skip norm.weight norm.bias mix.weight mix.bias"),
-        (
-            "mamba",
-            "conv_weight conv_bias log_decay skip norm.weight norm.bias expand.weight select.weight to_step.weight "
-            "to_step.bias contract.weight",
-        ),
-    ],
-)
-def test_checkpoints_with_former_names_load(tmp_path, backbone, former):
-    model, path = make_model(backbone=backbone, n_layers=2), tmp_path / "checkpoint.npz"
-    trained_on = TrainedOn(
-        source="",
-        selection=Selection(),
-        session_id="session",
-        unit_ids=tuple("abcdefgh"),
-        behavior_name="velocity",
-        behavior_columns=("x", "y"),
-        behavior_unit="mm/s",
-        lag_s=0.1,
-        split="chronological:70/10/20",
-        seed=0,
-    )
-    save_checkpoint(path, model, trained_on)
-    layers = [f"layers.{i}.{name}" for i in range(2) for name in former.split()]
-    names = iter(["enter.weight", "enter.bias", *layers])  # of version 0.1, in the order of its state dict
-    with np.load(path) as file:
-        arrays = {f"model.backbone.{next(names)}" if ".backbone." in name else name: file[name] for name in file}
-    assert next(names, None) is None
-    np.savez(path, **arrays)
-    state = load_checkpoint(path)[0].state_dict()
-    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
-    moments = current_names({name.replace("model.", "exp_avg."): array for name, array in arrays.items()})
-    assert {f"exp_avg.{name}" for name in state} <= moments.keys()
-
-
-def test_precomputed_scores_are_the_rotary_kernel():
-    q, k = torch.randn(2, 5, 10, dtype=torch.float64)
-    table, rest = precompute_scores(q, k, 3)
-    a, b, c = rotary_kernel(q / 10**0.5, k, 3)
-    torch.testing.assert_close(table, torch.stack([a, b], -1).flatten(-2))
-    torch.testing.assert_close(rest, c)
-
-
-def test_missing_weights_are_named():
-    with pytest.raises(ValueError, match=r"lacks 'rotary_emb.omega'"):
-        POSSM.from_torch_brain({"unit_emb.weight": np.zeros((3, 4))})
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "readout.projections.cursor_velocity_2d.bias",
-        *(f"backbone.net.{part}_l0" for part in ("bias_hh", "weight_ih", "weight_hh")),
-    ],
-)
+@pytest.mark.parametrize("name", ["rotary_emb.omega", "backbone.net.bias_hh_l0", "dec_atn.to_kv.weight"])
 def test_no_missing_array_stays_random(name):
     params = {k[6:]: v for k, v in authors_numbers("two_heads").items() if k.startswith("param.")}
-    assert name in params
-    with pytest.raises(ValueError, match=r"params lacks .*(readout.bias|_l0)"):
-        POSSM.from_torch_brain({key: value for key, value in params.items() if key != name})
-    with pytest.raises(ValueError, match="do not fit together: .*size mismatch|lacks"):
-        POSSM.from_torch_brain(params | {"backbone.net.bias_hh_l0": np.zeros(3)})
+    assert params.pop(name).size
+    with pytest.raises((KeyError, RuntimeError), match=r"omega|bias_hh_l0|to_kv"):
+        POSSM.from_torch_brain(params)
 
 
 def test_round_trip_of_authors_arrays(authors):
@@ -201,11 +142,8 @@ def test_round_trip_of_authors_arrays(authors):
 def test_round_trip_of_our_weights(rng, dtype):
     sizes = dict(n_heads=2, n_kv_heads=2, head_dim=32, n_freqs=8, n_layers=2, longest_period_s=5.0)
     model = make_model(dtype, reading="softmax", **sizes)
-    again, batch, queries = (
-        POSSM.from_torch_brain(model.to_torch_brain()).eval().to(dtype),
-        make_batch(rng),
-        make_queries(rng),
-    )
+    again = POSSM.from_torch_brain(model.to_torch_brain()).eval().to(dtype)
+    batch, queries = make_batch(rng), make_queries(rng)
     with torch.no_grad():
         assert torch.equal(again(batch, *queries), model(batch, *queries))
     assert again.state_dict().keys() == model.state_dict().keys()
@@ -213,24 +151,119 @@ def test_round_trip_of_our_weights(rng, dtype):
         assert torch.equal(tensor, model.state_dict()[name]), name
 
 
-@pytest.mark.parametrize(
-    ("switches", "message"),
-    [
-        ({"n_outputs": 3}, "n_outputs is 3"),
-        ({"backbone": "lstm"}, "backbone is 'lstm'.* must be 'gru'"),
-        ({"query": "per_ms"}, "query is 'per_ms'"),
-        ({"bin_width_s": 0.02}, "bin_width_s is 0.02"),
-        ({"n_latents": 2}, "n_latents is 2"),
-        ({"n_heads": 2}, "n_kv_heads is 1"),
-        ({"n_freqs": 8}, "n_freqs is 8.* must be 16"),
-        ({"rotate_values": False}, "rotate_values is False"),
-        ({"reading": "sum"}, "reading is 'sum'"),
-        ({"time_code": "mercer"}, "time_code is 'mercer'"),
-    ],
-)
-def test_what_torch_brain_lacks_is_refused(switches, message):
-    with pytest.raises(ValueError, match=message):
-        POSSM(POSSMConfig(8, **{"reading": "softmax"} | switches)).to_torch_brain()
+NOT_THEIRS = dict(n_outputs=3, backbone="lstm", bin_width_s=0.02, context_bins=2, n_latents=2, n_kv_heads=1, n_freqs=8)
+NOT_THEIRS |= dict(reading="sum", feed_forward=False, expansion=2)
+
+
+@pytest.mark.parametrize("name", NOT_THEIRS)
+def test_what_torch_brain_lacks_is_refused(name):
+    switches = {"reading": "softmax", "n_heads": 2, "n_kv_heads": 2} | {name: NOT_THEIRS[name]}
+    with pytest.raises(ValueError, match=f"{name} is {NOT_THEIRS[name]!r}"):
+        POSSM(POSSMConfig(8, **switches)).to_torch_brain()
+
+
+# Explicit lines
+
+
+def by_explicit_lines(model: POSSM, unit, offset) -> torch.Tensor:
+    """What the spikes of one bin are read as, (L D,): formulas of the paper, a number at a time for every head."""
+    config, encoder = model.config, model.encoder
+    H, G, d = config.n_heads, config.n_kv_heads, config.head_dim
+
+    def normed(x, norm):
+        centred = x - x.mean()
+        return centred / (centred.square().mean() + 1e-5).sqrt() * norm.weight + norm.bias
+
+    def turned(x, t):
+        x = x.clone()
+        for f in range(config.n_freqs):
+            period = 10 ** (-4 + 5 * f / (config.n_freqs - 1))
+            cos, sin = math.cos(2 * math.pi * t / period), math.sin(2 * math.pi * t / period)
+            x[2 * f], x[2 * f + 1] = x[2 * f] * cos - x[2 * f + 1] * sin, x[2 * f] * sin + x[2 * f + 1] * cos
+        return x
+
+    if config.reading == "softmax_blank":
+        unit, offset = [*unit, 0], [*offset, 0.0]
+    tokens = [normed(model.unit_embedding.weight[u], encoder.norm_context) for u in unit]
+    outputs = []
+    for latent in encoder.latents:
+        heads = []
+        for h in range(H):
+            g = h // (H // G)  # neighbouring heads share
+            first_v = 0 if config.reading == "sum" else G * d
+            W_v = encoder.to_kv.weight[first_v + g * d : first_v + (g + 1) * d]
+            if config.reading == "sum":
+                weights = [encoder.gain[h]] * len(unit)
+            else:
+                W_q, W_k = encoder.to_q.weight[h * d : (h + 1) * d], encoder.to_kv.weight[g * d : (g + 1) * d]
+                q = turned(W_q @ normed(latent, encoder.norm_query), 0.025)
+                weights = [math.exp(q @ turned(W_k @ x, t) / d**0.5) for x, t in zip(tokens, offset, strict=True)]
+                if config.reading == "sigmoid":
+                    weights = [encoder.gain[h] * w / (w + math.exp(-encoder.bias[h])) for w in weights]
+                else:
+                    weights = [w / sum(weights) for w in weights]
+            terms = zip(weights, tokens, offset, strict=True)
+            heads.append(turned(sum(w * turned(W_v @ x, t) for w, x, t in terms), -0.025))
+        x = latent + encoder.to_out.weight @ torch.cat(heads) + encoder.to_out.bias
+        if config.feed_forward:
+            layer = encoder.feed_forward
+            a, b = (layer.expand.weight @ normed(x, layer.norm) + layer.expand.bias).chunk(2)
+            x = x + layer.contract.weight @ (a * b * 0.5 * (1 + torch.erf(b / 2**0.5))) + layer.contract.bias
+        outputs.append(x)
+    return torch.cat(outputs)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("feed_forward", [True, False])
+@torch.no_grad()
+def test_shared_keys_and_latents_equal_explicit_lines(rng, form, reading, feed_forward):
+    sizes = dict(n_latents=3, n_heads=4, n_kv_heads=2, head_dim=6, n_freqs=2, dim=10, feed_forward=feed_forward)
+    model = make_model(reading=reading, **sizes)
+    unit, offset = rng.integers(1, 9, 7), rng.random(7) * 0.05
+    expected = torch.stack([by_explicit_lines(model, unit, offset), by_explicit_lines(model, [0], [0.0])])  # 2: silent
+    encoded = FORMS[form][0](model, one_trial(unit, offset, 0.1))[0]
+    torch.testing.assert_close(encoded, expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@torch.no_grad()
+def test_output_attention_equals_explicit_lines(form):
+    """Shared keys; at the first query two of the three bins do not exist."""
+    model = make_model(n_heads=4, n_kv_heads=2, head_dim=6, n_freqs=3, feed_forward=False)
+    hidden, layer, d = torch.randn(2, 5, 32).double(), model.decoder, 6
+    times, session = torch.tensor([[0.02, 0.05, 0.231], [0.11, 0.2, 0.2]]).double(), torch.tensor([2, 1])
+    omega = model.rotation.omega
+
+    def turned(x, t):
+        pairs = torch.complex(x[0::2], x[1::2]) * torch.exp(1j * omega * t)
+        return torch.view_as_real(pairs).flatten()
+
+    expected = torch.zeros(2, 3, 2).double()
+    for i, j in itertools.product(range(2), range(3)):
+        t, own = float(times[i, j]), int(times[i, j] / 0.05 + 1e-6)
+        read = [b for b in (own - 2, own - 1, own) if b >= 0]
+        query = model.task_embedding + model.session_embedding.weight[session[i]]
+        q, heads = layer.to_q(layer.norm_query(query)), []
+        kv = {b: layer.to_kv(layer.norm_context(hidden[i, b])) for b in read}
+        for h in range(4):
+            k, v = (
+                {b: turned(x[c : c + d], 0.05 * (b + 1) - t) for b, x in kv.items()}
+                for c in (h // 2 * d, (2 + h // 2) * d)
+            )
+            w = torch.softmax(torch.stack([q[h * d : (h + 1) * d] @ k[b] for b in read]) / d**0.5, 0)
+            heads.append(sum(w_b * v[b] for w_b, b in zip(w, read, strict=True)))
+        decoded = model.readout(query + layer.to_out(torch.cat(heads)))
+        expected[i, j] = model.behavior_mean[session[i]] + model.behavior_std[session[i]] * decoded
+    decode = model.decode if form == "fast" else partial(decode_textbook, model)
+    torch.testing.assert_close(decode(hidden, times, session), expected, rtol=0, atol=1e-11)
+
+
+def test_softmax_by_bin_equals_torch_for_large_scores():
+    scores = 1e4 * torch.randn(9, 2, 3, dtype=torch.float64)
+    weights = softmax_by_bin(scores, torch.tensor([0, 0, 0, 0, 1, 2, 2, 2, 2]), 3)
+    expected = torch.cat([torch.softmax(part, 0) for part in scores.split([4, 1, 4])])
+    torch.testing.assert_close(weights, expected, rtol=0, atol=1e-12)
 
 
 # Shapes and causality
@@ -243,39 +276,16 @@ def test_chunks_of_spikes_change_nothing(rng, monkeypatch):
     torch.testing.assert_close(model(batch, *queries), whole, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_gathered_states_equal_masked_states(rng, monkeypatch, variant):
-    """States are gathered for each query where a trial is long; before the first bin there is nothing to gather."""
-    model, batch, queries = make_model(**VARIANTS[variant]), make_batch(rng), make_queries(rng)
-    outputs = []
-    for few in (64, 0):
-        monkeypatch.setattr(type(model.decoder), "FEW_BINS", few)
-        outputs.append(model(batch, *queries))
-    assert_same_with_gradients(outputs, model.parameters(), atol=1e-12, grad_atol=1e-10)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_spike_changes_only_what_follows(rng, variant):
-    model, unit, time = make_model(**VARIANTS[variant]), rng.integers(1, 9, 60), rng.random(60)
-    times = torch.arange(0, 1, 0.01, dtype=torch.float64)[None]
-    before = model(one_trial(unit, time), times, ONE)[0]
-    after = model(one_trial(np.r_[unit, 3], np.r_[time, 0.52]), times, ONE)[0]
-    edge = 50  # the bin from 0.50 s
-    assert torch.equal(before[:edge], after[:edge])
-    assert (before[edge:] - after[edge:]).abs().max() > 1e-6
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("layers", LAYERS)
-def test_every_backbone_is_causal_and_remembers(rng, layers, dtype):
+@pytest.mark.parametrize("switches", [*VARIANTS.values(), *LAYERS.values()], ids=[*VARIANTS, *LAYERS])
+def test_a_spike_changes_only_what_follows(rng, switches, dtype):
     """A trial longer than the chunks of the state-space layers; the past stays as it was to the last bit."""
-    model, unit, time = make_model(dtype, **LAYERS[layers]), rng.integers(1, 9, 300), rng.random(300) * 5
+    model, unit, time = make_model(dtype, **switches), rng.integers(1, 9, 300), rng.random(300) * 5
     times = torch.arange(0, 5, 0.05, dtype=torch.float64)[None]
     with torch.no_grad():
         before = model(one_trial(unit, time, 5.0), times, ONE)[0]
-        moved = np.where(np.arange(300) == np.abs(time - 3.5).argmin(), time + 0.1, time)
-        after = model(one_trial(unit, moved, 5.0), times, ONE)[0]
-    edge = int((time[np.abs(time - 3.5).argmin()] + 1e-6) / 0.05)
+        after = model(one_trial(np.r_[unit, 3], np.r_[time, 3.52], 5.0), times, ONE)[0]
+    edge = 70  # the bin from 3.50 s
     assert torch.equal(before[:edge], after[:edge])
     assert (before[edge] - after[edge]).abs().max() > 1e-6
     assert (before[edge + 5 :] - after[edge + 5 :]).abs().max() > 1e-6  # after the bins that a query reads itself
@@ -306,34 +316,12 @@ def test_the_order_of_spikes_does_not_matter(rng):
 def test_which_readings_see_doubled_spikes(rng, reading):
     model, unit, time = make_model(reading=reading), rng.integers(1, 9, 5), rng.random(5) * 0.05
     once, twice = (model.encode(one_trial(np.tile(unit, n), np.tile(time, n), 0.05)) for n in (1, 2))
-    assert torch.allclose(once, twice) == (reading in ("softmax", "mean"))
+    assert torch.allclose(once, twice) == (reading == "softmax")
 
 
-def test_features_of_time_are_added_before_the_projection(rng):
-    """Score and value of a spike by the formula W (LN(E) + Phi(t)), Phi = [cos, sin, ...] with amplitudes."""
-    for time_code in ("sinusoid", "bochner", "mercer"):
-        model, unit, offset = (
-            make_model(reading="softmax", time_code=time_code),
-            torch.tensor([3, 5]),
-            torch.tensor([0.01, 0.03]).double(),
-        )
-        encoder, relative = model.encoder, offset - 0.025
-        phi = torch.zeros(2, 64).double()
-        angle = relative[:, None] * model.rotation.omega
-        phi[:, 0:32:2], phi[:, 1:32:2] = model.rotation.amplitude * angle.cos(), model.rotation.amplitude * angle.sin()
-        x = encoder.norm_context(model.unit_embedding(unit)) + phi
-        W_k, W_v = encoder.to_kv.weight.chunk(2)
-        q = encoder.to_q(encoder.norm_query(encoder.latents[0]))
-        z = torch.softmax(x @ W_k.T @ q / 8, 0) @ (x @ W_v.T)
-        expected = encoder.latents[0] + encoder.to_out(z)
-        expected = expected + encoder.feed_forward(expected)
-        torch.testing.assert_close(model.encode(one_trial(unit.numpy(), offset.numpy(), 0.05))[0, 0], expected)
-
-
-@pytest.mark.parametrize("reading", ["sigmoid", "softmax"])
-def test_forward_is_captured_as_graphs(rng, reading):
+def test_forward_is_captured_as_graphs(rng):
     """Without the C++ compiler of `torch.compile`: every graph between two breaks must be traced."""
-    model, batch, queries = make_model(torch.float32, reading=reading), make_batch(rng), make_queries(rng)
+    model, batch, queries = make_model(torch.float32), make_batch(rng), make_queries(rng)
     with torch.no_grad():
         captured = torch._dynamo.explain(model)(batch, *queries)
     torch.compiler.reset()
@@ -347,39 +335,24 @@ def test_silence_is_decoded(rng):
     assert silent.n_spikes == 0
 
 
-def test_only_the_last_k_states_are_read(rng):
-    model = make_model()
-    hidden = torch.randn(1, 20, 32, dtype=torch.float64)
-    changed = hidden.clone()
-    changed[:, :8] *= -1  # the layer norm would undo a constant shift
-    times = torch.arange(0, 1, 0.05, dtype=torch.float64)[None]
-    moved = (model.decode(hidden, times, ONE) - model.decode(changed, times, ONE))[0].abs().amax(-1)
-    assert (moved[:10] > 1e-9).all()  # bins 8 and 9 still read bin 7
-    assert (moved[10:] < 1e-12).all()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"times": torch.full((2, 1), 1.0, dtype=torch.float64)},
-            r"output_times_s\[0, 0\] = 1 s lies outside the trial, whose bins end at 1 s",
-        ),
-        ({"times": torch.full((2, 1), -0.01, dtype=torch.float64)}, r"output_times_s\[0, 0\] = -0.01 s"),
+        ({"times": torch.tensor([[0.5], [1.0]]).double()}, "inside the bins of the trial, not 1 s"),
+        ({"times": torch.tensor([[0.5], [-0.01]]).double()}, "not -0.01 s"),
+        ({"times": torch.full((2, 1), 0.5)}, "output_times_s must be float64"),
         ({"session": torch.tensor([1, 3])}, r"session must lie in 1\.\.2, not \[1, 3\]"),
         ({"session": torch.tensor([0, 1])}, r"session must lie in 1\.\.2, not \[0, 1\]"),
         ({"session": torch.tensor([1])}, "one row per trial"),
-        ({"times": torch.full((2, 1), 0.5)}, "output_times_s must be float64, not torch.float32"),
-        ({"unit": 9}, r"n_units = 8, not 9"),
-        ({"width": 0.02}, "bin_width_s of the batch is 0.02, of the model 0.05"),
+        ({"unit": 9}, "n_units = 8, not 9"),
+        ({"width": 0.02}, "bin_width_s of the batch is 0.02"),
     ],
 )
 def test_wrong_inputs_are_named(change, message):
-    model = make_model()
     batch = SpikeBatch.from_events([0], [change.get("unit", 1)], [0.5], 2, 1.0, change.get("width", 0.05))
     times = change.get("times", torch.full((2, 1), 0.5, dtype=torch.float64))
     with pytest.raises(ValueError, match=message):
-        model(batch, times, change.get("session", torch.tensor([1, 2])))
+        make_model()(batch, times, change.get("session", torch.tensor([1, 2])))
 
 
 @pytest.mark.parametrize(
@@ -387,17 +360,12 @@ def test_wrong_inputs_are_named(change, message):
     [
         ({"hidden": 0}, "hidden must be a whole number of 1 or more, not 0"),
         ({"hidden": 2.5}, "hidden must be a whole number"),
-        ({"bin_width_s": -0.05}, "bin_width_s must be a positive number, not -0.05"),
-        ({"rotate_values": 1}, "rotate_values must be true or false"),
-        ({"backbone": "transformer"}, "backbone must be one of rnn, gru, lstm, s4d, mamba, not 'transformer'"),
+        ({"bin_width_s": -0.05}, "bin_width_s must be a positive number"),
+        ({"backbone": "transformer"}, "backbone must be one of rnn, gru, lstm, s4d, mamba"),
+        ({"reading": "max"}, "reading must be one of softmax, softmax_blank, sigmoid, sum"),
         ({"n_heads": 4, "n_kv_heads": 3}, "3 does not divide 4"),
-        ({"n_freqs": 33}, "2 x 33 exceeds head_dim = 64"),
-        ({"longest_period_s": 1e-5}, "longest_period_s must exceed"),
-        ({"reading": "max"}, "reading must be one of softmax, softmax_blank, sigmoid, sum, mean, not 'max'"),
-        ({"time_code": "none", "rotate_values": False}, "rotate_values = False needs time_code = 'rotation'"),
-        ({"time_code": "sinusoid", "dim": 16}, "n_freqs: 2 x 16 exceeds dim = 16"),
-        ({"time_code": "embedding", "hidden": 33}, "rotates pairs: dim = 64, hidden = 33"),
-        ({"time_code": "mercer", "n_freqs": 6}, "multiple of 4"),
+        ({"n_freqs": 33}, "2 x n_freqs = 66: 64"),
+        ({"head_dim": 33}, "head_dim must be even"),
     ],
 )
 def test_wrong_configurations_are_named(wrong, message):

@@ -18,7 +18,7 @@ from possm_lite.training import CheckpointError, TrainedOn, load_checkpoint, pre
 from . import helpers
 from .helpers import change_arrays, change_metadata
 
-CONFIG = POSSMConfig(n_units=5, dim=8, head_dim=8, n_freqs=2, hidden=8, backbone="lstm", n_layers=2, query="per_ms")
+CONFIG = POSSMConfig(n_units=5, dim=8, head_dim=8, n_freqs=2, hidden=8, backbone="lstm", n_layers=2)
 TRAINED_ON = TrainedOn(
     source="/somewhere/Größe.npz",
     selection=Selection(("hand_vel", "force"), ("x", "1"), "quality == 'good'", "duration > 0.3"),
@@ -87,7 +87,7 @@ def test_checkpoint_of_version_0_1_loads(checkpoint):
         for name in ("selection", "behavior_name", "behavior_columns"):
             del trained_on[name]
         trained_on |= {"behavior": "hand_vel", "velocity_unit": trained_on.pop("behavior_unit")}
-        del metadata["config"]["reading"], metadata["config"]["time_code"]
+        del metadata["config"]["reading"]
 
     change_metadata(checkpoint, change)
     expected = {"selection": Selection("hand_vel"), "behavior_name": "velocity", "behavior_columns": ("x", "y")}
