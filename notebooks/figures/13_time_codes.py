@@ -32,7 +32,7 @@ def make_model(code: str = "rotation", per_ms: bool = False, reading: str = POSS
     if per_ms:
         model = MillisecondPOSSM(config)
     elif code in BEFORE_PROJECTION:
-        model = PaddedPOSSM(config, BEFORE_PROJECTION[code](config))
+        model = PaddedPOSSM(config, code)
     else:
         model = POSSM(config)
     if code == "none":
@@ -107,9 +107,9 @@ BEFORE_PROJECTION = {"embedding": RotatedEmbedding, "sinusoid": Sinusoid, "bochn
 class PaddedPOSSM(POSSM):
     """POSSM with a code of time that acts before the projection of a token: nothing else is rotated."""
 
-    def __init__(self, config: POSSMConfig, code: nn.Module):
+    def __init__(self, config: POSSMConfig, code: str):
         super().__init__(config)
-        self.code = code
+        self.code = BEFORE_PROJECTION[code](config)
 
     def encode(self, batch: SpikeBatch) -> Tensor:
         latents, _, padded = self._read_bins(batch)
