@@ -37,21 +37,3 @@ def test_equals_the_formula_with_gradients(rows, monkeypatch):
     for ours, theirs in zip(*gradients, strict=True):
         assert ours.abs().max() > 0
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
-
-
-def test_the_second_half_is_the_gate():
-    layer = make_layer()
-    with torch.no_grad():
-        layer.expand.weight[24:] = 0
-        layer.expand.bias[24:] = 0  # gelu(0) = 0 closes the gate
-    output = layer(torch.randn(5, 6, dtype=torch.float64))
-    torch.testing.assert_close(output, layer.contract.bias.expand(5, 6))
-
-
-def test_no_rows_are_none():
-    assert make_layer()(torch.zeros(0, 3, 6, dtype=torch.float64)).shape == (0, 3, 6)
-
-
-def test_expansion_sets_the_hidden_size():
-    layer = make_layer(dim=6, expansion=3)
-    assert layer.expand.weight.shape == (36, 6) and layer.contract.weight.shape == (6, 18)

@@ -56,25 +56,29 @@ def test_a_padded_batch_has_the_same_tokens(rng):
     batch = SpikeBatch.from_events(*random_events(rng, duration=0.4), 3, [0.4, 0.5, 0.7])
     padded = batch.padded()
     assert padded.padded_bin.shape == (3, 14, int(padded.spike_mask.sum(-1).max()), 2)
-    np.testing.assert_array_equal(padded.bin_mask.sum(1), [8, 10, 14])
+    np.testing.assert_array_equal(padded.bin_mask, np.arange(14) < np.array([[8], [10], [14]]))
     tokens = padded.padded_bin[padded.spike_mask]  # trials, bins, slots in order: the ragged order
-    np.testing.assert_array_equal(tokens[:, 0], batch.unit)
-    np.testing.assert_array_equal(tokens[:, 1], batch.offset)
-    per_bin = padded.spike_mask.sum(-1)[padded.bin_mask]
-    np.testing.assert_array_equal(per_bin, np.bincount(batch.bin))
-    assert not padded.spike_mask[~padded.bin_mask].any()
+    np.testing.assert_array_equal(tokens, np.stack([batch.unit, batch.offset], -1))
+    np.testing.assert_array_equal(padded.spike_mask.sum(-1)[padded.bin_mask], np.bincount(batch.bin))
+    assert padded.spike_mask[..., 0].equal(padded.bin_mask) and padded.behavior is None
+
+
+def test_a_blank_token_ends_every_bin():
+    batch = SpikeBatch.from_events([0, 0, 0], [2, 3, 4], [0.02, 0.01, 0.12], 1, 0.15).with_blanks()
+    assert batch.unit.tolist() == [2, 3, 0, 0, 0, 4, 0] and batch.bin.tolist() == [0, 0, 0, 1, 1, 2, 2]
+    assert (batch.offset == 0).tolist() == [False, False, True, True, True, False, True]
 
 
 @pytest.mark.parametrize(
     ("events", "message"),
     [
         (([0, 3], [1, 1], [0.1, 0.1]), r"trial must lie in 0\.\.2: trial\[1\] = 3"),
+        (([-1, 0], [1, 1], [0.1, 0.1]), r"trial\[0\] = -1"),
         (([0, 0], [1, 0], [0.1, 0.1]), r"0 is the blank token: unit\[1\] = 0"),
-        (([0, 0], [1, 1], [0.1, np.nan]), r"time_s must be finite: time_s\[1\] = nan"),
-        (([0, 0], [1, 1], [0.1, 1.0]), r"time_s\[1\] = 1.0 s, trial 0 has 20 bins"),
-        (([0, 0], [1, 1], [-0.1, 0.5]), r"time_s\[0\] = -0.1 s"),
-        (([0, 0], [1], [0.1, 0.5]), "equal lengths"),
-        (([0], [1.5], [0.1]), "unit must hold whole numbers, not float64"),
+        (([0, 0], [1, 1], [0.1, np.nan]), r"time_s\[1\] = nan"),
+        (([0, 0], [1, 1], [0.1, np.inf]), r"time_s\[1\] = inf"),
+        (([0, 0], [1, 1], [0.1, 1.0]), r"inside the bins of its trial: time_s\[1\] = 1.0"),
+        (([0, 0], [1, 1], [-0.1, 0.5]), r"time_s\[0\] = -0.1"),
     ],
 )
 def test_invalid_events_are_refused_by_index_and_value(events, message):
@@ -98,8 +102,7 @@ def test_concatenated_batches_keep_the_order_of_trials():
     assert both.mask.tolist() == [[True, False], [True, False], [True, True]]
     assert both.times_s[both.mask].tolist() == pytest.approx([0.02, 0.02, 0.03, 0.13])
     assert both.behavior[both.mask][:, 1].tolist() == pytest.approx([-0.02, -0.02, -0.03, -0.13])
-    assert SpikeBatch.concatenate([one]) is one
+    assert both.with_samples([1]).times_s.tolist() == pytest.approx(np.array([[0.0], [0.0], [0.13]]))
+    wide = with_samples_at(SpikeBatch.from_events([], [], [], 1, 0.1, bin_width_s=0.1), 0.02)
     with pytest.raises(ValueError, match="bin_width_s must be the same"):
-        SpikeBatch.concatenate(
-            [one, with_samples_at(SpikeBatch.from_events([], [], [], 1, 0.1, bin_width_s=0.1), 0.02)]
-        )
+        SpikeBatch.concatenate([one, wide])
