@@ -13,7 +13,7 @@ import torch
 
 from .decoder.config import POSSMConfig
 from .decoder.possm import POSSM
-from .decoder.streaming.decoder import StreamingDecoder
+from .decoder.stream import StreamingDecoder
 from .errors import CheckpointError, DistributedError, PossmError, RecordingError, caused_by, prefix_errors
 from .spikes.data_report import data_report
 from .spikes.io.contents import Selection

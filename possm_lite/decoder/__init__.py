@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-_MODULES = {"POSSM": "possm", "POSSMConfig": "config", "StreamingDecoder": "streaming.decoder"}
+_MODULES = {"POSSM": "possm", "POSSMConfig": "config", "StreamingDecoder": "stream"}
 __all__ = list(_MODULES)
 
 

@@ -16,7 +16,7 @@ from ..decoder.baselines import BinnedGRU
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..decoder.streaming.baselines import GRUStream, WienerStream
-from ..decoder.streaming.decoder import StreamingDecoder
+from ..decoder.stream import StreamingDecoder
 from ..errors import CheckpointError
 from ..spikes.arrays import write_arrays
 from ..spikes.io.contents import Selection

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ..decoder.possm import POSSM
-from ..decoder.streaming.decoder import StreamingDecoder
+from ..decoder.stream import StreamingDecoder
 from ..errors import PossmError, listed
 from ..spikes.batch import bin_index
 from ..spikes.io.lsl import SpikeInlet, import_pylsl

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..decoder.possm import POSSM
-from ..decoder.streaming.decoder import StreamingDecoder
+from ..decoder.stream import StreamingDecoder
 from ..errors import RecordingError, listed, prefix_errors
 from ..spikes.io.contents import Selection
 from ..spikes.recording import Recording

@@ -1,1 +1,0 @@
-"""POSSM in real time: precomputed constants and one step per bin, in NumPy alone."""
