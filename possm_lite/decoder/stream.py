@@ -12,7 +12,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from .cells import Backbone, Constants, FeedForward, frozen, normalize, with_norm
+from .cells import Backbone, FeedForward, Linear, constant, frozen
 
 
 class StreamingDecoder:
@@ -48,17 +48,19 @@ class StreamingDecoder:
         self.query_offsets_s = offsets
         dtype = model.readout.bias.detach().cpu().numpy().dtype
         model = frozen(model)
-        self._input = InputAttention(model, dtype)
+        omega = np.asarray(model.rotation.omega)
+        omega = np.pad(omega, (0, config.head_dim // 2 - len(omega)))  # 0 for pairs that are not rotated, (d/2,)
+        self._input = InputAttention(model, omega, dtype)
         self._backbone = Backbone(config.backbone, model.backbone, dtype)
-        self._output = OutputAttention(model, int(session), offsets, dtype)
+        self._output = OutputAttention(model, omega, dtype, int(session), offsets)
         self._lock = _Lock()
         self.reset()
 
     def reset(self):
         """Back to before the first bin. Raises RuntimeError during a step."""
         with self._lock:
-            self._state = self._backbone.start()
-            self._recent = self._output.start_states()  # keys and values of the last hidden states, oldest first
+            self._state = self._backbone.start
+            self._recent = self._output.start  # keys and values of the last hidden states, oldest first
             self._n_bins = 0
 
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
@@ -88,125 +90,107 @@ class StreamingDecoder:
             return times, decoded
 
 
-class _Attention(Constants):
+class _Attention:
     """What both attentions have: output projection, residual and feed-forward of `attention.CrossAttention`."""
 
-    def __init__(self, layer, query, dtype, **arrays):
-        super().__init__(dtype, start=query + layer.to_out.bias, out=layer.to_out.weight.T, **arrays)
+    def __init__(self, layer, query, dtype):
+        self.query = constant(query, dtype)  # (L, D) or (1, D)
+        self.out = Linear(dtype, layer.to_out.weight, layer.to_out.bias)
         self.feed_forward = None if layer.feed_forward is None else FeedForward(layer.feed_forward, dtype)
 
     def project_out(self, pooled: np.ndarray) -> np.ndarray:
         """(n, H d) to (n, D)."""
-        x = self.start + pooled.dot(self.out)
+        x = self.query + self.out(pooled)
         return x if self.feed_forward is None else self.feed_forward(x)
 
 
 class InputAttention(_Attention):
     """The latents read the spikes of a bin: `attention.InputAttention`."""
 
-    def __init__(self, model, dtype):
+    def __init__(self, model, omega: np.ndarray, dtype):
         config, encoder = model.config, model.encoder
-        weight, bias = _key_value_weights(encoder, config)
-        context = normalize(np.asarray(model.unit_embedding.weight)) @ weight + bias
-        context = context.reshape(config.n_units + 1, -1, config.n_heads, config.head_dim).transpose(1, 2, 0, 3)
-        arrays = {"values": context[-1].view(complex)}  # (H, U+1, d/2)
-        if config.reading != "sum":  # q_f conj(k_f), whose product with a phasor, both as real numbers, is the score
-            queries = _complex_queries(encoder, encoder.latents)  # (L, H, d/2)
-            table = queries.swapaxes(0, 1)[:, :, None] * context[0].view(complex).conj()[:, None]
-            arrays["table"] = table.view(float)  # (H, L, U+1, d)
-        if config.reading == "sigmoid":
-            arrays["bias"] = encoder.bias[:, None, None]
-        if config.reading in ("sigmoid", "sum"):
-            arrays["gain"] = encoder.gain[:, None, None]
-        super().__init__(encoder, encoder.latents, dtype, **arrays)
-        self.omega = _frequencies(model)
+        super().__init__(encoder, encoder.latents, dtype)
+        self.omega = omega  # float64
         self.middle_s = config.bin_width_s / 2
         self.reading = config.reading
         self.rotate_values = config.rotate_values
+        context = key_value_projection(encoder, config, float)(np.asarray(model.unit_embedding.weight))
+        *keys, values = context.reshape(len(context), -1, config.n_heads, config.head_dim).transpose(1, 2, 0, 3)
+        self.values = constant(values.view(complex), dtype)  # (H, U+1, d/2)
+        if keys:
+            queries = complex_queries(encoder, encoder.latents).swapaxes(0, 1)[:, :, None]  # (H, L, 1, d/2)
+            table = queries * keys[0].view(complex).conj()[:, None]  # as in `attention.precompute_scores`
+            self.table = constant(table.view(float), dtype)  # (H, L, U+1, d)
+        if config.reading in ("sigmoid", "sum"):
+            self.gain = constant(encoder.gain[:, None, None], dtype)
+        if config.reading == "sigmoid":
+            self.bias = constant(encoder.bias[:, None, None], dtype)
 
     def __call__(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The input of the backbone, (L D,)."""
-        if self.reading == "softmax_blank" or not len(units):  # the blank token
-            units = np.append(units, 0)
+        if self.reading == "softmax_blank" or not len(units):
+            units = np.append(units, 0)  # the blank token
             offsets = np.append(offsets, 0.0)
-        phase = phasors(offsets - self.middle_s, self.omega, self.out.dtype)  # (n, d/2)
+        phase = phasors(offsets - self.middle_s, self.omega, self.query.dtype)  # (n, d/2)
         weights = self.weights(units, phase)  # (H, L, n)
         values = self.values.take(units, 1)  # (H, n, d/2)
         if self.rotate_values:
             values = values * phase
-        pooled = weights @ values.view(self.out.dtype)  # (H, L, d)
-        return self.project_out(pooled.swapaxes(0, 1).reshape(len(self.start), -1)).ravel()
+        pooled = weights @ values.view(self.query.dtype)  # (H, L, d)
+        return self.project_out(pooled.swapaxes(0, 1).reshape(len(self.query), -1)).ravel()
 
     def weights(self, units: np.ndarray, phase: np.ndarray) -> np.ndarray:
         """How much each latent reads each spike, (H, L, n)."""
         if self.reading == "sum":
-            return self.gain * np.ones((len(self.start), len(units)), self.gain.dtype)
-        scores = (self.table.take(units, 2) * phase.view(self.out.dtype)).sum(-1)  # (H, L, n)
+            return self.gain * np.ones((len(self.query), len(units)), self.query.dtype)
+        scores = (self.table.take(units, 2) * phase.view(self.query.dtype)).sum(-1)
         return self.gain * expit(scores + self.bias) if self.reading == "sigmoid" else softmax(scores)
 
 
 class OutputAttention(_Attention):
     """Queries at times inside a bin read the last k hidden states: `attention.OutputAttention`, with the readout."""
 
-    def __init__(self, model, session: int, offsets: np.ndarray, dtype):
+    def __init__(self, model, omega: np.ndarray, dtype, session: int, offsets: np.ndarray):
         config, decoder = model.config, model.decoder
-        query = (model.task_embedding + model.session_embedding.weight[session])[None]  # (1, D)
+        query = (model.task_embedding + model.session_embedding.weight[session])[None]
+        super().__init__(decoder, query, dtype)
+        self.key_value = key_value_projection(decoder, config, dtype)
+        self.start = np.zeros((2, config.n_heads, 0, config.head_dim), dtype)
         ends = np.arange(2 - config.context_bins, 2) * config.bin_width_s  # of the bins, oldest first
-        phase = phasors(ends - offsets[:, None], _frequencies(model), float)[:, None]  # (Q, 1, k, d/2)
-        queries = _complex_queries(decoder, query)[..., None, :] * phase.conj()  # rotated by time since each end
-        weight, bias = _key_value_weights(decoder, config)
-        std = model.behavior_std[session]
-        super().__init__(
-            decoder,
-            query,
-            dtype,
-            weight=weight,  # (h, 2 H d)
-            bias=bias,
-            queries=queries.view(float),  # (Q, H, k, d)
-            phase=phase if config.rotate_values else np.ones_like(phase),
-            readout=(model.readout.weight * std[:, None]).T,  # (D, C)
-            readout_bias=model.readout.bias * std + model.behavior_mean[session],
-        )
-
-    def start_states(self) -> np.ndarray:
-        """Keys and values before the first bin, (2, H, 0, d)."""
-        _, n_heads, _, head_dim = self.queries.shape
-        return np.zeros((2, n_heads, 0, head_dim), self.queries.dtype)
+        phase = phasors(ends - offsets[:, None], omega, float)[:, None]  # (Q, 1, k, d/2)
+        queries = complex_queries(decoder, query)[:, :, None] * phase.conj()  # rotated by the time since each end
+        self.queries = constant(queries.view(float), dtype)  # (Q, H, k, d)
+        self.phase = constant(phase if config.rotate_values else np.ones_like(phase), dtype)
+        mean, std = model.behavior_mean[session], model.behavior_std[session]
+        self.readout = Linear(dtype, model.readout.weight * std[:, None], model.readout.bias * std + mean)
 
     def append(self, recent: np.ndarray, hidden: np.ndarray) -> np.ndarray:
         """Keys and values of the last k hidden states, (2, H, k or fewer, d), with those of `hidden` (h,)."""
-        new = normalize(hidden).dot(self.weight) + self.bias
-        recent = np.concatenate([recent, new.reshape(2, len(recent[0]), 1, -1)], 2)
-        return recent[:, :, -self.queries.shape[2] :]
+        new = self.key_value(hidden).reshape(2, recent.shape[1], 1, -1)
+        return np.concatenate([recent, new], 2)[:, :, -self.queries.shape[2] :]
 
     def __call__(self, recent: np.ndarray) -> np.ndarray:
         """Behaviour, (Q, C)."""
-        keys, values = recent
+        keys, values = recent  # (H, n, d)
         n = keys.shape[1]
         weights = softmax((self.queries[:, :, -n:] * keys).sum(-1))  # (Q, H, n)
         values = values.view(self.phase.dtype) * self.phase[:, :, -n:]  # (Q, H, n, d/2)
-        pooled = weights[:, :, None] @ values.view(self.out.dtype)  # (Q, H, 1, d)
-        return self.project_out(pooled.reshape(len(pooled), -1)).dot(self.readout) + self.readout_bias
+        pooled = weights[:, :, None] @ values.view(self.query.dtype)  # (Q, H, 1, d)
+        return self.readout(self.project_out(pooled.reshape(len(pooled), -1)))
 
 
-def _key_value_weights(layer, config) -> tuple[np.ndarray, np.ndarray]:
-    """W and b that give keys, where there are scores, and values of all heads: (C, 2 H d) and (2 H d,)."""
-    weight, bias = with_norm(layer.norm_context, layer.to_kv)
-    both = np.vstack([weight, bias]).reshape(len(weight) + 1, -1, config.n_kv_heads, config.head_dim)
-    both = both.repeat(config.n_heads // config.n_kv_heads, 2).reshape(len(both), -1)
-    return both[:-1], both[-1]
+def key_value_projection(layer, config, dtype) -> Linear:
+    """From a context (..., C) to keys, where there are scores, and values of all heads, (..., 2 H d)."""
+    weight = np.asarray(layer.to_kv.weight)
+    by_head = weight.reshape(-1, config.n_kv_heads, config.head_dim, weight.shape[1])
+    shared = by_head.repeat(config.n_heads // config.n_kv_heads, 1).reshape(-1, weight.shape[1])
+    return Linear(dtype, shared, norm=layer.norm_context)
 
 
-def _complex_queries(layer, x) -> np.ndarray:
-    """Queries (..., H, d/2) of x (..., D), pairs as complex numbers, divided by sqrt(d)."""
+def complex_queries(layer, x) -> np.ndarray:
+    """Queries of x (n, D) by head, pairs of coordinates as complex numbers, divided by sqrt(d): (n, H, d/2)."""
     queries = np.asarray(layer.queries(x))
     return queries.view(complex) / math.sqrt(queries.shape[-1])
-
-
-def _frequencies(model) -> np.ndarray:
-    """Angular frequency of every pair of a head, 0 for those that are not rotated: (d/2,), float64."""
-    omega = np.asarray(model.rotation.omega)
-    return np.pad(omega, (0, model.config.head_dim // 2 - len(omega)))
 
 
 def phasors(times: np.ndarray, omega: np.ndarray, dtype) -> np.ndarray:
@@ -237,12 +221,11 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
         raise ValueError(f"units must be whole numbers, not {units.dtype}.")
     if offsets.dtype.kind not in "iuf":
         raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
-    known = (units >= 1) & (units <= n_units)
-    if not known.all():
-        wrong = units[~known][0]
+    if not all(1 <= unit <= n_units for unit in units.tolist()):
+        wrong = units[(units < 1) | (units > n_units)][0]
         raise ValueError(f"units must lie in 1..{n_units}, not {wrong}: `spike_units` of a recording, plus 1.")
-    inside = (offsets >= 0) & (offsets < bin_width_s)
-    if not inside.all():
+    if not all(0 <= offset < bin_width_s for offset in offsets.tolist()):
+        inside = (offsets >= 0) & (offsets < bin_width_s)
         raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {offsets[~inside][0]}.")
     return units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
 
