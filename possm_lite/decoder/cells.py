@@ -25,35 +25,35 @@ def constant(x, dtype) -> np.ndarray:
     return np.array(x, np.result_type(dtype, np.complex64) if np.iscomplexobj(x) else dtype, order="C")
 
 
-def normalize(x: np.ndarray) -> np.ndarray:
-    """x (..., n) with mean 0 and variance 1 over its last axis: a layer norm without its gain and shift."""
-    average = np.full(x.shape[-1], 1 / x.shape[-1], x.dtype)  # a product with it starts sooner than `mean`
+def normalize(x: np.ndarray, average: np.ndarray) -> np.ndarray:
+    """x (..., n) with mean 0 and variance 1 over its last axis: a layer norm without its gain and shift.
+
+    `average` is 1 / n, n times: a product with it starts sooner than a reduction.
+    """
     x = x - x.dot(average)[..., None]
     return x / np.sqrt((x * x).dot(average) + LAYER_NORM_EPS)[..., None]
 
 
 class Linear:
-    """x @ W + b; with a layer norm before it, normalize(x) @ W + b, as its gain and shift are in W and b.
+    """x @ W + b; after a layer norm, whose gain and shift are in W and b, normalize(x) @ W + b.
 
-    Args:
-        dtype: of the constants.
-        weight: of torch, (outputs, inputs).
-        bias: (outputs,).
-        norm: the `nn.LayerNorm` before it.
+    `weight` (outputs, inputs) and `bias` (outputs,) are those of torch, `norm` an `nn.LayerNorm`.
     """
 
     def __init__(self, dtype, weight, bias=None, norm=None):
         weight = np.asarray(weight).T
         bias = np.zeros(weight.shape[1]) if bias is None else np.asarray(bias)
-        self.has_norm = norm is not None
-        if self.has_norm:
+        self.average = None
+        if norm is not None:
+            self.average = constant(np.full(len(weight), 1 / len(weight)), dtype)
             bias = bias + np.asarray(norm.bias) @ weight
             weight = np.asarray(norm.weight)[:, None] * weight
         self.weight = constant(weight, dtype)
         self.bias = constant(bias, dtype)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        return (normalize(x) if self.has_norm else x).dot(self.weight) + self.bias
+        x = x if self.average is None else normalize(x, self.average)
+        return x.dot(self.weight) + self.bias
 
 
 class FeedForward:
@@ -109,6 +109,7 @@ class LSTMCell(RNNCell):
 class S4DCell:
     def __init__(self, layer, dtype):
         decay, drive, C = layer.system()
+        self.average = constant(np.full(len(layer.D), 1 / len(layer.D)), dtype)
         self.gain = constant(layer.norm.weight, dtype)
         self.shift = constant(layer.norm.bias, dtype)
         self.decay = constant(decay, dtype)  # (h, N)
@@ -118,7 +119,7 @@ class S4DCell:
         self.start = (np.zeros_like(self.decay),)
 
     def step(self, x, modes):
-        u = normalize(x) * self.gain + self.shift
+        u = normalize(x, self.average) * self.gain + self.shift
         modes = self.decay * modes + u[:, None]
         y = (self.readout * modes).sum(1).real + self.D * u
         value, gate = np.split(self.out(y * ndtr(y)), 2)  # gelu(y) = y ndtr(y)
@@ -140,17 +141,14 @@ class MambaCell:
     def step(self, x, recent, modes):
         inner, gate = np.split(self.in_proj(x), 2)
         window = np.concatenate([recent, inner[None]])  # (K, E)
-        inner = silu((window * self.conv).sum(0) + self.conv_bias)
+        inner = (window * self.conv).sum(0) + self.conv_bias
+        inner = inner * expit(inner)
         rank, n_states = len(self.dt_proj.weight), self.A.shape[1]
         delta, B, C = np.split(self.x_proj(inner), (rank, rank + n_states))
         delta = np.logaddexp(0, self.dt_proj(delta))
         modes = np.exp(delta[:, None] * self.A) * modes + (delta * inner)[:, None] * B  # (E, N)
-        y = (modes.dot(C) + self.D * inner) * silu(gate)
+        y = (modes.dot(C) + self.D * inner) * gate * expit(gate)
         return x + self.out_proj(y), (window[1:], modes)
-
-
-def silu(x: np.ndarray) -> np.ndarray:
-    return x * expit(x)
 
 
 class Backbone:

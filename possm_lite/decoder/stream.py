@@ -18,13 +18,11 @@ from .cells import Backbone, FeedForward, Linear, constant, frozen
 class StreamingDecoder:
     """A trained POSSM that decodes one bin at a time.
 
-    Holds the state of the backbone, and keys and values of the last k hidden states; equal to `POSSM.forward` on the
-    whole recording. Times are computed relative to the current bin, so the output of the millionth bin is as exact as
-    that of the first. The times it returns count from the first bin; each is computed by itself, not summed up, so it
-    is off by its own rounding alone, 1e-11 s at the millionth bin.
+    Equal to `POSSM.forward` on the whole recording. It holds the state of the backbone, and keys and values of the last
+    k hidden states. Times are computed relative to the current bin, so the millionth bin is as exact as the first.
 
-    One decoder serves one stream. Decoders of one model share nothing, so each thread may have its own. Threads may
-    also pass one around, but not use it at once: a call during a step raises RuntimeError and changes nothing.
+    One decoder serves one stream; decoders of one model share nothing. A call during a step, from another thread,
+    raises RuntimeError and changes nothing.
 
     Args:
         model: a trained POSSM; its weights are copied.
@@ -110,10 +108,8 @@ class InputAttention(_Attention):
     def __init__(self, model, omega: np.ndarray, dtype):
         config, encoder = model.config, model.encoder
         super().__init__(encoder, encoder.latents, dtype)
-        self.omega = omega  # float64
-        self.middle_s = config.bin_width_s / 2
-        self.reading = config.reading
-        self.rotate_values = config.rotate_values
+        self.config = config
+        self.omega = omega
         context = key_value_projection(encoder, config, float)(np.asarray(model.unit_embedding.weight))
         *keys, values = context.reshape(len(context), -1, config.n_heads, config.head_dim).transpose(1, 2, 0, 3)
         self.values = constant(values.view(complex), dtype)  # (H, U+1, d/2)
@@ -128,23 +124,23 @@ class InputAttention(_Attention):
 
     def __call__(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The input of the backbone, (L D,)."""
-        if self.reading == "softmax_blank" or not len(units):
+        if self.config.reading == "softmax_blank" or not len(units):
             units = np.append(units, 0)  # the blank token
             offsets = np.append(offsets, 0.0)
-        phase = phasors(offsets - self.middle_s, self.omega, self.query.dtype)  # (n, d/2)
+        phase = phasors(offsets - self.config.bin_width_s / 2, self.omega, self.query.dtype)  # (n, d/2)
         weights = self.weights(units, phase)  # (H, L, n)
         values = self.values.take(units, 1)  # (H, n, d/2)
-        if self.rotate_values:
+        if self.config.rotate_values:
             values = values * phase
         pooled = weights @ values.view(self.query.dtype)  # (H, L, d)
         return self.project_out(pooled.swapaxes(0, 1).reshape(len(self.query), -1)).ravel()
 
     def weights(self, units: np.ndarray, phase: np.ndarray) -> np.ndarray:
         """How much each latent reads each spike, (H, L, n)."""
-        if self.reading == "sum":
+        if self.config.reading == "sum":
             return self.gain * np.ones((len(self.query), len(units)), self.query.dtype)
-        scores = (self.table.take(units, 2) * phase.view(self.query.dtype)).sum(-1)
-        return self.gain * expit(scores + self.bias) if self.reading == "sigmoid" else softmax(scores)
+        scores = np.add.reduce(self.table.take(units, 2) * phase.view(self.query.dtype), -1)
+        return self.gain * expit(scores + self.bias) if self.config.reading == "sigmoid" else softmax(scores)
 
 
 class OutputAttention(_Attention):
@@ -173,7 +169,7 @@ class OutputAttention(_Attention):
         """Behaviour, (Q, C)."""
         keys, values = recent  # (H, n, d)
         n = keys.shape[1]
-        weights = softmax((self.queries[:, :, -n:] * keys).sum(-1))  # (Q, H, n)
+        weights = softmax(np.add.reduce(self.queries[:, :, -n:] * keys, -1))  # (Q, H, n)
         values = values.view(self.phase.dtype) * self.phase[:, :, -n:]  # (Q, H, n, d/2)
         pooled = weights[:, :, None] @ values.view(self.query.dtype)  # (Q, H, 1, d)
         return self.readout(self.project_out(pooled.reshape(len(pooled), -1)))
@@ -202,16 +198,12 @@ def phasors(times: np.ndarray, omega: np.ndarray, dtype) -> np.ndarray:
 
 def softmax(scores: np.ndarray) -> np.ndarray:
     """Over the last axis."""
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
+    weights = np.exp(scores - np.maximum.reduce(scores, -1, keepdims=True))
+    return weights / np.add.reduce(weights, -1, keepdims=True)
 
 
 def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """The spikes of a bin as arrays of int64 and float64, (n,) each.
-
-    Raises:
-        ValueError: naming the argument and the first wrong value.
-    """
+    """The spikes of a bin as arrays of int64 and float64, (n,) each. Raises ValueError with the first wrong value."""
     units, offsets = np.asarray(units), np.asarray(offsets)
     if units.shape != offsets.shape or units.ndim != 1:
         raise ValueError(f"units and offsets must be flat and alike, not {units.shape} and {offsets.shape}.")
@@ -221,17 +213,17 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
         raise ValueError(f"units must be whole numbers, not {units.dtype}.")
     if offsets.dtype.kind not in "iuf":
         raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
-    if not all(1 <= unit <= n_units for unit in units.tolist()):
-        wrong = units[(units < 1) | (units > n_units)][0]
-        raise ValueError(f"units must lie in 1..{n_units}, not {wrong}: `spike_units` of a recording, plus 1.")
-    if not all(0 <= offset < bin_width_s for offset in offsets.tolist()):
-        inside = (offsets >= 0) & (offsets < bin_width_s)
-        raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {offsets[~inside][0]}.")
+    wrong = [unit for unit in units.tolist() if not 1 <= unit <= n_units]
+    if wrong:
+        raise ValueError(f"units must lie in 1..{n_units}, not {wrong[0]}: `spike_units` of a recording, plus 1.")
+    wrong = [offset for offset in offsets.tolist() if not 0 <= offset < bin_width_s]
+    if wrong:
+        raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {wrong[0]}.")
     return units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
 
 
 class _Lock:
-    """Raises RuntimeError where it is held already. A list, as `pop` is atomic and a list can be copied and pickled."""
+    """Raises RuntimeError where it is held already. A list, as its `pop` is atomic and it can be copied and pickled."""
 
     def __init__(self):
         self._free = [True]
@@ -240,8 +232,7 @@ class _Lock:
         try:
             self._free.pop()
         except IndexError:
-            busy = "a step of this stream is under way: give each thread a StreamingDecoder of its own."
-            raise RuntimeError(busy) from None
+            raise RuntimeError("a step of this stream is under way: give each thread its own decoder.") from None
 
     def __exit__(self, *_):
         self._free.append(True)
