@@ -25,34 +25,27 @@ def constant(x, dtype) -> np.ndarray:
     return np.array(x, np.result_type(dtype, np.complex64) if np.iscomplexobj(x) else dtype, order="C")
 
 
-def normalize(x: np.ndarray, average: np.ndarray) -> np.ndarray:
-    """x (..., n) with mean 0 and variance 1 over its last axis: a layer norm without its gain and shift.
+class LayerNorm:
+    """gain * (x - mean) / sqrt(variance + eps) + shift over the last axis of x (..., n)."""
 
-    `average` is 1 / n, n times: a product with it starts sooner than a reduction.
-    """
-    x = x - x.dot(average)[..., None]
-    return x / np.sqrt((x * x).dot(average) + LAYER_NORM_EPS)[..., None]
+    def __init__(self, norm, dtype):
+        self.gain = constant(norm.weight, dtype)
+        self.shift = constant(norm.bias, dtype)
+        self.average = np.full_like(self.gain, 1 / len(self.gain))  # a product with it starts sooner than a mean
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        x = x - x.dot(self.average)[..., None]
+        return x / np.sqrt((x * x).dot(self.average) + LAYER_NORM_EPS)[..., None] * self.gain + self.shift
 
 
 class Linear:
-    """x @ W + b; after a layer norm, whose gain and shift are in W and b, normalize(x) @ W + b.
+    """x @ W + b; `weight` (outputs, inputs) and `bias` (outputs,) are those of torch."""
 
-    `weight` (outputs, inputs) and `bias` (outputs,) are those of torch, `norm` an `nn.LayerNorm`.
-    """
-
-    def __init__(self, dtype, weight, bias=None, norm=None):
-        weight = np.asarray(weight).T
-        bias = np.zeros(weight.shape[1]) if bias is None else np.asarray(bias)
-        self.average = None
-        if norm is not None:
-            self.average = constant(np.full(len(weight), 1 / len(weight)), dtype)
-            bias = bias + np.asarray(norm.bias) @ weight
-            weight = np.asarray(norm.weight)[:, None] * weight
-        self.weight = constant(weight, dtype)
-        self.bias = constant(bias, dtype)
+    def __init__(self, dtype, weight, bias=None):
+        self.weight = constant(weight.T, dtype)
+        self.bias = np.zeros(len(weight), dtype) if bias is None else constant(bias, dtype)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        x = x if self.average is None else normalize(x, self.average)
         return x.dot(self.weight) + self.bias
 
 
@@ -60,12 +53,13 @@ class FeedForward:
     """`blocks.feedforward` and the residual: x + W_2 (a * gelu(b)) + b_2, [a, b] = W_1 LN(x) + b_1."""
 
     def __init__(self, layer, dtype):
-        self.expand = Linear(dtype, layer.expand.weight, layer.expand.bias, layer.norm)
+        self.norm = LayerNorm(layer.norm, dtype)
+        self.expand = Linear(dtype, layer.expand.weight, layer.expand.bias)
         self.contract = Linear(dtype, layer.contract.weight, layer.contract.bias)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(n, D) to (n, D)."""
-        expanded = self.expand(x)
+        expanded = self.expand(self.norm(x))
         half = expanded.shape[1] // 2
         gate = expanded[:, half:]
         return x + self.contract(expanded[:, :half] * gate * ndtr(gate))  # gelu(b) = b ndtr(b)
@@ -109,9 +103,7 @@ class LSTMCell(RNNCell):
 class S4DCell:
     def __init__(self, layer, dtype):
         decay, drive, C = layer.system()
-        self.average = constant(np.full(len(layer.D), 1 / len(layer.D)), dtype)
-        self.gain = constant(layer.norm.weight, dtype)
-        self.shift = constant(layer.norm.bias, dtype)
+        self.norm = LayerNorm(layer.norm, dtype)
         self.decay = constant(decay, dtype)  # (h, N)
         self.readout = constant(2 * C * drive, dtype)  # the drive only scales a mode; (h, N)
         self.D = constant(layer.D, dtype)
@@ -119,7 +111,7 @@ class S4DCell:
         self.start = (np.zeros_like(self.decay),)
 
     def step(self, x, modes):
-        u = normalize(x, self.average) * self.gain + self.shift
+        u = self.norm(x)
         modes = self.decay * modes + u[:, None]
         y = (self.readout * modes).sum(1).real + self.D * u
         value, gate = np.split(self.out(y * ndtr(y)), 2)  # gelu(y) = y ndtr(y)
@@ -128,7 +120,8 @@ class S4DCell:
 
 class MambaCell:
     def __init__(self, layer, dtype):
-        self.in_proj = Linear(dtype, layer.in_proj.weight, norm=layer.norm)
+        self.norm = LayerNorm(layer.norm, dtype)
+        self.in_proj = Linear(dtype, layer.in_proj.weight)
         self.conv = constant(layer.conv1d_weight, dtype)  # oldest step first, (K, E)
         self.conv_bias = constant(layer.conv1d_bias, dtype)
         self.x_proj = Linear(dtype, layer.x_proj.weight)
@@ -139,7 +132,7 @@ class MambaCell:
         self.start = (np.zeros_like(self.conv[1:]), np.zeros_like(self.A))
 
     def step(self, x, recent, modes):
-        inner, gate = np.split(self.in_proj(x), 2)
+        inner, gate = np.split(self.in_proj(self.norm(x)), 2)
         window = np.concatenate([recent, inner[None]])  # (K, E)
         inner = (window * self.conv).sum(0) + self.conv_bias
         inner = inner * expit(inner)

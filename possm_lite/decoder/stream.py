@@ -12,7 +12,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from .cells import Backbone, FeedForward, Linear, constant, frozen
+from .cells import Backbone, FeedForward, LayerNorm, Linear, constant, frozen
 
 
 class StreamingDecoder:
@@ -110,13 +110,13 @@ class InputAttention(_Attention):
         super().__init__(encoder, encoder.latents, dtype)
         self.config = config
         self.omega = omega
-        context = key_value_projection(encoder, config, float)(np.asarray(model.unit_embedding.weight))
-        *keys, values = context.reshape(len(context), -1, config.n_heads, config.head_dim).transpose(1, 2, 0, 3)
-        self.values = constant(values.view(complex), dtype)  # (H, U+1, d/2)
+        context = np.asarray(encoder.to_kv(encoder.norm_context(model.unit_embedding.weight)))
+        *keys, values = split_heads(context, config)  # (H, U+1, d) each; "sum" has no keys
+        self.values = constant(values.view(complex), dtype)
         if keys:
-            queries = complex_queries(encoder, encoder.latents).swapaxes(0, 1)[:, :, None]  # (H, L, 1, d/2)
-            table = queries * keys[0].view(complex).conj()[:, None]  # as in `attention.precompute_scores`
-            self.table = constant(table.view(float), dtype)  # (H, L, U+1, d)
+            queries = np.asarray(encoder.queries(encoder.latents) / math.sqrt(config.head_dim)).view(complex)
+            table = queries.swapaxes(0, 1)[:, :, None] * keys[0].view(complex).conj()[:, None]
+            self.table = constant(table.view(float), dtype)  # as `attention.precompute_scores`, (H, L, U+1, d)
         if config.reading in ("sigmoid", "sum"):
             self.gain = constant(encoder.gain[:, None, None], dtype)
         if config.reading == "sigmoid":
@@ -150,11 +150,14 @@ class OutputAttention(_Attention):
         config, decoder = model.config, model.decoder
         query = (model.task_embedding + model.session_embedding.weight[session])[None]
         super().__init__(decoder, query, dtype)
-        self.key_value = key_value_projection(decoder, config, dtype)
+        self.config = config
+        self.norm_context = LayerNorm(decoder.norm_context, dtype)
+        self.to_kv = Linear(dtype, decoder.to_kv.weight)
         self.start = np.zeros((2, config.n_heads, 0, config.head_dim), dtype)
         ends = np.arange(2 - config.context_bins, 2) * config.bin_width_s  # of the bins, oldest first
         phase = phasors(ends - offsets[:, None], omega, float)[:, None]  # (Q, 1, k, d/2)
-        queries = complex_queries(decoder, query)[:, :, None] * phase.conj()  # rotated by the time since each end
+        queries = np.asarray(decoder.queries(query) / math.sqrt(config.head_dim)).view(complex)  # (1, H, d/2)
+        queries = queries[:, :, None] * phase.conj()  # rotated by the time since each end
         self.queries = constant(queries.view(float), dtype)  # (Q, H, k, d)
         self.phase = constant(phase if config.rotate_values else np.ones_like(phase), dtype)
         mean, std = model.behavior_mean[session], model.behavior_std[session]
@@ -162,8 +165,8 @@ class OutputAttention(_Attention):
 
     def append(self, recent: np.ndarray, hidden: np.ndarray) -> np.ndarray:
         """Keys and values of the last k hidden states, (2, H, k or fewer, d), with those of `hidden` (h,)."""
-        new = self.key_value(hidden).reshape(2, recent.shape[1], 1, -1)
-        return np.concatenate([recent, new], 2)[:, :, -self.queries.shape[2] :]
+        new = split_heads(self.to_kv(self.norm_context(hidden))[None], self.config)
+        return np.concatenate([recent, new], 2)[:, :, -self.config.context_bins :]
 
     def __call__(self, recent: np.ndarray) -> np.ndarray:
         """Behaviour, (Q, C)."""
@@ -175,18 +178,10 @@ class OutputAttention(_Attention):
         return self.readout(self.project_out(pooled.reshape(len(pooled), -1)))
 
 
-def key_value_projection(layer, config, dtype) -> Linear:
-    """From a context (..., C) to keys, where there are scores, and values of all heads, (..., 2 H d)."""
-    weight = np.asarray(layer.to_kv.weight)
-    by_head = weight.reshape(-1, config.n_kv_heads, config.head_dim, weight.shape[1])
-    shared = by_head.repeat(config.n_heads // config.n_kv_heads, 1).reshape(-1, weight.shape[1])
-    return Linear(dtype, shared, norm=layer.norm_context)
-
-
-def complex_queries(layer, x) -> np.ndarray:
-    """Queries of x (n, D) by head, pairs of coordinates as complex numbers, divided by sqrt(d): (n, H, d/2)."""
-    queries = np.asarray(layer.queries(x))
-    return queries.view(complex) / math.sqrt(queries.shape[-1])
+def split_heads(context: np.ndarray, config) -> np.ndarray:
+    """Keys and values of n contexts, (n, 2 G d), by head: (2, H, n, d), each repeated for the heads that share it."""
+    by_head = context.reshape(len(context), -1, config.n_kv_heads, config.head_dim).transpose(1, 2, 0, 3)
+    return by_head.repeat(config.n_heads // config.n_kv_heads, 1)
 
 
 def phasors(times: np.ndarray, omega: np.ndarray, dtype) -> np.ndarray:
