@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from ..blocks.recurrent import GRU
 from ..errors import RecordingError
 from ..spikes.batch import SpikeBatch
+from .cells import Backbone, Linear, frozen
 from .possm import check_arguments, query_bins
+from .stream import checked_spikes
 
 
 def bin_counts(batch: SpikeBatch, n_units: int) -> Tensor:
@@ -45,11 +47,7 @@ class BinnedDecoder(nn.Module):
         self.register_buffer("behavior_std", torch.ones(2, n_outputs))
 
     def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
-        """Behaviour at the output times, (B, Q, C): arguments as for `POSSM.forward`.
-
-        Raises:
-            ValueError: as `POSSM.forward`.
-        """
+        """Behaviour at the output times, (B, Q, C): arguments and errors as of `POSSM.forward`."""
         n_sessions = len(self.behavior_mean) - 1
         check_arguments(batch, output_times_s, session, self.n_units, n_sessions, self.bin_width_s)
         slots = self.decode_counts(bin_counts(batch, self.n_units).sqrt())  # (B, T, n_slots, C)
@@ -109,46 +107,39 @@ class WienerFilter(BinnedDecoder):
         return slots.unflatten(-1, (self.n_slots, self.n_outputs))
 
     def solve(self, counts: list[np.ndarray], behavior: list[np.ndarray], ridges) -> list[tuple[Tensor, Tensor]]:
-        """Weights and offset for each ridge; the sums over time are formed once.
+        """Weights and offset for each ridge, of (T, U) square-root counts and (T, n_slots, C) standardised behaviour.
 
-        Args:
-            counts: square-root counts of each continuous segment, (T, U).
-            behavior: standardised behaviour of each slot, (T, n_slots, C), NaN where a slot has no sample. Bins without
-                a sample in every slot are left out; where they are many, each slot is solved on the bins that it has.
-            ridges: penalties.
-
-        Raises:
-            RecordingError: a slot has no sample at all.
+        Behaviour is NaN where a slot has no sample. Bins without a sample in every slot are left out; where they are
+        many, each slot is solved on the bins that it has. RecordingError: a slot has no sample at all.
         """
         x = np.concatenate([history(torch.as_tensor(c)[None], self.n_history)[0].numpy() for c in counts])
         y = np.concatenate([v.reshape(len(v), -1) for v in behavior])
         known = np.isfinite(y)
-        complete = known.all(1)
-        if complete.sum() >= 0.9 * known.any(1).sum():  # then one sum over time serves all slots
-            return self._solve(x[complete], y[complete], ridges)
-        slots = np.split(np.arange(y.shape[1]), self.n_slots)
-        bins = [known[:, slot].all(1) for slot in slots]
-        if not all(own.any() for own in bins):
-            raise RecordingError("behaviour has no sample in one of the slots of a bin: choose another bin width.")
-        solved = [self._solve(x[own], y[own][:, slot], ridges) for own, slot in zip(bins, slots, strict=True)]
-        # for each ridge, the columns of all slots side by side
-        return [
-            tuple(torch.cat(parts, -1) for parts in zip(*of_ridge, strict=True))
-            for of_ridge in zip(*solved, strict=True)
-        ]
+        parts = np.split(np.arange(y.shape[1]), self.n_slots)  # columns that are solved together
+        if known.all(1).sum() >= 0.9 * known.any(1).sum():
+            parts = [np.arange(y.shape[1])]  # one sum over time serves all slots
+        weights, offsets = [], []
+        for columns in parts:
+            rows = known[:, columns].all(1)
+            if not rows.any():
+                raise RecordingError("behaviour has no sample in one of the slots of a bin: choose another bin width.")
+            weight, offset = _ridge_regression(x[rows], y[rows][:, columns], ridges)
+            weights.append(weight)
+            offsets.append(offset)
+        return list(zip(torch.cat(weights, -1), torch.cat(offsets, -1), strict=True))
 
-    @staticmethod
-    def _solve(x: np.ndarray, y: np.ndarray, ridges) -> list[tuple[Tensor, Tensor]]:
-        """`solve` of rows without NaN."""
-        x = x.astype(np.float64)
-        x_mean, y_mean = x.mean(0), y.mean(0)
-        x -= x_mean
-        gram, cross = x.T @ x, x.T @ (y - y_mean)
-        solutions = []
-        for ridge in ridges:
-            weight = np.linalg.solve(gram + ridge * np.eye(len(gram)), cross)
-            solutions.append((torch.from_numpy(weight).float(), torch.from_numpy(y_mean - x_mean @ weight).float()))
-        return solutions
+
+def _ridge_regression(x: np.ndarray, y: np.ndarray, ridges) -> tuple[Tensor, Tensor]:
+    """Weight and offset for each of R ridges, (R, X, Y) and (R, Y), from rows without NaN."""
+    x = x.astype(np.float64)
+    x_mean = x.mean(0)
+    y_mean = y.mean(0)
+    x -= x_mean
+    gram = x.T @ x
+    cross = x.T @ (y - y_mean)
+    weights = np.stack([np.linalg.solve(gram + ridge * np.eye(len(gram)), cross) for ridge in ridges])
+    offsets = np.stack([y_mean - x_mean @ weight for weight in weights])
+    return torch.from_numpy(weights).float(), torch.from_numpy(offsets).float()
 
 
 class KalmanFilter(BinnedDecoder):
@@ -172,33 +163,80 @@ class KalmanFilter(BinnedDecoder):
         """Maximum likelihood on (T, U) square-root counts and (T, n_slots, C) standardised behaviour, by segment."""
         n_known = [np.isfinite(x).sum(1) for x in behavior]  # samples of a bin, which may have none
         v = [np.nansum(x, 1) / np.where(n > 0, n, np.nan) for x, n in zip(behavior, n_known, strict=True)]
-        now, before = np.concatenate([x[1:] for x in v]), np.concatenate([x[:-1] for x in v])
-        known = np.isfinite(now).all(1) & np.isfinite(before).all(1)
-        now, before = now[known], before[known]
-        transition = np.linalg.lstsq(before, now, rcond=None)[0].T
-        drift = np.atleast_2d(np.cov((now - before @ transition.T).T))
-        n, v = np.concatenate(counts), np.concatenate(v)
-        n, v = n[np.isfinite(v).all(1)], v[np.isfinite(v).all(1)]
-        design = np.c_[v, np.ones(len(v))]
-        solution = np.linalg.lstsq(design, n, rcond=None)[0].T
-        h, b = solution[:, :-1], solution[:, -1]
+        before = np.concatenate([x[:-1] for x in v])
+        now = np.concatenate([x[1:] for x in v])
+        transition, drift = _linear_model(before, now)
+        v = np.concatenate(v)
+        weight, noise = _linear_model(np.c_[v, np.ones(len(v))], np.concatenate(counts))
+        h, b = weight[:, :-1], weight[:, -1]
         # a unit that never fires has no noise: a small floor keeps the covariance invertible
-        noise = np.atleast_2d(np.cov((n - design @ solution.T).T)) + 1e-6 * np.eye(n.shape[1])
-        information = np.linalg.solve(noise, h).T  # H^T Q^-1
+        information = np.linalg.solve(noise + 1e-6 * np.eye(len(noise)), h).T  # H^T Q^-1
         # the posterior covariance P to its limit: P = (I + M H^T Q^-1 H)^-1 M with M = A P A^T + W
         covariance = np.eye(self.n_outputs)
         for _ in range(200):
             predicted = transition @ covariance @ transition.T + drift
             covariance = np.linalg.solve(np.eye(self.n_outputs) + predicted @ information @ h, predicted)
-        gain = covariance @ information
-        parameters = (self.transition, self.observation, self.offset, self.gain)
-        for parameter, value in zip(parameters, (transition, h, b, gain), strict=True):
-            parameter.data = torch.from_numpy(np.ascontiguousarray(value)).float()
+        solution = {"transition": transition, "observation": h, "offset": b, "gain": covariance @ information}
+        self.load_state_dict({name: torch.from_numpy(x) for name, x in solution.items()}, strict=False)
 
     def decode_counts(self, counts: Tensor) -> Tensor:
-        state, states = counts.new_zeros(len(counts), self.n_outputs), []
+        state = counts.new_zeros(len(counts), self.n_outputs)
+        states = []
         for n in counts.unbind(1):
             predicted = state @ self.transition.T
             state = predicted + (n - self.offset - predicted @ self.observation.T) @ self.gain.T
             states.append(state)
         return torch.stack(states, 1)[:, :, None].expand(-1, -1, self.n_slots, -1)
+
+
+def _linear_model(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A and the covariance of the noise in y = A x + noise, from rows (n, X) and (n, Y) but for those with a NaN."""
+    known = np.isfinite(x).all(1) & np.isfinite(y).all(1)
+    x, y = x[known], y[known]
+    weight = np.linalg.lstsq(x, y, rcond=None)[0].T
+    return weight, np.atleast_2d(np.cov((y - x @ weight.T).T))
+
+
+class _History:
+    """A cell whose output is the counts of the last bins, oldest first."""
+
+    def __init__(self, size: int):
+        self.start = np.zeros(size, np.float32)
+
+    def step(self, counts, history):
+        history = np.concatenate([history[len(counts) :], counts])
+        return history, history
+
+
+class BinnedStream:
+    """A `WienerFilter` or a `BinnedGRU`, one bin at a time, in NumPy."""
+
+    def __init__(self, model: WienerFilter | BinnedGRU):
+        model = frozen(model)
+        if isinstance(model, WienerFilter):
+            self._cell = _History(len(model.weight))
+            weight, bias = model.weight.T, model.offset
+        else:
+            self._cell = Backbone("gru", model.backbone, np.float32)
+            weight, bias = model.readout.weight, model.readout.bias
+        mean = model.behavior_mean[1].repeat(model.n_slots)
+        std = model.behavior_std[1].repeat(model.n_slots)
+        self.readout = Linear(np.float32, std[:, None] * weight, std * bias + mean)
+        self._n_units = model.n_units
+        self._width_s = model.bin_width_s
+        self._slots_s = np.arange(model.n_slots) * (model.bin_width_s / model.n_slots)
+        self.reset()
+
+    def reset(self):
+        """Back to before the first bin."""
+        self._n_bins = 0
+        self._state = self._cell.start
+
+    def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
+        """As `StreamingDecoder.step`: times of the slots, (n_slots,), and behaviour there, (n_slots, C)."""
+        units, _ = checked_spikes(units, offsets, self._n_units, self._width_s)
+        counts = np.bincount(units, minlength=self._n_units + 1)[1:]
+        output, self._state = self._cell.step(np.sqrt(counts, dtype=np.float32), self._state)
+        times = self._n_bins * self._width_s + self._slots_s
+        self._n_bins += 1
+        return times, self.readout(output).reshape(len(times), -1)

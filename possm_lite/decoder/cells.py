@@ -1,17 +1,13 @@
 """One step of each backbone and of the feed-forward layer, in NumPy and SciPy: formulas as in `blocks`.
 
-A cell has `start`, the arrays of its state before the first bin, and `step`, which takes the input (d,) and the state
-and returns the output (h,) and the new state. Cells are made from a module that `frozen` returned.
-
-`site/live/decoder.js` uses the same constants: what changes here changes there.
+A cell, made of a layer of a `frozen` model, has `start`, the arrays of its first state, and `step`, from input (d,) and
+state to output (h,) and new state. `site/live/decoder.js` uses the same constants: what changes here changes there.
 """
 
 from copy import deepcopy
 
 import numpy as np
 from scipy.special import expit, ndtr
-
-LAYER_NORM_EPS = 1e-5  # torch's default, which the model uses throughout
 
 
 def frozen(model):
@@ -21,21 +17,21 @@ def frozen(model):
 
 def constant(x, dtype) -> np.ndarray:
     """A copy of a tensor or an array in the precision of `dtype`, complex where it was."""
-    x = np.asarray(x)
-    return np.array(x, np.result_type(dtype, np.complex64) if np.iscomplexobj(x) else dtype, order="C")
+    return np.asarray(x).astype(np.result_type(dtype, np.complex64) if np.iscomplexobj(x) else dtype, "C")
 
 
 class LayerNorm:
     """gain * (x - mean) / sqrt(variance + eps) + shift over the last axis of x (..., n)."""
 
     def __init__(self, norm, dtype):
+        self.eps = norm.eps
         self.gain = constant(norm.weight, dtype)
         self.shift = constant(norm.bias, dtype)
         self.average = np.full_like(self.gain, 1 / len(self.gain))  # a product with it starts sooner than a mean
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         x = x - x.dot(self.average)[..., None]
-        return x / np.sqrt((x * x).dot(self.average) + LAYER_NORM_EPS)[..., None] * self.gain + self.shift
+        return x / np.sqrt((x * x).dot(self.average) + self.eps)[..., None] * self.gain + self.shift
 
 
 class Linear:
@@ -50,7 +46,7 @@ class Linear:
 
 
 class FeedForward:
-    """`blocks.feedforward` and the residual: x + W_2 (a * gelu(b)) + b_2, [a, b] = W_1 LN(x) + b_1."""
+    """`blocks.feedforward` and the residual, of x (n, D): x + W_2 (a * gelu(b)) + b_2, [a, b] = W_1 LN(x) + b_1."""
 
     def __init__(self, layer, dtype):
         self.norm = LayerNorm(layer.norm, dtype)
@@ -58,7 +54,6 @@ class FeedForward:
         self.contract = Linear(dtype, layer.contract.weight, layer.contract.bias)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """(n, D) to (n, D)."""
         expanded = self.expand(self.norm(x))
         half = expanded.shape[1] // 2
         gate = expanded[:, half:]
@@ -66,11 +61,13 @@ class FeedForward:
 
 
 class RNNCell:
+    n_states = 1
+
     def __init__(self, weights, dtype):
         w_x, w_h, b_x, b_h = weights
         self.from_x = Linear(dtype, w_x, b_x)
         self.from_h = Linear(dtype, w_h, b_h)
-        self.start = (np.zeros(len(self.from_h.weight), dtype),)
+        self.start = self.n_states * (np.zeros(len(self.from_h.weight), dtype),)
 
     def step(self, x, h):
         h = np.tanh(self.from_x(x) + self.from_h(h))
@@ -89,9 +86,7 @@ class GRUCell(RNNCell):
 
 
 class LSTMCell(RNNCell):
-    def __init__(self, weights, dtype):
-        super().__init__(weights, dtype)
-        self.start = 2 * self.start
+    n_states = 2
 
     def step(self, x, h, c):
         i, f, g, o = np.split(self.from_x(x) + self.from_h(h), 4)
@@ -149,10 +144,9 @@ class Backbone:
 
     def __init__(self, kind: str, backbone, dtype):
         cell = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell, "s4d": S4DCell, "mamba": MambaCell}[kind]
-        self.project = None
-        if kind in ("s4d", "mamba"):
-            self.project = Linear(dtype, backbone.input_proj.weight, backbone.input_proj.bias)
-        self.cells = [cell(layer, dtype) for layer in (backbone.layers if self.project else backbone.all_weights)]
+        projection = getattr(backbone, "input_proj", None)
+        self.project = None if projection is None else Linear(dtype, projection.weight, projection.bias)
+        self.cells = [cell(layer, dtype) for layer in (backbone.layers if projection else backbone.all_weights)]
         self.start = [cell.start for cell in self.cells]
 
     def step(self, x: np.ndarray, state: list) -> tuple[np.ndarray, list]:

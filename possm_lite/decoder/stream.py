@@ -1,10 +1,7 @@
 """POSSM in real time: the spikes of one bin in, behaviour out, in NumPy and SciPy.
 
-Formulas as in `attention.py`. What does not depend on spikes is computed once: a row of scores and a value for each
-unit, and the rotated queries of the output attention.
-
-A rig calls a step every 50 ms, and by then its code has left the caches. To fetch it takes longer than to run it, so
-fewer different functions of NumPy count for more than fewer calls.
+Formulas as in `attention.py`; what does not depend on spikes is computed once. A rig calls a step every 50 ms, and by
+then its code has left the caches: fewer different functions of NumPy count for more than fewer calls.
 """
 
 import math
@@ -39,9 +36,7 @@ class StreamingDecoder:
         if session not in range(1, config.n_sessions + 1):
             raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session}.")
         if offsets.ndim != 1 or not len(offsets) or not ((offsets >= 0) & (offsets < config.bin_width_s)).all():
-            raise ValueError(
-                f"query_offsets_s must lie in 0 <= offset < {config.bin_width_s} s, not {query_offsets_s}."
-            )
+            raise ValueError(f"query_offsets_s: 0 <= offset < {config.bin_width_s} s, not {query_offsets_s}.")
         self.config = config
         self.query_offsets_s = offsets
         dtype = model.readout.bias.detach().cpu().numpy().dtype
@@ -51,7 +46,7 @@ class StreamingDecoder:
         self._input = InputAttention(model, omega, dtype)
         self._backbone = Backbone(config.backbone, model.backbone, dtype)
         self._output = OutputAttention(model, omega, dtype, int(session), offsets)
-        self._lock = _Lock()
+        self._lock = _Lock([True])
         self.reset()
 
     def reset(self):
@@ -91,7 +86,8 @@ class StreamingDecoder:
 class _Attention:
     """What both attentions have: output projection, residual and feed-forward of `attention.CrossAttention`."""
 
-    def __init__(self, layer, query, dtype):
+    def __init__(self, config, layer, query, dtype):
+        self.config = config
         self.query = constant(query, dtype)  # (L, D) or (1, D)
         self.out = Linear(dtype, layer.to_out.weight, layer.to_out.bias)
         self.feed_forward = None if layer.feed_forward is None else FeedForward(layer.feed_forward, dtype)
@@ -107,8 +103,7 @@ class InputAttention(_Attention):
 
     def __init__(self, model, omega: np.ndarray, dtype):
         config, encoder = model.config, model.encoder
-        super().__init__(encoder, encoder.latents, dtype)
-        self.config = config
+        super().__init__(config, encoder, encoder.latents, dtype)
         self.omega = omega
         context = np.asarray(encoder.to_kv(encoder.norm_context(model.unit_embedding.weight)))
         *keys, values = split_heads(context, config)  # (H, U+1, d) each; "sum" has no keys
@@ -125,8 +120,7 @@ class InputAttention(_Attention):
     def __call__(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The input of the backbone, (L D,)."""
         if self.config.reading == "softmax_blank" or not len(units):
-            units = np.append(units, 0)  # the blank token
-            offsets = np.append(offsets, 0.0)
+            units, offsets = np.append(units, 0), np.append(offsets, 0.0)  # the blank token
         phase = phasors(offsets - self.config.bin_width_s / 2, self.omega, self.query.dtype)  # (n, d/2)
         weights = self.weights(units, phase)  # (H, L, n)
         values = self.values.take(units, 1)  # (H, n, d/2)
@@ -149,8 +143,7 @@ class OutputAttention(_Attention):
     def __init__(self, model, omega: np.ndarray, dtype, session: int, offsets: np.ndarray):
         config, decoder = model.config, model.decoder
         query = (model.task_embedding + model.session_embedding.weight[session])[None]
-        super().__init__(decoder, query, dtype)
-        self.config = config
+        super().__init__(config, decoder, query, dtype)
         self.norm_context = LayerNorm(decoder.norm_context, dtype)
         self.to_kv = Linear(dtype, decoder.to_kv.weight)
         self.start = np.zeros((2, config.n_heads, 0, config.head_dim), dtype)
@@ -202,12 +195,8 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
     units, offsets = np.asarray(units), np.asarray(offsets)
     if units.shape != offsets.shape or units.ndim != 1:
         raise ValueError(f"units and offsets must be flat and alike, not {units.shape} and {offsets.shape}.")
-    if not len(units):  # an empty list becomes an array of floats
-        return np.zeros(0, np.int64), np.zeros(0)
-    if units.dtype.kind not in "iu":
-        raise ValueError(f"units must be whole numbers, not {units.dtype}.")
-    if offsets.dtype.kind not in "iuf":
-        raise ValueError(f"offsets must be real numbers, seconds, not {offsets.dtype}.")
+    if len(units) and (units.dtype.kind not in "iu" or offsets.dtype.kind not in "iuf"):  # an empty list: of floats
+        raise ValueError(f"units must be whole numbers and offsets real, not {units.dtype} and {offsets.dtype}.")
     wrong = [unit for unit in units.tolist() if not 1 <= unit <= n_units]
     if wrong:
         raise ValueError(f"units must lie in 1..{n_units}, not {wrong[0]}: `spike_units` of a recording, plus 1.")
@@ -217,17 +206,14 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
     return units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
 
 
-class _Lock:
+class _Lock(list):
     """Raises RuntimeError where it is held already. A list, as its `pop` is atomic and it can be copied and pickled."""
-
-    def __init__(self):
-        self._free = [True]
 
     def __enter__(self):
         try:
-            self._free.pop()
+            self.pop()
         except IndexError:
             raise RuntimeError("a step of this stream is under way: give each thread its own decoder.") from None
 
     def __exit__(self, *_):
-        self._free.append(True)
+        self.append(True)

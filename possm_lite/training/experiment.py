@@ -12,10 +12,9 @@ from torch import nn
 from tqdm import tqdm
 
 from .. import __version__
-from ..decoder.baselines import BinnedGRU
+from ..decoder.baselines import BinnedGRU, BinnedStream
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
-from ..decoder.streaming.baselines import GRUStream, WienerStream
 from ..decoder.stream import StreamingDecoder
 from ..errors import CheckpointError
 from ..spikes.arrays import write_arrays
@@ -136,8 +135,8 @@ def _compare(
         models, decoded = {}, {}
         for name, model, stream, seconds in (
             ("possm", possm, StreamingDecoder(possm, 1, slots), history.seconds),
-            ("wiener", wiener, WienerStream(wiener), wiener_s),
-            ("gru", gru.cpu(), GRUStream(gru), gru_s),
+            ("wiener", wiener, BinnedStream(wiener), wiener_s),
+            ("gru", gru.cpu(), BinnedStream(gru), gru_s),
         ):
             bar.update()
             bar.set_description(f"testing {name}")

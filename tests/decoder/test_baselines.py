@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from possm_lite.decoder.baselines import BinnedGRU, BinnedMLP, KalmanFilter, WienerFilter, bin_counts, history
-from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
+from possm_lite.decoder.baselines import BinnedStream
 from possm_lite.spikes import SpikeBatch
 
 from .helpers import ONE, make_batch, make_bins, one_trial
@@ -163,7 +163,7 @@ def test_silence_is_decoded(kind):
 # In real time
 
 
-@pytest.mark.parametrize(("kind", "stream"), [("wiener", WienerStream), ("gru", GRUStream)])
+@pytest.mark.parametrize(("kind", "stream"), [("wiener", BinnedStream), ("gru", BinnedStream)])
 def test_streaming_equals_batch_on_every_bin(rng, kind, stream):
     model, (bins, batch) = make_decoder(kind), make_bins(rng)
     times = torch.arange(len(bins) * N_SLOTS, dtype=torch.float64)[None] * (0.05 / N_SLOTS)

@@ -15,14 +15,14 @@ import torch
 from possm_lite.decoder import StreamingDecoder
 from possm_lite.decoder.baselines import BinnedGRU, WienerFilter
 from possm_lite.decoder.config import BACKBONES
-from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
+from possm_lite.decoder.baselines import BinnedStream
 from tests.decoder.helpers import make_model
 
 from .streams import BAD_SPIKES, N_UNITS, STATM, BatchSegments, BlockingOffsets, endless_bins, make_bins, play
 
 ROOT = Path(__file__).parents[2]
 OFFSETS = (0.0, 0.011, 0.049)
-BASELINES = {"wiener": (WienerFilter, WienerStream), "binned gru": (BinnedGRU, GRUStream)}
+BASELINES = {"wiener": (WienerFilter, BinnedStream), "binned gru": (BinnedGRU, BinnedStream)}
 
 
 def make_decoder(kind="gru", dtype=torch.float32):

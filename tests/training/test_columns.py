@@ -8,7 +8,7 @@ import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.baselines import BinnedGRU
-from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
+from possm_lite.decoder.baselines import BinnedStream
 from possm_lite.spikes import RecordingError, load_recording
 from possm_lite.spikes.io.contents import Selection
 from possm_lite.training import FitConfig, combine_sessions, evaluate, fit, prepare
@@ -36,7 +36,7 @@ def test_any_number_of_columns_is_decoded(small_recording, n, tmp_path):
         history = fit(trained, session, config, progress=False)
         assert history.loss[-1] < history.loss[0]
     wiener = fit_wiener(session)
-    streams = {gru: GRUStream(gru), wiener: WienerStream(wiener), model: StreamingDecoder(model, 1, slots)}
+    streams = {gru: BinnedStream(gru), wiener: BinnedStream(wiener), model: StreamingDecoder(model, 1, slots)}
     for decoder, stream in streams.items():
         decoded, played = evaluate(decoder, session), replay(stream, session)
         assert decoded.true.shape == decoded.decoded.shape and played.decoded.shape[1] == len(decoded.r2_columns) == n

@@ -8,7 +8,7 @@ import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.baselines import BinnedGRU, bin_counts
-from possm_lite.decoder.streaming.baselines import GRUStream
+from possm_lite.decoder.baselines import BinnedStream
 from possm_lite.training import evaluate, prepare, r2_score
 from possm_lite.training.evaluate import batch_decode, mean_r2, newest_finished, replay, slot_offsets
 
@@ -187,5 +187,5 @@ def test_replay_and_evaluate_score_the_same_samples(small_recording, model, spli
     assert np.abs(played.decoded - decoded.decoded).mean() < 0.05 * decoded.decoded.std() + 1e-5
     assert np.abs(played.outputs - batch_decode(model, session, played)).max() < 1e-4
     gru = BinnedGRU(recording.n_units, 0.05, len(slot_offsets(session)))
-    decoded, played = evaluate(gru, session), replay(GRUStream(gru), session)
+    decoded, played = evaluate(gru, session), replay(BinnedStream(gru), session)
     np.testing.assert_allclose(played.decoded, decoded.decoded, atol=1e-4)
