@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from scipy.signal import lfilter
 
-from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.decoder.baselines import WienerFilter
-from possm_lite.decoder.streaming.precompute import precompute_constants, to_numpy
+from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
+from possm_lite.decoder.baselines import BinnedStream, WienerFilter
+from possm_lite.decoder.cells import FeedForward, LayerNorm, Linear
 from possm_lite.spikes import Recording
 from possm_lite.spikes.arrays import atomic_write
 from possm_lite.spikes.simulation.neurons import (
@@ -149,9 +149,8 @@ def train(units: UnitTuning) -> tuple[POSSM, WienerFilter]:
 
 def weights(possm: POSSM, wiener: WienerFilter, units: UnitTuning) -> dict:
     """What the page needs, as JSON types: the constants of the two streaming decoders and the tuning of the units."""
-    stream = precompute_constants(possm, 1, QUERIES_S)
+    stream = StreamingDecoder(possm, 1, QUERIES_S)
     (cell,) = stream.backbone.cells
-    binned = wiener.behavior_mean[1], wiener.behavior_std[1], wiener.weight, wiener.offset
     return {
         "aheadS": AHEAD_S,
         "armS": ARM_S,
@@ -163,32 +162,32 @@ def weights(possm: POSSM, wiener: WienerFilter, units: UnitTuning) -> dict:
         "queriesS": QUERIES_S.tolist(),
         "units": {name: pack(value.astype(np.float64)) for name, value in vars(units).items()},
         "possm": {
-            "contextBins": CONFIG.context_bins,
-            "cycles": pack(stream.cycles),
-            "input": pack_all(stream.input),
+            "middleS": CONFIG.bin_width_s / 2,
+            "input": pack_all(stream.input_attention),
             "cell": pack_all(cell),
-            "output": pack_all(stream.output),
+            "output": pack_all(stream.output_attention),
         },
-        "wiener": {
-            name: pack(value)
-            for name, value in zip(("mean", "std", "weight", "offset"), to_numpy(binned, torch.float32), strict=True)
-        },
+        "wiener": pack_all(BinnedStream(wiener).readout),
     }
 
 
 def pack(array: np.ndarray) -> dict:
-    """An array as its shape and its values, little-endian, in base64. Long arrays become float32."""
+    """An array as its shape and its values, little-endian, in base64. Long ones become float32, complex ones pairs."""
+    array = array.view(float) if np.iscomplexobj(array) else array
     array = array.astype(np.float32 if array.size > LONG else np.float64)
     data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     return {"type": array.dtype.name, "shape": array.shape, "data": base64.b64encode(data).decode()}
 
 
-def pack_all(constants: tuple) -> dict:
-    """The arrays in nested named tuples, by the names of the fields."""
-    return {
-        name: pack_all(value) if hasattr(value, "_fields") else pack(value)
-        for name, value in constants._asdict().items()
-    }
+def pack_all(part) -> dict:
+    """The arrays of a part of a stream, and of the parts in it, by the names of its attributes."""
+    packed = {}
+    for name, value in vars(part).items():
+        if isinstance(value, np.ndarray):
+            packed[name] = pack(value)
+        elif isinstance(value, (FeedForward, LayerNorm, Linear)):
+            packed[name] = pack_all(value)
+    return packed
 
 
 def main(folder: Path) -> None:

@@ -43,17 +43,17 @@ class StreamingDecoder:
         model = frozen(model)
         omega = np.asarray(model.rotation.omega)
         omega = np.pad(omega, (0, config.head_dim // 2 - len(omega)))  # 0 for pairs that are not rotated, (d/2,)
-        self._input = InputAttention(model, omega, dtype)
-        self._backbone = Backbone(config.backbone, model.backbone, dtype)
-        self._output = OutputAttention(model, omega, dtype, int(session), offsets)
+        self.input_attention = InputAttention(model, omega, dtype)
+        self.backbone = Backbone(config.backbone, model.backbone, dtype)
+        self.output_attention = OutputAttention(model, omega, dtype, int(session), offsets)
         self._lock = _Lock([True])
         self.reset()
 
     def reset(self):
         """Back to before the first bin. Raises RuntimeError during a step."""
         with self._lock:
-            self._state = self._backbone.start
-            self._recent = self._output.start  # keys and values of the last hidden states, oldest first
+            self._state = self.backbone.start
+            self._recent = self.output_attention.start  # keys and values of the last hidden states, oldest first
             self._n_bins = 0
 
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
@@ -72,10 +72,10 @@ class StreamingDecoder:
         """
         with self._lock:
             units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
-            x = self._input(units, offsets)
-            hidden, state = self._backbone.step(x, self._state)
-            recent = self._output.append(self._recent, hidden)
-            decoded = self._output(recent)
+            x = self.input_attention(units, offsets)
+            hidden, state = self.backbone.step(x, self._state)
+            recent = self.output_attention.append(self._recent, hidden)
+            decoded = self.output_attention(recent)
             times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
             # the decoder changes only from here on, so an exception above leaves it as it was
             self._state, self._recent = state, recent

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from possm_lite.decoder import StreamingDecoder
-from possm_lite.decoder.streaming.baselines import WienerStream
+from possm_lite.decoder.baselines import BinnedStream
 from possm_lite.spikes.simulation.neurons import firing_rate
 
 SECONDS = 60 if os.environ.get("POSSM_SOAK") else 10
@@ -54,7 +54,7 @@ def test_steps_equal_those_of_the_package(page, trained):
         }""",
         [live.weights(possm, wiener, units), bins],
     )
-    streams = StreamingDecoder(possm, 1, live.QUERIES_S), WienerStream(wiener)
+    streams = StreamingDecoder(possm, 1, live.QUERIES_S), BinnedStream(wiener)
     for stream, answers in zip(streams, decoded, strict=True):
         expected = [stream.step(np.array(u, np.int64), np.array(o))[1].ravel() for u, o in bins]
         print(f"{type(stream).__name__}: {np.abs(np.subtract(answers, expected)).max():.1e} mm/s apart")

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.decoder.baselines import BinnedGRU, BinnedMLP, KalmanFilter, WienerFilter, bin_counts, history
-from possm_lite.decoder.baselines import BinnedStream
+from possm_lite.decoder.baselines import (
+    BinnedGRU,
+    BinnedMLP,
+    BinnedStream,
+    KalmanFilter,
+    WienerFilter,
+    bin_counts,
+    history,
+)
 from possm_lite.spikes import SpikeBatch
 
 from .helpers import ONE, make_batch, make_bins, one_trial

@@ -13,9 +13,8 @@ import pytest
 import torch
 
 from possm_lite.decoder import StreamingDecoder
-from possm_lite.decoder.baselines import BinnedGRU, WienerFilter
+from possm_lite.decoder.baselines import BinnedGRU, BinnedStream, WienerFilter
 from possm_lite.decoder.config import BACKBONES
-from possm_lite.decoder.baselines import BinnedStream
 from tests.decoder.helpers import make_model
 
 from .streams import BAD_SPIKES, N_UNITS, STATM, BatchSegments, BlockingOffsets, endless_bins, make_bins, play

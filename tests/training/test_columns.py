@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.decoder.baselines import BinnedGRU
-from possm_lite.decoder.baselines import BinnedStream
+from possm_lite.decoder.baselines import BinnedGRU, BinnedStream
 from possm_lite.spikes import RecordingError, load_recording
 from possm_lite.spikes.io.contents import Selection
 from possm_lite.training import FitConfig, combine_sessions, evaluate, fit, prepare

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.decoder.baselines import BinnedGRU, bin_counts
-from possm_lite.decoder.baselines import BinnedStream
+from possm_lite.decoder.baselines import BinnedGRU, BinnedStream, bin_counts
 from possm_lite.training import evaluate, prepare, r2_score
 from possm_lite.training.evaluate import batch_decode, mean_r2, newest_finished, replay, slot_offsets
 
