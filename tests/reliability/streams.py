@@ -1,66 +1,49 @@
-"""Endless and malformed bins, the batch form in segments, and the memory of this process, for the tests of streams."""
+"""Endless and malformed bins, and the batch form in segments, for the tests of streams."""
 
-import os
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
-from threading import Event
 
 import numpy as np
 import torch
 
-from possm_lite.decoder import POSSM, StreamingDecoder
+from possm_lite.decoder import POSSM
 from possm_lite.spikes import SpikeBatch
-from tests.decoder.helpers import make_model
 
 N_UNITS = 8
-STATM = Path("/proc/self/statm")
-
-# units and offsets that `step` must refuse, and what its message says
-BAD_SPIKES = {
-    "unknown unit": ([3, 9], [0.01, 0.02], "units must lie in 1..8, not 9"),
-    "blank token": ([0], [0.01], "units must lie in 1..8, not 0"),
-    "negative unit": ([-1], [0.01], "units must lie in 1..8, not -1"),
-    "unit of 64 bits": (np.array([2**64 - 1], np.uint64), [0.01], "not 18446744073709551615"),
-    "unit beyond 64 bits": ([2**70], [0.01], "units must be whole numbers"),
-    "fractional unit": ([1.5], [0.01], "units must be whole numbers"),
-    "boolean unit": ([True], [0.01], "units must be whole numbers"),
-    "unit as text": (["1"], [0.01], "units must be whole numbers"),
-    "offset of the next bin": ([1], [0.05], "offset < 0.05 s, not 0.05"),
-    "offset of the bin before": ([1], [-1e-300], "offset < 0.05 s, not -1e-300"),
-    "NaN offset": ([1, 2], [0.01, np.nan], "not nan"),
-    "infinite offset": ([1], [np.inf], "not inf"),
-    "offset as text": ([1], ["0.01"], "offsets must be real numbers"),
-    "complex offset": ([1], np.array([0.01 + 1j]), "offsets must be real numbers"),
-    "None offset": ([1], [None], "offsets must be real numbers"),
-    "boolean offset": ([1], [False], "offsets must be real numbers"),
-    "timedelta offset": ([1], np.array([0], "m8[ms]"), "offsets must be real numbers"),
-    "objects": ([object()], [object()], "units must be whole numbers"),
-    "fewer offsets than units": ([1, 2], [0.01], "flat and alike"),
-    "ragged offsets": ([1, 2], [[0.01], [0.01, 0.02]], "inhomogeneous"),
-    "matrix": (np.ones((2, 2), int), np.zeros((2, 2)), "flat and alike"),
-    "empty matrix": (np.ones((0, 2), int), np.zeros((0, 2)), "flat and alike"),
-    "scalars": (1, 0.01, "flat and alike"),
-    "None": (None, None, "flat and alike"),
-    "dictionaries": ({1: 0.01}, {1: 0.01}, "flat and alike"),
+BAD_SPIKES = {  # units and offsets that `step` must refuse
+    "unknown unit": ([3, 9], [0.01, 0.02]),
+    "blank token": ([0], [0.01]),
+    "unit of 64 bits": (np.array([2**64 - 1], np.uint64), [0.01]),
+    "fractional unit": ([1.5], [0.01]),
+    "boolean unit": ([True], [0.01]),
+    "offset of the next bin": ([1], [0.05]),
+    "offset of the bin before": ([1], [-1e-300]),
+    "NaN offset": ([1, 2], [0.01, np.nan]),
+    "offset as text": ([1], ["0.01"]),
+    "complex offset": ([1], np.array([0.01 + 1j])),
+    "fewer offsets than units": ([1, 2], [0.01]),
+    "matrix": (np.ones((2, 2), int), np.zeros((2, 2))),
+    "scalars": (1, 0.01),
+    "None": (None, None),
 }
 
 
 def endless_bins(seed: int, width: float = 0.05) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Units and offsets of each bin: about five unsorted spikes, silences of up to 300 bins, a bin in 500 (and bin 20)
     with 5,000 spikes, and in every seventh bin spikes at both ends."""
-    rng, silent, last = np.random.default_rng(seed), 0, np.nextafter(width, 0)
-    i = 0
+    rng = np.random.default_rng(seed)
+    last = np.nextafter(width, 0)
+    silent = i = 0
     while True:
         if silent == 0 and rng.random() < 0.005:
             silent = int(rng.integers(1, 301))
         burst = i == 20 or rng.random() < 0.002
         n = 5_000 if burst else 0 if silent else int(rng.poisson(5.0))
         silent = max(silent - 1, 0)
-        units, offsets = rng.integers(1, N_UNITS + 1, n), rng.random(n) * width
+        offsets = rng.random(n) * width
         if n and i % 7 == 0:
             offsets[0], offsets[-1] = last, 0.0
-        yield units, np.minimum(offsets, last)
+        yield rng.integers(1, N_UNITS + 1, n), np.minimum(offsets, last)
         i += 1
 
 
@@ -104,37 +87,3 @@ class BatchSegments:
         velocity = self.model.decode(hidden, times, torch.tensor([self.session]))
         self.hidden = hidden[:, max(hidden.shape[1] - config.context_bins + 1, 0) :]
         return velocity.reshape(len(bins), -1, 2).numpy()
-
-
-class BlockingOffsets:
-    """Offsets whose conversion to an array blocks until `release` is set, which keeps a step under way."""
-
-    def __init__(self, offsets: np.ndarray):
-        self.offsets, self.reached, self.release = offsets, Event(), Event()
-
-    def __array__(self, dtype=None, copy=None):
-        self.reached.set()
-        assert self.release.wait(60)
-        return self.offsets.astype(dtype)
-
-
-def memory_growth(backbone: str, n_bins: int, planted: int = 0) -> float:
-    """Resident bytes a bin by which this process grows while a stream plays, after the first tenth.
-
-    Args:
-        backbone: of the decoder.
-        n_bins: bins to play.
-        planted: bytes to keep of every bin, as a control.
-    """
-    stream, kept, warm = StreamingDecoder(make_model(torch.float32, backbone=backbone)), [], n_bins // 10
-    for i, spikes in enumerate(islice(endless_bins(3), n_bins)):
-        if i == warm:
-            before = _resident_bytes()
-        stream.step(*spikes)
-        if planted:
-            kept.append(bytes(planted))
-    return (_resident_bytes() - before) / (n_bins - warm)
-
-
-def _resident_bytes() -> int:
-    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
