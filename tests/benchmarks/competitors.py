@@ -97,10 +97,3 @@ def gru_cell(model: POSSM) -> Callable:
     config, weights = model.config, model.backbone.all_weights[0]
     x, h = torch.ones(1, config.n_latents * config.dim), torch.ones(1, config.hidden)
     return torch.no_grad()(lambda units, offsets: torch.gru_cell(x, h, *weights))
-
-
-def gru_matmuls(model: POSSM) -> Callable:
-    """Step of the two matrix products of that cell, in NumPy."""
-    w_x, w_h = (np.ascontiguousarray(w.detach().numpy().T) for w in model.backbone.all_weights[0][:2])
-    x, h = np.ones(len(w_x), w_x.dtype), np.ones(len(w_h), w_h.dtype)
-    return lambda units, offsets: x @ w_x + h @ w_h

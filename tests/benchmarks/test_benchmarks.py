@@ -34,7 +34,7 @@ from . import (
     trials,
     weights,
 )
-from .competitors import PaddedPossm, Poyo, gru_cell, gru_matmuls
+from .competitors import PaddedPossm, Poyo, gru_cell
 from .page import Note, Plot, Row, Table, row
 
 OFFSETS_S = np.array([0.0, 0.02])
@@ -62,13 +62,11 @@ def test_streaming_padded_and_batch_outputs_agree(bins):
     assert readme_claims.streaming_error(model, bins, OFFSETS_S) < 1e-9
 
 
-def test_gru_competitors_match_the_backbone():
+def test_gru_competitor_matches_the_backbone():
     model = POSSM(POSSMConfig(n_units=5))
     x, h = torch.ones(1, 64), torch.ones(1, 256)
-    w_x, w_h = model.backbone.all_weights[0][:2]
     with torch.no_grad():
         torch.testing.assert_close(gru_cell(model)(None, None), model.backbone.step(x, h[None])[0])
-        torch.testing.assert_close(torch.from_numpy(gru_matmuls(model)(None, None)), (x @ w_x.T + h @ w_h.T)[0])
 
 
 def test_poyo_matches_its_own_tokenizer(bins):
@@ -113,10 +111,10 @@ def test_growth_is_fitted():
 def test_latency_runs_without_torch_brain(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch_brain.models.poyo", None)
     items = list(latency.measure(short=True))
-    assert [r.limit for r in of(Row, items)] == ["<= 150 µs", "<= 4 x", "<= 2,000 µs", "<= 1.5 x"]
+    assert [r.limit for r in of(Row, items)] == ["<= 150 µs", "<= 5 x", "<= 2,000 µs", "<= 1.6 x"]
     assert [note for note in of(Note, items) if "POYO was skipped" in note.text]
     percentiles, paced, growth = of(Table, items)
-    assert len(paced.rows) == 6
+    assert len(paced.rows) == 4
     for cells in percentiles.rows:
         p50, p99, p999 = (float(cell.replace(",", "")) for cell in cells[1:4])
         assert 0 < p50 <= p99 <= p999

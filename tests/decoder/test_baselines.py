@@ -41,9 +41,6 @@ def simulate_linear(rng, n_bins=3000, n_units=12):
     return counts.astype(np.float32), velocity[:, None]  # one slot a bin
 
 
-# Counting
-
-
 def test_counts_are_a_histogram(rng):
     durations = (1.0, 0.7, 0.9, 1.2)
     trial = rng.integers(0, 4, 400)
@@ -64,37 +61,26 @@ def test_history_is_oldest_first_with_zeros_before():
     assert rows[3].tolist() == [3, 4, 5, 6, 7, 8]
 
 
-def test_history_is_causal():
-    counts = torch.rand(2, 10, 3)
-    changed = counts.clone()
-    changed[:, 6] += 1
-    before, after = history(counts, 4), history(changed, 4)
-    assert torch.equal(before[:, :6], after[:, :6])
-    assert (before[:, 6:] != after[:, 6:]).any(-1).all()  # row 9 too reads bin 6
-
-
-# Closed forms
-
-
-def test_wiener_is_the_ridge_regression_of_scikit_learn(rng):
+@pytest.mark.parametrize("n_missing", [1, 100])  # few: such bins are left out; many: each slot has its own bins
+def test_wiener_is_the_ridge_regression_of_scikit_learn(rng, n_missing):
     linear_model = pytest.importorskip("sklearn.linear_model")
     segments = [np.sqrt(rng.poisson(1.0, (n, N_UNITS))).astype(np.float32) for n in (150, 220)]
     velocity = [rng.normal(size=(len(x), N_SLOTS, 2)) + 3.0 for x in segments]
-    velocity[0][17, 2] = np.nan  # a slot without behaviour
+    velocity[0][17 : 17 + n_missing, 2] = np.nan
     model = WienerFilter(N_UNITS, 0.05, N_SLOTS, n_history=4)
     x = np.concatenate(
         [np.concatenate([np.pad(c, ((j, 0), (0, 0)))[: len(c)] for j in (3, 2, 1, 0)], 1) for c in segments]
     )
     y = np.concatenate(velocity).reshape(len(x), -1)
-    known = np.isfinite(y).all(1)
-    assert known.sum() == len(x) - 1
+    known = np.isfinite(y) if n_missing > 1 else np.isfinite(y).all(1)[:, None] & np.ones(y.shape, bool)
     for ridge, (weight, offset) in zip((1.0, 300.0), model.solve(segments, velocity, (1.0, 300.0)), strict=True):
-        theirs = linear_model.Ridge(alpha=ridge).fit(x[known], y[known])
-        np.testing.assert_allclose(weight.T, theirs.coef_, rtol=0, atol=1e-4)
-        np.testing.assert_allclose(offset, theirs.intercept_, rtol=0, atol=1e-4)
         model.weight.data, model.offset.data = weight, offset
         decoded = model.decode_counts(torch.from_numpy(segments[0])[None])[0].reshape(150, -1)
-        np.testing.assert_allclose(decoded, theirs.predict(x[:150]), rtol=0, atol=1e-4)
+        for i, rows in enumerate(known.T):
+            theirs = linear_model.Ridge(alpha=ridge).fit(x[rows], y[rows, i])
+            np.testing.assert_allclose(weight[:, i], theirs.coef_, rtol=0, atol=1e-4)
+            np.testing.assert_allclose(offset[i], theirs.intercept_, rtol=0, atol=1e-4)
+            np.testing.assert_allclose(decoded[:, i], theirs.predict(x[:150]), rtol=0, atol=1e-4)
 
 
 def test_kalman_converges_to_the_time_varying_filter(rng):
@@ -133,9 +119,6 @@ def test_kalman_leaves_out_a_bin_without_behaviour(rng):
     np.testing.assert_allclose(with_gap.gain, in_parts.gain, rtol=1e-5)
 
 
-# Causality, silence, slots
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_spike_changes_only_what_follows(rng, kind):
     model, unit, time = make_decoder(kind), rng.integers(1, N_UNITS + 1, 60), rng.random(60)
@@ -159,24 +142,13 @@ def test_velocity_is_that_of_its_slot(rng, kind):
     torch.testing.assert_close(velocity, expected * torch.tensor([3.0, 0.5]) + torch.tensor([1.0, -2.0]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_silence_is_decoded(kind):
-    times = torch.linspace(0, 0.99, 7, dtype=torch.float64)[None]
-    with torch.no_grad():
-        velocity = make_decoder(kind)(one_trial([], []), times, ONE)
-    assert velocity.shape == (1, 7, 2) and torch.isfinite(velocity).all()
-
-
-# In real time
-
-
-@pytest.mark.parametrize(("kind", "stream"), [("wiener", BinnedStream), ("gru", BinnedStream)])
-def test_streaming_equals_batch_on_every_bin(rng, kind, stream):
+@pytest.mark.parametrize("kind", ["wiener", "gru"])
+def test_streaming_equals_batch_on_every_bin(rng, kind):
     model, (bins, batch) = make_decoder(kind), make_bins(rng)
     times = torch.arange(len(bins) * N_SLOTS, dtype=torch.float64)[None] * (0.05 / N_SLOTS)
     with torch.no_grad():
         expected = model(batch, times, ONE)[0]
-    stream = stream(model)
+    stream = BinnedStream(model)
     for _ in range(2):  # the second time after a reset
         at, velocity = (np.concatenate(x) for x in zip(*[stream.step(*spikes) for spikes in bins], strict=True))
         np.testing.assert_allclose(at, times[0], rtol=0, atol=1e-9)
@@ -185,14 +157,8 @@ def test_streaming_equals_batch_on_every_bin(rng, kind, stream):
 
 
 def test_units_and_bins_of_another_decoder_are_refused():
-    """They would be counted silently, as those of another unit or moment."""
+    """They would be counted silently, as those of another unit or time."""
     model, time = make_decoder("gru"), torch.tensor([[0.01]], dtype=torch.float64)
-    for unit, width_s, message in ((N_UNITS + 1, 0.05, "n_units = 8, not 9"), (1, 0.02, "0.02, of the model 0.05")):
-        batch = SpikeBatch.from_events([0], [unit], [0.01], 1, 0.1, width_s)
-        with pytest.raises(ValueError, match=message):
-            model(batch, time, ONE)
-    batch = SpikeBatch.from_events([0], [1], [0.01], 1, 0.1)
-    with pytest.raises(ValueError, match="0.1 s lies outside the trial"):
-        model(batch, time + 0.09, ONE)
-    with pytest.raises(ValueError, match=r"session must lie in 1\.\.1, not \[0\]"):
-        model(batch, time, 0 * ONE)
+    for unit, width_s in ((N_UNITS + 1, 0.05), (1, 0.02)):
+        with pytest.raises(ValueError):
+            model(SpikeBatch.from_events([0], [unit], [0.01], 1, 0.1, width_s), time, ONE)
