@@ -26,34 +26,34 @@ def main(argv: list[str] | None = None) -> int:
 
         return getattr(commands, options.command)(options)
     except (PossmError, OSError) as exc:
-        message, status = " ".join(str(exc).split()), 130 if isinstance(exc.__cause__, KeyboardInterrupt) else 2
+        message = " ".join(str(exc).split())
+        status = 130 if isinstance(exc.__cause__, KeyboardInterrupt) else 2
     except KeyboardInterrupt:
-        message, status = "interrupted", 130
+        message = "interrupted"
+        status = 130
     print(f"possm-lite: {message}", file=sys.stderr)
     return status
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     """The options; with `--resume`, those that the run was started with."""
+    parser = _parser()
     main_process = "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0"
     with contextlib.nullcontext() if main_process else _no_output():  # one of torchrun's processes reports errors
-        parser = _parser()
         options = parser.parse_args(argv)
-        run_dir = getattr(options, "resume", None)
-        if run_dir and options != parser.parse_args(["decode", f"--resume={run_dir}"]):
+        folder = getattr(options, "resume", None)
+        if folder and options != parser.parse_args(["decode", f"--resume={folder}"]):
             parser.error("--resume goes on with the recordings and options of the run; give no others")
-    if run_dir is None:
+    if folder is None:
         return options
     from .training.run_dir import load_arguments
 
-    arguments = load_arguments(run_dir)
+    arguments = load_arguments(folder)
     try:
         with _no_output():
-            options = parser.parse_args(["decode", *arguments])
+            return parser.parse_args(["decode", *arguments, f"--resume={folder}"])
     except SystemExit:
-        raise CheckpointError(f"{run_dir}: its command is damaged: {' '.join(arguments)[:200]}") from None
-    options.resume = run_dir
-    return options
+        raise CheckpointError(f"{folder}: its command is damaged: {' '.join(arguments)[:200]}") from None
 
 
 @contextlib.contextmanager

@@ -13,68 +13,150 @@ import torch
 
 from .decoder.config import POSSMConfig
 from .decoder.possm import POSSM
-from .decoder.stream import StreamingDecoder
-from .errors import CheckpointError, DistributedError, PossmError, RecordingError, caused_by, prefix_errors
+from .decoder.streaming.decoder import StreamingDecoder
+from .errors import CheckpointError, PossmError, prefix_errors
 from .spikes.data_report import data_report
 from .spikes.io.contents import Selection
 from .spikes.io.download import download as download_recording
 from .spikes.io.lsl import play
 from .spikes.split import SplitConfig
-from .training import FitConfig, TrainingCheckpoint, experiment, load_checkpoint, prepare, run_dir
+from .training import FitConfig, load_checkpoint, prepare, run_dir
 from .training.check import check_recording
-from .training.checkpoint import TrainedOn, check_ranges
+from .training.checkpoint import TrainedOn
 from .training.distributed import ProcessGroup, process_group
 from .training.evaluate import batch_decode, replay, slot_offsets
-from .training.experiment import Settings
+from .training.experiment import EMBEDDED, SessionResult, Settings, compare, save_decoded, save_results, train
+from .training.fit import check_ranges
 from .training.live import decode_live
-from .training.loading import EMBEDDED, describe, load_sessions, read
+from .training.loading import describe, prepare_sessions, read, read_recordings
 from .training.predict import predict as predict_recording
-from .training.predict import read_matching
+from .training.predict import read_for_prediction, read_matching
 from .training.report import names_as_they_are, table
+from .training.session import Session
 from .training.transfer import ADAPTATION
 
 _ANY_RUN = Path("runs", ".run")  # in place of the name that a run gets when it is written
 
 
 def decode(options: Namespace) -> int:
-    """Train on one or several recordings, test, print and save; under `torchrun` as one of several processes.
+    """Train on one or several recordings, test, save and print; under `torchrun` as one of several processes.
+
+    With `--resume` the options are those that the run was started with; what differs is marked.
 
     Raises:
         PossmError: the input is unusable, or the run was interrupted: the message then says how to resume it.
     """
-    folder = None
-    try:
-        with process_group() as group:
-            settings = _settings(options, group)
-            if options.resume and options.json and os.path.lexists(options.json):
-                raise PossmError(
-                    f"{options.json} exists already; nothing is overwritten. Move it away, and resume again."
-                )
-            new = [] if options.resume else [options.out or _ANY_RUN]
-            for target in [*new, options.json] if options.json else new:
-                run_dir.check_target(target)
-            jobs, name = load_sessions(options.recording or [EMBEDDED], settings, group)
-            if group.is_main and options.resume:
-                run_dir.remove_partial_files(folder := options.resume)
-            elif group.is_main:
-                arguments = [*_arguments(options), f"--lag={jobs[1][1].lag_s}"]  # the last one counts
-                write = partial(run_dir.save_arguments, arguments=arguments)
-                folder = run_dir.create_folder(options.out, name, write)
-            folder = group.broadcast(folder)
-            checkpoints = [TrainingCheckpoint(folder / name) for name in run_dir.TRAINING_FILES]
-            results = experiment.run_experiment(jobs, settings, checkpoints, group)
-            if group.is_main:
-                experiment.save_results(results, folder)
-                _print_metrics([result.metrics for result in results], folder, options.json)
-    except (KeyboardInterrupt, DistributedError, OSError, CheckpointError) as exc:
-        is_other_training = isinstance(exc, CheckpointError) and not caused_by(exc, OSError)
-        if folder is None or not run_dir.is_unfinished(folder) or is_other_training:
-            raise
-        message = "interrupted" if isinstance(exc, KeyboardInterrupt) else exc
-        is_saved = any((folder / name).exists() for name in run_dir.TRAINING_FILES)
-        again = "go on" if is_saved else "start again, as nothing was saved yet"
-        raise PossmError(f"{message}; to {again}: possm-lite decode --resume {shlex.quote(str(folder))}") from exc
+    with run_dir.resumable(options), process_group() as group:
+        settings = _settings(options, group)
+        _check_targets(options)
+        recordings = read_recordings(settings, group)
+        sessions = prepare_sessions(recordings, settings, group)
+        if group.is_main and options.resume:
+            run_dir.remove_partial_files(options.resume)
+        elif group.is_main:
+            options.resume = _create_run(options, sessions)  # from here on the run can be resumed
+        folder = options.resume = group.broadcast(options.resume)
+        possm, history = train(sessions, settings, folder, group)  # resumed from the state in the folder
+        results = compare(possm, history, sessions, settings, group)
+        if group.is_main:
+            save_results(results, folder)
+            _print_metrics(results, folder, options.json)
     return 0
+
+
+def _settings(options: Namespace, group: ProcessGroup) -> Settings:
+    """What the options and the run of `--from` ask for. PossmError if it cannot be."""
+    sizes = _given(POSSMConfig, options)
+    training = _given(FitConfig, options)
+    run = vars(options)["from"]
+    given = _given(Settings, options) | {"device": _device(options.device, group)}
+    sources = options.recording or [EMBEDDED]
+    selected = {name: value for name, value in vars(_selection(options)).items() if value}
+    selected |= {name: "" for name in ("units", "trials") if getattr(options, name) == ""}  # not those of --from
+    try:
+        check_ranges(vars(options))
+        model = POSSMConfig(1, **sizes)
+        SplitConfig.parse(options.split or Settings.split)
+    except ValueError as exc:
+        raise PossmError(str(exc)) from exc
+    if not run:
+        return Settings(sources, model, FitConfig(**training), FitConfig(**training), Selection(**selected), **given)
+    if len(sources) > 1:
+        raise PossmError(f"--from adapts a decoder to one recording, not to {len(sources)}.")
+    if sizes:
+        raise PossmError(f"--from takes {', '.join(sizes)} from {run}: leave out such options.")
+    start, trained_on = _load_run(run)
+    stored = {
+        "split": trained_on.split,
+        "lag_s": trained_on.lag_s,
+        "selection": replace(trained_on.selection, **selected),
+        "start": start,
+        "adapted_from": str(run.resolve()),
+    }
+    adaptation = replace(ADAPTATION, **training)
+    return Settings(sources, start.config, adaptation, FitConfig(**training), **stored | given)
+
+
+def _given(kind: type, options: Namespace) -> dict:
+    """The fields of a dataclass that are options and have a value."""
+    values = {field.name: getattr(options, field.name, None) for field in fields(kind)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _selection(options: Namespace) -> Selection:
+    columns = [column.strip() for column in options.columns.split(",") if column.strip()]
+    return Selection(options.behavior, columns, options.units or "", options.trials or "")
+
+
+def _device(name: str, group: ProcessGroup) -> str:
+    """Device to train on. PossmError if there is none as asked for."""
+    usable = torch.cuda.is_available() and group.size == 1
+    if name == "cuda" and not usable:
+        reason = "the processes of torchrun train on the CPU" if group.size > 1 else "torch finds no GPU here"
+        raise PossmError(f"--device cuda: {reason}; use --device cpu.")
+    return "cuda" if name != "cpu" and usable else "cpu"
+
+
+def _check_targets(options: Namespace):
+    """Raises OSError if what is to be written exists already, or cannot be written."""
+    targets = [options.json] if options.resume else [options.out or _ANY_RUN, options.json]
+    for target in filter(None, targets):
+        run_dir.check_target(target)
+
+
+def _create_run(options: Namespace, sessions: list[Session]) -> Path:
+    """The new folder of a run, with the arguments that give the same options from any other folder."""
+    arguments = [str(path.resolve()) for path in options.recording]
+    for name, value in vars(options).items():
+        if value is not None and name not in ("command", "recording", "out"):
+            values = value if isinstance(value, list) else [value.absolute() if isinstance(value, Path) else value]
+            arguments += [f"--{name.removesuffix('_s').replace('_', '-')}={value}" for value in values]
+    arguments.append(f"--lag={sessions[0].timeline.lag_s}")  # the one that was found: the last one counts
+    name = "joint" if len(options.recording) > 1 else sessions[0].recording.session_id
+    return run_dir.create_folder(options.out, name, partial(run_dir.save_arguments, arguments=arguments))
+
+
+def _print_metrics(results: list[SessionResult], folder: Path, json: Path | None):
+    """Print the tables of a run and where its results are; write the metrics to `json` too, if given."""
+    metrics = [result.metrics for result in results]
+    if json:
+        json.parent.mkdir(parents=True, exist_ok=True)
+        run_dir.write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
+    for m in metrics:
+        print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
+    print("R² displayed: of what a screen shows at each moment. µs/bin: streaming, median and 99th percentile.")
+    where = " for each session" if len(metrics) > 1 else ""
+    print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")
+
+
+def _load_run(run: Path) -> tuple[POSSM, TrainedOn]:
+    """The decoder in the folder of a run. Raises CheckpointError, which names the folder or command that is meant."""
+    path = run / "checkpoint.npz"
+    if not path.exists() and run_dir.is_unfinished(run):
+        raise CheckpointError(f"{run} is not finished: possm-lite decode --resume {shlex.quote(str(run))}")
+    if not path.exists() and (found := sorted(str(one.parent) for one in run.glob("*/checkpoint.npz"))):
+        raise CheckpointError(f"{run} is of several sessions: name the folder of one, {', '.join(found)[:300]}")
+    return load_checkpoint(path)
 
 
 def stream(options: Namespace) -> int:
@@ -97,39 +179,27 @@ def stream(options: Namespace) -> int:
 def predict(options: Namespace) -> int:
     """Apply a trained decoder to a recording; write the output, and print R² if the file has the behaviour."""
     model, trained_on = _load_run(options.run)
-    source, reason, wanted = options.recording, "it has no behaviour", [{}, {"trials": "", "spikes_only": True}]
     run_dir.check_target(options.out or _ANY_RUN)
-    if trained_on.selection.trials:
-        wanted.insert(1, {"trials": ""})  # the file may not have the column of that filter
-    for selection in wanted:
-        try:
-            recording = read_matching(source, trained_on, **selection)
-            break
-        except RecordingError as exc:
-            if selection is wanted[-1]:
-                raise
-            reason = str(exc)
-    with prefix_errors(source):
+    recording, notes = read_for_prediction(options.recording, trained_on)
+    with prefix_errors(options.recording):
         report = data_report(recording, model.config.bin_width_s)
         times, decoded, played = predict_recording(model, recording, trained_on.lag_s)
     columns = trained_on.behavior_columns
 
     def write(folder: Path):
-        experiment.save_decoded(folder / "decoded.npz", trained_on, times, decoded)
+        save_decoded(folder / "decoded.npz", trained_on, times, decoded)
         header = ",".join(column.replace(",", ";") for column in ("time", *columns))
         form = "%.6f" + ",%.7g" * len(columns)
         np.savetxt(folder / "decoded.csv", np.c_[times, decoded], form, header=header, comments="", encoding="utf-8")
 
-    folder = run_dir.create_folder(options.out, f"{run_dir.safe_name(recording.session_id)}-predicted", write)
-    print(*report, *(f"note: {note}" for note in recording.notes), sep="\n")
-    if selection == {"trials": ""}:
-        print(f"note: all trials were decoded: {reason}")
+    folder = run_dir.create_folder(options.out, f"{recording.session_id}-predicted", write)
+    print(*report, *(f"note: {note}" for note in [*recording.notes, *notes]), sep="\n")
     if len(played.times_s):
         scores = "  ".join(f"{column} {r2:.3f}" for column, r2 in zip(columns, played.r2_columns, strict=True))
         seen = "; RUN was trained on this session" if recording.session_id == trained_on.session_id else ""
         print(f"R²  {scores}  mean {played.r2:.3f}, of all {len(played.times_s):,} samples{seen}")
     else:
-        print(f"only spikes were used: {reason}")
+        print("only spikes were used")
     print(f"{folder}: decoded.npz, decoded.csv, {len(times):,} times")
     return 0
 
@@ -168,80 +238,3 @@ def download(options: Namespace) -> int:
     path = download_recording(options.name, options.to)
     print(f"{path}: complete. To decode it: possm-lite decode {shlex.quote(str(path))}")
     return 0
-
-
-def _load_run(run: Path) -> tuple[POSSM, TrainedOn]:
-    """The decoder in the folder of a run. Raises CheckpointError, which names the folder or command that is meant."""
-    path = run / "checkpoint.npz"
-    if not path.exists() and run_dir.is_unfinished(run):
-        raise CheckpointError(f"{run} is not finished: possm-lite decode --resume {shlex.quote(str(run))}")
-    if not path.exists() and (found := sorted(str(one.parent) for one in run.glob("*/checkpoint.npz"))):
-        raise CheckpointError(f"{run} is of several sessions: name the folder of one, {', '.join(found)[:300]}")
-    return load_checkpoint(path)
-
-
-def _settings(options: Namespace, group: ProcessGroup) -> Settings:
-    """What the options and the run of `--from` ask for. PossmError if it cannot be."""
-    sizes, training, run = _given(POSSMConfig, options), _given(FitConfig, options), vars(options)["from"]
-    given = _given(Settings, options) | {"device": _device(options.device, group)}
-    selected = {name: value for name, value in vars(_selection(options)).items() if value}
-    selected |= {name: "" for name in ("units", "trials") if getattr(options, name) == ""}  # not those of --from
-    try:
-        check_ranges(vars(options))
-        model = POSSMConfig(1, **sizes)
-        SplitConfig.parse(options.split or Settings.split)
-    except ValueError as exc:
-        raise PossmError(str(exc)) from exc
-    if not run:
-        return Settings(model, FitConfig(**training), FitConfig(**training), Selection(**selected), **given)
-    if len(options.recording) > 1:
-        raise PossmError(f"--from adapts a decoder to one recording, not to {len(options.recording)}.")
-    if sizes:
-        raise PossmError(f"--from takes {', '.join(sizes)} from {run}: leave out such options.")
-    start, trained_on = _load_run(run)
-    stored = {name: getattr(trained_on, name) for name in ("split", "lag_s")}
-    stored |= {"start": start, "adapted_from": str(run.resolve())}
-    stored["selection"] = replace(trained_on.selection, **selected)
-    return Settings(start.config, replace(ADAPTATION, **training), FitConfig(**training), **stored | given)
-
-
-def _given(kind: type, options: Namespace) -> dict:
-    """The fields of a dataclass that are options and have a value."""
-    values = {field.name: getattr(options, field.name, None) for field in fields(kind)}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _selection(options: Namespace) -> Selection:
-    columns = [column.strip() for column in options.columns.split(",") if column.strip()]
-    return Selection(options.behavior, columns, options.units or "", options.trials or "")
-
-
-def _arguments(options: Namespace) -> list[str]:
-    """The arguments that give the same options in any folder; without those of the run's folder."""
-    arguments = [str(path.resolve()) for path in options.recording]
-    for name, value in vars(options).items():
-        if value is not None and name not in ("command", "recording", "out", "resume"):
-            values = value if isinstance(value, list) else [value.absolute() if isinstance(value, Path) else value]
-            arguments += [f"--{name.removesuffix('_s').replace('_', '-')}={value}" for value in values]
-    return arguments
-
-
-def _device(name: str, group: ProcessGroup) -> str:
-    """Device to train on. PossmError if there is none as asked for."""
-    usable = torch.cuda.is_available() and group.size == 1
-    if name == "cuda" and not usable:
-        reason = "the processes of torchrun train on the CPU" if group.size > 1 else "torch finds no GPU here"
-        raise PossmError(f"--device cuda: {reason}; use --device cpu.")
-    return "cuda" if name != "cpu" and usable else "cpu"
-
-
-def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
-    """Print the tables of a run and where its results are; write the metrics to `json` too, if given."""
-    if json:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        run_dir.write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
-    for m in metrics:
-        print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
-    print("R² displayed: of what a screen shows at each moment. µs/bin: streaming, median and 99th percentile.")
-    where = " for each session" if len(metrics) > 1 else ""
-    print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")

@@ -1,4 +1,4 @@
-"""The exceptions of the package, their causes, and context managers that turn errors about files into one line."""
+"""The exceptions of the package, and context managers that turn errors about files into one line."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -29,11 +29,6 @@ def listed(names: Sequence[str]) -> str:
     """The first six names, and how many more there are."""
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
     return ", ".join(names[:6]) + more
-
-
-def caused_by(exc: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether an exception, or one that it was raised from, is of this kind."""
-    return exc is not None and (isinstance(exc, kind) or caused_by(exc.__cause__, kind))
 
 
 @contextlib.contextmanager

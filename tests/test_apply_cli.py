@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite import commands
 from possm_lite.cli import main
 from possm_lite.spikes import Recording, load_recording
 from possm_lite.spikes.arrays import read_arrays
 from possm_lite.spikes.timeline import Timeline
-from possm_lite.training import load_checkpoint, loading
+from possm_lite.training import experiment, load_checkpoint, loading
 from possm_lite.training.check import check_recording
 
 from .test_cli import RESULTS, SMALL, assert_refused, names
@@ -193,7 +192,7 @@ def test_lag_auto_is_searched_once(here, small_recording, monkeypatch, capfd):
     assert_refused(capfd, ["decode", "clock.npz", "--lag", "auto"], "clock.npz: spike_times look like milliseconds")
     assert not searched
     with monkeypatch.context() as patch:
-        patch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
+        patch.setattr(experiment, "TrainingCheckpoint", InterruptedCheckpoint)
         assert main(["decode", "a.npz", "--lag", "auto", "--epochs", "3", *SMALL, "--out", "auto"]) == 130
     assert "lag 0.1 s" in capfd.readouterr().out
     assert main(["decode", "--resume", "auto"]) == 0
@@ -202,11 +201,11 @@ def test_lag_auto_is_searched_once(here, small_recording, monkeypatch, capfd):
 
 
 def test_adapted_run_resumes_to_the_same_weights(here, monkeypatch):
-    monkeypatch.setattr(commands.experiment, "adapt", partial(commands.experiment.adapt, min_steps=3))
+    monkeypatch.setattr(experiment, "adapt", partial(experiment.adapt, min_steps=3))
     decode = ["decode", "--from", "run", "next.npz", "--epochs", "3"]
     assert main([*decode, "--out", "day2"]) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
+        patch.setattr(experiment, "TrainingCheckpoint", InterruptedCheckpoint)
         assert main([*decode, "--out", "cut"]) == 130
     assert main(["decode", "--resume", "cut"]) == 0
     assert names(here / "cut") == RESULTS

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from possm_lite import commands
 from possm_lite.cli import main
-from possm_lite.training import loading
+from possm_lite.training import experiment, loading
 
 from .test_cli import RESULTS, SMALL, assert_refused, listing, names
 from .training.helpers import InterruptedCheckpoint, assert_same_checkpoints, simulated
@@ -31,7 +30,7 @@ def finished(tmp_path_factory):
         patch.chdir(folder)
         assert decode("a.npz", "--out", "one") == 0
         assert decode("a.npz", "b.npz", "--out", "two") == 0
-        patch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
+        patch.setattr(experiment, "TrainingCheckpoint", InterruptedCheckpoint)
         assert decode("a.npz", "--out", "cut", "--json", "cut.json") == 130
     return folder
 
@@ -52,7 +51,7 @@ def assert_same_results(run: Path, expected: Path):
 
 
 def test_resume_from_another_folder_uses_the_same_options(here, tmp_path, monkeypatch, capfd):
-    assert names(here / "cut") == ["training.npz", "unfinished.json"]
+    assert names(here / "cut") == ["training.pt", "unfinished.json"]
     elsewhere = tmp_path / "else" / "where"
     elsewhere.mkdir(parents=True)
     monkeypatch.chdir(elsewhere)
@@ -67,7 +66,7 @@ def test_resume_from_another_folder_uses_the_same_options(here, tmp_path, monkey
 
 def test_interrupt_shows_the_command_to_resume(here, monkeypatch, capfd):
     with monkeypatch.context() as patch:
-        patch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
+        patch.setattr(experiment, "TrainingCheckpoint", InterruptedCheckpoint)
         assert decode("a.npz", "b.npz", "--out", "my run") == 130
     line = capfd.readouterr().err.splitlines()[-1]
     assert line == "possm-lite: interrupted; to go on: possm-lite decode --resume 'my run'"
@@ -84,7 +83,7 @@ def interrupt(*_, **__):
 
 
 def test_interrupt_before_a_state_is_saved_says_so(here, monkeypatch, capfd):
-    monkeypatch.setattr(commands.experiment, "run_experiment", interrupt)
+    monkeypatch.setattr(experiment, "run_experiment", interrupt)
     assert decode("a.npz", "--out", "early") == 130
     line = capfd.readouterr().err.splitlines()[-1]
     assert line.endswith("; to start again, as nothing was saved yet: possm-lite decode --resume early")
@@ -92,7 +91,7 @@ def test_interrupt_before_a_state_is_saved_says_so(here, monkeypatch, capfd):
 
 def test_interrupt_while_results_are_written(here, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(commands.experiment, "plot_decoded", interrupt)
+        patch.setattr(experiment, "plot_decoded", interrupt)
         assert main(["decode", "--resume", "cut"]) == 130
     assert main(["decode", "--resume", "cut"]) == 0
     assert_same_results(here / "cut", here / "one")
@@ -130,7 +129,7 @@ def test_interrupt_before_the_run_leaves_nothing(here, monkeypatch, capfd):
 @pytest.mark.parametrize("trained", [False, True])
 def test_resume_without_a_state_or_with_partial_files(here, trained):
     if not trained:
-        (here / "cut" / "training.npz").unlink()
+        (here / "cut" / "training.pt").unlink()
     (here / "cut" / ".0f.partial").write_bytes(b"half")
     (here / "cut" / ".1f.partial").mkdir()
     (here / "cut" / ".1f.partial" / "checkpoint.npz").write_bytes(b"half")
@@ -163,13 +162,13 @@ def test_unusable_runs_are_refused(here, capfd):
     assert_refused(capfd, [*resume, "cut"], "cut.json exists already")
     (here / "cut.json").unlink()
     assert_refused(capfd, ["decode", "a.npz", "--out", "cut"], "cut exists already", "Go on with --resume cut")
-    state = here / "cut" / "training.npz"
+    state = here / "cut" / "training.pt"
     content = state.read_bytes()
     state.write_bytes(content[:-100])
-    assert_refused(capfd, [*resume, "cut"], "cut/training.npz: is damaged")
+    assert_refused(capfd, [*resume, "cut"], "cut/training.pt: is damaged")
     state.write_bytes(content)
     shutil.copy("b.npz", "a.npz")
-    assert_refused(capfd, [*resume, "cut"], "cut/training.npz: was trained on other recordings")
+    assert_refused(capfd, [*resume, "cut"], "cut/training.pt: was trained on other recordings")
     (here / "a.npz").unlink()
     assert_refused(capfd, [*resume, "cut"], f"{here / 'a.npz'}: cannot be read: No such file")
     for arguments in ("", "{", "7", "null", '["--epochs=0"]', '["--help"]', '["stream"]', '["--nonsense"]', '"ab"'):

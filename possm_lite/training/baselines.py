@@ -18,7 +18,8 @@ RIDGES = tuple(10.0 ** np.arange(0, 5.5, 0.5))
 def fit_wiener(session: Session, n_history: int = 10, ridges: Iterable[float] = RIDGES) -> WienerFilter:
     """A Wiener filter of the last `n_history` bins, with the ridge penalty that has the best validation R²."""
     model = _empty(WienerFilter, session, n_history=n_history)
-    solutions, scores = model.solve(*binned(session, "train"), ridges), []
+    solutions = model.solve(*binned(session, "train"), ridges)
+    scores = []
     for model.weight.data, model.offset.data in solutions:
         scores.append(np.nan_to_num(evaluate(model, session, "valid").r2_columns).sum())  # NaN: constant
     model.weight.data, model.offset.data = solutions[int(np.argmax(scores))]
@@ -45,15 +46,11 @@ def search_lag(
 
         score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (17.5)
 
-    Args:
-        recording, split, bin_width_s, seed: as for `prepare`.
-        lags_s: lags to try, seconds, behaviour later than spikes; a negative one reads spikes after the movement.
-        n_history, ridges: of the filter, as for `fit_wiener`.
-
-    Returns:
-        R² for each lag, the mean of the columns that vary, shape (n,); NaN if none does.
+    Arguments are as for `prepare` and `fit_wiener`; `lags_s` are in seconds, and a negative one reads spikes after the
+    movement. Returns R² for each lag, the mean of the columns that vary, (n,); NaN if none does.
     """
-    scores, ridges = [], tuple(ridges)
+    ridges = tuple(ridges)
+    scores = []
     for lag_s in lags_s:
         session = prepare(recording, split, lag_s=lag_s, bin_width_s=bin_width_s, seed=seed)
         scores.append(evaluate(fit_wiener(session, n_history, ridges), session, "valid").r2)
@@ -65,7 +62,8 @@ def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarr
 
     The value of a slot is the mean of the samples in it; NaN if there is none.
     """
-    width, n_slots = session.timeline.bin_width_s, len(slot_offsets(session))
+    width = session.timeline.bin_width_s
+    n_slots = len(slot_offsets(session))
     counts, behavior = [], []
     for start, stop in session.segments(part):
         if (n_bins := int((stop - start) / width + 1e-6)) == 0:
@@ -82,8 +80,9 @@ def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarr
 
 def _empty(kind, session: Session, **sizes):
     """A filter with the sizes and the scale of a session."""
-    recording, width = session.recording, session.timeline.bin_width_s
-    model = kind(recording.n_units, width, len(slot_offsets(session)), recording.n_columns, **sizes)
+    n_slots = len(slot_offsets(session))
+    n_columns = session.recording.n_columns
+    model = kind(session.recording.n_units, session.timeline.bin_width_s, n_slots, n_columns, **sizes)
     model.behavior_mean[1] = torch.from_numpy(session.mean)
     model.behavior_std[1] = torch.from_numpy(session.std)
     return model

@@ -43,12 +43,11 @@ class ProcessGroup:
 
     def all_gather(self, items: dict) -> dict:
         """The dicts of several processes merged, sorted by key; for a key of more than one, the last rank's value."""
-        if self.size == 1:
-            return items
-        gathered: list[dict] = [{}] * self.size
-        dist.all_gather_object(gathered, items)
+        gathered = [items] * self.size
+        if self.size > 1:
+            dist.all_gather_object(gathered, items)
         merged = {key: value for part in gathered for key, value in part.items()}
-        return {key: merged[key] for key in sorted(merged)}
+        return dict(sorted(merged.items()))
 
     def broadcast(self, value: Any) -> Any:
         """The value of the main process."""
@@ -74,36 +73,27 @@ SINGLE_PROCESS = ProcessGroup()
 def process_group() -> Iterator[ProcessGroup]:
     """The group that `torchrun` started this process in; if one process fails, all end and one of them reports it.
 
-    Raises PeerFailed if another process failed first; DistributedError if one was killed, or all were stopped.
+    Raises PeerFailed if another process failed first; DistributedError if one died; KeyboardInterrupt if torchrun has
+    noticed that before this process, and ends it.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         yield SINGLE_PROCESS
         return
     store, rank, size = next(dist.rendezvous("env://", timeout=_TIMEOUT))
     dist.init_process_group("gloo", store=dist.PrefixStore("training", store), rank=rank, world_size=size)
-    previous = signal.signal(signal.SIGTERM, _raise_terminated)  # torchrun ends the remaining processes with SIGTERM
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # by which torchrun ends what remains
     try:
         yield ProcessGroup(rank, size)
-        # torch 2.5 destroys a group while holding the interpreter lock, and waits for threads that may need it
-        time.sleep(0.1)
+        time.sleep(0.1)  # torch 2.5 destroyed a group holding a lock that threads still at work may have needed
     except BaseException as exc:
-        # This process ends. torchrun's SIGTERM, for the same reason, often comes now, and must not hide it. (SIG_IGN
-        # would print a line if the signal came first.)
+        # torchrun's SIGTERM often comes now, and must not hide the reason; SIG_IGN prints a line if it came first
         signal.signal(signal.SIGTERM, lambda *_: None)
         # torchrun holds the store, so it is there whichever process has died
         if store.compare_set("failed first", "", str(rank)) != str(rank).encode():
             raise PeerFailed(1) from exc
-        if isinstance(exc, _Terminated) or (isinstance(exc, RuntimeError) and "gloo" in str(exc)):
+        if isinstance(exc, RuntimeError) and "gloo" in str(exc):
             raise DistributedError(f"process {rank} of {size}: another process died, or all were stopped.") from exc
         raise
     finally:
         signal.signal(signal.SIGTERM, previous)
         dist.destroy_process_group()
-
-
-class _Terminated(BaseException):
-    """SIGTERM was received."""
-
-
-def _raise_terminated(*_):
-    raise _Terminated

@@ -8,7 +8,7 @@ import torch
 from tqdm import tqdm
 
 from ..decoder.possm import POSSM
-from ..spikes.batch import bin_index
+from ..spikes.batch import SpikeBatch, bin_index
 from .session import Session, check_sessions, columns_that_vary
 
 
@@ -24,7 +24,7 @@ class Decoded:
     @property
     def r2_columns(self) -> tuple[float, ...]:
         """R² of each column, NaN for a constant one."""
-        return tuple(float(r) for r in r2_score(self.true, self.decoded))
+        return tuple(r2_score(self.true, self.decoded).tolist())
 
     @property
     def r2(self) -> float:
@@ -58,8 +58,8 @@ def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
     """
     if np.shape(true) != np.shape(decoded):
         raise ValueError(f"true and decoded must have one shape, not {np.shape(true)} and {np.shape(decoded)}.")
-    true, decoded = np.asarray(true, np.float64), np.asarray(decoded, np.float64)
-    residual = ((true - decoded) ** 2).sum(0)
+    true = np.asarray(true, np.float64)
+    residual = ((true - np.asarray(decoded, np.float64)) ** 2).sum(0)
     varies = columns_that_vary(true)
     deviation = np.where(varies, ((true - true.mean(0)) ** 2).sum(0), 1.0)
     return np.where(varies, 1 - residual / deviation, np.nan)
@@ -99,7 +99,20 @@ def _displayed(outputs: np.ndarray, times_s: np.ndarray, at_s: np.ndarray, sessi
     return np.where(newest[:, None] >= 0, outputs[newest], np.nan)
 
 
+def _samples(batch: SpikeBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Times (T,) and behaviour (T, C) of the only trial of a batch."""
+    known = batch.mask[0]
+    return batch.times_s[0, known].numpy(), batch.behavior[0, known].numpy()
+
+
 @torch.no_grad()
+def _decode_at(model: POSSM, batch: SpikeBatch, times_s: np.ndarray, session: Session) -> np.ndarray:
+    """Output of the model for the only trial of a batch, (T, C)."""
+    device = model.behavior_mean.device
+    query = torch.from_numpy(times_s)[None].to(device)
+    return model(batch.to(device), query, torch.full((1,), session.index, device=device))[0].cpu().numpy()
+
+
 def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     """Decode each continuous segment of a part, "train", "valid" or "test", in one causal pass.
 
@@ -108,14 +121,14 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     """
     check_sessions(model, [session])
     model.eval()
-    segments, device, width = [], model.behavior_mean.device, session.timeline.bin_width_s
+    segments = []
     for start, stop in session.segments(part):
         batch = session.cut(start, stop - start)
-        times, true = (x[0][batch.mask[0]].numpy() for x in (batch.times_s, batch.behavior))
-        ends = width * (np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3)  # the end itself is in the next bin
+        times, true = _samples(batch)
+        # the end itself is in the next bin
+        ends = session.timeline.bin_width_s * (np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3)
         asked = np.sort(np.concatenate([times, ends]))
-        batch, query = batch.to(device), torch.from_numpy(asked)[None].to(device)
-        outputs = model(batch, query, torch.full((1,), session.index, device=device))[0].cpu().numpy()
+        outputs = _decode_at(model, batch, asked, session)
         decoded = outputs[np.searchsorted(asked, times)]
         segments.append((times + start, true, decoded, _displayed(outputs, asked, times, session)))
     return Decoded(*(np.concatenate(column) for column in zip(*segments, strict=True)))
@@ -128,16 +141,17 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
     is displayed is chosen of these.
     `progress` is the name of a bar.
     """
-    width, parts = session.timeline.bin_width_s, session.segments(part)
+    width = session.timeline.bin_width_s
+    parts = session.segments(part)
     segments, outputs, step_us, bins = [], [], [], []
     bar = tqdm(total=int(np.diff(parts).sum() / width), desc=progress, unit="bin", leave=False, disable=not progress)
     for start, stop in parts:
         batch = session.cut(start, stop - start)
         bins.append(int(batch.n_bins[0]))
         spikes = batch.unit > 0  # a stream gets an empty bin instead of a blank token
-        unit, offset, bins_of_spikes = (x[spikes].numpy() for x in (batch.unit, batch.offset, batch.bin))
-        offset = np.minimum(offset, np.nextafter(width, 0))
-        edges = np.searchsorted(bins_of_spikes, np.arange(bins[-1] + 1))
+        unit = batch.unit[spikes].numpy()
+        offset = np.minimum(batch.offset[spikes].numpy(), np.nextafter(width, 0))
+        edges = np.searchsorted(batch.bin[spikes].numpy(), np.arange(bins[-1] + 1))
         decoded = []
         stream.reset()
         for first, end in zip(edges[:-1], edges[1:], strict=True):
@@ -145,7 +159,7 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
             decoded.append(stream.step(unit[first:end], offset[first:end])[1])
             step_us.append(1e6 * (time.perf_counter() - step_start))
             bar.update()
-        times, true = (x[0][batch.mask[0]].numpy() for x in (batch.times_s, batch.behavior))
+        times, true = _samples(batch)
         outputs.append(np.concatenate(decoded))
         at_samples = outputs[-1][bin_index(times, width / len(decoded[-1]))]
         segments.append((times + start, true, at_samples, _displayed(at_samples, times, times, session)))
@@ -162,20 +176,16 @@ def slot_offsets(session: Session, part: str = "test") -> np.ndarray:
     timeline = session.timeline
     n_slots = max(1, round(timeline.bin_width_s / float(np.median(np.diff(timeline.times)))))
     slot = timeline.bin_width_s / n_slots
-    batches = [timeline.cut(start, stop - start) for start, stop in session.segments(part)]
-    since_start = np.concatenate([batch.times_s[batch.mask].numpy() for batch in batches])
+    since_start = np.concatenate([_samples(timeline.cut(a, b - a))[0] for a, b in session.segments(part)])
     phase = np.median(since_start - slot * bin_index(since_start, slot))
     return np.arange(n_slots) * slot + np.clip(phase, 0, np.nextafter(slot, 0))
 
 
-@torch.no_grad()
 def batch_decode(model: POSSM, session: Session, played: Replay, part: str = "test") -> np.ndarray:
     """Output of the batch form of the model at all slots of a replay, as `played.outputs`, (n_bins * n_slots, C)."""
-    offsets, width = torch.from_numpy(slot_offsets(session, part)), session.timeline.bin_width_s
-    assert len(played.outputs) == len(offsets) * sum(played.bins)
+    offsets = slot_offsets(session, part)
     decoded = []
     for (start, stop), n_bins in zip(session.segments(part), played.bins, strict=True):
-        batch = session.cut(start, stop - start)
-        times = (torch.arange(n_bins, dtype=torch.float64)[:, None] * width + offsets).reshape(1, -1)
-        decoded.append(model(batch, times, torch.full((1,), session.index))[0].numpy())
+        times = (np.arange(n_bins)[:, None] * session.timeline.bin_width_s + offsets).ravel()
+        decoded.append(_decode_at(model, session.cut(start, stop - start), times, session))
     return np.concatenate(decoded)

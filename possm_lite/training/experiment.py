@@ -1,8 +1,8 @@
-"""The `decode` experiment: three decoders of each session trained and compared, results written."""
+"""The steps of `decode` that train, test and save: three decoders of each session compared."""
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -25,15 +25,19 @@ from .distributed import ProcessGroup
 from .evaluate import Decoded, Replay, evaluate, replay, slot_offsets
 from .fit import FitConfig, fit
 from .report import names_as_they_are, plot_decoded
-from .run_dir import mark_finished, safe_name, write_json
+from .run_dir import TRAINING_FILES, mark_finished, safe_name, write_json
 from .session import Session
-from .transfer import adapt, combine_sessions, extract_session
+from .transfer import adapt, extract_session
+
+_DATA = Path(__file__).resolve().parents[1] / "data"  # of an installed package; in the repository it is one folder up
+EMBEDDED = (_DATA if _DATA.is_dir() else _DATA.parents[1] / "data") / "simulated_session.npz"
 
 
 @dataclass(frozen=True)
 class Settings:
     """What is decoded, by which model, and how it is trained."""
 
+    sources: Sequence[Path]  # the recordings
     model: POSSMConfig  # sizes of POSSM; n_units, n_sessions and n_outputs follow from the recordings
     training: FitConfig  # of POSSM
     baselines: FitConfig  # of the GRU on binned counts
@@ -56,75 +60,48 @@ class SessionResult:
     metrics: dict
 
 
-def run_experiment(
-    jobs: Mapping[int, tuple[Session, TrainedOn]],
-    settings: Settings,
-    checkpoints: Sequence[TrainingCheckpoint],
-    group: ProcessGroup,
-) -> list[SessionResult]:
-    """Train one POSSM on all sessions, and a Wiener filter and a GRU on binned counts on each; test on held-out parts.
+def train(sessions: Sequence[Session], settings: Settings, run_dir: Path, group: ProcessGroup) -> tuple[POSSM, History]:
+    """One POSSM of all sessions; it resumes from the state in the folder of the run, if there is one.
 
-    Args:
-        jobs: sessions of this process by their index, from 1, with what their checkpoints say of them.
-        settings: of the models and their training.
-        checkpoints, group: of POSSM and its training; the baselines are trained again when a run is resumed.
-
-    Returns:
-        A result for each session, by index, with a decoder for this session alone; the same in every process.
+    `sessions` are those of this process, from `combine_sessions`.
     """
-    sessions = combine_sessions([session for session, _ in jobs.values()], list(jobs), group)
+    checkpoints = [TrainingCheckpoint(run_dir / name) for name in TRAINING_FILES]
     if settings.start:
         start = settings.start.to(settings.device)
-        possm, history = adapt(start, sessions[0], settings.training, checkpoints=checkpoints)
-    else:
-        n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
-        n_outputs = sessions[0].recording.n_columns
-        config = replace(settings.model, n_units=sum(n_units.values()), n_sessions=len(n_units), n_outputs=n_outputs)
-        torch.manual_seed(settings.training.seed)
-        possm = POSSM(config).to(settings.device)
-        history = fit(possm, sessions, settings.training, group=group, checkpoint=checkpoints[-1])
+        return adapt(start, sessions[0], settings.training, checkpoints=checkpoints)
+    n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
+    n_outputs = sessions[0].recording.n_columns
+    config = replace(settings.model, n_units=sum(n_units.values()), n_sessions=len(n_units), n_outputs=n_outputs)
+    torch.manual_seed(settings.training.seed)
+    possm = POSSM(config).to(settings.device)
+    return possm, fit(possm, sessions, settings.training, group=group, checkpoint=checkpoints[-1])
+
+
+def compare(
+    possm: POSSM, history: History, sessions: Sequence[Session], settings: Settings, group: ProcessGroup
+) -> list[SessionResult]:
+    """Test the decoder of each session on its held-out part, beside a Wiener filter and a GRU on binned counts.
+
+    The results are by index, and the same in every process. The baselines are trained again when a run is resumed.
+    """
     # a session may be in several processes: the last one tests it
-    rank_of_session = group.all_gather(dict.fromkeys(jobs, group.rank))
+    rank_of_session = group.all_gather({s.index: group.rank for s in sessions})
     results = {}
     for s in sessions:
         if rank_of_session[s.index] == group.rank:
             decoder = extract_session(possm, s).cpu()
-            results[s.index] = _compare(decoder, history, *jobs[s.index], settings, group.is_main)
+            alone = replace(s, index=1, first_unit=1)
+            source = settings.sources[s.index - 1]
+            results[s.index] = _compare(decoder, history, alone, source, settings, group.is_main)
     return list(group.all_gather(results).values())
 
 
-def save_results(results: Sequence[SessionResult], run_dir: Path):
-    """Write checkpoint, metrics, output and figure of each session, and then mark the run as finished.
-
-    Results of several sessions are in subfolders with their names. A run that is killed here, or out of disk space, is
-    unfinished: resumed, it writes all of them again.
-
-    Raises:
-        CheckpointError, OSError: something could not be written.
-    """
-    for result in results:
-        decoded, trained_on = result.decoded, result.trained_on
-        folder = run_dir if len(results) == 1 else run_dir / safe_name(trained_on.session_id)
-        folder.mkdir(exist_ok=True)
-        save_checkpoint(folder / "checkpoint.npz", result.model, trained_on)
-        write_json(folder / "metrics.json", result.metrics)
-        save_decoded(folder / "decoded.npz", trained_on, decoded.times_s, decoded.decoded, recorded=decoded.true)
-        with names_as_they_are():
-            plot_decoded(decoded, result.session).savefig(folder / "decoded.png", dpi=120)
-    mark_finished(run_dir)
-
-
-def save_decoded(path: Path, trained_on: TrainedOn, times: np.ndarray, decoded: np.ndarray, **others: np.ndarray):
-    """Write times (T,), decoded behaviour (T, C), other arrays, names of the columns (C,) and their unit."""
-    names = {"columns": trained_on.behavior_columns, "unit": trained_on.behavior_unit}
-    write_arrays(path, {"times": times, "decoded": decoded, **others, **names}, error=CheckpointError)
-
-
 def _compare(
-    possm: POSSM, history: History, session: Session, trained_on: TrainedOn, settings: Settings, progress: bool
+    possm: POSSM, history: History, session: Session, source: Path, settings: Settings, progress: bool
 ) -> SessionResult:
     """Fit the baselines to one session, and test all three models."""
-    slots, recording = slot_offsets(session), session.recording
+    slots = slot_offsets(session)
+    recording = session.recording
     torch.manual_seed(settings.baselines.seed)
     gru = BinnedGRU(recording.n_units, session.timeline.bin_width_s, len(slots), recording.n_columns)
     gru_s = fit(gru.to(settings.device), session, settings.baselines, progress).seconds
@@ -142,6 +119,8 @@ def _compare(
             bar.set_description(f"testing {name}")
             decoded[name] = evaluate(model, session)
             models[name] = _model_metrics(model, decoded[name], replay(stream, session), seconds)
+    source_name = "" if source == EMBEDDED else str(source.resolve())
+    trained_on = TrainedOn.from_session(session, source_name, settings.selection)
     about = asdict(trained_on)
     metrics = {
         "session": about.pop("session_id"),
@@ -177,3 +156,30 @@ def _model_metrics(model: nn.Module, decoded: Decoded, played: Replay, seconds: 
 def _number(r2: float) -> float | None:
     """For JSON, which has no NaN."""
     return round(r2, 6) if math.isfinite(r2) else None
+
+
+def save_results(results: Sequence[SessionResult], run_dir: Path):
+    """Write checkpoint, metrics, output and figure of each session, and then mark the run as finished.
+
+    Results of several sessions are in subfolders with their names. A run that is killed here, or out of disk space, is
+    unfinished: resumed, it writes all of them again.
+
+    Raises:
+        CheckpointError, OSError: something could not be written.
+    """
+    for result in results:
+        decoded = result.decoded
+        folder = run_dir if len(results) == 1 else run_dir / safe_name(result.trained_on.session_id)
+        folder.mkdir(exist_ok=True)
+        save_checkpoint(folder / "checkpoint.npz", result.model, result.trained_on)
+        write_json(folder / "metrics.json", result.metrics)
+        save_decoded(folder / "decoded.npz", result.trained_on, decoded.times_s, decoded.decoded, recorded=decoded.true)
+        with names_as_they_are():
+            plot_decoded(decoded, result.session).savefig(folder / "decoded.png", dpi=120)
+    mark_finished(run_dir)
+
+
+def save_decoded(path: Path, trained_on: TrainedOn, times: np.ndarray, decoded: np.ndarray, **others: np.ndarray):
+    """Write times (T,), decoded behaviour (T, C), other arrays, names of the columns (C,) and their unit."""
+    names = {"columns": trained_on.behavior_columns, "unit": trained_on.behavior_unit}
+    write_arrays(path, {"times": times, "decoded": decoded, **others, **names}, error=CheckpointError)

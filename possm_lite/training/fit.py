@@ -1,5 +1,6 @@
 """Train a decoder on one or several sessions by gradient descent."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -7,14 +8,38 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import OneCycleLR
+from torch.optim.lr_scheduler import LambdaLR
 from tqdm import tqdm
 
-from .checkpoint import History, TrainingCheckpoint, TrainingState, check_ranges, fingerprint
+from .checkpoint import History, TrainingCheckpoint, TrainingState, fingerprint
 from .distributed import SINGLE_PROCESS, ProcessGroup
 from .evaluate import evaluate
 from .session import Session, check_sessions
 from .windows import MultiSessionSampler
+
+# Ranges of the numbers in settings, beyond which they mean nothing, or take too much memory or time.
+_RANGES = {
+    "n_layers": (1, 100),
+    "context_bins": (1, 200),
+    **dict.fromkeys(("dim", "hidden", "batch", "samples"), (1, 4096)),
+    "bin_width_s": (0.001, 10.0),
+    "window_s": (0.01, 600.0),
+    "lag_s": (-10.0, 10.0),
+    "seed": (0, 2**63 - 1),
+    "epochs": (1, 10**6),
+    "lr": (1e-9, 10.0),
+    "weight_decay": (0.0, 1000.0),
+    "unit_dropout": (0.0, 1.0),
+}
+_SIZES = (0, 100_000)  # of all other whole numbers
+
+
+def check_ranges(values: dict):
+    """Raises ValueError, naming it, for the first number in settings that is out of its range."""
+    for name, value in values.items():
+        low, high = _RANGES.get(name, _SIZES if isinstance(value, int) else (-math.inf, math.inf))
+        if isinstance(value, (int, float)) and not low <= value <= high:
+            raise ValueError(f"{name} must lie in {low}..{high}, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -86,18 +111,18 @@ def fit(
     std = torch.ones(model.behavior_std.shape, dtype=torch.float64, device=device)
     for index, (mean, session_std, _) in sampler.stats.items():
         std[index] = torch.from_numpy(session_std)
-        model.behavior_mean[index], model.behavior_std[index] = torch.from_numpy(mean), std[index]
+        model.behavior_mean[index] = torch.from_numpy(mean)
+        model.behavior_std[index] = std[index]
     replica = group.wrap_ddp(model)
 
+    n_steps = config.epochs * sampler.steps_per_epoch
     trainable = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trainable, lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    n_steps = config.epochs * sampler.steps_per_epoch
-    warm_up = 0.11 if n_steps == 9 else 0.1  # a tenth of 10 is one step, by which OneCycleLR divides as 0
-    schedule = OneCycleLR(optimizer, config.lr, total_steps=n_steps + 1, pct_start=warm_up, cycle_momentum=False)
-    settings = {"config": asdict(config), "model": asdict(model.config) if hasattr(model, "config") else {}}
+    schedule = LambdaLR(optimizer, lambda step: learning_rate_factor(step, n_steps))
+    settings = asdict(config) | (asdict(model.config) if hasattr(model, "config") else {})
     state = TrainingState(model, optimizer, schedule, sampler, settings)
     if checkpoint:
-        state.settings["sessions"] = group.all_gather({s.index: fingerprint(s) for s in sessions})
+        settings["sessions"] = group.all_gather({s.index: fingerprint(s) for s in sessions})
         checkpoint.restore(state, group)
     history = state.history
     every = max(1, config.epochs // config.validations) if config.validations else 0
@@ -116,9 +141,9 @@ def fit(
         schedule.step()
         return loss.item()
 
-    done, name = len(history.loss), type(model).__name__
+    done = len(history.loss)
     disable = not (progress and group.is_main)
-    with tqdm(total=config.epochs, initial=done, disable=disable, unit="epoch", desc=name) as bar:
+    with tqdm(total=config.epochs, initial=done, disable=disable, unit="epoch", desc=type(model).__name__) as bar:
         for epoch in range(done + 1, config.epochs + 1):
             model.train()
             mean_loss = float(np.mean([step() for _ in range(sampler.steps_per_epoch)]))
@@ -135,3 +160,13 @@ def fit(
     model.eval()
     history.seconds = time.perf_counter() - start
     return history
+
+
+def learning_rate_factor(step: int, n_steps: int) -> float:
+    """The learning rate over its peak, in step i of n: w = n / 10 steps of warm-up, then half a cosine.
+
+    (i + 1) / w for i < w, else (1 + cos(pi (i - w) / (n - w))) / 2                                        (12.10)
+    """
+    warm_up = max(1, n_steps // 10)
+    fall = max(1, n_steps - warm_up)
+    return (step + 1) / warm_up if step < warm_up else (1 + math.cos(math.pi * (step - warm_up) / fall)) / 2

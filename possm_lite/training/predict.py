@@ -36,9 +36,11 @@ def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording
         RecordingError: it cannot be used; has other units; or behaviour with other columns or in another unit.
     """
     recording = _read_units(source, replace(trained_on.selection, **selection), trained_on.unit_ids)
-    names, trained = recording.unit_ids.tolist(), list(trained_on.unit_ids)
+    names = recording.unit_ids.tolist()
+    trained = list(trained_on.unit_ids)
     with prefix_errors(source):
-        missing, unknown = (sorted({*one} - {*other}) for one, other in ((trained, names), (names, trained)))
+        missing = sorted({*trained} - {*names})
+        unknown = sorted({*names} - {*trained})
         if missing or unknown:
             found = f"of {len(trained)}, {len(missing)} are missing ({listed(missing) or 'none'})"
             raise RecordingError(
@@ -78,6 +80,24 @@ def _read_units(source: Path, selection: Selection, unit_ids: Sequence[str]) -> 
     )
 
 
+def read_for_prediction(source: Path, trained_on: TrainedOn) -> tuple[Recording, list[str]]:
+    """As much of a recording as it has of what the decoder was trained on, and notes on what it has not.
+
+    Without its filter of trials all are read; without its behaviour, spikes alone. Raises RecordingError as
+    `read_matching`.
+    """
+    attempts = {"all trials were decoded": {}, "behaviour was not read": {"trials": ""}}  # what follows if it fails
+    if not trained_on.selection.trials:
+        del attempts["all trials were decoded"]
+    notes = []
+    for consequence, selection in attempts.items():
+        try:
+            return read_matching(source, trained_on, **selection), notes
+        except RecordingError as exc:
+            notes = [f"{consequence}: {exc}"]
+    return read_matching(source, trained_on, trials="", spikes_only=True), notes
+
+
 def even_offsets(bin_width_s: float) -> np.ndarray:
     """Times in a bin that behaviour is decoded at, 10 ms or less apart, (n_slots,); seconds, the first is 0."""
     n_slots = int(np.ceil(bin_width_s / _STEP_S - 1e-6))
@@ -102,8 +122,8 @@ def predict(model: POSSM, recording: Recording, lag_s: float = 0.0) -> tuple[np.
     else:
         intervals = recording.trials if len(recording.trials) else np.array([recording.span]) + [lag_s, lag_s + width]
     offsets = even_offsets(width)
-    scale, split = np.zeros(recording.n_columns), Split(intervals, intervals, intervals)
-    session = Session(Timeline(recording, lag_s, width), SplitConfig(), split, scale, scale)
+    scale = np.zeros(recording.n_columns)
+    session = Session(Timeline(recording, lag_s, width), SplitConfig(), Split(*[intervals] * 3), scale, scale)
     played = replay(StreamingDecoder(model, 1, offsets), session, progress="decoding")
     starts, stops = (np.repeat(edge, played.bins) for edge in session.segments("test").T)  # of the segment of each bin
     bins = np.concatenate([np.arange(n) for n in played.bins])

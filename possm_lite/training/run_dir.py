@@ -1,7 +1,7 @@
 """The folder of a run.
 
 unfinished.json                                arguments of the command, until the results are there
-training-units.npz, training.npz               states of training, from the first epoch on, until then too
+training-units.pt, training.pt                 states of training, from the first epoch on, until then too
 checkpoint.npz, metrics.json, decoded.npz,     results; of several sessions, in a folder for each
 decoded.png
 """
@@ -9,15 +9,18 @@ decoded.png
 import itertools
 import json
 import os
+import shlex
 import shutil
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..errors import CheckpointError, prefix_errors, wrap_errors
-from ..spikes.arrays import atomic_write, check_readable
+from ..errors import CheckpointError, DistributedError, PossmError, prefix_errors, wrap_errors
+from ..spikes.arrays import atomic_write
 
-TRAINING_FILES = ("training-units.npz", "training.npz")  # of unit identification, in `decode --from`; of all weights
+TRAINING_FILES = ("training-units.pt", "training.pt")  # of unit identification, in `decode --from`; of all weights
 _ARGUMENTS_FILE = "unfinished.json"
 
 
@@ -41,7 +44,7 @@ def create_folder(out: Path | None, name: str, write: Callable[[Path], object]) 
         new = Path(partial, "run")
         new.mkdir()
         write(new)
-        for path in [out] if out else (parent / f"{name}-{i}" for i in itertools.count(1)):
+        for path in [out] if out else (parent / f"{safe_name(name)}-{i}" for i in itertools.count(1)):
             try:
                 check_target(path)  # an empty folder would be replaced
                 new.rename(path)
@@ -56,25 +59,46 @@ def save_arguments(run_dir: Path, arguments: list[str]):
     write_json(run_dir / _ARGUMENTS_FILE, arguments)
 
 
-def is_unfinished(run_dir: Path) -> bool:
-    """Whether the folder is of a run that can be resumed."""
-    return (run_dir / _ARGUMENTS_FILE).exists()
-
-
 def load_arguments(run_dir: Path) -> list[str]:
     """Arguments of the command of an unfinished run.
 
     Raises:
         CheckpointError: the run is finished, the folder is not of a run, or the file is damaged.
     """
-    path = run_dir / _ARGUMENTS_FILE
     if not is_unfinished(run_dir):
         reason = "is finished" if any(run_dir.glob("**/metrics.json")) else "is not a run folder"
         raise CheckpointError(f"{run_dir}: {reason}; there is nothing to resume.")
-    with prefix_errors(path, CheckpointError):
-        check_readable(path)
-        with wrap_errors("is damaged"):
-            return [str(argument) for argument in json.loads(path.read_text(encoding="utf-8"))]
+    path = run_dir / _ARGUMENTS_FILE
+    with prefix_errors(path, CheckpointError), wrap_errors("is damaged"):
+        return [str(argument) for argument in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def is_unfinished(run_dir: Path) -> bool:
+    """Whether the folder is of a run that can be resumed."""
+    return (run_dir / _ARGUMENTS_FILE).exists()
+
+
+@contextmanager
+def resumable(options: Namespace) -> Iterator[None]:
+    """Where an interruption, a full disk or a dead process ends the run `options.resume`, PossmError says how to go on.
+
+    Other errors pass as they are: a state of another training, for one, would be met again.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, DistributedError, OSError, CheckpointError) as exc:
+        run_dir = options.resume
+        is_other_training = isinstance(exc, CheckpointError) and not _caused_by_system(exc)
+        if run_dir is None or not is_unfinished(run_dir) or is_other_training:
+            raise
+        message = "interrupted" if isinstance(exc, KeyboardInterrupt) else exc
+        is_saved = any((run_dir / name).exists() for name in TRAINING_FILES)
+        again = "go on" if is_saved else "start again, as nothing was saved yet"
+        raise PossmError(f"{message}; to {again}: possm-lite decode --resume {shlex.quote(str(run_dir))}") from exc
+
+
+def _caused_by_system(exc: BaseException | None) -> bool:
+    return exc is not None and (isinstance(exc, OSError) or _caused_by_system(exc.__cause__))
 
 
 def remove_partial_files(run_dir: Path):
@@ -92,8 +116,8 @@ def mark_finished(run_dir: Path):
 def check_target(path: Path):
     """Raises OSError if the path exists or cannot be created."""
     if os.path.lexists(path):
-        remedy = f"Go on with --resume {path}, or choose" if is_unfinished(path) else "Choose"
-        raise FileExistsError(f"{path} exists already; nothing is overwritten. {remedy} another name.")
+        remedy = f"Go on with --resume {path}" if is_unfinished(path) else "Move it away"
+        raise FileExistsError(f"{path} exists already; nothing is overwritten. {remedy}, or choose another name.")
     parent = next(p for p in path.absolute().parents if os.path.lexists(p))
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise NotADirectoryError(f"{path} cannot be written: {parent} is not a writable folder.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,8 +13,6 @@ from ..spikes.data_report import check_decodable
 from ..spikes.recording import Recording
 from ..spikes.split import Split, SplitConfig, segments
 from ..spikes.timeline import Timeline
-
-MAX_LAG_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,6 @@ class Session:
 
     def segments(self, part: str) -> np.ndarray:
         """Continuous segments of a part, "train", "valid" or "test", (n, 2) in seconds: adjacent trials are joined."""
-        if part not in vars(self.split):
-            raise ValueError(f"part must be one of {', '.join(vars(self.split))}, not {part!r}.")
         return segments(getattr(self.split, part), gap_s=1e-3)
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
@@ -63,13 +60,12 @@ def prepare(
     Trials shorter than a bin, or without a behaviour sample, are left out; a note of the session's recording says so.
     `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
     Raises RecordingError if the recording cannot be split like this, float32 cannot hold its behaviour, or decoding it
-    cannot mean anything (`check_decodable`); ValueError for a `split` in words that means nothing, a bin width that is
-    not positive, or a lag of more than `MAX_LAG_S`.
+    cannot mean anything (`check_decodable`); ValueError for a split, a bin width or a lag that means nothing.
     """
     if len(recording.behavior_times) == 0:
         raise RecordingError("behavior_times is empty: spikes alone can be decoded, but not trained on.")
-    if not abs(lag_s) <= MAX_LAG_S:
-        raise ValueError(f"lag_s must lie in {-MAX_LAG_S:g}..{MAX_LAG_S:g} s, not {lag_s}.")
+    if not abs(lag_s) <= 10:
+        raise ValueError(f"lag_s must lie in -10..10 s, not {lag_s}.")
     config = SplitConfig.parse(split, seed) if isinstance(split, str) else split
     recording = _drop_short_trials(recording, bin_width_s)
     timeline = Timeline(recording, lag_s, bin_width_s)
@@ -84,15 +80,16 @@ def prepare(
 
 def _drop_short_trials(recording: Recording, bin_width_s: float) -> Recording:
     """The recording, with a note if it lost trials. RecordingError if none is long enough."""
-    n, lengths = len(recording.trials), np.diff(recording.trials)[:, 0]
+    lengths = np.diff(recording.trials)[:, 0]
     clock = Timeline(recording, bin_width_s=bin_width_s).times
-    kept = (lengths >= bin_width_s * (1 - 1e-6)) & (np.diff(np.searchsorted(clock, recording.trials))[:, 0] > 0)
+    n_samples = np.diff(np.searchsorted(clock, recording.trials))[:, 0]
+    kept = (lengths >= bin_width_s * (1 - 1e-6)) & (n_samples > 0)
     if kept.all():
         return recording
     if not kept.any():
         first = f"trials[0] lasts {lengths[0]:.6f} s, a bin {bin_width_s} s"
         raise RecordingError(f"trials must be at least a bin long: {first}. Choose a smaller bin width.")
-    note = f"{n - kept.sum()} of {n} trials shorter than a bin, or without a sample of behaviour, were left out."
+    note = f"{(~kept).sum()} of {len(kept)} trials shorter than a bin, or without a sample of behaviour, were left out."
     return replace(recording, trials=recording.trials[kept], notes=(*recording.notes, note))
 
 
@@ -102,7 +99,8 @@ def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarra
     ranges = np.searchsorted(timeline.times + timeline.lag_s, train - 1e-6)
     behavior = np.concatenate([timeline.behavior[first:last] for first, last in ranges])
     varies = columns_that_vary(behavior)
-    mean, std = behavior.mean(0), np.where(varies, behavior.std(0), 1.0)
+    mean = behavior.mean(0)
+    std = np.where(varies, behavior.std(0), 1.0)
     if (np.abs(mean) > 1e6 * std)[varies].any():  # float32 has seven digits
         raise RecordingError("behaviour varies by less than a millionth of its mean: subtract a constant from it.")
     if ((std < 1e-30) | (std > 1e30)).any():
@@ -115,30 +113,15 @@ def columns_that_vary(behavior: np.ndarray) -> np.ndarray:
     return (behavior != behavior[:1]).any(0)
 
 
-def check_sessions(model, sessions):
-    """Refuse sessions that are not numbered for one model, or have other units or columns than it has.
-
-    Args:
-        model: a POSSM or a `BinnedDecoder`.
-        sessions: one of `prepare`, or several of `combine_sessions`.
-
-    Raises:
-        ValueError: naming what differs.
-        TypeError: one of them is no session.
-    """
-    for s in sessions:
-        if not isinstance(s, Session):
-            raise TypeError(f"a session is made by prepare(recording), and this is a {type(s).__name__}.")
+def check_sessions(model, sessions: Sequence[Session]):
+    """Raises ValueError for sessions that share an index, or have other units or columns than the model."""
     indices = [s.index for s in sessions]
-    if not indices:
-        raise ValueError("sessions is empty.")
     if len(set(indices)) < len(indices):
         raise ValueError(f"sessions must be from combine_sessions: their indices are {indices}.")
-    n_sessions, n_outputs = len(model.behavior_mean) - 1, model.behavior_mean.shape[1]
+    n_sessions = len(model.behavior_mean) - 1
+    n_outputs = model.behavior_mean.shape[1]
     n_units = model.config.n_units if hasattr(model, "config") else model.n_units
     for s in sessions:
-        if s.index > n_sessions:
-            raise ValueError(f"sessions must have an index up to the model's n_sessions = {n_sessions}, not {s.index}.")
         if s.recording.n_columns != n_outputs:
             raise ValueError(f"n_outputs of the model is {n_outputs}, the session has {s.recording.n_columns} columns.")
         last = s.first_unit - 1 + s.recording.n_units

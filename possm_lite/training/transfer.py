@@ -46,9 +46,10 @@ def extract_session(model: POSSM, session: Session) -> POSSM:
 
     `session` is one of the combined sessions. The new model decodes it as `prepare` returned it, as its only session.
     """
-    n_units, state = session.recording.n_units, model.state_dict()
-    units = [0, *range(session.first_unit, session.first_unit + n_units)]  # 0: the blank token
-    rows = {"unit_embedding.weight": units} | dict.fromkeys(("session_embedding.weight", *_SCALE), [0, session.index])
+    n_units = session.recording.n_units
+    state = model.state_dict()
+    rows = dict.fromkeys(("session_embedding.weight", *_SCALE), [0, session.index])
+    rows["unit_embedding.weight"] = [0, *range(session.first_unit, session.first_unit + n_units)]  # 0: the blank token
     state |= {name: state[name][index] for name, index in rows.items()}
     extracted = _single_session(model, n_units)
     extracted.load_state_dict(state)
@@ -98,12 +99,8 @@ def adapt(
         The new decoder, and both stages as one history.
 
     Raises:
-        ValueError: bins or columns of behaviour of the session are not those of the model.
-        CheckpointError: a state could not be saved, or is that of another training.
+        ValueError, CheckpointError: as `fit`.
     """
-    own, theirs = (model.config.bin_width_s, model.config.n_outputs), (session.timeline.bin_width_s, len(session.std))
-    if own != theirs:
-        raise ValueError(f"bin width (s) and columns of behaviour are {own} in the model, {theirs} in the session.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         new = freeze_backbone(for_new_session(model, session.recording.n_units))

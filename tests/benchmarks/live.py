@@ -21,7 +21,7 @@ from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import prepare
 from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
 from possm_lite.training.evaluate import replay
-from possm_lite.training.loading import EMBEDDED
+from possm_lite.training.experiment import EMBEDDED
 from possm_lite.training.predict import even_offsets
 from possm_lite.training.session import Session
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch.distributed as dist
 
-from possm_lite import commands
 from possm_lite.cli import main
 from possm_lite.errors import DistributedError
 from possm_lite.spikes.arrays import read_arrays
+from possm_lite.training import experiment
 from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup, process_group
 from possm_lite.training.windows import slots_of_rank
 
@@ -65,7 +65,7 @@ def test_interrupted_run_resumes_in_two_processes(folder, monkeypatch):
     """More processes than sessions, too."""
     monkeypatch.chdir(folder)
     assert main(["decode", "s1.npz", "--epochs", "3", "--out", "one"]) == 0
-    monkeypatch.setattr(commands, "TrainingCheckpoint", InterruptedCheckpoint)
+    monkeypatch.setattr(experiment, "TrainingCheckpoint", InterruptedCheckpoint)
     assert main(["decode", "s1.npz", "--epochs", "3", "--out", "two"]) == 130
     status, lines = finish(torchrun(2, "-m", "possm_lite", "decode", "--resume", "two", cwd=folder), "R² mean")
     assert status == 0 and len(lines) == 1, lines  # one process prints
@@ -95,7 +95,7 @@ def test_one_killed_process_stops_all(folder):
     assert lines[0].endswith(": possm-lite decode --resume killed")
     assert set(names(folder)) - set(before) == {"killed"}
     files = {name for name in names(folder / "killed") if not name.endswith(".partial")}
-    assert {"unfinished.json"} <= files <= {"unfinished.json", "training.npz"}
+    assert {"unfinished.json"} <= files <= {"unfinished.json", "training.pt"}
 
 
 def test_sigterm_while_a_dead_process_is_noticed_hides_nothing(monkeypatch):

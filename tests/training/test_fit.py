@@ -1,5 +1,6 @@
 """Training learns, repeats bit for bit, and ignores masked samples."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch
 from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.spikes import Recording, Timeline
 from possm_lite.training import FitConfig, evaluate, fit, prepare
+from possm_lite.training.fit import learning_rate_factor
+from possm_lite.training.windows import WindowSampler
 
 from .helpers import QUICK, same_weights, small_possm
 
@@ -29,10 +32,81 @@ def easy_recording(rng) -> Recording:
     return Recording(times[sample], unit, unit_ids, times, 100.0 * signs, "mm/s", np.zeros((0, 2)), "easy")
 
 
-@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"samples": 0}, {"window_s": 2000}, {"lr": -1}, {"unit_dropout": 2}])
+@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"window_s": 2000}, {"lr": -1}, {"unit_dropout": float("nan")}])
 def test_settings_that_mean_nothing_are_refused(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must lie in"):
         FitConfig(**wrong)
+
+
+def test_fit_equals_the_formulas_of_adamw(small_recording):
+    """Fifteen steps by hand: loss, gradients clipped to norm 1, warm-up over one step, half a cosine, decay."""
+    session = prepare(small_recording)
+    config = FitConfig(epochs=5, window_s=1.0, batch=5, samples=7, lr=0.05, weight_decay=2.0, validations=0)
+    model = small_possm(session).double()
+    expected = copy.deepcopy(model)
+    history = fit(model, session, config, progress=False)
+
+    sampler = WindowSampler(session, config)
+    n_steps = config.epochs * round(sampler.n_windows / config.batch)
+    warm_up = n_steps // 10
+    assert n_steps == 15 and warm_up == 1
+    mean, std = torch.from_numpy(session.mean), torch.from_numpy(session.std)
+    expected.behavior_mean[1], expected.behavior_std[1] = mean, std
+    parameters = list(expected.parameters())
+    first = [torch.zeros_like(p) for p in parameters]
+    second = [torch.zeros_like(p) for p in parameters]
+    norms, losses = [], []
+    for i in range(n_steps):
+        batch = sampler(config.batch)
+        decoded = expected(batch, batch.times_s, torch.ones(config.batch, dtype=torch.int64))
+        squares = ((decoded - batch.behavior) / std) ** 2  # (B, Q, C)
+        loss = sum(squares[b, q].sum() for b, q in batch.mask.nonzero()) / (2 * batch.mask.sum())
+        gradients = torch.autograd.grad(loss, parameters)
+        losses.append(loss.item())
+        norms.append(torch.cat([g.flatten() for g in gradients]).norm())
+        rate = config.lr
+        if i >= warm_up:
+            rate *= (1 + np.cos(np.pi * (i - warm_up) / (n_steps - warm_up))) / 2
+        for p, g, m, v in zip(parameters, gradients, first, second, strict=True):
+            g = g / max(norms[-1], 1.0)
+            m.copy_(0.9 * m + 0.1 * g)
+            v.copy_(0.999 * v + 0.001 * g**2)
+            step = (m / (1 - 0.9 ** (i + 1))) / ((v / (1 - 0.999 ** (i + 1))).sqrt() + 1e-8)
+            p.data = p.data * (1 - rate * config.weight_decay) - rate * step
+    assert min(norms) < 1 < max(norms)  # some are clipped
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter, dict(expected.named_parameters())[name], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(history.loss, np.mean(np.reshape(losses, (config.epochs, -1)), 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_steps", [1, 9, 10, 35, 840])
+def test_learning_rate_rises_over_a_tenth_and_falls_to_zero(n_steps):
+    rates = [learning_rate_factor(step, n_steps) for step in range(n_steps + 1)]
+    warm_up = max(1, n_steps // 10)
+    np.testing.assert_allclose(rates[:warm_up], np.arange(1, warm_up + 1) / warm_up)
+    assert rates[min(warm_up, n_steps - 1)] == 1.0
+    assert (np.diff(rates[warm_up:]) < 0).all() and (n_steps == 1 or rates[-1] < 1e-12)
+
+
+def test_unit_dropout_hides_a_random_share_of_units(small_recording):
+    """The share of hidden units is uniform from 0 to `unit_dropout`, drawn for every window."""
+    session = prepare(small_recording)
+    keep = []
+
+    class SpiedTimeline(Timeline):
+        def cut(self, starts, duration_s, keep_unit=None):
+            keep.append(keep_unit)
+            return super().cut(starts, duration_s, keep_unit)
+
+    sampler = WindowSampler(replace(session, timeline=SpiedTimeline(small_recording)), FitConfig(unit_dropout=0.6))
+    batch = sampler(2000)
+    hidden = 1 - keep[0].mean(1)  # (2000,) of 12 units
+    assert hidden.mean() == pytest.approx(0.3, abs=0.01)
+    # variance of a uniform share, and of 12 draws with that share
+    assert hidden.var() == pytest.approx(0.6**2 / 12 + (0.3 - 0.6**2 / 3) / 12, rel=0.1)
+    trial = torch.repeat_interleave(torch.arange(2000), batch.n_bins)[batch.bin]
+    spikes = batch.unit > 0
+    assert keep[0][trial[spikes], batch.unit[spikes] - 1].all()
 
 
 def test_fit_learns_a_small_session(rng):

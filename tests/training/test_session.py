@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from possm_lite.errors import RecordingError
-from possm_lite.training import FitConfig, evaluate, fit, prepare
+from possm_lite.training import FitConfig, evaluate, prepare
 from possm_lite.training.baselines import fit_wiener
 from possm_lite.training.windows import WindowSampler
 
@@ -65,18 +65,6 @@ def test_what_cannot_be_decoded_is_refused(small_recording):
             prepare(r, lag_s=lag_s)
 
 
-def test_a_recording_is_no_session(small_recording):
-    model = fit_wiener(prepare(small_recording))
-    for call in (fit, evaluate):
-        with pytest.raises(TypeError, match=r"made by prepare\(recording\), and this is a Recording"):
-            call(model, small_recording)
-
-
-def test_a_part_of_another_name_is_refused(small_recording):
-    with pytest.raises(ValueError, match="part must be one of train, valid, test, not 'Test'"):
-        prepare(small_recording).segments("Test")
-
-
 def test_behavior_that_float32_cannot_hold_is_refused(small_recording):
     with pytest.raises(RecordingError, match="less than a millionth of its mean: subtract a constant"):
         prepare(replace(small_recording, behavior=small_recording.behavior + 1e9))
@@ -111,11 +99,6 @@ def test_short_trials_are_left_out_with_a_note(small_recording):
     np.testing.assert_array_equal(session.recording.trials, np.delete(trials, [2, 5], 0))
     with pytest.raises(RecordingError, match=r"trials\[0\] lasts .* a bin 5"):
         prepare(small_recording, bin_width_s=5)
-
-
-def test_bins_without_a_width_are_refused(small_recording):
-    with pytest.raises(ValueError, match="bin_width_s must be positive, not 0"):
-        prepare(small_recording, bin_width_s=0)
 
 
 def test_a_part_without_behavior_is_refused(small_recording):

@@ -46,15 +46,13 @@ def test_replay_of_a_later_session_equals_batch(trained):
     assert played.r2 == pytest.approx(evaluate(model, joined[1]).r2, abs=1e-4)
 
 
-def test_sessions_of_another_model_are_refused(single, trained):
+def test_sessions_of_another_model_are_refused(single):
     with pytest.raises(ValueError, match=r"combine_sessions: their indices are \[1, 1, 1\]"):
         fit(small_possm(*single), single, QUICK, progress=False)
     with pytest.raises(ValueError, match="n_units of the model is 5, the units of the session are 1..7"):
         evaluate(small_possm(single[0]), single[1])
     with pytest.raises(ValueError, match="n_outputs of the model is 1, the session has 2 columns"):
         fit(small_possm(single[0], n_outputs=1), single[0], QUICK, progress=False)
-    with pytest.raises(ValueError, match="n_sessions = 1, not 3"):
-        evaluate(small_possm(single[2]), trained[1][2])
 
 
 def test_sessions_share_no_units(single):
@@ -110,22 +108,14 @@ def test_adapt_trains_embeddings_then_all_weights(trained, tmp_path):
     assert not torch.equal(expected.readout.weight, model.readout.weight)
     assert len(history.loss) >= 2 * 2 and max(history.valid_r2) == len(history.loss)
     torch.manual_seed(9)  # the result depends on the seed in `config` only
+    first, second = tmp_path / "units.pt", tmp_path / "all.pt"
     with pytest.raises(KeyboardInterrupt):
-        first, second = tmp_path / "units.npz", tmp_path / "all.npz"
         adapt(model, fresh, config, 10, False, (TrainingCheckpoint(first), InterruptedCheckpoint(second, 1)))
-    with np.load(first) as arrays:
-        assert np.array_equal(arrays["model.readout.weight"], model.readout.weight.detach())
-        assert not np.array_equal(
-            arrays["model.unit_embedding.weight"][1:], untouched.unit_embedding.weight[1:].detach()
-        )
+    state = torch.load(first, weights_only=True)["model"]
+    assert torch.equal(state["readout.weight"], model.readout.weight)
+    assert not torch.equal(state["unit_embedding.weight"][1:], untouched.unit_embedding.weight[1:])
     resumed, again = adapt(model, fresh, config, 10, False, (TrainingCheckpoint(first), TrainingCheckpoint(second)))
     assert same_weights(resumed, expected) and (again.loss, again.valid_r2) == (history.loss, history.valid_r2)
-
-
-@pytest.mark.parametrize("change", [{"bin_width_s": 0.1}, {"n_outputs": 3}])
-def test_adapt_refuses_other_bins_or_columns(single, change):
-    with pytest.raises(ValueError, match="in the model, .* in the session"):
-        adapt(small_possm(single[0], **change), single[1])
 
 
 def test_adapt_takes_every_learning_rate_that_fit_takes(single):
