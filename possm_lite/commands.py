@@ -199,7 +199,7 @@ def predict(options: Namespace) -> int:
         seen = "; RUN was trained on this session" if recording.session_id == trained_on.session_id else ""
         print(f"R²  {scores}  mean {played.r2:.3f}, of all {len(played.times_s):,} samples{seen}")
     else:
-        print("only spikes were used")
+        print("only spikes were used: no behaviour was read")
     print(f"{folder}: decoded.npz, decoded.csv, {len(times):,} times")
     return 0
 

@@ -18,7 +18,7 @@ from possm_lite.training.check import check_recording
 
 from .test_cli import RESULTS, SMALL, assert_refused, names
 from .test_resume_cli import assert_same_checkpoints
-from .training.helpers import InterruptedCheckpoint, change_metadata, simulated
+from .training.helpers import InterruptedCheckpoint, simulated
 
 
 def spikes_alone(recording: Recording) -> Recording:
@@ -90,13 +90,6 @@ def test_a_filter_of_the_training_is_left_out_where_a_file_has_no_such_column(he
     assert load_checkpoint(here / "adapted" / "checkpoint.npz")[1].selection.trials == ""
 
 
-def test_predict_says_that_the_session_was_trained_on(here, small_recording, capfd):
-    replace(small_recording, session_id="tuesday").save(here / "tuesday.npz")
-    for name, said in (("a", True), ("tuesday", False)):
-        assert main(["predict", "run", f"{name}.npz"]) == 0
-        assert ("RUN was trained on this session" in capfd.readouterr().out) == said
-
-
 def test_names_that_look_like_formulas_are_drawn(here, small_recording):
     names = {"session_id": "m$a_$ b", "behavior_name": "ve$l^{", "behavior_columns": ["$v_x", "$v_y"]}
     replace(small_recording, **names).save(here / "math.npz")
@@ -107,7 +100,12 @@ def test_names_that_look_like_formulas_are_drawn(here, small_recording):
 
 def test_predict_equals_the_batch_form(here, small_recording, capfd):
     assert main(["predict", "run", "a.npz", "--out", "new/a"]) == 0
-    assert "R²  x " in capfd.readouterr().out and names(here / "new" / "a") == ["decoded.csv", "decoded.npz"]
+    out = capfd.readouterr().out
+    assert (
+        "R²  x " in out
+        and "RUN was trained on this session" in out
+        and names(here / "new" / "a") == ["decoded.csv", "decoded.npz"]
+    )
     arrays = read_arrays(here / "new" / "a" / "decoded.npz")
     assert arrays["columns"].tolist() == ["x", "y"] and arrays["unit"] == "mm/s"
     times, model = arrays["times"], load_checkpoint(here / "run" / "checkpoint.npz")[0]
@@ -124,7 +122,7 @@ def test_predict_equals_the_batch_form(here, small_recording, capfd):
 def test_predict_reads_spikes_alone(here, small_recording, capfd):
     assert main(["predict", "run", "spikes.npz"]) == 0
     out = capfd.readouterr().out
-    assert "R²  " not in out and "only spikes were used: it has no behaviour" in out
+    assert "R²  " not in out and "only spikes were used: no behaviour was read" in out
     times = read_arrays(here / "runs" / "simulated-1-predicted-1" / "decoded.npz")["times"]
     first, last = small_recording.spike_times[[0, -1]] + 0.05
     assert times[0] == pytest.approx(first) and times[-1] == pytest.approx(last, abs=0.06)
@@ -166,18 +164,6 @@ def test_selection_is_stored_for_later_commands(here, capfd):
     assert decoded["recorded"].shape == decoded["decoded"].shape == (len(decoded["times"]), 1)
     assert main(["stream", "y"]) == 0 and main(["predict", "y", "a.npz"]) == 0
     assert "R²  y " in capfd.readouterr().out
-
-
-def test_run_of_version_0_1_streams(here):
-    def change(metadata):
-        trained_on = metadata["trained_on"]
-        for name in ("selection", "behavior_name", "behavior_columns"):
-            del trained_on[name]
-        trained_on["behavior"] = ""
-
-    change_metadata(here / "run" / "checkpoint.npz", change)
-    with pytest.warns(match="older checkpoint: the test part may differ"):
-        assert main(["stream", "run"]) == 0
 
 
 def test_lag_auto_is_searched_once(here, small_recording, monkeypatch, capfd):
@@ -223,14 +209,13 @@ def test_adapted_run_resumes_to_the_same_weights(here, monkeypatch):
         (["a.npz", "--trials", "__import__('os')"], "a.npz: trials="),
         (["a.npz", "--behavior", "velocity", "--behavior", "force"], "force"),
         (["a.npz", "--head-dim", "15"], "head_dim must be even"),
-        *((["a.npz", "--n-layers", value], "n_layers must ") for value in ("0", "400")),
-        *((["a.npz", "--dim", value], "dim must ") for value in ("0", "100000")),
+        (["a.npz", "--n-layers", "400"], "n_layers must "),
+        (["a.npz", "--dim", "100000"], "dim must "),
         (["a.npz", "--epochs", "0"], "epochs must lie in 1..1000000, not 0"),
-        *((["a.npz", "--seed", value], "seed must lie in") for value in ("-1", "9" * 30)),
-        *((["a.npz", "--bin-width", value], "bin_width_s must lie in") for value in ("-1", "nan")),
-        *((["a.npz", "--lag", value], "lag_s must lie in") for value in ("inf", "100")),
-        *((["a.npz", "--unit-dropout", value], "unit_dropout must lie in") for value in ("2", "nan")),
-        *((["a.npz", "--split", value], "split must be chronological or random") for value in ("all", "random:5/5")),
+        (["a.npz", "--seed", "-1"], "seed must lie in"),
+        (["a.npz", "--bin-width", "nan"], "bin_width_s must lie in"),
+        (["a.npz", "--lag", "100"], "lag_s must lie in"),
+        (["a.npz", "--split", "random:5/5"], "split must be chronological or random"),
         (["a.npz", "--device", "cuda"], "finds no GPU"),
         (["a.npz", "one.npz"], "one.npz: decoded are ['x']"),
         (["one.npz", "--from", "run"], "one.npz: decoded are ['x'], but 2 columns"),

@@ -165,9 +165,8 @@ def test_unusual_recordings_are_decoded(here, small_recording, change):
 # stream
 
 
-@pytest.mark.parametrize("recording", [[], ["recording.npz"]])
-def test_stream_prints_latency_difference_and_r2(here, finished, capfd, recording):
-    assert main(["stream", "first", *recording]) == 0
+def test_stream_prints_latency_difference_and_r2(here, finished, capfd):
+    assert main(["stream", "first"]) == 0
     lines = {line.split("  ")[0]: line for line in capfd.readouterr().out.splitlines()}
     assert all(f"p{q}" in lines["latency"] for q in ("50", "90", "99", "99.9"))
     difference = float(lines["largest difference to the batch form"].split("  ")[1].split()[0])
@@ -190,48 +189,22 @@ def test_nothing_is_overwritten(here, capfd):
     assert_refused(capfd, [*decode, "again.npz"], "both belong in a folder 'simulated-1'")
 
 
-def put(index, value):
-    def change(array):
-        array[index] = value
-        return array
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("field", "change", "texts"),
-    [
-        ("spike_times", put(7, np.nan), ("spike_times[7] = nan",)),
-        ("spike_times", lambda t: t[::-1], ("spike_times must be sorted: spike_times[1]",)),
-        ("trials", put((-1, 1), 1e4), ("trials[11]", "10000.000000")),
-        ("notes", lambda _: np.array([object()]), ("notes must hold plain numbers or text",)),
-    ],
-)
-def test_bad_recording_is_named_with_field_and_value(here, capfd, field, change, texts):
-    arrays = {k: v for k, v in read_arrays("recording.npz").items() if k not in ("format", "behavior_clock")}
-    arrays.setdefault("behavior_times", np.arange(len(arrays["behavior"])) / 1000)
-    np.savez("bad.npz", **arrays | {field: change(arrays[field].copy())})
-    assert_refused(capfd, ["decode", "bad.npz", "--quick"], "bad.npz: ", *texts)
-    assert_refused(capfd, ["stream", "first", "bad.npz"], "bad.npz: ", *texts)
-
-
 def test_files_that_are_not_recordings(here, capfd):
     content = (here / "recording.npz").read_bytes()
     (here / "cut.npz").write_bytes(content[: len(content) // 2])
-    (here / "table.csv").write_text("1,2,3")
-    for name, text in (("missing.npz", "No such file"), ("cut.npz", "damaged"), ("table.csv", "is a .csv")):
+    np.savez("bad.npz", **read_arrays("recording.npz") | {"spike_times": np.array([0.0, np.nan])})
+    for name, text in (("missing.npz", "No such file"), ("cut.npz", "damaged"), ("bad.npz", "spike_times")):
         assert_refused(capfd, ["decode", name, "--quick"], f"{name}: ", text)
+        assert_refused(capfd, ["stream", "first", name], f"{name}: ", text)
 
 
 def test_options_that_do_not_fit_the_recording(here, small_recording, capfd):
     without_trials(small_recording).save(here / "whole.npz")
     decode = ["decode", "recording.npz", "--quick"]
     assert_refused(capfd, [*decode, "--bin-width", "5"], "recording.npz: trials must be", "trials[0]", "a bin 5.0 s")
-    assert_refused(capfd, ["decode", "whole.npz", "--split", "random"], "whole.npz: split random", "has 0")
+    assert_refused(capfd, ["decode", "whole.npz", "--split", "random"], "whole.npz: split random")
     replace(small_recording, spike_times=1e3 * small_recording.spike_times).save(here / "ms.npz")
-    for command in (["decode"], ["stream", "first"]):
-        assert_refused(capfd, [*command, "ms.npz"], "ms.npz: spike_times look like milliseconds")
-    assert_refused(capfd, [*decode, "--behavior", "hand_vel"], "recording.npz: behavior='hand_vel'")
+    assert_refused(capfd, ["stream", "first", "ms.npz"], "ms.npz: spike_times look like milliseconds")
 
 
 def test_stream_refuses_unusable_runs(here, capfd):
@@ -246,7 +219,7 @@ def test_stream_refuses_unusable_runs(here, capfd):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--epochs", "2.5"), ("--lag", "best"), ("--seed", "²"), ("--backbone", "transformer"), ("--device", "tpu")],
+    [("--epochs", "2.5"), ("--lag", "best"), ("--backbone", "transformer"), ("--device", "tpu")],
 )
 def test_invalid_option_is_named(here, finished, capfd, option, value):
     with pytest.raises(SystemExit) as caught:

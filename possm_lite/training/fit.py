@@ -120,9 +120,10 @@ def fit(
     optimizer = torch.optim.AdamW(trainable, lr=config.lr, weight_decay=config.weight_decay, fused=True)
     schedule = LambdaLR(optimizer, lambda step: learning_rate_factor(step, n_steps))
     settings = asdict(config) | (asdict(model.config) if hasattr(model, "config") else {})
+    if checkpoint:
+        settings = {"sessions": group.all_gather({s.index: fingerprint(s) for s in sessions})} | settings
     state = TrainingState(model, optimizer, schedule, sampler, settings)
     if checkpoint:
-        settings["sessions"] = group.all_gather({s.index: fingerprint(s) for s in sessions})
         checkpoint.restore(state, group)
     history = state.history
     every = max(1, config.epochs // config.validations) if config.validations else 0
