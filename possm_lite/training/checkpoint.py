@@ -22,7 +22,6 @@ from ..spikes.arrays import atomic_write, check_readable, read_arrays, write_arr
 from ..spikes.io.contents import Selection
 from .distributed import SINGLE_PROCESS, ProcessGroup
 from .session import Session
-from .windows import MultiSessionSampler
 
 _FORMAT = "possm-lite checkpoint 1"
 
@@ -71,8 +70,7 @@ def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
     Raises:
         CheckpointError: it could not be written, or names other units or columns than the model has.
     """
-    with prefix_errors(path, CheckpointError):
-        _check_names(trained_on, model.config)
+    _check_names(path, trained_on, model.config)
     about = json.dumps({"config": asdict(model.config), "trained_on": asdict(trained_on)}, default=np.generic.item)
     weights = {f"model.{name}": tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
     write_arrays(path, {"format": _FORMAT, "about": about, **weights}, error=CheckpointError)
@@ -99,17 +97,17 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
                 model = POSSM(POSSMConfig(**about["config"]))
             weights = {name.removeprefix("model."): torch.from_numpy(array) for name, array in arrays.items()}
             model.load_state_dict(weights, assign=True)
-        _check_names(trained_on, model.config)
         for name, tensor in weights.items():
             if not tensor.isfinite().all():
                 raise FileFormatError(f"{name} must be finite.")
+    _check_names(path, trained_on, model.config)
     return model.eval(), trained_on
 
 
-def _check_names(trained_on: TrainedOn, config: POSSMConfig):
+def _check_names(path: str | Path, trained_on: TrainedOn, config: POSSMConfig):
     for name, n in (("unit_ids", config.n_units), ("behavior_columns", config.n_outputs)):
         if len(getattr(trained_on, name)) != n:
-            raise FileFormatError(f"{name} has {len(getattr(trained_on, name))} names, the model {n}.")
+            raise CheckpointError(f"{path}: {name} has {len(getattr(trained_on, name))} names, the model {n}.")
 
 
 @dataclass
@@ -125,54 +123,46 @@ class History:
 class TrainingState:
     """All that changes while a model is trained."""
 
-    model: nn.Module  # its weights and buffers
-    optimizer: torch.optim.Optimizer
-    schedule: torch.optim.lr_scheduler.LRScheduler
-    sampler: MultiSessionSampler  # the windows, with their random generators
+    model: nn.Module
+    parts: dict  # model, optimizer, schedule of the learning rate, sampler of windows: all with a `state_dict`
     settings: dict  # fields of the `FitConfig` and of the model's configuration, and `sessions`, their fingerprints
     history: History = field(default_factory=History)  # epochs done
 
     def pack(self) -> dict:
         """The state as tensors and plain values. Collective: every process has random generators."""
-        return {
+        states = {name: part.state_dict() for name, part in self.parts.items()}
+        # torch's generator is that of dropout; windows have their own
+        return states | {
             "settings": self.settings,
             "history": asdict(self.history),
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.state_dict(),
-            "sampler": self.sampler.state(),
-            "torch": torch.get_rng_state(),  # of dropout; windows have their own generators
+            "torch": torch.get_rng_state(),
         }
 
     def restore(self, packed: dict):
         """Set everything to a packed state. Raises FileFormatError if it is of another training."""
         for name, value in self.settings.items():
             stored = packed["settings"].get(name)
-            if stored != value and name == "sessions":
-                raise FileFormatError("was trained on other recordings, or they have changed since.")
             if stored != value:
-                raise FileFormatError(f"was trained with {name}={stored}, not {value}.")
+                what = (
+                    "on other recordings, or they have changed since" if name == "sessions" else f"with {name}={stored}"
+                )
+                raise FileFormatError(f"was trained {what}.")
         for name, p in self.model.named_parameters():
             if not p.requires_grad and not torch.equal(p.cpu(), packed["model"][name]):
                 raise FileFormatError(f"is of another model: {name}, which is not trained, differs.")
-        self.model.load_state_dict(packed["model"])
-        self.optimizer.load_state_dict(packed["optimizer"])
-        self.schedule.load_state_dict(packed["schedule"])
-        self.sampler.restore(packed["sampler"])
+        for name, part in self.parts.items():
+            part.load_state_dict(packed[name])
         self.history = History(**packed["history"])
         torch.set_rng_state(packed["torch"])
 
 
 class TrainingCheckpoint:
-    """A file that `fit` saves the state of a training in, and resumes from if it exists.
+    """A file, `.pt`, that `fit` saves the state of a training in, and resumes from if it exists.
 
     The file is replaced as a whole, so the newest state can be read whenever the process ends. With the same machine,
     threads and versions, a resumed training ends with the weights of an uninterrupted one, bit for bit. With more than
     two processes torch may add up the gradients of the first step in another order: then they are equal to rounding.
-
-    Args:
-        path: the file, `.pt`. It is not removed at the end.
-        share: largest share of the time to spend on saving, apart from the last epoch.
+    `share` is the largest share of the time to spend on saving, apart from the last epoch.
     """
 
     def __init__(self, path: str | Path, share: float = 0.01):
@@ -182,11 +172,7 @@ class TrainingCheckpoint:
         self._duration_s = 0.05  # a guess until one save has been timed
 
     def restore(self, state: TrainingState, group: ProcessGroup = SINGLE_PROCESS):
-        """Set a new training to the state in the file, if it exists; the main process reads it.
-
-        Raises:
-            CheckpointError: the file is damaged, or of another model, recording or settings.
-        """
+        """Set a new training to the state in the file, if it exists; the main process reads it. CheckpointError."""
         packed = group.broadcast(self._read() if group.is_main and self.path.exists() else None)
         if packed is not None:
             with prefix_errors(self.path, CheckpointError), wrap_errors("is damaged"):
@@ -195,18 +181,13 @@ class TrainingCheckpoint:
     def _read(self) -> dict:
         with prefix_errors(self.path, CheckpointError):
             check_readable(self.path)
-            with wrap_errors("is damaged"):
-                with zipfile.ZipFile(self.path) as archive:
-                    if archive.testzip():  # torch does not compare the checksums
-                        raise FileFormatError("is damaged.")
+            with wrap_errors("is damaged"), zipfile.ZipFile(self.path) as archive:
+                if archive.testzip():  # torch does not compare the checksums
+                    raise FileFormatError("is damaged.")
                 return torch.load(self.path, map_location="cpu", weights_only=True)  # noqa: TID251  runs no code
 
     def save_if_due(self, state: TrainingState, group: ProcessGroup = SINGLE_PROCESS, last: bool = False):
-        """Save after an epoch if it is the last one, or the last save was long enough ago. Collective.
-
-        Raises:
-            CheckpointError: the file could not be written, and is as it was.
-        """
+        """Save after an epoch if it is the last, or the last save was long enough ago. Collective. CheckpointError."""
         start = time.perf_counter()
         due = last or (start - self._saved_at) * self._share >= self._duration_s
         if not group.all_reduce_sum(float(due and group.is_main)):

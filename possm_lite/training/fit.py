@@ -19,8 +19,7 @@ from .windows import MultiSessionSampler
 
 # Ranges of the numbers in settings, beyond which they mean nothing, or take too much memory or time.
 _RANGES = {
-    "n_layers": (1, 100),
-    "context_bins": (1, 200),
+    **dict.fromkeys(("n_layers", "context_bins"), (1, 200)),
     **dict.fromkeys(("dim", "hidden", "batch", "samples"), (1, 4096)),
     "bin_width_s": (0.001, 10.0),
     "window_s": (0.01, 600.0),
@@ -122,7 +121,8 @@ def fit(
     settings = asdict(config) | (asdict(model.config) if hasattr(model, "config") else {})
     if checkpoint:
         settings = {"sessions": group.all_gather({s.index: fingerprint(s) for s in sessions})} | settings
-    state = TrainingState(model, optimizer, schedule, sampler, settings)
+    parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "sampler": sampler}
+    state = TrainingState(model, parts, settings)
     if checkpoint:
         checkpoint.restore(state, group)
     history = state.history

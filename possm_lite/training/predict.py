@@ -1,6 +1,5 @@
 """Apply a trained decoder to another recording, which may have spikes alone."""
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,19 +24,15 @@ _STEP_S = 0.01  # longest time between two outputs
 def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording:
     """The recording, read as for the training, with its units in the order of the decoder; a changed order is noted.
 
-    Where the filter of units of the training chooses others here, those of the decoder are taken by name.
-
-    Args:
-        source: its path.
-        trained_on: of the decoder.
-        selection: fields of the `Selection` that differ from that of the training.
+    Where the training had a filter of units, those of the decoder are taken by name. `selection`: fields of the
+    `Selection` that differ from that of the training.
 
     Raises:
         RecordingError: it cannot be used; has other units; or behaviour with other columns or in another unit.
     """
-    recording = _read_units(source, replace(trained_on.selection, **selection), trained_on.unit_ids)
-    names = recording.unit_ids.tolist()
     trained = list(trained_on.unit_ids)
+    recording = _read_units(source, replace(trained_on.selection, **selection), trained)
+    names = recording.unit_ids.tolist()
     with prefix_errors(source):
         missing = sorted({*trained} - {*names})
         unknown = sorted({*names} - {*trained})
@@ -53,30 +48,31 @@ def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording
                 raise RecordingError(f"{name} is {str(found)[:99]}, the decoder was trained on {str(theirs)[:99]}.")
     if names == trained:
         return recording
-    index = np.array([trained.index(name) for name in names])
-    notes = (*recording.notes, "Units were put into the order of the decoder, by name.")
-    return replace(recording, unit_ids=trained, spike_units=index[recording.spike_units], notes=notes)
+    note = "Units were put into the order of the decoder, by name."
+    return _with_units(recording, trained, [trained.index(name) for name in names], note)
 
 
 def _read_units(source: Path, selection: Selection, unit_ids: Sequence[str]) -> Recording:
-    """The recording with the units that the filter chooses or, if those are others than `unit_ids`, these by name."""
-    if not selection.units:
-        return read(source, selection)
-    with contextlib.suppress(RecordingError):  # a filter of rates, or of columns that this file lacks
-        recording = read(source, selection)
-        if {*recording.unit_ids.tolist()} == {*unit_ids}:
-            return recording
+    """The recording; where a filter chooses units, those of `unit_ids` by name, as it may choose others here."""
     recording = read(source, replace(selection, units=""))
     kept = np.isin(recording.unit_ids, unit_ids)
-    if not kept.any() or any("#" in name for name in recording.unit_ids):  # a reader has numbered equal names
+    if not selection.units:
+        return recording
+    if kept.sum() < len(unit_ids):  # a reader numbers equal names: the filter may leave one of them
         return read(source, selection)
-    spikes = kept[recording.spike_units]
+    note = f"Units were chosen by name, not by {selection.units}, which may choose others here."
+    return _with_units(recording, recording.unit_ids[kept], np.where(kept, np.cumsum(kept) - 1, -1), note)
+
+
+def _with_units(recording: Recording, unit_ids: Sequence[str], new_index: Sequence[int], note: str) -> Recording:
+    """The recording with its units numbered anew, -1: left out."""
+    units = np.asarray(new_index)[recording.spike_units]
     return replace(
         recording,
-        spike_times=recording.spike_times[spikes],
-        spike_units=(np.cumsum(kept) - 1)[recording.spike_units[spikes]],
-        unit_ids=recording.unit_ids[kept],
-        notes=(*recording.notes, f"Units were chosen by name, as {selection.units} does not choose the same here."),
+        spike_times=recording.spike_times[units >= 0],
+        spike_units=units[units >= 0],
+        unit_ids=unit_ids,
+        notes=(*recording.notes, note),
     )
 
 

@@ -16,8 +16,7 @@ class WindowSampler:
     """Training windows at random positions of the training part, each with some units hidden.
 
     Windows start anywhere, so bin edges vary too; hiding units keeps the decoder from relying on a few. `config` is a
-    `FitConfig`. Attributes: `window_s`, the length of a window in seconds; `n_windows`, the number of windows in the
-    training part, laid end to end; `rng`, the random generator.
+    `FitConfig`; `n_windows` is the number of windows in the training part, laid end to end.
     """
 
     def __init__(self, session: Session, config):
@@ -77,10 +76,8 @@ class MultiSessionSampler:
     """The windows of a step that this process cuts.
 
     Draws depend on the seed and the sessions alone: any number of processes together make the same global batch.
-
-    `sessions` are those of this process, from `combine_sessions`; `config` is a `FitConfig`. Attributes: `stats`, the
-    (mean, std, n_windows) of every session of all processes, by its index; `steps_per_epoch`, optimizer steps in a pass
-    over the training parts.
+    `sessions` are those of this process, from `combine_sessions`; `stats` has the (mean, std, n_windows) of the
+    sessions of all processes, by index.
     """
 
     def __init__(self, sessions: Sequence[Session], config, group: ProcessGroup):
@@ -108,11 +105,10 @@ class MultiSessionSampler:
             batches.append(self._samplers[session](len(slots), np.isin(slots, self._slots)))
         return SpikeBatch.concatenate(batches), torch.tensor(own)
 
-    def state(self) -> dict[str, dict]:
-        """States of the random generators of all processes, in plain values. Collective."""
+    def state_dict(self) -> dict[str, dict]:
+        """States of the random generators of all processes. Collective."""
         return self._group.all_gather({name: rng.bit_generator.state for name, rng in self._rngs.items()})
 
-    def restore(self, state: dict[str, dict]):
-        """Set the generators to a `state`."""
+    def load_state_dict(self, state: dict[str, dict]):
         for name, rng in self._rngs.items():
             rng.bit_generator.state = state[name]

@@ -86,11 +86,11 @@ def test_generator_states_of_two_processes_equal_one(sessions, batch):
     state = {}
     for part in parts:
         part._group.gathered.clear()
-        state |= part.state()
+        state |= part.state_dict()
     state = json.loads(json.dumps(state))
-    assert state == whole.state()
+    assert state == whole.state_dict()
     fresh = MultiSessionSampler(sessions, config, SINGLE_PROCESS)
-    fresh.restore(state)
+    fresh.load_state_dict(state)
     for _ in range(3):
         assert torch.equal(whole()[0].offset, fresh()[0].offset)
 
