@@ -5,7 +5,6 @@ import os
 import shlex
 from argparse import Namespace
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -133,7 +132,9 @@ def _create_run(options: Namespace, sessions: list[Session]) -> Path:
             arguments += [f"--{name.removesuffix('_s').replace('_', '-')}={value}" for value in values]
     arguments.append(f"--lag={sessions[0].timeline.lag_s}")  # the one that was found: the last one counts
     name = "joint" if len(options.recording) > 1 else sessions[0].recording.session_id
-    return run_dir.create_folder(options.out, name, partial(run_dir.save_arguments, arguments=arguments))
+    return run_dir.create_folder(
+        options.out, name, lambda folder: run_dir.write_json(folder / run_dir.ARGUMENTS_FILE, arguments)
+    )
 
 
 def _print_metrics(results: list[SessionResult], folder: Path, json: Path | None):

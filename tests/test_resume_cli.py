@@ -133,21 +133,6 @@ def test_resume_without_a_state_or_with_partial_files(here, trained):
     assert_same_results(here / "cut", here / "one")
 
 
-def test_simultaneous_runs_get_different_folders(here, monkeypatch):
-    rename = Path.rename
-
-    def rename_second(path, target):
-        if target.name == "simulated-0-1":  # another run creates it after its name was chosen
-            target.mkdir()
-            (target / "unfinished.json").touch()
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", rename_second)
-    assert main(["decode", "a.npz", "--epochs", "1", *SMALL]) == 0
-    assert names(here / "runs" / "simulated-0-1") == ["unfinished.json"]
-    assert names(here / "runs" / "simulated-0-2") == RESULTS
-
-
 def test_unusable_runs_are_refused(here, capfd):
     resume = ["decode", "--resume"]
     (here / "empty").mkdir()

@@ -25,10 +25,6 @@ from ..errors import DistributedError
 _TIMEOUT = timedelta(hours=6)  # one process may fit baselines while others wait; a dead peer is noticed at once
 
 
-class PeerFailed(SystemExit):
-    """Another process has failed and reports it; this one exits silently."""
-
-
 @dataclass(frozen=True)
 class ProcessGroup:
     """One of `size` processes, with number `rank` from 0. Its methods are collective: every process must call them."""
@@ -73,7 +69,7 @@ SINGLE_PROCESS = ProcessGroup()
 def process_group() -> Iterator[ProcessGroup]:
     """The group that `torchrun` started this process in; if one process fails, all end and one of them reports it.
 
-    Raises PeerFailed if another process failed first; DistributedError if one died; KeyboardInterrupt if torchrun has
+    Raises SystemExit if another process failed first; DistributedError if one died; KeyboardInterrupt if torchrun has
     noticed that before this process, and ends it.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
@@ -90,7 +86,7 @@ def process_group() -> Iterator[ProcessGroup]:
         signal.signal(signal.SIGTERM, lambda *_: None)
         # torchrun holds the store, so it is there whichever process has died
         if store.compare_set("failed first", "", str(rank)) != str(rank).encode():
-            raise PeerFailed(1) from exc
+            raise SystemExit(1) from exc  # another process has failed and reports it
         if isinstance(exc, RuntimeError) and "gloo" in str(exc):
             raise DistributedError(f"process {rank} of {size}: another process died, or all were stopped.") from exc
         raise

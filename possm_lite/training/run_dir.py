@@ -21,7 +21,7 @@ from ..errors import CheckpointError, DistributedError, PossmError, prefix_error
 from ..spikes.arrays import atomic_write
 
 TRAINING_FILES = ("training-units.pt", "training.pt")  # of unit identification, in `decode --from`; of all weights
-_ARGUMENTS_FILE = "unfinished.json"
+ARGUMENTS_FILE = "unfinished.json"
 
 
 def write_json(path: Path, value):
@@ -38,44 +38,31 @@ def create_folder(out: Path | None, name: str, write: Callable[[Path], object]) 
     Raises:
         CheckpointError, OSError: it could not be written, or `out` exists.
     """
-    parent = out.parent if out else Path("runs")
-    parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".", suffix=".partial", dir=parent, ignore_cleanup_errors=True) as partial:
+    names = (Path("runs", f"{safe_name(name)}-{i}") for i in itertools.count(1))
+    path = out or next(path for path in names if not os.path.lexists(path))
+    check_target(path)  # an empty folder would be replaced
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".", suffix=".partial", dir=path.parent, ignore_cleanup_errors=True) as partial:
         new = Path(partial, "run")
         new.mkdir()
         write(new)
-        for path in [out] if out else (parent / f"{safe_name(name)}-{i}" for i in itertools.count(1)):
-            try:
-                check_target(path)  # an empty folder would be replaced
-                new.rename(path)
-                return path
-            except OSError:
-                if out or not os.path.lexists(path):  # else the number is taken, maybe by another run just now
-                    raise
-
-
-def save_arguments(run_dir: Path, arguments: list[str]):
-    """Write the arguments of the command of a new run. Raises CheckpointError."""
-    write_json(run_dir / _ARGUMENTS_FILE, arguments)
+        new.rename(path)
+    return path
 
 
 def load_arguments(run_dir: Path) -> list[str]:
-    """Arguments of the command of an unfinished run.
-
-    Raises:
-        CheckpointError: the run is finished, the folder is not of a run, or the file is damaged.
-    """
+    """Arguments of the command of an unfinished run. CheckpointError if it is finished, no run, or damaged."""
     if not is_unfinished(run_dir):
         reason = "is finished" if any(run_dir.glob("**/metrics.json")) else "is not a run folder"
         raise CheckpointError(f"{run_dir}: {reason}; there is nothing to resume.")
-    path = run_dir / _ARGUMENTS_FILE
+    path = run_dir / ARGUMENTS_FILE
     with prefix_errors(path, CheckpointError), wrap_errors("is damaged"):
         return [str(argument) for argument in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def is_unfinished(run_dir: Path) -> bool:
     """Whether the folder is of a run that can be resumed."""
-    return (run_dir / _ARGUMENTS_FILE).exists()
+    return (run_dir / ARGUMENTS_FILE).exists()
 
 
 @contextmanager
@@ -109,7 +96,7 @@ def remove_partial_files(run_dir: Path):
 
 def mark_finished(run_dir: Path):
     """Remove what only an unfinished run has."""
-    for name in (_ARGUMENTS_FILE, *TRAINING_FILES):
+    for name in (ARGUMENTS_FILE, *TRAINING_FILES):
         (run_dir / name).unlink(missing_ok=True)
 
 

@@ -4,15 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.decoder.baselines import BinnedGRU, BinnedStream
-from possm_lite.spikes import RecordingError, load_recording
-from possm_lite.spikes.io.contents import Selection
+from possm_lite.decoder.baselines import BinnedGRU
+from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
 from possm_lite.training import FitConfig, combine_sessions, evaluate, fit, prepare
 from possm_lite.training.baselines import fit_kalman, fit_wiener
-from possm_lite.training.checkpoint import TrainedOn, load_checkpoint, save_checkpoint
 from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
 from possm_lite.training.report import plot_decoded, table
 
@@ -25,7 +22,7 @@ def with_columns(recording, n):
 
 
 @pytest.mark.parametrize("n", [1, 3, 40])
-def test_any_number_of_columns_is_decoded(small_recording, n, tmp_path):
+def test_any_number_of_columns_is_decoded(small_recording, n):
     recording = with_columns(small_recording, n)
     session, config = prepare(recording), FitConfig(epochs=20, lr=1e-2, validations=0)
     slots = slot_offsets(session)
@@ -42,17 +39,9 @@ def test_any_number_of_columns_is_decoded(small_recording, n, tmp_path):
     np.testing.assert_allclose(played.outputs, batch_decode(model, session, played), rtol=0, atol=1e-2)
     assert evaluate(fit_kalman(session), session).decoded.shape[1] == n
 
-    recording.save(tmp_path / "a.npz")
-    back = load_recording(tmp_path / "a.npz")
-    assert back.behavior_columns.tolist() == recording.behavior_columns.tolist() and back.behavior_name == "joint_vel"
-    save_checkpoint(tmp_path / "model.npz", model, trained_on := TrainedOn.from_session(session, "", Selection()))
-    loaded, stored = load_checkpoint(tmp_path / "model.npz")
-    assert stored == trained_on and stored.behavior_columns == tuple(recording.behavior_columns)
-    np.testing.assert_array_equal(evaluate(loaded, session).decoded, decoded.decoded)
-
     costs = dict.fromkeys(("params", "train_s", "step_us_p50", "step_us_p99"), 1)
-    text = table({"possm": {"r2": 0.5, "r2_columns": [0.5] * n, **costs}}, back.behavior_columns)
-    assert all(name in text for name in back.behavior_columns if n > 1)
+    text = table({"possm": {"r2": 0.5, "r2_columns": [0.5] * n, **costs}}, recording.behavior_columns)
+    assert all(name in text for name in recording.behavior_columns if n > 1)
     axes = plot_decoded(decoded, session).axes
     assert len({axis.get_ylabel() for axis in axes} - {""}) == min(n, 6)
 
@@ -61,13 +50,3 @@ def test_sessions_with_other_columns_are_not_combined(small_recording):
     sessions = [prepare(recording) for recording in (small_recording, with_columns(small_recording, 3))]
     with pytest.raises(ValueError, match="behavior_columns"):
         combine_sessions(sessions)
-
-
-def test_spikes_alone_are_a_recording(small_recording, tmp_path):
-    spikes = replace(small_recording, behavior_times=[], behavior=[], trials=[], behavior_columns=())
-    spikes.save(tmp_path / "spikes.npz")
-    back = load_recording(tmp_path / "spikes.npz")
-    assert torch.equal(torch.tensor(back.spike_times), torch.tensor(small_recording.spike_times))
-    assert back.behavior.shape == (0, 2) and back.span == (back.spike_times[0], back.spike_times[-1])
-    with pytest.raises(RecordingError, match="behavior_times"):
-        prepare(spikes)

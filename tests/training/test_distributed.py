@@ -91,7 +91,8 @@ def test_one_killed_process_stops_all(folder):
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(max(map(int, children)), signal.SIGKILL)
     status, lines = finish(process)
-    assert status != 0 and len(lines) == 1 and "another process died" in lines[0], lines
+    assert status != 0 and len(lines) == 1, lines  # this process, or torchrun, notices it first
+    assert "another process died" in lines[0] or "interrupted" in lines[0]
     assert lines[0].endswith(": possm-lite decode --resume killed")
     assert set(names(folder)) - set(before) == {"killed"}
     files = {name for name in names(folder / "killed") if not name.endswith(".partial")}
