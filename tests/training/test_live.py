@@ -11,7 +11,6 @@ import pytest
 
 from possm_lite.cli import main
 from possm_lite.errors import PossmError
-from possm_lite.spikes.io.contents import Selection
 from possm_lite.spikes.io.lsl import SpikeInlet, play, spike_outlet
 from possm_lite.spikes.timeline import Timeline
 from possm_lite.training import prepare
@@ -93,8 +92,7 @@ def test_clock_of_another_device_is_reported(bins, lines):
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
 def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording, tmp_path, pylsl):
     session = prepare(small_recording)
-    trained_on = TrainedOn.from_session(session, "", Selection())
-    save_checkpoint(tmp_path / "checkpoint.npz", small_possm(session), trained_on)
+    save_checkpoint(tmp_path / "checkpoint.npz", small_possm(session), TrainedOn.from_session(session))
     command = [sys.executable, "-m", "possm_lite", "live", str(tmp_path), "--stream", name := f"test-{tmp_path.name}"]
     command += ["--wait", "0.5"]  # a busy machine makes no event late
     units = [*small_recording.unit_ids[:-1], "other"]
@@ -156,7 +154,7 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
 
 @pytest.mark.parametrize(
     ("n_channels", "form", "message"),
-    [(1, "int32", "two int32 channels"), (2, "float32", "two int32 channels"), (2, "int32", "must list its units")],
+    [(2, "float32", "two int32 channels"), (2, "int32", "must list its units")],
 )
 def test_stream_of_another_format_is_refused(tmp_path, pylsl, n_channels, form, message):
     outlet = pylsl.StreamOutlet(pylsl.StreamInfo(tmp_path.name, "Spikes", n_channels, pylsl.IRREGULAR_RATE, form))
@@ -165,17 +163,12 @@ def test_stream_of_another_format_is_refused(tmp_path, pylsl, n_channels, form, 
     del outlet
 
 
-@pytest.mark.parametrize("start_s", [1e6, np.nan, -np.inf])
-def test_simulate_refuses_a_start(small_recording, start_s):
-    with pytest.raises(PossmError, match="--start must lie before the end"):
-        play(small_recording, "test", start_s)
-
-
-@pytest.mark.parametrize("wait_s", [-1.0, np.nan, 11.0])
-def test_live_refuses_a_wait(small_recording, wait_s):
+def test_times_that_mean_nothing_are_refused(small_recording):
     session = prepare(small_recording)
+    with pytest.raises(PossmError, match="--start must lie before the end"):
+        play(small_recording, "test", np.nan)
     with pytest.raises(PossmError, match="--wait must lie in 0..10 s"):
-        decode_live(small_possm(session), TrainedOn.from_session(session, "", Selection()), "test", wait_s)
+        decode_live(small_possm(session), TrainedOn.from_session(session), "test", np.nan)
 
 
 def test_commands_without_lsl_end_in_one_line(monkeypatch, capfd):

@@ -52,6 +52,11 @@ def test_scale_knows_no_sample_on_the_edge_of_another_part(small_recording):
 
 def test_what_cannot_be_decoded_is_refused(small_recording):
     r = small_recording
+    with pytest.raises(RecordingError, match="less than a millionth of its mean"):
+        prepare(replace(r, behavior=r.behavior + 1e9))
+    for factor in (1e39, 1e-39):
+        with pytest.raises(RecordingError, match="standard deviation of"):
+            prepare(replace(r, behavior=r.behavior * factor))
     with pytest.raises(RecordingError, match="spike_times look like milliseconds"):
         prepare(replace(r, spike_times=1e3 * r.spike_times))
     with pytest.raises(RecordingError, match="behavior is constant in all 2 columns"):
@@ -60,20 +65,11 @@ def test_what_cannot_be_decoded_is_refused(small_recording):
     silent = replace(r, spike_times=r.spike_times[~late], spike_units=r.spike_units[~late])
     with pytest.raises(RecordingError, match="the test part, .* has no spike"):
         prepare(silent)
-    for lag_s in (10.5, -100.0, np.nan):
-        with pytest.raises(ValueError, match="lag_s must lie in -10..10 s"):
-            prepare(r, lag_s=lag_s)
+    with pytest.raises(ValueError, match="lag_s must lie in -10..10 s"):
+        prepare(r, lag_s=np.nan)
 
 
-def test_behavior_that_float32_cannot_hold_is_refused(small_recording):
-    with pytest.raises(RecordingError, match="less than a millionth of its mean: subtract a constant"):
-        prepare(replace(small_recording, behavior=small_recording.behavior + 1e9))
-    for factor in (1e39, 1e-39):
-        with pytest.raises(RecordingError, match="standard deviation of .*: choose a unit in which it is near 1"):
-            prepare(replace(small_recording, behavior=small_recording.behavior * factor))
-
-
-@pytest.mark.parametrize("constant", [2.5, 0.1, 9.81])  # the mean of the last two is rounded
+@pytest.mark.parametrize("constant", [2.5, 9.81])  # the mean of the second is rounded
 def test_constant_column_has_scale_one_and_no_r2(small_recording, constant):
     session = prepare(replace(small_recording, behavior=small_recording.behavior * [1.0, 0.0] + [0.0, constant]))
     assert session.mean[1] == pytest.approx(constant) and session.std[1] == 1.0

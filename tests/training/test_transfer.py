@@ -15,7 +15,6 @@ from possm_lite.training import (
     extract_session,
     fit,
     for_new_session,
-    freeze_backbone,
     prepare,
 )
 from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
@@ -90,15 +89,6 @@ def test_new_session_copies_all_but_embeddings(trained):
     assert (new.behavior_mean == 0).all() and (new.behavior_std == 1).all()
 
 
-def test_frozen_backbone_trains_embeddings_only(trained):
-    model, fresh = trained[0], session(4, 6)
-    new = freeze_backbone(for_new_session(model, 6))
-    before = {name: p.clone() for name, p in new.named_parameters()}
-    fit(new, fresh, replace(QUICK, batch=6, lr=1e-2), progress=False)
-    moved = {name for name, p in new.named_parameters() if not torch.equal(p, before[name])}
-    assert moved == {"unit_embedding.weight", "session_embedding.weight"}
-
-
 def test_adapt_trains_embeddings_then_all_weights(trained, tmp_path):
     model, fresh, config = trained[0], session(4, 6), replace(QUICK, batch=6)
     untouched = for_new_session(model, 6)
@@ -112,16 +102,10 @@ def test_adapt_trains_embeddings_then_all_weights(trained, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         adapt(model, fresh, config, 10, False, (TrainingCheckpoint(first), InterruptedCheckpoint(second, 1)))
     state = torch.load(first, weights_only=True)["model"]
-    assert torch.equal(state["readout.weight"], model.readout.weight)
-    assert not torch.equal(state["unit_embedding.weight"][1:], untouched.unit_embedding.weight[1:])
+    for name, tensor in untouched.state_dict().items():  # the first stage trains embeddings only
+        assert torch.equal(state[name], tensor) != (name in ("unit_embedding.weight", "session_embedding.weight")), name
     resumed, again = adapt(model, fresh, config, 10, False, (TrainingCheckpoint(first), TrainingCheckpoint(second)))
     assert same_weights(resumed, expected) and (again.loss, again.valid_r2) == (history.loss, history.valid_r2)
-
-
-def test_adapt_takes_every_learning_rate_that_fit_takes(single):
-    """Ten times as much would be refused."""
-    _, history = adapt(small_possm(single[0]), single[1], replace(QUICK, epochs=1, lr=2.0), 1, progress=False)
-    assert len(history.loss) == 2
 
 
 def test_first_trials_set_the_scale(single):
@@ -131,6 +115,5 @@ def test_first_trials_set_the_scale(single):
     velocity = few.timeline.behavior[(clock >= 0) & (clock < stop)]
     np.testing.assert_allclose(few.std, velocity.std(0))
     np.testing.assert_allclose(few.mean, velocity.mean(0))
-    for n in (0, 7):
-        with pytest.raises(ValueError, match=r"n must lie in 1\.\.6"):
-            single[0].first_trials(n)
+    with pytest.raises(ValueError, match=r"n must lie in 1\.\.6"):
+        single[0].first_trials(7)
