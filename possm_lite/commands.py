@@ -40,10 +40,8 @@ _ANY_RUN = Path("runs", ".run")  # in place of the name that a run gets when it 
 def decode(options: Namespace) -> int:
     """Train on one or several recordings, test, save and print; under `torchrun` as one of several processes.
 
-    With `--resume` the options are those that the run was started with; what differs is marked.
-
-    Raises:
-        PossmError: the input is unusable, or the run was interrupted: the message then says how to resume it.
+    With `--resume` the options are those that the run was started with. Raises PossmError for unusable input, or an
+    interruption: the message then says how to resume the run.
     """
     with run_dir.resumable(options), process_group() as group:
         settings = _settings(options, group)
@@ -132,9 +130,11 @@ def _create_run(options: Namespace, sessions: list[Session]) -> Path:
             arguments += [f"--{name.removesuffix('_s').replace('_', '-')}={value}" for value in values]
     arguments.append(f"--lag={sessions[0].timeline.lag_s}")  # the one that was found: the last one counts
     name = "joint" if len(options.recording) > 1 else sessions[0].recording.session_id
-    return run_dir.create_folder(
-        options.out, name, lambda folder: run_dir.write_json(folder / run_dir.ARGUMENTS_FILE, arguments)
-    )
+
+    def write(folder: Path):
+        run_dir.write_json(folder / run_dir.ARGUMENTS_FILE, arguments)
+
+    return run_dir.create_folder(options.out, name, write)
 
 
 def _print_metrics(results: list[SessionResult], folder: Path, json: Path | None):

@@ -77,16 +77,8 @@ def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0,
         j(i) = max { j : t_j <= at_i and end of the bin of t_j <= at_i + lag }
 
     Outputs of a bin are finished when it ends. Spikes are `lag_s` ahead of the behaviour they are paired with, so at a
-    lag of one bin or more every output is finished in time.
-
-    Args:
-        times_s: times of the outputs since the first bin began, rising, (T,).
-        bin_width_s: seconds.
-        lag_s: behaviour minus spikes.
-        at_s: the moments, on the same clock, (M,); None: the times of the outputs.
-
-    Returns:
-        Indices, (M,); -1 where nothing is finished yet.
+    lag of one bin or more every output is finished in time. The rising `times_s` of the outputs (T,) and the moments
+    `at_s` (M,), by default the same, are seconds since the first bin began. Returns indices (M,), -1 for none.
     """
     at_s = times_s if at_s is None else at_s
     n_finished = np.searchsorted(bin_index(times_s, bin_width_s), bin_index(at_s + lag_s, bin_width_s))
@@ -138,8 +130,7 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
     """Feed every bin of a part to `stream.step`; the stream is reset before each continuous segment.
 
     The last bin of a segment ends with it. Each recorded sample gets the output of the slot of the bin it lies in; what
-    is displayed is chosen of these.
-    `progress` is the name of a bar.
+    is displayed is chosen of these. `progress` is the name of a bar.
     """
     width = session.timeline.bin_width_s
     parts = session.segments(part)

@@ -162,10 +162,7 @@ def save_results(results: Sequence[SessionResult], run_dir: Path):
     """Write checkpoint, metrics, output and figure of each session, and then mark the run as finished.
 
     Results of several sessions are in subfolders with their names. A run that is killed here, or out of disk space, is
-    unfinished: resumed, it writes all of them again.
-
-    Raises:
-        CheckpointError, OSError: something could not be written.
+    unfinished: resumed, it writes all of them again. Raises CheckpointError or OSError.
     """
     for result in results:
         decoded = result.decoded

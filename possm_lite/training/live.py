@@ -34,15 +34,21 @@ class LiveBins:
 
     def __init__(self, unit_ids: Sequence[str], bin_width_s: float, wait_s: float, warn: Callable[[str], None]):
         self._model_units = {name: unit for unit, name in enumerate(unit_ids, 1)}
-        self._width_s, self._wait_s, self._warn = bin_width_s, wait_s, warn
+        self._width_s = bin_width_s
+        self._wait_s = wait_s
+        self._warn = warn
         self.counts = Counter(dict.fromkeys(_KINDS, 0))
         self.restart([])
 
     def restart(self, stream_units: Sequence[str]):
         """Forget all but the counts. `stream_units`: names of the units of the stream from now on."""
-        self._stream_units, self._warned = stream_units, set()
-        self._start_s, self._number, self._latest_s = None, None, -np.inf
-        self._next, self._newest = 0, 0  # bins: the next to be handed out, and that of the newest event
+        self._stream_units = stream_units
+        self._warned = set()
+        self._start_s = None
+        self._number = None
+        self._latest_s = -np.inf
+        self._next = 0  # the bin to be handed out next
+        self._newest = 0  # that of the newest event
         self._spikes: dict[int, tuple[list, list, list]] = {}  # of each bin: units, offsets; times of all events
 
     def add(self, unit: int, number: int, time_s: float, now_s: float):
@@ -109,14 +115,12 @@ def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -
 
     if not 0 <= wait_s <= 10:
         raise PossmError(f"--wait must lie in 0..10 s, not {wait_s}.")
-    offsets_s, columns, pylsl = even_offsets(model.config.bin_width_s), trained_on.behavior_columns, import_pylsl()
-    decoder, latency_s = StreamingDecoder(model, 1, offsets_s), array("d")
+    pylsl = import_pylsl()
+    offsets_s = even_offsets(model.config.bin_width_s)
+    decoder = StreamingDecoder(model, 1, offsets_s)
     bins = LiveBins(trained_on.unit_ids, model.config.bin_width_s, wait_s, warn)
-    output = f"{name}-decoded"  # float32, without a regular rate
-    info = pylsl.StreamInfo(output, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{output}")
-    info.set_channel_labels(list(columns))
-    info.set_channel_units(trained_on.behavior_unit)
-    outlet = pylsl.StreamOutlet(info)
+    outlet = _outlet(pylsl, f"{name}-decoded", trained_on)
+    latency_s = array("d")
     with contextlib.suppress(KeyboardInterrupt):
         warn("waiting for the stream")
         while True:
@@ -139,6 +143,15 @@ def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -
         p50, p99 = 1e3 * np.nanpercentile(latency_s, (50, 99))
         line += f"; from the last event of a bin to its output p50 {p50:.2f} ms, p99 {p99:.2f} ms"
     return line
+
+
+def _outlet(pylsl, name: str, trained_on: TrainedOn):
+    """A stream of behaviour: float32, without a regular rate."""
+    columns = list(trained_on.behavior_columns)
+    info = pylsl.StreamInfo(name, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{name}")
+    info.set_channel_labels(columns)
+    info.set_channel_units(trained_on.behavior_unit)
+    return pylsl.StreamOutlet(info)
 
 
 def _received(inlet: SpikeInlet, bins: LiveBins, warn: Callable[[str], None]) -> Iterator[tuple]:

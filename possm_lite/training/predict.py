@@ -103,14 +103,8 @@ def even_offsets(bin_width_s: float) -> np.ndarray:
 def predict(model: POSSM, recording: Recording, lag_s: float = 0.0) -> tuple[np.ndarray, np.ndarray, Replay]:
     """Decode all of a recording, bin by bin: where it has behaviour, or its trials, or its spikes.
 
-    Args:
-        model: of the units of this recording, in this order.
-        recording: behaviour may be missing.
-        lag_s: behaviour minus spikes, as in training.
-
-    Returns:
-        Times (T,) on the clock of behaviour, 10 ms or less apart; behaviour decoded there (T, C); and the replay, with
-        R² if behaviour was recorded.
+    The model is of its units, in this order. Returns times (T,) on the clock of behaviour, 10 ms or less apart;
+    behaviour decoded there (T, C); and the replay, with R² if behaviour was recorded.
     """
     width = model.config.bin_width_s
     if len(recording.behavior_times):

@@ -33,10 +33,7 @@ def write_json(path: Path, value):
 def create_folder(out: Path | None, name: str, write: Callable[[Path], object]) -> Path:
     """Create the folder `out`, or else the first of runs/NAME-1, runs/NAME-2, ... that does not exist.
 
-    `write` fills it while it has another name, so that nothing is left if that fails.
-
-    Raises:
-        CheckpointError, OSError: it could not be written, or `out` exists.
+    `write` fills it while it has another name, so that nothing is left if that fails; its errors and OSError pass.
     """
     names = (Path("runs", f"{safe_name(name)}-{i}") for i in itertools.count(1))
     path = out or next(path for path in names if not os.path.lexists(path))

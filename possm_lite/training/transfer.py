@@ -95,11 +95,7 @@ def adapt(
         min_steps: least number of optimizer steps of each stage, where `config.epochs` are fewer.
         progress, checkpoints: as in `fit`, a file for each stage.
 
-    Returns:
-        The new decoder, and both stages as one history.
-
-    Raises:
-        ValueError, CheckpointError: as `fit`.
+    Returns the new decoder, and both stages as one history. Raises ValueError and CheckpointError as `fit`.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
