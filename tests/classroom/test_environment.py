@@ -159,8 +159,8 @@ def test_checks_report_an_outdated_package_in_one_line(tmp_path, torch, accepted
     result = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=60)
     assert (result.returncode == 0) == accepted
     assert accepted or result.stderr.splitlines()[-1] == (
-        "ImportError: torch 2.1.2: at least 2.5 is needed. In a terminal: "
-        'pip install -U "torch>=2.5", then restart the kernel.'
+        "ImportError: torch 2.1.2: at least 2.6 is needed. In a terminal: "
+        'pip install -U "torch>=2.6", then restart the kernel.'
     )
 
 
