@@ -11,85 +11,68 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from possm_lite.spikes.io.contents import Selection
 from possm_lite.spikes.io.lsl import spike_outlet
-from possm_lite.training import prepare
-from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
+from possm_lite.training import TrainedOn, prepare, save_checkpoint
 
 from ..training.helpers import small_possm
 
-RATE_HZ, ACTION_S = 100, (0.5, 3.0)  # an action after a time between these two
+SECONDS, RATE_HZ = 3600, 100
 WAIT_S = 5.0  # of `live`, so that a machine that stands still for a moment makes no event late
 LINE = re.compile(r"possm-lite: \S+: \S.*")
+RNG = np.random.default_rng()
+FAULTS = {  # times of events, from now, seconds; and how many `live` must report, by kind
+    "unknown unit": lambda: ([0.0], {"of unknown units": 1}),
+    "lost": lambda: ([0.0], {"lost": int(RNG.integers(1, 1000))}),
+    "backwards": lambda: ([0.0, -RNG.uniform(0.001, 0.04)], {"backwards in time": 1}),
+    "late": lambda: ([0.0, -RNG.uniform(10, 1e6)], {"late": 1, "backwards in time": 1}),
+    "ahead": lambda: ([RNG.uniform(1, 1e6)], {"off the clock": 1}),
+    "burst": lambda: ([0.0] * 5000, {}),
+    "silence": lambda: ([], {}),
+    "restart": lambda: ([], {}),
+}
 
 
 class Source:
-    """A stream of spikes with a fault now and then; `expected` counts the events that `live` must report, by kind."""
+    """A stream of spikes; `expected` counts the events that `live` must report, by kind."""
 
     def __init__(self, pylsl, name: str, unit_ids: list[str]):
         self.clock, self.name, self.unit_ids = pylsl.local_clock, name, [*unit_ids, "other"]
-        self.rng, self.expected, self.sent, self.restarts = np.random.default_rng(), Counter(), 0, 0
+        self.expected, self.sent, self.restarts = Counter(), 0, 0
         self.connect()
 
     def connect(self):
         self.outlet, self.number = spike_outlet(self.name, self.unit_ids), 0
         assert self.outlet.wait_for_consumers(60)
 
-    def send(self, unit: int | None = None, time_s: float | None = None):
-        unit = int(self.rng.integers(1, len(self.unit_ids))) if unit is None else unit
-        self.time_s = self.clock() if time_s is None else time_s
-        self.outlet.push_sample([unit, self.number], self.time_s)
+    def send(self, time_s: float, unit: int | None = None):
+        unit = int(RNG.integers(1, len(self.unit_ids))) if unit is None else unit
+        self.outlet.push_sample([unit, self.number], time_s)
         self.number, self.sent = self.number + 1, self.sent + 1
 
     def behave(self, seconds: float):
         """Spikes of known units at random times."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self.send()
-            time.sleep(self.rng.exponential(1 / RATE_HZ))
+            self.send(self.clock())
+            time.sleep(RNG.exponential(1 / RATE_HZ))
 
-    def unknown_unit(self):
-        self.send(int(self.rng.choice([len(self.unit_ids), len(self.unit_ids) + 1, -1, 2**31 - 1])))
-        self.expected["of unknown units"] += 1
-
-    def lost(self):
-        n = int(self.rng.integers(1, 1000))
-        self.number += n
-        self.expected["lost"] += n
-        self.send()
-
-    def backwards(self):
-        self.send()
-        self.send(time_s=self.time_s - self.rng.uniform(0.001, 0.04))
-        self.expected["backwards in time"] += 1
-
-    def late(self):
-        self.send()
-        self.send(time_s=self.time_s - self.rng.uniform(10, 1e6))
-        self.expected["late"] += 1
-        self.expected["backwards in time"] += 1
-
-    def ahead(self):
-        self.send(time_s=self.clock() + self.rng.uniform(1, 1e6))
-        self.expected["off the clock"] += 1
-
-    def burst(self):
-        for _ in range(5000):
-            self.send()
-
-    def silence(self):
-        time.sleep(self.rng.uniform(1, 3))
-
-    def restart(self):
-        time.sleep(1.0)  # what is under way arrives
-        del self.outlet
-        time.sleep(self.rng.uniform(0, 1))
-        self.connect()
-        self.restarts += 1
-        self.behave(0.1)  # the first event sets the start, and must be sound
-
-
-FAULTS = ("unknown_unit", "lost", "backwards", "late", "ahead", "burst", "silence", "restart")
+    def misbehave(self, fault: str):
+        times, counts = FAULTS[fault]()
+        self.expected.update(counts)
+        self.number += counts.get("lost", 0)
+        now = self.clock()
+        for time_s in times:
+            n = len(self.unit_ids)
+            self.send(now + time_s, int(RNG.choice([n, n + 1, -1, 2**31 - 1])) if fault == "unknown unit" else None)
+        if fault == "silence":
+            time.sleep(RNG.uniform(1, 3))
+        if fault == "restart":
+            time.sleep(1.0)  # what is under way arrives
+            del self.outlet
+            time.sleep(RNG.uniform(0, 1))
+            self.connect()
+            self.restarts += 1
+        self.behave(RNG.uniform(0.2, 3.0))  # after a restart the first event sets the start, and must be sound
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
@@ -97,19 +80,17 @@ def test_a_misbehaving_source_is_decoded_and_counted(small_recording, tmp_path, 
     if not rounds(0, 1):
         pytest.skip("only at length: make soak")
     session, log = prepare(small_recording), tmp_path / "stderr"
-    save_checkpoint(tmp_path / "checkpoint.npz", small_possm(session), TrainedOn.from_session(session, "", Selection()))
+    save_checkpoint(tmp_path / "checkpoint.npz", small_possm(session), TrainedOn.from_session(session))
     command = [sys.executable, "-m", "possm_lite", "live", str(tmp_path), "--stream", name := f"test-{tmp_path.name}"]
-    seconds, start = 3600, time.monotonic()
+    start = time.monotonic()
     with log.open("w") as errors:
         live = subprocess.Popen([*command, "--wait", str(WAIT_S)], stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
             source = Source(pylsl, name, small_recording.unit_ids.tolist())
             source.behave(0.2)
             todo, megabytes = list(FAULTS), []
-            while time.monotonic() < start + seconds or todo:
-                fault = todo.pop() if todo else str(source.rng.choice(FAULTS))
-                getattr(source, fault)()
-                source.behave(source.rng.uniform(*ACTION_S) if not todo else 0.2)
+            while time.monotonic() < start + SECONDS or todo:
+                source.misbehave(todo.pop() if todo else str(RNG.choice(list(FAULTS))))
                 assert live.poll() is None
                 megabytes.append(resident_mb(live.pid))
             time.sleep(1.0)
@@ -128,7 +109,7 @@ def test_a_misbehaving_source_is_decoded_and_counted(small_recording, tmp_path, 
     assert max(megabytes) < megabytes[len(megabytes) // 10] + 30
     faults = sum(source.expected.values()) - source.expected["lost"]
     record(
-        f"live input from a source that misbehaves for {seconds:,} s",
+        f"live input from a source that misbehaves for {SECONDS:,} s",
         f"{source.sent:,} events, {faults} faulty ones, {source.expected['lost']:,} lost, {source.restarts} restarts: "
         f"each counted, {counted['bins']:,} bins decoded",
     )

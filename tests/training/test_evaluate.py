@@ -53,16 +53,6 @@ def test_newest_finished_output_in_three_bins(lag_s, expected):
     assert newest_finished(times, 0.05, lag_s, times[5:]).tolist() == expected[5:]
 
 
-def test_displayed_output_is_late_without_a_lag(small_recording, model):
-    late, in_time = (evaluate(model, prepare(small_recording, lag_s=lag)) for lag in (0.0, 0.05))
-    np.testing.assert_array_equal(in_time.displayed, in_time.decoded)
-    assert in_time.r2_displayed == in_time.r2
-    shown = ~np.isnan(late.displayed[:, 0])
-    assert 0 < (~shown).sum() <= 5  # the first bin of the only segment, sampled at 100 Hz
-    assert late.r2_displayed == pytest.approx(np.mean(r2_score(late.true[shown], late.displayed[shown])))
-    assert not np.allclose(late.displayed[shown], late.decoded[shown])
-
-
 @pytest.mark.parametrize("every", [10, 50])  # behaviour at 100 Hz, and once in a bin
 def test_displayed_output_is_that_of_the_end_of_the_newest_finished_bin(small_recording, model, every):
     for parameter in model.eval().parameters():

@@ -27,17 +27,6 @@ def test_scale_uses_the_training_part_only(small_recording):
     np.testing.assert_allclose(moved.std, before.std)
 
 
-@pytest.mark.parametrize("split", ["chronological", "random"])
-@pytest.mark.parametrize("lag_s", [0.0, 0.12])
-def test_scale_does_not_depend_on_the_lag(small_recording, split, lag_s):
-    session = prepare(small_recording, split, lag_s, seed=3)
-    times, velocity = small_recording.behavior_times[::10], small_recording.behavior[::10]
-    of_training = np.any([(times >= a) & (times < b) for a, b in session.split.train], axis=0)
-    np.testing.assert_allclose(session.mean, velocity[of_training].mean(0), rtol=1e-3, atol=0.5)
-    np.testing.assert_allclose(session.std, velocity[of_training].std(0), rtol=1e-2)
-    assert session.timeline.lag_s == lag_s and session.recording is small_recording
-
-
 def test_scale_knows_no_sample_on_the_edge_of_another_part(small_recording):
     """(t - lag) + lag may be rounded to just below the edge t."""
     trials = np.stack([np.arange(0, 20, 0.5), np.arange(0.5, 20.5, 0.5)], 1) + small_recording.behavior_times[0]
