@@ -24,7 +24,8 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
     """
     from matplotlib.figure import Figure  # slow to import
 
-    lines, rates = data_report(recording), quality.firing_rates(recording)
+    lines = data_report(recording)
+    rates = quality.firing_rates(recording)
     figure = Figure(figsize=(11, 7), layout="constrained")
     figure.suptitle(recording.session_id)
     (raster, isi), (behavior, pairs) = figure.subplots(2, 2, width_ratios=(3, 2))
@@ -48,7 +49,8 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
             ax.text(0.5, 0.5, "not measured:\nspike times are too coarse, or too few", ha="center")
         return [*lines, "warning: spike times are too coarse, or too few, for ISI violations and duplicates"], figure
 
-    violations, ms = 100 * quality.isi_violations(recording), 1e3 * quality.REFRACTORY_S
+    violations = 100 * quality.isi_violations(recording)
+    ms = 1e3 * quality.REFRACTORY_S
     foreign = np.isin(np.arange(recording.n_units), quality.contaminated_units(recording))
     labels = (~foreign, "#0072b2", "unit"), (foreign, "#d55e00", "more than a tenth of foreign spikes")
     for group, color, label in labels:

@@ -166,7 +166,7 @@ def fit(
 def learning_rate_factor(step: int, n_steps: int) -> float:
     """The learning rate over its peak, in step i of n: w = n / 10 steps of warm-up, then half a cosine.
 
-    (i + 1) / w for i < w, else (1 + cos(pi (i - w) / (n - w))) / 2                                        (12.10)
+    (i + 1) / w for i < w, else (1 + cos(pi (i - w) / (n - w))) / 2                                    (12.10)
     """
     warm_up = max(1, n_steps // 10)
     fall = max(1, n_steps - warm_up)

@@ -24,12 +24,8 @@ class LiveBins:
     """Sorts events into bins of the stream's clock, and counts those that cannot be used.
 
     Bin 0 begins with the first event. A bin is over when an event of a later bin has come, or else `wait_s` after its
-    end, so that silent bins are decoded too. An event whose bin is over is late, and not used.
-
-    Args:
-        unit_ids: names of the units of the model.
-        bin_width_s, wait_s: seconds.
-        warn: called with a line for the first event of each kind that is counted, again after a `restart`.
+    end, so that silent bins are decoded too. An event whose bin is over is late, and not used. `unit_ids` are those of
+    the model; `warn` gets a line for the first event of each kind that is counted, again after a `restart`.
     """
 
     def __init__(self, unit_ids: Sequence[str], bin_width_s: float, wait_s: float, warn: Callable[[str], None]):
@@ -104,10 +100,8 @@ def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -
 
     Its samples are those of `predict`, 10 ms or less apart, all of a bin at once; their time stamps are the times of
     the behaviour: those of the spikes plus the lag. The decoder is reset where the source restarts. Returns a line with
-    the number of bins, of events that were not used, and the latency.
-
-    Raises:
-        PossmError: LSL is not installed, the stream has another format, or `wait_s` is not in 0..10.
+    the number of bins, of events that were not used, and the latency. Raises PossmError without LSL, for a stream of
+    another format, or a `wait_s` that is not in 0..10.
     """
 
     def warn(line: str):
@@ -119,7 +113,12 @@ def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -
     offsets_s = even_offsets(model.config.bin_width_s)
     decoder = StreamingDecoder(model, 1, offsets_s)
     bins = LiveBins(trained_on.unit_ids, model.config.bin_width_s, wait_s, warn)
-    outlet = _outlet(pylsl, f"{name}-decoded", trained_on)
+    columns = list(trained_on.behavior_columns)
+    output = f"{name}-decoded"  # float32, without a regular rate
+    info = pylsl.StreamInfo(output, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{output}")
+    info.set_channel_labels(columns)
+    info.set_channel_units(trained_on.behavior_unit)
+    outlet = pylsl.StreamOutlet(info)
     latency_s = array("d")
     with contextlib.suppress(KeyboardInterrupt):
         warn("waiting for the stream")
@@ -143,15 +142,6 @@ def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -
         p50, p99 = 1e3 * np.nanpercentile(latency_s, (50, 99))
         line += f"; from the last event of a bin to its output p50 {p50:.2f} ms, p99 {p99:.2f} ms"
     return line
-
-
-def _outlet(pylsl, name: str, trained_on: TrainedOn):
-    """A stream of behaviour: float32, without a regular rate."""
-    columns = list(trained_on.behavior_columns)
-    info = pylsl.StreamInfo(name, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{name}")
-    info.set_channel_labels(columns)
-    info.set_channel_units(trained_on.behavior_unit)
-    return pylsl.StreamOutlet(info)
 
 
 def _received(inlet: SpikeInlet, bins: LiveBins, warn: Callable[[str], None]) -> Iterator[tuple]:

@@ -83,7 +83,8 @@ def describe(session: Session) -> str:
 
 def _check_together(about: Sequence[tuple], settings: Settings):
     """Raises RecordingError if sessions cannot share a decoder, or the name of their folder."""
-    first, first_columns = settings.sources[0], about[0][1]
+    first = settings.sources[0]
+    first_columns = about[0][1]
     if settings.start and len(first_columns) != (n := settings.start.config.n_outputs):
         raise RecordingError(f"{first}: decoded are {first_columns}, but {n} columns in the run of --from.")
     source_of_name = {}

@@ -52,7 +52,8 @@ def plot_decoded(decoded: Decoded, session: Session, n_trials: int = 4, max_colu
     """
     from matplotlib.figure import Figure  # slow to import
 
-    recording, intervals = session.recording, session.split.test
+    recording = session.recording
+    intervals = session.split.test
     if len(recording.trials):
         intervals = intervals[np.unique(np.linspace(0, len(intervals) - 1, n_trials).round().astype(int))]
     else:
@@ -62,10 +63,12 @@ def plot_decoded(decoded: Decoded, session: Session, n_trials: int = 4, max_colu
     trials = [(start, (decoded.times_s >= start) & (decoded.times_s < stop)) for start, stop in intervals]
     # a line needs two samples; if all trials are shorter, show the whole part
     trials = [trial for trial in trials if trial[1].sum() > 1] or [(decoded.times_s[0], slice(None))]
-    unit, names = recording.behavior_unit, recording.behavior_columns
+    unit = recording.behavior_unit
+    names = recording.behavior_columns
     shown = np.unique(np.linspace(0, len(names) - 1, max_columns).round().astype(int))
     has_path = len(names) == 2 and unit.endswith("/s")
-    n_rows, n_columns = len(shown) + has_path, len(trials)
+    n_rows = len(shown) + has_path
+    n_columns = len(trials)
     figure = Figure(figsize=(2.6 * max(n_columns, 2), 1.2 + 2.0 * n_rows), layout="constrained")
     top, *bottom = figure.subfigures(1 + has_path, squeeze=False, height_ratios=(len(shown), 1)[: 1 + has_path])[:, 0]
     axes = top.subplots(len(shown), n_columns, sharex="col", sharey="row", squeeze=False)
