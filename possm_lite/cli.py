@@ -25,14 +25,10 @@ def main(argv: list[str] | None = None) -> int:
         from . import commands
 
         return getattr(commands, options.command)(options)
-    except (PossmError, OSError) as exc:
-        message = " ".join(str(exc).split())
-        status = 130 if isinstance(exc.__cause__, KeyboardInterrupt) else 2
-    except KeyboardInterrupt:
-        message = "interrupted"
-        status = 130
-    print(f"possm-lite: {message}", file=sys.stderr)
-    return status
+    except (PossmError, OSError, KeyboardInterrupt) as exc:
+        is_interrupted = isinstance(exc, KeyboardInterrupt) or isinstance(exc.__cause__, KeyboardInterrupt)
+        print(f"possm-lite: {' '.join(str(exc).split()) or 'interrupted'}", file=sys.stderr)
+        return 130 if is_interrupted else 2
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:

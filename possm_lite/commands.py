@@ -19,15 +19,13 @@ from .spikes.io.contents import Selection
 from .spikes.io.download import download as download_recording
 from .spikes.io.lsl import play
 from .spikes.split import SplitConfig
-from .training import FitConfig, load_checkpoint, prepare, run_dir
+from .training import FitConfig, TrainedOn, experiment, load_checkpoint, loading, prepare, run_dir
 from .training.check import check_recording
-from .training.checkpoint import TrainedOn
 from .training.distributed import ProcessGroup, process_group
 from .training.evaluate import batch_decode, replay, slot_offsets
-from .training.experiment import EMBEDDED, SessionResult, Settings, compare, save_decoded, save_results, train
+from .training.experiment import EMBEDDED, SessionResult, Settings
 from .training.fit import check_ranges
 from .training.live import decode_live
-from .training.loading import describe, prepare_sessions, read, read_recordings
 from .training.predict import predict as predict_recording
 from .training.predict import read_for_prediction, read_matching
 from .training.report import names_as_they_are, table
@@ -46,17 +44,17 @@ def decode(options: Namespace) -> int:
     with run_dir.resumable(options), process_group() as group:
         settings = _settings(options, group)
         _check_targets(options)
-        recordings = read_recordings(settings, group)
-        sessions = prepare_sessions(recordings, settings, group)
+        recordings = loading.read_recordings(settings, group)
+        sessions = loading.prepare_sessions(recordings, settings, group)
         if group.is_main and options.resume:
             run_dir.remove_partial_files(options.resume)
         elif group.is_main:
             options.resume = _create_run(options, sessions)  # from here on the run can be resumed
         folder = options.resume = group.broadcast(options.resume)
-        possm, history = train(sessions, settings, folder, group)  # resumed from the state in the folder
-        results = compare(possm, history, sessions, settings, group)
+        possm, history = experiment.train(sessions, settings, folder, group)  # resumed from the state in the folder
+        results = experiment.compare(possm, history, sessions, settings, group)
         if group.is_main:
-            save_results(results, folder)
+            experiment.save_results(results, folder)
             _print_metrics(results, folder, options.json)
     return 0
 
@@ -167,7 +165,7 @@ def stream(options: Namespace) -> int:
     recording = read_matching(source, trained_on)
     with prefix_errors(source):
         session = prepare(recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed)
-        print(describe(session), flush=True)
+        print(loading.describe(session), flush=True)
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session, progress="streaming")
     difference = abs(played.outputs - batch_decode(model, session, played)).max()
     print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} outputs")
@@ -188,7 +186,7 @@ def predict(options: Namespace) -> int:
     columns = trained_on.behavior_columns
 
     def write(folder: Path):
-        save_decoded(folder / "decoded.npz", trained_on, times, decoded)
+        experiment.save_decoded(folder / "decoded.npz", trained_on, times, decoded)
         header = ",".join(column.replace(",", ";") for column in ("time", *columns))
         form = "%.6f" + ",%.7g" * len(columns)
         np.savetxt(folder / "decoded.csv", np.c_[times, decoded], form, header=header, comments="", encoding="utf-8")
@@ -214,7 +212,7 @@ def live(options: Namespace) -> int:
 
 def simulate(options: Namespace) -> int:
     """Send the spikes of a recording as a stream, at their own pace, once it is received."""
-    recording = read(options.recording or EMBEDDED, Selection())
+    recording = loading.read(options.recording or EMBEDDED, Selection())
     print(f"{play(recording, options.stream, options.start_s):,} spikes of {recording.n_units} units were sent")
     return 0
 
@@ -224,7 +222,7 @@ def check(options: Namespace) -> int:
     names = (Path(f"{options.recording.stem}-check-{i}.png") for i in itertools.count(1))
     path = options.out or next(name for name in names if not os.path.lexists(name))
     run_dir.check_target(path)
-    recording = read(options.recording, _selection(options))
+    recording = loading.read(options.recording, _selection(options))
     with prefix_errors(options.recording), names_as_they_are():
         lines, figure = check_recording(recording)
         print(*lines, *(f"note: {note}" for note in recording.notes), sep="\n")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from possm_lite import commands
 from possm_lite.cli import main
 from possm_lite.training import experiment, loading
 
@@ -91,7 +90,7 @@ def test_interrupt_before_and_after_training(here, monkeypatch, capfd):
         assert capfd.readouterr().err == "possm-lite: interrupted\n"
         assert listing(here) == before and not (here / "new").exists()
     with monkeypatch.context() as patch:
-        patch.setattr(commands, "train", interrupt)
+        patch.setattr(experiment, "train", interrupt)
         assert decode("a.npz", "--out", "early") == 130
         line = capfd.readouterr().err.splitlines()[-1]
         assert line.endswith("; to start again, as nothing was saved yet: possm-lite decode --resume early")

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from .. import __version__
 from ..decoder.baselines import BinnedGRU, BinnedStream
@@ -105,20 +104,18 @@ def _compare(
     torch.manual_seed(settings.baselines.seed)
     gru = BinnedGRU(recording.n_units, session.timeline.bin_width_s, len(slots), recording.n_columns)
     gru_s = fit(gru.to(settings.device), session, settings.baselines, progress).seconds
-    with tqdm(total=4, desc="Wiener filter", leave=False, disable=not progress) as bar:
-        start = time.perf_counter()
-        wiener = fit_wiener(session)
-        wiener_s = time.perf_counter() - start
-        models, decoded = {}, {}
-        for name, model, stream, seconds in (
-            ("possm", possm, StreamingDecoder(possm, 1, slots), history.seconds),
-            ("wiener", wiener, BinnedStream(wiener), wiener_s),
-            ("gru", gru.cpu(), BinnedStream(gru), gru_s),
-        ):
-            bar.update()
-            bar.set_description(f"testing {name}")
-            decoded[name] = evaluate(model, session)
-            models[name] = _model_metrics(model, decoded[name], replay(stream, session), seconds)
+    start = time.perf_counter()
+    wiener = fit_wiener(session)
+    wiener_s = time.perf_counter() - start
+    models, decoded = {}, {}
+    for name, model, stream, seconds in (
+        ("possm", possm, StreamingDecoder(possm, 1, slots), history.seconds),
+        ("wiener", wiener, WienerStream(wiener), wiener_s),
+        ("gru", gru.cpu(), GRUStream(gru), gru_s),
+    ):
+        decoded[name] = evaluate(model, session)
+        played = replay(stream, session, progress=f"testing {name}" if progress else "")
+        models[name] = _model_metrics(model, decoded[name], played, seconds)
     source_name = "" if source == EMBEDDED else str(source.resolve())
     trained_on = TrainedOn.from_session(session, source_name, settings.selection)
     about = asdict(trained_on)
