@@ -1,17 +1,55 @@
 """Recordings from files: our own `.npz`, MATLAB, NWB and others."""
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...errors import prefix_errors
-from ..arrays import load_npz
+from ...errors import RecordingError, prefix_errors, wrap_errors
+from ..arrays import check_readable, load_npz
 from ..npz_format import from_arrays
 from ..recording import Recording
-from .contents import Selection, select
-from .subprocess_reader import read_in_subprocess
+from .contents import Contents, Selection, assemble
+from .folders import read_phy, read_pynapple
+from .hdf5 import read_brainsets, read_indy
+from .mat import read_mat
+from .nwb import read_nwb
 
 __all__ = ["load_recording"]
+
+
+def read_npz(path: Path) -> Recording:
+    """A recording saved by `Recording.save`, or the arrays of another source under the same names."""
+    return Recording(**from_arrays(load_npz(path), path.stem))
+
+
+# Each reads a path to what it found there. To add a format, add its function, and in `find_format` how it is noticed
+# if not by the suffix. Any exception of a reader becomes one line that names file, format and cause.
+READERS: dict[str, Callable[[Path], Contents | Recording]] = {
+    ".npz": read_npz,
+    ".mat": read_mat,
+    ".mat v7.3": read_indy,
+    ".nwb": read_nwb,
+    ".h5": read_brainsets,
+    ".hdf5": read_brainsets,
+    "folder of phy": read_phy,
+    "folder of pynapple": read_pynapple,
+}
+
+
+def find_format(path: Path) -> str:
+    """The key of `READERS` for a file or folder. Raises FileFormatError, without the name of the file."""
+    if path.is_dir():
+        kind = "folder of pynapple" if any(path.glob("*.npz")) else "folder"
+        kind = "folder of phy" if any(path.glob("spike_*.npy")) else kind
+    else:
+        check_readable(path)
+        kind = path.suffix.lower() or "file without a suffix"
+        if kind == ".mat":
+            with open(path, "rb") as file:
+                start = file.read(520)
+            kind += " v7.3" if b"\x89HDF" in (start[:4], start[512:516]) else ""  # MATLAB puts 512 bytes before it
+    if kind not in READERS:
+        raise RecordingError(f"is a {kind}, which is not read: read are {', '.join(READERS)}. See CONVERTERS.md.")
+    return kind
 
 
 def load_recording(
@@ -28,8 +66,7 @@ def load_recording(
     `spike_units` and, unless it has spikes alone, `behavior_times` and `behavior`, as in `Recording`. Defaults of the
     others: `unit_ids` "0", "1", ... up to the largest in `spike_units`, no `trials`, no `notes`, `session_id` the name
     of the file, `behavior_unit` "a.u.". Keys that begin with `truth_` are ignored; any other unknown key is an error.
-    For the other formats see the modules of `possm_lite.spikes.io`. What was chosen, left out or mended in a file is
-    in the notes of the recording.
+    For the other formats see their readers. What was chosen, left out or mended is in the notes of the recording.
 
     Args:
         path: the file or folder.
@@ -46,9 +83,11 @@ def load_recording(
         RecordingError: the file cannot be used. One line: the file, the field, the value.
     """
     path = Path(path)
-    suffix = path.suffix.lower()
     selection = Selection(behavior, columns, units, trials, spikes_only)
     with prefix_errors(path):
-        if suffix != ".npz" or os.path.isdir(path):
-            return Recording(**from_arrays(read_in_subprocess(path, selection), path.stem))
-        return select(Recording(**from_arrays(load_npz(path, omit=("_metadata",)), path.stem)), selection)
+        kind = find_format(path)
+        with wrap_errors(f"cannot be read as {kind}"):
+            try:
+                return assemble(READERS[kind](path), selection)
+            except ImportError as exc:
+                raise RecordingError(f"needs {exc.name} to be read: pip install possm-lite[recordings]") from exc

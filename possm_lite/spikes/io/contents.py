@@ -5,14 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, count
 from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import RecordingError
 from ..derivative import differentiate
-from ..recording import Recording, check_order, covered_trials, default_columns, format_seconds
+from ..recording import Recording, check_order, covered_trials, default_columns
 from .filters import column_name, matching_rows
 
 SERIES = ("hand_vel", "finger_vel", "cursor_vel", "vel", "hand_pos", "finger_pos", "cursor_pos", "pos")
@@ -26,7 +25,7 @@ _MANY_VALUES = 8  # a column with more of them is not a choice that a note shoul
 
 @dataclass(frozen=True)
 class Selection:
-    """What of a file is wanted. It is also read from checkpoints, as JSON, so any values are made text."""
+    """What of a file is wanted."""
 
     behavior: tuple[str, ...] = ()  # names of series, decoded side by side; (): the default of the file
     columns: tuple[str, ...] = ()  # of them, by name or by number from 0; (): all
@@ -36,11 +35,9 @@ class Selection:
 
     def __post_init__(self):
         for name in ("behavior", "columns"):
-            value = getattr(self, name)
-            values = value if isinstance(value, list | tuple) else () if value is None else (value,)
+            value = getattr(self, name) or ()
+            values = (value,) if isinstance(value, str) else value
             object.__setattr__(self, name, tuple(map(str, values)))
-        for name, kind in (("units", str), ("trials", str), ("spikes_only", bool)):
-            object.__setattr__(self, name, kind(getattr(self, name)))
 
 
 class Series(NamedTuple):
@@ -70,43 +67,45 @@ class Contents(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class _Samples(NamedTuple):
-    name: str
-    times: np.ndarray  # (T,) s
-    values: np.ndarray  # (T, C)
-    unit: str
-    columns: Sequence[str]
+def assemble(found: Contents | Recording, selection: Selection) -> Recording:
+    """The recording that a selection makes of what is in a file; every choice and repair is a note.
 
-
-def assemble(contents: Contents, selection: Selection) -> Recording:
-    """The recording that a selection makes of a file; every choice and repair is a note. Raises RecordingError."""
-    notes = list(contents.notes)
-    spikes = _select_spikes(contents, selection.units, notes)
-    trials = _select_trials(contents, selection.trials, notes)
-    if selection.spikes_only:
-        behavior = {"behavior_times": [], "behavior": np.empty((0, 2)), "behavior_unit": "a.u."}
-    else:
-        behavior = _select_behavior(contents, selection, notes)
+    Where a file holds a recording as it is, that is returned unless something is selected. Raises RecordingError.
+    """
+    if isinstance(found, Recording):
+        return found if selection == Selection() else _assemble_again(found, selection)
+    notes = list(found.notes)
+    spikes = _select_spikes(found, selection.units, notes)
+    trials = _select_trials(found, selection.trials, notes)
+    behavior = {}
+    if not selection.spikes_only:
+        behavior = _select_behavior(found, selection, notes)
         times = behavior["behavior_times"]
         covered = covered_trials(trials, times)
         if len(trials) and not covered.any():
             spans = f"{times[0]:g} to {times[-1]:g} s, covers no trial, {trials[0, 0]:g} to {trials[-1, 1]:g} s"
             raise RecordingError(f"behaviour, {spans}: is the unit of time or the clock another?")
         (trials,) = _drop_bad(~covered, (trials,), "trials that behaviour does not cover", notes)
-    return Recording(**spikes, **behavior, trials=trials, session_id=contents.session_id, notes=tuple(notes))
+    return Recording(**spikes, **behavior, trials=trials, session_id=found.session_id, notes=tuple(notes))
+
+
+def _assemble_again(r: Recording, selection: Selection) -> Recording:
+    """A selection from a recording, whose behaviour is a single series that is never differentiated."""
+    name, series = r.behavior_name, []
+    if len(r.behavior_times):
+        columns = tuple(r.behavior_columns.tolist())
+        series = [Series(name, lambda: (r.behavior_times, r.behavior), r.behavior_unit, False, columns)]
+    elif not (selection.behavior or selection.columns):
+        selection = replace(selection, spikes_only=True)
+    spikes = r.spike_times, r.spike_units, r.unit_ids
+    return assemble(Contents(*spikes, series, r.session_id, r.trials, default=(name,), notes=r.notes), selection)
 
 
 def intervals(table: dict[str, np.ndarray], start: str = "start", stop: str = "stop") -> np.ndarray:
-    """These two columns, (n, 2), which are taken out of a table; (0, 2) if it has no columns or no rows at all.
-
-    Raises RecordingError if the table lacks one of them.
-    """
-    if missing := [name for name in (start, stop) if table and name not in table]:
-        raise RecordingError(
-            f"the table of trials must have a column {missing[0]!r}, not only {', '.join(table)[:99]}."
-        )
-    columns = [table.pop(name) for name in (start, stop)] if table else [np.empty(0), np.empty(0)]
-    return np.stack(columns, axis=1) if any(map(len, columns)) else np.empty((0, 2))
+    """These two columns, (n, 2), which are taken out of a table; (0, 2) of one without columns."""
+    if table and not {start, stop} <= table.keys():
+        raise RecordingError(f"the table of trials needs the columns {start!r} and {stop!r}: {', '.join(table)[:99]}.")
+    return np.stack([table.pop(start), table.pop(stop)], axis=1) if table else np.empty((0, 2))
 
 
 def _drop_bad(bad: np.ndarray, arrays: Sequence[np.ndarray], what: str, notes: list[str]) -> list[np.ndarray]:
@@ -127,40 +126,27 @@ def _numbers(name: str, array) -> np.ndarray:
 
 
 def _select_spikes(contents: Contents, expression: str, notes: list[str]) -> dict[str, np.ndarray]:
-    times, units = _numbers("spike_times", contents.spike_times), np.asarray(contents.spike_units, np.int64)
+    times = _numbers("spike_times", contents.spike_times)
+    units = np.asarray(contents.spike_units)
     names = np.asarray(contents.unit_ids).astype(str)
-    if times.ndim != 1 or times.shape != units.shape or not np.isin(units, np.arange(len(names))).all():
+    whole = units.dtype.kind in "iu" and np.isin(units, np.arange(len(names))).all()
+    if times.ndim != 1 or times.shape != units.shape or not whole:
         raise RecordingError(f"spike_units must give each of {times.size} spikes one of {len(names)} units.")
     times, units = _drop_bad(~np.isfinite(times), (times, units), "spikes without a time", notes)
-    _refuse_restart(times, units, names)
+    span = np.ptp(times) if len(times) else 0.0
+    by_unit = np.argsort(units, kind="stable")
+    back = (np.diff(times[by_unit]) < -0.01 * span) & (np.diff(units[by_unit]) == 0)
+    if 0.5 <= back.sum() / max(len(np.unique(units)), 1) <= 2:  # more: the spikes of a unit are not sorted at all
+        i, after = by_unit[back.argmax() + np.arange(2)]
+        where = f"in unit {names[units[i]]} {times[i]:.1f} s is followed by {times[after]:.1f} s"
+        raise RecordingError(f"spike_times restart: {where}: two blocks with a clock each. Save two recordings.")
     order = np.argsort(times, kind="stable")
     times, units = times[order], units[order]
-    seconds = max(np.ptp(times), 1e-9) if len(times) else 1.0
-    rate = np.bincount(units, minlength=len(names)) / seconds
+    rate = np.bincount(units, minlength=len(names)) / max(span, 1e-9)
     kept = _select_rows("units", expression, {**contents.unit_table, "id": names, "rate": rate}, notes)
-    taken, unit_ids = set(), []
-    for name in names[kept].tolist():
-        unit_ids.append(next(new for new in chain([name], (f"{name}#{i}" for i in count(2))) if new not in taken))
-        taken.add(unit_ids[-1])
-    if repeated := (names[kept] != unit_ids).sum():
-        notes.append(f"{repeated} of {len(unit_ids)} units had the name of another: #2, #3, ... was added to theirs.")
-    times, units = times[kept[units]], (np.cumsum(kept) - 1)[units[kept[units]]]
-    return {"spike_times": times, "spike_units": units, "unit_ids": unit_ids}
-
-
-def _refuse_restart(times: np.ndarray, units: np.ndarray, names: np.ndarray):
-    """Raise RecordingError where the trains of most units go back in time, each once or twice."""
-    order = np.argsort(units, kind="stable")
-    times, units = times[order], units[order]
-    back = np.flatnonzero((np.diff(times) < 0) & (np.diff(units) == 0))
-    back = back[times[back] - times[back + 1] > 0.01 * np.ptp(times)] if len(back) else back
-    n_back, n = (np.bincount(x, minlength=len(names))[np.unique(units)] for x in (units[back], units))
-    if len(back) and np.median(n_back) >= 1 and np.median(n_back / n) < 0.1:  # else the spikes are not sorted at all
-        i = back[0]
-        raise RecordingError(
-            f"spike_times restart: in unit {names[units[i]]} {format_seconds(times[i], 1)} is followed by "
-            f"{format_seconds(times[i + 1], 1)}: two blocks with a clock each. Save them as two recordings."
-        )
+    is_kept = kept[units]
+    new_units = np.cumsum(kept) - 1
+    return {"spike_times": times[is_kept], "spike_units": new_units[units[is_kept]], "unit_ids": names[kept]}
 
 
 def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], notes: list[str]) -> np.ndarray:
@@ -174,7 +160,8 @@ def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], 
         notes.append(f"{kept.sum()} of {len(kept)} {option} were chosen: {expression}.")
         if not kept.any():
             raise RecordingError(f"{option}={expression!r} holds for none of the {len(kept)} {option}.")
-    used, unused = re.findall(r"\w+", expression), []
+    used = re.findall(r"\w+", expression)
+    unused = []
     for name, column in table.items():
         counts = Counter(column.tolist()) if column.dtype.kind in "Ub" else {}
         if 1 < len(counts) <= _MANY_VALUES and name != "id" and column_name(name) not in used:
@@ -189,18 +176,18 @@ def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], 
 
 def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.ndarray:
     """Start and stop of the trials that the filter chooses, in order and without overlap, (n, 2)."""
-    trials = _numbers("trials", contents.trials)
-    if len(trials) == 0:
+    if len(contents.trials) == 0:
         notes.append("There are no trials.")
         if expression:
             raise RecordingError(f"trials={expression!r}: the file has no trials to choose from.")
-        return trials
+        return np.empty((0, 2))
+    trials = _numbers("trials", contents.trials)
     start, stop = trials.T
     table = {**contents.trial_table, "start": start, "stop": stop, "duration": stop - start}
     trials = trials[_select_rows("trials", expression, table, notes)]
     bad = ~(trials[:, 0] < trials[:, 1]) | np.isinf(trials).any(axis=1)  # True for NaN
     (trials,) = _drop_bad(bad, (trials,), "trials without a stop after their start", notes)
-    order = np.lexsort((trials[:, 1], trials[:, 0]))
+    order = np.argsort(trials[:, 0], kind="stable")
     if moved := (order != np.arange(len(order))).sum():
         notes.append(f"{moved} of {len(order)} trials were not in order of time and were sorted.")
     trials = trials[order]
@@ -209,10 +196,18 @@ def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.
         by = f"by up to {overlap.max():.1g} s"
         notes.append(f"{n} of {len(trials)} trials overlapped the next one {by} and now end where it starts.")
     trials[:-1, 1] = np.minimum(trials[:-1, 1], trials[1:, 0])
-    return _drop_bad(trials[:, 1] <= trials[:, 0], (trials,), "trials with the start of another", notes)[0]
+    return trials
 
 
 # Behaviour
+
+
+class _Samples(NamedTuple):
+    name: str
+    times: np.ndarray  # (T,) s
+    values: np.ndarray  # (T, C)
+    unit: str
+    columns: Sequence[str]
 
 
 def _select_behavior(contents: Contents, selection: Selection, notes: list[str]) -> dict:
@@ -221,8 +216,9 @@ def _select_behavior(contents: Contents, selection: Selection, notes: list[str])
     names = selection.behavior or contents.default
     parts = [_load(_find(name.removesuffix(RAW), series), name.endswith(RAW), notes) for name in names]
     parts = parts or [_load_default(series, notes)]
-    _check_same_times(parts)
-    name, times, columns = " + ".join(part.name for part in parts), parts[0].times, parts[0].columns
+    times = _common_times({part.name: part.times for part in parts})
+    name = " + ".join(part.name for part in parts)
+    columns = list(parts[0].columns)
     if len(parts) > 1:
         columns = [p.name if len(p.columns) == 1 else f"{p.name} {column}" for p in parts for column in p.columns]
     index = _find_columns(selection.columns, columns, name)
@@ -234,7 +230,11 @@ def _select_behavior(contents: Contents, selection: Selection, notes: list[str])
     also = f"; there are also {others}." if others else "."
     notes.append(f"Behaviour is {name} in {unit}, {len(index)} columns: {', '.join(columns)[:200]}{also}")
     if contents.observed is not None:
-        times, values = _drop_unobserved(contents.observed, times, values, notes)
+        start, stop = np.sort(contents.observed, axis=0).T
+        # outside of all intervals, bounds included, as many have ended as have begun
+        outside = np.searchsorted(start, times, "right") <= np.searchsorted(stop, times, "left")
+        what = "samples of behaviour when nothing was recorded or scored"
+        times, values = _drop_bad(outside, (times, values), what, notes)
     missing = ~np.isfinite(values)
     if (~missing.any(axis=1)).sum() < 2:
         empty = ", ".join(columns[i] for i in np.flatnonzero(missing.all(axis=0))) or "none"
@@ -242,16 +242,6 @@ def _select_behavior(contents: Contents, selection: Selection, notes: list[str])
     times, values = _drop_bad(missing.any(axis=1), (times, values), f"rows of {name} without a value", notes)
     fields = {"behavior_unit": unit, "behavior_name": name, "behavior_columns": columns}
     return {"behavior_times": times, "behavior": values, **fields}
-
-
-def _drop_unobserved(observed: np.ndarray, times: np.ndarray, values: np.ndarray, notes: list[str]):
-    start, stop = np.sort(observed, axis=0).T
-    # outside of all intervals, bounds included, as many have ended as have begun
-    outside = np.searchsorted(start, times, "right") <= np.searchsorted(stop, times, "left")
-    if outside.all():
-        notes.append("The times marked as observed cover no behaviour, so they were not used.")
-        return times, values
-    return _drop_bad(outside, (times, values), "samples of behaviour when nothing was recorded or scored", notes)
 
 
 def _joined(series: Sequence[Series]) -> list[Series]:
@@ -270,15 +260,16 @@ def _joined(series: Sequence[Series]) -> list[Series]:
         is_flat = all(part.shape[1:] in ((), (1,)) for part in parts.values())
         kinds = {(part.unit, _is_differentiated(part)) for part in parts.values()}
         if len(parts) > 1 and name not in taken and is_flat and len(kinds) == 1:
-            first, read = next(iter(parts.values())), partial(_read_joined, parts)
-            joined.append(first._replace(name=name, read=read, columns=tuple(sorted(parts)), shape=()))
+            first = next(iter(parts.values()))
+            columns = tuple(sorted(parts))
+            joined.append(first._replace(name=name, read=partial(_read_joined, parts), columns=columns, shape=()))
     return joined
 
 
 def _read_joined(parts: Mapping[str, Series]) -> tuple[np.ndarray, np.ndarray]:
-    samples = [_Samples(one.name, *one.read(), one.unit, (axis,)) for axis, one in sorted(parts.items())]
-    _check_same_times(samples)
-    return samples[0].times, np.column_stack([part.values for part in samples])
+    samples = {one.name: one.read() for _, one in sorted(parts.items())}
+    times = _common_times({name: times for name, (times, _) in samples.items()})
+    return times, np.column_stack([values for _, values in samples.values()])
 
 
 def _find(name: str, series: Sequence[Series]) -> Series:
@@ -306,9 +297,7 @@ def _load_default(series: Sequence[Series], notes: list[str]) -> _Samples:
             notes += still + own_notes
             return samples
         still.append(f"{one.name} is zero or missing throughout, so it was not decoded.")
-    if not series:
-        raise RecordingError("has no behaviour, so nothing can be trained on it; CONVERTERS.md has where it may be.")
-    cure = f"Name what to decode with --behavior NAME, one or more of {_list(series)}."
+    cure = f"Name what to decode with --behavior NAME, one or more of {_list(series)}; see CONVERTERS.md."
     raise RecordingError(" ".join([*still, cure]))
 
 
@@ -332,15 +321,15 @@ def _is_differentiated(series: Series) -> bool:
 
 def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
     """The samples of a series with times that increase; positions are differentiated unless `raw`."""
-    name, (times, values) = series.name, (_numbers(series.name, array) for array in series.read())
+    name = series.name
+    times, values = (_numbers(name, array) for array in series.read())
     values = values[:, None] if values.ndim == 1 else values
     if times.ndim != 1 or values.ndim != 2 or len(times) != len(values) or values.shape[1] == 0:
         raise RecordingError(f"{name} must be (T,) or (T, columns), with T times: {values.shape}, {times.shape}.")
     times, values = _drop_bad(~np.isfinite(times), (times, values), f"samples of {name} without a time", notes)
-    if len(times) < 2:
-        raise RecordingError(f"{name} needs at least two samples, not {len(times)}.")
-    late = np.append(False, times[1:] <= np.maximum.accumulate(times)[:-1])  # than a sample before
-    if late.mean() > _FEW:
+    late = np.zeros(len(times), dtype=bool)  # than a sample before
+    late[1:] = times[1:] <= np.maximum.accumulate(times)[:-1]
+    if late.sum() > _FEW * len(times):
         check_order(f"times of {name}", times, strict=True)
     times, values = _drop_bad(late, (times, values), f"samples of {name} with a time out of order or repeated", notes)
     columns = series.columns or default_columns(values.shape[1]).tolist()
@@ -352,35 +341,28 @@ def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
     return _Samples(f"velocity of {name}", times, values, f"{unit}/s", columns)
 
 
-def _check_same_times(parts: Sequence[_Samples]):
-    """Raise RecordingError unless all have the times of the first, to half a sample."""
-    times = parts[0].times
-    half = np.nanmedian(np.diff(times)) / 2 if len(times) > 1 else 0.0
-    for part in parts[1:]:
-        if part.times.shape != times.shape or not np.allclose(part.times, times, rtol=0, atol=half, equal_nan=True):
-            clocks = "; ".join(f"{p.name} {p.times[0]:.6g} to {p.times[-1]:.6g} s" for p in (parts[0], part))
+def _common_times(times: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The times of the first series, (T,), if all others have the same to half a sample. RecordingError otherwise."""
+    first, *others = times
+    for name in others:
+        half = np.median(np.diff(times[first])) / 2
+        same = times[name].shape == times[first].shape
+        if not same or not np.allclose(times[name], times[first], rtol=0, atol=half):
+            clocks = "; ".join(f"{one} {times[one][0]:.6g} to {times[one][-1]:.6g} s" for one in (first, name))
             raise RecordingError(f"samples at different times cannot be decoded side by side: {clocks}.")
+    return times[first]
 
 
 def _find_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> list[int]:
-    if twice := [column for column in wanted if columns.count(column) > 1]:
-        raise RecordingError(f"columns={twice[0]!r} is the name of several columns of {name}: give numbers from 0.")
-    by_name = {str(i): i for i in range(len(columns))} | {column: i for i, column in enumerate(columns)}
-    index = [by_name.get(column, -1) for column in wanted] or list(range(len(columns)))
-    if min(index) < 0 or len(set(index)) < len(index):
-        listed = ", ".join(columns)[:300]
-        raise RecordingError(f"columns={', '.join(wanted)[:80]!r} must be different columns of {name}: {listed}.")
+    """The places of the wanted columns, by name or else by number from 0; without any, of all."""
+    if not wanted:
+        return list(range(len(columns)))
+    numbers = [str(i) for i in range(len(columns))]
+    index = []
+    for column in wanted:
+        options = columns if column in columns else numbers
+        index += [i for i, option in enumerate(options) if option == column]
+    if len(index) != len(wanted) or len(set(index)) < len(index):
+        asked = ", ".join(wanted)[:80]
+        raise RecordingError(f"columns={asked!r} must each be another column of {name}: {', '.join(columns)[:300]}.")
     return index
-
-
-def select(recording: Recording, selection: Selection) -> Recording:
-    """What a selection makes of a recording: the same if nothing is selected."""
-    if selection == Selection():
-        return recording
-    if not (len(recording.behavior_times) or selection.behavior or selection.columns):
-        selection = replace(selection, spikes_only=True)
-    r, name = recording, recording.behavior_name
-    series = Series(name, lambda: (r.behavior_times, r.behavior), r.behavior_unit, False, tuple(r.behavior_columns))
-    found, default = ((series,), (name,)) if len(r.behavior_times) else ((), ())
-    spikes = (r.spike_times, r.spike_units, r.unit_ids)
-    return assemble(Contents(*spikes, found, r.session_id, r.trials, default=default, notes=r.notes), selection)

@@ -48,24 +48,14 @@ def download(name: str, folder: Path = FOLDER) -> Path:
     """
     if name not in ADDRESSES:
         raise PossmError(f"{name!r} is not a recording that can be downloaded; choose from {', '.join(ADDRESSES)}.")
-    address, path = ADDRESSES[name], folder / _file_name(name)
-    try:
-        with wrap_errors(f"{name}: {address} cannot be saved as {path}"):
-            if name in CHECKSUMS:
-                import pooch
-
-                pooch.get_logger().setLevel("WARNING")
-                client = pooch.HTTPDownloader(progressbar=True, timeout=30)
-                pooch.retrieve(address, CHECKSUMS[name], path.name, folder, downloader=client)
-            elif not path.is_file():
-                _fetch_dandiset(address, path)
-    except FileFormatError as exc:
-        if isinstance(exc.__cause__, ImportError):
-            package = "possm-lite[recordings]" if name in CHECKSUMS else "dandi"
-            raise PossmError(f"{name}: needs {exc.__cause__.name}: pip install {package}") from exc
-        if type(exc.__cause__).__name__ == "ConnectionError":  # of requests, which both clients use
-            raise PossmError(f"{name}: no connection to {address}; is there a network?") from exc
-        raise
+    path = folder / _file_name(name)
+    is_dandiset = ADDRESSES[name].startswith("DANDI:")
+    with wrap_errors(f"{name}: {ADDRESSES[name]} cannot be saved as {path}"):
+        try:
+            (_fetch_dandiset if is_dandiset else _fetch_file)(name, path)
+        except ImportError as exc:
+            package = "dandi" if is_dandiset else "possm-lite[recordings]"
+            raise FileFormatError(f"{name}: needs {exc.name}: pip install {package}") from exc
     return path
 
 
@@ -73,13 +63,23 @@ def _file_name(name: str) -> str:
     return name + (".nwb" if ADDRESSES[name].startswith("DANDI:") else Path(ADDRESSES[name]).suffix)
 
 
-def _fetch_dandiset(identifier: str, path: Path):  # of the Neural Latents Benchmark; test files have no behaviour
+def _fetch_file(name: str, path: Path):
+    import pooch
+
+    pooch.get_logger().setLevel("WARNING")
+    client = pooch.HTTPDownloader(progressbar=True, timeout=30)
+    pooch.retrieve(ADDRESSES[name], CHECKSUMS[name], path.name, path.parent, downloader=client)
+
+
+def _fetch_dandiset(name: str, path: Path):  # of the Neural Latents Benchmark; test files have no behaviour
     from dandi.download import download as dandi_download
 
+    if path.is_file():
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as partial:
-        dandi_download(identifier, partial)
+        dandi_download(ADDRESSES[name], partial)
         found = list(Path(partial).rglob("*train*.nwb"))
         if len(found) != 1:
-            raise FileFormatError(f"{identifier} has {len(found)} files named *train*.nwb instead of one")
+            raise FileFormatError(f"{ADDRESSES[name]} has {len(found)} files named *train*.nwb instead of one")
         found[0].replace(path)

@@ -9,7 +9,6 @@ A stream of spike events is irregular and has a sample of two int32 for each spi
 The description lists the names of the units in desc/units/unit/id.
 """
 
-import contextlib
 import os
 import time
 from pathlib import Path
@@ -30,8 +29,7 @@ def import_pylsl():
         remedy = 'Install "possm-lite[live]", and the library liblsl where pylsl does not bring it.'
         raise PossmError(f"{str(exc).split('. ')[0]}. {remedy}") from exc
     if "LSLAPICFG" not in os.environ and not any(Path(path).expanduser().exists() for path in _SETTINGS):
-        with contextlib.suppress(NotImplementedError):  # an older library
-            pylsl.set_config_content("[log]\nlevel = -3\n")
+        pylsl.set_config_content("[log]\nlevel = -3\n")
     return pylsl
 
 
@@ -61,11 +59,13 @@ def play(recording: Recording, name: str, start_s: float | None = None) -> int:
     times = np.maximum(np.r_[start_s, recording.spike_times[first:last], end_s] - start_s, 0.0)
     units = np.r_[0, recording.spike_units[first:last] + 1, 0]
     samples = np.c_[units, np.arange(len(units))].astype(np.int32)  # (n, 2)
-    pylsl, outlet, sent = import_pylsl(), spike_outlet(name, recording.unit_ids), 0
+    pylsl = import_pylsl()
+    outlet = spike_outlet(name, recording.unit_ids)
     print(f"{name}: {recording.session_id} is sent once there is a receiver", flush=True)
     while not outlet.wait_for_consumers(0.1):  # not for longer: Ctrl-C is noticed in between
         pass
     stamps = pylsl.local_clock() + times
+    sent = 0
     while sent < len(stamps):
         time.sleep(max(0.0, stamps[sent] - pylsl.local_clock()))
         due = np.searchsorted(stamps, pylsl.local_clock(), side="right")
@@ -84,7 +84,8 @@ class SpikeInlet:
     """
 
     def __init__(self, name: str):
-        self._pylsl, self.unit_ids = (pylsl := import_pylsl()), []
+        self._pylsl = pylsl = import_pylsl()
+        self.unit_ids: list[str] = []
         while not (found := pylsl.resolve_byprop("name", name, timeout=0.5)):
             pass
         if (found[0].channel_count(), found[0].channel_format()) != (2, pylsl.cf_int32):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import RecordingError, prefix_errors
+from ...errors import prefix_errors
 from ..arrays import atomic_write
 from ..npz_format import regular_clock
 from ..recording import Recording, is_number
@@ -26,23 +26,13 @@ def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel"):
     * `processing/behavior/SERIES`: behaviour, with a rate if the samples are on a regular clock, else with timestamps.
     * `intervals/trials`, if there are trials.
 
-    Args:
-        recording: what to write.
-        path: the file, an `.nwb`.
-        series: "hand_vel", "finger_vel" or "cursor_vel", the names that `read_nwb` looks for.
-
-    Raises:
-        RecordingError: pynwb is missing, or the file could not be written; a file that was at `path` is unchanged.
+    Raises RecordingError if the file could not be written; a file that was at `path` is unchanged.
     """
-    path = Path(path)
-    with prefix_errors(path):
-        if path.suffix.lower() != ".nwb":
-            raise RecordingError(f"has the suffix {path.suffix!r}; this writes .nwb.")
-        pynwb = import_pynwb()
-        with atomic_write(path) as partial, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the suffix of the temporary name
-            with pynwb.NWBHDF5IO(str(partial), "w") as io:
-                io.write(_as_nwb(pynwb, recording, series))
+    pynwb = import_pynwb()
+    with prefix_errors(path), atomic_write(path) as partial, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the suffix of the temporary name
+        with pynwb.NWBHDF5IO(str(partial), "w") as io:
+            io.write(_as_nwb(pynwb, recording, series))
 
 
 def _as_nwb(pynwb, recording: Recording, series: str):
