@@ -3,24 +3,20 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 
-import numpy as np
-import scipy.io
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.errors import PossmError
-from possm_lite.spikes import Recording, load_recording, simulate_session
+from possm_lite.spikes import Recording, simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import FitConfig, evaluate, fit, prepare
 from possm_lite.training.baselines import fit_wiener
 from tests.spikes import layouts
-from tests.spikes.layouts import Layout
+from tests.spikes.layout_files import LAYOUTS
 
 from .machine import SPAWN, threads
 from .page import Item, Note, Table, row
@@ -28,21 +24,18 @@ from .page import Item, Note, Table, row
 # units with cosine tuning and nothing else, so that a short session is enough
 NONE = ("untuned_share", "turning_deg", "common_turning_deg", "position_gain", "common_gain", "shared_gain")
 COSINE = {"depth": 2.0, "baseline_hz": 8.0, **dict.fromkeys(NONE, 0.0)}
-OWN, CLOSE = ".npz, our own format", 0.02  # CLOSE: R² of one content read in two ways, after rounding and derivatives
+CLOSE = 0.02  # R² of one content read in two ways, after rounding and derivatives
 
 
 def measure(short: bool = False) -> Iterator[Item]:
     n_trials, n_units, epochs = (16, 10, 1) if short else (80, 40, 20)
     session = simulate_session(3, SimulationConfig(n_units=n_units, n_trials=n_trials, **COSINE)).recording
     read, expected = {}, {}  # by layout; a refusal is a text
-    for title, write in writers().items():
+    for title, write in LAYOUTS.items():
         with tempfile.TemporaryDirectory() as folder:
+            layout = write(Path(folder), session)
             try:
-                layout = write(Path(folder), session)
-                read[title] = _read(title, layout, Path(folder))
-            except ImportError as exc:
-                yield Note(f"{title}: {exc.name} is not installed, skipped.")
-                continue
+                read[title] = layouts.read(title, layout, Path(folder))
             except PossmError as exc:
                 read[title] = str(exc).replace(folder, "")
             expected[title] = layout.expected
@@ -66,39 +59,6 @@ def measure(short: bool = False) -> Iterator[Item]:
         "Each layout keeps other parts of the session: counts lose the times of spikes, files without trials are split "
         "by time. It is compared with the same content in our own format."
     )
-
-
-def writers() -> dict[str, Callable[[Path, Recording], Layout]]:
-    found = {OWN: own, ".mat, counts": counts_mat}
-    for module in ("nwb_files", "layout_files"):
-        try:
-            files = import_module(f"tests.spikes.{module}")
-        except ImportError:  # pynwb and h5py are optional
-            continue
-        found |= {title: partial(files.write_layout, title) for title in files.WRITERS}
-    return found | {f"converter: {title}": write for title, write in layouts.WRITERS.items()}
-
-
-def own(folder: Path, recording: Recording) -> Layout:
-    recording.save(folder / "session.npz")
-    return Layout({}, recording, folder / "session.npz")
-
-
-def counts_mat(folder: Path, recording: Recording) -> Layout:
-    """Velocity at the starts of bins of 50 ms, in m/s."""
-    counts, _ = layouts.in_bins(recording, 0.05, *recording.span)
-    starts = 0.05 * np.arange(len(counts))
-    velocity = recording.behavior[::50][: len(counts)] / 1000
-    data = {"time": starts[None], "spikes": counts.T.astype(float), "handVel": velocity.T}
-    scipy.io.savemat(folder / "session.mat", data)
-    expected = Recording.from_counts(counts, 0.05, velocity, behavior_times=starts)
-    return Layout({}, expected, folder / "session.mat")
-
-
-def _read(title: str, layout: Layout, folder: Path) -> Recording:
-    if layout.path:
-        return load_recording(layout.path)
-    return layouts.convert(title.removeprefix("converter: "), folder, layout.objects)
 
 
 def _score_all(recordings: list[Recording], epochs: int) -> dict[str, tuple[float, float]]:

@@ -254,16 +254,15 @@ def spikes_of(recording, unit: int) -> np.ndarray:
 def test_layouts_are_compared_with_our_own_format(monkeypatch, small_recording):
     def invalid(folder, recording):
         (folder / "a.npz").write_bytes(b"nothing")
-        return layouts.Layout({}, recording, folder / "a.npz")
+        return layouts.layouts.Layout({}, recording, folder / "a.npz")
 
-    chosen = {**layouts.writers(), "another": invalid}
-    names = [layouts.OWN, "converter: Trials in a table", "another"]
-    monkeypatch.setattr(layouts, "writers", lambda: {name: chosen[name] for name in names})
+    names = [".npz, our own format", "converter: Trials in a table"]
+    monkeypatch.setattr(layouts, "LAYOUTS", {name: layouts.LAYOUTS[name] for name in names} | {"another": invalid})
     monkeypatch.setattr(layouts, "score", lambda recording, epochs: (len(recording.trials) / 100, 0.5))
     monkeypatch.setattr(layouts, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     count, table, _ = layouts.measure(short=True)
     assert (count.measured, count.limit, count.holds) == ("2 of 3", "all", False)
-    assert [cells[0] for cells in table.rows] == names and table.rows[0][1:] == ["0.160", "0.500"] * 2 + ["yes"]
+    assert [cells[0] for cells in table.rows] == [*names, "another"] and table.rows[0][1:] == ["0.160", "0.500"] * 2 + ["yes"]
     assert table.rows[1][1] == "0.110" and table.rows[2][-1].startswith("refused: /a.npz")
 
 

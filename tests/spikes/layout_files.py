@@ -1,35 +1,31 @@
-"""The same session as the programs of other laboratories write it: O'Doherty and Sabes, phy, pynapple, brainsets."""
+"""A recording in every layout of file or folder that is read, written as its own software writes it."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import h5py
 import numpy as np
+import scipy.io
 
 from possm_lite.spikes import Recording
 
-from .layouts import Layout, position_of, sampled, trains_of
+from . import layouts, nwb_files
+from .layouts import Layout, in_bins, position_of, sampled, trains_of
 
 RATE = 30_000.0
 PICKLE = np.array({"area": ["M1", "M1", "S1"]}, dtype=object)
 
 
 class Session(NamedTuple):
-    """Three units or more, the position of a cursor, trials."""
+    """Three units or more, the position of a cursor, trials. `unit_ids`: as each program calls the units."""
 
     trains: list[np.ndarray]  # seconds, on the clock of samples
     times: np.ndarray  # (T,) s
     position: np.ndarray  # (T, 2) mm
-    trials: np.ndarray = np.array([[0.5, 2.0], [2.5, 3.5]])
-
-
-def make_session() -> Session:
-    """Three units, a cursor that moves in a circle, two trials."""
-    rng = np.random.default_rng(4)
-    times = np.arange(1000) * 0.004
-    trains = [np.sort(rng.choice(4 * int(RATE), 40, replace=False)) / RATE for _ in range(3)]
-    return Session(trains, times, np.stack((50 * np.cos(2 * times), 30 * np.sin(2 * times)), axis=1))
+    trials: np.ndarray  # (n, 2) s
 
 
 def merged(session: Session) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +58,7 @@ def write_indy(session: Session, folder: Path) -> Path:
         refs["c0"].attrs["MATLAB_empty"] = np.uint8(1)
         n_channels = max(2, round(2 / 3 * len(session.trains)))
         spikes = np.full((3, n_channels), empty, dtype=h5py.ref_dtype)
-        for i, train in enumerate(session.trains):  # one on each channel, then a second on the later ones
+        for i, train in enumerate(session.trains):
             spikes[(0, i) if i < n_channels else (1, i - n_channels + 1)] = cell(train[None])
         file["spikes"] = spikes
         channels = [f"{'MS'[k % 2]}1 {k + 1:03d}" for k in range(n_channels)]
@@ -161,15 +157,49 @@ def write_brainsets(session: Session, folder: Path) -> Path:
     return path
 
 
-WRITERS = {"indy": write_indy, "phy": write_phy, "pynapple": write_pynapple, "brainsets": write_brainsets}
+def indy_names(n_units: int) -> list[str]:
+    """One unit on each channel, then a second on the later ones."""
+    n_channels = max(2, round(2 / 3 * n_units))
+    places = [(0, i) if i < n_channels else (1, i - n_channels + 1) for i in range(n_units)]
+    return [f"{'MS'[channel % 2]}1 {channel + 1:03d}/{unit}" for unit, channel in sorted(places)]
 
 
-def write_layout(name: str, folder: Path, recording: Recording) -> Layout:
-    """The recording with the position at 250 Hz and spikes on the clock of samples, in one of these layouts."""
+def write_program(write: Callable, names: Callable, changes: dict, folder: Path, recording: Recording) -> Layout:
+    """The recording with the position at 250 Hz and spikes on the clock of samples, in one of the layouts above."""
     r = sampled(recording, 4)
     trains = [np.unique(np.rint(train * RATE)) / RATE for train in trains_of(r)]
     session = Session(trains, r.behavior_times, position_of(r), r.trials)
     spike_times, spike_units = merged(session)
-    if name == "indy":
-        r = replace(r, trials=[])
-    return Layout({}, replace(r, spike_times=spike_times, spike_units=spike_units), WRITERS[name](session, folder))
+    fields = {"spike_times": spike_times, "spike_units": spike_units, "unit_ids": names(session)}
+    return Layout({}, replace(r, **fields | {"behavior_unit": "a.u./s"} | changes), write(session, folder))
+
+
+def write_own(folder: Path, recording: Recording) -> Layout:
+    recording.save(folder / "session.npz")
+    return Layout({}, recording, folder / "session.npz")
+
+
+def write_counts(folder: Path, recording: Recording) -> Layout:
+    """A .mat with velocity at the starts of bins of 50 ms, in m/s."""
+    counts, _ = in_bins(recording, 0.05, *recording.span)
+    starts = 0.05 * np.arange(len(counts))
+    velocity = recording.behavior[::50][: len(counts)] / 1000
+    data = {"time": starts[None], "spikes": counts.T.astype(float), "handVel": velocity.T}
+    scipy.io.savemat(folder / "session.mat", data)
+    expected = Recording.from_counts(counts, 0.05, velocity, behavior_times=starts, behavior_unit="m/s")
+    return Layout({}, expected, folder / "session.mat")
+
+
+_INDY = {"trials": [], "behavior_unit": "mm/s"}
+WRITERS: dict[str, Callable[[Path, Recording], Layout]] = {
+    ".npz, our own format": write_own,
+    ".mat, counts": write_counts,
+    **{title: partial(nwb_files.write_layout, title) for title in nwb_files.WRITERS},
+    "indy": partial(write_program, write_indy, lambda session: indy_names(len(session.trains)), _INDY),
+    "phy": partial(write_program, write_phy, partial(names_from, [5, 7, 12]), {}),
+    "pynapple": partial(write_program, write_pynapple, partial(names_from, [2, 3, 8]), {}),
+    "brainsets": partial(
+        write_program, write_brainsets, lambda session: [f"u{i}" for i in range(len(session.trains))], {}
+    ),
+}
+LAYOUTS = WRITERS | {f"converter: {title}": write for title, write in layouts.WRITERS.items()}

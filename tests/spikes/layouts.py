@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.io
 
-from possm_lite.spikes import Recording
+from possm_lite.spikes import Recording, load_recording
 
 PAGE = Path(__file__).parents[2] / "CONVERTERS.md"
 
@@ -45,6 +45,13 @@ def convert(title: str, folder: Path, objects: dict) -> Recording:
     finally:
         os.chdir(before)
     return names["recording"]
+
+
+def read(title: str, layout: Layout, folder: Path) -> Recording:
+    """The recording in the file of a layout, or that of its example."""
+    if layout.path:
+        return load_recording(layout.path)
+    return convert(title.removeprefix("converter: "), folder, layout.objects)
 
 
 # Parts of layouts

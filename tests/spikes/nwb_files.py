@@ -78,33 +78,6 @@ def write_maze(path) -> dict:
     return {"trains": trains, "times": times, "behavior": velocity / 1000}
 
 
-def write_rtt(path, series=("finger_vel", "finger_pos", "cursor_pos", "target_pos")) -> dict:
-    """MC_RTT: behaviour at 1 kHz by its rate, NaN between the segments; trials of 600 ms that touch."""
-    file = session_of("Indy", "20170202_02")
-    add_electrodes(file, "M1")
-    trains = add_units(file, 5, [[0.0, 4.0], [4.4, 8.0]])
-    times = np.arange(8000) / 1000
-    gap = (times >= 4.0) & (times < 4.4)
-    data = {
-        "cursor_pos": np.column_stack((np.sin(times), np.cos(times))) * 50,
-        "finger_pos": np.column_stack((np.sin(times), np.cos(times), times)) * 50,
-        "finger_vel": np.column_stack((np.cos(times), -np.sin(times))) * 50,
-        "target_pos": np.column_stack((np.round(times), -np.round(times))) * 50,
-    }
-    behavior = file.create_processing_module("behavior", "Processed behavioral data")
-    for name in sorted(series):
-        data[name][gap] = np.nan
-        kind, more = (TimeSeries, {}) if name.endswith("_vel") else (SpatialSeries, {"reference_frame": "workspace"})
-        unit = "m/s" if name.endswith("_vel") else "m"
-        rows = {"data": data[name], "rate": 1000.0, "starting_time": 0.0, "conversion": 0.001, "unit": unit}
-        behavior.add(kind(name=name, **rows, **more))
-    starts = np.arange(13) * 0.6
-    for start in starts:
-        file.add_trial(start_time=start, stop_time=start + 0.6)
-    write(file, path)
-    return {"trains": trains, "times": times, "gap": gap, **data, "starts": starts}
-
-
 # One movement in the layouts of public data sets and converters: names, shapes, containers, conversions
 
 
@@ -127,6 +100,7 @@ class Movement(NamedTuple):
 
 
 MUSCLES = [f"m{i:02d}" for i in range(16)]
+H1 = ("tx", "ty", "tz", "rx", "g1", "g2", "g3")
 SCREEN = {"reference_frame": "screen center"}
 
 
@@ -166,7 +140,7 @@ def falcon_m2(file, m):
 
 def falcon_h1(file, m):
     clock = {"rate": 1 / m.clock["rate"], "starting_time": m.times[0]}  # seconds a sample
-    clock |= {"description": "tx,ty,tz,rx,g1,g2,g3", "unit": "arbitrary"}
+    clock |= {"description": ",".join(H1), "unit": "arbitrary"}
     file.add_acquisition(TimeSeries(name="OpenLoopKinematics", data=m.angles[:, :7], **clock))
     file.add_acquisition(TimeSeries(name="OpenLoopKinematicsVelocity", data=2 * m.angles[:, :7], **clock))
 
@@ -244,7 +218,8 @@ WRITERS: dict[str, Callable] = {
 def write_layout(title: str, folder: Path, recording: Recording) -> Layout:
     """The recording with behaviour at 50 Hz as an NWB file in one of these layouts; 4 s of FALCON M1 and MC_RTT are not
     scored, and FALCON H1 has no trials."""
-    r, add = sampled(recording, 20), WRITERS[title]
+    r = sampled(recording, 20)
+    add = WRITERS[title]
     angles = r.behavior @ np.random.default_rng(0).normal(size=(2, 16))
     scored = (r.behavior_times < 20) | (r.behavior_times > 24)
     file, path = session_of("Monkey", "1"), folder / "session.nwb"
@@ -254,8 +229,17 @@ def write_layout(title: str, folder: Path, recording: Recording) -> Layout:
     for start, stop in r.trials if add is not falcon_h1 else ():
         file.add_trial(start_time=start, stop_time=stop)
     write(file, path)
-    changes = {falcon_m1: {"behavior": angles}, falcon_h1: {"behavior": 2 * angles[:, :7], "trials": []}}.get(add, {})
-    expected = replace(r, behavior_columns=(), **changes)
+    changes = {
+        falcon_m1: {"behavior": angles, "behavior_columns": MUSCLES},
+        falcon_m2: {"behavior_columns": ("index_vel", "mrs_vel")},
+        falcon_h1: {"behavior": 2 * angles[:, :7], "behavior_columns": H1, "trials": [], "behavior_unit": "arbitrary"},
+        mc_maze: {"behavior_unit": "m/s"},
+        mc_rtt: {"behavior_unit": "m/s"},
+        churchland_shenoy: {"behavior_unit": "meters/s"},
+        neuroconv: {"behavior_unit": "meters/s"},
+    }
+    named = {"behavior_columns": (), "behavior_unit": "a", "unit_ids": np.arange(r.n_units), "session_id": "Monkey_1"}
+    expected = replace(r, **named | changes.get(add, {}))
     if add in (falcon_m1, mc_rtt):
         spared = np.all((r.trials <= 20) | (r.trials >= 24), axis=1) & ~((r.trials[:, 0] < 20) & (r.trials[:, 1] > 24))
         rows = {"behavior_times": r.behavior_times[scored], "behavior": expected.behavior[scored]}

@@ -1,7 +1,7 @@
 """Recordings in .npz files: exact round trips, refusal of invalid files, atomic writes."""
 
 import os
-import re
+import zipfile
 from dataclasses import fields
 
 import numpy as np
@@ -9,23 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from possm_lite.errors import RecordingError
+from possm_lite.errors import FileFormatError, RecordingError
 from possm_lite.spikes import arrays as arrays_module
-from possm_lite.spikes.arrays import read_arrays
+from possm_lite.spikes.arrays import read_arrays, write_arrays
 from possm_lite.spikes.io import load_recording
 from possm_lite.spikes.npz_format import FORMAT
 from possm_lite.spikes.recording import Recording
 
 
-def make_recording(n_units=5, seconds=8.0, seed=0, **changes) -> Recording:
+def make_recording(n_units=5, seed=0, **changes) -> Recording:
     rng = np.random.default_rng(seed)
-    n_spikes, n = int(20 * seconds), int(100 * seconds)
     good = {
-        "spike_times": np.sort(rng.uniform(0, seconds, n_spikes)),
-        "spike_units": rng.integers(0, n_units, n_spikes),
+        "spike_times": np.sort(rng.uniform(0, 8, 160)),
+        "spike_units": rng.integers(0, n_units, 160),
         "unit_ids": [f"elec{i}" for i in range(n_units)],
-        "behavior_times": 3.0 + np.arange(n) / 100,
-        "behavior": rng.normal(size=(n, 2)),
+        "behavior_times": 3.0 + np.arange(800) / 100,
+        "behavior": rng.normal(size=(800, 2)),
         "behavior_unit": "mm/s",
         "trials": [[3.0, 5.0], [5.0, 5.5], [6.0, 8.0]],
         "session_id": "Jenkins_large",
@@ -40,14 +39,53 @@ def assert_same(one: Recording, other: Recording):
         assert ours.shape == theirs.shape and ours.tolist() == theirs.tolist(), field.name
 
 
-def assert_refused(path, expected="", **options) -> str:
-    """Refused with a RecordingError of one line that names the file first."""
+def assert_refused(path, field="", **options):
+    """Refused with a RecordingError of one line that names the file first, and the field."""
     with pytest.raises(RecordingError) as caught:
         load_recording(path, **options)
     message = str(caught.value)
-    assert message.startswith(f"{path}: ") and "\n" not in message, message
-    assert expected in message, message
-    return message
+    assert message.startswith(f"{path}: ") and "\n" not in message and field in message, message
+
+
+# Arrays
+
+
+def test_arrays_are_read_back_unchanged(tmp_path):
+    arrays = {
+        "weights.l0": np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3)),
+        "S": np.array([1 + 2j]),
+        "flag": np.array(True),
+        "none": np.empty((0, 4), dtype=np.int16),
+        "name": np.array("µ"),
+    }
+    write_arrays(tmp_path / "a.npz", arrays)
+    back = read_arrays(tmp_path / "a.npz")
+    assert list(back) == list(arrays)
+    for name, array in arrays.items():
+        assert back[name].dtype == array.dtype and back[name].shape == array.shape
+        assert back[name].tolist() == array.tolist()
+
+
+def test_objects_are_neither_written_nor_read(tmp_path):
+    with pytest.raises(FileFormatError, match="a must hold plain numbers or text"):
+        write_arrays(tmp_path / "a.npz", {"a": np.array([None])})
+    assert os.listdir(tmp_path) == []
+    np.savez(tmp_path / "a.npz", a=np.array([print]))
+    (tmp_path / "pickle.npz").write_bytes(b"cposix\nmkdir\n(S'unpickled'\ntR.")
+    for path in tmp_path.iterdir():
+        with pytest.raises(RecordingError, match="allow_pickle"):
+            read_arrays(path, RecordingError)
+
+
+def test_a_header_that_hides_values_is_refused(tmp_path):
+    """NumPy reads as much as the header of an array says, and compares no checksum before the end."""
+    np.savez(tmp_path / "a.npz", a=np.arange(9000.0))
+    content = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(content.replace(b"(9000,)", b"(8000,)"))
+    with np.load(tmp_path / "a.npz") as file:
+        assert file["a"].shape == (8000,)
+    with pytest.raises(FileFormatError, match="checksum"):
+        read_arrays(tmp_path / "a.npz")
 
 
 # Round trips
@@ -124,62 +162,42 @@ def clock(*numbers) -> dict:
     return {"behavior_times": None, "behavior_clock": list(numbers)}
 
 
-BAD_HANDMADE = {
-    "an unknown key": ({"lag": np.array(0.1)}, "unknown keys, lag"),
-    "another spelling": (
-        {"behavior_times": None, "behaviour_times": np.arange(800.0)},
-        "lacks behavior_times; has unknown keys, behaviour_times. It needs spike_times, spike_units, behavior_times",
-    ),
-    "no behaviour": ({"behavior": None}, "lacks behavior"),
-    "no times": ({"behavior_times": None}, "lacks behavior_times"),
-    "two clocks": ({"behavior_clock": [0.0, 100.0, 800.0]}, "has behavior_times and behavior_clock"),
-    "pynapple": ({"type": np.array(["TsGroup"])}, "one file of pynapple: name the folder"),
-    "another version": ({"format": "possm-lite recording 9"}, f"this version reads {FORMAT!r}"),
-    "our format without all of it": ({"format": FORMAT}, "lacks behavior_columns, behavior_name, behavior_unit"),
-    "a format that is a number": ({"format": 1}, "format must be one text, not 1"),
-    "notes that are numbers": ({"notes": [1, 2]}, "notes must be texts, not [1, 2]"),
-    "a unit number out of all bounds": ({"spike_units": np.full(160, 2**62)}, f"spike_units[0] = {2**62}"),
-    "units that are floats": ({"spike_units": np.zeros(160)}, "spike_units must hold whole numbers, not float64"),
-    "no spikes and no names": ({"spike_times": [], "spike_units": []}, "unit_ids is required"),
-    "unsorted spikes": ({"spike_times": np.arange(160.0)[::-1]}, "spike_times[1] = 158.000000 s"),
-    "a huge time": ({"spike_times": np.r_[1e300, np.zeros(159)]}, "comes after 1e+300 s"),
-    "a clock of too many samples": (
-        clock(0.0, 100.0, 1e15),
-        "has 1000000000000000 samples, behavior has shape (8",
-    ),
-    "a huge clock": (clock(1e300, 100.0, 800.0), "1e+300 s"),
-    "a clock of rate 0": (clock(0.0, 0.0, 800.0), "a positive rate"),
-    "a clock of two numbers": (clock(0.0, 100.0), "[start, rate, n]"),
+BAD_HANDMADE = {  # changes, and the field that is named
+    "an unknown key": ({"lag": np.array(0.1)}, "lag"),
+    "another spelling": ({"behavior_times": None, "behaviour_times": np.arange(800.0)}, "behaviour_times"),
+    "no behaviour": ({"behavior": None}, "behavior"),
+    "no behaviour, but its clock": (clock(0.0, 100.0, 800.0) | {"behavior": None}, "behavior"),
+    "no times": ({"behavior_times": None}, "behavior_times"),
+    "two clocks": ({"behavior_clock": [0.0, 100.0, 800.0]}, "behavior_times"),
+    "another version": ({"format": "possm-lite recording 9"}, FORMAT),
+    "a unit number out of all bounds": ({"spike_units": np.full(160, 2**62)}, "unit_ids"),
+    "units that are floats": ({"spike_units": np.zeros(160)}, "spike_units"),
+    "no spikes and no names": ({"spike_times": [], "spike_units": []}, "unit_ids"),
+    "unsorted spikes": ({"spike_times": np.arange(160.0)[::-1]}, "spike_times[1]"),
+    "a clock of too many samples": (clock(0.0, 100.0, 1e15), "behavior_clock"),
+    "a clock that runs backwards": (clock(0.0, -100.0, 800.0), "behavior_times[1]"),
+    "a clock of two numbers": (clock(0.0, 100.0), ".npz"),
+    "two names": ({"session_id": ["a", "b"]}, ".npz"),
 }
 
 
-@pytest.mark.parametrize("changes, expected", BAD_HANDMADE.values(), ids=BAD_HANDMADE.keys())
-def test_an_invalid_handmade_file_is_refused(tmp_path, changes, expected):
+@pytest.mark.parametrize("changes, field", BAD_HANDMADE.values(), ids=BAD_HANDMADE.keys())
+def test_an_invalid_handmade_file_is_refused(tmp_path, changes, field):
     np.savez(tmp_path / "a.npz", **handmade(**changes))
-    assert len(assert_refused(tmp_path / "a.npz", expected)) < len(str(tmp_path)) + 250
+    assert_refused(tmp_path / "a.npz", field)
 
 
-# Invalid paths; links, folders, devices and sockets are in tests/reliability/test_recordings.py
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
-def test_paths_that_are_not_files_are_refused(tmp_path):
-    os.mkfifo(tmp_path / "pipe.npz")
-    assert_refused(tmp_path / "pipe.npz", "is not a regular file")  # without waiting for it
+def test_paths_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("time")
-    assert_refused(tmp_path / "a.csv", "is a .csv")
+    (tmp_path / "empty.npz").touch()
+    (tmp_path / "text.npz").write_text("this is text")
+    with zipfile.ZipFile(tmp_path / "zip.npz", "w") as archive:
+        archive.writestr("readme.txt", "this is text")
+    reasons = {"a.csv": ".csv", "empty.npz": "empty", "text.npz": ".npz", "zip.npz": "readme.txt"}
+    for name, reason in (reasons | {"missing.npz": "No such file", "missing.nwb": "No such file"}).items():
+        assert_refused(tmp_path / name, reason)
     with pytest.raises(RecordingError, match="null"):
         load_recording("a\0b.npz")
-
-
-def test_a_file_without_read_permission_is_refused(tmp_path, monkeypatch):
-    make_recording().save(tmp_path / "a.npz")
-
-    def forbidden(*_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(arrays_module, "open", forbidden, raising=False)  # root may read everything
-    assert_refused(tmp_path / "a.npz", "cannot be read: Permission denied")
 
 
 def test_units_trials_and_columns_are_selected(tmp_path):
@@ -193,7 +211,7 @@ def test_units_trials_and_columns_are_selected(tmp_path):
         np.testing.assert_array_equal(own, recording.spike_times[recording.spike_units == i])
     assert chosen.notes[2] == "2 of 5 units were chosen: id in ['elec1', 'elec3']."
     assert chosen.notes[3] == "2 of 3 trials were chosen: duration >= 2."
-    assert_refused(tmp_path / "a.npz", "behavior='foot' is not among", behavior="foot")
+    assert_refused(tmp_path / "a.npz", "behavior='foot'", behavior="foot")
 
 
 # Writing
@@ -210,22 +228,14 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch, fails):
 
     target = (arrays_module.os, "replace") if fails == "os.replace" else (arrays_module.np, "savez_compressed")
     monkeypatch.setattr(*target, no_space)
-    expected = KeyboardInterrupt if fails == "KeyboardInterrupt" else RecordingError
-    with pytest.raises(expected) as caught:
+    with pytest.raises(KeyboardInterrupt if fails == "KeyboardInterrupt" else RecordingError):
         make_recording(seed=1).save(path)
-    if expected is RecordingError:
-        assert str(caught.value) == f"{path}: could not be written: No space left on device"
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.npz"]
 
 
 def test_invalid_output_paths_are_refused(tmp_path):
-    recording = make_recording()
     (tmp_path / "folder.npz").mkdir()
-    for path, expected in (
-        (tmp_path / "a.mat", "a recording is saved as .npz"),
-        (tmp_path / "nowhere" / "a.npz", "could not be written: No such file or directory"),
-        (tmp_path / "folder.npz", "could not be written: Is a directory"),
-    ):
-        with pytest.raises(RecordingError, match=re.escape(f"{path}: ") + ".*" + expected):
-            recording.save(path)
+    for path in (tmp_path / "a.mat", tmp_path / "nowhere" / "a.npz", tmp_path / "folder.npz"):
+        with pytest.raises(RecordingError, match=path.name):
+            make_recording().save(path)
     assert os.listdir(tmp_path) == ["folder.npz"]

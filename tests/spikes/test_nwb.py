@@ -1,39 +1,29 @@
-"""NWB files: the layouts of MC_Maze and MC_RTT, the choice of a series, derivatives, and writing."""
+"""NWB files: MC_Maze as DANDI has it, the choice of a series, writing, invalid files."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from possm_lite.errors import FileFormatError, RecordingError
-from possm_lite.spikes.derivative import differentiate
-from possm_lite.spikes.io.contents import Selection, assemble
-from possm_lite.spikes.io.nwb import read_nwb
+from possm_lite.errors import RecordingError
+from possm_lite.spikes import load_recording
 from possm_lite.spikes.io.nwb_write import write_nwb
 
 pynwb = pytest.importorskip("pynwb")
+h5py = pytest.importorskip("h5py")
 
 from pynwb import TimeSeries  # noqa: E402
 from pynwb.behavior import BehavioralTimeSeries, Position, SpatialSeries  # noqa: E402
 
-from .nwb_files import MAZE_TRIALS, new_file, write, write_maze, write_rtt  # noqa: E402
+from .nwb_files import MAZE_TRIALS, new_file, write, write_maze  # noqa: E402
 
 
-def read(path, *behavior, **selection):
-    return assemble(read_nwb(path), Selection(behavior, **selection))
-
-
-def assert_has_the_trains(recording, trains):
-    assert recording.n_units == len(trains) and np.all(np.diff(recording.spike_times) >= 0)
-    for unit, spikes in enumerate(trains):
-        np.testing.assert_array_equal(recording.spike_times[recording.spike_units == unit], spikes)
-
-
-def test_mc_maze_layout(tmp_path):
+def test_mc_maze(tmp_path):
     truth = write_maze(tmp_path / "maze.nwb")
-    recording = read(tmp_path / "maze.nwb")
-    assert_has_the_trains(recording, truth["trains"])
+    recording = load_recording(tmp_path / "maze.nwb")
     assert recording.unit_ids.tolist() == [str(100 + i) for i in range(7)]
+    for unit, spikes in enumerate(truth["trains"]):
+        np.testing.assert_array_equal(recording.spike_times[recording.spike_units == unit], spikes)
     # spikes are there in trials only, so behaviour 100 ms around them is not used
     observed = np.any([(truth["times"] >= start) & (truth["times"] <= stop) for start, stop in MAZE_TRIALS], axis=0)
     np.testing.assert_array_equal(recording.behavior_times, truth["times"][observed])
@@ -46,49 +36,28 @@ def test_mc_maze_layout(tmp_path):
         "Behaviour is hand_vel in m/s, 2 columns: x, y; there are also cursor_pos, eye_pos, hand_pos.",
         f"{(~observed).sum()} of 4050 samples of behaviour when nothing was recorded or scored were left out.",
     )
-    chosen = read(tmp_path / "maze.nwb", units="not heldout and id != 100", trials="split == 'train' and rt < 400")
+    filters = {"units": "not heldout and id != 100", "trials": "split == 'train' and rt < 400"}
+    chosen = load_recording(tmp_path / "maze.nwb", **filters)
     assert chosen.unit_ids.tolist() == ["101", "103", "104", "106"]
     np.testing.assert_array_equal(chosen.trials, MAZE_TRIALS[1:])
-    position = read(tmp_path / "maze.nwb", "hand_pos")  # not differentiated across gaps in time
+    position = load_recording(tmp_path / "maze.nwb", "hand_pos")  # not differentiated across gaps in time
     times = position.behavior_times
     np.testing.assert_allclose(position.behavior, 0.1 * np.column_stack((np.cos(times), -np.sin(times))), atol=1e-4)
     assert np.diff(times).max() > 0.5
 
 
-def test_mc_rtt_layout(tmp_path):
-    truth = write_rtt(tmp_path / "rtt.nwb")
-    recording = read(tmp_path / "rtt.nwb")
-    assert_has_the_trains(recording, truth["trains"])
-    np.testing.assert_array_equal(recording.behavior_times, truth["times"][~truth["gap"]])
-    np.testing.assert_allclose(recording.behavior, truth["finger_vel"][~truth["gap"]] / 1000, rtol=1e-12)
-    assert (recording.behavior_unit, recording.session_id) == ("m/s", "Indy_20170202_02")
-    assert "399 of 8000 samples of behaviour when nothing was recorded or scored were left out." in recording.notes
-    # Trial 6 runs from 3.6 to 4.2 s and trial 7 from 4.2 to 4.8 s: into the gap.
-    np.testing.assert_allclose(recording.trials[:, 0], np.delete(truth["starts"], [6, 7]), rtol=1e-12)
-    assert "2 of 13 trials that behaviour does not cover were left out." in recording.notes
-    overlap = (truth["starts"] + 0.6)[:-1] - truth["starts"][1:]
-    assert 0 < overlap.max() < 1e-12  # it does happen with steps of 0.6 s
-    assert np.all(recording.trials[:-1, 1] <= recording.trials[1:, 0])
-    assert any(
-        f"{(overlap > 0).sum()} of 13 trials overlapped the next one by up to" in note for note in recording.notes
-    )
+def test_observed_times_are_those_of_any_unit(tmp_path):
+    file, times = new_file(), np.arange(1000) / 50
+    for stop in (12.0, 3.0, 12.0):
+        file.add_unit(spike_times=[1.0, 2.0], obs_intervals=[[1.0, 2.0], [2.0, stop]])
+    file.add_acquisition(TimeSeries(name="hand_vel", data=np.cos(times), unit="a", rate=50.0))
+    write(file, tmp_path / "a.nwb")
+    recording = load_recording(tmp_path / "a.nwb")
+    np.testing.assert_allclose(recording.behavior_times, times[50:601])
+    assert any("Units were not all observed at the same times" in note for note in recording.notes)
 
 
-def test_derivative_is_not_taken_across_a_gap():
-    times = np.array([0.0, 0.5, 1.0, 2.5, 3.0, 3.5])
-    position = np.array([0.0, 1.0, 2.0, 50.0, 49.0, 48.0])[:, None] * [1.0, -1.0]
-    np.testing.assert_array_equal(differentiate(times, position)[0][:, 0], [2.0, 2.0, 2.0, -2.0, -2.0, -2.0])
-
-
-def test_derivative_of_isolated_samples_is_nan():
-    position = np.arange(10.0)[:, None] * [1.0, 2.0]
-    position[[3, 5]] = np.nan
-    velocity, _ = differentiate(np.arange(10.0) / 2, position)
-    assert np.flatnonzero(np.isnan(velocity[:, 0])).tolist() == [3, 4, 5]
-    np.testing.assert_array_equal(velocity[[0, 1, 2, 6, 7, 8, 9]], [[2.0, 4.0]] * 7)
-
-
-# Which series is taken for the velocity
+# Which series is decoded
 
 
 @pytest.fixture(scope="module")
@@ -113,16 +82,13 @@ def several(tmp_path_factory):
 
 
 def test_the_default_series_is_the_first_that_moves(several):
-    recording = read(several)
+    recording = load_recording(several)
     np.testing.assert_array_equal(recording.behavior, np.arange(200.0)[:, None] * [3, 4, 5])
     assert recording.behavior_unit == "cm/s" and recording.behavior_times[0] == 2.0
     assert recording.session_id == "368fc9f0-0b95" and recording.trials.shape == (0, 2)
-    assert recording.notes == (
-        "There are no trials.",
-        "hand_vel is zero or missing throughout, so it was not decoded.",
-        "Behaviour is BehavioralTimeSeries/finger_vel in cm/s, 3 columns: x, y, z; "
-        "there are also Position/hand_pos, Position/wrist, cursor_vel, hand_pos, hand_vel, later.",
-    )
+    assert "hand_vel is zero or missing throughout, so it was not decoded." in recording.notes
+    also = "there are also Position/hand_pos, Position/wrist, cursor_vel, hand_pos, hand_vel, later."
+    assert recording.notes[-1].endswith(also)
 
 
 @pytest.mark.parametrize(
@@ -139,33 +105,154 @@ def test_the_default_series_is_the_first_that_moves(several):
     ],
 )
 def test_behavior_selects_series_by_name(several, behavior, first_row_but_one, unit):
-    recording = read(several, *behavior)
+    recording = load_recording(several, behavior)
     np.testing.assert_allclose(recording.behavior[1], first_row_but_one)
     assert recording.behavior_unit == unit
 
 
 def test_columns_are_selected_by_name_or_number(several):
-    recording = read(several, "hand_vel", "finger_vel", columns=["BehavioralTimeSeries/finger_vel z", "0"])
+    columns = ["BehavioralTimeSeries/finger_vel z", "0"]
+    recording = load_recording(several, ["hand_vel", "finger_vel"], columns)
     assert recording.behavior[1].tolist() == [5.0, 0.0]
-    assert recording.behavior_columns.tolist() == ["BehavioralTimeSeries/finger_vel z", "hand_vel"]
+    assert recording.behavior_columns.tolist() == [columns[0], "hand_vel"]
 
 
 @pytest.mark.parametrize(
-    "behavior, selection, message",
+    "behavior, selection, field",
     [
-        (["foot_vel"], {}, r"behavior='foot_vel' is not among the series of the file: cursor_vel \(200, 2\), hand_pos"),
-        (["Position"], {}, "behavior='Position' matches Position/hand_pos, Position/wrist"),
-        (["wrist", "later"], {}, "side by side: velocity of Position/wrist 2 to 3.99 s; later 2 to 5.98 s"),
-        (["wrist"], {"columns": ["z"]}, "columns=.z. must be different columns of velocity of Position/wrist: x, y"),
-        (["wrist"], {"columns": ["x", "0"]}, "columns=.x, 0. must be different"),
-        (["wrist"], {"trials": "duration > 1"}, "the file has no trials"),
-        (["wrist"], {"units": "quality == 'good'"}, "The columns are id, rate"),
-        (["wrist"], {"units": "id == 7"}, "units='id == 7' holds for none of the 1 units"),
+        ("foot_vel", {}, r"behavior='foot_vel' .* cursor_vel \(200, 2\), hand_pos"),
+        ("Position", {}, "behavior='Position' .* Position/hand_pos, Position/wrist"),
+        (["wrist", "later"], {}, "Position/wrist 2 to 3.99 s; later 2 to 5.98 s"),
+        ("wrist", {"columns": ["z"]}, "columns='z' .* x, y"),
+        ("wrist", {"columns": ["x", "0"]}, "columns='x, 0'"),
+        ("wrist", {"trials": "duration > 1"}, "trials='duration > 1'"),
+        ("wrist", {"units": "quality == 'good'"}, "The columns are id, rate"),
+        ("wrist", {"units": "id == 7"}, "units='id == 7'"),
     ],
 )
-def test_an_invalid_selection_is_refused(several, behavior, selection, message):
-    with pytest.raises(FileFormatError, match=message):
-        read(several, *behavior, **selection)
+def test_an_invalid_selection_is_refused(several, behavior, selection, field):
+    with pytest.raises(RecordingError, match=field):
+        load_recording(several, behavior, **selection)
+
+
+# Invalid files
+
+HAND, TRIALS = "processing/behavior/hand_vel", "intervals/trials"
+TIMES = np.arange(300) / 100
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> bytes:
+    """A file of two units, three seconds of velocity and two trials."""
+    path, file = tmp_path_factory.mktemp("nwb") / "small.nwb", new_file()
+    file.add_unit(spike_times=[0.5, 1.5], id=4)
+    file.add_unit(spike_times=[0.25, 1.5], id=9)
+    hand = TimeSeries(name="hand_vel", data=np.ones((300, 2)), unit="m/s", timestamps=TIMES)
+    file.create_processing_module("behavior", "hand").add(hand)
+    for start in (0.5, 1.0):
+        file.add_trial(start_time=start, stop_time=start + 0.5)
+    write(file, path)
+    return path.read_bytes()
+
+
+def put(name, value=None, index=...):
+    """A mutation: one entry of a data set, or all of it, is replaced by `value` or removed; attributes are kept."""
+
+    def mutate(file):
+        if index is not ...:
+            file[name][index] = value
+            return
+        attributes = dict(file[name].attrs)
+        del file[name]
+        if value is not None:
+            file[name] = value
+        if isinstance(file.get(name, getlink=True), h5py.HardLink):
+            file[name].attrs.update(attributes)
+
+    return mutate
+
+
+def put_trials(starts, stops):
+    def mutate(file):
+        for name, values in (("start_time", starts), ("stop_time", stops), ("id", range(len(starts)))):
+            put(f"{TRIALS}/{name}", np.array(values))(file)
+
+    return mutate
+
+
+def attribute(name, key, value):
+    return lambda file: file[name].attrs.modify(key, value)
+
+
+@pytest.fixture
+def mutated(small, tmp_path):
+    def write_mutated(mutate):
+        path = tmp_path / "a.nwb"
+        path.write_bytes(small)
+        with h5py.File(path, "r+") as file:
+            file["acquisition/elsewhere"] = h5py.ExternalLink("elsewhere.nwb", "/video")  # not read
+            file["general/session_id"] = "monday"
+            mutate(file)
+        return path
+
+    return write_mutated
+
+
+BAD = {  # a mutation, and the field that is named
+    "no units": (put("units"), "units/spike_times"),
+    "no behavior": (put("processing/behavior"), "--behavior"),
+    "only NaN": (put(f"{HAND}/data", np.full((300, 2), np.nan)), "hand_vel"),
+    "text": (put(f"{HAND}/data", np.array([["a", "b"]] * 300, dtype="S1")), "nwb"),
+    "unsorted timestamps": (put(f"{HAND}/timestamps", TIMES[::-1]), "times of hand_vel[1]"),
+    "clock that restarts": (put(f"{HAND}/timestamps", TIMES % 1.5), "times of hand_vel[150]"),
+    "infinite conversion": (attribute(f"{HAND}/data", "conversion", np.inf), "hand_vel"),
+    "one spike": (put("units/spike_times", [0.5]), "units/spike_times_index"),
+    "spikes as text": (put("units/spike_times", [b"a"] * 4), ".nwb"),
+    "decreasing index": (put("units/spike_times_index", np.array([9, 4])), "units/spike_times_index"),
+    "index without the last spike": (put("units/spike_times_index", np.array([2, 3])), "units/spike_times_index"),
+    "trials of another clock": (put_trials([500.0, 502.0], [501.0, 503.0]), "500 to 503 s: is the unit of time"),
+    **{  # pynwb omits what it cannot open, with a warning: damaged trials would seem to be none
+        f"{name} is a dangling link": (put(name, h5py.SoftLink("/nowhere")), f"altered/broken at /{name}")
+        for name in (TRIALS, "intervals", "units", "general/session_id")
+    },
+}
+
+
+@pytest.mark.parametrize("mutate, field", BAD.values(), ids=BAD.keys())
+def test_invalid_file_is_refused_by_field(mutated, mutate, field):
+    path = mutated(mutate)
+    with pytest.raises(RecordingError) as caught:
+        load_recording(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and field in message and "\n" not in message
+    with h5py.File(path, "r+") as file:  # closed after the error
+        assert "acquisition" in file
+
+
+MENDED = {  # a mutation, part of the note, and trials afterwards
+    "as it is": (lambda file: None, "Behaviour is hand_vel", None),
+    "NaN spike": (put("units/spike_times", np.nan, 1), "1 of 4 spikes without a time", None),
+    "NaN timestamp": (put(f"{HAND}/timestamps", np.nan, 250), "1 of 300 samples of hand_vel without a time", None),
+    "repeated time": (put(f"{HAND}/timestamps", 0.04, 5), "1 of 300 samples of hand_vel with a time out", None),
+    "NaN conversion": (attribute(f"{HAND}/data", "conversion", np.nan), "conversion of hand_vel is NaN", None),
+    "reversed trial": (put(f"{TRIALS}/stop_time", 0.4, 0), "1 of 2 trials without a stop after", [[1.0, 1.5]]),
+    "trial without end": (put(f"{TRIALS}/stop_time", np.nan, 0), "1 of 2 trials without a stop after", [[1.0, 1.5]]),
+    "unsorted trials": (put_trials([1, 0.5], [1.5, 1]), "2 of 2 trials were not in order", [[0.5, 1], [1, 1.5]]),
+    "overlapping trials": (
+        put_trials([0.5, 0.9, 1.4], [9.0, 1.5, 2.0]),
+        "2 of 3 trials overlapped the next one by up to 8 s and now end where",
+        [[0.5, 0.9], [0.9, 1.4], [1.4, 2.0]],
+    ),
+    "no trials": (put(TRIALS), "There are no trials.", np.empty((0, 2))),
+    "trial without behaviour": (put(f"{TRIALS}/stop_time", 9.0, 1), "1 of 2 trials that behaviour", [[0.5, 1.0]]),
+}
+
+
+@pytest.mark.parametrize("mutate, note, trials", MENDED.values(), ids=MENDED.keys())
+def test_bad_rows_are_left_out_and_counted(mutated, mutate, note, trials):
+    recording = load_recording(mutated(mutate))
+    assert any(note in one for one in recording.notes), recording.notes
+    np.testing.assert_array_equal(recording.trials, [[0.5, 1], [1, 1.5]] if trials is None else trials)
 
 
 # Writing
@@ -179,10 +266,9 @@ def assert_same(back, recording):
 
 def test_a_simulated_session_is_read_back(small_recording, tmp_path):
     write_nwb(small_recording, tmp_path / "a.nwb")
-    back = read(tmp_path / "a.nwb")
+    back = load_recording(tmp_path / "a.nwb")
     assert_same(back, small_recording)
     assert back.unit_ids.tolist() == [str(i) for i in range(12)]  # "sim000" is not a number
-    assert back.notes == ("Behaviour is hand_vel in mm/s, 2 columns: x, y.",)
     with pynwb.NWBHDF5IO(str(tmp_path / "a.nwb"), "r") as io:
         file = io.read()
         assert list(file.units["unit_name"].data) == small_recording.unit_ids.tolist()
@@ -191,20 +277,14 @@ def test_a_simulated_session_is_read_back(small_recording, tmp_path):
 
 
 def test_silent_units_and_gaps_are_read_back(small_recording, tmp_path):
-    kept = ~np.isin(small_recording.spike_units, [3, 11])  # one in the middle and the last
-    seen = np.abs(small_recording.behavior_times - 8) > 1
-    recording = replace(
-        small_recording,
-        spike_times=small_recording.spike_times[kept],
-        spike_units=small_recording.spike_units[kept],
-        unit_ids=[str(100 - i) for i in range(12)],
-        behavior_times=small_recording.behavior_times[seen],
-        behavior=small_recording.behavior[seen],
-        trials=[],
-        behavior_unit="cm/s",
-    )
+    r = small_recording
+    kept = ~np.isin(r.spike_units, [3, 11])  # one in the middle and the last
+    seen = np.abs(r.behavior_times - 8) > 1
+    spikes = {"spike_times": r.spike_times[kept], "spike_units": r.spike_units[kept]}
+    behavior = {"behavior_times": r.behavior_times[seen], "behavior": r.behavior[seen], "behavior_unit": "cm/s"}
+    recording = replace(r, **spikes, **behavior, unit_ids=[str(100 - i) for i in range(12)], trials=[])
     write_nwb(recording, tmp_path / "a.nwb", series="cursor_vel")
-    back = read(tmp_path / "a.nwb")
+    back = load_recording(tmp_path / "a.nwb")
     assert_same(back, recording)
     assert back.unit_ids.tolist() == recording.unit_ids.tolist()
     assert back.notes == ("There are no trials.", "Behaviour is cursor_vel in cm/s, 2 columns: x, y.")
@@ -218,17 +298,8 @@ def test_a_failed_write_leaves_the_old_file(small_recording, tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", fails)
-    with pytest.raises(RecordingError, match=r"a\.nwb: could not be written: No space left on device"):
-        write_nwb(small_recording, tmp_path / "a.nwb")
-    for path, message in (("a.npz", r"'\.npz'; this writes \.nwb"), ("nowhere/a.nwb", "could not be written")):
-        with pytest.raises(RecordingError, match=message):
+    for path in ("a.nwb", "nowhere/a.nwb"):
+        with pytest.raises(RecordingError, match="a.nwb: could not be written"):
             write_nwb(small_recording, tmp_path / path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.nwb"]
     assert (tmp_path / "a.nwb").read_bytes() == before
-
-
-def test_without_pynwb_the_error_names_the_extra(small_recording, tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pynwb", None)
-    for use in (read_nwb, lambda path: write_nwb(small_recording, path)):
-        with pytest.raises(FileFormatError, match=r"pip install possm-lite\[recordings\]"):
-            use(tmp_path / "a.nwb")
