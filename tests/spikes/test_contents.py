@@ -1,4 +1,4 @@
-"""What is chosen from the contents of a file: filters that execute nothing, clocks that restart, names that repeat."""
+"""What is chosen from the contents of a file: filters that execute nothing, clocks that restart."""
 
 import json
 from dataclasses import asdict, replace
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from possm_lite.errors import RecordingError
-from possm_lite.spikes.io.contents import Contents, Selection, Series, assemble, intervals, is_position, select
+from possm_lite.spikes.io.contents import Contents, Selection, Series, assemble, intervals, is_position
 from possm_lite.spikes.io.filters import matching_rows
 
 TABLE = {
@@ -34,33 +34,29 @@ def test_filters_choose_rows(expression, expected):
 
 
 @pytest.mark.parametrize(
-    "expression, problem",
+    "expression",
     [
-        ("quality == good", "is not a comparison"),
-        ("result == 'R'", "has no column 'result'"),
-        ("rate > 1 and good", "has no column 'good'"),
-        ("quality > 3", "compares quality"),
-        ("rate > '3'", "compares rate"),
-        ("quality in 'good'", "compares quality"),
-        ("quality == ['good']", "compares quality"),
-        ("rate", "may not use 'rate'"),
-        ("rate and held_out", "may not use 'rate'"),
-        ("rate >", "is not a comparison"),
-        ("", "is not a comparison"),
-        ("(" * 400, "is not a comparison"),
-        ("rate > 1" + " " * 500, "is longer than"),
-        ("__import__('os').mkdir('x') == 1", "may not use"),
-        ("rate.real > 1", "may not use"),
-        ("[x for x in id] == 1", "may not use"),
-        ("rate * 9 ** 9 > 1", "may not use"),
-        ("rate > 9 ** 9 ** 9", "is not a comparison"),
-        ("(lambda: 1)() == 1", "may not use"),
+        "quality == good",
+        "result == 'R'",
+        "rate > 1 and good",
+        "quality > 3",
+        "rate > '3'",
+        "quality in 'good'",
+        "quality == ['good']",
+        "rate",
+        "rate is 3",
+        "rate >",
+        "(" * 400,
+        "__import__('os').mkdir('x') == 1",
+        "rate.real > 1",
+        "[x for x in id] == 1",
+        "rate > 9 ** 9 ** 9",
+        "(lambda: 1)() == 1",
     ],
 )
-def test_other_expressions_are_refused_with_the_columns(expression, problem):
-    with pytest.raises(RecordingError, match="The columns are held_out, id, quality, rate") as caught:
+def test_other_expressions_are_refused_with_the_columns(expression):
+    with pytest.raises(RecordingError, match="units=.* The columns are held_out, id, quality, rate"):
         matching_rows(expression, TABLE, "units")
-    assert problem in str(caught.value)
 
 
 def contents(spike_times, spike_units, unit_ids="ab", **others) -> Contents:
@@ -71,27 +67,47 @@ def contents(spike_times, spike_units, unit_ids="ab", **others) -> Contents:
 
 def test_trains_that_restart_are_refused():
     one = np.linspace(0, 5, 50)
-    with pytest.raises(RecordingError, match="in unit a 5.0 s is followed by 0.0 s: two blocks"):
+    with pytest.raises(RecordingError, match="in unit a 5.0 s is followed by 0.0 s"):
         assemble(contents(np.concatenate([one, one, one + 0.01, one]), np.repeat([0, 1], 100)), Selection())
     order = np.random.default_rng(0).permutation(100)  # not sorted: no restart
     recording = assemble(contents(np.tile(one, 2)[order], np.repeat([0, 1], 50)[order]), Selection())
     np.testing.assert_array_equal(recording.spike_times, np.repeat(one, 2))
 
 
-def test_repeated_names_and_left_out_units_keep_their_spikes():
-    found = contents([3.0, 1.0, 2.0, np.nan], [2, 0, 1, 0], "aba", unit_table={"good": np.array([False, True, True])})
-    assert assemble(found, Selection()).unit_ids.tolist() == ["a", "b", "a#2"]
+def test_units_that_are_left_out_keep_their_spikes():
+    found = contents([3.0, 1.0, 2.0, np.nan], [2, 0, 1, 0], "abc", unit_table={"good": np.array([False, True, True])})
     chosen = assemble(found, Selection(units="good"))
-    assert chosen.unit_ids.tolist() == ["b", "a"] and chosen.spike_times.tolist() == [2.0, 3.0]
+    assert chosen.unit_ids.tolist() == ["b", "c"] and chosen.spike_times.tolist() == [2.0, 3.0]
     assert chosen.spike_units.tolist() == [0, 1] and "2 of 3 units were chosen: good." in chosen.notes
-    assert assemble(contents([], [], ["a", "a", "a#2"]), Selection()).unit_ids.tolist() == ["a", "a#2", "a#2#2"]
+
+
+def test_units_are_whole_numbers_that_are_listed():
+    for units in ([0.5, 1.0], [0, 2], [0, -1], [0]):
+        with pytest.raises(RecordingError, match="spike_units"):
+            assemble(contents([1.0, 2.0], units), Selection())
 
 
 def test_trials_need_both_columns():
-    for table in ({"start": np.ones(2)}, {"start": np.empty(0), "stop": np.ones(2)}):
-        with pytest.raises(ValueError, match="a column 'stop'|the same shape"):
-            intervals(table)
+    with pytest.raises(RecordingError, match="'stop'"):
+        intervals({"start": np.ones(2)})
     assert intervals({"start": np.array([], str), "stop": np.array([], str)}).shape == intervals({}).shape == (0, 2)
+
+
+def test_derivative_is_not_taken_across_a_gap():
+    times = np.array([0.0, 0.5, 1.0, 2.5, 3.0, 3.5])
+    position = np.array([0.0, 1.0, 2.0, 50.0, 49.0, 48.0])
+    found = contents([1.0], [0])._replace(series=[Series("hand_pos", lambda: (times, position))])
+    np.testing.assert_array_equal(assemble(found, Selection()).behavior[:, 0], [2.0, 2.0, 2.0, -2.0, -2.0, -2.0])
+
+
+def test_rows_beside_a_missing_position_are_left_out():
+    position = np.arange(10.0)[:, None] * [1.0, 2.0]
+    position[[3, 5]] = np.nan
+    found = contents([1.0], [0])._replace(series=[Series("hand_pos", lambda: (np.arange(10.0) / 2, position))])
+    recording = assemble(found, Selection())
+    np.testing.assert_array_equal(recording.behavior_times, np.array([0, 1, 2, 6, 7, 8, 9]) / 2)
+    np.testing.assert_array_equal(recording.behavior, [[2.0, 4.0]] * 7)
+    assert "3 of 10 rows of velocity of hand_pos without a value were left out." in recording.notes
 
 
 def test_axes_at_other_times_are_not_joined():
@@ -118,10 +134,10 @@ def test_the_hand_is_decoded_by_default(names):
 
 def test_units_of_spikes_alone_are_filtered(small_recording):
     alone = replace(small_recording, behavior_times=[], behavior=[])
-    found = select(alone, Selection(units="id == 'sim003'"))
+    found = assemble(alone, Selection(units="id == 'sim003'"))
     assert found.unit_ids.tolist() == ["sim003"] and len(found.behavior_times) == 0
     with pytest.raises(RecordingError, match="not among the series"):
-        select(alone, Selection("hand_vel"))
+        assemble(alone, Selection("hand_vel"))
 
 
 @pytest.mark.parametrize(
@@ -143,14 +159,14 @@ def test_positions_are_known_by_name(name, default, expected):
 def test_columns_of_a_saved_position_are_not_differentiated(small_recording):
     saved = replace(small_recording, behavior_name="hand_pos")
     for selection in (Selection(columns=["y"]), Selection("hand_pos", ["y"])):
-        np.testing.assert_array_equal(select(saved, selection).behavior, saved.behavior[:, 1:])
+        np.testing.assert_array_equal(assemble(saved, selection).behavior, saved.behavior[:, 1:])
 
 
 def test_the_name_of_two_columns_is_refused(small_recording):
     twice = replace(small_recording, behavior_columns=["a", "a"])
-    with pytest.raises(RecordingError, match="is the name of several columns"):
-        select(twice, Selection(columns=["a"]))
-    np.testing.assert_array_equal(select(twice, Selection(columns=["1"])).behavior, twice.behavior[:, 1:])
+    with pytest.raises(RecordingError, match="columns='a'"):
+        assemble(twice, Selection(columns=["a"]))
+    np.testing.assert_array_equal(assemble(twice, Selection(columns=["1"])).behavior, twice.behavior[:, 1:])
 
 
 def test_a_selection_is_the_same_after_json():

@@ -87,11 +87,10 @@ def test_damaged_file_is_replaced_once_complete(server, capfd):
     assert PATH.read_bytes() == CONTENT
 
 
-def test_progress_is_shown_and_folder_chosen(server, capfd):
+def test_the_folder_is_chosen(server, capfd):
     assert main(["download", "s1", "--to", "else where"]) == 0
     assert Path("else where", "s1.mat").read_bytes() == CONTENT
-    captured = capfd.readouterr()
-    assert "100%" in captured.err and "decode 'else where/s1.mat'" in captured.out
+    assert "decode 'else where/s1.mat'" in capfd.readouterr().out
 
 
 def test_wrong_checksum_leaves_nothing(server, capfd):
@@ -105,7 +104,7 @@ def test_no_network_is_one_line(here, monkeypatch, capfd):
         free.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{free.getsockname()[1]}/any.mat"
     monkeypatch.setitem(ADDRESSES, "s1", closed)
-    assert_refused(capfd, "s1", f"no connection to {closed}; is there a network?")
+    assert_refused(capfd, "s1", closed)
 
 
 def test_unknown_name_lists_the_known(here, capfd):
@@ -168,7 +167,7 @@ def test_dandi_set_gives_its_training_file(dandi):
 
 def test_failures_of_dandi_leave_nothing(dandi, capfd):
     dandi.error = RuntimeError("broken\nconnection")
-    assert_refused(capfd, "mc-rtt", "mc-rtt: DANDI:000129 cannot be saved", "broken connection")
+    assert_refused(capfd, "mc-rtt", "mc-rtt: DANDI:000129", "broken connection")
     dandi.error, dandi.files = None, dandi.files[:1]
     assert_refused(capfd, "mc-rtt", "DANDI:000129 has 0 files")
 

@@ -1,17 +1,13 @@
 """Recordings in MATLAB files with spike counts in bins."""
 
-import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.io
 
-from possm_lite.errors import FileFormatError
-from possm_lite.spikes import trains
-from possm_lite.spikes.io import load_recording, mat
-from possm_lite.spikes.io.mat import read_mat
+from possm_lite.errors import RecordingError
+from possm_lite.spikes.io import load_recording
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "m1_stevenson_2011.mat"
 
@@ -39,7 +35,7 @@ def counts_in_bins(recording, starts, width) -> np.ndarray:
 def test_spikes_per_bin_equal_the_counts(tmp_path, options):
     variables = layout()
     scipy.io.savemat(tmp_path / "monday.mat", variables, **options)
-    recording = read_mat(tmp_path / "monday.mat")
+    recording = load_recording(tmp_path / "monday.mat")
     np.testing.assert_array_equal(counts_in_bins(recording, recording.behavior_times, 0.05), variables["spikes"])
     np.testing.assert_array_equal(recording.behavior_times, 12.591 + np.arange(300) / 20)
     np.testing.assert_array_equal(recording.behavior, variables["handVel"].T)
@@ -62,7 +58,7 @@ def test_rounded_starts_are_put_on_a_regular_clock(tmp_path):
     rounded = np.round(exact + np.random.default_rng(1).normal(scale=1e-6, size=exact.shape), 3)
     assert np.unique(np.round(np.diff(rounded), 6)).tolist() == [0.049, 0.05, 0.051]
     scipy.io.savemat(tmp_path / "a.mat", layout(n_bins=2000, time=rounded))
-    recording = read_mat(tmp_path / "a.mat")
+    recording = load_recording(tmp_path / "a.mat")
     np.testing.assert_allclose(np.diff(recording.behavior_times), 0.05, atol=1e-9)
     assert recording.behavior_times[0] == rounded[0, 0]
     assert recording.notes[0] == "Bin starts up to 1 ms off were put on a regular clock of 50 ms."
@@ -71,7 +67,7 @@ def test_rounded_starts_are_put_on_a_regular_clock(tmp_path):
 def test_a_width_that_is_not_round_is_followed(tmp_path):
     time = (3.0 + 0.0500004 * np.arange(5000))[None]
     scipy.io.savemat(tmp_path / "a.mat", layout(n_bins=5000, time=time))
-    np.testing.assert_allclose(read_mat(tmp_path / "a.mat").behavior_times, time[0], atol=1e-9)
+    np.testing.assert_allclose(load_recording(tmp_path / "a.mat").behavior_times, time[0], atol=1e-9)
 
 
 def changed(name, index, value):
@@ -80,68 +76,36 @@ def changed(name, index, value):
     return {name: array}
 
 
-BAD = {
-    "a NaN time": (changed("time", (0, 7), np.nan), "apart or more: bin_starts[7] = nan s"),
-    "constant time": ({"time": np.zeros((1, 300))}, "bin_width_s must be positive"),
-    "bins that overlap": (changed("time", (0, 7), 12.9), "bin_starts[7] = 12.9 s comes after"),
-    "half a spike": (changed("spikes", (2, 9), 0.5), "whole counts from 0 to 10000: spikes[2, 9] = 0.5"),
+BAD = {  # changes, and the field that is named
+    "a NaN time": (changed("time", (0, 7), np.nan), "time"),
+    "constant time": ({"time": np.zeros((1, 300))}, "bin_width_s"),
+    "bins that overlap": (changed("time", (0, 7), 12.9), "bin_starts[7]"),
+    "half a spike": (changed("spikes", (2, 9), 0.5), "spikes[2, 9] = 0.5"),
     "a NaN velocity": (changed("handVel", (1, 5), np.nan), "behavior[5, 1] = nan"),
-    "no spikes": ({"spikes": None}, "spikes is missing. Needed are time, spikes, handVel; it has time, handVel, "),
-    "bins that differ": ({"spikes": np.zeros((4, 299))}, "not (1, 300), (4, 299) and (3, 300)"),
-    "velocity of other bins": ({"handVel": np.zeros((2, 299))}, "not (1, 300), (4, 300) and (2, 299)"),
-    "time in two rows": ({"time": np.zeros((2, 300))}, "time, spikes, handVel must be (1, bins), (units, bins)"),
-    "a single bin": (
-        {"time": [[1.0]], "spikes": [[1.0]], "handVel": [[1.0], [2.0]]},
-        "not (1, 1), (1, 1) and (2, 1)",
-    ),
-    "spikes in three dimensions": ({"spikes": np.zeros((4, 3, 100))}, "not double of shape (4, 3, 100)"),
-    "nothing in spikes": ({"spikes": np.zeros((0, 300))}, "not double of shape (0, 300)"),
-    "spikes as text": ({"spikes": "many"}, "spikes must be a matrix of numbers of at most 2147483648 bytes, not char"),
-    "spikes in cells": ({"spikes": np.array(["many", 1], object)}, "not cell of shape (1, 2)"),
-    "complex velocity": ({"handVel": np.full((2, 300), 1j)}, "must hold real numbers"),
+    "no spikes": ({"spikes": None}, "lacks spikes; it has time, handVel, "),
+    "bins that differ": ({"spikes": np.zeros((4, 299))}, "(1, 300), (4, 299) and (3, 300)"),
+    "velocity of other bins": ({"handVel": np.zeros((2, 299))}, "(1, 300), (4, 300) and (2, 299)"),
+    "time in two rows": ({"time": np.zeros((2, 300))}, "(2, 300)"),
+    "a single bin": ({"time": [[1.0]], "spikes": [[1.0]], "handVel": [[1.0], [2.0]]}, ".mat"),
+    "spikes in three dimensions": ({"spikes": np.zeros((4, 3, 100))}, "(4, 3, 100)"),
+    "spikes as text": ({"spikes": "many"}, "spikes"),
+    "complex velocity": ({"handVel": np.full((2, 300), 1j)}, "complex128"),
 }
 
 
-@pytest.mark.parametrize("changes, message", BAD.values(), ids=BAD.keys())
-def test_invalid_file_is_refused_by_field_and_value(tmp_path, changes, message):
+@pytest.mark.parametrize("changes, field", BAD.values(), ids=BAD.keys())
+def test_invalid_file_is_refused_by_field_and_value(tmp_path, changes, field):
     scipy.io.savemat(tmp_path / "a.mat", layout(**changes))
-    with pytest.raises(FileFormatError) as caught:
-        read_mat(tmp_path / "a.mat")
-    assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_too_many_spikes_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(trains, "_MAX_SPIKES", 900)
-    scipy.io.savemat(tmp_path / "a.mat", layout())
-    with pytest.raises(FileFormatError, match="spikes holds 9.. spikes, more than 900"):
-        read_mat(tmp_path / "a.mat")
+    with pytest.raises(RecordingError) as caught:
+        load_recording(tmp_path / "a.mat")
+    assert field in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_other_files_are_refused(tmp_path):
     for content in (b"hello", b"hello, this is text of no particular kind\n" * 10, bytes(500)):
         (tmp_path / "a.mat").write_bytes(content)
-        with pytest.raises(FileFormatError, match="is damaged|not a MATLAB file|is missing|occurs twice") as caught:
-            read_mat(tmp_path / "a.mat")
-        assert "\n" not in str(caught.value)
-
-
-def test_a_huge_declared_size_is_refused_before_reading(tmp_path):
-    scipy.io.savemat(tmp_path / "a.mat", layout(spikes=np.ones((7, 300))), do_compression=False)
-    content = (tmp_path / "a.mat").read_bytes()
-    shape = struct.pack("<ii", 7, 300)
-    assert content.count(shape) == 1
-    (tmp_path / "a.mat").write_bytes(content.replace(shape, struct.pack("<ii", 2**30, 300)))
-    with pytest.raises(FileFormatError, match="spikes must be .* bytes, not double of shape .1073741824, 300."):
-        read_mat(tmp_path / "a.mat")
-
-
-def test_a_compressed_bomb_is_refused_while_unpacking(tmp_path, monkeypatch):
-    monkeypatch.setattr(mat, "MAX_BYTES", 10**7)
-    header = b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM"
-    bomb = zlib.compress(bytes(4 * 10**7))
-    (tmp_path / "a.mat").write_bytes(header + struct.pack("<II", 15, len(bomb)) + bomb)
-    with pytest.raises(FileFormatError, match="a variable that unpacks to more than 10000000 bytes"):
-        read_mat(tmp_path / "a.mat")
+        with pytest.raises(RecordingError, match="a.mat: "):
+            load_recording(tmp_path / "a.mat")
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the recording is not part of the repository")
