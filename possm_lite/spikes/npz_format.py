@@ -55,8 +55,12 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
     missing = required - fields.keys()
     unknown = fields.keys() - {*_REQUIRED, *_OPTIONAL, *times}  # perhaps a misspelt name
     if missing or unknown:
-        found = f"arrays missing: {', '.join(sorted(missing)) or 'none'}; unknown: {', '.join(sorted(unknown)) or 'none'}"
-        raise RecordingError(f"{found[:300]}. Needed are spike_times, spike_units, behavior_times, behavior: CONVERTERS.md.")
+        found = (
+            f"arrays missing: {', '.join(sorted(missing)) or 'none'}; unknown: {', '.join(sorted(unknown)) or 'none'}"
+        )
+        raise RecordingError(
+            f"{found[:300]}. Needed are spike_times, spike_units, behavior_times, behavior: CONVERTERS.md."
+        )
     for name in fields.keys() & _TEXTS:
         fields[name] = fields[name].astype(str).item()
     if "notes" in fields:

@@ -262,7 +262,9 @@ def test_layouts_are_compared_with_our_own_format(monkeypatch, small_recording):
     monkeypatch.setattr(layouts, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     count, table, _ = layouts.measure(short=True)
     assert (count.measured, count.limit, count.holds) == ("2 of 3", "all", False)
-    assert [cells[0] for cells in table.rows] == [*names, "another"] and table.rows[0][1:] == ["0.160", "0.500"] * 2 + ["yes"]
+    assert [cells[0] for cells in table.rows] == [*names, "another"] and table.rows[0][1:] == ["0.160", "0.500"] * 2 + [
+        "yes"
+    ]
     assert table.rows[1][1] == "0.110" and table.rows[2][-1].startswith("refused: /a.npz")
 
 

@@ -31,7 +31,8 @@ def read_mat(path: Path) -> Recording:
     time, counts, velocity = (variables[name] for name in _NAMES)
     shapes = f"{time.shape}, {counts.shape} and {velocity.shape} of {time.dtype}, {counts.dtype} and {velocity.dtype}"
     is_real = all(variables[name].dtype.kind in "iuf" for name in _NAMES)
-    if not is_real or counts.ndim != 2 or time.shape != (1, counts.shape[1]) or velocity.shape[1:] != time.shape[1:]:
+    n = time.size
+    if not is_real or n < 2 or (time.shape, counts.shape[1:], velocity.shape[1:]) != ((1, n), (n,), (n,)):
         raise RecordingError(f"{', '.join(_NAMES)} must be numbers (1, bins), (units, bins), (C, bins), not {shapes}.")
     starts, width = _regular_clock(time.ravel().astype(np.float64))
     notes = []
@@ -60,5 +61,7 @@ def _regular_clock(time: np.ndarray) -> tuple[np.ndarray, float]:
             return starts, width
     pauses = np.mean(~(np.abs(steps - median) <= _JITTER * median))  # NaN counts, too
     if pauses > 0.01:
-        raise RecordingError(f"time must be a regular clock, with few pauses: {pauses:.0%} of steps are not {median:g} s.")
+        raise RecordingError(
+            f"time must be a regular clock, with few pauses: {pauses:.0%} of steps are not {median:g} s."
+        )
     return time, median
