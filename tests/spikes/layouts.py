@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -185,37 +186,21 @@ def link(folder: Path, recording: Recording) -> Layout:
 def neo(folder: Path, recording: Recording) -> Layout:
     r = sampled(recording, 10)
     expected = numbered(r, behavior=r.behavior / 10, behavior_unit="cm/s")
-    try:
-        import neo
-        import quantities as pq
-    except ImportError:
-        trains = [Quantity(1000 * train, "ms") for train in trains_of(r)]
-        signal, epoch = Quantity(r.behavior, "mm/s"), Quantity(r.trials, "s")
-        signal.times, signal.name = Quantity(r.behavior_times, "s"), "hand_vel"
-        epoch.times, epoch.durations = Quantity(1000 * r.trials[:, 0], "ms"), Quantity(np.diff(r.trials)[:, 0], "s")
-        return Layout({"segment": Named(spiketrains=trains, analogsignals=[signal], epochs=[epoch])}, expected)
-    segment = neo.Segment()
-    for train in trains_of(r):
-        segment.spiketrains.append(neo.SpikeTrain(1000 * train, units="ms", t_stop=1000 * r.span[1]))
-    hand = {"sampling_rate": 100 * pq.Hz, "name": "hand_vel"}
-    segment.analogsignals.append(neo.AnalogSignal(r.behavior, units="mm/s", t_start=r.behavior_times[0] * pq.s, **hand))
-    segment.epochs.append(neo.Epoch(1000 * r.trials[:, 0] * pq.ms, durations=np.diff(r.trials)[:, 0] * pq.s))
-    return Layout({"segment": segment}, expected)
+    trains = [Quantity(1000 * train, "ms") for train in trains_of(r)]
+    signal, epoch = Quantity(r.behavior, "mm/s"), Quantity(r.trials, "s")
+    signal.times, signal.name = Quantity(r.behavior_times, "s"), "hand_vel"
+    epoch.times, epoch.durations = Quantity(1000 * r.trials[:, 0], "ms"), Quantity(np.diff(r.trials)[:, 0], "s")
+    return Layout({"segment": SimpleNamespace(spiketrains=trains, analogsignals=[signal], epochs=[epoch])}, expected)
 
 
 def spikeinterface(folder: Path, recording: Recording) -> Layout:
     r = sampled(recording, 16)
     samples = {f"u{i}": np.round(30_000 * train).astype(np.int64) for i, train in enumerate(trains_of(r))}
-    try:
-        from spikeinterface.core import NumpySorting
 
-        sorting = NumpySorting.from_unit_dict(samples, sampling_frequency=30_000)
-    except ImportError:
+    def seconds(unit_id, segment_index=None):
+        return samples[unit_id] / 30_000
 
-        def seconds(unit_id, segment_index=None):
-            return samples[unit_id] / 30_000
-
-        sorting = Named(unit_ids=np.array(list(samples)), get_unit_spike_train_in_seconds=seconds)
+    sorting = SimpleNamespace(unit_ids=np.array(list(samples)), get_unit_spike_train_in_seconds=seconds)
     table = np.column_stack((r.behavior_times, position_of(r)))
     np.savetxt(folder / "cursor.csv", table, fmt="%.6f", delimiter=",", header="time,x,y", comments="")
     spike_times = np.concatenate(list(samples.values())) / 30_000
@@ -227,16 +212,9 @@ def spikeinterface(folder: Path, recording: Recording) -> Layout:
 
 def pynapple(folder: Path, recording: Recording) -> Layout:
     r = sampled(recording, 10)
-    try:
-        import pynapple as nap
-
-        units = nap.TsGroup({i: nap.Ts(train) for i, train in enumerate(trains_of(r))})
-        hand = nap.TsdFrame(t=r.behavior_times, d=r.behavior, columns=["u", "v"])
-        epochs = nap.IntervalSet(start=r.trials[:, 0], end=r.trials[:, 1])
-    except ImportError:
-        units = {i: Named(t=train) for i, train in enumerate(trains_of(r))}
-        hand = Named(t=r.behavior_times, d=r.behavior, columns=["u", "v"])
-        epochs = Named(start=r.trials[:, 0], end=r.trials[:, 1])
+    units = {i: SimpleNamespace(t=train) for i, train in enumerate(trains_of(r))}
+    hand = SimpleNamespace(t=r.behavior_times, d=r.behavior, columns=["u", "v"])
+    epochs = SimpleNamespace(start=r.trials[:, 0], end=r.trials[:, 1])
     expected = numbered(r, behavior_unit="cm/s", behavior_columns=["u", "v"])
     return Layout({"units": units, "hand_vel": hand, "trials": epochs}, expected)
 
@@ -297,18 +275,8 @@ WRITERS: dict[str, Callable[[Path, Recording], Layout]] = {
 }
 
 
-# What the examples use of neo, SpikeInterface and pynapple, where these are not installed
-
-
-class Named:
-    """An object with these attributes."""
-
-    def __init__(self, **attributes):
-        vars(self).update(attributes)
-
-
 class Quantity:
-    """An array with a unit, of which NumPy takes the array alone, as of those of the package quantities."""
+    """What the example uses of Neo: an array with a unit, of which NumPy takes the array alone."""
 
     SCALE = {("ms", "s"): 1e-3, ("s", "s"): 1.0, ("mm/s", "cm/s"): 0.1}
 

@@ -31,16 +31,6 @@ def session_of(subject: str, session_id: str) -> NWBFile:
     return new_file(session_id=session_id, subject=Subject(subject_id=subject, species="Macaca mulatta"))
 
 
-def add_electrodes(file, *groups):
-    for name in groups:
-        device = file.create_device(name=f"electrode_array_{name}")
-        group = file.create_electrode_group(f"electrode_group_{name}", "an array", name, device)
-        for _ in range(4):
-            file.add_electrode(
-                group=group, location=name, filtering="unknown", **dict.fromkeys(["x", "y", "z"], np.nan)
-            )
-
-
 def add_units(file, n_units, obs_intervals, first_id=0) -> list[np.ndarray]:
     """Units as in the benchmark with 8 s of spikes, every third of them held out; the last one is silent."""
     rng = np.random.default_rng(3)
@@ -48,15 +38,13 @@ def add_units(file, n_units, obs_intervals, first_id=0) -> list[np.ndarray]:
     trains = [np.sort(rng.uniform(0, 8, rng.integers(20, 60))).round(4) for _ in range(n_units - 1)]
     trains.append(np.empty(0))
     for i, spikes in enumerate(trains):
-        columns = {"electrodes": [i % 4], "heldout": i % 3 == 2, "id": first_id + i}
-        file.add_unit(spike_times=spikes, obs_intervals=obs_intervals, **columns)
+        file.add_unit(spike_times=spikes, obs_intervals=obs_intervals, heldout=i % 3 == 2, id=first_id + i)
     return trains
 
 
 def write_maze(path) -> dict:
     """MC_Maze: behaviour at 1 kHz in mm under a conversion to m, with timestamps, and only around trials."""
     file = session_of("Jenkins", "large")
-    add_electrodes(file, "M1", "PMd")
     trains = add_units(file, 7, MAZE_TRIALS, first_id=100)
     segments = [np.arange(round(1000 * start) - 100, round(1000 * stop) + 100) / 1000 for start, stop in MAZE_TRIALS]
     times = np.concatenate(segments)
