@@ -1,14 +1,15 @@
 """A recording session: spike times with their units, behaviour with its times, trials."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import RecordingError, prefix_errors, wrap_errors
+from ..errors import RecordingError
 from .arrays import write_arrays
 from .derivative import differentiate
+from .lecture_notes import from_notes, to_notes
 from .npz_format import to_arrays
 from .trains import check_bins, in_seconds, merge_trains, spread_counts
 
@@ -34,7 +35,6 @@ class Recording:
 
     Raises:
         RecordingError: naming the field or argument, the first offending index and the value; so do the class methods.
-            (What NumPy can make no array of raises an error of its own there.)
     """
 
     spike_times: np.ndarray
@@ -50,16 +50,17 @@ class Recording:
     behavior_columns: np.ndarray = ()
 
     def __post_init__(self):
-        for name, (shape, dtype) in _ARRAYS.items():
+        for name, (shape, dtype) in _FIELDS.items():
             object.__setattr__(self, name, _as_array(name, getattr(self, name), shape, dtype))
         if len(self.behavior_columns) == 0:
             object.__setattr__(self, "behavior_columns", default_columns(self.n_columns))
         for name in ("behavior_name", "behavior_unit", "session_id"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise RecordingError(f"{name} must be a non-empty text, not {getattr(self, name)!r}.")
-        object.__setattr__(self, "notes", _sentences(self.notes))
-        _check_spikes(self)
+        object.__setattr__(self, "notes", tuple(self.notes))
         _check_lengths(self)
+        _check_units(self)
+        check_order("spike_times", self.spike_times, strict=False)
         check_order("behavior_times", self.behavior_times, strict=True)
         _check_trials(self)
 
@@ -75,8 +76,7 @@ class Recording:
             fields: `behavior_unit`, `trials`, `session_id` and others of `Recording`.
         """
         spike_times, spike_units, unit_ids = merge_trains(trains)
-        fields = {"unit_ids": unit_ids} | fields
-        _check_number_of_ids(fields["unit_ids"], len(unit_ids))
+        fields = _with_unit_ids(unit_ids, fields)
         return cls(spike_times, spike_units, behavior_times=behavior_times, behavior=behavior, **fields)
 
     @classmethod
@@ -85,29 +85,22 @@ class Recording:
 
         Args:
             trains, fields: as in `from_trains`.
-            times, position: seconds, shape (T,), and what is differentiated, (T, C) or (T,); NaN or masked where it is
-                missing.
+            times, position: seconds, shape (T,), and what is differentiated, (T, C) or (T,); NaN where it is missing.
             unit: of the position, such as "mm"; the behaviour is in "mm/s".
         """
-        if np.asarray(position).dtype.kind not in "iuf":
-            raise RecordingError(f"position must hold real numbers, not {np.asarray(position).dtype}.")
         times = _as_array("times", times, "(n,)", np.float64)
-        position = np.ma.filled(np.ma.asarray(position).astype(np.float64), np.nan)
-        position = position[:, None] if position.ndim == 1 else position
-        if position.ndim != 2 or times.shape != position.shape[:1]:
-            raise RecordingError(f"position must have a row per time: {position.shape} for times {times.shape}.")
+        position = _as_array("position", position, "(n, columns)", np.float64, finite=False)
+        if len(times) != len(position):
+            raise RecordingError(f"position must have a row per time: {len(position)} for {len(times)} times.")
         check_order("times", times, strict=True)
         velocity, how = differentiate(times, position)
         valid = np.isfinite(velocity).all(axis=1)
         if valid.sum() < 2:
-            empty = np.flatnonzero(~np.isfinite(position).any(axis=0)).tolist() or "none"
-            raise RecordingError(
-                f"position must have two neighbouring rows of finite values. Columns without any: {empty}."
-            )
+            empty = np.flatnonzero(~np.isfinite(position).any(axis=0)).tolist()
+            raise RecordingError(f"position must have two neighbouring finite rows. Columns without any: {empty}.")
         missing = f"; {(~valid).sum()} of {len(valid)} rows have none" if not valid.all() else ""
-        fields = {"behavior_unit": f"{unit}/s"} | fields
         note = f"Velocity is the derivative of the position{missing}{'; ' if how else ''}{how}."
-        fields["notes"] = (*_sentences(fields.get("notes", ())), note)
+        fields = {"behavior_unit": f"{unit}/s"} | fields | {"notes": (*fields.get("notes", ()), note)}
         return cls.from_trains(trains, times[valid], velocity[valid], **fields)
 
     @classmethod
@@ -123,13 +116,11 @@ class Recording:
         """
         counts, starts = check_bins(counts, bin_width_s, bin_starts)
         spike_times, spike_units, note = spread_counts(counts, starts, bin_width_s)
-        fields = {"unit_ids": np.arange(counts.shape[1])} | fields
-        _check_number_of_ids(fields["unit_ids"], counts.shape[1])
-        fields["notes"] = (*_sentences(fields.get("notes", ())), note)
+        fields = _with_unit_ids(range(counts.shape[1]), fields) | {"notes": (*fields.get("notes", ()), note)}
         if len(behavior) and "behavior_times" not in fields:
             if len(behavior) != len(counts):
-                rows = f"behavior has {len(behavior)} rows, counts have {len(counts)} bins"
-                raise RecordingError(f"{rows}: transpose counts to (bins, units), or give behavior_times.")
+                found = f"{len(counts)} bins for {len(behavior)} rows of behavior"
+                raise RecordingError(f"counts has {found}: transpose it to (bins, units), or give behavior_times.")
             fields["behavior_times"] = starts + bin_width_s / 2
         return cls(spike_times, spike_units, behavior=behavior, **fields)
 
@@ -142,22 +133,8 @@ class Recording:
                 shape (samples, C), spaced evenly from the start of the bin.
             bin_width_s, fields: seconds, and as in `from_trains`.
         """
-        trains, times, velocity, intervals, first = {}, [], [], [], 0
-        with prefix_errors("trials"), wrap_errors("have another form"):
-            for i, trial in enumerate(trials):
-                if not len(trial["spikes"]):
-                    raise RecordingError(f"must have a bin or more each, and trials[{i}] has none: leave it out.")
-                for b, (pairs, samples) in enumerate(zip(trial["spikes"], trial["vel"], strict=True), first):
-                    for unit, time in pairs if np.ndim(pairs) else ():
-                        if not -1e-6 <= time / bin_width_s <= 1 + 1e-6:
-                            raise RecordingError(f"time {time} s is not within a bin of {bin_width_s} s.")
-                        trains.setdefault(unit, []).append(b * bin_width_s + time)
-                    times += [(b + j / len(samples)) * bin_width_s for j in range(len(samples))]
-                    velocity += list(samples)
-                intervals.append((first * bin_width_s, (b + 1) * bin_width_s))
-                first = b + 20  # a pause, as nothing is known of the time between trials
-            trains = dict(sorted(trains.items()))
-        return cls.from_trains(trains, times, velocity, trials=intervals, **fields)
+        trains, times, behavior, intervals = from_notes(trials, bin_width_s)
+        return cls.from_trains(trains, times, behavior, trials=intervals, **fields)
 
     def to_lecture_notes(self, bin_width_s: float = 0.05) -> list[dict]:
         """The trials in the form that `from_lecture_notes` reads, without the last bin of a trial if it is not whole.
@@ -167,24 +144,9 @@ class Recording:
         than the sample interval.
         """
         ids = self.unit_ids.tolist()
-        ids = [int(name) for name in ids] if all(is_number(name) for name in ids) else ids
-        notes, units, interval = [], [ids[unit] for unit in self.spike_units], self.sample_interval
-        for trial_id, (start, stop) in enumerate(self.trials):
-            edges = start + bin_width_s * np.arange(int((stop - start) / bin_width_s + 1e-6) + 1)
-            s, v = (np.searchsorted(t, edges - 1e-6 * bin_width_s) for t in (self.spike_times, self.behavior_times))
-            spikes, vel = [], []
-            for i, edge in enumerate(edges[:-1]):
-                offsets = np.maximum(self.spike_times[s[i] : s[i + 1]] - edge, 0.0)
-                spikes.append(list(zip(units[s[i] : s[i + 1]], offsets.tolist(), strict=True)) or 0)
-                times = self.behavior_times[v[i] : v[i + 1]]
-                moved = np.abs(times - edge - bin_width_s * np.arange(len(times)) / max(len(times), 1))
-                for j in np.flatnonzero(moved > 1.01 * interval)[:1] + v[i]:
-                    where = f"behavior_times[{j}] = {self.behavior_times[j]:.6f} s, trial {trial_id}"
-                    raise RecordingError(f"behavior_times must be without a gap in each bin: {where}. Drop this trial.")
-                vel.append(self.behavior[v[i] : v[i + 1]].tolist())
-            if spikes:
-                notes.append({"trial_id": trial_id, "spikes": spikes, "vel": vel})
-        return notes
+        if all(is_number(name) for name in ids):
+            ids = [int(name) for name in ids]
+        return to_notes(self, ids, bin_width_s)
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
@@ -196,10 +158,8 @@ class Recording:
         Raises:
             RecordingError: nothing was written, and a file that was at `path` is unchanged.
         """
-        path = Path(path)
-        with prefix_errors(path):
-            if path.suffix.lower() != ".npz":
-                raise RecordingError(f"has the suffix {path.suffix!r}; a recording is saved as .npz.")
+        if Path(path).suffix.lower() != ".npz":
+            raise RecordingError(f"{path}: a recording is saved as .npz.")
         write_arrays(path, {**to_arrays(vars(self)), **(extra or {})}, RecordingError)
 
     @property
@@ -229,16 +189,15 @@ class Recording:
         return float(np.median(np.diff(self.behavior_times))) if len(self.behavior_times) else np.nan
 
 
-_ARRAYS = {
+_FIELDS = {
     "spike_times": ("(n,)", np.float64),
     "spike_units": ("(n,)", np.int64),
-    "unit_ids": ("(n,)", str),
+    "unit_ids": ("(n,)", np.str_),
     "behavior_times": ("(n,)", np.float64),
     "behavior": ("(n, columns)", np.float64),
-    "behavior_columns": ("(n,)", str),
+    "behavior_columns": ("(n,)", np.str_),
     "trials": ("(n, 2)", np.float64),
 }
-_KINDS = {np.float64: ("numbers", "iuf"), np.int64: ("whole numbers", "iu"), str: ("text", "U")}  # converted from
 
 
 def is_number(unit_id: str) -> bool:
@@ -251,44 +210,32 @@ def default_columns(n: int) -> np.ndarray:
     return np.array(list("xyz"[:n]) if n <= 3 else [str(i) for i in range(n)])
 
 
-def _as_array(name: str, value, shape: str, dtype: type) -> np.ndarray:
-    """A read-only copy of `value` with the required type and shape; of another kind, such as text, it is refused."""
-    words, kinds = _KINDS[dtype]
+def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) -> np.ndarray:
+    """A read-only copy of `value` with this type and shape; another kind, such as text for numbers, is refused."""
     value = in_seconds(value) if name == "trials" or name.endswith("times") else value
-    if np.ma.is_masked(value):
-        raise RecordingError(f"{name} has masked values: leave out these rows together with their times.")
-    try:
-        array = np.asarray(value, str if dtype is str else None)
-    except ValueError as exc:  # rows of different lengths, bytes that are not text
-        raise RecordingError(f"{name} is not an array of {words}: {' '.join(str(exc).split())}") from exc
-    if array.size and array.dtype.kind not in kinds:
-        raise RecordingError(f"{name} must hold {words}, not {array.dtype}.")
+    array = np.ma.filled(value, np.nan)  # masked: refused as NaN; np.asarray would ignore the mask
+    if array.size and dtype is not np.str_ and not np.can_cast(array.dtype, dtype, "same_kind"):
+        kind = "whole numbers" if dtype is np.int64 else "numbers"
+        raise RecordingError(f"{name} must hold {kind}, not {array.dtype}.")
     array = array.astype(dtype)
-    if array.shape == (0,) and shape != "(n,)":  # an empty list
-        array = array.reshape(0, 2)
-    elif array.ndim == 1 and shape == "(n, columns)":
-        array = array[:, None]
-    n_columns = array.shape[1] if array.ndim == 2 else 0
-    if not {"(n,)": array.ndim == 1, "(n, columns)": n_columns > 0, "(n, 2)": n_columns == 2}[shape]:
+    if array.ndim == 1 and shape != "(n,)":  # one column, or an empty list
+        array = array[:, None] if len(array) else array.reshape(0, 2)
+    if array.ndim != (1 if shape == "(n,)" else 2) or (shape == "(n, 2)" and array.shape[1] != 2):
         raise RecordingError(f"{name} must have shape {shape}, not {array.shape}.")
-    for index in np.argwhere(~np.isfinite(array))[:1].tolist() if dtype is np.float64 else ():
-        raise RecordingError(
-            f"{name} must be finite: {name}{index} = {array[tuple(index)]}. "
-            "Drop such rows together with their times; a gap in time is allowed."
-        )
+    if finite and dtype is np.float64 and not np.isfinite(array).all():
+        index = np.argwhere(~np.isfinite(array))[0].tolist()
+        found = f"{name}{index} = {array[tuple(index)]}"
+        raise RecordingError(f"{name} must be finite: {found}. Drop such rows with their times; gaps are allowed.")
     array.flags.writeable = False
     return array
 
 
-def _sentences(notes: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(notes, str):
-        raise RecordingError(f"notes must be a sequence of sentences, not the single text {notes!r}.")
-    return tuple(str(note) for note in notes)
-
-
-def _check_number_of_ids(unit_ids, n_units: int):
-    if len(unit_ids) != n_units:
-        raise RecordingError(f"unit_ids must be as many as the units: {len(unit_ids)} against {n_units} units.")
+def _with_unit_ids(unit_ids: Sequence, fields: Mapping) -> dict:
+    """`fields` with these unit ids, unless it has as many of its own."""
+    given = fields.get("unit_ids", unit_ids)
+    if len(given) != len(unit_ids):
+        raise RecordingError(f"unit_ids must be as many as the units: {len(given)} against {len(unit_ids)} units.")
+    return {**fields, "unit_ids": given}
 
 
 def _check_lengths(r: Recording):
@@ -299,20 +246,20 @@ def _check_lengths(r: Recording):
         ("behavior", len(r.behavior_times), "behavior_times"),
         ("behavior_columns", r.n_columns, "columns of behavior"),
     ):
-        if (found := len(getattr(r, name))) != n:
+        found = len(getattr(r, name))
+        if found != n:
             raise RecordingError(f"{name} must be as many as the {others}: {found} against {n} {others}.")
 
 
-def _check_spikes(r: Recording):
+def _check_units(r: Recording):
     names, counts = np.unique(r.unit_ids, return_counts=True)
-    if len(names) == 0:
-        raise RecordingError("unit_ids is empty: a recording needs at least one unit.")
-    for i in np.flatnonzero(counts > 1)[:1]:
+    if (counts > 1).any():
+        i = counts.argmax()
         raise RecordingError(f"unit_ids must differ: {str(names[i])!r} occurs {counts[i]} times.")
-    for i in np.flatnonzero((r.spike_units < 0) | (r.spike_units >= r.n_units))[:1]:
-        found = f"spike_units[{i}] = {r.spike_units[i]}"
+    outside = (r.spike_units < 0) | (r.spike_units >= r.n_units)
+    if outside.any():
+        found = f"spike_units[{outside.argmax()}] = {r.spike_units[outside.argmax()]}"
         raise RecordingError(f"spike_units, indices in unit_ids, must lie in 0..{r.n_units - 1}: {found}.")
-    check_order("spike_times", r.spike_times, strict=False)
 
 
 def _check_trials(r: Recording):
@@ -320,11 +267,18 @@ def _check_trials(r: Recording):
         return f"trials[{i}] is {format_seconds(start[i])} to {format_seconds(stop[i])}"
 
     start, stop = r.trials.T
-    for i in np.flatnonzero(stop <= start)[:1]:
-        raise RecordingError(f"trials must stop after they start: {trial(i)}.")
-    for i in np.flatnonzero(start[1:] < stop[:-1])[:1]:
+    backwards = stop <= start
+    if backwards.any():
+        raise RecordingError(f"trials must stop after they start: {trial(backwards.argmax())}.")
+    overlap = start[1:] < stop[:-1]
+    if overlap.any():
+        i = overlap.argmax()
         raise RecordingError(f"trials must be in order and not overlap: {trial(i)}, {trial(i + 1)}.")
-    for i in np.flatnonzero(~covered_trials(r.trials, r.behavior_times))[:1] if len(r.behavior_times) else ():
+    if len(r.behavior_times) == 0:
+        return
+    covered = covered_trials(r.trials, r.behavior_times)
+    if not covered.all():
+        i = covered.argmin()
         n = np.diff(np.searchsorted(r.behavior_times, r.trials[i]))[0]
         raise RecordingError(f"behavior_times must cover every trial: {trial(i)}, behaviour has {n} samples there.")
 
@@ -337,17 +291,19 @@ def format_seconds(seconds: float, digits: int = 6) -> str:
 def check_order(name: str, times: np.ndarray, strict: bool):
     """Raise RecordingError unless seconds, shape (T,), never decrease or, if `strict`, increase."""
     step = np.diff(times)
-    for i in np.flatnonzero(step <= 0 if strict else step < 0)[:1] + 1:
-        # few steps go back, and all of the next samples lie before the one at i - 1
-        restarts = np.sum(step < 0) <= len(times) / 100 and np.all(times[i : i + 10] < times[i - 1])
-        remedy = "Sort them together with their values: order = np.argsort(times, kind='stable')."
-        if times[i] == times[i - 1]:
-            remedy = "Two samples cannot share one time."
-        elif restarts:
-            sort = "" if strict else " If they are trains of units one after the other, sort them with their units."
-            remedy = f"The clock restarts: save the two blocks as two recordings.{sort}"
-        time, before = format_seconds(times[i]), format_seconds(times[i - 1])
-        raise RecordingError(f"{name} must be sorted: {name}[{i}] = {time} comes after {before}. {remedy}")
+    bad = step <= 0 if strict else step < 0
+    if not bad.any():
+        return
+    i = bad.argmax() + 1
+    remedy = "Sort them together with their values: order = np.argsort(times, kind='stable')."
+    if times[i] == times[i - 1]:
+        remedy = "Two samples cannot share one time."
+    # few steps go back, and all of the next samples lie before the one at i - 1
+    elif np.sum(step < 0) <= len(times) / 100 and np.all(times[i : i + 10] < times[i - 1]):
+        sort = "" if strict else " If they are trains of units one after the other, sort them with their units."
+        remedy = f"The clock restarts: save the two blocks as two recordings.{sort}"
+    found = f"{name}[{i}] = {format_seconds(times[i])} comes after {format_seconds(times[i - 1])}"
+    raise RecordingError(f"{name} must be sorted: {found}. {remedy}")
 
 
 def covered_trials(trials: np.ndarray, behavior_times: np.ndarray) -> np.ndarray:

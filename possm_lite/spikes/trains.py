@@ -11,8 +11,7 @@ _MAX_SPIKES = 50_000_000
 
 
 def merge_trains(trains: Mapping | Iterable) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Spike times in seconds, sorted, and the index of the unit of each, both (N,), and the unit ids, for
-    `Recording.from_trains`."""
+    """Spike times in seconds, sorted, and the unit of each, (N,), and unit ids, for `Recording.from_trains`."""
     named = trains if isinstance(trains, Mapping) else dict(enumerate(trains))
     if len(named) > 1 and not any(np.ndim(times) for times in named.values()):  # one of them may be a single spike
         raise RecordingError("trains must hold the spike times of each unit, not one number for each.")
@@ -25,11 +24,10 @@ def merge_trains(trains: Mapping | Iterable) -> tuple[np.ndarray, np.ndarray, li
 
 def _train(name, times) -> np.ndarray:
     """The spike times of one unit, shape (n,); a single row or column, as MATLAB has it, becomes one dimension."""
-    times = times.compressed() if np.ma.is_masked(times) else times
-    times = np.atleast_1d(in_seconds(times))
+    times = np.atleast_1d(np.ma.filled(in_seconds(times), np.nan))  # masked: refused as NaN
     if times.size and (times.dtype.kind not in "iuf" or times.size != max(times.shape)):
-        kind = f"{times.dtype} of shape {times.shape}"
-        raise RecordingError(f"trains[{name!r}] must be the spike times of one unit in seconds, not {kind}.")
+        found = f"{times.dtype} of shape {times.shape}"
+        raise RecordingError(f"trains[{name!r}] must be the spike times of one unit in seconds, not {found}.")
     return times.ravel().astype(np.float64)
 
 
@@ -40,29 +38,32 @@ def in_seconds(times):
 
 def check_bins(counts, width: float, starts=None) -> tuple[np.ndarray, np.ndarray]:
     """The counts (bins, units), int64, and bin starts (bins,) in seconds, for `Recording.from_counts`."""
-    if not isinstance(width, int | float | np.number) or not 0 < width < np.inf:
+    if not 0 < width < np.inf:
         raise RecordingError(f"bin_width_s must be positive, not {width!r}.")
-    if np.ma.is_masked(counts):
-        raise RecordingError("counts has masked values: leave out these bins, and give bin_starts.")
-    counts = np.atleast_1d(counts)
+    counts = np.ma.filled(counts, np.nan)  # masked: refused as NaN
     starts = width * np.arange(len(counts)) if starts is None else np.asarray(starts, dtype=np.float64)
     if counts.ndim != 2 or counts.dtype.kind not in "iuf" or starts.shape != counts.shape[:1]:
         found = f"{counts.dtype} of {counts.shape} with bin_starts of {starts.shape}"
         raise RecordingError(f"counts must be numbers of shape (bins, units), not {found}.")
-    for i in np.flatnonzero(~(np.diff(starts) >= 0.98 * width))[:1] + 1:  # starts may have been rounded
-        times = f"bin_starts[{i}] = {starts[i]:.9g} s comes after {starts[i - 1]:.9g} s"
-        raise RecordingError(f"bin_starts must be bin_width_s = {width:g} s apart or more: {times}.")
+    close = ~(np.diff(starts) >= 0.98 * width)  # starts may have been rounded
+    if close.any():
+        i = close.argmax() + 1
+        found = f"bin_starts[{i}] = {starts[i]:.9g} s comes after {starts[i - 1]:.9g} s"
+        raise RecordingError(f"bin_starts must be bin_width_s = {width:g} s apart or more: {found}.")
     return whole_counts("counts", counts), starts
 
 
 def whole_counts(name: str, counts: np.ndarray) -> np.ndarray:
     """The counts, (bins, units) or transposed, as int64. RecordingError unless they are whole, and not too many."""
-    for i, j in np.argwhere((counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT))[:1]:
+    bad = (counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT)
+    if bad.any():
+        i, j = np.argwhere(bad)[0]
         raise RecordingError(f"{name} must be whole counts from 0 to {_MAX_COUNT}: {name}[{i}, {j}] = {counts[i, j]}.")
     factor = np.gcd.reduce(counts.astype(np.int64), axis=None)
     if factor > 1 and np.count_nonzero(counts) > 100:
         raise RecordingError(f"{name} are all multiples of {factor}: if they are rates, multiply by the bin width.")
-    if (total := counts.sum(dtype=np.float64)) > _MAX_SPIKES:
+    total = counts.sum(dtype=np.float64)
+    if total > _MAX_SPIKES:
         raise RecordingError(f"{name} holds {total:.0f} spikes, more than {_MAX_SPIKES}.")
     return counts.astype(np.int64)
 
