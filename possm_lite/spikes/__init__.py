@@ -5,10 +5,10 @@ from importlib import import_module
 from ..errors import RecordingError
 
 _MODULES = {
-    "Split": "split",
     "Recording": "recording",
-    "SpikeBatch": "batch",
+    "Split": "split",
     "SplitConfig": "split",
+    "SpikeBatch": "batch",
     "Timeline": "timeline",
     "load_ground_truth": "simulation.session",
     "load_recording": "io",

@@ -12,9 +12,9 @@ from .split import elapsed, recorded_time
 
 _LENGTHS = ("um", "µm", "mm", "cm", "m", "px", "pixel", "pixels")
 _UNIX_S = 1e8  # clocks that differ by more count from 1970 and from the start of a recording
-_UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"} | {
-    rate: f"sample indices at {rate:,.0f} Hz" for rate in (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
-}
+_SAMPLE_RATES = (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
+_UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
+_UNITS_OF_TIME |= {rate: f"sample indices at {rate:,.0f} Hz" for rate in _SAMPLE_RATES}
 
 
 def data_report(
@@ -31,18 +31,13 @@ def data_report(
         RecordingError: as `check_decodable`.
     """
     check_decodable(recording, parts)
-    pieces, findings = recorded_time(recording), []
-    if len(recording.behavior_times):
-        findings = [*_behavior(recording), *_sampling(recording, bin_width_s)]
-    return [*findings, *_trials(recording, pieces), *_spikes(recording, pieces), *_units(recording)]
+    pieces = recorded_time(recording)
+    lines = [*_behavior(recording), *_sampling(recording, bin_width_s)] if len(recording.behavior_times) else []
+    return [*lines, *_trials(recording, pieces), *_spikes(recording, pieces), *_units(recording)]
 
 
 def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None = None):
-    """Refuse a recording of which no decoding can mean anything; arguments as `data_report`.
-
-    Raises:
-        RecordingError: with the likely cause.
-    """
+    """Raise RecordingError, with the likely cause, if no decoding can mean anything; arguments as `data_report`."""
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")
     start, stop = recording.span
@@ -64,21 +59,19 @@ def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None
 
 def _check_clocks(recording: Recording):
     """Raise RecordingError if spikes and behaviour hardly overlap in time."""
-    times, behavior_times = recording.spike_times, recording.behavior_times
-    first, last = times[[0, -1]].tolist()
-    # trials that behaviour of another clock does not cover may have been left out: then the span is the shorter one
-    for start, stop in ((behavior_times[0], behavior_times[-1]), recording.span):
-        inside = int(np.diff(np.searchsorted(times, (start, stop)))[0])
-        overlaps = inside > 0.05 * len(times) and min(stop, last) - max(start, first) > 0.05 * (stop - start)
-        ratio = max(last - first, 1e-9) / (stop - start)
-        for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
-            scale = min(_UNITS_OF_TIME, key=lambda unit: abs(np.log(unit / factor)))
-            if 0.8 < factor / scale < 1.25 and not overlaps:
-                found = f"the span is {stop - start:,.0f} s, the last spike is at {last:,.0f}"
-                cure = f"Divide {field} by {scale:,.10g}."
-                raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}. {cure}")
-    if overlaps:
+    first, last = recording.spike_times[[0, -1]]
+    start, stop = recording.behavior_times[[0, -1]]
+    inside = np.diff(np.searchsorted(recording.spike_times, (start, stop)))[0]
+    share = inside / len(recording.spike_times)
+    if share > 0.05 and min(stop, last) - max(start, first) > 0.05 * (stop - start):
         return
+    ratio = max(last - first, 1e-9) / (stop - start)
+    for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
+        scale = min(_UNITS_OF_TIME, key=lambda unit: abs(np.log(unit / factor)))
+        if 0.8 < factor / scale < 1.25:
+            found = f"the span is {stop - start:,.0f} s, the last spike is at {last:,.0f}"
+            cure = f"Divide {field} by {scale:,.10g}."
+            raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}. {cure}")
     if inside / recording.n_units >= 0.05 * (stop - start):  # ordinary rates: a short part of a long session
         return
     offset, cause = first - start, "spike_times have another clock"
@@ -86,62 +79,69 @@ def _check_clocks(recording: Recording):
         cause = f"{'spike_times' if offset > 0 else 'behavior_times'} look like Unix time"
     elif inside == 0 and 0.5 < ratio < 2:
         cause = f"spike_times have an offset of about {offset:,.1f} s"
-    share = f"{100 * inside / len(times):.3g} % of the spikes are inside of that"
-    raise RecordingError(f"{cause}: {_extent(recording)}; {share}.")
+    raise RecordingError(f"{cause}: {_extent(recording)}; {100 * share:.3g} % of the spikes are inside of that.")
 
 
 def _behavior(recording: Recording) -> Iterator[str]:
-    names, constant = recording.behavior_columns, np.ptp(recording.behavior, axis=0) == 0
+    names = recording.behavior_columns
     yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {listed(names)}"
     if recording.behavior_name == "velocity" and recording.behavior_unit in _LENGTHS:
         yield f"warning: a velocity in {recording.behavior_unit}: a position? Its velocity: Recording.from_position"
+    constant = np.ptp(recording.behavior, axis=0) == 0
     if constant.any():
         yield f"warning: {constant.sum()} of {len(names)} columns are constant: {listed(names[constant])}"
 
 
 def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
-    times, interval, trials = recording.behavior_times, recording.sample_interval, recording.trials
+    times = recording.behavior_times
+    interval = recording.sample_interval
     low, high = np.quantile(np.diff(times), (0.05, 0.95))
     steps = "regular" if high < 1.2 * low else f"irregular, every {1e3 * low:.3g} to {1e3 * high:.3g} ms"
     yield f"behaviour: {times[0]:.1f} to {times[-1]:.1f} s, {len(times):,} samples, {1 / interval:.4g} Hz, {steps}"
     if interval > 1.01 * bin_width_s:
         yield f"warning: behaviour is sampled every {interval:.3g} s, more slowly than bins of {bin_width_s:g} s"
-    if abs(times[0]) > _UNIX_S:
-        yield "warning: times are so large that they are rounded: subtract the start of the recording from all of them"
     gaps = behavior_gaps(recording)
-    lost = np.diff(elapsed(gaps, trials if len(trials) else np.array([recording.span])))[:, 0]
+    trials = recording.trials if len(recording.trials) else np.array([recording.span])
+    lost = np.diff(elapsed(gaps, trials))[:, 0]
     lost[lost < 5 * interval] = 0  # at the edges of trials
     if lost.sum() > 0.001 * len(times) * interval:
         longest = f"the longest is {lost.max():.1f} s at {gaps[lost.argmax(), 0]:.1f} s"
         yield f"warning: gaps in behaviour: {(lost > 0).sum()}, {lost.sum():.1f} s in all; {longest}"
-    changes = np.flatnonzero(np.append(True, np.diff(recording.behavior, axis=0).any(axis=1) | (np.diff(times) > 1)))
-    frozen = times[np.append(changes[1:], len(times)) - 1] - times[changes]  # seconds without a change
+    changed = np.diff(recording.behavior, axis=0).any(axis=1) | (np.diff(times) > 1)
+    first = np.flatnonzero(np.append(True, changed))  # of each run of equal samples
+    frozen = times[np.append(first[1:], len(times)) - 1] - times[first]  # seconds without a change
     share = frozen[frozen > 1].sum() / (len(times) * interval)
     if frozen.max() > 5 or share > 0.05:
-        longest = f"for up to {frozen.max():.1f} s, from {times[changes[frozen.argmax()]]:.1f} s on"
+        longest = f"for up to {frozen.max():.1f} s, from {times[first[frozen.argmax()]]:.1f} s on"
         yield f"warning: behaviour does not change {longest}, {100 * share:.3g} % of the time: rest, or lost tracking"
 
 
 def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
-    if len(trials := recording.trials) == 0:
+    trials = recording.trials
+    if len(trials) == 0:
         found = f"{len(pieces)} pieces" if len(pieces) > 1 else "one piece"
         yield f"trials: none; {np.diff(pieces).sum():.1f} s in {found} without a pause"
         return
-    lengths, n_spikes = np.diff(trials)[:, 0], np.diff(np.searchsorted(recording.spike_times, trials))[:, 0]
+    lengths = np.diff(trials)[:, 0]
     yield f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, {lengths.sum():.1f} s in all"
-    if (silent := n_spikes == 0).any() and n_spikes.mean() > 3:
+    n_spikes = np.diff(np.searchsorted(recording.spike_times, trials))[:, 0]
+    silent = n_spikes == 0
+    if silent.any() and n_spikes.mean() > 3:
         yield f"warning: {silent.sum()} of {len(trials)} trials have no spike, first at {trials[silent][0, 0]:.1f} s"
 
 
 def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
-    times, (start, stop) = recording.spike_times, pieces[[0, -1], [0, 1]]
-    inside = times[np.searchsorted(times, start) : np.searchsorted(times, stop, side="right")]
+    times = recording.spike_times
+    start, stop = pieces[0, 0], pieces[-1, 1]
+    inside = times[(times >= start) & (times <= stop)]
     line = f"spikes: {len(times):,}, {100 * len(inside) / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
     there = "trials are" if len(recording.trials) else "behaviour is"
     yield f"warning: {line}: {there} there for no others" if 2 * len(inside) < len(times) else line
     bounds = np.concatenate([[start], inside, [stop]])
-    silence, total = np.diff(elapsed(bounds, pieces)), np.diff(pieces).sum()
-    i, n = silence.argmax(), len(silence)
+    silence = np.diff(elapsed(bounds, pieces))
+    total = np.diff(pieces).sum()
+    i = silence.argmax()
+    n = len(silence)
     # the longest of n random intervals is about log(n) times their mean
     if silence[i] > max(0.03 * total, 3 * np.log(n + 1) * total / n):
         share = f"{100 * silence[i] / total:.3g} % of the recorded time"
@@ -149,8 +149,9 @@ def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
 
 
 def _units(recording: Recording) -> Iterator[str]:
-    names, silent = recording.unit_ids, silent_units(recording)
+    names = recording.unit_ids
     yield f"units: {len(names)}, median rate {np.median(firing_rates(recording)):.3g} Hz"
+    silent = silent_units(recording)
     if len(silent):
         warning = "warning: " if len(silent) > 0.1 * len(names) else ""
         yield f"{warning}{len(silent)} of {len(names)} units are silent (< 1 spike a minute): {listed(names[silent])}"
@@ -169,5 +170,6 @@ def excerpt(recording: Recording, n_spikes: int = 200_000) -> Recording:
 
 
 def _extent(recording: Recording) -> str:
-    (start, stop), times = recording.span, recording.spike_times
-    return f"spikes are at {times[0]:,.1f} to {times[-1]:,.1f} s, behaviour at {start:,.1f} to {stop:,.1f} s"
+    start, stop = recording.span
+    first, last = recording.spike_times[[0, -1]]
+    return f"spikes are at {first:,.1f} to {last:,.1f} s, behaviour at {start:,.1f} to {stop:,.1f} s"

@@ -22,58 +22,65 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
         Velocity, shape (T, C), and how it was taken: "" for central differences between all samples.
     """
     velocity = np.full(position.shape, np.nan)
-    if len(times) < 2:
+    valid = np.flatnonzero(np.isfinite(position).all(axis=1))
+    if len(valid) < 2:
         return velocity, ""
-    valid, step = np.flatnonzero(np.isfinite(position).all(axis=1)), np.median(np.diff(times))
+    step = np.median(np.diff(times))
     gap = (np.diff(valid) > 1) | (np.diff(times[valid]) > 2 * step * (1 + 1e-6))
-    segments = [segment for segment in np.split(valid, np.flatnonzero(gap) + 1) if len(segment) > 1]
-    if not segments:
+    pieces = [piece for piece in np.split(valid, np.flatnonzero(gap) + 1) if len(piece) > 1]
+    if not pieces:
         return velocity, ""
-    period = _update_period([position[segment] for segment in segments])
-    updates = [_updates(position, segment, period) for segment in segments]
+    period = _update_period([position[piece] for piece in pieces])
+    updates = [_updates(position, piece, period) for piece in pieces]
     n = _window(position[np.concatenate(updates)], period * step)
-    for segment, update in zip(segments, updates, strict=True):
+    for piece, update in zip(pieces, updates, strict=True):
         if len(update) < 2:
             continue  # a piece so short that its position is held throughout has no velocity
         slope = _slope(times[update], position[update], n)
         for column in range(position.shape[1]):
-            velocity[segment, column] = np.interp(times[segment], times[update], slope[:, column])
-    changes = f"logged at {1 / step:.4g} Hz, it changes at {1 / (period * step):.3g} Hz: taken between its changes"
-    rounded = f"rounded to steps, so taken over {n * period * step * 1000:.3g} ms"
-    return velocity, ", and ".join([changes] * (period > 1) + [rounded] * (n > 3))
+            velocity[piece, column] = np.interp(times[piece], times[update], slope[:, column])
+    how = []
+    if period > 1:
+        how.append(
+            f"logged at {1 / step:.4g} Hz, it changes at {1 / (period * step):.3g} Hz: taken between its changes"
+        )
+    if n > 3:
+        how.append(f"rounded to steps, so taken over {n * period * step * 1000:.3g} ms")
+    return velocity, ", and ".join(how)
 
 
-def _update_period(segments: list[np.ndarray]) -> float:
+def _update_period(pieces: list[np.ndarray]) -> float:
     """Samples from one update of a held position to the next, 1 where it is not held.
 
     Updates on one clock, logged on another, are floor(period) or ceil(period) samples apart, or multiples at rest.
     """
-    steps = np.concatenate([np.diff(np.flatnonzero(np.diff(x, axis=0).any(axis=1))) for x in segments])
+    steps = np.concatenate([np.diff(np.flatnonzero(np.diff(x, axis=0).any(axis=1))) for x in pieces])
     if len(steps) < 10:
         return 1.0
     period = steps[steps <= 1.5 * np.percentile(steps, 5) + 1].mean()
     off = np.abs(steps - period * np.maximum(np.round(steps / period), 1))[steps < 4 * period]
     on_clock = np.mean(off <= max(1, 0.1 * period)) > 0.9
     # of few samples, every step is near a multiple: then most must be one period long
-    one_period = np.mean(np.abs(steps - period) < 1) > 0.8
-    return float(period) if period > 1.2 and on_clock and (period >= 4 or one_period) else 1.0
+    one_period = period >= 4 or np.mean(np.abs(steps - period) < 1) > 0.8
+    return float(period) if period > 1.2 and on_clock and one_period else 1.0
 
 
-def _updates(position: np.ndarray, segment: np.ndarray, period: float) -> np.ndarray:
-    """The samples of a segment at which a held position is updated, at rest one in each period."""
+def _updates(position: np.ndarray, piece: np.ndarray, period: float) -> np.ndarray:
+    """The samples of a piece at which a held position is updated, at rest one in each period."""
     if period == 1:
-        return segment
-    changed = np.flatnonzero(np.diff(position[segment], axis=0, prepend=np.nan).any(axis=1))
-    ends = np.append(changed[1:], len(segment))
+        return piece
+    changed = np.flatnonzero(np.diff(position[piece], axis=0, prepend=np.nan).any(axis=1))
+    ends = np.append(changed[1:], len(piece))
     at = [np.arange(start, stop - period / 2, period) for start, stop in zip(changed, ends, strict=True)]
-    if len(changed) > 1:  # the first value may be older than the segment: its updates are counted back from the next
+    if len(changed) > 1:  # the first value may be older than the piece: its updates are counted back from the next
         at[0] = np.arange(changed[1] - period, -1, -period)
-    return segment[np.unique(np.concatenate(at).astype(int))]
+    return piece[np.unique(np.concatenate(at).astype(int))]
 
 
 def _window(position: np.ndarray, step: float) -> int:
     """Samples, an odd number, of a window in which rounding leaves an error of `_ERROR`; 1 if nothing is rounded."""
-    quanta, lag = [], max(1, round(_LONGEST_S / step))
+    lag = max(1, round(_LONGEST_S / step))
+    quanta = []
     for x in position.T:
         unit = max(1e-9 * np.ptp(x), 1e-300)  # far below any step, above the errors of floating point
         values = np.unique(np.round(x / unit))
@@ -95,5 +102,6 @@ def _slope(times: np.ndarray, position: np.ndarray, n: int) -> np.ndarray:
 
     # sums over each window by itself: running sums lose their digits in a long recording
     weights = np.arange(n) - n // 2.0
-    x, t = (correlate1d(a - a[0], weights, axis=0, mode="nearest") for a in (position, times[:, None]))
-    return x / t
+    x = correlate1d(position - position[0], weights, axis=0, mode="nearest")
+    t = correlate1d(times - times[0], weights, mode="nearest")
+    return x / t[:, None]

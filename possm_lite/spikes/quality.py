@@ -26,7 +26,7 @@ def firing_rates(recording: Recording) -> np.ndarray:
 
 
 def silent_units(recording: Recording, below_hz: float = 1 / 60) -> np.ndarray:
-    """Indices of the units that fire less than `below_hz`, by default once a minute, shape (n,)."""
+    """Indices (n,) of the units that fire less than `below_hz`, by default once a minute."""
     return np.flatnonzero(firing_rates(recording) < below_hz)
 
 
@@ -35,10 +35,8 @@ def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> 
 
         share_u = #{i: t_{i+1} - t_i < refractory} / (N_u - 1)       (17.2)
 
-    Shorter by a microsecond or more, for the rounding of clocks.
-
-    Returns:
-        Shape (U,), from 0 to 1; NaN for a unit with fewer than two spikes.
+    Shorter by a microsecond or more, for the rounding of clocks. Shape (U,), from 0 to 1; NaN for a unit with fewer
+    than two spikes.
     """
     n = _spike_counts(recording) - 1
     return np.where(n > 0, _violation_counts(recording, refractory_s) / np.maximum(n, 1), np.nan)
@@ -50,11 +48,9 @@ def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S)
         2 f (1 - f) = share_u / (1 - exp(-rate_u refractory))        (17.3)
 
     The right side is 0 for a single neuron and 1 for a Poisson process. The other neuron is assumed to fire
-    independently; for neurons with correlated rates f is an overestimate.
-
-    Returns:
-        Shape (U,), from 0 to 0.5, as f and 1 - f cannot be distinguished. 0.5 also where the equation has no solution,
-        as for many neurons on one wire. NaN as in `isi_violations`.
+    independently; for neurons with correlated rates f is an overestimate. Shape (U,), from 0 to 0.5, as f and 1 - f
+    cannot be distinguished; 0.5 also where the equation has no solution, as for many neurons on one wire. NaN as in
+    `isi_violations`.
 
     Source: Hill, Mehta & Kleinfeld 2011, J Neurosci 31:8699, their quadratic equation for the false positives.
     """
@@ -74,18 +70,15 @@ def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple
 
         C_ab = #{(i, j): |t_i - t_j| <= window},   expected_ab = N_a N_b 2 window / T       (17.4)
 
-    A microsecond is added to the window, for the rounding of clocks.
-
-    Returns:
-        Two symmetric arrays (U, U), zero on the diagonal.
+    A microsecond is added to the window, for the rounding of clocks. Both are symmetric, (U, U), zero on the diagonal.
     """
     times, units, n_units = recording.spike_times, recording.spike_units, recording.n_units
-    count = np.zeros(n_units * n_units)
+    count = np.zeros(n_units**2)
     for distance in range(1, len(times)):  # pairs of spikes i and i + distance, until none is within the window
         near = np.flatnonzero(times[distance:] - times[:-distance] <= window_s + 1e-6)
         if not len(near):
             break
-        count += np.bincount(units[near] * n_units + units[near + distance], minlength=len(count))
+        count += np.bincount(units[near] * n_units + units[near + distance], minlength=n_units**2)
     count = count.reshape(n_units, n_units)
     n = _spike_counts(recording)
     expected = np.outer(n, n) * 2 * window_s / recording_duration(recording)

@@ -9,8 +9,6 @@ import numpy as np
 from ..errors import RecordingError
 from .recording import Recording
 
-_ORDERS = ("chronological", "random")
-
 
 @dataclass(frozen=True)
 class SplitConfig:
@@ -30,10 +28,10 @@ class SplitConfig:
     seed: int = 0
 
     def __post_init__(self):
-        shares = self.shares
-        if self.order not in _ORDERS or len(shares) != 3 or not min(shares) > 0 or not abs(sum(shares) - 1) <= 1e-9:
-            rule = "order must be chronological or random, and shares three numbers above 0 with the sum 1"
-            raise ValueError(f"{rule}, not {self.order!r} and {shares}.")
+        if self.order not in ("chronological", "random"):
+            raise ValueError(f"order must be chronological or random, not {self.order!r}.")
+        if len(self.shares) != 3 or not min(self.shares) > 0 or not abs(sum(self.shares) - 1) <= 1e-9:
+            raise ValueError(f"shares must be three numbers above 0 with the sum 1, not {self.shares}.")
 
     @classmethod
     def parse(cls, text: str, seed: int = 0) -> SplitConfig:
@@ -58,17 +56,18 @@ class SplitConfig:
         Raises:
             RecordingError: for a recording too short to divide.
         """
-        if len(recording.trials) < len(self.shares):
-            return self._by_time(recording, bin_width_s)
         n = len(recording.trials)
+        if n < 3:
+            return self._by_time(recording, bin_width_s)
         order = np.random.default_rng(self.seed).permutation(n) if self.order == "random" else np.arange(n)
         n_train, n_valid = (round(share * n) for share in self.shares[:2])
-        edges = _edges(n_train, n_train + n_valid, n)
+        first, second = _edges(n_train, n_train + n_valid, n)
         n_samples = np.diff(np.searchsorted(recording.behavior_times, recording.trials[order]))[:, 0]
         time = np.cumsum(n_samples) / n_samples.sum()  # share of the recorded time up to the end of each trial
-        if np.abs(np.diff(time[[edges[0] - 1, edges[1] - 1, -1]], prepend=0.0) - self.shares).max() > 0.15:
-            edges = _edges(*(1 + np.abs(time - edge).argmin() for edge in np.cumsum(self.shares)[:2]), n)
-        return Split(*(recording.trials[np.sort(part)] for part in np.split(order, edges)))
+        shares = np.diff(time[[first - 1, second - 1, n - 1]], prepend=0.0)
+        if np.abs(shares - self.shares).max() > 0.15:
+            first, second = _edges(*(1 + np.abs(time - edge).argmin() for edge in np.cumsum(self.shares)[:2]), n)
+        return Split(*(recording.trials[np.sort(part)] for part in np.split(order, (first, second))))
 
     def _by_time(self, recording: Recording, bin_width_s: float) -> Split:
         if self.order == "random":
@@ -77,14 +76,16 @@ class SplitConfig:
         pieces = recorded_time(recording)
         pieces = pieces[np.diff(pieces)[:, 0] >= bin_width_s]
         n_bins = np.round(np.diff(pieces)[:, 0] / bin_width_s).astype(int)
-        before, total = np.cumsum(n_bins) - n_bins, n_bins.sum()
+        before = np.cumsum(n_bins) - n_bins
+        total = n_bins.sum()
         if total < 10:
             found = f"{total} bins of {bin_width_s:g} s without a pause in behaviour"
             raise RecordingError(f"the recording is too short to split: {found}.")
         first, second = _edges(*np.round(np.cumsum(self.shares)[:2] * total).astype(int), total)
         parts = []
         for low, high in ((0, first), (first, second), (second, total)):
-            begin, end = (np.clip(edge - before, 0, n_bins) for edge in (low, high))  # (pieces,), bins into each
+            begin = np.clip(low - before, 0, n_bins)  # (pieces,), bins into each
+            end = np.clip(high - before, 0, n_bins)
             stop = np.where(end == n_bins, pieces[:, 1], pieces[:, 0] + bin_width_s * end)
             parts.append(np.stack([pieces[:, 0] + bin_width_s * begin, stop], 1)[end > begin])
         return Split(*parts)
@@ -123,15 +124,16 @@ def recorded_time(recording: Recording) -> np.ndarray:
     Pieces end at pauses, in which behaviour has no sample for longer than a second and ten sample intervals, and at
     the edges of trials.
     """
-    times, trials = recording.behavior_times, recording.trials
+    times = recording.behavior_times
+    trials = recording.trials
+    interval = recording.sample_interval
     if len(times) == 0:
         return np.array([recording.span])
-    interval = recording.sample_interval
     pause = np.flatnonzero(np.diff(times) > max(1.0, 10 * interval))
     pieces = np.stack([times[np.r_[0, pause + 1]], times[np.r_[pause, -1]] + interval], 1)
     if len(trials) == 0:
         return pieces
     pieces += interval * np.array([-2, 1])  # trials begin and end up to two intervals from a sample
     edges = np.unique(np.concatenate([pieces, trials]))
-    in_piece, in_trial = (np.diff(elapsed(edges, intervals)) > 0 for intervals in (pieces, trials))
-    return np.stack([edges[:-1], edges[1:]], 1)[in_piece & in_trial]
+    is_inside = (np.diff(elapsed(edges, pieces)) > 0) & (np.diff(elapsed(edges, trials)) > 0)
+    return np.stack([edges[:-1], edges[1:]], 1)[is_inside]

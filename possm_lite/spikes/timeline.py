@@ -17,10 +17,7 @@ class Timeline:
     Args:
         recording: the session.
         lag_s: how much later the behaviour is than the spikes it is paired with, seconds.
-        bin_width_s: seconds.
-
-    Raises:
-        ValueError: the bin width is not positive.
+        bin_width_s: seconds; ValueError unless it is positive.
 
     Attributes:
         spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds on the spikes' clock minus lag,
@@ -30,8 +27,11 @@ class Timeline:
     def __init__(self, recording: Recording, lag_s: float = 0.0, bin_width_s: float = 0.05):
         if not bin_width_s > 0:
             raise ValueError(f"bin_width_s must be positive, not {bin_width_s}.")
-        self.recording, self.lag_s, self.bin_width_s = recording, float(lag_s), float(bin_width_s)
-        self.spike_times, self.spike_units = recording.spike_times, recording.spike_units + 1
+        self.recording = recording
+        self.lag_s = float(lag_s)
+        self.bin_width_s = float(bin_width_s)
+        self.spike_times = recording.spike_times
+        self.spike_units = recording.spike_units + 1
         stride = 1
         if len(recording.behavior_times):
             stride = max(1, int(np.ceil(1 / (recording.sample_interval * _MAX_RATE_HZ) - 1e-3)))
@@ -45,22 +45,15 @@ class Timeline:
             starts: start of each window, seconds on the unshifted clock of behaviour, (B,).
             duration_s: of every window.
             keep_unit: False where the spikes of a unit are dropped from a window, (B, U), bool; None: keep all.
-
-        Raises:
-            ValueError: for another `keep_unit`.
         """
         starts = np.atleast_1d(np.asarray(starts, dtype=np.float64)) - self.lag_s
-        trial, index = self._ranges(self.spike_times, starts, duration_s)
-        unit = self.spike_units[index]
+        window, index = self._ranges(self.spike_times, starts, duration_s)
         if keep_unit is not None:
-            shape = len(starts), self.recording.n_units
-            if keep_unit.dtype != bool or keep_unit.shape != shape:
-                found = f"{keep_unit.dtype} of {keep_unit.shape}"
-                raise ValueError(f"keep_unit must be bool of {shape}, windows and units, not {found}.")
-            kept = keep_unit[trial, unit - 1]
-            trial, index, unit = trial[kept], index[kept], unit[kept]
-        time = np.maximum(self.spike_times[index] - starts[trial], 0.0)
-        batch = SpikeBatch.from_events(trial, unit, time, len(starts), duration_s, self.bin_width_s)
+            kept = keep_unit[window, self.spike_units[index] - 1]
+            window, index = window[kept], index[kept]
+        time = np.maximum(self.spike_times[index] - starts[window], 0.0)
+        unit = self.spike_units[index]
+        batch = SpikeBatch.from_events(window, unit, time, len(starts), duration_s, self.bin_width_s)
         return batch.with_targets(*self._targets(starts, duration_s))
 
     def counts(self, start: float, n_bins: int) -> np.ndarray:
@@ -68,16 +61,18 @@ class Timeline:
         start = start - self.lag_s
         _, index = self._ranges(self.spike_times, np.array([start]), n_bins * self.bin_width_s)
         bins = np.maximum(bin_index(self.spike_times[index] - start, self.bin_width_s), 0)
-        flat = bins * self.recording.n_units + self.spike_units[index] - 1
-        return np.bincount(flat, minlength=n_bins * self.recording.n_units).reshape(n_bins, -1)
+        counts = np.zeros((n_bins, self.recording.n_units), dtype=np.int64)
+        np.add.at(counts, (bins, self.spike_units[index] - 1), 1)
+        return counts
 
     def _targets(self, starts: np.ndarray, duration_s: float):
         """Times from each window's start, behaviour and mask, padded to the window with most samples."""
-        trial, index = self._ranges(self.times, starts, duration_s)
-        n_samples = np.bincount(trial, minlength=len(starts))
-        mask = np.arange(n_samples.max(initial=1)) < n_samples[:, None]  # in the order of `trial` and `index`
-        times, behavior = np.zeros(mask.shape), np.zeros((*mask.shape, self.recording.n_columns))
-        times[mask] = np.maximum(self.times[index] - starts[trial], 0.0)
+        window, index = self._ranges(self.times, starts, duration_s)
+        n_samples = np.bincount(window, minlength=len(starts))
+        mask = np.arange(n_samples.max(initial=1)) < n_samples[:, None]  # in the order of `window` and `index`
+        times = np.zeros(mask.shape)
+        times[mask] = np.maximum(self.times[index] - starts[window], 0.0)
+        behavior = np.zeros((*mask.shape, self.recording.n_columns))
         behavior[mask] = self.behavior[index]
         return times, behavior, mask
 
@@ -88,8 +83,8 @@ class Timeline:
         the subtraction. In bins longer than a second it is as much as in `bin_index`.
         """
         tolerance_s = 1e-6 * max(self.bin_width_s, 1.0)
-        low = np.searchsorted(times, starts - tolerance_s)
-        high = np.searchsorted(times, starts + duration_s - tolerance_s)
-        n = np.maximum(high - low, 0)
-        window = np.repeat(np.arange(len(starts)), n)
-        return window, np.arange(n.sum()) - (np.cumsum(n) - n)[window] + low[window]
+        first = np.searchsorted(times, starts - tolerance_s)
+        stop = np.searchsorted(times, starts + duration_s - tolerance_s)
+        index = [np.arange(a, b) for a, b in zip(first, stop, strict=True)]
+        window = np.repeat(np.arange(len(starts)), [len(of_window) for of_window in index])
+        return window, np.concatenate(index)

@@ -94,11 +94,6 @@ def test_behavior_in_milliseconds_is_refused_though_trials_are_in_seconds(sound)
         data_report(replace(sound, behavior_times=1e3 * sound.behavior_times))
 
 
-def test_times_since_1970_are_doubted(sound):
-    fields = {name: getattr(sound, name) + 1.7e9 for name in ("spike_times", "behavior_times", "trials")}
-    assert any("subtract the start" in line for line in warnings(replace(sound, **fields)))
-
-
 def test_a_velocity_in_millimetres_is_doubted(sound):
     assert any("a position?" in line for line in data_report(replace(sound, behavior_unit="mm")))
     assert not any("a position?" in line for line in data_report(replace(sound, behavior_unit="mm", behavior_name="x")))

@@ -13,12 +13,9 @@ def session():
     return simulate_session(4, SimulationConfig(n_trials=100, n_units=1))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("n_trials", 0), ("min_reach_mm", 101.0), ("untuned_share", 1.5), ("shared_gain", -0.1)]
-)
-def test_an_invalid_config_is_refused_by_field(field, value):
-    with pytest.raises(ValueError, match=f"{field} must lie between .* not {value}"):
-        SimulationConfig(**{field: value})
+def test_targets_that_cannot_be_drawn_are_refused():
+    with pytest.raises(ValueError, match="min_reach_mm"):
+        SimulationConfig(min_reach_mm=101.0)
 
 
 def test_typical_reach_takes_a_quarter_of_a_second():

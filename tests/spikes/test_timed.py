@@ -46,9 +46,6 @@ def test_rates_are_those_of_the_configuration(recording):
     assert not np.array_equal(recording.spike_times[:100], simulate_timed_session(1).spike_times[:100])
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"), [({"firing_share": 1.5}, "firing_share"), ({"delay_s": 0.03}, "delay_s")]
-)
-def test_impossible_configurations_are_refused(changed, message):
-    with pytest.raises(ValueError, match=message):
-        TimedConfig(**changed)
+def test_delays_beyond_a_cycle_are_refused():
+    with pytest.raises(ValueError, match="delay_s"):
+        TimedConfig(delay_s=0.03)

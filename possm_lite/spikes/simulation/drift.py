@@ -27,16 +27,11 @@ def drift_tuning(
         rng: source of all random numbers.
         rotation_deg: standard deviation over units of the rotation of the preferred direction.
         gain_spread: standard deviation of the logarithm of baseline and depth.
-        replaced_share: share of units replaced, 0 to 1.
+        replaced_share: share of units replaced, 0 to 1; else a ValueError.
         config: distribution of the new units; default `SimulationConfig()`.
-
-    Raises:
-        ValueError: for a share outside 0..1, or a spread below 0.
     """
     if not 0 <= replaced_share <= 1:
         raise ValueError(f"replaced_share must lie in 0..1, not {replaced_share}.")
-    if not (rotation_deg >= 0 and gain_spread >= 0):
-        raise ValueError(f"rotation_deg and gain_spread must be 0 or more, not {rotation_deg} and {gain_spread}.")
     n = len(units.tuned)
     config = replace(config or SimulationConfig(), n_units=n, n_common=units.common_gain.shape[1])
     baseline = units.baseline_hz * np.exp(gain_spread * rng.standard_normal(n))
@@ -47,6 +42,7 @@ def drift_tuning(
         saturation_hz=np.maximum(units.saturation_hz, 2 * baseline),
         depth_s_per_mm=units.depth_s_per_mm * np.exp(gain_spread * rng.standard_normal(n)),
     )
-    new_units, is_replaced = draw_units(rng, config), rng.permutation(n) < round(replaced_share * n)
+    new_units = draw_units(rng, config)
+    is_replaced = rng.permutation(n) < round(replaced_share * n)
     pairs = zip(vars(later).values(), vars(new_units).values(), strict=True)
     return UnitTuning(*(np.where(is_replaced, new.T, old.T).T for old, new in pairs))

@@ -11,7 +11,7 @@ from ...errors import RecordingError
 from ..arrays import read_arrays
 from ..recording import Recording
 from .neurons import TICKS_PER_SECOND, SimulationConfig, UnitTuning, draw_common, draw_spikes, draw_units
-from .reaches import SAMPLE_RATE_HZ, Reaches, hand_at, plan_reaches
+from .reaches import Reaches, hand_at, plan_reaches, sample_times
 
 VELOCITY_GRID = 8  # velocity is a multiple of 1/8 mm/s: float32 holds it exactly, and it compresses
 
@@ -64,20 +64,16 @@ def simulate_session(
         units = draw_units(_generator(unit_seed), config)
     config = replace(config, n_units=len(units.tuned), n_common=units.common_gain.shape[1])
     common = draw_common(_generator(common_seed), reaches.trials[-1, 1], config)
-    ticks = [
-        draw_spikes(_generator(child), units, unit, reaches, common, config)
-        for unit, child in enumerate(spike_seed.spawn(config.n_units))
-    ]
-    spikes = np.concatenate(ticks)  # (N,)
-    order = np.argsort(spikes, kind="stable")
-    times = np.arange(round(reaches.trials[-1, 1] * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ  # (T,)
-    _, velocity = hand_at(reaches, times)  # (T, 2)
-    recording = Recording(
-        spike_times=spikes[order] / TICKS_PER_SECOND,
-        spike_units=np.repeat(np.arange(len(ticks)), [len(of_unit) for of_unit in ticks])[order],
-        unit_ids=np.array([f"sim{i:03d}" for i in range(len(ticks))]),
-        behavior_times=times,
-        behavior=np.round(velocity * VELOCITY_GRID) / VELOCITY_GRID + 0.0,  # + 0.0 removes the sign of -0.0
+    trains = {}
+    for unit, child in enumerate(spike_seed.spawn(config.n_units)):
+        ticks = draw_spikes(_generator(child), units, unit, reaches, common, config)
+        trains[f"sim{unit:03d}"] = ticks / TICKS_PER_SECOND
+    times = sample_times(reaches)
+    velocity = hand_at(reaches, times)[1]
+    recording = Recording.from_trains(
+        trains,
+        times,
+        np.round(velocity * VELOCITY_GRID) / VELOCITY_GRID + 0.0,  # + 0.0 removes the sign of -0.0
         behavior_unit="mm/s",
         trials=reaches.trials,
         session_id=f"simulated-{seed}",
@@ -91,11 +87,7 @@ def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
 
 
 def save_session(session: SimulatedSession, path: str | Path):
-    """Write recording and truth to one `.npz`, for `load_recording` and `load_ground_truth`.
-
-    Raises:
-        RecordingError: it could not be written.
-    """
+    """Write recording and truth to one `.npz`, for `load_recording` and `load_ground_truth`. Raises RecordingError."""
     truth = session.truth
     arrays = {"seed": truth.seed, "config": json.dumps(asdict(truth.config)), "common": truth.common}
     for group in ("units", "reaches"):
@@ -104,28 +96,20 @@ def save_session(session: SimulatedSession, path: str | Path):
 
 
 def load_ground_truth(path: str | Path) -> GroundTruth:
-    """Read the ground truth of a session written by `save_session`.
-
-    Raises:
-        RecordingError: the file cannot be read, or has no ground truth.
-    """
+    """The ground truth in a file of `save_session`. Raises RecordingError if it cannot be read, or has none."""
     arrays = read_arrays(path, error=RecordingError)
     try:
         config = json.loads(str(arrays["truth_config"]))
         return GroundTruth(
             seed=int(arrays["truth_seed"]),
-            config=SimulationConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}),
+            config=SimulationConfig(**config | {"hold_s": tuple(config["hold_s"])}),
             units=UnitTuning(**{f.name: arrays[f"truth_units_{f.name}"] for f in fields(UnitTuning)}),
             reaches=Reaches(**{f.name: arrays[f"truth_reaches_{f.name}"] for f in fields(Reaches)}),
             common=arrays["truth_common"],
         )
     except KeyError as missing:
         raise RecordingError(f"{path}: lacks {missing.args[0]}; only simulated sessions have a ground truth.") from None
-    except (TypeError, ValueError) as exc:
-        raise RecordingError(f"{path}: truth_config or truth_seed cannot be used: {exc}") from exc
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m possm_lite.spikes.simulation.session PATH")
     save_session(simulate_session(), sys.argv[1])

@@ -8,13 +8,12 @@ whatever the hand does, so counts are noise. The velocity v is in the time of a 
 """
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
 from ..recording import Recording
 from .neurons import TICKS_PER_SECOND
-from .reaches import SAMPLE_RATE_HZ, TaskConfig, hand_at, plan_reaches
+from .reaches import TaskConfig, hand_at, plan_reaches, sample_times
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,14 @@ class TimedConfig(TaskConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        self.check_range(1, inf, "n_units")
-        self.check_range(0, 1, "reference_share", "firing_share")
-        self.check_range(0, self.cycle_s[0] / 2, "delay_s")  # a spike lies in its own cycle, but for the jitter
+        if not 0 <= self.delay_s <= self.cycle_s[0] / 2:  # a spike lies in its own cycle, but for the jitter
+            raise ValueError(f"delay_s must lie between 0 and half of the shortest cycle, not {self.delay_s}.")
 
 
 def simulate_timed_session(seed: int = 0, config: TimedConfig | None = None) -> Recording:
     """Simulate such a session, deterministically: velocity in mm/s at 1 kHz, trials without gaps."""
-    config, rng = config or TimedConfig(), np.random.Generator(np.random.PCG64(seed))
+    config = config or TimedConfig()
+    rng = np.random.Generator(np.random.PCG64(seed))
     reaches = plan_reaches(rng, config)
     end = reaches.trials[-1, 1]
     cycles = np.cumsum(rng.uniform(*config.cycle_s, size=int(end / config.cycle_s[0])))
@@ -54,15 +53,14 @@ def simulate_timed_session(seed: int = 0, config: TimedConfig | None = None) -> 
     delay = config.delay_s + config.gain_s / config.reference_speed_mm_s * along
     delay = np.clip(delay, 0, 2 * config.delay_s) * tuned
     times = cycles[:, None] + delay + config.jitter_s * rng.standard_normal(delay.shape)
-    cycle, unit = np.nonzero(rng.random(delay.shape) < config.firing_share)
-    spikes = np.round(times[cycle, unit] * TICKS_PER_SECOND) / TICKS_PER_SECOND  # (N,)
-    order, grid = np.argsort(spikes, kind="stable"), np.arange(round(end * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ
-    return Recording(
-        spike_times=spikes[order],
-        spike_units=unit[order],
-        unit_ids=np.array([f"{'tuned' if t else 'reference'}{i:02d}" for i, t in enumerate(tuned)]),
-        behavior_times=grid,
-        behavior=hand_at(reaches, grid)[1],
+    times = np.round(times * TICKS_PER_SECOND) / TICKS_PER_SECOND
+    fires = rng.random(delay.shape) < config.firing_share
+    names = [f"{'tuned' if is_tuned else 'reference'}{unit:02d}" for unit, is_tuned in enumerate(tuned)]
+    samples = sample_times(reaches)
+    return Recording.from_trains(
+        {name: times[fires[:, unit], unit] for unit, name in enumerate(names)},
+        samples,
+        hand_at(reaches, samples)[1],
         behavior_unit="mm/s",
         trials=reaches.trials,
         session_id=f"timed-{seed}",
