@@ -22,13 +22,8 @@ def data_report(
 ) -> list[str]:
     """What is decoded and how it was sampled, trials, spikes, units: a line each, and what is odd, most as "warning: ".
 
-    Args:
-        recording: the session; one of spikes alone gets the lines about them.
-        bin_width_s: seconds.
-        parts: start and stop in seconds, (n, 2), of the parts of a split, by name: each must have spikes.
-
-    Raises:
-        RecordingError: as `check_decodable`.
+    `parts` are start and stop in seconds, (n, 2), of the parts of a split, by name: each must have spikes. Of spikes
+    alone, only the lines about them. Raises RecordingError as `check_decodable`.
     """
     check_decodable(recording, parts)
     pieces = recorded_time(recording)

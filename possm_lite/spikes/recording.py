@@ -1,6 +1,6 @@
 """A recording session: spike times with their units, behaviour with its times, trials."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,36 +18,23 @@ from .trains import check_bins, in_seconds, merge_trains, spread_counts
 class Recording:
     """One recording session, checked on construction and never repaired silently.
 
-    Args:
-        spike_times: seconds, sorted, shape (N,), float64.
-        spike_units: for each spike the index of its unit in `unit_ids`, from 0, shape (N,), int64.
-        unit_ids: the laboratory's names of the units, shape (U,). Units without spikes are included.
-        behavior_times: seconds on the clock of the spikes, strictly increasing, shape (T,), float64. T may be 0:
-            spikes alone can be decoded, but not trained on.
-        behavior: what is decoded, at these times, shape (T, C), float64: any continuous columns, one or more. Shape
-            (T,) becomes one column.
-        behavior_unit: their unit, such as "mm/s".
-        trials: start and stop of each trial in seconds, in order, not overlapping, shape (n, 2). May be empty.
-        session_id: the name of the session.
-        notes: decisions made by the reader of the file, one sentence each; reported with every result.
-        behavior_name: what is decoded, such as "velocity", "hand_vel" or "EMG".
-        behavior_columns: names of the columns, shape (C,); default x, y, z up to three, else "0", "1", ...
-
     Raises:
         RecordingError: naming the field or argument, the first offending index and the value; so do the class methods.
     """
 
-    spike_times: np.ndarray
-    spike_units: np.ndarray
-    unit_ids: np.ndarray
+    spike_times: np.ndarray  # seconds, sorted, (N,), float64
+    spike_units: np.ndarray  # for each spike the index of its unit in `unit_ids`, from 0, (N,), int64
+    unit_ids: np.ndarray  # the laboratory's names of the units, (U,); units without spikes are included
+    # seconds on the clock of the spikes, strictly increasing, (T,), float64. T may be 0: spikes alone can be decoded,
+    # but not trained on
     behavior_times: np.ndarray = ()
-    behavior: np.ndarray = ()
-    behavior_unit: str = "a.u."
-    trials: np.ndarray = ()
+    behavior: np.ndarray = ()  # what is decoded, at these times, (T, C), float64; (T,) becomes one column
+    behavior_unit: str = "a.u."  # such as "mm/s"
+    trials: np.ndarray = ()  # start and stop of each trial in seconds, in order, not overlapping, (n, 2); may be empty
     session_id: str = "recording"
-    notes: tuple[str, ...] = ()
-    behavior_name: str = "velocity"
-    behavior_columns: np.ndarray = ()
+    notes: tuple[str, ...] = ()  # decisions made by the reader of the file, a sentence each; reported with every result
+    behavior_name: str = "velocity"  # what is decoded, such as "hand_vel" or "EMG"
+    behavior_columns: np.ndarray = ()  # names of the columns, (C,); default x, y, z up to three, else "0", "1", ...
 
     def __post_init__(self):
         for name, (shape, dtype) in _FIELDS.items():
@@ -71,13 +58,13 @@ class Recording:
         Args:
             trains: spike times in seconds, in any order, or in a unit of their own (Neo, quantities): a mapping from
                 the unit's id, or one array per unit, whose ids are then "0", "1", ...
-            behavior_times: seconds, or in a unit of their own, shape (T,). Without them the recording has spikes alone.
-            behavior: what is decoded, shape (T, C), or (T,) for one column.
-            fields: `behavior_unit`, `trials`, `session_id` and others of `Recording`.
+            behavior_times, behavior, fields: as in `Recording`; times may have a unit of their own.
         """
-        spike_times, spike_units, unit_ids = merge_trains(trains)
-        fields = _with_unit_ids(unit_ids, fields)
-        return cls(spike_times, spike_units, behavior_times=behavior_times, behavior=behavior, **fields)
+        spike_times, spike_units, ids = merge_trains(trains)
+        unit_ids = fields.pop("unit_ids", ids)
+        if len(unit_ids) != len(ids):
+            raise RecordingError(f"unit_ids must be as many as the units: {len(unit_ids)} against {len(ids)} units.")
+        return cls(spike_times, spike_units, unit_ids, behavior_times, behavior, **fields)
 
     @classmethod
     def from_position(cls, trains: Mapping | Iterable, times, position, unit: str = "a.u.", **fields) -> "Recording":
@@ -115,14 +102,14 @@ class Recording:
                 the time of an average over the bin.
         """
         counts, starts = check_bins(counts, bin_width_s, bin_starts)
-        spike_times, spike_units, note = spread_counts(counts, starts, bin_width_s)
-        fields = _with_unit_ids(range(counts.shape[1]), fields) | {"notes": (*fields.get("notes", ()), note)}
+        note = f"Spikes came as counts in bins of {1000 * bin_width_s:g} ms: those of a bin are spread evenly over it."
+        fields["notes"] = (*fields.get("notes", ()), note)
         if len(behavior) and "behavior_times" not in fields:
             if len(behavior) != len(counts):
                 found = f"{len(counts)} bins for {len(behavior)} rows of behavior"
                 raise RecordingError(f"counts has {found}: transpose it to (bins, units), or give behavior_times.")
             fields["behavior_times"] = starts + bin_width_s / 2
-        return cls(spike_times, spike_units, behavior=behavior, **fields)
+        return cls.from_trains(spread_counts(counts, starts, bin_width_s), behavior=behavior, **fields)
 
     @classmethod
     def from_lecture_notes(cls, trials: Iterable[Mapping], bin_width_s: float = 0.05, **fields) -> "Recording":
@@ -151,12 +138,8 @@ class Recording:
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
 
-        Args:
-            path: the file.
-            extra: further arrays under names that begin with `truth_`, which `load_recording` ignores.
-
-        Raises:
-            RecordingError: nothing was written, and a file that was at `path` is unchanged.
+        `extra` are further arrays under names that begin with `truth_`, which `load_recording` ignores. After a
+        RecordingError nothing was written, and a file that was at `path` is unchanged.
         """
         if Path(path).suffix.lower() != ".npz":
             raise RecordingError(f"{path}: a recording is saved as .npz.")
@@ -228,14 +211,6 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
         raise RecordingError(f"{name} must be finite: {found}. Drop such rows with their times; gaps are allowed.")
     array.flags.writeable = False
     return array
-
-
-def _with_unit_ids(unit_ids: Sequence, fields: Mapping) -> dict:
-    """`fields` with these unit ids, unless it has as many of its own."""
-    given = fields.get("unit_ids", unit_ids)
-    if len(given) != len(unit_ids):
-        raise RecordingError(f"unit_ids must be as many as the units: {len(given)} against {len(unit_ids)} units.")
-    return {**fields, "unit_ids": given}
 
 
 def _check_lengths(r: Recording):

@@ -12,20 +12,11 @@ from .recording import Recording
 
 @dataclass(frozen=True)
 class SplitConfig:
-    """How to divide a recording: order and shares, by whole trials or by recorded time.
+    """How to divide a recording: order and shares, by whole trials or by recorded time. ValueError for others."""
 
-    Args:
-        order: "chronological" (train, then valid, then test) or "random" (trials assigned at random).
-        shares: of train, valid and test; they sum to one.
-        seed: of the random order.
-
-    Raises:
-        ValueError: another order, or shares that are not three numbers above 0 with the sum 1.
-    """
-
-    order: str = "chronological"
-    shares: tuple[float, float, float] = (0.7, 0.1, 0.2)
-    seed: int = 0
+    order: str = "chronological"  # train, then valid, then test; or "random", trials assigned at random
+    shares: tuple[float, float, float] = (0.7, 0.1, 0.2)  # of train, valid and test; above 0, with the sum 1
+    seed: int = 0  # of the random order
 
     def __post_init__(self):
         if self.order not in ("chronological", "random"):
@@ -51,10 +42,8 @@ class SplitConfig:
         """Assign trials to the parts; without trials, or with fewer than parts, divide the recorded time instead.
 
         The shares are of the number of trials. Where trials differ so much in length that a part would get a share of
-        the recorded time off by more than 15 %, they are of the time, as near as whole trials allow.
-
-        Raises:
-            RecordingError: for a recording too short to divide.
+        the recorded time off by more than 15 %, they are of the time, as near as whole trials allow. RecordingError for
+        a recording too short to divide.
         """
         n = len(recording.trials)
         if n < 3:
@@ -81,14 +70,11 @@ class SplitConfig:
         if total < 10:
             found = f"{total} bins of {bin_width_s:g} s without a pause in behaviour"
             raise RecordingError(f"the recording is too short to split: {found}.")
-        first, second = _edges(*np.round(np.cumsum(self.shares)[:2] * total).astype(int), total)
-        parts = []
-        for low, high in ((0, first), (first, second), (second, total)):
-            begin = np.clip(low - before, 0, n_bins)  # (pieces,), bins into each
-            end = np.clip(high - before, 0, n_bins)
-            stop = np.where(end == n_bins, pieces[:, 1], pieces[:, 0] + bin_width_s * end)
-            parts.append(np.stack([pieces[:, 0] + bin_width_s * begin, stop], 1)[end > begin])
-        return Split(*parts)
+        edges = np.array(_edges(*np.round(np.cumsum(self.shares)[:2] * total).astype(int), total))
+        piece = np.searchsorted(before, edges, side="right") - 1
+        first, second = pieces[piece, 0] + bin_width_s * (edges - before[piece])  # s
+        parts = (np.clip(pieces, *bounds) for bounds in ((-np.inf, first), (first, second), (second, np.inf)))
+        return Split(*(part[part[:, 0] < part[:, 1]] for part in parts))
 
 
 @dataclass(frozen=True)

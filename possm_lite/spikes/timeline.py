@@ -12,12 +12,7 @@ class Timeline:
     """Spikes and behaviour on one clock, behaviour shifted back by the lag and subsampled.
 
     A sample of behaviour at time t is paired with spikes at t - lag. Behaviour is subsampled, never interpolated:
-    faster than 100 Hz, it is reduced to every n-th sample.
-
-    Args:
-        recording: the session.
-        lag_s: how much later the behaviour is than the spikes it is paired with, seconds.
-        bin_width_s: seconds; ValueError unless it is positive.
+    faster than 100 Hz, it is reduced to every n-th sample. ValueError unless the bin width is positive.
 
     Attributes:
         spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds on the spikes' clock minus lag,
@@ -39,12 +34,9 @@ class Timeline:
         self.behavior = recording.behavior[::stride]
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
-        """Windows of one length as a batch with targets.
+        """Windows of one length as a batch with targets; starts (B,) in seconds on the unshifted clock of behaviour.
 
-        Args:
-            starts: start of each window, seconds on the unshifted clock of behaviour, (B,).
-            duration_s: of every window.
-            keep_unit: False where the spikes of a unit are dropped from a window, (B, U), bool; None: keep all.
+        `keep_unit`, (B, U), bool, is False where the spikes of a unit are dropped from a window; None keeps all.
         """
         starts = np.atleast_1d(np.asarray(starts, dtype=np.float64)) - self.lag_s
         window, index = self._ranges(self.spike_times, starts, duration_s)

@@ -68,15 +68,14 @@ def whole_counts(name: str, counts: np.ndarray) -> np.ndarray:
     return counts.astype(np.int64)
 
 
-def spread_counts(counts: np.ndarray, starts: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray, str]:
-    """Spike times in seconds, sorted, and their units, both (N,), for counts (bins, units), and a note.
+def spread_counts(counts: np.ndarray, starts: np.ndarray, width: float) -> list[np.ndarray]:
+    """Spike times in seconds of every unit, for counts (bins, units).
 
     The n spikes of a unit in a bin are placed at (0.5, 1.5, ... n - 0.5) / n of the bin.
     """
-    k, unit = np.nonzero(counts)  # by bin, then by unit
-    n = counts[k, unit]
-    rank = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)  # 0, 1, ... n - 1 within each bin of each unit
-    spike_times = np.repeat(starts[k], n) + (rank + 0.5) / np.repeat(n, n) * width
-    order = np.argsort(spike_times, kind="stable")
-    note = f"Spikes came as counts in bins of {1000 * width:g} ms: those of a bin are spread evenly over it."
-    return spike_times[order], np.repeat(unit, n)[order], note
+    trains = []
+    for n in counts.T:
+        k = np.repeat(np.arange(len(n)), n)  # bin of each spike
+        rank = np.arange(len(k)) - (np.cumsum(n) - n)[k]  # 0, 1, ... n - 1 within its bin
+        trains.append(starts[k] + (rank + 0.5) / n[k] * width)
+    return trains

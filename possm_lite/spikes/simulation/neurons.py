@@ -120,12 +120,11 @@ def firing_rate(
 
     Args:
         unit: index of a unit; `slice(None)` for all U.
-        position: p, mm from the centre, shape (T, 2); (T, U, 2) for several units, since each has its own lag.
-        velocity: v, mm/s, shape as `position`.
-        common: the common fluctuations z, shape (T, C), or (T, 1, C) for several units; 0 for none.
+        position, velocity: p, mm from the centre, and v, mm/s, (T, 2); (T, U, 2) for several units: each has its lag.
+        common: the common fluctuations z, (T, C), or (T, 1, C) for several units; 0 for none.
 
     Returns:
-        Rate in Hz, shape (T,), or (T, U).
+        Rate in Hz, (T,), or (T, U).
     """
     speed = np.hypot(velocity[..., 0], velocity[..., 1])
     preferred = units.preferred_direction_rad[unit] + _dot(position, units.turning_rad_per_mm[unit])

@@ -107,11 +107,8 @@ def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
         s(u) = 10 u^3 - 15 u^4 + 6 u^5,    s'(u) = 30 u^2 (1 - u)^2
 
-    Args:
-        times_s: shape (T,), s. The hand is at rest before the first reach and after the last.
-
-    Returns:
-        position, mm, and velocity, mm/s, each of shape (T, 2).
+    Times are s, shape (T,), position mm and velocity mm/s, (T, 2). The hand is at rest before the first reach and after
+    the last.
     """
     duration = reaches.stop_s - reaches.start_s  # (R,)
     chord = reaches.target_mm - reaches.origin_mm  # (R, 2)

@@ -49,13 +49,11 @@ def simulate_session(
 
     Args:
         seed: 0 or larger.
-        config: task and units; the default is the session in `data/`.
+        config: task and units; the default is the session in `data/`. Velocity is in mm/s at 1 kHz, and trials follow
+            each other without a gap.
         units: the tuning to use instead of a random one: that of an earlier session for a second day with the same
             units, or a changed one to simulate drift. Of the unit parameters in `config`, only the refractory period
             and the time course of the common fluctuations then apply.
-
-    Returns:
-        The recording, with velocity in mm/s at 1 kHz and trials without gaps between them, and the ground truth.
     """
     config = config or SimulationConfig()
     task_seed, unit_seed, common_seed, spike_seed = np.random.SeedSequence(seed).spawn(4)
