@@ -42,9 +42,10 @@ def check_bins(counts, width: float, starts=None) -> tuple[np.ndarray, np.ndarra
         raise RecordingError(f"bin_width_s must be positive, not {width!r}.")
     counts = np.ma.filled(counts, np.nan)  # masked: refused as NaN
     starts = width * np.arange(len(counts)) if starts is None else np.asarray(starts, dtype=np.float64)
-    if counts.ndim != 2 or counts.dtype.kind not in "iuf" or starts.shape != counts.shape[:1]:
-        found = f"{counts.dtype} of {counts.shape} with bin_starts of {starts.shape}"
-        raise RecordingError(f"counts must be numbers of shape (bins, units), not {found}.")
+    if counts.ndim != 2 or starts.shape != counts.shape[:1]:
+        raise RecordingError(
+            f"counts must be (bins, units), bin_starts (bins,), not {counts.shape} and {starts.shape}."
+        )
     close = ~(np.diff(starts) >= 0.98 * width)  # starts may have been rounded
     if close.any():
         i = close.argmax() + 1

@@ -92,7 +92,7 @@ BAD = {
     "one dimension of counts": (lambda: Recording.from_counts([1, 2], 0.1), r"counts must .*\(2,\)"),
     "a width of nothing": (lambda: Recording.from_counts([[1]], 0.0), "bin_width_s must be positive, not 0.0"),
     "a width in ms": (lambda: Recording.from_counts([[1], [1]], 20, (), [0, 0.02]), r"bin_starts\[1\] = 0.02 s"),
-    "starts of other bins": (lambda: Recording.from_counts([[1], [1]], 0.1, (), [0.0]), r"bin_starts of \(1,\)"),
+    "starts of other bins": (lambda: Recording.from_counts([[1], [1]], 0.1, (), [0.0]), r"and \(1,\)"),
     "position of other times": (
         lambda: Recording.from_position(TRAINS, TIMES, BEHAVIOR[1:]),
         "position .* 399 for",

@@ -16,30 +16,25 @@ class SimulationConfig(TaskConfig):
 
     n_units: int = 120
     untuned_share: float = 0.15  # units whose rate does not depend on the hand
-    # log-normal rates at rest (Buzsaki & Mizuseki 2014): their mean, and the standard deviation of their logarithm
-    baseline_hz: float = 5.0
-    baseline_spread: float = 0.8
+    baseline_hz: float = 5.0  # mean rate at rest; rates are log-normal (Buzsaki & Mizuseki 2014)
+    baseline_spread: float = 0.8  # standard deviation of their logarithm
     saturation_hz: float = 40.0  # upper limit of a unit's rate; at least twice its baseline
-    # cosine tuning (Georgopoulos et al. 1982), proportional to speed (Moran & Schwartz 1999): median and log standard
-    # deviation of the increase of the log rate in the preferred direction at `reference_speed_mm_s`
-    depth: float = 0.8
-    depth_spread: float = 0.4
-    # mean and standard deviation of the term in speed alone, in the same unit
-    speed_gain: float = 0.2
-    speed_gain_spread: float = 0.4
+    # cosine tuning (Georgopoulos et al. 1982), proportional to speed (Moran & Schwartz 1999)
+    depth: float = 0.8  # median increase of the log rate in the preferred direction at `reference_speed_mm_s`
+    depth_spread: float = 0.4  # standard deviation of its logarithm
+    speed_gain: float = 0.2  # mean of the term in speed alone, in the same unit
+    speed_gain_spread: float = 0.4  # its standard deviation
     reference_speed_mm_s: float = 400.0
-    # standard deviation over units of the rotation of the preferred direction over 100 mm along x, and along y
-    # (evidence: Scott & Kalaska 1997, same paths in another posture of the arm)
+    # rotation of the preferred direction over 100 mm along x, and along y: standard deviation over units (evidence:
+    # Scott & Kalaska 1997, same paths in another posture of the arm)
     turning_deg: float = 40.0
-    # additional rotation along x common to all tuned units, with the shoulder (Caminiti et al. 1990): a shoulder 215 mm
-    # behind the hand rotates by 25 degrees while the hand moves 100 mm sideways
+    # and along x in all tuned units, with the shoulder (Caminiti et al. 1990): a shoulder 215 mm behind the hand rotates
+    # by 25 degrees while the hand moves 100 mm sideways
     common_turning_deg: float = 25.0
     # standard deviation over units of the rise of the log rate per 100 mm along x, and along y (Kettner et al. 1988)
     position_gain: float = 0.3
-    # mean and standard deviation of a unit's lead on the hand, clipped to 0 and 2 lag_s (about 100 ms: Moran & Schwartz
-    # 1999, Paninski et al. 2004)
-    lag_s: float = 0.1
-    lag_spread_s: float = 0.03
+    lag_s: float = 0.1  # mean lead on the hand (about 100 ms: Moran & Schwartz 1999, Paninski et al. 2004)
+    lag_spread_s: float = 0.03  # standard deviation of the lead, which is clipped to 0 and 2 lag_s
     refractory_s: float = 0.002  # absolute
     n_common: int = 3  # common fluctuations, independent of the hand
     common_gain: float = 0.1  # standard deviation of a unit's loading, in log rate, on one of them
