@@ -28,8 +28,8 @@ class SimulationConfig(TaskConfig):
     # rotation of the preferred direction over 100 mm along x, and along y: standard deviation over units (evidence:
     # Scott & Kalaska 1997, same paths in another posture of the arm)
     turning_deg: float = 40.0
-    # and along x in all tuned units, with the shoulder (Caminiti et al. 1990): a shoulder 215 mm behind the hand rotates
-    # by 25 degrees while the hand moves 100 mm sideways
+    # and along x in all tuned units, with the shoulder (Caminiti et al. 1990): one 215 mm behind the hand rotates by 25
+    # degrees while the hand moves 100 mm sideways
     common_turning_deg: float = 25.0
     # standard deviation over units of the rise of the log rate per 100 mm along x, and along y (Kettner et al. 1988)
     position_gain: float = 0.3
