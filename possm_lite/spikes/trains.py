@@ -43,9 +43,8 @@ def check_bins(counts, width: float, starts=None) -> tuple[np.ndarray, np.ndarra
     counts = np.ma.filled(counts, np.nan)  # masked: refused as NaN
     starts = width * np.arange(len(counts)) if starts is None else np.asarray(starts, dtype=np.float64)
     if counts.ndim != 2 or starts.shape != counts.shape[:1]:
-        raise RecordingError(
-            f"counts must be (bins, units), bin_starts (bins,), not {counts.shape} and {starts.shape}."
-        )
+        found = f"{counts.shape} and {starts.shape}"
+        raise RecordingError(f"counts must have shape (bins, units), and bin_starts (bins,), not {found}.")
     close = ~(np.diff(starts) >= 0.98 * width)  # starts may have been rounded
     if close.any():
         i = close.argmax() + 1

@@ -70,16 +70,13 @@ class DecodingCase:
 
     def velocity(self, form: str) -> list[np.ndarray]:
         """Velocity in every bin of each trial, (bins, Q, 2) each; form is one of `FORMS`, or "streaming"."""
-        n_queries = len(self.query_s)
         if form == "streaming":
-            return [self._streamed(*trial) for trial in zip(self.trials, self.session, strict=True)]
+            streams = [StreamingDecoder(self.model, session, self.query_s) for session in self.session]
+            trials = zip(streams, self.trials, strict=True)
+            return [np.stack([stream.step(*spikes)[1] for spikes in bins]) for stream, bins in trials]
         with torch.no_grad():
-            velocities = self.decode(form).unflatten(1, (-1, n_queries)).numpy()
+            velocities = self.decode(form).unflatten(1, (-1, len(self.query_s))).numpy()
         return [velocity[: len(bins)] for velocity, bins in zip(velocities, self.trials, strict=True)]
-
-    def _streamed(self, bins: list[Spikes], session: int) -> np.ndarray:
-        stream = StreamingDecoder(self.model, session, self.query_s)
-        return np.stack([stream.step(*spikes)[1] for spikes in bins])
 
     def only(self, i: int) -> DecodingCase:
         """Trial i by itself."""
@@ -95,8 +92,11 @@ class DecodingCase:
 @st.composite
 def decoding_cases(draw, dtype: torch.dtype = torch.float64) -> DecodingCase:
     """All sizes from the smallest, all options, up to four trials of up to seven bins."""
-    n_kv_heads, head_dim, n_units = draw(st.integers(1, 2)), 2 * draw(st.integers(1, 6)), draw(st.integers(1, 6))
-    n_sessions, width = draw(st.integers(1, 3)), draw(st.sampled_from([0.05, 0.01, 0.03, 0.1]))
+    n_kv_heads = draw(st.integers(1, 2))
+    head_dim = 2 * draw(st.integers(1, 6))
+    n_units = draw(st.integers(1, 6))
+    n_sessions = draw(st.integers(1, 3))
+    width = draw(st.sampled_from([0.05, 0.01, 0.03, 0.1]))
     counts = draw(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=7), min_size=1, max_size=4))
     seed = draw(st.integers(0, 2**31))
     torch.manual_seed(seed)

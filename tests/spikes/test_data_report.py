@@ -43,6 +43,41 @@ def test_sound_recordings_have_no_warning(sound):
     assert warnings(replace(spikes_in(sound, *trials), **apart)) == []
 
 
+def test_every_figure_of_a_small_recording():
+    """Counted by hand: a pause of 3 s, rest from 8.3 s on; units of 10 Hz until 7.55 s, of two spikes and of none."""
+    times = np.r_[np.arange(400), np.arange(700, 1000)] / 100
+    behavior = np.stack([np.sin(times), 0 * times, np.cos(times)], 1)
+    behavior[times >= 8.3] = behavior[-1]
+    trains = {"a": np.arange(0.05, 7.6, 0.1), "b": [2.0, 9.8], "c": []}
+    fields = {"trials": [(0, 4), (7, 8), (8, 9.5)], "behavior_unit": "mm", "behavior_name": "x"}
+    recording = Recording.from_trains(trains, times, behavior, **fields)
+    rest = "behaviour does not change for up to 1.7 s, from 8.3 s on, 24.1 % of the time: rest, or lost tracking"
+    lines = [
+        "decoded: x in mm, 3 columns: x, y, z",
+        "warning: 1 of 3 columns are constant: y",
+        "behaviour: 0.0 to 10.0 s, 700 samples, 100 Hz, regular",
+        f"warning: {rest}",
+        "trials: 3 of 1 to 4 s, 6.5 s in all",
+        "warning: 1 of 3 trials have no spike, first at 8.0 s",
+        "spikes: 78, 98.7 % of them at 0.0 to 9.5 s",
+        "warning: no unit has a spike from 7.6 to 9.5 s, 30 % of the recorded time",
+        "units: 3, median rate 0.2 Hz",
+        "warning: 1 of 3 units are silent (< 1 spike a minute): c",
+    ]
+    assert data_report(recording) == lines
+    lines.insert(3, "warning: gaps in behaviour: 1, 3.0 s in all; the longest is 3.0 s at 4.0 s")
+    lines[5:9] = [
+        "trials: none; 7.0 s in 2 pieces without a pause",
+        "spikes: 78, 100 % of them at 0.0 to 10.0 s",
+        "warning: no unit has a spike from 7.6 to 9.8 s, 32.1 % of the recorded time",
+    ]
+    assert data_report(replace(recording, trials=[])) == lines
+    slow = replace(recording, behavior_times=times[::7], behavior=behavior[::7], trials=[])
+    assert "behaviour is sampled every 0.07 s, more slowly than bins of 0.05 s" in data_report(slow)[3]
+    uneven = replace(recording, behavior_times=np.sort(np.r_[times[:350], times[:350] + 0.003]), trials=[])
+    assert "333.3 Hz, irregular, every 3 to 7 ms" in data_report(uneven)[2]
+
+
 def test_a_short_part_of_a_long_session_is_decoded(sound):
     """Few spikes are inside of the span, at ordinary rates."""
     repeats = 40
@@ -74,24 +109,23 @@ def test_interrupted_spikes_are_found(sound):
         data_report(spikes_in(sound, (-2, -1)))
 
 
+def scaled(factor, offset_s, *names):
+    return lambda r: {name: factor * getattr(r, name) + offset_s for name in names}
+
+
 @pytest.mark.parametrize(
-    ("spikes", "behavior", "cause"),
+    ("change", "cause"),
     [
-        (lambda t: 1e6 * t, lambda t: t, "spike_times look like microseconds"),
-        (lambda t: 1e3 * t + 5e5, lambda t: t, "spike_times look like milliseconds"),
-        (lambda t: t, lambda t: t + 1.7e9, "behavior_times look like Unix time"),
-        (lambda t: 3e3 * t, lambda t: t, "spike_times have another clock"),
+        (scaled(1e6, 0, "spike_times"), "spike_times look like microseconds"),
+        (scaled(1e3, 5e5, "spike_times"), "spike_times look like milliseconds"),
+        (scaled(3e3, 0, "spike_times"), "spike_times have another clock"),
+        (scaled(1, 1.7e9, "behavior_times", "trials"), "behavior_times look like Unix time"),
+        (scaled(1e3, 0, "behavior_times"), "behavior_times look like milliseconds"),  # trials are in seconds
     ],
 )
-def test_clocks_that_do_not_fit_are_refused(sound, spikes, behavior, cause):
-    times = {"behavior_times": behavior(sound.behavior_times), "trials": behavior(sound.trials)}
+def test_clocks_that_do_not_fit_are_refused(sound, change, cause):
     with pytest.raises(RecordingError, match=cause):
-        data_report(replace(sound, spike_times=spikes(sound.spike_times), **times))
-
-
-def test_behavior_in_milliseconds_is_refused_though_trials_are_in_seconds(sound):
-    with pytest.raises(RecordingError, match="behavior_times look like milliseconds"):
-        data_report(replace(sound, behavior_times=1e3 * sound.behavior_times))
+        data_report(replace(sound, **change(sound)))
 
 
 def test_a_velocity_in_millimetres_is_doubted(sound):

@@ -37,22 +37,6 @@ def rng():
     return np.random.default_rng(3)
 
 
-def leading_counts(session, unit, bin_s):
-    """Counts of a unit in bins that all lead the hand by its lag, and position and velocity in the middle of each."""
-    recording, truth = session.recording, session.truth
-    edges = np.arange(0, recording.span[1], bin_s)
-    counts = np.histogram(recording.spike_times[recording.spike_units == unit], edges)[0]
-    return counts, *hand_at(truth.reaches, edges[:-1] + bin_s / 2 + truth.units.lag_s[unit])
-
-
-def regress(counts, velocity):
-    """Slopes of counts on velocity x and y, apart from speed, and how many standard errors each is from zero."""
-    design = np.column_stack([velocity, np.hypot(*velocity.T), np.ones(len(counts))])
-    slope, residual, *_ = np.linalg.lstsq(design, counts, rcond=None)
-    error = np.sqrt(residual[0] / (len(counts) - 4) * np.diag(np.linalg.inv(design.T @ design)))
-    return slope[:2], (slope / error)[:2]
-
-
 def assert_same_truth(ours, theirs):
     assert (ours.seed, ours.config) == (theirs.seed, theirs.config)
     np.testing.assert_allclose(ours.common, theirs.common, rtol=0, atol=2**-10)
@@ -121,16 +105,29 @@ def test_baseline_rates_are_log_normal(rng, session):
     assert session.truth.units.baseline_hz.mean() == pytest.approx(5, rel=0.15)
 
 
-def test_rate_is_baseline_at_rest_and_saturates(session, rng):
-    """At wild speeds a tuned unit falls silent or goes up, by its baseline or more, and most come to their ceiling."""
-    units, rest, nearest = session.truth.units, np.zeros((1, 2)), []
-    for unit in range(len(units.tuned)):
-        assert firing_rate(units, unit, rest, rest)[0] == pytest.approx(units.baseline_hz[unit])
-        wild = firing_rate(units, unit, rng.normal(0, 100, (500, 2)), rng.normal(0, 2000, (500, 2)))
-        assert wild.max() <= units.saturation_hz[unit]
-        nearest.append(wild.max() / units.saturation_hz[unit])
-        assert np.ptp(wild) > units.baseline_hz[unit] if units.tuned[unit] else np.ptp(wild) < 1e-9
-    assert np.mean(np.array(nearest)[units.tuned] > 0.99) > 0.8
+def test_rate_is_baseline_at_rest_and_never_above_saturation(session, rng):
+    units, rest = session.truth.units, np.zeros((1, 120, 2))
+    np.testing.assert_allclose(firing_rate(units, slice(None), rest, rest)[0], units.baseline_hz)
+    wild = firing_rate(units, slice(None), rng.normal(0, 100, (500, 120, 2)), rng.normal(0, 2000, (500, 120, 2)))
+    assert (wild <= units.saturation_hz).all() and np.mean(
+        (wild.max(0) > 0.99 * units.saturation_hz)[units.tuned]
+    ) > 0.8
+    assert (np.ptp(wild, axis=0)[~units.tuned] < 1e-9).all() and 0.1 < np.mean(~units.tuned) < 0.2
+
+
+def test_rates_of_all_units_equal_the_formula_of_each(session, rng):
+    units = session.truth.units
+    position, velocity, common = (rng.normal(0, s, (7, n, w)) for s, n, w in ((50, 120, 2), (200, 120, 2), (1, 1, 3)))
+    together = firing_rate(units, slice(None), position, velocity, common)
+    for unit in range(120):
+        p, v, ceiling = position[:, unit], velocity[:, unit], units.saturation_hz[unit]
+        turned = units.preferred_direction_rad[unit] + p @ units.turning_rad_per_mm[unit]
+        speed, heading = np.abs(v @ [1, 1j]), np.angle(v @ [1, 1j])
+        drive = units.depth_s_per_mm[unit] * speed * np.cos(heading - turned) + units.speed_gain_s_per_mm[unit] * speed
+        drive += p @ units.position_gain_per_mm[unit] + common[:, 0] @ units.common_gain[unit]
+        expected = ceiling / (1 + (ceiling / units.baseline_hz[unit] - 1) * np.exp(-drive))
+        np.testing.assert_allclose(together[:, unit], expected, rtol=1e-12)
+        np.testing.assert_allclose(firing_rate(units, unit, p, v, common[:, 0]), expected, rtol=1e-12)
 
 
 def test_refractory_period_is_never_violated(session):
@@ -146,14 +143,6 @@ def test_block_refractory_equals_a_loop(rng, n):
         if not kept or tick - kept[-1] >= 10:
             kept.append(tick)
     np.testing.assert_array_equal(block_refractory(ticks, 10), kept)
-
-
-def test_rates_of_all_units_equal_those_of_each(session, rng):
-    units, n = session.truth.units, len(session.truth.units.tuned)
-    position, velocity, common = (rng.normal(0, s, (7, n, w)) for s, w in ((50, 2), (200, 2), (1, 3)))
-    together = firing_rate(units, slice(None), position, velocity, common[:, :1])
-    alone = [firing_rate(units, u, position[:, u], velocity[:, u], common[:, 0]) for u in range(n)]
-    np.testing.assert_allclose(together, np.stack(alone, 1), rtol=1e-12)
 
 
 def test_counts_follow_the_rate(session):
@@ -185,27 +174,22 @@ def test_spikes_lead_the_hand_by_their_lag():
 
 
 def test_preferred_directions_rotate_with_position(session):
-    """Regression in the middle, and right and left of it, finds the direction that the truth has there."""
-    units = session.truth.units
+    """Regression of counts on velocity, in the middle and at both sides, finds the true direction there."""
+    units, recording = session.truth.units, session.recording
+    edges = np.arange(0, recording.span[1], 0.05)
     strongest = np.argsort(-units.depth_s_per_mm * units.baseline_hz)[:24]
     for low, high in ((-25, 25), (-100, -40), (40, 100)):
         misses = []
         for unit in strongest:
-            counts, position, velocity = leading_counts(session, unit, 0.05)
+            counts = np.histogram(recording.spike_times[recording.spike_units == unit], edges)[0]
+            position, velocity = hand_at(session.truth.reaches, edges[:-1] + 0.025 + units.lag_s[unit])
             here = (position[:, 0] > low) & (position[:, 0] < high) & (np.abs(position[:, 1]) < 40)
-            slope, _ = regress(counts[here], velocity[here])
+            design = np.column_stack([velocity, np.hypot(*velocity.T), np.ones(len(counts))])[here]
+            slope = np.linalg.lstsq(design, counts[here], rcond=None)[0]
             center = np.array([position[here, 0].mean(), 0.0])
             true = units.preferred_direction_rad[unit] + units.turning_rad_per_mm[unit] @ center
             misses.append(np.angle(np.exp(1j * (np.arctan2(slope[1], slope[0]) - true))))
         assert np.degrees(np.median(np.abs(misses))) < 15  # by chance 90, to the sides 25 without turning
-
-
-def test_untuned_units_do_not_depend_on_velocity(session):
-    tuned = session.truth.units.tuned
-    z = [regress(*leading_counts(session, unit, 0.05)[::2])[1] for unit in range(len(tuned))]
-    strength = np.abs(z).max(axis=1)
-    assert 0.1 < np.mean(~tuned) < 0.2
-    assert strength[~tuned].max() < 4.5 and np.median(strength[tuned]) > 8
 
 
 def test_common_fluctuations_have_their_variance_and_time(rng):
@@ -218,44 +202,14 @@ def test_common_fluctuations_have_their_variance_and_time(rng):
     np.testing.assert_allclose(many.var(axis=1), 1, atol=0.1)  # from the first row on
 
 
-def test_common_fluctuations_affect_spikes_without_lag():
-    config = SimulationConfig(n_trials=60, n_units=20, untuned_share=1, n_common=1, common_time_s=0.3)
-    units = draw_units(np.random.default_rng(0), config)
-    session = simulate_session(0, config, replace(units, common_gain=np.ones((20, 1))))
-    rows = np.arange(len(session.truth.common)) / config.common_rate_hz  # 0.05 s apart
-    counts = np.histogram(session.recording.spike_times, rows + 0.025)[0]  # around rows 1, 2, ...
-    score = [np.corrcoef(np.roll(counts, shift), session.truth.common[1:, 0])[0, 1] for shift in range(-5, 6)]
-    assert np.argmax(score) == 5 and max(score) > 0.7
-
-
-def test_shared_gain_modulates_all_units_together():
-    """All of them fire more when the first fluctuation is high than when it is low; without it, some fire less."""
-    config = SimulationConfig(n_trials=60, n_units=20, untuned_share=1, baseline_spread=0)
-    lonely = replace(config, shared_gain=0)
-    grown = [draw_units(np.random.default_rng(0), c).common_gain for c in (config, lonely)]
-    np.testing.assert_allclose(grown[0] - grown[1], [[0.75, 0, 0]] * 20)
-    times_more = []
-    for session in (simulate_session(0, config), simulate_session(0, lonely)):
-        recording, first = session.recording, session.truth.common[:, 0]
-        row = np.round(recording.spike_times * config.common_rate_hz).astype(int)  # the nearest one to each spike
-        counts = np.zeros((20, len(first)))
-        np.add.at(counts, (recording.spike_units, row), 1)
-        times_more.append(counts[:, first > 1].mean(axis=1) / counts[:, first < -1].mean(axis=1))
-    together, alone = times_more
-    assert together.min() > 2.5
-    assert alone.min() < 1 < alone.max() < 2
-
-
-def test_shared_gain_needs_a_common_fluctuation():
+def test_shared_gain_is_the_mean_loading_on_the_first_fluctuation():
+    shared, separate = (draw_units(np.random.default_rng(0), SimulationConfig(shared_gain=g)) for g in (0.75, 0))
+    np.testing.assert_allclose(shared.common_gain - separate.common_gain, [[0.75, 0, 0]] * 120)
     session = simulate_session(5, replace(SHORT, n_common=0))
-    assert session.truth.common.shape[1] == 0
-    quiet = simulate_session(5, replace(SHORT, n_common=0, shared_gain=0))
-    np.testing.assert_array_equal(session.recording.spike_times, quiet.recording.spike_times)
+    assert session.truth.common.shape[1] == 0 and len(session.recording.spike_times) > 100
 
 
 def test_wiener_filter_scores_as_documented(session):
     """A Wiener filter, ridge on 10 bins of 50 ms of root counts, scores the value in the datasheet."""
     prepared = prepare(session.recording)
-    r2 = evaluate(fit_wiener(prepared), prepared).r2
-    assert 0.65 < r2 < 0.80
-    assert r2 == pytest.approx(0.666, abs=0.005)
+    assert evaluate(fit_wiener(prepared), prepared).r2 == pytest.approx(0.666, abs=0.005)
