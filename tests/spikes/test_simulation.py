@@ -70,21 +70,9 @@ def test_a_session_is_read_back_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(truth.units.turning_rad_per_mm, ours.truth.units.turning_rad_per_mm)
     np.testing.assert_array_equal(truth.common, ours.truth.common)
     assert_same_truth(ours.truth, truth)
-
-
-def test_a_recording_without_truth_is_refused(tmp_path):
-    path = tmp_path / "real.npz"
-    simulate_session(5, SHORT).recording.save(path)
+    ours.recording.save(tmp_path / "real.npz")
     with pytest.raises(RecordingError, match=r"real\.npz: lacks truth_config"):
-        load_ground_truth(path)
-
-
-def test_seed_determines_the_session():
-    first, again, other = (simulate_session(seed, SHORT) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first.recording.spike_times, again.recording.spike_times)
-    np.testing.assert_array_equal(first.recording.behavior, again.recording.behavior)
-    assert not np.array_equal(first.recording.trials, other.recording.trials)
-    assert not np.array_equal(first.truth.units.lag_s, other.truth.units.lag_s)
+        load_ground_truth(tmp_path / "real.npz")
 
 
 def test_units_can_be_passed():
@@ -109,10 +97,7 @@ def test_rate_is_baseline_at_rest_and_never_above_saturation(session, rng):
     units, rest = session.truth.units, np.zeros((1, 120, 2))
     np.testing.assert_allclose(firing_rate(units, slice(None), rest, rest)[0], units.baseline_hz)
     wild = firing_rate(units, slice(None), rng.normal(0, 100, (500, 120, 2)), rng.normal(0, 2000, (500, 120, 2)))
-    assert (wild <= units.saturation_hz).all() and np.mean(
-        (wild.max(0) > 0.99 * units.saturation_hz)[units.tuned]
-    ) > 0.8
-    assert (np.ptp(wild, axis=0)[~units.tuned] < 1e-9).all() and 0.1 < np.mean(~units.tuned) < 0.2
+    assert (wild <= units.saturation_hz).all() and (np.ptp(wild, axis=0) < 1e-9).tolist() == (~units.tuned).tolist()
 
 
 def test_rates_of_all_units_equal_the_formula_of_each(session, rng):
@@ -134,15 +119,7 @@ def test_refractory_period_is_never_violated(session):
     order = np.lexsort((session.recording.spike_times, session.recording.spike_units))
     same_unit = np.diff(session.recording.spike_units[order]) == 0
     assert np.diff(session.recording.spike_times[order])[same_unit].min() >= session.truth.config.refractory_s
-
-
-@pytest.mark.parametrize("n", [0, 1, 3000])
-def test_block_refractory_equals_a_loop(rng, n):
-    ticks, kept = np.sort(rng.integers(20_000, size=n)), []
-    for tick in ticks:
-        if not kept or tick - kept[-1] >= 10:
-            kept.append(tick)
-    np.testing.assert_array_equal(block_refractory(ticks, 10), kept)
+    assert block_refractory(np.array([0, 9, 10, 18, 25, 35]), 10).tolist() == [0, 10, 25, 35]
 
 
 def test_counts_follow_the_rate(session):
@@ -171,25 +148,6 @@ def test_spikes_lead_the_hand_by_their_lag():
         spikes = recording.spike_times[recording.spike_units == unit]
         score = [np.interp(spikes + lead, recording.behavior_times, along).mean() for lead in leads]
         assert leads[np.argmax(score)] == pytest.approx(units.lag_s[unit], abs=0.035)
-
-
-def test_preferred_directions_rotate_with_position(session):
-    """Regression of counts on velocity, in the middle and at both sides, finds the true direction there."""
-    units, recording = session.truth.units, session.recording
-    edges = np.arange(0, recording.span[1], 0.05)
-    strongest = np.argsort(-units.depth_s_per_mm * units.baseline_hz)[:24]
-    for low, high in ((-25, 25), (-100, -40), (40, 100)):
-        misses = []
-        for unit in strongest:
-            counts = np.histogram(recording.spike_times[recording.spike_units == unit], edges)[0]
-            position, velocity = hand_at(session.truth.reaches, edges[:-1] + 0.025 + units.lag_s[unit])
-            here = (position[:, 0] > low) & (position[:, 0] < high) & (np.abs(position[:, 1]) < 40)
-            design = np.column_stack([velocity, np.hypot(*velocity.T), np.ones(len(counts))])[here]
-            slope = np.linalg.lstsq(design, counts[here], rcond=None)[0]
-            center = np.array([position[here, 0].mean(), 0.0])
-            true = units.preferred_direction_rad[unit] + units.turning_rad_per_mm[unit] @ center
-            misses.append(np.angle(np.exp(1j * (np.arctan2(slope[1], slope[0]) - true))))
-        assert np.degrees(np.median(np.abs(misses))) < 15  # by chance 90, to the sides 25 without turning
 
 
 def test_common_fluctuations_have_their_variance_and_time(rng):
