@@ -207,8 +207,8 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
         raise RecordingError(f"{name} must have shape {shape}, not {array.shape}.")
     if finite and dtype is np.float64 and not np.isfinite(array).all():
         index = np.argwhere(~np.isfinite(array))[0].tolist()
-        found = f"{name}{index} = {array[tuple(index)]}"
-        raise RecordingError(f"{name} must be finite: {found}. Drop such rows with their times; gaps are allowed.")
+        remedy = "Drop such rows together with their times; a gap in time is allowed."
+        raise RecordingError(f"{name} must be finite: {name}{index} = {array[tuple(index)]}. {remedy}")
     array.flags.writeable = False
     return array
 
