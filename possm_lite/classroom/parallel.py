@@ -14,7 +14,7 @@ def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
     """`[function(*arguments) for arguments in calls]`, several calls at a time, each in a process with one thread.
 
     A call has a copy of what the function uses: use what it returns. One that draws random numbers sets its own seed.
-    On a computer with one core, or where LOKY_MAX_CPU_COUNT=1, all calls run in this process. Raises what a call raises.
+    On a computer with one core, or where LOKY_MAX_CPU_COUNT=1, all calls run in this process. An error is raised here.
     """
     with joblib.parallel_config("loky", n_jobs=n_processes(), inner_max_num_threads=1):
         # one call at a time, so that each has its own copy; arrays mapped to memory could not be changed
