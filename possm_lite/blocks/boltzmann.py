@@ -9,13 +9,9 @@ from torch import Tensor
 
 from .hopfield import hopfield_energy, local_field
 
-MAX_ENUMERATED = 16  # units; a unit more doubles the table
-
 
 def all_states(n: int, off: float = -1.0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Every state of n units, shape (2^n, n), the first unit the slowest. ValueError if n is not between 1 and 16."""
-    if not 1 <= n <= MAX_ENUMERATED:
-        raise ValueError(f"n must lie between 1 and {MAX_ENUMERATED} to list all 2^n states, got {n}.")
+    """Every state of n units, shape (2^n, n), the first unit the slowest. A unit more doubles the table."""
     bits = torch.arange(2**n)[:, None] >> torch.arange(n - 1, -1, -1) & 1  # (2^n, n)
     return torch.where(bits == 1, 1.0, float(off)).to(dtype)
 
@@ -23,7 +19,7 @@ def all_states(n: int, off: float = -1.0, dtype: torch.dtype = torch.float32) ->
 def log_probabilities(
     states: Tensor, weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0
 ) -> Tensor:
-    """The exact log-probability of states (..., K, N), by enumeration: shape (..., K). Errors as in `all_states`.
+    """The exact log-probability of states (..., K, N), by enumeration: shape (..., K).
 
     p(s) = exp(-E(s)/T) / Z,   Z = sum over all 2^N states
     """
@@ -33,10 +29,7 @@ def log_probabilities(
 
 
 def exact_moments(weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0) -> tuple[Tensor, Tensor]:
-    """<s_i s_j> (..., N, N) and <s_i> (..., N) under the machine's own distribution, by enumeration.
-
-    Errors as in `all_states`.
-    """
+    """<s_i s_j> (..., N, N) and <s_i> (..., N) under the machine's own distribution, by enumeration."""
     enumerated = all_states(weights.shape[-1], off, weights.dtype)  # (2^N, N)
     p = log_probabilities(enumerated, weights, bias, temperature, off).exp()  # (..., 2^N)
     return enumerated.T @ (p[..., None] * enumerated), p @ enumerated
@@ -50,7 +43,7 @@ def moments(samples: Tensor) -> tuple[Tensor, Tensor]:
 def on_probability(
     states: Tensor, weights: Tensor, bias: Tensor, temperature: float = 1.0, off: float = -1.0
 ) -> Tensor:
-    """For each unit the probability that it is on, given all others: states (..., K, N), returns (..., K, N).
+    """For each unit of states (..., K, N) the probability that it is on, given all others: shape (..., K, N).
 
         p(s_i = 1) = sigmoid(Delta_i / T),   Delta_i = E(s_i off) - E(s_i on) = (1 - off) (sum_j w_ij s_j + b_i)   (9.6)
 
@@ -71,11 +64,12 @@ def gibbs(
 ) -> Tensor:
     """Gibbs sampling: in each sweep every unit is resampled, one after the other, given all others.
 
-    Args: states: start of the chains, shape (..., K, N); not changed. All chains run at once; n_sweeps: at least 1.
-    Returns: the state after each sweep, shape (n_sweeps, ..., K, N).
+    From the start of K chains, (..., K, N), to their states after each sweep, (n_sweeps, ..., K, N).
     Source: Ackley et al. 1985, section 2.3; Geman and Geman 1984.
     """
-    states, samples, n = states.clone(), [], states.shape[-1]
+    n = states.shape[-1]
+    states = states.clone()
+    samples = []
     for _ in range(n_sweeps):
         chance = torch.rand(n, *states.shape[:-1], generator=generator, dtype=states.dtype)
         for i in range(n):
@@ -91,8 +85,8 @@ def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]
 
         T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,   T d<log p>/db_i = <s_i>_data - <s_i>_model   (9.9)
 
-    Args: data, model: <s_i s_j> (..., N, N) and <s_i> (..., N) as from `moments`; of the model, exact or sampled.
-    Returns: directions for the weights, (..., N, N) with zeros on the diagonal, and for the biases, (..., N).
+    Data, model and result are pairs of shapes (..., N, N) and (..., N), as from `moments`; those of the model may be
+    exact or sampled. The direction of the weights has zeros on the diagonal.
     Source: Ackley et al. 1985, eq. 6-7.
     """
     for_weights = data[0] - model[0]
@@ -103,18 +97,12 @@ def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]
 def autocorrelation(series: Tensor, n_lags: int) -> Tensor:
     """rho(k), k = 0 ... n_lags-1: correlation of a series with itself k steps later; 1 at lag 0.
 
-    The series has shape (T, ...); further axes are chains of one process, with a common mean and variance.
-    Raises: ValueError for as many lags as steps or more, or a constant series.
+    The series has shape (T, ...), T > n_lags; further axes are chains of one process, with a common mean and variance.
     """
-    if not 0 < n_lags < len(series):
-        raise ValueError(f"n_lags must lie between 1 and {len(series) - 1}, got {n_lags}.")
-    if series.min() == series.max():
-        raise ValueError("series must not be constant: it has no autocorrelation.")
-    centred = series.double() - series.double().mean()
-    variance = centred.square().mean()
     n = len(series)
+    centred = series.double() - series.double().mean()
     products = [(centred[: n - k] * centred[k:]).mean() for k in range(n_lags)]
-    return torch.stack(products) / variance
+    return torch.stack(products) / centred.square().mean()
 
 
 def autocorrelation_time(rho: Tensor) -> float:
@@ -152,8 +140,6 @@ def rbm_log_likelihood(visible: Tensor, weights: Tensor, b: Tensor, c: Tensor, o
     """Exact log p(v) at T = 1: hidden units are summed out one by one, visible ones by enumeration: shape (..., K).
 
     log p(v) = b . v + sum_j log sum_{h_j} exp(h_j a_j) - log Z,   a_j = sum_i v_i w_ij + c_j
-
-    Errors as in `all_states`.
     """
 
     def unnormalised(v: Tensor) -> Tensor:
@@ -177,17 +163,14 @@ def contrastive_divergence(
 
         dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j in the same way          (9.11)
 
-    Args: visible: data, shape (..., K, V); weights (..., V, H); b (..., V); c (..., H); k: sweeps, at least 1.
-    Returns: directions for weights (..., V, H), visible biases (..., V) and hidden biases (..., H).
-    Raises: ValueError if k < 1.
+    Data (..., K, V), weights (..., V, H), biases b (..., V) and c (..., H); returns directions for these three.
     Source: Hinton 2002, section 3, with <h> for sampled h where it is only averaged.
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}: without a sweep both phases are the data.")
     p_data = p = hidden_probability(visible, weights, c, off)  # (..., K, H)
     for _ in range(k):
-        v = sample_units(visible_probability(sample_units(p, off, generator), weights, b, off), off, generator)
+        h = sample_units(p, off, generator)
+        v = sample_units(visible_probability(h, weights, b, off), off, generator)
         p = hidden_probability(v, weights, c, off)
     h_data, h = (q * (1 - off) + off for q in (p_data, p))  # mean states of the hidden units
-    positive, negative = visible.mT @ h_data, v.mT @ h  # (..., V, H)
-    return (positive - negative) / visible.shape[-2], (visible - v).mean(-2), (h_data - h).mean(-2)
+    for_weights = (visible.mT @ h_data - v.mT @ h) / visible.shape[-2]
+    return for_weights, (visible - v).mean(-2), (h_data - h).mean(-2)

@@ -20,39 +20,29 @@ def hierarchical_attend(
 
     A key needs no projection of its own here: W_k would only change the queries, which are free.
 
-    Args:
-        words: x, padded to the longest sentence, (..., S, W, D).
-        word_query, sentence_query: q_w and q_s, (D,), or one for each document, (..., D).
-        word_mask: True at real words, (..., S, W) exactly; None: everywhere.
-        sentence_mask: True where one may be read, (..., S) exactly; None: everywhere. One without words is never read.
+    Words x (..., S, W, D), padded to the longest sentence; queries q_w and q_s (D,), or one for each document (..., D).
+    The masks, (..., S, W) and (..., S), are True where something may be read; a sentence without words is never read.
 
     Returns: y (..., D), the weights of words in their sentence a (..., S, W), and those of sentences b (..., S).
         The weight of a word in the whole is a_ij b_i. A document with nothing to read gets zeros.
-    Raises: ValueError naming the mask or query with a wrong shape, and both shapes.
+    Raises: ValueError naming a mask whose shape is not exactly this: with W = S, a wrong one would pass silently.
     Source: Yang et al. 2016, section 2.2, with the dot product instead of their one-layer network.
     """
-    *batch, n_sentences, n_words, dim = words.shape
-    word_mask = _checked_mask("word_mask", word_mask, (*batch, n_sentences, n_words), words)
-    sentence_mask = _checked_mask("sentence_mask", sentence_mask, (*batch, n_sentences), words)
-    for name, query in {"word_query": word_query, "sentence_query": sentence_query}.items():
-        if tuple(query.shape) not in ((dim,), (*batch, dim)):
-            raise ValueError(f"{name} must have shape {(dim,)} or {(*batch, dim)}, not {tuple(query.shape)}.")
-    q_w, q_s = word_query[..., None, None, :], sentence_query[..., None, :]  # (..., 1, 1, D), (..., 1, D)
-
-    sentences, a = attend(scaled_dot_score(q_w, words), words, word_mask[..., None, :])
-    sentences, a = sentences.squeeze(-2), a.squeeze(-2)  # (..., S, D), (..., S, W)
+    for name, mask, shape in (
+        ("word_mask", word_mask, words.shape[:-1]),
+        ("sentence_mask", sentence_mask, words.shape[:-2]),
+    ):
+        if mask is not None and mask.shape != shape:
+            shapes = f"{tuple(shape)} for words of {tuple(words.shape)}, not {tuple(mask.shape)}"
+            raise ValueError(f"{name} must have shape {shapes}.")
+    if word_mask is None:
+        word_mask = words.new_ones(words.shape[:-1], dtype=torch.bool)
+    scores = scaled_dot_score(word_query[..., None, None, :], words)  # (..., S, 1, W)
+    sentences, a = (x.squeeze(-2) for x in attend(scores, words, word_mask[..., None, :]))  # (..., S, D), (..., S, W)
     # an empty sentence is a vector of zeros, which would otherwise get a weight in the second softmax
-    readable = sentence_mask & word_mask.any(dim=-1)  # (..., S)
-    pooled, b = attend(scaled_dot_score(q_s, sentences), sentences, readable[..., None, :])  # (..., 1, D), (..., 1, S)
-    return pooled.squeeze(-2), a, b.squeeze(-2)
-
-
-def _checked_mask(name: str, mask: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Tensor:
-    # exactly, not up to broadcasting: where B = S = W, a mask of sentences (B, S) would pass as one of words
-    if mask is None:
-        return torch.ones(shape, dtype=torch.bool, device=like.device)
-    if mask.dtype != torch.bool:
-        raise ValueError(f"{name} must be boolean, True where something may be read, not {mask.dtype}.")
-    if tuple(mask.shape) != shape:
-        raise ValueError(f"{name} must have shape {shape} for words of {tuple(like.shape)}, not {tuple(mask.shape)}.")
-    return mask
+    readable = word_mask.any(dim=-1)  # (..., S)
+    if sentence_mask is not None:
+        readable = readable & sentence_mask
+    scores = scaled_dot_score(sentence_query[..., None, :], sentences)  # (..., 1, S)
+    y, b = (x.squeeze(-2) for x in attend(scores, sentences, readable[..., None, :]))  # (..., D), (..., S)
+    return y, a, b

@@ -11,8 +11,7 @@ def hebb_weights(patterns: Tensor) -> Tensor:
 
         w_ij = (1/N) sum_m x_i^m x_j^m,   w_ii = 0                                                   (9.1)
 
-    Raises: ValueError if a pattern has a value other than -1 and 1.
-    Source: Hopfield 1982, eq. 2, in units of -1 and 1 and divided by N.
+    ValueError if a pattern has a value other than -1 and 1. Source: Hopfield 1982, eq. 2, there for 0 and 1, without N.
     """
     _check_signs(patterns, "patterns")
     weights = patterns.mT @ patterns / patterns.shape[-1]  # (..., N, N)
@@ -36,9 +35,8 @@ def hopfield_energy(states: Tensor, weights: Tensor, bias: Tensor | None = None)
 
         E(s) = -1/2 sum_i sum_j w_ij s_i s_j - sum_i b_i s_i                                         (9.3)
 
-    The half is there because the double sum counts every pair twice. Shape (..., K).
-
-    Args: states: shape (..., K, N); weights: symmetric with zero diagonal, shape (..., N, N); bias: shape (..., N).
+    The half is there because the double sum counts every pair twice. States (..., K, N), symmetric weights with zero
+    diagonal (..., N, N) and bias (..., N) give (..., K).
     Source: Hopfield 1982, eq. 7; the bias as in Ackley et al. 1985.
     """
     pairs = -0.5 * (states * local_field(states, weights)).sum(-1)
@@ -59,21 +57,17 @@ def recall(
         s_i <- sgn(sum_j w_ij s_j + b_i),   where the sum is 0 the old s_i
 
     Args:
-        states: cues of -1 and 1, K for each network, shape (..., K, N). They are not changed.
+        states: K cues for each network, shape (..., K, N). ValueError if one has a value other than -1 and 1.
         weights: shape (..., N, N): leading axes are networks, all run at once; bias: shape (..., N); None: zeros.
-        max_sweeps: a sweep updates each unit once; all networks use the same order.
-        generator: of a new random order in each sweep; None: from the first unit to the last.
-        path: return every state of the trajectory.
+        generator: of a new random order in each sweep, the same for all networks; None: from first unit to last.
 
     Returns: the final states, shape (..., K, N); with `path` all states, the cue first, shape (steps + 1, ..., K, N).
-    Raises: ValueError if a state has a value other than -1 and 1, or the weights have another size.
     Source: Hopfield 1982, eq. 1.
     """
     _check_signs(states, "states")
     n = states.shape[-1]
-    if weights.shape[-2:] != (n, n):
-        raise ValueError(f"weights must end in ({n}, {n}) for states of {n} units, got {tuple(weights.shape)}.")
-    states, trajectory = states.clone(), [states]
+    trajectory = [states]
+    states = states.clone()
     for _ in range(max_sweeps):
         before = states.clone()
         order = range(n) if generator is None else torch.randperm(n, generator=generator).tolist()
@@ -95,10 +89,7 @@ def synchronous_step(states: Tensor, weights: Tensor, bias: Tensor | None = None
 
 
 def corrupt(patterns: Tensor, n_flips: int, generator: torch.Generator | None = None) -> Tensor:
-    """Cues: the signs of exactly `n_flips` (0 to N, else ValueError) random units of each pattern (..., N) change."""
-    n = patterns.shape[-1]
-    if not 0 <= n_flips <= n:
-        raise ValueError(f"n_flips must lie between 0 and N = {n}, got {n_flips}.")
+    """Cues: the signs of exactly `n_flips` random units of each pattern (..., N) change."""
     if n_flips == 0:
         return patterns.clone()
     order = torch.rand(patterns.shape, generator=generator).argsort(-1)  # (..., N): a permutation of the units
@@ -110,17 +101,14 @@ def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tens
 
         xi <- X softmax(beta X^T xi),   the columns of X are the memories
 
-    Args:
-        states: xi, any real numbers, shape (..., Q, d), as the new states; memories: one a row, shape (..., M, d).
-        beta: sharpness; 1/sqrt(d) gives the scaled dot-product attention of chapter 02.
-
-    Source: Ramsauer et al. 2021, eq. 3.
+    States xi, any real numbers, old and new, are (..., Q, d), memories (..., M, d), one a row. The sharpness
+    beta = 1/sqrt(d) gives the scaled dot-product attention of chapter 02. Source: Ramsauer et al. 2021, eq. 3.
     """
     return attend(beta * states @ memories.mT, memories)[0]
 
 
 def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
-    """The energy (..., Q), which `modern_hopfield` never raises, without its constants. Args as there.
+    """The energy (..., Q), which `modern_hopfield` never raises, without its constants.
 
         E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi                                (9.14)
 
@@ -131,7 +119,6 @@ def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor
 
 
 def _check_signs(values: Tensor, name: str) -> None:
-    wrong = values.abs() != 1
-    if wrong.any():
-        where = tuple(int(i) for i in wrong.nonzero()[0])
-        raise ValueError(f"{name} must hold only -1 and 1: {name}{list(where)} = {values[where].item():g}.")
+    wrong = values[values.abs() != 1]
+    if len(wrong):
+        raise ValueError(f"{name} must hold only -1 and 1, not {wrong[0].item():g}.")

@@ -34,13 +34,8 @@ def kernel_weights(
         p_i(x) = K(w (x - x_i)) / sum_j K(w (x - x_j))                                      (1.3)
         Gaussian: p(x) = softmax_i(-1/2 w^2 (x - x_i)^2)                                    (1.5)
 
-    Args:
-        x: queries, shape (Q,).
-        x_i: points, shape (M,), in the unit of x.
-        w: one over the width of the kernel, in one over the unit of x. It is inside the square.
-        kernel: `gaussian`, `epanechnikov`, `boxcar`, or any K(u) >= 0.
-        mask: True where a point may be used, broadcastable to (Q, M); None: everywhere.
-
+    Queries x (Q,) and points x_i (M,) have one unit, and w, one over the width of the kernel, is in one over this unit.
+    The mask, True where a point may be used, is broadcastable to (Q, M).
     Returns: weights, shape (Q, M). A row sums to one; if no point is within reach of its query, it is zero, not NaN.
     Source: Nadaraya 1964, Watson 1964.
     """
@@ -61,12 +56,9 @@ def nadaraya_watson(
 
         f(x) = sum_i K(w (x - x_i)) y_i / sum_j K(w (x - x_j))                              (1.2)
 
-    Args: x: queries, (Q,); x_i, y_i: the M points, (M,) and (M,) or (M, V); w, kernel: as in `kernel_weights`.
+    Queries x (Q,) and points x_i (M,), y_i (M,) or (M, V), as in `kernel_weights`.
     Returns: the estimates, (Q,) or (Q, V), and the weights, (Q, M). Where no point is within reach, both are 0.
-    Raises: ValueError if x_i and y_i are not M points and M values.
-    Source: Nadaraya 1964, Watson 1964.
     """
-    _check(x_i, y_i)
     weights = kernel_weights(x, x_i, w, kernel)
     return weights @ y_i, weights
 
@@ -76,9 +68,8 @@ def leave_one_out(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = 
 
         f_{-i}(x_i) = sum_{j != i} K(w (x_i - x_j)) y_j / sum_{j != i} K(w (x_i - x_j))     (1.6)
 
-    Args and errors as in `nadaraya_watson`. Shape (M,) or (M, V); 0 for a point that no other point reaches.
+    Shape (M,) or (M, V); 0 for a point that no other point reaches.
     """
-    _check(x_i, y_i)
     others = ~torch.eye(len(x_i), dtype=torch.bool, device=x_i.device)  # (M, M)
     return kernel_weights(x_i, x_i, w, kernel, mask=others) @ y_i
 
@@ -97,15 +88,11 @@ def leave_one_out_error(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Ker
 class KernelRegression(nn.Module):
     """Kernel regression whose width is learned: its only parameter is log w, so w = exp(log w) stays positive.
 
-    Args: x_i, y_i: the M points, (M,) and (M,) or (M, V); w: initial value; kernel: `gaussian` or `epanechnikov`.
-    Raises: ValueError if points and values do not match, w is not positive, or the kernel is `boxcar` (no gradient).
+    Points x_i (M,), y_i (M,) or (M, V) and the initial w. ValueError if the kernel is `boxcar`, which has no gradient.
     """
 
     def __init__(self, x_i: Tensor, y_i: Tensor, w: float = 1.0, kernel: Kernel = gaussian):
         super().__init__()
-        _check(x_i, y_i)
-        if not 0 < w < math.inf:
-            raise ValueError(f"w must be positive and finite, not {w}: it is one over the width of the kernel.")
         if kernel is boxcar:
             raise ValueError(
                 "the width of a boxcar has no gradient: its weights do not change as w moves a little. "
@@ -128,11 +115,3 @@ class KernelRegression(nn.Module):
     def loss(self) -> Tensor:
         """The leave-one-out error, shape (). On the points themselves, none left out, the best w would be infinite."""
         return leave_one_out_error(self.x_i, self.y_i, self.w, self.kernel)
-
-
-def _check(x_i: Tensor, y_i: Tensor) -> None:
-    if x_i.ndim != 1 or y_i.ndim not in (1, 2) or len(x_i) != len(y_i):
-        raise ValueError(
-            f"x_i has shape {tuple(x_i.shape)} and y_i {tuple(y_i.shape)}: "
-            "they must be M points (M,) and their M values (M,) or (M, V)."
-        )

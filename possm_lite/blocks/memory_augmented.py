@@ -12,8 +12,7 @@ class MemoryAugmented(NamedTuple):
         h_t, q_t, v_t = controller(x_t, r_{t-1}, h_{t-1})
         m_t = write(m_{t-1}, q_t, v_t),   r_t = read(m_t, q_t),   y_t = readout(h_t, r_t)                         (8.11)
 
-    q_t is where to write and what to look for, v_t is what to write. A memory that is given has a `write` that
-    returns it as it is.
+    q_t is where to write and what to look for, v_t is what to write.
     """
 
     controller: Callable[[Tensor, Tensor, Any], tuple[Any, Any, Any]]

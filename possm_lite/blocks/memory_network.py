@@ -11,8 +11,7 @@ def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tens
 
         p_n = softmax_n(a_n . q),   r = sum_n p_n c_n                                                           (8.1)
 
-    Args: query: q, shape (..., D); addresses: a_n and outputs: c_n, shape (..., N, D). No scale: sizes are learned.
-    Returns: the read vector r, shape (..., D), and the weights p, shape (..., N).
+    From q (..., D), a and c (..., N, D): the read vector r (..., D) and the weights p (..., N). Sizes are learned.
     Source: Sukhbaatar et al. 2015, eq. 1-2.
     """
     read, weights = attend(query[..., None, :] @ addresses.mT, outputs)  # (..., 1, D), (..., 1, N)
@@ -20,16 +19,13 @@ def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tens
 
 
 def multi_hop_read(query: Tensor, addresses: Tensor, outputs: Tensor, n_hops: int) -> tuple[Tensor, Tensor]:
-    """Several hops through one memory; each read vector is added to the question. Args as in `hop`.
+    """Several hops through one memory; each read vector is added to the question.
 
         q <- q + r                                                                                              (8.3)
 
     Returns: the last q, shape (..., D), and the weights of every hop, shape (..., n_hops, N).
-    Raises: ValueError if n_hops is below 1.
     Source: Sukhbaatar et al. 2015, eq. 4.
     """
-    if n_hops < 1:
-        raise ValueError(f"n_hops must be at least 1, got {n_hops}: without a hop the memory is never read.")
     weights = []
     for _ in range(n_hops):
         read, p = hop(query, addresses, outputs)
@@ -43,9 +39,8 @@ class MemoryNetwork(nn.Module):
 
         a_n = A x_n,   c_n = C x_n,   q = B u;   `n_hops` times q <- q + r;   scores = W q
 
-    A and C are the same in every hop (the paper's layer-wise tying, without its matrix between hops).
-
-    Args: n_fact, n_question: lengths of the vectors x and u; n_answers: how many there are; dim: D; n_hops: at least 1.
+    A and C are the same in every hop (the paper's layer-wise tying, without its matrix between hops). The vectors x
+    and u have n_fact and n_question numbers, q has dim.
     Source: Sukhbaatar et al. 2015, sections 2.1-2.2.
     """
 

@@ -14,8 +14,8 @@ def content_weights(key: Tensor, memory: Tensor, beta: Tensor) -> Tensor:
 
         w_i = softmax_i(beta cos(k, m_i)),   cos(k, m) = k . m / (|k| |m|)                                      (8.6)
 
-    Args: key: k, shape (..., M); memory: m, shape (..., N, M); beta: sharpness > 0, shape (...).
-    Returns: weights over the N slots, shape (..., N). A slot or a key of length zero has cosine 0 with everything.
+    Key (..., M), memory (..., N, M) and sharpness beta > 0 (...) give weights over the N slots, (..., N). A slot or a
+    key of length zero has cosine 0 with everything.
     Source: Graves et al. 2014, eq. 5-6.
     """
     cosine = (F.normalize(memory, dim=-1) @ F.normalize(key, dim=-1)[..., None]).squeeze(-1)  # (..., N)
@@ -33,11 +33,8 @@ def shift(weights: Tensor, probability: Tensor) -> Tensor:
         w'_i = sum_d s_d w_{(i - d) mod N},   d in (-1, 0, 1)                                                   (8.8)
 
     The probability s of the moves -1, 0, +1 has shape (..., 3). With s_{+1} = 1 the weight of slot i moves to i + 1.
-    Raises: ValueError if the number of probabilities is not three.
     Source: Graves et al. 2014, eq. 8.
     """
-    if probability.shape[-1] != len(SHIFTS):
-        raise ValueError(f"probability must have one entry for each move of {SHIFTS}, got {probability.shape[-1]}.")
     moved = torch.stack([torch.roll(weights, d, dims=-1) for d in SHIFTS], dim=-1)  # (..., N, 3)
     return (moved @ probability[..., None]).squeeze(-1)
 
@@ -80,7 +77,7 @@ def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor
 
         m_i <- m_i * (1 - w_i e) + w_i a                                                                        (8.5)
 
-    Args: memory: shape (..., N, M); weights: w, shape (..., N); erase: e in [0, 1], add: a, both of shape (..., M).
+    Memory (..., N, M), weights w (..., N), erase e in [0, 1] and add a, both (..., M).
     Source: Graves et al. 2014, eq. 3-4.
     """
     w = weights[..., None]  # (..., N, 1)
@@ -105,13 +102,14 @@ class NeuralTuringMachine(nn.Module):
     Both heads address the memory of the step before. At the start every slot has the same small constant and both
     heads are on slot 0. The controller has no state of its own.
 
-    Args: n_in, n_out: size of an input and of an output; slots, width: N and M; hidden: units of the controller.
+    Slots and width are N and M, hidden is the number of units of the controller.
     Source: Graves et al. 2014, section 3; constant start of the memory: Collier and Beel 2018.
     """
 
     def __init__(self, n_in: int, n_out: int, slots: int = 24, width: int = 8, hidden: int = 32):
         super().__init__()
-        self.slots, self.width = slots, width
+        self.slots = slots
+        self.width = width
         self.controller = nn.Linear(n_in + width, hidden)
         self.heads = nn.Linear(hidden, 2 * (width + 6))  # read head, write head: key, beta, gate, three shifts, gamma
         self.to_write = nn.Linear(hidden, 2 * width)  # erase, add
@@ -150,7 +148,8 @@ class NeuralTuringMachine(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Trace]:
         """Run a sequence x (B, T, n_in): outputs (B, T, n_out) and the trace of the heads."""
-        state, steps = self.start(len(x)), []
+        state = self.start(len(x))
+        steps = []
         for x_t in x.unbind(1):
             y, state = self.step(x_t, state)
             steps.append((y, *state[:2]))

@@ -16,11 +16,8 @@ def pointer_log_probs(
 
         p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m)),   W (a, d), U (a, h), v (a,)                (7.8)
 
-    Args:
-        items: x_n, shape (..., N, d); states of the decoder h_m, shape (..., M, h).
-        mask: True where a step may point, broadcastable to (..., M, N); None: everywhere. Elsewhere log p is -inf;
-            a step that may point nowhere has -inf throughout, and zero gradients, never NaN.
-
+    Items x_n (..., N, d), states of the decoder h_m (..., M, h), mask True where a step may point, broadcastable to
+    (..., M, N); elsewhere log p is -inf. A step that may point nowhere has -inf throughout and zero gradients.
     Source: Vinyals et al. 2015, eq. 3.
     """
     return masked_log_softmax(additive_score(states, items, U, W, v), mask)  # queries: states, keys: items
@@ -37,7 +34,7 @@ class PointerNetwork(nn.Module):
 
         s_0 = the encoder's last state,   s_m = GRU(E x_{c_{m-1}}, s_{m-1}),   p(c_m) as in `pointer_log_probs`
 
-    Args: item_size: numbers per item; hidden: size of everything inside; repeats: whether an item may be chosen again.
+    Hidden is the size of everything inside; with `repeats` an item may be chosen again.
     Source: Vinyals et al. 2015, with a GRU, and with embedded items x_n where they have the encoder's states.
     """
 
@@ -47,17 +44,15 @@ class PointerNetwork(nn.Module):
         self.embed = nn.Sequential(nn.Linear(item_size, hidden), nn.Tanh())
         self.first = nn.Parameter(torch.zeros(hidden))  # input of the first step
         self.encoder, self.decoder = GRU(hidden, hidden), GRU(hidden, hidden)
-        self.W, self.U = (nn.Parameter(torch.randn(hidden, hidden) / math.sqrt(hidden)) for _ in range(2))
+        self.W = nn.Parameter(torch.randn(hidden, hidden) / math.sqrt(hidden))
+        self.U = nn.Parameter(torch.randn(hidden, hidden) / math.sqrt(hidden))
         self.v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
 
     def start(self, items: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Embedded items (B, N, h), the first state (1, B, h), the mask (B, N). ValueError if a length is not 1..N."""
-        mask = length_mask(lengths, items.shape[1])
-        if not mask[:, 0].all():
-            raise ValueError("lengths must be at least 1: an empty row has no item to point at.")
+        """Embedded items (B, N, h), the first state (1, B, h), the mask (B, N); lengths (B,) are at least 1."""
         x = self.embed(items)
         H = self.encoder(x)[0]  # (B, N, h)
-        return x, H[torch.arange(len(H)), lengths - 1][None], mask
+        return x, H[torch.arange(len(H)), lengths - 1][None], length_mask(lengths, items.shape[1])
 
     def forward(self, items: Tensor, lengths: Tensor, choices: Tensor) -> Tensor:
         """Teacher forcing: log p (B, M, N) of every step, given the true choices (B, M); items (B, N, item_size)."""
@@ -72,7 +67,8 @@ class PointerNetwork(nn.Module):
     def point(self, items: Tensor, lengths: Tensor, steps: int | None = None) -> Tensor:
         """Free running: the likeliest item of each step (B, steps), -1 where none may be chosen; steps None: N."""
         x, s, mask = self.start(items, lengths)
-        previous, pointed = self.first.expand(len(x), -1), []
+        previous = self.first.expand(len(x), -1)
+        pointed = []
         for _ in range(items.shape[1] if steps is None else steps):
             h, s = self.decoder.step(previous, s)  # (B, h)
             log_p = pointer_log_probs(x, h[:, None], self.W, self.U, self.v, mask[:, None])[:, 0]  # (B, N)

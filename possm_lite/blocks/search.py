@@ -1,4 +1,4 @@
-"""Search for the likeliest sequence of an autoregressive model: greedy, beam and exhaustive."""
+"""Search for the likeliest sequence of an autoregressive model: beam and exhaustive."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -23,11 +23,6 @@ class Hypothesis(NamedTuple):
         return self.log_prob / len(self.tokens) ** length_power if self.tokens else self.log_prob
 
 
-def greedy_search(step: Step, state: Any, *, begin: int, end: int, max_len: int) -> Hypothesis:
-    """The likeliest token, then the likeliest after it, and so on, until `end` or `max_len` tokens."""
-    return beam_search(step, state, begin=begin, end=end, max_len=max_len, width=1)[0]
-
-
 def beam_search(
     step: Step, state: Any, *, begin: int, end: int, max_len: int, width: int, length_power: float = 0.0
 ) -> list[Hypothesis]:
@@ -35,18 +30,11 @@ def beam_search(
 
         score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha                                    (7.7)
 
-    A finished hypothesis stays in the beam as long as its score suffices; only the others are extended.
-
-    Args:
-        step: as `Step`; state: of its first call, with one row.
-        width: hypotheses in the beam (k); length_power: alpha, 0 for no normalisation, 1 for the mean per token.
-
-    Returns: up to `width` hypotheses, best first.
-    Raises: ValueError if width or max_len is below 1.
+    A finished hypothesis stays in the beam as long as its score suffices; only the others are extended. `state` is that
+    of the first call of `step`, with one row. A beam of one is greedy search; length_power is alpha, 0 for no
+    normalisation, 1 for the mean per token. Returns up to `width` hypotheses, best first.
     Source: Sutskever et al. 2014, section 3.2; for the length Wu et al. 2016, section 7 (there another penalty).
     """
-    if width < 1 or max_len < 1:
-        raise ValueError(f"width and max_len must be at least 1, got {width} and {max_len}.")
     beam = [Hypothesis()]
     while any(not y.finished for y in beam):
         unfinished = [y for y in beam if not y.finished]

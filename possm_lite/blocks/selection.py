@@ -16,13 +16,12 @@ def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, T
 
         f_j = max_m x_mj                                                                             (2.9)
 
-    Args: items: x, shape (..., M, V); mask: True where an item takes part, shape (..., M); None: all.
+    Items (..., M, V); mask (..., M), True where an item takes part.
     Returns: the maxima (..., V), zero where no item takes part, and which item each came from (..., V), -1 where none.
     Source: Itti & Koch 2001, for selection by saliency.
     """
     if mask is None:
-        value, winner = items.max(dim=-2)
-        return value, winner
+        return tuple(items.max(dim=-2))
     none = ~mask.any(dim=-1)[..., None]  # (..., 1)
     allowed = items.masked_fill(~mask[..., None], -torch.inf).masked_fill(none[..., None], 0.0)
     value, winner = allowed.max(dim=-2)
@@ -81,9 +80,8 @@ def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) 
         surrogate = L + stop(L - c) log p(choice)                                                   (2.15)
 
     Its gradient is, on average over choices, that of the expected loss: the first term has the gradient of L given
-    the choice, the second that of the scores. Its value means nothing. Shape (...).
-
-    Args: log_p: log p(choice), (...); loss: L, (...); baseline: c, a number or (...), independent of this choice.
+    the choice, the second that of the scores. Its value means nothing. All have shape (...); the baseline c is
+    independent of this choice.
     Source: Williams 1992, theorem 1; for attention Xu et al. 2015, section 4.1.
     """
     return loss + (loss - baseline).detach() * log_p
@@ -91,10 +89,7 @@ def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) 
 
 def leave_one_out_mean(loss: Tensor) -> Tensor:
     """The mean of all others along axis 0 (n >= 2), a baseline independent of an entry's choice. Kool et al. 2019."""
-    n = loss.shape[0]
-    if n < 2:
-        raise ValueError(f"A mean of the others needs two entries or more, got {n}.")
-    return (loss.sum(dim=0) - loss) / (n - 1)
+    return (loss.sum(dim=0) - loss) / (len(loss) - 1)
 
 
 def straight_through_gumbel(
@@ -105,11 +100,8 @@ def straight_through_gumbel(
         soft = softmax((s + g) / temperature),   choice = onehot(argmax(s + g)) + soft - stop(soft)     (2.16)
 
     The value is a fair draw from softmax(s); the gradient is that of `soft`, and so biased.
-    Raises: ValueError if the temperature is not positive.
     Source: Jang et al. 2017, section 2.2; Maddison et al. 2017.
     """
-    if not temperature > 0:
-        raise ValueError(f"temperature must be above 0, got {temperature}.")
     noisy = scores + _gumbel_like(scores, generator)
     soft = masked_softmax(noisy / temperature, mask)
     return _one_hot_of_largest(noisy.detach(), mask) + (soft - soft.detach())  # the bracket is exactly zero

@@ -17,7 +17,7 @@ def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Ten
 
         L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)                  (7.3)
 
-    Args: logits: shape (..., T, V); targets: token indices, shape (..., T); pad: the target that is ignored.
+    Logits (..., T, V), targets (..., T); `pad` is the target that is ignored.
     Source: Sutskever et al. 2014, section 3.2.
     """
     real = (targets != pad).flatten()  # (... T,)
@@ -43,8 +43,8 @@ def bahdanau_context(s: Tensor, H: Tensor, keys: Tensor, W_q: Tensor, w_v: Tenso
 
         alpha_i = softmax_i(w_v . tanh(W_q s_{t-1} + W_k h_i)),   c_t = sum_i alpha_i h_i
 
-    Args: s: the *previous* state s_{t-1} (B, h), since the new one needs c_t; H: states of the encoder (B, N, h_e);
-        keys: W_k h_i (B, N, a), computed once for all steps; W_q (a, h); w_v (a,); mask: True at real tokens (B, N).
+    The *previous* state s (B, h), since the new one needs c_t; states of the encoder H (B, N, h_e) and keys W_k h_i
+    (B, N, a), computed once for all steps; W_q (a, h); w_v (a,); mask (B, N), True at real tokens.
     Returns: the context c_t (B, h_e) and the weights alpha (B, N). Source: Bahdanau et al. 2015, section 3.1.
     """
     scores = torch.tanh((s @ W_q.T)[:, None] + keys) @ w_v  # (B, N)
@@ -58,15 +58,15 @@ class Seq2Seq(nn.Module):
         h_i = GRU(E x_i, h_{i-1}),   s_0 = h_N,   s_t = GRU(E' y_{t-1}, s_{t-1}),   p(y_t) = softmax(W s_t + b)   (7.2)
 
     A state is a tuple of tensors with one row per sequence, so that a search can pick rows from it.
-
-    Args: n_source, n_target: sizes of the two vocabularies; dim: size of an embedding; hidden: size of h and s.
     Source: Cho et al. 2014; Sutskever et al. 2014.
     """
 
     def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
         super().__init__()
-        self.read, self.encoder = nn.Embedding(n_source, dim), GRU(dim, hidden)
-        self.write, self.decoder = nn.Embedding(n_target, dim), GRU(dim, hidden)
+        self.read = nn.Embedding(n_source, dim)
+        self.encoder = GRU(dim, hidden)
+        self.write = nn.Embedding(n_target, dim)
+        self.decoder = GRU(dim, hidden)
         self.readout = nn.Linear(hidden, n_target)
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -95,7 +95,8 @@ class Seq2Seq(nn.Module):
         """Free running: the input is the model's own last word, the likeliest one. Tokens (B, max_len), padded."""
         state = self.start(source)
         tokens = torch.full_like(source[:, 0], BEGIN)
-        done, written = torch.zeros_like(tokens, dtype=torch.bool), []
+        done = torch.zeros_like(tokens, dtype=torch.bool)
+        written = []
         for _ in range(max_len):
             logits, state = self.step(tokens, state)
             tokens = logits.argmax(-1)  # (B,)
@@ -165,7 +166,8 @@ class BahdanauSeq2Seq(AttentionSeq2Seq):
 
     def unroll(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Teacher forcing: states s_1 ... s_T (B, T, h) and all alignments (B, T, N)."""
-        state, steps = self.start(source), []
+        state = self.start(source)
+        steps = []
         for tokens in shift_right(target).unbind(1):
             steps.append(self.attend_and_step(tokens, state))
             state = (steps[-1][0], *state[1:])

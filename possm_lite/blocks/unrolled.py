@@ -25,13 +25,9 @@ def scan(
 ) -> tuple[Tensor, State]:
     """Run a cell along a sequence: S_t = cell(x_t, S_{t-1}), or from the end with S_{t+1} instead.
 
-    Args:
-        cell: one of `recurrent`; weights: its w_x, w_h, b_x, b_h.
-        x: (B, T, d); state: before the first step, (B, h) each.
-        valid: (B, T). An invalid step leaves the state unchanged and outputs zero, so that backwards a short
-            sequence has its initial state until its own last step.
-
-    Returns: the states H, (B, T, h), each at the time of its input, and the last state.
+    From x (B, T, d), the state before the first step, (B, h) each, and the cell's w_x, w_h, b_x, b_h: the states H
+    (B, T, h), each at the time of its input, and the last state. A step that is not `valid` (B, T) leaves the state
+    unchanged and outputs zero, so that backwards a short sequence has its initial state until its own last step.
     """
     n_steps = x.shape[1]
     outputs = [x] * n_steps
@@ -53,10 +49,7 @@ class _Unrolled(nn.Module):
     Parameters have torch's names and shapes, so that weights load by `ours.load_state_dict(theirs.state_dict())`. For
     reading and analysis; torch's fused kernels compute the same, faster, but for the textbook GRU.
 
-    Args:
-        input_size: d; hidden_size: h; n_layers: at least one.
-        bidirectional: whether a second set of weights reads every layer's input from its end.
-
+    Bidirectional: a second set of weights reads every layer's input from its end.
     Source: Schuster and Paliwal 1997 for the two directions.
     """
 
@@ -64,11 +57,11 @@ class _Unrolled(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, bidirectional: bool = False):
         super().__init__()
-        if n_layers < 1:
-            raise ValueError(f"n_layers must be at least 1: it is {n_layers}.")
-        self.input_size, self.hidden_size = input_size, hidden_size
-        self.n_layers, self.n_directions = n_layers, 1 + bidirectional
-        rows, bound = N_GATES[self.cell] * hidden_size, hidden_size**-0.5
+        self.hidden_size = hidden_size
+        self.n_layers = n_layers
+        self.n_directions = 1 + bidirectional
+        rows = N_GATES[self.cell] * hidden_size
+        bound = hidden_size**-0.5
         self._ends = [f"_l{i}{end}" for i in range(n_layers) for end in ("", "_reverse")[: self.n_directions]]
         for i, end in enumerate(self._ends):
             n_inputs = input_size if i < self.n_directions else hidden_size * self.n_directions
@@ -90,39 +83,31 @@ class _Unrolled(nn.Module):
             lengths: of the sequences, (B,); None: all T. `x` after a length is never read.
 
         Returns: (B, T, directions * h), zero after the lengths, and the state after each sequence's own last step.
-        Raises: ValueError naming the shape or the length that is wrong.
+        Raises: ValueError if the state has another shape.
         """
-        if x.dim() != 3 or x.shape[-1] != self.input_size:
-            raise ValueError(f"x must be (B, T, {self.input_size}): its shape is {tuple(x.shape)}.")
         valid = None
         if lengths is not None:
-            if len(lengths) != len(x):
-                raise ValueError(f"lengths must have one number per sequence: {len(lengths)} for {len(x)} sequences.")
             valid = length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
             x = torch.where(valid[..., None], x, 0)  # a NaN in the padding must not reach a gradient
-        initial, weights, last = self._initial(x, state), self.all_weights, []
+        is_lstm = self.cell is lstm_cell
+        shape = (self.n_layers * self.n_directions, len(x), self.hidden_size)
+        if state is None:
+            state = (x.new_zeros(shape),) * (1 + is_lstm)
+        parts = state if isinstance(state, tuple) else (state,)
+        if any(part.shape != shape for part in parts):  # it might be broadcast
+            raise ValueError(f"state must have shape {shape}, not {tuple(parts[0].shape)}.")
+        initial = list(zip(*parts, strict=True))
+        last = []
         for layer in range(self.n_layers):
             directions = []
             for direction in range(self.n_directions):
                 i = layer * self.n_directions + direction
-                output, end = scan(self.cell, x, initial[i], weights[i], valid, reverse=direction == 1)
+                output, end = scan(self.cell, x, initial[i], self.all_weights[i], valid, reverse=direction == 1)
                 directions.append(output)
                 last.append(end)
             x = torch.cat(directions, -1)  # (B, T, directions * h)
         states = tuple(torch.stack(part) for part in zip(*last, strict=True))
-        return x, states if self.cell is lstm_cell else states[0]
-
-    def _initial(self, x: Tensor, state: Tensor | State | None) -> list[State]:
-        """The state before the first step, for every layer and direction."""
-        shape = (self.n_layers * self.n_directions, len(x), self.hidden_size)
-        n_parts = 2 if self.cell is lstm_cell else 1
-        if state is None:
-            state = (x.new_zeros(shape),) * n_parts
-        parts = (state,) if isinstance(state, Tensor) else tuple(state)
-        shapes = [tuple(part.shape) for part in parts]
-        if shapes != [shape] * n_parts:
-            raise ValueError(f"state must be {n_parts} of shape {shape}: it is {', '.join(map(str, shapes))}.")
-        return list(zip(*parts, strict=True))
+        return x, states if is_lstm else states[0]
 
 
 class UnrolledRNN(_Unrolled):
@@ -174,19 +159,18 @@ def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
     The layer, of this module or of `recurrent`, has one layer and direction, and begins at zero.
     Its state S is H, of an LSTM (H, C).
     Returns: for x (B, T, d), (T + 1, B, h, S): entry t is dH_T/dS_t; S is h numbers, of an LSTM 2h, those of H first.
-    Raises: ValueError for several layers or directions.
     Source: Pascanu et al. 2013, eq. 5.
     """
-    if (n_sets := len(layer.all_weights)) != 1:
-        raise ValueError(f"layer must have one layer and one direction: this one has {n_sets} sets of weights.")
-    weights, n_parts = [w.detach() for w in layer.all_weights[0]], 2 if layer.cell is lstm_cell else 1
+    weights = [w.detach() for w in layer.all_weights[0]]
+    n_parts = 2 if layer.cell is lstm_cell else 1
 
     def one_step(s: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
         after = torch.cat(take_step(layer.cell, x_t, s.chunk(n_parts, -1), weights), -1)
         return after, after
 
     jacobian_and_state = torch.func.vmap(torch.func.jacrev(one_step, has_aux=True))
-    s, jacobians = x.new_zeros(len(x), n_parts * layer.hidden_size), []
+    s = x.new_zeros(len(x), n_parts * layer.hidden_size)
+    jacobians = []
     for x_t in x.detach().unbind(1):
         jacobian, s = jacobian_and_state(s, x_t)  # (B, S, S), (B, S)
         jacobians.append(jacobian)
@@ -203,11 +187,8 @@ def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> tuple[l
         norm = sqrt(sum of all squares of all tensors),   g <- g * min(1, max_norm / norm)          (6.16)
 
     Returns: new tensors, and the norm before. Unlike clipping each tensor, this keeps the direction of the step.
-    Raises: ValueError if `max_norm` is not above zero.
     Source: Pascanu et al. 2013, algorithm 1.
     """
-    if not max_norm > 0:
-        raise ValueError(f"max_norm must be above zero: it is {max_norm}.")
     norm = torch.stack([g.norm() for g in gradients]).norm()
     factor = torch.clamp(max_norm / norm, max=1.0)  # a norm of zero gives inf, and so a factor of one
     return [g * factor for g in gradients], norm

@@ -42,8 +42,8 @@ class Slider:
         value = self.middle if self.value is None else self.value
         options = {"value": value, "min": self.low, "max": self.high, "description": self.label}
         if self.log:
-            low, high = math.log10(self.low), math.log10(self.high)
-            return ipywidgets.FloatLogSlider(**options | {"min": low, "max": high}, step=self.step or (high - low) / 100)
+            options |= {"min": math.log10(self.low), "max": math.log10(self.high)}
+            return ipywidgets.FloatLogSlider(**options, step=self.step or (options["max"] - options["min"]) / 100)
         if self.is_integer:
             return ipywidgets.IntSlider(**options, step=self.step or 1)
         return ipywidgets.FloatSlider(**options, step=self.step or (self.high - self.low) / 100)

