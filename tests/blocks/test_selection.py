@@ -1,6 +1,4 @@
-"""Selection against torch's own operations, and estimators of hard attention against the enumerated exact gradient."""
-
-import math
+"""Selection against torch's own operations, and the estimator of hard attention against the enumerated gradient."""
 
 import pytest
 import torch
@@ -26,24 +24,6 @@ SCORES = torch.tensor([0.5, -0.3, 1.0, 0.0], dtype=torch.float64)
 VALUES = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
 TARGET = 1.2
 LOSSES = (VALUES - TARGET).square()  # (M,): what reading item m costs
-
-
-def gradients_of(estimate, n=N_SAMPLES):
-    """The gradient of each of n draws, (n, M); `estimate` takes scores (n, M) to surrogate losses (n,)."""
-    scores = SCORES.repeat(n, 1).requires_grad_()
-    return torch.autograd.grad(estimate(scores).sum(), scores)[0]
-
-
-def z_values(gradients):
-    """Distance of the mean gradient from the exact one, in standard errors of that mean, (M,)."""
-    error = gradients.mean(0) - exact_gradient(SCORES, LOSSES)
-    return error / (gradients.std(0) / math.sqrt(len(gradients)))
-
-
-def reinforce(scores, baseline=lambda loss: 0.0):
-    choice = sample_choice(scores)
-    loss = (choice @ VALUES - TARGET).square()
-    return reinforce_loss(log_probability(scores, choice), loss, baseline(loss))
 
 
 def test_max_pooling_matches_torch():
@@ -132,14 +112,6 @@ def test_exact_gradient_matches_enumeration_and_respects_the_mask():
     assert (gradient[0, 3:] == 0).all() and (gradient[1] == 0).all()
 
 
-def test_reinforce_is_unbiased_and_baselines_reduce_variance():
-    """40,000 draws: each of the four numbers within four standard errors of the enumerated gradient."""
-    baselines = (lambda loss: 0.0, lambda loss: 2.0, leave_one_out_mean)
-    estimates = [gradients_of(lambda scores, b=baseline: reinforce(scores, b)) for baseline in baselines]
-    assert all(z_values(estimate).abs().max() < 4 for estimate in estimates)
-    assert estimates[2].var(0).sum() < 0.7 * estimates[0].var(0).sum()
-
-
 def test_reinforce_differentiates_the_loss_too():
     """The expected loss depends on the values too; both parts of its gradient are those of enumeration."""
     values, scores = VALUES.clone().requires_grad_(), SCORES.clone().requires_grad_()
@@ -159,8 +131,6 @@ def test_leave_one_out_mean_matches_loops():
     loss = torch.randn(5, 2)
     for i in range(5):
         assert_close(leave_one_out_mean(loss)[i], torch.cat([loss[:i], loss[i + 1 :]]).mean(0))
-    with pytest.raises(ValueError, match="got 1"):
-        leave_one_out_mean(loss[:1])
 
 
 def test_straight_through_gumbel_matches_torch():
@@ -173,14 +143,6 @@ def test_straight_through_gumbel_matches_torch():
         draws.append((choice.detach(), torch.autograd.grad((choice * wanted).sum(), scores)[0]))
     assert_close(*draws)
     assert set(draws[0][0].unique().tolist()) == {0.0, 1.0}
-    with pytest.raises(ValueError, match="temperature"):
-        straight_through_gumbel(scores, 0.0)
-
-
-def test_straight_through_gumbel_is_biased():
-    """40,000 draws: at least one of the four numbers is more than ten standard errors from the exact gradient."""
-    gradients = gradients_of(lambda scores: (straight_through_gumbel(scores) @ VALUES - TARGET).square())
-    assert z_values(gradients).abs().max() > 10
 
 
 def test_generator_makes_draws_repeatable():

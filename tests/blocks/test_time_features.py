@@ -13,13 +13,11 @@ from torch.testing import assert_close
 from possm_lite.blocks.positions import log_spaced_frequencies, phasors, rotate
 from possm_lite.blocks.time_features import (
     BochnerTime,
-    FixedFrequencies,
     GaussianFrequencies,
     MercerTime,
     QuantileFrequencies,
     bochner_features,
     content_and_time_score,
-    gaussian_frequencies,
     gaussian_kernel,
     geometric_half_periods,
     mercer_features,
@@ -49,21 +47,6 @@ def test_bochner_features_match_loops():
     assert_close(gram(features), torch.cos(LAGS[..., None] * omega).mean(-1))
 
 
-def rms_error(n_freqs, mu=3.0, sigma=2.0):
-    lag = torch.linspace(0, 3, 100, dtype=torch.float64)
-    omega = gaussian_frequencies(mu, sigma, torch.randn(n_freqs, dtype=torch.float64))
-    features = bochner_features(lag, omega)
-    return (features @ features[0] - gaussian_kernel(lag, mu, sigma)).square().mean().sqrt().item()
-
-
-def test_kernel_error_falls_as_one_over_root_d():
-    sizes = 2 ** np.arange(4, 11)
-    errors = [np.mean([rms_error(int(d)) for _ in range(20)]) for d in sizes]
-    slope, _ = np.polyfit(np.log(sizes), np.log(errors), 1)
-    assert slope == pytest.approx(-0.5, abs=0.06)
-    assert errors[-1] < 0.03
-
-
 def test_gaussian_kernel_matches_numerical_integration_and_the_rbf():
     omega = torch.linspace(-40, 50, 200_001, dtype=torch.float64)
     density = torch.exp(-0.5 * ((omega - 5) / 4) ** 2) / (4 * math.sqrt(2 * math.pi))
@@ -71,20 +54,6 @@ def test_gaussian_kernel_matches_numerical_integration_and_the_rbf():
         integral = torch.trapezoid(density * torch.cos(omega * lag), omega)
         assert_close(gaussian_kernel(lag, 5.0, 4.0), integral, rtol=0, atol=1e-9)
     assert_close(gaussian_kernel(LAGS, 0.0, 2.0), torch.exp(-2 * LAGS**2))
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.floats(-100, 100), min_size=2, max_size=8),
-    st.lists(st.floats(0.01, 50), min_size=1, max_size=6),
-    st.floats(-1000, 1000),
-)
-def test_bochner_kernel_is_positive_and_shift_invariant(times, omega, shift):
-    times, omega = (torch.tensor(x, dtype=torch.float64) for x in (times, omega))
-    kernel = gram(bochner_features(times, omega))
-    assert smallest_eigenvalue(kernel) > -1e-10
-    assert_close(gram(bochner_features(times + shift, omega)), kernel, rtol=0, atol=1e-9)
-    assert_close(kernel.diag(), torch.ones(len(times), dtype=torch.float64))
 
 
 def test_float32_frequencies_resolve_late_float64_times():
@@ -96,20 +65,6 @@ def test_float32_frequencies_resolve_late_float64_times():
     assert_close(features @ features[0], expected, rtol=0, atol=1e-5)
     too_late = bochner_features(times.float(), omega)  # times rounded to 0.2 ms
     assert (too_late @ too_late[0] - expected).abs().max() > 1e-3
-
-
-def test_gradients_reach_mu_and_sigma():
-    """The gradient of the estimate is that of the closed form; that of torch.normal is zero."""
-    mu, sigma = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (3.0, 2.0))
-    lag = torch.tensor(0.4, dtype=torch.float64)
-    noise = torch.randn(200_000, dtype=torch.float64)
-    estimate = torch.cos(gaussian_frequencies(mu, sigma, noise) * lag).mean()
-    ours = torch.autograd.grad(estimate, (mu, sigma))
-    exact = torch.autograd.grad(gaussian_kernel(lag, mu, sigma), (mu, sigma))
-    assert_close(ours, exact, rtol=0, atol=3e-3)
-    swallowed = torch.cos(torch.normal(mu.expand(100), sigma.expand(100)) * lag).mean()
-    assert all(g.abs() < 1e-12 for g in torch.autograd.grad(swallowed, (mu, sigma)))
-    assert min(g.abs() for g in exact) > 0.05
 
 
 def test_quantile_frequencies_match_numpy_with_gradients():
@@ -130,27 +85,17 @@ def test_quantile_module_starts_uniform_and_stays_monotonic():
         module.rises.normal_(0, 5)
     by_u = module().detach()[module.u.argsort()]
     assert (by_u.diff() >= 0).all()
-    with pytest.raises(ValueError, match="highest must exceed lowest"):
-        QuantileFrequencies(3, 5.0, 5.0)
 
 
 @pytest.mark.parametrize(
-    ("frequencies", "n_parameters"),
-    [
-        (GaussianFrequencies(16, mu=2.0, sigma=3.0), 2),
-        (QuantileFrequencies(16, 0.0, 9.0, n_knots=5), 6),
-        (FixedFrequencies(log_spaced_frequencies(16, 0.1, 10.0)), 0),
-    ],
+    "frequencies", [GaussianFrequencies(16, mu=2.0, sigma=3.0), QuantileFrequencies(16, 0.0, 9.0, n_knots=5)]
 )
-def test_bochner_module_trains_its_frequencies(frequencies, n_parameters):
+def test_bochner_module_trains_its_frequencies(frequencies):
     module = BochnerTime(frequencies)
     features = module(TIMES)
-    assert features.shape == (6, 32)
     assert_close(features, bochner_features(TIMES, frequencies()))
-    assert sum(p.numel() for p in module.parameters()) == n_parameters
-    if n_parameters:
-        gram(features).square().sum().backward()
-        assert all(p.grad.abs().max() > 0 for p in module.parameters())
+    gram(features).square().sum().backward()
+    assert all(p.grad.abs().max() > 0 for p in module.parameters())
 
 
 def test_gaussian_module_has_the_given_moments():
@@ -169,9 +114,6 @@ def test_mercer_features_match_loops_with_gradients():
         assert_close(features[n, 5 * i : 5 * i + 5], expected, rtol=0, atol=1e-10)
     inputs = half_periods.requires_grad_(), (0.1 + c).requires_grad_()
     assert torch.autograd.gradcheck(lambda w, c: mercer_features(TIMES[:4], w, c), inputs)
-    for shape in ((2, 4), (3, 5), (5,)):
-        with pytest.raises(ValueError, match="coefficients must be"):
-            mercer_features(TIMES, half_periods, torch.rand(shape))
 
 
 @pytest.mark.parametrize("n_harmonics", [1, 4, 12])
@@ -244,15 +186,3 @@ def test_rotary_kernel_matches_rope_and_broadcasts():
     angle = -LAGS[..., None] * OMEGA  # t_k - t_q
     for k, a, b, c in zip(keys, *rotary_kernel(q, keys, 3), strict=True):
         assert_close(rotated_gram(q, k), angle.cos() @ a + angle.sin() @ b + c)
-
-
-def test_rope_is_a_kernel_for_aligned_pairs():
-    q, k = torch.randn(8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
-    a, b, c = rotary_kernel(q, q, 3)
-    assert (a >= 0).all() and b.abs().max() < 1e-12 and c >= 0
-    assert smallest_eigenvalue(rotated_gram(q, q)) > -1e-10
-    stretched = q * torch.tensor([2.0, 2.0, 0.3, 0.3, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64)  # pairs keep direction
-    assert smallest_eigenvalue(rotated_gram(q, stretched)) > -1e-10
-    kernel = rotated_gram(q, k)
-    assert (kernel - kernel.T).abs().max() > 0.1  # not even symmetric
-    assert smallest_eigenvalue(rotated_gram(q, -q)) < -0.1

@@ -24,25 +24,25 @@ LENGTHS = [6, 1, 4]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def make_pair(kind, n_layers=1, both=False, dtype=torch.float64, sizes=(5, 7)):
+def make_pair(kind, n_layers=1, both=False):
     """Ours and torch's, with torch's weights in both."""
     ours, theirs = KINDS[kind]
-    theirs = theirs(*sizes, n_layers, bidirectional=both, batch_first=True).to(dtype)
-    ours = ours(*sizes, n_layers, both).to(dtype)
+    theirs = theirs(5, 7, n_layers, bidirectional=both, batch_first=True).double()
+    ours = ours(5, 7, n_layers, both).double()
     ours.load_state_dict(theirs.state_dict())
     return ours, theirs
 
 
-def sequences(n_steps=6, dtype=torch.float64):
-    return torch.randn(3, n_steps, 5, dtype=dtype)
+def sequences():
+    return torch.randn(3, 6, 5, dtype=torch.float64)
 
 
 def parts(state):
     return state if isinstance(state, tuple) else (state,)
 
 
-def assert_same(ours, theirs, atol=1e-12):
-    assert_close(*((output, *parts(state)) for output, state in (ours, theirs)), rtol=0, atol=atol)
+def assert_same(ours, theirs):
+    assert_close(*((output, *parts(state)) for output, state in (ours, theirs)), rtol=0, atol=1e-12)
 
 
 def gradients(layer, x, call=None):
@@ -90,15 +90,6 @@ def test_padding_is_never_read(kind):
     assert (output[padding] == 0).all() and (grads[0][padding] == 0).all()
     for i, n in enumerate(LENGTHS):  # each is what it would be alone
         assert_close(output[i, :n], ours(x[i : i + 1, :n])[0][0], rtol=0, atol=1e-12)
-
-
-@every_kind
-def test_padding_leaks_backward_without_lengths(kind):
-    ours, _ = make_pair(kind, both=True)
-    x = sequences()
-    masked, unmasked = ours(x, lengths=LENGTHS)[0], ours(x)[0]
-    assert_close(masked[1, :1, :7], unmasked[1, :1, :7])  # forward: the padding comes later
-    assert (masked[1, :1, 7:] - unmasked[1, :1, 7:]).abs().max() > 1e-2
     output, state = ours(x, lengths=[6, 0, 2])
     assert (output[1] == 0).all() and all((part[:, 1] == 0).all() for part in parts(state))
 
@@ -110,26 +101,8 @@ def test_initial_state_is_used(kind):
     state = (state, torch.randn_like(state)) if kind == "lstm" else state
     assert_same(ours(x, state), theirs(x, state))
     assert_same(ours(x, state, LENGTHS), packed(lambda p: theirs(p, state), LENGTHS, 6)(x))
-
-
-@every_kind
-@pytest.mark.parametrize(("n_layers", "both"), [(1, False), (2, True)])
-def test_float32_stays_within_rounding(kind, n_layers, both):
-    """Forward within 1e-6 of torch; gradients within 1e-6 of the largest of their tensor or within torch's rounding."""
-    ours, theirs = make_pair(kind, n_layers, both, torch.float32, (5, 32))
-    exact, _ = make_pair(kind, n_layers, both, torch.float64, (5, 32))
-    exact.load_state_dict(theirs.state_dict())
-    x = sequences(20, torch.float32)
-    *of_ours, grads = gradients(ours, x)
-    *of_theirs, expected = gradients(theirs, x)
-    truth = gradients(exact, x.double())[-1]
-    assert_same(of_ours, of_theirs, atol=1e-6)
-
-    def off(one, other):
-        return max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(one, other, strict=True))
-
-    assert off(grads, truth) < 5e-6
-    assert off(grads, expected) < max(1e-6, 3 * off(expected, truth))
+    with pytest.raises(ValueError, match=r"state must have shape \(4, 3, 7\), not \(3, 7\)"):
+        ours(x, tuple(part[0] for part in state) if kind == "lstm" else state[0])
 
 
 @every_kind
@@ -202,22 +175,3 @@ def test_clipping_matches_torch(max_norm):
     if max_norm == 1e3:
         assert_close(clipped, grads, rtol=0, atol=0)  # short ones are unchanged
         assert_close(clip_by_global_norm([torch.zeros(3)], 1.0), ([torch.zeros(3)], torch.tensor(0.0)))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: UnrolledGRU(5, 7, 0), "n_layers must be at least 1: it is 0"),
-        (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 4)), r"x must be \(B, T, 5\): its shape is \(3, 6, 4\)"),
-        (lambda: UnrolledGRU(5, 7)(torch.zeros(6, 5)), r"x must be \(B, T, 5\)"),
-        (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 5), lengths=[1, 7, 2]), r"lengths\[1\] is 7"),
-        (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 5), lengths=[1, 2]), "2 for 3 sequences"),
-        (lambda: UnrolledLSTM(5, 7)(torch.zeros(3, 6, 5), torch.zeros(1, 3, 7)), "state must be 2 of shape"),
-        (lambda: UnrolledGRU(5, 7)(torch.zeros(3, 6, 5), torch.zeros(3, 7)), r"it is \(3, 7\)"),
-        (lambda: gradients_through_time(UnrolledGRU(5, 7, 2), torch.zeros(3, 6, 5)), "2 sets of weights"),
-        (lambda: clip_by_global_norm([torch.ones(2)], 0.0), "max_norm must be above zero: it is 0.0"),
-    ],
-)
-def test_invalid_arguments_name_the_value(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
