@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from possm_lite.blocks.attention import attend
 from possm_lite.blocks.kernels import (
     KernelRegression,
     boxcar,
@@ -122,15 +121,6 @@ def test_query_out_of_reach_gets_zeros(kernel):
     assert gradients[1] is None if kernel is boxcar else gradients[1].isfinite()
     for any_kernel in (gaussian, kernel):  # a single point has no others
         assert leave_one_out(torch.ones(1), torch.ones(1), 1.0, any_kernel).item() == 0
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_kernel_regression_is_masked_attention(points, kernel):
-    x_i, y_i = points
-    x = torch.linspace(-1, 3, 41, dtype=torch.float64)
-    k = kernel(9.0 * (x[:, None] - x_i))
-    pooled, weights = attend(k.log(), y_i[:, None], mask=k > 0)
-    assert_close(nadaraya_watson(x, x_i, y_i, 9.0, kernel), (pooled[:, 0], weights))
 
 
 @pytest.mark.parametrize("kernel", [gaussian, epanechnikov])

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 from torch.testing import assert_close
 
@@ -11,10 +10,7 @@ from possm_lite.blocks.neural_turing_machine import (
     NeuralTuringMachine,
     address,
     content_weights,
-    read,
     sharpen,
-    shift,
-    write,
 )
 
 N, M = 5, 3
@@ -100,13 +96,6 @@ def test_zero_vectors_give_finite_weights():
     assert key.grad.isfinite().all() and memory.grad.isfinite().all()
 
 
-@pytest.mark.parametrize(("move", "lands"), [(-1, N - 1), (0, 0), (1, 1)])
-def test_shift_moves_and_wraps(move, lands):
-    probability = torch.eye(3, dtype=torch.float64)[move + 1]
-    assert_close(shift(one_hot(0), probability), one_hot(lands))
-    assert_close(shift(one_hot(N - 1), probability), one_hot((N - 1 + move) % N))
-
-
 def test_sharpening_limits_and_gradients_at_zero():
     w = weights(N)
     assert_close(sharpen(w, scalar(1.0)), w, atol=1e-6, rtol=1e-6)
@@ -114,15 +103,6 @@ def test_sharpening_limits_and_gradients_at_zero():
     w, gamma = one_hot(2).requires_grad_(), scalar(3.0).requires_grad_()
     sharpen(w, gamma)[2].backward()
     assert w.grad.isfinite().all() and gamma.grad.isfinite()
-
-
-def test_read_returns_the_written_vector():
-    memory, add = vectors(N, M), vectors(M)
-    for slot in range(N):
-        new = write(memory, one_hot(slot), torch.ones(M, dtype=torch.float64), add)
-        assert_close(read(one_hot(slot), new), add)
-        others = torch.arange(N) != slot
-        assert_close(new[others], memory[others])
 
 
 def test_machine_matches_loops():

@@ -108,30 +108,6 @@ def test_length_power_favours_long_texts():
     assert [y.score(1.0) for y in found] == sorted((y.score(1.0) for y in found), reverse=True)
 
 
-def test_finished_hypotheses_stop_growing():
-    """`step` is never asked what comes after the end, and the end is certain nowhere, so no two can agree by luck."""
-    inner, asked = random_step(3), []
-
-    def step(tokens, state):
-        asked.extend(tokens.tolist())
-        return inner(tokens, state)
-
-    found = beam_search(step, empty(), begin=BEGIN, end=END, max_len=6, width=4)
-    assert END not in asked and len(found) == 4
-    assert any(y.finished for y in found)
-    for y in found:
-        assert y.tokens.count(END) == y.finished and (not y.finished or y.tokens[-1] == END)
-        assert math.isclose(y.log_prob, log_prob(inner, y.tokens), abs_tol=1e-9)
-
-
-def test_sums_of_logs_do_not_underflow():
-    """200 tokens of probability 1/50: their product is 1e-340, which not even float64 holds."""
-    log_probs = torch.full((1, 50), -math.log(50.0))
-    log_probs[0, END] = -math.inf
-    found = beam_search(lambda t, s: (log_probs.expand(len(t), -1), s), None, begin=0, end=END, max_len=200, width=2)
-    assert math.isclose(found[0].log_prob, -200 * math.log(50), rel_tol=1e-6)
-
-
 def test_impossible_tokens_are_excluded():
     step = table({(): [0, 0, 1, 0], (2,): [0, 1, 0, 0]})
     assert beam_search(step, None, begin=0, end=1, max_len=4, width=5) == [Hypothesis((2, 1), 0.0, True)]

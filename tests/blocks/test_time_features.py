@@ -6,8 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from possm_lite.blocks.positions import log_spaced_frequencies, phasors, rotate
@@ -114,33 +112,6 @@ def test_mercer_features_match_loops_with_gradients():
         assert_close(features[n, 5 * i : 5 * i + 5], expected, rtol=0, atol=1e-10)
     inputs = half_periods.requires_grad_(), (0.1 + c).requires_grad_()
     assert torch.autograd.gradcheck(lambda w, c: mercer_features(TIMES[:4], w, c), inputs)
-
-
-@pytest.mark.parametrize("n_harmonics", [1, 4, 12])
-def test_mercer_kernel_is_the_truncated_poisson_kernel(n_harmonics):
-    """(1 - r^2) / (1 - 2 r cos x + r^2) = 1 + 2 sum r^j cos jx; what is cut off is at most 2 r^(J+1) / (1 - r)."""
-    r, period = 0.6, 0.8
-    powers = 2 * r ** torch.arange(1, n_harmonics + 1, dtype=torch.float64)
-    c = torch.cat([torch.ones(1, dtype=torch.float64), powers.repeat_interleave(2)])[None]
-    kernel = gram(mercer_features(TIMES, torch.tensor([period / 2], dtype=torch.float64), c))
-    x = 2 * math.pi * LAGS / period
-    series = 1 + sum(2 * r**j * torch.cos(j * x) for j in range(1, n_harmonics + 1))
-    assert_close(kernel, series)
-    exact = (1 - r**2) / (1 - 2 * r * torch.cos(x) + r**2)
-    assert (kernel - exact).abs().max() <= 2 * r ** (n_harmonics + 1) / (1 - r) + 1e-9
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10_000), st.booleans())
-def test_shared_coefficients_make_mercer_shift_invariant(seed, shared):
-    generator = torch.Generator().manual_seed(seed)
-    c = torch.rand(3, 7, generator=generator, dtype=torch.float64)
-    c[:, 2::2] = c[:, 1::2] if shared else c[:, 1::2] + 0.5
-    half_periods = geometric_half_periods(3, 0.1, 10.0)
-    kernel = gram(mercer_features(TIMES, half_periods, c))
-    assert smallest_eigenvalue(kernel) > -1e-10
-    moved = gram(mercer_features(TIMES + 0.21, half_periods, c))
-    assert ((moved - kernel).abs().max() < 1e-10) == shared
 
 
 def test_mercer_module_is_always_shift_invariant():
