@@ -7,27 +7,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_ORDINALS, _COUNTS = ("first", "second", "third"), {1: "one", 2: "two", 3: "three", 4: "four"}
+_ORDINALS = ("first", "second", "third")
+_COUNTS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 
 def difference(a: Any, b: Any, tolerance: float, names: Sequence[str] = ()) -> str | None:
     """What is wrong with `a`, as a clause, or None if it equals `b`; `names`: what the parts of `b` are called."""
+    if isinstance(a, Tensor) and (a.layout != torch.strided or a.is_nested or a.is_meta):
+        return "expected a dense tensor with values, got a sparse or nested one, or one on the meta device."
     if isinstance(b, dict):
         if not isinstance(a, dict) or set(a) != set(b):
             got = ", ".join(map(str, a)) if isinstance(a, dict) else described(a)
             return f"expected a dict with the keys {', '.join(b)}, got {got}."
-        a, b, names = [a[key] for key in b], [*b.values()], [*b]
+        return _difference_of_parts([a[key] for key in b], [*b.values()], tolerance, [*b])
     if isinstance(b, list | tuple):
-        count = _COUNTS.get(len(b), len(b))
-        if _is_dense(a) and a.dim() and [x.shape for x in a] == [getattr(y, "shape", ()) for y in b]:
-            a = [*a]  # several results in one tensor
-        if not isinstance(a, list | tuple) or len(a) != len(b):
-            return f"expected {count} result{'s' * (len(b) > 1)}, got {described(a)}."
-        if len(names) != len(b):
-            names = [f"the {ordinal(i)} of the {count} results" if len(b) > 1 else "the item" for i in range(len(b))]
-        messages = [difference(x, y, tolerance) for x, y in zip(a, b, strict=True)]
-        return next((f"{name}: {text}" for name, text in zip(names, messages, strict=True) if text), None)
-    a, b = (x.item() if _is_dense(x) and not (x.dim() or x.is_complex()) else x for x in (a, b))
+        return _difference_of_parts(a, b, tolerance, names)
+    a, b = (x.item() if isinstance(x, Tensor) and not (x.dim() or x.is_complex()) else x for x in (a, b))
     if isinstance(b, bool | str) or b is None:
         return None if type(a) is type(b) and a == b else f"expected {described(b)}, got {described(a)}."
     if isinstance(b, int | float):
@@ -38,30 +33,44 @@ def difference(a: Any, b: Any, tolerance: float, names: Sequence[str] = ()) -> s
     return _difference_of_tensors(as_tensor(a), as_tensor(b), tolerance)
 
 
+def _difference_of_parts(a: Any, b: Sequence, tolerance: float, names: Sequence[str]) -> str | None:
+    count = _COUNTS.get(len(b), len(b))
+    if isinstance(a, Tensor) and a.dim() and [x.shape for x in a] == [getattr(y, "shape", ()) for y in b]:
+        a = [*a]  # several results in one tensor
+    if not isinstance(a, list | tuple) or len(a) != len(b):
+        return f"expected {count} result{'s' * (len(b) > 1)}, got {described(a)}."
+    if len(names) != len(b):
+        names = [f"the {ordinal(i)} of the {count} results" if len(b) > 1 else "the item" for i in range(len(b))]
+    for name, x, y in zip(names, a, b, strict=True):
+        if message := difference(x, y, tolerance):
+            return f"{name}: {message}"
+    return None
+
+
 def _difference_of_tensors(a: Any, b: Tensor, tolerance: float) -> str | None:
     if not isinstance(a, Tensor):
         return f"expected a tensor or an array of numbers, got {described(a)}."
-    if not _is_dense(a):
-        return "expected a dense tensor with values, got a sparse, nested or quantized one, or one on the meta device."
     if a.shape != b.shape:
         return f"the shape is {tuple(a.shape)}, expected {tuple(b.shape)}."
-    if a.numel() and not (_kind(a) == _kind(b) or 0 < _kind(a) < _kind(b)):
+    # integers pass for real numbers, but truth values do not
+    fits = torch.can_cast(a.dtype, b.dtype) and (a.dtype == torch.bool) == (b.dtype == torch.bool)
+    if a.numel() and not fits:
         return f"the dtype is {a.dtype}, expected {b.dtype}."
     a, b = a.detach().to(b.dtype), b.detach()
-    if _kind(b) < 2:
-        wrong = a != b
-    else:
-        a, b = (x.masked_fill(a.isnan() & b.isnan(), 0) for x in (a, b))  # NaN equals NaN
-        if a.isnan().any():
-            return f"{int(a.isnan().sum())} of {a.numel()} numbers are NaN." if a.dim() else "the result is NaN."
-        # written so that infinity equals infinity only
-        wrong = ~((a == b) | (b.isfinite() & ((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))))
+    wrong = a != b  # also where both are NaN, but not where both are infinite
+    if b.is_floating_point() or b.is_complex():
+        if (a.isnan() & ~b.isnan()).any():
+            n_wrong = int((a.isnan() & ~b.isnan()).sum())
+            return f"{n_wrong} of {a.numel()} numbers are NaN." if a.dim() else "the result is NaN."
+        near = b.isfinite() & ((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))
+        wrong = wrong & ~near & ~(a.isnan() & b.isnan())
     if not wrong.any():
         return None
-    where = tuple(int(i) for i in wrong.nonzero()[0])
-    index, count = (f" at {list(where)}", f"; {int(wrong.sum())} of {a.numel()} are wrong") if where else ("", "")
+    where = tuple(wrong.nonzero()[0].tolist())
     expected, got = _numbers(b[where].item(), a[where].item())
-    return f"expected {expected}{index}, got {got}{count}."
+    if not where:
+        return f"expected {expected}, got {got}."
+    return f"expected {expected} at {list(where)}, got {got}; {int(wrong.sum())} of {a.numel()} are wrong."
 
 
 def _numbers(a: complex, b: complex) -> tuple[str, str]:
@@ -92,7 +101,9 @@ def without_arrays(value: Any) -> Any:
 def as_number(value: Any) -> float | None:
     """A real number of Python, NumPy or torch as a float; None for any other value."""
     value = as_tensor(value)
-    return float(value) if _is_dense(value) and value.dim() == 0 and _kind(value) in (1, 2) else None
+    if not isinstance(value, Tensor) or value.dim() or value.is_complex() or value.dtype == torch.bool:
+        return None
+    return float(value)
 
 
 def described(value: Any) -> str:
@@ -108,13 +119,3 @@ def described(value: Any) -> str:
 def ordinal(index: int) -> str:
     """In words up to the third; the first has index 0."""
     return _ORDINALS[index] if index < 3 else f"{index + 1}th"
-
-
-def _kind(x: Tensor) -> int:
-    """Integers (1) are accepted for real numbers (2), and these for complex ones (3), but truth values for neither."""
-    return 3 if x.is_complex() else 2 if x.is_floating_point() else int(x.dtype != torch.bool)
-
-
-def _is_dense(x: Any) -> bool:
-    plain = isinstance(x, Tensor) and x.layout == torch.strided and not x.is_meta
-    return plain and not x.is_nested and not x.is_quantized

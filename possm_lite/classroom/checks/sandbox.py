@@ -1,10 +1,9 @@
-"""Run a student's function so that errors, endless loops and endless printing stay inside the check."""
+"""Run a student's function so that errors and endless loops stay inside the check."""
 
 import _thread
 import contextlib
 import io
 import linecache
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -14,8 +13,6 @@ from traceback import walk_tb
 from typing import Any
 
 from .compare import described, without_arrays
-
-MAX_PRINTED = 10_000  # characters
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,10 @@ class FunctionWrapper:
     """The student's function, with tensors for arrays; `failure` records the first call that returned nothing."""
 
     def __init__(self, function: Callable):
-        self._function, self.failure, self.result, self.raised = function, None, None, False
+        self._function = function
+        self.failure = None
+        self.result = None
+        self.raised = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.raised = True
@@ -71,59 +71,38 @@ class FunctionWrapper:
             raise Complaint(f"it returns {described(self.result)}, which cannot be used{message}") from error
 
 
-class CappedStringIO(io.StringIO):
-    """Keeps what is printed, and complains beyond MAX_PRINTED characters."""
-
-    def write(self, text: str) -> int:
-        if self.tell() > MAX_PRINTED:
-            raise Complaint("it prints without end.", True)
-        return super().write(text)
-
-
-class Timeout:
-    """Interrupts the main thread, as Ctrl-C does, after `seconds`, and then every second until the block ends."""
-
-    def __init__(self, seconds: float):
-        self._seconds, self.expired = seconds, False
-        self._done, self._lock = threading.Event(), threading.Lock()
-
-    def __enter__(self):
-        if self._seconds < math.inf and threading.current_thread() is threading.main_thread():
-            threading.Thread(target=self._watch, daemon=True).start()
-        return self
-
-    def _watch(self):
-        delay = self._seconds
-        while not self._done.wait(delay):
-            with self._lock:
-                if not self._done.is_set():
-                    self.expired = True
-                    _thread.interrupt_main()
-            delay = 1.0
-
-    def __exit__(self, kind, *_):
-        with self._lock:
-            self._done.set()
-        if self.expired and kind is None:
-            time.sleep(0.1)  # ended just as the timeout expired: let the interrupt arrive here, not later
-
-
 def run(function: Callable[[], Any], seconds: float) -> tuple[Any, Failure | None]:
     """The function's result and None, or None and its failure; its output is discarded. Ctrl-C is raised as usual."""
-    timeout = Timeout(seconds)
+    done = threading.Event()
+    expired = threading.Event()
     endless = Failure("endless", f"it was still running after {seconds:g} s. Is there a loop without end?", True)
+
+    def watch() -> None:
+        while not done.wait(min(seconds, threading.TIMEOUT_MAX)):  # again and again, for an answer may catch it
+            expired.set()
+            _thread.interrupt_main()  # as Ctrl-C does
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
-        with timeout, contextlib.redirect_stdout(CappedStringIO()), contextlib.redirect_stderr(CappedStringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             result = function()
-        return (None, endless) if timeout.expired else (result, None)  # it may have caught the interrupt
+        done.set()
+        watcher.join()
+        if expired.is_set():  # it has caught the interrupt, or ended just then: let it arrive here, not later
+            time.sleep(0.1)
+            return None, endless
+        return result, None
     except KeyboardInterrupt:
-        if not timeout.expired:
+        if not expired.is_set():
             raise
         return None, endless
     except Complaint as error:
         return None, Failure(str(error), *error.args)
     except BaseException as error:  # a student's sys.exit() too must not end the kernel
         return None, Failure(f"{type(error).__name__}: {error}", _error_message(error))
+    finally:
+        done.set()
 
 
 def _error_message(error: BaseException) -> str:
