@@ -85,8 +85,7 @@ def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]
 
         T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,   T d<log p>/db_i = <s_i>_data - <s_i>_model   (9.9)
 
-    Data, model and result are pairs of shapes (..., N, N) and (..., N), as from `moments`; those of the model may be
-    exact or sampled. The direction of the weights has zeros on the diagonal.
+    Data, model and result are pairs of shapes (..., N, N) and (..., N), as from `moments`.
     Source: Ackley et al. 1985, eq. 6-7.
     """
     for_weights = data[0] - model[0]
@@ -121,13 +120,11 @@ def autocorrelation_time(rho: Tensor) -> float:
 
 
 def hidden_probability(visible: Tensor, weights: Tensor, hidden_bias: Tensor, off: float = -1.0) -> Tensor:
-    """p(h_j = 1 | v) = sigmoid((1 - off) (sum_i v_i w_ij + c_j)) for all hidden units at once: shape (..., K, H)."""
+    """p(h_j = 1 | v) = sigmoid((1 - off) (sum_i v_i w_ij + c_j)) for all hidden units at once: shape (..., K, H).
+
+    The same formula with w^T and b gives p(v_i = 1 | h).
+    """
     return torch.sigmoid((1 - off) * (visible @ weights + hidden_bias[..., None, :]))
-
-
-def visible_probability(hidden: Tensor, weights: Tensor, visible_bias: Tensor, off: float = -1.0) -> Tensor:
-    """p(v_i = 1 | h) = sigmoid((1 - off) (sum_j w_ij h_j + b_i)) for all visible units at once: shape (..., K, V)."""
-    return torch.sigmoid((1 - off) * (hidden @ weights.mT + visible_bias[..., None, :]))
 
 
 def sample_units(probability: Tensor, off: float = -1.0, generator: torch.Generator | None = None) -> Tensor:
@@ -169,7 +166,7 @@ def contrastive_divergence(
     p_data = p = hidden_probability(visible, weights, c, off)  # (..., K, H)
     for _ in range(k):
         h = sample_units(p, off, generator)
-        v = sample_units(visible_probability(h, weights, b, off), off, generator)
+        v = sample_units(hidden_probability(h, weights.mT, b, off), off, generator)
         p = hidden_probability(v, weights, c, off)
     h_data, h = (q * (1 - off) + off for q in (p_data, p))  # mean states of the hidden units
     for_weights = (visible.mT @ h_data - v.mT @ h) / visible.shape[-2]

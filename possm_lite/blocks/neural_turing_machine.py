@@ -6,8 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-SHIFTS = (-1, 0, 1)  # how far a head may move in one step; the order of the shift probabilities
-
 
 def content_weights(key: Tensor, memory: Tensor, beta: Tensor) -> Tensor:
     """Addressing by content: the similarity of memory and key.
@@ -35,7 +33,7 @@ def shift(weights: Tensor, probability: Tensor) -> Tensor:
     The probability s of the moves -1, 0, +1 has shape (..., 3). With s_{+1} = 1 the weight of slot i moves to i + 1.
     Source: Graves et al. 2014, eq. 8.
     """
-    moved = torch.stack([torch.roll(weights, d, dims=-1) for d in SHIFTS], dim=-1)  # (..., N, 3)
+    moved = torch.stack([torch.roll(weights, d, dims=-1) for d in (-1, 0, 1)], dim=-1)  # (..., N, 3)
     return (moved @ probability[..., None]).squeeze(-1)
 
 

@@ -20,7 +20,7 @@ class Hypothesis(NamedTuple):
 
     def score(self, length_power: float = 0.0) -> float:
         """Summed log-probability over length to a power: log p / |y|^alpha. The end token counts."""
-        return self.log_prob / len(self.tokens) ** length_power if self.tokens else self.log_prob
+        return self.log_prob / len(self.tokens) ** length_power
 
 
 def beam_search(

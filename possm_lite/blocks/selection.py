@@ -69,7 +69,7 @@ def expected_loss(scores: Tensor, losses: Tensor, mask: Tensor | None = None) ->
 
 
 def exact_gradient(scores: Tensor, losses: Tensor, mask: Tensor | None = None) -> Tensor:
-    """dJ/ds of `expected_loss` in closed form, shape (..., M): p_m (L_m - J). An item worse than the mean goes down."""
+    """dJ/ds of `expected_loss` in closed form, shape (..., M): p_m (L_m - J)."""
     p = masked_softmax(scores, mask)
     return p * (losses - (p * losses).sum(dim=-1, keepdim=True))
 

@@ -77,7 +77,7 @@ class Seq2Seq(nn.Module):
         return H, mask, H[torch.arange(len(H)), last]
 
     def start(self, source: Tensor) -> tuple[Tensor, ...]:
-        """The decoder's state before its first word, for tokens (B, N)."""
+        """The decoder's state before its first word."""
         return (self.encode(source)[2],)
 
     def step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:

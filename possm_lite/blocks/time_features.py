@@ -32,10 +32,7 @@ def gaussian_kernel(lag: Tensor, mu: float | Tensor, sigma: float | Tensor) -> T
 
 
 def gaussian_frequencies(mu: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
-    """w_i = mu + sigma eps_i: the noise is an argument, so that gradients reach mu and sigma; shape of `noise`.
-
-    `torch.normal(mu, sigma)` has the same distribution and a gradient of zero.
-    """
+    """w_i = mu + sigma eps_i: the noise is an argument, so that gradients reach mu and sigma, unlike `torch.normal`."""
     return mu + sigma * noise
 
 
@@ -112,11 +109,7 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
 
 
 def geometric_half_periods(n: int, shortest: float, longest: float) -> Tensor:
-    """n half periods with equal ratios from `shortest` to `longest` seconds, shape (n,), float64.
-
-    A formula in circulation, w_max - (w_max - w_min)^(i/n), subtracts a power of seconds from seconds, so the result
-    depends on the unit of time, crowds at w_max, and may be negative.
-    """
+    """n half periods with equal ratios from `shortest` to `longest` seconds, shape (n,), float64."""
     return math.pi / log_spaced_frequencies(n, 2 * shortest, 2 * longest)
 
 

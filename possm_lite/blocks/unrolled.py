@@ -15,7 +15,6 @@ WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def take_step(cell: Callable, x: Tensor, state: State, weights: list[Tensor]) -> State:
-    """One step of any cell, its state as a tuple before and after."""
     after = cell(x, *state, *weights)
     return after if isinstance(after, tuple) else (after,)
 
@@ -123,10 +122,7 @@ class UnrolledGRU(_Unrolled):
 
 
 class UnrolledTextbookGRU(_Unrolled):
-    """Gated recurrent unit in the textbook's form, R before the product, as a loop over `textbook_gru_cell`.
-
-    The weights of a torch layer fit, but were trained for the other form.
-    """
+    """Gated recurrent unit in the textbook's form, R before the product, as a loop over `textbook_gru_cell`."""
 
     cell = staticmethod(textbook_gru_cell)
 
@@ -156,9 +152,8 @@ def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
 
         dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0                         (6.13)
 
-    The layer, of this module or of `recurrent`, has one layer and direction, and begins at zero.
-    Its state S is H, of an LSTM (H, C).
-    Returns: for x (B, T, d), (T + 1, B, h, S): entry t is dH_T/dS_t; S is h numbers, of an LSTM 2h, those of H first.
+    The layer, of this module or of `recurrent`, has one layer and direction, and begins at zero. Its state S is H, of
+    an LSTM (H, C). Returns, for x (B, T, d), (T + 1, B, h, S): entry t is dH_T/dS_t.
     Source: Pascanu et al. 2013, eq. 5.
     """
     weights = [w.detach() for w in layer.all_weights[0]]

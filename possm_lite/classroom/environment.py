@@ -11,7 +11,7 @@ from pathlib import Path
 
 PROJECT = "possm-lite"
 PACKAGES = ("numpy", "scipy", "torch", "matplotlib", "tqdm", "ipywidgets", "joblib")
-MEMORY_GB = 3.0  # the largest chapter, 13, takes 1.3 with two processes, and half a GB for each of up to two more
+MEMORY_GB = 3.0  # a chapter takes up to 1.2, and half a GB more for each of up to four processes
 MEMINFO = Path("/proc/meminfo")
 RESTART = "then restart the kernel"
 

@@ -9,14 +9,13 @@ from types import ModuleType
 def load_exercises(chapter: str, folder: str | Path | None = None) -> ModuleType:
     """The module `exercises/CHAPTER.py` in the folder of the notebook, or in the folder above it (for solutions).
 
-    `chapter` is its name without suffix, such as "04_positions"; `folder`, by default the current one, where Jupyter
-    runs a notebook, is that of the notebook. Raises FileNotFoundError naming the folder that was searched.
+    `folder` is by default the current one, where Jupyter runs a notebook. FileNotFoundError names what was searched.
     """
     return _load("exercises", chapter, folder)
 
 
 def load_figures(name: str, folder: str | Path | None = None) -> ModuleType:
-    """The module `figures/NAME.py`, found as `load_exercises` finds a module of exercises; raises as it does."""
+    """The module `figures/NAME.py`, found as `load_exercises` finds a module of exercises."""
     return _load("figures", name, folder)
 
 

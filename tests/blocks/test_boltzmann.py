@@ -23,7 +23,6 @@ from possm_lite.blocks.boltzmann import (
     on_probability,
     rbm_log_likelihood,
     sample_units,
-    visible_probability,
 )
 
 OFF = pytest.mark.parametrize("off", [-1.0, 0.0])
@@ -158,7 +157,7 @@ def test_rbm_equals_the_machine_with_zero_weights(off):
     p = on_probability(states, full, bias, 1.0, off)
     v, h = states[:, :4], states[:, 4:]
     assert_close(hidden_probability(v, w, c, off), p[:, 4:])
-    assert_close(visible_probability(h, w, b, off), p[:, :4])
+    assert_close(hidden_probability(h, w.mT, b, off), p[:, :4])
     joint = log_probabilities(states, full, bias, 1.0, off).reshape(16, 8)
     ours = rbm_log_likelihood(all_states(4, off, torch.float64), w, b, c, off)
     assert_close(ours, torch.logsumexp(joint, 1))

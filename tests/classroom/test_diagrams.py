@@ -3,7 +3,6 @@ import io
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from PIL import Image
@@ -96,18 +95,3 @@ def test_figure_is_shown_once():
     figure.savefig(image, dpi=100)
     assert plt.get_fignums() == before and figure.axes == [diagram.axes]
     assert Image.open(image).size == (640, 320)
-
-
-def test_kinds_differ_without_color():
-    looks = {
-        (round(np.mean(to_rgb(edge)), 1), line, corner, lines) for _, _, edge, line, corner, lines in KINDS.values()
-    }
-    assert len(looks) == len(KINDS)
-
-
-def test_text_is_legible_on_slides(diagram):
-    diagram.arrow(diagram.box(1, 3, "a"), diagram.box(5, 3, "b"), "(B, T)")
-    diagram.matrix(8, 3, 1, 1, "X", [[1]])
-    diagram.frame(8, 3, 3, 3, "frame")
-    diagram.legend(1, 1)
-    assert min(text.get_fontsize() for text in diagram.axes.texts) >= 9
