@@ -67,8 +67,10 @@ class Diagram:
         self._renderer = FigureCanvasAgg(self._figure).get_renderer()
         self.axes = self._figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, height))
         self.axes.axis("off")
-        self._size, self._point = (width, height), width / inches / 72  # a point (1/72 inch) in grid units
-        self._boxes, self._texts, self._paths, self._kinds = [], [], [], set()
+        self._size = (width, height)
+        self._point = width / inches / 72  # a point (1/72 inch) in grid units
+        self._boxes, self._texts, self._paths = [], [], []
+        self._kinds = set()
 
     def _text(self, x, y, text, size=9, **look) -> Bbox:
         look = {"ha": "center", "va": "center", "color": INK, "zorder": 4, "linespacing": 1.15} | look
@@ -88,7 +90,8 @@ class Diagram:
 
     def box(self, x, y, text="", kind="data", width: float | None = None, height: float | None = None) -> Box:
         """A box of one of KINDS. A size not given is that of the text; ValueError if the text overflows."""
-        needed, margin = self._text(x, y, text, 10, alpha=0), 10 * self._point
+        needed = self._text(x, y, text, 10, alpha=0)
+        margin = 10 * self._point
         box = Box(x, y, width or needed.width + margin, height or needed.height + margin)
         *tint, edge, line, corner, outlines = KINDS[kind]
         style = f"round,pad=0,rounding_size={min(corner, box.width / 2, box.height / 2)}" if corner else "square,pad=0"
@@ -109,16 +112,16 @@ class Diagram:
         for i, value in np.ndenumerate(values):
             padding = {"ec": GRAY, "hatch": "/////"} if value is None else {}
             self._rectangle(grid.cell(*i), (SKY, shades[i]), **padding)
-            self._fit(
-                grid.cell(*i), value or "" if isinstance(value, str | None) else f"{value:g}".replace("-", "−"), 9
-            )
+            text = value or "" if isinstance(value, str | None) else f"{value:g}".replace("-", "−")
+            self._fit(grid.cell(*i), text, 9)
         self._boxes.append((label or f"the matrix at ({x:g}, {y:g})", grid))
         self.note(x, grid.top[1] + 3 * self._point, label, va="bottom")
         return grid
 
     def frame(self, x, y, width: float, height: float, text="") -> Box:
         """A dashed frame around what belongs together, with its name in the upper left corner."""
-        frame, gap = Box(x, y, width, height), 5 * self._point
+        frame = Box(x, y, width, height)
+        gap = 5 * self._point
         self._rectangle(frame, ec=GRAY, ls=(0, (5, 3)), zorder=0)
         self.note(frame.left[0] + gap, frame.top[1] - gap, text, ha="left", va="top", weight="bold")
         return frame
@@ -139,7 +142,9 @@ class Diagram:
         points = [a.facing(*(via[0] if via else (b.x, b.y))), *via, b.facing(*(via[-1] if via else (a.x, a.y)))]
         steps = np.diff(points, axis=0)
         longest = np.hypot(*steps.T).argmax()
-        (dx, dy), middle, path = steps[longest], points[longest] + steps[longest] / 2, Path(points)
+        dx, dy = steps[longest]
+        middle = points[longest] + steps[longest] / 2
+        path = Path(points)
         if curve:
             bend = curve * np.array([-dy, dx])
             path = Path([points[0], middle + bend, points[1]], [Path.MOVETO, Path.CURVE3, Path.CURVE3])

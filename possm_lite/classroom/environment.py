@@ -11,7 +11,7 @@ from pathlib import Path
 
 PROJECT = "possm-lite"
 PACKAGES = ("numpy", "scipy", "torch", "matplotlib", "tqdm", "ipywidgets", "joblib")
-MEMORY_GB = 3.0  # a chapter takes up to 1.2, and half a GB more for each of up to four processes
+MEMORY_GB = 3.0  # a chapter with processes takes up to 1.0, and each of up to four processes half a GB
 MEMINFO = Path("/proc/meminfo")
 RESTART = "then restart the kernel"
 

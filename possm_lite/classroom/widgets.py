@@ -100,7 +100,8 @@ class Explorer(ImageWithSliders):
     def film(self, n_frames: int, moved: str | None = None) -> dict:
         """PNGs of one slider (default: the first) moved through its range, for a page without a kernel, JSON types."""
         name = moved or next(iter(self._sliders))
-        slider, current = self._sliders[name], self.values
+        slider = self._sliders[name]
+        current = self.values
         values = (np.geomspace if slider.log else np.linspace)(slider.low, slider.high, n_frames)
         if slider.is_integer:
             values = np.unique(values.round().astype(int))

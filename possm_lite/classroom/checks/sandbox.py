@@ -109,7 +109,8 @@ def _error_message(error: BaseException) -> str:
     """The error in one line, with the line of the student's cell that raised it."""
     files = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     lines = [place for place in files if "ipykernel" in place[0] or place[0].startswith("<")]  # cells, not packages
-    where, message = "", shorten(str(error).removesuffix("."), 160, placeholder="...")
+    where = ""
+    message = shorten(str(error).removesuffix("."), 160, placeholder="...")
     if lines:
         code = linecache.getline(*lines[-1]).strip()
         where = f" in line {lines[-1][1]} of its cell{f', `{code}`' if code else ''}"
