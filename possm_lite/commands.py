@@ -12,7 +12,7 @@ import torch
 
 from .decoder.config import POSSMConfig
 from .decoder.possm import POSSM
-from .decoder.streaming.decoder import StreamingDecoder
+from .decoder.stream import StreamingDecoder
 from .errors import CheckpointError, PossmError, prefix_errors
 from .spikes.data_report import data_report
 from .spikes.io.contents import Selection

@@ -110,8 +110,8 @@ def _compare(
     models, decoded = {}, {}
     for name, model, stream, seconds in (
         ("possm", possm, StreamingDecoder(possm, 1, slots), history.seconds),
-        ("wiener", wiener, WienerStream(wiener), wiener_s),
-        ("gru", gru.cpu(), GRUStream(gru), gru_s),
+        ("wiener", wiener, BinnedStream(wiener), wiener_s),
+        ("gru", gru.cpu(), BinnedStream(gru), gru_s),
     ):
         decoded[name] = evaluate(model, session)
         played = replay(stream, session, progress=f"testing {name}" if progress else "")

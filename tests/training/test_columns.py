@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.decoder.baselines import BinnedGRU
-from possm_lite.decoder.streaming.baselines import GRUStream, WienerStream
+from possm_lite.decoder.baselines import BinnedGRU, BinnedStream
 from possm_lite.training import FitConfig, combine_sessions, evaluate, fit, prepare
 from possm_lite.training.baselines import fit_kalman, fit_wiener
 from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
