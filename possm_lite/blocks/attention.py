@@ -12,10 +12,7 @@ def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:
-    """a(q, k) = q . k / sqrt(d) (2.7), shapes as in `dot_score`; d is the size of a head. Vaswani et al. 2017, 3.2.1.
-
-    For independent entries of mean 0 and variance 1 the variance of q . k is d.
-    """
+    """a(q, k) = q . k / sqrt(d) (2.7), shapes as in `dot_score`; d: the size of a head. Vaswani et al. 2017, 3.2.1."""
     return dot_score(queries, keys) / math.sqrt(queries.shape[-1])
 
 
@@ -56,10 +53,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def masked_log_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The logarithm of `masked_softmax`, shape (..., M): -inf where a key may not be read, never NaN.
-
-    Not the logarithm taken afterwards, which would round a small weight to zero first.
-    """
+    """The logarithm of `masked_softmax`, before a small weight is rounded to zero; -inf where a key may not be read."""
     if mask is None:
         return torch.log_softmax(scores, dim=-1)
     allowed, _ = _readable(scores, mask)
@@ -69,8 +63,8 @@ def masked_log_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 def _readable(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Scores (..., M) that a softmax may see, and which rows have a key to read, (..., 1).
 
-    -inf before the softmax, not zero after it: the weights left must sum to one. A row of -inf alone would be NaN in
-    the result and in the gradient, so such a row is computed on zeros; the caller clears its result.
+    -inf before the softmax, not zero after it: the weights left must sum to one. A row of -inf alone would be NaN, in
+    the gradient, too, so such a row is computed on zeros; the caller clears its result.
     """
     readable = mask.any(dim=-1, keepdim=True)
     return scores.masked_fill(~mask, -math.inf).masked_fill(~readable, 0.0), readable
@@ -82,7 +76,7 @@ def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[
         f(q, {k_m, v_m}) = sum_m softmax_m(a(q, k_m)) v_m,   scores a(q, k_m) of shape (..., Q, M)
 
     A query that may read nothing gets zeros. Values must be finite also where masked: 0 times NaN is NaN.
-    Source: Vaswani et al. 2017, eq. 1, without the projections.
+    Source: Vaswani et al. 2017, eq. 1.
     """
     weights = masked_softmax(scores, mask)
     return weights @ values, weights

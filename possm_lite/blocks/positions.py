@@ -11,7 +11,7 @@ def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
 
         theta_j = base^{-2j/dim},     j = 0 ... dim/2 - 1                                            (4.6)
 
-    Source: Su et al. 2021, section 3.2.2; the same frequencies as Vaswani et al. 2017, section 3.5; `dim` is even.
+    `dim` is even. Source: Su et al. 2021, section 3.2.2; the frequencies of Vaswani et al. 2017, section 3.5.
     """
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
@@ -21,8 +21,7 @@ def sinusoidal_encoding(positions: Tensor, dim: int, base: float = 10_000.0, dty
 
         p[i, 2j] = sin(i / base^{2j/dim}),     p[i, 2j+1] = cos(i / base^{2j/dim})                   (4.1)
 
-    Positions need not be whole; only the finished sines and cosines are cast to `dtype`.
-    Source: Vaswani et al. 2017, section 3.5.
+    Positions need not be whole; only sines and cosines are cast to `dtype`. Source: Vaswani et al. 2017, section 3.5.
     """
     angle = positions.to(torch.float64)[..., None] * rope_frequencies(dim, base).to(positions.device)  # (..., dim/2)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2).to(dtype)
@@ -81,8 +80,7 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
 
         (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k                 (4.5)
 
-    `x` and the result have shape (..., d); `phase`, from `phasors`, is broadcastable to (..., F) with 2F <= d. Its
-    conjugate rotates back.
+    x has shape (..., d), `phase`, from `phasors`, is broadcastable to (..., F), 2F <= d; its conjugate rotates back.
     Source: Su et al. 2021, eq. 34, adjacent pairs, here with times for positions.
     """
     pairs = _as_complex(x.unflatten(-1, (-1, 2)))
@@ -95,11 +93,9 @@ def pad_phasors(phase: Tensor, n_pairs: int) -> Tensor:
 
 
 def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
-    """RoPE with the other pairing: coordinate j goes with j + d/2, not 2j with 2j + 1.
+    """RoPE with the other pairing, (x_j + i x_{j + d/2}) e^{i omega_j t}: `rotate` on coordinates in another order.
 
-        (x_j + i x_{j + d/2}) e^{i omega_j t}
-
-    `rotate` on coordinates in another order, and as good, if queries and keys use the same. Shapes as there, F = d/2.
+    As good, if queries and keys use the same. Shapes as there, with F = d/2.
     """
     rotated = torch.complex(*x.chunk(2, -1)) * phase  # (..., d/2)
     return torch.cat([rotated.real, rotated.imag], -1)

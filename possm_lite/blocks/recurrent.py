@@ -30,8 +30,7 @@ def textbook_gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tenso
 
     R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + W_hn (R * H) + b_hn) (6.8),   H_t = Z * H_{t-1} + (1 - Z) * N
 
-    Rows of the weights as in `gru_cell`. Of the two biases only the sum matters here.
-    Source: Cho et al. 2014, eq. 5-8; d2l, section 10.2.
+    Rows as in `gru_cell`; only the sum of the biases matters. Source: Cho et al. 2014, eq. 5-8; d2l, section 10.2.
     """
     n = h.shape[-1]
     xr, xz, xn = F.linear(x, w_x, b_x).chunk(3, -1)
@@ -86,11 +85,10 @@ class LSTM(_Recurrent, nn.LSTM):
     def step(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None):
         """One step: x (B, d), state (H, C), (layers, B, h) each, or None for zeros: (B, h) and the new state."""
         if state is None:
-            zeros = x.new_zeros(self.num_layers, len(x), self.hidden_size)
-            state = (zeros, zeros)
-        new = []
+            state = x.new_zeros(2, self.num_layers, len(x), self.hidden_size)
+        new_h, new_c = [], []
         for weights, h, c in zip(self.all_weights, *state, strict=True):
             x, c = self.cell(x, h, c, *weights)
-            new.append((x, c))
-        h, c = zip(*new, strict=True)
-        return x, (torch.stack(h), torch.stack(c))
+            new_h.append(x)
+            new_c.append(c)
+        return x, (torch.stack(new_h), torch.stack(new_c))

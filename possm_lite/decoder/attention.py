@@ -28,9 +28,7 @@ class CrossAttention(nn.Module):
 
     def __init__(self, config: POSSMConfig, context_dim: int, reading: str = "softmax"):
         super().__init__()
-        self.n_heads = config.n_heads
-        self.n_kv_heads = config.n_kv_heads
-        self.head_dim = config.head_dim
+        self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
         self.reading = reading
         self.scored = reading != "sum"
         if self.scored:
@@ -60,8 +58,7 @@ class CrossAttention(nn.Module):
 def precompute_scores(queries: Tensor, keys: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
     """The part of (1) that does not depend on time, divided by sqrt(d); queries, keys (..., d), broadcastable.
 
-    Returns q_f conj(k_f) `as_real`, (..., 2F), whose dot product with a phasor is the rotated part of the score, and
-    the rest of the score, (...).
+    Returns q_f conj(k_f) `as_real`, (..., 2F), to be multiplied by phasors, and the rest of the score, (...).
     """
     q, q_rest = as_pairs(queries / math.sqrt(queries.shape[-1]), n_freqs)
     k, k_rest = as_pairs(keys, n_freqs)
@@ -101,24 +98,22 @@ class InputAttention(CrossAttention):
     def forward(self, rotation: Rotation, tokens: Tensor, batch: SpikeBatch) -> tuple[Tensor, Tensor]:
         """Latents of every bin, (n_bins, L, D), and the weight of each token, (N, L, H).
 
-        `tokens` are the embeddings of all units, row 0 the blank token, (U+1, D). For the reading "softmax_blank" N
-        counts the blank tokens that were added.
+        `tokens` are the embeddings of all units, (U+1, D). For "softmax_blank" N counts the blank tokens added.
         """
         if self.reading == "softmax_blank":
             batch = batch.with_blanks()
         n_freqs, n_units = len(rotation.omega), len(tokens)
         keys, values = self.keys_values(tokens)  # (U+1, H, d)
-        if self.scored:
-            queries = self.queries(self.latents)  # (L, H, d)
-            table, rest = precompute_scores(queries, keys[:, None], n_freqs)  # (U+1, L, H, 2F), (U+1, L, H)
+        if self.scored:  # (U+1, L, H, 2F), (U+1, L, H)
+            table, rest = precompute_scores(self.queries(self.latents), keys[:, None], n_freqs)
         pairs, unrotated = as_pairs(values, n_freqs)  # (U+1, H, F), (U+1, H, d - 2F)
         pairs = torch.view_as_real(pairs)  # the gradient of a gather of complex numbers costs twice
         pooled, weights = [], []
         for n_bins, unit, bins, offset in self._chunks(batch):
             phase = rotation(offset - batch.bin_width_s / 2, tokens.dtype)  # (N, F), from the middle of the bin
-            if self.scored:
-                rotated = (table.index_select(0, unit) * as_real(phase)[:, None, None]).sum(-1)
-                scores = rotated + rest.index_select(0, unit)  # (N, L, H)
+            if self.scored:  # (N, L, H)
+                scores = (table.index_select(0, unit) * as_real(phase)[:, None, None]).sum(-1)
+                scores = scores + rest.index_select(0, unit)
             if self.reading == "sigmoid":
                 p = self.gain * torch.sigmoid(scores + self.bias)
             elif self.reading == "sum":
@@ -136,7 +131,7 @@ class InputAttention(CrossAttention):
         return self.project_out(self.latents, torch.cat(pooled)), torch.cat(weights)
 
     def _chunks(self, batch: SpikeBatch):
-        """Whole bins with about CHUNK tokens: the number of bins, then unit, bin and offset of each token."""
+        """Whole bins with about CHUNK tokens: their number, then unit, bin and offset of each token."""
         edges = torch.cat([batch.bin[:: self.CHUNK].unique_consecutive(), batch.bin[-1:] + 1])
         tokens = torch.searchsorted(batch.bin, edges).tolist()
         for first, last, start, stop in zip(edges[:-1], edges[1:], tokens[:-1], tokens[1:], strict=True):
@@ -151,9 +146,8 @@ class OutputAttention(CrossAttention):
     ) -> Tensor:
         """Attention pooling of the hidden states (B, T, h): (B, Q, D).
 
-        A trial has one `query`, its task and session embedding, (B, 1, D), rotated by the time of each output. `times`
-        of the outputs (B, Q) and `ends` of the bins (T,) are seconds in float64; `bins` (B, Q, k) are those that an
-        output reads. A negative one, before the first, is masked.
+        The `query` of a trial, (B, 1, D), is rotated by the `times` of its outputs, (B, Q), keys and values by the
+        `ends` of their bins, (T,), all in s; an output reads the `bins` (B, Q, k), of which negative ones are masked.
         """
         end_phase = pad_phasors(rotation(ends, hidden.dtype), self.head_dim // 2)[:, None, None]  # (T, 1, 1, d/2)
         query_phase = pad_phasors(rotation(times, hidden.dtype), self.head_dim // 2)[:, :, None]  # (B, Q, 1, d/2)

@@ -22,9 +22,7 @@ def query_bins(times_s: Tensor, bin_width_s: float) -> Tensor:
     return torch.floor(times_s.to(torch.float64) / bin_width_s + 1e-6).to(torch.int64)
 
 
-def check_arguments(
-    batch: SpikeBatch, times: Tensor, session: Tensor, n_units: int, n_sessions: int, bin_width_s: float
-):
+def check_arguments(batch: SpikeBatch, times: Tensor, session: Tensor, n_units: int, n_sessions: int, bin_width_s):
     """ValueError if the arguments of `POSSM.forward` do not fit each other, or a decoder of these sizes."""
     if batch.bin_width_s != bin_width_s:
         raise ValueError(f"bin_width_s of the batch is {batch.bin_width_s}, of the model {bin_width_s}.")
@@ -33,14 +31,13 @@ def check_arguments(
     if times.dtype != torch.float64:
         raise ValueError(f"output_times_s must be float64, not {times.dtype}.")
     if not len(times) == len(session) == batch.n_trials:
-        rows = f"{len(times)}, {len(session)}, {batch.n_trials} trials"
-        raise ValueError(f"output_times_s and session must have one row per trial: {rows}.")
+        raise ValueError(f"output_times_s and session must have one row per trial, of {batch.n_trials}.")
     if bool(((session < 1) | (session > n_sessions)).any()):
         raise ValueError(f"session must lie in 1..{n_sessions}, not {session.tolist()}.")
     query_bin = query_bins(times, bin_width_s)
     outside = times[(query_bin < 0) | (query_bin >= batch.n_bins[:, None])]
     if len(outside):
-        raise ValueError(f"output_times_s must lie inside the bins of the trial, not {float(outside[0]):g} s.")
+        raise ValueError(f"output_times_s: {float(outside[0]):g} s lies outside the trial.")
 
 
 class POSSM(nn.Module):
@@ -59,8 +56,8 @@ class POSSM(nn.Module):
         self.unit_embedding = nn.Embedding(config.n_units + 1, config.dim)  # row 0: the blank token
         self.session_embedding = nn.Embedding(config.n_sessions + 1, config.dim)  # row 0: no session
         self.task_embedding = nn.Parameter(torch.zeros(config.dim))
-        omega = log_spaced_frequencies(config.n_freqs, config.shortest_period_s, config.longest_period_s)
-        self.rotation = Rotation(omega)
+        periods_s = (config.shortest_period_s, config.longest_period_s)
+        self.rotation = Rotation(log_spaced_frequencies(config.n_freqs, *periods_s))
         self.encoder = InputAttention(config)
         self.backbone = _BACKBONES[config.backbone](config.n_latents * config.dim, config.hidden, config.n_layers)
         self.decoder = OutputAttention(config, context_dim=config.hidden)
@@ -72,12 +69,9 @@ class POSSM(nn.Module):
             nn.init.normal_(embedding.weight, std=0.02)
 
     def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
-        """Behaviour at the output times, (B, Q, C), in the unit of the recording that the model was fitted to.
+        """Behaviour (B, Q, C) at the output times, in the unit of the recording that the model was fitted to.
 
-        Args:
-            batch: the spikes of B trials.
-            output_times_s: seconds since the start of each trial, shape (B, Q), float64.
-            session: session of each trial, from 1, shape (B,).
+        `output_times_s` are seconds since the start of each trial, (B, Q), float64; `session` counts from 1, (B,).
         """
         config = self.config
         check_arguments(batch, output_times_s, session, config.n_units, config.n_sessions, config.bin_width_s)

@@ -55,7 +55,7 @@ def cross_attention(layer: CrossAttention, rotation: Rotation, x, x_times, conte
         z = R_{-t} sum_m w_m R_{t_m} v_m,   w = softmax(s) or gain * sigmoid(s + bias) or gain
         s_m = (R_t q) . (R_{t_m} k_m) / sqrt(d),   x <- x + W_o z,   x <- x + feed-forward(x)
 
-    The times of the queries, t (..., Q), and of the context, t_m (..., M), are in seconds.
+    The times, of the queries t (..., Q) and of the context t_m (..., M), are in seconds.
     """
     x_phase = rotation(x_times, context.dtype)[..., None, :]  # (..., Q, 1, F): the same for every head
     context_phase = rotation(context_times, context.dtype)[..., None, :]  # (..., M, 1, F)

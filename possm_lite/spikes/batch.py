@@ -28,19 +28,12 @@ def count_bins(duration_s, bin_width_s: float):
 
 @dataclass(frozen=True)
 class PaddedBatch:
-    """Dense tensors for the textbook form.
+    """Dense tensors for the textbook form, a row for each of B trials."""
 
-    Args:
-        padded_bin: (unit, offset in s) of each token, shape (B, max_bin, max_token, 2), float64.
-        bin_mask: True where a trial has a bin, shape (B, max_bin).
-        spike_mask: True where a bin has a token (the blank one included), shape (B, max_bin, max_token).
-        behavior: at the times of the samples, shape (B, Q, C), or None.
-    """
-
-    padded_bin: Tensor
-    bin_mask: Tensor
-    spike_mask: Tensor
-    behavior: Tensor | None
+    padded_bin: Tensor  # (unit, offset in s) of each token, (B, max_bin, max_token, 2), float64
+    bin_mask: Tensor  # True where a trial has a bin, (B, max_bin)
+    spike_mask: Tensor  # True where a bin has a token, the blank one included, (B, max_bin, max_token)
+    behavior: Tensor | None  # at the times of the samples, (B, Q, C)
     bin_width_s: float
 
 
@@ -49,25 +42,16 @@ class SpikeBatch:
     """The spikes of B trials without padding: one flat list of tokens, sorted by bin.
 
     Bins are numbered through the batch: trial 0 has bins 0 .. n_bins[0]-1. A bin without spikes has a blank token.
-
-    Args:
-        unit: unit of each token, from 1; 0 is the blank token. Shape (N,), int64.
-        offset: seconds since the token's bin began, shape (N,), float64.
-        bin: flat number of its bin, non-decreasing, shape (N,), int64.
-        n_bins: bins of each trial, shape (B,), int64; `bin_width_s` their width in seconds.
-        times_s: times of the behaviour samples, seconds from the start of the trial, shape (B, Q), float64, or None.
-        behavior: behaviour at these times, shape (B, Q, C), or None.
-        mask: True where these two hold a sample, False where they are padding, shape (B, Q), or None.
     """
 
-    unit: Tensor
-    offset: Tensor
-    bin: Tensor
-    n_bins: Tensor
+    unit: Tensor  # of each token, from 1; 0 is the blank token; (N,), int64
+    offset: Tensor  # seconds since the bin of the token began, (N,), float64
+    bin: Tensor  # flat number of its bin, non-decreasing, (N,), int64
+    n_bins: Tensor  # of each trial, (B,), int64
     bin_width_s: float
-    times_s: Tensor | None = None
-    behavior: Tensor | None = None
-    mask: Tensor | None = None
+    times_s: Tensor | None = None  # of the behaviour samples, seconds from the start of the trial, (B, Q), float64
+    behavior: Tensor | None = None  # at these times, (B, Q, C)
+    mask: Tensor | None = None  # True where both hold a sample, False where they are padding, (B, Q)
 
     @classmethod
     def from_events(cls, trial, unit, time_s, n_trials: int, duration_s, bin_width_s: float = 0.05) -> SpikeBatch:
@@ -86,19 +70,14 @@ class SpikeBatch:
         bin_in_trial = bin_index(np.where(np.isfinite(time_s), time_s, -1.0), bin_width_s)
         inside = (bin_in_trial >= 0) & (bin_in_trial < n_bins[trial])
         _check_each("time_s", time_s, inside, "must lie inside the bins of its trial")
-        first = np.cumsum(n_bins) - n_bins  # flat number of each trial's first bin
-        flat = first[trial] + bin_in_trial
+        flat = (np.cumsum(n_bins) - n_bins)[trial] + bin_in_trial  # numbered through the batch
         offset = np.maximum(time_s - bin_in_trial * bin_width_s, 0.0)
         silent = np.setdiff1d(np.arange(n_bins.sum()), flat)
         flat = np.concatenate([flat, silent])
         order = np.argsort(flat, kind="stable")
-        return cls(
-            unit=torch.from_numpy(np.concatenate([unit, np.full(len(silent), BLANK)])[order]),
-            offset=torch.from_numpy(np.concatenate([offset, np.zeros(len(silent))])[order]),
-            bin=torch.from_numpy(flat[order]),
-            n_bins=torch.from_numpy(n_bins),
-            bin_width_s=float(bin_width_s),
-        )
+        unit = np.concatenate([unit, np.full(len(silent), BLANK)])[order]
+        offset = np.concatenate([offset, np.zeros(len(silent))])[order]
+        return cls(*(torch.from_numpy(x) for x in (unit, offset, flat[order], n_bins)), float(bin_width_s))
 
     def with_targets(self, times_s, behavior, mask=None) -> SpikeBatch:
         """The same spikes with behaviour: (B, Q), (B, Q, C), and (B, Q) where not every sample is real."""
@@ -128,6 +107,8 @@ class SpikeBatch:
         """The trials of several batches with targets, one batch after the other; samples padded to the longest."""
         if len(widths := {batch.bin_width_s for batch in batches}) > 1:
             raise ValueError(f"bin_width_s must be the same in all: {sorted(widths)}.")
+        if len(batches) == 1:
+            return batches[0]
         joined = {name: torch.cat([getattr(batch, name) for batch in batches]) for name in ("unit", "offset", "n_bins")}
         n_flat = np.cumsum([0] + [int(batch.n_bins.sum()) for batch in batches])  # bins before each batch
         joined["bin"] = torch.cat([batch.bin + int(n) for batch, n in zip(batches, n_flat, strict=False)])
