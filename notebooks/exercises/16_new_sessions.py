@@ -1,59 +1,50 @@
 """Exercises of chapter 16: rows of a joint table, what is new, what may learn, pairs, alignment, identification."""
 
 import copy
-from functools import cache, partial
+from functools import cache
 
+import numpy as np
 import torch
 from torch import nn
 
-from possm_lite.classroom.checks import Case, Check, ValueCheck
+from possm_lite.classroom.checks import Case, ValueCheck, exercise
 from possm_lite.decoder import POSSM, POSSMConfig
 
 # Exercise 16.1: the row of a token of one of several sessions in the table of embeddings
-
-
-def _row(unit, session, n_units, *, offset=lambda session, n: (n.cumsum(0) - n)[session - 1], blank=0):
-    row = unit + offset(session, n_units)
-    return row if blank is None else torch.where(unit > 0, row, blank)
 
 
 def _tokens(unit, session, n_units):
     return lambda: (torch.tensor(unit), torch.tensor(session), torch.tensor(n_units))
 
 
-table_row = Check(
-    "table_row",
-    reference=_row,
-    cases=[
-        Case("one session alone", _tokens([3, 1, 4], [1, 1, 1], [4])),
-        Case("two sessions of four units each", _tokens([1, 4, 1, 4], [1, 1, 2, 2], [4, 4])),
-        Case("three sessions of 4, 2 and 3 units", _tokens([4, 1, 2, 1, 3], [1, 2, 2, 3, 3], [4, 2, 3])),
-        Case("four sessions in any order", _tokens([2, 1, 5, 3, 1], [4, 2, 1, 3, 3], [5, 1, 3, 2])),
-        Case("blank tokens", _tokens([0, 2, 0, 1, 0], [1, 2, 2, 3, 3], [4, 2, 3])),
-    ],
-    traps={
-        "the blank token was moved too. Silence is the same in every session: unit 0 stays in row 0.": (
-            partial(_row, blank=None)
+@exercise(
+    cases={
+        "one session alone": _tokens([3, 1, 4], [1, 1, 1], [4]),
+        "two sessions of four units each": _tokens([1, 4, 1, 4], [1, 1, 2, 2], [4, 4]),
+        "three sessions of 4, 2 and 3 units": _tokens([4, 1, 2, 1, 3], [1, 2, 2, 3, 3], [4, 2, 3]),
+        "four sessions in any order": _tokens([2, 1, 5, 3, 1], [4, 2, 1, 3, 3], [5, 1, 3, 2]),
+        "blank tokens": _tokens([0, 2, 0, 1, 0], [1, 2, 2, 3, 3], [4, 2, 3]),
+    },
+    mistakes={
+        "torch.where(unit > 0, unit + before[session - 1], 0) → unit + before[session - 1]": (
+            "the blank token was moved too. Silence is the same in every session: unit 0 stays in row 0."
         ),
-        "unit 1 of every session gets the same row, as if it were a single unit. Add the units of all earlier "
-        "sessions.": partial(_row, offset=lambda session, n: 0),
-        "the offset of a session must not count its own units, only those of the sessions before it.": (
-            partial(_row, offset=lambda session, n: n.cumsum(0)[session - 1])
+        "unit + before[session - 1] → unit": (
+            "unit 1 of every session gets the same row, as if it were one unit. Add the units of all earlier sessions."
         ),
-        "right only where all sessions have as many units as the first one.": (
-            partial(_row, offset=lambda session, n: (session - 1) * n[0])
+        " - n_units  # →   # ": "the offset of a session must not count its own units, only those before it.",
+        "before[session - 1] → (session - 1) * n_units[0]": (
+            "right only where all sessions have as many units as the first one."
         ),
-        "you count each earlier session as large as the token's own. Add up how many units the earlier ones really "
-        "have.": partial(_row, offset=lambda session, n: (session - 1) * n[session - 1]),
-        "rows start one too early: row 0 belongs to the blank token, and unit 1 of session 1 is row 1.": (
-            partial(_row, offset=lambda session, n: (n.cumsum(0) - n)[session - 1] - 1)
+        "before[session - 1] → before[session - 1] - 1": (
+            "rows start one too early: row 0 belongs to the blank token, and unit 1 of session 1 is row 1."
         ),
-        "only the session just before is counted. From the third session on you need all the earlier ones, not only "
-        "the last.": partial(_row, offset=lambda session, n: torch.cat([0 * n[:1], n[:-1]])[session - 1]),
-        "you keep a row 0 for every session. There is one blank token for all, so each session adds its units "
-        "only.": partial(_row, offset=lambda session, n: (n.cumsum(0) - n)[session - 1] + session - 1),
     },
 )
+def table_row(unit, session, n_units):
+    """Row of each token in the table of all sessions, (N,). unit, session (N,); n_units (S,); all int64."""
+    before = n_units.cumsum(0) - n_units  # (S,): units of all earlier sessions
+    return torch.where(unit > 0, unit + before[session - 1], 0)
 
 
 # Exercise 16.2: 40 units and one session, 32 numbers each
@@ -61,47 +52,24 @@ table_row = Check(
 own_numbers = ValueCheck(
     "own_numbers",
     expected=41 * 32,
-    traps={
-        "the units are counted; the session has an embedding of its own, too.": 40 * 32,
-        "those are the vectors. How many numbers are in each?": 41,
-        "one row too many: the blank token is not new, and row 0 of the session table is never used.": 42 * 32,
-        "those are all rows of both tables. Row 0 of each is copied or never used: it is not new.": 43 * 32,
-        "that is all a whole decoder for 40 units learns. Here the common weights stay as they are.": sum(
-            p.numel() for p in POSSM(POSSMConfig(40, dim=32, head_dim=24, n_freqs=8, hidden=128)).parameters()
-        ),
+    mistakes={
+        40 * 32: "the units are counted; the session has an embedding of its own, too.",
+        41: "those are the vectors. How many numbers are in each?",
+        43 * 32: "those are all rows of both tables. Row 0 of each is copied or never used: it is not new.",
     },
 )
 
 
 # Exercise 16.3: what may learn in unit identification
 
-_OWN = ("unit_embedding.weight", "session_embedding.weight")
-
-
-def _learning(
-    model, *, own=lambda name: name in _OWN, switch=lambda p, own: p.requires_grad_(own), listed=lambda p, own: own
-):
-    for name, p in model.named_parameters():
-        switch(p, own(name))
-    return [p for name, p in model.named_parameters() if listed(p, own(name))]
-
 
 def _flags(function, model):
     """Which parameters learn and which are in the list, in words; or what the list holds instead of parameters."""
     listed = function(model)
-    named = dict(model.named_parameters())
-    learning = _names(name for name, p in named.items() if p.requires_grad)
-    if isinstance(listed, str | torch.Tensor) or not hasattr(listed, "__iter__"):
-        return f"learning: {learning}; returned: a value of type {type(listed).__name__} instead of a list"
-    listed = [*listed]
-    foreign = next((x for x in listed if not isinstance(x, torch.Tensor)), None)
-    if foreign is not None:
-        kind = "names" if isinstance(foreign, str) else f"values of type {type(foreign).__name__}"
-        return f"learning: {learning}; returned: a list of {kind}"
-    listed = {id(p) for p in listed}
-    returned = _names(name for name, p in named.items() if id(p) in listed)
-    if returned == "none" and listed:
-        returned = "copies, none of them a parameter of the model"
+    listed = [*listed] if hasattr(listed, "__iter__") and not isinstance(listed, str | torch.Tensor) else [listed]
+    named = {id(p): name for name, p in model.named_parameters()}
+    learning = _names(name for name, p in model.named_parameters() if p.requires_grad)
+    returned = _names(sorted({named.get(id(each), f"another {type(each).__name__}") for each in listed}))
     return f"learning: {learning}; returned: {returned}"
 
 
@@ -110,61 +78,52 @@ def _names(names):
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") or "none"
 
 
-def _small(learning, **sizes):
-    config = POSSMConfig(n_units=3, dim=4, head_dim=4, n_freqs=1, hidden=4, **sizes)
-    return lambda: (POSSM(config).requires_grad_(learning),)
+def _small(learning, another_table=False):
+    def make():
+        model = POSSM(POSSMConfig(n_units=3, dim=4, head_dim=4, n_freqs=1, hidden=4))
+        if another_table:
+            model.phase_embedding = nn.Embedding(50, 4)
+        return (model.requires_grad_(learning),)
+
+    return Case(make, _flags)
 
 
-may_learn = Check(
-    "may_learn",
-    reference=_learning,
-    cases=[
-        Case("a new decoder, in which everything learns", _small(True), _flags),
-        Case("a decoder that had been frozen as a whole", _small(False), _flags),
-    ],
-    traps={
-        "the switches are right, but the list contains names. An optimizer needs the parameters themselves: `p`, not "
-        "`name`.": lambda model: [name for name in _OWN if _learning(model)],
-        "the switches are right, but the list contains modules. An optimizer needs their parameters: "
-        "`model.unit_embedding.weight`.": lambda model: [
-            module for module in (model.unit_embedding, model.session_embedding) if _learning(model)
-        ],
-        "`task_embedding` learns as well. It has the word in its name, but it is common to all sessions.": (
-            partial(_learning, own=lambda name: name.endswith("embedding.weight") or name == "task_embedding")
+@exercise(
+    cases={
+        "a new decoder, in which everything learns": _small(True),
+        "a decoder that had been frozen as a whole": _small(False),
+        "a decoder with another table of embeddings, common to all sessions": _small(True, another_table=True),
+    },
+    mistakes={
+        "return own → return ['unit_embedding.weight', 'session_embedding.weight']": (
+            "the switches are right, but the list contains names. An optimizer needs the parameters themselves."
         ),
-        "lets it learn. Use the full names.": partial(_learning, own=lambda s: s.endswith("embedding.weight")),
-        "the session embedding must learn, too: it is the session's own.": (
-            partial(_learning, own=lambda name: name == "unit_embedding.weight")
+        "= [model.unit_embedding.weight, model.session_embedding.weight] → "
+        "= [p for name, p in model.named_parameters() if 'embedding' in name]": (
+            "`task_embedding` learns as well. It has the word in its name, but it is common to all sessions."
         ),
-        "the unit embeddings must learn, too.": partial(_learning, own=lambda name: name == "session_embedding.weight"),
-        "layer norms learn as well. They are small, but common to all sessions.": (
-            partial(_learning, own=lambda name: name in _OWN or "norm" in name)
+        "[model.unit_embedding.weight, model.session_embedding.weight] → [model.unit_embedding.weight]": (
+            "the session embedding must learn, too: it is the session's own."
         ),
-        "the other way round: you freeze what is new and train what is common.": (
-            partial(_learning, own=lambda name: name not in _OWN)
+        "model.requires_grad_(False) → model.requires_grad = False": (
+            "the right list, but nothing was frozen: torch ignores an attribute `requires_grad` of a *module*, and a "
+            "list freezes nothing."
         ),
-        "the right list, but nothing was frozen: torch ignores an attribute `requires_grad` of a *module*, and a list "
-        "freezes nothing either. Set it on every parameter.": partial(_learning, switch=lambda p, own: None),
-        "the right list, but nothing may learn: you froze all and did not switch the two tables on again.": partial(
-            _learning, switch=lambda p, own: p.requires_grad_(False)
-        ),
-        "in a decoder that had been frozen, nothing learns: what may learn must be switched on again.": partial(
-            _learning,
-            switch=lambda p, own: own or p.requires_grad_(False),
-            listed=lambda p, own: p.requires_grad,
-        ),
-        "frozen as it should be, but the list still contains all parameters.": (
-            partial(_learning, listed=lambda p, own: True)
+        "parameter.requires_grad_(True) → pass": (
+            "the right list, but nothing may learn: you froze all and did not switch the two tables on again."
         ),
     },
 )
+def may_learn(model):
+    """Let unit and session embeddings learn and nothing else; return the list of these parameters."""
+    own = [model.unit_embedding.weight, model.session_embedding.weight]
+    model.requires_grad_(False)  # all of them
+    for parameter in own:
+        parameter.requires_grad_(True)
+    return own
 
 
 # Exercise 16.4: what two methods differ by, seed for seed
-
-
-def _paired(a, b, *, mean=lambda a, b: (a - b).mean(), error=lambda a, b: (a - b).std() / len(a) ** 0.5):
-    return mean(a, b), error(a, b)
 
 
 def _seeds(make):
@@ -175,67 +134,45 @@ def _seeds(make):
     return lambda: make(a.clone(), a - gain)
 
 
-paired = Check(
-    "paired",
-    reference=_paired,
-    cases=[
-        Case("six seeds", _seeds(lambda a, b: (a, b)), tolerance=1e-6),
-        Case("two seeds", _seeds(lambda a, b: (a[:2], b[:2])), tolerance=1e-6),
-        Case("the two methods the other way round", _seeds(lambda a, b: (b, a)), tolerance=1e-6),
-    ],
-    traps={
-        "the mean is right, the error is not that of *pairs*. You add up how much the seeds differ, and that is the "
-        "same for both methods. Subtract seed for seed first.": (
-            partial(_paired, error=lambda a, b: ((a.var() + b.var()) / len(a)) ** 0.5)
+@exercise(
+    tolerance=1e-6,
+    cases={
+        "six seeds": _seeds(lambda a, b: (a, b)),
+        "two seeds": _seeds(lambda a, b: (a[:2], b[:2])),
+        "the two methods the other way round": _seeds(lambda a, b: (b, a)),
+    },
+    mistakes={
+        "d.std() / → (a.var() + b.var()) ** 0.5 /": (
+            "the mean is right, the error is not that of *pairs*. Subtract seed for seed before you take the spread."
         ),
-        "that is the spread of the differences over seeds. The mean of S seeds is more certain, by a factor of "
-        "√S.": partial(_paired, error=lambda a, b: (a - b).std()),
-        "you divide by S where (16.4) divides by √S: an error shrinks with the root of the number of seeds.": (
-            partial(_paired, error=lambda a, b: (a - b).std() / len(a))
+        "d.std() / np.sqrt(len(d)) → d.std()": (
+            "that is the spread of the differences. The mean of S seeds is more certain, by a factor of √S."
         ),
-        "that is the square of the error: (16.4) takes two square roots.": (
-            partial(_paired, error=lambda a, b: (a - b).var() / len(a))
+        "np.sqrt(len(d)) → len(d)": (
+            "you divide by S where (16.4) divides by √S: an error shrinks with the root of the number of seeds."
         ),
-        "divide the squares by S − 1, not by S, when you take the spread: the mean was taken from the same few "
-        "numbers.": partial(_paired, error=lambda a, b: (a - b).std(correction=0) / len(a) ** 0.5),
-        "that divides by √(S − 1) twice. The sum of squares is divided by S − 1, and the root is of S.": (
-            partial(_paired, error=lambda a, b: (a - b).std() / (len(a) - 1) ** 0.5)
+        "d.std() → d.std(correction=0)": (
+            "divide the squares by S − 1, not by S: the mean was taken from the same few numbers."
         ),
-        "both were sorted first, so the best seed of one method meets the best of the other. Subtract seed for "
-        "seed.": partial(_paired, error=lambda a, b: (a.sort().values - b.sort().values).std() / len(a) ** 0.5),
-        "that compares the best seed of one method with the best of the other: two different sessions, and the "
-        "luckiest of each.": partial(_paired, mean=lambda a, b: a.max() - b.max()),
-        "the sign: how much *better* is a than b?": partial(_paired, mean=lambda a, b: (b - a).mean()),
-        "the sign is lost: a method may be worse, too.": partial(_paired, mean=lambda a, b: (a - b).mean().abs()),
+        "a - b → b - a": "the sign: how much *better* is a than b?",
     },
 )
+def paired(a, b):
+    """Mean of a - b, and its standard error, by (16.4). a, b (S,)."""
+    d = a - b  # (S,): seed for seed
+    return d.mean(), d.std() / np.sqrt(len(d))  # torch's std divides by S - 1
 
 
 # Exercise 16.5: canonical correlation analysis, as a map from the latents of today to those of another day
 
 
-def _align(
-    x,
-    y,
-    *,
-    center=lambda x: x - x.mean(0),
-    joined=lambda u, vh: u @ vh,
-    ends=lambda r_x, w, r_y: torch.linalg.solve(r_x, w @ r_y),
-    order=lambda x, y: (x, y),
-):
-    (q_x, r_x), (q_y, r_y) = (torch.linalg.qr(center(z)) for z in order(x, y))
-    u, s, vh = torch.linalg.svd(q_x.T @ q_y)
-    return ends(r_x, joined(u, vh), r_y), s
-
-
-def _other(x, y, *, of=lambda x, y: torch.linalg.lstsq(x, y).solution):
-    x, y = x - x.mean(0), y - y.mean(0)
-    return of(x, y), _align(x, y)[1]
+def _least_squares(x, y):
+    return torch.linalg.lstsq(x - x.mean(0), y - y.mean(0)).solution, align.reference(x, y)[1]
 
 
 def _procrustes(x, y):
-    u, _, vh = torch.linalg.svd(x.T @ y)
-    return u @ vh
+    u, _, vh = torch.linalg.svd((x - x.mean(0)).T @ (y - y.mean(0)))
+    return u @ vh, align.reference(x, y)[1]
 
 
 def _latents(noise, mix, mean=0.0):
@@ -254,39 +191,33 @@ def _latents(noise, mix, mean=0.0):
 _ROTATION = [[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
 _MIX = [[1.5, 0.5, 0.0], [-0.4, 0.8, 0.3], [0.2, 0.0, 0.6]]
 
-align = Check(
-    "align",
-    reference=_align,
-    cases=[
-        Case("latents that are rotated from one day to the other", _latents(0.0, _ROTATION), tolerance=1e-6),
-        Case("latents that are stretched and sheared as well", _latents(0.0, _MIX), tolerance=1e-6),
-        Case("latents with noise of their own", _latents(1.0, _MIX), tolerance=1e-6),
-        Case("latents that do not have the mean zero", _latents(1.0, _MIX, mean=3.0), tolerance=1e-6),
-    ],
-    traps={
-        "the latents of one day are on the wrong side: the map leads from today (`x`) to day 0 (`y`).": partial(
-            _align, order=lambda x, y: (y, x)
+
+@exercise(
+    tolerance=1e-6,
+    cases={
+        "latents that are rotated from one day to the other": _latents(0.0, _ROTATION),
+        "latents that are stretched and sheared as well": _latents(0.0, _MIX),
+        "latents with noise of their own": _latents(1.0, _MIX),
+        "latents that do not have the mean zero": _latents(1.0, _MIX, mean=3.0),
+    },
+    mistakes={
+        _least_squares: (
+            "that is least squares. It shrinks what is noisy; CCA keeps the variance of day 0, with U Vᵀ in the middle."
         ),
-        "this is Mᵀ. The latents are rows, so the map is on their right: `x @ M`.": partial(
-            _align, ends=lambda r_x, w, r_y: torch.linalg.solve(r_x, w @ r_y).T
+        _procrustes: "that is a rotation alone (Procrustes). Latents may also be stretched: R_X and R_Y are missing.",
+        "solve(r_x, U @ Vt @ r_y) → solve(r_y, (U @ Vt).T @ r_x)": (
+            "the latents of one day are on the wrong side: the map leads from today (`x`) to day 0 (`y`)."
         ),
-        "that is a rotation alone (Procrustes). Latents may also be stretched: R_X and R_Y are missing.": partial(
-            _other, of=_procrustes
-        ),
-        "that is least squares. It shrinks what is noisy; CCA keeps the variance of day 0, with U Vᵀ in the "
-        "middle.": _other,
-        "take off the mean of each column first.": partial(_align, center=lambda x: x),
-        "`torch.linalg.svd` returns Vᵀ already: do not transpose it again.": partial(
-            _align, joined=lambda u, vh: u @ vh.T
-        ),
-        "R_Y is missing at the end: so far the result is in canonical coordinates, not in those of day 0.": partial(
-            _align, ends=lambda r_x, w, r_y: torch.linalg.inv(r_x) @ w
-        ),
-        "R_X must be undone (its inverse), not applied once more.": partial(
-            _align, ends=lambda r_x, w, r_y: r_x @ w @ r_y
-        ),
+        ("x - x.mean(0) → x", "y - y.mean(0) → y"): "take off the mean of each column first.",
+        "U @ Vt → U @ Vt.T": "`torch.linalg.svd` returns Vᵀ already: do not transpose it again.",
     },
 )
+def align(x, y):
+    """The map M (c, c) from latents x to latents y, both (N, c), by (16.5), and the canonical correlations (c,)."""
+    q_x, r_x = torch.linalg.qr(x - x.mean(0))
+    q_y, r_y = torch.linalg.qr(y - y.mean(0))
+    U, S, Vt = torch.linalg.svd(q_x.T @ q_y)
+    return torch.linalg.solve(r_x, U @ Vt @ r_y), S
 
 
 # Exercise 16.6: unit identification, built from nothing
@@ -329,31 +260,6 @@ def _import_optimizers():
     torch.optim.Adam([nn.Parameter(torch.zeros(1))]).step()
 
 
-def _new_day(n_units, frozen=False):
-    def make():
-        _import_optimizers()
-        decoder = TinyDecoder(*_tiny_session(20, seed=1))
-        _, counts, velocity = _tiny_session(n_units, seed=2)
-        return decoder.requires_grad_(not frozen), counts[:30], velocity[:30]
-
-    return make
-
-
-def _identify(
-    decoder, counts, velocity, *, copied=copy.deepcopy, steps=100, learning=lambda new: [new.table], fresh=True
-):
-    new = copied(decoder)
-    if fresh:
-        new.table = nn.Parameter(0.1 * torch.randn(counts.shape[-1], decoder.table.shape[1]))
-    optimizer = torch.optim.Adam([p.requires_grad_() for p in learning(new)], lr=0.01)
-    for _ in range(steps):
-        loss = (new(counts) - velocity).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return new
-
-
 _GOAL = 0.65
 
 
@@ -376,31 +282,48 @@ def _what_it_made(function, decoder, counts, velocity):
     with torch.no_grad():
         error, spread = (new(counts[30:]) - velocity[30:]).square().sum(), velocity[30:].square().sum()
     r2 = (1 - error / spread).item()
-    level = f"{_GOAL} or more" if r2 >= _GOAL else f"below {_GOAL}" if r2 >= 0.2 else "below 0.2"
-    if not r2 > -5:
-        level = "not finite, or far below 0: the steps are too long"
+    level = f"{_GOAL} or more" if r2 >= _GOAL else f"below {_GOAL}: more steps, or a smaller table at the start?"
+    if not r2 >= 0.2:
+        level = "below 0.2" if r2 > -5 else "not finite, or far below 0: the steps are too long"
     table = tuple(new.table.shape)
     return f"a table {table}, common weights {common}, the given decoder {old}, R² on new trials {level}"
 
 
-identify_from_scratch = Check(
-    "identify_from_scratch",
-    reference=_identify,
-    cases=[
-        Case("a new session of 30 units", _new_day(30), _what_it_made),
-        Case("a new session of 25 units, and a decoder that came frozen", _new_day(25, frozen=True), _what_it_made),
-    ],
-    traps={
-        "the given decoder is not what it was: its table was replaced. Work on a copy (`copy.deepcopy`).": partial(
-            _identify, copied=lambda decoder: decoder
+def _new_day(n_units, frozen=False):
+    def make():
+        _import_optimizers()
+        decoder = TinyDecoder(*_tiny_session(20, seed=1))
+        _, counts, velocity = _tiny_session(n_units, seed=2)
+        return decoder.requires_grad_(not frozen), counts[:30], velocity[:30]
+
+    return Case(make, _what_it_made)
+
+
+@exercise(
+    cases={
+        "a new session of 30 units": _new_day(30),
+        "a new session of 25 units, and a decoder that came frozen": _new_day(25, frozen=True),
+    },
+    mistakes={
+        "copy.deepcopy(decoder).requires_grad_(False) → decoder": (
+            "the given decoder is not what it was: its table was replaced. Work on a copy (`copy.deepcopy`)."
         ),
-        "the common weights have learned as well: that is full finetuning. Give the optimizer the new table only.": (
-            partial(_identify, learning=lambda new: [p for p in new.parameters() if p.requires_grad])
+        ("copy.deepcopy(decoder).requires_grad_(False) → copy.deepcopy(decoder)", "[new.table] → new.parameters()"): (
+            "the common weights have learned as well: that is full finetuning. Give the optimizer the new table only."
         ),
-        "the new table has not learned anything. Does the optimizer hold the parameter that is in the model now, and "
-        "are there steps enough?": partial(_identify, steps=0),
-        "the table is new, but something else was trained in its place.": partial(
-            _identify, learning=lambda new: [*new.readout.parameters()]
+        "[new.table] → [torch.nn.Parameter(new.table.detach())]": (
+            "the new table has not learned anything. Does the optimizer hold the parameter that is in the model now?"
         ),
     },
 )
+def identify_from_scratch(decoder, counts, velocity):
+    """A copy of the decoder with a new table, learned from counts (B, T, U) and velocity (B, T, 2); no other change."""
+    new = copy.deepcopy(decoder).requires_grad_(False)
+    new.table = torch.nn.Parameter(0.1 * torch.randn(counts.shape[-1], decoder.table.shape[1]))
+    optimizer = torch.optim.Adam([new.table], lr=0.01)
+    for _ in range(150):
+        loss = (new(counts) - velocity).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return new
