@@ -51,16 +51,10 @@ def _states(b, t, n_seen=3, n_bins=6):
             "R(torch.softmax(s, 0) @ R(v, tau, omega), -t, omega) → torch.softmax(s, 0) @ v",
         ): "the states have no position, so their order is invisible. Rotate keys and values by the end of their bin.",
         "-t, omega) → 0 * t, omega)": "the sum of the values is still rotated: rotate it back by t.",
-        ") + 1) * 0.05 → )) * 0.05": (
-            "each state has the time at which its bin begins. It contains the whole bin, so its time is the end."
-        ),
+        ") + 1) * 0.05 → )) * 0.05": "each state has the time at which its bin begins: it is known when its bin ends.",
         ("max(b - n_seen + 1, 0) → b - n_seen + 1", "[first : b + 1] → [torch.arange(first, b + 1)]"): (
             "right in the middle of a trial, wrong at its start: there a negative index reads the last states of the "
             "trial."
-        ),
-        (", dtype=torch.float64) + 1) * 0.05 → ) + 1) * 0.05", "* 0.05  # → * 0.05; tau = tau.double()  # "): (
-            "right early in a trial, wrong after minutes: whole numbers times 0.05 are float32 in torch. Call "
-            ".double() before."
         ),
     },
 )
@@ -225,10 +219,6 @@ def _attention(edit):
             "the padding is read, too: where spike_mask is False, the score must be minus infinity."
         ),
         ", batch_first=True → ": "the GRU runs over the trials, not over the bins: batch_first=True.",
-        " + 1e-6 → ": (
-            "a time on the edge of two bins is assigned to the earlier one: 0.15 / 0.05 is 2.9999999999999996. Add "
-            "1e-6 before you round down."
-        ),
     },
 )
 class Decoder(nn.Module):
@@ -299,17 +289,11 @@ def _samples(*train, scale=(100.0, 20.0)):
     },
     mistakes={
         "velocity[inside] → velocity": (
-            "mean and spread are those of the whole session: the test trials have leaked in. Use training trials alone."
-        ),
-        "((times_s[:, None] >= train[:, 0]) & (times_s[:, None] < train[:, 1])).any(1) → "
-        "(times_s >= train.min()) & (times_s < train.max())": (
-            "mean and spread are taken from the first start to the last stop: what lies between is not training."
+            "the test trials have leaked into mean and spread: take the training trials alone."
         ),
         "< train[:, 1] → <= train[:, 1]": "a sample exactly at the stop of a trial does not belong to it.",
         ", correction=0 → ": "slightly too small: torch's std divides by n - 1. Set correction=0.",
-        "torch.where(std > 0, std, 1.0) → std.clamp(min=1)": (
-            "right for a spread above 1, but a smaller one was replaced by 1, too: only a spread of 0 is."
-        ),
+        "torch.where(std > 0, std, 1.0) → std.clamp(min=1)": "only a spread of 0 is replaced by 1.",
     },
 )
 def standardise(velocity, times_s, train):
@@ -450,16 +434,11 @@ train = TrainingCheck(
         _steps("steps with large gradients and small ones", 12, _learned, scales=(1.0, 300.0, 20.0)),
     ],
     mistakes={
-        "        optimizer.zero_grad()\n → ": (
-            "the gradients of all steps add up: call optimizer.zero_grad() in each step, before backward()."
-        ),
+        "        optimizer.zero_grad()\n → ": "the gradients of all steps add up: zero_grad() in each step.",
         "error[known] → error": "samples that are not known take part in the loss: error[known].",
         "model.train() → model.eval()": "the mode of the model is that of decoding: begin with model.train().",
         "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n → ": (
             "the gradient is not clipped: do it between backward() and step()."
-        ),
-        '        optimizer.param_groups[0]["lr"] = rate(step)\n → ': (
-            'the learning rate is not that of the step: set it in each, optimizer.param_groups[0]["lr"] = rate(step).'
         ),
     },
 )

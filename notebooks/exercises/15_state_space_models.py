@@ -28,11 +28,8 @@ def _impulse(n, at):
     },
     mistakes={
         "2 * T → T": "the end of the sequence still spills into its beginning: a ring of T slots is too short for it.",
-        ", 2 * T)[ → , T)[": (
-            "there and back again are on two different rings: give irfft the same length as rfft, and then take T."
-        ),
+        ", 2 * T)[ → , T)[": "there and back are on two different rings: give irfft the length of rfft, then take T.",
         "[..., :T] → ": "the ring is long enough now, but you returned all of it. The result has T steps, the first.",
-        "[..., :T] → [..., -T:]": "you returned the end of the ring. The T steps of the result are at its beginning.",
         lambda x, kernel: x * kernel: "this multiplies the two sequences step by step. Multiply their transforms.",
     },
 )
@@ -65,10 +62,7 @@ def _modes(*a):
             "the decay is right. The drive step * x is right for very short steps only: hold the input and integrate."
         ),
         "(decay - 1) / a → decay - 1": (
-            "the drive is not divided by a. Try x = 1 for ever: the state must come to rest at -1/a."
-        ),
-        "(decay - 1) / a → (decay - 1) / (a * step)": (
-            "the drive is divided by a * step, the mean of the push over the step. (15.9) has the whole push."
+            "the drive is not divided by a: with x = 1 for ever the state must rest at -1/a."
         ),
         "(decay - 1) → (1 - decay)": "the drive has the wrong sign: a positive input must push the state up at first.",
     },
@@ -114,20 +108,13 @@ _FOUR = (0.9 + 0.3j, 0.95, -0.5 + 0.6j, 0.1j)
         "200 steps": lambda: (*_system(*_FOUR), _random(200)),
     },
     mistakes={
-        "s = decay * s + drive * x_t → s = drive * x_t": (
-            "this has no memory: every output depends on its own input only. The state must go into the next step."
-        ),
+        "s = decay * s + drive * x_t → s = drive * x_t": "this has no memory: the state must go into the next step.",
         (
             "s = decay * s + drive * x_t → before = s; s = decay * s + drive * x_t",
             "(readout * s) → (readout * before)",
         ): "the outputs come one step late: first let x_t into the state, then read it.",
         "2 * (readout → (readout": "half of the output: the mirror twins are missing. 2 Re, says (15.11).",
-        "drive * x_t → drive * x_t; s = s.real + 0j": (
-            "the state lost its imaginary part, so it cannot rotate. Take the real part of the output."
-        ),
-        "(readout * s).sum().real → (readout.real * s.real).sum()": (
-            "the real part is taken of readout and state before they meet. Multiply first: i times i is -1."
-        ),
+        "drive * x_t → drive * x_t; s = s.real + 0j": "the state lost its imaginary part, so it cannot rotate.",
     },
 )
 def step_through(decay, drive, readout, x):
@@ -158,15 +145,8 @@ def _real_steps(a, u, b, w):
         "complex modes, shape (2, 3)": lambda: _steps(2, 3),
     },
     mistakes={
-        "second[0] * first[1] + second[1] → first[0] * second[1] + first[1]": (
-            "you let the second step go first. What enters at the first step must go through the second."
-        ),
-        "second[0] * first[1] + → first[1] +": (
-            "what enters at the first step must fade in the second. Here it arrives in full."
-        ),
-        "second[0] * first[1] + → first[0] * first[1] +": (
-            "what enters at the first step fades by the decay of the second step, not by its own."
-        ),
+        "second[0] * first[1] + → first[1] +": "what enters at the first step must fade in the second.",
+        "second[0] * first[1] + → first[0] * first[1] +": "what enters first fades by the decay of the second step.",
         "second[0] * first[1] + second[1] → second[0] * (first[1] + second[1])": (
             "what enters at the second step has only just come in, and has not faded yet."
         ),
@@ -252,12 +232,7 @@ def _scan_of(*shape, dtype=torch.float32):
             "the states are right, but this is the doubling of section 9, which joins about 9,000 pairs. Join only "
             "neighbours."
         ),
-        "join(first, second) → join(second, first)": (
-            "join has an order when you join neighbours, too: the earlier step is the first argument."
-        ),
-        "= join((before, before), (decay[2::2], entering[2::2]))[1] → = before": (
-            "every second state is right. The others are still those of the bin before: one more join is missing."
-        ),
+        "join(first, second) → join(second, first)": "join has an order: the earlier step is the first argument.",
         "2 * (len(decay) // 2) → len(decay)": (
             "right for even lengths. `x[0::2]` of an odd one has a step more than `x[1::2]`: the last has no neighbour."
         ),

@@ -30,15 +30,10 @@ def _tokens(unit, session, n_units):
             "the blank token was moved too. Silence is the same in every session: unit 0 stays in row 0."
         ),
         "unit + before[session - 1] → unit": (
-            "unit 1 of every session gets the same row, as if it were one unit. Add the units of all earlier sessions."
+            "unit 1 of every session gets the same row: add the units of all earlier sessions."
         ),
         " - n_units  # →   # ": "the offset of a session must not count its own units, only those before it.",
-        "before[session - 1] → (session - 1) * n_units[0]": (
-            "right only where all sessions have as many units as the first one."
-        ),
-        "before[session - 1] → before[session - 1] - 1": (
-            "rows start one too early: row 0 belongs to the blank token, and unit 1 of session 1 is row 1."
-        ),
+        "before[session - 1] → (session - 1) * n_units[0]": "sessions differ in how many units they have.",
     },
 )
 def table_row(unit, session, n_units):
@@ -95,9 +90,6 @@ def _small(learning, another_table=False):
         "a decoder with another table of embeddings, common to all sessions": _small(True, another_table=True),
     },
     mistakes={
-        "return own → return ['unit_embedding.weight', 'session_embedding.weight']": (
-            "the switches are right, but the list contains names. An optimizer needs the parameters themselves."
-        ),
         "= [model.unit_embedding.weight, model.session_embedding.weight] → "
         "= [p for name, p in model.named_parameters() if 'embedding' in name]": (
             "`task_embedding` learns as well. It has the word in its name, but it is common to all sessions."
@@ -109,9 +101,7 @@ def _small(learning, another_table=False):
             "the right list, but nothing was frozen: torch ignores an attribute `requires_grad` of a *module*, and a "
             "list freezes nothing."
         ),
-        "parameter.requires_grad_(True) → pass": (
-            "the right list, but nothing may learn: you froze all and did not switch the two tables on again."
-        ),
+        "parameter.requires_grad_(True) → pass": "the right list, but you did not switch the two on again.",
     },
 )
 def may_learn(model):
@@ -143,17 +133,10 @@ def _seeds(make):
     },
     mistakes={
         "d.std() / → (a.var() + b.var()) ** 0.5 /": (
-            "the mean is right, the error is not that of *pairs*. Subtract seed for seed before you take the spread."
+            "the error is not that of *pairs*: subtract seed for seed before the spread."
         ),
-        "d.std() / np.sqrt(len(d)) → d.std()": (
-            "that is the spread of the differences. The mean of S seeds is more certain, by a factor of √S."
-        ),
-        "np.sqrt(len(d)) → len(d)": (
-            "you divide by S where (16.4) divides by √S: an error shrinks with the root of the number of seeds."
-        ),
-        "d.std() → d.std(correction=0)": (
-            "divide the squares by S − 1, not by S: the mean was taken from the same few numbers."
-        ),
+        "d.std() / np.sqrt(len(d)) → d.std()": "that is the spread: the mean of S seeds is more certain, by √S.",
+        "d.std() → d.std(correction=0)": "divide the squares by S − 1: the mean is of the same numbers.",
         "a - b → b - a": "the sign: how much *better* is a than b?",
     },
 )
@@ -205,9 +188,6 @@ _MIX = [[1.5, 0.5, 0.0], [-0.4, 0.8, 0.3], [0.2, 0.0, 0.6]]
             "that is least squares. It shrinks what is noisy; CCA keeps the variance of day 0, with U Vᵀ in the middle."
         ),
         _procrustes: "that is a rotation alone (Procrustes). Latents may also be stretched: R_X and R_Y are missing.",
-        "solve(r_x, U @ Vt @ r_y) → solve(r_y, (U @ Vt).T @ r_x)": (
-            "the latents of one day are on the wrong side: the map leads from today (`x`) to day 0 (`y`)."
-        ),
         ("x - x.mean(0) → x", "y - y.mean(0) → y"): "take off the mean of each column first.",
         "U @ Vt → U @ Vt.T": "`torch.linalg.svd` returns Vᵀ already: do not transpose it again.",
     },
