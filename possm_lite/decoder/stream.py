@@ -123,9 +123,7 @@ class InputAttention(_Attention):
             units, offsets = np.append(units, 0), np.append(offsets, 0.0)  # the blank token
         phase = phasors(offsets - self.config.bin_width_s / 2, self.omega, self.query.dtype)  # (n, d/2)
         weights = self.weights(units, phase)  # (H, L, n)
-        values = self.values.take(units, 1)  # (H, n, d/2)
-        if self.config.rotate_values:
-            values = values * phase
+        values = self.values.take(units, 1) * phase  # (H, n, d/2)
         pooled = weights @ values.view(self.query.dtype)  # (H, L, d)
         return self.project_out(pooled.swapaxes(0, 1).reshape(len(self.query), -1)).ravel()
 
@@ -152,7 +150,7 @@ class OutputAttention(_Attention):
         queries = np.asarray(decoder.queries(query) / math.sqrt(config.head_dim)).view(complex)  # (1, H, d/2)
         queries = queries[:, :, None] * phase.conj()  # rotated by the time since each end
         self.queries = constant(queries.view(float), dtype)  # (Q, H, k, d)
-        self.phase = constant(phase if config.rotate_values else np.ones_like(phase), dtype)
+        self.phase = constant(phase, dtype)
         mean, std = model.behavior_mean[session], model.behavior_std[session]
         self.readout = Linear(dtype, model.readout.weight * std[:, None], model.readout.bias * std + mean)
 
