@@ -69,14 +69,6 @@ def windows_one_by_one(recording, begin, end, n, window_s, lag_s, width_s, rng, 
     return {"starts": np.array(starts), "unit": unit, "offset": offset, "bin": bins, **targets}
 
 
-def windows_changed(change):
-    def answer(*args):
-        result = windows_one_by_one(*args)
-        return change(result)
-
-    return answer
-
-
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -95,11 +87,10 @@ def windows_changed(change):
         ("spike_tokens", partial(tokens_by_complex_numbers, sign=-1j), "sign of the sine"),
         ("spike_tokens", lambda u, t, *rest: tokens_by_complex_numbers(u, t.float(), *rest), "a period of 0.1 ms"),
         ("training_windows", windows_one_by_one, "✓"),
-        ("training_windows", windows_changed(lambda r: {k: v.tolist() for k, v in r.items()}), "✓"),
+        ("training_windows", lambda *args: {k: v.tolist() for k, v in windows_one_by_one(*args).items()}, "✓"),
         ("training_windows", partial(windows_one_by_one, grid=True), "on one window: starts"),
         ("training_windows", partial(windows_one_by_one, sign=0), "on a lag of 0.1 s"),
-        ("training_windows", windows_changed(lambda r: r | {"mask": r["mask"] | True}), "behaviour with a gap: mask"),
-        ("training_windows", windows_changed(lambda r: list(r.values())), "expected a dict with the keys"),
+        ("training_windows", lambda *args: list(windows_one_by_one(*args).values()), "expected a dict with the keys"),
     ],
 )
 def test_answer_in_another_style(name, answer, words):
