@@ -27,8 +27,10 @@ def main(argv: list[str] | None = None) -> int:
         return getattr(commands, options.command)(options)
     except (PossmError, OSError, KeyboardInterrupt) as exc:
         is_interrupted = isinstance(exc, KeyboardInterrupt) or isinstance(exc.__cause__, KeyboardInterrupt)
-        print(f"possm-lite: {' '.join(str(exc).split()) or 'interrupted'}", file=sys.stderr)
-        return 130 if is_interrupted else 2
+        message = " ".join(str(exc).split()) or "interrupted"
+    # only here: an exception keeps the bar of a download alive, which then writes its last state
+    print(f"possm-lite: {message}", file=sys.stderr)
+    return 130 if is_interrupted else 2
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
