@@ -29,7 +29,7 @@ class PaddedPossm:
         config = self._model.config
         tokens = torch.stack([torch.from_numpy(units).double(), torch.from_numpy(offsets)], -1)[None, None]
         mask = torch.ones(1, 1, len(units), dtype=torch.bool)
-        padded = PaddedBatch(tokens, mask[..., 0], mask, None, None, config.bin_width_s)
+        padded = PaddedBatch(tokens, mask[..., 0], mask, None, config.bin_width_s)
         encoded = encode_textbook(self._model, padded)[:, 0]  # (1, L D)
         hidden, self._state = self._model.backbone.step(encoded, self._state)
         before = [] if self._recent is None else [self._recent[:, 1 - config.context_bins :]]
