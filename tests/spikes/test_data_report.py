@@ -96,11 +96,13 @@ def test_spikes_alone_have_a_report(sound):
         data_report(Recording.from_trains([[0.1]]))
 
 
-def test_parts_without_spikes_are_refused(sound):
+def test_what_cannot_be_decoded_is_refused(sound):
     with pytest.raises(RecordingError, match="the valid part, .* has no spike"):
         data_report(sound, parts={"train": sound.trials[:9], "valid": np.array([[-2.0, -1.0]])})
     with pytest.raises(RecordingError, match="spike_times is empty"):
         data_report(replace(sound, spike_times=[], spike_units=[]))
+    with pytest.raises(RecordingError, match="behavior is constant in all 2 columns"):
+        data_report(replace(sound, behavior=0 * sound.behavior + [1, 2]))
 
 
 def scaled(factor, offset_s, *names):

@@ -104,8 +104,8 @@ def test_many_steps_back_are_no_restart():
     times = np.arange(1000.0)
     with pytest.raises(RecordingError, match=r"times\[500\] .* The clock restarts"):
         check_order("times", np.r_[times[:500], times[:500]], strict=False)
-    with pytest.raises(RecordingError, match=r"times\[2\] .* Sort them together"):
-        check_order("times", np.r_[times[:2], 0.5, times[2:]], strict=False)  # one sample alone is late
+    with pytest.raises(RecordingError, match=r"times\[500\] .* Sort them together"):
+        check_order("times", np.r_[times[:500], 0.5, times[500:]], strict=False)  # one sample alone is late
     with pytest.raises(RecordingError, match="Sort them together"):
         check_order("times", times[::-1], strict=False)
 
@@ -115,5 +115,6 @@ def test_covered_trials_allows_two_samples_at_either_end():
     trials = np.array([[9.985, 10.5], [9.97, 10.5], [10.5, 11.005], [10.5, 11.02], [3.0, 4.0], [20.0, 21.0]])
     assert covered_trials(trials, times).tolist() == [True, False, True, False, False, False]
     assert covered_trials(np.empty((0, 2)), times).tolist() == []
+    assert covered_trials(np.array([[0.0, 2.0]]), np.append(0.0, times)).tolist() == [False]
     starts = np.random.default_rng(0).uniform(0, 100, 100)  # exactly two samples, but for rounding
     assert all(covered_trials(np.array([[x, x + 1]]), x + 0.01 * np.arange(2, 200)).all() for x in starts)

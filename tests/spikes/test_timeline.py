@@ -109,7 +109,9 @@ def with_pauses(*pauses, **changes) -> Recording:
 @pytest.mark.parametrize("trials", [[], [[5.0, 45.0]]])
 def test_recorded_time_is_divided_around_pauses(trials):
     recording = with_pauses((15, 25), (28, 38), (42, 42.5), trials=trials)  # the last one is too short for a pause
-    np.testing.assert_allclose(recorded_time(recording), [[5, 15], [25, 28], [38, 45]], atol=0.03)
+    begin, end = (-0.02, 0.01) if trials else (0, 0)  # inside of trials, a piece may begin and end beyond its samples
+    expected = [[5, 15 + end], [25 + begin, 28 + end], [38 + begin, 45]]
+    np.testing.assert_allclose(recorded_time(recording), expected, rtol=0, atol=1e-6)
     split = SplitConfig().apply(recording, 0.05)
     np.testing.assert_allclose(split.train, [[5, 15], [25, 28], [38, 39]], atol=0.06)
     np.testing.assert_allclose(np.concatenate([split.valid, split.test]), [[39, 41], [41, 45]], atol=0.06)
@@ -124,9 +126,22 @@ def test_pauses_leave_no_part_empty():
         SplitConfig().apply(make_recording(1, 0.45, marked=False), 0.05)
 
 
-@pytest.mark.parametrize(("first_s", "n_trials"), [(2.0, [7, 1, 2]), (30.0, [1, 1, 8])])
-def test_very_unequal_trials_are_divided_by_time(first_s, n_trials):
-    """A first trial as long as most of the session is not one of seven tenths of the trials."""
-    edges = np.append(5.0, 5.0 + first_s + np.arange(10))
-    split = SplitConfig().apply(make_recording(45, trials=np.stack([edges[:-1], edges[1:]], 1)), 0.05)
+ONES = [1.0] * 9
+
+
+@pytest.mark.parametrize(
+    ("lengths_s", "shares", "n_trials"),
+    [
+        ([2.0, *ONES], (0.7, 0.1, 0.2), [7, 1, 2]),
+        ([30.0, *ONES], (0.7, 0.1, 0.2), [1, 1, 8]),  # most of the session is not one of seven tenths of the trials
+        ([*ONES[:8], 1.6, 1.6], (0.7, 0.1, 0.2), [7, 1, 2]),  # by time it would be 8, 1, 1
+        ([*ONES, 3.5], (0.5, 0.1, 0.4), [5, 1, 4]),  # by time 6, 1, 3
+        ([1.0, *ONES], (0.9, 0.05, 0.05), [8, 1, 1]),  # no part is empty
+        ([1.0, *ONES], (0.05, 0.05, 0.9), [1, 1, 8]),
+    ],
+)
+def test_very_unequal_trials_are_divided_by_time(lengths_s, shares, n_trials):
+    edges = 5.0 + np.cumsum([0.0, *lengths_s])
+    trials = np.stack([edges[:-1], edges[1:]], 1)
+    split = SplitConfig(shares=shares).apply(make_recording(45, trials=trials), 0.05)
     assert [len(part) for part in vars(split).values()] == n_trials
