@@ -47,7 +47,7 @@ class POSSM(nn.Module):
         output time     -> cross-attention over the last k hidden states -> feed-forward -> behaviour
 
     `textbook.py` is the same in padded tensors with a key per spike, to be read first; here spikes are never padded,
-    and `attention.py` says how; `stream.py` is the same in NumPy, one bin at a time.
+    and `attention.py` says how; `StreamingDecoder` is the same in NumPy, one bin at a time.
     """
 
     def __init__(self, config: POSSMConfig):
