@@ -184,7 +184,11 @@ def test_files_that_are_not_recordings(here, capfd):
     content = (here / "recording.npz").read_bytes()
     (here / "cut.npz").write_bytes(content[: len(content) // 2])
     np.savez("bad.npz", **read_arrays("recording.npz") | {"spike_times": np.array([0.0, np.nan])})
-    for name, text in (("missing.npz", "No such file"), ("cut.npz", "cannot be read as .npz"), ("bad.npz", "spike_times")):
+    for name, text in (
+        ("missing.npz", "No such file"),
+        ("cut.npz", "cannot be read as .npz"),
+        ("bad.npz", "spike_times"),
+    ):
         assert_refused(capfd, ["decode", name, "--quick"], f"{name}: ", text)
         assert_refused(capfd, ["stream", "first", name], f"{name}: ", text)
 
