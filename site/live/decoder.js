@@ -13,7 +13,7 @@ function unpack(packed) {
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 const dot = (x, y) => x.reduce((sum, value, i) => sum + value * y[i], 0);
-const row = (array, i, n) => array.subarray(i * n, (i + 1) * n);
+const rowOf = (array, i, n) => array.subarray(i * n, (i + 1) * n);
 
 /** x @ W + b, with W (x.length, n), two rows of it at a time: sizes are even. */
 function linear(x, { weight, bias }) {
@@ -51,7 +51,7 @@ function ndtr(x) {
 function projectOut(pooled, { query, out, feed_forward: layer }) {
   const x = linear(pooled, out).map((value, i) => value + query[i]);
   const expanded = linear(layerNorm(x, layer.norm), layer.expand), half = expanded.length / 2;
-  const gated = row(expanded, 0, half).map((value, i) => value * expanded[half + i] * ndtr(expanded[half + i]));
+  const gated = rowOf(expanded, 0, half).map((value, i) => value * expanded[half + i] * ndtr(expanded[half + i]));
   return linear(gated, layer.contract).map((value, i) => value + x[i]);
 }
 
@@ -79,8 +79,8 @@ class PossmStream {
     for (let i = 0; i < units.length; i++) {
       const angles = omega.map((w) => w * (offsets[i] - this.c.middleS));
       for (let f = 0; f < size; f++) phasors[f] = f % 2 ? Math.sin(angles[f >> 1]) : Math.cos(angles[f >> 1]);
-      const weight = gain[0] * sigmoid(dot(row(table, units[i], size), phasors) + bias[0]);
-      addRotated(pooled, weight, row(values, units[i], size), phasors);
+      const weight = gain[0] * sigmoid(dot(rowOf(table, units[i], size), phasors) + bias[0]);
+      addRotated(pooled, weight, rowOf(values, units[i], size), phasors);
     }
     return projectOut(pooled, this.c.input);
   }
@@ -98,9 +98,9 @@ class PossmStream {
   decode(q) {
     const { queries, phase, readout } = this.c.output, { recent, size } = this, pooled = new Float64Array(size);
     const oldest = (q + 1) * this.contextBins - recent.length;  // each state is read at its own age
-    const weights = recent.map((kv, i) => Math.exp(dot(row(kv, 0, size), row(queries, oldest + i, size))));
+    const weights = recent.map((kv, i) => Math.exp(dot(rowOf(kv, 0, size), rowOf(queries, oldest + i, size))));
     const total = weights.reduce((a, b) => a + b);
-    recent.forEach((kv, i) => addRotated(pooled, weights[i] / total, row(kv, 1, size), row(phase, oldest + i, size)));
+    recent.forEach((kv, i) => addRotated(pooled, weights[i] / total, rowOf(kv, 1, size), rowOf(phase, oldest + i, size)));
     return linear(projectOut(pooled, this.c.output), readout);
   }
 }
