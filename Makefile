@@ -36,7 +36,7 @@ test: $(VENV)/.installed ## style, import contracts, unit tests, notebooks; one 
 # the processes that chapters start for their trainings (LOKY_MAX_CPU_COUNT). The browser
 # tests need a process of their own (.ci/run): Playwright takes over Ctrl-C, by which the checks end an endless loop.
 TESTS = OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder --nbval-lax \
-    --nbval-current-env --nbval-cell-timeout=120 tests notebooks/*.ipynb --ignore tests/browser $(ARGS)
+    --nbval-current-env --nbval-cell-timeout=120 tests $(wildcard notebooks/*.ipynb notebooks/deeper/*.ipynb) --ignore tests/browser $(ARGS)
 
 # The newest Python that all of the oldest versions have builds for is 3.11. Style belongs to one version of ruff.
 oldest: BIN = .venv-oldest/bin

@@ -26,7 +26,8 @@ class Chapter:
 
     @property
     def name(self) -> str:
-        return self.path.stem
+        """Of its page: notebooks/deeper/04_positions.ipynb is 04_positions_deeper."""
+        return self.path.stem + ("_deeper" if self.path.parent.name == "deeper" else "")
 
     @property
     def number(self) -> str:
@@ -39,7 +40,7 @@ class Chapter:
 
     @cached_property
     def minutes(self) -> int:
-        """Of reading, from the table at its head."""
+        """Of reading and exercises, from the table at its head."""
         return int(self._in_table("Time").split()[0])
 
     @cached_property
@@ -77,8 +78,9 @@ class Chapter:
         return {pair for cell in self.cells if cell.cell_type == "code" for pair in imports(cell.source)}
 
 
-def chapters() -> list[Chapter]:
-    return [Chapter(path) for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
+def chapters(folder: str = "notebooks") -> list[Chapter]:
+    """The chapters, or with "notebooks/deeper" what they can do without."""
+    return [Chapter(path) for path in sorted((ROOT / folder).glob("[0-9][0-9]_*.ipynb"))]
 
 
 def imports(code: str) -> list[tuple[str, str]]:

@@ -40,22 +40,23 @@ EXPLORER = re.compile(r"^(\w+) = explore\(", re.M)
 def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "_extra" / "films").mkdir(parents=True)
-    course = chapters()
-    reference = Reference(course)
-    for chapter in course:
-        nbformat.write(page(chapter.path, folder / "_extra" / "films", reference), folder / chapter.path.name)
+    course, deeper = chapters(), chapters("notebooks/deeper")
+    reference = Reference(course + deeper)
+    for chapter in course + deeper:
+        nbformat.write(page(chapter, folder / "_extra" / "films", reference), folder / f"{chapter.name}.ipynb")
     for name in GUIDES:
         (folder / name).write_text(relink((ROOT / name).read_text(encoding="utf-8")), encoding="utf-8")
     shutil.copytree(ROOT / FIGURES, folder / FIGURES)
     for name, text in reference.pages():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
-    (folder / "index.md").write_text(index(course, folder / "cards"), encoding="utf-8")
+    (folder / "index.md").write_text(index(course, deeper, folder / "cards"), encoding="utf-8")
 
 
-def page(path: Path, films: Path, reference: Reference) -> NotebookNode:
-    """A chapter as a web page."""
+def page(chapter: Chapter, films: Path, reference: Reference) -> NotebookNode:
+    """A chapter as a web page; code that is hidden in JupyterLab is folded."""
+    path = chapter.path
     notebook = read(path)
-    films_of = film(path, notebook, films) if int(path.name[:2]) in FILMED else {}
+    films_of = film(chapter, notebook, films) if int(chapter.number) in FILMED else {}
     add_alt_texts(notebook.cells)
     solutions = solutions_of(ROOT / "notebooks" / "solutions" / path.name)
     cells = []
@@ -64,6 +65,8 @@ def page(path: Path, films: Path, reference: Reference) -> NotebookNode:
         if cell.cell_type == "markdown":
             cell.source = relink(link_formulas(number_formulas(cell.source), reference)).replace(*LIVE)
             continue
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         if cell.id in films_of:
             cell.outputs = []
             cells.append(new_markdown_cell(films_of[cell.id]))
@@ -112,7 +115,7 @@ def solutions_of(path: Path) -> dict[str, str]:
     return dropdowns
 
 
-def film(path: Path, notebook: NotebookNode, folder: Path) -> dict[str, str]:
+def film(chapter: Chapter, notebook: NotebookNode, folder: Path) -> dict[str, str]:
     """Run a chapter up to its last interactive figure and render the frames of each: {cell id: HTML}."""
     cells, shots, last = [], {}, 0
     with tempfile.TemporaryDirectory() as temporary:
@@ -121,13 +124,13 @@ def film(path: Path, notebook: NotebookNode, folder: Path) -> dict[str, str]:
             named = EXPLORER.search(cell.source)
             if named:
                 shots[cell.id] = Path(temporary) / f"{len(shots)}.json"
-                call = f"{named[1]}.film({N_FRAMES}, {FILM_SLIDER.get((path.stem, len(shots)))!r})"
+                call = f"{named[1]}.film({N_FRAMES}, {FILM_SLIDER.get((chapter.name, len(shots)))!r})"
                 cells.append(new_code_cell(f"__import__('json').dump({call}, open({str(shots[cell.id])!r}, 'w'))"))
                 last = len(cells)
         if shots:
-            run(new_notebook(cells=cells[:last]), path.parent, timeout_s=120)
+            run(new_notebook(cells=cells[:last]), chapter.path.parent, timeout_s=120)
         return {
-            id_: film_html(json.loads(shot.read_text()), f"{path.stem}-{number}", folder)
+            id_: film_html(json.loads(shot.read_text()), f"{chapter.name}-{number}", folder)
             for number, (id_, shot) in enumerate(shots.items(), 1)
         }
 
@@ -155,6 +158,7 @@ def film_html(shot: dict, name: str, folder: Path) -> str:
 def relink(markdown: str) -> str:
     """Links as they are on the pages, where all notebooks are in one folder; links to other files become plain text."""
     markdown = re.sub(r"\]\(\.\./((?:TEACHING|GLOSSARY|BENCHMARKS)\.md)", r"](\1", markdown)
+    markdown = re.sub(r"\]\((?:\.\./)?deeper/(\d\d_\w+)\.ipynb(#[^)]*)?\)", r"](\1_deeper.ipynb\2)", markdown)
     markdown = re.sub(r"\]\((?:\.\./)?(?:notebooks/)?(?:solutions/)?(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
     return re.sub(
         r"\[([^\]]+)\]\((?!https?:|#|\d\d_\w+\.ipynb|TEACHING\.md|GLOSSARY\.md|BENCHMARKS\.md|tests/benchmarks/figures/|mailto:)[^)]*\)",
@@ -186,9 +190,10 @@ def link_formulas(markdown: str, reference: Reference) -> str:
     return re.sub(r"^(?:\$\$.+?\$\$|\\begin\{gather\}.+?\\end\{gather\})", link, markdown, flags=re.M | re.S)
 
 
-def index(course: list[Chapter], images: Path) -> str:
+def index(course: list[Chapter], deeper: list[Chapter], images: Path) -> str:
     """The first page, with what is in the list at its side."""
     lists = {part: [c.name for c in course if int(c.number) in numbers] for part, numbers in PARTS.items()}
+    lists |= {"Deeper": [c.name for c in deeper]} if deeper else {}
     lists |= {"For teachers": ["TEACHING", "GLOSSARY"], "For users": ["api", "BENCHMARKS"]}
     trees = [
         f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n:hidden:\n\n" + "\n".join(names) + "\n```\n"

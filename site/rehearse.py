@@ -1,8 +1,10 @@
-"""How long the slides take: python site/rehearse.py prints the tables of TEACHING.md on chapters and on short plans.
+"""How long a chapter and its slides take: python site/rehearse.py prints the tables of TEACHING.md, and minutes for the
+card of each chapter.
 
-Measured: the slides, the words of the speaker's notes, the seconds of the cells (`make bench ARGS="course"`).
-Estimated: `WORDS_PER_MINUTE`, and the minutes of exercises. Nobody spoke: all of the notes are taken to be read aloud,
-and whatever a class asks comes on top. Statements of exercises and sources are not read aloud.
+Measured: words, slides, the words of the speaker's notes, the seconds of the cells (`make bench ARGS="course"`).
+Estimated: the words that are read or spoken in a minute, and the minutes of exercises. Nobody spoke: all of the notes
+are taken to be read aloud, and whatever a class asks comes on top. Statements of exercises and sources are not read
+aloud.
 """
 
 import json
@@ -15,8 +17,9 @@ from nbformat import NotebookNode
 from prepare import ROOT
 from slides import count_words, notes, parts, shown_text, split, to_slides
 
-WORDS_PER_MINUTE = 130
+READ, SPOKEN = 150, 130  # words per minute
 WRITING, PREDICTING = 8, 3  # minutes of an exercise, as in TEACHING.md
+DEFINES = re.compile(r"^(def|class) ", flags=re.M)
 PLANS = re.compile(r"^### (.+?) \((\d+) minutes\)\n\| minutes \| what \|\n\|---\|---\|\n((?:\|.*\n)+)", flags=re.M)
 SECTIONS = re.compile(r"\b(\d\d)(:|(?: §\d+(?: to §\d+)?(?:,? and|,)?(?= §)| §\d+(?: to §\d+)?)+)")
 
@@ -36,7 +39,7 @@ def chapters() -> dict[str, tuple[list[Slide], dict[str, int]]]:
         lengths = {}
         for cell in notebook.cells:
             if name := exercise(cell):
-                lengths[name] = WRITING if re.search(r"^(def|class) ", cell.source, flags=re.M) else PREDICTING
+                lengths[name] = WRITING if DEFINES.search(cell.source) else PREDICTING
         found[path.name[:2]] = rehearse(notebook), lengths
     return found
 
@@ -77,7 +80,15 @@ def seconds() -> dict[str, int]:
 
 
 def minutes(words: int) -> int:
-    return math.ceil(words / WORDS_PER_MINUTE)
+    return math.ceil(words / SPOKEN)
+
+
+def card(notebook: NotebookNode) -> tuple[int, int, int]:
+    """Minutes of reading, exercises in which something is written, exercises in which a value is predicted."""
+    words = sum(len(cell.source.split()) for cell in notebook.cells if cell.cell_type == "markdown")
+    stubs = [cell.source for cell in notebook.cells if exercise(cell)]
+    written = sum(bool(DEFINES.search(source)) for source in stubs)
+    return math.ceil(words / READ), written, len(stubs) - written
 
 
 def chapter_rows() -> dict[str, tuple[int, ...]]:
@@ -147,8 +158,16 @@ def plan_rows(guide: str) -> dict[str, tuple[int, ...]]:
 
 if __name__ == "__main__":
     guide = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
-    for number, values in chapter_rows().items():
-        print(f"| {number} | " + " | ".join(f"{value:,}" for value in values) + " |")
+    rows = chapter_rows()
+    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+        notebook = read(path)
+        title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
+        reading, written, predicted = card(notebook)
+        doing = WRITING * written + PREDICTING * predicted
+        slides, words, aloud, _ = rows[path.name[:2]]
+        row = [reading, f"{written} + {predicted}", doing, reading + doing, slides, f"{words:,}", aloud]
+        print(f"| [{title}](notebooks/{path.name}) | " + " | ".join(map(str, row)) + " |")
+        print(f"| **Time** | {reading + doing} minutes: {reading} of reading, {doing} of exercises |")
     for title, values in plan_rows(guide).items():
         print(f"| {title} | " + " | ".join(f"{value:,}" for value in values) + " |")
     for title, rows in plans(guide).items():

@@ -5,8 +5,8 @@ The metadata of each cell, under `slideshow`, has
 * `show`: the parts of a long text that are on the slide, each given by its beginning, a formula by its number "(1.3)";
   "---" starts a new slide. The notes have the whole text. For code, the parts are separated by two blank lines.
 A slide has a picture, a formula, a table, a few lines of code, a result or a question, and at most `WORDS` words.
-The tags `slide:no-input` and `slide:no-output` leave out the code or the output of a cell; `slide:only-picture` leaves
-out the text that is printed beside a figure.
+The tags `slide:no-input` and `slide:no-output` leave out the code or the output of a cell, as hidden code is anyway;
+`slide:only-picture` leaves out the text that is printed beside a figure.
 """
 
 import base64
@@ -83,6 +83,8 @@ def to_slides(notebook: NotebookNode) -> NotebookNode:
     notebook.metadata["title"] = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
     slides, section = [[]], notebook.metadata["title"]
     for cell in notebook.cells:
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "slide:no-input"]
         heading = re.match(r"## (.+)", cell.source) if cell.cell_type == "markdown" else None
         section = heading[1] if heading else section
         for piece in pieces(cell):

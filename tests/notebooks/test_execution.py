@@ -12,7 +12,7 @@ from functools import cache
 import execute
 import pytest
 
-from .test_chapters import CHAPTERS, NOTEBOOKS, SOLUTIONS, exercises, printed
+from .test_chapters import CHAPTERS, DEEPER, NOTEBOOKS, SOLUTIONS, exercises, printed
 
 NEEDED = {"read_bin": "R", "read_states": "R"}  # exercise -> name from a cell below the imports that its solution reads
 
@@ -26,9 +26,9 @@ def reads(table: symtable.SymbolTable) -> set[str]:
     return own.union(*map(reads, table.get_children()))
 
 
-@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CHAPTERS + DEEPER, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_no_later_cell_reads_an_exercise(path):
-    chapter, solutions = read(NOTEBOOKS / path.name), read(path)
+    chapter, solutions = read(path), read(NOTEBOOKS / "solutions" / path.name)
     solved = exercises(solutions)
     for exercise, index in exercises(chapter).items():
         both = chapter.cells[index].source + "\n" + solutions.cells[solved[exercise]].source
@@ -65,7 +65,11 @@ def after_imports(path) -> dict:
 
 @pytest.mark.parametrize(
     ("path", "exercise"),
-    [pytest.param(p, exercise, id=f"{p.name[:2]}-{exercise}") for p in CHAPTERS for exercise in exercises(read(p))],
+    [
+        pytest.param(path, exercise, id=f"{path.name[:2]}-{exercise}")
+        for path in CHAPTERS + DEEPER
+        for exercise in exercises(read(path))
+    ],
 )
 def test_exercise_needs_only_the_imports(path, exercise, capsys):
     """After a restart of the kernel, any exercise can be solved and checked, or the message names what is missing."""
