@@ -18,13 +18,14 @@ DIMENSIONS = "batch n_bins n_spikes n_units n_latents dim n_heads head_dim n_fre
 
 
 @cache
-def cells(number: str) -> list[dict]:
-    return json.loads(CHAPTERS[number].read_text(encoding="utf-8"))["cells"]
+def cells(number: str, folder: str = "notebooks") -> list[dict]:
+    path = ROOT / folder / CHAPTERS[number].name
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
 
 
 @cache
-def text(number: str) -> str:
-    return "\n".join("".join(cell["source"]) for cell in cells(number))
+def text(number: str, folder: str = "notebooks") -> str:
+    return "\n".join("".join(cell["source"]) for cell in cells(number, folder))
 
 
 def sections(number: str) -> set[str]:
@@ -107,7 +108,8 @@ def test_glossary_is_complete_and_sorted():
     assert len(names) >= 120 and names == sorted(set(names))
     for *_, english, chinese, link in [*symbols, *([term, chinese, link] for term, chinese, _, link in terms)]:
         assert re.search(r"[\u4e00-\u9fff]", chinese), english
-        number, section = re.match(r"\[(\d\d)(?: §(\d+))?\]", link).groups()
+        number, section, deeper = re.match(r"\[(\d\d)(?: §(\d+)|( deeper))?\]", link).groups()
         assert section is None or section in sections(number), english
-        words = re.sub(r"\s+", " ", re.sub(r"[*`]", "", text(number))).casefold()
+        markdown = text(number, "notebooks/deeper") if deeper else text(number)
+        words = re.sub(r"\s+", " ", re.sub(r"[*`]", "", markdown)).casefold()
         assert english.split(" (")[0].casefold() in words, f"{english} is not in chapter {number}"
