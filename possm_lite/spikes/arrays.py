@@ -29,11 +29,7 @@ def load_npz(path: str | Path, omit: Container[str] = ()) -> dict[str, np.ndarra
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], error: type[FileFormatError] = FileFormatError):
-    """Write arrays of numbers or text to `path` as a compressed `.npz`, for `read_arrays`; see `atomic_write`.
-
-    Raises:
-        error: nothing was written, and a file that was at `path` is unchanged. One line that begins with the path.
-    """
+    """Write numbers and text to a compressed `.npz`. Raises `error`, one line; a file at `path` is then unchanged."""
     arrays = {name: np.asarray(array) for name, array in arrays.items()}
     with prefix_errors(path, error):
         for name, array in arrays.items():
@@ -47,8 +43,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], error: type
 def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary name beside `path` to write to; on success the file there replaces `path`.
 
-    Raises:
-        FileFormatError: it could not be written; a file that was at `path` is unchanged.
+    Raises FileFormatError if it could not be written; a file that was at `path` is unchanged.
     """
     path = Path(path)
     partial = path.with_name(f".{uuid.uuid4().hex}.partial")

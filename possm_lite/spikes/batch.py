@@ -62,14 +62,16 @@ class SpikeBatch:
             time_s: seconds since the start of its trial, from 0, within its bins, shape (N,).
             duration_s: of the trials, seconds, one number or (B,). A trial may have no spikes.
         """
-        trial, unit = np.asarray(trial, dtype=np.int64), np.asarray(unit, dtype=np.int64)
+        trial = np.asarray(trial, dtype=np.int64)
+        unit = np.asarray(unit, dtype=np.int64)
         time_s = np.asarray(time_s, dtype=np.float64)
         n_bins = np.broadcast_to(count_bins(duration_s, bin_width_s), (n_trials,)).copy()
-        _check_each("trial", trial, (trial >= 0) & (trial < n_trials), f"must lie in 0..{n_trials - 1}")
-        _check_each("unit", unit, unit >= 1, "must be 1 or more; 0 is the blank token")
         bin_in_trial = bin_index(np.where(np.isfinite(time_s), time_s, -1.0), bin_width_s)
-        inside = (bin_in_trial >= 0) & (bin_in_trial < n_bins[trial])
-        _check_each("time_s", time_s, inside, "must lie inside the bins of its trial")
+        valid = (trial >= 0) & (unit >= 1) & (bin_in_trial >= 0) & (bin_in_trial < n_bins[trial])
+        if not valid.all():
+            i = valid.argmin()
+            found = f"spike {i} has trial {trial[i]}, unit {unit[i]}, time_s {time_s[i]}"
+            raise ValueError(f"units count from 1, and spikes lie in the bins of their trial, not outside: {found}.")
         flat = (np.cumsum(n_bins) - n_bins)[trial] + bin_in_trial  # numbered through the batch
         offset = np.maximum(time_s - bin_in_trial * bin_width_s, 0.0)
         silent = np.setdiff1d(np.arange(n_bins.sum()), flat)
@@ -104,9 +106,7 @@ class SpikeBatch:
 
     @classmethod
     def concatenate(cls, batches: Sequence[SpikeBatch]) -> SpikeBatch:
-        """The trials of several batches with targets, one batch after the other; samples padded to the longest."""
-        if len(widths := {batch.bin_width_s for batch in batches}) > 1:
-            raise ValueError(f"bin_width_s must be the same in all: {sorted(widths)}.")
+        """The trials of batches with targets and one bin width, one batch after the other; samples padded."""
         if len(batches) == 1:
             return batches[0]
         joined = {name: torch.cat([getattr(batch, name) for batch in batches]) for name in ("unit", "offset", "n_bins")}
@@ -135,16 +135,10 @@ class SpikeBatch:
     def padded(self) -> PaddedBatch:
         """The same batch as dense tensors, each bin padded to the one with most tokens."""
         tokens = torch.stack([self.unit.to(torch.float64), self.offset], -1)  # (N, 2)
-        in_bin = torch.bincount(self.bin).tolist()  # tokens of each bin, of which none is empty
+        in_bin = torch.bincount(self.bin).tolist()  # tokens of each bin
         in_trial = self.n_bins.tolist()
         padded = pad_sequence(tokens.split(in_bin), batch_first=True)  # (bins of all trials, M, 2)
         filled = pad_sequence(torch.ones_like(self.bin, dtype=torch.bool).split(in_bin), batch_first=True)
         padded_bin = pad_sequence(padded.split(in_trial), batch_first=True)
         spike_mask = pad_sequence(filled.split(in_trial), batch_first=True)
         return PaddedBatch(padded_bin, spike_mask.any(-1), spike_mask, self.behavior, self.bin_width_s)
-
-
-def _check_each(name: str, values: np.ndarray, valid: np.ndarray, rule: str):
-    if not valid.all():
-        i = valid.argmin()
-        raise ValueError(f"{name} {rule}: {name}[{i}] = {values[i]}.")

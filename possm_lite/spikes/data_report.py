@@ -69,11 +69,10 @@ def _check_clocks(recording: Recording):
             raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}. {cure}")
     if inside / recording.n_units >= 0.05 * (stop - start):  # ordinary rates: a short part of a long session
         return
-    offset, cause = first - start, "spike_times have another clock"
+    offset = first - start
+    cause = f"spike_times have an offset of about {offset:,.1f} s" if inside == 0 else "spike_times have another clock"
     if abs(offset) > _UNIX_S:
         cause = f"{'spike_times' if offset > 0 else 'behavior_times'} look like Unix time"
-    elif inside == 0 and 0.5 < ratio < 2:
-        cause = f"spike_times have an offset of about {offset:,.1f} s"
     raise RecordingError(f"{cause}: {_extent(recording)}; {100 * share:.3g} % of the spikes are inside of that.")
 
 
@@ -130,8 +129,7 @@ def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     start, stop = pieces[0, 0], pieces[-1, 1]
     inside = times[(times >= start) & (times <= stop)]
     line = f"spikes: {len(times):,}, {100 * len(inside) / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
-    there = "trials are" if len(recording.trials) else "behaviour is"
-    yield f"warning: {line}: {there} there for no others" if 2 * len(inside) < len(times) else line
+    yield f"warning: {line}: no behaviour for the others" if 2 * len(inside) < len(times) else line
     bounds = np.concatenate([[start], inside, [stop]])
     silence = np.diff(elapsed(bounds, pieces))
     total = np.diff(pieces).sum()

@@ -22,10 +22,8 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
         Velocity, shape (T, C), and how it was taken: "" for central differences between all samples.
     """
     velocity = np.full(position.shape, np.nan)
-    valid = np.flatnonzero(np.isfinite(position).all(axis=1))
-    if len(valid) < 2:
-        return velocity, ""
     step = np.median(np.diff(times))
+    valid = np.flatnonzero(np.isfinite(position).all(axis=1))
     gap = (np.diff(valid) > 1) | (np.diff(times[valid]) > 2 * step * (1 + 1e-6))
     pieces = [piece for piece in np.split(valid, np.flatnonzero(gap) + 1) if len(piece) > 1]
     if not pieces:
@@ -50,19 +48,13 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _update_period(pieces: list[np.ndarray]) -> float:
-    """Samples from one update of a held position to the next, 1 where it is not held.
-
-    Updates on one clock, logged on another, are floor(period) or ceil(period) samples apart, or multiples at rest.
-    """
+    """Samples from one update of a held position to the next, 1 where it is not held: most changes are so far apart."""
     steps = np.concatenate([np.diff(np.flatnonzero(np.diff(x, axis=0).any(axis=1))) for x in pieces])
     if len(steps) < 10:
         return 1.0
     period = steps[steps <= 1.5 * np.percentile(steps, 5) + 1].mean()
-    off = np.abs(steps - period * np.maximum(np.round(steps / period), 1))[steps < 4 * period]
-    on_clock = np.mean(off <= max(1, 0.1 * period)) > 0.9
-    # of few samples, every step is near a multiple: then most must be one period long
-    one_period = period >= 4 or np.mean(np.abs(steps - period) < 1) > 0.8
-    return float(period) if period > 1.2 and on_clock and one_period else 1.0
+    is_held = period > 1.2 and np.mean(np.abs(steps - period) < max(1, 0.1 * period)) > 0.8
+    return float(period) if is_held else 1.0
 
 
 def _updates(position: np.ndarray, piece: np.ndarray, period: float) -> np.ndarray:
@@ -82,15 +74,14 @@ def _window(position: np.ndarray, step: float) -> int:
     lag = max(1, round(_LONGEST_S / step))
     quanta = []
     for x in position.T:
-        unit = max(1e-9 * np.ptp(x), 1e-300)  # far below any step, above the errors of floating point
-        values = np.unique(np.round(x / unit))
+        values = np.unique(x)
         if 1 < len(values) < len(x) / 4:  # a rounded position comes back to each value again and again
-            quanta.append(np.median(np.diff(values)) * unit)
+            quanta.append(np.median(np.diff(values)))
     if not quanta or len(position) <= lag:
         return 1
     speed = np.sqrt(np.mean((position[lag:] - position[:-lag]) ** 2, axis=0).max()) / (lag * step)
     error = max(quanta) / np.sqrt(12)  # standard deviation of rounding
-    seconds = min(error / max(_ERROR * speed, 1e-300), _LONGEST_S)
+    seconds = min(error / (_ERROR * speed), _LONGEST_S)
     return 2 * int(np.ceil(seconds / step / 2)) + 1
 
 

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..errors import RecordingError
+from ..errors import RecordingError, listed
 
 FORMAT = "possm-lite recording 2"
-_REQUIRED = {"spike_times", "spike_units"}
 _TEXTS = ("behavior_unit", "behavior_name", "session_id")
-_OPTIONAL = ("unit_ids", "behavior", "behavior_columns", "trials", "notes", *_TEXTS)
+_STORED = ("spike_times", "spike_units", "unit_ids", "behavior", "behavior_columns", "trials", "notes", *_TEXTS)
 _MAX_UNNAMED_UNITS = 100_000
 
 
@@ -19,7 +18,7 @@ def to_arrays(fields: Mapping) -> dict[str, np.ndarray]:
     Times on a regular clock become `behavior_clock`, [start, rate, n]; behaviour becomes float32 if it is exact in
     it, unit indices the smallest integers that hold them.
     """
-    arrays = {name: np.asarray(fields[name]) for name in ("spike_times", "spike_units", *_OPTIONAL)}
+    arrays = {name: np.asarray(fields[name]) for name in _STORED}
     arrays["notes"] = np.array(fields["notes"], dtype=str)
     arrays["spike_units"] = arrays["spike_units"].astype(np.min_scalar_type(len(fields["unit_ids"]) - 1))
     with np.errstate(over="ignore"):
@@ -40,39 +39,24 @@ def regular_clock(times: np.ndarray) -> np.ndarray | None:
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> dict:
-    """The arguments of `Recording` from the arrays of a file; `load_recording` documents the defaults.
-
-    Raises:
-        RecordingError: naming the array and the value.
-    """
+    """The arguments of `Recording` from the arrays of a file; `load_recording` documents the defaults."""
     fields = {name: array for name, array in arrays.items() if not name.startswith("truth_")}
     if (version := str(fields.pop("format", FORMAT))) != FORMAT:
         raise RecordingError(f"format is {version!r:.80}; this version reads {FORMAT!r}.")
-    clock = fields.pop("behavior_clock", None)
-    times = {"behavior_times"} if clock is None else set()
-    has_behavior = clock is not None or not fields.keys().isdisjoint({"behavior", "behavior_times"})
-    required = _REQUIRED | {"behavior"} | times if has_behavior else _REQUIRED
-    missing = required - fields.keys()
-    unknown = fields.keys() - {*_REQUIRED, *_OPTIONAL, *times}  # perhaps a misspelt name
-    if missing or unknown:
-        found = (
-            f"arrays missing: {', '.join(sorted(missing)) or 'none'}; unknown: {', '.join(sorted(unknown)) or 'none'}"
-        )
-        raise RecordingError(
-            f"{found[:300]}. Needed are spike_times, spike_units, behavior_times, behavior: CONVERTERS.md."
-        )
+    if not {"spike_times", "spike_units"} <= fields.keys():
+        raise RecordingError(f"needs spike_times and spike_units, not {listed(sorted(fields))}: CONVERTERS.md.")
     for name in fields.keys() & _TEXTS:
         fields[name] = fields[name].astype(str).item()
     if "notes" in fields:
         fields["notes"] = fields["notes"].astype(str).ravel().tolist()
-    if clock is not None:
-        start, rate, n = clock
-        if n != len(fields["behavior"]):
-            raise RecordingError(f"behavior_clock has {n:.17g} samples, behavior {len(fields['behavior'])}.")
+    if "behavior_clock" in fields:
+        start, rate, n = fields.pop("behavior_clock")
+        if n != len(fields["behavior"]) or "behavior_times" in fields:
+            raise RecordingError("behavior_clock must have the samples of behavior, and no behavior_times beside it.")
         fields["behavior_times"] = start + np.arange(int(n)) / rate
     if "unit_ids" not in fields:
-        n_units = int(fields["spike_units"].max(initial=-1)) + 1
-        if not 0 < n_units <= _MAX_UNNAMED_UNITS:
-            raise RecordingError(f"unit_ids is required without spikes, and for {_MAX_UNNAMED_UNITS} units or more.")
+        n_units = int(fields["spike_units"].max()) + 1
+        if n_units > _MAX_UNNAMED_UNITS:
+            raise RecordingError(f"unit_ids is required for more than {_MAX_UNNAMED_UNITS} units.")
         fields["unit_ids"] = np.arange(n_units)
     return {"session_id": default_session_id, **fields}

@@ -1,7 +1,7 @@
 """Quality of a recording: rates, refractory violations, silent and duplicated units, gaps of behaviour.
 
 None changes or rejects a recording. Those that need spike times to the millisecond are meaningless for times made
-from counts in bins: check `times_are_resolved` first.
+from counts in bins: check `times_are_resolved` first. U is the number of units.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ from .recording import Recording
 
 REFRACTORY_S = 0.002
 COINCIDENCE_S = 0.001
+_CLOCK_S = 1e-6  # rounding of clocks: differences of times are compared to a microsecond
 
 
 def recording_duration(recording: Recording) -> float:
@@ -35,8 +36,7 @@ def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> 
 
         share_u = #{i: t_{i+1} - t_i < refractory} / (N_u - 1)       (17.2)
 
-    Shorter by a microsecond or more, for the rounding of clocks. Shape (U,), from 0 to 1; NaN for a unit with fewer
-    than two spikes.
+    Shape (U,), from 0 to 1; NaN for a unit with fewer than two spikes.
     """
     n = _spike_counts(recording) - 1
     return np.where(n > 0, _violation_counts(recording, refractory_s) / np.maximum(n, 1), np.nan)
@@ -49,8 +49,7 @@ def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S)
 
     The right side is 0 for a single neuron and 1 for a Poisson process. The other neuron is assumed to fire
     independently; for neurons with correlated rates f is an overestimate. Shape (U,), from 0 to 0.5, as f and 1 - f
-    cannot be distinguished; 0.5 also where the equation has no solution, as for many neurons on one wire. NaN as in
-    `isi_violations`.
+    cannot be distinguished; 0.5 also where the equation has no solution. NaN as in `isi_violations`.
 
     Source: Hill, Mehta & Kleinfeld 2011, J Neurosci 31:8699, their quadratic equation for the false positives.
     """
@@ -70,12 +69,12 @@ def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple
 
         C_ab = #{(i, j): |t_i - t_j| <= window},   expected_ab = N_a N_b 2 window / T       (17.4)
 
-    A microsecond is added to the window, for the rounding of clocks. Both are symmetric, (U, U), zero on the diagonal.
+    Both are symmetric, (U, U), zero on the diagonal.
     """
     times, units, n_units = recording.spike_times, recording.spike_units, recording.n_units
     count = np.zeros(n_units**2)
     for distance in range(1, len(times)):  # pairs of spikes i and i + distance, until none is within the window
-        near = np.flatnonzero(times[distance:] - times[:-distance] <= window_s + 1e-6)
+        near = np.flatnonzero(times[distance:] - times[:-distance] <= window_s + _CLOCK_S)
         if not len(near):
             break
         count += np.bincount(units[near] * n_units + units[near + distance], minlength=n_units**2)
@@ -88,8 +87,7 @@ def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple
 
 def coincidence_share(count: np.ndarray, n_spikes: np.ndarray) -> np.ndarray:
     """Coincidences (U, U) as a share of the spikes of the unit that has fewer, (U, U); 0 where it has none."""
-    fewer = np.minimum.outer(n_spikes, n_spikes)
-    return np.where(fewer > 0, count / np.maximum(fewer, 1), 0.0)
+    return count / np.maximum(np.minimum.outer(n_spikes, n_spikes), 1)
 
 
 def duplicated_units(recording: Recording, share: float = 0.3, sigmas: float = 5.0) -> np.ndarray:
@@ -101,14 +99,11 @@ def duplicated_units(recording: Recording, share: float = 0.3, sigmas: float = 5
     count, expected = coincidences(recording)
     frequent = coincidence_share(count, _spike_counts(recording)) > share
     significant = count >= expected + sigmas * np.sqrt(expected) + 5
-    return np.argwhere(np.triu(frequent & significant, 1))
+    return np.argwhere(np.triu(frequent & significant))
 
 
 def behavior_gaps(recording: Recording) -> np.ndarray:
-    """Start and stop in seconds, (n, 2), of the intervals between successive behaviour samples that are too long.
-
-    They are longer than twice the median step, as in the derivative of a position.
-    """
+    """Start and stop in seconds, (n, 2), of steps between behaviour samples longer than twice the median step."""
     times = recording.behavior_times
     before = np.flatnonzero(np.diff(times) > 2 * recording.sample_interval * (1 + 1e-6))
     return np.stack([times[before], times[before + 1]], 1)
@@ -118,16 +113,16 @@ def clock_resolution(recording: Recording, fewest: int = 50) -> float:
     """Estimated time step of the clock of the spikes in seconds, from the frequency of equal intervals.
 
     Two intervals of a unit, drawn at random, are equal with probability q. On a clock of step d a Poisson unit has
-    q = rate d / 2, so d = 2 q / rate. The result is the median over units with at least `fewest` intervals, NaN if
-    there are none. Bursting units repeat intervals, which makes d up to a few times too large; a clock too fine to be
-    resolved gives 0. Spikes made from counts have few distinct positions in a bin: d is then of the size of the bin.
+    q = rate d / 2, so d = 2 q / rate: the median over units with at least `fewest` intervals, NaN if there are none.
+    Bursts make d up to a few times too large; a clock too fine to be resolved gives 0, and spikes made from counts a
+    step of about a bin.
     """
     interval, unit = _intervals(recording)
-    key = np.round(interval / 1e-6).astype(np.int64) * recording.n_units + unit  # intervals to a microsecond
+    key = np.round(interval / _CLOCK_S).astype(np.int64) * recording.n_units + unit
     values, repeats = np.unique(key, return_counts=True)
     pairs = np.bincount(values % recording.n_units, repeats * (repeats - 1.0), minlength=recording.n_units)
     n = np.bincount(unit, minlength=recording.n_units)
-    enough = n >= max(fewest, 2)
+    enough = n >= fewest
     if not enough.any():
         return float("nan")
     equal = pairs[enough] / (n[enough] * (n[enough] - 1.0))
@@ -137,7 +132,7 @@ def clock_resolution(recording: Recording, fewest: int = 50) -> float:
 
 def times_are_resolved(recording: Recording, to_s: float = REFRACTORY_S) -> bool:
     """Whether intervals of `to_s` are resolved: `clock_resolution` is known and at most twice as long."""
-    return bool(clock_resolution(recording) <= 2 * to_s)
+    return clock_resolution(recording) <= 2 * to_s
 
 
 def _spike_counts(recording: Recording) -> np.ndarray:
@@ -147,7 +142,7 @@ def _spike_counts(recording: Recording) -> np.ndarray:
 def _violation_counts(recording: Recording, refractory_s: float) -> np.ndarray:
     """Intervals shorter than the refractory period, shape (U,)."""
     interval, unit = _intervals(recording)
-    return np.bincount(unit[interval < refractory_s - 1e-6], minlength=recording.n_units)
+    return np.bincount(unit[interval < refractory_s - _CLOCK_S], minlength=recording.n_units)
 
 
 def _intervals(recording: Recording) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from .arrays import write_arrays
 from .derivative import differentiate
 from .lecture_notes import from_notes, to_notes
 from .npz_format import to_arrays
-from .trains import check_bins, in_seconds, merge_trains, spread_counts
+from .trains import in_seconds, merge_trains, spread_counts, whole_counts
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single answer to ==
@@ -41,9 +41,6 @@ class Recording:
             object.__setattr__(self, name, _as_array(name, getattr(self, name), shape, dtype))
         if len(self.behavior_columns) == 0:
             object.__setattr__(self, "behavior_columns", default_columns(self.n_columns))
-        for name in ("behavior_name", "behavior_unit", "session_id"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise RecordingError(f"{name} must be a non-empty text, not {getattr(self, name)!r}.")
         object.__setattr__(self, "notes", tuple(self.notes))
         _check_lengths(self)
         _check_units(self)
@@ -77,14 +74,10 @@ class Recording:
         """
         times = _as_array("times", times, "(n,)", np.float64)
         position = _as_array("position", position, "(n, columns)", np.float64, finite=False)
-        if len(times) != len(position):
-            raise RecordingError(f"position must have a row per time: {len(position)} for {len(times)} times.")
-        check_order("times", times, strict=True)
         velocity, how = differentiate(times, position)
         valid = np.isfinite(velocity).all(axis=1)
-        if valid.sum() < 2:
-            empty = np.flatnonzero(~np.isfinite(position).any(axis=0)).tolist()
-            raise RecordingError(f"position must have two neighbouring finite rows. Columns without any: {empty}.")
+        if not valid.any():
+            raise RecordingError("position must have two neighbouring rows that are finite in all columns.")
         missing = f"; {(~valid).sum()} of {len(valid)} rows have none" if not valid.all() else ""
         note = f"Velocity is the derivative of the position{missing}{'; ' if how else ''}{how}."
         fields = {"behavior_unit": f"{unit}/s"} | fields | {"notes": (*fields.get("notes", ()), note)}
@@ -101,14 +94,16 @@ class Recording:
             behavior, fields: as in `from_trains`. The default of `behavior_times` is the middle of each bin, which is
                 the time of an average over the bin.
         """
-        counts, starts = check_bins(counts, bin_width_s, bin_starts)
+        counts = whole_counts("counts", np.ma.filled(counts, np.nan))  # masked: refused as NaN
+        starts = bin_width_s * np.arange(len(counts)) if bin_starts is None else np.asarray(bin_starts, np.float64)
+        is_apart = bin_width_s > 0 and (np.diff(starts) >= 0.98 * bin_width_s).all()  # starts may have been rounded
+        if not is_apart or len(starts) != len(counts):
+            found = f"{len(starts)} for {len(counts)} bins of {bin_width_s} s"
+            raise RecordingError(f"bin_starts must be one for each bin, and a positive bin_width_s apart: {found}.")
         note = f"Spikes came as counts in bins of {1000 * bin_width_s:g} ms: those of a bin are spread evenly over it."
         fields["notes"] = (*fields.get("notes", ()), note)
-        if len(behavior) and "behavior_times" not in fields:
-            if len(behavior) != len(counts):
-                found = f"{len(counts)} bins for {len(behavior)} rows of behavior"
-                raise RecordingError(f"counts has {found}: transpose it to (bins, units), or give behavior_times.")
-            fields["behavior_times"] = starts + bin_width_s / 2
+        if len(behavior):
+            fields.setdefault("behavior_times", starts + bin_width_s / 2)
         return cls.from_trains(spread_counts(counts, starts, bin_width_s), behavior=behavior, **fields)
 
     @classmethod
@@ -126,14 +121,11 @@ class Recording:
     def to_lecture_notes(self, bin_width_s: float = 0.05) -> list[dict]:
         """The trials in the form that `from_lecture_notes` reads, without the last bin of a trial if it is not whole.
 
-        A trial shorter than a bin is left out. The form has no clock: the time between trials is lost, and the samples
-        of a bin are evenly spaced from its start. A RecordingError names the first sample which that would move by more
-        than the sample interval.
+        The form has no clock: the time between trials is lost, and the samples of a bin are evenly spaced from its
+        start. RecordingError where that would move one by more than the sample interval.
         """
         ids = self.unit_ids.tolist()
-        if all(is_number(name) for name in ids):
-            ids = [int(name) for name in ids]
-        return to_notes(self, ids, bin_width_s)
+        return to_notes(self, [int(name) for name in ids] if all(map(is_number, ids)) else ids, bin_width_s)
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
@@ -157,8 +149,7 @@ class Recording:
     def span(self) -> tuple[float, float]:
         """Start and stop in seconds of the trials, or without trials of the behaviour, or without both of the spikes.
 
-        The last behaviour sample lasts one sample interval, so it lies inside the span. The last of spikes alone is at
-        its end.
+        The last behaviour sample lasts one sample interval, so it lies inside the span.
         """
         if len(self.trials):
             return float(self.trials[0, 0]), float(self.trials[-1, 1])
@@ -198,8 +189,7 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
     value = in_seconds(value) if name == "trials" or name.endswith("times") else value
     array = np.ma.filled(value, np.nan)  # masked: refused as NaN; np.asarray would ignore the mask
     if array.size and dtype is not np.str_ and not np.can_cast(array.dtype, dtype, "same_kind"):
-        kind = "whole numbers" if dtype is np.int64 else "numbers"
-        raise RecordingError(f"{name} must hold {kind}, not {array.dtype}.")
+        raise RecordingError(f"{name} must hold {dtype.__name__}, not {array.dtype}.")
     array = array.astype(dtype)
     if array.ndim == 1 and shape != "(n,)":  # one column, or an empty list
         array = array[:, None] if len(array) else array.reshape(0, 2)
@@ -229,8 +219,7 @@ def _check_lengths(r: Recording):
 def _check_units(r: Recording):
     names, counts = np.unique(r.unit_ids, return_counts=True)
     if (counts > 1).any():
-        i = counts.argmax()
-        raise RecordingError(f"unit_ids must differ: {str(names[i])!r} occurs {counts[i]} times.")
+        raise RecordingError(f"unit_ids must differ: {str(names[counts.argmax()])!r} occurs {counts.max()} times.")
     outside = (r.spike_units < 0) | (r.spike_units >= r.n_units)
     if outside.any():
         found = f"spike_units[{outside.argmax()}] = {r.spike_units[outside.argmax()]}"
@@ -238,29 +227,16 @@ def _check_units(r: Recording):
 
 
 def _check_trials(r: Recording):
-    def trial(i: int) -> str:
-        return f"trials[{i}] is {format_seconds(start[i])} to {format_seconds(stop[i])}"
-
     start, stop = r.trials.T
-    backwards = stop <= start
-    if backwards.any():
-        raise RecordingError(f"trials must stop after they start: {trial(backwards.argmax())}.")
-    overlap = start[1:] < stop[:-1]
-    if overlap.any():
-        i = overlap.argmax()
-        raise RecordingError(f"trials must be in order and not overlap: {trial(i)}, {trial(i + 1)}.")
-    if len(r.behavior_times) == 0:
-        return
-    covered = covered_trials(r.trials, r.behavior_times)
-    if not covered.all():
-        i = covered.argmin()
-        n = np.diff(np.searchsorted(r.behavior_times, r.trials[i]))[0]
-        raise RecordingError(f"behavior_times must cover every trial: {trial(i)}, behaviour has {n} samples there.")
-
-
-def format_seconds(seconds: float, digits: int = 6) -> str:
-    """`seconds` for a message: fixed point, or scientific notation from 1e9 s."""
-    return f"{seconds:.{digits}f} s" if abs(seconds) < 1e9 else f"{seconds:g} s"
+    is_covered = covered_trials(r.trials, r.behavior_times) if len(r.behavior_times) else np.ones(len(start), bool)
+    for valid, rule in (
+        (stop > start, "trials must stop after they start"),
+        (np.append(True, start[1:] >= stop[:-1]), "trials must be in order and not overlap"),
+        (is_covered, "behavior_times must cover every trial"),
+    ):
+        if not valid.all():
+            i = valid.argmin()
+            raise RecordingError(f"{rule}: trials[{i}] is {start[i]:.12g} to {stop[i]:.12g} s.")
 
 
 def check_order(name: str, times: np.ndarray, strict: bool):
@@ -273,11 +249,9 @@ def check_order(name: str, times: np.ndarray, strict: bool):
     remedy = "Sort them together with their values: order = np.argsort(times, kind='stable')."
     if times[i] == times[i - 1]:
         remedy = "Two samples cannot share one time."
-    # few steps go back, and all of the next samples lie before the one at i - 1
-    elif np.sum(step < 0) <= len(times) / 100 and np.all(times[i : i + 10] < times[i - 1]):
-        sort = "" if strict else " If they are trains of units one after the other, sort them with their units."
-        remedy = f"The clock restarts: save the two blocks as two recordings.{sort}"
-    found = f"{name}[{i}] = {format_seconds(times[i])} comes after {format_seconds(times[i - 1])}"
+    elif np.sum(step < 0) == 1 and np.all(times[i : i + 10] < times[i - 1]):
+        remedy = "The clock restarts: save the two blocks as two recordings."
+    found = f"{name}[{i}] = {times[i]:.12g} s comes after {times[i - 1]:.12g} s"
     raise RecordingError(f"{name} must be sorted: {found}. {remedy}")
 
 

@@ -19,21 +19,16 @@ class SplitConfig:
     seed: int = 0  # of the random order
 
     def __post_init__(self):
-        if self.order not in ("chronological", "random"):
-            raise ValueError(f"order must be chronological or random, not {self.order!r}.")
-        if len(self.shares) != 3 or not min(self.shares) > 0 or not abs(sum(self.shares) - 1) <= 1e-9:
-            raise ValueError(f"shares must be three numbers above 0 with the sum 1, not {self.shares}.")
+        is_known = self.order in ("chronological", "random")
+        if not is_known or len(self.shares) != 3 or min(self.shares) <= 0 or not abs(sum(self.shares) - 1) <= 1e-9:
+            example = "optionally with three shares above 0 that sum to 100, such as chronological:60/20/20"
+            raise ValueError(f"split must be chronological or random, {example}, not {self}.")
 
     @classmethod
     def parse(cls, text: str, seed: int = 0) -> SplitConfig:
         """ "chronological", "random", or either with its shares in percent, as in "chronological:60/20/20"."""
         order, _, percent = text.partition(":")
-        try:
-            shares = tuple(float(x) / 100 for x in percent.split("/")) if percent else cls.shares
-            return cls(order, shares, seed)
-        except ValueError:
-            example = "optionally with three shares above 0 that sum to 100, such as chronological:60/20/20"
-            raise ValueError(f"split must be chronological or random, {example}, not {text!r}.") from None
+        return cls(order, tuple(float(x) / 100 for x in percent.split("/")) if percent else cls.shares, seed)
 
     def __str__(self) -> str:
         return f"{self.order}:{'/'.join(f'{100 * share:.12g}' for share in self.shares)}"

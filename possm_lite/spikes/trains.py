@@ -36,36 +36,19 @@ def in_seconds(times):
     return times.rescale("s").magnitude if hasattr(times, "rescale") else times
 
 
-def check_bins(counts, width: float, starts=None) -> tuple[np.ndarray, np.ndarray]:
-    """The counts (bins, units), int64, and bin starts (bins,) in seconds, for `Recording.from_counts`."""
-    if not 0 < width < np.inf:
-        raise RecordingError(f"bin_width_s must be positive, not {width!r}.")
-    counts = np.ma.filled(counts, np.nan)  # masked: refused as NaN
-    starts = width * np.arange(len(counts)) if starts is None else np.asarray(starts, dtype=np.float64)
-    if counts.ndim != 2 or starts.shape != counts.shape[:1]:
-        found = f"{counts.shape} and {starts.shape}"
-        raise RecordingError(f"counts must have shape (bins, units), and bin_starts (bins,), not {found}.")
-    close = ~(np.diff(starts) >= 0.98 * width)  # starts may have been rounded
-    if close.any():
-        i = close.argmax() + 1
-        found = f"bin_starts[{i}] = {starts[i]:.9g} s comes after {starts[i - 1]:.9g} s"
-        raise RecordingError(f"bin_starts must be bin_width_s = {width:g} s apart or more: {found}.")
-    return whole_counts("counts", counts), starts
-
-
 def whole_counts(name: str, counts: np.ndarray) -> np.ndarray:
     """The counts, (bins, units) or transposed, as int64. RecordingError unless they are whole, and not too many."""
     bad = (counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT)
     if bad.any():
         i, j = np.argwhere(bad)[0]
         raise RecordingError(f"{name} must be whole counts from 0 to {_MAX_COUNT}: {name}[{i}, {j}] = {counts[i, j]}.")
-    factor = np.gcd.reduce(counts.astype(np.int64), axis=None)
+    counts = counts.astype(np.int64)
+    factor = np.gcd.reduce(counts, axis=None)
     if factor > 1 and np.count_nonzero(counts) > 100:
         raise RecordingError(f"{name} are all multiples of {factor}: if they are rates, multiply by the bin width.")
-    total = counts.sum(dtype=np.float64)
-    if total > _MAX_SPIKES:
-        raise RecordingError(f"{name} holds {total:.0f} spikes, more than {_MAX_SPIKES}.")
-    return counts.astype(np.int64)
+    if counts.sum() > _MAX_SPIKES:
+        raise RecordingError(f"{name} holds {counts.sum()} spikes, more than {_MAX_SPIKES}.")
+    return counts
 
 
 def spread_counts(counts: np.ndarray, starts: np.ndarray, width: float) -> list[np.ndarray]:

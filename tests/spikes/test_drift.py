@@ -42,8 +42,3 @@ def test_a_replaced_unit_differs_in_every_field(units, rng):
     assert gone.sum() == 1000
     for name in ("preferred_direction_rad", "lag_s", "common_gain"):
         np.testing.assert_array_equal(changed[name], gone, err_msg=name)
-
-
-def test_a_share_in_percent_is_refused(units, rng):
-    with pytest.raises(ValueError, match="replaced_share"):
-        drift_tuning(units, rng, replaced_share=10)

@@ -59,55 +59,45 @@ def changed(name, index, value):
     return {name: array}
 
 
-BAD = {
-    "a NaN time": ({"spike_times": [0.5, np.nan, 2.0, 3.0]}, "spike_times[1] = nan"),
-    "an infinite time": (changed("behavior_times", 999, np.inf), "behavior_times[999] = inf"),
-    "a NaN velocity": (changed("behavior", (417, 1), np.nan), "behavior[417, 1] = nan"),
-    "a masked velocity": ({"behavior": np.ma.masked_less(np.arange(1000.0), 7)}, "behavior[0, 0] = nan"),
-    "unsorted spikes": ({"spike_times": [0.5, 1.25, 1.0, 7.0]}, "[2] = 1.000000 s comes after 1.250000 s"),
-    "unsorted behavior": (changed("behavior_times", 5, 0.01), "behavior_times[5] = 0.010000 s comes after"),
-    "a clock that restarts": ({"behavior_times": np.arange(1000) % 500 / 50}, "The clock restarts: save"),
-    "two samples at one time": (changed("behavior_times", 5, 0.04), "behavior_times[5] = 0.040000 s"),
-    "a unit out of range": ({"spike_units": [0, 1, 2, 1]}, "must lie in 0..1: spike_units[2] = 2"),
-    "a unit below 0": ({"spike_units": [0, -1, 0, 1]}, "spike_units[1] = -1"),
-    "units that are floats": ({"spike_units": [0.0, 1.0, 0.0, 1.0]}, "spike_units must hold whole numbers"),
-    "times that are text": ({"spike_times": ["1", "2", "3", "4"]}, "spike_times must hold numbers"),
-    "times that are complex": ({"spike_times": np.zeros(4, complex)}, "spike_times must hold numbers"),
-    "fewer units than spikes": ({"spike_units": [0, 1]}, "2 against 4 spike_times"),
-    "a name twice": ({"unit_ids": ["a", "a"]}, "'a' occurs 2 times"),
-    "one sample of behavior": (
-        {"behavior_times": [1.0], "behavior": [[0.0, 0.0]]},
-        "behavior_times needs at least two",
-    ),
-    "velocity in three dimensions": ({"behavior": np.zeros((1000, 2, 2))}, "(n, columns), not (1000, 2, 2)"),
-    "velocity shorter than its times": ({"behavior": np.zeros((999, 2))}, "999 against 1000 behavior_times"),
-    "three names for two columns": ({"behavior_columns": ["x", "y", "z"]}, "behavior_columns must be as many"),
-    "times in two dimensions": ({"spike_times": np.zeros((2, 2))}, "spike_times must have shape (n,)"),
-    "starts of trials alone": ({"trials": [1.0, 2.0]}, "trials must have shape (n, 2)"),
-    "a trial backwards": ({"trials": [[2.0, 1.0]]}, "trials[0] is 2.000000 s to 1.000000 s"),
-    "trials that overlap": ({"trials": [[1.0, 2.0], [1.9, 3.0]]}, "not overlap: trials[0] is 1.000000 s to 2.000000 s"),
-    "a trial before behavior": ({"trials": [[-5.0, -4.0]]}, "behaviour has 0 samples there."),
-    "a trial longer than behavior": ({"trials": [[1.0, 2.0], [9.0, 11.0]]}, "trials[1] is 9.000000 s to 11.000000 s"),
-    "no unit of velocity": ({"behavior_unit": ""}, "behavior_unit must be a non-empty text"),
-    "a session without a name": ({"session_id": None}, "session_id must be a non-empty text"),
-}
+BAD = [  # other fields, and what the message names
+    ({"spike_times": [0.5, np.nan, 2.0, 3.0]}, "spike_times[1] = nan"),
+    (changed("behavior_times", 999, np.inf), "behavior_times[999] = inf"),
+    (changed("behavior", (417, 1), np.nan), "behavior[417, 1] = nan"),
+    ({"behavior": np.ma.masked_less(np.arange(1000.0), 7)}, "behavior[0, 0] = nan"),
+    ({"spike_times": [0.5, 1.25, 1.0, 7.0]}, "spike_times[2] = 1 s comes after 1.25 s"),
+    (changed("behavior_times", 5, 0.04), "behavior_times[5] = 0.04 s"),
+    ({"spike_units": [0, 1, 2, 1]}, "must lie in 0..1: spike_units[2] = 2"),
+    ({"spike_units": [0, -1, 0, 1]}, "spike_units[1] = -1"),
+    ({"spike_units": [0.0, 1.0, 0.0, 1.0]}, "spike_units"),
+    ({"spike_times": ["1", "2", "3", "4"]}, "spike_times"),
+    ({"spike_units": [0, 1]}, "2 against 4 spike_times"),
+    ({"unit_ids": ["a", "a"]}, "'a' occurs 2 times"),
+    ({"behavior_times": [1.0], "behavior": [[0.0, 0.0]]}, "behavior_times needs at least two"),
+    ({"behavior_times": [], "behavior": [], "spike_times": [], "spike_units": [], "trials": []}, "behavior_times"),
+    ({"behavior": np.zeros((1000, 2, 2))}, "(n, columns), not (1000, 2, 2)"),
+    ({"behavior": np.zeros((999, 2))}, "999 against 1000 behavior_times"),
+    ({"behavior_columns": ["x", "y", "z"]}, "behavior_columns"),
+    ({"spike_times": np.zeros((2, 2))}, "spike_times must have shape (n,)"),
+    ({"trials": [1.0, 2.0]}, "trials must have shape (n, 2)"),
+    ({"trials": [[0.5, 1.0], [2.0, 2.0]]}, "trials[1] is 2 to 2 s"),
+    ({"trials": [[1.0, 2.0], [1.9, 3.0]]}, "not overlap: trials[1] is 1.9 to 3 s"),
+    ({"trials": [[1.0, 2.0], [9.0, 11.0]]}, "must cover every trial: trials[1] is 9 to 11 s"),
+]
 
 
-@pytest.mark.parametrize("changes, message", BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize("changes, message", BAD, ids=[message for _, message in BAD])
 def test_invalid_recording_is_refused_by_field_and_value(changes, message):
-    with pytest.raises(RecordingError, match=re.escape(message)) as caught:
+    with pytest.raises(RecordingError, match=re.escape(message)):
         Recording(**fields(**changes))
-    assert "\n" not in str(caught.value)
 
 
-def test_many_steps_back_are_no_restart():
+def test_one_step_back_is_a_restart():
     times = np.arange(1000.0)
     with pytest.raises(RecordingError, match=r"times\[500\] .* The clock restarts"):
         check_order("times", np.r_[times[:500], times[:500]], strict=False)
-    with pytest.raises(RecordingError, match=r"times\[500\] .* Sort them together"):
-        check_order("times", np.r_[times[:500], 0.5, times[500:]], strict=False)  # one sample alone is late
-    with pytest.raises(RecordingError, match="Sort them together"):
-        check_order("times", times[::-1], strict=False)
+    for unsorted in (np.r_[times[:500], 0.5, times[500:]], times[::-1]):  # one sample alone is late, and all
+        with pytest.raises(RecordingError, match="Sort them together"):
+            check_order("times", unsorted, strict=False)
 
 
 def test_covered_trials_allows_two_samples_at_either_end():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from possm_lite.spikes.simulation.timed import TimedConfig, simulate_timed_session
+from possm_lite.spikes.simulation.timed import simulate_timed_session
 from possm_lite.training.baselines import fit_wiener
 from possm_lite.training.evaluate import evaluate, mean_r2
 from possm_lite.training.session import prepare
@@ -43,8 +43,3 @@ def test_rates_are_those_of_the_configuration(recording):
     again = simulate_timed_session()
     np.testing.assert_array_equal(recording.spike_times, again.spike_times)
     assert not np.array_equal(recording.spike_times[:100], simulate_timed_session(1).spike_times[:100])
-
-
-def test_delays_beyond_a_cycle_are_refused():
-    with pytest.raises(ValueError, match="delay_s"):
-        TimedConfig(delay_s=0.03)

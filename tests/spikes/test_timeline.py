@@ -95,7 +95,7 @@ def test_segments_join_adjacent_intervals():
 def test_split_config_parses_its_own_text():
     assert SplitConfig.parse(str(SplitConfig.parse("random:60/20/20"))) == SplitConfig("random", (0.6, 0.2, 0.2))
     for text in ("", "alphabetical", "random:50/50", "chronological:70/10/30", "random:a/b/c", "random:100/0/0"):
-        with pytest.raises(ValueError, match="split must be"):
+        with pytest.raises(ValueError):
             SplitConfig.parse(text)
 
 

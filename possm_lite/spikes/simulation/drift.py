@@ -19,19 +19,10 @@ def drift_tuning(
 
         preferred direction + rotation_deg z,    baseline and depth x exp(gain_spread z),    z standard normal
 
-    A random share of the units is replaced by others, under the same names: a decoder cannot know which. Chestek et al.
-    2007 and Dickey et al. 2009 measured how long the units of an array stay; the defaults are a choice of this course.
-
-    Args:
-        units: the tuning of U units.
-        rng: source of all random numbers.
-        rotation_deg: standard deviation over units of the rotation of the preferred direction.
-        gain_spread: standard deviation of the logarithm of baseline and depth.
-        replaced_share: share of units replaced, 0 to 1; else a ValueError.
-        config: distribution of the new units; default `SimulationConfig()`.
+    A random share of the units, 0 to 1, is replaced by others, drawn from `config`, under the same names: a decoder
+    cannot know which. Chestek et al. 2007 and Dickey et al. 2009 measured how long the units of an array stay; the
+    defaults are a choice of this course.
     """
-    if not 0 <= replaced_share <= 1:
-        raise ValueError(f"replaced_share must lie in 0..1, not {replaced_share}.")
     n = len(units.tuned)
     config = replace(config or SimulationConfig(), n_units=n, n_common=units.common_gain.shape[1])
     baseline = units.baseline_hz * np.exp(gain_spread * rng.standard_normal(n))

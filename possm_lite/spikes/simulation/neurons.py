@@ -25,14 +25,10 @@ class SimulationConfig(TaskConfig):
     speed_gain: float = 0.2  # mean of the term in speed alone, in the same unit
     speed_gain_spread: float = 0.4  # its standard deviation
     reference_speed_mm_s: float = 400.0
-    # rotation of the preferred direction over 100 mm along x, and along y: standard deviation over units (evidence:
-    # Scott & Kalaska 1997, same paths in another posture of the arm)
-    turning_deg: float = 40.0
-    # and along x in all tuned units, with the shoulder (Caminiti et al. 1990): one 215 mm behind the hand rotates by 25
-    # degrees while the hand moves 100 mm sideways
-    common_turning_deg: float = 25.0
-    # standard deviation over units of the rise of the log rate per 100 mm along x, and along y (Kettner et al. 1988)
-    position_gain: float = 0.3
+    # rotation of the preferred direction over 100 mm along x, and along y (Scott & Kalaska 1997, in another posture)
+    turning_deg: float = 40.0  # standard deviation over units
+    common_turning_deg: float = 25.0  # and along x in all tuned units, with the shoulder (Caminiti et al. 1990)
+    position_gain: float = 0.3  # log rate per 100 mm along x, and along y: standard deviation (Kettner et al. 1988)
     lag_s: float = 0.1  # mean lead on the hand (about 100 ms: Moran & Schwartz 1999, Paninski et al. 2004)
     lag_spread_s: float = 0.03  # standard deviation of the lead, which is clipped to 0 and 2 lag_s
     refractory_s: float = 0.002  # absolute
@@ -56,9 +52,7 @@ class UnitTuning:
     position_gain_per_mm: np.ndarray  # log rate per mm along x and y, (U, 2)
     common_gain: np.ndarray  # loadings on the common fluctuations, (U, C)
     lag_s: np.ndarray  # by how much the unit leads the hand, (U,)
-    # False for a unit whose gains of direction, speed and position are all zero, (U,). Its preferred direction and lag
-    # are drawn all the same and have no effect.
-    tuned: np.ndarray
+    tuned: np.ndarray  # False for a unit whose gains of direction, speed and position are all zero, (U,)
 
 
 def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning:
@@ -91,16 +85,13 @@ def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning
 
 
 def draw_common(rng: np.random.Generator, duration_s: float, config: SimulationConfig) -> np.ndarray:
-    """Slow common fluctuations of unit variance (Ornstein-Uhlenbeck), shape (time, C), at `config.common_rate_hz`.
-
-    Rounded to 2^-10, for compression.
-    """
+    """Slow common fluctuations of unit variance (Ornstein-Uhlenbeck), (time, C), at `config.common_rate_hz`."""
     decay = np.exp(-1 / (config.common_time_s * config.common_rate_hz))
     common = rng.standard_normal((int(np.ceil(duration_s * config.common_rate_hz)) + 1, config.n_common))
     common[1:] *= np.sqrt(1 - decay**2)  # the first row already has the stationary variance
     for before, now in zip(common, common[1:], strict=False):  # scipy.signal would take a second to import
         now += decay * before
-    return np.round(common * 2**10) / 2**10
+    return np.round(common * 2**10) / 2**10  # it compresses
 
 
 def firing_rate(
@@ -114,12 +105,9 @@ def firing_rate(
     which is `baseline` at drive 0, about baseline exp(drive) while it is small, and always below `saturation`.
 
     Args:
-        unit: index of a unit; `slice(None)` for all U.
+        unit: index of a unit, for a rate in Hz of shape (T,); `slice(None)` for all, (T, U).
         position, velocity: p, mm from the centre, and v, mm/s, (T, 2); (T, U, 2) for several units: each has its lag.
         common: the common fluctuations z, (T, C), or (T, 1, C) for several units; 0 for none.
-
-    Returns:
-        Rate in Hz, (T,), or (T, U).
     """
     speed = np.hypot(velocity[..., 0], velocity[..., 1])
     preferred = units.preferred_direction_rad[unit] + _dot(position, units.turning_rad_per_mm[unit])
@@ -161,10 +149,7 @@ def draw_spikes(
 
 
 def block_refractory(ticks: np.ndarray, refractory: int) -> np.ndarray:
-    """Drop spikes within `refractory` ticks of the last spike that was kept.
-
-    For a Poisson process, which is memoryless, this equals a rate that is zero for that long after each spike.
-    """
+    """Drop spikes within `refractory` ticks of the last spike that was kept."""
     kept = []
     for tick in ticks.tolist():
         if not kept or tick - kept[-1] >= refractory:

@@ -25,18 +25,14 @@ class TaskConfig:
     min_reach_mm: float = 40.0  # a random target closer to the hand than this is drawn again
     hold_s: tuple[float, float] = (0.2, 0.5)  # shortest and longest rest before a reach, uniform
     end_hold_s: float = 0.1  # rest after the last reach of a trial
-    # the typical reach takes reach_base_s + reach_slope_s_per_mm * distance: 0.25 s for 80 mm, which peaks at 610 mm/s.
-    # Brisk: a reach then lasts about five bins of 50 ms
+    # the typical reach takes reach_base_s + reach_slope_s_per_mm * distance: 0.25 s for 80 mm, which peaks at 610 mm/s
     reach_base_s: float = 0.15
     reach_slope_s_per_mm: float = 0.0012
     reach_time_spread: float = 0.15  # standard deviation of the logarithm of a reach's time around the typical one
-    # standard deviation of the angle between a reach's first heading and the straight line to its target: 12 degrees
-    # bow the path by 5 % of its length
-    bend_deg: float = 12.0
+    bend_deg: float = 12.0  # standard deviation of the angle between a reach's first heading and the straight line
 
     def __post_init__(self):
-        # wherever the hand is, the farthest corner is more than workspace_mm away, so a target is always found
-        if not self.min_reach_mm <= self.workspace_mm:
+        if not self.min_reach_mm <= self.workspace_mm:  # else no target might be far enough
             raise ValueError(f"min_reach_mm must be at most workspace_mm, not {self.min_reach_mm}.")
 
 
@@ -107,8 +103,7 @@ def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
         s(u) = 10 u^3 - 15 u^4 + 6 u^5,    s'(u) = 30 u^2 (1 - u)^2
 
-    Times are s, shape (T,), position mm and velocity mm/s, (T, 2). The hand is at rest before the first reach and after
-    the last.
+    Times are s, shape (T,), position mm and velocity mm/s, (T, 2).
     """
     duration = reaches.stop_s - reaches.start_s  # (R,)
     chord = reaches.target_mm - reaches.origin_mm  # (R, 2)

@@ -42,18 +42,15 @@ class SimulatedSession:
 def simulate_session(
     seed: int = 0, config: SimulationConfig | None = None, units: UnitTuning | None = None
 ) -> SimulatedSession:
-    """Simulate one session, deterministically.
+    """Simulate one session, deterministically, with velocity in mm/s at 1 kHz; the default is the session in `data/`.
 
     Behaviour, tuning, common fluctuations and spikes each have their own random stream, so a change of one does not
     change the others: with other `units`, the same seed gives the same movements.
 
     Args:
-        seed: 0 or larger.
-        config: task and units; the default is the session in `data/`. Velocity is in mm/s at 1 kHz, and trials follow
-            each other without a gap.
+        seed, config: 0 or larger; task and units.
         units: the tuning to use instead of a random one: that of an earlier session for a second day with the same
-            units, or a changed one to simulate drift. Of the unit parameters in `config`, only the refractory period
-            and the time course of the common fluctuations then apply.
+            units, or a changed one to simulate drift.
     """
     config = config or SimulationConfig()
     task_seed, unit_seed, common_seed, spike_seed = np.random.SeedSequence(seed).spawn(4)
@@ -85,7 +82,7 @@ def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
 
 
 def save_session(session: SimulatedSession, path: str | Path):
-    """Write recording and truth to one `.npz`, for `load_recording` and `load_ground_truth`. Raises RecordingError."""
+    """Write recording and truth to one `.npz`, for `load_recording` and `load_ground_truth`."""
     truth = session.truth
     arrays = {"seed": truth.seed, "config": json.dumps(asdict(truth.config)), "common": truth.common}
     for group in ("units", "reaches"):
