@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import joblib
+
 from . import (
     accuracy,
-    choices,
     course,
     faults,
     latency,
@@ -32,8 +33,8 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "training": training.measure,
     "threads": threads.measure,
     "accuracy": accuracy.measure,
-    "readings": choices.measure,
-    "codes": choices.measure_codes,
+    "readings": accuracy.measure_readings,
+    "codes": accuracy.measure_codes,
     "transfer": transfer.measure,
     "trials": trials.measure,
     "weights": weights.measure,
@@ -57,7 +58,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.short and options.out == ROOT:
         parser.error("values of --short are not for the page; name another folder: --out DIR")
     names = [] if options.page else options.sections or list(SECTIONS)
-    held = [_run_section(name, options) for name in names]
+    with joblib.parallel_config(verbose=5):  # the progress of trainings side by side
+        held = [_run_section(name, options) for name in names]
     print(f"written: {write_page(options.out)}")
     return 0 if all(held) else 1
 

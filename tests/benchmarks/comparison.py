@@ -1,17 +1,15 @@
 """Decoders compared over seeds: the recordings, one search of the settings of training for all, tables of R²."""
 
-import os
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from possm_lite.classroom.load import load_figures
+from possm_lite.classroom.parallel import in_parallel
 from possm_lite.commands import EMBEDDED
 from possm_lite.decoder.baselines import BinnedGRU, BinnedMLP
 from possm_lite.spikes import load_recording
@@ -19,8 +17,7 @@ from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
 from possm_lite.training.baselines import fit_kalman, fit_wiener
 from possm_lite.training.evaluate import slot_offsets
 
-from .machine import SPAWN, threads
-from .page import ROOT, Item, Note, Table
+from .page import ROOT, Item, Note, Table, with_spread
 
 SIMULATED, REAL = "simulated session", "motor cortex (Stevenson et al. 2011)"
 SENSORY = "somatosensory cortex, 1,050 s"
@@ -33,8 +30,8 @@ MLP, GRU, WIENER, KALMAN = "MLP on counts", "GRU on counts", "Wiener filter", "K
 
 time_codes = load_figures("13_time_codes", ROOT / "notebooks")
 
-# a decoder: the switches of `time_codes.make_model`, or one of the four names above
-Decoder = dict | str
+Decoder = dict | str  # the switches of `time_codes.make_model`, or one of the four names above
+Scores = dict[tuple[str, str], list[dict]]  # a score for each seed, by recording and decoder
 
 
 def present(recordings: dict[str, Path]) -> tuple[dict[str, Path], list[Note]]:
@@ -43,83 +40,75 @@ def present(recordings: dict[str, Path]) -> tuple[dict[str, Path], list[Note]]:
     return found, [Note(f"{name}: the file is missing, skipped.") for name in recordings if name not in found]
 
 
-def search(found: dict[str, Path], decoders: dict[str, Decoder], n_trainings: int, short: bool = False) -> dict:
+def search(
+    found: dict[str, Path], decoders: dict[str, Decoder], n_trainings: int, short: bool = False
+) -> tuple[dict[tuple[str, str], dict], Table]:
     """The settings of `GRID` with the best mean validation R² of `n_trainings`, by recording and decoder."""
     grid = GRID[:2] if short else GRID
-    keys = list(product(found, decoders, range(len(grid)), range(n_trainings)))
-    scores = train([job(found, s, decoders[d], 100 + seed, short, **grid[i]) for s, d, i, seed in keys])
-    valid = np.reshape([score["valid"] for score in scores], (len(found), len(decoders), len(grid), n_trainings))
-    choice = valid.mean(-1).argmax(-1)
-    return {(s, d): grid[choice[i, j]] for i, s in enumerate(found) for j, d in enumerate(decoders)}
-
-
-def table_of_settings(found: Iterable[str], decoders: Iterable[str], best: dict, n_trainings: int) -> Table:
+    keys = list(product(found, decoders))
+    tried = product(keys, grid, range(n_trainings))
+    calls = [call(found, s, decoders[d], 100 + seed, short, **settings) for (s, d), settings, seed in tried]
+    valid = [score["valid"] for score in in_parallel(train_and_score, calls)]
+    choice = np.reshape(valid, (len(keys), len(grid), n_trainings)).mean(-1).argmax(-1)
+    best = {key: grid[i] for key, i in zip(keys, choice, strict=True)}
     title = f"Settings of training with the best mean validation R², of {len(GRID)}, trainings of each: {n_trainings}"
-    return Table(title, ["", *found], [[d, *(_settings(**best[s, d]) for s in found)] for d in decoders])
+    form = "lr {lr:g}, {batch} windows of {window_s:g} s"
+    return best, Table(title, ["", *found], [[d, *(form.format(**best[s, d]) for s in found)] for d in decoders])
 
 
-def _settings(lr: float, window_s: float, batch: int) -> str:
-    return f"lr {lr:g}, {batch} windows of {window_s:g} s"
+def score_all(
+    found: dict[str, Path], decoders: dict[str, Decoder], settings: dict, n_seeds: dict[str, int], short: bool
+) -> Scores:
+    """Train every decoder on every recording with the settings for the two, from the seeds 0, 1, ..."""
+    keys = [(s, d, seed) for s, d in product(found, decoders) for seed in range(n_seeds[d])]
+    calls = [call(found, s, decoders[d], seed, short, **settings.get((s, d), {})) for s, d, seed in keys]
+    of: Scores = {}
+    for (source, decoder, _), score in zip(keys, in_parallel(train_and_score, calls), strict=True):
+        of.setdefault((source, decoder), []).append(score)
+    return of
 
 
-def job(found: dict[str, Path], source: str, decoder: Decoder, seed: int, short: bool, **settings) -> tuple:
+def call(found: dict[str, Path], source: str, decoder: Decoder, seed: int, short: bool, **settings) -> tuple:
     """Arguments of `train_and_score`."""
     epochs = 1 if short else EPOCHS[source]
     return found[source], decoder, FitConfig(epochs=epochs, seed=seed, validations=0, **settings)
 
 
-def train(jobs: list[tuple]) -> list[dict]:
-    """`train_and_score` of each job, in the order of the jobs, as many at once as there are cores."""
-    with ProcessPoolExecutor(os.cpu_count() or 1, SPAWN) as pool:
-        futures = [pool.submit(train_and_score, *job) for job in jobs]
-        for _ in tqdm(as_completed(futures), total=len(futures), unit="decoder", disable=None):
-            pass
-        return [future.result() for future in futures]
-
-
 def train_and_score(path: Path, decoder: Decoder, settings: FitConfig) -> dict:
-    """Train a decoder on one thread: R² on the test and on the validation part, seconds of the core it took."""
-    with threads(1):
-        session = prepare(load_recording(path))
-        torch.manual_seed(settings.seed)
-        start = time.process_time()
-        model = _trained(decoder, session, settings)
-        seconds = time.process_time() - start
-        decoded = evaluate(model, session)
-        return {
-            "r2": decoded.r2,
-            "displayed": decoded.r2_displayed,
-            "valid": evaluate(model, session, "valid").r2,
-            "seconds": seconds,
-            "parameters": sum(p.numel() for p in model.parameters()),
-        }
+    """Train a decoder: R² on the test and on the validation part, seconds of the core it took."""
+    session = prepare(load_recording(path))
+    torch.manual_seed(settings.seed)
+    start = time.process_time()
+    model = _trained(decoder, session, settings)
+    seconds = time.process_time() - start
+    decoded = evaluate(model, session)
+    return {
+        "r2": decoded.r2,
+        "displayed": decoded.r2_displayed,
+        "valid": evaluate(model, session, "valid").r2,
+        "seconds": seconds,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
 
 
 def _trained(decoder: Decoder, session: Session, settings: FitConfig) -> torch.nn.Module:
-    recording, slots = session.recording, len(slot_offsets(session))
+    n_units, n_columns = session.recording.n_units, session.recording.n_columns
     if decoder == WIENER:
         filters = [fit_wiener(session, n_history) for n_history in HISTORIES]
         return max(filters, key=lambda model: evaluate(model, session, "valid").r2)
     if decoder == KALMAN:
         return fit_kalman(session)
     if isinstance(decoder, dict):
-        model = time_codes.make_model(n_units=recording.n_units, n_outputs=recording.n_columns, **decoder)
+        model = time_codes.make_model(n_units=n_units, n_outputs=n_columns, **decoder)
     else:
         kind = {GRU: BinnedGRU, MLP: BinnedMLP}[decoder]
-        model = kind(recording.n_units, session.timeline.bin_width_s, slots, recording.n_columns)
+        model = kind(n_units, session.timeline.bin_width_s, len(slot_offsets(session)), n_columns)
     fit(model, session, settings, progress=False)
     return model
 
 
-def tables(title: str, found: Iterable[str], decoders: Iterable[str], of: dict, reference: str) -> Iterator[Item]:
-    """A table for each recording.
-
-    Args:
-        title: before the name of the recording.
-        found, decoders: names of recordings and of decoders, the rows.
-        of: the scores of all seeds by recording and decoder.
-        reference: the decoder that the others are compared with.
-    """
+def tables(title: str, found: Iterable[str], decoders: Iterable[str], of: Scores, reference: str) -> Iterator[Item]:
+    """A table for each recording, with the decoders as rows, each but `reference` compared with that one."""
     for source in found:
         rows = [[d, *_cells(of[source, d], None if d == reference else of[source, reference])] for d in decoders]
         head = ["", "R²", "lowest to highest", f"against {reference}", "R² displayed", "parameters", "core s"]
@@ -134,20 +123,19 @@ def tables(title: str, found: Iterable[str], decoders: Iterable[str], of: dict, 
 
 
 def _cells(scores: list[dict], reference: list[dict] | None) -> list[str]:
-    r2, displayed = np.array([s["r2"] for s in scores]), np.mean([s["displayed"] for s in scores])
-    several = len(r2) > 1
-    spread, ends = (f" ± {r2.std(ddof=1):.3f}", f"{r2.min():.3f} to {r2.max():.3f}") if several else ("", "")
+    r2 = r2_of(scores)
+    ends = f"{r2.min():.3f} to {r2.max():.3f}" if len(r2) > 1 else ""
+    against = "" if reference is None else _difference(r2, r2_of(reference))
+    displayed = np.mean([s["displayed"] for s in scores])
     seconds = np.median([s["seconds"] for s in scores])
-    return [f"{r2.mean():.3f}{spread}", ends, _compared(r2, reference), f"{displayed:.3f}"] + [
-        f"{scores[0]['parameters']:,}",
-        f"{seconds:.1f}",
-    ]
+    return [with_spread(r2), ends, against, f"{displayed:.3f}", f"{scores[0]['parameters']:,}", f"{seconds:.1f}"]
 
 
-def _compared(r2: np.ndarray, reference: list[dict] | None) -> str:
-    if reference is None:
-        return ""
-    other = np.array([s["r2"] for s in reference])
-    variance = sum(x.var(ddof=1) for x in (r2, other) if len(x) > 1)
+def _difference(r2: np.ndarray, other: np.ndarray) -> str:
     difference = r2.mean() - other.mean()
+    variance = sum(x.var(ddof=1) for x in (r2, other) if len(x) > 1)
     return f"{difference:+.3f}, {'larger than' if abs(difference) > variance**0.5 else 'within'} the spread"
+
+
+def r2_of(scores: list[dict]) -> np.ndarray:
+    return np.array([score["r2"] for score in scores])

@@ -14,9 +14,7 @@ from possm_lite.spikes.batch import PaddedBatch
 class PaddedPossm:
     """POSSM in its textbook form, in eager torch, with the state of the backbone kept between bins.
 
-    Args:
-        model: a POSSM.
-        offsets_s: as `query_offsets_s` of `StreamingDecoder`.
+    Arguments are as for `StreamingDecoder`, of the only session.
     """
 
     def __init__(self, model: POSSM, offsets_s: np.ndarray):
@@ -41,15 +39,8 @@ class PaddedPossm:
 class Poyo:
     """POYO of torch_brain. It keeps no state: each bin is decoded from the whole window of 1 s that it ends.
 
-    The tokens that are the same in every window are made once and nothing is padded: the fastest way to call it.
-
-    Args:
-        n_units: number of units.
-        offsets_s: query times, relative to the start of the bin.
-        bin_width_s: seconds.
-
-    Raises:
-        ImportError: torch_brain, the extra `bench`, is not installed.
+    The tokens that are the same in every window are made once and nothing is padded: the fastest way to call it. Query
+    times `offsets_s` are since the start of the bin. ImportError: torch_brain, the extra `bench`, is not installed.
 
     Source: Azabou et al. 2023; sizes from torch_brain's configuration of 1.3 M parameters.
     """

@@ -26,14 +26,14 @@ AXES = {  # the values of each size, and the expected exponent of growth
     "spikes": ((5, 10, 25, 50, 100, 200, 500), 1),
     "hidden": ((64, 128, 256, 512, 1024), 2),
 }
+LABELS = {"units": "units", "spikes": "spikes in a bin", "hidden": "hidden state"}
 
 
 def measure(short: bool = False) -> Iterator[Item]:
     with threads(1):
         yield from _comparison(*((3, 4) if short else (200, 100)))
         yield from _paced(*((2, 2) if short else (16, 25)))
-        axes = {name: (values[:3], power) for name, (values, power) in AXES.items()} if short else AXES
-        yield from _growth(axes, *((2, 2) if short else (15, 30)))
+        yield from _growth(*((2, 2, 3) if short else (15, 30, None)))
 
 
 def _comparison(rounds: int, n_bins: int) -> Iterator[Item]:
@@ -61,7 +61,7 @@ def _paced(rounds: int, n_bins: int) -> Iterator[Item]:
     calls = {name: call for name, call in _calls(SIZES).items() if name in (STREAMING, GRU)}
     title = f"Called every 50 ms, as at a rig, one thread, {rounds * n_bins:,} bins each"
     table = Table(title, ["", "called", "p50 µs", "p99 µs"], [])
-    for how, pause in {"one after the other": lambda: None, "sleeping in between": _Pace()}.items():
+    for how, pause in {"one after the other": lambda: None, "sleeping in between": _sleep_to_next_bin}.items():
         times = time_in_turns(calls, rounds, n_bins, pause)
         us = {name: 1e6 * np.percentile(each, (50, 99)) for name, each in times.items()}
         table.rows.extend([name, how, *map(_digits, us[name])] for name in calls)
@@ -74,33 +74,37 @@ def _paced(rounds: int, n_bins: int) -> Iterator[Item]:
     yield Note(f"The ratio at 50 ms varies from run to run: {cause}.")
 
 
-class _Pace:
-    """Sleeps until the next bin is over; bins are counted from the first call."""
-
-    def __init__(self):
-        self._due = 0.0
-
-    def __call__(self) -> None:
-        self._due = max(self._due + BIN_S, time.perf_counter())
-        time.sleep(max(0.0, self._due - time.perf_counter()))
+def _sleep_to_next_bin() -> None:
+    time.sleep(BIN_S - time.perf_counter() % BIN_S)
 
 
-def _growth(axes: dict[str, tuple[tuple[int, ...], int]], rounds: int, n_bins: int) -> Iterator[Item]:
-    """Median times along each axis, with a fitted law."""
+def _growth(rounds: int, n_bins: int, n_values: int | None) -> Iterator[Item]:
+    """Median times at the first `n_values` of each size, with a fitted law."""
     head = ["", "from", "p50 µs", "fit", "largest error of the fit"]
     table = Table("Growth with units, spikes in a bin and hidden size", head, [])
-    curves = {axis: _curve(axis, values, rounds, n_bins) for axis, (values, _) in axes.items()}
-    for axis, (values, power) in axes.items():
-        for name, us in curves[axis].items():
-            start, slope, error = fit_growth(np.array(values, float), us, power)
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for panel, (axis, (values, power)) in zip(figure.subplots(1, len(AXES), sharey=True), AXES.items(), strict=True):
+        values = values[:n_values]
+        x, fine = np.array(values, float), np.geomspace(values[0], values[-1], 100)
+        for name, us in _curve(axis, values, rounds, n_bins).items():
+            start, slope, error = fit_growth(x, us, power)
             law = f"{_digits(start)} {'+-'[slope < 0]} {_digits(abs(slope))} x {axis}{'²' if power == 2 else ''}"
             p50 = f"{_digits(us[0])} to {_digits(us[-1])}"
             table.rows.append([f"{name}, {axis}", f"{values[0]} to {values[-1]:,}", p50, law, f"{100 * error:.0f} %"])
+            panel.loglog(x, us, "o", color=COLORS[name], ms=4, label=name)
+            panel.loglog(fine, start + slope * fine**power, color=COLORS[name], lw=1)
+        panel.set_xticks(values, [f"{value:,}" for value in values], fontsize="small")
+        panel.minorticks_off()
+        panel.set_xlabel(LABELS[axis])
+        panel.grid(alpha=0.3)
     yield table
     others = f"{SIZES['units']} units, {SIZES['spikes']} spikes a bin, hidden size {SIZES['hidden']}"
     yield Note(f"Medians, in µs; least squares of the relative errors. The other sizes: {others}.")
+    first = figure.axes[0]
+    first.set_ylabel("one bin (µs, median)")
+    figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     alt = "Microseconds a bin against units, spikes in a bin and hidden size, for each decoder, with the fitted growth"
-    yield Plot("latency", alt, _plot(axes, curves))
+    yield Plot("latency", alt, figure)
 
 
 def _curve(axis: str, values: tuple[int, ...], rounds: int, n_bins: int) -> dict[str, np.ndarray]:
@@ -149,22 +153,3 @@ def _stepper(step: Callable, bins: list) -> Callable:
 
 def _digits(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 20 else f"{value:.2g}"
-
-
-def _plot(axes: dict[str, tuple[tuple[int, ...], int]], curves: dict[str, dict[str, np.ndarray]]) -> Figure:
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    panels = figure.subplots(1, len(curves), sharey=True)
-    labels = {"units": "units", "spikes": "spikes in a bin", "hidden": "hidden state"}
-    for panel, (axis, (values, power)) in zip(panels, axes.items(), strict=True):
-        x, fine = np.array(values, float), np.geomspace(values[0], values[-1], 100)
-        for name, us in curves[axis].items():
-            panel.loglog(x, us, "o", color=COLORS[name], ms=4, label=name)
-            start, slope, _ = fit_growth(x, us, power)
-            panel.loglog(fine, start + slope * fine**power, color=COLORS[name], lw=1)
-        panel.set_xticks(values, [f"{value:,}" for value in values], fontsize="small")
-        panel.minorticks_off()
-        panel.set_xlabel(labels[axis])
-        panel.grid(alpha=0.3)
-    panels[0].set_ylabel("one bin (µs, median)")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
-    return figure

@@ -14,10 +14,9 @@ import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.errors import PossmError
-from possm_lite.spikes import load_recording, simulate_session
+from possm_lite.spikes import load_recording
 from possm_lite.spikes.io.contents import Selection
 from possm_lite.spikes.io.lsl import import_pylsl
-from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import prepare
 from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
 from possm_lite.training.evaluate import replay
@@ -34,7 +33,7 @@ SETTINGS = "[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {127.0.0.1}
 
 def measure(short: bool = False) -> Iterator[Item]:
     with tempfile.TemporaryDirectory() as folder:
-        settings, source = Path(folder, "lsl_api.cfg"), Path(folder, "session.npz") if short else EMBEDDED
+        settings = Path(folder, "lsl_api.cfg")
         settings.write_text(SETTINGS)
         os.environ["LSLAPICFG"] = str(settings)
         try:
@@ -42,15 +41,13 @@ def measure(short: bool = False) -> Iterator[Item]:
         except PossmError as exc:
             yield Note(f"Skipped: {exc}")
             return
-        if short:
-            simulate_session(1, SimulationConfig(n_trials=12, n_units=12)).recording.save(source)
-        session = prepare(load_recording(source), lag_s=0.05)
+        session = prepare(load_recording(EMBEDDED), lag_s=0.05)
         torch.manual_seed(0)
         model = POSSM(POSSMConfig(session.recording.n_units))  # nothing here depends on the weights
         save_checkpoint(Path(folder, "checkpoint.npz"), model, TrainedOn.from_session(session, "", Selection()))
         expected = replay(StreamingDecoder(model, 1, even_offsets(BIN_S)), session).outputs
         seconds = 2.0 if short else 60.0
-        decoded, delays_s, after_s, summary = play_and_decode(folder, source, session, seconds)
+        decoded, delays_s, after_s, summary = play_and_decode(folder, session, seconds)
     n = len(decoded)
     difference = float(np.abs(decoded - expected[:n]).max() / np.abs(expected).max())
     size = f"{session.recording.n_units} units, {seconds:.0f} s"
@@ -67,12 +64,11 @@ def measure(short: bool = False) -> Iterator[Item]:
         yield row(f"first event of a later bin to that arrival, {percentile}", after[i], "{:.1f} ms")
 
 
-def play_and_decode(run: str, source: Path, session: Session, seconds: float):
+def play_and_decode(run: str, session: Session, seconds: float):
     """Decode the beginning of the test part of a session that another process plays, for so many seconds.
 
-    Returns:
-        The output (n, C); for each bin with a spike, the time from its last, and that from the first of a later bin, by
-        which it is over, to the arrival of its output here, seconds; and the last line of `live`.
+    Returns the output (n, C); for each bin with a spike, the seconds from its last, and from the first of a later bin,
+    by which it is over, to the arrival of its output here; and the last line of `live`.
     """
     pylsl, name = import_pylsl(), f"bench-{os.getpid()}"
     start_s = session.segments("test")[0, 0] - session.timeline.lag_s
@@ -82,7 +78,7 @@ def play_and_decode(run: str, source: Path, session: Session, seconds: float):
     try:
         inlet = pylsl.StreamInlet(pylsl.resolve_byprop("name", f"{name}-decoded", timeout=60)[0])
         inlet.open_stream(30.0)
-        processes.append(start_command("simulate", source, "--stream", name, "--start", start_s))
+        processes.append(start_command("simulate", EMBEDDED, "--stream", name, "--start", start_s))
         decoded, stamps, arrivals = [], [], []
         while len(arrivals) < seconds / BIN_S:
             outputs, times = inlet.pull_chunk(30.0, N_SLOTS)

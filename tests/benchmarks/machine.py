@@ -4,19 +4,15 @@ import multiprocessing
 import os
 import platform
 import re
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import torch
-
-SPAWN = multiprocessing.get_context("spawn")
 
 
 def describe() -> dict[str, str]:
@@ -50,16 +46,9 @@ def time_in_turns(
 ) -> dict[str, np.ndarray]:
     """Times of each call, interleaved, so that a slow moment of the machine affects all of them.
 
-    A turn begins with one call that is not counted, because the turn before has replaced the contents of the caches.
-
-    Args:
-        calls: functions without arguments.
-        rounds: number of turns of each.
-        repeats: calls per turn, for all or by name.
-        pause: called before each of them, without being timed.
-
-    Returns:
-        Seconds by name, (rounds, repeats).
+    A turn of `repeats` calls, a number for all or by name, begins with one that is not counted, because the turn before
+    has replaced the contents of the caches. `pause` is called before each call, untimed.
+    Returns seconds by name, (rounds, repeats).
     """
     times = {name: [] for name in calls}
     for _ in range(rounds):
@@ -88,15 +77,7 @@ def matmul_rate(n: int = 1024, rounds: int = 15) -> float:
     return 2 * n**3 / float(np.median(times))
 
 
-def peak_memory_mib() -> float:
-    """Peak resident memory of this process."""
-    status = Path("/proc/self/status")
-    if status.exists():  # on Linux, ru_maxrss of a new process starts at its parent's value
-        return int(status.read_text().split("VmHWM:")[1].split()[0]) / 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # bytes on macOS
-
-
 def in_new_process(function: Callable, *args):
     """`function(*args)` in a process of its own; `function` must be importable."""
-    with ProcessPoolExecutor(1, SPAWN) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *args).result()

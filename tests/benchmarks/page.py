@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from execute import fewer_colors
 from matplotlib.figure import Figure
 
@@ -92,14 +93,19 @@ def row(what: str, measured: float, form: str, limit: str = "", holds: bool = Tr
     return Row(what, form.format(measured), limit, bool(holds))
 
 
+def with_spread(values: np.ndarray, sign: str = "") -> str:
+    """The mean, and ± the standard deviation of several values, (n,); `sign` as in a format."""
+    return f"{values.mean():{sign}.3f}" + (f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else "")
+
+
 def save_results(root: Path, name: str, metadata: dict, items: Iterable[Item]) -> None:
     """Write a section's JSON file and figures under `root`, the repository or a folder with the same layout.
 
     `metadata` has "date", "command", "machine" (a dict) and "seconds", None where they mean nothing.
     """
-    saved = []
     for folder in (RESULTS, FIGURES):
         (root / folder).mkdir(parents=True, exist_ok=True)
+    saved = []
     for item in items:
         if isinstance(item, Plot) and item.figure is not None:
             png = io.BytesIO()

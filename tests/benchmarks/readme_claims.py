@@ -20,7 +20,7 @@ from possm_lite.spikes import SpikeBatch
 from .page import ROOT, Item, Row, row
 
 ORACLE = ROOT / "tests" / "decoder" / "authors_one_head.npz"
-README_IMPORTS = (
+EXAMPLE = (
     "from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder; "
     "from possm_lite.spikes import SpikeBatch, load_recording, simulate_session; "
     "from possm_lite.training import adapt, evaluate, fit, load_checkpoint, prepare"
@@ -82,24 +82,20 @@ def streaming_error(model: POSSM, bins: list[tuple[np.ndarray, np.ndarray]], off
 
 def imports(rounds: int) -> Iterator[Row]:
     """Import times, in new processes that have imported torch before."""
-    package, example = (
-        float(np.median([_import_seconds(statement) for _ in range(rounds)]))
-        for statement in ("import possm_lite", README_IMPORTS)
-    )
+    package, example = (np.median([_import_seconds(s) for _ in range(rounds)]) for s in ("import possm_lite", EXAMPLE))
     yield row("`import possm_lite`, after `import torch`", package, "{:.3f} s", "<= 0.3 s", package <= 0.3)
     yield row("imports of the README's example, after `import torch`", example, "{:.2f} s")
 
 
 def _import_seconds(statement: str) -> float:
     code = f"import time, torch; start = time.perf_counter(); {statement}; print(time.perf_counter() - start)"
-    return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    return float(subprocess.check_output([sys.executable, "-c", code]))
 
 
 def sliders() -> Iterator[Row]:
     """Time from a slider's move to the new figure."""
-    rng = torch.Generator().manual_seed(0)
-    x = 2 * torch.rand(57, generator=rng)
-    y = 400 * torch.sin(4 * x) + 40 * torch.randn(57, generator=rng)  # mm/s
+    x = 2 * torch.rand(57)
+    y = 400 * torch.sin(4 * x) + 40 * torch.randn(57)  # mm/s
     width, query = Slider("w (1/s)", 1.0, 300.0, log=True), Slider("query (s)", 0.0, 2.0)
     angles = {name: Slider(name, 0, 20) for name in ("m", "n", "theta")}
     one, four = (load_figures(name, ROOT / "notebooks") for name in ("01_kernel_regression", "04_positions"))
@@ -112,20 +108,25 @@ def sliders() -> Iterator[Row]:
 
 
 def decode(options: list[str]) -> Iterator[Row]:
-    """`possm-lite decode` on the embedded session, or on what `options` name."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "metrics.json"
-        start = time.perf_counter()
-        command = [sys.executable, "-m", "possm_lite", "decode", "--out", f"{folder}/run", "--json", str(path)]
-        subprocess.run(command + options, check=True, capture_output=True)
-        seconds = time.perf_counter() - start
-        models = json.loads(path.read_text(encoding="utf-8"))["models"]
+    """`possm-lite decode` on the embedded session."""
+    models, seconds = run_decode(options)
     possm, wiener, gru = (models[name]["r2"] for name in ("possm", "wiener", "gru"))
     floor = wiener + 0.1
     yield row("`make decode`, without set-up", seconds, "{:.0f} s", "<= 35 s", seconds <= 35)
     yield row("`make decode`, R² of the Wiener filter", wiener, "{:.3f}", "0.65 to 0.80", 0.65 <= wiener <= 0.80)
     yield row("`make decode`, R² of POSSM", possm, "{:.3f}", f">= {floor:.3f}, Wiener + 0.10", possm >= floor)
     yield row("`make decode`, R² of the GRU on counts", gru, "{:.3f}", f"<= {possm:.3f}, POSSM", gru <= possm)
+
+
+def run_decode(options: list[str], environment: dict[str, str] | None = None) -> tuple[dict[str, dict], float]:
+    """`possm-lite decode` on the embedded session: what it measured of each model, and seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "possm_lite", "decode", f"--out={folder}/run", *options]
+        start = time.perf_counter()
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        seconds = time.perf_counter() - start
+        metrics = json.loads(Path(folder, "run", "metrics.json").read_text(encoding="utf-8"))
+    return metrics["models"], seconds
 
 
 def _below(what: str, error: float, limit: float) -> Row:

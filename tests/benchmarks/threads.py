@@ -1,18 +1,15 @@
 """Time of `possm-lite decode` on the embedded session, alone and beside another process that keeps a core busy."""
 
-import json
 import os
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 
 from .page import Item, Note, row
+from .readme_claims import run_decode
 
 SETTINGS = {"as it is": {}, "OMP_NUM_THREADS=2": {"OMP_NUM_THREADS": "2"}}
 
@@ -28,27 +25,22 @@ def measure(short: bool = False) -> Iterator[Item]:
     for name in SETTINGS:
         alone, beside = np.array(quiet[name]).T, np.array(busy[name]).T  # (2, rounds)
         for part, a, b in zip(("training", "whole command"), alone, beside, strict=True):
-            slower, limited = float(np.median(b / a)), name == "as it is"
+            slower = float(np.median(b / a))
             what = f"{name}, {part}: {np.median(a):.1f} s alone, {np.median(b):.1f} s beside a busy process"
-            yield row(what, slower, "{:.2f} x", *(("<= 1.3 x", slower <= 1.3) if limited else ()))
+            limit = ("<= 1.3 x", slower <= 1.3) if name == "as it is" else ()
+            yield row(what, slower, "{:.2f} x", *limit)
     with busy_process():
         _, whole = decode_seconds(options if short else [], {})
     yield row("all of `make decode`, without set-up, beside a busy process", whole, "{:.0f} s", "<= 60 s", whole <= 60)
-    yield Note(
-        f"`possm-lite decode {options[0]}`, median of {rounds} rounds. The ratio is that of runs one after the other."
-    )
+    note = f"`possm-lite decode {options[0]}`, median of {rounds} rounds."
+    yield Note(f"{note} The ratio is that of runs one after the other.")
 
 
 def decode_seconds(options: list[str], environment: dict[str, str]) -> tuple[float, float]:
     """Seconds of POSSM's training, and of the whole command."""
     others = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "possm_lite", "decode", f"--out={folder}/run", *options]
-        start = time.perf_counter()
-        subprocess.run(command, env=others | environment, check=True, capture_output=True)
-        seconds = time.perf_counter() - start
-        metrics = json.loads(Path(folder, "run", "metrics.json").read_text(encoding="utf-8"))
-    return metrics["models"]["possm"]["train_s"], seconds
+    models, seconds = run_decode(options, others | environment)
+    return models["possm"]["train_s"], seconds
 
 
 @contextmanager

@@ -1,22 +1,19 @@
 """R² on a new session: `adapt` with its defaults against single trainings of embeddings or of all weights."""
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
+from possm_lite.classroom.parallel import in_parallel
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.training import FitConfig, Session, adapt, evaluate, fit, for_new_session, freeze_backbone, prepare
 from possm_lite.training.transfer import ADAPTATION
 
-from .machine import SPAWN, threads
 from .page import Item, Note, Row, Table
 
 # cosine tuning and slow single reaches: R² near 0.9, so that a training that got stuck is seen at once
@@ -42,20 +39,20 @@ LARGEST_LOSS = 0.03
 ADAPT = "adapt"
 # a single training with the defaults of `fit` but the learning rate; True: embeddings alone
 SINGLE = {
-    f"{'embeddings' if frozen else 'all weights'}, lr {lr:g}": (frozen, lr)
-    for frozen, lr in ((True, 2e-3), (True, 1e-2), (False, 2e-3), (False, 5e-4))
+    "embeddings, lr 0.002": (True, 2e-3),
+    "embeddings, lr 0.01": (True, 1e-2),
+    "all weights, lr 0.002": (False, 2e-3),
+    "all weights, lr 0.0005": (False, 5e-4),
 }
 
 
 def measure(short: bool = False) -> Iterator[Item]:
     n_sessions, n_seeds, n_trials = (1, 1, [4]) if short else (3, 6, [28, 84])
     runs = [(session, seed) for session in range(1, n_sessions + 1) for seed in range(n_seeds)]
-    jobs = [(n, session, seed, way) for session, seed in runs for way in [ADAPT, *SINGLE] for n in n_trials]
-    with ProcessPoolExecutor(os.cpu_count() or 1, SPAWN) as pool:
-        done = (map if short else pool.map)(r2_of, *zip(*jobs, strict=True), [short] * len(jobs))
-        r2 = dict(zip(jobs, tqdm(done, total=len(jobs), unit="decoder", disable=None), strict=True))
+    calls = [(n, session, seed, way, short) for session, seed in runs for way in [ADAPT, *SINGLE] for n in n_trials]
+    r2 = dict(zip(calls, in_parallel(r2_of, calls), strict=True))
     for n in n_trials:
-        by_way = {way: np.array([r2[(n, *run, way)] for run in runs]) for way in [ADAPT, *SINGLE]}
+        by_way = {way: np.array([r2[(n, *run, way, short)] for run in runs]) for way in [ADAPT, *SINGLE]}
         loss = np.max(list(by_way.values()), axis=0) - by_way[ADAPT]
         yield limit(n, loss)
         yield Note(f"{n} trials, R² of each run of `adapt`: {', '.join(f'{r:.3f}' for r in by_way[ADAPT])}.")
@@ -75,19 +72,22 @@ def limit(n_trials: int, loss: np.ndarray) -> Row:
 
 
 def r2_of(n_trials: int, session: int, seed: int, way: str, short: bool) -> float:
-    """Test R² after training the decoder of one session on the first trials of another, on one thread."""
-    with threads(1):
-        new = _simulated(100 + session, short).first_trials(n_trials)
-        model, epochs = _trained(session, short), 1 if short else FitConfig.epochs
-        if way == ADAPT:
-            config = replace(ADAPTATION, seed=seed)
-            settings = (replace(config, epochs=1), 2) if short else (config,)
-            return evaluate(adapt(model, new, *settings, progress=False)[0], new).r2
-        frozen, lr = SINGLE[way]
-        torch.manual_seed(seed)
-        copy = for_new_session(model, new.recording.n_units)
-        fit(freeze_backbone(copy) if frozen else copy, new, FitConfig(epochs, lr=lr, seed=seed), progress=False)
-        return evaluate(copy, new).r2
+    """Test R² after training the decoder of one session on the first trials of another."""
+    new = _simulated(100 + session, short).first_trials(n_trials)
+    model = _trained(session, short)
+    if way == ADAPT:
+        config = replace(ADAPTATION, seed=seed)
+        settings = (replace(config, epochs=1), 2) if short else (config,)
+        return evaluate(adapt(model, new, *settings, progress=False)[0], new).r2
+    frozen, lr = SINGLE[way]
+    torch.manual_seed(seed)
+    copy = for_new_session(model, new.recording.n_units)
+    fit(freeze_backbone(copy) if frozen else copy, new, FitConfig(_epochs(short), lr=lr, seed=seed), progress=False)
+    return evaluate(copy, new).r2
+
+
+def _epochs(short: bool) -> int:
+    return 1 if short else FitConfig.epochs
 
 
 @cache
@@ -101,5 +101,5 @@ def _trained(session: int, short: bool) -> POSSM:
     old = _simulated(session, short)
     torch.manual_seed(session)
     model = POSSM(POSSMConfig(old.recording.n_units))
-    fit(model, old, FitConfig(epochs=1 if short else FitConfig.epochs, validations=0), progress=False)
+    fit(model, old, FitConfig(_epochs(short), validations=0), progress=False)
     return model
