@@ -1,9 +1,8 @@
 """The decoders POSSM is compared with: networks, Wiener filter and Kalman filter on spike counts per bin.
 
-They are called like POSSM, with a `SpikeBatch`, output times and session, so that one function tests them all; the
-networks are also trained like POSSM.
-A bin is divided into slots, one for each behaviour sample it usually holds, and a decoder gives one sample per slot,
-used for all times in it. Counts enter as square roots, which makes their variance nearly constant.
+They are called like POSSM, with a `SpikeBatch`, output times and session. A bin is divided into slots, one for each
+behaviour sample it usually holds, and a decoder gives one sample per slot, used for all times in it. Counts enter as
+square roots, which makes their variance nearly constant.
 """
 
 import numpy as np
@@ -29,16 +28,18 @@ def bin_counts(batch: SpikeBatch, n_units: int) -> Tensor:
 
 
 def history(counts: Tensor, n_bins: int) -> Tensor:
-    """Each bin with the ones before it, oldest first: (B, T, U) to (B, T, n_bins * U), zeros before the first bin.
-
-    Causal: row t holds bins t - n_bins + 1 to t.
-    """
+    """Bins t - n_bins + 1 to t in row t: (B, T, U) to (B, T, n_bins * U), with zeros before the first bin."""
     padded = torch.cat([counts.new_zeros(len(counts), n_bins - 1, counts.shape[-1]), counts], 1)
     return padded.unfold(1, n_bins, 1).transpose(-1, -2).flatten(-2)
 
 
 class BinnedDecoder(nn.Module):
-    """Base class: U units, bins of `bin_width_s` seconds, `n_slots` samples of `n_outputs` columns per bin."""
+    """Base class: U units, bins of `bin_width_s` seconds, `n_slots` samples of `n_outputs` columns per bin.
+
+    `decode_counts` makes standardised behaviour (B, T, n_slots, C) of square-root counts (B, T, U).
+    """
+
+    n_sessions = 1
 
     def __init__(self, n_units: int, bin_width_s: float = 0.05, n_slots: int = 1, n_outputs: int = 2):
         super().__init__()
@@ -48,16 +49,11 @@ class BinnedDecoder(nn.Module):
 
     def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
         """Behaviour at the output times, (B, Q, C): arguments and errors as of `POSSM.forward`."""
-        n_sessions = len(self.behavior_mean) - 1
-        check_arguments(batch, output_times_s, session, self.n_units, n_sessions, self.bin_width_s)
+        check_arguments(self, batch, output_times_s, session)
         slots = self.decode_counts(bin_counts(batch, self.n_units).sqrt())  # (B, T, n_slots, C)
         slot = query_bins(output_times_s, self.bin_width_s / self.n_slots)  # (B, Q), counted through the trial
         standardized = slots.flatten(1, 2).gather(1, slot[..., None].expand(-1, -1, self.n_outputs))
         return self.behavior_mean[session][:, None] + self.behavior_std[session][:, None] * standardized
-
-    def decode_counts(self, counts: Tensor) -> Tensor:
-        """Square-root counts (B, T, U) to standardised behaviour (B, T, n_slots, C)."""
-        raise NotImplementedError
 
 
 class BinnedMLP(BinnedDecoder):
@@ -87,11 +83,9 @@ class BinnedGRU(BinnedDecoder):
 
 
 class WienerFilter(BinnedDecoder):
-    """Ridge regression of behaviour on the square-root counts of the last `n_history` bins.
+    """Ridge regression of behaviour on the square-root counts of the last m = `n_history` bins.
 
         v_t = x_t W + c,  x_t = [n_{t-m+1}, ..., n_t];     W, c = argmin sum_t |v_t - x_t W - c|^2 + ridge |W|^2
-
-    with m = `n_history`.
 
     Source: Wiener filter as in Glaser et al. 2020, with a ridge penalty.
     """
@@ -110,36 +104,32 @@ class WienerFilter(BinnedDecoder):
         """Weights and offset for each ridge, of (T, U) square-root counts and (T, n_slots, C) standardised behaviour.
 
         Behaviour is NaN where a slot has no sample. Bins without a sample in every slot are left out; where they are
-        many, each slot is solved on the bins that it has. RecordingError: a slot has no sample at all.
+        many, each slot is solved on the bins that it has.
         """
         x = np.concatenate([history(torch.as_tensor(c)[None], self.n_history)[0].numpy() for c in counts])
         y = np.concatenate([v.reshape(len(v), -1) for v in behavior])
         known = np.isfinite(y)
-        parts = np.split(np.arange(y.shape[1]), self.n_slots)  # columns that are solved together
+        groups = np.arange(y.shape[1]).reshape(self.n_slots, -1)  # columns that are solved together
         if known.all(1).sum() >= 0.9 * known.any(1).sum():
-            parts = [np.arange(y.shape[1])]  # one sum over time serves all slots
-        weights, offsets = [], []
-        for columns in parts:
+            groups = groups.reshape(1, -1)  # one sum over time serves all slots
+        weights = np.empty((len(ridges), x.shape[1], y.shape[1]))
+        offsets = np.empty((len(ridges), y.shape[1]))
+        for columns in groups:
             rows = known[:, columns].all(1)
             if not rows.any():
                 raise RecordingError("behaviour has no sample in one of the slots of a bin: choose another bin width.")
-            weight, offset = _ridge_regression(x[rows], y[rows][:, columns], ridges)
-            weights.append(weight)
-            offsets.append(offset)
-        return list(zip(torch.cat(weights, -1), torch.cat(offsets, -1), strict=True))
-
-
-def _ridge_regression(x: np.ndarray, y: np.ndarray, ridges) -> tuple[Tensor, Tensor]:
-    """Weight and offset for each of R ridges, (R, X, Y) and (R, Y), from rows without NaN."""
-    x = x.astype(np.float64)
-    x_mean = x.mean(0)
-    y_mean = y.mean(0)
-    x -= x_mean
-    gram = x.T @ x
-    cross = x.T @ (y - y_mean)
-    weights = np.stack([np.linalg.solve(gram + ridge * np.eye(len(gram)), cross) for ridge in ridges])
-    offsets = np.stack([y_mean - x_mean @ weight for weight in weights])
-    return torch.from_numpy(weights).float(), torch.from_numpy(offsets).float()
+            x_known = x[rows].astype(np.float64)
+            y_known = y[rows][:, columns]
+            x_mean = x_known.mean(0)
+            y_mean = y_known.mean(0)
+            x_known -= x_mean
+            gram = x_known.T @ x_known
+            cross = x_known.T @ (y_known - y_mean)
+            for i, ridge in enumerate(ridges):
+                weight = np.linalg.solve(gram + ridge * np.eye(len(gram)), cross)
+                weights[i][:, columns] = weight
+                offsets[i][columns] = y_mean - x_mean @ weight
+        return list(zip(torch.from_numpy(weights).float(), torch.from_numpy(offsets).float(), strict=True))
 
 
 class KalmanFilter(BinnedDecoder):
@@ -222,8 +212,7 @@ class BinnedStream:
         mean = model.behavior_mean[1].repeat(model.n_slots)
         std = model.behavior_std[1].repeat(model.n_slots)
         self.readout = Linear(np.float32, std[:, None] * weight, std * bias + mean)
-        self._n_units = model.n_units
-        self._width_s = model.bin_width_s
+        self._sizes = model.n_units, model.bin_width_s
         self._slots_s = np.arange(model.n_slots) * (model.bin_width_s / model.n_slots)
         self.reset()
 
@@ -234,9 +223,10 @@ class BinnedStream:
 
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
         """As `StreamingDecoder.step`: times of the slots, (n_slots,), and behaviour there, (n_slots, C)."""
-        units, _ = checked_spikes(units, offsets, self._n_units, self._width_s)
-        counts = np.bincount(units, minlength=self._n_units + 1)[1:]
+        n_units, width_s = self._sizes
+        units, _ = checked_spikes(units, offsets, n_units, width_s)
+        counts = np.bincount(units, minlength=n_units + 1)[1:]
         output, self._state = self._cell.step(np.sqrt(counts, dtype=np.float32), self._state)
-        times = self._n_bins * self._width_s + self._slots_s
+        times = self._n_bins * width_s + self._slots_s
         self._n_bins += 1
         return times, self.readout(output).reshape(len(times), -1)

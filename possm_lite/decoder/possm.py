@@ -22,19 +22,19 @@ def query_bins(times_s: Tensor, bin_width_s: float) -> Tensor:
     return torch.floor(times_s.to(torch.float64) / bin_width_s + 1e-6).to(torch.int64)
 
 
-def check_arguments(batch: SpikeBatch, times: Tensor, session: Tensor, n_units: int, n_sessions: int, bin_width_s):
-    """ValueError if the arguments of `POSSM.forward` do not fit each other, or a decoder of these sizes."""
-    if batch.bin_width_s != bin_width_s:
-        raise ValueError(f"bin_width_s of the batch is {batch.bin_width_s}, of the model {bin_width_s}.")
-    if len(batch.unit) and int(batch.unit.max()) > n_units:
-        raise ValueError(f"unit must be at most n_units = {n_units}, not {int(batch.unit.max())}.")
+def check_arguments(sizes, batch: SpikeBatch, times: Tensor, session: Tensor):
+    """ValueError if the arguments of `forward` do not fit each other, or a decoder with attributes as `sizes` has."""
+    if batch.bin_width_s != sizes.bin_width_s:
+        raise ValueError(f"bin_width_s of the batch is {batch.bin_width_s}, of the model {sizes.bin_width_s}.")
+    if len(batch.unit) and int(batch.unit.max()) > sizes.n_units:
+        raise ValueError(f"unit must be at most n_units = {sizes.n_units}, not {int(batch.unit.max())}.")
     if times.dtype != torch.float64:
         raise ValueError(f"output_times_s must be float64, not {times.dtype}.")
     if not len(times) == len(session) == batch.n_trials:
         raise ValueError(f"output_times_s and session must have one row per trial, of {batch.n_trials}.")
-    if bool(((session < 1) | (session > n_sessions)).any()):
-        raise ValueError(f"session must lie in 1..{n_sessions}, not {session.tolist()}.")
-    query_bin = query_bins(times, bin_width_s)
+    if bool(((session < 1) | (session > sizes.n_sessions)).any()):
+        raise ValueError(f"session must lie in 1..{sizes.n_sessions}, not {session.tolist()}.")
+    query_bin = query_bins(times, sizes.bin_width_s)
     outside = times[(query_bin < 0) | (query_bin >= batch.n_bins[:, None])]
     if len(outside):
         raise ValueError(f"output_times_s: {float(outside[0]):g} s lies outside the trial.")
@@ -46,8 +46,7 @@ class POSSM(nn.Module):
         spikes of a bin -> cross-attention of a latent -> feed-forward -> backbone over bins
         output time     -> cross-attention over the last k hidden states -> feed-forward -> behaviour
 
-    `textbook.py` is the same in padded tensors with a key per spike, to be read first; here spikes are never padded,
-    and `attention.py` says how; `StreamingDecoder` is the same in NumPy, one bin at a time.
+    The same in padded tensors: `textbook.py`, to be read first; one bin at a time, in NumPy: `StreamingDecoder`.
     """
 
     def __init__(self, config: POSSMConfig):
@@ -73,8 +72,7 @@ class POSSM(nn.Module):
 
         `output_times_s` are seconds since the start of each trial, (B, Q), float64; `session` counts from 1, (B,).
         """
-        config = self.config
-        check_arguments(batch, output_times_s, session, config.n_units, config.n_sessions, config.bin_width_s)
+        check_arguments(self.config, batch, output_times_s, session)
         hidden, _ = self.backbone(self.encode(batch))  # (B, T, h)
         return self.decode(hidden, output_times_s, session)
 
@@ -104,18 +102,15 @@ class POSSM(nn.Module):
         """Readout: (B, Q, D) to behaviour (B, Q, C), in the unit of each trial's session."""
         return self.behavior_mean[session][:, None] + self.behavior_std[session][:, None] * self.readout(decoded)
 
-    @classmethod
-    def from_torch_brain(cls, params: dict) -> POSSM:
+    @staticmethod
+    def from_torch_brain(params: dict) -> POSSM:
         """A float64 model with the authors' weights: arrays under the names of torch_brain's POSSM."""
         from .torch_brain import convert
 
-        config, state = convert(params)
-        model = cls(config).double()
-        model.load_state_dict(state)
-        return model
+        return convert(params)
 
     def to_torch_brain(self) -> dict:
         """NumPy arrays under the names of torch_brain's POSSM, see `torch_brain.export`."""
         from .torch_brain import export
 
-        return export(self.config, self.state_dict())
+        return export(self)

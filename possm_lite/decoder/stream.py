@@ -13,21 +13,15 @@ from .cells import Backbone, FeedForward, LayerNorm, Linear, constant, frozen
 
 
 class StreamingDecoder:
-    """A trained POSSM that decodes one bin at a time.
+    """A trained POSSM that decodes one bin at a time, equal to `POSSM.forward` on the whole recording.
 
-    Equal to `POSSM.forward` on the whole recording. It holds the state of the backbone, and keys and values of the last
-    k hidden states. Times are computed relative to the current bin, so the millionth bin is as exact as the first.
-
-    One decoder serves one stream; decoders of one model share nothing. A call during a step, from another thread,
-    raises RuntimeError and changes nothing.
+    It holds the state of the backbone, and keys and values of the last k hidden states. Times are computed relative to
+    the current bin, so the millionth bin is as exact as the first. One decoder serves one stream.
 
     Args:
         model: a trained POSSM; its weights are copied.
         session: the session whose embedding and scale are used, from 1.
         query_offsets_s: times since the start of each bin at which behaviour is wanted, 0 <= offset < bin width.
-
-    Raises:
-        ValueError: for a session the model does not have, or an offset outside the bin.
     """
 
     def __init__(self, model, session: int = 1, query_offsets_s=(0.0,)):
@@ -35,7 +29,7 @@ class StreamingDecoder:
         offsets = np.array(query_offsets_s, dtype=np.float64, ndmin=1)
         if session not in range(1, config.n_sessions + 1):
             raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session}.")
-        if offsets.ndim != 1 or not len(offsets) or not ((offsets >= 0) & (offsets < config.bin_width_s)).all():
+        if not ((offsets >= 0) & (offsets < config.bin_width_s)).all():
             raise ValueError(f"query_offsets_s: 0 <= offset < {config.bin_width_s} s, not {query_offsets_s}.")
         self.config = config
         self.query_offsets_s = offsets
@@ -46,41 +40,34 @@ class StreamingDecoder:
         self.input_attention = InputAttention(model, omega, dtype)
         self.backbone = Backbone(config.backbone, model.backbone, dtype)
         self.output_attention = OutputAttention(model, omega, dtype, int(session), offsets)
-        self._lock = _Lock([True])
         self.reset()
 
     def reset(self):
-        """Back to before the first bin. Raises RuntimeError during a step."""
-        with self._lock:
-            self._state = self.backbone.start
-            self._recent = self.output_attention.start  # keys and values of the last hidden states, oldest first
-            self._n_bins = 0
+        """Back to before the first bin."""
+        self._state = self.backbone.start
+        self._recent = self.output_attention.start  # keys and values of the last hidden states, oldest first
+        self._n_bins = 0
 
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """Decode one bin.
+        """Decode one bin: times in seconds since the first bin began, (Q,), and behaviour there, (Q, C).
 
         Args:
             units: unit of each spike of the bin, from 1, in any order, shape (n,); n = 0 is a silent bin.
             offsets: seconds since the bin began, 0 <= offset < bin width, shape (n,).
 
-        Returns:
-            times in seconds since the first bin began, (Q,), and behaviour there, (Q, C).
-
         Raises:
             ValueError: for spikes that do not fit; the decoder is then as it was before the call.
-            RuntimeError: during another step of this decoder, which is not disturbed.
         """
-        with self._lock:
-            units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
-            x = self.input_attention(units, offsets)
-            hidden, state = self.backbone.step(x, self._state)
-            recent = self.output_attention.append(self._recent, hidden)
-            decoded = self.output_attention(recent)
-            times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
-            # the decoder changes only from here on, so an exception above leaves it as it was
-            self._state, self._recent = state, recent
-            self._n_bins += 1
-            return times, decoded
+        units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
+        x = self.input_attention(units, offsets)
+        hidden, state = self.backbone.step(x, self._state)
+        recent = self.output_attention.append(self._recent, hidden)
+        decoded = self.output_attention(recent)
+        times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
+        # the decoder changes only from here on, so an exception above leaves it as it was
+        self._state, self._recent = state, recent
+        self._n_bins += 1
+        return times, decoded
 
 
 class _Attention:
@@ -190,7 +177,8 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np.ndarray, np.ndarray]:
     """The spikes of a bin as arrays of int64 and float64, (n,) each. Raises ValueError with the first wrong value."""
-    units, offsets = np.asarray(units), np.asarray(offsets)
+    units = np.asarray(units)
+    offsets = np.asarray(offsets)
     if units.shape != offsets.shape or units.ndim != 1:
         raise ValueError(f"units and offsets must be flat and alike, not {units.shape} and {offsets.shape}.")
     if len(units) and (units.dtype.kind not in "iu" or offsets.dtype.kind not in "iuf"):  # an empty list: of floats
@@ -202,16 +190,3 @@ def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np
     if wrong:
         raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {wrong[0]}.")
     return units.astype(np.int64, copy=False), offsets.astype(np.float64, copy=False)
-
-
-class _Lock(list):
-    """Raises RuntimeError where it is held already. A list, as its `pop` is atomic and it can be copied and pickled."""
-
-    def __enter__(self):
-        try:
-            self.pop()
-        except IndexError:
-            raise RuntimeError("a step of this stream is under way: give each thread its own decoder.") from None
-
-    def __exit__(self, *_):
-        self.append(True)

@@ -1,7 +1,6 @@
-"""POSSM as a textbook writes it: dense padded tensors, a key and a value for every spike, masks.
+"""POSSM as a textbook writes it: dense padded tensors, a key and a value for every spike, masks. Read this first.
 
-Read this first. `POSSM.forward` gives the same numbers from the same weights without padding, several times as fast and
-in less memory (`make bench`), and `StreamingDecoder` gives them bin by bin; tests hold the three equal.
+`POSSM.forward` gives the same numbers without padding, several times as fast, `StreamingDecoder` bin by bin.
 """
 
 import math
@@ -32,8 +31,8 @@ def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
         spike_mask = F.pad(spike_mask, (0, 1), value=True)
     tokens = model.unit_embedding(unit)  # (B, T, M, D)
     middle = offset.new_tensor(padded.bin_width_s / 2)
-    encoder = model.encoder
-    latents = cross_attention(encoder, model.rotation, encoder.latents, middle, tokens, offset, spike_mask)
+    queries = model.encoder.latents
+    latents = cross_attention(model.encoder, model.rotation, queries, middle, tokens, offset, spike_mask)
     return latents.flatten(2) * padded.bin_mask[..., None]
 
 

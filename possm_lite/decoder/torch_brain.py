@@ -4,9 +4,18 @@ import numpy as np
 import torch
 
 from .config import POSSMConfig
+from .possm import POSSM
 
-# modules, ours: theirs
-_NAMES = {"readout": "readout.projections.cursor_velocity_2d", "session_embedding": "session_emb"}
+# modules and single arrays, ours: theirs
+_NAMES = {
+    "unit_embedding": "unit_emb",
+    "session_embedding": "session_emb",
+    "task_embedding": "task_emb.weight",
+    "encoder.latents": "latent_emb.weight",
+    "rotation": "rotary_emb",
+    "backbone": "backbone.net",
+    "readout": "readout.projections.cursor_velocity_2d",
+}
 for _ours, _theirs in (("encoder", "enc"), ("decoder", "dec")):
     _NAMES |= {f"{_ours}.{name}": f"{_theirs}_atn.{name}" for name in ("norm_context", "to_q", "to_kv", "to_out")}
     _NAMES |= {
@@ -15,62 +24,59 @@ for _ours, _theirs in (("encoder", "enc"), ("decoder", "dec")):
         f"{_ours}.feed_forward.expand": f"{_theirs}_ffn.1.net.0",
         f"{_ours}.feed_forward.contract": f"{_theirs}_ffn.1.net.3",
     }
-_SPIKE_TOKEN, _VELOCITY_TASK = 0, 1  # the rows of token_type_emb and task_emb in use
 
 
-def convert(params: dict) -> tuple[POSSMConfig, dict[str, torch.Tensor]]:
-    """The authors' arrays as a configuration and a state dict in float64; KeyError naming an array that is missing.
+def _their_name(ours: str) -> str:
+    module = ours.rpartition(".")[0]
+    return _NAMES.get(ours) or ours.replace(module, _NAMES.get(module, ""), 1)
+
+
+def convert(params: dict) -> POSSM:
+    """A float64 model with the authors' weights; KeyError naming an array that is missing.
 
     Their readout is standardised, and so is the output, unless the arrays are from `export`. The type embedding of a
     spike is added to every unit's row, since it never changes.
     """
     arrays = {k: torch.from_numpy(np.array(v, dtype=np.float64)) for k, v in params.items()}
     omega = arrays["rotary_emb.omega"]
-    state = {
-        "unit_embedding.weight": arrays["unit_emb.weight"] + arrays["token_type_emb.weight"][_SPIKE_TOKEN],
-        "task_embedding": arrays["task_emb.weight"][_VELOCITY_TASK],
-        "encoder.latents": arrays["latent_emb.weight"],
-        "rotation.omega": omega[omega != 0],  # 0: not rotated
-    }
-    for ours, theirs in _NAMES.items():
-        state |= {k.replace(theirs, ours): v for k, v in arrays.items() if k.rpartition(".")[0] == theirs}
-    state |= {k.replace("backbone.net.", "backbone."): v for k, v in arrays.items() if k.startswith("backbone.net.")}
-    n_sessions = len(state["session_embedding.weight"]) - 1
-    state["behavior_mean"] = arrays.get("behavior_mean", torch.zeros(n_sessions + 1, 2).double())
-    state["behavior_std"] = arrays.get("behavior_std", torch.ones(n_sessions + 1, 2).double())
-    gates_and_hidden, hidden = state["backbone.weight_hh_l0"].shape
     head_dim = 2 * len(omega)  # one frequency per pair of a head's dimensions
-    n_units, dim = state["unit_embedding.weight"].shape
+    gates_and_hidden, hidden = arrays["backbone.net.weight_hh_l0"].shape
+    n_units, dim = arrays["unit_emb.weight"].shape
+    n_sessions = len(arrays["session_emb.weight"])
     config = POSSMConfig(
-        n_units=n_units - 1,
-        n_sessions=n_sessions,
+        n_units=n_units - 1,  # row 0 is of none
+        n_sessions=n_sessions - 1,
         dim=dim,
-        n_heads=len(state["encoder.to_q.weight"]) // head_dim,
-        n_kv_heads=len(state["encoder.to_kv.weight"]) // (2 * head_dim),
+        n_heads=len(arrays["enc_atn.to_q.weight"]) // head_dim,
+        n_kv_heads=len(arrays["enc_atn.to_kv.weight"]) // (2 * head_dim),
         head_dim=head_dim,
-        n_latents=len(state["encoder.latents"]),
+        n_latents=len(arrays["latent_emb.weight"]),
         reading="softmax",
-        n_freqs=len(state["rotation.omega"]),
-        expansion=state["encoder.feed_forward.contract.weight"].shape[1] // dim,
+        n_freqs=int((omega != 0).sum()),  # 0: not rotated
+        expansion=arrays["enc_ffn.1.net.3.weight"].shape[1] // dim,
         backbone={1: "rnn", 3: "gru", 4: "lstm"}[gates_and_hidden // hidden],
         hidden=hidden,
-        n_layers=sum(k.startswith("backbone.weight_hh_l") for k in state),
+        n_layers=sum(k.startswith("backbone.net.weight_hh_l") for k in arrays),
     )
-    return config, state
+    arrays["unit_emb.weight"] += arrays["token_type_emb.weight"][0]  # of a spike
+    arrays["task_emb.weight"] = arrays["task_emb.weight"][1]  # velocity
+    arrays["rotary_emb.omega"] = omega[omega != 0]
+    arrays.setdefault("behavior_mean", torch.zeros(n_sessions, 2))
+    arrays.setdefault("behavior_std", torch.ones(n_sessions, 2))
+    model = POSSM(config).double()
+    model.load_state_dict({name: arrays[_their_name(name)] for name in model.state_dict()})
+    return model
 
 
-def export(config: POSSMConfig, state: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """The arrays of a configuration and state dict under the authors' names; `convert` is the inverse.
+def export(model: POSSM) -> dict[str, np.ndarray]:
+    """The arrays of a model under the authors' names; ValueError naming a setting that torch_brain's POSSM lacks.
 
     Token types are zero, as theirs is a part of every unit's row here; rows that are never read are zero, too. Two
-    arrays are not of theirs: `behavior_mean` and `behavior_std`, with a row for each session, from 1. Their readout is
-    standardised: put the two rows into the configuration of a recording, as `normalize_mean` and `normalize_std`, and
-    remove both arrays before `load_state_dict`. It also expects the names of the rows of the embeddings,
-    `unit_emb.vocab` and `session_emb.vocab`: dicts from name to row, with "NA" for row 0.
-
-    Raises:
-        ValueError: the configuration has a value that torch_brain's POSSM lacks; the message names it.
+    arrays are not of theirs: `behavior_mean` and `behavior_std`, with a row for each session, from 1. Put them into the
+    configuration of a recording, as `normalize_mean` and `normalize_std`, and remove them before `load_state_dict`,
+    which also expects `unit_emb.vocab` and `session_emb.vocab`: dicts from name to row, with "NA" for row 0.
     """
+    config = model.config
     required = {
         "n_outputs": 2,
         "backbone": "gru",
@@ -86,17 +92,9 @@ def export(config: POSSMConfig, state: dict[str, torch.Tensor]) -> dict[str, np.
     for name, value in required.items():
         if (own := getattr(config, name)) != value:
             raise ValueError(f"{name} is {own!r}, which torch_brain's POSSM does not have: it must be {value!r}.")
-    arrays = {name: tensor.detach().cpu().numpy().copy() for name, tensor in state.items()}
-    omega, task = arrays["rotation.omega"], arrays["task_embedding"]
-    params = {
-        "unit_emb.weight": arrays["unit_embedding.weight"],
-        "token_type_emb.weight": np.zeros((4, config.dim), task.dtype),
-        "task_emb.weight": np.zeros((2, config.dim), task.dtype),  # velocity is the only task
-        "latent_emb.weight": arrays["encoder.latents"],
-        "rotary_emb.omega": np.pad(omega, (0, config.head_dim // 2 - len(omega))),
-    }
-    params["task_emb.weight"][_VELOCITY_TASK] = task
-    for ours, theirs in _NAMES.items():
-        params |= {k.replace(ours, theirs): v for k, v in arrays.items() if k.rpartition(".")[0] == ours}
-    params |= {f"backbone.net.{k[9:]}": v for k, v in arrays.items() if k.startswith("backbone.")}
-    return params | {name: arrays[name] for name in ("behavior_mean", "behavior_std")}
+    params = {_their_name(name): tensor.cpu().numpy().copy() for name, tensor in model.state_dict().items()}
+    task, omega = params["task_emb.weight"], params["rotary_emb.omega"]
+    params["token_type_emb.weight"] = np.zeros((4, config.dim), task.dtype)
+    params["task_emb.weight"] = np.stack([np.zeros_like(task), task])
+    params["rotary_emb.omega"] = np.pad(omega, (0, config.head_dim // 2 - len(omega)))
+    return params
