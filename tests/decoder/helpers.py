@@ -69,13 +69,3 @@ def make_bins(rng: np.random.Generator, n_bins=40, n_units=8):
     bins = [(rng.integers(1, n_units + 1, n), rng.random(n) * 0.05) for n in n_spikes]
     unit, time = (np.concatenate(x) for x in zip(*[(u, i * 0.05 + o) for i, (u, o) in enumerate(bins)], strict=True))
     return bins, one_trial(unit, time, n_bins * 0.05)
-
-
-def assert_same_with_gradients(outputs, parameters, atol=1e-9, grad_atol=1e-9):
-    """Two outputs, and the gradients of their sums of squares, are the same."""
-    torch.testing.assert_close(*outputs, rtol=0, atol=atol)
-    parameters = list(parameters)
-    gradients = [torch.autograd.grad(output.square().sum(), parameters) for output in outputs]
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=grad_atol)
-    return gradients[0]

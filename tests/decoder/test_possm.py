@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.decoder.attention import softmax_by_bin
 from possm_lite.decoder.config import READINGS
 from possm_lite.decoder.textbook import decode_textbook
 from possm_lite.spikes import SpikeBatch
@@ -20,7 +19,6 @@ from .helpers import (
     LAYERS,
     ONE,
     VARIANTS,
-    assert_same_with_gradients,
     make_batch,
     make_bins,
     make_model,
@@ -84,9 +82,11 @@ def test_streaming_equals_authors(authors, dtype, limit):
 def test_fast_equals_textbook_with_gradients(rng, switches):
     model, batch, queries = make_model(**switches), make_batch(rng), make_queries(rng)
     outputs = [forward(model, batch, *queries) for _, forward in FORMS.values()]
-    gradients = assert_same_with_gradients(outputs, model.parameters())
-    for (name, _), gradient in zip(model.named_parameters(), gradients, strict=True):
-        assert gradient.abs().max() > 0 or "embedding" in name, name
+    torch.testing.assert_close(*outputs, rtol=0, atol=1e-9)
+    gradients = [torch.autograd.grad(output.square().sum(), list(model.parameters())) for output in outputs]
+    for (name, _), one, other in zip(model.named_parameters(), *gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+        assert one.abs().max() > 0 or "embedding" in name, name
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,6 @@ def test_authors_sizes_are_inferred():
     assert 0.40e6 < n_parameters < 0.42e6
 
 
-@pytest.mark.parametrize("name", ["rotary_emb.omega", "backbone.net.bias_hh_l0", "dec_atn.to_kv.weight"])
-def test_no_missing_array_stays_random(name):
-    params = {k[6:]: v for k, v in authors_numbers("two_heads").items() if k.startswith("param.")}
-    assert params.pop(name).size
-    with pytest.raises((KeyError, RuntimeError), match=r"omega|bias_hh_l0|to_kv"):
-        POSSM.from_torch_brain(params)
-
-
 def test_round_trip_of_authors_arrays(authors):
     params = {k[6:]: v for k, v in authors.items() if k.startswith("param.")}
     exported = POSSM.from_torch_brain(params).to_torch_brain()
@@ -139,13 +131,10 @@ def test_round_trip_of_authors_arrays(authors):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_round_trip_of_our_weights(rng, dtype):
+def test_round_trip_of_our_weights(dtype):
     sizes = dict(n_heads=2, n_kv_heads=2, head_dim=32, n_freqs=8, n_layers=2, longest_period_s=5.0)
     model = make_model(dtype, reading="softmax", **sizes)
-    again = POSSM.from_torch_brain(model.to_torch_brain()).eval().to(dtype)
-    batch, queries = make_batch(rng), make_queries(rng)
-    with torch.no_grad():
-        assert torch.equal(again(batch, *queries), model(batch, *queries))
+    again = POSSM.from_torch_brain(model.to_torch_brain()).to(dtype)
     assert again.state_dict().keys() == model.state_dict().keys()
     for name, tensor in again.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
@@ -158,17 +147,16 @@ NOT_THEIRS |= dict(reading="sum", feed_forward=False, expansion=2)
 @pytest.mark.parametrize("name", NOT_THEIRS)
 def test_what_torch_brain_lacks_is_refused(name):
     switches = {"reading": "softmax", "n_heads": 2, "n_kv_heads": 2} | {name: NOT_THEIRS[name]}
-    with pytest.raises(ValueError, match=f"{name} is {NOT_THEIRS[name]!r}"):
+    with pytest.raises(ValueError, match=name):
         POSSM(POSSMConfig(8, **switches)).to_torch_brain()
 
 
 # Explicit lines
 
 
-def by_explicit_lines(model: POSSM, unit, offset) -> torch.Tensor:
-    """What the spikes of one bin are read as, (L D,): formulas of the paper, a number at a time for every head."""
-    config, encoder = model.config, model.encoder
-    H, G, d = config.n_heads, config.n_kv_heads, config.head_dim
+def read(layer, config: POSSMConfig, x, t, contexts, times) -> torch.Tensor:
+    """What the query x (D,) at time t becomes by reading contexts at their times: formulas, a number at a time."""
+    G, d = config.n_kv_heads, config.head_dim
 
     def normed(x, norm):
         centred = x - x.mean()
@@ -182,98 +170,71 @@ def by_explicit_lines(model: POSSM, unit, offset) -> torch.Tensor:
             x[2 * f], x[2 * f + 1] = x[2 * f] * cos - x[2 * f + 1] * sin, x[2 * f] * sin + x[2 * f + 1] * cos
         return x
 
-    if config.reading == "softmax_blank":
-        unit, offset = [*unit, 0], [*offset, 0.0]
-    tokens = [normed(model.unit_embedding.weight[u], encoder.norm_context) for u in unit]
-    outputs = []
-    for latent in encoder.latents:
-        heads = []
-        for h in range(H):
-            g = h // (H // G)  # neighbouring heads share
-            first_v = 0 if config.reading == "sum" else G * d
-            W_v = encoder.to_kv.weight[first_v + g * d : first_v + (g + 1) * d]
-            if config.reading == "sum":
-                weights = [encoder.gain[h]] * len(unit)
+    contexts = [normed(c, layer.norm_context) for c in contexts]
+    heads = []
+    for h in range(config.n_heads):
+        g = h // (config.n_heads // G)  # neighbouring heads share
+        W_v = layer.to_kv.weight[-G * d :][g * d : (g + 1) * d]
+        if layer.reading == "sum":
+            weights = [layer.gain[h]] * len(times)
+        else:
+            W_q, W_k = layer.to_q.weight[h * d : (h + 1) * d], layer.to_kv.weight[g * d : (g + 1) * d]
+            q = turned(W_q @ normed(x, layer.norm_query), t)
+            weights = [math.exp(q @ turned(W_k @ c, s) / d**0.5) for c, s in zip(contexts, times, strict=True)]
+            if layer.reading == "sigmoid":
+                weights = [layer.gain[h] * w / (w + math.exp(-layer.bias[h])) for w in weights]
             else:
-                W_q, W_k = encoder.to_q.weight[h * d : (h + 1) * d], encoder.to_kv.weight[g * d : (g + 1) * d]
-                q = turned(W_q @ normed(latent, encoder.norm_query), 0.025)
-                weights = [math.exp(q @ turned(W_k @ x, t) / d**0.5) for x, t in zip(tokens, offset, strict=True)]
-                if config.reading == "sigmoid":
-                    weights = [encoder.gain[h] * w / (w + math.exp(-encoder.bias[h])) for w in weights]
-                else:
-                    weights = [w / sum(weights) for w in weights]
-            terms = zip(weights, tokens, offset, strict=True)
-            heads.append(turned(sum(w * turned(W_v @ x, t) for w, x, t in terms), -0.025))
-        x = latent + encoder.to_out.weight @ torch.cat(heads) + encoder.to_out.bias
-        if config.feed_forward:
-            layer = encoder.feed_forward
-            a, b = (layer.expand.weight @ normed(x, layer.norm) + layer.expand.bias).chunk(2)
-            x = x + layer.contract.weight @ (a * b * 0.5 * (1 + torch.erf(b / 2**0.5))) + layer.contract.bias
-        outputs.append(x)
-    return torch.cat(outputs)
+                weights = [w / sum(weights) for w in weights]
+        terms = zip(weights, contexts, times, strict=True)
+        heads.append(turned(sum(w * turned(W_v @ c, s) for w, c, s in terms), -t))
+    x = x + layer.to_out.weight @ torch.cat(heads) + layer.to_out.bias
+    if layer.feed_forward:
+        ff = layer.feed_forward
+        a, b = (ff.expand.weight @ normed(x, ff.norm) + ff.expand.bias).chunk(2)
+        x = x + ff.contract.weight @ (a * b * 0.5 * (1 + torch.erf(b / 2**0.5))) + ff.contract.bias
+    return x
+
+
+SIZES = dict(n_latents=3, n_heads=4, n_kv_heads=2, head_dim=6, n_freqs=2, dim=10)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("feed_forward", [True, False])
 @torch.no_grad()
-def test_shared_keys_and_latents_equal_explicit_lines(rng, form, reading, feed_forward):
-    sizes = dict(n_latents=3, n_heads=4, n_kv_heads=2, head_dim=6, n_freqs=2, dim=10, feed_forward=feed_forward)
-    model = make_model(reading=reading, **sizes)
+def test_input_attention_equals_explicit_lines(rng, form, reading, feed_forward):
+    model = make_model(reading=reading, feed_forward=feed_forward, **SIZES)
     unit, offset = rng.integers(1, 9, 7), rng.random(7) * 0.05
-    expected = torch.stack([by_explicit_lines(model, unit, offset), by_explicit_lines(model, [0], [0.0])])  # 2: silent
+    bins = [(unit, offset), ([0], [0.0])]  # the second is silent
+    if reading == "softmax_blank":
+        bins = [(np.append(u, 0), np.append(t, 0.0)) for u, t in bins]
+    expected = [
+        [read(model.encoder, model.config, x, 0.025, model.unit_embedding.weight[u], t) for x in model.encoder.latents]
+        for u, t in bins
+    ]
     encoded = FORMS[form][0](model, one_trial(unit, offset, 0.1))[0]
-    torch.testing.assert_close(encoded, expected, rtol=0, atol=1e-11)
+    torch.testing.assert_close(encoded, torch.stack([torch.cat(x) for x in expected]), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @torch.no_grad()
 def test_output_attention_equals_explicit_lines(form):
-    """Shared keys; at the first query two of the three bins do not exist."""
-    model = make_model(n_heads=4, n_kv_heads=2, head_dim=6, n_freqs=3, feed_forward=False)
-    hidden, layer, d = torch.randn(2, 5, 32).double(), model.decoder, 6
+    """At the first query two of the three bins do not exist."""
+    model, hidden = make_model(**SIZES), torch.randn(2, 5, 32).double()
     times, session = torch.tensor([[0.02, 0.05, 0.231], [0.11, 0.2, 0.2]]).double(), torch.tensor([2, 1])
-    omega = model.rotation.omega
-
-    def turned(x, t):
-        pairs = torch.complex(x[0::2], x[1::2]) * torch.exp(1j * omega * t)
-        return torch.view_as_real(pairs).flatten()
-
     expected = torch.zeros(2, 3, 2).double()
     for i, j in itertools.product(range(2), range(3)):
-        t, own = float(times[i, j]), int(times[i, j] / 0.05 + 1e-6)
-        read = [b for b in (own - 2, own - 1, own) if b >= 0]
+        t = float(times[i, j])
+        last = int(t / 0.05 + 1e-6) + 1
+        bins = range(max(0, last - 3), last)
         query = model.task_embedding + model.session_embedding.weight[session[i]]
-        q, heads = layer.to_q(layer.norm_query(query)), []
-        kv = {b: layer.to_kv(layer.norm_context(hidden[i, b])) for b in read}
-        for h in range(4):
-            k, v = (
-                {b: turned(x[c : c + d], 0.05 * (b + 1) - t) for b, x in kv.items()}
-                for c in (h // 2 * d, (2 + h // 2) * d)
-            )
-            w = torch.softmax(torch.stack([q[h * d : (h + 1) * d] @ k[b] for b in read]) / d**0.5, 0)
-            heads.append(sum(w_b * v[b] for w_b, b in zip(w, read, strict=True)))
-        decoded = model.readout(query + layer.to_out(torch.cat(heads)))
-        expected[i, j] = model.behavior_mean[session[i]] + model.behavior_std[session[i]] * decoded
+        x = read(model.decoder, model.config, query, t, hidden[i, list(bins)], [0.05 * (b + 1) for b in bins])
+        expected[i, j] = model.behavior_mean[session[i]] + model.behavior_std[session[i]] * model.readout(x)
     decode = model.decode if form == "fast" else partial(decode_textbook, model)
     torch.testing.assert_close(decode(hidden, times, session), expected, rtol=0, atol=1e-11)
 
 
-def test_softmax_by_bin_equals_torch_for_large_scores():
-    scores = 1e4 * torch.randn(9, 2, 3, dtype=torch.float64)
-    weights = softmax_by_bin(scores, torch.tensor([0, 0, 0, 0, 1, 2, 2, 2, 2]), 3)
-    expected = torch.cat([torch.softmax(part, 0) for part in scores.split([4, 1, 4])])
-    torch.testing.assert_close(weights, expected, rtol=0, atol=1e-12)
-
-
 # Shapes and causality
-
-
-def test_chunks_of_spikes_change_nothing(rng, monkeypatch):
-    model, batch, queries = make_model(), make_batch(rng), make_queries(rng)
-    whole = model(batch, *queries)
-    monkeypatch.setattr(type(model.encoder), "CHUNK", 37)
-    torch.testing.assert_close(model(batch, *queries), whole, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -291,90 +252,34 @@ def test_a_spike_changes_only_what_follows(rng, switches, dtype):
     assert (before[edge + 5 :] - after[edge + 5 :]).abs().max() > 1e-6  # after the bins that a query reads itself
 
 
-def test_trials_are_independent(rng):
-    model, batch = make_model(), make_batch(rng)
-    times, session = make_queries(rng)
-    together = model(batch, times, session)
-    trial_of_bin = np.repeat(np.arange(4), batch.n_bins.numpy())
-    for i in range(4):
-        mine = (torch.from_numpy(trial_of_bin)[batch.bin] == i) & (batch.unit > 0)
-        time = batch.offset + 0.05 * (batch.bin - batch.first_bin()[i]).to(torch.float64)
-        alone = one_trial(batch.unit[mine], time[mine], float(batch.n_bins[i]) * 0.05)
-        velocity = model(alone, times[i : i + 1], session[i : i + 1])[0]
-        torch.testing.assert_close(velocity, together[i], rtol=0, atol=1e-9)
-
-
-def test_the_order_of_spikes_does_not_matter(rng):
-    model, queries = make_model(), make_queries(rng, 2)
-    trial, unit, time = rng.integers(0, 2, 200), rng.integers(1, 9, 200), rng.random(200)
-    orders = np.arange(200), rng.permutation(200)
-    outputs = [model(SpikeBatch.from_events(trial[i], unit[i], time[i], 2, 1.0), *queries) for i in orders]
-    torch.testing.assert_close(*outputs, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("reading", READINGS)
-def test_which_readings_see_doubled_spikes(rng, reading):
-    model, unit, time = make_model(reading=reading), rng.integers(1, 9, 5), rng.random(5) * 0.05
-    once, twice = (model.encode(one_trial(np.tile(unit, n), np.tile(time, n), 0.05)) for n in (1, 2))
-    assert torch.allclose(once, twice) == (reading == "softmax")
-
-
-def test_forward_is_captured_as_graphs(rng):
-    """Without the C++ compiler of `torch.compile`: every graph between two breaks must be traced."""
-    model, batch, queries = make_model(torch.float32), make_batch(rng), make_queries(rng)
-    with torch.no_grad():
-        captured = torch._dynamo.explain(model)(batch, *queries)
-    torch.compiler.reset()
-    assert captured.graph_count > 1
-
-
-def test_silence_is_decoded(rng):
-    model, (times, session) = make_model(), make_queries(rng, 2)
-    silent = SpikeBatch.from_events([], [], [], 2, 1.0)
-    assert torch.isfinite(model(silent, times, session)).all()
-    assert silent.n_spikes == 0
+INSIDE = torch.full((2, 1), 0.5, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("unit", "width_s", "times", "session"),
     [
-        ({"times": torch.tensor([[0.5], [1.0]]).double()}, "1 s lies outside the trial"),
-        ({"times": torch.tensor([[0.5], [-0.01]]).double()}, "-0.01 s lies outside"),
-        ({"times": torch.full((2, 1), 0.5)}, "output_times_s must be float64"),
-        ({"session": torch.tensor([1, 3])}, r"session must lie in 1\.\.2, not \[1, 3\]"),
-        ({"session": torch.tensor([0, 1])}, r"session must lie in 1\.\.2, not \[0, 1\]"),
-        ({"session": torch.tensor([1])}, "one row per trial"),
-        ({"unit": 9}, "n_units = 8, not 9"),
-        ({"width": 0.02}, "bin_width_s of the batch is 0.02"),
+        (1, 0.05, INSIDE + torch.tensor([[0], [0.5]]), [1, 2]),  # after the end of the trial
+        (1, 0.05, INSIDE - torch.tensor([[0], [0.51]]), [1, 2]),
+        (1, 0.05, INSIDE.float(), [1, 2]),
+        (1, 0.05, INSIDE, [1, 3]),
+        (1, 0.05, INSIDE, [0, 1]),
+        (1, 0.05, INSIDE, [1]),
+        (9, 0.05, INSIDE, [1, 2]),
+        (1, 0.02, INSIDE, [1, 2]),
     ],
 )
-def test_wrong_inputs_are_named(change, message):
-    batch = SpikeBatch.from_events([0], [change.get("unit", 1)], [0.5], 2, 1.0, change.get("width", 0.05))
-    times = change.get("times", torch.full((2, 1), 0.5, dtype=torch.float64))
-    with pytest.raises(ValueError, match=message):
-        make_model()(batch, times, change.get("session", torch.tensor([1, 2])))
+def test_what_would_be_a_wrong_number_is_refused(unit, width_s, times, session):
+    batch = SpikeBatch.from_events([0], [unit], [0.5], 2, 1.0, width_s)
+    with pytest.raises(ValueError):
+        make_model()(batch, times, torch.tensor(session))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"hidden": 0}, "hidden must be a whole number of 1 or more, not 0"),
-        ({"hidden": 2.5}, "hidden must be a whole number"),
-        ({"bin_width_s": -0.05}, "bin_width_s must be a positive number"),
-        ({"backbone": "transformer"}, "backbone must be one of rnn, gru, lstm, s4d, mamba"),
-        ({"reading": "max"}, "reading must be one of softmax, softmax_blank, sigmoid, sum"),
-        ({"n_heads": 4, "n_kv_heads": 3}, "3 does not divide 4"),
-        ({"n_freqs": 33}, "at least 2 x 33, not 64"),
-        ({"head_dim": 33}, "head_dim must be even"),
-    ],
+    "wrong",
+    [dict(hidden=0), dict(hidden=2.5), dict(bin_width_s=-0.05), dict(backbone="transformer"), dict(reading="max")]
+    + [dict(n_heads=4, n_kv_heads=3), dict(n_freqs=33), dict(head_dim=33)],
+    ids=str,
 )
-def test_wrong_configurations_are_named(wrong, message):
-    with pytest.raises(ValueError, match=message):
+def test_wrong_configurations_are_refused(wrong):
+    with pytest.raises(ValueError):
         POSSMConfig(n_units=3, **wrong)
-
-
-def test_frequencies_stay_exact_when_the_model_is_cast():
-    model = make_model()
-    omega = model.rotation.omega.clone()
-    assert model.float().rotation.omega.dtype == torch.float64
-    assert torch.equal(model.half().double().rotation.omega, omega)
