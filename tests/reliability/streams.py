@@ -1,7 +1,7 @@
 """Endless and malformed bins, and the batch form in segments, for the tests of streams."""
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 
 import numpy as np
 import torch
@@ -13,18 +13,13 @@ N_UNITS = 8
 BAD_SPIKES = {  # units and offsets that `step` must refuse
     "unknown unit": ([3, 9], [0.01, 0.02]),
     "blank token": ([0], [0.01]),
-    "unit of 64 bits": (np.array([2**64 - 1], np.uint64), [0.01]),
     "fractional unit": ([1.5], [0.01]),
     "boolean unit": ([True], [0.01]),
     "offset of the next bin": ([1], [0.05]),
     "offset of the bin before": ([1], [-1e-300]),
     "NaN offset": ([1, 2], [0.01, np.nan]),
-    "offset as text": ([1], ["0.01"]),
-    "complex offset": ([1], np.array([0.01 + 1j])),
     "fewer offsets than units": ([1, 2], [0.01]),
     "matrix": (np.ones((2, 2), int), np.zeros((2, 2))),
-    "scalars": (1, 0.01),
-    "None": (None, None),
 }
 
 
@@ -33,8 +28,8 @@ def endless_bins(seed: int, width: float = 0.05) -> Iterator[tuple[np.ndarray, n
     with 5,000 spikes, and in every seventh bin spikes at both ends."""
     rng = np.random.default_rng(seed)
     last = np.nextafter(width, 0)
-    silent = i = 0
-    while True:
+    silent = 0
+    for i in count():
         if silent == 0 and rng.random() < 0.005:
             silent = int(rng.integers(1, 301))
         burst = i == 20 or rng.random() < 0.002
@@ -44,7 +39,6 @@ def endless_bins(seed: int, width: float = 0.05) -> Iterator[tuple[np.ndarray, n
         if n and i % 7 == 0:
             offsets[0], offsets[-1] = last, 0.0
         yield rng.integers(1, N_UNITS + 1, n), np.minimum(offsets, last)
-        i += 1
 
 
 def make_bins(seed: int, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -58,14 +52,11 @@ def play(stream, bins) -> tuple[np.ndarray, np.ndarray]:
 
 
 class BatchSegments:
-    """The batch form over an endless recording, segment by segment.
+    """The batch form over an endless recording: between segments it carries the state that torch's backbone returns,
+    and the k - 1 hidden states that the first queries read; nothing is taken from a stream."""
 
-    From one segment to the next it carries the state that torch's backbone returns and the k - 1 hidden states that the
-    first queries read; nothing is taken from the stream it is compared with.
-    """
-
-    def __init__(self, model: POSSM, offsets_s, session: int = 1):
-        self.model, self.offsets_s, self.session = model, torch.tensor(offsets_s, dtype=torch.float64), session
+    def __init__(self, model: POSSM, offsets_s):
+        self.model, self.offsets_s = model, torch.tensor(offsets_s, dtype=torch.float64)
         self.state, self.hidden = None, None
 
     @torch.no_grad()
@@ -84,6 +75,6 @@ class BatchSegments:
         hidden = new if self.hidden is None else torch.cat([self.hidden, new], 1)
         bin_ = torch.arange(hidden.shape[1] - len(bins), hidden.shape[1], dtype=torch.float64)
         times = (bin_[:, None] * config.bin_width_s + self.offsets_s).reshape(1, -1)
-        velocity = self.model.decode(hidden, times, torch.tensor([self.session]))
+        velocity = self.model.decode(hidden, times, torch.tensor([1]))
         self.hidden = hidden[:, max(hidden.shape[1] - config.context_bins + 1, 0) :]
         return velocity.reshape(len(bins), -1, 2).numpy()
