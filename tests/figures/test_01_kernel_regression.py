@@ -8,7 +8,7 @@ import torch
 
 from possm_lite.blocks.kernels import epanechnikov, gaussian, leave_one_out_error, nadaraya_watson
 from possm_lite.classroom.load import load_figures
-from possm_lite.classroom.widgets import Slider, explore, png
+from possm_lite.classroom.widgets import png
 
 from ..exercises.helpers import NOTEBOOKS
 
@@ -44,27 +44,9 @@ def test_panels_show_the_regression(points, w, kernel):
     assert error.lines[0].get_xydata().tolist() == [[w, pytest.approx(expected)]]
 
 
-def test_lines_are_inside_their_panels(points):
-    above, _, error = figures.make_draw(*points, X_RANGE, W_RANGE)(w=300.0, query=2.0).axes
-    for axes in (above, error):
-        (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-        for line in axes.lines:
-            x, y = line.get_xydata().T
-            assert left <= x.min() and x.max() <= right and bottom <= y.min() and y.max() <= top
-
-
 def test_drawing_is_pure(points):
     draw = figures.make_draw(*points, X_RANGE, W_RANGE)
     first = png(draw(w=8.0, query=0.7))
-    assert png(draw(w=100.0, query=0.7)) != first and png(draw(w=8.0, query=1.7)) != first
-    assert png(draw(w=8.0, query=0.7)) == first
+    assert png(draw(w=100.0, query=0.7)) != first
     reversed_points = figures.make_draw(*(z.flip(0) for z in points), X_RANGE, W_RANGE)
-    assert png(reversed_points(w=8.0, query=0.7)) == first
-
-
-@pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("value", [0.0, 7.0, None])
-def test_all_values_are_drawn_without_warnings(points, value):
-    y_i = points[1] if value is None else torch.full_like(points[0], value)
-    draw = figures.make_draw(points[0], y_i, X_RANGE, W_RANGE, epanechnikov)
-    explore(draw, w=Slider("w (1/s)", *W_RANGE, log=True), query=Slider("query (s)", *X_RANGE)).sweep()
+    assert png(draw(w=8.0, query=0.7)) == png(reversed_points(w=8.0, query=0.7)) == first

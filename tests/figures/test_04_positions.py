@@ -1,8 +1,6 @@
 """The figures of chapter 04 show the rotations and scores of the formula."""
 
 import math
-import time
-import timeit
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ import torch
 
 from possm_lite.blocks.positions import phasors, rope_frequencies, rotate
 from possm_lite.classroom.load import load_figures
-from possm_lite.classroom.widgets import png
 
 from ..exercises.helpers import NOTEBOOKS
 
@@ -47,23 +44,6 @@ def test_dot_is_the_product_of_the_rotated_arrows(draw, m, n, theta):
     assert dot == pytest.approx(np.interp(distance, *figure.axes[1].lines[0].get_data()), abs=1e-6)
 
 
-def test_dot_depends_on_the_distance_alone(draw):
-    before, after = draw(2, 6, 25.0), draw(9, 13, 25.0)
-    assert shown_dot(before) == pytest.approx(shown_dot(after))
-    assert np.abs(shown_tips(before)[0] - shown_tips(after)[0]).max() > 0.1
-
-
-def test_title_has_a_typographic_minus(draw):
-    title = draw(m=5, n=2, theta=40.0).axes[1].get_title()
-    assert "n − m = −3" in title and "-" not in title
-
-
-def test_drawing_is_pure(draw):
-    assert png(draw(3, 7, 20.0)) == png(draw(3, 7, 20.0))
-    draw = figures.make_draw_phasors()
-    assert png(draw(100.0, 7)) == png(draw(100.0, 7)) != png(draw(1000.0, 7))
-
-
 @pytest.mark.parametrize("base", [1.0, 100.0, 1e6])
 def test_score_is_of_two_equal_vectors(base):
     x = torch.ones(32, dtype=torch.float64)
@@ -81,11 +61,3 @@ def test_phasors_show_the_score(base, slow):
     assert figure.axes[0].get_title().startswith(f"{slow} of 16")
     vectors = np.diff(np.concatenate([thick, thin])[:, :2])[:, 0]
     assert vectors.imag.mean() / np.abs(vectors[0]) == pytest.approx(figures.score_at(np.array([200]), base, 32)[0])
-
-
-@pytest.mark.parametrize(
-    ("draw", "values"), [(figures.make_draw(Q, K), (20, 0, 60.0)), (figures.make_draw_phasors(), (100.0, 200))]
-)
-def test_a_step_takes_less_than_100_ms(draw, values):
-    """Processor time, as other tests may run in parallel."""
-    assert min(timeit.repeat(lambda: png(draw(*values)), time.process_time, number=1, repeat=20)) < 0.1

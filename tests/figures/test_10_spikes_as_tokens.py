@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from possm_lite.classroom.load import load_figures
-from possm_lite.classroom.widgets import Slider, explore, png
 
 from ..exercises.helpers import NOTEBOOKS
 
@@ -29,24 +28,3 @@ def test_velocity_is_thinned(small_recording):
         assert len(line.get_xdata()) <= 2 * figures.MAX_POINTS
         wanted = np.interp(line.get_xdata() + 4.0, small_recording.behavior_times, small_recording.behavior[:, axis])
         np.testing.assert_allclose(line.get_ydata(), wanted, atol=1e-6)
-
-
-def test_trial_starts_are_marked(small_recording):
-    start, stop = small_recording.trials[2]
-    marks = figures.make_draw(small_recording)(start=start - 0.3, length=stop - start + 0.2).axes[0].lines[1:]
-    assert [mark.get_xdata()[0] for mark in marks] == [pytest.approx(0.3)]
-
-
-def test_texts_give_the_window(small_recording):
-    figure = figures.make_draw(small_recording)(start=1.5, length=2.0)
-    n_spikes = ((small_recording.spike_times >= 1.5) & (small_recording.spike_times < 3.5)).sum()
-    assert [text.get_text() for text in figure.texts] == [f"{n_spikes:,} spikes in 2.00 s", "1.50", "2.50", "3.50"]
-
-
-def test_drawing_is_pure_and_fast(small_recording):
-    draw, end = figures.make_draw(small_recording), small_recording.span[1]
-    first = png(draw(start=2.0, length=1.0))
-    explorer = explore(draw, start=Slider("start (s)", 0.0, end + 5), length=Slider("window (s)", 0.1, 5.0, log=True))
-    explorer.sweep()  # also through a window without spikes, after the end
-    assert 0 < explorer.step_ms() < 400  # far below on an idle machine; tests may run in parallel
-    assert png(draw(start=2.0, length=1.0)) == first

@@ -2,12 +2,10 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
 from possm_lite.classroom.load import load_figures
-from possm_lite.spikes import SpikeBatch
 
 from ..decoder.helpers import make_batch, make_queries, one_trial, randomize
 from ..exercises.helpers import NOTEBOOKS
@@ -114,22 +112,13 @@ def test_without_a_code_times_in_a_bin_do_not_matter(rng):
 
 
 @pytest.mark.parametrize(
-    "switches",
-    [
-        dict(code="mercer", n_heads=4, n_kv_heads=2, n_latents=2),
-        dict(code="sinusoid", reading="softmax_blank"),
-        dict(per_ms=True),
-    ],
-    ids=str,
+    "switches", [dict(code="mercer", n_heads=4, n_kv_heads=2, n_latents=2), dict(per_ms=True)], ids=str
 )
-def test_gradients_reach_all_and_trials_are_independent(rng, switches):
+def test_trials_are_independent(rng, switches):
     model, batch = make_model(**switches), make_batch(rng)
     times, session = make_queries(rng)
-    together = model(batch, times, session)
-    gradients = torch.autograd.grad(together.square().sum(), list(model.parameters()))
-    for (name, _), gradient in zip(model.named_parameters(), gradients, strict=True):
-        assert gradient.abs().max() > 0 or "embedding" in name, name
     mine = (batch.bin >= batch.first_bin()[3]) & (batch.unit > 0)
     time = batch.offset + 0.05 * (batch.bin - batch.first_bin()[3]).double()
-    alone = SpikeBatch.from_events(np.zeros(int(mine.sum())), batch.unit[mine], time[mine], 1, 1.2)
-    torch.testing.assert_close(model(alone, times[3:], session[3:])[0], together[3], rtol=0, atol=1e-9)
+    alone = one_trial(batch.unit[mine], time[mine], 1.2)
+    velocity = model(alone, times[3:], session[3:])[0]
+    torch.testing.assert_close(velocity, model(batch, times, session)[3], rtol=0, atol=1e-9)

@@ -39,7 +39,6 @@ def make_loop(truth, decoder, targets=None, user=None, seed=0, latency_s=0.0, ga
 
 
 def test_population_at_rest_fires_at_baseline(truth):
-    """Mean counts of five minutes, with the common fluctuations and the refractory period of the session."""
     population, n_bins = sim.Population(truth), 6000
     units = np.concatenate([population.fire(np.zeros((5, 2)), np.zeros((5, 2)))[0] for _ in range(n_bins)])
     rate = np.bincount(units, minlength=31)[1:] / (0.05 * n_bins)
@@ -59,21 +58,6 @@ def test_spikes_are_valid_decoder_input_and_refractory(truth):
         for unit, time in sorted(zip(units.tolist(), (b * 0.05 + offsets).tolist(), strict=True), key=lambda x: x[1]):
             assert time - last.get(unit, -1.0) >= 0.002 - 1e-9
             last[unit] = time
-
-
-def test_intentions_reach_units_by_their_lag(truth):
-    age = sim.Population(truth)._index[0]
-    expected = truth.units.lag_s.max() - truth.units.lag_s
-    np.testing.assert_allclose((age.max() - age) * sim.TIME_STEP_S, expected, atol=sim.TIME_STEP_S / 2 + 1e-9)
-
-
-def test_silenced_units_are_nested(truth):
-    active = []
-    for silent in (0.0, 0.5, 1.0):
-        population = sim.Population(truth, silent=silent)
-        fired = [population.fire(np.zeros((5, 2)), np.full((5, 2), 300.0))[0] for _ in range(100)]
-        active.append(set(np.concatenate(fired).tolist()))
-    assert len(active[0]) == 30 and len(active[1]) == 15 and not active[2] and active[1] < active[0]
 
 
 def test_runs_repeat_with_the_seed(truth):
@@ -105,11 +89,6 @@ def test_user_sees_the_screen_late(truth):
     np.testing.assert_allclose(loop.intended_mm_s, 2.0 * (np.array([80.0, 0.0]) - seen), atol=1e-6)
 
 
-def test_speed_limit_keeps_the_direction(truth):
-    loop = make_loop(truth, Scripted((0.0, 0.0)), [(90.0, 120.0)], sim.SimulatedUser(gain_per_s=50.0)).run(0.1)
-    np.testing.assert_allclose(loop.intended_mm_s, np.tile([240.0, 320.0], (10, 1)))
-
-
 def test_reach_time_ends_when_the_hold_starts(truth):
     """40 mm at 100 mm/s: the edge of the target is 20 mm away, reached 0.2 s after the first velocity at 0.05 s."""
     loop = make_loop(truth, Scripted((100.0, 0.0)), [(40.0, 0.0)], radius_mm=20.0, hold_s=0.1).run(n_reaches=1)
@@ -137,9 +116,3 @@ def test_delay_makes_a_perfect_decoder_oscillate(truth):
     oscillating = run(8.0, 6.0, [(80.0, 0.0)], latency_s=0.3)
     assert not any(r.reached for r in oscillating.reaches)
     assert oscillating.cursor_mm[:, 0].max() > 120
-
-
-def test_circle_targets_are_distinct():
-    targets = np.array(sim.circle_targets())
-    np.testing.assert_allclose(np.hypot(*targets.T), 80.0)
-    assert len({tuple(t) for t in targets.round(6).tolist()}) == 8

@@ -1,6 +1,5 @@
 """Figures of the closed loop: pure, equal to the loop, and live."""
 
-import asyncio
 import io
 
 import numpy as np
@@ -63,18 +62,6 @@ def test_frame_shows_the_cursor_position(loop):
     assert rows.mean() == pytest.approx(scale * (125 - 30), abs=1)
 
 
-@pytest.mark.parametrize("realtime", [True, False])
-def test_play_reports_every_bin_and_may_wait(loop, decoders, capsys, monkeypatch, realtime):
-    waits = []
-    monkeypatch.setattr("time.sleep", waits.append)
-    live = figures.LiveLoop(loop, decoders)
-    assert live.report() == "nothing played yet"
-    live.play(seconds=1.0, realtime=realtime)
-    assert capsys.readouterr().out.startswith("20 bins of 50 ms")
-    assert len(live.used_ms) == 20 and live._image.value == figures.frame(loop)
-    assert len(waits) == 20 and any(waits) == realtime and min(waits) >= 0 and max(waits) <= 1.0
-
-
 def test_sliders_take_effect_while_running(loop, decoders):
     live = figures.LiveLoop(loop, decoders)
     for n, _ in enumerate(live._bins(0.3)):
@@ -83,21 +70,3 @@ def test_sliders_take_effect_while_running(loop, decoders):
             live.set(latency_ms=150, ahead_ms=0, lost=50, gain=2.0)
     assert loop.decoder is decoders[0]
     assert loop.latency_s == 0.15 and loop.gain == 2.0 and loop.population._silent.sum() == 15
-
-
-@pytest.mark.parametrize("stopped", [True, False])
-def test_button_starts_and_stops(loop, decoders, stopped):
-    async def press():
-        live = figures.LiveLoop(loop, decoders, seconds=60 if stopped else 0.1)
-        live._start_or_stop()
-        if stopped:
-            await asyncio.sleep(0.2)
-            assert not live._task.done()
-            live._start_or_stop()
-        await asyncio.wait([live._task])
-        return live
-
-    live = asyncio.run(press())
-    assert "image/png" in live._repr_mimebundle_()
-    assert live._task.cancelled() == stopped and "bins of 50 ms" in live._text.value
-    assert live.used_ms if stopped else len(live.used_ms) == 2
