@@ -8,8 +8,7 @@ from torch import nn
 
 from possm_lite.blocks.attention import masked_softmax
 from possm_lite.blocks.seq2seq import BEGIN, END, PAD, shift_right
-from possm_lite.classroom.checks import Case, Complaint, ValueCheck, exercise, gradient, normal
-from possm_lite.classroom.checks.sandbox import MISSING
+from possm_lite.classroom.checks import MISSING, Case, Complaint, ValueCheck, exercise, gradient, normal
 
 _normal = partial(normal, seed=7)
 

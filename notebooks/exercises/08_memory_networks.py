@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from possm_lite.classroom.checks import Case, Complaint, ValueCheck, Verdict, exercise, normal
+from possm_lite.classroom.checks import Case, Complaint, ValueCheck, exercise, normal
 
 _normal = partial(normal, seed=8)
 
@@ -24,28 +24,20 @@ def _n_right(numbers):
 class FourNumbers(ValueCheck):
     """Checks four numbers by the count of stories that they get right."""
 
-    def examine(self, student):
-        if student is None or student is ...:
-            return super().examine(student)
-        try:
-            numbers = np.asarray(student, dtype=float).ravel()
-        except (TypeError, ValueError):
-            numbers = np.empty(0)
-        if len(numbers) != 4 or not np.isfinite(numbers).all():
-            what = "expected four numbers: things straight, things crossed, boxes straight, boxes crossed."
-            return Verdict("wrong", f"✗ {self.name}: {what}")
-        mistakes = {_n_right(known): message for known, message in self.mistakes.items()}
-        return ValueCheck(self.name, expected=_n_right(self.expected), mistakes=mistakes).examine(_n_right(numbers))
+    def fault(self, student):
+        if np.shape(student) not in {(4,), (2, 2)}:
+            return "expected four numbers: things straight, things crossed, boxes straight, boxes crossed."
+        n = _n_right(student)
+        if n < _n_right(self.expected):
+            return _COUNT.format(n)
+        return None
 
 
+_COUNT = "{} of 4 stories are right, and more can be had. A story whose sum is zero is undecided."
 best_of_four = FourNumbers(
     "best_of_four",
     expected=(3, 0, -2, 1),
-    mistakes={
-        (0, 0, 0, 0): "every sum is zero, so every story is undecided.",
-        (-3, 0, 2, -1): "1 of 4 stories is right, and more can be had.",
-        (1, 1, 1, 1): "2 of 4 stories are right, and more can be had.",
-    },
+    mistakes={(0, 0, 0, 0): _COUNT.format(0), (-3, 0, 2, -1): _COUNT.format(1), (1, 1, 1, 1): _COUNT.format(2)},
 )
 
 

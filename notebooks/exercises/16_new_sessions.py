@@ -1,7 +1,6 @@
 """Exercises of chapter 16: rows of a joint table, what is new, what may learn, pairs, alignment, identification."""
 
 import copy
-from functools import cache
 
 import numpy as np
 import torch
@@ -234,12 +233,6 @@ def _tiny_session(n_units, seed):
     return directions, torch.poisson((0.6 * drive).exp(), generator=generator), velocity
 
 
-@cache
-def _import_optimizers():
-    """The first optimizer of a process imports for seconds; not in the time of the student's function."""
-    torch.optim.Adam([nn.Parameter(torch.zeros(1))]).step()
-
-
 _GOAL = 0.65
 
 
@@ -271,7 +264,6 @@ def _what_it_made(function, decoder, counts, velocity):
 
 def _new_day(n_units, frozen=False):
     def make():
-        _import_optimizers()
         decoder = TinyDecoder(*_tiny_session(20, seed=1))
         _, counts, velocity = _tiny_session(n_units, seed=2)
         return decoder.requires_grad_(not frozen), counts[:30], velocity[:30]

@@ -67,12 +67,11 @@ class Diagram:
         self._renderer = FigureCanvasAgg(self._figure).get_renderer()
         self.axes = self._figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, height))
         self.axes.axis("off")
-        self._size = (width, height)
         self._point = width / inches / 72  # a point (1/72 inch) in grid units
-        self._boxes, self._texts, self._paths = [], [], []
         self._kinds = set()
 
-    def _text(self, x, y, text, size=9, **look) -> Bbox:
+    def note(self, x, y, text: str, size=9, **look) -> Bbox:
+        """Text without a box, and where it is; `look` is matplotlib's: ha="left", color="red"."""
         look = {"ha": "center", "va": "center", "color": INK, "zorder": 4, "linespacing": 1.15} | look
         extent = self.axes.text(x, y, text, size=size, **look).get_window_extent(self._renderer)
         return extent.transformed(self.axes.transData.inverted())
@@ -82,15 +81,16 @@ class Diagram:
         look = {"boxstyle": "square,pad=0", "zorder": 2, "fc": fill, "ec": INK, "lw": 0.8} | look
         self.axes.add_patch(FancyBboxPatch(box.at("left", 0), box.width, box.height, **look))
 
-    def _fit(self, box: Box, text: str, size: float, margin=0.0) -> None:
-        needed = self._text(box.x, box.y, text, size).padded(self._point + margin / 2)
+    def _fit(self, box: Box, text: str, size: float) -> None:
+        needed = self.note(box.x, box.y, text, size)
         if needed.width > box.width or needed.height > box.height:
-            sizes = f"{needed.width:.2f} x {needed.height:.2f} grid units, not {box.width:.2f} x {box.height:.2f}"
-            raise ValueError(f"text overflows its box: {text!r} needs {sizes}.")
+            raise ValueError(
+                f"text overflows its box: {text!r} needs {needed.width:.2f} x {needed.height:.2f} grid units."
+            )
 
     def box(self, x, y, text="", kind="data", width: float | None = None, height: float | None = None) -> Box:
         """A box of one of KINDS. A size not given is that of the text; ValueError if the text overflows."""
-        needed = self._text(x, y, text, 10, alpha=0)
+        needed = self.note(x, y, text, 10, alpha=0)
         margin = 10 * self._point
         box = Box(x, y, width or needed.width + margin, height or needed.height + margin)
         *tint, edge, line, corner, outlines = KINDS[kind]
@@ -98,8 +98,7 @@ class Diagram:
         style = "circle,pad=0" if kind == "operation" and box.width == box.height else style
         for gap in 5 * self._point * np.arange(outlines):
             self._rectangle(Box(x, y, box.width - gap, box.height - gap), tint, ec=edge, lw=line, boxstyle=style)
-        self._fit(box, text, 10, margin=gap)
-        self._boxes.append((text or f"the box at ({x:g}, {y:g})", box))
+        self._fit(box, text, 10)
         self._kinds.add(kind)
         return box
 
@@ -114,7 +113,6 @@ class Diagram:
             self._rectangle(grid.cell(*i), (SKY, shades[i]), **padding)
             text = value or "" if isinstance(value, str | None) else f"{value:g}".replace("-", "−")
             self._fit(grid.cell(*i), text, 9)
-        self._boxes.append((label or f"the matrix at ({x:g}, {y:g})", grid))
         self.note(x, grid.top[1] + 3 * self._point, label, va="bottom")
         return grid
 
@@ -125,11 +123,6 @@ class Diagram:
         self._rectangle(frame, ec=GRAY, ls=(0, (5, 3)), zorder=0)
         self.note(frame.left[0] + gap, frame.top[1] - gap, text, ha="left", va="top", weight="bold")
         return frame
-
-    def note(self, x, y, text: str, **look) -> None:
-        """Text without a box; `look` is matplotlib's: ha="left", color="red"."""
-        if text:
-            self._texts.append((text, self._text(x, y, text, **look)))
 
     def dot(self, x, y) -> Box:
         """Where a line divides."""
@@ -152,7 +145,6 @@ class Diagram:
         style = "-|>,head_length=5,head_width=2.6" if head else "-"
         look = {"lw": 1.4, "ls": (0, (4, 2)) if dashed else "-", "color": color, "capstyle": "butt", "zorder": 3}
         self.axes.add_patch(FancyArrowPatch(path=path, arrowstyle=style, mutation_scale=1, **look))
-        self._paths.append(path)
         shift = (-4 if below else 4) * self._point
         over = (0, shift, "center", "top" if below else "bottom")  # or beside an upright arrow:
         x, y, ha, va = over if abs(dx) >= abs(dy) else (shift, 0, "right" if below else "left", "center")
@@ -162,20 +154,8 @@ class Diagram:
         """What the kinds of boxes mean, of those drawn, in a row that begins at x."""
         for kind in filter(self._kinds.__contains__, KINDS):
             key = self.box(x + 10 * self._point, y, "", kind, 20 * self._point, 14 * self._point)
-            self.note(key.right[0] + 4 * self._point, y - 3 * self._point, kind, ha="left", va="baseline")
-            x = self._texts[-1][1].x1 + 12 * self._point
+            name = self.note(key.right[0] + 4 * self._point, y - 3 * self._point, kind, ha="left", va="baseline")
+            x = name.x1 + 12 * self._point
 
-    def figure(self, check: bool = True) -> Figure:
-        """The drawing. ValueError, if `check`, where boxes or texts overlap or leave it, or an arrow crosses a note."""
-        placed = self._texts + [(n, Bbox.from_bounds(*b.at("left", 0), b.width, b.height)) for n, b in self._boxes]
-        wrong = []
-        for i, (name, place) in enumerate(placed):
-            inner = place.padded(-self._point)
-            wrong += [f"{name!r} overlaps {other!r}" for other, there in placed[:i] if inner.overlaps(there)]
-            if (inner.min < 0).any() or (inner.max > self._size).any():
-                wrong.append(f"{name!r} leaves the drawing")
-            if i < len(self._texts) and any(path.intersects_bbox(inner, filled=False) for path in self._paths):
-                wrong.append(f"an arrow crosses {name!r}")
-        if check and wrong:
-            raise ValueError(f"{'; '.join(wrong)}. To look at it all the same: figure(check=False).")
+    def figure(self) -> Figure:
         return self._figure

@@ -14,18 +14,12 @@ def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
     """`[function(*arguments) for arguments in calls]`, several calls at a time, each in a process with one thread.
 
     A call has a copy of what the function uses: use what it returns. One that draws random numbers sets its own seed.
-    On a computer with one core, or where LOKY_MAX_CPU_COUNT=1, all calls run in this process. An error is raised here.
+    On a computer with one core, or where LOKY_MAX_CPU_COUNT=1, all calls run in this process.
     """
     with joblib.parallel_config("loky", n_jobs=n_processes(), inner_max_num_threads=1):
         # one call at a time, so that each has its own copy; arrays mapped to memory could not be changed
         run = joblib.Parallel(batch_size=1, max_nbytes=None)
         return run(joblib.delayed(_call)(function, arguments) for arguments in calls)
-
-
-def start_processes() -> None:
-    """Start the processes of `in_parallel` in the background, for they need seconds until they have imported torch."""
-    if n_processes() > 1:
-        threading.Thread(target=_import_optimizer, daemon=True).start()
 
 
 def n_processes() -> int:
@@ -35,6 +29,12 @@ def n_processes() -> int:
 def _call(function: Callable, arguments: tuple):
     with torch.random.fork_rng([]):  # a seed set in a call does not outlast it
         return function(*arguments)
+
+
+def start_processes() -> None:
+    """Start the processes of `in_parallel` in the background, for they need seconds until they have imported torch."""
+    if n_processes() > 1:
+        threading.Thread(target=_import_optimizer, daemon=True).start()
 
 
 def _import_optimizer() -> None:

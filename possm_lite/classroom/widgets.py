@@ -32,21 +32,18 @@ class Slider:
     def is_integer(self) -> bool:
         return all(isinstance(x, int) for x in (self.low, self.high, self.step or 1))
 
-    @property
-    def middle(self) -> float:
-        if self.log:
-            return (self.low * self.high) ** 0.5
-        return (self.low + self.high) // 2 if self.is_integer else (self.low + self.high) / 2
-
     def widget(self) -> ipywidgets.Widget:
-        value = self.middle if self.value is None else self.value
-        options = {"value": value, "min": self.low, "max": self.high, "description": self.label}
-        if self.log:
-            options |= {"min": math.log10(self.low), "max": math.log10(self.high)}
-            return ipywidgets.FloatLogSlider(**options, step=self.step or (options["max"] - options["min"]) / 100)
-        if self.is_integer:
-            return ipywidgets.IntSlider(**options, step=self.step or 1)
-        return ipywidgets.FloatSlider(**options, step=self.step or (self.high - self.low) / 100)
+        low, high = (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
+        kind = ipywidgets.IntSlider if self.is_integer else ipywidgets.FloatSlider
+        kind = ipywidgets.FloatLogSlider if self.log else kind
+        step = self.step or (1 if self.is_integer else (high - low) / 100)
+        value = self.range(3)[1] if self.value is None else self.value
+        return kind(value=value, min=low, max=high, step=step, description=self.label)
+
+    def range(self, n: int) -> list[float]:
+        """n values from one end to the other, or fewer where there are fewer integers."""
+        values = (np.geomspace if self.log else np.linspace)(self.low, self.high, n)
+        return (np.unique(values.round().astype(int)) if self.is_integer else values).tolist()
 
 
 class ImageWithSliders:
@@ -54,8 +51,7 @@ class ImageWithSliders:
 
     def __init__(self, sliders: dict[str, Slider]):
         self._widgets = {name: slider.widget() for name, slider in sliders.items()}
-        # sliders below each other begin alike
-        label_width = f"{max(len(slider.label) for slider in sliders.values())}ch"
+        label_width = f"{max(len(slider.label) for slider in sliders.values())}ch"  # so that all begin alike
         for widget in self._widgets.values():
             widget.style.description_width = label_width
             widget.layout.width = f"calc({label_width} + 22em)"
@@ -66,11 +62,6 @@ class ImageWithSliders:
     @property
     def values(self) -> dict[str, float]:
         return {name: widget.value for name, widget in self._widgets.items()}
-
-    def set(self, **values: float) -> None:
-        """Move sliders, as the mouse would."""
-        for name, value in values.items():
-            self._widgets[name].value = value
 
     def _repr_mimebundle_(self, **kwargs) -> dict:
         return {**self.box._repr_mimebundle_(**kwargs), "image/png": _base64(self._image.value)}
@@ -89,36 +80,32 @@ class Explorer(ImageWithSliders):
             widget.observe(self._update, names="value")
         self._update()
 
+    def _update(self, _change: object = None) -> None:
+        self._image.value = png(self._draw(**self.values))
+
     def sweep(self) -> None:
         """Move every slider through its range and back, so that executing the notebook executes `draw` there."""
         for name, slider in self._sliders.items():
-            for value in (slider.low, slider.middle, slider.high, self.values[name]):
-                self.set(**{name: value})
+            for value in [*slider.range(3), self.values[name]]:
+                self._widgets[name].value = value
         n_sliders = len(self._sliders)
         print(f"moved {n_sliders} slider{'s' * (n_sliders != 1)} through {4 * n_sliders} positions")
 
     def film(self, n_frames: int, moved: str | None = None) -> dict:
         """PNGs of one slider (default: the first) moved through its range, for a page without a kernel, JSON types."""
         name = moved or next(iter(self._sliders))
-        slider = self._sliders[name]
-        current = self.values
-        values = (np.geomspace if slider.log else np.linspace)(slider.low, slider.high, n_frames)
-        if slider.is_integer:
-            values = np.unique(values.round().astype(int))
+        slider, current = self._sliders[name], self.values
         return {
             "label": slider.label,
-            "values": values.tolist(),
+            "values": slider.range(n_frames),
             "start": current[name],
             "others": {other.label: current[key] for key, other in self._sliders.items() if key != name},
-            "frames": [_base64(png(self._draw(**current | {name: value}))) for value in values.tolist()],
+            "frames": [_base64(png(self._draw(**current | {name: value}))) for value in slider.range(n_frames)],
         }
 
     def step_ms(self, rounds: int = 20) -> float:
         """Median milliseconds from a move of a slider to its new image."""
         return 1e3 * float(np.median(timeit.repeat(self._update, number=1, repeat=rounds)))
-
-    def _update(self, _change: object = None) -> None:
-        self._image.value = png(self._draw(**self.values))
 
 
 explore = Explorer

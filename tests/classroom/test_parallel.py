@@ -1,9 +1,6 @@
 """Calls on several cores return what the same calls return one after another."""
 
 import os
-import subprocess
-import sys
-import threading
 import time
 
 import joblib
@@ -44,29 +41,9 @@ def test_results_are_in_the_order_of_the_calls(cores, tmp_path):
         assert set(threads) == {1} and set(n_used) == {1}  # a copy for every call
 
 
-def test_an_error_of_a_call_arrives(cores):
-    with pytest.raises(ZeroDivisionError):
-        in_parallel(lambda x: 1 / x, [(1,), (0,)])
-
-
 def test_large_arguments_may_be_changed(cores):
     def add_one(x):
         x += 1
         return x.sum()
 
     assert in_parallel(add_one, [(torch.zeros(300_000).numpy(),)] * 2)[0] == 300_000
-
-
-@pytest.mark.skipif(os.name == "nt", reason="a signal ends the process there")
-def test_ctrl_c_does_not_wait_for_the_other_calls(cores):
-    threading.Timer(1, os.kill, (os.getpid(), 2)).start()
-    began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        in_parallel(time.sleep, [(30,)] * 4)
-    assert time.monotonic() - began < 15
-
-
-def test_script_ends_while_processes_start():
-    code = "from possm_lite.classroom import parallel as p; p.n_processes = lambda: 2; p.start_processes()"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
-    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")

@@ -1,29 +1,28 @@
 """Shared by the tests of the exercises."""
 
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+
+import pytest
 
 from possm_lite.classroom.checks import load_exercises
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
-def load(chapter: str) -> ModuleType:
+def load(chapter: str):
     """The exercises of a chapter."""
     return load_exercises(chapter, NOTEBOOKS)
 
 
-def assert_verdict(exercise, answer, words):
-    """The message contains `words`; these are "✓" for an answer that is right, else it must be wrong."""
-    assert_right(exercise, answer) if words == "✓" else assert_wrong(exercise, answer, words)
+def answers(exercises, rows: list[tuple]) -> Callable:
+    """A test of (name of the exercise, right answer in another style) or (name, wrong answer, words of its message)."""
 
+    @pytest.mark.parametrize("row", rows, ids=lambda row: row[0])
+    def test(row):
+        name, answer, *words = row
+        verdict = getattr(exercises, name).examine(answer)
+        assert verdict.status == ("wrong" if words else "right"), verdict.message
+        assert all(each in verdict.message for each in words), verdict.message
 
-def assert_right(exercise, answer):
-    verdict = exercise.examine(answer)
-    assert (verdict.status, verdict.message) == ("right", f"✓ {exercise.name}")
-
-
-def assert_wrong(exercise, answer, words):
-    verdict = exercise.examine(answer)
-    assert verdict.status == "wrong" and words in verdict.message, verdict.message
-    assert verdict.message.startswith(f"✗ {exercise.name}: ")
+    return test

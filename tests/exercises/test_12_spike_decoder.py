@@ -1,9 +1,8 @@
-"""Chapter 12: right answers in other styles, and wrong ones that no known mistake explains."""
+"""Chapter 12: right answers in other styles."""
 
 import math
 
 import numpy as np
-import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -11,7 +10,7 @@ from torch.nn import functional as F
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.spikes import SpikeBatch
 
-from .helpers import assert_verdict, load
+from .helpers import answers, load
 
 check = load("12_spike_decoder")
 
@@ -80,12 +79,6 @@ def with_method(name, method):
     return type("Changed", (InLoops,), {name: method})
 
 
-class Unwritten(nn.Module):
-    def __init__(self, n_units, D=64, d=32, h=256, k=3):
-        super().__init__()
-        ...  # noqa: PIE790
-
-
 def loop(model, draw, n_steps, rate, order="zero backward clip step", stop=10**6):
     """A training loop of named parts, with a scheduler of torch."""
     model.train()
@@ -107,31 +100,19 @@ def loop(model, draw, n_steps, rate, order="zero backward clip step", stop=10**6
     return losses
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "words"),
+test_answers = answers(
+    check,
     [
-        ("read_states", read_masked, "✓"),
+        ("read_states", read_masked),
         ("read_states", lambda q, t, k, v, b, *o: read_masked(q, t, k, v, int(t / 0.05), *o), "at 0.15 s"),
-        ("Decoder", InLoops, "✓"),
-        ("Decoder", Unwritten, None),
-        ("Decoder", lambda n_units, **sizes: InLoops(n_units - 1, **sizes), "`unit_embedding.weight` has the shape"),
-        ("Decoder", with_method("remember", lambda self, x: None), "`remember` is not there yet, or returns nothing"),
-        ("Decoder", with_method("seen", lambda self, b: [max(j, 0) for j in range(b - 2, b + 1)]), "first two bins"),
-        ("Decoder", with_method("remember", lambda self, x: InLoops.remember(self, x).detach()), "on the gradients"),
-        ("standardise", by_moments, "✓"),
-        ("standardise", lambda *args: by_moments(*args, without_zeros=lambda std: std + 1e-8), "✓"),
-        ("standardise", lambda *args: by_moments(*args)[:3], "the shape is"),
-        ("train", loop, "✓"),
+        ("Decoder", InLoops),
+        ("standardise", by_moments),
+        ("standardise", lambda *args: by_moments(*args, without_zeros=lambda std: std + 1e-8)),
+        ("train", loop),
         ("train", lambda *args: loop(*args, order="zero backward step clip"), "the gradient is not clipped"),
-        ("train", lambda *args: sum(loop(*args)), "the shape is (), expected (1,)"),
         ("train", lambda *args: loop(*args, stop=15), "In 60 steps with a real decoder: validation R² is "),
     ],
 )
-def test_answer_in_another_style(name, answer, words):
-    if words is None:
-        assert getattr(check, name).examine(answer).status == "missing"
-    else:
-        assert_verdict(getattr(check, name), answer, words)
 
 
 def test_right_decoder_is_the_model_of_the_package():
