@@ -1,5 +1,7 @@
 """One recording in every layout that is read or converted by CONVERTERS.md is read to the same arrays."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -43,23 +45,23 @@ def test_every_example_of_the_page_has_a_layout():
     assert [title for title, code in layouts.examples().items() if title and code] == list(layouts.WRITERS)
 
 
-PROGRAMS = {  # series, its unit, a filter of units and the places of those that it leaves, a filter of trials
-    "indy": ("cursor_pos", "mm", "area == 'M1' and unit == 0", [0, 2, 4, 6], ""),
-    "phy": ("cursor_pos", "a.u.", "group == 'good'", [0], "result == 'R'"),
-    "pynapple": ("cursor_pos", "a.u.", "id != '2'", list(range(1, 12)), "duration > 1.5"),
-    "brainsets": ("cursor/pos", "a.u.", "area == 'M1'", [0, 1, 3, 5, 7, 9, 11], "result == 'R' and is_valid"),
+PROGRAMS = {  # series, its unit, a filter of units and the places of those that it leaves, a filter of trials, a note
+    "indy": ("cursor_pos", "mm", "area == 'M1' and unit == 0", [0, 2, 4, 6], "", "8 of 12 units are unsorted"),
+    "phy": ("cursor_pos", "a.u.", "group == 'good'", [0], "result == 'R'", "1 of 4 clusters, labelled noise"),
+    "pynapple": ("cursor_pos", "a.u.", "id != '2'", list(range(1, 12)), "duration > 1.5", "units were chosen"),
+    "brainsets": ("cursor/pos", "a.u.", "area == 'M1'", [0, 1, 3, 5, 7, 9, 11], "result == 'R' and is_valid", "gaze"),
 }
 
 
 @pytest.mark.parametrize("title", PROGRAMS)
 def test_position_itself_and_filters(title, tmp_path, small_recording):
-    name, unit, units, kept, trials = PROGRAMS[title]
+    name, unit, units, kept, trials, note = PROGRAMS[title]
     layout = LAYOUTS[title](tmp_path, small_recording)
     r = layout.expected
     recording = load_recording(layout.path, f"{name}:raw", units=units, trials=trials)
     position = layouts.position_of(layouts.sampled(small_recording, 4))
     np.testing.assert_allclose(recording.behavior, position, rtol=4e-15)  # pandas 2 reads text not to the last digit
-    assert recording.behavior_unit == unit
+    assert recording.behavior_unit == unit and note in " ".join(recording.notes)
     assert recording.unit_ids.tolist() == r.unit_ids[kept].tolist()
     is_kept = np.isin(r.spike_units, kept)
     np.testing.assert_array_equal(recording.spike_times, r.spike_times[is_kept])
@@ -68,40 +70,22 @@ def test_position_itself_and_filters(title, tmp_path, small_recording):
     np.testing.assert_allclose(recording.trials, r.trials[chosen], rtol=4e-15)
 
 
-def test_finger_axes_are_those_of_the_cursor(tmp_path, small_recording):
-    """The file has z, -x, -y in cm."""
-    layout = LAYOUTS["indy"](tmp_path, small_recording)
-    finger, cursor = (load_recording(layout.path, f"{name}_pos:raw") for name in ("finger", "cursor"))
-    assert finger.behavior_unit == "cm" and finger.behavior_columns.tolist() == ["x", "y", "z"]
-    np.testing.assert_allclose(finger.behavior[:, :2], cursor.behavior / 10, rtol=1e-12)
-    np.testing.assert_array_equal(finger.behavior[:, 2], 1)
-
-
 def test_other_series_of_the_layouts(tmp_path, small_recording):
     times = layouts.sampled(small_recording, 4).behavior_times
-    brainsets, pynapple = (LAYOUTS[title](tmp_path, small_recording).path for title in ("brainsets", "pynapple"))
+    indy, brainsets, pynapple = (LAYOUTS[t](tmp_path, small_recording).path for t in ("indy", "brainsets", "pynapple"))
+    finger, cursor = (load_recording(indy, f"{name}_pos:raw") for name in ("finger", "cursor"))
+    assert finger.behavior_unit == "cm" and finger.behavior_columns.tolist() == ["x", "y", "z"]
+    np.testing.assert_allclose(finger.behavior[:, :2], cursor.behavior / 10, rtol=1e-12)  # the file has z, -x, -y
+    np.testing.assert_array_equal(finger.behavior[:, 2], 1)
     gaze = load_recording(brainsets, "gaze/angle")  # has a rate in place of times
     np.testing.assert_allclose(gaze.behavior_times, times[::2], atol=1e-9)
     np.testing.assert_array_equal(gaze.behavior[:, 0], times[::2])
     np.testing.assert_array_equal(load_recording(pynapple, "speed").behavior, times[:, None])
 
 
-def test_unsorted_units_and_noise_are_noted(tmp_path, small_recording):
-    for title, note in (("indy", "8 of 12 units are unsorted"), ("phy", "1 of 4 clusters, labelled noise")):
-        recording = load_recording(LAYOUTS[title](tmp_path, small_recording).path)
-        assert note in " ".join(recording.notes)
-
-
 @pytest.fixture
 def phy(tmp_path, small_recording):
     return LAYOUTS["phy"](tmp_path, small_recording).path
-
-
-@pytest.mark.parametrize("name", ["t", "time_s", "Time (sec)", "timestamps", "seconds"])
-def test_names_of_time_in_a_table_beside_phy(name, phy):
-    table, expected = phy / "tracking.csv", load_recording(phy).behavior_times
-    table.write_text(table.read_text().replace("time", name, 1))
-    np.testing.assert_array_equal(load_recording(phy).behavior_times, expected)
 
 
 def test_phy_without_behavior_or_cluster_tables(phy, small_recording):
@@ -118,7 +102,7 @@ def test_params_are_not_executed(phy, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-# Files that are refused: the message names the file, and in it the field
+# Files that are refused: the message names the file, the format and the cause
 
 
 def refusal(path) -> str:
@@ -130,20 +114,18 @@ def refusal(path) -> str:
 
 
 @pytest.mark.parametrize(
-    "title, name, options, field",
+    "title, name, options, named",
     [
-        ("indy", "t", {"data": np.zeros((1, 4))}, "cursor_pos"),
-        ("indy", "t", None, "t"),
-        ("indy", "chan_names", {"shape": (1, 2), "dtype": h5py.ref_dtype}, ".mat v7.3"),
-        ("brainsets", "spikes/timestamps", {"data": np.zeros((3, 2, 2))}, "spike_units"),
-        ("brainsets", "spikes/unit_index", {"data": np.full(120, 3)}, "spike_units"),
+        ("indy", "t", {"data": np.zeros((1, 4))}, ".mat v7.3"),
+        ("indy", "t", None, "KeyError"),
+        ("brainsets", "spikes/timestamps", {"data": np.zeros((3, 2, 2))}, ".h5"),
         ("brainsets", "cursor/pos", {"data": ["a", "b"]}, "--behavior"),
-        ("brainsets", "trials/start", {"data": ["a"] * 12}, "trials"),
+        ("brainsets", "trials/start", {"data": ["a"] * 12}, ".h5"),
         ("brainsets", "trials/is_valid", {"data": [True]}, "trials"),
         ("brainsets", "trials", None, ".h5"),
     ],
 )
-def test_wrong_datasets_are_refused(title, name, options, field, tmp_path, small_recording):
+def test_wrong_datasets_are_refused(title, name, options, named, tmp_path, small_recording):
     path = LAYOUTS[title](tmp_path, small_recording).path
     with h5py.File(path, "r+") as file:
         del file[name]
@@ -151,69 +133,63 @@ def test_wrong_datasets_are_refused(title, name, options, field, tmp_path, small
             file.create_dataset(name, **options)
         else:
             file[name] = h5py.SoftLink("/nowhere")
-    assert field in refusal(path)
+    assert named in refusal(path)
 
 
 @pytest.mark.parametrize(
-    "name, content, field",
+    "name, content, named",
     [
         ("spike_times.npy", np.ones(5), "spike_times.npy"),
-        ("spike_times.npy", np.array([{}]), "spike_times.npy"),
         ("spike_times.npy", None, "spike_times.npy"),
         ("params.py", "sample_rate = f()\n", "params.py"),
-        ("tracking.csv", "x,y\n1,2\n", "the first column must be time"),
         ("tracking.csv", "time (ms),vel\n0,1\n4,1\n", "time (ms)"),
-        ("tracking.csv", "time,vel\n0,a\n1,b\n", "vel"),
+        ("tracking.csv", "time,vel\n0,a\n1,b\n", "folder of phy"),
         ("tracking.csv", "time,vel\n0,1,5\n1,2,6\n", "tracking.csv"),
-        ("cluster_group.tsv", "5\tgood\n7\tmua\n", "cluster_group.tsv"),
         ("other.csv", "time,x\n0,1\n", "2 tables"),
         ("trials.csv", "begin,stop\n0,1\n", "start"),
     ],
 )
-def test_broken_phy_folders_are_refused(name, content, field, phy):
+def test_broken_phy_folders_are_refused(name, content, named, phy):
     if isinstance(content, str):
         (phy / name).write_text(content)
     elif content is None:
         (phy / name).unlink()
     else:
-        np.save(phy / name, content, allow_pickle=True)
-    assert field in refusal(phy)
+        np.save(phy / name, content)
+    assert named in refusal(phy)
 
 
 @pytest.mark.parametrize(
-    "change, field",
+    "change, named",
     [
         ({"index": np.full(120, 4)}, "index"),
         ({"type": np.array(["Tsd"])}, "TsGroup"),
-        ({"t": np.full(120, "0.123")}, "spike_times"),
-        ({"t": np.full(120, 1j)}, "spike_times"),
+        ({"t": np.full(120, "0.123")}, "folder of pynapple"),
+        ({"t": np.full(120, 1j)}, "folder of pynapple"),
     ],
 )
-def test_broken_pynapple_groups_are_refused(change, field, tmp_path, small_recording):
+def test_broken_pynapple_groups_are_refused(change, named, tmp_path, small_recording):
     path = LAYOUTS["pynapple"](tmp_path, small_recording).path
     with np.load(path / "spikes.npz") as file:
         arrays = {name: file[name] for name in file.files if name != "_metadata"}
     np.savez(path / "spikes.npz", **arrays | change)
-    assert field in refusal(path)
+    assert named in refusal(path)
 
 
 def test_other_layouts_point_to_the_converters(tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    mat, h5 = tmp_path / "session.mat", tmp_path / "session.h5"
-    for path in (mat, h5):
-        with h5py.File(path, "w") as file:
+    (tmp_path / "folder").mkdir()
+    for name in ("session.mat", "session.h5", "session.nwb"):
+        with h5py.File(tmp_path / name, "w", userblock_size=512) as file:
             file["handVel"] = np.zeros((2, 9))
-    for path in (folder, mat, h5, *(tmp_path / f"session{suffix}" for suffix in (".pkl", ".nev", ".csv"))):
-        if not path.exists():
-            path.write_bytes(b"anything")
+    for suffix in (".pkl", ".nev", ".csv"):
+        (tmp_path / f"session{suffix}").write_bytes(b"anything")
+    for path in tmp_path.iterdir():
         assert "CONVERTERS.md" in refusal(path)
-    assert "handVel" in refusal(mat)
 
 
 def test_missing_packages_are_named(tmp_path, small_recording, monkeypatch):
     for title, module in (("indy", "h5py"), ("phy", "pandas"), ("NWB: acquisition", "pynwb")):
         path = LAYOUTS[title](tmp_path, small_recording).path
         with monkeypatch.context() as context:
-            context.setitem(__import__("sys").modules, module, None)
-            assert f"needs {module} " in refusal(path)
+            context.setitem(sys.modules, module, None)
+            assert f"needs {module}: pip install {module}" in refusal(path)

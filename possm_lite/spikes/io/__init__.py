@@ -21,8 +21,8 @@ def read_npz(path: Path) -> Recording:
     return Recording(**from_arrays(load_npz(path), path.stem))
 
 
-# Each reads a path to what it found there. To add a format, add its function, and in `find_format` how it is noticed
-# if not by the suffix. Any exception of a reader becomes one line that names file, format and cause.
+# Each reads a path to what it found there. To add a format, add its function here, and in `find_format` how it is
+# recognised if not by the suffix. Any exception of a reader becomes one line that names file, format and cause.
 READERS: dict[str, Callable[[Path], Contents | Recording]] = {
     ".npz": read_npz,
     ".mat": read_mat,
@@ -38,15 +38,13 @@ READERS: dict[str, Callable[[Path], Contents | Recording]] = {
 def find_format(path: Path) -> str:
     """The key of `READERS` for a file or folder. Raises FileFormatError, without the name of the file."""
     if path.is_dir():
-        kind = "folder of pynapple" if any(path.glob("*.npz")) else "folder"
-        kind = "folder of phy" if any(path.glob("spike_*.npy")) else kind
+        kind = "folder of phy" if any(path.glob("spike_*.npy")) else "folder of pynapple"
     else:
         check_readable(path)
         kind = path.suffix.lower() or "file without a suffix"
-        if kind == ".mat":
-            with open(path, "rb") as file:
-                start = file.read(520)
-            kind += " v7.3" if b"\x89HDF" in (start[:4], start[512:516]) else ""  # MATLAB puts 512 bytes before it
+        with open(path, "rb") as file:
+            file.seek(512)  # MATLAB puts as many bytes before HDF5
+            kind += " v7.3" if kind == ".mat" and file.read(4) == b"\x89HDF" else ""
     if kind not in READERS:
         raise RecordingError(f"is a {kind}, which is not read: read are {', '.join(READERS)}. See CONVERTERS.md.")
     return kind
@@ -62,11 +60,9 @@ def load_recording(
 ) -> Recording:
     """Read a recording: `.npz`, `.mat`, `.nwb`, `.h5` of brainsets, a folder of phy or of pynapple's `.npz` files.
 
-    An `.npz` written by `Recording.save` gives the same recording. One from another source needs `spike_times`,
-    `spike_units` and, unless it has spikes alone, `behavior_times` and `behavior`, as in `Recording`. Defaults of the
-    others: `unit_ids` "0", "1", ... up to the largest in `spike_units`, no `trials`, no `notes`, `session_id` the name
-    of the file, `behavior_unit` "a.u.". Keys that begin with `truth_` are ignored; any other unknown key is an error.
-    For the other formats see their readers. What was chosen, left out or mended is in the notes of the recording.
+    An `.npz` written by `Recording.save` gives the same recording; one from another source needs `spike_times`,
+    `spike_units` and, unless it has spikes alone, `behavior_times` and `behavior`, as in `Recording`. For the other
+    formats see their readers. What was chosen, left out or mended is in the notes of the recording.
 
     Args:
         path: the file or folder.
@@ -86,8 +82,5 @@ def load_recording(
     selection = Selection(behavior, columns, units, trials, spikes_only)
     with prefix_errors(path):
         kind = find_format(path)
-        with wrap_errors(f"cannot be read as {kind}"):
-            try:
-                return assemble(READERS[kind](path), selection)
-            except ImportError as exc:
-                raise RecordingError(f"needs {exc.name} to be read: pip install possm-lite[recordings]") from exc
+        with wrap_errors(f"cannot be read as {kind}, of whose layout see CONVERTERS.md"):
+            return assemble(READERS[kind](path), selection)

@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from ...errors import FileFormatError, PossmError, wrap_errors
+from ...errors import PossmError, wrap_errors
 
 FOLDER = Path("data", "recordings")
 _SPYKES_ML = "https://raw.githubusercontent.com/KordingLab/spykesML/ff2b1830ae07909e5f1a0811445ca3fd5732dc6f/data"
@@ -41,45 +41,33 @@ def recording_at_hand() -> Path | None:
 def download(name: str, folder: Path = FOLDER) -> Path:
     """Download a recording into a folder, unless it is there already, and return its path.
 
-    The file gets this path once it is complete and its checksum is right.
-
-    Raises:
-        PossmError: an unknown name, a package that is not installed, no connection, or a wrong checksum.
+    The file gets this path once it is complete and its checksum is right. Raises PossmError otherwise, in one line.
     """
     if name not in ADDRESSES:
         raise PossmError(f"{name!r} is not a recording that can be downloaded; choose from {', '.join(ADDRESSES)}.")
     path = folder / _file_name(name)
-    is_dandiset = ADDRESSES[name].startswith("DANDI:")
     with wrap_errors(f"{name}: {ADDRESSES[name]} cannot be saved as {path}"):
-        try:
-            (_fetch_dandiset if is_dandiset else _fetch_file)(name, path)
-        except ImportError as exc:
-            package = "dandi" if is_dandiset else "possm-lite[recordings]"
-            raise FileFormatError(f"{name}: needs {exc.name}: pip install {package}") from exc
+        if name in CHECKSUMS:
+            import pooch
+
+            pooch.get_logger().setLevel("WARNING")
+            client = pooch.HTTPDownloader(progressbar=True, timeout=30)
+            pooch.retrieve(ADDRESSES[name], CHECKSUMS[name], path.name, folder, downloader=client)
+        elif not path.is_file():
+            _fetch_dandiset(ADDRESSES[name], path)
     return path
 
 
 def _file_name(name: str) -> str:
-    return name + (".nwb" if ADDRESSES[name].startswith("DANDI:") else Path(ADDRESSES[name]).suffix)
+    return name + (".mat" if name in CHECKSUMS else ".nwb")
 
 
-def _fetch_file(name: str, path: Path):
-    import pooch
-
-    pooch.get_logger().setLevel("WARNING")
-    client = pooch.HTTPDownloader(progressbar=True, timeout=30)
-    pooch.retrieve(ADDRESSES[name], CHECKSUMS[name], path.name, path.parent, downloader=client)
-
-
-def _fetch_dandiset(name: str, path: Path):  # of the Neural Latents Benchmark; test files have no behaviour
+def _fetch_dandiset(address: str, path: Path):
+    """The training file of a set of the Neural Latents Benchmark; test files have no behaviour."""
     from dandi.download import download as dandi_download
 
-    if path.is_file():
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as partial:
-        dandi_download(ADDRESSES[name], partial)
-        found = list(Path(partial).rglob("*train*.nwb"))
-        if len(found) != 1:
-            raise FileFormatError(f"{ADDRESSES[name]} has {len(found)} files named *train*.nwb instead of one")
-        found[0].replace(path)
+        dandi_download(address, partial)
+        (found,) = Path(partial).rglob("*train*.nwb")
+        found.replace(path)

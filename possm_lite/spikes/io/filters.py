@@ -25,22 +25,15 @@ def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str)
     """The rows of a table for which an expression holds, shape (n,), bool.
 
     It is parsed, never executed: a column (_ for other characters than letters and digits) compared with a number, a
-    text or a list of them, or a column of truth values, joined by and, or, not.
-
-    Args:
-        expression: the filter; it may come from an untrusted file.
-        table: columns of numbers, text or bool, (n,) each.
-        option: "units" or "trials", for messages.
-
-    Raises:
-        RecordingError: naming the expression, what is wrong with it, and the columns.
+    text or a list of them, or a column of truth values, joined by and, or, not. `table` has columns of numbers, text or
+    bool, (n,) each. Raises RecordingError, naming the `option` ("units" or "trials"), the expression and the columns.
     """
-    columns = {column_name(name): np.asarray(column) for name, column in table.items()}
+    columns = {column_name(name): column for name, column in table.items()}
     try:
         return _rows(ast.parse(expression.strip(), mode="eval").body, columns)
     except Exception as exc:  # of text that is no expression, or of a value that cannot be compared
-        listed = ", ".join(sorted(columns))
-        raise RecordingError(f"{option}={expression[:200]!r}: {exc}. The columns are {listed}.") from exc
+        names = ", ".join(sorted(columns))
+        raise RecordingError(f"{option}={expression!r:.200} is no filter of the columns {names}: {exc}.") from exc
 
 
 def column_name(name: str) -> str:
@@ -51,22 +44,19 @@ def column_name(name: str) -> str:
 def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:
     """The rows for which a node of the expression holds, (n,) bool."""
     match node:
-        case ast.Name(id=name) if name in columns and columns[name].dtype == bool:
+        case ast.Name(id=name) if columns[name].dtype == bool:
             return columns[name]
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return ~_rows(operand, columns)
         case ast.BoolOp(op=op, values=values):
             combine = np.logical_and if isinstance(op, ast.And) else np.logical_or
             return combine.reduce([_rows(value, columns) for value in values])
-        case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[right]) if name in columns:
-            column = columns[name]
-            values = np.asarray(ast.literal_eval(right))
+        case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[right]):
+            column, values = columns[name], np.asarray(ast.literal_eval(right))
             if column.dtype.kind == "U" and values.dtype.kind in "iuf" and np.char.isdecimal(column).all():  # ids
                 column = column.astype(np.float64)
             is_list = isinstance(op, ast.In | ast.NotIn)
             if (column.dtype.kind == "U") != (values.dtype.kind == "U") or values.ndim != is_list:
                 raise RecordingError(f"it compares {name}, {column.dtype}, with {ast.unparse(right)}; text has quotes")
             return _COMPARE[type(op)](column, values)
-        case ast.Compare(left=ast.Name(id=name)) | ast.Name(id=name) if name not in columns:
-            raise RecordingError(f"it has no column {name!r}")
     raise RecordingError(f"it may not use {ast.unparse(node)[:80]!r}")

@@ -18,21 +18,18 @@ from ...errors import RecordingError, prefix_errors, wrap_errors
 from ..arrays import load_npz
 from .contents import Contents, Series, intervals
 
-_SECONDS = re.compile(r"((time|timestamp|t)s?([ _]\(?(s|sec|seconds)\)?)?|s|sec|seconds)", re.IGNORECASE)  # "time (s)"
-
 
 def read_phy(path: Path) -> Contents:
     """Spikes without the clusters labelled noise, the tables of clusters for filters, behaviour and trials."""
     import pandas
 
     samples, clusters = (_read(path / f"spike_{name}.npy", np.load).ravel() for name in ("times", "clusters"))
-    if samples.shape != clusters.shape or {samples.dtype.kind, clusters.dtype.kind} - set("iu"):
-        found = f"{samples.size} of {samples.dtype} and {clusters.size} of {clusters.dtype}"
-        raise RecordingError(f"spike_times.npy (samples) and spike_clusters.npy must be whole numbers, not {found}.")
+    if samples.dtype.kind not in "iu":
+        raise RecordingError(f"spike_times.npy must be samples, whole numbers, not {samples.dtype}.")
     info = path / "cluster_info.tsv"
     files = [info] if info.exists() else sorted(path.glob("cluster_*.tsv"))
-    by_cluster = [_read(file, _read_clusters) for file in files]
-    table = pandas.concat([pandas.DataFrame(), *by_cluster], axis=1)
+    by_cluster = [_read(file, _read_table) for file in files]  # the first column is the number of the cluster
+    table = pandas.concat([pandas.DataFrame(), *(one.set_index(one.columns[0]) for one in by_cluster)], axis=1)
     noise = table.index[table.get("group", table.get("KSLabel", table.index)) == "noise"]
     kept = ~np.isin(clusters, noise)
     unit_ids, spike_units = np.unique(clusters[kept], return_inverse=True)
@@ -40,9 +37,9 @@ def read_phy(path: Path) -> Contents:
     trials = tables.pop("trials.csv", {})
     if len(tables) > 1:
         raise RecordingError(f"has {len(tables)} tables of behaviour, {', '.join(tables)[:200]}.")
-    file, behavior = next(iter(tables.items()), ("", {"time": np.empty(0)}))
-    if not _SECONDS.fullmatch(first := next(iter(behavior))):
-        raise RecordingError(f"{file}: the first column must be time or time_s, in seconds, not {first!r:.80}.")
+    behavior = next(iter(tables.values()), {"time": np.empty(0)})
+    if (first := next(iter(behavior))) not in ("time", "time_s"):
+        raise RecordingError(f"{', '.join(tables)}: the first column must be time, in seconds, not {first!r:.80}.")
     times = behavior.pop(first)
     return Contents(
         samples[kept] / _read(path / "params.py", _read_rate),
@@ -64,17 +61,20 @@ def read_pynapple(path: Path) -> Contents:
     kinds = {name: str(arrays.get("type", ["no object of pynapple"])[0]) for name, arrays in objects.items()}
     groups, trials = ([objects[n] for n in objects if kinds[n] == kind] for kind in ("TsGroup", "IntervalSet"))
     if len(groups) != 1 or len(trials) > 1:
-        raise RecordingError(f"must have one TsGroup and at most one IntervalSet, not {kinds}. See CONVERTERS.md.")
-    keys = np.unique(groups[0]["keys"])
-    index = groups[0]["index"]
+        found = f"one TsGroup and at most one IntervalSet of pynapple, not {kinds}"
+        raise RecordingError(f"must have files of phy, or {found}. See CONVERTERS.md.")
+    keys, index = np.unique(groups[0]["keys"]), groups[0]["index"]
     if not np.isin(index, keys).all():
-        raise RecordingError(f"index of the TsGroup must be of its keys: {str(keys.tolist())[:200]}.")
-    series = {name: arrays for name, arrays in objects.items() if kinds[name] in ("Tsd", "TsdFrame")}
+        raise RecordingError("index of the TsGroup must be of its keys.")
     return Contents(
         groups[0]["t"],
         np.searchsorted(keys, index),
         keys,
-        [Series(name, lambda a=arrays: (a["t"], a["d"]), shape=arrays["d"].shape) for name, arrays in series.items()],
+        [
+            Series(name, lambda a=arrays: (a["t"], a["d"]), shape=arrays["d"].shape)
+            for name, arrays in objects.items()
+            if kinds[name] in ("Tsd", "TsdFrame")
+        ],
         session_id=path.resolve().name,
         trials=intervals(trials[0], "start", "end") if trials else np.empty((0, 2)),
     )
@@ -99,10 +99,6 @@ def _read_table(file: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         return pandas.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",", index_col=False)
-
-
-def _read_clusters(file: Path):
-    return _read_table(file).rename(columns={"id": "cluster_id"}).set_index("cluster_id")  # "id" in older files of phy
 
 
 def _columns(frame) -> dict[str, np.ndarray]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import RecordingError
 from .contents import Contents, Series, intervals
 
 
@@ -19,10 +18,8 @@ def read_indy(path: Path) -> Contents:
     import h5py
 
     with h5py.File(path, "r") as file:
-        _check_layout(file, "indy_*.mat, the MATLAB v7.3 layout read here,", "t", "spikes", "chan_names", "cursor_pos")
         channels = np.array(["".join(map(chr, file[name][()].flat)) for name in file["chan_names"][()].flat])
-        grid = file["spikes"][()]  # (units, channels) of references
-        cells = {place: file[cell] for place, cell in np.ndenumerate(grid)}
+        cells = {place: file[cell] for place, cell in np.ndenumerate(file["spikes"][()])}  # (unit, channel)
         # MATLAB stores the shape of an empty array in its place
         full = {at: cell[()].ravel() for at, cell in cells.items() if cell.size and "MATLAB_empty" not in cell.attrs}
         unit, channel = np.array(list(full)).T
@@ -57,13 +54,12 @@ def read_brainsets(path: Path) -> Contents:
             return group["domain/start"][0] + np.arange(len(values)) / group.attrs["sampling_rate"], values
 
     with h5py.File(path, "r") as file:
-        _check_layout(file, "a file of brainsets", "spikes/timestamps", "spikes/unit_index", "units/id")
         units, trials, domain = (_columns(file, name) for name in ("units", "trials", "domain"))
-        groups = [name for name in file if "TimeSeries" in str(file[name].attrs.get("object")) and name != "spikes"]
         series = [
             Series(f"{name}/{field}", lambda n=name, f=field: read(n, f), shape=data.shape)
-            for name in groups
-            for field, data in file[name].items()
+            for name, group in file.items()
+            if "TimeSeries" in str(group.attrs.get("object")) and name != "spikes"
+            for field, data in group.items()
             if not field.startswith("timestamp") and getattr(data, "ndim", 0) in (1, 2) and data.dtype.kind in "iuf"
         ]
         return Contents(
@@ -84,9 +80,3 @@ def _columns(file, name: str) -> dict[str, np.ndarray]:
     table = file[name] if name in set(file) else {}  # a link to nothing is in it, and raises
     arrays = {key: data[()] for key, data in table.items() if getattr(data, "ndim", 0) == 1}
     return {key: np.char.decode(array) if array.dtype.kind == "S" else array for key, array in arrays.items()}
-
-
-def _check_layout(file, layout: str, *required: str):
-    if missing := [name for name in required if name not in file]:
-        found = ", ".join(file)[:200] or "nothing"
-        raise RecordingError(f"has no {', '.join(missing)}, which {layout} has; it has {found}. See CONVERTERS.md.")

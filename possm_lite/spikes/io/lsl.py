@@ -34,7 +34,7 @@ def import_pylsl():
 
 
 def spike_outlet(name: str, unit_ids):
-    """A `pylsl.StreamOutlet` for spike events of these units. PossmError if LSL is not installed."""
+    """A `pylsl.StreamOutlet` for spike events of these units."""
     pylsl = import_pylsl()
     info = pylsl.StreamInfo(name, "Spikes", 2, pylsl.IRREGULAR_RATE, "int32", f"possm-lite-{name}")
     info.set_channel_labels(["unit", "number"])
@@ -48,16 +48,15 @@ def play(recording: Recording, name: str, start_s: float | None = None) -> int:
     """Send the spikes of a recording from `start_s` on at its own pace, once there is a receiver; returns how many.
 
     A sample without a spike marks the start, with which a receiver may begin its bins, and another one the end.
-    Raises PossmError if LSL is not installed, or `start_s` is not before the end of the recording.
+    Raises PossmError if `start_s` is not before the end of the recording.
     """
     begin_s, end_s = recording.span
     start_s = begin_s if start_s is None else start_s
     if not -np.inf < start_s < end_s:
         raise PossmError(f"--start must lie before the end of the recording, {end_s:g} s, not at {start_s:g} s.")
-    first = np.searchsorted(recording.spike_times, start_s - 1e-6)
-    last = np.searchsorted(recording.spike_times, end_s, side="right")
-    times = np.maximum(np.r_[start_s, recording.spike_times[first:last], end_s] - start_s, 0.0)
-    units = np.r_[0, recording.spike_units[first:last] + 1, 0]
+    is_sent = (recording.spike_times >= start_s) & (recording.spike_times <= end_s)
+    times = np.r_[start_s, recording.spike_times[is_sent], end_s] - start_s
+    units = np.r_[0, recording.spike_units[is_sent] + 1, 0]
     samples = np.c_[units, np.arange(len(units))].astype(np.int32)  # (n, 2)
     pylsl = import_pylsl()
     outlet = spike_outlet(name, recording.unit_ids)
@@ -72,15 +71,14 @@ def play(recording: Recording, name: str, start_s: float | None = None) -> int:
         outlet.push_chunk(samples[sent:due], stamps[sent:due].tolist())
         sent = due
     time.sleep(0.5)  # closed at once, it would lose what is not sent yet
-    return int(last - first)
+    return int(is_sent.sum())
 
 
 class SpikeInlet:
     """A connection to the stream of spike events `name`, which is waited for.
 
     `unit_ids` are the names of its units. `correction_s`, added to a time stamp, gives the LSL clock of this computer.
-    Raises PossmError if the stream has another format; this and the methods raise pylsl's LostError or TimeoutError
-    once the source has stopped.
+    Raises PossmError for a stream of another format; pylsl's LostError or TimeoutError once the source has stopped.
     """
 
     def __init__(self, name: str):
@@ -95,7 +93,7 @@ class SpikeInlet:
         while not unit.empty():
             self.unit_ids.append(unit.child_value("id"))
             unit = unit.next_sibling("unit")
-        if not self.unit_ids:
+        if not self.unit_ids:  # without names, every spike would be one of an unknown unit
             raise PossmError(f"stream {name} must list its units in its description: desc/units/unit/id.")
         self.correction_s = self._inlet.time_correction(5.0)
         self._inlet.open_stream(5.0)  # nothing is received that was sent before

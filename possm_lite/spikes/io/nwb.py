@@ -16,13 +16,15 @@ import numpy as np
 from ...errors import RecordingError
 from .contents import Contents, Series, intervals, is_position
 
+os.environ["PYNWB_NO_CACHE_DIR"] = "1"  # else pynwb loads a pickle of its types from the user's cache
 # pynwb omits what it cannot open, with this warning: a recording whose trials are damaged would seem to have none.
 _BROKEN = "Path to Group altered/broken at /(units|intervals|processing|general)"
 
 
 def read_nwb(path: Path) -> Contents:
     """What is in an NWB file. A series is read from the file only when it is chosen."""
-    pynwb = import_pynwb()
+    import pynwb
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # mostly about versions of the format
         warnings.filterwarnings("error", _BROKEN)
@@ -33,7 +35,12 @@ def read_nwb(path: Path) -> Contents:
             notes: list[str] = []
             spike_times, spike_units = _read_ragged(file.units, "spike_times")
             series = _find_series(file, path, spike_times.max(initial=0), notes)
-            mask = series.pop("eval_mask", None)
+            if mask := series.pop("eval_mask", None):
+                observed = _observed_by_mask(mask)
+            elif "obs_intervals" in file.units.colnames:  # when any unit was observed
+                observed = np.unique(_read_ragged(file.units, "obs_intervals")[0], axis=0)
+            else:
+                observed = None
             trial_table = _plain_columns(file.trials) if file.trials else {}
             # session names repeat between subjects
             subject = file.subject.subject_id if file.subject and file.session_id else None
@@ -47,17 +54,9 @@ def read_nwb(path: Path) -> Contents:
                 trials=intervals(trial_table, "start_time", "stop_time"),
                 unit_table=_plain_columns(file.units),
                 trial_table=trial_table,
-                observed=_observed_by_units(file.units, notes) if mask is None else _observed_by_mask(mask),
+                observed=observed,
                 notes=tuple(notes),
             )
-
-
-def import_pynwb():
-    """The module pynwb, imported without the pickle of its types that it would write to the user's cache and load."""
-    os.environ["PYNWB_NO_CACHE_DIR"] = "1"
-    import pynwb
-
-    return pynwb
 
 
 def _read_ragged(units, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -65,37 +64,23 @@ def _read_ragged(units, name: str) -> tuple[np.ndarray, np.ndarray]:
     column = units[name]
     values = column.target.data[:]
     counts = np.diff(column.data[:].astype(np.int64), prepend=0)
-    if len(counts) != len(units) or counts.min(initial=0) < 0 or counts.sum() != len(values):
-        raise RecordingError(f"units/{name}_index must divide {len(values)} entries among {len(units)} units.")
+    if counts.sum() != len(values):
+        raise RecordingError(f"units/{name}_index must divide all {len(values)} entries among the units.")
     return values, np.repeat(np.arange(len(units)), counts)
 
 
 def _plain_columns(table) -> dict[str, np.ndarray]:
     """The columns of a table that hold one number, text or truth value a row, (n,) each."""
-    import h5py
-
     columns = {}
     for name in table.colnames:
         data = table[name].data
-        if hasattr(table[name], "target") or getattr(data, "shape", None) != (len(table),):
-            continue
-        if h5py.check_string_dtype(data.dtype):
-            texts = [text.decode(errors="replace") if isinstance(text, bytes) else str(text) for text in data[:]]
-            columns[name] = np.array(texts, dtype=str)
-        elif data.dtype.kind in "iufb":
-            columns[name] = data[:]
+        if not hasattr(table[name], "target") and getattr(data, "shape", None) == (len(table),):
+            column = np.asarray(data[:])
+            if column.dtype.kind in "iufb":
+                columns[name] = column
+            elif column.dtype.kind == "S" or all(isinstance(value, str) for value in column):
+                columns[name] = column.astype(str)
     return columns
-
-
-def _observed_by_units(units, notes: list[str]) -> np.ndarray | None:
-    """Start and stop of the times at which any unit was observed, (m, 2)."""
-    if "obs_intervals" not in units.colnames:
-        return None
-    observed, _ = _read_ragged(units, "obs_intervals")
-    distinct = np.unique(observed, axis=0)
-    if len(distinct) * len(units) != len(observed):
-        notes.append("Units were not all observed at the same times: the times at which any was observed were used.")
-    return distinct
 
 
 def _observed_by_mask(mask: Series) -> np.ndarray:
@@ -134,16 +119,15 @@ def _as_series(path: Path, name: str, series, last_spike: float, notes: list[str
     shape = tuple(series.data.shape)
     conversion, offset, rate = series.conversion, series.offset, series.rate or 0.0
     start = series.starting_time or 0.0
-    if math.isnan(conversion):  # as some converters write
+    if math.isnan(conversion):  # in DANDI 000070
         notes.append(f"The conversion of {name} is NaN and was taken as 1.")
         conversion = 1.0
-    if 0 < rate < 1 and abs(shape[0] * rate - last_spike) < min(last_spike / 2, abs(shape[0] / rate - last_spike)):
+    if 0 < rate < 1 and abs(shape[0] * rate - last_spike) < last_spike / 2:  # in FALCON H1
         notes.append(f"The rate of {name}, {rate:g}, was taken as seconds a sample: so it ends as the spikes do.")
         rate = 1 / rate
-    data = series.data.name
-    timestamps = getattr(series.timestamps, "name", None)
-    names = tuple(str(series.description).split(","))
-    is_named = len(names) == shape[-1] > 1 and all(re.fullmatch(r"\w{1,16}", name) for name in names)
+    data, timestamps = series.data.name, getattr(series.timestamps, "name", None)
+    named = re.fullmatch(r"\w+(,\w+)+", str(series.description))  # of FALCON H1
+    names = tuple(named[0].split(",")) if named and named[0].count(",") + 1 == shape[-1] else ()
 
     def read() -> tuple[np.ndarray, np.ndarray]:
         with h5py.File(path, "r") as file:
@@ -152,4 +136,4 @@ def _as_series(path: Path, name: str, series, last_spike: float, notes: list[str
         return times, values
 
     position = is_position(name, default=series.neurodata_type == "SpatialSeries")
-    return Series(name, read, str(series.unit), position, names if is_named else (), shape)
+    return Series(name, read, str(series.unit), position, names, shape)

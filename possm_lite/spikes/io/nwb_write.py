@@ -11,7 +11,6 @@ from ...errors import prefix_errors
 from ..arrays import atomic_write
 from ..npz_format import regular_clock
 from ..recording import Recording, is_number
-from .nwb import import_pynwb
 
 _UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # NWB requires one
 
@@ -19,23 +18,12 @@ _UNKNOWN_DATE = datetime(1970, 1, 1, tzinfo=timezone.utc)  # NWB requires one
 def write_nwb(recording: Recording, path: str | Path, series: str = "hand_vel"):
     """Write a recording atomically to `path`. `load_recording` reads back all but notes and names.
 
-    Of the names it keeps `session_id` and those of units that are whole numbers; the behaviour gets that of the series.
-
-    * `units`: `spike_times`, and `obs_intervals`, all of the recording. An `id` is a whole number: names of units
-      that are such numbers are kept, others are written to a column `unit_name`, and ids count from 0.
-    * `processing/behavior/SERIES`: behaviour, with a rate if the samples are on a regular clock, else with timestamps.
-    * `intervals/trials`, if there are trials.
-
-    Raises RecordingError if the file could not be written; a file that was at `path` is unchanged.
+    Of the names it keeps `session_id` and those of units that are whole numbers, NWB's ids; others are in the column
+    `unit_name`. The behaviour, in processing/behavior, gets the name of the `series`; `obs_intervals` is all of the
+    recording. Raises RecordingError if the file could not be written; a file that was at `path` is unchanged.
     """
-    pynwb = import_pynwb()
-    with prefix_errors(path), atomic_write(path) as partial, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the suffix of the temporary name
-        with pynwb.NWBHDF5IO(str(partial), "w") as io:
-            io.write(_as_nwb(pynwb, recording, series))
+    import pynwb
 
-
-def _as_nwb(pynwb, recording: Recording, series: str):
     file = pynwb.NWBFile(
         session_description="Spikes and behaviour, written by possm-lite.",
         identifier=str(uuid.uuid4()),
@@ -47,8 +35,8 @@ def _as_nwb(pynwb, recording: Recording, series: str):
     times = {"timestamps": recording.behavior_times} if clock is None else {"starting_time": clock[0], "rate": clock[1]}
     behavior = pynwb.TimeSeries(name=series, data=recording.behavior, unit=recording.behavior_unit, **times)
     file.create_processing_module("behavior", recording.behavior_name).add(behavior)
-    for trial_start, trial_stop in recording.trials:
-        file.add_trial(start_time=trial_start, stop_time=trial_stop)
+    for start, stop in recording.trials:
+        file.add_trial(start_time=start, stop_time=stop)
     names = recording.unit_ids.tolist()
     numbered = all(is_number(name) for name in names)
     if not numbered:
@@ -60,4 +48,7 @@ def _as_nwb(pynwb, recording: Recording, series: str):
         file.add_unit(spike_times=spikes, obs_intervals=[[times.min(), times.max()]], **columns)
     # of a list, hdmf would convert each number by itself
     file.units["spike_times"].target.transform(lambda numbers: np.array(numbers))
-    return file
+    with prefix_errors(path), atomic_write(path) as partial, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the suffix of the temporary name
+        with pynwb.NWBHDF5IO(str(partial), "w") as io:
+            io.write(file)
