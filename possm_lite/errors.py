@@ -48,7 +48,8 @@ def wrap_errors(message: str) -> Iterator[None]:
     except FileFormatError:
         raise
     except ImportError as exc:
-        raise FileFormatError(f"needs {exc.name}: pip install {exc.name}") from exc
+        package = str(exc.name).partition(".")[0]
+        raise FileFormatError(f"needs {package}: pip install {package}") from exc
     except Exception as exc:
         reason = " ".join(f"{type(exc).__name__} {exc}".split())
         raise FileFormatError(f"{message}: {reason[:200]}") from exc

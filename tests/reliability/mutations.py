@@ -6,7 +6,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import pandas
 import scipy.io
 
 
@@ -50,8 +49,6 @@ def mutate_bytes(rng, path: Path, kind: str):
 
 def _put(value: float) -> Callable:
     def change(rng, array: np.ndarray) -> np.ndarray:
-        if array.dtype.kind not in "iuf" or not array.size:
-            return array
         array = array.astype(np.float64)
         array.ravel()[rng.integers(array.size)] = value
         return array
@@ -59,14 +56,10 @@ def _put(value: float) -> Callable:
     return change
 
 
-def _retyped(dtype: str) -> Callable:
-    return lambda rng, array: array.astype(dtype) if array.dtype.kind in "iuf" else array
-
-
 VALUES = {f"{value} at an index": _put(value) for value in (np.nan, np.inf, -np.inf, 1e300, 1e17, -7.5)}
 FIELDS: dict[str, Callable] = {
     **VALUES,
-    **{f"as {dtype}": _retyped(dtype) for dtype in ("f4", ">f8", "c16", "i4", "S9", "U9")},
+    **{f"as {t}": lambda rng, array, t=t: array.astype(t) for t in ("f4", ">f8", "c16", "i4", "S9", "U9")},
     "removed": lambda rng, array: None,
     "empty": lambda rng, array: array[:0],
     "shorter": lambda rng, array: array[:-1],
@@ -79,16 +72,19 @@ FIELDS: dict[str, Callable] = {
 
 
 def mutate_field(rng, path: Path, kind: str):
-    """Change one array of a file, chosen at random."""
-    arrays = LOAD[path.suffix](path)
+    """Change one array of numbers of a file, chosen at random; text stays as it is."""
+    load, save = (_load_hdf5, _save_hdf5) if h5py.is_hdf5(path) else FORMATS[path.suffix]
+    arrays = load(path)
     name = str(rng.choice(sorted(arrays)))
-    old = arrays.pop(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of casts
-        new = FIELDS[kind](rng, np.atleast_1d(old))
+    old = np.asarray(arrays.pop(name))
+    new = old
+    if kind == "removed" or (old.dtype.kind in "iuf" and old.size):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of casts
+            new = FIELDS[kind](rng, np.atleast_1d(old))
     if new is not None:
         arrays[name] = new.reshape(()) if old.ndim == 0 and new.size == 1 else new
-    SAVE[path.suffix](path, arrays, name)
+    save(path, arrays, name)
 
 
 def _load_npz(path: Path) -> dict:
@@ -96,25 +92,11 @@ def _load_npz(path: Path) -> dict:
         return {name: file[name] for name in file.files if name not in ("_metadata", "columns")}
 
 
-def _load_table(path: Path) -> dict:
-    return {name: column.to_numpy() for name, column in pandas.read_csv(path, sep=SEPARATOR[path.suffix]).items()}
-
-
-def _save_table(path: Path, arrays: dict, name: str):
-    """An array of several dimensions is written as its first one."""
-    columns = {key: pandas.Series(np.ravel(array)) for key, array in arrays.items()}
-    pandas.DataFrame(columns).to_csv(path, sep=SEPARATOR[path.suffix], index=False)
-
-
 def _load_mat(path: Path) -> dict:
-    if h5py.is_hdf5(path):
-        return _load_hdf5(path)
     return {name: array for name, array in scipy.io.loadmat(path).items() if not name.startswith("__")}
 
 
 def _save_mat(path: Path, arrays: dict, name: str):
-    if h5py.is_hdf5(path):
-        return _save_hdf5(path, arrays, name)
     cell = np.array([["a", 1.0]], dtype=object)  # the nearest MATLAB type to objects
     scipy.io.savemat(path, {key: cell if array.dtype.kind == "O" else array for key, array in arrays.items()})
 
@@ -124,7 +106,7 @@ def _load_hdf5(path: Path) -> dict:
 
     def add(name, item):
         if isinstance(item, h5py.Dataset) and not name.startswith(("specifications", "general")):
-            found[name] = item[()] if item.shape else np.asarray(item[()])
+            found[name] = item[()]
 
     with h5py.File(path, "r") as file:
         file.visititems(add)
@@ -132,13 +114,12 @@ def _load_hdf5(path: Path) -> dict:
 
 
 def _save_hdf5(path: Path, arrays: dict, name: str):
-    array = arrays.get(name)
-    if array is not None and array.dtype.kind in "UO" and not isinstance(next(array.flat, None), h5py.Reference):
-        array = array.astype(str).astype("S")
     with h5py.File(path, "r+") as file:
         attributes = dict(file[name].attrs)
+        is_reference = h5py.check_ref_dtype(file[name].dtype)
         del file[name]
-        if array is not None:
+        if (array := arrays.get(name)) is not None:
+            array = array.astype(str).astype("S") if array.dtype.kind in "UO" and not is_reference else array
             dtype = h5py.ref_dtype if array.dtype.kind == "O" else None
             file.create_dataset(name, data=array, dtype=dtype).attrs.update(attributes)
 
@@ -147,11 +128,11 @@ def _save_npy(path: Path, arrays: dict, name: str):
     np.save(path, arrays[name]) if arrays else path.unlink()
 
 
-SEPARATOR = {".csv": ",", ".tsv": "\t"}
-LOAD: dict[str, Callable] = {".npz": _load_npz, ".npy": lambda path: {"": np.load(path)}, ".mat": _load_mat}
-LOAD |= {".csv": _load_table, ".tsv": _load_table, ".h5": _load_hdf5, ".nwb": _load_hdf5}
-SAVE: dict[str, Callable] = {".npz": lambda path, arrays, name: np.savez(path, **arrays), ".npy": _save_npy}
-SAVE |= {".csv": _save_table, ".tsv": _save_table, ".mat": _save_mat, ".h5": _save_hdf5, ".nwb": _save_hdf5}
+FORMATS: dict[str, tuple[Callable, Callable]] = {
+    ".npz": (_load_npz, lambda path, arrays, name: np.savez(path, **arrays)),
+    ".npy": (lambda path: {"": np.load(path)}, _save_npy),
+    ".mat": (_load_mat, _save_mat),
+}
 
 
 # Objects of HDF5
@@ -189,10 +170,11 @@ MUTATIONS = {"bytes": (BYTES, mutate_bytes), "field": (FIELDS, mutate_field), "o
 
 def mutate(rng, path: Path, parts: tuple[str, ...] = tuple(MUTATIONS)) -> tuple[str, str]:
     """Break a file, or one file of a folder, in a random way of these parts; returns the part and the kind."""
-    files = sorted(file for file in path.iterdir() if file.suffix in LOAD) if path.is_dir() else [path]
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
     file = files[rng.integers(len(files))]
-    is_hdf5 = h5py.is_hdf5(file)
-    part = str(rng.choice([part for part in parts if part != "object" or is_hdf5]))
+    possible = {"bytes"} if file.suffix not in FORMATS else {"bytes", "field"}
+    possible = {"bytes", "field", "object"} if h5py.is_hdf5(file) else possible
+    part = str(rng.choice([part for part in parts if part in possible]))
     kinds, change = MUTATIONS[part]
     kind = str(rng.choice(list(kinds)))
     change(rng, file, kind)

@@ -89,8 +89,7 @@ def test_broken_recordings_are_refused_or_read(title, tmp_path, tiny, rounds, re
     if n == 0:
         pytest.skip("only in make soak")
     run = rounds(lambda check: check(), in_child)
-    parts = rounds(("field", "object"), ("bytes", "field", "object"))
-    parts = ("bytes", "field") if title in NUMPY else parts
+    parts = ("bytes", "field") if title in NUMPY else rounds(("field", "object"), ("bytes", "field", "object"))
     seed = rounds(0, int(time.time()))
     rng, outcomes = np.random.default_rng(seed), Counter()
     monkeypatch.chdir(tmp_path)  # where a payload would make its folder
@@ -115,29 +114,7 @@ def test_broken_recordings_are_refused_or_read(title, tmp_path, tiny, rounds, re
     record(f"broken recordings, {title}", f"{n}: {counts}{died if outcomes['crashes'] + outcomes['hangs'] else ''}")
 
 
-def test_children_report_crashes_and_hangs(monkeypatch):
-    monkeypatch.setattr(f"{__name__}.SECONDS", 1)
-    assert in_child(lambda: "read") == "read"
-    assert in_child(os.abort) == "crashes"
-    assert in_child(lambda: time.sleep(9)) == "hangs"
-
-
-def test_wrong_readings_are_reported(tmp_path, tiny, monkeypatch):
-    source = WRITERS[".npz, our own format"](tmp_path, tiny).path
-    shorter = simulate_session(2, SimulationConfig(n_trials=2, n_units=5)).recording
-    assert outcome(source, {}, tiny, "bytes", "flip") == "read"
-    assert "checksums" in outcome(source, {}, shorter, "bytes", "flip")
-    shorter.save(source)
-    assert "note" in outcome(source, {}, tiny, "field", next(iter(VALUES)))
-
-    def fails(path):
-        raise KeyError(1)
-
-    monkeypatch.setattr(f"{__name__}.load_recording", fails)
-    assert "KeyError" in outcome(source, {}, tiny, "field", "removed")
-
-
-@pytest.mark.parametrize("title", SHORT)
+@pytest.mark.parametrize("title", [".npz, our own format", "phy", "NWB: MC_Maze", "indy"])
 def test_links_and_odd_names_are_read(title, tmp_path, tiny):
     path = WRITERS[title](tmp_path, tiny).path
     link = tmp_path / f"-rf 'μs'; %s{{0}}\n{path.suffix}"

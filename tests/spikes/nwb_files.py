@@ -31,35 +31,31 @@ def session_of(subject: str, session_id: str) -> NWBFile:
     return new_file(session_id=session_id, subject=Subject(subject_id=subject, species="Macaca mulatta"))
 
 
-def add_units(file, n_units, obs_intervals, first_id=0) -> list[np.ndarray]:
-    """Units as in the benchmark with 8 s of spikes, every third of them held out; the last one is silent."""
+def write_maze(path) -> dict:
+    """MC_Maze: behaviour at 1 kHz in mm under a conversion to m, with timestamps, and only around trials.
+
+    Units have 8 s of spikes, every third of them is held out, the last one is silent.
+    """
+    file = session_of("Jenkins", "large")
     rng = np.random.default_rng(3)
     file.add_unit_column("heldout", "whether the unit is held out in the test data")
-    trains = [np.sort(rng.uniform(0, 8, rng.integers(20, 60))).round(4) for _ in range(n_units - 1)]
-    trains.append(np.empty(0))
+    trains = [np.sort(rng.uniform(0, 8, n)).round(4) for n in (20, 30, 40, 50, 60, 25, 0)]
     for i, spikes in enumerate(trains):
-        file.add_unit(spike_times=spikes, obs_intervals=obs_intervals, heldout=i % 3 == 2, id=first_id + i)
-    return trains
-
-
-def write_maze(path) -> dict:
-    """MC_Maze: behaviour at 1 kHz in mm under a conversion to m, with timestamps, and only around trials."""
-    file = session_of("Jenkins", "large")
-    trains = add_units(file, 7, MAZE_TRIALS, first_id=100)
+        file.add_unit(spike_times=spikes, obs_intervals=MAZE_TRIALS, heldout=i % 3 == 2, id=100 + i)
     segments = [np.arange(round(1000 * start) - 100, round(1000 * stop) + 100) / 1000 for start, stop in MAZE_TRIALS]
     times = np.concatenate(segments)
     position = 100 * np.column_stack((np.sin(times), np.cos(times)))
     velocity = 100 * np.column_stack((np.cos(times), -np.sin(times)))
-    behavior = file.create_processing_module("behavior", "Processed behavioral data")
     rows = {"timestamps": times, "conversion": 0.001}
+    items = [TimeSeries(name="hand_vel", data=velocity, unit="m/s", **rows)]
     for name, data in (("cursor_pos", position + 1), ("eye_pos", 2 * position), ("hand_pos", position)):
-        behavior.add(SpatialSeries(name=name, data=data, reference_frame="screen", unit="m", **rows))
-    behavior.add(TimeSeries(name="hand_vel", data=velocity, unit="m/s", **rows))
-    for name in ("go_cue_time", "rt", "success", "split"):
+        items.append(SpatialSeries(name=name, data=data, unit="m", **rows, **SCREEN))
+    behavior(file, *items)
+    for name in ("rt", "success", "split"):
         file.add_trial_column(name, name)
     file.add_trial_column("target_pos", "x and y of each target", index=True)
     for i, (start, stop) in enumerate(MAZE_TRIALS):
-        columns = {"go_cue_time": start + 0.2, "rt": 300, "success": True, "split": "train" if i else "val"}
+        columns = {"rt": 300, "success": True, "split": "train" if i else "val"}
         targets = [[10 * j, -20] for j in range(1 + i)]
         file.add_trial(start_time=start, stop_time=stop, target_pos=targets, **columns)
     write(file, path)
@@ -92,18 +88,18 @@ H1 = ("tx", "ty", "tz", "rx", "g1", "g2", "g3")
 SCREEN = {"reference_frame": "screen center"}
 
 
-def one_dimensional(container, names, values, **options):
-    parts = [
-        TimeSeries(name=name, data=column, unit="a", **options) for name, column in zip(names, values.T, strict=True)
-    ]
-    return BehavioralTimeSeries(name=container, time_series=parts)
+def series(name, data, **options):
+    return TimeSeries(name=name, data=data, unit="a", **options)
 
 
-def positions(m, conversion, names=("Eye", "Hand", "Cursor")):
-    scale = {"Eye": 3, "Hand": 1, "Cursor": 2}
+def one_dimensional(names, values, **options):
+    return [series(name, column, **options) for name, column in zip(names, values.T, strict=True)]
+
+
+def positions(m, conversion, scales):
     options = {"conversion": conversion, **m.stamps, **SCREEN}
-    series = [SpatialSeries(name=name, data=scale[name] * m.position, **options) for name in names]
-    return Position(spatial_series=series)
+    parts = [SpatialSeries(name=name, data=scale * m.position, **options) for name, scale in scales.items()]
+    return Position(spatial_series=parts)
 
 
 def behavior(file, *items, module="behavior"):
@@ -113,76 +109,70 @@ def behavior(file, *items, module="behavior"):
 
 
 def churchland_shenoy(file, m):  # DANDI 000070, 000121
-    behavior(file, positions(m, np.nan))
+    behavior(file, positions(m, np.nan, {"Eye": 3, "Hand": 1, "Cursor": 2}))
 
 
 def falcon_m1(file, m):
-    file.add_acquisition(one_dimensional("preprocessed_emg", MUSCLES, m.angles, **m.stamps))
-    file.add_acquisition(TimeSeries(name="eval_mask", data=m.scored, unit="bool", **m.stamps))
+    parts = one_dimensional(MUSCLES, m.angles, **m.stamps)
+    file.add_acquisition(BehavioralTimeSeries(name="preprocessed_emg", time_series=parts))
+    file.add_acquisition(series("eval_mask", m.scored, **m.stamps))
 
 
 def falcon_m2(file, m):
-    file.add_acquisition(one_dimensional("finger_pos", ("index_pos", "mrs_pos"), m.position, **m.stamps))
-    file.add_acquisition(one_dimensional("finger_vel", ("index_vel", "mrs_vel"), m.velocity, **m.stamps))
+    for kind, values in (("pos", m.position), ("vel", m.velocity)):
+        parts = one_dimensional((f"index_{kind}", f"mrs_{kind}"), values, **m.stamps)
+        file.add_acquisition(BehavioralTimeSeries(name=f"finger_{kind}", time_series=parts))
 
 
 def falcon_h1(file, m):
     clock = {"rate": 1 / m.clock["rate"], "starting_time": m.times[0]}  # seconds a sample
-    clock |= {"description": ",".join(H1), "unit": "arbitrary"}
-    file.add_acquisition(TimeSeries(name="OpenLoopKinematics", data=m.angles[:, :7], **clock))
-    file.add_acquisition(TimeSeries(name="OpenLoopKinematicsVelocity", data=2 * m.angles[:, :7], **clock))
+    clock |= {"description": ",".join(H1)}
+    file.add_acquisition(series("OpenLoopKinematics", m.angles[:, :7], **clock))
+    file.add_acquisition(series("OpenLoopKinematicsVelocity", 2 * m.angles[:, :7], **clock))
 
 
 def perich_miller(file, m):  # DANDI 000688
-    cursor = TimeSeries(name="cursor_vel", data=m.velocity, unit="a", **m.stamps)
-    behavior(file, BehavioralTimeSeries(name="Velocity", time_series=cursor), positions(m, 1.0, ["Cursor"]))
+    velocity = BehavioralTimeSeries(name="Velocity", time_series=series("cursor_vel", m.velocity, **m.stamps))
+    behavior(file, velocity, positions(m, 1.0, {"Cursor": 2}))
 
 
 def area2_bump(file, m):  # DANDI 000127
     wider = {"force": m.angles[:, :6], "hand_vel": m.velocity, "joint_ang": m.angles[:, :7], "muscle_len": m.angles}
-    behavior(file, *(TimeSeries(name=name, data=data, unit="a", **m.stamps) for name, data in wider.items()))
+    behavior(file, *(series(name, data, **m.stamps) for name, data in wider.items()))
 
 
 def mc_maze(file, m):  # DANDI 000128: millimetres under a conversion to metres
-    behavior(file, TimeSeries(name="hand_vel", data=1000 * m.velocity, unit="m/s", conversion=0.001, **m.stamps))
+    behavior(file, series("hand_vel", 1000 * m.velocity, conversion=0.001, **m.stamps))
 
 
 def mc_rtt(file, m):  # DANDI 000129
     values = np.where(m.scored[:, None], 1000 * m.velocity, np.nan)
-    behavior(file, TimeSeries(name="finger_vel", data=values, unit="m/s", conversion=0.001, **m.clock))
+    behavior(file, series("finger_vel", values, conversion=0.001, **m.clock))
 
 
 def pairs(file, m):
-    parts = [
-        TimeSeries(name=f"hand_vel_{axis}", data=x, unit="a", **m.clock)
-        for axis, x in zip("xy", m.velocity.T, strict=True)
-    ]
-    behavior(file, *parts)
+    behavior(file, *one_dimensional(("hand_vel_x", "hand_vel_y"), m.velocity, **m.clock))
 
 
 def pairs_of_axes(file, m):
-    parts = [
-        TimeSeries(name=f"{axis}_vel", data=x, unit="a", **m.clock) for axis, x in zip("xy", m.velocity.T, strict=True)
-    ]
-    behavior(file, *parts, module="kinematics")
+    behavior(file, *one_dimensional(("x_vel", "y_vel"), m.velocity, **m.clock), module="kinematics")
 
 
 def neuroconv(file, m):
-    series = SpatialSeries(name="SpatialSeries", data=m.position, **m.clock, **SCREEN)
-    behavior(file, Position(spatial_series=series))
+    one = SpatialSeries(name="SpatialSeries", data=m.position, **m.clock, **SCREEN)
+    behavior(file, Position(spatial_series=one))
 
 
 def module_behavior(file, m):
-    behavior(file, TimeSeries(name="hand_vel", data=m.velocity, unit="a", **m.clock), module="Behavior")
+    behavior(file, series("hand_vel", m.velocity, **m.clock), module="Behavior")
 
 
 def acquisition(file, m):
-    file.add_acquisition(TimeSeries(name="hand_vel", data=m.velocity, unit="a", **m.clock))
+    file.add_acquisition(series("hand_vel", m.velocity, **m.clock))
 
 
 def still_hand(file, m):
-    series = (("hand_vel", 0 * m.velocity), ("cursor_vel", m.velocity))
-    behavior(file, *(TimeSeries(name=name, data=data, unit="a", **m.clock) for name, data in series))
+    behavior(file, series("hand_vel", 0 * m.velocity, **m.clock), series("cursor_vel", m.velocity, **m.clock))
 
 
 WRITERS: dict[str, Callable] = {
@@ -220,9 +210,7 @@ def write_layout(title: str, folder: Path, recording: Recording) -> Layout:
     changes = {
         falcon_m1: {"behavior": angles, "behavior_columns": MUSCLES},
         falcon_m2: {"behavior_columns": ("index_vel", "mrs_vel")},
-        falcon_h1: {"behavior": 2 * angles[:, :7], "behavior_columns": H1, "trials": [], "behavior_unit": "arbitrary"},
-        mc_maze: {"behavior_unit": "m/s"},
-        mc_rtt: {"behavior_unit": "m/s"},
+        falcon_h1: {"behavior": 2 * angles[:, :7], "behavior_columns": H1, "trials": []},
         churchland_shenoy: {"behavior_unit": "meters/s"},
         neuroconv: {"behavior_unit": "meters/s"},
     }

@@ -188,7 +188,7 @@ def test_other_layouts_point_to_the_converters(tmp_path):
 
 
 def test_missing_packages_are_named(tmp_path, small_recording, monkeypatch):
-    for title, module in (("indy", "h5py"), ("phy", "pandas"), ("NWB: acquisition", "pynwb")):
+    for title, module in (("indy", "h5py"), ("phy", "pandas"), ("NWB: acquisition", "h5py")):
         path = LAYOUTS[title](tmp_path, small_recording).path
         with monkeypatch.context() as context:
             context.setitem(sys.modules, module, None)

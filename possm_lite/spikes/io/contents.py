@@ -225,6 +225,7 @@ def _select_behavior(contents: Contents, selection: Selection, notes: list[str])
 def _joined(series: Sequence[Series]) -> list[Series]:
     """1-D series of one movement as one: those for its axes (hand_vel_x, hand_vel_y) or all of a container."""
     groups: dict[str, dict[str, Series]] = {}
+    taken = {one.name for one in series}
     for one in (one for one in series if one.shape[1:] in ((), (1,))):
         container, slash, last = one.name.rpartition("/")
         if match := _AXIS.search(last):
@@ -235,7 +236,7 @@ def _joined(series: Sequence[Series]) -> list[Series]:
     return [
         parts[min(parts)]._replace(name=name, read=partial(_read_joined, parts), columns=tuple(sorted(parts)), shape=())
         for name, parts in groups.items()
-        if len(parts) > 1
+        if len(parts) > 1 and name not in taken
     ]
 
 

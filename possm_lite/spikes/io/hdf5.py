@@ -54,7 +54,7 @@ def read_brainsets(path: Path) -> Contents:
             return group["domain/start"][0] + np.arange(len(values)) / group.attrs["sampling_rate"], values
 
     with h5py.File(path, "r") as file:
-        units, trials, domain = (_columns(file, name) for name in ("units", "trials", "domain"))
+        units, trials, domain = (read_columns(find(file, name)) for name in ("units", "trials", "domain"))
         series = [
             Series(f"{name}/{field}", lambda n=name, f=field: read(n, f), shape=data.shape)
             for name, group in file.items()
@@ -75,8 +75,23 @@ def read_brainsets(path: Path) -> Contents:
         )
 
 
-def _columns(file, name: str) -> dict[str, np.ndarray]:
-    """The data sets (n,) of a group, text decoded; {} without the group."""
-    table = file[name] if name in set(file) else {}  # a link to nothing is in it, and raises
-    arrays = {key: data[()] for key, data in table.items() if getattr(data, "ndim", 0) == 1}
-    return {key: np.char.decode(array) if array.dtype.kind == "S" else array for key, array in arrays.items()}
+def find(file, address: str):
+    """What is at an address of an HDF5 file, None where nothing is. A link to nothing raises KeyError."""
+    for name in address.split("/"):
+        if file is None or name not in set(file):  # `name in file` is False of a link to nothing
+            return None
+        file = file[name]
+    return file
+
+
+def read_columns(table) -> dict[str, np.ndarray]:
+    """The data sets (n,) of numbers or text in a group by name; {} of None."""
+    import h5py
+
+    found = {}
+    for name, data in (table or {}).items():
+        if getattr(data, "ndim", 0) == 1 and h5py.check_string_dtype(data.dtype):
+            found[name] = data.asstr(errors="replace")[()].astype(str)
+        elif getattr(data, "ndim", 0) == 1 and data.dtype.kind in "iufb":
+            found[name] = data[()]
+    return found

@@ -6,81 +6,61 @@ Read so: MC_Maze, MC_RTT, Area2_Bump, Perich-Miller (DANDI 000127-129, 138-140, 
 """
 
 import math
-import os
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
 
 from ...errors import RecordingError
 from .contents import Contents, Series, intervals, is_position
-
-os.environ["PYNWB_NO_CACHE_DIR"] = "1"  # else pynwb loads a pickle of its types from the user's cache
-# pynwb omits what it cannot open, with this warning: a recording whose trials are damaged would seem to have none.
-_BROKEN = "Path to Group altered/broken at /(units|intervals|processing|general)"
+from .hdf5 import find, read_columns
 
 
 def read_nwb(path: Path) -> Contents:
     """What is in an NWB file. A series is read from the file only when it is chosen."""
-    import pynwb
+    import h5py
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # mostly about versions of the format
-        warnings.filterwarnings("error", _BROKEN)
-        with pynwb.NWBHDF5IO(str(path), "r") as io:
-            file = io.read()
-            if file.units is None or "spike_times" not in file.units.colnames:
-                raise RecordingError("units/spike_times is missing. See CONVERTERS.md for files of counts.")
-            notes: list[str] = []
-            spike_times, spike_units = _read_ragged(file.units, "spike_times")
-            series = _find_series(file, path, spike_times.max(initial=0), notes)
-            if mask := series.pop("eval_mask", None):
-                observed = _observed_by_mask(mask)
-            elif "obs_intervals" in file.units.colnames:  # when any unit was observed
-                observed = np.unique(_read_ragged(file.units, "obs_intervals")[0], axis=0)
-            else:
-                observed = None
-            trial_table = _plain_columns(file.trials) if file.trials else {}
-            # session names repeat between subjects
-            subject = file.subject.subject_id if file.subject and file.session_id else None
-            session = file.session_id or file.identifier
-            return Contents(
-                spike_times,
-                spike_units,
-                file.units.id[:],
-                list(series.values()),
-                session_id=f"{subject}_{session}" if subject else str(session),
-                trials=intervals(trial_table, "start_time", "stop_time"),
-                unit_table=_plain_columns(file.units),
-                trial_table=trial_table,
-                observed=observed,
-                notes=tuple(notes),
-            )
+    with h5py.File(path, "r") as file:
+        units = file["units"]
+        spike_times, spike_units = _read_ragged(units, "spike_times")
+        notes: list[str] = []
+        series = _find_series(file, path, spike_times.max(initial=0), notes)
+        observed = None
+        if mask := series.pop("eval_mask", None):
+            observed = _observed_by_mask(mask)
+        elif "obs_intervals" in units:  # when any unit was observed
+            observed = np.unique(_read_ragged(units, "obs_intervals")[0], axis=0)
+        trial_table = _plain_columns(find(file, "intervals/trials"))
+        names = ("general/subject/subject_id", "general/session_id", "identifier")
+        subject, session, identifier = (text and text.asstr()[()] for text in (find(file, name) for name in names))
+        return Contents(
+            spike_times,
+            spike_units,
+            units["id"][()],
+            list(series.values()),
+            session_id=f"{subject}_{session}" if subject and session else session or identifier,
+            trials=intervals(trial_table, "start_time", "stop_time"),
+            unit_table=_plain_columns(units),
+            trial_table=trial_table,
+            observed=observed,
+            notes=tuple(notes),
+        )
 
 
 def _read_ragged(units, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """All entries of a ragged column of a table of units, and the unit of each."""
-    column = units[name]
-    values = column.target.data[:]
-    counts = np.diff(column.data[:].astype(np.int64), prepend=0)
+    """All entries of a ragged column of the table of units, and the unit of each."""
+    values = units[name][()]
+    counts = np.diff(units[f"{name}_index"][()].astype(np.int64), prepend=0)
     if counts.sum() != len(values):
         raise RecordingError(f"units/{name}_index must divide all {len(values)} entries among the units.")
-    return values, np.repeat(np.arange(len(units)), counts)
+    return values, np.repeat(np.arange(len(units["id"])), counts)
 
 
 def _plain_columns(table) -> dict[str, np.ndarray]:
-    """The columns of a table that hold one number, text or truth value a row, (n,) each."""
-    columns = {}
-    for name in table.colnames:
-        data = table[name].data
-        if not hasattr(table[name], "target") and getattr(data, "shape", None) == (len(table),):
-            column = np.asarray(data[:])
-            if column.dtype.kind in "iufb":
-                columns[name] = column
-            elif column.dtype.kind == "S" or all(isinstance(value, str) for value in column):
-                columns[name] = column.astype(str)
-    return columns
+    """The columns of a table that are not ragged, (n,) each; {} of None."""
+    columns = read_columns(table)
+    plain = [name for name in columns if not name.endswith("_index") and f"{name}_index" not in columns]
+    return {name: columns[name] for name in plain if name != "id"}
 
 
 def _observed_by_mask(mask: Series) -> np.ndarray:
@@ -90,50 +70,46 @@ def _observed_by_mask(mask: Series) -> np.ndarray:
     return np.column_stack((times[edges[::2]], times[edges[1::2] - 1]))
 
 
-# Behaviour
-
-
 def _find_series(file, path: Path, last_spike: float, notes: list[str]) -> dict[str, Series]:
     """Time series of one or two dimensions by name: of processing/behavior, other modules, and acquisition."""
-    from pynwb import TimeSeries
-    from pynwb.ecephys import ElectricalSeries
-    from pynwb.image import ImageSeries
-
-    groups = {"behavior": {}} | {name: module.data_interfaces for name, module in file.processing.items()}
+    modules = sorted(find(file, "processing") or (), key=lambda name: name != "behavior")
     found: dict[str, Series] = {}
-    for group, items in (groups | {"acquisition": file.acquisition}).items():
-        series = {name: item for name, item in items.items() if isinstance(item, TimeSeries)}
-        children = {f"{name}/{child.name}": child for name in items.keys() - series for child in items[name].children}
-        for name, one in [*series.items(), *sorted(children.items())]:
-            is_behavior = isinstance(one, TimeSeries) and not isinstance(one, ElectricalSeries | ImageSeries)
-            if is_behavior and len(getattr(one.data, "shape", ())) in (1, 2):
-                name = f"{group}/{name}" if name in found else name
+    for address in (*(f"processing/{name}" for name in modules), "acquisition"):
+        group = find(file, address) or {}
+        children = {name: group.get(name) for name in group}  # None for a link to a file that is not there
+        containers = [name for name, child in children.items() if hasattr(child, "keys") and "data" not in child]
+        nested = {f"{name}/{part}": children[name].get(part) for name in containers for part in children[name]}
+        for name, one in (children | nested).items():
+            if hasattr(one, "keys") and "data" in one and getattr(one["data"], "ndim", 0) in (1, 2):
+                name = f"{address.rpartition('/')[2]}/{name}" if name in found else name
                 found[name] = _as_series(path, name, one, last_spike, notes)
     return found
 
 
-def _as_series(path: Path, name: str, series, last_spike: float, notes: list[str]) -> Series:
-    """A `pynwb.TimeSeries` as a Series, which opens the file again to be read."""
+def _as_series(path: Path, name: str, group, last_spike: float, notes: list[str]) -> Series:
+    """A TimeSeries of NWB as a Series, which opens the file again to be read."""
     import h5py
 
-    shape = tuple(series.data.shape)
-    conversion, offset, rate = series.conversion, series.offset, series.rate or 0.0
-    start = series.starting_time or 0.0
+    address, data = group.name, group["data"]
+    conversion, offset = data.attrs.get("conversion", 1.0), data.attrs.get("offset", 0.0)
+    start, rate = 0.0, 0.0
+    if "starting_time" in group:
+        start, rate = group["starting_time"][()], group["starting_time"].attrs["rate"]
     if math.isnan(conversion):  # in DANDI 000070
         notes.append(f"The conversion of {name} is NaN and was taken as 1.")
         conversion = 1.0
-    if 0 < rate < 1 and abs(shape[0] * rate - last_spike) < last_spike / 2:  # in FALCON H1
+    if 0 < rate < 1 and abs(len(data) * rate - last_spike) < last_spike / 2:  # in FALCON H1
         notes.append(f"The rate of {name}, {rate:g}, was taken as seconds a sample: so it ends as the spikes do.")
         rate = 1 / rate
-    data, timestamps = series.data.name, getattr(series.timestamps, "name", None)
-    named = re.fullmatch(r"\w+(,\w+)+", str(series.description))  # of FALCON H1
-    names = tuple(named[0].split(",")) if named and named[0].count(",") + 1 == shape[-1] else ()
+    listed = re.fullmatch(r"\w+(,\w+)+", str(group.attrs.get("description")))  # of FALCON H1
+    names = tuple(listed[0].split(",")) if listed and listed[0].count(",") + 1 == data.shape[-1] else ()
 
     def read() -> tuple[np.ndarray, np.ndarray]:
         with h5py.File(path, "r") as file:
-            values = file[data][()] * conversion + offset
-            times = file[timestamps][()] if timestamps else start + np.arange(len(values)) / rate
-        return times, values
+            values = file[address]["data"][()] * conversion + offset
+            if "timestamps" in file[address]:
+                return file[address]["timestamps"][()], values
+            return start + np.arange(len(values)) / rate, values
 
-    position = is_position(name, default=series.neurodata_type == "SpatialSeries")
-    return Series(name, read, str(series.unit), position, names, shape)
+    position = is_position(name, default=group.attrs.get("neurodata_type") == "SpatialSeries")
+    return Series(name, read, str(data.attrs.get("unit", "")), position, names, data.shape)
