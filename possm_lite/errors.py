@@ -1,7 +1,7 @@
 """The exceptions of the package, and context managers that turn errors about files into one line."""
 
-import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -10,11 +10,11 @@ class PossmError(Exception):
 
 
 class FileFormatError(PossmError, ValueError):
-    """A file, or what is to be in one, is unusable. The message names field, index and value, where there are such."""
+    """A file, or what is to be in one, is unusable."""
 
 
 class RecordingError(FileFormatError):
-    """A recording, or the file it is read from, cannot be used. The message names the remedy, too."""
+    """A recording, or the file it is read from, cannot be used. The message names field, index, value and remedy."""
 
 
 class CheckpointError(FileFormatError):
@@ -27,11 +27,10 @@ class DistributedError(PossmError, RuntimeError):
 
 def listed(names: Sequence[str]) -> str:
     """The first six names, and how many more there are."""
-    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    return ", ".join(names[:6]) + more
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
-@contextlib.contextmanager
+@contextmanager
 def prefix_errors(path: str | Path, error: type[FileFormatError] = RecordingError) -> Iterator[None]:
     """Raise a FileFormatError from inside as `error`, on one line that begins with the path."""
     try:
@@ -40,7 +39,7 @@ def prefix_errors(path: str | Path, error: type[FileFormatError] = RecordingErro
         raise error(" ".join(f"{path}: {exc}".split())) from exc
 
 
-@contextlib.contextmanager
+@contextmanager
 def wrap_errors(message: str) -> Iterator[None]:
     """Raise any exception of a library's parser, MemoryError included, as FileFormatError; ours pass unchanged."""
     try:

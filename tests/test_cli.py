@@ -14,7 +14,6 @@ import pytest
 
 from possm_lite.cli import main
 from possm_lite.decoder.config import BACKBONES
-from possm_lite.spikes.arrays import read_arrays
 from possm_lite.training import load_checkpoint
 
 from .training.helpers import change_metadata, simulated
@@ -22,12 +21,6 @@ from .training.helpers import change_metadata, simulated
 ROOT = Path(__file__).parents[1]
 RESULTS = ["checkpoint.npz", "decoded.npz", "decoded.png", "metrics.json"]
 SMALL = ["--dim", "16", "--head-dim", "16", "--n-freqs", "4", "--hidden", "32"]
-MODEL_METRICS = {"r2", "r2_displayed", "r2_columns", "params", "train_s", "step_us_p50", "step_us_p99"}
-SESSION_METRICS = {
-    *("session", "source", "selection", "notes", "behavior_name", "behavior_columns", "behavior_unit", "unit_ids"),
-    *("split", "seed", "lag_s", "bin_width_s", "n_train", "n_test", "model", "training", "device", "versions"),
-    *("valid_r2", "models", "adapted_from", "epochs"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +60,6 @@ def assert_refused(capfd, arguments, *texts):
     assert listing(Path.cwd()) == before
 
 
-# decode
-
-
 def test_decode_writes_checkpoint_metrics_and_figure(here, capfd):
     arguments = ["decode", "recording.npz", "--quick", *SMALL, "--json", "metrics.json", "--seed", "5", "--lag", "0.1"]
     assert main(arguments) == 0
@@ -83,12 +73,11 @@ def test_decode_writes_checkpoint_metrics_and_figure(here, capfd):
     assert (run / "decoded.png").read_bytes().startswith(b"\x89PNG")
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics == json.loads((here / "metrics.json").read_text())
-    assert set(metrics) == SESSION_METRICS and set(metrics["models"]) == {"possm", "wiener", "gru"}
     assert (metrics["session"], metrics["split"]) == ("simulated-1", "chronological:70/10/20")
-    assert (metrics["lag_s"], metrics["bin_width_s"]) == (0.1, 0.05)
+    assert (metrics["lag_s"], metrics["bin_width_s"], metrics["seed"]) == (0.1, 0.05, 5)
+    assert set(metrics["models"]) == {"possm", "wiener", "gru"}
     assert metrics["n_train"] + metrics["n_test"] == 11  # of 12 trials, one is for validation
-    for name, model in metrics["models"].items():
-        assert set(model) == MODEL_METRICS, name
+    for model in metrics["models"].values():
         assert model["r2"] == pytest.approx(np.mean(model["r2_columns"]), abs=1e-5) and len(model["r2_columns"]) == 2
         assert model["params"] > 0 and 0 < model["step_us_p50"] <= model["step_us_p99"]
 
@@ -117,43 +106,26 @@ def test_several_recordings_train_one_model(here, capfd):
         assert main(["stream", str(run)]) == 0
 
 
-def test_rank_silences_only_processes_of_torchrun(monkeypatch, capfd):
-    """Schedulers set RANK too; of torchrun's processes only the main one prints errors of options."""
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
-    for silent in (False, True):
-        with pytest.raises(SystemExit):
-            main(["decode", "--epochs", "x"])
-        assert bool(capfd.readouterr().err) is not silent
-        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run")
-
-
-def select_spikes(recording, kept):
-    return replace(recording, spike_times=recording.spike_times[kept], spike_units=recording.spike_units[kept])
-
-
 def without_trials(recording):
     return replace(recording, trials=np.zeros((0, 2)))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda recording: select_spikes(recording, recording.spike_units != 3),
-        lambda recording: replace(recording, trials=recording.trials[:, :1] + [0.0, 0.5]),
-        without_trials,
-    ],
-    ids=["silent unit", "short separate trials", "no trials"],
-)
+def without_unit_3(recording):
+    kept = recording.spike_units != 3
+    return replace(recording, spike_times=recording.spike_times[kept], spike_units=recording.spike_units[kept])
+
+
+def short_separate_trials(recording):
+    return replace(recording, trials=recording.trials[:, :1] + [0.0, 0.5])
+
+
+@pytest.mark.parametrize("change", [without_unit_3, short_separate_trials, without_trials])
 def test_unusual_recordings_are_decoded(here, small_recording, change):
     change(small_recording).save(here / "unusual.npz")
     assert main(["decode", "unusual.npz", "--epochs", "1", *SMALL, "--out", "run"]) == 0
     metrics = json.loads((here / "run" / "metrics.json").read_text())
     assert all(np.isfinite(model["r2"]) for model in metrics["models"].values())
     assert main(["stream", "run"]) == 0
-
-
-# stream
 
 
 def test_stream_prints_latency_difference_and_r2(here, finished, capfd):
@@ -167,44 +139,30 @@ def test_stream_prints_latency_difference_and_r2(here, finished, capfd):
     assert listing(here) == listing(finished)
 
 
-# Bad input
-
-
 def test_nothing_is_overwritten(here, capfd):
     (here / "file").write_text("mine")
     decode = ["decode", "recording.npz"]
     assert_refused(capfd, [*decode, "--out", "first"], "first exists already")
     assert_refused(capfd, [*decode, "--json", "file"], "file exists already")
-    assert_refused(capfd, [*decode, "--out", "file/run"], "file/run cannot be written", "file")
-    shutil.copy("recording.npz", "again.npz")
-    assert_refused(capfd, [*decode, "again.npz"], "both belong in a folder 'simulated-1'")
+    assert_refused(capfd, [*decode, "--out", "file/run"], "file")
+    assert_refused(capfd, [*decode, "recording.npz"], "session_id must differ")
 
 
-def test_files_that_are_not_recordings(here, capfd):
+def test_unusable_recordings_are_named(here, small_recording, capfd):
     content = (here / "recording.npz").read_bytes()
     (here / "cut.npz").write_bytes(content[: len(content) // 2])
-    np.savez("bad.npz", **read_arrays("recording.npz") | {"spike_times": np.array([0.0, np.nan])})
-    for name, text in (
-        ("missing.npz", "No such file"),
-        ("cut.npz", "cannot be read as .npz"),
-        ("bad.npz", "spike_times"),
-    ):
-        assert_refused(capfd, ["decode", name, "--quick"], f"{name}: ", text)
-        assert_refused(capfd, ["stream", "first", name], f"{name}: ", text)
-
-
-def test_options_that_do_not_fit_the_recording(here, small_recording, capfd):
-    without_trials(small_recording).save(here / "whole.npz")
-    decode = ["decode", "recording.npz", "--quick"]
-    assert_refused(capfd, [*decode, "--bin-width", "5"], "recording.npz: trials must be", "trials[0]", "a bin 5.0 s")
-    assert_refused(capfd, ["decode", "whole.npz", "--split", "random"], "whole.npz: split random")
     replace(small_recording, spike_times=1e3 * small_recording.spike_times).save(here / "ms.npz")
-    assert_refused(capfd, ["stream", "first", "ms.npz"], "ms.npz: spike_times look like milliseconds")
+    for name, text in (
+        ("missing", "No such file"),
+        ("cut", "cannot be read as .npz"),
+        ("ms", "look like milliseconds"),
+    ):
+        for command in (["decode", f"{name}.npz", "--quick"], ["stream", "first", f"{name}.npz"]):
+            assert_refused(capfd, command, f"{name}.npz: ", text)
 
 
 def test_stream_refuses_unusable_runs(here, capfd):
     assert_refused(capfd, ["stream", "nowhere"], "nowhere/checkpoint.npz: cannot be read: No such file")
-    assert_refused(capfd, ["stream", "recording.npz"], "recording.npz/checkpoint.npz: cannot be read")
     checkpoint, moved = here / "first" / "checkpoint.npz", here / "moved.npz"
     change_metadata(checkpoint, lambda metadata: metadata["trained_on"].update(source=str(moved)))
     assert_refused(capfd, ["stream", "first"], f"{moved}: cannot be read: No such file")
@@ -212,10 +170,7 @@ def test_stream_refuses_unusable_runs(here, capfd):
     assert_refused(capfd, ["stream", "first"], "first/checkpoint.npz: is damaged")
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--epochs", "2.5"), ("--lag", "best"), ("--backbone", "transformer"), ("--device", "tpu")],
-)
+@pytest.mark.parametrize(("option", "value"), [("--epochs", "2.5"), ("--lag", "best"), ("--backbone", "transformer")])
 def test_invalid_option_is_named(here, finished, capfd, option, value):
     with pytest.raises(SystemExit) as caught:
         main(["decode", "recording.npz", option, value])

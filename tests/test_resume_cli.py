@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from possm_lite.cli import main
-from possm_lite.training import experiment, loading
+from possm_lite.training import experiment
 
 from .test_cli import RESULTS, SMALL, assert_refused, listing, names
 from .training.helpers import InterruptedCheckpoint, assert_same_checkpoints, simulated
@@ -40,8 +40,8 @@ def here(finished, tmp_path, monkeypatch) -> Path:
     here = tmp_path / "here"
     shutil.copytree(finished, here)
     monkeypatch.chdir(here)
-    arguments = here / "cut" / "unfinished.json"  # contains absolute paths
-    arguments.write_text(arguments.read_text().replace(str(finished), str(here)))
+    command = here / "cut" / "unfinished.json"  # contains the folder that it was given in
+    command.write_text(command.read_text().replace(str(finished), str(here)))
     return here
 
 
@@ -82,36 +82,34 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
-def test_interrupt_before_and_after_training(here, monkeypatch, capfd):
-    with monkeypatch.context() as patch:
-        patch.setattr(loading, "load_recording", interrupt)
-        before = listing(here)
-        assert decode("a.npz", "--out", "new") == 130
-        assert capfd.readouterr().err == "possm-lite: interrupted\n"
-        assert listing(here) == before and not (here / "new").exists()
-    with monkeypatch.context() as patch:
-        patch.setattr(experiment, "train", interrupt)
-        assert decode("a.npz", "--out", "early") == 130
-        line = capfd.readouterr().err.splitlines()[-1]
-        assert line.endswith("; to start again, as nothing was saved yet: possm-lite decode --resume early")
-    with monkeypatch.context() as patch:
-        patch.setattr(experiment, "plot_decoded", interrupt)
-        assert main(["decode", "--resume", "cut"]) == 130
-    assert main(["decode", "--resume", "cut"]) == 0
-    assert_same_results(here / "cut", here / "one")
+def disk_is_full(*_, **__):
+    raise OSError(28, "No space left on device")
 
 
-def test_full_disk_shows_the_command_to_resume(here, monkeypatch, capfd):
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
+@pytest.mark.parametrize(
+    ("owner", "name", "failure", "message"),
+    [
+        (experiment, "train", interrupt, "interrupted"),
+        (experiment, "plot_decoded", interrupt, "interrupted"),
+        (Path, "write_bytes", disk_is_full, "No space left on device"),
+    ],
+)
+def test_any_failure_after_reading_can_be_resumed(here, monkeypatch, capfd, owner, name, failure, message):
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", fail)
-        assert decode("a.npz", "--out", "full") == 2
+        patch.setattr(owner, name, failure)
+        assert decode("a.npz", "--out", "failed") == (130 if failure is interrupt else 2)
     line = capfd.readouterr().err.splitlines()[-1]
-    assert "No space left on device" in line and line.endswith("possm-lite decode --resume full")
-    assert main(["decode", "--resume", "full"]) == 0
-    assert_same_results(here / "full", here / "one")
+    assert message in line and line.endswith("; to go on: possm-lite decode --resume failed")
+    assert main(["decode", "--resume", "failed"]) == 0
+    assert_same_results(here / "failed", here / "one")
+
+
+def test_interrupt_while_reading_leaves_nothing(here, monkeypatch, capfd):
+    monkeypatch.setattr(experiment, "load_recording", interrupt)
+    before = listing(here)
+    assert decode("a.npz", "--out", "new") == 130
+    assert capfd.readouterr().err == "possm-lite: interrupted\n"
+    assert listing(here) == before and not (here / "new").exists()
 
 
 def test_folder_of_a_run_without_a_decoder_says_what_is_meant(here, capfd):
@@ -121,12 +119,9 @@ def test_folder_of_a_run_without_a_decoder_says_what_is_meant(here, capfd):
     assert_refused(capfd, ["stream", "two"], several)
 
 
-@pytest.mark.parametrize("trained", [False, True])
-def test_resume_without_a_state_or_with_partial_files(here, trained):
-    if not trained:
-        (here / "cut" / "training.pt").unlink()
-    (here / "cut" / ".1f.partial").mkdir()
-    (here / "cut" / ".1f.partial" / "checkpoint.npz").write_bytes(b"half")
+def test_resume_without_a_state_and_with_partial_files(here):
+    (here / "cut" / "training.pt").unlink()
+    (here / "cut" / ".1f.partial").write_bytes(b"half")
     (here / "cut" / "checkpoint.npz").write_bytes(b"whole, but other results were missing")
     assert main(["decode", "--resume", "cut"]) == 0
     assert_same_results(here / "cut", here / "one")
@@ -135,12 +130,11 @@ def test_resume_without_a_state_or_with_partial_files(here, trained):
 def test_unusable_runs_are_refused(here, capfd):
     resume = ["decode", "--resume"]
     (here / "empty").mkdir()
-    for name, text in (("one", "is finished"), ("two", "is finished"), ("empty", "is not a run"), ("b.npz", "is not")):
-        assert_refused(capfd, [*resume, name], f"{name}: {text}", "nothing to resume")
+    for name in ("one", "two", "empty", "b.npz"):
+        assert_refused(capfd, [*resume, name], f"{name} is finished, or is not a run folder")
     (here / "cut.json").write_text("mine")
     assert_refused(capfd, [*resume, "cut"], "cut.json exists already")
     (here / "cut.json").unlink()
-    assert_refused(capfd, ["decode", "a.npz", "--out", "cut"], "cut exists already", "Go on with --resume cut")
     state = here / "cut" / "training.pt"
     content = state.read_bytes()
     state.write_bytes(content[:-100])
@@ -148,15 +142,12 @@ def test_unusable_runs_are_refused(here, capfd):
     state.write_bytes(content)
     shutil.copy("b.npz", "a.npz")
     assert_refused(capfd, [*resume, "cut"], "cut/training.pt: was trained on other recordings")
-    for arguments in ("", "7", '["--epochs=0"]', '["--help"]', '["--nonsense"]'):
-        (here / "cut" / "unfinished.json").write_text(arguments)
-        assert_refused(capfd, [*resume, "cut"])
+    (here / "cut" / "unfinished.json").write_text("")
+    assert_refused(capfd, [*resume, "cut"], "cut/unfinished.json: is damaged")
 
 
-@pytest.mark.parametrize("more", [["a.npz"], ["--epochs", "4"], ["--quick"], ["--out", "new"]])
+@pytest.mark.parametrize("more", [["a.npz"], ["--epochs", "4"]])
 def test_resume_takes_no_other_options(here, capfd, more):
-    before = listing(here)
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(SystemExit):
         main(["decode", "--resume", "cut", *more])
-    assert caught.value.code == 2 and "--resume goes on with" in capfd.readouterr().err
-    assert listing(here) == before
+    assert "--resume goes on with" in capfd.readouterr().err

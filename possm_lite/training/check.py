@@ -1,29 +1,22 @@
 """What `possm-lite check` prints and draws of a recording."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from ..spikes import quality
 from ..spikes.data_report import data_report, excerpt
 from ..spikes.recording import Recording
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _SHOWN_S = 10.0
 
 
+@rc_context({"text.parse_math": False})  # a "$" in a name is drawn
 def check_recording(recording: Recording) -> tuple[list[str], Figure]:
     """Lines of text, and a figure: a raster, ISI violations, behaviour, and coincidences of units.
 
-    Raises:
-        RecordingError: nothing can be decoded from it.
+    Raises RecordingError if nothing can be decoded from it.
     """
-    from matplotlib.figure import Figure  # slow to import
-
     lines = data_report(recording)
     rates = quality.firing_rates(recording)
     figure = Figure(figsize=(11, 7), layout="constrained")
@@ -44,17 +37,15 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
     behavior.legend(frameon=False, ncols=6, fontsize="small")
 
     if not quality.times_are_resolved(recording):
-        for ax in (isi, pairs):
-            ax.set_axis_off()
-            ax.text(0.5, 0.5, "not measured:\nspike times are too coarse, or too few", ha="center")
+        isi.set_axis_off()
+        pairs.set_axis_off()
         return [*lines, "warning: spike times are too coarse, or too few, for ISI violations and duplicates"], figure
 
     violations = 100 * quality.isi_violations(recording)
     ms = 1e3 * quality.REFRACTORY_S
     foreign = np.isin(np.arange(recording.n_units), quality.contaminated_units(recording))
-    labels = (~foreign, "#0072b2", "unit"), (foreign, "#d55e00", "more than a tenth of foreign spikes")
-    for group, color, label in labels:
-        isi.plot(rates[group], violations[group], "o", color=color, ms=4, label=label)
+    isi.plot(rates[~foreign], violations[~foreign], "o", color="#0072b2", ms=4, label="unit")
+    isi.plot(rates[foreign], violations[foreign], "o", color="#d55e00", ms=4, label="> a tenth of foreign spikes")
     grid = np.linspace(0, rates.max(), 100)
     isi.plot(grid, -100 * np.expm1(-grid * quality.REFRACTORY_S), "--", color="gray", label="Poisson process")
     isi.set(xlabel="rate (Hz)", ylabel=f"intervals below {ms:g} ms (%)")
@@ -66,10 +57,10 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
     image = pairs.imshow(share, cmap="Greys", vmin=0, vmax=max(30.0, share.max()))
     pairs.set(xlabel="unit", ylabel="unit")
     figure.colorbar(image, label=f"spikes shared within {1e3 * quality.COINCIDENCE_S:g} ms (%)")
-    listed = f": {', '.join(recording.unit_ids[foreign])}" if foreign.any() else ""
+    names = f": {', '.join(recording.unit_ids[foreign])}" if foreign.any() else ""
     return [
         *lines,
         f"clock of the spikes: steps of about {1e3 * quality.clock_resolution(recording):.2g} ms",
         f"intervals below {ms:g} ms: {np.nanmedian(violations):.2g} % in the median unit",
-        f"{foreign.sum()} of {recording.n_units} units have more than a tenth of foreign spikes{listed}",
+        f"{foreign.sum()} of {recording.n_units} units have more than a tenth of foreign spikes{names}",
     ], figure

@@ -1,32 +1,35 @@
-"""The steps of `decode` that train, test and save: three decoders of each session compared."""
+"""The steps of `decode`: read, prepare, train, test, save."""
 
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from tqdm import tqdm
 
 from .. import __version__
 from ..decoder.baselines import BinnedGRU, BinnedStream
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..decoder.stream import StreamingDecoder
-from ..errors import CheckpointError
+from ..errors import CheckpointError, RecordingError, prefix_errors
 from ..spikes.arrays import write_arrays
+from ..spikes.data_report import data_report
+from ..spikes.io import load_recording
 from ..spikes.io.contents import Selection
-from .baselines import fit_wiener
+from ..spikes.recording import Recording
+from .baselines import fit_wiener, search_lag
 from .checkpoint import History, TrainedOn, TrainingCheckpoint, save_checkpoint
 from .distributed import ProcessGroup
-from .evaluate import Decoded, Replay, evaluate, replay, slot_offsets
+from .evaluate import Decoded, evaluate, replay, slot_offsets
 from .fit import FitConfig, fit
-from .report import names_as_they_are, plot_decoded
+from .report import plot_decoded
 from .run_dir import TRAINING_FILES, mark_finished, safe_name, write_json
-from .session import Session
-from .transfer import adapt, extract_session
+from .session import Session, prepare
+from .transfer import adapt, combine_sessions, extract_session
+from .windows import sessions_of_rank
 
 _DATA = Path(__file__).resolve().parents[1] / "data"  # of an installed package; in the repository it is one folder up
 EMBEDDED = (_DATA if _DATA.is_dir() else _DATA.parents[1] / "data") / "simulated_session.npz"
@@ -59,15 +62,75 @@ class SessionResult:
     metrics: dict
 
 
-def train(sessions: Sequence[Session], settings: Settings, run_dir: Path, group: ProcessGroup) -> tuple[POSSM, History]:
-    """One POSSM of all sessions; it resumes from the state in the folder of the run, if there is one.
+def read(settings: Settings, group: ProcessGroup) -> dict[int, Recording]:
+    """The recordings that this process trains on, by the index of their session, from 1."""
+    indices = sessions_of_rank(group, len(settings.sources), settings.training.batch)
+    return {i: load_recording(settings.sources[i - 1], **vars(settings.selection)) for i in indices}
 
-    `sessions` are those of this process, from `combine_sessions`.
+
+def prepare_sessions(recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup) -> list[Session]:
+    """The recordings of this process as sessions of one model; the main process prints what all of them hold.
+
+    Raises RecordingError if one cannot be decoded meaningfully, or not together with the others.
     """
+    width = settings.model.bin_width_s
+    lag_s = _best_lag(recordings, settings, group) if settings.lag_s == "auto" else settings.lag_s
+    sessions, about = {}, {}
+    for i, recording in recordings.items():
+        with prefix_errors(settings.sources[i - 1]):
+            sessions[i] = prepare(recording, settings.split, lag_s, width, settings.training.seed)
+            about[i] = safe_name(recording.session_id), recording.behavior_columns.tolist(), describe(sessions[i])
+    names, columns, descriptions = zip(*group.all_gather(about).values(), strict=True)
+    for source, found in zip(settings.sources, columns, strict=True):
+        if found != columns[0]:
+            raise RecordingError(f"{source}: decoded are {found}, but {columns[0]} in {settings.sources[0]}.")
+    if settings.start and len(columns[0]) != (n := settings.start.config.n_outputs):
+        raise RecordingError(f"{settings.sources[0]}: decoded are {columns[0]}, but {n} columns in the run of --from.")
+    if len(set(names)) < len(names):
+        raise RecordingError(f"session_id must differ, as results are in folders of these names: {', '.join(names)}")
+    if group.is_main:
+        print(*descriptions, f"lag {lag_s:g} s, bins of {width:g} s", sep="\n", flush=True)
+    return combine_sessions(list(sessions.values()), list(sessions), group)
+
+
+def describe(session: Session) -> str:
+    """What is decoded, in some lines. Raises RecordingError if it cannot be decoded meaningfully."""
+    recording = session.recording
+    parts = vars(session.split)
+    report = data_report(recording, session.timeline.bin_width_s, parts)
+    what = "trials" if len(recording.trials) >= len(parts) else "recorded time"
+    sizes = [f"{len(p)}" if what == "trials" else f"{np.diff(p).sum():.1f} s" for p in parts.values()]
+    line = f"{recording.session_id}: {session.split_config} of {what}: {', '.join(sizes)}"
+    return "\n  ".join([line, *report, *(f"note: {note}" for note in recording.notes)])
+
+
+def _best_lag(recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup) -> float:
+    """The largest lag whose validation R² of a Wiener filter, mean of the sessions, is within 0.01 of the best.
+
+    The filter reads ten bins, so lags below the true one score alike; the largest of them decodes earliest.
+    """
+    width = settings.model.bin_width_s
+    step = max(width / 2, 0.01)
+    lags = np.round(step * np.arange(round(-0.2 / step), round(0.3 / step) + 1), 6)
+    scores = {}
+    for i, recording in recordings.items():
+        bar = tqdm(lags, desc="lag", leave=False, disable=not group.is_main)
+        with prefix_errors(settings.sources[i - 1]):
+            scores[i] = search_lag(recording, bar, settings.split, width, settings.training.seed)
+    mean = np.mean(list(group.all_gather(scores).values()), axis=0)
+    if np.isnan(mean).any():
+        raise RecordingError("--lag auto: behaviour does not change in the validation part; give a number.")
+    if group.is_main:
+        best = f"{mean.max():.2f} with a lag of {lags[mean.argmax()]:g} s"
+        print(f"validation R² of a Wiener filter: at best {best}; the largest lag within 0.01 of it is taken")
+    return float(lags[mean >= mean.max() - 0.01][-1])
+
+
+def train(sessions: Sequence[Session], settings: Settings, run_dir: Path, group: ProcessGroup) -> tuple[POSSM, History]:
+    """One POSSM of all sessions; training goes on from the state in the folder of the run, if there is one."""
     checkpoints = [TrainingCheckpoint(run_dir / name) for name in TRAINING_FILES]
     if settings.start:
-        start = settings.start.to(settings.device)
-        return adapt(start, sessions[0], settings.training, checkpoints=checkpoints)
+        return adapt(settings.start.to(settings.device), sessions[0], settings.training, checkpoints=checkpoints)
     n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
     n_outputs = sessions[0].recording.n_columns
     config = replace(settings.model, n_units=sum(n_units.values()), n_sessions=len(n_units), n_outputs=n_outputs)
@@ -85,20 +148,15 @@ def compare(
     """
     # a session may be in several processes: the last one tests it
     rank_of_session = group.all_gather({s.index: group.rank for s in sessions})
-    results = {}
-    for s in sessions:
-        if rank_of_session[s.index] == group.rank:
-            decoder = extract_session(possm, s).cpu()
-            alone = replace(s, index=1, first_unit=1)
-            source = settings.sources[s.index - 1]
-            results[s.index] = _compare(decoder, history, alone, source, settings, group.is_main)
+    own = [s for s in sessions if rank_of_session[s.index] == group.rank]
+    results = {s.index: _compare(extract_session(possm, s).cpu(), history, s, settings, group.is_main) for s in own}
     return list(group.all_gather(results).values())
 
 
-def _compare(
-    possm: POSSM, history: History, session: Session, source: Path, settings: Settings, progress: bool
-) -> SessionResult:
+def _compare(possm: POSSM, history: History, session: Session, settings: Settings, progress: bool) -> SessionResult:
     """Fit the baselines to one session, and test all three models."""
+    source = settings.sources[session.index - 1]
+    session = replace(session, index=1, first_unit=1)  # of a model of its own
     slots = slot_offsets(session)
     recording = session.recording
     torch.manual_seed(settings.baselines.seed)
@@ -115,9 +173,18 @@ def _compare(
     ):
         decoded[name] = evaluate(model, session)
         played = replay(stream, session, progress=f"testing {name}" if progress else "")
-        models[name] = _model_metrics(model, decoded[name], played, seconds)
-    source_name = "" if source == EMBEDDED else str(source.resolve())
-    trained_on = TrainedOn.from_session(session, source_name, settings.selection)
+        models[name] = {
+            "r2": decoded[name].r2,
+            "r2_displayed": decoded[name].r2_displayed,
+            "r2_columns": decoded[name].r2_columns,
+            "params": sum(p.numel() for p in model.parameters()),
+            "train_s": seconds,
+            "step_us_p50": played.percentile_us(50),
+            "step_us_p99": played.percentile_us(99),
+        }
+    trained_on = TrainedOn.from_session(
+        session, "" if source == EMBEDDED else str(source.resolve()), settings.selection
+    )
     about = asdict(trained_on)
     metrics = {
         "session": about.pop("session_id"),
@@ -132,34 +199,17 @@ def _compare(
         "adapted_from": settings.adapted_from,
         "device": settings.device,
         "versions": {"possm_lite": __version__, "torch": torch.__version__},
-        "valid_r2": {epoch: _number(r2) for epoch, r2 in history.valid_r2.items()},
+        "valid_r2": history.valid_r2,
         "models": models,
     }
     return SessionResult(possm, trained_on, session, decoded["possm"], metrics)
-
-
-def _model_metrics(model: nn.Module, decoded: Decoded, played: Replay, seconds: float) -> dict:
-    return {
-        "r2": _number(decoded.r2),
-        "r2_displayed": _number(decoded.r2_displayed),
-        "r2_columns": [_number(r2) for r2 in decoded.r2_columns],
-        "params": sum(p.numel() for p in model.parameters()),
-        "train_s": round(seconds, 3),
-        "step_us_p50": round(played.percentile_us(50), 1),
-        "step_us_p99": round(played.percentile_us(99), 1),
-    }
-
-
-def _number(r2: float) -> float | None:
-    """For JSON, which has no NaN."""
-    return round(r2, 6) if math.isfinite(r2) else None
 
 
 def save_results(results: Sequence[SessionResult], run_dir: Path):
     """Write checkpoint, metrics, output and figure of each session, and then mark the run as finished.
 
     Results of several sessions are in subfolders with their names. A run that is killed here, or out of disk space, is
-    unfinished: resumed, it writes all of them again. Raises CheckpointError or OSError.
+    unfinished: resumed, it writes all of them again.
     """
     for result in results:
         decoded = result.decoded
@@ -168,8 +218,7 @@ def save_results(results: Sequence[SessionResult], run_dir: Path):
         save_checkpoint(folder / "checkpoint.npz", result.model, result.trained_on)
         write_json(folder / "metrics.json", result.metrics)
         save_decoded(folder / "decoded.npz", result.trained_on, decoded.times_s, decoded.decoded, recorded=decoded.true)
-        with names_as_they_are():
-            plot_decoded(decoded, result.session).savefig(folder / "decoded.png", dpi=120)
+        plot_decoded(decoded, result.session).savefig(folder / "decoded.png", dpi=120)
     mark_finished(run_dir)
 
 

@@ -1,6 +1,5 @@
 """Apply a trained decoder to another recording, which may have spikes alone."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,89 +8,68 @@ import numpy as np
 from ..decoder.possm import POSSM
 from ..decoder.stream import StreamingDecoder
 from ..errors import RecordingError, listed, prefix_errors
+from ..spikes.io import load_recording
 from ..spikes.io.contents import Selection
 from ..spikes.recording import Recording
 from ..spikes.split import Split, SplitConfig, recorded_time
 from ..spikes.timeline import Timeline
 from .checkpoint import TrainedOn
 from .evaluate import Replay, replay
-from .loading import read
 from .session import Session
 
 _STEP_S = 0.01  # longest time between two outputs
 
 
 def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording:
-    """The recording, read as for the training, with its units in the order of the decoder; a changed order is noted.
+    """The recording, read as for the training, with the units of the decoder in its order.
 
-    Where the training had a filter of units, those of the decoder are taken by name. `selection`: fields of the
-    `Selection` that differ from that of the training.
-
-    Raises:
-        RecordingError: it cannot be used; has other units; or behaviour with other columns or in another unit.
+    Where the training had a filter of units, those that it chose are taken by name: it may choose others here.
+    `selection`: fields of the `Selection` that differ from that of the training. Raises RecordingError if the
+    recording cannot be used; has other units; or behaviour with other columns or in another unit.
     """
-    trained = list(trained_on.unit_ids)
-    recording = _read_units(source, replace(trained_on.selection, **selection), trained)
-    names = recording.unit_ids.tolist()
+    selection = replace(trained_on.selection, **selection)
+    recording = load_recording(source, **vars(replace(selection, units="")))
     with prefix_errors(source):
-        missing = sorted({*trained} - {*names})
-        unknown = sorted({*names} - {*trained})
-        if missing or unknown:
-            found = f"of {len(trained)}, {len(missing)} are missing ({listed(missing) or 'none'})"
-            raise RecordingError(
-                f"unit_ids are not those the decoder was trained on: {found}, and {len(unknown)} are unknown "
-                f"({listed(unknown) or 'none'}). Adapt it: possm-lite decode --from RUN"
-            )
+        recording = _match_units(recording, trained_on.unit_ids, selection)
         for name in ("behavior_columns", "behavior_unit") if len(recording.behavior_times) else ():
             found, theirs = (np.array(getattr(one, name)).tolist() for one in (recording, trained_on))
             if found != theirs:
                 raise RecordingError(f"{name} is {str(found)[:99]}, the decoder was trained on {str(theirs)[:99]}.")
-    if names == trained:
+    return recording
+
+
+def _match_units(recording: Recording, unit_ids: tuple[str, ...], selection: Selection) -> Recording:
+    """The recording with these units, in this order."""
+    names = tuple(recording.unit_ids.tolist())
+    if names == unit_ids:
         return recording
-    note = "Units were put into the order of the decoder, by name."
-    return _with_units(recording, trained, [trained.index(name) for name in names], note)
-
-
-def _read_units(source: Path, selection: Selection, unit_ids: Sequence[str]) -> Recording:
-    """The recording; where a filter chooses units, those of `unit_ids` by name, as it may choose others here."""
-    recording = read(source, replace(selection, units=""))
-    kept = np.isin(recording.unit_ids, unit_ids)
-    if not selection.units:
-        return recording
-    if kept.sum() < len(unit_ids):  # a reader numbers equal names: the filter may leave one of them
-        return read(source, selection)
-    note = f"Units were chosen by name, not by {selection.units}, which may choose others here."
-    return _with_units(recording, recording.unit_ids[kept], np.where(kept, np.cumsum(kept) - 1, -1), note)
-
-
-def _with_units(recording: Recording, unit_ids: Sequence[str], new_index: Sequence[int], note: str) -> Recording:
-    """The recording with its units numbered anew, -1: left out."""
-    units = np.asarray(new_index)[recording.spike_units]
+    missing = sorted({*unit_ids} - {*names})
+    unknown = sorted({*names} - {*unit_ids})
+    if missing or (unknown and not selection.units):
+        raise RecordingError(
+            f"unit_ids are not those the decoder was trained on: of {len(unit_ids)}, {len(missing)} are missing "
+            f"({listed(missing) or 'none'}), and {len(unknown)} are unknown ({listed(unknown) or 'none'}). "
+            "Adapt it: possm-lite decode --from RUN"
+        )
+    new_index = np.array([unit_ids.index(name) if name in unit_ids else -1 for name in names])
+    units = new_index[recording.spike_units]
+    chosen = f", instead of by {selection.units}" if selection.units else ""
     return replace(
         recording,
         spike_times=recording.spike_times[units >= 0],
         spike_units=units[units >= 0],
         unit_ids=unit_ids,
-        notes=(*recording.notes, note),
+        notes=(*recording.notes, f"Units were taken by name, in the order of the decoder{chosen}."),
     )
 
 
-def read_for_prediction(source: Path, trained_on: TrainedOn) -> tuple[Recording, list[str]]:
-    """As much of a recording as it has of what the decoder was trained on, and notes on what it has not.
-
-    Without its filter of trials all are read; without its behaviour, spikes alone. Raises RecordingError as
-    `read_matching`.
-    """
-    attempts = {"all trials were decoded": {}, "behaviour was not read": {"trials": ""}}  # what follows if it fails
-    if not trained_on.selection.trials:
-        del attempts["all trials were decoded"]
-    notes = []
-    for consequence, selection in attempts.items():
-        try:
-            return read_matching(source, trained_on, **selection), notes
-        except RecordingError as exc:
-            notes = [f"{consequence}: {exc}"]
-    return read_matching(source, trained_on, trials="", spikes_only=True), notes
+def read_for_prediction(source: Path, trained_on: TrainedOn) -> Recording:
+    """As `read_matching`; without the behaviour or the trials of the training, spikes alone, and a note."""
+    try:
+        return read_matching(source, trained_on)
+    except RecordingError as exc:
+        recording = read_matching(source, trained_on, trials="", spikes_only=True)
+        return replace(recording, notes=(*recording.notes, f"behaviour was not read: {exc}"))
 
 
 def even_offsets(bin_width_s: float) -> np.ndarray:
@@ -109,8 +87,10 @@ def predict(model: POSSM, recording: Recording, lag_s: float = 0.0) -> tuple[np.
     width = model.config.bin_width_s
     if len(recording.behavior_times):
         intervals = recorded_time(recording)
+    elif len(recording.trials):
+        intervals = recording.trials
     else:
-        intervals = recording.trials if len(recording.trials) else np.array([recording.span]) + [lag_s, lag_s + width]
+        intervals = np.array([recording.span]) + [lag_s, lag_s + width]
     offsets = even_offsets(width)
     scale = np.zeros(recording.n_columns)
     session = Session(Timeline(recording, lag_s, width), SplitConfig(), Split(*[intervals] * 3), scale, scale)
