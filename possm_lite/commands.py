@@ -44,7 +44,9 @@ def decode(options: Namespace) -> int:
         run_dir.check_new(options.json, None if options.resume else options.out)
         recordings = experiment.read(settings, group)
         sessions = experiment.prepare_sessions(recordings, settings, group)
-        options.resume = group.broadcast(_run_folder(options, sessions) if group.is_main else None)
+        if group.is_main:
+            options.resume = _run_folder(options, sessions)
+        options.resume = group.broadcast(options.resume)
         possm, history = experiment.train(sessions, settings, options.resume, group)
         results = experiment.compare(possm, history, sessions, settings, group)
         if group.is_main:

@@ -88,9 +88,10 @@ def prepare_sessions(recordings: Mapping[int, Recording], settings: Settings, gr
         raise RecordingError(f"{settings.sources[0]}: decoded are {columns[0]}, but {n} columns in the run of --from.")
     if len(set(names)) < len(names):
         raise RecordingError(f"session_id must differ, as results are in folders of these names: {', '.join(names)}")
+    combined = combine_sessions(list(sessions.values()), list(sessions), group)
     if group.is_main:
         print(*descriptions, f"lag {lag_s:g} s, bins of {width:g} s", sep="\n", flush=True)
-    return combine_sessions(list(sessions.values()), list(sessions), group)
+    return combined
 
 
 def describe(session: Session) -> str:

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from threading import Timer
 
 import numpy as np
@@ -15,7 +14,7 @@ from possm_lite.spikes.io.lsl import SpikeInlet, play, spike_outlet
 from possm_lite.spikes.timeline import Timeline
 from possm_lite.training import prepare
 from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
-from possm_lite.training.live import LiveBins, decode_live
+from possm_lite.training.live import LiveBins
 
 from .helpers import small_possm
 
@@ -63,30 +62,36 @@ def test_bin_is_over_when_a_later_event_comes_or_time_is_up(bins):
 
 
 @pytest.mark.parametrize(
-    ("kind", "event", "line"),
+    ("event", "expected"),
     [
-        ("late", (1, 1, 7.11, 7.3), "an event comes 0.190 s late"),
-        ("lost", (1, 4, 7.21, 7.21), "3 events are lost: number 4 comes after 0"),
-        ("of unknown units", (2, 1, 7.21, 7.21), "unit other is not one of the run"),
-        ("of unknown units", (9, 1, 7.21, 7.21), "unit 9 is not one of the run"),
-        ("backwards in time", (1, 1, 7.01, 7.21), "times run backwards: 7.010000 s after 7.100000 s"),
-        ("off the clock", (1, 1, 9.21, 7.21), "a time stamp is 2.000 s ahead of its LSL clock"),
+        ((1, 1, 7.11, 7.3), {"late": 1}),
+        ((1, 4, 7.21, 7.21), {"lost": 3}),
+        ((2, 1, 7.21, 7.21), {"of unknown units": 1}),
+        ((9, 1, 7.21, 7.21), {"of unknown units": 1}),
+        ((1, 1, 7.01, 7.21), {"backwards in time": 1, "late": 1}),
+        ((1, 1, 9.21, 7.21), {"off the clock": 1}),
+        ((1, 1, 7.255, 7.21), {}),  # ahead by less than a bin
     ],
 )
-def test_unusable_events_are_counted_and_reported_once(bins, lines, kind, event, line):
+def test_unusable_events_are_counted_and_reported_once(bins, lines, event, expected):
     bins.add(1, 0, 7.1, 7.1)
     assert len(list(bins.finished(7.2))) == 1
     bins.add(*event)
-    assert bins.counts[kind] == (3 if kind == "lost" else 1)
-    assert len(lines) == 1 and line in lines[0]
+    assert dict(bins.counts) == expected and len(lines) == len(expected)
     bins.add(*event)
-    assert len(lines) == 1
+    assert len(lines) == len(expected)
 
 
 def test_clock_of_another_device_is_reported(bins, lines):
     bins.add(1, 0, 7.0, 5000.0)
     assert bins.counts["off the clock"] == 1 and "4993.000 s behind its LSL clock" in lines[0]
     assert bins.due_s() == np.inf and list(bins.finished(5000.0)) == []
+
+
+def test_silence_is_reported_once_and_decoded(bins, lines):
+    bins.add(1, 0, 7.0, 7.0)
+    assert len(list(bins.finished(8.0))) == 19 and not lines
+    assert len(list(bins.finished(9.0))) == 20 and lines == ["no event for 1 s: silent bins are decoded"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
@@ -101,13 +106,11 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
         timeout.start()
 
         def expect(text: str):
-            """Read the next line; only those about silence, which a busy machine adds, may come before it."""
-            while text not in (line := live.stderr.readline()):
-                assert "no event for 1 s" in line, line
-            assert line.startswith(f"possm-lite: {name}: "), line
+            line = live.stderr.readline()
+            assert line.startswith(f"possm-lite: {name}: ") and text in line, line
 
-        def send(unit, number, age_s=0.0):
-            outlet.push_sample([unit, number], pylsl.local_clock() - age_s)
+        def send(place, number):
+            outlet.push_sample([place, number], pylsl.local_clock())
 
         def connect():
             while not outlet.wait_for_consumers(0.1):
@@ -119,19 +122,11 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
         connect()
         decoded = pylsl.StreamInlet(pylsl.resolve_byprop("name", f"{name}-decoded", timeout=10)[0])
         decoded.open_stream(10)
-        expect("no event for 1 s: decoding begins with the first one")
         send(0, 0)
         send(12, 1)
-        expect("unit other is not one of the run")
         send(1, 5)
+        expect("unit 12 of the stream is not one of the run")
         expect("3 events are lost")
-        time.sleep(1.2)
-        send(1, 6, age_s=1.0)
-        expect(" s late")
-        send(1, 7, age_s=5)
-        expect("times run backwards")
-        send(1, 8, age_s=-9)
-        expect("ahead of its LSL clock")
         expect("no event for 1 s: silent bins are decoded")
         del outlet
         expect("the source stopped; waiting for it")
@@ -144,8 +139,8 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
         live.send_signal(signal.SIGINT)
         out, err = live.communicate()
         timeout.cancel()
-    assert live.returncode == 0 and all("no event for 1 s" in line for line in err.splitlines())
-    assert "2 late, 3 lost, 1 of unknown units, 1 backwards in time, 1 off the clock" in out
+    assert live.returncode == 0, err
+    assert "0 late, 3 lost, 1 of unknown units, 0 backwards in time, 0 off the clock" in out
     assert len(before) >= 5 * 20 and len(after) == 10  # five samples a bin, twenty silent bins a second
     np.testing.assert_allclose(np.diff(times), 0.01, atol=1e-3)
     info = decoded.info()
@@ -163,12 +158,9 @@ def test_stream_of_another_format_is_refused(tmp_path, pylsl, n_channels, form, 
     del outlet
 
 
-def test_times_that_mean_nothing_are_refused(small_recording):
-    session = prepare(small_recording)
+def test_start_after_the_end_is_refused(small_recording):
     with pytest.raises(PossmError, match="--start must lie before the end"):
         play(small_recording, "test", np.nan)
-    with pytest.raises(PossmError, match="--wait must lie in 0..10 s"):
-        decode_live(small_possm(session), TrainedOn.from_session(session), "test", np.nan)
 
 
 def test_commands_without_lsl_end_in_one_line(monkeypatch, capfd):
