@@ -27,16 +27,14 @@ def exercises(notebook) -> dict[str, int]:
     return found
 
 
-def signature(cell, name: str) -> str:
-    """The signature of the function that a cell defines as `name`, of the methods of a class, or "name = "."""
+def signature(cell, name: str) -> list[str]:
+    """What a cell defines as `name`: a function with its arguments, a class with those of its methods, or a value."""
     for node in ast.parse(cell.source).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
-            return f"class {name}: " + ", ".join(f"{n.name}({ast.unparse(n.args)})" for n in methods)
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return f"def {name}({ast.unparse(node.args)})"
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return f"{name} = "
+            return [name]
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            functions = [node] if isinstance(node, ast.FunctionDef) else node.body
+            return [f"{n.name}({ast.unparse(n.args)})" for n in functions if isinstance(n, ast.FunctionDef)]
     raise AssertionError(f"the cell of exercise:{name} does not define {name}")
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 import colab
 import execute
 import nbformat
-import pytest
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted(path.relative_to(ROOT) for path in (ROOT / "notebooks").rglob("[0-9][0-9]_*.ipynb"))
@@ -23,12 +22,8 @@ def test_copies_differ_by_a_first_cell_that_installs_the_package(tmp_path):
         assert json.dumps(copy, sort_keys=True) == json.dumps(execute.read(ROOT / path), sort_keys=True)
 
 
-@pytest.mark.parametrize("repository", [None, ""])
-def test_no_buttons_without_a_repository(repository):
-    assert colab.buttons(ROOT / NOTEBOOKS[0], repository) == ""
-
-
-def test_buttons_name_the_notebook():
+def test_buttons_name_the_notebook_where_there_is_a_repository():
     html = colab.buttons(ROOT / "notebooks" / "04_positions.ipynb", "owner/name")
     assert "colab.research.google.com/github/owner/name/blob/colab/notebooks/04_positions.ipynb" in html
     assert "mybinder.org/v2/gh/owner/name/HEAD?urlpath=lab/tree/notebooks/04_positions.ipynb" in html
+    assert colab.buttons(ROOT / NOTEBOOKS[0], None) == ""

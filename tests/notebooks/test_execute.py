@@ -33,7 +33,6 @@ def test_second_run_changes_nothing(tmp_path):
 
     after = nbformat.read(path, as_version=4)
     assert [(c.id, c.source, c.metadata) for c in after.cells] == [(c.id, c.source, c.metadata) for c in before.cells]
-    assert [c.execution_count for c in after.cells] == [1, 2, 3]
     assert after.cells[0].outputs[0].data == {"text/plain": "42"}
     assert [o.text for o in after.cells[1].outputs] == ["2 of 2"]
     assert after.cells[2].outputs == []
@@ -66,8 +65,8 @@ def test_tidy_keeps_a_smaller_still_of_a_widget():
     assert np.abs(pixels[0] - pixels[1]).mean() < 8  # of 255
 
 
-@pytest.mark.parametrize(("cells", "equal"), [(["1", "2"], True), (["2", "1"], False), (["1", "2", ""], False)])
-def test_fingerprint_is_of_the_code(cells, equal):
-    notebook = new_notebook(cells=[new_code_cell("1"), new_markdown_cell("words"), new_code_cell("2")])
-    other = new_notebook(cells=[new_code_cell(source) for source in cells])
-    assert (execute.fingerprint(notebook) == execute.fingerprint(other)) == equal
+def test_fingerprint_is_of_the_code():
+    one, two, words = new_code_cell("1"), new_code_cell("2"), new_markdown_cell("words")
+    orders = ([one, two], [one, words, two], [two, one])
+    first, with_words, other = (execute.fingerprint(new_notebook(cells=cells)) for cells in orders)
+    assert first == with_words != other

@@ -81,10 +81,7 @@ def test_exercise_needs_only_the_imports(path, exercise, capsys):
         exec(notebook.cells[index + 1].source, namespace)
         verdicts.append(capsys.readouterr().out)
     assert verdicts[0] == f"· {exercise}: not attempted yet\n"
-    if exercise in NEEDED:
-        missing = f"name '{NEEDED[exercise]}' is not defined."
-        assert re.fullmatch(
-            rf"✗ {exercise}: .*{re.escape(missing)} .*`{NEEDED[exercise]}`, run that first.*\n", verdicts[1]
-        )
-    else:
-        assert verdicts[1] == f"✓ {exercise}\n"
+    expected = f"✓ {exercise}"
+    if name := NEEDED.get(exercise):
+        expected = rf"✗ {exercise}: .*name '{name}' is not defined\. .*`{name}`, run that first.*"
+    assert re.fullmatch(expected + "\n", verdicts[1])

@@ -1,4 +1,4 @@
-"""Slides made from the chapters by site/slides.py: marks of the cells, excerpts, notes."""
+"""Slides made from the chapters by site/slides.py, and the minutes that site/rehearse.py counts from them."""
 
 import importlib
 import re
@@ -30,6 +30,11 @@ def slides():
     return importlib.import_module("slides")
 
 
+@pytest.fixture
+def rehearse(slides):
+    return importlib.import_module("rehearse")
+
+
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_every_cell_has_a_slide_type(path):
     cells = read(path).cells
@@ -56,82 +61,46 @@ def test_a_slide_shows_something_in_few_words(slides, path):
         assert slides.count_words(text) <= slides.WORDS, text
         assert slides.code_lines(slide) <= slides.CODE_LINES, text
         assert slides.shows_something(slide), text
+        kinds = [cell.metadata.slideshow.slide_type for cell in slide]
+        assert kinds.count("notes") <= 1 and "notes" not in kinds[2:], text
 
 
 def test_words_are_those_of_running_text(slides):
-    assert slides.count_words(TEXT.split("\n\n")[0]) == 0
     assert slides.count_words('<p class="section">Not this.</p>\n\n' + TEXT) == 26
     assert slides.count_words("| a | b |\n|---|---|\n| c | d |\n\n* [two words](https://a.b/c), `no` - $x = 1$") == 2
     assert slides.count_words("```python\nx = 1\n```\n\n$$y = 2 \\tag{1.1}$$") == 0
 
 
 def test_statements_alone_are_no_slide(slides):
-    def slide(text):
-        return [slides.slide_cell(text, "slide")]
-
-    assert not slides.shows_something(slide("## A title\n\nOne statement, and *another* one."))
-    shown = (
-        "Why?",
-        "$$x$$",
-        "| a |\n|---|",
-        "> **Exercise 1.1: do it.**",
-        "> **Stop and think.**",
-        "```python\nx\n```",
-    )
-    assert all(slides.shows_something(slide("## A title\n\n" + text)) for text in shown)
-
-
-def test_parts_are_sentences_formulas_and_items(slides):
-    assert slides.parts(TEXT) == [
-        (False, ["## 2. How near?"]),
-        (False, ["The width is $w$.", "Is 0.5 s near?", "**Large $w$,\nnarrow kernel.**", "So:"]),
-        (False, ["$$K(u) = e^{-u^2/2} \\tag{2.1}$$"]),
-        (False, ["* one thing.", "And more of it"]),
-        (False, ["* another"]),
-        (True, ["**Exercise 2.1: write it.**", "Given `x`.", "A hint: none."]),
-    ]
+    shown = ("Why?", "$$x$$", "| a |\n|---|", "> **Exercise 1.1: do it.**", "```python\nx\n```")
+    for text, shows in [("One statement, and *another* one.", False), *((text, True) for text in shown)]:
+        assert slides.shows_something([slides.slide_cell("## A title\n\n" + text, "slide")]) == shows, text
 
 
 def test_excerpts_keep_order_and_quotes(slides):
-    shown = slides.excerpt(TEXT, ["Given", "(2.1)", "## 2.", "Is 0.5", "**Exercise"])
-    formula, quote = "$$K(u) = e^{-u^2/2} \\tag{2.1}$$", "> **Exercise 2.1: write it.** Given `x`."
-    assert shown.split("\n\n") == ["## 2. How near?", "Is 0.5 s near?", formula, quote]
+    shown = slides.excerpt(TEXT, ["Given", "(2.1)", "## 2.", "Is 0.5", "**Large", "And more", "**Exercise"])
+    assert shown.split("\n\n") == [
+        "## 2. How near?",
+        "Is 0.5 s near? **Large $w$,\nnarrow kernel.**",
+        "$$K(u) = e^{-u^2/2} \\tag{2.1}$$",
+        "And more of it",
+        "> **Exercise 2.1: write it.** Given `x`.",
+    ]
     for start in ("Is 0.6", "(2.2)", "narrow kernel"):
         with pytest.raises(ValueError, match="nothing begins with"):
             slides.excerpt(TEXT, ["The width", start])
-
-
-def test_definitions_are_excerpts_of_code(slides):
     code = "import math\n\n\ndef f(x):\n    y = x\n\n    return y\n\n\nprint(f(1))"
     assert slides.definitions(code, ["def f"]) == "def f(x):\n    y = x\n\n    return y"
     with pytest.raises(ValueError, match="def g"):
         slides.definitions(code, ["def f", "def g"])
 
 
-def test_a_slide_has_its_notes_once_and_first(slides):
-    cells = slides.to_slides(read(CHAPTERS[1])).cells
-    kinds = [cell.metadata.slideshow.slide_type for cell in cells]
-    starts = [i for i, kind in enumerate(kinds) if kind in ("slide", "subslide")]
-    for start, stop in zip(starts, [*starts[1:], len(cells)], strict=True):
-        assert kinds[start:stop].count("notes") <= 1 and "notes" not in kinds[start + 2 : stop]
-
-
-@pytest.fixture
-def rehearse(slides):
-    return importlib.import_module("rehearse")
-
-
-def test_sections_named_in_a_plan(rehearse):
+def test_what_a_plan_names_and_how_many_words_are_spoken(rehearse, slides):
     assert rehearse.named("Show 12 §2 to §4 and §6, then 13 §1") == [("12", {2, 3, 4, 6}), ("13", {1})]
     assert rehearse.named("03 §1, §2 and §7; 00: checks; the game of 06") == [("03", {1, 2, 7}), ("00", set())]
-
-
-def test_spoken_words_are_those_of_the_notes(rehearse, slides):
     shown = slides.slide_cell('<p class="section">A</p>\n\nOne two.\n\nNot in the notes.', "slide")
-    said = slides.slide_cell(
-        "One\ntwo. Three.\n\n> **Exercise 1.1: x.** Write\n> it.\n\nFour. **Sources.** Five.", "notes"
-    )
-    assert rehearse.spoken_words([shown, said]) == 8
+    text = "One\ntwo. Three.\n\n> **Exercise 1.1: x.** Write\n> it.\n\nFour. **Sources.** Five."
+    assert rehearse.spoken_words([shown, slides.slide_cell(text, "notes")]) == 8
 
 
 def test_the_guide_has_the_minutes_of_the_slides(rehearse):
@@ -150,10 +119,5 @@ def test_the_guide_has_the_minutes_of_the_slides(rehearse):
             assert row[2] + row[3] <= int(values[4]), f"{name} takes longer aloud than its card says"
         else:
             assert row[-2] <= row[-1]
-
-
-def test_each_row_of_a_plan_fits_its_minutes(rehearse):
-    guide = (rehearse.ROOT / "TEACHING.md").read_text(encoding="utf-8")
-    for rows in rehearse.plans(guide).values():
-        for row in rows:
-            assert row.needed <= row.planned, f"{row.what}: {row.needed} minutes"
+    for row in sum(rehearse.plans(guide).values(), []):
+        assert row.needed <= row.planned, f"{row.what}: {row.needed} minutes"

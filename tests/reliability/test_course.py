@@ -23,10 +23,9 @@ def run(notebooks, seed, monkeypatch):
     """
     monkeypatch.setenv("PYTHONHASHSEED", str(seed))
     monkeypatch.setenv("OMP_NUM_THREADS", str(1 + seed % 2))
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
     if seed % 4 > 1:
         monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
-    else:
-        monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda notebook: execute.run(notebook, CHAPTERS[0].parent, timeout_s=300), notebooks))
 
