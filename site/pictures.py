@@ -1,7 +1,7 @@
 """Draws the decoder figure of the README and writes what the first page of the site plays: python site/pictures.py
 
 Trains on the embedded session as `make decode` does, streams the test part bin by bin, draws three seconds of it, and
-writes ten for decoded.js. The figures of the two widgets are screenshots by tests/browser/test_lab.py.
+writes ten for decoded.js. The figures of the two widgets are screenshots of chapters 01 and 04 in JupyterLab.
 """
 
 import json

@@ -25,6 +25,7 @@ def chromium():
 def offline_page(chromium):
     """A page without a network; its list `problems` has requests to other hosts, failed requests and script errors."""
     context = chromium.new_context(viewport={"width": 1280, "height": 720}, offline=True)
+    context.set_default_timeout(60_000)  # a busy machine takes long for a page with many formulas
     page, problems = context.new_page(), []
     local = ("file:", "data:", "about:")
     context.on("request", lambda r: None if r.url.startswith(local) else problems.append(r.url))
@@ -49,11 +50,4 @@ def _built(name: str, content: str, command: str) -> Path:
     folder = ROOT / "site" / "_build" / name
     if not (folder / content).exists():
         pytest.skip(f"{folder} is not built: {command}")
-    return folder
-
-
-@pytest.fixture
-def screenshots() -> Path:
-    folder = ROOT / "site" / "_build" / "screenshots"
-    folder.mkdir(parents=True, exist_ok=True)
     return folder

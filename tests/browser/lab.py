@@ -88,13 +88,7 @@ def stop(process: subprocess.Popen) -> None:
 
 
 class Notebook:
-    """An open notebook.
-
-    Args:
-        page: a Playwright page.
-        server: a Server.
-        name: of a chapter, without its suffix.
-    """
+    """An open chapter, `name` without its suffix, on a Playwright page."""
 
     def __init__(self, page, server: Server, name: str):
         self.page = page
@@ -132,31 +126,13 @@ class Notebook:
         """Run one cell with Ctrl+Enter and return it as a locator."""
         shown = self.show(cell_id)
         shown.locator(".cm-content").click()
-        self._run(["Control+Enter"], cell_id)
+        before = self.page.evaluate(COUNT, cell_id)
+        self.page.keyboard.press("Control+Enter")
+        ran = f"([id, before]) => ({COUNT})(id) > before && ({STATUS})() === 'idle'"
+        self.page.wait_for_function(ran, arg=[cell_id, before], timeout=60_000)
         assert self.errors() == []
         return shown
-
-    def type_over(self, cell_id: str, source: str, next_id: str) -> None:
-        """Replace the source of a cell; run it and the next one with Shift+Enter."""
-        self.show(cell_id).locator(".cm-content").click()
-        self.page.keyboard.press("Control+A")
-        self.page.keyboard.insert_text(source)
-        self._run(["Shift+Enter", "Shift+Enter"], next_id)
 
     def close(self) -> None:
         """Shut the kernel down, as File > Close and Shut Down Notebook does."""
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-
-    def _run(self, keys: list[str], last_id: str) -> None:
-        """Press keys that run cells; returns when this cell, the last of them, has run."""
-        before = self.page.evaluate(COUNT, last_id)
-        for key in keys:
-            self.page.keyboard.press(key)
-        ran = f"([id, before]) => ({COUNT})(id) > before && ({STATUS})() === 'idle'"
-        self.page.wait_for_function(ran, arg=[last_id, before], timeout=60_000)
-
-
-def printed(cell: dict) -> str:
-    """The text output of a cell."""
-    parts = (output.get("text", "") for output in cell["outputs"])
-    return "".join("".join(part) for part in parts)

@@ -1,18 +1,16 @@
-"""Chapters with widgets in JupyterLab: they run, sliders work by mouse and keyboard, a solution passes its check."""
+"""Chapters with widgets in JupyterLab: they run, and sliders work by mouse and keyboard."""
 
 import io
 import itertools
-import math
 import re
 import shutil
 import statistics
-from pathlib import Path
 
 import execute
 import pytest
 from PIL import Image
 
-from .lab import ROOT, Notebook, Server, printed
+from .lab import ROOT, Notebook, Server
 
 NOTEBOOKS = ROOT / "notebooks"
 EXPLORED = re.compile(r"^(\w+) = explore\(", re.MULTILINE)
@@ -25,24 +23,6 @@ def figures(name: str) -> list[tuple[str, str]]:
 
 
 CHAPTERS = [path.stem for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb")) if figures(path.name)]
-
-
-def first_not_needed(name: str) -> str:
-    """The cell below the last interactive figure and the first exercise with its check; `make test` runs the others."""
-    cells = execute.read(NOTEBOOKS / f"{name}.ipynb").cells
-    exercise = next(i for i, cell in enumerate(cells) if "exercise:" in "".join(cell.metadata.get("tags", [])))
-    drawn = dict(figures(f"{name}.ipynb"))
-    last = max(i for i, cell in enumerate(cells) if cell.id in drawn or "LiveLoop(" in cell.source)
-    return cells[max(exercise + 1, last) + 1].id
-
-
-def first_solution(name: str) -> tuple[str, str]:
-    """Tag and solved source of the first exercise of a chapter."""
-    for cell in execute.read(NOTEBOOKS / "solutions" / f"{name}.ipynb").cells:
-        for tag in cell.metadata.get("tags", []):
-            if tag.startswith("exercise:"):
-                return tag, cell.source
-    raise AssertionError(f"{name} has no solution")
 
 
 @pytest.fixture(scope="module")
@@ -64,51 +44,23 @@ def page(chromium):
     context.close()
 
 
-def test_file_list_shows_chapters_with_their_whole_names(server, page, screenshots):
-    page.goto(f"{server.url}lab/tree/notebooks?reset&token={server.token}")
-    names = page.locator(".jp-DirListing-content .jp-DirListing-itemName")
-    names.first.wait_for(timeout=60_000)
-    # as wide as on macOS and Windows: without their fonts, Chromium takes a wider one
-    font = "document.documentElement.style.setProperty('--jp-ui-font-family', 'Helvetica, Arial')"
-    page.evaluate(font)
-    page.wait_for_timeout(1000)
-    page.screenshot(path=screenshots / "lab-files.png")
-    chapters = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
-    assert sorted(names.all_inner_texts()) == sorted([*chapters, "solutions"])
-    texts = page.locator(".jp-DirListing-content .jp-DirListing-itemText")
-    assert texts.count() == len(chapters) + 1
-    width = "e => e.getBoundingClientRect().width"
-    for text in texts.all():
-        assert text.locator("span").evaluate(width) <= text.evaluate(width) + 1, text.inner_text()
-
-
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_chapter_works_in_jupyterlab(name, server, page, screenshots):
+def test_chapter_works_in_jupyterlab(name, server, page):
+    """As far as its last interactive figure; `make test` runs the rest."""
+    cells = execute.read(NOTEBOOKS / f"{name}.ipynb").cells
+    drawn = dict(figures(f"{name}.ipynb"))
+    last = max(i for i, cell in enumerate(cells) if cell.id in drawn or "LiveLoop(" in cell.source)
     notebook = Notebook(page, server, name)
     try:
-        notebook.run_above(first_not_needed(name), timeout_s=300)
+        notebook.run_above(cells[last + 1].id, timeout_s=300)
         assert notebook.errors() == []
-        for number, (cell_id, variable) in enumerate(figures(f"{name}.ipynb"), 1):
-            shown = notebook.run_again(cell_id)  # two figures of a chapter may have the same name
-            widget_image(shown).save(screenshots / f"widget-{name}-{number}.png")
-            check_sliders(notebook, shown, variable)
-            page.screenshot(path=screenshots / f"lab-{name}-{number}.png")
+        for cell_id, variable in figures(f"{name}.ipynb"):
+            check_sliders(notebook, notebook.run_again(cell_id), variable)  # two figures may have the same name
         if any("LiveLoop(" in "".join(cell["source"]) for cell in notebook.cells()):
-            check_closed_loop(notebook, screenshots / "lab-closed-loop.png")
-        check_solution(notebook, name)
-        page.screenshot(path=screenshots / f"lab-{name}-check.png")
+            check_closed_loop(notebook)
         assert notebook.errors() == []
-    except Exception:
-        page.screenshot(path=screenshots / f"lab-{name}-failed.png")
-        raise
     finally:
         notebook.close()
-
-
-def widget_image(shown) -> Image.Image:
-    """Sliders and figure without the empty space beside them, as in the README."""
-    whole = Image.open(io.BytesIO(shown.locator(".widget-vbox").screenshot()))
-    return whole.crop((0, 0, round(shown.locator("img.widget-image").bounding_box()["width"]), whole.height))
 
 
 def check_sliders(notebook: Notebook, shown, variable: str):
@@ -116,9 +68,6 @@ def check_sliders(notebook: Notebook, shown, variable: str):
     figure, sliders = shown.locator("img.widget-image"), shown.locator(".widget-slider")
     names = notebook.ask(f"list({variable}.values)")
     assert sliders.count() == len(names)
-    rails = [slider.locator(".slider").bounding_box() for slider in sliders.all()]
-    assert len({(round(rail["x"]), round(rail["width"])) for rail in rails}) == 1, "sliders are not aligned"
-    assert not any(sliders.locator(".widget-label").evaluate_all("es => es.map(e => e.scrollWidth > e.clientWidth)"))
     assert figure.bounding_box()["width"] == figure.evaluate("e => e.naturalWidth"), "scaled, so blurred"
     for index, name in enumerate(names):
         for move in (drag, press):
@@ -127,51 +76,43 @@ def check_sliders(notebook: Notebook, shown, variable: str):
             move(notebook.page, sliders.nth(index))
             shown_value, new, after = settled(notebook, sliders.nth(index), value, figure)
             assert new != old, f"{name} does not follow {move.__name__}"
-            assert close(shown_value, new), f"{name}: {shown_value} for {new}"
+            assert shown_value == pytest.approx(new, rel=0.01, abs=0.005), name  # two decimals or three digits
             assert after != before, f"{name}: the same figure at {old} and {new}"
 
 
-def settled(notebook: Notebook, slider, value: str, figure, timeout_s: float = 10.0) -> tuple[float, float, bytes]:
-    """The number beside a slider, `value` in the kernel and the figure, once the numbers agree and all are constant.
+def settled(notebook: Notebook, slider, value: str, figure) -> tuple[float, float, bytes]:
+    """The number beside a slider, `value` in the kernel and the figure, once nothing changes any more.
 
     The kernel takes moves in another thread than what is asked (a subshell), so it may answer before it has them.
     """
     seen = []
-    for _ in range(round(timeout_s / 0.3)):
+    for _ in range(30):
         notebook.page.wait_for_timeout(300)
         text = slider.locator(".widget-readout").inner_text().replace("−", "-")
         seen.append((float(text), notebook.ask(value), pixels(figure)))
-        if seen[-2:-1] == seen[-1:] and close(*seen[-1][:2]):
+        if seen[-2:-1] == seen[-1:] and seen[-1][0] == pytest.approx(seen[-1][1], rel=0.01, abs=0.005):
             break
     return seen[-1]
 
 
-def close(shown: float, value: float) -> bool:
-    """Whether a slider shows a value, in two decimals or three digits."""
-    return math.isclose(shown, value, rel_tol=0.01, abs_tol=0.005)
-
-
-def check_closed_loop(notebook: Notebook, screenshot: Path):
+def check_closed_loop(notebook: Notebook):
     """Twenty bins a second with time to spare, new figures throughout, and a slider that acts."""
     cell = next(c for c in notebook.cells() if "LiveLoop(" in "".join(c["source"]) and c["cell_type"] == "code")
     shown = notebook.show(cell["id"])
     figure, button = shown.locator("img.widget-image"), shown.get_by_role("button", name="start / stop")
     button.click()
-    notebook.page.wait_for_timeout(1000)
-    clock = "[len(live.used_ms), __import__('time').perf_counter()]"  # of the kernel: an answer may arrive late
-    seen, counted = set(), [notebook.ask(clock)]
-    for _ in range(10):
+    seen, clocks = set(), []
+    for _ in range(11):
         notebook.page.wait_for_timeout(500)
         seen.add(pixels(figure))
-        counted.append(notebook.ask(clock))
+        clocks.append(notebook.ask("[len(live.used_ms), __import__('time').perf_counter()]"))
     used_ms = notebook.ask("live.used_ms")
-    notebook.page.screenshot(path=screenshot)
     drag(notebook.page, shown.locator(".widget-slider").last)
     notebook.page.wait_for_timeout(500)
     assert notebook.ask("live.loop.gain") > 1
     button.click()
-    assert len(seen) == 10
-    rates = [(n - m) / (end - start) for (m, start), (n, end) in itertools.pairwise(counted)]
+    assert len(seen) == 11
+    rates = [(n - m) / (end - start) for (m, start), (n, end) in itertools.pairwise(clocks)]
     assert 18 < statistics.median(rates) < 22, rates  # not of the whole time: other processes hold up a part of it
     assert statistics.median(used_ms) < 25, "less than half a bin to spare"
 
@@ -199,15 +140,3 @@ def press(page, slider):
 
 def pixels(figure) -> bytes:
     return Image.open(io.BytesIO(figure.screenshot())).convert("RGB").tobytes()
-
-
-def check_solution(notebook: Notebook, name: str):
-    tag, solution = first_solution(name)
-    cells = notebook.cells()
-    index = next(i for i, cell in enumerate(cells) if tag in cell["tags"])
-    exercise = tag.removeprefix("exercise:")
-    assert printed(cells[index + 1]) == f"· {exercise}: not attempted yet\n"
-    notebook.type_over(cells[index]["id"], solution, cells[index + 1]["id"])
-    after = notebook.cells()
-    assert "".join(after[index]["source"]) == solution
-    assert printed(after[index + 1]) == f"✓ {exercise}\n"

@@ -66,43 +66,23 @@ def test_links_lead_somewhere(pages):
                 continue
             file = pages / unquote(target.split("?")[0]) if target else path
             assert file.exists(), f"{path.name} -> {url}"
-            assert not anchor or file.suffix != ".html" or unquote(anchor) in parse(file).anchors, (
-                f"{path.name} -> {url}"
-            )
+            if anchor and file.suffix == ".html":
+                assert unquote(anchor) in parse(file).anchors, f"{path.name} -> {url}"
 
 
-def test_only_chapters_and_guides_are_pages(pages):
-    extra = {"index", "GLOSSARY", "TEACHING", "BENCHMARKS", "api", "live", "search", "genindex", "py-modindex"}
-    shown = {path.stem for path in pages.rglob("*.html") if "_static" not in path.parts} - extra
-    assert {name for name in shown if not name.startswith("possm_lite.")} == DEEPER.union(NAMES)
-
-
-def test_first_page_has_a_card_a_chapter_and_what_was_measured(pages):
+def test_first_page_has_a_card_a_chapter(pages):
     html = (pages / "index.html").read_text(encoding="utf-8")
-    cards = re.findall(
-        r'sd-card-img-top" src="([^"]+)".*?<p class="minutes">(\d+) minutes.*?href="(\w+)\.html"', html, re.S
-    )
-    minutes = re.compile(r"\*\*Time\*\* \| (\d+) minutes")
+    cards = re.findall(r'sd-card-img-top".*?<p class="minutes">(\d+) minutes.*?href="(\w+)\.html"', html, re.S)
     heads = [nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells[0].source for name in NAMES]
-    assert [(name, time) for _, time, name in cards] == list(
-        zip(NAMES, [minutes.search(h)[1] for h in heads], strict=True)
-    )
-    assert sum((pages / image).stat().st_size for image, _, _ in cards) < 700_000
-    latency = json.loads((NOTEBOOKS.parent / "tests/benchmarks/results/latency.json").read_text(encoding="utf-8"))
-    row = next(item for item in latency["items"] if item.get("what") == "streaming step, p50")
-    assert re.search(rf"<p>streaming step, p50</p></td>\s*<td><p>{row['measured']}</p>", html)
-    assert "@software{" in re.sub("<[^>]+>", "", html)
+    minutes = [re.search(r"\*\*Time\*\* \| (\d+) minutes", head)[1] for head in heads]
+    assert cards == list(zip(minutes, NAMES, strict=True))
 
 
 def test_chapters_and_functions_link_to_each_other(pages):
-    """Chapter 15 to the function of its formula and back; chapter 02 to what it imports and back."""
-    for chapter, module, name, formula in (
-        ("15_state_space_models", "possm_lite.blocks.ssm", "ssm_kernel", "formula-15-11"),
-        ("02_scoring", "possm_lite.blocks.attention", "masked_softmax", None),
-    ):
-        there, back = parse(pages / f"{chapter}.html").links, parse(pages / f"{module}.html").links
-        assert f"{module}.html#{module}.{name}" in there
-        assert f"{chapter}.html" in back and (formula is None or f"{chapter}.html#{formula}" in back)
+    there = parse(pages / "15_state_space_models.html").links
+    back = parse(pages / "possm_lite.blocks.ssm.html").links
+    assert "possm_lite.blocks.ssm.html#possm_lite.blocks.ssm.ssm_kernel" in there
+    assert "15_state_space_models.html" in back and "15_state_space_models.html#formula-15-11" in back
 
 
 def test_reference_has_every_import_of_the_chapters(pages):
@@ -128,27 +108,16 @@ def test_chapter_has_alt_texts_headings_and_solutions(name, pages):
     assert "<details open" not in html
 
 
-def test_films_and_site_are_small(pages):
-    films = {}
-    for frame in (pages / "films").glob("*.png"):
-        films.setdefault(frame.stem.rsplit("-", 1)[0], []).append(frame.stat().st_size)
-    assert {"01_kernel_regression-1", "04_positions-1"} <= set(films)
-    for name, sizes in films.items():
-        assert 5 <= len(sizes) <= 40 and sum(sizes) <= 700_000, (name, len(sizes), sum(sizes))
-    assert sum(path.stat().st_size for path in pages.rglob("*") if path.is_file()) < 60 * 2**20
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_chapter_can_be_read_offline(offline_page, pages, name, screenshots):
+def test_chapter_can_be_read_offline(offline_page, pages, name):
     offline_page.goto(f"file://{pages}/{name}.html")
     if offline_page.locator(".math").count():
-        offline_page.wait_for_function("document.querySelectorAll('mjx-container').length > 0", timeout=20_000)
+        offline_page.wait_for_selector("mjx-container")
         assert offline_page.locator("mjx-merror").count() == 0
     solutions = offline_page.locator("details.sd-dropdown")
     assert not any(solution.locator("pre").first.is_visible() for solution in solutions.all())
     solutions.locator("summary").first.click()
     assert solutions.locator("pre").first.is_visible()
-    offline_page.screenshot(path=screenshots / f"page-{name}.png", full_page=True)
     assert offline_page.problems == []
 
 
@@ -156,20 +125,18 @@ def test_chapter_can_be_read_offline(offline_page, pages, name, screenshots):
 def test_film_follows_its_slider(offline_page, pages, name):
     offline_page.goto(f"file://{pages}/{name}.html")
     film = offline_page.locator("figure.film").first
-    slider, image, shown = (film.locator(part) for part in ("input", "img", "output"))
-    slider.focus()
+    image, shown = film.locator("img"), film.locator("output")
+    film.locator("input").focus()
     before = image.get_attribute("src"), shown.inner_text(), image.screenshot()
-    for _ in range(4):
-        offline_page.keyboard.press("ArrowRight")
+    offline_page.keyboard.press("ArrowRight")
     offline_page.wait_for_timeout(300)
     after = image.get_attribute("src"), shown.inner_text(), image.screenshot()
     assert all(new != old for new, old in zip(after, before, strict=True))
     assert shown.inner_text() in image.get_attribute("alt")
-    assert offline_page.evaluate("e => e.naturalWidth", image.element_handle()) > 100
 
 
 def test_first_page_moves_unless_motion_is_to_be_reduced(offline_page, pages):
-    canvas, button = offline_page.locator("#decoded"), offline_page.locator("#decoded-button")
+    canvas = offline_page.locator("#decoded")
 
     def moves() -> bool:
         before = canvas.screenshot()
@@ -177,48 +144,37 @@ def test_first_page_moves_unless_motion_is_to_be_reduced(offline_page, pages):
         return canvas.screenshot() != before
 
     offline_page.goto(f"file://{pages}/index.html")
-    assert moves() and button.inner_text() == "Pause"
-    button.click()
-    assert not moves() and button.inner_text() == "Play"
+    assert moves()
     offline_page.emulate_media(reduced_motion="reduce")
     offline_page.reload()
-    assert not moves() and button.inner_text() == "Play"
-    button.click()
-    assert moves()
-    assert offline_page.problems == []
+    assert not moves()
+    offline_page.locator("#decoded-button").click()
+    assert moves() and offline_page.problems == []
 
 
 WIDTHS = [(1300, 800), (390, 844)]  # a small laptop, a telephone
-OUTSIDE = """() => [...document.querySelectorAll("article pre")].filter(box => {
-    const text = document.createRange();
-    text.selectNodeContents(box);
-    const scrolls = ["auto", "scroll"].includes(getComputedStyle(box).overflowX);
-    return !scrolls && text.getBoundingClientRect().right > box.getBoundingClientRect().right + 1;
-}).map(box => box.innerText.slice(0, 80))"""
-CUT = """() => [...document.querySelectorAll(".cell_input pre")]
-    .filter(box => box.scrollWidth > box.clientWidth + 1).length"""
-
-CUT_FORMULAS = """() => [...document.querySelectorAll("div.math mjx-container")].filter(formula =>
-    formula.getBoundingClientRect().left < formula.closest("div.math").getBoundingClientRect().left - 1).length"""
+# boxes of code whose text sticks out, and formulas whose beginning is cut off
+OUTSIDE = """() => [...document.querySelectorAll(".cell_input pre")].filter(b => b.scrollWidth > b.clientWidth + 1)
+    .concat([...document.querySelectorAll("div.math mjx-container")].filter(formula =>
+        formula.getBoundingClientRect().left < formula.closest("div.math").getBoundingClientRect().left - 1))
+    .map(box => box.innerText.slice(0, 80))"""
 
 
 @pytest.mark.parametrize("name", ["index", "GLOSSARY", "TEACHING", "possm_lite.blocks.neural_turing_machine", *NAMES])
 def test_nothing_is_wider_than_its_box(offline_page, pages, name):
-    """Code is wrapped, prints and formulas scroll in their boxes from their beginning, and the page itself never."""
+    """Code is wrapped, formulas scroll in their boxes from their beginning, and the page itself never."""
     offline_page.goto(f"file://{pages}/{name}.html")
+    if offline_page.locator("div.math").count():
+        offline_page.wait_for_selector("mjx-container")
     for width, height in WIDTHS:
         offline_page.set_viewport_size({"width": width, "height": height})
         assert offline_page.evaluate(OUTSIDE) == []
-        assert offline_page.evaluate(CUT) == 0
         assert offline_page.evaluate("document.documentElement.scrollWidth") <= width
-        if offline_page.locator("div.math").count():
-            offline_page.wait_for_function("document.querySelectorAll('mjx-container').length > 0", timeout=20_000)
-            assert offline_page.evaluate(CUT_FORMULAS) == 0
 
 
 def test_search_finds_a_word(offline_page, pages):
     offline_page.goto(f"file://{pages}/search.html?q=rotation")
-    offline_page.wait_for_selector("#search-results li", timeout=20_000)
+    offline_page.wait_for_selector("#search-results li")
     links = offline_page.locator("#search-results a").all()
     assert any("positions" in (link.get_attribute("href") or "") for link in links)
 
