@@ -33,10 +33,10 @@ class CrossAttention(nn.Module):
         self.scored = reading != "sum"
         if self.scored:
             self.norm_query = nn.LayerNorm(config.dim)
-            self.to_q = nn.Linear(config.dim, config.n_heads * config.head_dim, bias=False)
+            self.to_q = nn.Linear(config.dim, self.n_heads * self.head_dim, bias=False)
         self.norm_context = nn.LayerNorm(context_dim)
-        self.to_kv = nn.Linear(context_dim, (1 + self.scored) * config.n_kv_heads * config.head_dim, bias=False)
-        self.to_out = nn.Linear(config.n_heads * config.head_dim, config.dim)
+        self.to_kv = nn.Linear(context_dim, (1 + self.scored) * self.n_kv_heads * self.head_dim, bias=False)
+        self.to_out = nn.Linear(self.n_heads * self.head_dim, config.dim)
         self.feed_forward = GatedFeedForward(config.dim, config.expansion) if config.feed_forward else None
 
     def queries(self, x: Tensor) -> Tensor:
@@ -144,10 +144,10 @@ class OutputAttention(CrossAttention):
     def forward(
         self, rotation: Rotation, query: Tensor, times: Tensor, hidden: Tensor, ends: Tensor, bins: Tensor
     ) -> Tensor:
-        """Attention pooling of the hidden states (B, T, h): (B, Q, D).
+        """The `query` of each trial, (B, 1, D), reads hidden states (B, T, h) at the `times` of its outputs: (B, Q, D).
 
-        The `query` of a trial, (B, 1, D), is rotated by the `times` of its outputs, (B, Q), keys and values by the
-        `ends` of their bins, (T,), all in s; an output reads the `bins` (B, Q, k), of which negative ones are masked.
+        `times` are (B, Q), `ends` of bins (T,), in s; an output reads the `bins` (B, Q, k), of which negative ones are
+        masked.
         """
         end_phase = pad_phasors(rotation(ends, hidden.dtype), self.head_dim // 2)[:, None, None]  # (T, 1, 1, d/2)
         query_phase = pad_phasors(rotation(times, hidden.dtype), self.head_dim // 2)[:, :, None]  # (B, Q, 1, d/2)

@@ -109,9 +109,9 @@ class WienerFilter(BinnedDecoder):
         x = np.concatenate([history(torch.as_tensor(c)[None], self.n_history)[0].numpy() for c in counts])
         y = np.concatenate([v.reshape(len(v), -1) for v in behavior])
         known = np.isfinite(y)
-        groups = np.arange(y.shape[1]).reshape(self.n_slots, -1)  # columns that are solved together
-        if known.all(1).sum() >= 0.9 * known.any(1).sum():
-            groups = groups.reshape(1, -1)  # one sum over time serves all slots
+        ridges = tuple(ridges)
+        one_sum = known.all(1).sum() >= 0.9 * known.any(1).sum()  # over time, for all slots
+        groups = np.split(np.arange(y.shape[1]), 1 if one_sum else self.n_slots)  # columns that are solved together
         weights = np.empty((len(ridges), x.shape[1], y.shape[1]))
         offsets = np.empty((len(ridges), y.shape[1]))
         for columns in groups:
