@@ -8,7 +8,6 @@ import torch
 
 from possm_lite.blocks.kernels import epanechnikov, gaussian, leave_one_out_error, nadaraya_watson
 from possm_lite.classroom.load import load_figures
-from possm_lite.classroom.widgets import png
 
 from ..exercises.helpers import NOTEBOOKS
 
@@ -42,11 +41,3 @@ def test_panels_show_the_regression(points, w, kernel):
     np.testing.assert_allclose(np.asarray(matrix.images[0].get_array()), weights)
     expected = math.sqrt(leave_one_out_error(x_i, y_i, w, kernel))
     assert error.lines[0].get_xydata().tolist() == [[w, pytest.approx(expected)]]
-
-
-def test_drawing_is_pure(points):
-    draw = figures.make_draw(*points, X_RANGE, W_RANGE)
-    first = png(draw(w=8.0, query=0.7))
-    assert png(draw(w=100.0, query=0.7)) != first
-    reversed_points = figures.make_draw(*(z.flip(0) for z in points), X_RANGE, W_RANGE)
-    assert png(draw(w=8.0, query=0.7)) == png(reversed_points(w=8.0, query=0.7)) == first

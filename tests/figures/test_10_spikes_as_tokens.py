@@ -20,11 +20,3 @@ def test_ticks_are_the_spikes_of_the_window(small_recording, start, length, perm
     assert now.any()
     np.testing.assert_allclose(time_s + start, small_recording.spike_times[now])
     np.testing.assert_array_equal(order[row] if permuted else row, small_recording.spike_units[now])
-
-
-def test_velocity_is_thinned(small_recording):
-    x, y = figures.make_draw(small_recording)(start=4.0, length=10.0).axes[1].lines[:2]
-    for line, axis in ((x, 0), (y, 1)):
-        assert len(line.get_xdata()) <= 2 * figures.MAX_POINTS
-        wanted = np.interp(line.get_xdata() + 4.0, small_recording.behavior_times, small_recording.behavior[:, axis])
-        np.testing.assert_allclose(line.get_ydata(), wanted, atol=1e-6)
