@@ -17,8 +17,7 @@ _MODULES = {
 __all__ = ["RecordingError", *_MODULES]
 
 
-def __getattr__(name):
-    # imported on first access: reading a recording then needs no torch
+def __getattr__(name):  # imported on first access: reading a recording then needs no torch
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_MODULES[name]}", __name__), name)

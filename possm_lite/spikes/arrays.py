@@ -43,7 +43,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], error: type
 def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary name beside `path` to write to; on success the file there replaces `path`.
 
-    Raises FileFormatError if it could not be written; a file that was at `path` is unchanged.
+    FileFormatError if it could not be written; a file that was at `path` is unchanged.
     """
     path = Path(path)
     partial = path.with_name(f".{uuid.uuid4().hex}.partial")

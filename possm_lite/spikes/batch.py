@@ -58,8 +58,7 @@ class SpikeBatch:
         """Build a batch of B trials from spikes in any order; ValueError naming the first invalid spike.
 
         Args:
-            trial, unit: of each spike, trials from 0 to n_trials - 1, units from 1, shape (N,).
-            time_s: seconds since the start of its trial, from 0, within its bins, shape (N,).
+            trial, unit, time_s: of each spike, (N,): trials from 0, units from 1, seconds since the start of its trial.
             duration_s: of the trials, seconds, one number or (B,). A trial may have no spikes.
         """
         trial = np.asarray(trial, dtype=np.int64)

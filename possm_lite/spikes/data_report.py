@@ -10,7 +10,6 @@ from .quality import behavior_gaps, duplicated_units, firing_rates, silent_units
 from .recording import Recording
 from .split import elapsed, recorded_time
 
-_LENGTHS = ("um", "µm", "mm", "cm", "m", "px", "pixel", "pixels")
 _UNIX_S = 1e8  # clocks that differ by more count from 1970 and from the start of a recording
 _SAMPLE_RATES = (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
 _UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
@@ -22,8 +21,7 @@ def data_report(
 ) -> list[str]:
     """What is decoded and how it was sampled, trials, spikes, units: a line each, and what is odd, most as "warning: ".
 
-    `parts` are start and stop in seconds, (n, 2), of the parts of a split, by name: each must have spikes. Of spikes
-    alone, only the lines about them. Raises RecordingError as `check_decodable`.
+    `parts` and RecordingError as in `check_decodable`. Of spikes alone, only the lines about them.
     """
     check_decodable(recording, parts)
     pieces = recorded_time(recording)
@@ -32,7 +30,10 @@ def data_report(
 
 
 def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None = None):
-    """Raise RecordingError, with the likely cause, if no decoding can mean anything; arguments as `data_report`."""
+    """Raise RecordingError, with the likely cause, if no decoding can mean anything.
+
+    `parts` are start and stop in seconds, (n, 2), of the parts of a split, by name: each must have spikes.
+    """
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")
     start, stop = recording.span
@@ -64,9 +65,8 @@ def _check_clocks(recording: Recording):
     for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
         scale = min(_UNITS_OF_TIME, key=lambda unit: abs(np.log(unit / factor)))
         if 0.8 < factor / scale < 1.25:
-            found = f"the span is {stop - start:,.0f} s, the last spike is at {last:,.0f}"
-            cure = f"Divide {field} by {scale:,.10g}."
-            raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}. {cure}")
+            found = f"the span is {stop - start:,.0f} s, the last spike is at {last:,.0f}. Divide by {scale:,.10g}."
+            raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}")
     if inside / recording.n_units >= 0.05 * (stop - start):  # ordinary rates: a short part of a long session
         return
     offset = first - start
@@ -79,8 +79,6 @@ def _check_clocks(recording: Recording):
 def _behavior(recording: Recording) -> Iterator[str]:
     names = recording.behavior_columns
     yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {listed(names)}"
-    if recording.behavior_name == "velocity" and recording.behavior_unit in _LENGTHS:
-        yield f"warning: a velocity in {recording.behavior_unit}: a position? Its velocity: Recording.from_position"
     constant = np.ptp(recording.behavior, axis=0) == 0
     if constant.any():
         yield f"warning: {constant.sum()} of {len(names)} columns are constant: {listed(names[constant])}"

@@ -14,12 +14,7 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
     velocity interpolated in between. Of a rounded position, such as whole pixels, velocity is the slope of a line
     fitted in a window so long that rounding adds about 5 % of the typical speed.
 
-    Args:
-        times: seconds, increasing, shape (T,).
-        position: shape (T, C).
-
-    Returns:
-        Velocity, shape (T, C), and how it was taken: "" for central differences between all samples.
+    `times` are seconds, (T,). Returns velocity, (T, C) as position, and how it was taken: "" for central differences.
     """
     velocity = np.full(position.shape, np.nan)
     step = np.median(np.diff(times))
@@ -37,14 +32,9 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
         slope = _slope(times[update], position[update], n)
         for column in range(position.shape[1]):
             velocity[piece, column] = np.interp(times[piece], times[update], slope[:, column])
-    how = []
-    if period > 1:
-        how.append(
-            f"logged at {1 / step:.4g} Hz, it changes at {1 / (period * step):.3g} Hz: taken between its changes"
-        )
-    if n > 3:
-        how.append(f"rounded to steps, so taken over {n * period * step * 1000:.3g} ms")
-    return velocity, ", and ".join(how)
+    held = f"logged at {1 / step:.4g} Hz, it changes at {1 / (period * step):.3g} Hz: taken between its changes"
+    rounded = f"rounded to steps, so taken over {n * period * step * 1000:.3g} ms"
+    return velocity, ", and ".join([held] * (period > 1) + [rounded] * (n > 3))
 
 
 def _update_period(pieces: list[np.ndarray]) -> float:

@@ -47,10 +47,8 @@ def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S)
 
         2 f (1 - f) = share_u / (1 - exp(-rate_u refractory))        (17.3)
 
-    The right side is 0 for a single neuron and 1 for a Poisson process. The other neuron is assumed to fire
-    independently; for neurons with correlated rates f is an overestimate. Shape (U,), from 0 to 0.5, as f and 1 - f
-    cannot be distinguished; 0.5 also where the equation has no solution. NaN as in `isi_violations`.
-
+    The other neuron is assumed to fire independently; where rates are correlated f is an overestimate. Shape (U,), from
+    0 to 0.5, as f and 1 - f cannot be distinguished; 0.5 also where there is no solution. NaN as in `isi_violations`.
     Source: Hill, Mehta & Kleinfeld 2011, J Neurosci 31:8699, their quadratic equation for the false positives.
     """
     without_refractory = -np.expm1(-firing_rates(recording) * refractory_s)
@@ -93,8 +91,8 @@ def coincidence_share(count: np.ndarray, n_spikes: np.ndarray) -> np.ndarray:
 def duplicated_units(recording: Recording, share: float = 0.3, sigmas: float = 5.0) -> np.ndarray:
     """Pairs of units that share spikes of one neuron: indices, the smaller one first, shape (n, 2).
 
-    A pair is reported if more than `share` of the spikes of the unit with fewer coincide with one of the other, and if
-    the count exceeds that of independent units by `sigmas` standard deviations of a Poisson count plus five.
+    They share more than `share` of the spikes of the unit with fewer, and more than independent units by `sigmas`
+    standard deviations of a Poisson count plus five.
     """
     count, expected = coincidences(recording)
     frequent = coincidence_share(count, _spike_counts(recording)) > share
@@ -114,8 +112,7 @@ def clock_resolution(recording: Recording, fewest: int = 50) -> float:
 
     Two intervals of a unit, drawn at random, are equal with probability q. On a clock of step d a Poisson unit has
     q = rate d / 2, so d = 2 q / rate: the median over units with at least `fewest` intervals, NaN if there are none.
-    Bursts make d up to a few times too large; a clock too fine to be resolved gives 0, and spikes made from counts a
-    step of about a bin.
+    A clock too fine to be resolved gives 0, and spikes made from counts a step of about a bin.
     """
     interval, unit = _intervals(recording)
     key = np.round(interval / _CLOCK_S).astype(np.int64) * recording.n_units + unit
@@ -124,7 +121,7 @@ def clock_resolution(recording: Recording, fewest: int = 50) -> float:
     n = np.bincount(unit, minlength=recording.n_units)
     enough = n >= fewest
     if not enough.any():
-        return float("nan")
+        return np.nan
     equal = pairs[enough] / (n[enough] * (n[enough] - 1.0))
     mean_interval = np.bincount(unit, interval, minlength=recording.n_units)[enough] / n[enough]
     return float(np.median(2 * equal * mean_interval))

@@ -11,23 +11,20 @@ from .arrays import write_arrays
 from .derivative import differentiate
 from .lecture_notes import from_notes, to_notes
 from .npz_format import to_arrays
-from .trains import in_seconds, merge_trains, spread_counts, whole_counts
+from .trains import in_seconds, merge_trains, refuse, spread_counts, whole_counts
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single answer to ==
 class Recording:
     """One recording session, checked on construction and never repaired silently.
 
-    Raises:
-        RecordingError: naming the field or argument, the first offending index and the value; so do the class methods.
+    A RecordingError names the field or argument, the first offending index and the value; so in the class methods.
     """
 
     spike_times: np.ndarray  # seconds, sorted, (N,), float64
     spike_units: np.ndarray  # for each spike the index of its unit in `unit_ids`, from 0, (N,), int64
     unit_ids: np.ndarray  # the laboratory's names of the units, (U,); units without spikes are included
-    # seconds on the clock of the spikes, strictly increasing, (T,), float64. T may be 0: spikes alone can be decoded,
-    # but not trained on
-    behavior_times: np.ndarray = ()
+    behavior_times: np.ndarray = ()  # seconds on the clock of the spikes, increasing, (T,), float64; T may be 0
     behavior: np.ndarray = ()  # what is decoded, at these times, (T, C), float64; (T,) becomes one column
     behavior_unit: str = "a.u."  # such as "mm/s"
     trials: np.ndarray = ()  # start and stop of each trial in seconds, in order, not overlapping, (n, 2); may be empty
@@ -43,19 +40,16 @@ class Recording:
             object.__setattr__(self, "behavior_columns", default_columns(self.n_columns))
         object.__setattr__(self, "notes", tuple(self.notes))
         _check_lengths(self)
-        _check_units(self)
         check_order("spike_times", self.spike_times, strict=False)
         check_order("behavior_times", self.behavior_times, strict=True)
-        _check_trials(self)
+        _check_units_and_trials(self)
 
     @classmethod
     def from_trains(cls, trains: Mapping | Iterable, behavior_times=(), behavior=(), **fields) -> "Recording":
         """A recording from one array of spike times per unit.
 
-        Args:
-            trains: spike times in seconds, in any order, or in a unit of their own (Neo, quantities): a mapping from
-                the unit's id, or one array per unit, whose ids are then "0", "1", ...
-            behavior_times, behavior, fields: as in `Recording`; times may have a unit of their own.
+        `trains` is a mapping from the unit's id, or one array per unit, whose ids are then "0", "1", ... Their order
+        does not matter. Times are in seconds, or in a unit of their own (Neo, quantities); fields as in `Recording`.
         """
         spike_times, spike_units, ids = merge_trains(trains)
         unit_ids = fields.pop("unit_ids", ids)
@@ -67,10 +61,7 @@ class Recording:
     def from_position(cls, trains: Mapping | Iterable, times, position, unit: str = "a.u.", **fields) -> "Recording":
         """`from_trains` with the velocity of a position, differentiated at its real resolution; a note says how.
 
-        Args:
-            trains, fields: as in `from_trains`.
-            times, position: seconds, shape (T,), and what is differentiated, (T, C) or (T,); NaN where it is missing.
-            unit: of the position, such as "mm"; the behaviour is in "mm/s".
+        `times` are seconds, (T,), `position` is (T, C) or (T,), NaN where it is missing. A `unit` of "mm" gives "mm/s".
         """
         times = _as_array("times", times, "(n,)", np.float64)
         position = _as_array("position", position, "(n, columns)", np.float64, finite=False)
@@ -89,10 +80,8 @@ class Recording:
 
         Args:
             counts: whole numbers, shape (bins, units).
-            bin_width_s: seconds.
             bin_starts: seconds, shape (bins,); there may be gaps between bins. Default: 0, 1, 2, ... widths.
-            behavior, fields: as in `from_trains`. The default of `behavior_times` is the middle of each bin, which is
-                the time of an average over the bin.
+            behavior, fields: as in `from_trains`. The default of `behavior_times` is the middle of each bin.
         """
         counts = whole_counts("counts", np.ma.filled(counts, np.nan))  # masked: refused as NaN
         starts = bin_width_s * np.arange(len(counts)) if bin_starts is None else np.asarray(bin_starts, np.float64)
@@ -110,10 +99,8 @@ class Recording:
     def from_lecture_notes(cls, trials: Iterable[Mapping], bin_width_s: float = 0.05, **fields) -> "Recording":
         """A recording from trials `{"trial_id": ..., "spikes": [bin, ...], "vel": [bin, ...]}`, one after the other.
 
-        Args:
-            trials: a bin of `spikes` is a list of (unit, seconds since the start of the bin), or 0; one of `vel` has
-                shape (samples, C), spaced evenly from the start of the bin.
-            bin_width_s, fields: seconds, and as in `from_trains`.
+        A bin of `spikes` is a list of (unit, seconds since the start of the bin), or 0; one of `vel` has shape
+        (samples, C), spaced evenly from the start of the bin.
         """
         trains, times, behavior, intervals = from_notes(trials, bin_width_s)
         return cls.from_trains(trains, times, behavior, trials=intervals, **fields)
@@ -130,8 +117,7 @@ class Recording:
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
 
-        `extra` are further arrays under names that begin with `truth_`, which `load_recording` ignores. After a
-        RecordingError nothing was written, and a file that was at `path` is unchanged.
+        `extra` are further arrays, named `truth_...`, which it ignores. After a RecordingError, nothing was written.
         """
         if Path(path).suffix.lower() != ".npz":
             raise RecordingError(f"{path}: a recording is saved as .npz.")
@@ -147,15 +133,12 @@ class Recording:
 
     @property
     def span(self) -> tuple[float, float]:
-        """Start and stop in seconds of the trials, or without trials of the behaviour, or without both of the spikes.
-
-        The last behaviour sample lasts one sample interval, so it lies inside the span.
-        """
+        """Start and stop in seconds of the trials; without trials of the behaviour, and without both of the spikes."""
         if len(self.trials):
             return float(self.trials[0, 0]), float(self.trials[-1, 1])
         if len(self.behavior_times) == 0:
             return float(self.spike_times[0]), float(self.spike_times[-1])
-        return float(self.behavior_times[0]), float(self.behavior_times[-1] + self.sample_interval)
+        return float(self.behavior_times[0]), float(self.behavior_times[-1] + self.sample_interval)  # of the last, too
 
     @property
     def sample_interval(self) -> float:
@@ -195,10 +178,8 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
         array = array[:, None] if len(array) else array.reshape(0, 2)
     if array.ndim != (1 if shape == "(n,)" else 2) or (shape == "(n, 2)" and array.shape[1] != 2):
         raise RecordingError(f"{name} must have shape {shape}, not {array.shape}.")
-    if finite and dtype is np.float64 and not np.isfinite(array).all():
-        index = np.argwhere(~np.isfinite(array))[0].tolist()
-        remedy = "Drop such rows together with their times; a gap in time is allowed."
-        raise RecordingError(f"{name} must be finite: {name}{index} = {array[tuple(index)]}. {remedy}")
+    if finite and dtype is np.float64:
+        refuse(name, array, ~np.isfinite(array), "must be finite (drop such rows and their times: gaps are allowed)")
     array.flags.writeable = False
     return array
 
@@ -211,32 +192,23 @@ def _check_lengths(r: Recording):
         ("behavior", len(r.behavior_times), "behavior_times"),
         ("behavior_columns", r.n_columns, "columns of behavior"),
     ):
-        found = len(getattr(r, name))
-        if found != n:
-            raise RecordingError(f"{name} must be as many as the {others}: {found} against {n} {others}.")
+        if len(getattr(r, name)) != n:
+            raise RecordingError(
+                f"{name} must be as many as the {others}: {len(getattr(r, name))} against {n} {others}."
+            )
 
 
-def _check_units(r: Recording):
-    names, counts = np.unique(r.unit_ids, return_counts=True)
-    if (counts > 1).any():
-        raise RecordingError(f"unit_ids must differ: {str(names[counts.argmax()])!r} occurs {counts.max()} times.")
+def _check_units_and_trials(r: Recording):
+    repeated = np.ones(r.n_units, bool)
+    repeated[np.unique(r.unit_ids, return_index=True)[1]] = False
+    refuse("unit_ids", r.unit_ids, repeated, "must differ")
     outside = (r.spike_units < 0) | (r.spike_units >= r.n_units)
-    if outside.any():
-        found = f"spike_units[{outside.argmax()}] = {r.spike_units[outside.argmax()]}"
-        raise RecordingError(f"spike_units, indices in unit_ids, must lie in 0..{r.n_units - 1}: {found}.")
-
-
-def _check_trials(r: Recording):
+    refuse("spike_units", r.spike_units, outside, f"are indices in unit_ids, and must lie in 0..{r.n_units - 1}")
     start, stop = r.trials.T
-    is_covered = covered_trials(r.trials, r.behavior_times) if len(r.behavior_times) else np.ones(len(start), bool)
-    for valid, rule in (
-        (stop > start, "trials must stop after they start"),
-        (np.append(True, start[1:] >= stop[:-1]), "trials must be in order and not overlap"),
-        (is_covered, "behavior_times must cover every trial"),
-    ):
-        if not valid.all():
-            i = valid.argmin()
-            raise RecordingError(f"{rule}: trials[{i}] is {start[i]:.12g} to {stop[i]:.12g} s.")
+    refuse("trials", r.trials, stop <= start, "must stop after they start")
+    refuse("trials", r.trials, np.append(False, start[1:] < stop[:-1]), "must be in order and not overlap")
+    if len(r.behavior_times):
+        refuse("trials", r.trials, ~covered_trials(r.trials, r.behavior_times), "must be covered by behavior_times")
 
 
 def check_order(name: str, times: np.ndarray, strict: bool):

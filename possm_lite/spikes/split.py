@@ -55,16 +55,14 @@ class SplitConfig:
 
     def _by_time(self, recording: Recording, bin_width_s: float) -> Split:
         if self.order == "random":
-            n = len(recording.trials)
-            raise RecordingError(f"split random needs at least 3 trials, the recording has {n}; use chronological.")
+            raise RecordingError("split random needs 3 trials or more, the recording has fewer; use chronological.")
         pieces = recorded_time(recording)
         pieces = pieces[np.diff(pieces)[:, 0] >= bin_width_s]
         n_bins = np.round(np.diff(pieces)[:, 0] / bin_width_s).astype(int)
         before = np.cumsum(n_bins) - n_bins
         total = n_bins.sum()
         if total < 10:
-            found = f"{total} bins of {bin_width_s:g} s without a pause in behaviour"
-            raise RecordingError(f"the recording is too short to split: {found}.")
+            raise RecordingError(f"the recording is too short to split: {total} bins of {bin_width_s:g} s.")
         edges = np.array(_edges(*np.round(np.cumsum(self.shares)[:2] * total).astype(int), total))
         piece = np.searchsorted(before, edges, side="right") - 1
         first, second = pieces[piece, 0] + bin_width_s * (edges - before[piece])  # s

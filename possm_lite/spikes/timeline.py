@@ -9,14 +9,13 @@ _MAX_RATE_HZ = 100.0
 
 
 class Timeline:
-    """Spikes and behaviour on one clock, behaviour shifted back by the lag and subsampled.
+    """Spikes and behaviour on one clock: a sample of behaviour at time t is paired with spikes at t - lag.
 
-    A sample of behaviour at time t is paired with spikes at t - lag. Behaviour is subsampled, never interpolated:
-    faster than 100 Hz, it is reduced to every n-th sample. ValueError unless the bin width is positive.
+    Behaviour is subsampled, never interpolated: faster than 100 Hz, it is reduced to every n-th sample. ValueError
+    unless the bin width is positive.
 
     Attributes:
-        spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds on the spikes' clock minus lag,
-        behavior (T, C).
+        spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds minus lag, behavior (T, C).
     """
 
     def __init__(self, recording: Recording, lag_s: float = 0.0, bin_width_s: float = 0.05):

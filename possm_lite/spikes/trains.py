@@ -26,8 +26,7 @@ def _train(name, times) -> np.ndarray:
     """The spike times of one unit, shape (n,); a single row or column, as MATLAB has it, becomes one dimension."""
     times = np.atleast_1d(np.ma.filled(in_seconds(times), np.nan))  # masked: refused as NaN
     if times.size and (times.dtype.kind not in "iuf" or times.size != max(times.shape)):
-        found = f"{times.dtype} of shape {times.shape}"
-        raise RecordingError(f"trains[{name!r}] must be the spike times of one unit in seconds, not {found}.")
+        raise RecordingError(f"trains[{name!r}] must be times of spikes, not {times.dtype} of shape {times.shape}.")
     return times.ravel().astype(np.float64)
 
 
@@ -36,12 +35,17 @@ def in_seconds(times):
     return times.rescale("s").magnitude if hasattr(times, "rescale") else times
 
 
+def refuse(name: str, values: np.ndarray, invalid: np.ndarray, rule: str):
+    """Raise RecordingError with the first invalid value, and its index, if there is one."""
+    if invalid.any():
+        index = np.argwhere(invalid)[0].tolist()
+        raise RecordingError(f"{name} {rule}: {name}{index} = {values[tuple(index)]}.")
+
+
 def whole_counts(name: str, counts: np.ndarray) -> np.ndarray:
     """The counts, (bins, units) or transposed, as int64. RecordingError unless they are whole, and not too many."""
-    bad = (counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT)
-    if bad.any():
-        i, j = np.argwhere(bad)[0]
-        raise RecordingError(f"{name} must be whole counts from 0 to {_MAX_COUNT}: {name}[{i}, {j}] = {counts[i, j]}.")
+    invalid = (counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT)
+    refuse(name, counts, invalid, f"must be whole counts from 0 to {_MAX_COUNT}")
     counts = counts.astype(np.int64)
     factor = np.gcd.reduce(counts, axis=None)
     if factor > 1 and np.count_nonzero(counts) > 100:

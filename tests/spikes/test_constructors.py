@@ -32,6 +32,8 @@ def test_list_of_trains_numbers_the_units():
     assert recording.unit_ids.tolist() == ["0", "1", "2"] and recording.spike_units.tolist() == [0, 0, 2]
     assert len(recording.behavior_times) == 0
     assert Recording.from_trains([[1.0], [2.0]], unit_ids=["a", "b"]).unit_ids.tolist() == ["a", "b"]
+    with pytest.raises(RecordingError, match="2 against 1 units"):
+        Recording.from_trains([[1.0]], unit_ids=["a", "b"])
 
 
 def test_trains_with_a_unit_become_seconds():
@@ -40,13 +42,6 @@ def test_trains_with_a_unit_become_seconds():
     assert recording.spike_times.tolist() == [0.5, 1.5] and recording.trials.tolist() == [[1.0, 2.0]]
     np.testing.assert_allclose(recording.behavior_times, TIMES)
     assert recording.behavior.shape == (400, 1) and recording.behavior_columns.tolist() == ["x"]
-
-
-def test_lecture_notes_keep_names_and_leave_out_short_trials():
-    trials = [(0.0, 0.02), (0.02, 1.0)]
-    notes = Recording.from_trains({"01": [0.5], "1": [0.7]}, TIMES, BEHAVIOR, trials=trials).to_lecture_notes()
-    assert [trial["trial_id"] for trial in notes] == [1]
-    assert Recording.from_lecture_notes(notes).unit_ids.tolist() == ["01", "1"]
 
 
 def test_counts_are_spread_over_their_bins():
@@ -101,8 +96,3 @@ BAD = [  # a constructor, its arguments, and what the message names
 def test_unusable_argument_is_named(construct, arguments, message):
     with pytest.raises(RecordingError, match=message):
         construct(*arguments)
-
-
-def test_unit_ids_must_be_as_many_as_the_units():
-    with pytest.raises(RecordingError, match="2 against 1 units"):
-        Recording.from_trains([[1.0]], unit_ids=["a", "b"])

@@ -24,7 +24,6 @@ def warnings(recording, **options):
 def test_fault_is_named(sound, fault, tmp_path):
     lines = printed(sound, fault.change, tmp_path / "recording.npz")
     assert sum(fault.named in line for line in lines) == 1, lines
-    assert all("\n" not in line and len(line) < 250 for line in lines)
 
 
 def test_sound_recordings_have_no_warning(sound):
@@ -68,7 +67,6 @@ def test_every_figure_of_a_small_recording():
         "warning: no unit has a spike from 7.6 to 9.8 s, 32.1 % of the recorded time",
     ]
     assert data_report(replace(recording, trials=[])) == lines
-    assert "warning: a velocity in mm: a position?" in data_report(replace(recording, behavior_name="velocity"))[1]
     slow = replace(recording, behavior_times=times[::7], behavior=behavior[::7], trials=[])
     assert "behaviour is sampled every 0.07 s, more slowly than bins of 0.05 s" in data_report(slow)[3]
     uneven = replace(recording, behavior_times=np.sort(np.r_[times[:350], times[:350] + 0.003]), trials=[])
@@ -101,8 +99,6 @@ def test_what_cannot_be_decoded_is_refused(sound):
         data_report(sound, parts={"train": sound.trials[:9], "valid": np.array([[-2.0, -1.0]])})
     with pytest.raises(RecordingError, match="spike_times is empty"):
         data_report(replace(sound, spike_times=[], spike_units=[]))
-    with pytest.raises(RecordingError, match="behavior is constant in all 2 columns"):
-        data_report(replace(sound, behavior=0 * sound.behavior + [1, 2]))
 
 
 def scaled(factor, offset_s, *names):

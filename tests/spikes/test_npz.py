@@ -1,8 +1,8 @@
 """Recordings in .npz files: exact round trips, refusal of invalid files, atomic writes."""
 
 import os
-import zipfile
 from dataclasses import fields
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from possm_lite.errors import FileFormatError, RecordingError
-from possm_lite.spikes import arrays as arrays_module
 from possm_lite.spikes.arrays import read_arrays, write_arrays
 from possm_lite.spikes.io import load_recording
 from possm_lite.spikes.npz_format import FORMAT
@@ -47,9 +46,6 @@ def assert_refused(path, field="", **options):
     assert message.startswith(f"{path}: ") and "\n" not in message and field in message, message
 
 
-# Arrays
-
-
 def test_arrays_are_read_back_unchanged(tmp_path):
     arrays = {
         "weights.l0": np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3)),
@@ -71,10 +67,8 @@ def test_objects_are_neither_written_nor_read(tmp_path):
         write_arrays(tmp_path / "a.npz", {"a": np.array([None])})
     assert os.listdir(tmp_path) == []
     np.savez(tmp_path / "a.npz", a=np.array([print]))
-    (tmp_path / "pickle.npz").write_bytes(b"cposix\nmkdir\n(S'unpickled'\ntR.")
-    for path in tmp_path.iterdir():
-        with pytest.raises(RecordingError, match="allow_pickle"):
-            read_arrays(path, RecordingError)
+    with pytest.raises(RecordingError, match="allow_pickle"):
+        read_arrays(tmp_path / "a.npz", RecordingError)
 
 
 def test_a_header_that_hides_values_is_refused(tmp_path):
@@ -88,17 +82,12 @@ def test_a_header_that_hides_values_is_refused(tmp_path):
         read_arrays(tmp_path / "a.npz")
 
 
-# Round trips
-
-
 @pytest.mark.parametrize("empty", [(), ("spike_times", "spike_units", "trials", "notes")], ids=["full", "empty"])
 def test_a_recording_is_read_back_bit_for_bit(tmp_path, empty):
     recording = make_recording(**dict.fromkeys(empty, []))
-    for name in ("a.npz", "b.npz"):
-        recording.save(tmp_path / name)
-        assert_same(recording, load_recording(str(tmp_path / name)))
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-    assert sorted(os.listdir(tmp_path)) == ["a.npz", "b.npz"]
+    recording.save(tmp_path / "a.npz")
+    assert_same(recording, load_recording(str(tmp_path / "a.npz")))
+    assert os.listdir(tmp_path) == ["a.npz"]
 
 
 def test_arrays_are_stored_in_the_smallest_lossless_type(tmp_path):
@@ -112,13 +101,10 @@ def test_arrays_are_stored_in_the_smallest_lossless_type(tmp_path):
     assert long["spike_units"].dtype == np.uint16 and long["behavior"].dtype == np.float64
 
 
-@pytest.mark.parametrize("change", ["one bit", "a gap", "no whole rate"])
-def test_irregular_times_are_stored_unchanged(tmp_path, change):
-    times = 3.0 + np.arange(800) / (100 if change != "no whole rate" else 100.5)
-    if change == "one bit":
-        times[400] = np.nextafter(times[400], 9.0)
-    if change == "a gap":
-        times[400:] += 1.0
+@pytest.mark.parametrize("rate, step", [(100, 1e-15), (100, 1.0), (100.5, 0.0)], ids=str)
+def test_irregular_times_are_stored_unchanged(tmp_path, rate, step):
+    times = 3.0 + np.arange(800) / rate
+    times[400:] += step
     recording = make_recording(behavior_times=times, trials=[])
     recording.save(tmp_path / "a.npz")
     assert read_arrays(tmp_path / "a.npz")["behavior_times"].tobytes() == times.tobytes()
@@ -133,9 +119,6 @@ def test_regular_clock_is_read_back_bit_for_bit(tmp_path_factory, start, rate, n
     path = tmp_path_factory.mktemp("clock") / "a.npz"
     recording.save(path)
     assert load_recording(path).behavior_times.tobytes() == times.tobytes()
-
-
-# Files from other sources
 
 
 def handmade(**changes) -> dict:
@@ -188,10 +171,7 @@ def test_paths_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("time")
     (tmp_path / "empty.npz").touch()
     (tmp_path / "text.npz").write_text("this is text")
-    with zipfile.ZipFile(tmp_path / "zip.npz", "w") as archive:
-        archive.writestr("readme.txt", "this is text")
-    reasons = {"a.csv": ".csv", "empty.npz": "empty", "text.npz": ".npz", "zip.npz": "readme.txt"}
-    for name, reason in (reasons | {"missing.npz": "No such file", "missing.nwb": "No such file"}).items():
+    for name, reason in {"a.csv": ".csv", "empty.npz": "empty", "text.npz": ".npz", "b.nwb": "No such file"}.items():
         assert_refused(tmp_path / name, reason)
     with pytest.raises(RecordingError, match="null"):
         load_recording("a\0b.npz")
@@ -206,26 +186,17 @@ def test_units_trials_and_columns_are_selected(tmp_path):
     for i in (1, 3):
         own = chosen.spike_times[chosen.spike_units == i // 2]
         np.testing.assert_array_equal(own, recording.spike_times[recording.spike_units == i])
-    assert chosen.notes[2] == "2 of 5 units were chosen: id in ['elec1', 'elec3']."
-    assert chosen.notes[3] == "2 of 3 trials were chosen: duration >= 2."
+    assert "2 of 5 units" in chosen.notes[2] and "2 of 3 trials" in chosen.notes[3]
     assert_refused(tmp_path / "a.npz", "behavior='foot'", behavior="foot")
 
 
-# Writing
-
-
-@pytest.mark.parametrize("fails", ["np.savez_compressed", "os.replace", "KeyboardInterrupt"])
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch, fails):
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("fails", [(os, "replace"), (np, "savez_compressed")], ids=lambda fails: fails[1])
+def test_a_failed_write_leaves_the_old_file(tmp_path, fails, error):
     path = tmp_path / "a.npz"
     make_recording().save(path)
     before = path.read_bytes()
-
-    def no_space(*_, **__):
-        raise KeyboardInterrupt if fails == "KeyboardInterrupt" else OSError(28, "No space left on device")
-
-    target = (arrays_module.os, "replace") if fails == "os.replace" else (arrays_module.np, "savez_compressed")
-    monkeypatch.setattr(*target, no_space)
-    with pytest.raises(KeyboardInterrupt if fails == "KeyboardInterrupt" else RecordingError):
+    with mock.patch.object(*fails, side_effect=error), pytest.raises((KeyboardInterrupt, RecordingError)):
         make_recording(seed=1).save(path)
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.npz"]
 

@@ -13,11 +13,6 @@ def session():
     return simulate_session(4, SimulationConfig(n_trials=100, n_units=1))
 
 
-def test_targets_that_cannot_be_drawn_are_refused():
-    with pytest.raises(ValueError, match="min_reach_mm"):
-        SimulationConfig(min_reach_mm=101.0)
-
-
 def one_reach(bend):
     """A reach of 80 mm along x that takes 0.4 s, from 1 s on."""
     row = [np.array([x]) for x in (1.0, 1.4)]

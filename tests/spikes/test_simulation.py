@@ -28,7 +28,7 @@ SHORT = SimulationConfig(n_trials=6, n_units=8)
 
 @pytest.fixture(scope="module")
 def session():
-    """The session in data/, simulated again; the first test shows that the two are equal."""
+    """The session in data/, simulated again."""
     return simulate_session()
 
 
@@ -49,9 +49,7 @@ def test_committed_file_is_small_and_equals_the_simulation(session):
     """Up to the last bit of exp or sin on another platform, which may move a spike or a rounded velocity, or two."""
     assert FILE.stat().st_size < 3e6
     ours, theirs = session.recording, load_recording(FILE)
-    for name in ("session_id", "behavior_unit", "notes"):
-        assert getattr(ours, name) == getattr(theirs, name)
-    for name in ("trials", "behavior_times", "unit_ids"):
+    for name in ("session_id", "behavior_unit", "notes", "trials", "behavior_times", "unit_ids"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
     spikes = [set(zip(r.spike_times.tolist(), r.spike_units.tolist(), strict=True)) for r in (ours, theirs)]
     assert len(spikes[0] & spikes[1]) >= 0.999 * len(spikes[0] | spikes[1])
@@ -66,10 +64,7 @@ def test_a_session_is_read_back_bit_for_bit(tmp_path):
     theirs = load_recording(tmp_path / "s.npz")
     for name, value in vars(ours.recording).items():
         np.testing.assert_array_equal(getattr(theirs, name), value, err_msg=name)
-    truth = load_ground_truth(tmp_path / "s.npz")
-    np.testing.assert_array_equal(truth.units.turning_rad_per_mm, ours.truth.units.turning_rad_per_mm)
-    np.testing.assert_array_equal(truth.common, ours.truth.common)
-    assert_same_truth(ours.truth, truth)
+    assert_same_truth(ours.truth, load_ground_truth(tmp_path / "s.npz"))
     ours.recording.save(tmp_path / "real.npz")
     with pytest.raises(RecordingError, match=r"real\.npz: lacks truth_config"):
         load_ground_truth(tmp_path / "real.npz")
@@ -93,13 +88,6 @@ def test_baseline_rates_are_log_normal(rng, session):
     assert session.truth.units.baseline_hz.mean() == pytest.approx(5, rel=0.15)
 
 
-def test_rate_is_baseline_at_rest_and_never_above_saturation(session, rng):
-    units, rest = session.truth.units, np.zeros((1, 120, 2))
-    np.testing.assert_allclose(firing_rate(units, slice(None), rest, rest)[0], units.baseline_hz)
-    wild = firing_rate(units, slice(None), rng.normal(0, 100, (500, 120, 2)), rng.normal(0, 2000, (500, 120, 2)))
-    assert (wild <= units.saturation_hz).all() and (np.ptp(wild, axis=0) < 1e-9).tolist() == (~units.tuned).tolist()
-
-
 def test_rates_of_all_units_equal_the_formula_of_each(session, rng):
     units = session.truth.units
     position, velocity, common = (rng.normal(0, s, (7, n, w)) for s, n, w in ((50, 120, 2), (200, 120, 2), (1, 1, 3)))
@@ -113,6 +101,9 @@ def test_rates_of_all_units_equal_the_formula_of_each(session, rng):
         expected = ceiling / (1 + (ceiling / units.baseline_hz[unit] - 1) * np.exp(-drive))
         np.testing.assert_allclose(together[:, unit], expected, rtol=1e-12)
         np.testing.assert_allclose(firing_rate(units, unit, p, v, common[:, 0]), expected, rtol=1e-12)
+    assert (np.ptp(firing_rate(units, slice(None), position, velocity), axis=0) < 1e-9).tolist() == (
+        ~units.tuned
+    ).tolist()
 
 
 def test_refractory_period_is_never_violated(session):

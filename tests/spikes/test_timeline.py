@@ -77,7 +77,7 @@ def test_random_split_has_every_trial_once():
     np.testing.assert_array_equal(whole[np.argsort(whole[:, 0])], recording.trials)
     np.testing.assert_array_equal(splits[0].test, splits[1].test)
     assert not np.array_equal(splits[0].train, splits[2].train)
-    with pytest.raises(RecordingError, match="at least 3 trials, the recording has 0"):
+    with pytest.raises(RecordingError, match="split random needs 3 trials"):
         SplitConfig("random").apply(make_recording(marked=False), 0.05)
 
 

@@ -123,18 +123,11 @@ def _dot(a: np.ndarray | float, b: np.ndarray) -> np.ndarray:
     return np.sum(a * b, axis=-1)
 
 
-def draw_spikes(
-    rng: np.random.Generator,
-    units: UnitTuning,
-    unit: int,
-    reaches: Reaches,
-    common: np.ndarray,
-    config: SimulationConfig,
-) -> np.ndarray:
+def draw_spikes(rng, units: UnitTuning, unit: int, reaches: Reaches, common: np.ndarray, config: SimulationConfig):
     """The spikes of one unit in ticks of 2^-15 s: a Poisson process at `firing_rate`, blocked after each of its spikes.
 
-    Thinning: candidates at the saturation rate are kept with probability rate / saturation, so the rate is needed only
-    at the candidates. Source: Lewis & Shedler 1979, Nav Res Logist Q 26:403.
+    Thinning: candidates at the saturation rate are kept with probability rate / saturation (Lewis & Shedler 1979, Nav
+    Res Logist Q 26:403).
     """
     n_ticks = round(reaches.trials[-1, 1] * TICKS_PER_SECOND)
     n_candidates = rng.poisson(units.saturation_hz[unit] * n_ticks / TICKS_PER_SECOND)

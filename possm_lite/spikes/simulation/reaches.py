@@ -22,7 +22,7 @@ class TaskConfig:
     radius_mm: float = 80.0
     workspace_mm: float = 100.0  # half the side of the square that random targets are drawn from
     n_random_reaches: int = 3  # in a random-target trial
-    min_reach_mm: float = 40.0  # a random target closer to the hand than this is drawn again
+    min_reach_mm: float = 40.0  # a random target closer to the hand is drawn again; at most workspace_mm
     hold_s: tuple[float, float] = (0.2, 0.5)  # shortest and longest rest before a reach, uniform
     end_hold_s: float = 0.1  # rest after the last reach of a trial
     # the typical reach takes reach_base_s + reach_slope_s_per_mm * distance: 0.25 s for 80 mm, which peaks at 610 mm/s
@@ -30,10 +30,6 @@ class TaskConfig:
     reach_slope_s_per_mm: float = 0.0012
     reach_time_spread: float = 0.15  # standard deviation of the logarithm of a reach's time around the typical one
     bend_deg: float = 12.0  # standard deviation of the angle between a reach's first heading and the straight line
-
-    def __post_init__(self):
-        if not self.min_reach_mm <= self.workspace_mm:  # else no target might be far enough
-            raise ValueError(f"min_reach_mm must be at most workspace_mm, not {self.min_reach_mm}.")
 
 
 @dataclass(frozen=True)

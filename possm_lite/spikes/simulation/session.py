@@ -20,7 +20,7 @@ VELOCITY_GRID = 8  # velocity is a multiple of 1/8 mm/s: float32 holds it exactl
 class GroundTruth:
     """The parameters of the simulation, which a recording does not contain."""
 
-    seed: int  # this and the next: the arguments of `simulate_session`
+    seed: int
     config: SimulationConfig
     units: UnitTuning  # the true tuning of every unit, in the order of `unit_ids`
     reaches: Reaches  # origins, targets and times of all reaches, and the kind of each trial
@@ -44,13 +44,8 @@ def simulate_session(
 ) -> SimulatedSession:
     """Simulate one session, deterministically, with velocity in mm/s at 1 kHz; the default is the session in `data/`.
 
-    Behaviour, tuning, common fluctuations and spikes each have their own random stream, so a change of one does not
-    change the others: with other `units`, the same seed gives the same movements.
-
-    Args:
-        seed, config: 0 or larger; task and units.
-        units: the tuning to use instead of a random one: that of an earlier session for a second day with the same
-            units, or a changed one to simulate drift.
+    Behaviour, tuning, common fluctuations and spikes each have their own random stream: with other `units`, such as
+    those of an earlier day or after drift, the same seed gives the same movements.
     """
     config = config or SimulationConfig()
     task_seed, unit_seed, common_seed, spike_seed = np.random.SeedSequence(seed).spawn(4)
