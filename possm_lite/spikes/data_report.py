@@ -37,13 +37,13 @@ def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")
     start, stop = recording.span
+    if start == stop:
+        raise RecordingError("spike_times are all the same: nothing can be decoded.")
     if len(recording.behavior_times):
         _check_clocks(recording)
-        if (np.ptp(recording.behavior, axis=0) == 0).all():
-            found = f"behavior is constant in all {recording.n_columns} columns"
-            raise RecordingError(f"{found}: there is nothing to decode.")
-    elif start == stop:
-        raise RecordingError("spike_times are all the same: nothing can be decoded.")
+        if not np.ptp(recording.behavior, axis=0).any():
+            n = recording.n_columns
+            raise RecordingError(f"behavior is constant in all {n} columns: there is nothing to decode.")
     is_slow = len(recording.behavior_times) == 0 or recording.sample_interval > 0.5
     if is_slow and len(recording.spike_times) < recording.n_units * (stop - start) / 60:
         raise RecordingError("times look like milliseconds or samples: units have less than a spike a minute.")
@@ -129,14 +129,12 @@ def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     line = f"spikes: {len(times):,}, {100 * len(inside) / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
     yield f"warning: {line}: no behaviour for the others" if 2 * len(inside) < len(times) else line
     bounds = np.concatenate([[start], inside, [stop]])
-    silence = np.diff(elapsed(bounds, pieces))
-    total = np.diff(pieces).sum()
+    silence = np.diff(elapsed(bounds, pieces)) / np.diff(pieces).sum()  # shares of the recorded time
     i = silence.argmax()
     n = len(silence)
-    # the longest of n random intervals is about log(n) times their mean
-    if silence[i] > max(0.03 * total, 3 * np.log(n + 1) * total / n):
-        share = f"{100 * silence[i] / total:.3g} % of the recorded time"
-        yield f"warning: no unit has a spike from {bounds[i]:.1f} to {bounds[i + 1]:.1f} s, {share}"
+    if silence[i] > max(0.03, 3 * np.log(n + 1) / n):  # the longest of n random intervals is about log(n) / n
+        span = f"{bounds[i]:.1f} to {bounds[i + 1]:.1f} s"
+        yield f"warning: no unit has a spike from {span}, {100 * silence[i]:.3g} % of the recorded time"
 
 
 def _units(recording: Recording) -> Iterator[str]:

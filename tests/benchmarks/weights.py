@@ -17,7 +17,7 @@ from possm_lite.spikes import Recording, simulate_session
 from possm_lite.spikes.simulation.drift import drift_tuning
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.spikes.simulation.session import SimulatedSession
-from possm_lite.spikes.simulation.timed import TimedConfig, simulate_timed_session
+from possm_lite.spikes.simulation.timed import simulate_timed_session
 from possm_lite.training import FitConfig, Session, combine_sessions, evaluate, fit, prepare
 from possm_lite.training.baselines import fit_wiener
 from possm_lite.training.evaluate import slot_offsets
@@ -135,7 +135,7 @@ def new_model(decoder: str, sessions: list[Session]) -> torch.nn.Module:
 
 def training_sessions(training: str, seed: int, short: bool) -> list[Session]:
     if training == "timed":
-        return [prepare(simulate_timed_session(seed, TimedConfig(n_trials=12) if short else None), SPLIT)]
+        return [prepare(simulate_timed_session(seed, 12 if short else 150), SPLIT)]
     if training == "three sessions":
         return combine_sessions([prepare(simulated(3 * seed + i, short).recording, SPLIT) for i in range(3)])
     recording = simulated(seed, short).recording

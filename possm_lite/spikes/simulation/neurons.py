@@ -135,7 +135,7 @@ def draw_spikes(rng, units: UnitTuning, unit: int, reaches: Reaches, common: np.
     seconds = ticks / TICKS_PER_SECOND
     position, velocity = hand_at(reaches, seconds + units.lag_s[unit])  # spikes lead the hand
     grid = np.arange(len(common)) / config.common_rate_hz
-    fluctuation = np.stack([np.interp(seconds, grid, z) for z in common.T], axis=-1) if common.size else 0.0
+    fluctuation = np.stack([np.interp(seconds, grid, z) for z in common.T], axis=-1)
     rate = firing_rate(units, unit, position, velocity, fluctuation)
     kept = ticks[rng.random(n_candidates) * units.saturation_hz[unit] < rate]
     return block_refractory(kept, int(np.ceil(config.refractory_s * TICKS_PER_SECOND)))

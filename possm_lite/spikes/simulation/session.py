@@ -86,19 +86,16 @@ def save_session(session: SimulatedSession, path: str | Path):
 
 
 def load_ground_truth(path: str | Path) -> GroundTruth:
-    """The ground truth in a file of `save_session`. Raises RecordingError if it cannot be read, or has none."""
+    """The ground truth in a file of `save_session`. A real recording has none: KeyError."""
     arrays = read_arrays(path, error=RecordingError)
-    try:
-        config = json.loads(str(arrays["truth_config"]))
-        return GroundTruth(
-            seed=int(arrays["truth_seed"]),
-            config=SimulationConfig(**config | {"hold_s": tuple(config["hold_s"])}),
-            units=UnitTuning(**{f.name: arrays[f"truth_units_{f.name}"] for f in fields(UnitTuning)}),
-            reaches=Reaches(**{f.name: arrays[f"truth_reaches_{f.name}"] for f in fields(Reaches)}),
-            common=arrays["truth_common"],
-        )
-    except KeyError as missing:
-        raise RecordingError(f"{path}: lacks {missing.args[0]}; only simulated sessions have a ground truth.") from None
+    config = json.loads(str(arrays["truth_config"]))
+    return GroundTruth(
+        seed=int(arrays["truth_seed"]),
+        config=SimulationConfig(**config | {"hold_s": tuple(config["hold_s"])}),
+        units=UnitTuning(**{f.name: arrays[f"truth_units_{f.name}"] for f in fields(UnitTuning)}),
+        reaches=Reaches(**{f.name: arrays[f"truth_reaches_{f.name}"] for f in fields(Reaches)}),
+        common=arrays["truth_common"],
+    )
 
 
 if __name__ == "__main__":

@@ -7,49 +7,35 @@ whatever the hand does, so counts are noise. The velocity v is in the time of a 
     tuned unit:      t = c + delay + gain v . e(direction) + jitter,  delay + gain v . e clipped to 0 .. 2 delay
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..recording import Recording
 from .neurons import TICKS_PER_SECOND
 from .reaches import TaskConfig, hand_at, plan_reaches, sample_times
 
-
-@dataclass(frozen=True)
-class TimedConfig(TaskConfig):
-    """The task, by default single slow reaches for under three minutes, and the units. Times in s."""
-
-    n_trials: int = 150
-    random_target_share: float = 1.0
-    n_random_reaches: int = 1
-    reach_base_s: float = 0.5
-    n_units: int = 20
-    reference_share: float = 0.25  # units that mark the beginning of a cycle; the others are tuned
-    cycle_s: tuple[float, float] = (0.04, 0.06)  # shortest and longest cycle, uniform
-    firing_share: float = 0.6  # of the cycles, in which a unit fires
-    delay_s: float = 0.01  # of a tuned unit at rest; at most half of the shortest cycle
-    gain_s: float = 0.008  # of delay per `reference_speed_mm_s` in the preferred direction
-    reference_speed_mm_s: float = 200.0
-    jitter_s: float = 0.0005  # standard deviation
+N_UNITS = 20
+N_REFERENCE = 5  # units that mark the beginning of a cycle; the others are tuned
+CYCLE_S = (0.04, 0.06)  # shortest and longest cycle, uniform
+FIRING_SHARE = 0.6  # of the cycles, in which a unit fires
+DELAY_S = 0.01  # of a tuned unit at rest; at most half of the shortest cycle, so that a spike lies in its own
+GAIN_S2_PER_MM = 0.008 / 200  # delay per mm/s in the preferred direction
+JITTER_S = 0.0005  # standard deviation
 
 
-def simulate_timed_session(seed: int = 0, config: TimedConfig | None = None) -> Recording:
-    """Simulate such a session, deterministically: velocity in mm/s at 1 kHz, trials without gaps."""
-    config = config or TimedConfig()
+def simulate_timed_session(seed: int = 0, n_trials: int = 150) -> Recording:
+    """Single slow reaches for under three minutes, deterministic: velocity in mm/s at 1 kHz, trials without gaps."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    reaches = plan_reaches(rng, config)
+    reaches = plan_reaches(rng, TaskConfig(n_trials, random_target_share=1.0, n_random_reaches=1, reach_base_s=0.5))
     end = reaches.trials[-1, 1]
-    cycles = np.cumsum(rng.uniform(*config.cycle_s, size=int(end / config.cycle_s[0])))
-    cycles = cycles[cycles < end - config.cycle_s[1]]  # (M,)
-    direction = rng.uniform(-np.pi, np.pi, config.n_units)
-    tuned = np.arange(config.n_units) >= round(config.reference_share * config.n_units)
+    cycles = np.cumsum(rng.uniform(*CYCLE_S, size=int(end / CYCLE_S[0])))
+    cycles = cycles[cycles < end - CYCLE_S[1]]  # (M,)
+    direction = rng.uniform(-np.pi, np.pi, N_UNITS)
+    tuned = np.arange(N_UNITS) >= N_REFERENCE
     along = hand_at(reaches, cycles)[1] @ np.stack([np.cos(direction), np.sin(direction)])  # (M, U), mm/s
-    delay = config.delay_s + config.gain_s / config.reference_speed_mm_s * along
-    delay = np.clip(delay, 0, 2 * config.delay_s) * tuned
-    times = cycles[:, None] + delay + config.jitter_s * rng.standard_normal(delay.shape)
+    delay = np.clip(DELAY_S + GAIN_S2_PER_MM * along, 0, 2 * DELAY_S) * tuned
+    times = cycles[:, None] + delay + JITTER_S * rng.standard_normal(delay.shape)
     times = np.round(times * TICKS_PER_SECOND) / TICKS_PER_SECOND
-    fires = rng.random(delay.shape) < config.firing_share
+    fires = rng.random(delay.shape) < FIRING_SHARE
     names = [f"{'tuned' if is_tuned else 'reference'}{unit:02d}" for unit, is_tuned in enumerate(tuned)]
     samples = sample_times(reaches)
     return Recording.from_trains(
