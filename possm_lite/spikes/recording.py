@@ -48,8 +48,8 @@ class Recording:
     def from_trains(cls, trains: Mapping | Iterable, behavior_times=(), behavior=(), **fields) -> "Recording":
         """A recording from one array of spike times per unit.
 
-        `trains` is a mapping from the unit's id, or one array per unit, whose ids are then "0", "1", ... Their order
-        does not matter. Times are in seconds, or in a unit of their own (Neo, quantities); fields as in `Recording`.
+        `trains` is a mapping from the unit's id, or one array per unit, whose ids are then "0", "1", ... A unit's times
+        come in any order, in seconds or in a unit of their own (Neo, quantities); `fields` are those of `Recording`.
         """
         spike_times, spike_units, ids = merge_trains(trains)
         unit_ids = fields.pop("unit_ids", ids)

@@ -112,7 +112,6 @@ def scaled(factor, offset_s, *names):
         (scaled(1e3, 5e5, "spike_times"), "spike_times look like milliseconds"),
         (scaled(3e3, 0, "spike_times"), "spike_times have another clock"),
         (scaled(1, 1.7e9, "behavior_times", "trials"), "behavior_times look like Unix time"),
-        (scaled(1e3, 0, "behavior_times"), "behavior_times look like milliseconds"),  # trials are in seconds
     ],
 )
 def test_clocks_that_do_not_fit_are_refused(sound, change, cause):

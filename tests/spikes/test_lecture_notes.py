@@ -5,19 +5,6 @@ import pytest
 
 from possm_lite.spikes import Recording, RecordingError
 
-from .layouts import lecture_notes
-
-
-def test_notes_are_written_back(tmp_path, small_recording):
-    notes = lecture_notes(tmp_path, small_recording).objects["trials"]
-    back = Recording.from_lecture_notes(notes).to_lecture_notes()
-    assert [trial["trial_id"] for trial in back] == [trial["trial_id"] for trial in notes]
-    assert [trial["vel"] for trial in back] == [trial["vel"] for trial in notes]
-    bins, returned = ([pairs or [] for trial in trials for pairs in trial["spikes"]] for trials in (notes, back))
-    assert [[unit for unit, _ in pairs] for pairs in returned] == [[unit for unit, _ in pairs] for pairs in bins]
-    offsets = [[offset for pairs in side for _, offset in pairs] for side in (bins, returned)]
-    np.testing.assert_allclose(*offsets, rtol=0, atol=1e-11)
-
 
 def test_recording_to_notes_and_back():
     """Unit names, spikes on edges, silent bins, half a bin at the end, behaviour that begins within a bin."""
