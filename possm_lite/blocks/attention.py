@@ -22,11 +22,9 @@ def bilinear_score(queries: Tensor, keys: Tensor, W: Tensor) -> Tensor:
 
 
 def additive_score(queries: Tensor, keys: Tensor, W_q: Tensor, W_k: Tensor, w_v: Tensor) -> Tensor:
-    """Scores (..., Q, M) of queries (..., Q, d_q) and keys (..., M, d_k), by a network with one hidden layer.
+    """A network with one hidden layer, for queries (..., Q, d_q) and keys (..., M, d_k): scores (..., Q, M).
 
-        a(q, k) = w_v . tanh(W_q q + W_k k),   W_q (h, d_q), W_k (h, d_k), w_v (h,)                  (2.3)
-
-    Source: Bahdanau et al. 2015, appendix A.1.2.
+    a(q, k) = w_v . tanh(W_q q + W_k k) (2.3), W_q (h, d_q), W_k (h, d_k), w_v (h,). Bahdanau et al. 2015, A.1.2.
     """
     # a new axis on the right of Q and one on the left of M: every query meets every key
     hidden = (queries @ W_q.T)[..., :, None, :] + (keys @ W_k.T)[..., None, :, :]  # (..., Q, M, h)
@@ -40,34 +38,23 @@ def length_mask(lengths: Tensor, n: int) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the last axis of scores (..., M) in which only the keys allowed by `mask` take part.
-
-        w_m = exp(s_m) / sum_{j allowed} exp(s_j)   if m is allowed, else 0
+    """w_m = exp(s_m) / sum_{j allowed} exp(s_j) if m is allowed, else 0, along the last axis of scores (..., M).
 
     `mask` is broadcastable to `scores`; a row that may read nothing gets zeros, and zero gradients, never NaN.
     """
     if mask is None:
         return torch.softmax(scores, dim=-1)
-    allowed, readable = _readable(scores, mask)
-    return torch.softmax(allowed, dim=-1).masked_fill(~readable, 0.0)
+    # before the softmax the lowest number instead of -inf: a row of -inf alone would be NaN, in the gradient, too
+    lowest = torch.finfo(scores.dtype).min
+    return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1).masked_fill(~mask, 0.0)
 
 
 def masked_log_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """The logarithm of `masked_softmax`, before a small weight is rounded to zero; -inf where a key may not be read."""
     if mask is None:
         return torch.log_softmax(scores, dim=-1)
-    allowed, _ = _readable(scores, mask)
-    return torch.log_softmax(allowed, dim=-1).masked_fill(~mask, -math.inf)
-
-
-def _readable(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores (..., M) that a softmax may see, and which rows have a key to read, (..., 1).
-
-    -inf before the softmax, not zero after it: the weights left must sum to one. A row of -inf alone would be NaN, in
-    the gradient, too, so such a row is computed on zeros; the caller clears its result.
-    """
-    readable = mask.any(dim=-1, keepdim=True)
-    return scores.masked_fill(~mask, -math.inf).masked_fill(~readable, 0.0), readable
+    lowest = torch.finfo(scores.dtype).min
+    return torch.log_softmax(scores.masked_fill(~mask, lowest), dim=-1).masked_fill(~mask, -math.inf)
 
 
 def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -75,8 +62,7 @@ def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[
 
         f(q, {k_m, v_m}) = sum_m softmax_m(a(q, k_m)) v_m,   scores a(q, k_m) of shape (..., Q, M)
 
-    A query that may read nothing gets zeros. Values must be finite also where masked: 0 times NaN is NaN.
-    Source: Vaswani et al. 2017, eq. 1.
+    Values must be finite also where masked. Source: Vaswani et al. 2017, eq. 1.
     """
     weights = masked_softmax(scores, mask)
     return weights @ values, weights

@@ -6,11 +6,9 @@ from torch.nn import functional as F
 
 
 class GatedFeedForward(nn.Module):
-    """Pre-norm feed-forward layer of size `dim`, D, with a GELU gate; the caller adds the residual.
+    """Pre-norm feed-forward layer with a GELU gate; the caller adds the residual. Shazeer 2020 (GEGLU), with biases.
 
-        [a, b] = W_1 LN(x) + b_1,     y = W_2 (a * gelu(b)) + b_2,     a and b of size expansion * D       (12.5)
-
-    Source: Shazeer 2020, "GLU variants improve transformer" (GEGLU), with biases.
+    [a, b] = W_1 LN(x) + b_1,     y = W_2 (a * gelu(b)) + b_2,     a and b of size expansion * dim         (12.5)
     """
 
     ROWS = 1024  # computed at a time: what they are expanded to stays in the cache

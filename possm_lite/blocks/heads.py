@@ -8,8 +8,7 @@ from .attention import attend, scaled_dot_score
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
     """(..., N, H d) to (..., H, N, d): head i gets features i d to (i + 1) d of every token.
 
-    The features are cut first, then the axes are swapped. `x.view(..., H, N, d)` has the same shape and other numbers
-    in it: it cuts the *tokens* into heads.
+    `x.view(..., H, N, d)` has the same shape and other numbers in it: it cuts the *tokens* into heads.
     """
     return x.unflatten(-1, (n_heads, -1)).transpose(-2, -3)
 
@@ -20,29 +19,20 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def share_heads(x: Tensor, n_heads: int) -> Tensor:
-    """Keys or values (..., G, M, d) to (..., H, M, d): neighbouring heads share, head i reads group i // (H / G).
-
-    Source: Ainslie et al. 2023, section 2.2; G = 1 is the multi-query attention of Shazeer 2019.
-    """
+    """Keys or values (..., G, M, d) to (..., H, M, d): head i reads group i // (H / G). Ainslie et al. 2023, 2.2."""
     return x.repeat_interleave(n_heads // x.shape[-3], dim=-3)
 
 
 def multi_head_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    n_heads: int,
-    n_kv_heads: int | None = None,
-    mask: Tensor | None = None,
+    queries: Tensor, keys: Tensor, values: Tensor, n_heads: int, n_kv_heads: int | None = None, mask=None
 ) -> tuple[Tensor, Tensor]:
-    """Attention by `n_heads` heads side by side, each on its own slice of the features.
+    """Attention by H = `n_heads` heads side by side, each on its own slice of the features.
 
         head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,   g = i // (H / G),   output = concat(head_1, ..., head_H)   (3.5)
 
-    Queries, keys and values are projected, (..., Q, H d), (..., M, G d) and (..., M, G v); G is H if not given. The
-    mask, the same for all heads, is broadcastable to (..., Q, M), and a query that may read nothing gets zeros.
-    Returns the output, (..., Q, H v), and the weights, (..., H, Q, M).
-    Source: Vaswani et al. 2017, section 3.2.2, without the projections; Ainslie et al. 2023 for G < H.
+    Queries (..., Q, H d), keys (..., M, G d) and values (..., M, G v) are projected; G is H if not given. The mask, the
+    same for all heads, is broadcastable to (..., Q, M). Returns the output (..., Q, H v) and weights (..., H, Q, M).
+    Source: Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023 for G < H, Shazeer 2019 for G = 1 (multi-query).
     """
     n_kv_heads = n_kv_heads or n_heads
     q = split_heads(queries, n_heads)  # (..., H, Q, d)
@@ -56,27 +46,13 @@ def multi_head_attention(
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head attention with its four projections; without a context, self-attention.
+    """y = concat_i att(X W_q^i, C W_k^i, C W_v^i) W_o (3.3); C = X is self-attention. Vaswani et al. 2017, 3.2.2.
 
-        y = concat_i att(X W_q^i, C W_k^i, C W_v^i) W_o                                              (3.3)
-
-    Queries are made of X, keys and values of C; C = X is self-attention. `dim` is D, the features of X and y,
-    `head_dim` d (None: D / H), `context_dim` the features of C (None: D), H and G as in `multi_head_attention`.
-    Source: Vaswani et al. 2017, section 3.2.2.
+    `dim` is D, the features of X and y, `head_dim` d (None: D / H), `context_dim` the features of C (None: D).
     """
 
-    def __init__(
-        self,
-        dim: int,
-        n_heads: int,
-        n_kv_heads: int | None = None,
-        head_dim: int | None = None,
-        context_dim: int | None = None,
-        bias: bool = False,
-    ):
+    def __init__(self, dim: int, n_heads: int, n_kv_heads=None, head_dim=None, context_dim=None, bias: bool = False):
         super().__init__()
-        if head_dim is None and dim % n_heads:
-            raise ValueError(f"n_heads must divide dim unless head_dim is set: {n_heads} does not divide {dim}.")
         self.n_heads = n_heads
         self.n_kv_heads = n_kv_heads or n_heads
         head_dim = head_dim or dim // n_heads

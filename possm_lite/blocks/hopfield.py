@@ -9,11 +9,8 @@ from .attention import attend
 def hebb_weights(patterns: Tensor) -> Tensor:
     """Symmetric weights (..., N, N) without self-connections from M patterns of -1 and 1, shape (..., M, N).
 
-        w_ij = (1/N) sum_m x_i^m x_j^m,   w_ii = 0                                                   (9.1)
-
-    ValueError if a pattern has a value other than -1 and 1. Source: Hopfield 1982, eq. 2, there for 0 and 1, without N.
+    w_ij = (1/N) sum_m x_i^m x_j^m,   w_ii = 0   (9.1). Hopfield 1982, eq. 2, there for units of 0 and 1, without N.
     """
-    _check_signs(patterns, "patterns")
     weights = patterns.mT @ patterns / patterns.shape[-1]  # (..., N, N)
     # a self-connection would only speak for the state that its unit is in
     return weights - torch.diag_embed(weights.diagonal(dim1=-2, dim2=-1))
@@ -31,40 +28,24 @@ def sign_or_keep(field: Tensor, states: Tensor) -> Tensor:
 
 
 def hopfield_energy(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The energy, which no asynchronous update raises.
+    """The energy (..., K), which no asynchronous update raises, shapes as in `local_field`. Hopfield 1982, eq. 7.
 
-        E(s) = -1/2 sum_i sum_j w_ij s_i s_j - sum_i b_i s_i                                         (9.3)
-
-    The half is there because the double sum counts every pair twice. States (..., K, N), symmetric weights with zero
-    diagonal (..., N, N) and bias (..., N) give (..., K).
-    Source: Hopfield 1982, eq. 7; the bias as in Ackley et al. 1985.
+    E(s) = -1/2 sum_i sum_j w_ij s_i s_j - sum_i b_i s_i (9.3), the half as the double sum counts every pair twice
     """
     pairs = -0.5 * (states * local_field(states, weights)).sum(-1)
     return pairs if bias is None else pairs - (states @ bias[..., None]).squeeze(-1)
 
 
 def recall(
-    states: Tensor,
-    weights: Tensor,
-    bias: Tensor | None = None,
-    *,
-    max_sweeps: int = 50,
-    generator: torch.Generator | None = None,
-    path: bool = False,
+    states: Tensor, weights: Tensor, bias: Tensor | None = None, *, max_sweeps=50, generator=None, path=False
 ) -> Tensor:
     """Asynchronous recall: one unit after the other takes the sign of its field, until a whole sweep changes nothing.
 
         s_i <- sgn(sum_j w_ij s_j + b_i),   where the sum is 0 the old s_i
 
-    Args:
-        states: K cues for each network, shape (..., K, N). ValueError if one has a value other than -1 and 1.
-        weights: shape (..., N, N): leading axes are networks, all run at once; bias: shape (..., N); None: zeros.
-        generator: of a new random order in each sweep, the same for all networks; None: from first unit to last.
-
-    Returns: the final states, shape (..., K, N); with `path` all states, the cue first, shape (steps + 1, ..., K, N).
-    Source: Hopfield 1982, eq. 1.
+    A generator draws a new order for each sweep, the same for all networks; None is from first unit to last. Returns
+    the final states (..., K, N); with `path` all, the cue first, (steps + 1, ..., K, N). Source: Hopfield 1982, eq. 1.
     """
-    _check_signs(states, "states")
     n = states.shape[-1]
     trajectory = [states]
     states = states.clone()
@@ -90,35 +71,22 @@ def synchronous_step(states: Tensor, weights: Tensor, bias: Tensor | None = None
 
 def corrupt(patterns: Tensor, n_flips: int, generator: torch.Generator | None = None) -> Tensor:
     """Cues: the signs of exactly `n_flips` random units of each pattern (..., N) change."""
-    if n_flips == 0:
-        return patterns.clone()
     order = torch.rand(patterns.shape, generator=generator).argsort(-1)  # (..., N): a permutation of the units
     return torch.where(order < n_flips, -patterns, patterns)
 
 
 def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
-    """One update of the modern Hopfield network: attention with keys = values = memories.
+    """One update of real states (..., Q, d): attention with keys = values = memories (..., M, d).
 
-        xi <- X softmax(beta X^T xi),   the columns of X are the memories
-
-    States xi, any real numbers, old and new, are (..., Q, d), memories (..., M, d), one a row. The sharpness
-    beta = 1/sqrt(d) gives the scaled dot-product attention of chapter 02. Source: Ramsauer et al. 2021, eq. 3.
+    xi <- X softmax(beta X^T xi),   the columns of X are the memories. Source: Ramsauer et al. 2021, eq. 3.
     """
     return attend(beta * states @ memories.mT, memories)[0]
 
 
 def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
-    """The energy (..., Q), which `modern_hopfield` never raises, without its constants.
+    """The energy (..., Q), which `modern_hopfield` never raises. Ramsauer et al. 2021, eq. 2, without its constants.
 
-        E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi                                (9.14)
-
-    Source: Ramsauer et al. 2021, eq. 2.
+    E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi                                    (9.14)
     """
     attraction = torch.logsumexp(beta * states @ memories.mT, -1) / beta  # (..., Q)
     return 0.5 * states.square().sum(-1) - attraction
-
-
-def _check_signs(values: Tensor, name: str) -> None:
-    wrong = values[values.abs() != 1]
-    if len(wrong):
-        raise ValueError(f"{name} must hold only -1 and 1, not {wrong[0].item():g}.")

@@ -34,10 +34,8 @@ def kernel_weights(
         p_i(x) = K(w (x - x_i)) / sum_j K(w (x - x_j))                                      (1.3)
         Gaussian: p(x) = softmax_i(-1/2 w^2 (x - x_i)^2)                                    (1.5)
 
-    Queries x (Q,) and points x_i (M,) have one unit, and w, one over the width of the kernel, is in one over this unit.
-    The mask, True where a point may be used, is broadcastable to (Q, M).
-    Returns: weights, shape (Q, M). A row sums to one; if no point is within reach of its query, it is zero, not NaN.
-    Source: Nadaraya 1964, Watson 1964.
+    For queries x (Q,), points x_i (M,), and w, one over the width of the kernel, the weights (Q, M). A row sums to one,
+    or is zero if no point that the mask (Q, M) allows is within reach. Source: Nadaraya 1964, Watson 1964.
     """
     u = w * (x[..., :, None] - x_i[..., None, :])  # (Q, M)
     if kernel is gaussian:  # by its exponents: far from all points every K underflows to 0, and 0 / 0 is NaN
@@ -52,52 +50,33 @@ def kernel_weights(
 def nadaraya_watson(
     x: Tensor, x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian
 ) -> tuple[Tensor, Tensor]:
-    """Kernel regression: at each query the average of all y_i, weighted by the nearness of x_i.
+    """Kernel regression, with y_i (M,) or (M, V): estimates (Q,) or (Q, V), and `kernel_weights` (Q, M).
 
-        f(x) = sum_i K(w (x - x_i)) y_i / sum_j K(w (x - x_j))                              (1.2)
-
-    Queries x (Q,) and points x_i (M,), y_i (M,) or (M, V), as in `kernel_weights`.
-    Returns: the estimates, (Q,) or (Q, V), and the weights, (Q, M). Where no point is within reach, both are 0.
+    f(x) = sum_i K(w (x - x_i)) y_i / sum_j K(w (x - x_j))                                  (1.2)
     """
     weights = kernel_weights(x, x_i, w, kernel)
     return weights @ y_i, weights
 
 
-def leave_one_out(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian) -> Tensor:
-    """The estimate at each point from all other points.
+def leave_one_out_error(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian) -> Tensor:
+    """Mean squared error, (), of the estimate at each point from all other points.
 
         f_{-i}(x_i) = sum_{j != i} K(w (x_i - x_j)) y_j / sum_{j != i} K(w (x_i - x_j))     (1.6)
-
-    Shape (M,) or (M, V); 0 for a point that no other point reaches.
-    """
-    others = ~torch.eye(len(x_i), dtype=torch.bool, device=x_i.device)  # (M, M)
-    return kernel_weights(x_i, x_i, w, kernel, mask=others) @ y_i
-
-
-def leave_one_out_error(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian) -> Tensor:
-    """Mean squared error of `leave_one_out`.
-
         E(w) = mean_i (y_i - f_{-i}(x_i))^2                                                 (1.7)
 
-    All M points count, so a point that no other reaches costs y_i^2. Otherwise a kernel could lower its error by
-    reaching fewer points. Shape (), in the unit of y squared.
+    All M points count: one that no other reaches costs y_i^2, or a kernel could lower its error by reaching fewer.
     """
-    return (y_i - leave_one_out(x_i, y_i, w, kernel)).square().mean()
+    others = ~torch.eye(len(x_i), dtype=torch.bool, device=x_i.device)  # (M, M)
+    return (y_i - kernel_weights(x_i, x_i, w, kernel, mask=others) @ y_i).square().mean()
 
 
 class KernelRegression(nn.Module):
-    """Kernel regression whose width is learned: its only parameter is log w, so w = exp(log w) stays positive.
-
-    Points x_i (M,), y_i (M,) or (M, V) and the initial w. ValueError if the kernel is `boxcar`, which has no gradient.
-    """
+    """Kernel regression whose width is learned: its only parameter is log w, so w = exp(log w) stays positive."""
 
     def __init__(self, x_i: Tensor, y_i: Tensor, w: float = 1.0, kernel: Kernel = gaussian):
         super().__init__()
         if kernel is boxcar:
-            raise ValueError(
-                "the width of a boxcar has no gradient: its weights do not change as w moves a little. "
-                "Choose the w with the least leave_one_out_error on a grid, or take gaussian or epanechnikov."
-            )
+            raise ValueError("The width of a boxcar has no gradient: choose w by leave_one_out_error on a grid.")
         self.register_buffer("x_i", x_i)
         self.register_buffer("y_i", y_i)
         self.kernel = kernel

@@ -14,9 +14,7 @@ def selective_scan(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, st
 
         s_t = e^{delta_t A} s_{t-1} + delta_t B_t x_t,    y_t = C_t . s_t                            (15.13)
 
-    A scan, as a convolution kernel would differ at every t. Input x and step sizes delta > 0 are (T, batch, E), A < 0
-    (E, N), B and C, shared by the channels, (T, batch, N), and the state before the first step (batch, E, N); returned
-    are y, (T, batch, E), and the last state.
+    x, y and delta > 0 are (T, batch, E), A < 0 (E, N), B and C (T, batch, N), s (batch, E, N); to y, last s.
     Source: Gu and Dao 2023, algorithm 2; the input enters by delta_t B_t, the first order of zero-order hold.
     """
     drive = (delta * x)[..., None] * B[..., None, :]  # (T, batch, E, N)
@@ -27,17 +25,15 @@ def selective_scan(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, st
 class MambaLayer(nn.Module):
     """Norm, projection, short causal convolution, selective scan, gate, projection; the caller adds the residual.
 
-    `hidden` is h, of input and output, and the number E of channels inside. Each has N = `n_states` real modes,
-    initialised to A_m = -m, m = 1 ... N; the slowest decays to 1/e in about 1 to 10 steps. The convolution has `kernel`
-    steps, the map from channels to step sizes `rank` (None: hidden / 16, rounded up).
-    Source: Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", figure 3; expansion 1.
+    `hidden` is h, and the number E of channels inside. Each has N = `n_states` real modes, initialised to A_m = -m,
+    m = 1 ... N; the slowest decays to 1/e in about 1 to 10 steps. Source: Gu and Dao 2023, figure 3; expansion 1.
     """
 
     CHUNK = 64  # steps whose states are held at once
 
-    def __init__(self, hidden: int, n_states: int = 16, kernel: int = 4, rank: int | None = None):
+    def __init__(self, hidden: int, n_states: int = 16, kernel: int = 4):
         super().__init__()
-        rank = rank or math.ceil(hidden / 16)
+        rank = math.ceil(hidden / 16)
         self.sizes = (rank, n_states, n_states)
         self.norm = nn.LayerNorm(hidden)
         self.in_proj = nn.Linear(hidden, 2 * hidden, bias=False)
@@ -65,7 +61,8 @@ class MambaLayer(nn.Module):
             y, modes = selective_scan(chunk, *self._select(chunk), modes)
             outputs.append(y)
         y = torch.cat(outputs).transpose(0, 1)
-        return self._out(y, inner, gate), self._join_state(window[:, window.shape[1] - n_recent :], modes)
+        recent = window[:, window.shape[1] - n_recent :]
+        return self._out(y, inner, gate), torch.cat([recent.flatten(1), modes.flatten(1)], 1)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step: x (B, h), state (B, S)."""
@@ -76,7 +73,7 @@ class MambaLayer(nn.Module):
         delta, A, B, C = self._select(inner)
         modes = torch.exp(delta[..., None] * A) * modes + (delta * inner)[..., None] * B[:, None]
         y = (modes * C[:, None]).sum(-1)
-        return self._out(y, inner, gate), self._join_state(window[:, 1:], modes)
+        return self._out(y, inner, gate), torch.cat([window[:, 1:].flatten(1), modes.flatten(1)], 1)
 
     def _select(self, inner: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """delta, A, B, C: all but A depend on the input."""
@@ -92,10 +89,6 @@ class MambaLayer(nn.Module):
         n_recent = len(self.conv1d_weight) - 1
         recent, modes = state.split([n_recent * n_channels, state.shape[1] - n_recent * n_channels], 1)
         return recent.unflatten(1, (n_recent, n_channels)), modes.unflatten(1, (n_channels, -1))
-
-    @staticmethod
-    def _join_state(recent: Tensor, modes: Tensor) -> Tensor:
-        return torch.cat([recent.flatten(1), modes.flatten(1)], 1)
 
 
 class Mamba(ResidualStack):

@@ -7,24 +7,18 @@ from .attention import attend
 
 
 def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
-    """One read of the memory: attention with addresses as keys and outputs as values.
+    """One read: attention with addresses a (..., N, D) as keys, outputs c as values. Sukhbaatar et al. 2015, eq. 1-2.
 
-        p_n = softmax_n(a_n . q),   r = sum_n p_n c_n                                                           (8.1)
-
-    From q (..., D), a and c (..., N, D): the read vector r (..., D) and the weights p (..., N). Sizes are learned.
-    Source: Sukhbaatar et al. 2015, eq. 1-2.
+    p_n = softmax_n(a_n . q),   r = sum_n p_n c_n   (8.1): the read vector r (..., D) and the weights p (..., N)
     """
     read, weights = attend(query[..., None, :] @ addresses.mT, outputs)  # (..., 1, D), (..., 1, N)
     return read.squeeze(-2), weights.squeeze(-2)
 
 
 def multi_hop_read(query: Tensor, addresses: Tensor, outputs: Tensor, n_hops: int) -> tuple[Tensor, Tensor]:
-    """Several hops through one memory; each read vector is added to the question.
+    """Several hops through one memory: q <- q + r (8.3) after each. Sukhbaatar et al. 2015, eq. 4.
 
-        q <- q + r                                                                                              (8.3)
-
-    Returns: the last q, shape (..., D), and the weights of every hop, shape (..., n_hops, N).
-    Source: Sukhbaatar et al. 2015, eq. 4.
+    Returns the last q, (..., D), and the weights of every hop, (..., n_hops, N).
     """
     weights = []
     for _ in range(n_hops):
@@ -35,13 +29,9 @@ def multi_hop_read(query: Tensor, addresses: Tensor, outputs: Tensor, n_hops: in
 
 
 class MemoryNetwork(nn.Module):
-    """Answers a question about a set of facts.
+    """Answers a question u about facts x_n, with the same A and C in every hop. Sukhbaatar et al. 2015, section 2.
 
-        a_n = A x_n,   c_n = C x_n,   q = B u;   `n_hops` times q <- q + r;   scores = W q
-
-    A and C are the same in every hop (the paper's layer-wise tying, without its matrix between hops). The vectors x
-    and u have n_fact and n_question numbers, q has dim.
-    Source: Sukhbaatar et al. 2015, sections 2.1-2.2.
+    a_n = A x_n,   c_n = C x_n,   q = B u;   `n_hops` times q <- q + r;   scores = W q
     """
 
     def __init__(self, n_fact: int, n_question: int, n_answers: int, dim: int = 16, n_hops: int = 2):

@@ -8,13 +8,9 @@ from torch.nn import functional as F
 
 
 def content_weights(key: Tensor, memory: Tensor, beta: Tensor) -> Tensor:
-    """Addressing by content: the similarity of memory and key.
+    """Addressing by content, with key (..., M), memory (..., N, M), beta > 0 (...): weights (..., N) of the slots.
 
-        w_i = softmax_i(beta cos(k, m_i)),   cos(k, m) = k . m / (|k| |m|)                                      (8.6)
-
-    Key (..., M), memory (..., N, M) and sharpness beta > 0 (...) give weights over the N slots, (..., N). A slot or a
-    key of length zero has cosine 0 with everything.
-    Source: Graves et al. 2014, eq. 5-6.
+    w_i = softmax_i(beta cos(k, m_i)),   cos(k, m) = k . m / (|k| |m|)   (8.6). Graves et al. 2014, eq. 5-6.
     """
     cosine = (F.normalize(memory, dim=-1) @ F.normalize(key, dim=-1)[..., None]).squeeze(-1)  # (..., N)
     return torch.softmax(beta[..., None] * cosine, dim=-1)
@@ -26,12 +22,9 @@ def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
 
 
 def shift(weights: Tensor, probability: Tensor) -> Tensor:
-    """Circular convolution: move the weights (..., N) along the slots.
+    """Circular convolution: the weights (..., N) move along the slots, by d with probability s_d (..., 3).
 
-        w'_i = sum_d s_d w_{(i - d) mod N},   d in (-1, 0, 1)                                                   (8.8)
-
-    The probability s of the moves -1, 0, +1 has shape (..., 3). With s_{+1} = 1 the weight of slot i moves to i + 1.
-    Source: Graves et al. 2014, eq. 8.
+    w'_i = sum_d s_d w_{(i - d) mod N},   d in (-1, 0, 1)   (8.8). Source: Graves et al. 2014, eq. 8.
     """
     moved = torch.stack([torch.roll(weights, d, dims=-1) for d in (-1, 0, 1)], dim=-1)  # (..., N, 3)
     return (moved @ probability[..., None]).squeeze(-1)
@@ -55,10 +48,7 @@ class Address(NamedTuple):
 
 
 def address(parameters: Address, memory: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The four stages of addressing: content, interpolated, shifted, sharpened weights, (..., N) each.
-
-    A head reads or writes with the last. `previous` are its weights of the step before, (..., N).
-    """
+    """Weights (..., N) after each stage: by content, interpolated with the previous ones, shifted, sharpened."""
     content = content_weights(parameters.key, memory, parameters.beta)
     mixed = interpolate(content, previous, parameters.gate)
     moved = shift(mixed, parameters.shift)
@@ -71,12 +61,9 @@ def read(weights: Tensor, memory: Tensor) -> Tensor:
 
 
 def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
-    """Erase, then add: the new memory, shape (..., N, M). Weight 1 and e = 1 leave exactly `a`.
+    """Erase, then add: m_i <- m_i * (1 - w_i e) + w_i a (8.5), the new memory (..., N, M).
 
-        m_i <- m_i * (1 - w_i e) + w_i a                                                                        (8.5)
-
-    Memory (..., N, M), weights w (..., N), erase e in [0, 1] and add a, both (..., M).
-    Source: Graves et al. 2014, eq. 3-4.
+    Weights w (..., N), erase e in [0, 1] and add a, both (..., M). Source: Graves et al. 2014, eq. 3-4.
     """
     w = weights[..., None]  # (..., N, 1)
     return memory * (1 - w * erase[..., None, :]) + w * add[..., None, :]
@@ -93,15 +80,10 @@ class Trace(NamedTuple):
 class NeuralTuringMachine(nn.Module):
     """One read head and one write head on a memory, with a feed-forward controller.
 
-        h_t = tanh(W [x_t, r_{t-1}] + b);  both heads' parameters, e_t and a_t are linear in h_t,
-        then brought into their ranges
+        h_t = tanh(W [x_t, r_{t-1}] + b);  the heads' parameters, e_t and a_t are linear in h_t, brought into range
         m_t = write(m_{t-1}),  r_t = read(m_t),  y_t = W_y [h_t, r_t] + b_y
 
-    Both heads address the memory of the step before. At the start every slot has the same small constant and both
-    heads are on slot 0. The controller has no state of its own.
-
-    Slots and width are N and M, hidden is the number of units of the controller.
-    Source: Graves et al. 2014, section 3; constant start of the memory: Collier and Beel 2018.
+    Both heads address the memory of the step before. Source: Graves et al. 2014; its start: Collier and Beel 2018.
     """
 
     def __init__(self, n_in: int, n_out: int, slots: int = 24, width: int = 8, hidden: int = 32):
@@ -123,7 +105,7 @@ class NeuralTuringMachine(nn.Module):
         return memory, on_slot_0.expand(batch, 2, -1), like.new_zeros(batch, self.width)
 
     def head_parameters(self, hidden: Tensor) -> Address:
-        """Addressing parameters of both heads, read head first: hidden (B, h) gives key (B, 2, M), beta (B, 2), ..."""
+        """Hidden (B, h) to the parameters of the read and of the write head: key (B, 2, M), beta (B, 2), ..."""
         raw = self.heads(hidden).unflatten(-1, (2, self.width + 6))  # (B, 2, M + 6)
         key, beta, gate, moves, gamma = raw.split([self.width, 1, 1, 3, 1], dim=-1)
         return Address(
@@ -135,7 +117,7 @@ class NeuralTuringMachine(nn.Module):
         )
 
     def step(self, x: Tensor, state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """One step: x (B, n_in) and the state of `start`. Returns y (B, n_out) and the new state."""
+        """One step: x (B, n_in) and a state as from `start` to y (B, n_out) and the new state."""
         memory, weights, r = state
         hidden = torch.tanh(self.controller(torch.cat([x, r], -1)))  # (B, h)
         *_, weights = address(self.head_parameters(hidden), memory[:, None], weights)  # (B, 2, N)

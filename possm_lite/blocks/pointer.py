@@ -12,21 +12,19 @@ from .recurrent import GRU
 def pointer_log_probs(
     items: Tensor, states: Tensor, W: Tensor, U: Tensor, v: Tensor, mask: Tensor | None = None
 ) -> Tensor:
-    """The item that the m-th step points at: attention whose weights are the output. Returns log p, shape (..., M, N).
+    """Attention whose weights are the output: log p (..., M, N) of items x_n (..., N, d) at states h_m (..., M, h).
 
         p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m)),   W (a, d), U (a, h), v (a,)                (7.8)
 
-    Items x_n (..., N, d), states of the decoder h_m (..., M, h), mask True where a step may point, broadcastable to
-    (..., M, N); elsewhere log p is -inf. A step that may point nowhere has -inf throughout and zero gradients.
-    Source: Vinyals et al. 2015, eq. 3.
+    It is -inf where the mask, broadcastable to (..., M, N), is False. Source: Vinyals et al. 2015, eq. 3.
     """
     return masked_log_softmax(additive_score(states, items, U, W, v), mask)  # queries: states, keys: items
 
 
 def not_yet_chosen(choices: Tensor, n: int) -> Tensor:
     """True at items that no earlier step has chosen: choices (B, M) of n items to (B, M, n)."""
-    taken = nn.functional.one_hot(choices, n).cumsum(1)  # (B, M, n), the step itself included
-    return torch.cat([torch.zeros_like(taken[:, :1]), taken[:, :-1]], 1) == 0
+    chosen = nn.functional.one_hot(choices, n)  # (B, M, n)
+    return chosen.cumsum(1) == chosen  # the sum includes the step itself
 
 
 class PointerNetwork(nn.Module):
@@ -34,8 +32,7 @@ class PointerNetwork(nn.Module):
 
         s_0 = the encoder's last state,   s_m = GRU(E x_{c_{m-1}}, s_{m-1}),   p(c_m) as in `pointer_log_probs`
 
-    Hidden is the size of everything inside; with `repeats` an item may be chosen again.
-    Source: Vinyals et al. 2015, with a GRU, and with embedded items x_n where they have the encoder's states.
+    With `repeats` an item may be chosen again. Source: Vinyals et al. 2015, with embedded items for encoder states.
     """
 
     def __init__(self, item_size: int, hidden: int = 64, repeats: bool = False):

@@ -7,21 +7,17 @@ from torch import Tensor, nn
 
 
 def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
-    """Angle per position of every pair of coordinates, from fast to slow, shape (dim/2,), float64.
+    """Angle per position of every pair of coordinates, from fast to slow, shape (dim/2,), float64; dim is even.
 
-        theta_j = base^{-2j/dim},     j = 0 ... dim/2 - 1                                            (4.6)
-
-    `dim` is even. Source: Su et al. 2021, section 3.2.2; the frequencies of Vaswani et al. 2017, section 3.5.
+    theta_j = base^{-2j/dim},   j = 0 ... dim/2 - 1   (4.6). Source: Su et al. 2021, section 3.2.2.
     """
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
 
 def sinusoidal_encoding(positions: Tensor, dim: int, base: float = 10_000.0, dtype=torch.float32) -> Tensor:
-    """The encoding that is added to a token at position i, for positions of any shape: positions.shape + (dim,).
+    """The encoding that is added to a token at position i: (...,) to (..., dim). Vaswani et al. 2017, section 3.5.
 
-        p[i, 2j] = sin(i / base^{2j/dim}),     p[i, 2j+1] = cos(i / base^{2j/dim})                   (4.1)
-
-    Positions need not be whole; only sines and cosines are cast to `dtype`. Source: Vaswani et al. 2017, section 3.5.
+    p[i, 2j] = sin(i / base^{2j/dim}),     p[i, 2j+1] = cos(i / base^{2j/dim})                       (4.1)
     """
     angle = positions.to(torch.float64)[..., None] * rope_frequencies(dim, base).to(positions.device)  # (..., dim/2)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2).to(dtype)
@@ -34,10 +30,9 @@ def log_spaced_frequencies(n_freqs: int, shortest_period: float, longest_period:
 
 
 def phasors(times: Tensor, omega: Tensor, dtype: torch.dtype) -> Tensor:
-    """e^{i omega t} for every time and frequency, shape times.shape + (F,), complex.
+    """e^{i omega t} for every time and frequency, (..., F), complex.
 
-    Whole cycles are subtracted in float64, and only the rest of an angle is cast: with a period of 0.1 ms an angle
-    reaches 3,000 rad within one 50 ms bin, where float32 is off by 1e-4 rad.
+    Whole cycles are subtracted in float64, and only the rest of an angle is cast: 3,000 rad are off by 1e-4 in float32.
     """
     cycles = times.to(torch.float64)[..., None] * (omega / (2 * math.pi))
     # in place: these are the largest arrays of a training step, and new memory costs more than the arithmetic in it
@@ -76,12 +71,11 @@ def _as_complex(pairs: Tensor) -> Tensor:
 
 
 def rotate(x: Tensor, phase: Tensor) -> Tensor:
-    """RoPE: rotates each adjacent pair of `x` by the angle of its phasor; dimensions beyond 2F are unchanged.
+    """RoPE: rotates each adjacent pair of x (..., d) by its phasor (..., F); dimensions beyond 2F are unchanged.
 
         (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k                 (4.5)
 
-    x has shape (..., d), `phase`, from `phasors`, is broadcastable to (..., F), 2F <= d; its conjugate rotates back.
-    Source: Su et al. 2021, eq. 34, adjacent pairs, here with times for positions.
+    The conjugate phasors rotate back. Source: Su et al. 2021, eq. 34, here with times for positions.
     """
     pairs = _as_complex(x.unflatten(-1, (-1, 2)))
     return torch.view_as_real(pairs * pad_phasors(phase, pairs.shape[-1])).flatten(-2)  # cheaper than splitting x
@@ -93,9 +87,6 @@ def pad_phasors(phase: Tensor, n_pairs: int) -> Tensor:
 
 
 def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
-    """RoPE with the other pairing, (x_j + i x_{j + d/2}) e^{i omega_j t}: `rotate` on coordinates in another order.
-
-    As good, if queries and keys use the same. Shapes as there, with F = d/2.
-    """
+    """RoPE with the other pairing, (x_j + i x_{j + d/2}) e^{i omega_j t}, F = d/2. As good, where all use the same."""
     rotated = torch.complex(*x.chunk(2, -1)) * phase  # (..., d/2)
     return torch.cat([rotated.real, rotated.imag], -1)

@@ -11,11 +11,9 @@ def rnn_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: T
 
 
 def gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
-    """The reset-after form of the GRU, as in cuDNN and torch: R multiplies the product W_hn H + b_hn.
+    """The reset-after form of the GRU, as in cuDNN and torch: R after the product. Weights in rows R, Z, N.
 
     R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + R * (W_hn H + b_hn)) (6.9),   H_t = Z * H_{t-1} + (1 - Z) * N
-
-    Rows of the weights: reset, update, new. The textbook form multiplies H by R before the product.
     """
     xr, xz, xn = F.linear(x, w_x, b_x).chunk(3, -1)
     hr, hz, hn = F.linear(h, w_h, b_h).chunk(3, -1)
@@ -26,11 +24,9 @@ def gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: T
 
 
 def textbook_gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
-    """The reset-before form of the GRU, as in the textbooks: R multiplies the state before the product.
+    """The reset-before form of the GRU, as in the textbooks: R before the product. Cho et al. 2014, eq. 5-8.
 
     R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + W_hn (R * H) + b_hn) (6.8),   H_t = Z * H_{t-1} + (1 - Z) * N
-
-    Rows as in `gru_cell`; only the sum of the biases matters. Source: Cho et al. 2014, eq. 5-8; d2l, section 10.2.
     """
     n = h.shape[-1]
     xr, xz, xn = F.linear(x, w_x, b_x).chunk(3, -1)

@@ -15,9 +15,8 @@ class S4DLayer(nn.Module):
         u = LN(x),   s_t = decay s_{t-1} + drive u_t,   y_t = 2 Re sum_m C_m s_{t,m} + D u_t
         out = GLU(W gelu(y) + b)
 
-    Each of the `hidden` channels, h, has N = `n_modes` complex modes, one of every conjugate pair, initialised to
-    A_m = -1/2 + i pi m (S4D-Lin), m = 0 ... N - 1; they decay to 1/e in 4 to 40 steps.
-    Source: Gu et al. 2022, "On the parameterization and initialization of diagonal state space models".
+    Each of the `hidden` channels, h, has N complex modes, one of each conjugate pair, at first A_m = -1/2 + i pi m
+    (S4D-Lin), m = 0 ... N - 1; they decay to 1/e in 4 to 40 steps. Source: Gu et al. 2022 (S4D).
     """
 
     CHUNK = 64  # steps convolved at once; longer sequences carry the state from chunk to chunk
@@ -41,8 +40,7 @@ class S4DLayer(nn.Module):
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """A sequence (B, T, h) from state (B, S): a convolution inside each chunk, the state from chunk to chunk.
 
-        The convolution is a product with a triangular matrix, in which later inputs are multiplied by zero: causal to
-        the bit, and faster than an FFT of so short a chunk.
+        The convolution is a product with a triangular matrix: causal to the bit, and faster than so short an FFT.
         """
         decay, drive, readout = self.system()
         length = min(self.CHUNK, x.shape[1])

@@ -1,6 +1,7 @@
 """Search for the likeliest sequence of an autoregressive model: beam and exhaustive."""
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -30,9 +31,8 @@ def beam_search(
 
         score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha                                    (7.7)
 
-    A finished hypothesis stays in the beam as long as its score suffices; only the others are extended. `state` is that
-    of the first call of `step`, with one row. A beam of one is greedy search; length_power is alpha, 0 for no
-    normalisation, 1 for the mean per token. Returns up to `width` hypotheses, best first.
+    A finished hypothesis stays in the beam as long as its score suffices. `state`, of the first step, has one row;
+    length_power is alpha. Returns up to `width` hypotheses, best first; a width of 1 is greedy search.
     Source: Sutskever et al. 2014, section 3.2; for the length Wu et al. 2016, section 7 (there another penalty).
     """
     beam = [Hypothesis()]
@@ -58,25 +58,13 @@ def beam_search(
     return beam
 
 
-def exhaustive_search(
-    step: Step, state: Any, *, begin: int, end: int, max_len: int, length_power: float = 0.0
-) -> Hypothesis:
-    """The best of all sequences: up to V^max_len of them, so only for the smallest examples."""
-
-    def complete(so_far: Hypothesis, state: Any) -> Iterator[Hypothesis]:
-        if so_far.finished or len(so_far.tokens) == max_len:
-            yield so_far
-            return
-        log_probs, state = step(torch.tensor([so_far.tokens[-1] if so_far.tokens else begin]), state)
-        for v, log_p in enumerate(log_probs[0].double().tolist()):
-            if log_p > -torch.inf:
-                yield from complete(Hypothesis((*so_far.tokens, v), so_far.log_prob + log_p, v == end), state)
-
-    return max(complete(Hypothesis(), state), key=lambda y: y.score(length_power))
+def exhaustive_search(step: Step, state: Any, **options) -> Hypothesis:
+    """The best of all sequences: a beam that drops none, up to V^max_len of them; options as in `beam_search`."""
+    return beam_search(step, state, width=sys.maxsize, **options)[0]
 
 
 def _rows(state: Any, rows: list[int]) -> Any:
-    """The states of these rows: each selected hypothesis continues its parent's."""
+    """The rows of a state, a parent's for each selected hypothesis."""
     if state is None or not rows:
         return state
     if isinstance(state, tuple):

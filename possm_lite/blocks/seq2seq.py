@@ -12,44 +12,18 @@ from .recurrent import GRU
 PAD, BEGIN, END = 0, 1, 2  # the first three tokens of every vocabulary
 
 
-def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Tensor:
-    """Mean negative log-probability of the real tokens: a scalar in nats; 0, with zero gradients, if there are none.
+def masked_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean over the real tokens, in nats, of logits (..., T, V) and targets (..., T); 0 if there are none.
 
-        L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)                  (7.3)
-
-    Logits (..., T, V), targets (..., T); `pad` is the target that is ignored.
-    Source: Sutskever et al. 2014, section 3.2.
+    L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)   (7.3). Sutskever et al. 2014, 3.2.
     """
-    real = (targets != pad).flatten()  # (... T,)
-    each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none", ignore_index=pad)  # (... T,)
-    return each.sum() / real.sum().clamp(min=1)  # a mean over tokens, not over slots
+    each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none", ignore_index=PAD)  # (... T,)
+    return each.sum() / (targets != PAD).sum().clamp(min=1)  # a mean over tokens, not over slots
 
 
-def shift_right(targets: Tensor, begin: int = BEGIN) -> Tensor:
-    """Input of the decoder under teacher forcing: `begin`, then all targets but the last; (..., T)."""
-    return torch.cat([torch.full_like(targets[..., :1], begin), targets[..., :-1]], -1)
-
-
-def source_mask(source: Tensor, pad: int = PAD) -> Tensor:
-    """True where tokens (B, N) are not padding. ValueError if a row has no token, or padding before a token."""
-    mask = source != pad
-    if not mask[:, 0].all() or (mask[:, 1:] & ~mask[:, :-1]).any():
-        raise ValueError(f"Every row needs a token and its padding ({pad}) after the last one.")
-    return mask
-
-
-def bahdanau_context(s: Tensor, H: Tensor, keys: Tensor, W_q: Tensor, w_v: Tensor, mask: Tensor) -> tuple:
-    """The context: what the decoder reads of the source before its next step.
-
-        alpha_i = softmax_i(w_v . tanh(W_q s_{t-1} + W_k h_i)),   c_t = sum_i alpha_i h_i
-
-    The *previous* state s (B, h), since the new one needs c_t; states of the encoder H (B, N, h_e) and keys W_k h_i
-    (B, N, a), computed once for all steps; W_q (a, h); w_v (a,); mask (B, N), True at real tokens.
-    Returns: the context c_t (B, h_e) and the weights alpha (B, N). Source: Bahdanau et al. 2015, section 3.1.
-    """
-    scores = torch.tanh((s @ W_q.T)[:, None] + keys) @ w_v  # (B, N)
-    weights = masked_softmax(scores, mask)  # (B, N)
-    return (weights[:, None] @ H)[:, 0], weights
+def shift_right(targets: Tensor) -> Tensor:
+    """Input of the decoder under teacher forcing: BEGIN, then all targets but the last; (..., T)."""
+    return torch.cat([torch.full_like(targets[..., :1], BEGIN), targets[..., :-1]], -1)
 
 
 class Seq2Seq(nn.Module):
@@ -57,8 +31,7 @@ class Seq2Seq(nn.Module):
 
         h_i = GRU(E x_i, h_{i-1}),   s_0 = h_N,   s_t = GRU(E' y_{t-1}, s_{t-1}),   p(y_t) = softmax(W s_t + b)   (7.2)
 
-    A state is a tuple of tensors with one row per sequence, so that a search can pick rows from it.
-    Source: Cho et al. 2014; Sutskever et al. 2014.
+    A state is a tuple of tensors with one row per sequence. Source: Cho et al. 2014; Sutskever et al. 2014.
     """
 
     def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
@@ -71,7 +44,9 @@ class Seq2Seq(nn.Module):
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (B, N) to states (B, N, h), the mask of real tokens (B, N) and the state at the last one (B, h)."""
-        mask = source_mask(source)
+        mask = source != PAD
+        if not mask[:, 0].all() or (mask[:, 1:] & ~mask[:, :-1]).any():
+            raise ValueError(f"Every row needs a token and its padding ({PAD}) after the last one.")
         H = self.encoder(self.read(source))[0]  # (B, N, h)
         last = mask.sum(-1) - 1  # (B,): after it the GRU has read padding
         return H, mask, H[torch.arange(len(H)), last]
@@ -108,7 +83,9 @@ class Seq2Seq(nn.Module):
 class AttentionSeq2Seq(Seq2Seq):
     """Base of the decoders that attend to h_i = [forward_i; backward_i], (2 hidden), with an additive score.
 
-    A state is s (B, h), H (B, N, 2h), keys W_k h_i (B, N, h) and the mask (B, N). Subclasses have `unroll` and `step`.
+        alpha_i = softmax_i(w_v . tanh(W_q s + W_k h_i)),   c = sum_i alpha_i h_i                                  (7.4)
+
+    A state is s (B, h), H (B, N, 2h), keys W_k h_i (B, N, h) and the mask (B, N). Source: Bahdanau et al. 2015, 3.1.
     """
 
     def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
@@ -119,7 +96,6 @@ class AttentionSeq2Seq(Seq2Seq):
         self.w_v = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """As in `Seq2Seq`, but states (B, N, 2 hidden) of both directions."""
         forward, mask, last = super().encode(source)
         i = torch.arange(source.shape[1], device=source.device)
         # reverse the real tokens alone: otherwise padding would be read first
@@ -132,6 +108,12 @@ class AttentionSeq2Seq(Seq2Seq):
         H, mask, last = self.encode(source)
         return last, H, H @ self.W_k.T, mask
 
+    def context(self, S: Tensor, H: Tensor, keys: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """What the states S (B, T, h) that ask read of the source: contexts (B, T, 2h) and weights (B, T, N)."""
+        scores = torch.tanh((S @ self.W_q.T)[:, :, None] + keys[:, None]) @ self.w_v  # (B, T, N)
+        weights = masked_softmax(scores, mask[:, None])
+        return weights @ H, weights
+
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         return self.readout(self.unroll(source, target)[0])
 
@@ -142,11 +124,9 @@ class AttentionSeq2Seq(Seq2Seq):
 
 
 class BahdanauSeq2Seq(AttentionSeq2Seq):
-    """The decoder attends to the source before every word: the previous state asks.
+    """The previous state asks, before every word. Source: Bahdanau et al. 2015, with a plain readout instead of maxout.
 
-        c_t = sum_i alpha_i(s_{t-1}) h_i,   s_t = GRU([E' y_{t-1}; c_t], s_{t-1}),   p(y_t) = softmax(W s_t + b)   (7.5)
-
-    Source: Bahdanau et al. 2015, sections 3.1 and 3.2, with a plain readout instead of their maxout layer.
+    c_t = sum_i alpha_i(s_{t-1}) h_i,   s_t = GRU([E' y_{t-1}; c_t], s_{t-1}),   p(y_t) = softmax(W s_t + b)       (7.5)
     """
 
     def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
@@ -155,10 +135,10 @@ class BahdanauSeq2Seq(AttentionSeq2Seq):
 
     def attend_and_step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """Previous tokens (B,) and state to the new state s_t (B, h) and the attention weights (B, N)."""
-        s, H, keys, mask = state
-        c, weights = bahdanau_context(s, H, keys, self.W_q, self.w_v, mask)
-        x = torch.cat([self.write(tokens), c], -1)  # (B, dim + 2 h)
-        return torch.gru_cell(x, s, *self.decoder.all_weights[0]), weights  # the formula of `gru_cell`, faster
+        s, *source = state
+        c, weights = self.context(s[:, None], *source)
+        x = torch.cat([self.write(tokens), c[:, 0]], -1)  # (B, dim + 2 h)
+        return torch.gru_cell(x, s, *self.decoder.all_weights[0]), weights[:, 0]  # the formula of `gru_cell`, faster
 
     def step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         s, _ = self.attend_and_step(tokens, state)
@@ -176,23 +156,19 @@ class BahdanauSeq2Seq(AttentionSeq2Seq):
 
 
 class LuongSeq2Seq(AttentionSeq2Seq):
-    """The new state asks, and the context goes to the readout: the decoder itself never reads it.
+    """The new state asks, and the context goes to the readout alone. Source: Luong et al. 2015, without input feeding.
 
-        s_t = GRU(E' y_{t-1}, s_{t-1}),   c_t = sum_i alpha_i(s_t) h_i,
-        p(y_t) = softmax(W tanh(W_c [c_t; s_t]) + b)                                                    (7.6)
-
-    Source: Luong et al. 2015, sections 3 and 3.1, without input feeding; the score is the additive one ("concat").
+    s_t = GRU(E' y_{t-1}, s_{t-1}),   c_t = sum_i alpha_i(s_t) h_i,   p(y_t) = softmax(W tanh(W_c [c_t; s_t]) + b) (7.6)
     """
 
     def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):
         super().__init__(n_source, n_target, dim, hidden)
         self.W_c = nn.Parameter(torch.randn(hidden, 3 * hidden) / math.sqrt(3 * hidden))
 
-    def look_up(self, S: Tensor, H: Tensor, keys: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def look_up(self, S: Tensor, *source: Tensor) -> tuple[Tensor, Tensor]:
         """New states (B, T, h) to tanh(W_c [c_t; s_t]) (B, T, h) and the attention weights (B, T, N)."""
-        scores = torch.tanh((S @ self.W_q.T)[:, :, None] + keys[:, None]) @ self.w_v  # (B, T, N)
-        weights = masked_softmax(scores, mask[:, None])
-        return torch.tanh(torch.cat([weights @ H, S], -1) @ self.W_c.T), weights
+        c, weights = self.context(S, *source)
+        return torch.tanh(torch.cat([c, S], -1) @ self.W_c.T), weights
 
     def step(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         s = self.decoder.step(self.write(tokens), state[0][None])[0]  # (B, h)
@@ -200,5 +176,5 @@ class LuongSeq2Seq(AttentionSeq2Seq):
 
     def unroll(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Teacher forcing, all steps at once: what the readout reads (B, T, h), and all alignments (B, T, N)."""
-        s_0, *rest = self.start(source)
-        return self.look_up(self.decoder(self.write(shift_right(target)), s_0[None])[0], *rest)
+        s_0, *source = self.start(source)
+        return self.look_up(self.decoder(self.write(shift_right(target)), s_0[None])[0], *source)

@@ -1,6 +1,4 @@
-"""Linear state-space models: one system, run as a step, as a scan and as a convolution.
-
-    s'(t) = A s(t) + B x(t),   y(t) = C s(t)
+"""Linear state-space models, s'(t) = A s(t) + B x(t), y(t) = C s(t): run as a step, as a scan and as a convolution.
 
 A is diagonal throughout, so every mode is a scalar system and all products are elementwise.
 """
@@ -11,13 +9,9 @@ from torch.autograd.function import once_differentiable
 
 
 def zero_order_hold(a: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-    """Discretises s' = a s + x with x held constant for the time `step`: s_t = decay s_{t-1} + drive x_t.
+    """Discretises s' = a s + x, x constant for `step`, to s_t = decay s_{t-1} + drive x_t. Gu et al. 2022 (S4D), 2.
 
-        decay = e^{a step},   drive = (e^{a step} - 1) / a                                            (15.9)
-
-    `a` of each mode is in 1/s, complex or real, not zero; `step`, in s, is broadcast against it.
-
-    Source: Gu et al. 2022 (S4D), section 2, with B = 1.
+    decay = e^{a step},   drive = (e^{a step} - 1) / a,   a in 1/s, not zero                          (15.9)
     """
     decay = torch.exp(a * step)
     return decay, (decay - 1) / a
@@ -37,12 +31,9 @@ def powers(decay: Tensor, n: int) -> Tensor:
 
 
 def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
-    """The impulse response, 0 ... n - 1 steps after the impulse.
+    """The impulse response, 0 ... n - 1 steps after the impulse, of complex arguments (h, N): real, (h, n).
 
-        K_l = 2 Re sum_m readout_m decay_m^l drive_m                                                 (15.11)
-
-    The arguments are complex, (h, N), N modes of each of h channels; the factor 2 Re adds the conjugate of each mode.
-    The kernel is real, (h, n).
+    K_l = 2 Re sum_m readout_m decay_m^l drive_m   (15.11); 2 Re adds the conjugate of each of the N modes.
     """
     return 2 * torch.einsum("hm,hml->hl", readout * drive, powers(decay, n)).real
 
@@ -51,7 +42,6 @@ def causal_convolution(x: Tensor, kernel: Tensor) -> Tensor:
     """y_t = sum_l K_l x_{t-l}: x (..., T), kernel (..., T) or shorter, through the FFT.
 
     The length is 2 T, as the FFT is periodic: with T the end of the sequence would wrap round to its beginning.
-    Rounding errors do wrap, so causal only to about 1e-7 of the largest value in float32.
     """
     length = 2 * x.shape[-1]
     kernel = kernel[..., : x.shape[-1]]
@@ -59,10 +49,7 @@ def causal_convolution(x: Tensor, kernel: Tensor) -> Tensor:
 
 
 def linear_scan(decay: Tensor, drive: Tensor, start: Tensor) -> Tensor:
-    """s_t = decay_t s_{t-1} + drive_t for t = 1 ... T, sequentially. Returns s_1 ... s_T, shape (T, ...).
-
-    `drive` has shape (T, ...), `decay` the same or one broadcastable to it, and `start`, which is s_0, shape (...).
-    """
+    """s_t = decay_t s_{t-1} + drive_t from s_0 = start (...), sequentially: s_1 ... s_T, (T, ...) as drive."""
     return _Scan.apply(decay.expand_as(drive), drive, start.expand_as(drive[0]))
 
 
@@ -102,8 +89,7 @@ def spread_steps(n: int, shortest: float, longest: float) -> Tensor:
 class ResidualStack(nn.Module):
     """A backbone of state-space layers: d to h, then x <- x + layer(x) for each.
 
-    A layer has `state_size`, S, and `forward(x (B, T, h), state (B, S))` and `step(x (B, h), state)`, which return the
-    output and the new state.
+    A layer has `state_size`, S, `forward(x (B, T, h), state (B, S))` and `step(x (B, h), state)`.
     """
 
     def __init__(self, input_size: int, hidden_size: int, layers: list[nn.Module]):

@@ -15,19 +15,14 @@ def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
         Phi(t) = sqrt(1/F) [cos w_1 t, ..., cos w_F t, sin w_1 t, ..., sin w_F t]                    (5.3)
         Phi(t_1) . Phi(t_2) = 1/F sum_i cos w_i (t_1 - t_2)  ->  E_w[cos w (t_1 - t_2)]
 
-    Times (...,) in s, float64 where far from zero, and frequencies omega (F,) in rad/s give (..., 2F), in the precision
-    of omega.
-    Source: Rahimi and Recht 2007, random Fourier features; Xu et al. 2019, features from Bochner's theorem.
+    Times in s, float64 where far from zero, omega in rad/s. Source: Rahimi and Recht 2007; Xu et al. 2019.
     """
     phase = phasors(times, omega, omega.dtype) / math.sqrt(len(omega))  # (..., F)
     return torch.cat([phase.real, phase.imag], -1)
 
 
 def gaussian_kernel(lag: Tensor, mu: float | Tensor, sigma: float | Tensor) -> Tensor:
-    """E[cos w lag] for w ~ N(mu, sigma^2): exp(-sigma^2 lag^2 / 2) cos(mu lag) (5.4); the RBF for mu = 0.
-
-    The lag is in seconds, mu and sigma in rad/s; all are broadcast.
-    """
+    """E[cos w lag] for w ~ N(mu, sigma^2): exp(-sigma^2 lag^2 / 2) cos(mu lag) (5.4); the RBF for mu = 0."""
     return torch.exp(-0.5 * (sigma * lag) ** 2) * torch.cos(mu * lag)
 
 
@@ -37,11 +32,9 @@ def gaussian_frequencies(mu: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
 
 
 def quantile_frequencies(start: Tensor, steps: Tensor, u: Tensor) -> Tensor:
-    """w_i = g(u_i): a learned inverse CDF, the simplest normalising flow from uniform noise to frequencies.
+    """w_i = g(u_i) in rad/s: a learned inverse CDF, the simplest normalising flow from uniform noise u (F,).
 
-        g(0) = start,   g(k/K) = g((k-1)/K) + steps_k,   straight lines between; the density of w is 1 / g'(u)
-
-    The start () and the steps (K,), all positive, are in rad/s; u (F,), in [0, 1], gives frequencies (F,) in rad/s.
+    g(0) = start (),   g(k/K) = g((k-1)/K) + steps_k, with steps (K,) > 0, straight lines between
     """
     heights = torch.cat([start.reshape(1), start + steps.cumsum(0)])  # (K + 1,)
     position = u * len(steps)
@@ -93,12 +86,8 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
         Phi_w(t) = [sqrt c_1, sqrt c_2 cos(pi t/w), sqrt c_3 sin(pi t/w), sqrt c_4 cos(2 pi t/w), ...]   (5.8)
         Phi_w(t_1) . Phi_w(t_2) = c_1 + sum_j c_2j cos(j pi (t_1 - t_2)/w)      where c_2j = c_{2j+1}
 
-    In this formula w is a time, half the period of the kernel, and not an angular frequency. Any c >= 0 gives a
-    positive semi-definite kernel; it is shift-invariant only where cosine and sine share their coefficient.
-
-    Times (...,), in s, half periods w (k,), in s, and coefficients c (k, 2 J + 1) give (..., k (2 J + 1)), in the
-    precision of the coefficients.
-    Source: Xu et al. 2019, features from Mercer's theorem.
+    w (k,) are half periods in s, not angular frequencies. Any c (k, 2 J + 1) >= 0 gives a positive semi-definite
+    kernel; it is shift-invariant only where cosine and sine share their coefficient. Source: Xu et al. 2019.
     """
     j = torch.arange(1, coefficients.shape[-1] // 2 + 1, device=half_periods.device)
     omega = j / half_periods[:, None] * math.pi  # (k, J), rad/s; j * math.pi would be float32
@@ -114,10 +103,7 @@ def geometric_half_periods(n: int, shortest: float, longest: float) -> Tensor:
 
 
 class MercerTime(nn.Module):
-    """`mercer_features` with learned coefficients, cosine and sine sharing theirs: times (...,) to (..., k (2 J + 1)).
-
-    Half periods are spread geometrically; their logarithms are parameters, so they are learned and stay positive.
-    """
+    """`mercer_features` with learned coefficients, cosine and sine sharing theirs, and learned half periods."""
 
     def __init__(self, n_periods: int, n_harmonics: int, shortest: float, longest: float):
         super().__init__()
@@ -138,8 +124,7 @@ class MercerTime(nn.Module):
 def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor) -> Tensor:
     """Score (..., Q, M) on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)> (5.11), content plus time between two events.
 
-    Z has shapes (..., Q, D) and (..., M, D), Phi (..., Q, P) and (..., M, P). Adding Z + Phi instead of concatenating
-    them would add <Z_1, Phi_2> and <Phi_1, Z_2>, which depend on the origin of time.
+    Z + Phi instead of Z || Phi would add <Z_1, Phi_2> and <Phi_1, Z_2>, which depend on the origin of time.
     """
     return queries @ keys.transpose(-1, -2) + query_time @ key_time.transpose(-1, -2)
 
@@ -149,11 +134,8 @@ def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, T
 
         a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   a_0 = q_rest . k_rest                (5.13)
 
-    It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0 (w_f > 0 and
-    distinct); q = k is such a case. A b_f other than 0 shifts the phase of the wave of frequency f.
-
-    q, k have shapes (..., d), broadcastable; the first `n_freqs` adjacent pairs are rotated.
-    Returns: a (..., F), b (..., F), a_0 (...,).
+    It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0, as for
+    q = k. Of q and k (..., d) the first F adjacent pairs are rotated; returns a (..., F), b (..., F), a_0 (...,).
     """
     q_pairs, q_rest = as_pairs(q, n_freqs)
     k_pairs, k_rest = as_pairs(k, n_freqs)

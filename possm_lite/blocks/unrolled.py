@@ -10,13 +10,6 @@ from .attention import length_mask
 from .recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
 
 State = tuple[Tensor, ...]  # (H,), of an LSTM (H, C)
-N_GATES = {rnn_cell: 1, gru_cell: 3, textbook_gru_cell: 3, lstm_cell: 4}
-WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-
-
-def take_step(cell: Callable, x: Tensor, state: State, weights: list[Tensor]) -> State:
-    after = cell(x, *state, *weights)
-    return after if isinstance(after, tuple) else (after,)
 
 
 def scan(
@@ -24,14 +17,14 @@ def scan(
 ) -> tuple[Tensor, State]:
     """Run a cell along a sequence: S_t = cell(x_t, S_{t-1}), or from the end with S_{t+1} instead.
 
-    From x (B, T, d), the state before the first step, (B, h) each, and the cell's w_x, w_h, b_x, b_h: the states H
-    (B, T, h), each at the time of its input, and the last state. A step that is not `valid` (B, T) leaves the state
-    unchanged and outputs zero, so that backwards a short sequence has its initial state until its own last step.
+    From x (B, T, d), the first state (B, h) and the cell's weights to the states H (B, T, h) and the last state. A step
+    that is not `valid` (B, T) keeps the state and outputs zero: backwards, a short sequence begins at its own end.
     """
     n_steps = x.shape[1]
     outputs = [x] * n_steps
     for t in reversed(range(n_steps)) if reverse else range(n_steps):
-        after = take_step(cell, x[:, t], state, weights)
+        after = cell(x[:, t], *state, *weights)
+        after = after if isinstance(after, tuple) else (after,)
         outputs[t] = after[0]
         if valid is not None:
             now = valid[:, t, None]  # (B, 1)
@@ -41,93 +34,65 @@ def scan(
     return torch.stack(outputs, 1), state
 
 
-class _Unrolled(nn.Module):
-    """Layers of one cell over (B, T, d), in one direction or in both.
+class _Unrolled:
+    """Mixin: the weights are torch's, by name and shape, and `forward` is a loop over the formula of `cell`.
 
-    Layer i > 0 reads the output of layer i - 1; with two directions that is [H forward, H backward], 2h features.
-    Parameters have torch's names and shapes, so that weights load by `ours.load_state_dict(theirs.state_dict())`. For
-    reading and analysis; torch's fused kernels compute the same, faster, but for the textbook GRU.
-
-    Bidirectional: a second set of weights reads every layer's input from its end.
-    Source: Schuster and Paliwal 1997 for the two directions.
+    A layer reads the output of the one before; bidirectional, [H forward, H backward]. Schuster and Paliwal 1997.
     """
 
-    cell: Callable
-
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, bidirectional: bool = False):
-        super().__init__()
-        self.hidden_size = hidden_size
-        self.n_layers = n_layers
-        self.n_directions = 1 + bidirectional
-        rows = N_GATES[self.cell] * hidden_size
-        bound = hidden_size**-0.5
-        self._ends = [f"_l{i}{end}" for i in range(n_layers) for end in ("", "_reverse")[: self.n_directions]]
-        for i, end in enumerate(self._ends):
-            n_inputs = input_size if i < self.n_directions else hidden_size * self.n_directions
-            for name, shape in zip(WEIGHTS, ((rows, n_inputs), (rows, hidden_size), (rows,), (rows,)), strict=True):
-                self.register_parameter(name + end, nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
-
-    @property
-    def all_weights(self) -> list[list[Tensor]]:
-        """w_x, w_h, b_x, b_h of every layer and direction: layer 0 forward, layer 0 backward, layer 1 forward, ..."""
-        return [[getattr(self, name + end) for name in WEIGHTS] for end in self._ends]
+        super().__init__(input_size, hidden_size, n_layers, batch_first=True, bidirectional=bidirectional)
 
     def forward(
         self, x: Tensor, state: Tensor | State | None = None, lengths: Tensor | Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor | State]:
-        """States of the last layer and the last state of every layer, as torch has them.
+        """x (B, T, d) to the states of the last layer (B, T, directions * h), and the last state of every layer.
 
-        Args:
-            x: (B, T, d); state: (layers * directions, B, h), of an LSTM a pair of these; None: zeros.
-            lengths: of the sequences, (B,); None: all T. `x` after a length is never read.
-
-        Returns: (B, T, directions * h), zero after the lengths, and the state after each sequence's own last step.
-        Raises: ValueError if the state has another shape.
+        A state is (layers * directions, B, h), of an LSTM a pair of these, None for zeros. With `lengths` (B,) `x`
+        after a length is never read, the output there is zero, and the last state is of each sequence's own last step.
         """
         valid = None
         if lengths is not None:
             valid = length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
             x = torch.where(valid[..., None], x, 0)  # a NaN in the padding must not reach a gradient
         is_lstm = self.cell is lstm_cell
-        shape = (self.n_layers * self.n_directions, len(x), self.hidden_size)
+        n_directions = 1 + self.bidirectional
         if state is None:
-            state = (x.new_zeros(shape),) * (1 + is_lstm)
-        parts = state if isinstance(state, tuple) else (state,)
-        if any(part.shape != shape for part in parts):  # it might be broadcast
-            raise ValueError(f"state must have shape {shape}, not {tuple(parts[0].shape)}.")
-        initial = list(zip(*parts, strict=True))
+            zeros = x.new_zeros(self.num_layers * n_directions, len(x), self.hidden_size)
+            state = (zeros, zeros) if is_lstm else zeros
+        initial = list(zip(*(state if is_lstm else (state,)), strict=True))
         last = []
-        for layer in range(self.n_layers):
-            directions = []
-            for direction in range(self.n_directions):
-                i = layer * self.n_directions + direction
-                output, end = scan(self.cell, x, initial[i], self.all_weights[i], valid, reverse=direction == 1)
-                directions.append(output)
+        for layer in range(self.num_layers):
+            outputs = []
+            for i in range(layer * n_directions, (layer + 1) * n_directions):
+                backwards = len(outputs) == 1
+                output, end = scan(self.cell, x, initial[i], self.all_weights[i], valid, backwards)
+                outputs.append(output)
                 last.append(end)
-            x = torch.cat(directions, -1)  # (B, T, directions * h)
+            x = torch.cat(outputs, -1)  # (B, T, directions * h)
         states = tuple(torch.stack(part) for part in zip(*last, strict=True))
         return x, states if is_lstm else states[0]
 
 
-class UnrolledRNN(_Unrolled):
-    """Elman network, H_t = tanh(W_x x_t + b_x + W_h H_{t-1} + b_h), as a loop over `rnn_cell`."""
+class UnrolledRNN(_Unrolled, nn.RNN):
+    """Elman network as a loop over `rnn_cell`."""
 
     cell = staticmethod(rnn_cell)
 
 
-class UnrolledGRU(_Unrolled):
+class UnrolledGRU(_Unrolled, nn.GRU):
     """Gated recurrent unit in torch's form, R after the product, as a loop over `gru_cell`."""
 
     cell = staticmethod(gru_cell)
 
 
-class UnrolledTextbookGRU(_Unrolled):
+class UnrolledTextbookGRU(_Unrolled, nn.GRU):
     """Gated recurrent unit in the textbook's form, R before the product, as a loop over `textbook_gru_cell`."""
 
     cell = staticmethod(textbook_gru_cell)
 
 
-class UnrolledLSTM(_Unrolled):
+class UnrolledLSTM(_Unrolled, nn.LSTM):
     """Long short-term memory as a loop over `lstm_cell`."""
 
     cell = staticmethod(lstm_cell)
@@ -136,9 +101,9 @@ class UnrolledLSTM(_Unrolled):
 class WithOutput(nn.Module):
     """A layer of this module or of `recurrent`, then O_t = W_q H_t + b_q (6.2): (B, T, d) to (B, T, n_outputs)."""
 
-    def __init__(self, layer: nn.Module, n_outputs: int):
+    def __init__(self, layer: nn.RNNBase, n_outputs: int):
         super().__init__()
-        n_inputs = getattr(layer, "n_directions", 1) * layer.hidden_size
+        n_inputs = (1 + layer.bidirectional) * layer.hidden_size
         self.layer = layer
         self.w_q = nn.Parameter(torch.empty(n_outputs, n_inputs).uniform_(-(n_inputs**-0.5), n_inputs**-0.5))
         self.b_q = nn.Parameter(torch.zeros(n_outputs))
@@ -147,20 +112,20 @@ class WithOutput(nn.Module):
         return F.linear(self.layer(x, *args)[0], self.w_q, self.b_q)
 
 
-def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
+def gradients_through_time(layer: nn.RNNBase, x: Tensor) -> Tensor:
     """Jacobians of the last state by every state before it, by the chain rule.
 
         dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0                         (6.13)
 
-    The layer, of this module or of `recurrent`, has one layer and direction, and begins at zero. Its state S is H, of
-    an LSTM (H, C). Returns, for x (B, T, d), (T + 1, B, h, S): entry t is dH_T/dS_t.
-    Source: Pascanu et al. 2013, eq. 5.
+    Of one layer in one direction, from zero, on x (B, T, d): (T + 1, B, h, S), where entry t is dH_T/dS_t and S is H,
+    of an LSTM (H, C). Source: Pascanu et al. 2013, eq. 5.
     """
     weights = [w.detach() for w in layer.all_weights[0]]
     n_parts = 2 if layer.cell is lstm_cell else 1
 
     def one_step(s: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
-        after = torch.cat(take_step(layer.cell, x_t, s.chunk(n_parts, -1), weights), -1)
+        after = layer.cell(x_t, *s.chunk(n_parts, -1), *weights)
+        after = torch.cat(after, -1) if n_parts == 2 else after
         return after, after
 
     jacobian_and_state = torch.func.vmap(torch.func.jacrev(one_step, has_aux=True))
@@ -177,12 +142,9 @@ def gradients_through_time(layer: nn.Module, x: Tensor) -> Tensor:
 
 
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> tuple[list[Tensor], Tensor]:
-    """Gradients scaled by one common factor, so that their global norm is at most `max_norm`.
+    """Gradients times one factor, and their norm before. Source: Pascanu et al. 2013, algorithm 1.
 
-        norm = sqrt(sum of all squares of all tensors),   g <- g * min(1, max_norm / norm)          (6.16)
-
-    Returns: new tensors, and the norm before. Unlike clipping each tensor, this keeps the direction of the step.
-    Source: Pascanu et al. 2013, algorithm 1.
+    norm = sqrt(sum of all squares of all tensors),   g <- g * min(1, max_norm / norm)              (6.16)
     """
     norm = torch.stack([g.norm() for g in gradients]).norm()
     factor = torch.clamp(max_norm / norm, max=1.0)  # a norm of zero gives inf, and so a factor of one

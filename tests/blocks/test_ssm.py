@@ -30,13 +30,9 @@ def step_through(model, x, state=None):
     return torch.stack(outputs, 1), state
 
 
-def make_system(h=3, n=4, dtype=torch.complex128):
+def make_system(h=3, n=4):
     a = torch.complex(-0.2 - torch.rand(h, n, dtype=torch.float64), 3 * torch.randn(h, n, dtype=torch.float64))
-    decay, drive = zero_order_hold(a, 0.1 + torch.rand(h, 1, dtype=torch.float64))
-    return tuple(x.to(dtype) for x in (decay, drive, torch.randn(h, n, dtype=torch.complex128)))
-
-
-# Free functions
+    return *zero_order_hold(a, 0.1 + torch.rand(h, 1, dtype=torch.float64)), torch.randn(h, n, dtype=torch.complex128)
 
 
 def test_zero_order_hold_equals_scipy():
@@ -48,39 +44,27 @@ def test_zero_order_hold_equals_scipy():
     np.testing.assert_allclose(expected_b[:, 0], drive, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65])
-def test_powers(n):
+@pytest.mark.parametrize("n", [1, 2, 65])
+def test_powers_by_doubling(n):
     decay = make_system()[0]
     expected = decay[..., None] ** torch.arange(n)
     torch.testing.assert_close(powers(decay, n), expected, atol=1e-12, rtol=1e-10)
 
 
-@pytest.mark.parametrize(("dtype", "limit"), [(torch.complex128, 1e-12), (torch.complex64, 1e-5)])
-def test_convolution_is_scan_is_step(dtype, limit):
-    decay, drive, readout = make_system(dtype=dtype)
-    x = torch.randn(2, 3, 50, dtype=decay.real.dtype)  # (B, h, T)
+def test_convolution_is_scan_is_step():
+    decay, drive, readout = make_system()
+    x = torch.randn(2, 3, 50, dtype=torch.float64)  # (B, h, T)
     convolved = causal_convolution(x, ssm_kernel(decay, drive, readout, 50))
     entering = drive * x.permute(2, 0, 1)[..., None]  # (T, B, h, N)
     scanned = linear_scan(decay, entering, torch.zeros_like(entering[0]))
     scanned = 2 * (readout * scanned).sum(-1).real.permute(1, 2, 0)
-    s, stepped = torch.zeros(2, 3, 4, dtype=dtype), []
+    s, stepped = torch.zeros(2, 3, 4, dtype=torch.complex128), []
     for t in range(50):
         s = decay * s + drive * x[..., t, None]
         stepped.append(2 * (readout * s).sum(-1).real)
     stepped = torch.stack(stepped, -1)
-    torch.testing.assert_close(convolved, stepped, rtol=0, atol=limit)
-    torch.testing.assert_close(scanned, stepped, rtol=0, atol=limit)
-
-
-def test_kernel_equals_the_real_system():
-    """Two modes and their conjugates are a real system of size 4: K_l = C A^l B."""
-    decay, drive, readout = (x[0, :2] for x in make_system())
-    both = [torch.cat([x, x.conj()]).numpy() for x in (decay, drive, readout)]
-    kernel = ssm_kernel(decay[None], drive[None], readout[None], 12)[0]
-    for n in range(12):
-        expected = both[2] @ np.linalg.matrix_power(np.diag(both[0]), n) @ both[1]
-        assert abs(expected.imag) < 1e-12
-        assert abs(kernel[n] - expected.real) < 1e-12
+    torch.testing.assert_close(convolved, stepped, rtol=0, atol=1e-12)
+    torch.testing.assert_close(scanned, stepped, rtol=0, atol=1e-12)
 
 
 def test_causal_convolution_is_the_sum_without_wrapping():
@@ -90,9 +74,6 @@ def test_causal_convolution_is_the_sum_without_wrapping():
     torch.testing.assert_close(causal_convolution(x, kernel), expected, rtol=0, atol=1e-12)
     short = F.conv1d(F.pad(x, (2, 0)), kernel[:, None, :3].flip(-1), groups=3)
     torch.testing.assert_close(causal_convolution(x, kernel[:, :3]), short, rtol=0, atol=1e-12)
-    last = torch.zeros(1, 9, dtype=torch.float64)
-    last[0, -1] = 1
-    assert causal_convolution(last, kernel[:1])[0, :-1].abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
@@ -116,9 +97,6 @@ def test_selective_scan_equals_its_loop():
                     s[n] = torch.exp(delta[t, i, e] * a[e, n]) * s[n] + delta[t, i, e] * b[t, i, n] * x[t, i, e]
                 torch.testing.assert_close(y[t, i, e], (c[t, i] * s).sum())
             torch.testing.assert_close(last[i, e], s)
-
-
-# Backbones
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
@@ -158,9 +136,8 @@ def test_gradients_of_sequence_and_steps_are_equal(kind):
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_outputs_are_causal_to_the_bit(kind, dtype):
-    model, x = BACKBONES[kind](5, 16, 2).to(dtype), torch.randn(2, 150, 5, dtype=dtype)
+def test_outputs_are_causal_to_the_bit(kind):
+    model, x = BACKBONES[kind](5, 16, 2), torch.randn(2, 150, 5)
     changed = x.clone()
     changed[:, 80] += 1
     with torch.no_grad():
@@ -178,10 +155,7 @@ def test_untrained_layers_remember(kind):
     changed[:, 0] += 1
     with torch.no_grad():
         echo = (model(x)[0] - model(changed)[0]).abs().amax(-1)[0]
-        with_state, _ = model(x, torch.randn(1, 1, model.layers[0].state_size, dtype=torch.float64))
-        without, _ = model(x)
     assert echo[20] > 1e-8 * echo[0]  # rounding is 1e-16; Mamba hardly reads its states before training
-    assert (with_state - without)[:, 5].abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", BACKBONES)

@@ -31,10 +31,6 @@ def gram(features):
     return features @ features.T
 
 
-def smallest_eigenvalue(matrix):
-    return torch.linalg.eigvalsh(matrix).min().item()
-
-
 def test_bochner_features_match_loops():
     omega = torch.tensor([0.5, 3.0, 40.0], dtype=torch.float64)
     features = bochner_features(TIMES, omega)
@@ -54,17 +50,6 @@ def test_gaussian_kernel_matches_numerical_integration_and_the_rbf():
     assert_close(gaussian_kernel(LAGS, 0.0, 2.0), torch.exp(-2 * LAGS**2))
 
 
-def test_float32_frequencies_resolve_late_float64_times():
-    omega = torch.tensor([2 * math.pi * 50])  # float32
-    times = 3600.0 + torch.tensor([0.0, 0.003, 0.01], dtype=torch.float64)
-    features = bochner_features(times, omega)
-    assert features.dtype == torch.float32
-    expected = torch.cos((times - times[0]) * omega.double()).float()
-    assert_close(features @ features[0], expected, rtol=0, atol=1e-5)
-    too_late = bochner_features(times.float(), omega)  # times rounded to 0.2 ms
-    assert (too_late @ too_late[0] - expected).abs().max() > 1e-3
-
-
 def test_quantile_frequencies_match_numpy_with_gradients():
     start, steps = torch.tensor(2.0, dtype=torch.float64), torch.tensor([1.0, 0.1, 5.0], dtype=torch.float64)
     u = torch.tensor([0.0, 0.2, 1 / 3, 0.5, 0.99, 1.0], dtype=torch.float64)
@@ -76,13 +61,10 @@ def test_quantile_frequencies_match_numpy_with_gradients():
 
 def test_quantile_module_starts_uniform_and_stays_monotonic():
     module = QuantileFrequencies(1000, 10.0, 50.0)
-    omega = module().detach()
-    assert omega.min() >= 10 and omega.max() <= 50
-    assert omega.mean().item() == pytest.approx(30, abs=0.2)
+    assert_close(module(), 10 + 40 * module.u)
     with torch.no_grad():
         module.rises.normal_(0, 5)
-    by_u = module().detach()[module.u.argsort()]
-    assert (by_u.diff() >= 0).all()
+    assert (module()[module.u.argsort()].diff() >= 0).all()
 
 
 @pytest.mark.parametrize(
@@ -127,33 +109,21 @@ def test_mercer_module_is_always_shift_invariant():
 
 
 def test_geometric_half_periods_have_equal_ratios():
-    half_periods = geometric_half_periods(4, 0.01, 10.0)
-    assert_close(half_periods, torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64))
-    in_ms = geometric_half_periods(4, 10.0, 10_000.0)
-    assert_close(in_ms / 1000, half_periods)  # the unit of time does not matter
+    expected = torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64)
+    assert_close(geometric_half_periods(4, 0.01, 10.0), expected)
 
 
-def test_score_matches_concatenation_and_the_closed_form():
+def test_score_matches_concatenation():
     shapes = (2, 3, 4), (2, 5, 4), (2, 3, 6), (2, 5, 6)
     z1, z2, phi1, phi2 = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
     joined = torch.cat([z1, phi1], -1) @ torch.cat([z2, phi2], -1).mT
     assert_close(content_and_time_score(z1, z2, phi1, phi2), joined)
-    omega, z = torch.rand(8, dtype=torch.float64) * 20, torch.randn(6, 4, dtype=torch.float64)
-    phi = bochner_features(TIMES, omega)
-    closed = z @ z.T + torch.cos(LAGS[..., None] * omega).mean(-1)
-    assert_close(content_and_time_score(z, z, phi, phi), closed, rtol=0, atol=1e-10)
-
-
-OMEGA = log_spaced_frequencies(3, 0.05, 4.0)
-
-
-def rotated_gram(q, k):
-    phase = phasors(TIMES, OMEGA, torch.float64)
-    return rotate(q, phase) @ rotate(k, phase).T
 
 
 def test_rotary_kernel_matches_rope_and_broadcasts():
+    omega = log_spaced_frequencies(3, 0.05, 4.0)
+    phase = phasors(TIMES, omega, torch.float64)
     q, keys = torch.randn(8, dtype=torch.float64), torch.randn(5, 8, dtype=torch.float64)
-    angle = -LAGS[..., None] * OMEGA  # t_k - t_q
+    angle = -LAGS[..., None] * omega  # t_k - t_q
     for k, a, b, c in zip(keys, *rotary_kernel(q, keys, 3), strict=True):
-        assert_close(rotated_gram(q, k), angle.cos() @ a + angle.sin() @ b + c)
+        assert_close(rotate(q, phase) @ rotate(k, phase).T, angle.cos() @ a + angle.sin() @ b + c)
