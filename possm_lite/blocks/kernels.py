@@ -26,9 +26,7 @@ def boxcar(u: Tensor) -> Tensor:
     return 0.5 * (u.abs() <= 1).to(u.dtype)
 
 
-def kernel_weights(
-    x: Tensor, x_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian, mask: Tensor | None = None
-) -> Tensor:
+def kernel_weights(x: Tensor, x_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian, mask=None) -> Tensor:
     """The weight of each point in the estimate at each query.
 
         p_i(x) = K(w (x - x_i)) / sum_j K(w (x - x_j))                                      (1.3)
@@ -47,9 +45,7 @@ def kernel_weights(
     return k / torch.where(total > 0, total, 1.0)
 
 
-def nadaraya_watson(
-    x: Tensor, x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian
-) -> tuple[Tensor, Tensor]:
+def nadaraya_watson(x: Tensor, x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel=gaussian) -> tuple[Tensor, Tensor]:
     """Kernel regression, with y_i (M,) or (M, V): estimates (Q,) or (Q, V), and `kernel_weights` (Q, M).
 
     f(x) = sum_i K(w (x - x_i)) y_i / sum_j K(w (x - x_j))                                  (1.2)
@@ -64,7 +60,7 @@ def leave_one_out_error(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Ker
         f_{-i}(x_i) = sum_{j != i} K(w (x_i - x_j)) y_j / sum_{j != i} K(w (x_i - x_j))     (1.6)
         E(w) = mean_i (y_i - f_{-i}(x_i))^2                                                 (1.7)
 
-    All M points count: one that no other reaches costs y_i^2, or a kernel could lower its error by reaching fewer.
+    A point that no other reaches costs y_i^2, or a kernel could lower its error by reaching fewer.
     """
     others = ~torch.eye(len(x_i), dtype=torch.bool, device=x_i.device)  # (M, M)
     return (y_i - kernel_weights(x_i, x_i, w, kernel, mask=others) @ y_i).square().mean()

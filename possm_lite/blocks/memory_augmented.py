@@ -9,10 +9,8 @@ from torch import Tensor
 class MemoryAugmented(NamedTuple):
     """Four functions that make a memory-augmented network; the hidden state h and the memory m may be any objects.
 
-        h_t, q_t, v_t = controller(x_t, r_{t-1}, h_{t-1})
-        m_t = write(m_{t-1}, q_t, v_t),   r_t = read(m_t, q_t),   y_t = readout(h_t, r_t)                         (8.11)
-
-    q_t is where to write and what to look for, v_t what to write.
+    h_t, q_t, v_t = controller(x_t, r_{t-1}, h_{t-1}): where to write and what to look for, and what to write
+    m_t = write(m_{t-1}, q_t, v_t),   r_t = read(m_t, q_t),   y_t = readout(h_t, r_t)                             (8.11)
     """
 
     controller: Callable[[Tensor, Tensor, Any], tuple[Any, Any, Any]]

@@ -9,9 +9,7 @@ from .attention import additive_score, length_mask, masked_log_softmax
 from .recurrent import GRU
 
 
-def pointer_log_probs(
-    items: Tensor, states: Tensor, W: Tensor, U: Tensor, v: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def pointer_log_probs(items: Tensor, states: Tensor, W: Tensor, U: Tensor, v: Tensor, mask=None) -> Tensor:
     """Attention whose weights are the output: log p (..., M, N) of items x_n (..., N, d) at states h_m (..., M, h).
 
         p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m)),   W (a, d), U (a, h), v (a,)                (7.8)
@@ -28,11 +26,9 @@ def not_yet_chosen(choices: Tensor, n: int) -> Tensor:
 
 
 class PointerNetwork(nn.Module):
-    """Reads a set of items and points at them one after the other.
+    """Points at the items of a set one after the other; with `repeats` at one again. Source: Vinyals et al. 2015.
 
-        s_0 = the encoder's last state,   s_m = GRU(E x_{c_{m-1}}, s_{m-1}),   p(c_m) as in `pointer_log_probs`
-
-    With `repeats` an item may be chosen again. Source: Vinyals et al. 2015, with embedded items for encoder states.
+    s_0 = the encoder's last state,   s_m = GRU(E x_{c_{m-1}}, s_{m-1}),   p(c_m) as in `pointer_log_probs`
     """
 
     def __init__(self, item_size: int, hidden: int = 64, repeats: bool = False):

@@ -71,11 +71,9 @@ def _as_complex(pairs: Tensor) -> Tensor:
 
 
 def rotate(x: Tensor, phase: Tensor) -> Tensor:
-    """RoPE: rotates each adjacent pair of x (..., d) by its phasor (..., F); dimensions beyond 2F are unchanged.
+    """RoPE of x (..., d): each adjacent pair times its phasor (..., F), the rest as it was. Su et al. 2021, eq. 34.
 
-        (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k                 (4.5)
-
-    The conjugate phasors rotate back. Source: Su et al. 2021, eq. 34, here with times for positions.
+    (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k                     (4.5)
     """
     pairs = _as_complex(x.unflatten(-1, (-1, 2)))
     return torch.view_as_real(pairs * pad_phasors(phase, pairs.shape[-1])).flatten(-2)  # cheaper than splitting x

@@ -44,7 +44,8 @@ class S4DLayer(nn.Module):
         """
         decay, drive, readout = self.system()
         length = min(self.CHUNK, x.shape[1])
-        kernel = _causal_matrix(ssm_kernel(decay, drive, readout, length))  # (h, L, L)
+        kernel = F.pad(ssm_kernel(decay, drive, readout, length), (length - 1, 0))
+        kernel = kernel.unfold(-1, length, 1).flip(1)  # (h, L, L): entry j, t is K_{t-j}, zero for later inputs
         decays = powers(decay, length + 1)  # (h, N, L + 1)
         echo = 2 * readout[..., None] * decays[..., 1:]  # output of a state in each of the next L steps
         entry = drive[..., None] * decays  # state of an input after l steps
@@ -78,9 +79,3 @@ class S4D(ResidualStack):
 
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, n_modes: int = 16):
         super().__init__(input_size, hidden_size, [S4DLayer(hidden_size, n_modes) for _ in range(n_layers)])
-
-
-def _causal_matrix(kernel: Tensor) -> Tensor:
-    """The matrix M (h, L, L) for which x @ M is the convolution of x (h, B, L) with kernel (h, L): M_jt = K_{t-j}."""
-    length = kernel.shape[-1]
-    return F.pad(kernel, (length - 1, 0)).unfold(-1, length, 1).flip(1)

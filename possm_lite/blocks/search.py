@@ -20,7 +20,7 @@ class Hypothesis(NamedTuple):
     finished: bool = False  # whether it ends with the end token; otherwise it was cut off
 
     def score(self, length_power: float = 0.0) -> float:
-        """Summed log-probability over length to a power: log p / |y|^alpha. The end token counts."""
+        """log p / |y|^alpha; the end token counts."""
         return self.log_prob / len(self.tokens) ** length_power
 
 
@@ -31,9 +31,8 @@ def beam_search(
 
         score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha                                    (7.7)
 
-    A finished hypothesis stays in the beam as long as its score suffices. `state`, of the first step, has one row;
-    length_power is alpha. Returns up to `width` hypotheses, best first; a width of 1 is greedy search.
-    Source: Sutskever et al. 2014, section 3.2; for the length Wu et al. 2016, section 7 (there another penalty).
+    `state`, of the first step, has one row; length_power is alpha. Returns up to `width` hypotheses, best first; one is
+    greedy search. Source: Sutskever et al. 2014, section 3.2; for the length Wu et al. 2016, section 7.
     """
     beam = [Hypothesis()]
     while any(not y.finished for y in beam):

@@ -12,13 +12,13 @@ from .recurrent import GRU
 PAD, BEGIN, END = 0, 1, 2  # the first three tokens of every vocabulary
 
 
-def masked_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Tensor:
     """Mean over the real tokens, in nats, of logits (..., T, V) and targets (..., T); 0 if there are none.
 
     L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)   (7.3). Sutskever et al. 2014, 3.2.
     """
-    each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none", ignore_index=PAD)  # (... T,)
-    return each.sum() / (targets != PAD).sum().clamp(min=1)  # a mean over tokens, not over slots
+    each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none", ignore_index=pad)  # (... T,)
+    return each.sum() / (targets != pad).sum().clamp(min=1)  # a mean over tokens, not over slots
 
 
 def shift_right(targets: Tensor) -> Tensor:
@@ -27,11 +27,9 @@ def shift_right(targets: Tensor) -> Tensor:
 
 
 class Seq2Seq(nn.Module):
-    """Encoder and decoder joined by one vector: the encoder's last state is where the decoder starts.
+    """Encoder and decoder joined by one vector, s_0. Source: Cho et al. 2014; Sutskever et al. 2014.
 
-        h_i = GRU(E x_i, h_{i-1}),   s_0 = h_N,   s_t = GRU(E' y_{t-1}, s_{t-1}),   p(y_t) = softmax(W s_t + b)   (7.2)
-
-    A state is a tuple of tensors with one row per sequence. Source: Cho et al. 2014; Sutskever et al. 2014.
+    h_i = GRU(E x_i, h_{i-1}),   s_0 = h_N,   s_t = GRU(E' y_{t-1}, s_{t-1}),   p(y_t) = softmax(W s_t + b)       (7.2)
     """
 
     def __init__(self, n_source: int, n_target: int, dim: int = 32, hidden: int = 64):

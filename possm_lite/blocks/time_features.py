@@ -10,12 +10,10 @@ from .positions import as_pairs, log_spaced_frequencies, phasors
 
 
 def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
-    """Random features of a shift-invariant kernel.
+    """Random features of a shift-invariant kernel. Source: Rahimi and Recht 2007; Xu et al. 2019.
 
-        Phi(t) = sqrt(1/F) [cos w_1 t, ..., cos w_F t, sin w_1 t, ..., sin w_F t]                    (5.3)
-        Phi(t_1) . Phi(t_2) = 1/F sum_i cos w_i (t_1 - t_2)  ->  E_w[cos w (t_1 - t_2)]
-
-    Times in s, float64 where far from zero, omega in rad/s. Source: Rahimi and Recht 2007; Xu et al. 2019.
+    Phi(t) = sqrt(1/F) [cos w_1 t, ..., cos w_F t, sin w_1 t, ..., sin w_F t]                        (5.3)
+    Phi(t_1) . Phi(t_2) = 1/F sum_i cos w_i (t_1 - t_2)  ->  E_w[cos w (t_1 - t_2)]
     """
     phase = phasors(times, omega, omega.dtype) / math.sqrt(len(omega))  # (..., F)
     return torch.cat([phase.real, phase.imag], -1)

@@ -12,9 +12,7 @@ from .recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
 State = tuple[Tensor, ...]  # (H,), of an LSTM (H, C)
 
 
-def scan(
-    cell: Callable, x: Tensor, state: State, weights: list[Tensor], valid: Tensor | None = None, reverse: bool = False
-) -> tuple[Tensor, State]:
+def scan(cell: Callable, x: Tensor, state: State, weights: list, valid=None, reverse=False) -> tuple[Tensor, State]:
     """Run a cell along a sequence: S_t = cell(x_t, S_{t-1}), or from the end with S_{t+1} instead.
 
     From x (B, T, d), the first state (B, h) and the cell's weights to the states H (B, T, h) and the last state. A step
@@ -43,9 +41,7 @@ class _Unrolled:
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, bidirectional: bool = False):
         super().__init__(input_size, hidden_size, n_layers, batch_first=True, bidirectional=bidirectional)
 
-    def forward(
-        self, x: Tensor, state: Tensor | State | None = None, lengths: Tensor | Sequence[int] | None = None
-    ) -> tuple[Tensor, Tensor | State]:
+    def forward(self, x: Tensor, state: Tensor | State | None = None, lengths: Tensor | Sequence[int] | None = None):
         """x (B, T, d) to the states of the last layer (B, T, directions * h), and the last state of every layer.
 
         A state is (layers * directions, B, h), of an LSTM a pair of these, None for zeros. With `lengths` (B,) `x`
@@ -113,12 +109,9 @@ class WithOutput(nn.Module):
 
 
 def gradients_through_time(layer: nn.RNNBase, x: Tensor) -> Tensor:
-    """Jacobians of the last state by every state before it, by the chain rule.
+    """Jacobians (T + 1, B, h, S) of one layer in one direction, from zero, on x (B, T, d). Pascanu et al. 2013, eq. 5.
 
-        dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0                         (6.13)
-
-    Of one layer in one direction, from zero, on x (B, T, d): (T + 1, B, h, S), where entry t is dH_T/dS_t and S is H,
-    of an LSTM (H, C). Source: Pascanu et al. 2013, eq. 5.
+    dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0 (6.13), where S is H, of an LSTM (H, C)
     """
     weights = [w.detach() for w in layer.all_weights[0]]
     n_parts = 2 if layer.cell is lstm_cell else 1

@@ -34,6 +34,7 @@ def test_loss_matches_cross_entropy_without_padding():
     ours = masked_cross_entropy(logits, TARGET)
     assert_close(ours, by_hand)
     assert_close(*(torch.autograd.grad(loss, logits) for loss in (ours, by_hand)))
+    assert_close(masked_cross_entropy(logits, TARGET.masked_fill(TARGET == PAD, -1), pad=-1), ours)
     empty = masked_cross_entropy(logits, torch.full((3, 5), PAD))
     assert empty == 0 and not torch.autograd.grad(empty, logits)[0].any()
 
