@@ -18,39 +18,33 @@ def doubles(*shape):
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-def torch_attention(ours: MultiHeadAttention, x, context, **options):
-    """torch's layer as a function of the parameters of ours, so that its gradients reach them."""
-    sizes = {"kdim": ours.to_k.in_features, "vdim": ours.to_k.in_features, "bias": ours.to_q.bias is not None}
-    theirs = nn.MultiheadAttention(ours.to_q.in_features, ours.n_heads, batch_first=True, **sizes).double()
-    projections = (ours.to_q, ours.to_k, ours.to_v)
-    weights = {f"{name}_proj_weight": p.weight for name, p in zip("qkv", projections, strict=True)}
-    if theirs.in_proj_weight is not None:  # queries and keys of one size
-        weights = {"in_proj_weight": torch.cat(list(weights.values()))}
-    weights["out_proj.weight"] = ours.to_out.weight
-    if sizes["bias"]:
-        weights |= {"in_proj_bias": torch.cat([p.bias for p in projections]), "out_proj.bias": ours.to_out.bias}
-    return torch.func.functional_call(theirs, weights, (x, context, context), options, strict=True)
-
-
 def assert_same_gradients(inputs, *outputs):
     wanted = torch.randn_like(outputs[0])
     assert_close(*(torch.autograd.grad((output * wanted).sum(), inputs) for output in outputs))
 
 
-@pytest.mark.parametrize(("bias", "context_dim", "masked"), [(False, None, False), (True, None, True), (True, 8, True)])
-def test_multi_head_attention_matches_torch(bias, context_dim, masked):
-    ours = MultiHeadAttention(D, H, context_dim=context_dim, bias=bias).double()
-    x = doubles(B, N, D)
-    context = None if context_dim is None else doubles(B, M, context_dim)
-    read = x if context is None else context
-    mask = torch.arange(read.shape[1]) < torch.tensor([3, read.shape[1]])[:, None] if masked else None  # (B, M)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_multi_head_attention_matches_torch(bias, masked):
+    ours = MultiHeadAttention(D, H, context_dim=8, bias=bias).double()
+    theirs = nn.MultiheadAttention(D, H, kdim=8, vdim=8, bias=bias, batch_first=True).double()
+    projections = ours.to_q, ours.to_k, ours.to_v
+    weights = {f"{name}_proj_weight": p.weight for name, p in zip("qkv", projections, strict=True)}
+    weights["out_proj.weight"] = ours.to_out.weight
+    if bias:
+        weights |= {"in_proj_bias": torch.cat([p.bias for p in projections]), "out_proj.bias": ours.to_out.bias}
+    x, context = doubles(B, N, D), doubles(B, M, 8)
+    mask = torch.arange(M) < torch.tensor([3, M])[:, None] if masked else None  # (B, M)
+    found = ours(x, context, mask[:, None] if masked else None)
+    options = {"key_padding_mask": ~mask if masked else None, "average_attn_weights": False}
+    expected = torch.func.functional_call(theirs, weights, (x, context, context), options, strict=True)
+    assert_close(found, expected)
+    assert_same_gradients([x, context, *ours.parameters()], found[0], expected[0])
 
-    output, weights = ours(x, context, None if mask is None else mask[:, None])
-    padding = None if mask is None else ~mask
-    expected = torch_attention(ours, x, read, key_padding_mask=padding, average_attn_weights=False)
-    assert_close((output, weights), expected)
-    inputs = [x, read, *ours.parameters()]
-    assert_same_gradients(inputs, output, expected[0])
+
+def test_without_a_context_it_is_self_attention():
+    layer, x = MultiHeadAttention(D, H).double(), doubles(B, N, D)
+    assert_close(layer(x), layer(x, x))
 
 
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 4])

@@ -1,5 +1,7 @@
 """State-space models: step, scan and convolution are equal; the layers remember, are causal, and learn."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -87,16 +89,14 @@ def test_gradient_of_a_scan(dtype, per_step):
 def test_selective_scan_equals_its_loop():
     x, delta = torch.randn(7, 2, 3, dtype=torch.float64), torch.rand(7, 2, 3, dtype=torch.float64)
     a, (b, c) = -torch.rand(3, 4, dtype=torch.float64), torch.randn(2, 7, 2, 4, dtype=torch.float64)
-    start = torch.randn(2, 3, 4, dtype=torch.float64)
+    s = start = torch.randn(2, 3, 4, dtype=torch.float64)
     y, last = selective_scan(x, delta, a, b, c, start)
-    for i in range(2):
-        for e in range(3):
-            s = start[i, e].clone()
-            for t in range(7):
-                for n in range(4):
-                    s[n] = torch.exp(delta[t, i, e] * a[e, n]) * s[n] + delta[t, i, e] * b[t, i, n] * x[t, i, e]
-                torch.testing.assert_close(y[t, i, e], (c[t, i] * s).sum())
-            torch.testing.assert_close(last[i, e], s)
+    for t in range(7):
+        s = s.clone()
+        for i, e, n in itertools.product(range(2), range(3), range(4)):
+            s[i, e, n] = torch.exp(delta[t, i, e] * a[e, n]) * s[i, e, n] + delta[t, i, e] * b[t, i, n] * x[t, i, e]
+        torch.testing.assert_close(y[t], torch.einsum("in,ien->ie", c[t], s))
+    torch.testing.assert_close(last, s)
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
