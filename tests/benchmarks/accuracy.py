@@ -10,24 +10,8 @@ from possm_lite.classroom.style import BLUE, ORANGE
 from possm_lite.decoder import POSSMConfig
 from possm_lite.decoder.config import BACKBONES, READINGS
 
-from .comparison import (
-    GRU,
-    KALMAN,
-    MLP,
-    REAL,
-    RECORDINGS,
-    SENSORY,
-    SIMULATED,
-    WIENER,
-    Decoder,
-    Scores,
-    present,
-    r2_of,
-    score_all,
-    search,
-    tables,
-    time_codes,
-)
+from . import comparison
+from .comparison import GRU, KALMAN, MLP, REAL, RECORDINGS, SENSORY, SIMULATED, WIENER, Decoder, Scores, r2_of
 from .page import Item, Plot, Row, row
 
 POSSM_GRU = "POSSM, gru"
@@ -41,14 +25,14 @@ def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> It
     """All decoders, each with its own best settings."""
     learned = {name: LEARNED[name] for name in ("POSSM, rnn", POSSM_GRU, GRU)} if short else LEARNED
     n_seeds = dict.fromkeys(learned, 2 if short else 5) | dict.fromkeys(FILTERS, 1)
-    found, missing = present(recordings)
+    found, missing = comparison.present(recordings)
     yield from missing
-    best, searched = search(found, learned, 1, short)
+    best, searched = comparison.search(found, learned, 1, short)
     yield searched
-    of = score_all(found, learned | FILTERS, best, n_seeds, short)
+    of = comparison.score_all(found, learned | FILTERS, best, n_seeds, short)
     for source in found:
         yield from limits(source, {d: of[source, d] for d in n_seeds})
-    yield from tables("All decoders", found, n_seeds, of, POSSM_GRU)
+    yield from comparison.tables("All decoders", found, n_seeds, of, POSSM_GRU)
     yield Plot("accuracy", "R² of each decoder on held-out velocity, a dot per seed", _plot(list(found), of))
 
 
@@ -66,32 +50,32 @@ def limits(source: str, scores: dict[str, list[dict]]) -> Iterator[Row]:
 def measure_readings(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> Iterator[Item]:
     """The readings, all with the settings that are best for the default one, and a GRU on counts with its own."""
     n_trainings, n_seeds = (1, 1) if short else (2, 5)
-    found, missing = present(recordings)
+    found, missing = comparison.present(recordings)
     yield from missing
     tuned: dict[str, Decoder] = {POSSM_DEFAULT: {}, GRU: GRU}
-    best, searched = search(found, tuned, n_trainings, short)
+    best, searched = comparison.search(found, tuned, n_trainings, short)
     yield searched
     others = {f"reading: {name}": {"reading": name} for name in (*READINGS, "mean") if name != POSSMConfig.reading}
     variants = tuned | (_first(others) if short else others)
     settings = {(s, v): best[s, v if v == GRU else POSSM_DEFAULT] for s, v in product(found, variants)}
-    of = score_all(found, variants, settings, dict.fromkeys(variants, n_seeds), short)
+    of = comparison.score_all(found, variants, settings, dict.fromkeys(variants, n_seeds), short)
     for source in found:
         possm, gru = (r2_of(of[source, d]).mean() for d in tuned)
         goal = GOALS[source]
         yield row(f"{source}, POSSM R², mean of seeds", possm, "{:.3f}", f">= {goal}", possm >= goal)
         yield row(f"{source}, above the GRU on counts by", possm - gru, "{:+.3f}", ">= 0.010", possm - gru >= 0.01)
-    yield from tables("How a bin is read", found, variants, of, POSSM_DEFAULT)
+    yield from comparison.tables("How a bin is read", found, variants, of, POSSM_DEFAULT)
 
 
 def measure_codes(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> Iterator[Item]:
     """The codes of time, with the default settings of training, which the search among the readings chooses too."""
-    found, missing = present(recordings)
+    found, missing = comparison.present(recordings)
     yield from missing
-    others = {f"code of time: {name}": {"code": name} for name in time_codes.CODES if name != "rotation"}
+    others = {f"code of time: {name}": {"code": name} for name in comparison.time_codes.CODES if name != "rotation"}
     others["a learned query per millisecond"] = {"per_ms": True}
     variants: dict[str, Decoder] = {POSSM_DEFAULT: {}} | (_first(others) if short else others)
-    of = score_all(found, variants, {}, dict.fromkeys(variants, 1 if short else 3), short)
-    yield from tables("The code of time", found, variants, of, POSSM_DEFAULT)
+    of = comparison.score_all(found, variants, {}, dict.fromkeys(variants, 1 if short else 3), short)
+    yield from comparison.tables("The code of time", found, variants, of, POSSM_DEFAULT)
 
 
 def _first(variants: dict[str, Decoder]) -> dict[str, Decoder]:

@@ -16,28 +16,26 @@ from possm_lite.training import prepare
 
 from .page import Item, Table, row
 
+Change = Callable[[Recording], dict]
+
 
 class Fault(NamedTuple):
     """A fault by name: the fields of the recording that it changes, and part of the line that must name it."""
 
     name: str
-    change: Callable[[Recording], dict]
+    change: Change
     named: str
 
 
-def _spike_times(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Recording], dict]:
+def _spike_times(change: Callable[[np.ndarray], np.ndarray]) -> Change:
     return lambda r: {"spike_times": change(r.spike_times)}
 
 
-def _behavior_times(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Recording], dict]:
-    return lambda r: {"behavior_times": change(r.behavior_times), "trials": change(r.trials)}
-
-
-def _spikes(kept: Callable[[Recording], np.ndarray]) -> Callable[[Recording], dict]:
+def _spikes(kept: Callable[[Recording], np.ndarray]) -> Change:
     return lambda r: {"spike_times": r.spike_times[kept(r)], "spike_units": r.spike_units[kept(r)]}
 
 
-def _samples(kept: Callable[[np.ndarray], np.ndarray]) -> Callable[[Recording], dict]:
+def _samples(kept: Callable[[np.ndarray], np.ndarray]) -> Change:
     def change(r: Recording) -> dict:
         chosen = kept(r.behavior_times)
         return {"behavior_times": r.behavior_times[chosen], "behavior": r.behavior[chosen], "trials": []}
@@ -45,22 +43,23 @@ def _samples(kept: Callable[[np.ndarray], np.ndarray]) -> Callable[[Recording], 
     return change
 
 
-def _restarted(r: Recording) -> dict:
-    half = len(r.spike_times) // 2
-    return {"spike_times": np.concatenate([r.spike_times[:half], r.spike_times[half:] - r.spike_times[half]])}
+def _in_ms(*names: str) -> Change:
+    return lambda r: {name: 1e3 * getattr(r, name) for name in names}
+
+
+def _restarted(times: np.ndarray) -> np.ndarray:
+    half = len(times) // 2
+    return np.concatenate([times[:half], times[half:] - times[half]])
 
 
 def _duplicated(r: Recording) -> dict:
     """Unit 3 has the spikes of unit 7, a tenth of a millisecond later."""
-    copied, kept = r.spike_times[r.spike_units == 7] + 1e-4, r.spike_units != 3
+    copied = r.spike_times[r.spike_units == 7] + 1e-4
+    kept = r.spike_units != 3
     times = np.append(r.spike_times[kept], copied)
     units = np.append(r.spike_units[kept], np.full(len(copied), 3))
     order = np.argsort(times, kind="stable")
     return {"spike_times": times[order], "spike_units": units[order]}
-
-
-def _all_in_milliseconds(r: Recording) -> dict:
-    return {name: 1e3 * getattr(r, name) for name in ("spike_times", "behavior_times", "trials")}
 
 
 def _frozen(r: Recording) -> dict:
@@ -70,7 +69,7 @@ def _frozen(r: Recording) -> dict:
     return {"behavior": behavior}
 
 
-def _position(logged: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Recording], dict]:
+def _position(logged: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Change:
     """Behaviour is the derivative of a position in mm that was logged like this."""
 
     def change(r: Recording) -> dict:
@@ -82,16 +81,18 @@ def _position(logged: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callabl
 
 
 FAULTS = (
-    Fault("spikes in milliseconds", _spike_times(lambda t: 1e3 * t), "spike_times look like milliseconds: the span is"),
+    Fault("spikes in milliseconds", _in_ms("spike_times"), "spike_times look like milliseconds: the span is"),
     Fault("spikes in samples, 30 kHz", _spike_times(lambda t: np.round(3e4 * t)), "sample indices at 30,000 Hz"),
     Fault("spikes in samples, 24.414 kHz", _spike_times(lambda t: np.round(24414.0625 * t)), "indices at 24,414 Hz"),
     Fault("spikes in Unix time", _spike_times(lambda t: 1.7e9 + t), "spike_times look like Unix time"),
-    Fault("behaviour in milliseconds", _behavior_times(lambda t: 1e3 * t), "behavior_times look like milliseconds"),
-    Fault("both in milliseconds", _all_in_milliseconds, "times look like milliseconds or samples"),
+    Fault("behaviour in milliseconds", _in_ms("behavior_times", "trials"), "behavior_times look like milliseconds"),
+    Fault(
+        "both in milliseconds", _in_ms("spike_times", "behavior_times", "trials"), "look like milliseconds or samples"
+    ),
     Fault("spikes on a clock 500 s later", _spike_times(lambda t: t + 500), "an offset of about 500.0 s"),
     Fault("spikes end at 75 %", _spikes(lambda r: r.spike_times < 0.75 * r.span[1]), "the test part, "),
     Fault("spikes end at 90 %", _spikes(lambda r: r.spike_times < 0.9 * r.span[1]), "from 84.8 to 94.2 s"),
-    Fault("a clock that restarts", _restarted, "The clock restarts"),
+    Fault("a clock that restarts", _spike_times(_restarted), "The clock restarts"),
     Fault("half of the units silent", _spikes(lambda r: r.spike_units >= 10), "warning: 10 of 20 units are silent"),
     Fault("a unit twice", _duplicated, "units with the same spikes, or many of them: 3 and 7"),
     Fault("a gap in behaviour", _samples(lambda t: (t < 40) | (t > 52)), "warning: gaps in behaviour: 1, 12.0 s"),

@@ -88,6 +88,11 @@ def test_growth_is_fitted():
     assert latency.fit_growth(x, 100 + 0.002 * x**2, 1)[2] > 0.1  # not linear
 
 
+def test_peak_memory_grows_with_the_batch():
+    few, many = (machine.in_new_process(training.peak_of_step, training.RAGGED, n, 100 * n) for n in (1, 64))
+    assert many > few + 10  # MiB
+
+
 LIMITS = {
     "latency": ["<= 150 µs", "<= 5 x", "<= 2,000 µs", "<= 1.6 x"],
     "live": ["<= 1e-6", "0", "0"],
@@ -136,10 +141,8 @@ def test_decoders_are_tuned_and_compared(small_recording, tmp_path):
 @pytest.mark.parametrize(
     ("source", "possm", "gru", "seconds", "holds"),
     [
-        (comparison.SIMULATED, 0.86, 0.85, 60, [True, True]),
         (comparison.SIMULATED, 0.79, 0.80, 60, [False, False]),
-        (comparison.REAL, 0.89, 0.85, 60, [True, True, True]),
-        (comparison.REAL, 0.87, 0.88, 121, [False, False, False]),
+        (comparison.REAL, 0.89, 0.85, 121, [False, True, True]),
         (comparison.SENSORY, 0.78, 0.75, 121, [True, True]),
     ],
 )
@@ -283,13 +286,6 @@ def test_page_shows_every_item_and_a_section_replaces_only_itself(tmp_path, monk
     assert bench.main(["course", *out]) == 0
     after = page.load_results(tmp_path)
     assert after["latency"] == before["latency"] and after["course"]["items"][0] == Row("duration", "1.5 s", "< 2 s")
-
-
-@pytest.mark.parametrize(("arguments", "message"), [(["speed"], "'speed'"), (["--short"], "--out DIR")])
-def test_invalid_arguments_exit_with_2(arguments, message, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        bench.main(arguments)
-    assert exit_.value.code == 2 and message in capsys.readouterr().err
 
 
 def test_page_in_the_repository_matches_its_results():

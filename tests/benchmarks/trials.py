@@ -22,17 +22,9 @@ from possm_lite.spikes import simulate_session
 from possm_lite.spikes.simulation.drift import drift_tuning
 from possm_lite.spikes.simulation.neurons import SimulationConfig
 from possm_lite.spikes.simulation.session import SimulatedSession
-from possm_lite.training import (
-    FitConfig,
-    Session,
-    combine_sessions,
-    evaluate,
-    fit,
-    for_new_session,
-    freeze_backbone,
-    prepare,
-)
+from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
 from possm_lite.training.baselines import fit_wiener
+from possm_lite.training.transfer import combine_sessions, for_new_session, freeze_backbone
 
 from .page import Item, Note, Plot, Table, with_spread
 
