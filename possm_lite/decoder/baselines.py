@@ -39,13 +39,15 @@ class BinnedDecoder(nn.Module):
     `decode_counts` makes standardised behaviour (B, T, n_slots, C) of square-root counts (B, T, U).
     """
 
-    n_sessions = 1
-
     def __init__(self, n_units: int, bin_width_s: float = 0.05, n_slots: int = 1, n_outputs: int = 2):
         super().__init__()
         self.n_units, self.bin_width_s, self.n_slots, self.n_outputs = n_units, bin_width_s, n_slots, n_outputs
         self.register_buffer("behavior_mean", torch.zeros(2, n_outputs))  # row 0: no session, as in POSSM
         self.register_buffer("behavior_std", torch.ones(2, n_outputs))
+
+    @property
+    def n_sessions(self) -> int:
+        return len(self.behavior_mean) - 1
 
     def forward(self, batch: SpikeBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
         """Behaviour at the output times, (B, Q, C): arguments and errors as of `POSSM.forward`."""
