@@ -6,9 +6,8 @@ import torch
 
 from possm_lite.classroom.checks import ValueCheck, exercise
 
+
 # Exercise 0.1: firing rate
-
-
 def _times(*seconds):
     return torch.tensor(seconds, dtype=torch.float64)
 
@@ -24,16 +23,11 @@ def _times(*seconds):
         "five spikes in 1.5 s, no whole number of Hz": lambda: (_times(0.5, 0.75, 1.0, 1.25, 1.75, 2.0), 0.5, 2.0),
     },
     mistakes={
-        " / (stop - start) → ": (
-            "this is how many spikes there are, not how many per second. By how many seconds do you divide?"
-        ),
+        " / (stop - start) → ": "this is how many spikes there are, not how many per second.",
         "inside = (spike_times >= start) & (spike_times < stop) → inside = torch.ones_like(spike_times)": (
             "you count spikes outside the window too. Only those between start and stop belong to it."
         ),
-        "< stop → <= stop": (
-            "a spike exactly at stop was counted. The window ends just before it: it belongs to the next one, or it "
-            "would be counted twice."
-        ),
+        "< stop → <= stop": "a spike exactly at stop was counted.",
         ">= start → > start": "a spike exactly at start was not counted. The window begins with it.",
         "(stop - start) → stop": "you divide by stop. How long is the window, when it does not begin at 0?",
     },
@@ -45,8 +39,6 @@ def firing_rate(spike_times, start, stop):
 
 
 # Exercise 0.2: subtract the mean of each unit
-
-
 def _counts(n_trials, n_units):
     rates = torch.linspace(1.0, 9.0, n_units).expand(n_trials, n_units)  # each unit has its own
     return torch.poisson(rates, generator=torch.Generator().manual_seed(n_trials))
@@ -60,19 +52,9 @@ def _counts(n_trials, n_units):
         "a single trial, which is its own mean": lambda: (_counts(1, 3),),
     },
     mistakes={
-        "x - x.mean(0) → x.sub_(x.mean(0))": (
-            "x itself was changed: `x -= ...` overwrites the tensor of the caller. Return a new one."
-        ),
-        "x.mean(0) → x.mean(1, keepdim=True)": (
-            "you took the mean over the units of each trial. The mean of a unit goes over the trials, and they are "
-            "axis 0."
-        ),
-        "x.mean(0) → x.mean(1)": (
-            "you took the mean over axis 1, the units, and its shape does not fit x either. Trials are axis 0."
-        ),
-        "x.mean(0) → x.mean()": (
-            "you subtract one mean for all. Each unit has its own: over which axis must the mean go?"
-        ),
+        "x - x.mean(0) → x.sub_(x.mean(0))": "x itself was changed: `x -= ...` overwrites the tensor of the caller.",
+        "x.mean(0) → x.mean(1, keepdim=True)": "you took the mean over the units of each trial.",
+        "x.mean(0) → x.mean()": "you subtract one mean for all.",
         "x - x.mean(0) → x.mean(0)": "these are the means themselves. Subtract them from x.",
     },
 )
@@ -82,7 +64,6 @@ def center(x):
 
 
 # Exercise 0.3: the angle of a rotation, 50 of 80 ms of 360 degrees
-
 my_angle = ValueCheck(
     "my_angle",
     expected=225.0,
@@ -91,13 +72,11 @@ my_angle = ValueCheck(
         0.625: "that is the share of a whole rotation. How many degrees has a whole one?",
         3.927: "that is in radians. The question asks for degrees: a whole rotation has 360, or 2π radians.",
         135.0: "that many degrees are missing to the whole rotation. How far has the arrow come?",
-        -135.0: "the arrow points that way, but say how far it has rotated, counter-clockwise from 0.",
     },
 )
 
+
 # Exercise 0.4: preferred directions by least squares, and the sum of the votes
-
-
 def _reaches(angles_deg, new_deg, n_units, noise=0.0, seed=0):
     """Rates of units with other baselines, depths and preferred directions: what was seen, and new reaches."""
 
@@ -123,15 +102,11 @@ def _reaches(angles_deg, new_deg, n_units, noise=0.0, seed=0):
         ),
     },
     mistakes={
-        "(new - b) → new": (
-            "the votes count with the whole rate. A unit that fires as usual says nothing: take its b away."
-        ),
+        "(new - b) → new": "the votes count with the whole rate.",
         "new - b → new - rates.mean(0)": (
             "you take away the mean of each unit, which is b only where reaches go to all sides alike."
         ),
-        " / torch.hypot(x, y) → ": (
-            "the votes of strongly tuned units are longer. Divide each by its length: all have length one."
-        ),
+        " / torch.hypot(x, y) → ": "the votes of strongly tuned units are longer.",
         "atan2(y, x) → atan2(x, y)": "cosine and sine have changed places: atan2 wants y first.",
         "atan2(y, x) → atan2(y, x).rad2deg()": "this is in degrees. The angles here are in rad.",
         "atan2(y, x) → atan(y / x)": "atan of y / x cannot tell a direction from the opposite one: use atan2.",

@@ -7,9 +7,8 @@ import torch
 from possm_lite.blocks.positions import phasors, rope_frequencies, rotate
 from possm_lite.classroom.checks import Case, Complaint, ValueCheck, as_tensor, exercise, normal
 
+
 # Exercise 4.1: sinusoidal encoding
-
-
 @exercise(
     cases={
         "two columns, one pair": lambda: (6, 2),
@@ -18,21 +17,12 @@ from possm_lite.classroom.checks import Case, Complaint, ValueCheck, as_tensor, 
         "a base that is not 10,000": Case(lambda: (20, 6, 50.0), tolerance=1e-4),
     },
     mistakes={
-        "2 * j / D → j / D": (
-            "the exponent is j/d and should be 2j/d: your slowest columns rotate far too fast. Look at the last "
-            "columns of your matrix."
-        ),
-        "2 * j / D → 4 * j / D": (
-            "the exponent grows twice too fast: something already counts in steps of two (0, 2, 4, ...) and is doubled "
-            "once more."
-        ),
+        "2 * j / D → j / D": "the exponent is j/d and should be 2j/d: your slowest columns rotate far too fast.",
         "angle.cos() → (i / base ** ((2 * j + 1) / D)).cos()": (
-            "sine and cosine of a pair have different frequencies, so they are not one phasor. The two columns of pair "
-            "j share the exponent 2j/d."
+            "sine and cosine of a pair have different frequencies, so they are not one phasor."
         ),
         "torch.stack([angle.sin(), angle.cos()], -1).flatten(1) → torch.cat([angle.sin(), angle.cos()], -1)": (
-            "all sines come first and then all cosines. That is a code too, but (4.1) lays sine and cosine of a pair "
-            "side by side."
+            "all sines come first and then all cosines."
         ),
     },
 )
@@ -45,8 +35,6 @@ def fixed_encoding(n, D, base=10_000.0):
 
 
 # Exercise 4.2: RoPE
-
-
 def _vectors(*shape):
     return normal(*shape, seed=4)
 
@@ -68,24 +56,12 @@ def _vectors(*shape):
         (
             "x[..., 0::2], x[..., 1::2] → x.chunk(2, -1)",
             "sin * even + cos * odd], -1) → sin * even + cos * odd], -2)",
-        ): (
-            "you rotated coordinate j with j + d/2. That is the other valid pairing, but (4.6) pairs neighbours, 2j "
-            "with 2j + 1."
-        ),
-        (
-            "cos, sin = angle.cos() → angle = torch.cat([angle, angle], -1)\n    cos, sin = angle.cos()",
-            "cos * even - sin * odd → cos[..., 0::2] * even - sin[..., 0::2] * odd",
-            "sin * even + cos * odd → sin[..., 1::2] * even + cos[..., 1::2] * odd",
-        ): (
-            "two pairings are mixed: coordinates are paired as neighbours, but the angles are laid out for halves. The "
-            "angles must repeat as 0, 0, 1, 1, ..."
-        ),
+        ): "you rotated coordinate j with j + d/2.",
         "-2 * torch.arange → -torch.arange": (
             "the exponent of the frequencies is j/d and should be 2j/d: the slow pairs rotate too fast."
         ),
         "sin * even → sin * (cos * even - sin * odd)": (
-            "the second coordinate of a pair was computed from the first one after its rotation. Keep the old value "
-            "until both are done."
+            "the second coordinate of a pair was computed from the first one after its rotation."
         ),
     },
 )
@@ -101,8 +77,6 @@ def rope(x, positions, base=10_000.0):
 
 
 # Exercise 4.3: two times far from zero
-
-
 def _spikes(start, t_q=0.025):
     """Makes a query and five spikes within 50 ms, `start` seconds after the recording began."""
 
@@ -127,23 +101,13 @@ def _spikes(start, t_q=0.025):
     },
     mistakes={
         "(elapsed[:, None] * omega).float() → (t_k[:, None] * omega).float() - (t_q * omega).float()": (
-            "right in the first minutes, wrong after an hour: the angles of long times were rounded to float32. "
-            "Subtract the two times before anything is rotated."
+            "right in the first minutes, wrong after an hour: the angles of long times were rounded to float32."
         ),
         "t_k - t_q → t_k.float() - t_q.float()": (
-            "you subtract, but too late: the times were float32 already and had lost their milliseconds. Subtract in "
-            "float64, then convert."
+            "you subtract, but too late: the times were float32 already and had lost their milliseconds."
         ),
         "t_k - t_q → t_k % 3600 - t_q % 3600": (
-            "times modulo an hour are small, and right until a query and a spike are on two sides of a full hour. "
-            "Subtract the times as they are."
-        ),
-        "t_k - t_q → t_q - t_k": (
-            "the key rotates the wrong way: (4.5) rotates it by the time of the key minus that of the query."
-        ),
-        "return rotated @ q → return k @ q": (
-            "the score does not change with the times: nothing is rotated, or query and key both by the same angle, "
-            "which cancels. Rotate only the key, by the difference."
+            "times modulo an hour are small, and right until a query and a spike are on two sides of a full hour."
         ),
     },
 )
@@ -158,16 +122,12 @@ def safe_score(q, k, t_q, t_k, omega):
 
 
 # Exercise 4.4: which maps make the score a matter of distance
-
 only_distance = ValueCheck(
     "only_distance",
     expected="ACE",
     mistakes={
         "A": "A is right, and not alone. Any orthogonal matrix will do for one step, if m steps are its m-th power.",
-        "AE": (
-            "A and E are right. Is a length changed by writing numbers in reverse order? And is C, for every m, a "
-            "power of one step?"
-        ),
+        "AE": ("A and E are right. Is a length changed by writing numbers in reverse order?"),
         "ACDE": (
             "D keeps lengths, but its steps do not add up: from m to m + 1 it rotates by (2m + 1) degrees, which "
             "depends on m."
@@ -176,9 +136,8 @@ only_distance = ValueCheck(
     },
 )
 
+
 # Exercise 4.5: a cache of rotated keys
-
-
 def _run(function, q, k, v, window):
     cache, answers = None, []
     for token in zip(q, k, v, strict=True):
@@ -230,14 +189,8 @@ def _tokens(n, d, window):
             "and so comes along with the query. Rotate each key once, when it comes in."
         ),
         "rotate(q, phase) → q": "the query is not rotated. (4.5) needs both.",
-        "torch.tensor(m) → torch.tensor(len(keys))": (
-            "the position is taken from how many keys are kept. Once the window is full that number stands still, and "
-            "time goes on: count the tokens."
-        ),
+        "torch.tensor(m) → torch.tensor(len(keys))": "the position is taken from how many keys are kept.",
         "[-window:] → ": "the window is ignored: tokens that left it are still read.",
-        "[-window:] → [-window if window > 1 else None :]": (
-            "with a window of one nothing is dropped: x[-0:] is all of x."
-        ),
         "[-window:] → [-window - 1 :]": "the window holds one token too many: the newest is one of them.",
     },
 )

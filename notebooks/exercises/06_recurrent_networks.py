@@ -72,9 +72,7 @@ def _gru_inputs(n_units=4, state=1.0, reset_bias=0.0, seed=0):
     },
     mistakes={
         "Z * H + (1 - Z) * → (1 - Z) * H + Z *": "Z and 1 - Z are swapped. In (6.3) the gate Z keeps the old state.",
-        "(R * H) @ W_h[2] → R * (H @ W_h[2])": (
-            "R is multiplied after the product with W_hh. That is a GRU too, torch's; (6.6) multiplies H by R first."
-        ),
+        "(R * H) @ W_h[2] → R * (H @ W_h[2])": "R is multiplied after the product with W_hh.",
         "sigmoid → tanh": "the gates go through a tanh. Gates are between 0 and 1: a sigmoid, (6.5).",
         ("[0] → [3]", "[1] → [0]", "[3] → [1]"): "R and Z are swapped. The weights come in the order R, Z, candidate.",
     },
@@ -103,10 +101,7 @@ _SWAPPED = "(1 - z) * n + z * h → z * n + (1 - z) * h"
         _ORDER: "the blocks are cut in another order. Torch's are r, z, n.",
         _BEFORE: "R is multiplied before the product: that is the textbook's GRU. Torch has R * (H W + b).",
         _SWAPPED: "Z and 1 - Z are swapped. Torch's Z keeps the old state.",
-        (*_ORDER, _BEFORE, _SWAPPED): "all three bugs are still there.",
-        "r * hn → r * (h @ w_hh.chunk(3)[2].T) + b_hh.chunk(3)[2]": (
-            "the bias of n is outside the bracket. Torch multiplies it by R too: R * (H W + b)."
-        ),
+        "r * hn → r * (h @ w_hh.chunk(3)[2].T) + b_hh.chunk(3)[2]": "the bias of n is outside the bracket.",
     },
 )
 def torch_gru_step(x, h, w_ih, w_hh, b_ih, b_hh):
@@ -161,14 +156,9 @@ def _padded(*lengths):
     },
     mistakes={
         "lengths[:, None] → torch.full_like(lengths[:, None], x.shape[1])": (
-            "everything is reversed, the padding too, which now comes first. That is the leak itself: reverse only the "
-            "first lengths[i] steps."
+            "everything is reversed, the padding too, which now comes first."
         ),
         "n - 1 - t → (n - t).clamp(max=x.shape[1] - 1)": "you are off by one: of n steps the last has the index n - 1.",
-        "n - 1 - t → x.shape[1] - 1 - t": (
-            "the whole row is reversed first and cut afterwards, so the padding comes first. Cut first, then reverse."
-        ),
-        "lengths[:, None] → lengths.max()": "all sequences are reversed at the greatest length. Each has its own.",
         "return x → return (x * (t < n)[..., None])": "the steps after a length have become zeros. They should stay.",
     },
 )
@@ -222,9 +212,6 @@ def back_through_time(H, W_hh, g):
         ),
         "norm <= max_norm → norm == 0": "short gradients are made longer. The factor must not be above one.",
         "math.sqrt → float": "the root is missing: you compare with the squared length.",
-        ("norm <= max_norm → False", "(max_norm / norm) → (torch.tensor(norm).clamp(max=max_norm) / norm)"): (
-            "a gradient of zeros gives NaN: zero is divided by zero there. Is anything to be clipped at all?"
-        ),
     },
 )
 def clip_gradients(gradients, max_norm):
@@ -285,13 +272,9 @@ def _first_fault(make):
             "the count does not stay while nothing comes: Z must be nearer to one there. A bias of 20 will do."
         ),
         "0.02 → 0.2": "the stairs shrink. The tanh is straight only near zero: make the first stair smaller.",
-        "-40.0],  # r → 0.0],  # r": (
-            "clear does not clear. There Z has to open, and one more gate has to hide the old state from the candidate."
-        ),
+        "-40.0],  # r → 0.0],  # r": "clear does not clear.",
         "-0.02 → 0.02": "a pulse down counts up. Its weight to the candidate is negative.",
-        "[-40.0, -40.0, -40.0] → [0.0, 0.0, 0.0]": (
-            "a first pulse up does not bring the state to 0.01. At a pulse Z must be near zero; the rows are r, z, n."
-        ),
+        "[-40.0, -40.0, -40.0] → [0.0, 0.0, 0.0]": "a first pulse up does not bring the state to 0.01.",
     },
 )
 def counting_gru():

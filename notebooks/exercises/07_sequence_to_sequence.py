@@ -41,9 +41,6 @@ def _sentences(*rows, scale=1.0):
             "you took a mean for each sentence, then the mean of these: a word in a short sentence then weighs more "
             "than one in a long sentence. (7.3) has one sum and one count."
         ),
-        "[targets != pad] → [(targets != pad).flip(1).cumsum(1).flip(1) > 1]": (
-            "the last word of each sentence is missing. `END` is a word like any other: the model must learn to say it."
-        ),
     },
 )
 def token_loss(logits, targets, pad=0):
@@ -79,16 +76,10 @@ def _decoder(*lengths, n=4, size=3):
         (
             "scores = score(s, H) → new = cell(torch.cat([y, 0 * y], -1), s)\n    scores = score(new, H)",
             "cell(torch.cat([y, c], -1), s), alpha → new, alpha",
-        ): (
-            "the new state asks. Then s_t is made without having looked: it knows c_{t-1} or nothing. Ask with the "
-            "previous state, and step afterwards."
-        ),
+        ): ("the new state asks. Then s_t is made without having looked: it knows c_{t-1} or nothing."),
         "return cell(torch.cat([y, c], -1), s), alpha → new = cell(torch.cat([y, c], -1), s)\n"
         "    return new, score(new, H).masked_fill(~mask, -torch.inf).softmax(-1)": (
             "the state is right, but the weights you return come from the new state. Return those that made c_t."
-        ),
-        (".masked_fill(~mask, -torch.inf) → ", "torch.softmax(scores, -1) → torch.softmax(scores, -1) * mask"): (
-            "the weights of a padded sentence do not sum to one: it looks as if you masked after the softmax."
         ),
         ".masked_fill(~mask, -torch.inf) → ": "padding is looked at. Give the mask to the softmax.",
         "[y, c] → [c, y]": "the cell reads [y; c], the word first and then the context. Yours are the other way round.",
@@ -129,13 +120,7 @@ _TEN_WORDS = [[0.01] * 9 + [0.91], [0.005] * 9 + [0.955]]
         "torch.where(finished[:, None], only_end, log_probs) → log_probs": (
             "a finished text went on growing, and its score fell. Let it continue with `end` alone, at no cost."
         ),
-        "-math.inf → 0.0": (
-            "a finished text fills the beam with copies of itself, one for every word at no cost. Only `end` is free, "
-            "all other words are impossible (-inf)."
-        ),
-        ("torch.where(finished[:, None], only_end, log_probs) → log_probs", "scores[:, None] + → scores[:, None] *"): (
-            "log-probabilities were multiplied. A product of probabilities is a sum of logs."
-        ),
+        "-math.inf → 0.0": "a finished text fills the beam with copies of itself, one for every word at no cost.",
         "place // n_words, place % n_words → place % n_words, place // n_words": (
             "row and word are swapped: of index i in a flat table of width V the row is i // V and the column i % V."
         ),
@@ -163,9 +148,6 @@ crossing = ValueCheck(
         math.log(
             _RATIO, 3
         ): "that is what comes out if the full stop does not count. Here it does: 2 tokens against 4.",
-        math.log2(math.log(0.50 * 0.35 * 0.72) / math.log(0.40 * 0.75)): (
-            "that is where `aab.` overtakes `b.`, and `abb.` has the larger probability of the two."
-        ),
         math.log2(0.1615 / 0.30): "that is what comes out if probabilities are divided. (7.7) divides sums of logs.",
     },
 )
@@ -263,14 +245,11 @@ def _filled(make):
     model = make(*SIZES.values())
     if not isinstance(model, nn.Module):
         raise Complaint("the class is not a torch.nn.Module: it begins with `class Translator(nn.Module):`.")
-    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    if not shapes:
+    names = {name for name, _ in model.named_parameters()}
+    if not names:
         make.failure = MISSING
-    expected = {name: tuple(w.shape) for name, w in _weights().items()}
-    for name in {**expected, **shapes}:
-        if shapes.get(name) != expected.get(name):
-            what = f"the parameter `{name}` has the shape {shapes.get(name)}, expected {expected.get(name)}"
-            raise Complaint(f"{what} (None: there is no such parameter), with {SIZES}.")
+    if differing := sorted(names ^ _weights().keys()):
+        raise Complaint(f"parameters that are missing, or that should not be there: {', '.join(differing)}.")
     model.load_state_dict(_weights(), strict=False)
     return model
 
@@ -354,16 +333,11 @@ _UNPACKED = (
     },
     mistakes={
         _UNPACKED: "`encode`: padding is read, and the last state of both directions has seen it. Pack the rows.",
-        (*_UNPACKED, "return H, last[0] → return H, H[torch.arange(len(H)), n - 1, : last.shape[-1]]"): (
-            "`encode`: s_0 is right, but the backward direction starts in the padding: pack the rows."
-        ),
         ".masked_fill(~mask, -torch.inf) → ": "`look`: padding is looked at. Give the mask to the softmax.",
         "look(s, H, mask)\n → look(self.decoder(torch.cat([self.write(tokens), 0 * H[:, 0]], -1), s), H, mask)\n": (
             "`step`: the new state asks. Look with the previous one, then step: (7.4), then (7.5)."
         ),
-        "shift_right(target) → target": (
-            "`forward`: the decoder reads the very word that it should say. Shift the target by one: BEGIN comes first."
-        ),
+        "shift_right(target) → target": "`forward`: the decoder reads the very word that it should say.",
         ".masked_fill(done, PAD) → ": "`generate`: it goes on after the end. What follows END is padding.",
     },
 )

@@ -62,11 +62,6 @@ def _story(n, d, n_hops):
         ),
         "q + p @ c → p @ c": "what was read replaces the question. It should be added to it: q + r.",
         "p @ c → p @ a": "the outputs c are never read: you find facts by a and read a too. There are two memories.",
-        (
-            "a @ q → c @ q",
-            "p @ c → p @ a",
-        ): "the two memories are swapped: a fact is found by its a, and its c is read.",
-        "a @ q → a @ q / len(q) ** 0.5": "the scores are divided by the root of D, as in chapter 02. (8.1) does not.",
     },
 )
 def read_in_hops(q, a, c, n_hops):
@@ -118,9 +113,7 @@ def _search(beta, n=4, m=3):
         "as many slots as numbers in a slot": partial(_search, 5.0, n=3),
     },
     mistakes={
-        " / (memory.norm(dim=1) * key.norm()) → ": (
-            "nothing is divided by the lengths: long slots win. The cosine of (8.6) divides by |k| and by |m|."
-        ),
+        " / (memory.norm(dim=1) * key.norm()) → ": "nothing is divided by the lengths: long slots win.",
         "norm(dim=1) → norm()": "all slots together are divided by one length. Each slot has its own: norm(dim=-1).",
         "beta * cosine → cosine": "beta has no effect: cosines differ by 2 at most, so their softmax is nearly flat.",
         "torch.softmax(beta * → beta * torch.softmax(": (
@@ -166,9 +159,6 @@ _STAY, _AHEAD = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
             "w = gate * content + → w = content\n    later =",
             "torch.roll(w, 1)\n → torch.roll(w, 1)\n    w = gate * w + later\n",
         ): "only the content weights are shifted. What moves is the mixture of (8.7), the old place included.",
-        ("torch.roll(w, -1) → torch.cat([w[1:], 0 * w[:1]])", "torch.roll(w, 1) → torch.cat([0 * w[:1], w[:-1]])"): (
-            "weight falls off the end of the memory. The slots are a ring: after the last one comes the first."
-        ),
         ("    w = w**gamma\n → ", "w / w.sum() → w", "w = s[0] → w = w**gamma / (w**gamma).sum()\n    w = s[0]"): (
             "sharpening comes before the shift, and so the smear of the shift stays. It is the last stage."
         ),
@@ -218,18 +208,8 @@ def _outputs_and_memory(run, *args):
             "memory = write → r = read(memory, q)\n        memory = write",
             "q, v)\n        r = read(memory, q) → q, v)",
         ): "you read before you write. In (8.11) the new memory is read.",
-        ("r = read → now = read", "readout(h, r) → readout(h, now)"): (
-            "the controller gets the same r in every step. It reads what was read a step before: carry r on."
-        ),
-        ("h, q, v = → now, q, v =", "readout(h, r) → readout(now, r)"): (
-            "the controller gets the same h in every step. It reads its own h_{t-1}: carry h on."
-        ),
-        ("outputs = [] → outputs, first = [], memory", "write(memory, → write(first,"): (
-            "every step writes into the memory of the start, so what was written before is lost. Carry the memory on."
-        ),
-        ("r = read → before, r = r, read", "readout(h, r) → readout(h, before)"): (
-            "the readout gets what was read a step before. It reads r of its own step."
-        ),
+        ("r = read → now = read", "readout(h, r) → readout(h, now)"): "the controller gets the same r in every step.",
+        ("h, q, v = → now, q, v =", "readout(h, r) → readout(now, r)"): "the controller gets the same h in every step.",
     },
 )
 def run_frame(controller, write, read, readout, inputs, memory, h, r):

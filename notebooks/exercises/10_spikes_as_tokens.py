@@ -20,7 +20,6 @@ def _named(*names):
 
 
 # Exercise 10.1: bin and offset of every spike, and how many bins there are
-
 _FLOAT32_STARTS = (
     "the bins are right, but their starts became float32: late in a recording the offsets are off by microseconds. "
     "`bin * width` is float32 if `bin` holds whole numbers: write `bin.double() * width`."
@@ -53,23 +52,18 @@ def _times(*times_s, duration_s, width_s=0.05):
     },
     mistakes={
         "-int((1e-6 - duration_s / width_s) // 1) → int(duration_s / width_s) + 1": (
-            "a trial of exactly two bins gets a third one, empty. Rounding down and adding one is right only where the "
-            "duration is no multiple of the width."
+            "a trial of exactly two bins gets a third one, empty."
         ),
         "1e-6 - duration_s → -duration_s": (
             "an extra empty bin where the duration is an exact multiple of the width: 0.1 + 0.05 is a hair more than "
             "0.15, and rounding up makes a bin of the hair. Take off a millionth of a bin first."
         ),
         "time_s / width_s + 1e-6 → time_s / width_s": (
-            "spikes on an edge fall into the bin before: 0.15 / 0.05 is 2.9999999999999996 in floating point. Add a "
-            "millionth of a bin before you round down."
+            "spikes on an edge fall into the bin before: 0.15 / 0.05 is 2.9999999999999996 in floating point."
         ),
         "(time_s - bins * width_s).clamp(min=0.0) → time_s % width_s": (
-            "a spike exactly on an edge has offset 0, not a whole bin. The remainder of a division is rounded as badly "
-            "as the division: subtract the start of the bin instead."
+            "a spike exactly on an edge has offset 0, not a whole bin."
         ),
-        "- bins * width_s → - bins.long() * width_s": _FLOAT32_STARTS,
-        "(time_s - bins * width_s).clamp(min=0.0) → time_s - bins.long() * width_s": _FLOAT32_STARTS,
     },
 )
 def to_bins(time_s, duration_s, width_s):
@@ -81,8 +75,6 @@ def to_bins(time_s, duration_s, width_s):
 
 
 # Exercise 10.2: pairs of counts and velocity, one later than the other
-
-
 def _numbered(n_bins, lag_bins):
     """Counts and velocities that say which bin they are from."""
     row = torch.arange(1.0, n_bins + 1)[:, None]
@@ -102,13 +94,8 @@ def _numbered(n_bins, lag_bins):
         "max(-lag_bins, 0), max(lag_bins, 0) → max(lag_bins, 0), max(-lag_bins, 0)": (
             "the sign is wrong: with a positive lag the velocity must be *later* than the counts beside it."
         ),
-        "counts[first : first + n], velocity[later : later + n] → counts, velocity.roll(-lag_bins, 0)": (
-            "rolled round: the velocities of the start are now beside the counts of the end. Bins that have no partner "
-            "must be left out."
-        ),
         "[first : first + n], velocity[later : later + n] → [:-lag_bins], velocity[lag_bins:]": (
-            "right for other lags, but with a lag of 0 nothing is left: `[:-0]` is the same as `[:0]`. Count from the "
-            "front, up to `T - lag`."
+            "right for other lags, but with a lag of 0 nothing is left: `[:-0]` is the same as `[:0]`."
         ),
         "[first : first + n], velocity[later : later + n] → [: len(counts) - lag_bins], velocity[lag_bins:]": (
             "right up to a lag of 0. With a negative one the roles change: then the first *counts* have no partner."
@@ -123,7 +110,6 @@ def lagged(counts, velocity, lag_bins):
 
 
 # Exercise 10.3: bins of 4, 0, 2 and of 1, 5 spikes. Slots 2 x 3 x 5 = 30, tokens 4 + 1 + 2 and 1 + 5, in all 13
-
 padding_share = ValueCheck(
     "padding_share",
     expected=17 / 30,
@@ -137,8 +123,6 @@ padding_share = ValueCheck(
 
 
 # Exercise 10.4: a mean that knows how long each trial is
-
-
 def _trials(*lengths, longest, vel_fill=0.0, predicted_fill=None, resting=False, observe=None):
     """Trials of some lengths in a table; what its padding holds may be given."""
 
@@ -172,24 +156,14 @@ _NAN = float("nan")
         ),
     },
     mistakes={
-        "predicted[real] - vel[real] → predicted - vel": (
-            "padding is in your mean. Did you measure how long the trials are on the padded table? There every trial "
-            "is as long as the longest. Use `n_bins`."
-        ),
+        "predicted[real] - vel[real] → predicted - vel": "padding is in your mean.",
         ".mean() → .sum() / vel.numel()": (
             "padding is out of the sum, but still in the number you divide by: a batch with more padding looks better."
-        ),
-        "torch.arange(vel.shape[1]) < n_bins[:, None] → (vel != 0).any(-1)": (
-            "bins with velocity 0 are taken for padding. A hand that rests is data: the lengths say what is real, not "
-            "the values."
         ),
         (
             "predicted[real] - vel[real] → (predicted - vel) * real[..., None]",
             ".mean() → .sum() / (2 * real.sum())",
-        ): (
-            "right until padding holds NaN: 0 times NaN is NaN. Pick the real entries out, do not multiply the others "
-            "by 0."
-        ),
+        ): "right until padding holds NaN: 0 times NaN is NaN.",
         (
             "predicted[real] - vel[real] → predicted - vel",
             ".mean() → .where(real[..., None], 0).sum() / (2 * real.sum())",
@@ -206,8 +180,6 @@ def masked_mse(predicted, vel, n_bins):
 
 
 # Exercise 10.5: the token of a spike
-
-
 def _spikes(units, times_s, bins, shortest_s=0.01):
     def make():
         omega = 2 * torch.pi / torch.tensor([shortest_s, 0.03, 0.1, 0.4], dtype=torch.float64)
@@ -228,23 +200,14 @@ def _spikes(units, times_s, bins, shortest_s=0.01):
         "spikes ten minutes into a recording": _spikes([1, 2], [597.1234, 597.3411], [11942, 11946]),
     },
     mistakes={
-        "time_s - b.double() * width_s → time_s": (
-            "rotated by the time since the start of the trial. The angle needs the time inside the bin."
-        ),
+        "time_s - b.double() * width_s → time_s": "rotated by the time since the start of the trial.",
         "offset[:, None] * omega → offset.float()[:, None] * omega.float()": (
-            "right, except for the fastest frequencies: the angle was float32. It reaches 3,000 rad within a bin, so "
-            "multiply in float64 and make only the finished sine and cosine float32."
+            "right, except for the fastest frequencies: the angle was float32."
         ),
         "x * cos - y * sin, x * sin + y * cos → x * cos + y * sin, y * cos - x * sin": (
             "rotated the wrong way: look at the sign of the sine. A pair (x, y) becomes (x cos − y sin, x sin + y cos)."
         ),
-        "b.double() → b": (
-            "right, except late in a recording: the start of the bin was float32. Write `b.double() * width_s`."
-        ),
-        ("torch.stack( → torch.cat(", ".flatten(1) → "): (
-            "the rotation is right, but the result is all x, then all y. Put each pair back where it was: "
-            "`torch.stack` along a last axis, then flatten."
-        ),
+        "b.double() → b": "right, except late in a recording: the start of the bin was float32.",
     },
 )
 def spike_tokens(unit, time_s, b, E, omega, width_s):
@@ -257,7 +220,6 @@ def spike_tokens(unit, time_s, b, E, omega, width_s):
 
 
 # Exercise 10.6: build it, windows at random positions as a ragged batch with targets
-
 _NAMES = ("starts", "unit", "bin", "offset", "mask", "times", "velocity")
 
 
@@ -319,9 +281,7 @@ def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
         "start - lag_s → start + lag_s": (
             "the sign of the lag: the spikes of a window come lag_s *before* its behaviour."
         ),
-        "np.setdiff1d(np.arange(n_bins), b) → np.arange(0)": (
-            "bins without spikes have no token. Each needs a blank one: unit 0, offset 0."
-        ),
+        "np.setdiff1d(np.arange(n_bins), b) → np.arange(0)": "bins without spikes have no token.",
         "[inside] + 1 → [inside]": "units are counted from 1 in a batch, 0 is the blank token: add 1 to `spike_units`.",
         " + i * n_bins → ": "every window begins with bin 0 again. Bins are counted through the batch.",
     },

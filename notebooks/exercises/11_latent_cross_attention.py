@@ -18,7 +18,6 @@ def _omega(*periods_s):
 
 
 # Exercise 11.1: one unit fires twice. exp(s) is 1 and 3: 3 / (1 + 1 + 3)
-
 my_weight = ValueCheck(
     "my_weight",
     expected=0.6,
@@ -32,8 +31,6 @@ my_weight = ValueCheck(
 
 
 # Exercise 11.2: the sum that was not rotated back
-
-
 def R(x, t, omega):
     return rotate(x, phasors(t, omega, x.dtype))
 
@@ -75,7 +72,6 @@ def read_bin(q, t, k, v, dt, omega):
 
 
 # Exercise 11.3: what doubled spikes change in each reading
-
 _SHARED = "these weights sum to one: of doubled spikes each gets half, and what one unit gains the others lose."
 _BLANK = "the weights, with that of the blank token, sum to one. It did not come twice, so its share fell."
 _ALONE = "this weight depends on no other spike, and nothing is divided: each spike adds its own term."
@@ -110,8 +106,6 @@ my_doubling = TableCheck(
 
 
 # Exercise 11.4: the table
-
-
 def _vectors(q, *keys):
     return lambda: (torch.tensor(q, dtype=torch.float64), torch.tensor(keys, dtype=torch.float64), 1)
 
@@ -144,8 +138,6 @@ def score_table(q, k, n_freqs):
 
 
 # Exercise 11.5: the scores of a list of spikes
-
-
 def _spikes(start=0.0, t_query=0.025, same_time=False, units=(3, 1, 1, 4, 2, 3)):
     """Six tokens of four units and the blank row, `start` seconds into the recording; two bins of 50 ms."""
 
@@ -185,8 +177,6 @@ def spike_scores(P, unit, t, t_query, omega):
 
 
 # Exercise 11.6: a softmax within each bin
-
-
 def _tokens(scores, bins, *observe):
     return Case(lambda: (torch.tensor(scores), torch.tensor(bins), max(bins) + 1), *observe)
 
@@ -211,8 +201,7 @@ def _tokens(scores, bins, *observe):
         ),
         "scores - peak[bins] → scores": "large scores overflow in exp: subtract the largest of the bin first.",
         "scores - peak[bins] → scores - scores.max()": (
-            "you subtract the largest score of all, so a bin of much lower scores becomes 0/0. Subtract that of its "
-            "own bin."
+            "you subtract the largest score of all, so a bin of much lower scores becomes 0/0."
         ),
         "-math.inf → 0.0": "the peaks start from 0, so a bin of scores far below 0 becomes 0/0. Start from -infinity.",
     },
@@ -226,8 +215,6 @@ def bin_softmax(scores, bins, n_bins):
 
 
 # Exercise 11.7: the whole reader of a list
-
-
 def _gradients(function, model, batch):
     result = function(model, batch)
     if not (isinstance(result, torch.Tensor) and result.requires_grad):

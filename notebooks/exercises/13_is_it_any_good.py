@@ -5,7 +5,6 @@ import torch
 from possm_lite.classroom.checks import Case, ValueCheck, exercise, normal
 
 # Exercise 13.1: half the velocity leaves half the error, whose square is a quarter: 1 - 1/4
-
 my_r2 = ValueCheck(
     "my_r2",
     expected=0.75,
@@ -19,8 +18,6 @@ my_r2 = ValueCheck(
 
 
 # Exercise 13.2: R² over all trials
-
-
 def _trials(*lengths, size=(1.0, 1.0), gain=1.0, drift=0.0):
     def make():
         n = sum(lengths)
@@ -36,11 +33,6 @@ def _mean_of_trials(true, decoded):
     return torch.stack([r2_of_trials.reference([v], [w]) for v, w in zip(true, decoded, strict=True)]).mean()
 
 
-def _squared_correlation(true, decoded):
-    v, w = (torch.cat(trials) - torch.cat(trials).mean(0) for trials in (true, decoded))
-    return ((v * w).sum(0) ** 2 / ((v**2).sum(0) * (w**2).sum(0))).mean()
-
-
 @exercise(
     cases={
         "one trial": _trials(6),
@@ -52,24 +44,10 @@ def _squared_correlation(true, decoded):
     },
     mistakes={
         _mean_of_trials: (
-            "this is the mean of each trial's R²: a trial in which the hand hardly moves then outweighs all others. "
-            "Put the trials together first."
+            "this is the mean of each trial's R²: a trial in which the hand hardly moves then outweighs all others."
         ),
-        "v - v.mean(0) → torch.cat([trial - trial.mean(0) for trial in true])": (
-            "the errors are put together, but each trial is compared with its own mean. Take the mean over all trials."
-        ),
-        ".sum(0) → .sum()": (
-            "x and y share one sum, so the axis that moves more decides. Take R² of each axis first, and then the mean "
-            "of the two."
-        ),
-        _squared_correlation: (
-            "that is the squared correlation: it forgives a decoder that says twice the velocity. R² counts that as "
-            "an error."
-        ),
+        ".sum(0) → .sum()": "x and y share one sum, so the axis that moves more decides.",
         "v, v_hat = → v_hat, v =": "true and decoded are swapped: divide by the spread of `true`.",
-        "((v - v.mean(0)) ** 2).sum(0) → v.var(0) * len(v)": (
-            "slightly too large, because torch's var divides by n - 1. Take sums instead, or set correction=0."
-        ),
     },
 )
 def r2_of_trials(true, decoded):
@@ -81,8 +59,6 @@ def r2_of_trials(true, decoded):
 
 
 # Exercise 13.3: a causal history
-
-
 def _counts(n_bins=6, n_units=2, n_history=3):
     return lambda: (1.0 + torch.arange(n_bins * n_units).reshape(n_bins, n_units), n_history)
 
@@ -109,13 +85,8 @@ def _before_a_change(function, counts, n_history):
             "belong to the row."
         ),
         "range(n_history) → reversed(range(n_history))": "the newest bin comes first: put the oldest first.",
-        "counts.new_zeros(n_history - 1, U) → counts[torch.arange(1 - n_history, 0) % T]": (
-            "the first rows hold the last bins of the recording, as after torch.roll: that is the future. Put zeros "
-            "where there is no bin."
-        ),
         "torch.cat([padded[i : i + T] for i in range(n_history)], 1) → padded.unfold(0, n_history, 1).flatten(1)": (
-            "the bins of each unit are next to each other. First come all units of the oldest bin, then all of the "
-            "next."
+            "the bins of each unit are next to each other."
         ),
     },
 )
@@ -127,8 +98,6 @@ def causal_history(counts, n_history):
 
 
 # Exercise 13.4: R² of what a screen shows
-
-
 def _stretches(*counts, step=0.01, phase=0.004, lag_s=0.0, size=(1.0, 1.0), jitter=0.0, width_s=0.05):
     def make():
         times, true, decoded = [], [], []
@@ -165,21 +134,12 @@ def _stretches(*counts, step=0.01, phase=0.004, lag_s=0.0, size=(1.0, 1.0), jitt
             "that is R² asked: each answer is compared with the moment it is for, whenever it is finished."
         ),
         "torch.minimum(n_finished - 1, torch.arange(len(t))) → n_finished - 1": (
-            "the screen shows answers for moments that are still to come. Of the finished answers take the newest that "
-            "is not for a later moment."
+            "the screen shows answers for moments that are still to come."
         ),
         "searchsorted(bins, now) → searchsorted(bins, now - 1)": (
             "an answer is shown a bin too late: a bin that ends at t is over at t."
         ),
         "(t + lag_s) → t": "the lag is not used: at t all bins are over that end at or before t + lag_s.",
-        (
-            "v.append(recorded[shown]) → v.append(recorded)",
-            "v_hat.append(answers[newest[shown]]) → v_hat.append(answers[newest] * shown[:, None])",
-        ): ("moments before the first answer count as if zero were shown. Nothing is shown then: leave them out."),
-        "+ 1e-6 → + 0": (
-            "times on the edge of a bin fall below it: 0.15 / 0.05 is 2.9999999999999996. Add 1e-6 before you take the "
-            "floor."
-        ),
     },
 )
 def screen_r2(times_s, true, decoded, width_s=0.05, lag_s=0.0):

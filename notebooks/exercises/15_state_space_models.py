@@ -9,9 +9,8 @@ from possm_lite.classroom.checks import Case, ValueCheck, exercise, normal
 
 _random = partial(normal, seed=14)
 
+
 # Exercise 15.1: the convolution with its bug found
-
-
 def _impulse(n, at):
     return torch.zeros(1, n).index_fill(-1, torch.tensor(at), 1.0)
 
@@ -41,8 +40,6 @@ def convolve(x, kernel):
 
 
 # Exercise 15.2: zero-order hold
-
-
 def _modes(*a):
     return torch.tensor(a, dtype=torch.complex64)
 
@@ -58,9 +55,6 @@ def _modes(*a):
         ("torch.exp(a * step) → 1 + a * step", "(decay - 1) / a → step * torch.ones_like(a)"): (
             "this is Euler's method: it follows the slope at the start of the step. (15.9) has an exponential."
         ),
-        "(decay - 1) / a → step * torch.ones_like(a)": (
-            "the decay is right. The drive step * x is right for very short steps only: hold the input and integrate."
-        ),
         "(decay - 1) / a → decay - 1": (
             "the drive is not divided by a: with x = 1 for ever the state must rest at -1/a."
         ),
@@ -75,7 +69,6 @@ def hold(a, step):
 
 
 # Exercise 15.3: e^{-step t / 2} = 1/e at t = 2 / step = 20 bins of 50 ms
-
 fades_after_s = ValueCheck(
     "fades_after_s",
     expected=1.0,
@@ -89,8 +82,6 @@ fades_after_s = ValueCheck(
 
 
 # Exercise 15.4: the system as steps
-
-
 def _system(*decay):
     n = len(decay)
     return _modes(*decay), torch.complex(_random(n), _random(n, seed=2)), torch.complex(_random(n, seed=3), _random(n))
@@ -127,8 +118,6 @@ def step_through(decay, drive, readout, x):
 
 
 # Exercise 15.5: two steps as one, so that a scan need not go step by step
-
-
 def _steps(*shape):
     a, u, b, w = (torch.complex(_random(*shape, seed=i), _random(*shape, seed=i + 4)) for i in range(4))
     return (a, u), (b, w)
@@ -160,7 +149,6 @@ def join(first, second):
 
 
 # Exercise 15.6: all states of a scan by a tree of joins: few rounds and little work
-
 _MOST_CALLS, _MOST_PAIRS = 23, 4000  # for 1,000 steps; a tree needs 18 calls and less than 2,000 pairs
 
 
@@ -224,18 +212,10 @@ def _scan_of(*shape, dtype=torch.float32):
         "the number of calls for 1,000 steps": Case(_scan_of(1000), _effort),
     },
     mistakes={
-        _walk: (
-            "the states are right, but join is called too often. Does this walk, one step after the other? Give join "
-            "whole tensors."
-        ),
-        _doubling: (
-            "the states are right, but this is the doubling of section 9, which joins about 9,000 pairs. Join only "
-            "neighbours."
-        ),
+        _walk: "the states are right, but join is called too often.",
+        _doubling: "the states are right, but this is the doubling of section 9, which joins about 9,000 pairs.",
         "join(first, second) → join(second, first)": "join has an order: the earlier step is the first argument.",
-        "2 * (len(decay) // 2) → len(decay)": (
-            "right for even lengths. `x[0::2]` of an odd one has a step more than `x[1::2]`: the last has no neighbour."
-        ),
+        "2 * (len(decay) // 2) → len(decay)": "right for even lengths.",
     },
 )
 def tree_scan(join, decay, entering):

@@ -20,8 +20,6 @@ def _on_arrays(make):
 
 
 # Exercise 17.1: the share of intervals that are too short, unit by unit
-
-
 def _spikes(*train, n_units, refractory_s=0.002):
     """From (time in ms, unit) of each spike."""
     times = torch.tensor([t / 1000 for t, _ in train], dtype=torch.float64)
@@ -54,18 +52,12 @@ def _many():
     },
     mistakes={
         "np.diff(spike_times[spike_units == u]) → np.diff(spike_times)[spike_units[1:] == u]": (
-            "intervals were taken between neighbours in the whole list, which are mostly spikes of two different "
-            "units. Pick out the spikes of one unit first."
+            "intervals were taken between neighbours in the whole list, which are mostly spikes of two different units."
         ),
-        ").mean() → ).sum() / (len(intervals) + 1)": (
-            "you divide by the number of spikes. Between N spikes there are N - 1 intervals."
-        ),
+        ").mean() → ).sum() / (len(intervals) + 1)": "you divide by the number of spikes.",
         ").mean() → ).sum()": "these are counts. Divide by how many intervals the unit has.",
         "intervals < → intervals <=": (
             "an interval of exactly the refractory period is long enough: (17.2) has <, not <=."
-        ),
-        "np.full(n_units, np.nan) → np.zeros(n_units)": (
-            "a unit without an interval has no share: NaN, not 0. A 0 would say that it is clean."
         ),
     },
 )
@@ -80,8 +72,6 @@ def isi_violations(spike_times, spike_units, n_units, refractory_s):
 
 
 # Exercise 17.2: a mean over the last n rows
-
-
 def _trace(n_rows, n, *, artefact=False):
     x = torch.randn(n_rows, 2, generator=torch.Generator().manual_seed(16), dtype=torch.float64)
     x = torch.cat([torch.tensor([[1e9, -1e9]], dtype=torch.float64), x]) if artefact else x
@@ -106,12 +96,7 @@ def _jump():
             "your answer moves before the hand does: as with the friend, half of the rows are in the future. "
             "`mode='same'` puts the middle of the kernel at t. (And at the start it takes missing rows for 0.)"
         ),
-        "max(t - n + 1, 0) : t + 1 → max(t - n + 1 + n // 2, 0) : t + 1 + n // 2": (
-            "your answer moves before the hand does: the mean is around each row. It must end there."
-        ),
-        "max(t - n + 1, 0) : t + 1 → t : t + n": (
-            "the mean begins at each row and goes on into the future. It must end there."
-        ),
+        "max(t - n + 1, 0) : t + 1 → t : t + n": "the mean begins at each row and goes on into the future.",
         ".mean(0) → .sum(0) / n": (
             "causal, but at the start you divide by n where there are fewer rows: the result is too small there."
         ),
@@ -124,8 +109,6 @@ def causal_mean(x, n):
 
 
 # Exercise 17.3: which number to report
-
-
 def _scores(valid, test):
     return _on_arrays(lambda: (torch.tensor(valid, dtype=torch.float64), torch.tensor(test, dtype=torch.float64)))
 
@@ -151,20 +134,10 @@ def _scores(valid, test):
         ),
     },
     mistakes={
-        "valid.mean(1) → test.mean(1)": (
-            "the setting was chosen by its R² on the test part, which is used up then. Choose on the validation part."
-        ),
-        "test[ → valid[": (
-            "that is the R² of the validation part. It chose the setting, so it is too good: report the test part."
-        ),
+        "valid.mean(1) → test.mean(1)": "the setting was chosen by its R² on the test part, which is used up then.",
+        "test[ → valid[": "that is the R² of the validation part.",
         "chosen.mean() → chosen.max()": "that is the best seed. A seed means nothing, so report the mean of all.",
-        "valid.mean(1) → valid.max(1)": (
-            "the setting with the luckiest seed was chosen. Compare the *means* over seeds."
-        ),
-        "ddof=1 → ": (
-            "the mean is right, the standard deviation too small: it divides by S. What is left after the mean was "
-            "taken is S - 1."
-        ),
+        "ddof=1 → ": "the mean is right, the standard deviation too small: it divides by S.",
     },
 )
 def honest_r2(valid, test):
@@ -174,8 +147,6 @@ def honest_r2(valid, test):
 
 
 # Exercise 17.4: a share of foreign spikes that knows how the rate varies
-
-
 def _one_unit(*times_ms, after_s=0.0, windows=(0.002, 0.02, 0.1)):
     times = after_s + torch.tensor(times_ms, dtype=torch.float64) / 1000
     return _on_arrays(lambda: (times.clone(), *windows))
@@ -216,18 +187,12 @@ _REGULAR = range(25, 2400, 22)
             "(np.searchsorted(spike_times, spike_times + refractory_s) - following) → np.diff(spike_times)",
             "np.diff(spike_times).sum() → (np.diff(spike_times) < refractory_s).sum()",
             "(far - near) → ((np.diff(spike_times) >= near_s) & (np.diff(spike_times) < far_s))",
-        ): (
-            "you count intervals between neighbours. Count *pairs*: three spikes within the refractory period are "
-            "three, and near_s to far_s apart are mostly spikes with others between them."
-        ),
+        ): "you count intervals between neighbours.",
         "(n_short / refractory_s) / (n_long / (far_s - near_s)) → n_short / n_long": (
             "the two windows are of different width: divide each count by the seconds that it covers."
         ),
         "(far_s - near_s) → far_s": "the long window is far_s - near_s wide, not far_s.",
         "(1 - np.sqrt → (1 + np.sqrt": "that is the other solution: f is the *smaller* share, at most a half.",
-        "(1 - np.sqrt(1 - 2 * ratio)) / 2 → ratio / 2": (
-            "that is half of the ratio, as if f (1 - f) were f. Solve the quadratic equation."
-        ),
     },
 )
 def contamination(spike_times, refractory_s, near_s, far_s):

@@ -5,9 +5,8 @@ import torch
 
 from possm_lite.classroom.checks import Case, Complaint, ValueCheck, exercise, normal
 
+
 # Exercise 18.1: the gradient of the whole from those of its parts
-
-
 def _parts(*n_samples, shape=(4,)):
     def make():
         gradients = [normal(*shape, seed=i) for i in range(len(n_samples))]
@@ -29,15 +28,7 @@ def _parts(*n_samples, shape=(4,)):
             "this is the plain mean of the gradients: a sample of a small part then counts for more than one of a "
             "large part. Weigh each gradient by its samples."
         ),
-        ("n * g → g", " if n > 0 → ", " / sum(n_samples) → "): (
-            "this is the sum of the gradients. Each is a mean already, so their sum is too long."
-        ),
-        (" if n > 0 → ", " / sum(n_samples) → "): (
-            "you undo the means and add up, but do not divide by the number of all samples."
-        ),
-        (" if n > 0 → ", "/ sum(n_samples) → / len(n_samples)"): (
-            "you divide by the number of parts. Divide by the number of all samples."
-        ),
+        ("n * g → g", " if n > 0 → ", " / sum(n_samples) → "): "this is the sum of the gradients.",
         " if n > 0 → ": "a part without samples spoils all: 0 times NaN is NaN. Leave such a part out.",
     },
 )
@@ -48,8 +39,6 @@ def whole_gradient(gradients, n_samples):
 
 
 # Exercise 18.2: what a process sends
-
-
 @exercise(
     tolerance=1e-9,
     cases={
@@ -60,13 +49,8 @@ def whole_gradient(gradients, n_samples):
         "a single process, which has nothing to send": lambda: (1000, 1, 4),
     },
     mistakes={
-        "2 * (n_processes - 1) → n_processes - 1": (
-            "that is only one way. The sums must go round a second time, so that every process has them."
-        ),
+        "2 * (n_processes - 1) → n_processes - 1": "that is only one way.",
         " / n_processes → ": "n times too much: in a round a process sends one *chunk*, an n-th of the gradient.",
-        "2 * (n_processes - 1) → 2 * n_processes": (
-            "nearly: a process does not send in n rounds, but in n - 1 each way. With one process nothing is sent."
-        ),
         "2 * (n_processes - 1) → 2 * n_processes - 1": "one round too many: there are 2 (n - 1).",
         " * bytes_each → ": "these are numbers, not bytes.",
     },
@@ -79,8 +63,6 @@ def sent_bytes(n_numbers, n_processes, bytes_each):
 
 
 # Exercise 18.3: the windows of a process
-
-
 def _all_ranks(function, seed, n, room_s, size):
     return tuple(function(seed, n, room_s, rank, size) for rank in range(size))
 
@@ -102,24 +84,13 @@ def _processes(size, n, seed=3, room_s=600.0):
     },
     mistakes={
         ("seed(seed) → seed(seed + rank)", "rand(n, → rand(n // size,", ".tensor_split(size)[rank] → "): (
-            "the seed depends on the rank, so other windows are drawn when the number of processes changes. Let every "
-            "process draw all, and take its own."
-        ),
-        ("rand(n, → rand(n // size,", ".tensor_split(size)[rank] → "): (
-            "all processes draw the same windows: the work is done twice, and the batch is smaller than it says."
+            "the seed depends on the rank, so other windows are drawn when the number of processes changes."
         ),
         ".tensor_split(size)[rank] → [rank * (n // size) : (rank + 1) * (n // size)]": (
             "windows are lost where their number is no multiple of the processes: 8 windows are 3, 3 and 2, not 2, 2 "
             "and 2."
         ),
-        ".tensor_split(size)[rank] → [rank::size]": (
-            "the batch is right, but you deal it out like cards. Neighbours are from one session: keep them together, "
-            "or every process must hold every session."
-        ),
-        ".tensor_split → .chunk": (
-            "`chunk` rounds up, so the last process gets too little, or nothing: 16 windows of six processes are 3, 3, "
-            "3, 3, 2 and 2."
-        ),
+        ".tensor_split(size)[rank] → [rank::size]": "the batch is right, but you deal it out like cards.",
     },
 )
 def my_windows(seed, n, room_s, rank, size):
@@ -130,7 +101,6 @@ def my_windows(seed, n, room_s, rank, size):
 
 
 # Exercise 18.4: when the exchange takes longer than the computing
-
 _SESSIONS = 0.2 * 1e9 / 8 / (200 * 64 * 4)  # 2 (n - 1) / n is 1 for two processes
 
 sessions_at_half = ValueCheck(
@@ -146,8 +116,6 @@ sessions_at_half = ValueCheck(
 
 
 # Exercise 18.5: a ring of processes
-
-
 def _all_at_once(buffers):
     return [sum(buffers) for _ in buffers], ring_all_reduce.reference(buffers)[1]
 
@@ -185,22 +153,11 @@ def _order_shows():
         "sums in float32, in the order in which chunks travel": Case(_order_shows, _sums_and_bytes, tolerance=0.0),
     },
     mistakes={
-        "range(2 * (n - 1)) → range(n - 1)": (
-            "each process has one complete chunk, and its others are parts of sums. A second half of n - 1 rounds must "
-            "pass the complete ones on."
-        ),
-        " if adding else message → ": (
-            "in the second half a chunk that arrives is complete. It replaces the own one; do not add it again."
-        ),
-        "(r - i) % n → (r - i % (n - 1)) % n": (
-            "the second half begins with the chunk of the first half. Process r has chunk r + 1 complete: send that."
-        ),
-        ("(r - i) % n → (r + i) % n", "(r + 1) % n → (r - 1) % n"): (
-            "your ring runs to the left. Process r sends to process r + 1, and the last one to the first."
-        ),
+        "range(2 * (n - 1)) → range(n - 1)": "each process has one complete chunk, and its others are parts of sums.",
+        " if adding else message → ": "in the second half a chunk that arrives is complete.",
+        ("(r - i) % n → (r + i) % n", "(r + 1) % n → (r - 1) % n"): "your ring runs to the left.",
         _all_at_once: (
-            "the sums are right to the eye, but not in the order of the ring: were all buffers added at once? Let each "
-            "chunk travel, and each process add its own."
+            "the sums are right to the eye, but not in the order of the ring: were all buffers added at once?"
         ),
     },
 )
