@@ -13,7 +13,7 @@ from possm_lite.spikes.simulation.neurons import SimulationConfig
 
 LSL_SETTINGS = "[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {127.0.0.1}\n[log]\nlevel = -3\n"
 
-# What a script starts in the background ignores Ctrl-C, by which the checks end an endless loop.
+# What a script starts in the background ignores Ctrl-C, and so do its children: a test interrupts one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

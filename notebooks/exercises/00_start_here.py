@@ -27,7 +27,7 @@ def _times(*seconds):
         "inside = (spike_times >= start) & (spike_times < stop) → inside = torch.ones_like(spike_times)": (
             "you count spikes outside the window too. Only those between start and stop belong to it."
         ),
-        "< stop → <= stop": "a spike exactly at stop was counted.",
+        "< stop → <= stop": "a spike exactly at stop was counted. It belongs to the next window.",
         ">= start → > start": "a spike exactly at start was not counted. The window begins with it.",
         "(stop - start) → stop": "you divide by stop. How long is the window, when it does not begin at 0?",
     },
@@ -53,8 +53,8 @@ def _counts(n_trials, n_units):
     },
     mistakes={
         "x - x.mean(0) → x.sub_(x.mean(0))": "x itself was changed: `x -= ...` overwrites the tensor of the caller.",
-        "x.mean(0) → x.mean(1, keepdim=True)": "you took the mean over the units of each trial.",
-        "x.mean(0) → x.mean()": "you subtract one mean for all.",
+        "x.mean(0) → x.mean(1, keepdim=True)": "you took the mean over the units of each trial. Trials are axis 0.",
+        "x.mean(0) → x.mean()": "you subtract one mean for all. Each unit has its own.",
         "x - x.mean(0) → x.mean(0)": "these are the means themselves. Subtract them from x.",
     },
 )
@@ -102,11 +102,11 @@ def _reaches(angles_deg, new_deg, n_units, noise=0.0, seed=0):
         ),
     },
     mistakes={
-        "(new - b) → new": "the votes count with the whole rate.",
+        "(new - b) → new": "the votes count with the whole rate: what says a unit that fires as usual?",
         "new - b → new - rates.mean(0)": (
             "you take away the mean of each unit, which is b only where reaches go to all sides alike."
         ),
-        " / torch.hypot(x, y) → ": "the votes of strongly tuned units are longer.",
+        " / torch.hypot(x, y) → ": "the votes of strongly tuned units are longer: each has length one.",
         "atan2(y, x) → atan2(x, y)": "cosine and sine have changed places: atan2 wants y first.",
         "atan2(y, x) → atan2(y, x).rad2deg()": "this is in degrees. The angles here are in rad.",
         "atan2(y, x) → atan(y / x)": "atan of y / x cannot tell a direction from the opposite one: use atan2.",

@@ -24,11 +24,10 @@ def _points():
         "-0.5 * u**2 → -(u**2)": (
             "the weights fall too fast: the factor 1/2 in front of the square seems to be missing."
         ),
-        "dim=-1 → dim=0": "it looks as if the softmax runs over the queries.",
+        "dim=-1 → dim=0": "it looks as if the softmax runs over the queries: a row sums to one.",
         "torch.softmax(-0.5 * u**2, dim=-1) → torch.exp(-0.5 * u**2)": "the weights of a query do not sum to one.",
         "torch.softmax(-0.5 * u**2, dim=-1) → (K := torch.exp(-0.5 * u**2)) / K.sum(-1, keepdim=True)": (
-            "far from all points every exp(...) is rounded to 0, and 0 / 0 is NaN. torch.softmax of the exponents does "
-            "not have that problem."
+            "far from all points every exp(...) is rounded to 0, and 0 / 0 is NaN: let torch.softmax do it."
         ),
     },
 )
@@ -73,7 +72,7 @@ far_answer = ValueCheck(
         "its slope over w": Case(lambda: (*_points(), torch.tensor(8.0)), gradient(2)),
     },
     mistakes={
-        "scores.masked_fill(itself, -torch.inf) → scores": "every point still sees itself.",
+        "scores.masked_fill(itself, -torch.inf) → scores": "every point still sees itself: which score has weight 0?",
         ("scores.masked_fill(itself, -torch.inf) → scores", "p @ y_i → p.masked_fill(itself, 0.0) @ y_i"): (
             "the own weight is cleared, but after the softmax: what is left of each row no longer sums to one."
         ),
@@ -110,16 +109,15 @@ _TWO_VALUES = [[1.0, 10.0], [3.0, 40.0]]
         ),
     },
     mistakes={
-        "dim=-1 → dim=0": "the softmax runs over the queries.",
+        "dim=-1 → dim=0": "the softmax runs over the queries: it is a row that sums to one.",
         "torch.softmax(scores, dim=-1) → torch.exp(scores)": (
             "the exponentials are taken as weights, and do not sum to one. Divide each row by its sum."
         ),
         "torch.softmax(scores, dim=-1) → (e := torch.exp(scores)) / e.sum(-1, keepdim=True)": (
-            "exp of a large score is too large for the computer, and inf / inf is NaN."
+            "exp of a large score is infinite, and inf / inf is NaN. Subtract the largest score of the row first."
         ),
         "torch.softmax(scores, dim=-1) → (e := torch.exp(scores - scores.max())) / e.sum(-1, keepdim=True)": (
-            "the largest score of the whole table is subtracted, and in a row of small scores every exp is then "
-            "rounded to 0. Subtract the largest of each row."
+            "the largest score of the whole table is subtracted. Subtract the largest of each row."
         ),
     },
 )
@@ -169,7 +167,7 @@ def _widths(*w):
         "no step": lambda: (*_scattered(6, 2, 4), _widths(1.5, 0.5), 0, 0.5),
     },
     mistakes={
-        "scores.masked_fill(itself, -torch.inf) → scores": "every point still predicts itself.",
+        "scores.masked_fill(itself, -torch.inf) → scores": "every point still predicts itself: leave one out.",
         "log_w - step * slope → log_w + step * slope": "the steps go uphill: take a step *against* the slope.",
         "log_w - step * slope → (log_w.exp() - step * slope / log_w.exp()).log()": "the steps are taken on w.",
         (

@@ -47,7 +47,7 @@ _EMPTY = ([0.3, 1.0, -0.5], [0, 0, 0])
             "(scores, -1).masked_fill(~readable, 0.0) → (scores, -1)",
         ): "padding still takes part: a score of zero is a score like any other (exp(0) = 1).",
         ("scores.masked_fill(~readable, 0.0) → scores", "-1).masked_fill(~readable, 0.0) → -1)"): (
-            "a row that may read nothing gives NaN: its scores are all -inf."
+            "a row that may read nothing gives NaN: its scores are all -inf. Give the softmax something else there."
         ),
     },
 )
@@ -75,13 +75,12 @@ def _additive_inputs(B, n_queries, n_keys):
     },
     mistakes={
         ("(q @ W_q.T)[:, :, None] → (q @ W_q.T)[:, None]", "(k @ W_k.T)[:, None] → (k @ W_k.T)[:, :, None]"): (
-            "queries and keys have changed places: the new axis of q belongs on the right of its queries, that of k on "
-            "the left of its keys, so that the result is (B, Q, M)."
+            "queries and keys have changed places: the result is (B, Q, M)."
         ),
         "(k @ W_k.T)[:, None] → k @ W_k.T": (
             "an axis of k is missing: its trials meet the queries. k needs an axis of size one where q has its queries."
         ),
-        "torch.tanh(from_q + from_k) → (from_q + from_k)": "the tanh is missing.",
+        "torch.tanh(from_q + from_k) → (from_q + from_k)": "the tanh is missing: without it softmax drops the query.",
     },
 )
 def additive_scores(q, k, W_q, W_k, w_v):
@@ -153,7 +152,7 @@ def _head_inputs(n_heads, D, n_keys=3):
         " / math.sqrt(d) → ": "no scale at all: the spread is the root of d now, not one.",
         "math.sqrt(d) → d": "divided by d, not by its root: the variance is d, the standard deviation its root.",
         "unflatten(-1, (n_heads, d)).transpose(1, 2) → unflatten(-1, (d, n_heads)).permute(0, 3, 1, 2)": (
-            "the scale is right, the heads are not: they take their numbers in turn."
+            "the scale is right, the heads are not: they take their numbers in turn, not side by side."
         ),
     },
 )

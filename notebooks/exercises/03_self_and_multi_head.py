@@ -28,12 +28,12 @@ def _normals(*shapes):
         ),
     },
     mistakes={
-        "X @ W_v → X @ W_k": "it hands over the keys.",
+        "X @ W_v → X @ W_k": "it hands over the keys: V needs a projection of its own.",
         "Q @ K.T → K @ Q.T": (
             "queries and keys have changed places in the score: row n of Q K^T is what token n asks, row n of K Q^T is "
             "how token n is asked."
         ),
-        "K.shape[-1] → X.shape[-1]": "the scores are scaled by the size of a token.",
+        "K.shape[-1] → X.shape[-1]": "the scores are scaled by the size of a token, not of a key.",
         "dim=-1 → dim=0": (
             "the weights of a row do not sum to one: it looks as if the softmax went over the tokens that ask."
         ),
@@ -66,7 +66,7 @@ def _numbered(*shape):
         ),
         "cut.transpose(1, 2) → cut": "the axes are (B, N, H, d). Heads come before tokens: swap the two.",
         "reshape(B, N, n_heads, features // n_heads) → reshape(B, N, -1, n_heads).mT": (
-            "every head gets each H-th feature, dealt out like cards."
+            "every head gets each H-th feature, dealt out like cards. Those of a head lie side by side."
         ),
     },
 )
@@ -108,7 +108,7 @@ my_ratio = ValueCheck(
     mistakes={
         10_000: "N^2 = 10,000 times as many as one D x D matrix. Self-attention has four of them.",
         10_000 / 3: "that counts three matrices. W_o is one as well.",
-        25: "that is what it has for one token of its output.",
+        25: "that is what it has for one token of its output, of N.",
     },
 )
 
@@ -167,7 +167,7 @@ my_order = ValueCheck(
     "my_order",
     expected="3 2 0 1",
     mistakes={
-        "0 1 2 3": "nothing would have moved then.",
+        "0 1 2 3": "nothing would have moved then, but the tokens moved.",
         "2 3 1 0": "that is whose output each row of Z is. Asked is the way back: in which row of Z is y0?",
         "Z3 Z2 Z0 Z1": "the order is right. Write the numbers alone, 3 for row 3.",
     },

@@ -22,7 +22,7 @@ from possm_lite.classroom.checks import Case, Complaint, ValueCheck, as_tensor, 
             "sine and cosine of a pair have different frequencies, so they are not one phasor."
         ),
         "torch.stack([angle.sin(), angle.cos()], -1).flatten(1) → torch.cat([angle.sin(), angle.cos()], -1)": (
-            "all sines come first and then all cosines."
+            "all sines come first and then all cosines. (4.1) lays sine and cosine of a pair side by side."
         ),
     },
 )
@@ -56,7 +56,7 @@ def _vectors(*shape):
         (
             "x[..., 0::2], x[..., 1::2] → x.chunk(2, -1)",
             "sin * even + cos * odd], -1) → sin * even + cos * odd], -2)",
-        ): "you rotated coordinate j with j + d/2.",
+        ): "you rotated coordinate j with j + d/2. Here neighbours are pairs, 2j with 2j + 1.",
         "-2 * torch.arange → -torch.arange": (
             "the exponent of the frequencies is j/d and should be 2j/d: the slow pairs rotate too fast."
         ),
@@ -128,10 +128,7 @@ only_distance = ValueCheck(
     mistakes={
         "A": "A is right, and not alone. Any orthogonal matrix will do for one step, if m steps are its m-th power.",
         "AE": ("A and E are right. Is a length changed by writing numbers in reverse order?"),
-        "ACDE": (
-            "D keeps lengths, but its steps do not add up: from m to m + 1 it rotates by (2m + 1) degrees, which "
-            "depends on m."
-        ),
+        "ACDE": "D keeps lengths, but from m to m + 1 it rotates by (2m + 1) degrees, which depends on m.",
         "ABCE": "B changes lengths: at the same distance the score grows by 1.1 squared with every step.",
     },
 )
@@ -185,11 +182,10 @@ def _tokens(n, d, window):
     },
     mistakes={
         ("rotate(k, phase) → k", "rotate(q, phase) → q"): (
-            "keys at all distances count alike: nothing is rotated, or what is kept is rotated once more at every step "
-            "and so comes along with the query. Rotate each key once, when it comes in."
+            "nothing is rotated, or the keys once more at every step. Rotate each once, when it comes in."
         ),
         "rotate(q, phase) → q": "the query is not rotated. (4.5) needs both.",
-        "torch.tensor(m) → torch.tensor(len(keys))": "the position is taken from how many keys are kept.",
+        "torch.tensor(m) → torch.tensor(len(keys))": "the position is taken from how many keys are kept: count.",
         "[-window:] → ": "the window is ignored: tokens that left it are still read.",
         "[-window:] → [-window - 1 :]": "the window holds one token too many: the newest is one of them.",
     },

@@ -38,8 +38,7 @@ def _kernel(function, t, omega):
             "the dot product grows with the number of frequencies: the factor sqrt(1/F) of (5.3) is missing."
         ),
         "math.sqrt(len(omega)) → math.sqrt(2 * len(omega))": (
-            "the dot product of a time with itself is one half, it must be one: F counts frequencies, not the 2F "
-            "features."
+            "the dot product of a time with itself is one half: F counts frequencies, not the 2F features."
         ),
         ", angle.sin()] → ]": (
             "only the cosines are there. cos a cos b alone is not cos(a - b): the sines are the other half."
@@ -85,7 +84,7 @@ def _sum_of_box(function):
     cases={"the sum (5.6) for the box": Case(lambda: (), _sum_of_box)},
     mistakes={
         "-1.0 → 1.0": "the weights have one sign, and the box has ones and zeros: no such sum is negative.",
-        "[0.0, 0.6, 1.2] → [0.0, 0.1, 0.2]": "this sum is not negative.",
+        "[0.0, 0.6, 1.2] → [0.0, 0.1, 0.2]": "this sum is not negative. Which sign should the middle event have?",
     },
 )
 def catch_box():
@@ -136,7 +135,7 @@ def _two_calls(function, *args):
     },
     mistakes={
         "mu + sigma * torch.randn(n) → torch.normal(mu.expand(n), sigma.expand(n))": (
-            "the gradient is zero: the draw has swallowed mu and sigma."
+            "the gradient is zero: the draw has swallowed mu and sigma. Draw noise that knows neither."
         ),
         "sigma * torch → sigma.item() * torch": (
             "mu gets its gradient, sigma gets none: something took sigma out of the graph."
@@ -166,8 +165,7 @@ def draw_frequencies(mu, sigma, n):
             "this is (5.10): plot it once in seconds and once in milliseconds."
         ),
         "* (longest / shortest) ** (i / (n - 1)) → + (longest - shortest) * i / (n - 1)": (
-            "the steps are equal, the ratios should be: of a range over three decades, most of it would lie in the "
-            "last one."
+            "the steps are equal, the ratios should be."
         ),
         "i / (n - 1) → i / n": "the longest is missing: n values have n - 1 steps between them.",
         "i / (n - 1) → (i + 1) / n": "the shortest is missing: the first of the n values is the shortest itself.",
@@ -200,10 +198,7 @@ def _added(z_q, z_k, t_q, t_k, omega):
     },
     mistakes={
         _added: "content and time were added, and the dot product of sums has cross terms of content with time.",
-        ".mean(-1) → .sum(-1)": (
-            "the part of the time is too large: it is the mean over the frequencies, so sqrt(1/F) belongs on both "
-            "sides."
-        ),
+        ".mean(-1) → .sum(-1)": "the part of the time is too large: it is the mean over the frequencies.",
         "t_q[:, None] - t_k → t_q[:, None] + t_k": (
             "the times were added, not subtracted: cos a cos b + sin a sin b has the difference in it."
         ),
@@ -224,9 +219,9 @@ def event_score(z_q, z_k, t_q, t_k, omega):
         "keys that are rotated as a whole": lambda: (normal(4).double(), normal(3, 4, seed=1).double(), 2),
     },
     mistakes={
-        "-product.imag → product.imag": "all b have the other sign.",
+        "-product.imag → product.imag": "all b have the other sign: minus the imaginary part.",
         "x[..., 0 : 2 * n_freqs : 2], x[..., 1 : 2 * n_freqs : 2] → x[..., :n_freqs], x[..., n_freqs : 2 * n_freqs]": (
-            "these pairs are a number of the first half with one of the second."
+            "these pairs are a number of the first half with one of the second. A pair is two neighbours."
         ),
         ", rest[:, None]] → ]": "the last column is missing: a_0, the dot product of what is not rotated.",
         ".conj() → ": "the bar is missing: of q_f the complex conjugate is wanted.",

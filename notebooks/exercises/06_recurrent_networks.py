@@ -72,7 +72,7 @@ def _gru_inputs(n_units=4, state=1.0, reset_bias=0.0, seed=0):
     },
     mistakes={
         "Z * H + (1 - Z) * → (1 - Z) * H + Z *": "Z and 1 - Z are swapped. In (6.3) the gate Z keeps the old state.",
-        "(R * H) @ W_h[2] → R * (H @ W_h[2])": "R is multiplied after the product with W_hh.",
+        "(R * H) @ W_h[2] → R * (H @ W_h[2])": "R is multiplied after the product with W_hh: (6.6) has it before.",
         "sigmoid → tanh": "the gates go through a tanh. Gates are between 0 and 1: a sigmoid, (6.5).",
         ("[0] → [3]", "[1] → [0]", "[3] → [1]"): "R and Z are swapped. The weights come in the order R, Z, candidate.",
     },
@@ -156,7 +156,7 @@ def _padded(*lengths):
     },
     mistakes={
         "lengths[:, None] → torch.full_like(lengths[:, None], x.shape[1])": (
-            "everything is reversed, the padding too, which now comes first."
+            "everything is reversed, the padding too, which now comes first: the leak itself."
         ),
         "n - 1 - t → (n - t).clamp(max=x.shape[1] - 1)": "you are off by one: of n steps the last has the index n - 1.",
         "return x → return (x * (t < n)[..., None])": "the steps after a length have become zeros. They should stay.",
@@ -272,9 +272,9 @@ def _first_fault(make):
             "the count does not stay while nothing comes: Z must be nearer to one there. A bias of 20 will do."
         ),
         "0.02 → 0.2": "the stairs shrink. The tanh is straight only near zero: make the first stair smaller.",
-        "-40.0],  # r → 0.0],  # r": "clear does not clear.",
+        "-40.0],  # r → 0.0],  # r": "clear does not clear: the candidate must not see the old state.",
         "-0.02 → 0.02": "a pulse down counts up. Its weight to the candidate is negative.",
-        "[-40.0, -40.0, -40.0] → [0.0, 0.0, 0.0]": "a first pulse up does not bring the state to 0.01.",
+        "[-40.0, -40.0, -40.0] → [0.0, 0.0, 0.0]": "a first pulse up does not bring the state to 0.01: Z?",
     },
 )
 def counting_gru():

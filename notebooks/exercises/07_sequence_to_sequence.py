@@ -29,17 +29,12 @@ def _sentences(*rows, scale=1.0):
         "a pad that is not 0": lambda: (*_sentences([3, 4, 2], [0, 2, 4]), 4),
     },
     mistakes={
-        "[targets != pad] → ": (
-            "padding is counted: the model is paid for saying <pad> after the end, and every padded slot weighs as "
-            "much as a word. Leave these slots out of the sum and out of the count."
-        ),
+        "[targets != pad] → ": "padding is counted: leave these slots out of the sum and of the count.",
         "right[targets != pad] → (right * (targets != pad))": (
-            "padding is out of the sum but still in the count: you divide by all slots, so more padding makes a "
-            "smaller loss. Divide by the number of real words."
+            "padding is out of the sum but still in the count: divide by the number of real words."
         ),
         "right[targets != pad] → ((right * (targets != pad)).sum(1) / (targets != pad).sum(1))": (
-            "you took a mean for each sentence, then the mean of these: a word in a short sentence then weighs more "
-            "than one in a long sentence. (7.3) has one sum and one count."
+            "you took a mean for each sentence, then the mean of these. (7.3) has one sum and one count."
         ),
     },
 )
@@ -76,10 +71,10 @@ def _decoder(*lengths, n=4, size=3):
         (
             "scores = score(s, H) → new = cell(torch.cat([y, 0 * y], -1), s)\n    scores = score(new, H)",
             "cell(torch.cat([y, c], -1), s), alpha → new, alpha",
-        ): ("the new state asks. Then s_t is made without having looked: it knows c_{t-1} or nothing."),
+        ): ("the new state asks. Ask with the previous one, and step afterwards."),
         "return cell(torch.cat([y, c], -1), s), alpha → new = cell(torch.cat([y, c], -1), s)\n"
         "    return new, score(new, H).masked_fill(~mask, -torch.inf).softmax(-1)": (
-            "the state is right, but the weights you return come from the new state. Return those that made c_t."
+            "the state is right, but the weights you return come from the new state, not those that made c_t."
         ),
         ".masked_fill(~mask, -torch.inf) → ": "padding is looked at. Give the mask to the softmax.",
         "[y, c] → [c, y]": "the cell reads [y; c], the word first and then the context. Yours are the other way round.",

@@ -158,7 +158,7 @@ _STAY, _AHEAD = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
         (
             "w = gate * content + → w = content\n    later =",
             "torch.roll(w, 1)\n → torch.roll(w, 1)\n    w = gate * w + later\n",
-        ): "only the content weights are shifted. What moves is the mixture of (8.7), the old place included.",
+        ): "only the content weights are shifted. What moves is the mixture of (8.7).",
         ("    w = w**gamma\n → ", "w / w.sum() → w", "w = s[0] → w = w**gamma / (w**gamma).sum()\n    w = s[0]"): (
             "sharpening comes before the shift, and so the smear of the shift stays. It is the last stage."
         ),

@@ -52,17 +52,16 @@ def _times(*times_s, duration_s, width_s=0.05):
     },
     mistakes={
         "-int((1e-6 - duration_s / width_s) // 1) → int(duration_s / width_s) + 1": (
-            "a trial of exactly two bins gets a third one, empty."
+            "a trial of exactly two bins gets a third one, empty: add one only where there is a rest."
         ),
         "1e-6 - duration_s → -duration_s": (
-            "an extra empty bin where the duration is an exact multiple of the width: 0.1 + 0.05 is a hair more than "
-            "0.15, and rounding up makes a bin of the hair. Take off a millionth of a bin first."
+            "an extra empty bin: 0.1 + 0.05 is a hair more than 0.15. Take off a millionth of a bin first."
         ),
         "time_s / width_s + 1e-6 → time_s / width_s": (
-            "spikes on an edge fall into the bin before: 0.15 / 0.05 is 2.9999999999999996 in floating point."
+            "spikes on an edge fall into the bin before: 0.15 / 0.05 is 2.9999999999999996. Add a millionth first."
         ),
         "(time_s - bins * width_s).clamp(min=0.0) → time_s % width_s": (
-            "a spike exactly on an edge has offset 0, not a whole bin."
+            "a spike exactly on an edge has offset 0, not a whole bin: subtract the start of the bin."
         ),
     },
 )
@@ -156,21 +155,18 @@ _NAN = float("nan")
         ),
     },
     mistakes={
-        "predicted[real] - vel[real] → predicted - vel": "padding is in your mean.",
+        "predicted[real] - vel[real] → predicted - vel": "padding is in your mean. How long are the trials?",
         ".mean() → .sum() / vel.numel()": (
             "padding is out of the sum, but still in the number you divide by: a batch with more padding looks better."
         ),
         (
             "predicted[real] - vel[real] → (predicted - vel) * real[..., None]",
             ".mean() → .sum() / (2 * real.sum())",
-        ): "right until padding holds NaN: 0 times NaN is NaN.",
+        ): "right until padding holds NaN: 0 times NaN is NaN. Pick the real entries out.",
         (
             "predicted[real] - vel[real] → predicted - vel",
             ".mean() → .where(real[..., None], 0).sum() / (2 * real.sum())",
-        ): (
-            "the value is right, its gradient is NaN: `where` came after the square, and in the backward pass 0 times "
-            "NaN is NaN. Pick the real entries *before* you subtract."
-        ),
+        ): "the value is right, its gradient is NaN: pick the real entries out *before* you subtract.",
     },
 )
 def masked_mse(predicted, vel, n_bins):
@@ -200,9 +196,9 @@ def _spikes(units, times_s, bins, shortest_s=0.01):
         "spikes ten minutes into a recording": _spikes([1, 2], [597.1234, 597.3411], [11942, 11946]),
     },
     mistakes={
-        "time_s - b.double() * width_s → time_s": "rotated by the time since the start of the trial.",
+        "time_s - b.double() * width_s → time_s": "rotated by the time since the start of the trial, not of the bin.",
         "offset[:, None] * omega → offset.float()[:, None] * omega.float()": (
-            "right, except for the fastest frequencies: the angle was float32."
+            "right, except for the fastest frequencies: the angle was float32. Round only cosine and sine."
         ),
         "x * cos - y * sin, x * sin + y * cos → x * cos + y * sin, y * cos - x * sin": (
             "rotated the wrong way: look at the sign of the sine. A pair (x, y) becomes (x cos − y sin, x sin + y cos)."
@@ -275,8 +271,7 @@ def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
     },
     mistakes={
         "end - window_s, n → end, n": (
-            "windows may begin at any time up to `end`, so the last ones reach beyond the part, into data that are not "
-            "for training. A window must also end inside."
+            "windows may begin at any time up to `end`, and reach beyond the part: they must also end inside."
         ),
         "start - lag_s → start + lag_s": (
             "the sign of the lag: the spikes of a window come lag_s *before* its behaviour."

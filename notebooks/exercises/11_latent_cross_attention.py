@@ -201,7 +201,7 @@ def _tokens(scores, bins, *observe):
         ),
         "scores - peak[bins] → scores": "large scores overflow in exp: subtract the largest of the bin first.",
         "scores - peak[bins] → scores - scores.max()": (
-            "you subtract the largest score of all, so a bin of much lower scores becomes 0/0."
+            "you subtract the largest score of all, so a bin of much lower scores becomes 0/0: take that of its bin."
         ),
         "-math.inf → 0.0": "the peaks start from 0, so a bin of scores far below 0 becomes 0/0. Start from -infinity.",
     },

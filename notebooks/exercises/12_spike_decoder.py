@@ -47,12 +47,11 @@ def _states(b, t, n_seen=3, n_bins=6):
         (
             "R(k, tau, omega) @ R(q, t, omega) → k @ q",
             "R(torch.softmax(s, 0) @ R(v, tau, omega), -t, omega) → torch.softmax(s, 0) @ v",
-        ): "the states have no position, so their order is invisible. Rotate keys and values by the end of their bin.",
+        ): "the states have no position: rotate keys and values by the end of their bin, the query by t.",
         "-t, omega) → 0 * t, omega)": "the sum of the values is still rotated: rotate it back by t.",
         ") + 1) * 0.05 → )) * 0.05": "each state has the time at which its bin begins: it is known when its bin ends.",
         ("max(b - n_seen + 1, 0) → b - n_seen + 1", "[first : b + 1] → [torch.arange(first, b + 1)]"): (
-            "right in the middle of a trial, wrong at its start: there a negative index reads the last states of the "
-            "trial."
+            "wrong at the start of a trial: there a negative index reads its last states."
         ),
     },
 )

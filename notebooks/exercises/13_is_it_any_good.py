@@ -80,13 +80,10 @@ def _before_a_change(function, counts, n_history):
         "[counts.new_zeros(n_history - 1, U), counts] → [counts, counts.new_zeros(n_history - 1, U)]": (
             "row t reaches into the future: it begins at t. It must end at t."
         ),
-        "n_history - 1, U → n_history, U": (
-            "row t ends one bin too early: bin t is over when the velocity is decoded, so its counts are known and "
-            "belong to the row."
-        ),
+        "n_history - 1, U → n_history, U": "row t ends one bin too early: bin t is over when the velocity is decoded.",
         "range(n_history) → reversed(range(n_history))": "the newest bin comes first: put the oldest first.",
         "torch.cat([padded[i : i + T] for i in range(n_history)], 1) → padded.unfold(0, n_history, 1).flatten(1)": (
-            "the bins of each unit are next to each other."
+            "the bins of each unit are next to each other: all units of the oldest bin come first."
         ),
     },
 )
@@ -134,7 +131,7 @@ def _stretches(*counts, step=0.01, phase=0.004, lag_s=0.0, size=(1.0, 1.0), jitt
             "that is R² asked: each answer is compared with the moment it is for, whenever it is finished."
         ),
         "torch.minimum(n_finished - 1, torch.arange(len(t))) → n_finished - 1": (
-            "the screen shows answers for moments that are still to come."
+            "the screen shows answers for moments that are still to come: take the newest that is not."
         ),
         "searchsorted(bins, now) → searchsorted(bins, now - 1)": (
             "an answer is shown a bin too late: a bin that ends at t is over at t."

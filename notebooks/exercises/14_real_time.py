@@ -45,11 +45,11 @@ def _inputs(n, k):
     mistakes={
         "h, state = step(x, state) → h, _ = step(x, state)": "every bin begins with an empty memory.",
         "h, state = step(x, state) → h, _ = step(x, state); state = h": "the hidden state h went into the next `step`.",
-        "[*recent, h][-k:] → [*recent, h]": "`answer` gets all states there have ever been.",
+        "[*recent, h][-k:] → [*recent, h]": "`answer` gets all states there have ever been, not the last k.",
         (
             "recent = [*recent, h][-k:]  # the oldest drops out → ",
             "(recent)) → (recent or [h])); recent = [*recent, h][-k:]",
-        ): ("the answer is one bin late: add the state of this bin to the others before you call `answer`."),
+        ): ("the answer is one bin late: add the state of this bin before you call `answer`."),
     },
 )
 def stream(bins, step, answer, k):
@@ -85,8 +85,7 @@ def _times_and_bins(times, bins, width=0.05):
             "a tensor of whole numbers times 0.05 is float32 in torch, so the starts of the bins are rounded."
         ),
         "time_s - bin.double() * width → time_s % width": (
-            "the remainder of a division puts a spike on an edge at the end of the bin before: 0.15 % 0.05 is "
-            "0.04999... You know the bin, so subtract its start."
+            "the remainder of a division puts a spike on an edge at the end of the bin before: subtract its start."
         ),
         ".float() → ": ("the result is float64. Round it to float32 at the end: the network computes in float32."),
     },
@@ -132,12 +131,11 @@ def _staircase(n):
         **{f"{n} steps of 1 ms, 2 ms and so on": Case(partial(_staircase, n), _in_words) for n in (150, 170, 200)},
     },
     mistakes={
-        "ordered[n_99 - 1] → ordered.quantile(0.99)": "the 99th percentile lies between two of the times.",
+        "ordered[n_99 - 1] → ordered.quantile(0.99)": "the 99th percentile lies between two of the times: take one.",
         "-(-99 * len(step_ms) // 100) → 99 * len(step_ms) // 100 + 1": (
-            "the 99th percentile is one index too far where 99 % of the number of steps is whole: of 200 sorted times "
-            "198 are 99 %, so it is the 198th, at index 197."
+            "the 99th percentile is one index too far: of 200 sorted times it is the 198th, at index 197."
         ),
-        "step_ms.median() → step_ms.mean()": "the first number is the mean.",
+        "step_ms.median() → step_ms.mean()": "the first number is the mean, not the median.",
         ".double().mean().item() → .sum().item()": "the last number is a count. Divide by the number of steps.",
         "step_ms > deadline_ms → step_ms >= deadline_ms": "a step that takes exactly as long as it may is not late.",
     },
@@ -180,15 +178,13 @@ def _user(target, delay, n=6):
     },
     mistakes={
         "max(0, len(cursor) - 1 - delay) → -1": (
-            "the user acts on where the cursor is, not on what is seen: the newest entry reaches the eye `delay` "
-            "moments later."
+            "the user acts on where the cursor is, not on what is seen, `delay` moments before."
         ),
         "len(cursor) - 1 - delay → len(cursor) - 2 - delay": (
             "you are one moment off: with delay 0 the newest entry, cursor[-1], is what is seen."
         ),
         "max(0, len(cursor) - 1 - delay) → len(cursor) - 1 - delay": (
-            "while the path is shorter than the delay, a negative index counts from the end: the user would see the "
-            "future. Use the first entry then."
+            "a negative index counts from the end: the user would see the future. Use the first entry then."
         ),
         "u * (max_speed / speed) if speed > max_speed else u → u.clamp(-max_speed, max_speed)": (
             "x and y are limited separately, which bends the direction. Limit the length of the vector."
@@ -277,9 +273,9 @@ _LATE = [30, 18_000_369, 18_001_101]
         _each_packet_a_bin: ("every packet is taken for a bin. Bins are 1,500 samples long, whatever the packets are."),
         "while now → if now": "a packet can complete several bins, and this decodes one of them at most.",
         "while now >= 1500 * (b + 1) → while any(tick >= 1500 * (b + 1) for _, tick in waiting)": (
-            "it waits for a spike of a later bin to know that this one is over."
+            "it waits for a spike of a later bin to know that this one is over. `now` tells you."
         ),
-        "(tick - 1500 * b) / 30_000 → float(tick - 1500 * b)": "the times that `read` gets are in samples.",
+        "(tick - 1500 * b) / 30_000 → float(tick - 1500 * b)": "the times that `read` gets are in samples, not in s.",
         "torch.tensor([(tick - 1500 * b) / 30_000 → torch.tensor([tick / 30_000": (
             "the times that `read` gets count from the start of the recording. Subtract the start of the bin."
         ),

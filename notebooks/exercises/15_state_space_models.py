@@ -212,10 +212,10 @@ def _scan_of(*shape, dtype=torch.float32):
         "the number of calls for 1,000 steps": Case(_scan_of(1000), _effort),
     },
     mistakes={
-        _walk: "the states are right, but join is called too often.",
+        _walk: "the states are right, but join is called too often: give it whole tensors.",
         _doubling: "the states are right, but this is the doubling of section 9, which joins about 9,000 pairs.",
         "join(first, second) → join(second, first)": "join has an order: the earlier step is the first argument.",
-        "2 * (len(decay) // 2) → len(decay)": "right for even lengths.",
+        "2 * (len(decay) // 2) → len(decay)": "right for even lengths: the last of an odd one has no neighbour.",
     },
 )
 def tree_scan(join, decay, entering):

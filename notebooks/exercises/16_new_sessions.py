@@ -90,8 +90,7 @@ def _small(learning, another_table=False):
             "the session embedding must learn, too: it is the session's own."
         ),
         "model.requires_grad_(False) → model.requires_grad = False": (
-            "the right list, but nothing was frozen: torch ignores an attribute `requires_grad` of a *module*, and a "
-            "list freezes nothing."
+            "the right list, but nothing was frozen: a *module* has no attribute `requires_grad`."
         ),
         "parameter.requires_grad_(True) → pass": "the right list, but you did not switch the two on again.",
     },
@@ -167,7 +166,7 @@ _MIX = [[1.5, 0.5, 0.0], [-0.4, 0.8, 0.3], [0.2, 0.0, 0.6]]
         "latents that do not have the mean zero": _latents(1.0, _MIX, mean=3.0),
     },
     mistakes={
-        _least_squares: "that is least squares.",
+        _least_squares: "that is least squares: it shrinks what is noisy, CCA keeps the variance.",
         ("x - x.mean(0) → x", "y - y.mean(0) → y"): "take off the mean of each column first.",
         "U @ Vt → U @ Vt.T": "`torch.linalg.svd` returns Vᵀ already: do not transpose it again.",
     },

@@ -135,9 +135,9 @@ def _scores(valid, test):
     },
     mistakes={
         "valid.mean(1) → test.mean(1)": "the setting was chosen by its R² on the test part, which is used up then.",
-        "test[ → valid[": "that is the R² of the validation part.",
+        "test[ → valid[": "that is the R² of the validation part, which chose the setting.",
         "chosen.mean() → chosen.max()": "that is the best seed. A seed means nothing, so report the mean of all.",
-        "ddof=1 → ": "the mean is right, the standard deviation too small: it divides by S.",
+        "ddof=1 → ": "the mean is right, the standard deviation too small: divide by S - 1.",
     },
 )
 def honest_r2(valid, test):
@@ -187,7 +187,7 @@ _REGULAR = range(25, 2400, 22)
             "(np.searchsorted(spike_times, spike_times + refractory_s) - following) → np.diff(spike_times)",
             "np.diff(spike_times).sum() → (np.diff(spike_times) < refractory_s).sum()",
             "(far - near) → ((np.diff(spike_times) >= near_s) & (np.diff(spike_times) < far_s))",
-        ): "you count intervals between neighbours.",
+        ): "you count intervals between neighbours. Count pairs.",
         "(n_short / refractory_s) / (n_long / (far_s - near_s)) → n_short / n_long": (
             "the two windows are of different width: divide each count by the seconds that it covers."
         ),

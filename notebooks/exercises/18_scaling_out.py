@@ -28,7 +28,7 @@ def _parts(*n_samples, shape=(4,)):
             "this is the plain mean of the gradients: a sample of a small part then counts for more than one of a "
             "large part. Weigh each gradient by its samples."
         ),
-        ("n * g → g", " if n > 0 → ", " / sum(n_samples) → "): "this is the sum of the gradients.",
+        ("n * g → g", " if n > 0 → ", " / sum(n_samples) → "): "this is the sum of the gradients: too long.",
         " if n > 0 → ": "a part without samples spoils all: 0 times NaN is NaN. Leave such a part out.",
     },
 )
@@ -49,7 +49,7 @@ def whole_gradient(gradients, n_samples):
         "a single process, which has nothing to send": lambda: (1000, 1, 4),
     },
     mistakes={
-        "2 * (n_processes - 1) → n_processes - 1": "that is only one way.",
+        "2 * (n_processes - 1) → n_processes - 1": "that is only once round: the sums must go round a second time.",
         " / n_processes → ": "n times too much: in a round a process sends one *chunk*, an n-th of the gradient.",
         "2 * (n_processes - 1) → 2 * n_processes - 1": "one round too many: there are 2 (n - 1).",
         " * bytes_each → ": "these are numbers, not bytes.",
@@ -87,8 +87,7 @@ def _processes(size, n, seed=3, room_s=600.0):
             "the seed depends on the rank, so other windows are drawn when the number of processes changes."
         ),
         ".tensor_split(size)[rank] → [rank * (n // size) : (rank + 1) * (n // size)]": (
-            "windows are lost where their number is no multiple of the processes: 8 windows are 3, 3 and 2, not 2, 2 "
-            "and 2."
+            "windows are lost where their number is no multiple: 8 windows of three processes are 3, 3 and 2."
         ),
         ".tensor_split(size)[rank] → [rank::size]": "the batch is right, but you deal it out like cards.",
     },
@@ -153,9 +152,9 @@ def _order_shows():
         "sums in float32, in the order in which chunks travel": Case(_order_shows, _sums_and_bytes, tolerance=0.0),
     },
     mistakes={
-        "range(2 * (n - 1)) → range(n - 1)": "each process has one complete chunk, and its others are parts of sums.",
-        " if adding else message → ": "in the second half a chunk that arrives is complete.",
-        ("(r - i) % n → (r + i) % n", "(r + 1) % n → (r - 1) % n"): "your ring runs to the left.",
+        "range(2 * (n - 1)) → range(n - 1)": "each process has one complete chunk, the others are parts of sums.",
+        " if adding else message → ": "in the second half a chunk that arrives is complete: do not add it.",
+        ("(r - i) % n → (r + i) % n", "(r + 1) % n → (r - 1) % n"): "your ring runs to the left: r sends to r + 1.",
         _all_at_once: (
             "the sums are right to the eye, but not in the order of the ring: were all buffers added at once?"
         ),

@@ -4,7 +4,6 @@ import functools
 import inspect
 import linecache
 import math
-import signal
 import sys
 
 import execute
@@ -97,12 +96,12 @@ def test_right_answer_prints_one_line(student, capsys):
         (lambda x: torch.softmax(x, -1) > 0, "the dtype is torch.bool, expected torch.float32."),
         (lambda x: [1.0, [2.0]], "expected a tensor or an array of numbers, got a list of 2."),
         (lambda x: np.array(["a", "b"]), "expected a tensor or an array of numbers, got a value of type ndarray."),
-        (lambda x: x * float("nan"), "on two keys: 2 of 2 numbers are NaN."),
+        (lambda x: x * float("nan"), "on two keys: expected 0.268941 at [0], got nan; 2 of 2 are wrong."),
         (lambda x: x * float("inf"), "on two keys: expected 0.268941 at [0], got inf; 2 of 2 are wrong."),
         (lambda x: torch.softmax(x, -1) - 2e-5, "expected 0.268941 at [0], got 0.268921; 2 of 2 are wrong."),
         (lambda x: torch.softmax(x, -1).detach(), "on a gradient: no gradient flows back from the result"),
         (lambda x: torch.softmax(torch.from_numpy(x.numpy()), -1), "A gradient is asked for here"),
-        (changes_its_input, "on two keys: the first argument was changed in place."),
+        (changes_its_input, "on two keys: argument 1 was changed in place."),
         (lambda x: [].append(x), "the function returns nothing. Is its `return` missing?"),
         (lambda x: sys.exit(3), "it raised SystemExit: 3"),
         (recurses_forever, "it raised RecursionError"),
@@ -118,27 +117,20 @@ def test_wrong_answer_is_reported_in_one_line(student, words):
     assert verdict.message.startswith("✗ softmax: ") and words in verdict.message and "\n" not in verdict.message
 
 
-def test_undefined_name_is_reported_with_advice():
-    """As after a restart of the kernel; `eval` gives the function a file name like that of a cell."""
-    message = softmax.examine(eval("lambda x: helper_of_the_chapter(x)")).message
-    assert "NameError in line 1 of its cell" in message
-    assert "If a cell above makes `helper_of_the_chapter`, run that first" in message
-
-
 def test_line_of_the_cell_is_shown():
-    lines = ["def student(x):\n", "    y = x + 1\n", "    return y @ x[:1]\n"]
-    name = "/tmp/ipykernel_1/2.py"
-    linecache.cache[name] = (len("".join(lines)), None, lines, name)
-    exec(compile("".join(lines), name, "exec"), cell := {})
+    name, line = "/tmp/ipykernel_1/2.py", "    return helper_of_the_chapter(x)\n"
+    linecache.cache[name] = (1, None, ["def student(x):\n", line], name)
+    exec(compile("def student(x):\n" + line, name, "exec"), cell := {})
     message = softmax.examine(cell["student"]).message
-    assert "it raised RuntimeError in line 3 of its cell, `return y @ x[:1]`: " in message
+    assert "it raised NameError in line 2 of its cell, `return helper_of_the_chapter(x)`: name" in message
+    assert "If a cell above makes `helper_of_the_chapter`, run that first" in message  # as after a restart
 
 
 def test_change_in_place_is_reported():
     eight = check(lambda *a: 1, lambda: tuple(torch.ones(8, 1)))
-    assert "the 8th argument was changed in place" in eight.examine(lambda *a: a[7].zero_().numel()).message
+    assert "argument 8 was changed in place" in eight.examine(lambda *a: a[7].zero_().numel()).message
     lists = check(lambda a: 1, lambda: ([torch.tensor([1.0, math.nan])],))
-    assert "the first argument was changed" in lists.examine(lambda a: a[0].zero_().numel()).message
+    assert "argument 1 was changed" in lists.examine(lambda a: a[0].zero_().numel()).message
     assert lists.examine(lambda a: 1).status == "right"
 
 
@@ -188,16 +180,13 @@ def test_parts_are_compared_whatever_holds_them(student, words):
     assert words in sums.examine(student).message
 
 
-def test_part_is_counted_where_it_has_no_name():
+def test_parts_without_names_are_numbered():
     pair = check(lambda x: (x, 2 * x), lambda: (torch.ones(2, 3),))
     assert pair.examine(lambda x: torch.stack([x, 2 * x])).status == "right"
-    assert "on a case: the second result: expected 2" in pair.examine(lambda x: [x, x]).message
+    assert "on a case: result 2: expected 2" in pair.examine(lambda x: [x, x]).message
     product = check(torch.mul, lambda: (torch.ones(2), torch.ones(2)), gradient(0, 1))
     message = product.examine(lambda x, y: x * y.detach()).message
-    assert "on a case: the gradient by the second argument: expected -1 at [0], got 0" in message
-
-
-def test_dict_is_compared_by_its_keys():
+    assert "on a case: the gradient by argument 2: expected -1 at [0], got 0" in message
     table = check(lambda: {"a": 1, "b": 2}, tuple)
     assert table.examine(lambda: {"b": 2.0, "a": 1}).status == "right"
     assert "on a case: b: expected 2, got 3." in table.examine(lambda: {"a": 1, "b": 3}).message
@@ -242,11 +231,6 @@ def test_check_restores_random_state_and_gradient_mode():
     assert torch.equal(torch.rand(1), expected)
 
 
-def test_keyboard_interrupt_is_not_swallowed():
-    with pytest.raises(KeyboardInterrupt):
-        softmax.examine(lambda x: signal.raise_signal(signal.SIGINT))
-
-
 guess = ValueCheck("guess", expected=0.5, tolerance=0.01, mistakes={1.0: "that is twice as much"})
 order = ValueCheck("order", expected="2, 0, 1", mistakes={"0, 1, 2": "that is the old order"})
 
@@ -281,8 +265,8 @@ def test_edit_of_other_code_is_an_error():
 
 
 @pytest.mark.parametrize("found", EXERCISES)
-def test_stub_right_answer_and_every_mistake_are_recognised(found, monkeypatch):
-    assert len(found.mistakes) <= 6
+def test_stub_right_answer_and_every_mistake_are_recognised(found, monkeypatch, request):
+    assert len(found.mistakes) <= 6 and f".{found.name}]" in request.node.name
     if isinstance(found, ValueCheck):
         empty, right, traps = None, found.expected, [(message, value) for value, message in found.mistakes.items()]
     else:
@@ -306,7 +290,3 @@ def test_solution_is_the_right_answer(found):
     cells = execute.read(NOTEBOOKS / "solutions" / f"{chapter}.ipynb").cells
     (solution,) = (cell for cell in cells if f"exercise:{found.name}" in cell.metadata.get("tags", []))
     assert "".join(lines[first:]).strip() in solution.source
-
-
-def test_every_exercise_is_named_like_its_variable():
-    assert all(each.id.endswith(f".{each.values[0].name}") for each in EXERCISES)

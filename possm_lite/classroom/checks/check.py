@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .compare import as_tensor, described, difference, ordinal
+from .compare import as_tensor, described, difference
 from .sandbox import MISSING, Complaint, Failure, FunctionWrapper, run
 
 SECONDS = (
@@ -67,11 +67,13 @@ class Exercise:
         return Verdict("right", f"✓ {self.name}")
 
 
-def edited(answer: Callable, edits: tuple[str, ...]) -> Callable:
+def edited(answer: Callable, edits: str | tuple[str, ...] | Callable) -> Callable:
     """The function (or class) with some of its code replaced, wherever it occurs; ValueError if it does not occur."""
+    if callable(edits):  # another algorithm
+        return edits
     source = textwrap.dedent(inspect.getsource(answer))
     source = source[re.search(r"^(def|class) ", source, re.MULTILINE).start() :]  # without the decorator
-    for edit in edits:
+    for edit in (edits,) if isinstance(edits, str) else edits:
         old, _, new = edit.partition(" → ")
         if old not in source:
             raise ValueError(f"{answer.__name__}: {edit!r} is not an edit of the right answer.")
@@ -110,11 +112,7 @@ class Check(Exercise):
     @functools.cached_property
     def traps(self) -> list[tuple[str, Callable]]:
         """Message and function of every known mistake."""
-        traps = []
-        for mistake, message in self.mistakes.items():
-            edits = (mistake,) if isinstance(mistake, str) else mistake
-            traps.append((message, edited(self.reference, edits) if isinstance(edits, tuple) else mistake))
-        return traps
+        return [(message, edited(self.reference, mistake)) for mistake, message in self.mistakes.items()]
 
     def fault(self, student: Any) -> str | None:
         """Runs all cases and, if an answer is wrong, looks for the mistake."""
@@ -141,7 +139,7 @@ class Check(Exercise):
         for i, (now, fresh) in enumerate(zip(args, case.make(), strict=True)):
             if isinstance(fresh, int | float | str | list | tuple | Tensor) and difference(now, fresh, 0.0):
                 how = "Work on a copy: `x.clone()` (NumPy: `x.copy()`), or `x + 1` for `x += 1`."
-                return Failure("changed", f"the {ordinal(i)} argument was changed in place. {how}")
+                return Failure("changed", f"argument {i + 1} was changed in place. {how}")
         return observed
 
     def _mistake(self, outcomes: list, first_wrong: int) -> str | None:
@@ -152,17 +150,14 @@ class Check(Exercise):
         """
         best, longest = None, 0
         for message, trap in self.traps:
-            agreed = 0
-            for i, (case, outcome) in enumerate(zip(self.cases.values(), outcomes, strict=True)):
+            agrees, shows = [], []
+            for case, outcome in zip(self.cases.values(), outcomes, strict=True):
                 trapped = self._known_outcome(trap, case)
-                agrees = not _differs(outcome, trapped, case)
-                differs = _differs(trapped, self._known_outcome(self.reference, case), case)
-                if (differs and not agrees) or (i == first_wrong and not differs):
-                    break
-                agreed += agrees and agreed == i
-            else:
-                if agreed > longest:
-                    best, longest = message, agreed
+                agrees.append(not _differs(outcome, trapped, case))
+                shows.append(bool(_differs(trapped, self._known_outcome(self.reference, case), case)))
+            agreed = [*agrees, False].index(False)
+            if shows[first_wrong] and all(a for a, s in zip(agrees, shows, strict=True) if s) and agreed > longest:
+                best, longest = message, agreed
         return best
 
 
@@ -225,7 +220,7 @@ def gradient(*arguments: int) -> Callable:
             raise Complaint("no gradient flows back from the result: is there NumPy, .item(), .detach() or no_grad()?")
         weights = torch.linspace(-1, 2, output.numel(), dtype=output.dtype).view_as(output)  # their sum is not zero
         gradients = torch.autograd.grad((output * weights).sum(), [args[i] for i in arguments], materialize_grads=True)
-        named = {f"the gradient by the {ordinal(i)} argument": g for i, g in zip(arguments, gradients, strict=True)}
+        named = {f"the gradient by argument {i + 1}": g for i, g in zip(arguments, gradients, strict=True)}
         return named if len(arguments) > 1 else gradients[0]
 
     return observe
