@@ -43,13 +43,9 @@ def by_autograd(H, W, g):
     return torch.autograd.grad(state @ g, W)[0]
 
 
-def counter(stair=0.01, z_down=-30.0, r_clear=-30.0):
-    return (
-        [[0, 0, r_clear], [-30.0, z_down, -30.0], [stair, -stair, 0]],
-        [[0.0], [0.0], [1.0]],
-        np.zeros(3),
-        [15, 15, 0],
-    )
+def counter():
+    w_ih = [[0, 0, -30.0], [-30.0, -30.0, -30.0], [0.01, -0.01, 0]]
+    return w_ih, [[0.0], [0.0], [1.0]], np.zeros(3), [15, 15, 0]
 
 
 test_answers = answers(

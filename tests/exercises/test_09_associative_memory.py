@@ -14,7 +14,7 @@ def update_by_torch(xi, X, beta):
     return torch.nn.functional.scaled_dot_product_attention(xi[None], X[None], X[None], scale=beta)[0]
 
 
-def machine_by_autograd(data, n_steps, rate, *, both=True):
+def machine_by_autograd(data, n_steps, rate):
     """The slope from torch: w_ij and w_ji are one weight, so the slopes of both add up."""
     n = data.shape[1]
     W, b, line = torch.zeros(n, n, requires_grad=True), torch.zeros(n, requires_grad=True), []
@@ -22,7 +22,7 @@ def machine_by_autograd(data, n_steps, rate, *, both=True):
         value = [0.5 * (s @ W * s).sum(-1) + s @ b for s in (data, all_states(n))]
         line.append(value[0].mean() - value[1].logsumexp(0))
         for_W, for_b = torch.autograd.grad(line[-1], (W, b))
-        for_W = (for_W + for_W.T if both else for_W).fill_diagonal_(0)
+        for_W = (for_W + for_W.T).fill_diagonal_(0)
         W, b = (W + rate * for_W).detach().requires_grad_(), (b + rate * for_b).detach().requires_grad_()
     return {"W": W.detach().numpy(), "b": b.tolist(), "line": line}
 

@@ -10,14 +10,10 @@ from .helpers import answers, load
 check = load("10_spikes_as_tokens")
 
 
-def spike_by_spike(time_s, duration_s, width_s, offset_of=lambda t, b, w: max(t - b * w, 0.0)):
+def spike_by_spike(time_s, duration_s, width_s):
     bins = [math.floor(t / width_s + 1e-6) for t in time_s.tolist()]
-    offsets = [offset_of(t, b, width_s) for t, b in zip(time_s.tolist(), bins, strict=True)]
-    return [
-        torch.tensor(bins, dtype=torch.int64),
-        torch.tensor(offsets, dtype=torch.float64),
-        math.ceil(duration_s / width_s - 1e-6),
-    ]
+    offsets = [max(t - b * width_s, 0.0) for t, b in zip(time_s.tolist(), bins, strict=True)]
+    return [torch.tensor(bins), torch.tensor(offsets, dtype=torch.float64), math.ceil(duration_s / width_s - 1e-6)]
 
 
 def bins_as_floats(time_s, duration_s, width_s):
@@ -37,20 +33,19 @@ def mse_with_where_before(predicted, vel, n_bins):
     return (torch.where(real, predicted, 0.0) - torch.where(real, vel, 0.0)).pow(2).sum() / real.sum()
 
 
-def tokens_by_complex_numbers(unit, time_s, b, E, omega, width_s, *, sign=1j, dtype=torch.float32):
+def tokens_by_complex_numbers(unit, time_s, b, E, omega, width_s):
     offset = [t - k * width_s for t, k in zip(time_s.tolist(), b.tolist(), strict=True)]
-    phase = torch.exp(sign * torch.tensor(offset, dtype=torch.float64).outer(omega))
+    phase = torch.exp(1j * torch.tensor(offset, dtype=torch.float64).outer(omega))
     pairs = torch.view_as_complex(E[unit].double().reshape(len(unit), -1, 2))
-    return torch.view_as_real(pairs * phase).reshape(len(unit), -1).to(dtype)
+    return torch.view_as_real(pairs * phase).reshape(len(unit), -1).float()
 
 
-def windows_one_by_one(recording, begin, end, n, window_s, lag_s, width_s, rng, *, sign=-1, grid=False):
+def windows_one_by_one(recording, begin, end, n, window_s, lag_s, width_s, rng):
     """Loops and lists; what comes back is NumPy."""
     starts = [rng.uniform(begin, end - window_s) for _ in range(n)]
-    starts = [round(start / width_s) * width_s if grid else start for start in starts]
     n_bins, tokens, rows = math.ceil(window_s / width_s - 1e-6), [], []
     for i, start in enumerate(starts):
-        bins, first = [[] for _ in range(n_bins)], start + sign * lag_s
+        bins, first = [[] for _ in range(n_bins)], start - lag_s
         for t, u in zip(recording.spike_times - first, recording.spike_units, strict=True):
             if -1e-6 <= t < window_s - 1e-6:
                 b = max(int(t / width_s + 1e-6), 0)

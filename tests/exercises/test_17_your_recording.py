@@ -31,11 +31,11 @@ def report_by(rule, valid, test):
     return np.array([chosen.mean(), chosen.std(ddof=1)])
 
 
-def foreign_in_a_loop(spike_times, refractory_s, near_s, far_s, at_once=True):
+def foreign_in_a_loop(spike_times, refractory_s, near_s, far_s):
     n_short = n_long = 0
     for i, t in enumerate(spike_times):
         distance = spike_times[i + 1 :] - t
-        n_short += int(((distance < refractory_s) & (at_once | (distance > 0))).sum())
+        n_short += int((distance < refractory_s).sum())
         n_long += int(((distance >= near_s) & (distance < far_s)).sum())
     if not n_long:
         return float("nan")
