@@ -1,9 +1,7 @@
 """The folder of a run.
 
-unfinished.json                                arguments of the command, until the results are there
-training-units.pt, training.pt                 states of training, from the first epoch on, until then too
-checkpoint.npz, metrics.json, decoded.npz,     results; of several sessions, in a folder for each
-decoded.png
+unfinished.json, training-units.pt, training.pt             the command, and states of training, until there are results
+checkpoint.npz, metrics.json, decoded.npz, decoded.png      results; of several sessions, in a folder for each
 """
 
 import itertools
