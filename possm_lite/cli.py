@@ -58,12 +58,9 @@ def _parser(folder: Path = Path()) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"possm-lite {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    decode = commands.add_parser(
-        "decode",
-        help="train POSSM and test it beside two baselines",
-        usage="possm-lite decode [options] [recording ...]",
-        epilog="Computes on one thread. On a quiet machine, OMP_NUM_THREADS=2 in the environment is faster.",
-    )
+    more = "Computes on one thread. On a quiet machine, OMP_NUM_THREADS=2 in the environment is faster."
+    decode = commands.add_parser("decode", help="train POSSM and test it beside two baselines", epilog=more)
+    decode.usage = "possm-lite decode [options] [recording ...]"
     add = decode.add_argument
     add("recording", nargs="*", type=path, help=".npz, .mat, .nwb, ...; several: one model; default: the simulated one")
     _add_selection(decode)
@@ -91,8 +88,8 @@ def _parser(folder: Path = Path()) -> argparse.ArgumentParser:
     stream.add_argument("recording", nargs="?", type=path, help="default: the recording it was trained on")
     predict.add_argument("recording", type=path, help="of the same units")
     predict.add_argument("--out", type=path, metavar="DIR", help="new folder (default runs/SESSION-predicted-N)")
-    wait = "after a bin, for late events (default 0.05)"
-    live.add_argument("--wait", dest="wait_s", type=float, default=0.05, metavar="S", help=wait)
+    late = "after a bin, for late events (default 0.05)"
+    live.add_argument("--wait", dest="wait_s", type=float, default=0.05, metavar="S", help=late)
     simulate = commands.add_parser("simulate", help="send the spikes of a recording by Lab Streaming Layer")
     simulate.add_argument("recording", nargs="?", type=path, help="default: the simulated one")
     simulate.add_argument("--start", dest="start_s", type=float, metavar="S", help="where in it to start, seconds")

@@ -252,7 +252,6 @@ def test_check_prints_and_draws(here, small_recording, capfd):
         ("decode a.npz a.npz", ["session_id must differ"]),
         ("decode missing.npz", ["missing.npz: ", "No such file"]),
         ("decode ms.npz", ["ms.npz: spike_times look like milliseconds"]),
-        ("decode ms.npz --lag auto", ["ms.npz: spike_times look like milliseconds"]),
         ("decode a.npz --columns z", ["a.npz: columns"]),
         ("decode a.npz --trials __import__('os')", ["a.npz: trials="]),
         ("decode a.npz --head-dim 15", ["head_dim must be even"]),

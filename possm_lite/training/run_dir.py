@@ -100,9 +100,8 @@ def mark_finished(run: Path):
 
 def load_run(run: Path) -> tuple[POSSM, TrainedOn]:
     """The decoder in the folder of a run. Raises CheckpointError, which names the folder or command that is meant."""
-    path = run / "checkpoint.npz"
-    if not path.exists() and is_unfinished(run):
+    if is_unfinished(run):
         raise CheckpointError(f"{run} is not finished: possm-lite decode --resume {shlex.quote(str(run))}")
-    if not path.exists() and (found := sorted(str(one.parent) for one in run.glob("*/checkpoint.npz"))):
-        raise CheckpointError(f"{run} is of several sessions: name the folder of one, {', '.join(found)[:300]}")
-    return load_checkpoint(path)
+    if of_sessions := sorted(str(path.parent) for path in run.glob("*/checkpoint.npz")):
+        raise CheckpointError(f"{run} is of several sessions: name the folder of one, {', '.join(of_sessions)[:300]}")
+    return load_checkpoint(run / "checkpoint.npz")
