@@ -15,8 +15,6 @@ from possm_lite.spikes import Recording
 
 from .layouts import Layout, position_of, sampled, trains_of
 
-MAZE_TRIALS = np.array([[1.0, 2.2], [3.0, 4.5], [5.25, 6.0]])
-
 
 def new_file(**options) -> NWBFile:
     return NWBFile("reaches", "368fc9f0-0b95", datetime(2009, 10, 6, tzinfo=timezone.utc), **options)
@@ -29,37 +27,6 @@ def write(file, path):
 
 def session_of(subject: str, session_id: str) -> NWBFile:
     return new_file(session_id=session_id, subject=Subject(subject_id=subject, species="Macaca mulatta"))
-
-
-def write_maze(path) -> dict:
-    """MC_Maze: behaviour at 1 kHz in mm under a conversion to m, with timestamps, and only around trials.
-
-    Units have 8 s of spikes, every third of them is held out, the last one is silent.
-    """
-    file = session_of("Jenkins", "large")
-    rng = np.random.default_rng(3)
-    file.add_unit_column("heldout", "whether the unit is held out in the test data")
-    trains = [np.sort(rng.uniform(0, 8, n)).round(4) for n in (20, 30, 40, 50, 60, 25, 0)]
-    for i, spikes in enumerate(trains):
-        file.add_unit(spike_times=spikes, obs_intervals=MAZE_TRIALS, heldout=i % 3 == 2, id=100 + i)
-    segments = [np.arange(round(1000 * start) - 100, round(1000 * stop) + 100) / 1000 for start, stop in MAZE_TRIALS]
-    times = np.concatenate(segments)
-    position = 100 * np.column_stack((np.sin(times), np.cos(times)))
-    velocity = 100 * np.column_stack((np.cos(times), -np.sin(times)))
-    rows = {"timestamps": times, "conversion": 0.001}
-    items = [TimeSeries(name="hand_vel", data=velocity, unit="m/s", **rows)]
-    for name, data in (("cursor_pos", position + 1), ("eye_pos", 2 * position), ("hand_pos", position)):
-        items.append(SpatialSeries(name=name, data=data, unit="m", **rows, **SCREEN))
-    behavior(file, *items)
-    for name in ("rt", "success", "split"):
-        file.add_trial_column(name, name)
-    file.add_trial_column("target_pos", "x and y of each target", index=True)
-    for i, (start, stop) in enumerate(MAZE_TRIALS):
-        columns = {"rt": 300, "success": True, "split": "train" if i else "val"}
-        targets = [[10 * j, -20] for j in range(1 + i)]
-        file.add_trial(start_time=start, stop_time=stop, target_pos=targets, **columns)
-    write(file, path)
-    return {"trains": trains, "times": times, "behavior": velocity / 1000}
 
 
 # One movement in the layouts of public data sets and converters: names, shapes, containers, conversions
