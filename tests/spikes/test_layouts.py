@@ -83,23 +83,15 @@ def test_other_series_of_the_layouts(tmp_path, small_recording):
     np.testing.assert_array_equal(load_recording(pynapple, "speed").behavior, times[:, None])
 
 
-@pytest.fixture
-def phy(tmp_path, small_recording):
-    return LAYOUTS["phy"](tmp_path, small_recording).path
-
-
-def test_phy_without_behavior_or_cluster_tables(phy, small_recording):
-    for path in (phy / "tracking.csv", *phy.glob("*.tsv")):
-        path.unlink()
-    recording = load_recording(phy, spikes_only=True)
-    assert recording.n_units == small_recording.n_units + 1  # with the noise
-
-
-def test_params_are_not_executed(phy, tmp_path):
-    expected = load_recording(phy).spike_times
-    (phy / "params.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nsample_rate = 3e4  # Hz\n")
-    np.testing.assert_array_equal(load_recording(phy).spike_times, expected)
+def test_params_of_phy_are_not_executed(tmp_path, small_recording):
+    path = LAYOUTS["phy"](tmp_path, small_recording).path
+    for file in (path / "tracking.csv", *path.glob("*.tsv")):
+        file.unlink()
+    (path / "params.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nsample_rate = 2e4  # Hz\n")
+    recording = load_recording(path, spikes_only=True)
     assert not (tmp_path / "ran").exists()
+    np.testing.assert_allclose(recording.spike_times[-1], 1.5 * small_recording.spike_times[-1], atol=1e-3)  # of 30 kHz
+    assert recording.n_units == small_recording.n_units + 1  # with the noise
 
 
 # Files that are refused: the message names the file, the format and the cause
@@ -113,66 +105,49 @@ def refusal(path) -> str:
     return message.removeprefix(f"{path}: ")
 
 
-@pytest.mark.parametrize(
-    "title, name, options, named",
-    [
-        ("indy", "t", {"data": np.zeros((1, 4))}, ".mat v7.3"),
-        ("indy", "t", None, "KeyError"),
-        ("brainsets", "spikes/timestamps", {"data": np.zeros((3, 2, 2))}, ".h5"),
-        ("brainsets", "cursor/pos", {"data": ["a", "b"]}, "--behavior"),
-        ("brainsets", "trials/start", {"data": ["a"] * 12}, ".h5"),
-        ("brainsets", "trials/is_valid", {"data": [True]}, "trials"),
-        ("brainsets", "trials", None, ".h5"),
-    ],
-)
-def test_wrong_datasets_are_refused(title, name, options, named, tmp_path, small_recording):
+def put(name, value):
+    """A mutation of an HDF5 file."""
+
+    def mutate(path):
+        with h5py.File(path, "r+") as file:
+            del file[name]
+            file[name] = value
+
+    return mutate
+
+
+def put_array(name, value):
+    """A mutation of the TsGroup of pynapple."""
+
+    def mutate(path):
+        with np.load(path / "spikes.npz") as file:
+            arrays = {key: file[key] for key in file.files if key != "_metadata"}
+        np.savez(path / "spikes.npz", **arrays | {name: value})
+
+    return mutate
+
+
+BROKEN = {  # a layout, a mutation, and what is named
+    "other samples": ("indy", put("t", np.zeros((1, 4))), ".mat v7.3"),
+    "text for numbers": ("brainsets", put("trials/start", ["a"] * 12), ".h5"),
+    "a short column": ("brainsets", put("trials/is_valid", [True]), "trials"),
+    "a link to nothing": ("brainsets", put("trials", h5py.SoftLink("/nowhere")), ".h5"),
+    "samples that are not whole": ("phy", lambda path: np.save(path / "spike_times.npy", np.ones(5)), "whole"),
+    "no samples": ("phy", lambda path: (path / "spike_times.npy").unlink(), "spike_times.npy"),
+    "a rate to be computed": ("phy", lambda path: (path / "params.py").write_text("sample_rate = f()"), "params.py"),
+    "milliseconds": ("phy", lambda path: (path / "tracking.csv").write_text("time (ms),vel\n0,1\n4,1\n"), "(ms)"),
+    "a long row": ("phy", lambda path: (path / "tracking.csv").write_text("time,x\n0,1,5\n1,2,6\n"), "tracking.csv"),
+    "two tables": ("phy", lambda path: (path / "other.csv").write_text("time,x\n0,1\n"), "2 tables"),
+    "a key that is none": ("pynapple", put_array("index", np.full(120, 4)), "index"),
+    "no TsGroup": ("pynapple", put_array("type", np.array(["Tsd"])), "TsGroup"),
+    "times as text": ("pynapple", put_array("t", np.full(120, "0.123")), "folder of pynapple"),
+}
+
+
+@pytest.mark.parametrize("title, mutate, named", BROKEN.values(), ids=BROKEN.keys())
+def test_broken_recordings_are_refused(title, mutate, named, tmp_path, small_recording):
     path = LAYOUTS[title](tmp_path, small_recording).path
-    with h5py.File(path, "r+") as file:
-        del file[name]
-        if options:
-            file.create_dataset(name, **options)
-        else:
-            file[name] = h5py.SoftLink("/nowhere")
-    assert named in refusal(path)
-
-
-@pytest.mark.parametrize(
-    "name, content, named",
-    [
-        ("spike_times.npy", np.ones(5), "spike_times.npy"),
-        ("spike_times.npy", None, "spike_times.npy"),
-        ("params.py", "sample_rate = f()\n", "params.py"),
-        ("tracking.csv", "time (ms),vel\n0,1\n4,1\n", "time (ms)"),
-        ("tracking.csv", "time,vel\n0,a\n1,b\n", "folder of phy"),
-        ("tracking.csv", "time,vel\n0,1,5\n1,2,6\n", "tracking.csv"),
-        ("other.csv", "time,x\n0,1\n", "2 tables"),
-        ("trials.csv", "begin,stop\n0,1\n", "start"),
-    ],
-)
-def test_broken_phy_folders_are_refused(name, content, named, phy):
-    if isinstance(content, str):
-        (phy / name).write_text(content)
-    elif content is None:
-        (phy / name).unlink()
-    else:
-        np.save(phy / name, content)
-    assert named in refusal(phy)
-
-
-@pytest.mark.parametrize(
-    "change, named",
-    [
-        ({"index": np.full(120, 4)}, "index"),
-        ({"type": np.array(["Tsd"])}, "TsGroup"),
-        ({"t": np.full(120, "0.123")}, "folder of pynapple"),
-        ({"t": np.full(120, 1j)}, "folder of pynapple"),
-    ],
-)
-def test_broken_pynapple_groups_are_refused(change, named, tmp_path, small_recording):
-    path = LAYOUTS["pynapple"](tmp_path, small_recording).path
-    with np.load(path / "spikes.npz") as file:
-        arrays = {name: file[name] for name in file.files if name != "_metadata"}
-    np.savez(path / "spikes.npz", **arrays | change)
+    mutate(path)
     assert named in refusal(path)
 
 
