@@ -75,10 +75,6 @@ def behavior(file, *items, module="behavior"):
         added.add(item)
 
 
-def churchland_shenoy(file, m):  # DANDI 000070, 000121
-    behavior(file, positions(m, np.nan, {"Eye": 3, "Hand": 1, "Cursor": 2}))
-
-
 def falcon_m1(file, m):
     parts = one_dimensional(MUSCLES, m.angles, **m.stamps)
     file.add_acquisition(BehavioralTimeSeries(name="preprocessed_emg", time_series=parts))
@@ -98,31 +94,19 @@ def falcon_h1(file, m):
     file.add_acquisition(series("OpenLoopKinematicsVelocity", 2 * m.angles[:, :7], **clock))
 
 
-def perich_miller(file, m):  # DANDI 000688
+def perich_miller(file, m):
     velocity = BehavioralTimeSeries(name="Velocity", time_series=series("cursor_vel", m.velocity, **m.stamps))
     behavior(file, velocity, positions(m, 1.0, {"Cursor": 2}))
 
 
-def area2_bump(file, m):  # DANDI 000127
+def area2_bump(file, m):
     wider = {"force": m.angles[:, :6], "hand_vel": m.velocity, "joint_ang": m.angles[:, :7], "muscle_len": m.angles}
     behavior(file, *(series(name, data, **m.stamps) for name, data in wider.items()))
 
 
-def mc_maze(file, m):  # DANDI 000128: millimetres under a conversion to metres
-    behavior(file, series("hand_vel", 1000 * m.velocity, conversion=0.001, **m.stamps))
-
-
-def mc_rtt(file, m):  # DANDI 000129
+def mc_rtt(file, m):
     values = np.where(m.scored[:, None], 1000 * m.velocity, np.nan)
     behavior(file, series("finger_vel", values, conversion=0.001, **m.clock))
-
-
-def pairs(file, m):
-    behavior(file, *one_dimensional(("hand_vel_x", "hand_vel_y"), m.velocity, **m.clock))
-
-
-def pairs_of_axes(file, m):
-    behavior(file, *one_dimensional(("x_vel", "y_vel"), m.velocity, **m.clock), module="kinematics")
 
 
 def neuroconv(file, m):
@@ -130,33 +114,28 @@ def neuroconv(file, m):
     behavior(file, Position(spatial_series=one))
 
 
-def module_behavior(file, m):
-    behavior(file, series("hand_vel", m.velocity, **m.clock), module="Behavior")
-
-
-def acquisition(file, m):
-    file.add_acquisition(series("hand_vel", m.velocity, **m.clock))
-
-
-def still_hand(file, m):
-    behavior(file, series("hand_vel", 0 * m.velocity, **m.clock), series("cursor_vel", m.velocity, **m.clock))
-
-
 WRITERS: dict[str, Callable] = {
-    "NWB: MC_Maze": mc_maze,
+    # millimetres under a conversion to metres
+    "NWB: MC_Maze": lambda f, m: behavior(f, series("hand_vel", 1000 * m.velocity, conversion=0.001, **m.stamps)),
     "NWB: MC_RTT": mc_rtt,
     "NWB: Area2_Bump": area2_bump,
     "NWB: Perich-Miller": perich_miller,
-    "NWB: Churchland-Shenoy": churchland_shenoy,
+    "NWB: Churchland-Shenoy": lambda f, m: behavior(f, positions(m, np.nan, {"Eye": 3, "Hand": 1, "Cursor": 2})),
     "NWB: FALCON M1": falcon_m1,
     "NWB: FALCON M2": falcon_m2,
     "NWB: FALCON H1": falcon_h1,
-    "NWB: hand_vel_x, hand_vel_y": pairs,
-    "NWB: x_vel, y_vel": pairs_of_axes,
+    "NWB: hand_vel_x, hand_vel_y": lambda f, m: behavior(
+        f, *one_dimensional(("hand_vel_x", "hand_vel_y"), m.velocity, **m.clock)
+    ),
+    "NWB: x_vel, y_vel": lambda f, m: behavior(
+        f, *one_dimensional(("x_vel", "y_vel"), m.velocity, **m.clock), module="kinematics"
+    ),
     "NWB: NeuroConv": neuroconv,
-    "NWB: module Behavior": module_behavior,
-    "NWB: acquisition": acquisition,
-    "NWB: a still hand": still_hand,
+    "NWB: module Behavior": lambda f, m: behavior(f, series("hand_vel", m.velocity, **m.clock), module="Behavior"),
+    "NWB: acquisition": lambda f, m: f.add_acquisition(series("hand_vel", m.velocity, **m.clock)),
+    "NWB: a still hand": lambda f, m: behavior(
+        f, series("hand_vel", 0 * m.velocity, **m.clock), series("cursor_vel", m.velocity, **m.clock)
+    ),
 }
 
 
@@ -164,26 +143,25 @@ def write_layout(title: str, folder: Path, recording: Recording) -> Layout:
     """The recording with behaviour at 50 Hz as an NWB file in one of these layouts; 4 s of FALCON M1 and MC_RTT are not
     scored, and FALCON H1 has no trials."""
     r = sampled(recording, 20)
-    add = WRITERS[title]
     angles = r.behavior @ np.random.default_rng(0).normal(size=(2, 16))
     scored = (r.behavior_times < 20) | (r.behavior_times > 24)
     file, path = session_of("Monkey", "1"), folder / "session.nwb"
     for train in trains_of(r):
         file.add_unit(spike_times=train)
-    add(file, Movement(r.behavior_times, position_of(r), r.behavior, angles, scored))
-    for start, stop in r.trials if add is not falcon_h1 else ():
+    WRITERS[title](file, Movement(r.behavior_times, position_of(r), r.behavior, angles, scored))
+    for start, stop in r.trials if title != "NWB: FALCON H1" else ():
         file.add_trial(start_time=start, stop_time=stop)
     write(file, path)
     changes = {
-        falcon_m1: {"behavior": angles, "behavior_columns": MUSCLES},
-        falcon_m2: {"behavior_columns": ("index_vel", "mrs_vel")},
-        falcon_h1: {"behavior": 2 * angles[:, :7], "behavior_columns": H1, "trials": []},
-        churchland_shenoy: {"behavior_unit": "meters/s"},
-        neuroconv: {"behavior_unit": "meters/s"},
+        "NWB: FALCON M1": {"behavior": angles, "behavior_columns": MUSCLES},
+        "NWB: FALCON M2": {"behavior_columns": ("index_vel", "mrs_vel")},
+        "NWB: FALCON H1": {"behavior": 2 * angles[:, :7], "behavior_columns": H1, "trials": []},
+        "NWB: Churchland-Shenoy": {"behavior_unit": "meters/s"},
+        "NWB: NeuroConv": {"behavior_unit": "meters/s"},
     }
     named = {"behavior_columns": (), "behavior_unit": "a", "unit_ids": np.arange(r.n_units), "session_id": "Monkey_1"}
-    expected = replace(r, **named | changes.get(add, {}))
-    if add in (falcon_m1, mc_rtt):
+    expected = replace(r, **named | changes.get(title, {}))
+    if title in ("NWB: FALCON M1", "NWB: MC_RTT"):
         spared = np.all((r.trials <= 20) | (r.trials >= 24), axis=1) & ~((r.trials[:, 0] < 20) & (r.trials[:, 1] > 24))
         rows = {"behavior_times": r.behavior_times[scored], "behavior": expected.behavior[scored]}
         expected = replace(expected, **rows, trials=r.trials[spared])

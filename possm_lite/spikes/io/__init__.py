@@ -66,17 +66,15 @@ def load_recording(
 
     Args:
         path: the file or folder.
-        behavior: the series to decode, by its name, or that of its container; several are decoded side by side.
-            Default: a velocity of hand, finger or cursor, or the derivative of its position. A position that is named
-            is differentiated; "hand_pos:raw" is the position itself.
+        behavior: the series to decode, by name or that of its container; several are decoded side by side. Default: a
+            velocity of hand, finger or cursor. Of a position the velocity is taken; "hand_pos:raw" is the position.
         columns: of these series, by name or by number from 0. Default: all.
-        units: the units to read, such as "quality == 'good' and rate > 1": comparisons of columns of the file's table
-            of units, with `id` and `rate` in Hz, joined by and, or, not.
-        trials: the trials to read, such as "result == 'R'", with `start`, `stop` and `duration` in seconds.
+        units: a filter such as "quality == 'good' and rate > 1", of the columns of the file's table of units, `id` and
+            `rate` in Hz.
+        trials: a filter such as "result == 'R'", with `start`, `stop` and `duration` in seconds.
         spikes_only: behaviour is not read and need not be there.
 
-    Raises:
-        RecordingError: the file cannot be used. One line: the file, the field, the value.
+    Raises RecordingError if it cannot be used, in one line: the file, the field, the value.
     """
     path = Path(path)
     selection = Selection(behavior, columns, units, trials, spikes_only)

@@ -252,8 +252,7 @@ def _find(name: str, series: Sequence[Series]) -> Series:
     by_part = [one for one in series if name.lower() in one.name.lower().split("/")]
     found = [one for one in series if one.name == name] or by_last or by_part
     if len(found) != 1:
-        problem = f"matches {', '.join(one.name for one in found)}, of" if found else "is not among"
-        raise RecordingError(f"behavior={name!r} {problem} the series of the file: {_list(series)}.")
+        raise RecordingError(f"behavior={name!r} must name one of the series of the file: {_list(series)}.")
     return found[0]
 
 
