@@ -102,12 +102,12 @@ class POSSM(nn.Module):
         """Readout: (B, Q, D) to behaviour (B, Q, C), in the unit of each trial's session."""
         return self.behavior_mean[session][:, None] + self.behavior_std[session][:, None] * self.readout(decoded)
 
-    @staticmethod
-    def from_torch_brain(params: dict) -> POSSM:
+    @classmethod
+    def from_torch_brain(cls, params: dict) -> POSSM:
         """A float64 model with the authors' weights: arrays under the names of torch_brain's POSSM."""
         from .torch_brain import convert
 
-        return convert(params)
+        return convert(params, cls)
 
     def to_torch_brain(self) -> dict:
         """NumPy arrays under the names of torch_brain's POSSM, see `torch_brain.export`."""

@@ -4,7 +4,6 @@ import numpy as np
 import torch
 
 from .config import POSSMConfig
-from .possm import POSSM
 
 # modules and single arrays, ours: theirs
 _NAMES = {
@@ -31,8 +30,8 @@ def _their_name(ours: str) -> str:
     return _NAMES.get(ours) or ours.replace(module, _NAMES.get(module, ""), 1)
 
 
-def convert(params: dict) -> POSSM:
-    """A float64 model with the authors' weights; KeyError naming an array that is missing.
+def convert(params: dict, model_class: type[torch.nn.Module]) -> torch.nn.Module:
+    """A POSSM, `model_class`, in float64 with the authors' weights; KeyError naming an array that is missing.
 
     Their readout is standardised, and so is the output, unless the arrays are from `export`. The type embedding of a
     spike is added to every unit's row, since it never changes.
@@ -63,12 +62,12 @@ def convert(params: dict) -> POSSM:
     arrays["rotary_emb.omega"] = omega[omega != 0]
     arrays.setdefault("behavior_mean", torch.zeros(n_sessions, 2))
     arrays.setdefault("behavior_std", torch.ones(n_sessions, 2))
-    model = POSSM(config).double()
+    model = model_class(config).double()
     model.load_state_dict({name: arrays[_their_name(name)] for name in model.state_dict()})
     return model
 
 
-def export(model: POSSM) -> dict[str, np.ndarray]:
+def export(model: torch.nn.Module) -> dict[str, np.ndarray]:
     """The arrays of a model under the authors' names; ValueError naming a setting that torch_brain's POSSM lacks.
 
     Token types are zero, as theirs is a part of every unit's row here; rows that are never read are zero, too. Two
