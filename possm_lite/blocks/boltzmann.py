@@ -1,7 +1,6 @@
 """Boltzmann machines: Gibbs sampling beside exact enumeration, learning, and the restricted form.
 
-Units are 1 (on) or -1, as in the Hopfield network. Weights are symmetric, shape (..., N, N), with zeros on the
-diagonal; biases have shape (..., N). Leading axes are machines.
+Units are 1 (on) or -1. Weights (..., N, N) are symmetric, zero on the diagonal, biases (..., N); leading axes: machines.
 """
 
 import torch
@@ -79,11 +78,8 @@ def autocorrelation(series: Tensor, n_lags: int) -> Tensor:
 
 
 def autocorrelation_time(rho: Tensor) -> float:
-    """Steps per independent sample: tau = 1 + 2 sum_{k >= 1} rho(k), at least 1. Sokal 1997, section 3, there half.
-
-    The sum ends before rho (n_lags,) first falls below 0.05, as it must: then an estimate is mostly noise.
-    """
-    first_low = int((rho < 0.05).nonzero()[0])
+    """Steps per independent sample: tau = 1 + 2 sum_{k >= 1} rho(k), at least 1. Sokal 1997, section 3, there half."""
+    first_low = int((rho < 0.05).nonzero()[0])  # it must fall so far; from there on an estimate is mostly noise
     return max(1.0, float(1 + 2 * rho[1:first_low].sum()))
 
 

@@ -30,9 +30,8 @@ def multi_head_attention(
 
         head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,   g = i // (H / G),   output = concat(head_1, ..., head_H)   (3.5)
 
-    Queries (..., Q, H d), keys (..., M, G d) and values (..., M, G v) are projected; G is H if not given. The mask, the
-    same for all heads, is broadcastable to (..., Q, M). Returns the output (..., Q, H v) and weights (..., H, Q, M).
-    Source: Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023 for G < H, Shazeer 2019 for G = 1 (multi-query).
+    Of projected queries (..., Q, H d), keys (..., M, G d), values (..., M, G v) and one mask for all heads (..., Q, M)
+    the output (..., Q, H v) and the weights (..., H, Q, M). Source: Vaswani et al. 2017, 3.2.2; Ainslie et al. 2023.
     """
     n_kv_heads = n_kv_heads or n_heads
     q = split_heads(queries, n_heads)  # (..., H, Q, d)

@@ -86,9 +86,9 @@ class MambaLayer(nn.Module):
     def _split_state(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """The last inputs of the convolution, (B, K - 1, E), and the modes, (B, E, N)."""
         n_channels = len(self.D)
-        n_recent = len(self.conv1d_weight) - 1
-        recent, modes = state.split([n_recent * n_channels, state.shape[1] - n_recent * n_channels], 1)
-        return recent.unflatten(1, (n_recent, n_channels)), modes.unflatten(1, (n_channels, -1))
+        n_recent = (len(self.conv1d_weight) - 1) * n_channels
+        recent, modes = state[:, :n_recent], state[:, n_recent:]
+        return recent.unflatten(1, (-1, n_channels)), modes.unflatten(1, (n_channels, -1))
 
 
 class Mamba(ResidualStack):

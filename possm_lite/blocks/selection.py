@@ -35,10 +35,7 @@ def argmax_choice(scores: Tensor) -> Tensor:
 
 
 def sample_choice(scores: Tensor, generator: Generator | None = None) -> Tensor:
-    """One item drawn with the probabilities softmax(`scores`), shape (..., M), without a gradient.
-
-    Gumbel-max: the largest of s_m + g_m, where g_m = -log(-log(u)), is item m with probability softmax_m(s).
-    """
+    """One item drawn from softmax(s), without a gradient: the largest s_m + g_m, g_m = -log(-log(u)) (Gumbel-max)."""
     return argmax_choice(scores + _gumbel_like(scores, generator))
 
 

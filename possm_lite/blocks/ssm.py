@@ -18,10 +18,7 @@ def zero_order_hold(a: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def powers(decay: Tensor, n: int) -> Tensor:
-    """decay^0, decay^1, ..., decay^{n-1} on a new last axis.
-
-    By doubling: few products, so little rounding, and no angle of thousands of radians as in e^{a step (n-1)}.
-    """
+    """decay^0, ..., decay^{n-1} on a new last axis, by doubling: few products, little rounding, no large angles."""
     out = torch.ones_like(decay)[..., None]
     jump = decay[..., None]  # the next block is `out` times `jump`
     while out.shape[-1] < n:
@@ -39,11 +36,8 @@ def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
 
 
 def causal_convolution(x: Tensor, kernel: Tensor) -> Tensor:
-    """y_t = sum_l K_l x_{t-l}: x (..., T), kernel (..., T) or shorter, through the FFT.
-
-    The length is 2 T, as the FFT is periodic: with T the end of the sequence would wrap round to its beginning.
-    """
-    length = 2 * x.shape[-1]
+    """y_t = sum_l K_l x_{t-l} through the FFT: x (..., T), kernel (..., T) or shorter."""
+    length = 2 * x.shape[-1]  # the FFT is periodic: with T the end of the sequence would wrap round to its beginning
     kernel = kernel[..., : x.shape[-1]]
     return torch.fft.irfft(torch.fft.rfft(x, length) * torch.fft.rfft(kernel, length), length)[..., : x.shape[-1]]
 
@@ -54,10 +48,7 @@ def linear_scan(decay: Tensor, drive: Tensor, start: Tensor) -> Tensor:
 
 
 class _Scan(torch.autograd.Function):
-    """The gradient of a scan is the scan run backwards: g_t = dL/ds_t + conj(decay_{t+1}) g_{t+1}.
-
-    Written by hand because autograd would keep a node and three tensors for each of the T steps.
-    """
+    """The gradient is the scan run backwards, g_t = dL/ds_t + conj(decay_{t+1}) g_{t+1}; autograd keeps T nodes."""
 
     @staticmethod
     def forward(ctx, decay, drive, start):
@@ -87,10 +78,7 @@ def spread_steps(n: int, shortest: float, longest: float) -> Tensor:
 
 
 class ResidualStack(nn.Module):
-    """A backbone of state-space layers: d to h, then x <- x + layer(x) for each.
-
-    A layer has `state_size`, S, `forward(x (B, T, h), state (B, S))` and `step(x (B, h), state)`.
-    """
+    """d to h, then x <- x + layer(x), where a layer has `state_size`, S, `forward` and `step`, with a state (B, S)."""
 
     def __init__(self, input_size: int, hidden_size: int, layers: list[nn.Module]):
         super().__init__()

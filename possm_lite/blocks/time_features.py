@@ -132,8 +132,8 @@ def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, T
 
         a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   a_0 = q_rest . k_rest                (5.13)
 
-    It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0, as for
-    q = k. Of q and k (..., d) the first F adjacent pairs are rotated; returns a (..., F), b (..., F), a_0 (...,).
+    It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0. Of q and k
+    (..., d) the first F adjacent pairs are rotated; returns a (..., F), b (..., F), a_0 (...,).
     """
     q_pairs, q_rest = as_pairs(q, n_freqs)
     k_pairs, k_rest = as_pairs(k, n_freqs)

@@ -119,6 +119,7 @@ def test_query_out_of_reach_gets_zeros(kernel):
 def test_error_gradient_matches_finite_differences(points, kernel):
     for log_w in (0.0, 1.0, 2.5):
         model = KernelRegression(*points, w=math.exp(log_w), kernel=kernel)
+        assert_close(model(points[0]), nadaraya_watson(points[0], *points, math.exp(log_w), kernel))
         model.loss().backward()
         step = 1e-6
         up, down = (leave_one_out_error(*points, math.exp(log_w + s), kernel) for s in (step, -step))
@@ -133,9 +134,3 @@ def test_the_best_width_of_a_grid_is_that_of_statsmodels(points):
     model = KernelRegression(*points, w=best)
     model.loss().backward()
     assert abs(model.log_w.grad) < 1e-3 * errors.min()  # and there the gradient is flat
-
-
-def test_module_estimates_with_its_width_and_kernel(points):
-    model = KernelRegression(*points, w=4.0, kernel=epanechnikov)
-    x = torch.linspace(0, 2, 5, dtype=torch.float64)
-    assert_close(model(x), nadaraya_watson(x, *points, 4.0, epanechnikov))
