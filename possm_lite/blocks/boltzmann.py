@@ -1,6 +1,6 @@
 """Boltzmann machines: Gibbs sampling beside exact enumeration, learning, and the restricted form.
 
-Units are 1 (on) or -1. Weights (..., N, N) are symmetric, zero on the diagonal, biases (..., N); leading axes: machines.
+Units are 1 (on) or -1. Weights (..., N, N) are symmetric, zero on the diagonal, biases (..., N); first come machines.
 """
 
 import torch

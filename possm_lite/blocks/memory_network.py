@@ -16,7 +16,7 @@ def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tens
 
 
 def multi_hop_read(query: Tensor, addresses: Tensor, outputs: Tensor, n_hops: int) -> tuple[Tensor, Tensor]:
-    """q <- q + r (8.3) n_hops times: the last q (..., D), and all weights (..., n_hops, N). Sukhbaatar et al., eq. 4."""
+    """q <- q + r (8.3) n_hops times: the last q (..., D), all weights (..., n_hops, N). Sukhbaatar et al., eq. 4."""
     weights = []
     for _ in range(n_hops):
         read, p = hop(query, addresses, outputs)

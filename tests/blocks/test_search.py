@@ -88,7 +88,6 @@ def test_length_power_favours_long_texts():
     found = beam_search(table(rows), None, length_power=1.0, **common)
     assert found[0].tokens == (2, 2, 1)
     assert math.isclose(found[0].score(1.0), math.log(0.36) / 3, rel_tol=1e-6)
-    assert [y.score(1.0) for y in found] == sorted((y.score(1.0) for y in found), reverse=True)
 
 
 def test_impossible_tokens_are_excluded():
