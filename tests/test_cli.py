@@ -93,11 +93,16 @@ def test_decode_writes_checkpoint_metrics_and_figure(here, capfd):
     assert names(run) == RESULTS
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics == json.loads((here / "metrics.json").read_text())
+    others = (
+        "source selection notes behavior_name behavior_columns behavior_unit unit_ids model training epochs versions"
+    )
+    assert metrics.keys() >= {*others.split(), "adapted_from", "device", "valid_r2"} and metrics["epochs"] == 3
     assert (metrics["session"], metrics["split"]) == ("simulated-1", "chronological:70/10/20")
     assert (metrics["lag_s"], metrics["bin_width_s"], metrics["seed"]) == (0.1, 0.05, 5)
     assert set(metrics["models"]) == {"possm", "wiener", "gru"}
     assert metrics["n_train"] + metrics["n_test"] == 11  # of 12 trials, one is for validation
     for model in metrics["models"].values():
+        assert {"r2_displayed", "train_s"} < model.keys()
         assert model["r2"] == pytest.approx(np.mean(model["r2_columns"])) and len(model["r2_columns"]) == 2
         assert model["params"] > 0 and 0 < model["step_us_p50"] <= model["step_us_p99"]
 
