@@ -16,24 +16,11 @@ from possm_lite.training.transfer import ADAPTATION
 
 from .page import Item, Note, Row, Table
 
-# cosine tuning and slow single reaches: R² near 0.9, so that a training that got stuck is seen at once
-SESSION = SimulationConfig(
-    n_trials=168,
-    random_target_share=1.0,
-    n_random_reaches=1,
-    reach_base_s=0.25,
-    n_units=40,
-    untuned_share=0.0,
-    baseline_hz=10.0,
-    saturation_hz=80.0,
-    depth=1.2,
-    reference_speed_mm_s=200.0,
-    turning_deg=0.0,
-    common_turning_deg=0.0,
-    position_gain=0.0,
-    common_gain=0.0,
-    shared_gain=0.0,
-)
+# cosine tuning alone and slow single reaches: R² near 0.9, so that a training that got stuck is seen at once
+TASK = {"n_trials": 168, "random_target_share": 1.0, "n_random_reaches": 1, "reach_base_s": 0.25}
+UNITS = {"n_units": 40, "baseline_hz": 10.0, "saturation_hz": 80.0, "depth": 1.2, "reference_speed_mm_s": 200.0}
+NONE = ("untuned_share", "turning_deg", "common_turning_deg", "position_gain", "common_gain", "shared_gain")
+SESSION = SimulationConfig(**TASK, **UNITS, **dict.fromkeys(NONE, 0.0))
 SPLIT = "chronological:50/10/40"  # 84 training trials, and many to test on
 LARGEST_LOSS = 0.03
 ADAPT = "adapt"

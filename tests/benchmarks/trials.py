@@ -132,12 +132,9 @@ class Study:
         session = prepare(self.simulate(4, NEW).recording, SPLIT)
         ways = {
             IDENTIFIED: lambda some: self.identify(possm, some, steps=100),
-            SCRATCH: lambda some: self.train(POSSM(_sizes(some)), some, 240, 4e-3),
             TABLE: lambda some: self.identify(table, some, steps=100),
-            TABLE_SCRATCH: lambda some: self.train(TableGRU(some.recording.n_units), some, 240, 8e-3),
-            WIENER: fit_wiener,
         }
-        return session, ways
+        return session, ways | self.from_scratch()
 
     def after_drift(self) -> tuple[Session, dict[str, Callable]]:
         """The same for a session whose units the decoders knew before they drifted."""
@@ -151,15 +148,19 @@ class Study:
         session = prepare(self.simulate(5, NEW, units).recording, SPLIT)
         ways = {
             IDENTIFIED: lambda some: self.train(copy.deepcopy(possm), some, 50, 1e-2),
-            SCRATCH: lambda some: self.train(POSSM(_sizes(some)), some, 240, 4e-3),
             TABLE: lambda some: self.train(copy.deepcopy(table), some, 50, 1e-2),
             DAY_LAYER: lambda some: self.train(copy.deepcopy(table).add_day_layer(), some, 50, 1e-2),
-            TABLE_SCRATCH: lambda some: self.train(TableGRU(some.recording.n_units), some, 240, 8e-3),
-            WIENER: fit_wiener,
             UNTOUCHED: lambda _: possm,
             TABLE_UNTOUCHED: lambda _: table,
         }
-        return session, ways
+        return session, ways | self.from_scratch()
+
+    def from_scratch(self) -> dict[str, Callable]:
+        return {
+            SCRATCH: lambda some: self.train(POSSM(_sizes(some)), some, 240, 4e-3),
+            TABLE_SCRATCH: lambda some: self.train(TableGRU(some.recording.n_units), some, 240, 8e-3),
+            WIENER: fit_wiener,
+        }
 
     def pasts(self) -> tuple[nn.Module, nn.Module]:
         """A POSSM and a GRU with a table, trained on three sessions of two subjects together."""

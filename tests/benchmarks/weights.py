@@ -44,6 +44,8 @@ TRAININGS = {
     "three sessions": ("three sessions in one model",),
     "timed": (TIMED,),
 }
+TRAINED = [(training, decoder) for training in TRAININGS for decoder in (*READINGS, GRU, WIENER)]
+TRAINED += [(training, f"softmax, {code}") for training in ("one session", "timed") for code in time_codes.CODES[1:]]
 CONDITIONS = [condition for conditions in TRAININGS.values() for condition in conditions]
 # pairs that differ in one thing; the first two in the weights alone
 EFFECTS = {
@@ -57,20 +59,12 @@ R2 = dict[tuple[str, str], np.ndarray]
 
 def measure(short: bool = False) -> Iterator[Item]:
     n_seeds = 1 if short else 3
-    calls = [(*pair, seed, short) for pair in trained_decoders() for seed in range(n_seeds)]
+    calls = [(*pair, seed, short) for pair in TRAINED for seed in range(n_seeds)]
     found = defaultdict(list)
     for (training, decoder, *_), scores in zip(calls, in_parallel(train_and_score, calls), strict=True):
         for condition, r2 in zip(TRAININGS[training], scores, strict=True):
             found[condition, decoder].append(r2)
     yield from report({key: np.array(scores) for key, scores in found.items()})
-
-
-def trained_decoders() -> Iterator[tuple[str, str]]:
-    """The pairs of a training and a decoder that are measured."""
-    for training in TRAININGS:
-        yield from ((training, decoder) for decoder in (*READINGS, GRU, WIENER))
-    for training in ("one session", "timed"):
-        yield from ((training, f"softmax, {code}") for code in time_codes.CODES[1:])
 
 
 def report(r2: R2) -> Iterator[Item]:
