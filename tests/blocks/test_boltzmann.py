@@ -111,7 +111,7 @@ def test_machines_in_a_batch_equal_single_ones():
     assert [x.shape for x in contrastive_divergence(data, *batch)] == [(2, 4, 3), (2, 4), (2, 3)]
 
 
-@pytest.mark.parametrize("phi", [0.0, 0.6, 0.9])
+@pytest.mark.parametrize("phi", [0.0, 0.9])
 def test_autocorrelation_of_an_autoregressive_process(phi):
     """x_t = phi x_{t-1} + noise has rho(k) = phi^k and tau = (1 + phi) / (1 - phi)."""
     noise = torch.randn(3000, 60, dtype=torch.float64, generator=seeded(0))

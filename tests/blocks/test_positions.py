@@ -53,6 +53,11 @@ def test_conjugate_and_opposite_time_undo_rotation():
     torch.testing.assert_close(rotate(rotated_by(x, times), phasors(times, OMEGA, torch.float64).conj()), x)
 
 
+def test_a_view_at_an_odd_offset_is_rotated_alike():
+    x = make_vectors()
+    assert torch.equal(rotated_by(torch.cat([x[:1], x])[1:], 0.4), rotated_by(x, 0.4))
+
+
 def test_pairs_are_adjacent():
     x = make_vectors(2, 3)
     pairs, rest = as_pairs(x, 2)

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import scipy.linalg
 import scipy.signal
 import torch
 from torch.nn import functional as F
@@ -71,11 +70,9 @@ def test_convolution_is_scan_is_step():
 
 def test_causal_convolution_is_the_sum_without_wrapping():
     x, kernel = torch.randn(2, 3, 9, dtype=torch.float64), torch.randn(3, 9, dtype=torch.float64)
-    toeplitz = [torch.from_numpy(scipy.linalg.toeplitz(k, np.zeros(9))) for k in kernel.numpy()]
-    expected = torch.stack([x[:, i] @ m.T for i, m in enumerate(toeplitz)], 1)
-    torch.testing.assert_close(causal_convolution(x, kernel), expected, rtol=0, atol=1e-12)
-    short = F.conv1d(F.pad(x, (2, 0)), kernel[:, None, :3].flip(-1), groups=3)
-    torch.testing.assert_close(causal_convolution(x, kernel[:, :3]), short, rtol=0, atol=1e-12)
+    for n in (9, 3):  # as long as the sequence, and shorter
+        expected = F.conv1d(F.pad(x, (n - 1, 0)), kernel[:, None, :n].flip(-1), groups=3)
+        torch.testing.assert_close(causal_convolution(x, kernel[:, :n]), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
