@@ -112,7 +112,7 @@ def test_columns_are_selected_by_name_or_number(several):
     "behavior, selection, named",
     [
         ("foot_vel", {}, r"behavior='foot_vel' .* cursor_vel \(200, 2\)"),
-        ("Position", {}, "behavior='Position' .* Position/hand_pos, Position/wrist"),
+        ("Position", {}, "behavior='Position' .* Position/wrist"),
         (["wrist", "later"], {}, "Position/wrist, later have samples at different times"),
         ("wrist", {"columns": ["z"]}, "columns='z' .* x, y"),
         ("wrist", {"trials": "duration > 1"}, "trials='duration > 1'"),
@@ -173,6 +173,12 @@ def mutated(tmp_path):
     return write_mutated
 
 
+def huge(file, name):
+    """A petabyte that is not there, in the place of a group: it is not read through."""
+    del file[name]
+    file.create_dataset(name, (2**47,), "f8", chunks=(2**10,))
+
+
 BAD = {  # a mutation, and what is named
     "no units": (put("units"), "'units'"),
     "no behavior": (put("processing/behavior"), "--behavior"),
@@ -180,6 +186,7 @@ BAD = {  # a mutation, and what is named
     "only NaN": (put(f"{HAND}/data", np.full((300, 2), np.nan)), "hand_vel"),
     "index without the last spike": (put("units/spike_times_index", np.array([2, 3])), "units/spike_times_index"),
     "trials of another clock": (put_trials([500.0, 502.0], [501.0, 503.0]), "is their unit of time"),
+    "a data set for a group": (lambda file: huge(file, "processing"), "AttributeError"),
     "trials that cannot be opened": (put(TRIALS, h5py.SoftLink("/nowhere")), "KeyError"),  # not as if there were none
 }
 

@@ -78,7 +78,7 @@ def read_brainsets(path: Path) -> Contents:
 def find(file, address: str):
     """What is at an address of an HDF5 file, None where nothing is. A link to nothing raises KeyError."""
     for name in address.split("/"):
-        if file is None or name not in set(file):  # `name in file` is False of a link to nothing
+        if file is None or name not in set(file.keys()):  # `name in file` is False of a link to nothing
             return None
         file = file[name]
     return file

@@ -72,7 +72,7 @@ def _observed_by_mask(mask: Series) -> np.ndarray:
 
 def _find_series(file, path: Path, last_spike: float, notes: list[str]) -> dict[str, Series]:
     """Time series of one or two dimensions by name: of processing/behavior, other modules, and acquisition."""
-    modules = sorted(find(file, "processing") or (), key=lambda name: name != "behavior")
+    modules = sorted((find(file, "processing") or {}).keys(), key=lambda name: name != "behavior")
     found: dict[str, Series] = {}
     for address in (*(f"processing/{name}" for name in modules), "acquisition"):
         group = find(file, address) or {}
