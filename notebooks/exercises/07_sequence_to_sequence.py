@@ -242,7 +242,7 @@ def _filled(make):
         raise Complaint("the class is not a torch.nn.Module: it begins with `class Translator(nn.Module):`.")
     names = {name for name, _ in model.named_parameters()}
     if not names:
-        make.failure = MISSING
+        raise Complaint(MISSING)
     if differing := sorted(names ^ _weights().keys()):
         raise Complaint(f"parameters that are missing, or that should not be there: {', '.join(differing)}.")
     model.load_state_dict(_weights(), strict=False)

@@ -85,7 +85,7 @@ class TableCheck(ValueCheck):
         if not isinstance(student, dict):
             return "expected the table, a dict."
         if all(words == (None, None) for words in student.values()):
-            return MISSING.message
+            return MISSING
         for row, words in self.expected.items():
             if tuple(str(word).strip().lower() for word in student.get(row, ())) != words:
                 return f"{row}: {_REASONS[row]} (Choose from same, between and twice, and from less and same.)"

@@ -89,7 +89,7 @@ def _filled(student):
         raise Complaint("the class is not a torch.nn.Module: it begins with `class Decoder(nn.Module):`.")
     names = {name for name, _ in decoder.named_parameters()}
     if not names:
-        student.failure = MISSING
+        raise Complaint(MISSING)
     if differing := sorted(names ^ _weights().keys()):
         raise Complaint(f"parameters that are missing, or not in the table: {', '.join(differing)}.")
     decoder.load_state_dict(_weights(), strict=False)  # it may have buffers

@@ -60,10 +60,6 @@ def changes_its_input(x):
     return torch.softmax(x, -1)
 
 
-def recurses_forever(x):
-    return recurses_forever(x)
-
-
 @pytest.mark.parametrize("student", [None, ..., stub, stub_with_code])
 def test_stub_is_not_attempted_yet(student):
     only_gradient = Check(softmax.reference, {"a gradient": softmax.cases["a gradient"]}, mistakes={})
@@ -95,8 +91,7 @@ def test_right_answer_prints_one_line(student, capsys):
         (lambda x: torch.softmax(x, -1)[..., :1], "on two keys: the shape is (1,), expected (2,)."),
         (lambda x: torch.softmax(x, -1) > 0, "the dtype is torch.bool, expected torch.float32."),
         (lambda x: [1.0, [2.0]], "expected a tensor or an array of numbers, got a list of 2."),
-        (lambda x: np.array(["a", "b"]), "expected a tensor or an array of numbers, got a value of type ndarray."),
-        (lambda x: x * float("nan"), "on two keys: expected 0.268941 at [0], got nan; 2 of 2 are wrong."),
+        (lambda x: x * math.nan, "on two keys: expected 0.268941 at [0], got nan; 2 of 2 are wrong."),
         (lambda x: x * float("inf"), "on two keys: expected 0.268941 at [0], got inf; 2 of 2 are wrong."),
         (lambda x: torch.softmax(x, -1) - 2e-5, "expected 0.268941 at [0], got 0.268921; 2 of 2 are wrong."),
         (lambda x: torch.softmax(x, -1).detach(), "on a gradient: no gradient flows back from the result"),
@@ -104,7 +99,6 @@ def test_right_answer_prints_one_line(student, capsys):
         (changes_its_input, "on two keys: argument 1 was changed in place."),
         (lambda x: [].append(x), "the function returns nothing. Is its `return` missing?"),
         (lambda x: sys.exit(3), "it raised SystemExit: 3"),
-        (recurses_forever, "it raised RecursionError"),
         (3, "expected a function, got 3."),
         (lambda x: x.exp(), "softmax: nothing is divided"),
         (lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True), "softmax: large scores overflow"),

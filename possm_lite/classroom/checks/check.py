@@ -28,11 +28,7 @@ import torch
 from torch import Tensor
 
 from .compare import as_tensor, described, difference
-from .sandbox import MISSING, Complaint, Failure, FunctionWrapper, run
-
-SECONDS = (
-    15.0  # for all calls of a student's function in one case; the first optimizer of a process imports for seconds
-)
+from .sandbox import MISSING, Complaint, Failure, checked, run
 
 
 @dataclass(frozen=True)
@@ -59,8 +55,8 @@ class Exercise:
         print(self.examine(student).message)
 
     def examine(self, student: Any) -> Verdict:
-        fault = MISSING.message if student is None or student is ... else self.fault(student)
-        if fault == MISSING.message:
+        fault = MISSING if student is None or student is ... else self.fault(student)
+        if fault == MISSING:
             return Verdict("missing", f"· {self.name}: {fault}")
         if fault:
             return Verdict("wrong", f"✗ {self.name}: {' '.join(fault.split())}")
@@ -119,8 +115,8 @@ class Check(Exercise):
         if not callable(student):
             return f"expected a function, got {described(student)}."
         outcomes = [self.outcome(student, case) for case in self.cases.values()]
-        if outcomes[0] is MISSING:
-            return MISSING.message
+        if outcomes[0] == Failure(MISSING, MISSING):
+            return MISSING
         for i, (name, case) in enumerate(self.cases.items()):
             if message := _differs(outcomes[i], self._known_outcome(self.reference, case), case, self.results):
                 return self._mistake(outcomes, i) or f"on {name}: {message}"
@@ -129,13 +125,12 @@ class Check(Exercise):
     def outcome(self, function: Callable, case: Case) -> Any:
         """What is observed of a function in a case, or the Failure."""
         args = case.make()
-        wrapped = FunctionWrapper(function)
         # the same random numbers for every answer, and gradients even if the notebook has disabled them
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.default_generator.manual_seed(0)  # much faster than torch.manual_seed, which looks for every device
-            observed = run(lambda: case.observe(wrapped, *args))
-        if wrapped.failure or isinstance(observed, Failure):
-            return wrapped.failure or observed
+            observed = run(lambda: case.observe(checked(function), *args))
+        if isinstance(observed, Failure):
+            return observed
         for i, (now, fresh) in enumerate(zip(args, case.make(), strict=True)):
             if isinstance(fresh, int | float | str | list | tuple | Tensor) and difference(now, fresh, 0.0):
                 how = "Work on a copy: `x.clone()` (NumPy: `x.copy()`), or `x + 1` for `x += 1`."
