@@ -1,6 +1,6 @@
 """Closed-form baselines fitted to a session, and the search for the lag with one of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from .session import Session, prepare
 RIDGES = tuple(10.0 ** np.arange(0, 5.5, 0.5))
 
 
-def fit_wiener(session: Session, n_history: int = 10, ridges: Iterable[float] = RIDGES) -> WienerFilter:
+def fit_wiener(session: Session, n_history: int = 10, ridges: Sequence[float] = RIDGES) -> WienerFilter:
     """A Wiener filter of the last `n_history` bins, with the ridge penalty that has the best validation R²."""
     model = _empty(WienerFilter, session, n_history=n_history)
     solutions = model.solve(*binned(session, "train"), ridges)
@@ -39,21 +39,18 @@ def search_lag(
     split: str | SplitConfig = "chronological",
     bin_width_s: float = 0.05,
     seed: int = 0,
-    n_history: int = 10,
-    ridges: Iterable[float] = RIDGES,
+    **filter_settings,
 ) -> np.ndarray:
-    """Validation R² of a Wiener filter at each lag. The test part is not used.
+    """Validation R² of a Wiener filter at each lag, (n,). The test part is not used.
 
         score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (17.5)
 
-    Arguments are as for `prepare` and `fit_wiener`; `lags_s` are in seconds, and a negative one reads spikes after the
-    movement. Returns R² for each lag, the mean of the columns that vary, (n,); NaN if none does.
+    `filter_settings` are those of `fit_wiener`. R² is the mean of the columns that vary, NaN if none does.
     """
-    ridges = tuple(ridges)
     scores = []
     for lag_s in lags_s:
-        session = prepare(recording, split, lag_s=lag_s, bin_width_s=bin_width_s, seed=seed)
-        scores.append(evaluate(fit_wiener(session, n_history, ridges), session, "valid").r2)
+        session = prepare(recording, split, lag_s, bin_width_s, seed)
+        scores.append(evaluate(fit_wiener(session, **filter_settings), session, "valid").r2)
     return np.array(scores)
 
 

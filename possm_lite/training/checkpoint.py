@@ -8,19 +8,19 @@ import io
 import json
 import time
 import zipfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..errors import CheckpointError, FileFormatError, prefix_errors, wrap_errors
-from ..spikes.arrays import atomic_write, check_readable, read_arrays, write_arrays
+from ..spikes.arrays import atomic_write, read_arrays, write_arrays
 from ..spikes.io.contents import Selection
-from .distributed import SINGLE_PROCESS, ProcessGroup
+from .distributed import ProcessGroup
 from .session import Session
 
 _FORMAT = "possm-lite checkpoint 1"
@@ -62,26 +62,19 @@ class TrainedOn:
 def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
     """Write a trained decoder of one session; a file at `path` is replaced once the new one is complete.
 
-    Args:
-        path: `.npz`. As `checkpoint.npz` it makes its folder a RUN of the commands.
-        model: the decoder.
-        trained_on: `TrainedOn.from_session(session)`.
-
-    Raises:
-        CheckpointError: it could not be written, or names other units or columns than the model has.
+    As `checkpoint.npz` it makes its folder a RUN of the commands. Raises CheckpointError if it could not be written, or
+    `trained_on` names other units or columns than the model has.
     """
-    _check_names(path, trained_on, model.config)
+    for name, n in (("unit_ids", model.config.n_units), ("behavior_columns", model.config.n_outputs)):
+        if len(getattr(trained_on, name)) != n:
+            raise CheckpointError(f"{path}: {name} has {len(getattr(trained_on, name))} names, the model {n}.")
     about = json.dumps({"config": asdict(model.config), "trained_on": asdict(trained_on)}, default=np.generic.item)
     weights = {f"model.{name}": tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
     write_arrays(path, {"format": _FORMAT, "about": about, **weights}, error=CheckpointError)
 
 
 def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
-    """Read a trained decoder.
-
-    Raises:
-        CheckpointError: missing, damaged, of another version, or with weights that do not fit its configuration.
-    """
+    """A trained decoder from its file. CheckpointError: missing, damaged, of another version, or weights do not fit."""
     arrays = read_arrays(path, error=CheckpointError)
     with prefix_errors(path, CheckpointError):
         if str(arrays.pop("format", "")) != _FORMAT:
@@ -92,22 +85,11 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
             values["selection"] = Selection(**values["selection"])
             for name in ("unit_ids", "behavior_columns"):
                 values[name] = tuple(values[name])
-            trained_on = TrainedOn(**values)
             with torch.device("meta"):  # shapes without memory: the weights are those of the file
                 model = POSSM(POSSMConfig(**about["config"]))
             weights = {name.removeprefix("model."): torch.from_numpy(array) for name, array in arrays.items()}
             model.load_state_dict(weights, assign=True)
-        for name, tensor in weights.items():
-            if not tensor.isfinite().all():
-                raise FileFormatError(f"{name} must be finite.")
-    _check_names(path, trained_on, model.config)
-    return model.eval(), trained_on
-
-
-def _check_names(path: str | Path, trained_on: TrainedOn, config: POSSMConfig):
-    for name, n in (("unit_ids", config.n_units), ("behavior_columns", config.n_outputs)):
-        if len(getattr(trained_on, name)) != n:
-            raise CheckpointError(f"{path}: {name} has {len(getattr(trained_on, name))} names, the model {n}.")
+            return model.eval(), TrainedOn(**values)
 
 
 @dataclass
@@ -119,87 +101,75 @@ class History:
     seconds: float = 0.0  # of training, validation and saving; not between an interruption and resuming
 
 
-@dataclass
-class TrainingState:
-    """All that changes while a model is trained."""
-
-    model: nn.Module
-    parts: dict  # model, optimizer, schedule of the learning rate, sampler of windows: all with a `state_dict`
-    settings: dict  # fields of the `FitConfig` and of the model's configuration, and `sessions`, their fingerprints
-    history: History = field(default_factory=History)  # epochs done
-
-    def pack(self) -> dict:
-        """The state as tensors and plain values. Collective: every process has random generators."""
-        states = {name: part.state_dict() for name, part in self.parts.items()}
-        # torch's generator is that of dropout; windows have their own
-        return states | {
-            "settings": self.settings,
-            "history": asdict(self.history),
-            "torch": torch.get_rng_state(),
-        }
-
-    def restore(self, packed: dict):
-        """Set everything to a packed state. Raises FileFormatError if it is of another training."""
-        for name, value in self.settings.items():
-            stored = packed["settings"].get(name)
-            if stored != value:
-                what = (
-                    "on other recordings, or they have changed since" if name == "sessions" else f"with {name}={stored}"
-                )
-                raise FileFormatError(f"was trained {what}.")
-        for name, p in self.model.named_parameters():
-            if not p.requires_grad and not torch.equal(p.cpu(), packed["model"][name]):
-                raise FileFormatError(f"is of another model: {name}, which is not trained, differs.")
-        for name, part in self.parts.items():
-            part.load_state_dict(packed[name])
-        self.history = History(**packed["history"])
-        torch.set_rng_state(packed["torch"])
-
-
 class TrainingCheckpoint:
     """A file, `.pt`, that `fit` saves the state of a training in, and resumes from if it exists.
 
     The file is replaced as a whole, so the newest state can be read whenever the process ends. With the same machine,
     threads and versions, a resumed training ends with the weights of an uninterrupted one, bit for bit. With more than
     two processes torch may add up the gradients of the first step in another order: then they are equal to rounding.
-    `share` is the largest share of the time to spend on saving, apart from the last epoch.
+    A state is saved at most every `every_s` seconds, and after the last epoch.
     """
 
-    def __init__(self, path: str | Path, share: float = 0.01):
+    def __init__(self, path: str | Path, every_s: float = 10.0):
         self.path = Path(path)
-        self._share = share
-        self._saved_at = time.perf_counter()
-        self._duration_s = 0.05  # a guess until one save has been timed
+        self._every_s = every_s
 
-    def restore(self, state: TrainingState, group: ProcessGroup = SINGLE_PROCESS):
-        """Set a new training to the state in the file, if it exists; the main process reads it. CheckpointError."""
+    def restore(self, parts: dict, sessions: Sequence[Session], settings: dict, group: ProcessGroup) -> History:
+        """Set a new training to the state in the file, if it exists, and return its history. Collective.
+
+        `parts` of the training have a `state_dict`; `settings` and the sessions of all processes must be those of the
+        file. Raises CheckpointError if they are not, or the file is damaged.
+        """
+        self._parts = parts
+        self._group = group
+        self._settings = settings
+        self._recordings = group.all_gather({s.index: fingerprint(s) for s in sessions})
+        self._saved_at = time.perf_counter()
+        self.history = History()
         packed = group.broadcast(self._read() if group.is_main and self.path.exists() else None)
         if packed is not None:
             with prefix_errors(self.path, CheckpointError), wrap_errors("is damaged"):
-                state.restore(packed)
+                self._unpack(packed)
+        return self.history
 
     def _read(self) -> dict:
-        with prefix_errors(self.path, CheckpointError):
-            check_readable(self.path)
-            with wrap_errors("is damaged"), zipfile.ZipFile(self.path) as archive:
-                if archive.testzip():  # torch does not compare the checksums
-                    raise FileFormatError("is damaged.")
-                return torch.load(self.path, map_location="cpu", weights_only=True)  # noqa: TID251  runs no code
+        with prefix_errors(self.path, CheckpointError), wrap_errors("is damaged"):
+            with zipfile.ZipFile(self.path) as archive:
+                if damaged := archive.testzip():  # torch does not compare the checksums
+                    raise FileFormatError(f"is damaged: {damaged} has another checksum.")
+            return torch.load(self.path, map_location="cpu", weights_only=True)  # noqa: TID251  runs no code
 
-    def save_if_due(self, state: TrainingState, group: ProcessGroup = SINGLE_PROCESS, last: bool = False):
+    def _unpack(self, packed: dict):
+        if packed["recordings"] != self._recordings:
+            raise FileFormatError("was trained on other recordings, or they have changed since.")
+        if packed["settings"] != self._settings:
+            raise FileFormatError(f"was trained with other settings: {packed['settings']}.")
+        for name, part in self._parts.items():
+            part.load_state_dict(packed[name])
+        self.history = History(**packed["history"])
+        torch.set_rng_state(packed["torch"])
+
+    def _pack(self) -> dict:
+        """The state as tensors and plain values. Collective: every process has random generators."""
+        return {name: part.state_dict() for name, part in self._parts.items()} | {
+            "recordings": self._recordings,
+            "settings": self._settings,
+            "history": asdict(self.history),
+            "torch": torch.get_rng_state(),  # of dropout; windows have their own generators
+        }
+
+    def save_if_due(self, last: bool = False):
         """Save after an epoch if it is the last, or the last save was long enough ago. Collective. CheckpointError."""
-        start = time.perf_counter()
-        due = last or (start - self._saved_at) * self._share >= self._duration_s
-        if not group.all_reduce_sum(float(due and group.is_main)):
+        due = last or time.perf_counter() - self._saved_at >= self._every_s
+        if not self._group.broadcast(due):
             return
-        packed = state.pack()
-        if group.is_main:
+        packed = self._pack()
+        if self._group.is_main:
             file = io.BytesIO()  # torch, writing to a full disk, says something else
             torch.save(packed, file)
             with prefix_errors(self.path, CheckpointError), atomic_write(self.path) as partial:
                 partial.write_bytes(file.getbuffer())
         self._saved_at = time.perf_counter()
-        self._duration_s = self._saved_at - start
 
 
 def fingerprint(session: Session) -> str:

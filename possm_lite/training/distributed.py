@@ -5,7 +5,6 @@ Gradients are averaged, so all processes make the same step. Without `torchrun` 
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Default arguments in this module keep the group that exists when it is imported alive to the end of the process. An
-# optimizer imports it too, inside a group: its threads then outlive the group and can abort the process at exit.
+# An optimizer imports this inside a group, and its default arguments then keep the group's threads alive at exit.
 import torch.distributed.nn.functional
 from torch import nn
 
@@ -67,11 +65,7 @@ SINGLE_PROCESS = ProcessGroup()
 
 @contextmanager
 def process_group() -> Iterator[ProcessGroup]:
-    """The group that `torchrun` started this process in; if one process fails, all end and one of them reports it.
-
-    Raises SystemExit if another process failed first; DistributedError if one died; KeyboardInterrupt if torchrun has
-    noticed that before this process, and ends it.
-    """
+    """The group that `torchrun` started this process in; if one process fails, all end and the first one reports it."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         yield SINGLE_PROCESS
         return
@@ -80,11 +74,8 @@ def process_group() -> Iterator[ProcessGroup]:
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # by which torchrun ends what remains
     try:
         yield ProcessGroup(rank, size)
-        time.sleep(0.1)  # torch 2.5 destroyed a group holding a lock that threads still at work may have needed
     except BaseException as exc:
-        # torchrun's SIGTERM often comes now, and must not hide the reason; SIG_IGN prints a line if it came first
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        # torchrun holds the store, so it is there whichever process has died
+        signal.signal(signal.SIGTERM, lambda *_: None)  # it often comes now, and must not hide the reason
         if store.compare_set("failed first", "", str(rank)) != str(rank).encode():
             raise SystemExit(1) from exc  # another process has failed and reports it
         if isinstance(exc, RuntimeError) and "gloo" in str(exc):

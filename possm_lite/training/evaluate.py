@@ -51,12 +51,8 @@ class Replay(Decoded):
 
 
 def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
-    """1 - squared error over squared deviation from the mean: (T, C) to (C,); NaN for a constant column.
-
-    Raises:
-        ValueError: the two do not have the same shape.
-    """
-    if np.shape(true) != np.shape(decoded):
+    """1 - squared error over squared deviation from the mean: (T, C) to (C,); NaN for a constant column."""
+    if np.shape(true) != np.shape(decoded):  # they would broadcast
         raise ValueError(f"true and decoded must have one shape, not {np.shape(true)} and {np.shape(decoded)}.")
     true = np.asarray(true, np.float64)
     residual = ((true - np.asarray(decoded, np.float64)) ** 2).sum(0)
@@ -76,19 +72,90 @@ def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0,
 
         j(i) = max { j : t_j <= at_i and end of the bin of t_j <= at_i + lag }
 
-    Outputs of a bin are finished when it ends. Spikes are `lag_s` ahead of the behaviour they are paired with, so at a
-    lag of one bin or more every output is finished in time. The rising `times_s` of the outputs (T,) and the moments
-    `at_s` (M,), by default the same, are seconds since the first bin began. Returns indices (M,), -1 for none.
+    Spikes are `lag_s` ahead of the behaviour they are paired with. The rising `times_s` of the outputs (T,) and the
+    moments `at_s` (M,), by default the same, are seconds since the first bin began. Returns indices (M,), -1 for none.
     """
     at_s = times_s if at_s is None else at_s
     n_finished = np.searchsorted(bin_index(times_s, bin_width_s), bin_index(at_s + lag_s, bin_width_s))
     return np.minimum(n_finished, np.searchsorted(times_s, at_s, side="right")) - 1
 
 
-def _displayed(outputs: np.ndarray, times_s: np.ndarray, at_s: np.ndarray, session: Session) -> np.ndarray:
-    """Of `outputs` (T, C) at `times_s`, what a screen shows at `at_s`, (M, C); NaN where nothing is shown yet."""
-    newest = newest_finished(times_s, session.timeline.bin_width_s, session.timeline.lag_s, at_s)
-    return np.where(newest[:, None] >= 0, outputs[newest], np.nan)
+def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
+    """Decode each continuous segment of a part, "train", "valid" or "test", in one causal pass.
+
+    For a model of several sessions, `session` is from `combine_sessions`. Returns the output at every (thinned)
+    behaviour sample of the part. For what is displayed, the end of each bin is asked for, too.
+    """
+    check_sessions(model, [session])
+    model.eval()
+    segments = []
+    for start, stop in session.segments(part):
+        batch = session.cut(start, stop - start)
+        times, true = _samples(batch)
+        # the end itself is in the next bin
+        ends = session.timeline.bin_width_s * (np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3)
+        asked = np.sort(np.concatenate([times, ends]))
+        outputs = _decode_at(model, batch, asked, session)
+        decoded = outputs[np.searchsorted(asked, times)]
+        segments.append((times + start, true, decoded, _displayed(outputs, asked, times, session)))
+    return Decoded(*map(np.concatenate, zip(*segments, strict=True)))
+
+
+def replay(stream, session: Session, part: str = "test", progress: str = "") -> Replay:
+    """Feed every bin of a part to `stream.step`; the stream is reset before each continuous segment.
+
+    The last bin of a segment ends with it. Each recorded sample gets the output of the slot of the bin it lies in; what
+    is displayed is chosen of these. `progress` is the name of a bar.
+    """
+    width = session.timeline.bin_width_s
+    parts = session.segments(part)
+    segments, outputs, step_us, bins = [], [], [], []
+    bar = tqdm(total=int(np.diff(parts).sum() / width), desc=progress, unit="bin", leave=False, disable=not progress)
+    for start, stop in parts:
+        batch = session.cut(start, stop - start)
+        n_bins = int(batch.n_bins[0])
+        spikes = batch.unit > 0  # a stream gets an empty bin instead of a blank token
+        offset = np.minimum(batch.offset[spikes].numpy(), np.nextafter(width, 0))
+        edges = np.searchsorted(batch.bin[spikes].numpy(), np.arange(1, n_bins))
+        units_of_bin = np.split(batch.unit[spikes].numpy(), edges)
+        decoded = []
+        stream.reset()
+        for units, offsets in zip(units_of_bin, np.split(offset, edges), strict=True):
+            step_start = time.perf_counter()
+            decoded.append(stream.step(units, offsets)[1])
+            step_us.append(1e6 * (time.perf_counter() - step_start))
+            bar.update()
+        times, true = _samples(batch)
+        at_samples = np.concatenate(decoded)[bin_index(times, width / len(decoded[-1]))]
+        segments.append((times + start, true, at_samples, _displayed(at_samples, times, times, session)))
+        outputs += decoded
+        bins.append(n_bins)
+    bar.close()
+    columns = map(np.concatenate, zip(*segments, strict=True))
+    return Replay(*columns, np.concatenate(outputs), np.array(step_us), tuple(bins))
+
+
+def slot_offsets(session: Session) -> np.ndarray:
+    """Times in a bin at which a streaming decoder decodes: as many as a bin usually has behaviour samples, (n_slots,).
+
+    They are where the samples of the test part usually lie, so that output and samples can be compared.
+    """
+    timeline = session.timeline
+    n_slots = max(1, round(timeline.bin_width_s / float(np.median(np.diff(timeline.times)))))
+    slot = timeline.bin_width_s / n_slots
+    since_start = np.concatenate([_samples(timeline.cut(a, b - a))[0] for a, b in session.segments("test")])
+    phase = np.median(since_start - slot * bin_index(since_start, slot))
+    return np.arange(n_slots) * slot + np.clip(phase, 0, np.nextafter(slot, 0))
+
+
+def batch_decode(model: POSSM, session: Session, played: Replay) -> np.ndarray:
+    """Output of the batch form at all slots of a replay of the test part, shaped as `played.outputs`."""
+    offsets = slot_offsets(session)
+    decoded = []
+    for (start, stop), n_bins in zip(session.segments("test"), played.bins, strict=True):
+        times = (np.arange(n_bins)[:, None] * session.timeline.bin_width_s + offsets).ravel()
+        decoded.append(_decode_at(model, session.cut(start, stop - start), times, session))
+    return np.concatenate(decoded)
 
 
 def _samples(batch: SpikeBatch) -> tuple[np.ndarray, np.ndarray]:
@@ -105,78 +172,7 @@ def _decode_at(model: POSSM, batch: SpikeBatch, times_s: np.ndarray, session: Se
     return model(batch.to(device), query, torch.full((1,), session.index, device=device))[0].cpu().numpy()
 
 
-def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
-    """Decode each continuous segment of a part, "train", "valid" or "test", in one causal pass.
-
-    For a model of several sessions, `session` is from `combine_sessions`. Returns the output at every (thinned)
-    behaviour sample of the part, and with it R². For what is displayed, the end of each bin is asked for, too.
-    """
-    check_sessions(model, [session])
-    model.eval()
-    segments = []
-    for start, stop in session.segments(part):
-        batch = session.cut(start, stop - start)
-        times, true = _samples(batch)
-        # the end itself is in the next bin
-        ends = session.timeline.bin_width_s * (np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3)
-        asked = np.sort(np.concatenate([times, ends]))
-        outputs = _decode_at(model, batch, asked, session)
-        decoded = outputs[np.searchsorted(asked, times)]
-        segments.append((times + start, true, decoded, _displayed(outputs, asked, times, session)))
-    return Decoded(*(np.concatenate(column) for column in zip(*segments, strict=True)))
-
-
-def replay(stream, session: Session, part: str = "test", progress: str = "") -> Replay:
-    """Feed every bin of a part to `stream.step`; the stream is reset before each continuous segment.
-
-    The last bin of a segment ends with it. Each recorded sample gets the output of the slot of the bin it lies in; what
-    is displayed is chosen of these. `progress` is the name of a bar.
-    """
-    width = session.timeline.bin_width_s
-    parts = session.segments(part)
-    segments, outputs, step_us, bins = [], [], [], []
-    bar = tqdm(total=int(np.diff(parts).sum() / width), desc=progress, unit="bin", leave=False, disable=not progress)
-    for start, stop in parts:
-        batch = session.cut(start, stop - start)
-        bins.append(int(batch.n_bins[0]))
-        spikes = batch.unit > 0  # a stream gets an empty bin instead of a blank token
-        unit = batch.unit[spikes].numpy()
-        offset = np.minimum(batch.offset[spikes].numpy(), np.nextafter(width, 0))
-        edges = np.searchsorted(batch.bin[spikes].numpy(), np.arange(bins[-1] + 1))
-        decoded = []
-        stream.reset()
-        for first, end in zip(edges[:-1], edges[1:], strict=True):
-            step_start = time.perf_counter()
-            decoded.append(stream.step(unit[first:end], offset[first:end])[1])
-            step_us.append(1e6 * (time.perf_counter() - step_start))
-            bar.update()
-        times, true = _samples(batch)
-        outputs.append(np.concatenate(decoded))
-        at_samples = outputs[-1][bin_index(times, width / len(decoded[-1]))]
-        segments.append((times + start, true, at_samples, _displayed(at_samples, times, times, session)))
-    bar.close()
-    columns = (np.concatenate(column) for column in zip(*segments, strict=True))
-    return Replay(*columns, np.concatenate(outputs), np.array(step_us), tuple(bins))
-
-
-def slot_offsets(session: Session, part: str = "test") -> np.ndarray:
-    """Times in a bin at which a streaming decoder decodes: as many as a bin usually has behaviour samples, (n_slots,).
-
-    They are where the samples of the part usually lie, so that output and samples can be compared.
-    """
-    timeline = session.timeline
-    n_slots = max(1, round(timeline.bin_width_s / float(np.median(np.diff(timeline.times)))))
-    slot = timeline.bin_width_s / n_slots
-    since_start = np.concatenate([_samples(timeline.cut(a, b - a))[0] for a, b in session.segments(part)])
-    phase = np.median(since_start - slot * bin_index(since_start, slot))
-    return np.arange(n_slots) * slot + np.clip(phase, 0, np.nextafter(slot, 0))
-
-
-def batch_decode(model: POSSM, session: Session, played: Replay, part: str = "test") -> np.ndarray:
-    """Output of the batch form of the model at all slots of a replay, as `played.outputs`, (n_bins * n_slots, C)."""
-    offsets = slot_offsets(session, part)
-    decoded = []
-    for (start, stop), n_bins in zip(session.segments(part), played.bins, strict=True):
-        times = (np.arange(n_bins)[:, None] * session.timeline.bin_width_s + offsets).ravel()
-        decoded.append(_decode_at(model, session.cut(start, stop - start), times, session))
-    return np.concatenate(decoded)
+def _displayed(outputs: np.ndarray, times_s: np.ndarray, at_s: np.ndarray, session: Session) -> np.ndarray:
+    """Of `outputs` (T, C) at `times_s`, what a screen shows at `at_s`, (M, C); NaN where nothing is shown yet."""
+    newest = newest_finished(times_s, session.timeline.bin_width_s, session.timeline.lag_s, at_s)
+    return np.where(newest[:, None] >= 0, outputs[newest], np.nan)

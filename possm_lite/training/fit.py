@@ -11,13 +11,13 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 from tqdm import tqdm
 
-from .checkpoint import History, TrainingCheckpoint, TrainingState, fingerprint
+from .checkpoint import History, TrainingCheckpoint
 from .distributed import SINGLE_PROCESS, ProcessGroup
 from .evaluate import evaluate
 from .session import Session, check_sessions
 from .windows import MultiSessionSampler
 
-# Ranges of the numbers in settings, beyond which they mean nothing, or take too much memory or time.
+# Ranges of settings, beyond which they mean nothing, or take too much memory or time; other numbers: 0..100,000.
 _RANGES = {
     **dict.fromkeys(("n_layers", "context_bins"), (1, 200)),
     **dict.fromkeys(("dim", "hidden", "batch", "samples"), (1, 4096)),
@@ -27,16 +27,14 @@ _RANGES = {
     "seed": (0, 2**63 - 1),
     "epochs": (1, 10**6),
     "lr": (1e-9, 10.0),
-    "weight_decay": (0.0, 1000.0),
     "unit_dropout": (0.0, 1.0),
 }
-_SIZES = (0, 100_000)  # of all other whole numbers
 
 
 def check_ranges(values: dict):
     """Raises ValueError, naming it, for the first number in settings that is out of its range."""
     for name, value in values.items():
-        low, high = _RANGES.get(name, _SIZES if isinstance(value, int) else (-math.inf, math.inf))
+        low, high = _RANGES.get(name, (0, 100_000))
         if isinstance(value, (int, float)) and not low <= value <= high:
             raise ValueError(f"{name} must lie in {low}..{high}, not {value!r}")
 
@@ -56,9 +54,6 @@ class FitConfig:
         unit_dropout: largest share of units hidden from a window; the share is drawn for every window.
         validations: approximate number of times to score the validation part during training; 0: never.
         seed: of windows and hidden units.
-
-    Raises:
-        ValueError: a number that means nothing, naming it.
     """
 
     epochs: int = 40
@@ -83,12 +78,12 @@ def fit(
     group: ProcessGroup = SINGLE_PROCESS,
     checkpoint: TrainingCheckpoint | None = None,
 ) -> History:
-    """Train in place. The learning rate falls to zero, so the last weights are the result.
-
-    Beside other programs call `torch.set_num_threads(1)` before: two threads wait for each other, and are then slower
-    than one. AdamW, on gradients clipped to a norm of 1, with this loss:
+    """Train in place, by AdamW on gradients clipped to a norm of 1; the last weights are the result.
 
         loss = mean over samples and columns of ((behaviour - decoded) / std)^2
+
+    Beside other programs call `torch.set_num_threads(1)` before: two threads wait for each other, and are then slower
+    than one.
 
     Args:
         model: a POSSM, or a binned decoder of `decoder.baselines`, for the units of these sessions. Set torch's seed
@@ -98,9 +93,8 @@ def fit(
         group: the processes that train this model together, from `process_group`, each with its own sessions.
         checkpoint: a file to save the state of training in; if it exists, training resumes from it.
 
-    Raises:
-        DistributedError: more processes than windows in a step.
-        CheckpointError: the state could not be saved, or is that of another training.
+    Raises DistributedError for more processes than windows in a step; CheckpointError if the state could not be saved,
+    or is that of another training.
     """
     config = config or FitConfig()
     sessions = list(sessions) if isinstance(sessions, Sequence) else [sessions]
@@ -118,14 +112,11 @@ def fit(
     trainable = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trainable, lr=config.lr, weight_decay=config.weight_decay, fused=True)
     schedule = LambdaLR(optimizer, lambda step: learning_rate_factor(step, n_steps))
-    settings = asdict(config) | (asdict(model.config) if hasattr(model, "config") else {})
+    history = History()
     if checkpoint:
-        settings = {"sessions": group.all_gather({s.index: fingerprint(s) for s in sessions})} | settings
-    parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "sampler": sampler}
-    state = TrainingState(model, parts, settings)
-    if checkpoint:
-        checkpoint.restore(state, group)
-    history = state.history
+        parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "sampler": sampler}
+        settings = asdict(config) | (asdict(model.config) if hasattr(model, "config") else {})
+        history = checkpoint.restore(parts, sessions, settings, group)
     every = max(1, config.epochs // config.validations) if config.validations else 0
     start = time.perf_counter() - history.seconds
 
@@ -154,7 +145,7 @@ def fit(
                 history.valid_r2[epoch] = float(np.mean(list(scores.values())))
             history.seconds = time.perf_counter() - start
             if checkpoint:
-                checkpoint.save_if_due(state, group, last=epoch == config.epochs)
+                checkpoint.save_if_due(last=epoch == config.epochs)
             shown = {"valid_R2": f"{history.valid_r2[max(history.valid_r2)]:.3f}"} if history.valid_r2 else {}
             bar.set_postfix(loss=f"{history.loss[-1]:.3f}", **shown)
             bar.update()

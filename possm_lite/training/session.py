@@ -59,13 +59,10 @@ def prepare(
 
     Trials shorter than a bin, or without a behaviour sample, are left out; a note of the session's recording says so.
     `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
-    Raises RecordingError if the recording cannot be split like this, float32 cannot hold its behaviour, or decoding it
-    cannot mean anything (`check_decodable`); ValueError for a split, a bin width or a lag that means nothing.
+    Raises RecordingError if the recording cannot be split like this, or decoding it cannot mean anything.
     """
     if len(recording.behavior_times) == 0:
         raise RecordingError("behavior_times is empty: spikes alone can be decoded, but not trained on.")
-    if not abs(lag_s) <= 10:
-        raise ValueError(f"lag_s must lie in -10..10 s, not {lag_s}.")
     config = SplitConfig.parse(split, seed) if isinstance(split, str) else split
     recording = _drop_short_trials(recording, bin_width_s)
     timeline = Timeline(recording, lag_s, bin_width_s)
@@ -80,15 +77,13 @@ def prepare(
 
 def _drop_short_trials(recording: Recording, bin_width_s: float) -> Recording:
     """The recording, with a note if it lost trials. RecordingError if none is long enough."""
-    lengths = np.diff(recording.trials)[:, 0]
     clock = Timeline(recording, bin_width_s=bin_width_s).times
     n_samples = np.diff(np.searchsorted(clock, recording.trials))[:, 0]
-    kept = (lengths >= bin_width_s * (1 - 1e-6)) & (n_samples > 0)
+    kept = (np.diff(recording.trials)[:, 0] >= bin_width_s * (1 - 1e-6)) & (n_samples > 0)
     if kept.all():
         return recording
     if not kept.any():
-        first = f"trials[0] lasts {lengths[0]:.6f} s, a bin {bin_width_s} s"
-        raise RecordingError(f"trials must be at least a bin long: {first}. Choose a smaller bin width.")
+        raise RecordingError(f"trials must be at least a bin of {bin_width_s} s long: choose a smaller bin width.")
     note = f"{(~kept).sum()} of {len(kept)} trials shorter than a bin, or without a sample of behaviour, were left out."
     return replace(recording, trials=recording.trials[kept], notes=(*recording.notes, note))
 
@@ -103,8 +98,6 @@ def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarra
     std = np.where(varies, behavior.std(0), 1.0)
     if (np.abs(mean) > 1e6 * std)[varies].any():  # float32 has seven digits
         raise RecordingError("behaviour varies by less than a millionth of its mean: subtract a constant from it.")
-    if ((std < 1e-30) | (std > 1e30)).any():
-        raise RecordingError(f"behaviour has a standard deviation of {std}: choose a unit in which it is near 1.")
     return mean, std
 
 
@@ -118,8 +111,7 @@ def check_sessions(model, sessions: Sequence[Session]):
     indices = [s.index for s in sessions]
     if len(set(indices)) < len(indices):
         raise ValueError(f"sessions must be from combine_sessions: their indices are {indices}.")
-    n_sessions = len(model.behavior_mean) - 1
-    n_outputs = model.behavior_mean.shape[1]
+    n_sessions, n_outputs = len(model.behavior_mean) - 1, model.behavior_mean.shape[1]
     n_units = model.config.n_units if hasattr(model, "config") else model.n_units
     for s in sessions:
         if s.recording.n_columns != n_outputs:

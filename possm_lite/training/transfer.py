@@ -29,13 +29,14 @@ def combine_sessions(
     """Number sessions from `prepare` and their units for one model: no two get the same index or the same units.
 
     `indices` among all sessions count from 1, default 1, 2, ...; the processes of `group` hold the other sessions.
-    Raises ValueError for different bin widths or behaviour columns.
+    ValueError for different bin widths or behaviour columns.
     """
     indices = range(1, len(sessions) + 1) if indices is None else indices
-    if len(widths := {s.timeline.bin_width_s for s in sessions}) > 1:
-        raise ValueError(f"bin_width_s must be the same in all sessions, not {sorted(widths)}.")
-    if len(columns := {tuple(s.recording.behavior_columns.tolist()) for s in sessions}) > 1:
-        raise ValueError(f"behavior_columns must be the same in all sessions, not {sorted(columns)}.")
+    widths = {s.timeline.bin_width_s for s in sessions}
+    columns = {tuple(s.recording.behavior_columns.tolist()) for s in sessions}
+    for name, values in (("bin_width_s", widths), ("behavior_columns", columns)):
+        if len(values) > 1:
+            raise ValueError(f"{name} must be the same in all sessions, not {sorted(values)}.")
     n_units = group.all_gather({i: s.recording.n_units for i, s in zip(indices, sessions, strict=True)})
     first_unit = {i: 1 + sum(n_units[j] for j in n_units if j < i) for i in indices}
     return [replace(s, index=i, first_unit=first_unit[i]) for i, s in zip(indices, sessions, strict=True)]
@@ -87,15 +88,9 @@ def adapt(
 
     The defaults are measured by `make bench ARGS="transfer"`.
 
-    Args:
-        model: the trained model; it is not changed.
-        session: the new one, from `prepare`.
-        config: of both stages. `lr` is that of the second; the first has ten times as much, 10 at most. `seed` is also
-            that of embeddings.
-        min_steps: least number of optimizer steps of each stage, where `config.epochs` are fewer.
-        progress, checkpoints: as in `fit`, a file for each stage.
-
-    Returns the new decoder, and both stages as one history. Raises ValueError and CheckpointError as `fit`.
+    Both stages have the settings of `config`, but the first ten times the learning rate, 10 at most, and both have at
+    least `min_steps` optimizer steps. `config.seed` is also that of the embeddings. `progress` and `checkpoints`, one
+    for each stage, are as in `fit`. Returns the new decoder, and both stages as one history; `model` is not changed.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

@@ -15,8 +15,7 @@ from .session import Session
 class WindowSampler:
     """Training windows at random positions of the training part, each with some units hidden.
 
-    Windows start anywhere, so bin edges vary too; hiding units keeps the decoder from relying on a few. `config` is a
-    `FitConfig`; `n_windows` is the number of windows in the training part, laid end to end.
+    `config` is a `FitConfig`; `n_windows` is the number of windows in the training part, laid end to end.
     """
 
     def __init__(self, session: Session, config):

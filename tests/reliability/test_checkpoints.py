@@ -1,6 +1,5 @@
 """Training that is killed repeatedly, or runs out of disk space, ends with the weights of an undisturbed training."""
 
-import math
 import multiprocessing
 import os
 import signal
@@ -39,7 +38,7 @@ def run_command(folder: Path, command: list[str], limit: int | None, kill: bool,
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     # saved after every epoch, so that many processes are killed during a save
-    experiment.TrainingCheckpoint = partial(TrainingCheckpoint, share=math.inf)
+    experiment.TrainingCheckpoint = partial(TrainingCheckpoint, every_s=0.0)
     sys.exit(main(command))
 
 

@@ -1,7 +1,6 @@
 """Small sessions and models, trainings that are interrupted, and files with other metadata."""
 
 import json
-import math
 
 import numpy as np
 import torch
@@ -42,12 +41,12 @@ class InterruptedCheckpoint(TrainingCheckpoint):
     """Saves after every epoch, and raises KeyboardInterrupt after one of them."""
 
     def __init__(self, path, epoch=2):
-        super().__init__(path, share=math.inf)
+        super().__init__(path, every_s=0.0)
         self.epoch = epoch
 
-    def save_if_due(self, state, *args, **options):
-        super().save_if_due(state, *args, **options)
-        if len(state.history.loss) == self.epoch:
+    def save_if_due(self, **options):
+        super().save_if_due(**options)
+        if len(self.history.loss) == self.epoch:
             raise KeyboardInterrupt
 
 

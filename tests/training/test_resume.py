@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from torch import nn
 from possm_lite.decoder import POSSM
 from possm_lite.training import CheckpointError, TrainingCheckpoint, combine_sessions, fit, freeze_backbone, prepare
 from possm_lite.training.checkpoint import fingerprint
-from possm_lite.training.distributed import ProcessGroup
+from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup
 
 from .helpers import QUICK, InterruptedCheckpoint, same_weights, simulated, small_possm
 from .test_checkpoint import MakesDirectory
@@ -62,7 +61,6 @@ def path(session, tmp_path):
 @pytest.mark.parametrize(
     ("create", "seeds", "batch"),
     [
-        (small_possm, [1], 4),
         (frozen, [1], 4),
         (with_dropout, [1], 4),
         (small_possm, [1, 2], 4),
@@ -94,34 +92,33 @@ def test_training_seconds_are_added(session, path):
     assert 1000.0 < train(small_possm(session), session, path).seconds < 1100.0
 
 
-def test_saving_takes_one_percent_of_the_time(monkeypatch, tmp_path):
-    """Epochs of one second and saves of two: after five seconds, then every two hundred, and at the end."""
+def test_state_is_saved_every_ten_seconds_and_at_the_end(monkeypatch, tmp_path, session):
+    """Epochs of four seconds."""
     now = [1000.0]
     monkeypatch.setattr("possm_lite.training.checkpoint.time.perf_counter", lambda: now[0])
-
-    class SlowState:
-        def pack(self):
-            now[0] += 2.0
-            saved.append(epoch)
-            return {"epoch": epoch}
-
     checkpoint, saved = TrainingCheckpoint(tmp_path / "training.pt"), []
-    for epoch in range(1, 451):
-        now[0] += 1.0
-        checkpoint.save_if_due(SlowState(), last=epoch == 450)
-    assert saved == [5, 205, 405, 450]
-    assert torch.load(checkpoint.path) == {"epoch": 450}
+    checkpoint.restore({}, [session], {}, SINGLE_PROCESS)
+    for epoch in range(1, 12):
+        now[0] += 4.0
+        checkpoint.path.unlink(missing_ok=True)
+        checkpoint.save_if_due(last=epoch == 11)
+        saved += [epoch] * checkpoint.path.exists()
+    assert saved == [3, 6, 9, 11]
 
 
-def test_main_process_decides_and_writes(tmp_path):
+def test_main_process_decides_and_writes(session, tmp_path):
     class SecondOfTwo(ProcessGroup):
-        def all_reduce_sum(self, value):
-            assert value == 0.0
-            return 1.0
+        def all_gather(self, items):
+            return items | {"value": due}
 
-    state = mock.Mock(pack=mock.Mock(return_value={}))
-    TrainingCheckpoint(tmp_path / "training.pt").save_if_due(state, SecondOfTwo(1, 2))
-    assert state.pack.called and os.listdir(tmp_path) == []
+    due = None  # the main process found no file
+    checkpoint = TrainingCheckpoint(tmp_path / "training.pt")
+    checkpoint.restore({"model": small_possm(session)}, [session], {}, SecondOfTwo(1, 2))
+    packed = []
+    checkpoint._pack = lambda: packed.append(1)
+    for due in (False, True):
+        checkpoint.save_if_due()
+        assert len(packed) == due and os.listdir(tmp_path) == []
 
 
 def assert_refused(path, session, text="", model=None, config=CONFIG):
@@ -134,17 +131,11 @@ def assert_refused(path, session, text="", model=None, config=CONFIG):
 
 
 def test_other_settings_recordings_and_models_are_refused(session, path):
-    assert_refused(path, session, "was trained with lr=0.002", config=replace(CONFIG, lr=1e-3))
+    assert_refused(path, session, "was trained with other settings", config=replace(CONFIG, lr=1e-3))
+    assert_refused(path, session, "was trained with other settings", model=small_possm(session, context_bins=5))
     velocity = session.recording.behavior.copy()
     velocity[7, 1] += 1e-9
-    assert_refused(path, prepare(replace(session.recording, behavior=velocity)), "other recordings")
-    assert_refused(path, session, "context_bins=3", model=small_possm(session, context_bins=5))
-    path.unlink()
-    first, second = frozen(session), frozen(session)
-    assert train(first, session, path, 1) is None
-    with torch.no_grad():
-        second.readout.weight.add_(1)
-    assert_refused(path, session, "of another model: readout.weight, which is not trained", model=second)
+    assert_refused(path, prepare(replace(session.recording, behavior=velocity)), "was trained on other recordings")
 
 
 def test_fingerprint_depends_on_data_and_preparation(session):
@@ -166,13 +157,12 @@ def test_damaged_states_are_refused(session, path, tmp_path):
     content = path.read_bytes()
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 0xFF
-    for damaged in (b"", content[:1000], content[:-100], bytes(flipped)):
+    for damaged in (b"", content[:-100], bytes(flipped)):
         path.write_bytes(damaged)
-        assert_refused(path, session)
-    for name in ("model", "optimizer", "sampler", "torch"):
-        path.write_bytes(content)
-        change_state(path, lambda state, name=name: state.pop(name))
-        assert_refused(path, session, name)
+        assert_refused(path, session, "is damaged")
+    path.write_bytes(content)
+    change_state(path, lambda state: state.pop("optimizer"))
+    assert_refused(path, session, "optimizer")
     torch.save({"model": MakesDirectory(tmp_path / "trace")}, path)
     assert_refused(path, session, "is damaged")
     assert not (tmp_path / "trace").exists()
