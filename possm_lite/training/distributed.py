@@ -25,14 +25,13 @@ _TIMEOUT = timedelta(hours=6)  # one process may fit baselines while others wait
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """One of `size` processes, with number `rank` from 0. Its methods are collective: every process must call them."""
+    """One of several processes. Its methods are collective: every process must call them."""
 
-    rank: int = 0
+    rank: int = 0  # the process that prints and writes is 0
     size: int = 1
 
     @property
     def is_main(self) -> bool:
-        """Whether this process prints and writes."""
         return self.rank == 0
 
     def all_gather(self, items: dict) -> dict:

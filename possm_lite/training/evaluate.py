@@ -1,6 +1,7 @@
 """Decode a part of a session causally and score it: in one pass, or bin by bin through a streaming decoder."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,9 +90,7 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     check_sessions(model, [session])
     model.eval()
     segments = []
-    for start, stop in session.segments(part):
-        batch = session.cut(start, stop - start)
-        times, true = _samples(batch)
+    for start, batch, times, true in _segments(session, part):
         # the end itself is in the next bin
         ends = session.timeline.bin_width_s * (np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3)
         asked = np.sort(np.concatenate([times, ends]))
@@ -108,11 +107,10 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
     is displayed is chosen of these. `progress` is the name of a bar.
     """
     width = session.timeline.bin_width_s
-    parts = session.segments(part)
     segments, outputs, step_us, bins = [], [], [], []
-    bar = tqdm(total=int(np.diff(parts).sum() / width), desc=progress, unit="bin", leave=False, disable=not progress)
-    for start, stop in parts:
-        batch = session.cut(start, stop - start)
+    total = int(np.diff(session.segments(part)).sum() / width)
+    bar = tqdm(total=total, desc=progress, unit="bin", leave=False, disable=not progress)
+    for start, batch, times, true in _segments(session, part):
         n_bins = int(batch.n_bins[0])
         spikes = batch.unit > 0  # a stream gets an empty bin instead of a blank token
         offset = np.minimum(batch.offset[spikes].numpy(), np.nextafter(width, 0))
@@ -125,7 +123,6 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
             decoded.append(stream.step(units, offsets)[1])
             step_us.append(1e6 * (time.perf_counter() - step_start))
             bar.update()
-        times, true = _samples(batch)
         at_samples = np.concatenate(decoded)[bin_index(times, width / len(decoded[-1]))]
         segments.append((times + start, true, at_samples, _displayed(at_samples, times, times, session)))
         outputs += decoded
@@ -143,7 +140,7 @@ def slot_offsets(session: Session) -> np.ndarray:
     timeline = session.timeline
     n_slots = max(1, round(timeline.bin_width_s / float(np.median(np.diff(timeline.times)))))
     slot = timeline.bin_width_s / n_slots
-    since_start = np.concatenate([_samples(timeline.cut(a, b - a))[0] for a, b in session.segments("test")])
+    since_start = np.concatenate([times for _, _, times, _ in _segments(session, "test")])
     phase = np.median(since_start - slot * bin_index(since_start, slot))
     return np.arange(n_slots) * slot + np.clip(phase, 0, np.nextafter(slot, 0))
 
@@ -152,16 +149,18 @@ def batch_decode(model: POSSM, session: Session, played: Replay) -> np.ndarray:
     """Output of the batch form at all slots of a replay of the test part, shaped as `played.outputs`."""
     offsets = slot_offsets(session)
     decoded = []
-    for (start, stop), n_bins in zip(session.segments("test"), played.bins, strict=True):
+    for (_, batch, _, _), n_bins in zip(_segments(session, "test"), played.bins, strict=True):
         times = (np.arange(n_bins)[:, None] * session.timeline.bin_width_s + offsets).ravel()
-        decoded.append(_decode_at(model, session.cut(start, stop - start), times, session))
+        decoded.append(_decode_at(model, batch, times, session))
     return np.concatenate(decoded)
 
 
-def _samples(batch: SpikeBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Times (T,) and behaviour (T, C) of the only trial of a batch."""
-    known = batch.mask[0]
-    return batch.times_s[0, known].numpy(), batch.behavior[0, known].numpy()
+def _segments(session: Session, part: str) -> Iterator[tuple[float, SpikeBatch, np.ndarray, np.ndarray]]:
+    """Of each continuous segment: start (s), batch of one trial, times since start (T,), behaviour (T, C)."""
+    for start, stop in session.segments(part):
+        batch = session.cut(start, stop - start)
+        known = batch.mask[0]
+        yield start, batch, batch.times_s[0, known].numpy(), batch.behavior[0, known].numpy()
 
 
 @torch.no_grad()

@@ -82,8 +82,7 @@ def fit(
 
         loss = mean over samples and columns of ((behaviour - decoded) / std)^2
 
-    Beside other programs call `torch.set_num_threads(1)` before: two threads wait for each other, and are then slower
-    than one.
+    Beside other programs call `torch.set_num_threads(1)` before: two threads would wait for each other.
 
     Args:
         model: a POSSM, or a binned decoder of `decoder.baselines`, for the units of these sessions. Set torch's seed
@@ -92,9 +91,6 @@ def fit(
         progress: show a bar with loss, validation R² (mean of the sessions) and time left.
         group: the processes that train this model together, from `process_group`, each with its own sessions.
         checkpoint: a file to save the state of training in; if it exists, training resumes from it.
-
-    Raises DistributedError for more processes than windows in a step; CheckpointError if the state could not be saved,
-    or is that of another training.
     """
     config = config or FitConfig()
     sessions = list(sessions) if isinstance(sessions, Sequence) else [sessions]

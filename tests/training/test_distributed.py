@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch.distributed as dist
 
 from possm_lite.cli import main
 from possm_lite.errors import DistributedError
 from possm_lite.spikes.arrays import read_arrays
 from possm_lite.training import experiment
-from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup, process_group
+from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup
 from possm_lite.training.windows import slots_of_rank
 
 from ..test_cli import RESULTS, names
@@ -97,22 +96,6 @@ def test_one_killed_process_stops_all(folder):
     assert set(names(folder)) - set(before) == {"killed"}
     files = {name for name in names(folder / "killed") if not name.endswith(".partial")}
     assert {"unfinished.json"} <= files <= {"unfinished.json", "training.pt"}
-
-
-def test_sigterm_while_a_dead_process_is_noticed_hides_nothing(monkeypatch):
-    class Store:
-        def compare_set(self, key, expected, value):
-            os.kill(os.getpid(), signal.SIGTERM)  # as torchrun does when a process has died
-            return value.encode()
-
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
-    monkeypatch.setattr(dist, "rendezvous", lambda *_, **__: iter([(Store(), 0, 2)]))
-    for name in ("PrefixStore", "init_process_group", "destroy_process_group"):
-        monkeypatch.setattr(dist, name, lambda *_, **__: None)
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(DistributedError, match="another process died"), process_group():
-        raise RuntimeError("gloo: Connection reset by peer")
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_more_processes_than_windows_are_refused():

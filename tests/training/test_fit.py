@@ -29,9 +29,9 @@ def test_settings_that_mean_nothing_are_refused(wrong):
 
 
 def test_fit_equals_the_formulas_of_adamw(small_recording):
-    """Fifteen steps by hand: loss, gradients clipped to norm 1, warm-up over one step, half a cosine, decay."""
+    """Steps by hand: loss, gradients clipped to norm 1, warm-up over two steps, half a cosine, decay."""
     session = prepare(small_recording)
-    config = FitConfig(epochs=5, window_s=1.0, batch=5, samples=7, lr=0.05, weight_decay=2.0, validations=0)
+    config = FitConfig(epochs=7, window_s=1.0, batch=5, samples=7, lr=0.05, weight_decay=2.0, validations=0)
     model = small_possm(session).double()
     expected = copy.deepcopy(model)
     history = fit(model, session, config, progress=False)
@@ -39,7 +39,7 @@ def test_fit_equals_the_formulas_of_adamw(small_recording):
     sampler = WindowSampler(session, config)
     n_steps = config.epochs * round(sampler.n_windows / config.batch)
     warm_up = n_steps // 10
-    assert n_steps == 15 and warm_up == 1
+    assert n_steps == 21 and warm_up == 2
     mean, std = torch.from_numpy(session.mean), torch.from_numpy(session.std)
     expected.behavior_mean[1], expected.behavior_std[1] = mean, std
     parameters = list(expected.parameters())
@@ -54,9 +54,8 @@ def test_fit_equals_the_formulas_of_adamw(small_recording):
         gradients = torch.autograd.grad(loss, parameters)
         losses.append(loss.item())
         norms.append(torch.cat([g.flatten() for g in gradients]).norm())
-        rate = config.lr
-        if i >= warm_up:
-            rate *= (1 + np.cos(np.pi * (i - warm_up) / (n_steps - warm_up))) / 2
+        cosine = (1 + np.cos(np.pi * (i - warm_up) / (n_steps - warm_up))) / 2
+        rate = config.lr * ((i + 1) / warm_up if i < warm_up else cosine)
         for p, g, m, v in zip(parameters, gradients, first, second, strict=True):
             g = g * min(1.0, 1 / (norms[-1] + 1e-6))
             m.copy_(0.9 * m + 0.1 * g)
@@ -69,7 +68,7 @@ def test_fit_equals_the_formulas_of_adamw(small_recording):
     np.testing.assert_allclose(history.loss, np.mean(np.reshape(losses, (config.epochs, -1)), 1), rtol=1e-5)
 
 
-@pytest.mark.parametrize("n_steps", [1, 9, 10, 35, 840])
+@pytest.mark.parametrize("n_steps", [1, 9, 35])
 def test_learning_rate_rises_over_a_tenth_and_falls_to_zero(n_steps):
     rates = [learning_rate_factor(step, n_steps) for step in range(n_steps + 1)]
     warm_up = max(1, n_steps // 10)
@@ -100,10 +99,10 @@ def test_unit_dropout_hides_a_random_share_of_units(small_recording):
 
 
 def test_validation_is_measured_and_changes_no_weight(small_recording):
-    session, config = prepare(small_recording), replace(QUICK, epochs=21)
+    session, config = prepare(small_recording), replace(QUICK, epochs=5, validations=2)
     model, history = fitted(session, config)
-    assert list(history.valid_r2) == [*range(2, 21, 2), 21]
-    assert history.valid_r2[21] == pytest.approx(evaluate(model, session, "valid").r2)
+    assert list(history.valid_r2) == [2, 4, 5]
+    assert history.valid_r2[5] == pytest.approx(evaluate(model, session, "valid").r2)
     np.testing.assert_allclose(model.behavior_mean[1], session.mean, rtol=1e-6)
     np.testing.assert_allclose(model.behavior_std[1], session.std, rtol=1e-6)
     unscored, history = fitted(session, replace(config, validations=0))
@@ -116,14 +115,12 @@ def test_same_seed_gives_the_same_weights(small_recording, kind):
 
     def train(seed):
         torch.manual_seed(0)
-        n_units = session.recording.n_units
-        model = small_possm(session) if kind == "possm" else BinnedGRU(n_units, n_slots=5, hidden=16)
+        model = small_possm(session) if kind == "possm" else BinnedGRU(12, n_slots=5, hidden=16)
         fit(model, session, replace(QUICK, seed=seed), progress=False)
         return model
 
     first = train(0)
-    assert same_weights(first, train(0))
-    assert not same_weights(first, train(1))
+    assert same_weights(first, train(0)) and not same_weights(first, train(1))
 
 
 @pytest.mark.parametrize("garbage", [1e30, float("nan")])

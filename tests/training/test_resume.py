@@ -11,7 +11,7 @@ from torch import nn
 from possm_lite.decoder import POSSM
 from possm_lite.training import CheckpointError, TrainingCheckpoint, combine_sessions, fit, freeze_backbone, prepare
 from possm_lite.training.checkpoint import fingerprint
-from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup
+from possm_lite.training.distributed import SINGLE_PROCESS
 
 from .helpers import QUICK, InterruptedCheckpoint, same_weights, simulated, small_possm
 from .test_checkpoint import MakesDirectory
@@ -81,17 +81,6 @@ def test_resume_gives_the_same_weights(tmp_path, create, seeds, batch):
     assert not model.training and os.listdir(tmp_path) == ["training.pt"]
 
 
-def change_state(path, change):
-    state = torch.load(path, weights_only=True)
-    change(state)
-    torch.save(state, path)
-
-
-def test_training_seconds_are_added(session, path):
-    change_state(path, lambda state: state["history"].update(seconds=1000.0))
-    assert 1000.0 < train(small_possm(session), session, path).seconds < 1100.0
-
-
 def test_state_is_saved_every_ten_seconds_and_at_the_end(monkeypatch, tmp_path, session):
     """Epochs of four seconds."""
     now = [1000.0]
@@ -104,21 +93,6 @@ def test_state_is_saved_every_ten_seconds_and_at_the_end(monkeypatch, tmp_path, 
         checkpoint.save_if_due(last=epoch == 11)
         saved += [epoch] * checkpoint.path.exists()
     assert saved == [3, 6, 9, 11]
-
-
-def test_main_process_decides_and_writes(session, tmp_path):
-    class SecondOfTwo(ProcessGroup):
-        def all_gather(self, items):
-            return items | {"value": due}
-
-    due = None  # the main process found no file
-    checkpoint = TrainingCheckpoint(tmp_path / "training.pt")
-    checkpoint.restore({"model": small_possm(session)}, [session], {}, SecondOfTwo(1, 2))
-    packed = []
-    checkpoint._pack = lambda: packed.append(1)
-    for due in (False, True):
-        checkpoint.save_if_due()
-        assert len(packed) == due and os.listdir(tmp_path) == []
 
 
 def assert_refused(path, session, text="", model=None, config=CONFIG):
@@ -161,8 +135,9 @@ def test_damaged_states_are_refused(session, path, tmp_path):
         path.write_bytes(damaged)
         assert_refused(path, session, "is damaged")
     path.write_bytes(content)
-    change_state(path, lambda state: state.pop("optimizer"))
-    assert_refused(path, session, "optimizer")
+    state = torch.load(path, weights_only=True)
+    torch.save(state | {"optimizer": {}}, path)
+    assert_refused(path, session, "is damaged")
     torch.save({"model": MakesDirectory(tmp_path / "trace")}, path)
     assert_refused(path, session, "is damaged")
     assert not (tmp_path / "trace").exists()
