@@ -62,7 +62,7 @@ class TrainedOn:
 def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
     """Write a trained decoder of one session; a file at `path` is replaced once the new one is complete.
 
-    As `checkpoint.npz` it makes its folder a RUN of the commands. Raises CheckpointError if it could not be written, or
+    As `checkpoint.npz` it makes its folder a RUN of the commands. CheckpointError: it could not be written, or
     `trained_on` names other units or columns than the model has.
     """
     for name, n in (("unit_ids", model.config.n_units), ("behavior_columns", model.config.n_outputs)):
@@ -104,10 +104,9 @@ class History:
 class TrainingCheckpoint:
     """A file, `.pt`, that `fit` saves the state of a training in, and resumes from if it exists.
 
-    The file is replaced as a whole, so the newest state can be read whenever the process ends. With the same machine,
-    threads and versions, a resumed training ends with the weights of an uninterrupted one, bit for bit. With more than
-    two processes torch may add up the gradients of the first step in another order: then they are equal to rounding.
-    A state is saved at most every `every_s` seconds, and after the last epoch.
+    It is saved at most every `every_s` seconds, and after the last epoch, and replaced as a whole: the newest state can
+    always be read. On the same machine, with the same threads and versions, a resumed training ends with the weights of
+    an uninterrupted one, bit for bit; with more than two processes to rounding, as torch adds up gradients in any order.
     """
 
     def __init__(self, path: str | Path, every_s: float = 10.0):
@@ -115,10 +114,9 @@ class TrainingCheckpoint:
         self._every_s = every_s
 
     def restore(self, parts: dict, sessions: Sequence[Session], settings: dict, group: ProcessGroup) -> History:
-        """Set a new training to the state in the file, if it exists, and return its history. Collective.
+        """Set the parts of a new training to the state in the file, if it exists, and return its history. Collective.
 
-        `parts` of the training have a `state_dict`; `settings` and the sessions of all processes must be those of the
-        file. Raises CheckpointError if they are not, or the file is damaged.
+        CheckpointError: the file is damaged, or of other settings or sessions.
         """
         self._parts = parts
         self._group = group

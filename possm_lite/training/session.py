@@ -111,7 +111,8 @@ def check_sessions(model, sessions: Sequence[Session]):
     indices = [s.index for s in sessions]
     if len(set(indices)) < len(indices):
         raise ValueError(f"sessions must be from combine_sessions: their indices are {indices}.")
-    n_sessions, n_outputs = len(model.behavior_mean) - 1, model.behavior_mean.shape[1]
+    n_sessions = len(model.behavior_mean) - 1
+    n_outputs = model.behavior_mean.shape[1]
     n_units = model.config.n_units if hasattr(model, "config") else model.n_units
     for s in sessions:
         if s.recording.n_columns != n_outputs:

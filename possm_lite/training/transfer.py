@@ -19,7 +19,7 @@ from .windows import WindowSampler
 
 _EMBEDDINGS = ("unit_embedding.weight", "session_embedding.weight")
 _SCALE = ("behavior_mean", "behavior_std")
-# settings of `adapt`: short windows in small batches, since few epochs of a short session are hardly any steps
+# of `adapt`, measured by `make bench ARGS="transfer"`: few epochs of a short session are steps only in small batches
 ADAPTATION = FitConfig(epochs=10, window_s=1.0, batch=8, samples=20, lr=1e-3)
 
 
@@ -85,8 +85,6 @@ def adapt(
     checkpoints: Sequence[TrainingCheckpoint | None] = (None, None),
 ) -> tuple[POSSM, History]:
     """The decoder of a new session, from that of others: unit identification, then training of all weights.
-
-    The defaults are measured by `make bench ARGS="transfer"`.
 
     Both stages have the settings of `config`, but the first ten times the learning rate, 10 at most, and both have at
     least `min_steps` optimizer steps. `config.seed` is also that of the embeddings. `progress` and `checkpoints`, one

@@ -118,23 +118,15 @@ def test_invalid_metadata_is_refused(checkpoint, part, changes, text):
     assert_refused(checkpoint, text)
 
 
-def test_failed_save_leaves_the_old_file(checkpoint, monkeypatch):
-    content = checkpoint.read_bytes()
-
-    def no_space(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", no_space)
-    with pytest.raises(CheckpointError, match="could not be written: No space left on device"):
-        save_checkpoint(checkpoint, make_model(), TRAINED_ON)
-    assert checkpoint.read_bytes() == content and os.listdir(checkpoint.parent) == ["checkpoint.npz"]
-
-
 def test_names_of_other_units_are_not_saved(tmp_path, small_recording):
-    trained_on = TrainedOn.from_session(prepare(small_recording))
     with pytest.raises(CheckpointError, match="unit_ids has 12 names, the model 5"):
-        save_checkpoint(tmp_path / "a.npz", make_model(), trained_on)
+        save_checkpoint(tmp_path / "a.npz", make_model(), TrainedOn.from_session(prepare(small_recording)))
     assert os.listdir(tmp_path) == []
-    model = POSSM(POSSMConfig(12, dim=8, head_dim=8, n_freqs=2, hidden=8))
-    save_checkpoint(tmp_path / "a.npz", model, trained_on)
-    assert load_checkpoint(tmp_path / "a.npz")[1] == trained_on
+
+
+def test_trained_on_is_what_was_prepared(small_recording):
+    """What `possm-lite stream` prepares again."""
+    trained_on = TrainedOn.from_session(prepare(small_recording, "random:50/20/30", 0.1, seed=4), "a.npz")
+    found = (trained_on.source, trained_on.lag_s, trained_on.split, trained_on.seed, trained_on.selection)
+    assert found == ("a.npz", 0.1, "random:50/20/30", 4, Selection())
+    assert trained_on.unit_ids == tuple(small_recording.unit_ids) and trained_on.behavior_columns == ("x", "y")

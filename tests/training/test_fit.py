@@ -123,8 +123,7 @@ def test_same_seed_gives_the_same_weights(small_recording, kind):
     assert same_weights(first, train(0)) and not same_weights(first, train(1))
 
 
-@pytest.mark.parametrize("garbage", [1e30, float("nan")])
-def test_masked_samples_do_not_count(small_recording, garbage):
+def test_masked_samples_do_not_count(small_recording):
     """Behaviour with gaps leaves masked samples in the windows; their velocity has no effect."""
     cut_up = np.floor(small_recording.behavior_times / 0.4) % 2 == 0
     with_gaps = replace(
@@ -139,7 +138,7 @@ def test_masked_samples_do_not_count(small_recording, garbage):
         def cut(self, *args):
             batch = super().cut(*args)
             n_masked.append(int((~batch.mask).sum()))
-            return replace(batch, behavior=batch.behavior.masked_fill(~batch.mask[..., None], garbage))
+            return replace(batch, behavior=batch.behavior.masked_fill(~batch.mask[..., None], np.nan))
 
     clean = prepare(with_gaps)
     config = replace(QUICK, window_s=0.7)  # windows do not hold the same number of samples

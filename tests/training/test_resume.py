@@ -114,15 +114,11 @@ def test_other_settings_recordings_and_models_are_refused(session, path):
 
 def test_fingerprint_depends_on_data_and_preparation(session):
     recording = session.recording
-    others = [
-        prepare(recording, lag_s=0.01),
-        prepare(recording, bin_width_s=0.04),
-        prepare(recording, "chronological:40/40/20"),
-        prepare(recording, "random", seed=1),
-        prepare(replace(recording, session_id="another")),
-        prepare(replace(recording, unit_ids=["x", *recording.unit_ids[1:]])),
-        prepare(replace(recording, spike_units=np.roll(recording.spike_units, 1))),
-    ]
+    preparations = [{"lag_s": 0.01}, {"bin_width_s": 0.04}, {"split": "chronological:40/40/20"}, {"split": "random"}]
+    units = {"unit_ids": ["x", *recording.unit_ids[1:]]}
+    changes = [{"session_id": "another"}, units, {"spike_units": np.roll(recording.spike_units, 1)}]
+    others = [prepare(recording, **preparation) for preparation in preparations]
+    others += [prepare(replace(recording, **change)) for change in changes]
     assert len({fingerprint(s) for s in (session, *others)}) == 1 + len(others)
     assert fingerprint(prepare(recording)) == fingerprint(session)
 

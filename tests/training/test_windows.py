@@ -1,6 +1,5 @@
 """The windows of all processes together do not depend on the number of processes."""
 
-import json
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,12 +10,7 @@ from hypothesis import strategies as st
 
 from possm_lite.training import combine_sessions, prepare
 from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup
-from possm_lite.training.windows import (
-    MultiSessionSampler,
-    sessions_of_rank,
-    sessions_of_slots,
-    slots_of_rank,
-)
+from possm_lite.training.windows import MultiSessionSampler, sessions_of_rank, sessions_of_slots, slots_of_rank
 
 from . import helpers
 from .helpers import simulated
@@ -73,25 +67,6 @@ def test_windows_are_independent_of_the_process_count(sessions, batch, size):
         for name in ("unit", "offset", "n_bins"):
             assert torch.equal(torch.cat([getattr(b, name) for b, _ in drawn]), getattr(expected, name)), name
         assert torch.equal(torch.cat([b.behavior[b.mask] for b, _ in drawn]), expected.behavior[expected.mask])
-
-
-@pytest.mark.parametrize("batch", [2, 6])
-def test_generator_states_of_two_processes_equal_one(sessions, batch):
-    config = replace(QUICK, batch=batch)
-    whole, parts = samplers(sessions, config, 2)
-    for sampler in (whole, *parts):
-        for _ in range(3):
-            sampler()
-    state = {}
-    for part in parts:
-        part._group.gathered.clear()
-        state |= part.state_dict()
-    state = json.loads(json.dumps(state))
-    assert state == whole.state_dict()
-    fresh = MultiSessionSampler(sessions, config, SINGLE_PROCESS)
-    fresh.load_state_dict(state)
-    for _ in range(3):
-        assert torch.equal(whole()[0].offset, fresh()[0].offset)
 
 
 def test_windows_have_the_units_of_their_session(sessions):
