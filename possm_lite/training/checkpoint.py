@@ -106,7 +106,7 @@ class TrainingCheckpoint:
 
     It is saved at most every `every_s` seconds, and after the last epoch, and replaced as a whole: the newest state can
     always be read. On the same machine, with the same threads and versions, a resumed training ends with the weights of
-    an uninterrupted one, bit for bit; with more than two processes to rounding, as torch adds up gradients in any order.
+    an uninterrupted one, bit for bit; with more than two processes to rounding, as sums have no fixed order.
     """
 
     def __init__(self, path: str | Path, every_s: float = 10.0):
