@@ -16,7 +16,7 @@ from chapters import ROOT, Chapter
 
 PACKAGE = ROOT / "possm_lite"
 # the folders, and a module beside them, in the order of the list of modules
-LAYERS = ("decoder", "blocks", "spikes", "training", "classroom", "errors")
+LAYERS = ("decoder", "nn", "recordings", "simulate", "training", "app", "course", "errors")
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Source):(?: (.*))?$")
 NUMBER = re.compile(r"\((\d+\.\d+)\)")
 FIELDS = {"Returns": "returns", "Raises": "raises", "Source": "Source"}
@@ -29,7 +29,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 class Module:
     """A module of the package: its docstring and its public functions and classes by name."""
 
-    name: str  # possm_lite.blocks.attention
+    name: str  # possm_lite.nn.attention
     source: str
     doc: str = field(init=False)
     public: dict[str, Definition] = field(init=False)

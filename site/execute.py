@@ -21,7 +21,7 @@ from nbclient.exceptions import CellControlSignal, DeadKernelError
 from nbformat import NotebookNode
 from PIL import Image
 
-from possm_lite.spikes.arrays import atomic_write
+from possm_lite.recordings.arrays import atomic_write
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}

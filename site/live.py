@@ -19,9 +19,9 @@ from scipy.signal import lfilter
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.baselines import BinnedStream, WienerFilter
 from possm_lite.decoder.cells import FeedForward, LayerNorm, Linear
-from possm_lite.spikes import Recording
-from possm_lite.spikes.arrays import atomic_write
-from possm_lite.spikes.simulation.neurons import (
+from possm_lite.recordings import Recording
+from possm_lite.recordings.arrays import atomic_write
+from possm_lite.simulate.neurons import (
     TICKS_PER_SECOND,
     SimulationConfig,
     UnitTuning,
@@ -31,7 +31,7 @@ from possm_lite.spikes.simulation.neurons import (
     firing_rate,
 )
 from possm_lite.training import FitConfig, evaluate, fit, prepare
-from possm_lite.training.baselines import fit_wiener
+from possm_lite.training.linear import fit_wiener
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "site" / "live"
@@ -91,7 +91,7 @@ def arm(pointer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def simulate(units: UnitTuning, seed: int = 0, seconds: float = SECONDS) -> Recording:
-    """A session of the units during a visitor's movements, by the rules of `possm_lite.spikes.simulation`."""
+    """A session of the units during a visitor's movements, by the rules of `possm_lite.simulate`."""
     move, drift, fire = (np.random.Generator(np.random.PCG64(s)) for s in np.random.SeedSequence(seed).spawn(3))
     later = round(RATE_HZ * max(units.lag_s.max(), AHEAD_S[-1])) + 1
     position, velocity = arm(visitor(move, seconds + later / RATE_HZ, UNITS.workspace_mm))

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from possm_lite.classroom.style import GRAY, INK, ORANGE, use_style
-from possm_lite.commands import EMBEDDED
+from possm_lite.app.commands import EMBEDDED
+from possm_lite.course.style import GRAY, INK, ORANGE, use_style
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.spikes import load_recording
+from possm_lite.recordings import load_recording
 from possm_lite.training import fit, prepare
 from possm_lite.training.evaluate import Replay, replay, slot_offsets
 from possm_lite.training.session import Session

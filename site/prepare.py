@@ -29,6 +29,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 GUIDES = ("TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md")
 FIGURES = Path("tests/benchmarks/figures")
+TOOLS = tuple(f"possm_lite.course.{name}" for name in ("checks", "diagrams", "environment", "style", "widgets"))
 FILMED = range(6)  # chapters that run within seconds; in the others, interactive figures are stills
 N_FRAMES, MAX_FILM_BYTES = 32, 700_000
 LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds
@@ -74,7 +75,7 @@ def page(chapter: Chapter, films: Path, reference: Reference) -> NotebookNode:
         if checked and checked[1] in solutions:
             cells.append(new_markdown_cell(solutions[checked[1]]))
         used = [found for pair in imports(cell.source) if (found := reference.find(*pair))]
-        used = [(module, name) for module, name in used if ".classroom." not in module]
+        used = [(module, name) for module, name in used if not module.startswith(TOOLS)]
         if used:
             cells.append(new_markdown_cell(f'<p class="in-package">In the package: {reference.links(used)}</p>'))
     cells.insert(1, new_markdown_cell(buttons(path, os.environ.get("GITHUB_REPOSITORY"))))

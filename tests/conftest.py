@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from possm_lite.app.lsl import import_pylsl
 from possm_lite.errors import PossmError
-from possm_lite.spikes import Recording, simulate_session
-from possm_lite.spikes.io.lsl import import_pylsl
-from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.recordings import Recording
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig
 
 LSL_SETTINGS = "[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {127.0.0.1}\n[log]\nlevel = -3\n"
 

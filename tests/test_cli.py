@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.cli import main
+from possm_lite.app import experiment
+from possm_lite.app.check import check_recording
+from possm_lite.app.cli import main
+from possm_lite.app.predict import read_matching
 from possm_lite.decoder.config import BACKBONES
-from possm_lite.spikes.arrays import read_arrays
-from possm_lite.spikes.timeline import Timeline
-from possm_lite.training import experiment, load_checkpoint
-from possm_lite.training.check import check_recording
-from possm_lite.training.predict import read_matching
+from possm_lite.recordings.arrays import read_arrays
+from possm_lite.recordings.timeline import Timeline
+from possm_lite.training import load_checkpoint
 
 from .training.helpers import InterruptedCheckpoint, change_metadata, simulated
 
@@ -314,5 +315,5 @@ def test_process_exits_with_status_2_and_one_line():
 
 @pytest.mark.parametrize(("environment", "threads"), [({}, "1"), ({"OMP_NUM_THREADS": "2"}, "2")])
 def test_commands_compute_on_one_thread_by_default(environment, threads):
-    ended = run("-c", "import possm_lite.cli, torch; print(torch.get_num_threads())", **environment)
+    ended = run("-c", "import possm_lite.app.cli, torch; print(torch.get_num_threads())", **environment)
     assert ended.stdout.strip() == threads

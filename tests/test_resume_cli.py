@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from possm_lite.cli import main
-from possm_lite.training import experiment
+from possm_lite.app import experiment
+from possm_lite.app.cli import main
 
 from .test_cli import RESULTS, SMALL, assert_refused, listing, names
 from .training.helpers import InterruptedCheckpoint, assert_same_checkpoints, simulated

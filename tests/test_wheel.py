@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SESSION = "data/simulated_session.npz"
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-PRINT_EMBEDDED = "from possm_lite.commands import EMBEDDED; print(EMBEDDED)"
+PRINT_EMBEDDED = "from possm_lite.app.commands import EMBEDDED; print(EMBEDDED)"
 
 
 def test_a_wheel_has_all_modules_and_the_session_that_the_commands_find(tmp_path):
@@ -23,8 +23,8 @@ def test_a_wheel_has_all_modules_and_the_session_that_the_commands_find(tmp_path
     empty.mkdir()
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT.md"):
         shutil.copy(ROOT / name, project)
-    for name in ("possm_lite", "data"):
-        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__", "recordings"))
+    for name, left_out in (("possm_lite", "__pycache__"), ("data", "recordings")):
+        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns(left_out))
     subprocess.run([sys.executable, "-c", BUILD, "built"], cwd=project, check=True, capture_output=True)
     with zipfile.ZipFile(*project.glob("built/*.whl")) as wheel:
         wheel.extractall(site)

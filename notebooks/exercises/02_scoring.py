@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from possm_lite.blocks.selection import leave_one_out_mean
-from possm_lite.classroom.checks import Case, ValueCheck, as_tensor, exercise, gradient, normal
+from possm_lite.course.checks import Case, ValueCheck, as_tensor, exercise, gradient, normal
+from possm_lite.course.selection import leave_one_out_mean
 
 
 # Exercise 2.1: softmax under a mask

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from possm_lite.blocks.attention import attend, scaled_dot_score
-from possm_lite.classroom.checks import Case, ValueCheck, exercise, gradient, normal
+from possm_lite.course.checks import Case, ValueCheck, exercise, gradient, normal
+from possm_lite.nn.attention import attend, scaled_dot_score
 
 
 def _normals(*shapes):

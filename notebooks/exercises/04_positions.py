@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from possm_lite.blocks.positions import phasors, rope_frequencies, rotate
-from possm_lite.classroom.checks import Case, Complaint, ValueCheck, as_tensor, exercise, normal
+from possm_lite.course.checks import Case, Complaint, ValueCheck, as_tensor, exercise, normal
+from possm_lite.nn.positions import phasors, rope_frequencies, rotate
 
 
 # Exercise 4.1: sinusoidal encoding

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from possm_lite.classroom.checks import Case, ValueCheck, as_tensor, exercise, normal
+from possm_lite.course.checks import Case, ValueCheck, as_tensor, exercise, normal
 
 
 def _float64(*rows):

@@ -5,8 +5,8 @@ from functools import partial
 
 import torch
 
-from possm_lite.blocks.recurrent import gru_cell
-from possm_lite.classroom.checks import Case, Complaint, ValueCheck, exercise, normal
+from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, normal
+from possm_lite.nn.recurrent import gru_cell
 
 
 def _draw(*shapes, seed):

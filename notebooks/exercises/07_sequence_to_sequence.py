@@ -6,9 +6,9 @@ from functools import cache, partial
 import torch
 from torch import nn
 
-from possm_lite.blocks.attention import masked_softmax
-from possm_lite.blocks.seq2seq import BEGIN, END, PAD, shift_right
-from possm_lite.classroom.checks import MISSING, Case, Complaint, ValueCheck, exercise, gradient, normal
+from possm_lite.course.checks import MISSING, Case, Complaint, ValueCheck, exercise, gradient, normal
+from possm_lite.course.seq2seq import BEGIN, END, PAD, shift_right
+from possm_lite.nn.attention import masked_softmax
 
 _normal = partial(normal, seed=7)
 

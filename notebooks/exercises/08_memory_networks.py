@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from possm_lite.classroom.checks import Case, Complaint, ValueCheck, exercise, normal
+from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, normal
 
 _normal = partial(normal, seed=8)
 

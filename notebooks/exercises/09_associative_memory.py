@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from possm_lite.classroom.checks import ValueCheck, exercise, normal
+from possm_lite.course.checks import ValueCheck, exercise, normal
 
 _normal = partial(normal, seed=9)
 

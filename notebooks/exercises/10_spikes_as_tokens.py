@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from possm_lite.classroom.checks import Case, Complaint, ValueCheck, exercise, gradient, normal
-from possm_lite.spikes import Recording
+from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, gradient, normal
+from possm_lite.recordings import Recording
 
 
 def _named(*names):

@@ -5,10 +5,10 @@ from functools import partial
 
 import torch
 
-from possm_lite.blocks.positions import as_pairs, phasors, rotate
-from possm_lite.classroom.checks import MISSING, Case, Complaint, ValueCheck, exercise, gradient, normal
+from possm_lite.course.checks import MISSING, Case, Complaint, ValueCheck, exercise, gradient, normal
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.spikes import SpikeBatch
+from possm_lite.nn.positions import as_pairs, phasors, rotate
+from possm_lite.recordings import SpikeBatch
 
 _normal = partial(normal, dtype=torch.float64)
 

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from possm_lite.blocks.feedforward import GatedFeedForward
-from possm_lite.blocks.positions import log_spaced_frequencies, phasors, rotate
-from possm_lite.classroom.checks import MISSING, Case, Check, Complaint, edited, exercise, normal
-from possm_lite.classroom.checks.sandbox import Failure, run
+from possm_lite.course.checks import MISSING, Case, Check, Complaint, edited, exercise, normal
+from possm_lite.course.checks.sandbox import Failure, run
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.spikes import SpikeBatch, load_recording
+from possm_lite.nn.feedforward import GatedFeedForward
+from possm_lite.nn.positions import log_spaced_frequencies, phasors, rotate
+from possm_lite.recordings import SpikeBatch, load_recording
 from possm_lite.training import prepare
 from possm_lite.training.evaluate import mean_r2
 

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from possm_lite.classroom.checks import Case, Complaint, ValueCheck, exercise, normal
+from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, normal
 
 
 # Exercise 14.1: one bin at a time

@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 
-from possm_lite.classroom.checks import Case, ValueCheck, exercise, normal
+from possm_lite.course.checks import Case, ValueCheck, exercise, normal
 
 _random = partial(normal, seed=14)
 

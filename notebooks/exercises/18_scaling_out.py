@@ -3,7 +3,7 @@ processes."""
 
 import torch
 
-from possm_lite.classroom.checks import Case, Complaint, ValueCheck, exercise, normal
+from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, normal
 
 
 # Exercise 18.1: the gradient of the whole from those of its parts

@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from possm_lite.blocks.positions import rope_frequencies
-from possm_lite.classroom.style import BLUE, GRAY, INK, ORANGE
-from possm_lite.classroom.widgets import copies
+from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
+from possm_lite.course.widgets import copies
+from possm_lite.nn.positions import rope_frequencies
 
 MAX_DISTANCE = 20  # n - m, to either side
 TITLE = {"fontsize": 11, "color": INK, "y": 1}  # without y, a third of the time goes to ticks that a title could hit

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from possm_lite.blocks.pointer import PointerNetwork
-from possm_lite.blocks.seq2seq import BahdanauSeq2Seq, LuongSeq2Seq, Seq2Seq
+from possm_lite.course.pointer import PointerNetwork
+from possm_lite.course.seq2seq import BahdanauSeq2Seq, LuongSeq2Seq, Seq2Seq
 
 
 class BothForwards(BahdanauSeq2Seq):

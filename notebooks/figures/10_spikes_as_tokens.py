@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from possm_lite.classroom.style import BLUE, GRAY, INK, ORANGE
-from possm_lite.classroom.widgets import copies
-from possm_lite.spikes import Recording
+from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
+from possm_lite.course.widgets import copies
+from possm_lite.recordings import Recording
 
 MAX_POINTS = 600  # about the width of the figure in pixels: of a line with twice as many, every second is drawn
 # of the first columns of behaviour

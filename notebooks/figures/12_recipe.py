@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from possm_lite.classroom.parallel import in_parallel
+from possm_lite.course.parallel import in_parallel
 
 HERE = Path(__file__).parent
 CELLS = "cell-02", "recipe-12-parts", "valid-12", "price-12-loop"

@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from possm_lite.classroom.diagrams import Diagram
-from possm_lite.classroom.style import GRAY, INK
+from possm_lite.course.diagrams import Diagram
+from possm_lite.course.style import GRAY, INK
 
 
 def decoder() -> Figure:

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from possm_lite.blocks.attention import masked_softmax
-from possm_lite.blocks.positions import Rotation, log_spaced_frequencies, phasors, rotate
-from possm_lite.blocks.time_features import GaussianFrequencies, MercerTime
+from possm_lite.course.time_features import GaussianFrequencies, MercerTime
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.decoder.attention import as_real
+from possm_lite.decoder.cross_attention import as_real
 from possm_lite.decoder.possm import query_bins
 from possm_lite.decoder.textbook import cross_attention
-from possm_lite.spikes import SpikeBatch
+from possm_lite.nn.attention import masked_softmax
+from possm_lite.nn.positions import Rotation, log_spaced_frequencies, phasors, rotate
+from possm_lite.recordings import SpikeBatch
 
 CODES = ("rotation", "embedding", "sinusoid", "bochner", "mercer", "none")
 N_PERIODS = 4  # of the Mercer features; each has F / 4 harmonics

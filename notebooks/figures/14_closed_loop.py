@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from possm_lite.decoder import StreamingDecoder
-from possm_lite.spikes.simulation.neurons import TICKS_PER_SECOND, block_refractory, draw_common, firing_rate
-from possm_lite.spikes.simulation.session import GroundTruth
+from possm_lite.simulate.neurons import TICKS_PER_SECOND, block_refractory, draw_common, firing_rate
+from possm_lite.simulate.session import GroundTruth
 
 TIME_STEP_S = 0.01
 

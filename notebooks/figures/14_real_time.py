@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
 
-from possm_lite.classroom.load import load_figures
-from possm_lite.classroom.style import BLUE, GRAY, INK, ORANGE
-from possm_lite.classroom.widgets import ImageWithSliders, Slider, copies
+from possm_lite.course.load import load_figures
+from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
+from possm_lite.course.widgets import ImageWithSliders, Slider, copies
 from possm_lite.decoder import StreamingDecoder
 
 sim = load_figures("14_closed_loop", Path(__file__).parents[1])

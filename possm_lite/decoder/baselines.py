@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..blocks.recurrent import GRU
 from ..errors import RecordingError
-from ..spikes.batch import SpikeBatch
+from ..nn.recurrent import GRU
+from ..recordings.batch import SpikeBatch
 from .cells import Backbone, Linear, frozen
 from .possm import check_arguments, query_bins
 from .stream import checked_spikes

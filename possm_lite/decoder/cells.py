@@ -1,4 +1,4 @@
-"""One step of each backbone and of the feed-forward layer, in NumPy and SciPy: formulas as in `blocks`.
+"""One step of each backbone and of the feed-forward layer, in NumPy and SciPy: formulas as in `nn`.
 
 A cell, made of a layer of a `frozen` model, has `start`, the arrays of its first state, and `step`, from input (d,) and
 state to output (h,) and new state. `site/live/decoder.js` uses the same constants: what changes here changes there.
@@ -46,7 +46,7 @@ class Linear:
 
 
 class FeedForward:
-    """`blocks.feedforward` and the residual, of x (n, D): x + W_2 (a * gelu(b)) + b_2, [a, b] = W_1 LN(x) + b_1."""
+    """`nn.feedforward` and the residual, of x (n, D): x + W_2 (a * gelu(b)) + b_2, [a, b] = W_1 LN(x) + b_1."""
 
     def __init__(self, layer, dtype):
         self.norm = LayerNorm(layer.norm, dtype)

@@ -6,19 +6,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from ..blocks.mamba import Mamba
-from ..blocks.positions import Rotation, log_spaced_frequencies
-from ..blocks.recurrent import GRU, LSTM, RNN
-from ..blocks.s4d import S4D
-from ..spikes.batch import SpikeBatch
-from .attention import InputAttention, OutputAttention
+from ..nn.mamba import Mamba
+from ..nn.positions import Rotation, log_spaced_frequencies
+from ..nn.recurrent import GRU, LSTM, RNN
+from ..nn.s4d import S4D
+from ..recordings.batch import SpikeBatch
 from .config import POSSMConfig
+from .cross_attention import InputAttention, OutputAttention
 
 _BACKBONES = {"rnn": RNN, "gru": GRU, "lstm": LSTM, "s4d": S4D, "mamba": Mamba}
 
 
 def query_bins(times_s: Tensor, bin_width_s: float) -> Tensor:
-    """The bin with start <= time < end of each time since trial start; edges as in `spikes.batch.bin_index`."""
+    """The bin with start <= time < end of each time since trial start; edges as in `recordings.batch.bin_index`."""
     return torch.floor(times_s.to(torch.float64) / bin_width_s + 1e-6).to(torch.int64)
 
 

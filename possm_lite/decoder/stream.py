@@ -163,7 +163,7 @@ def split_heads(context: np.ndarray, config) -> np.ndarray:
 
 
 def phasors(times: np.ndarray, omega: np.ndarray, dtype) -> np.ndarray:
-    """e^{i omega t}, (..., F): as `blocks.positions.phasors`, whole cycles are subtracted in float64."""
+    """e^{i omega t}, (..., F): as `nn.positions.phasors`, whole cycles are subtracted in float64."""
     cycles = times[..., None] * (omega / (2 * np.pi))
     angle = (2 * np.pi * (cycles - np.rint(cycles))).astype(dtype)
     return np.cos(angle) + 1j * np.sin(angle)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..blocks.attention import masked_softmax
-from ..blocks.positions import Rotation, rotate
-from ..spikes.batch import BLANK, PaddedBatch
-from .attention import CrossAttention
+from ..nn.attention import masked_softmax
+from ..nn.positions import Rotation, rotate
+from ..recordings.batch import BLANK, PaddedBatch
+from .cross_attention import CrossAttention
 from .possm import POSSM, query_bins
 
 

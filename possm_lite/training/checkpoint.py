@@ -18,8 +18,8 @@ import torch
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..errors import CheckpointError, FileFormatError, prefix_errors, wrap_errors
-from ..spikes.arrays import atomic_write, read_arrays, write_arrays
-from ..spikes.io.contents import Selection
+from ..recordings.arrays import atomic_write, read_arrays, write_arrays
+from ..recordings.formats.assemble import Selection
 from .distributed import ProcessGroup
 from .session import Session
 

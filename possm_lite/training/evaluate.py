@@ -9,7 +9,7 @@ import torch
 from tqdm import tqdm
 
 from ..decoder.possm import POSSM
-from ..spikes.batch import SpikeBatch, bin_index
+from ..recordings.batch import SpikeBatch, bin_index
 from .session import Session, check_sessions, columns_that_vary
 
 

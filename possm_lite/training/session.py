@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import RecordingError
-from ..spikes.batch import SpikeBatch
-from ..spikes.data_report import check_decodable
-from ..spikes.recording import Recording
-from ..spikes.split import Split, SplitConfig, segments
-from ..spikes.timeline import Timeline
+from ..recordings.batch import SpikeBatch
+from ..recordings.data_report import check_decodable
+from ..recordings.recording import Recording
+from ..recordings.split import Split, SplitConfig, segments
+from ..recordings.timeline import Timeline
 
 
 @dataclass(frozen=True)

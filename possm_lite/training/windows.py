@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DistributedError
-from ..spikes.batch import SpikeBatch
+from ..recordings.batch import SpikeBatch
 from .distributed import ProcessGroup
 from .session import Session
 

@@ -1,6 +1,6 @@
 // Plays `decoded` (decoded_data.js): spikes in, velocity out, and the path of the hand, recorded and decoded.
 document.addEventListener("DOMContentLoaded", () => {
-  const INK = "#333333", GRAY = "#999999", PALE = "#e4e4e4", ORANGE = "#d55e00"; // as in possm_lite.classroom.style
+  const INK = "#333333", GRAY = "#999999", PALE = "#e4e4e4", ORANGE = "#d55e00"; // as in possm_lite.course.style
   const SHOWN_MS = 3000, REST_MM_S = 25, START_MS = 4290, LIMIT_MM_S = 800, REACH_MM = 110;
   const canvas = document.getElementById("decoded"), button = document.getElementById("decoded-button");
   const pen = canvas.getContext("2d");

@@ -34,7 +34,7 @@ class Arm {
   }
 }
 
-/** Simulated units, by the rules of possm_lite/spikes/simulation/neurons.py. */
+/** Simulated units, by the rules of possm_lite/simulate/neurons.py. */
 class Units {
   constructor(weights) {
     Object.assign(this, weights.units);

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from possm_lite.classroom.load import load_figures
-from possm_lite.classroom.parallel import in_parallel
-from possm_lite.commands import EMBEDDED
+from possm_lite.app.commands import EMBEDDED
+from possm_lite.course.load import load_figures
+from possm_lite.course.parallel import in_parallel
 from possm_lite.decoder.baselines import BinnedGRU, BinnedMLP
-from possm_lite.spikes import load_recording
+from possm_lite.recordings import load_recording
 from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
-from possm_lite.training.baselines import fit_kalman, fit_wiener
 from possm_lite.training.evaluate import slot_offsets
+from possm_lite.training.linear import fit_kalman, fit_wiener
 
 from .page import ROOT, Item, Note, Table, with_spread
 

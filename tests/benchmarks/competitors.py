@@ -8,7 +8,7 @@ import torch
 
 from possm_lite.decoder import POSSM
 from possm_lite.decoder.textbook import decode_textbook, encode_textbook
-from possm_lite.spikes.batch import PaddedBatch
+from possm_lite.recordings.batch import PaddedBatch
 
 
 class PaddedPossm:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from possm_lite.errors import PossmError
-from possm_lite.spikes import Recording, load_recording, simulate_session
-from possm_lite.spikes.data_report import data_report
-from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.recordings import Recording, load_recording
+from possm_lite.recordings.data_report import data_report
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig
 from possm_lite.training import prepare
 
 from .page import Item, Table, row

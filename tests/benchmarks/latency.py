@@ -8,7 +8,7 @@ from itertools import cycle
 import numpy as np
 from matplotlib.figure import Figure
 
-from possm_lite.classroom.style import BLUE, GREEN, INK, ORANGE
+from possm_lite.course.style import BLUE, GREEN, INK, ORANGE
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from .competitors import PaddedPossm, Poyo, gru_cell

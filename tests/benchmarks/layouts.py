@@ -6,15 +6,16 @@ from pathlib import Path
 
 import torch
 
-from possm_lite.classroom.parallel import in_parallel
+from possm_lite.course.parallel import in_parallel
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.errors import PossmError
-from possm_lite.spikes import Recording, simulate_session
-from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.recordings import Recording
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig
 from possm_lite.training import FitConfig, evaluate, fit, prepare
-from possm_lite.training.baselines import fit_wiener
-from tests.spikes import layouts
-from tests.spikes.layout_files import LAYOUTS
+from possm_lite.training.linear import fit_wiener
+from tests.recordings import layouts
+from tests.recordings.layout_files import LAYOUTS
 
 from .page import Item, Note, Table, row
 from .transfer import NONE

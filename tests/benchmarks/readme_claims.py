@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from possm_lite.classroom.load import load_figures
-from possm_lite.classroom.widgets import Slider, explore
+from possm_lite.course.load import load_figures
+from possm_lite.course.widgets import Slider, explore
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.textbook import encode_textbook, forward_textbook
-from possm_lite.spikes import SpikeBatch
+from possm_lite.recordings import SpikeBatch
 
 from .page import ROOT, Item, Row, row
 
 ORACLE = ROOT / "tests" / "decoder" / "authors_one_head.npz"
 EXAMPLE = (
     "from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder; "
-    "from possm_lite.spikes import SpikeBatch, load_recording, simulate_session; "
+    "from possm_lite.recordings import SpikeBatch, load_recording; from possm_lite.simulate import simulate_session; "
     "from possm_lite.training import adapt, evaluate, fit, load_checkpoint, prepare"
 )
 

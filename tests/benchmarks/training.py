@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.textbook import forward_textbook
-from possm_lite.spikes import SpikeBatch
+from possm_lite.recordings import SpikeBatch
 
 from .machine import in_new_process, matmul_rate, ratio, threads, time_in_turns
 from .page import Item, Note, Table, row

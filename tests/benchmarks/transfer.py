@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import torch
 
-from possm_lite.classroom.parallel import in_parallel
+from possm_lite.course.parallel import in_parallel
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.spikes import simulate_session
-from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig
 from possm_lite.training import FitConfig, Session, adapt, evaluate, fit, for_new_session, freeze_backbone, prepare
 from possm_lite.training.transfer import ADAPTATION
 

@@ -13,17 +13,17 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from possm_lite.blocks.recurrent import GRU
-from possm_lite.classroom.parallel import in_parallel
-from possm_lite.classroom.style import BLUE, GRAY, GREEN, ORANGE, PURPLE, SKY
+from possm_lite.course.parallel import in_parallel
+from possm_lite.course.style import BLUE, GRAY, GREEN, ORANGE, PURPLE, SKY
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.baselines import BinnedDecoder
-from possm_lite.spikes import simulate_session
-from possm_lite.spikes.simulation.drift import drift_tuning
-from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.spikes.simulation.session import SimulatedSession
+from possm_lite.nn.recurrent import GRU
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.drift import drift_tuning
+from possm_lite.simulate.neurons import SimulationConfig
+from possm_lite.simulate.session import SimulatedSession
 from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
-from possm_lite.training.baselines import fit_wiener
+from possm_lite.training.linear import fit_wiener
 from possm_lite.training.transfer import combine_sessions, for_new_session, freeze_backbone
 
 from .page import Item, Note, Plot, Table, with_spread

@@ -10,17 +10,18 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from possm_lite.classroom.parallel import in_parallel
-from possm_lite.classroom.style import BLUE, GRAY, ORANGE
+from possm_lite.course.parallel import in_parallel
+from possm_lite.course.style import BLUE, GRAY, ORANGE
 from possm_lite.decoder.baselines import BinnedGRU
-from possm_lite.spikes import Recording, simulate_session
-from possm_lite.spikes.simulation.drift import drift_tuning
-from possm_lite.spikes.simulation.neurons import SimulationConfig
-from possm_lite.spikes.simulation.session import SimulatedSession
-from possm_lite.spikes.simulation.timed import simulate_timed_session
+from possm_lite.recordings import Recording
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.drift import drift_tuning
+from possm_lite.simulate.neurons import SimulationConfig
+from possm_lite.simulate.session import SimulatedSession
+from possm_lite.simulate.timed import simulate_timed_session
 from possm_lite.training import FitConfig, Session, combine_sessions, evaluate, fit, prepare
-from possm_lite.training.baselines import fit_wiener
 from possm_lite.training.evaluate import slot_offsets
+from possm_lite.training.linear import fit_wiener
 from possm_lite.training.windows import WindowSampler
 
 from .comparison import GRU, WIENER, time_codes

@@ -8,7 +8,7 @@ import pytest
 
 from possm_lite.decoder import StreamingDecoder
 from possm_lite.decoder.baselines import BinnedStream
-from possm_lite.spikes.simulation.neurons import firing_rate
+from possm_lite.simulate.neurons import firing_rate
 
 SECONDS = 60 if os.environ.get("POSSM_SOAK") else 10
 

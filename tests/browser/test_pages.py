@@ -80,8 +80,8 @@ def test_first_page_has_a_card_a_chapter(pages):
 
 def test_chapters_and_functions_link_to_each_other(pages):
     there = parse(pages / "15_state_space_models.html").links
-    back = parse(pages / "possm_lite.blocks.ssm.html").links
-    assert "possm_lite.blocks.ssm.html#possm_lite.blocks.ssm.ssm_kernel" in there
+    back = parse(pages / "possm_lite.nn.ssm.html").links
+    assert "possm_lite.nn.ssm.html#possm_lite.nn.ssm.ssm_kernel" in there
     assert "15_state_space_models.html" in back and "15_state_space_models.html#formula-15-11" in back
 
 
@@ -160,7 +160,7 @@ OUTSIDE = """() => [...document.querySelectorAll(".cell_input pre")].filter(b =>
     .map(box => box.innerText.slice(0, 80))"""
 
 
-@pytest.mark.parametrize("name", ["index", "GLOSSARY", "TEACHING", "possm_lite.blocks.neural_turing_machine", *NAMES])
+@pytest.mark.parametrize("name", ["index", "GLOSSARY", "TEACHING", "possm_lite.course.neural_turing_machine", *NAMES])
 def test_nothing_is_wider_than_its_box(offline_page, pages, name):
     """Code is wrapped, formulas scroll in their boxes from their beginning, and the page itself never."""
     offline_page.goto(f"file://{pages}/{name}.html")
@@ -172,8 +172,8 @@ def test_nothing_is_wider_than_its_box(offline_page, pages, name):
         assert offline_page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-PAGES = ("index", "GLOSSARY", "TEACHING", "api", "possm_lite.blocks.ssm", *NAMES)
-COLOURED = ("index", "02_scoring", "TEACHING", "possm_lite.blocks.ssm")  # the colours are the same on all pages
+PAGES = ("index", "GLOSSARY", "TEACHING", "api", "possm_lite.nn.ssm", *NAMES)
+COLOURED = ("index", "02_scoring", "TEACHING", "possm_lite.nn.ssm")  # the colours are the same on all pages
 
 
 @pytest.mark.parametrize(("name", "theme"), [(n, "light") for n in PAGES] + [(n, "dark") for n in COLOURED])

@@ -6,7 +6,7 @@ import torch
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.config import BACKBONES, READINGS
 from possm_lite.decoder.textbook import encode_textbook, forward_textbook
-from possm_lite.spikes import SpikeBatch
+from possm_lite.recordings import SpikeBatch
 
 # the default model, each switch changed, and everything at once
 VARIANTS = {

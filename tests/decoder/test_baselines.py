@@ -6,7 +6,7 @@ import torch
 
 from possm_lite.decoder import baselines
 from possm_lite.decoder.baselines import BinnedStream, KalmanFilter, WienerFilter, bin_counts, history
-from possm_lite.spikes import SpikeBatch
+from possm_lite.recordings import SpikeBatch
 
 from .helpers import ONE, make_batch, make_bins, one_trial, randomize
 

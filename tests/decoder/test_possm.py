@@ -12,7 +12,7 @@ import torch
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.decoder.config import READINGS
 from possm_lite.decoder.textbook import decode_textbook
-from possm_lite.spikes import SpikeBatch
+from possm_lite.recordings import SpikeBatch
 
 from .helpers import (
     FORMS,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from possm_lite.classroom.checks import load_exercises
+from possm_lite.course.checks import load_exercises
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 

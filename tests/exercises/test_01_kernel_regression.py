@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from possm_lite.blocks.attention import attend
-from possm_lite.blocks.kernels import kernel_weights, leave_one_out_error
+from possm_lite.course.kernels import kernel_weights, leave_one_out_error
+from possm_lite.nn.attention import attend
 
 from .helpers import answers, load
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from possm_lite.blocks.attention import additive_score, attend, bilinear_score, masked_softmax, scaled_dot_score
-from possm_lite.blocks.selection import max_pool_items, reinforce_loss
+from possm_lite.course.selection import max_pool_items, reinforce_loss
+from possm_lite.nn.attention import additive_score, attend, bilinear_score, masked_softmax, scaled_dot_score
 
 from .helpers import answers, load
 

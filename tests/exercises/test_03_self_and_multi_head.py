@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from possm_lite.blocks.heads import multi_head_attention, split_heads
-from possm_lite.blocks.hierarchy import hierarchical_attend
+from possm_lite.course.hierarchy import hierarchical_attend
+from possm_lite.nn.heads import multi_head_attention, split_heads
 
 from .helpers import answers, load
 

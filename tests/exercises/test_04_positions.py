@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from possm_lite.blocks.attention import attend, scaled_dot_score
-from possm_lite.blocks.positions import phasors, rope_frequencies, rotate, sinusoidal_encoding
+from possm_lite.nn.attention import attend, scaled_dot_score
+from possm_lite.nn.positions import phasors, rope_frequencies, rotate, sinusoidal_encoding
 
 from .helpers import answers, load
 

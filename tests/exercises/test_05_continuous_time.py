@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from possm_lite.blocks.time_features import bochner_features, geometric_half_periods
+from possm_lite.course.time_features import bochner_features, geometric_half_periods
 
 from .helpers import answers, load
 

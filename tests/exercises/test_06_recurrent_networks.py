@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from possm_lite.blocks.recurrent import gru_cell, lstm_cell, rnn_cell
-from possm_lite.blocks.unrolled import clip_by_global_norm
+from possm_lite.course.unrolled import clip_by_global_norm
+from possm_lite.nn.recurrent import gru_cell, lstm_cell, rnn_cell
 
 from .helpers import answers, load
 

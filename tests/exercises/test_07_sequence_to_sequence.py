@@ -4,8 +4,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from possm_lite.blocks.pointer import pointer_log_probs
-from possm_lite.blocks.seq2seq import BEGIN, END, masked_cross_entropy
+from possm_lite.course.pointer import pointer_log_probs
+from possm_lite.course.seq2seq import BEGIN, END, masked_cross_entropy
 
 from .helpers import answers, load
 

@@ -2,9 +2,9 @@
 
 import torch
 
-from possm_lite.blocks import memory_network
-from possm_lite.blocks.memory_augmented import MemoryAugmented
-from possm_lite.blocks.neural_turing_machine import content_weights, interpolate, sharpen, shift, write
+from possm_lite.course import memory_network
+from possm_lite.course.memory_augmented import MemoryAugmented
+from possm_lite.course.neural_turing_machine import content_weights, interpolate, sharpen, shift, write
 
 from .helpers import answers, load
 

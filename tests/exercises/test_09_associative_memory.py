@@ -2,8 +2,8 @@
 
 import torch
 
-from possm_lite.blocks.boltzmann import all_states, boltzmann_gradient, moments, on_probability
-from possm_lite.blocks.hopfield import modern_hopfield, recall
+from possm_lite.course.boltzmann import all_states, boltzmann_gradient, moments, on_probability
+from possm_lite.course.hopfield import modern_hopfield, recall
 
 from .helpers import answers, load
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from possm_lite.decoder.attention import precompute_scores, softmax_by_bin
+from possm_lite.decoder.cross_attention import precompute_scores, softmax_by_bin
 
 from .helpers import answers, load
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.spikes import SpikeBatch
+from possm_lite.recordings import SpikeBatch
 
 from .helpers import answers, load
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from possm_lite.blocks.ssm import causal_convolution, linear_scan, zero_order_hold
+from possm_lite.nn.ssm import causal_convolution, linear_scan, zero_order_hold
 
 from .helpers import answers, load
 

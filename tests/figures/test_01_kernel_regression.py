@@ -1,4 +1,4 @@
-"""The figure of chapter 01: its three panels show what `blocks.kernels` computes."""
+"""The figure of chapter 01: its three panels show what `course.kernels` computes."""
 
 import math
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.blocks.kernels import epanechnikov, gaussian, leave_one_out_error, nadaraya_watson
-from possm_lite.classroom.load import load_figures
+from possm_lite.course.kernels import epanechnikov, gaussian, leave_one_out_error, nadaraya_watson
+from possm_lite.course.load import load_figures
 
 from ..exercises.helpers import NOTEBOOKS
 

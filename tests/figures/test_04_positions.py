@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.blocks.positions import phasors, rope_frequencies, rotate
-from possm_lite.classroom.load import load_figures
+from possm_lite.course.load import load_figures
+from possm_lite.nn.positions import phasors, rope_frequencies, rotate
 
 from ..exercises.helpers import NOTEBOOKS
 

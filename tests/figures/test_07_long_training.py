@@ -2,7 +2,7 @@
 
 import json
 
-from possm_lite.classroom.load import load_figures
+from possm_lite.course.load import load_figures
 
 from ..exercises.helpers import NOTEBOOKS
 

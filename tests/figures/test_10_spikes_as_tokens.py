@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from possm_lite.classroom.load import load_figures
+from possm_lite.course.load import load_figures
 
 from ..exercises.helpers import NOTEBOOKS
 

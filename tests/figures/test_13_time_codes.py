@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from possm_lite.classroom.load import load_figures
+from possm_lite.course.load import load_figures
 
 from ..decoder.helpers import make_batch, make_queries, one_trial, randomize
 from ..exercises.helpers import NOTEBOOKS

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from possm_lite.classroom.load import load_figures
-from possm_lite.spikes import simulate_session
-from possm_lite.spikes.simulation.neurons import SimulationConfig, firing_rate
+from possm_lite.course.load import load_figures
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig, firing_rate
 
 from ..exercises.helpers import NOTEBOOKS
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from possm_lite.classroom.load import load_figures
-from possm_lite.classroom.widgets import png
+from possm_lite.course.load import load_figures
+from possm_lite.course.widgets import png
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.spikes import simulate_session
-from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig
 
 from ..exercises.helpers import NOTEBOOKS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import execute
 import pytest
 
-from possm_lite.classroom.checks import Check, ValueCheck, load_exercises
+from possm_lite.course.checks import Check, ValueCheck, load_exercises
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 CHAPTERS = sorted(NOTEBOOKS.glob("*.ipynb"))
@@ -88,5 +88,5 @@ def test_first_cell_loads_the_exercises(path):
     if path in DEEPER and not exercises(execute.read(path)):
         return
     first = next(cell for cell in execute.read(path).cells if cell.cell_type == "code")
-    imported = "from possm_lite.classroom.checks import load_exercises  # not found? Chapter 00 says what to do\n\n"
+    imported = "from possm_lite.course.checks import load_exercises  # not found? Chapter 00 says what to do\n\n"
     assert first.source.startswith(f'{imported}check = load_exercises("{path.stem}")\n')

@@ -11,10 +11,10 @@ import torch
 from hypothesis import strategies as st
 
 from possm_lite.decoder import POSSM, StreamingDecoder
-from possm_lite.decoder.attention import InputAttention
 from possm_lite.decoder.config import BACKBONES
+from possm_lite.decoder.cross_attention import InputAttention
 from possm_lite.decoder.textbook import forward_textbook
-from possm_lite.spikes import SpikeBatch
+from possm_lite.recordings import SpikeBatch
 from tests.decoder.helpers import make_model
 
 FORMS = {

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from possm_lite.decoder import POSSM
-from possm_lite.spikes import SpikeBatch
+from possm_lite.recordings import SpikeBatch
 
 N_UNITS = 8
 BAD_SPIKES = {  # units and offsets that `step` must refuse

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.cli import main
-from possm_lite.training import experiment
+from possm_lite.app import experiment
+from possm_lite.app.cli import main
 from possm_lite.training.checkpoint import TrainingCheckpoint
 
 from ..test_cli import RESULTS, names
@@ -24,7 +24,7 @@ resource = pytest.importorskip("resource")
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"} | {"OMP_NUM_THREADS": "1"}
 TIMEOUT_S, EPOCHS = 300, 8
 FORKS = multiprocessing.get_context("forkserver")  # a new process has torch already
-FORKS.set_forkserver_preload(["possm_lite.commands", "matplotlib.backends.backend_agg", "torch._dynamo", __name__])
+FORKS.set_forkserver_preload(["possm_lite.app.commands", "matplotlib.backends.backend_agg", "torch._dynamo", __name__])
 
 
 def run_command(folder: Path, command: list[str], limit: int | None, kill: bool, errors):

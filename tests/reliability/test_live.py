@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from possm_lite.spikes.io.lsl import spike_outlet
+from possm_lite.app.lsl import spike_outlet
 from possm_lite.training import TrainedOn, prepare, save_checkpoint
 
 from ..training.helpers import small_possm

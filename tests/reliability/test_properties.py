@@ -1,6 +1,6 @@
 """Properties for every shape, with sizes, options, spikes and numbers drawn by hypothesis.
 
-Fixed examples of the same are in tests/decoder and tests/blocks.
+Fixed examples of the same are in tests/decoder, tests/nn and tests/course.
 """
 
 import numpy as np
@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
-from possm_lite.blocks.attention import masked_log_softmax, masked_softmax
-from possm_lite.decoder.attention import InputAttention, softmax_by_bin
+from possm_lite.decoder.cross_attention import InputAttention, softmax_by_bin
+from possm_lite.nn.attention import masked_log_softmax, masked_softmax
 
 from .strategies import FORMS, decoding_cases
 

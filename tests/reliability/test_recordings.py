@@ -17,10 +17,11 @@ import pytest
 
 pytest.importorskip("pynwb")  # with it come h5py and pandas
 
-from possm_lite.spikes import Recording, RecordingError, load_recording, simulate_session
-from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.recordings import Recording, RecordingError, load_recording
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig
 
-from ..spikes.layout_files import WRITERS
+from ..recordings.layout_files import WRITERS
 from .mutations import VALUES, mutate
 
 NUMPY = (".npz, our own format", "phy", "pynapple")  # read by libraries that no byte makes crash

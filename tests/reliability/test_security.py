@@ -71,7 +71,7 @@ def record(event, args):
     elif event in ("os.mkdir", "os.rename", "os.link", "os.symlink", "os.truncate", "shutil.move"):
         written.write(os.path.abspath(os.fsdecode(args[0 if event in ("os.mkdir", "os.truncate") else 1])) + chr(10))
 sys.addaudithook(record)
-from possm_lite.cli import main
+from possm_lite.app.cli import main
 sys.exit(any(main(command.split()) for command in sys.argv[2:]))
 """
 

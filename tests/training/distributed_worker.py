@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.spikes import simulate_session
-from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig
 from possm_lite.training import FitConfig, combine_sessions, fit, prepare
 from possm_lite.training.distributed import ProcessGroup, process_group
 from possm_lite.training.windows import sessions_of_rank

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.spikes import Recording, simulate_session
-from possm_lite.spikes.arrays import read_arrays
-from possm_lite.spikes.simulation.neurons import SimulationConfig
+from possm_lite.recordings import Recording
+from possm_lite.recordings.arrays import read_arrays
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig
 from possm_lite.training import FitConfig, TrainingCheckpoint
 
 QUICK = FitConfig(epochs=2, window_s=1.0, batch=4, samples=20)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from possm_lite.errors import RecordingError
-from possm_lite.spikes import Recording
+from possm_lite.recordings import Recording
 from possm_lite.training import evaluate, prepare
-from possm_lite.training.baselines import binned, fit_wiener, search_lag
+from possm_lite.training.linear import binned, fit_wiener, search_lag
 
 LAGS_S = np.arange(-4, 5) * 0.05
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.spikes.arrays import read_arrays, write_arrays
-from possm_lite.spikes.io.contents import Selection
+from possm_lite.recordings.arrays import read_arrays, write_arrays
+from possm_lite.recordings.formats.assemble import Selection
 from possm_lite.training import CheckpointError, TrainedOn, load_checkpoint, prepare, save_checkpoint
 
 from .helpers import change_metadata

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from possm_lite.cli import main
+from possm_lite.app import experiment
+from possm_lite.app.cli import main
 from possm_lite.errors import DistributedError
-from possm_lite.spikes.arrays import read_arrays
-from possm_lite.training import experiment
+from possm_lite.recordings.arrays import read_arrays
 from possm_lite.training.distributed import SINGLE_PROCESS, ProcessGroup
 from possm_lite.training.windows import slots_of_rank
 

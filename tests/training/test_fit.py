@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from possm_lite.decoder.baselines import BinnedGRU
-from possm_lite.spikes import Timeline
+from possm_lite.recordings import Timeline
 from possm_lite.training import FitConfig, evaluate, fit, prepare
 from possm_lite.training.fit import learning_rate_factor
 from possm_lite.training.windows import WindowSampler

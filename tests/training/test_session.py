@@ -7,7 +7,7 @@ import pytest
 
 from possm_lite.errors import RecordingError
 from possm_lite.training import FitConfig, evaluate, prepare
-from possm_lite.training.baselines import fit_wiener
+from possm_lite.training.linear import fit_wiener
 from possm_lite.training.windows import WindowSampler
 
 

@@ -1,0 +1,1 @@
+"""The commands of possm-lite, from their options to what they print and write."""

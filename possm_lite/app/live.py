@@ -1,0 +1,152 @@
+"""Decode spike events while they arrive by Lab Streaming Layer, and publish the output as another stream."""
+
+import contextlib
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..decoder.possm import POSSM
+from ..decoder.stream import StreamingDecoder
+from ..errors import listed
+from ..recordings.batch import bin_index
+from ..training.checkpoint import TrainedOn
+from .lsl import SpikeInlet, import_pylsl
+from .predict import even_offsets
+
+_QUIET_S = 1.0  # so long without an event is reported
+_KINDS = ("late", "lost", "of unknown units", "backwards in time", "off the clock")
+
+
+class LiveBins:
+    """Sorts events into bins of the stream's clock, and counts those that cannot be used.
+
+    Bin 0 begins with the first event. A bin is over when an event of a later bin has come, or else `wait_s` after its
+    end, so that silent bins are decoded too. An event whose bin is over is late, and not used. `unit_ids` are those of
+    the model; `warn` gets a line for the first event of each kind that is counted, again after a `restart`.
+    """
+
+    def __init__(self, unit_ids: Sequence[str], bin_width_s: float, wait_s: float, warn: Callable[[str], None]):
+        self._model_units = {name: unit for unit, name in enumerate(unit_ids, 1)}
+        self._width_s = bin_width_s
+        self._wait_s = wait_s
+        self._warn = warn
+        self.counts = Counter()
+        self.restart([])
+
+    def restart(self, stream_units: Sequence[str]):
+        """Forget all but the counts. `stream_units`: names of the units of the stream from now on."""
+        self._unit_of_place = {0: 0}  # the model's unit for a place in the stream's list; 0: no spike
+        for place, name in enumerate(stream_units, 1):
+            if name in self._model_units:
+                self._unit_of_place[place] = self._model_units[name]
+        self._warned = set()
+        self._start_s = None
+        self._number = None
+        self._latest_s = -np.inf
+        self._next = 0  # the bin to be handed out next
+        self._newest = 0  # that of the newest event
+        self._events: dict[int, list[tuple[int, float, float]]] = {}  # of each bin: unit, offset, time
+
+    def add(self, place: int, number: int, time_s: float, now_s: float):
+        """Sort in an event as the stream has it. `time_s` and `now_s` are on the clock of the stream."""
+        if self._number is not None and number > self._number + 1:
+            n = number - self._number - 1
+            self._count("lost", f"{n} events are lost: number {number} comes after {self._number}", n)
+        self._number = number
+        age_s = now_s - time_s
+        if age_s < -self._width_s or (self._start_s is None and age_s > _QUIET_S):
+            off = f"{abs(age_s):.3f} s {'behind' if age_s > 0 else 'ahead of'} its LSL clock"
+            return self._count("off the clock", f"a time stamp is {off}: such events are not used")
+        if self._start_s is None:
+            self._start_s = time_s
+        if time_s < self._latest_s:
+            self._count("backwards in time", f"times run backwards: {time_s:.6f} s after {self._latest_s:.6f} s")
+        self._latest_s = max(time_s, self._latest_s)
+        index = int(bin_index(time_s - self._start_s, self._width_s))
+        if index < self._next:
+            return self._count("late", f"an event comes {age_s:.3f} s late: such events are not used")
+        self._newest = max(self._newest, index)
+        unit = self._unit_of_place.get(place, 0)
+        if place not in self._unit_of_place:
+            self._count(
+                "of unknown units", f"unit {place} of the stream is not one of the run: its spikes are not used"
+            )
+        offset_s = max(time_s - self._start_s - index * self._width_s, 0.0)
+        self._events.setdefault(index, []).append((unit, min(offset_s, np.nextafter(self._width_s, 0)), time_s))
+
+    def due_s(self) -> float:
+        """When the next bin is over, on the clock of the stream, if no event comes."""
+        return np.inf if self._start_s is None else self._start_s + (self._next + 1) * self._width_s + self._wait_s
+
+    def finished(self, now_s: float) -> Iterator[tuple[float, list[int], list[float], float]]:
+        """Start, units, offsets and newest event of each bin that is over; events up to `now_s` were added before."""
+        while self._next < self._newest or self.due_s() <= now_s:
+            events = self._events.pop(self._next, [])
+            start_s = self._start_s + self._next * self._width_s
+            self._next += 1
+            if start_s - self._latest_s > _QUIET_S:
+                self._count("silent", f"no event for {_QUIET_S:g} s: silent bins are decoded")
+            units = [unit for unit, *_ in events if unit]
+            offsets = [offset for unit, offset, _ in events if unit]
+            yield start_s, units, offsets, max((time for *_, time in events), default=np.nan)
+
+    def _count(self, kind: str, line: str, n: int = 1):
+        self.counts[kind] += n
+        if kind not in self._warned:
+            self._warned.add(kind)
+            self._warn(line)
+
+
+def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -> str:
+    """Decode the stream of spike events `name` until Ctrl-C, and publish the behaviour as the stream `name`-decoded.
+
+    Its samples are those of `predict`, 10 ms or less apart, all of a bin at once; their time stamps are the times of
+    the behaviour: those of the spikes plus the lag. The decoder is reset where the source restarts. Returns a line with
+    the number of bins, of events that were not used, and the latency. PossmError without LSL, or as `SpikeInlet`.
+    """
+
+    def warn(line: str):
+        print(f"possm-lite: {name}: {line}", file=sys.stderr, flush=True)
+
+    pylsl = import_pylsl()
+    offsets_s = even_offsets(model.config.bin_width_s)
+    decoder = StreamingDecoder(model, 1, offsets_s)
+    bins = LiveBins(trained_on.unit_ids, model.config.bin_width_s, wait_s, warn)
+    columns = list(trained_on.behavior_columns)
+    output = f"{name}-decoded"  # float32, without a regular rate
+    info = pylsl.StreamInfo(output, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{output}")
+    info.set_channel_labels(columns)
+    info.set_channel_units(trained_on.behavior_unit)
+    outlet = pylsl.StreamOutlet(info)
+    latency_s = array("d")
+
+    def decode_connection(inlet: SpikeInlet):
+        missing = [unit for unit in trained_on.unit_ids if unit not in inlet.unit_ids]
+        without = f", without {len(missing)} of the run: {listed(missing)}" if missing else ""
+        warn(f"connected, {len(inlet.unit_ids)} units{without}; decoding begins with the first event")
+        decoder.reset()
+        bins.restart(inlet.unit_ids)
+        while True:
+            now_s = inlet.now()  # before pulling: all events of before are then received
+            # not waited for longer than 0.05 s: Ctrl-C is noticed in between
+            for event in inlet.pull(min(max(bins.due_s() - now_s, 0.0), 0.05)):
+                bins.add(*event, inlet.now())
+            for start_s, units, offsets, last_s in bins.finished(now_s):
+                times_s = start_s + offsets_s + trained_on.lag_s + inlet.correction_s
+                outlet.push_chunk(decoder.step(units, offsets)[1], times_s.tolist())
+                latency_s.append(inlet.now() - last_s)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        warn("waiting for the stream")
+        while True:
+            with contextlib.suppress(pylsl.util.LostError, pylsl.util.TimeoutError):
+                decode_connection(SpikeInlet(name))
+            warn("the source stopped; waiting for it")
+    line = f"{len(latency_s):,} bins; events: " + ", ".join(f"{bins.counts[kind]:,} {kind}" for kind in _KINDS)
+    if np.isfinite(latency_s).any():
+        p50, p99 = 1e3 * np.nanpercentile(latency_s, (50, 99))
+        line += f"; from the last event of a bin to its output p50 {p50:.2f} ms, p99 {p99:.2f} ms"
+    return line

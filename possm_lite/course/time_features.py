@@ -1,0 +1,141 @@
+"""Features of continuous time: vectors whose dot product depends only on the time between two events."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..nn.positions import as_pairs, log_spaced_frequencies, phasors
+
+
+def bochner_features(times: Tensor, omega: Tensor) -> Tensor:
+    """Random features of a shift-invariant kernel. Source: Rahimi and Recht 2007; Xu et al. 2019.
+
+    Phi(t) = sqrt(1/F) [cos w_1 t, ..., cos w_F t, sin w_1 t, ..., sin w_F t]                        (5.3)
+    Phi(t_1) . Phi(t_2) = 1/F sum_i cos w_i (t_1 - t_2)  ->  E_w[cos w (t_1 - t_2)]
+    """
+    phase = phasors(times, omega, omega.dtype) / math.sqrt(len(omega))  # (..., F)
+    return torch.cat([phase.real, phase.imag], -1)
+
+
+def gaussian_kernel(lag: Tensor, mu: float | Tensor, sigma: float | Tensor) -> Tensor:
+    """E[cos w lag] for w ~ N(mu, sigma^2): exp(-sigma^2 lag^2 / 2) cos(mu lag) (5.4); the RBF for mu = 0."""
+    return torch.exp(-0.5 * (sigma * lag) ** 2) * torch.cos(mu * lag)
+
+
+def gaussian_frequencies(mu: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
+    """w_i = mu + sigma eps_i: the noise is an argument, so that gradients reach mu and sigma, unlike `torch.normal`."""
+    return mu + sigma * noise
+
+
+def quantile_frequencies(start: Tensor, steps: Tensor, u: Tensor) -> Tensor:
+    """w_i = g(u_i) in rad/s: a learned inverse CDF, the simplest normalising flow from uniform noise u (F,).
+
+    g(0) = start (),   g(k/K) = g((k-1)/K) + steps_k, with steps (K,) > 0, straight lines between
+    """
+    heights = torch.cat([start.reshape(1), start + steps.cumsum(0)])  # (K + 1,)
+    position = u * len(steps)
+    below = position.floor().long().clamp(max=len(steps) - 1)  # u = 1 belongs to the last line
+    return torch.lerp(heights[below], heights[below + 1], position - below)
+
+
+class GaussianFrequencies(nn.Module):
+    """(a) F frequencies mu + sigma eps in rad/s, with mu and sigma learned and eps drawn once."""
+
+    def __init__(self, n_freqs: int, mu: float = 0.0, sigma: float = 1.0):
+        super().__init__()
+        self.mu = nn.Parameter(torch.tensor(float(mu)))
+        self.log_sigma = nn.Parameter(torch.tensor(math.log(sigma)))
+        self.register_buffer("noise", torch.randn(n_freqs))
+
+    def forward(self) -> Tensor:
+        return gaussian_frequencies(self.mu, self.log_sigma.exp(), self.noise)
+
+
+class QuantileFrequencies(nn.Module):
+    """(b) F frequencies g_theta(u) in rad/s, g increasing and learned, at first the line from lowest to highest."""
+
+    def __init__(self, n_freqs: int, lowest: float, highest: float, n_knots: int = 16):
+        super().__init__()
+        self.scale = (highest - lowest) / n_knots  # the rise of one step at the start: parameters are of order one
+        self.start = nn.Parameter(torch.tensor(float(lowest) / self.scale))
+        self.rises = nn.Parameter(torch.full((n_knots,), math.log(math.e - 1)))  # softplus of it is 1
+        self.register_buffer("u", (torch.arange(n_freqs) + torch.rand(n_freqs)) / n_freqs)  # one draw in each F-th
+
+    def forward(self) -> Tensor:
+        return quantile_frequencies(self.scale * self.start, self.scale * F.softplus(self.rises), self.u)
+
+
+class BochnerTime(nn.Module):
+    """`bochner_features` with the frequencies of one of the two modules above: times (...,) in s to (..., 2F)."""
+
+    def __init__(self, frequencies: nn.Module):
+        super().__init__()
+        self.frequencies = frequencies
+
+    def forward(self, times: Tensor) -> Tensor:
+        return bochner_features(times, self.frequencies())
+
+
+def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -> Tensor:
+    """Truncated Fourier features of periodic kernels, one block for each period.
+
+        Phi_w(t) = [sqrt c_1, sqrt c_2 cos(pi t/w), sqrt c_3 sin(pi t/w), sqrt c_4 cos(2 pi t/w), ...]   (5.8)
+        Phi_w(t_1) . Phi_w(t_2) = c_1 + sum_j c_2j cos(j pi (t_1 - t_2)/w)      where c_2j = c_{2j+1}
+
+    w (k,) are half periods in s, not angular frequencies. Any c (k, 2 J + 1) >= 0 gives a positive semi-definite
+    kernel; it is shift-invariant only where cosine and sine share their coefficient. Source: Xu et al. 2019.
+    """
+    j = torch.arange(1, coefficients.shape[-1] // 2 + 1, device=half_periods.device)
+    omega = j / half_periods[:, None] * math.pi  # (k, J), rad/s; j * math.pi would be float32
+    waves = torch.view_as_real(phasors(times, omega.flatten(), coefficients.dtype))  # (..., k J, 2)
+    waves = waves.unflatten(-2, omega.shape).flatten(-2)  # (..., k, 2 J): cos and sin alternate
+    constant = waves.new_ones(*waves.shape[:-1], 1)
+    return (coefficients.sqrt() * torch.cat([constant, waves], -1)).flatten(-2)
+
+
+def geometric_half_periods(n: int, shortest: float, longest: float) -> Tensor:
+    """n half periods with equal ratios from `shortest` to `longest` seconds, shape (n,), float64."""
+    return math.pi / log_spaced_frequencies(n, 2 * shortest, 2 * longest)
+
+
+class MercerTime(nn.Module):
+    """`mercer_features` with learned coefficients, cosine and sine sharing theirs, and learned half periods."""
+
+    def __init__(self, n_periods: int, n_harmonics: int, shortest: float, longest: float):
+        super().__init__()
+        half_periods = geometric_half_periods(n_periods, shortest, longest)
+        self.log_half_periods = nn.Parameter(half_periods.log().to(torch.get_default_dtype()))
+        at_start = 1 / (n_periods * (n_harmonics + 1))  # kernel of one at lag zero
+        self.raw = nn.Parameter(torch.full((n_periods, n_harmonics + 1), math.log(math.expm1(at_start))))
+
+    def coefficients(self) -> Tensor:
+        """c > 0, shape (k, 2 J + 1): softplus keeps the root and its gradient finite."""
+        c = F.softplus(self.raw)  # (k, J + 1)
+        return torch.cat([c[:, :1], c[:, 1:].repeat_interleave(2, dim=1)], 1)
+
+    def forward(self, times: Tensor) -> Tensor:
+        return mercer_features(times, self.log_half_periods.exp(), self.coefficients())
+
+
+def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor) -> Tensor:
+    """Score (..., Q, M) on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)> (5.11), content plus time between two events.
+
+    Z + Phi instead of Z || Phi would add <Z_1, Phi_2> and <Phi_1, Z_2>, which depend on the origin of time.
+    """
+    return queries @ keys.transpose(-1, -2) + query_time @ key_time.transpose(-1, -2)
+
+
+def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, Tensor]:
+    """RoPE's score as a function of time: q . R_t k = sum_f (a_f cos w_f t + b_f sin w_f t) + a_0.
+
+        a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   a_0 = q_rest . k_rest                (5.13)
+
+    It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0. Of q and k
+    (..., d) the first F adjacent pairs are rotated; returns a (..., F), b (..., F), a_0 (...,).
+    """
+    q_pairs, q_rest = as_pairs(q, n_freqs)
+    k_pairs, k_rest = as_pairs(k, n_freqs)
+    product = q_pairs.conj() * k_pairs  # (..., F)
+    return product.real, -product.imag, (q_rest * k_rest).sum(-1)

@@ -1,0 +1,84 @@
+"""Recordings from files: our own `.npz`, MATLAB, NWB and others."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ...errors import RecordingError, prefix_errors, wrap_errors
+from ..arrays import check_readable, load_npz
+from ..npz_format import from_arrays
+from ..recording import Recording
+from .assemble import Contents, Selection, assemble
+from .folders import read_phy, read_pynapple
+from .hdf5 import read_brainsets, read_indy
+from .mat import read_mat
+from .nwb import read_nwb
+
+__all__ = ["load_recording"]
+
+
+def read_npz(path: Path) -> Recording:
+    """A recording saved by `Recording.save`, or the arrays of another source under the same names."""
+    return Recording(**from_arrays(load_npz(path), path.stem))
+
+
+# Each reads a path to what it found there. To add a format, add its function here, and in `find_format` how it is
+# recognised if not by the suffix. Any exception of a reader becomes one line that names file, format and cause.
+READERS: dict[str, Callable[[Path], Contents | Recording]] = {
+    ".npz": read_npz,
+    ".mat": read_mat,
+    ".mat v7.3": read_indy,
+    ".nwb": read_nwb,
+    ".h5": read_brainsets,
+    ".hdf5": read_brainsets,
+    "folder of phy": read_phy,
+    "folder of pynapple": read_pynapple,
+}
+
+
+def find_format(path: Path) -> str:
+    """The key of `READERS` for a file or folder. Raises FileFormatError, without the name of the file."""
+    if path.is_dir():
+        kind = "folder of phy" if any(path.glob("spike_*.npy")) else "folder of pynapple"
+    else:
+        check_readable(path)
+        kind = path.suffix.lower() or "file without a suffix"
+        with open(path, "rb") as file:
+            file.seek(512)  # MATLAB puts as many bytes before HDF5
+            kind += " v7.3" if kind == ".mat" and file.read(4) == b"\x89HDF" else ""
+    if kind not in READERS:
+        raise RecordingError(f"is a {kind}, which is not read: read are {', '.join(READERS)}. See CONVERTERS.md.")
+    return kind
+
+
+def load_recording(
+    path: str | Path,
+    behavior: str | Sequence[str] | None = None,
+    columns: Sequence[str] = (),
+    units: str = "",
+    trials: str = "",
+    spikes_only: bool = False,
+) -> Recording:
+    """Read a recording: `.npz`, `.mat`, `.nwb`, `.h5` of brainsets, a folder of phy or of pynapple's `.npz` files.
+
+    An `.npz` written by `Recording.save` gives the same recording; one from another source needs `spike_times`,
+    `spike_units` and, unless it has spikes alone, `behavior_times` and `behavior`, as in `Recording`. For the other
+    formats see their readers. What was chosen, left out or mended is in the notes of the recording.
+
+    Args:
+        path: the file or folder.
+        behavior: the series to decode, by name or that of its container; several are decoded side by side. Default: a
+            velocity of hand, finger or cursor. Of a position the velocity is taken; "hand_pos:raw" is the position.
+        columns: of these series, by name or by number from 0. Default: all.
+        units: a filter such as "quality == 'good' and rate > 1", of the columns of the file's table of units, `id` and
+            `rate` in Hz.
+        trials: a filter such as "result == 'R'", with `start`, `stop` and `duration` in seconds.
+        spikes_only: behaviour is not read and need not be there.
+
+    Raises RecordingError if it cannot be used, in one line: the file, the field, the value.
+    """
+    path = Path(path)
+    selection = Selection(behavior, columns, units, trials, spikes_only)
+    with prefix_errors(path):
+        kind = find_format(path)
+        with wrap_errors(f"cannot be read as {kind}, of whose layout see CONVERTERS.md"):
+            return assemble(READERS[kind](path), selection)

@@ -1,0 +1,49 @@
+"""A simulated session in which spike times carry the signal and rates do not.
+
+All units follow a common irregular rhythm. In a cycle that begins at c, a unit fires once with a fixed probability,
+whatever the hand does, so counts are noise. The velocity v is in the time of a spike relative to the reference units:
+
+    reference unit:  t = c + jitter
+    tuned unit:      t = c + delay + gain v . e(direction) + jitter,  delay + gain v . e clipped to 0 .. 2 delay
+"""
+
+import numpy as np
+
+from ..recordings.recording import Recording
+from .neurons import TICKS_PER_SECOND
+from .reaches import TaskConfig, hand_at, plan_reaches, sample_times
+
+N_UNITS = 20
+N_REFERENCE = 5  # units that mark the beginning of a cycle; the others are tuned
+CYCLE_S = (0.04, 0.06)  # shortest and longest cycle, uniform
+FIRING_SHARE = 0.6  # of the cycles, in which a unit fires
+DELAY_S = 0.01  # of a tuned unit at rest; at most half of the shortest cycle, so that a spike lies in its own
+GAIN_S2_PER_MM = 0.008 / 200  # delay per mm/s in the preferred direction
+JITTER_S = 0.0005  # standard deviation
+
+
+def simulate_timed_session(seed: int = 0, n_trials: int = 150) -> Recording:
+    """Single slow reaches for under three minutes, deterministic: velocity in mm/s at 1 kHz, trials without gaps."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    reaches = plan_reaches(rng, TaskConfig(n_trials, random_target_share=1.0, n_random_reaches=1, reach_base_s=0.5))
+    end = reaches.trials[-1, 1]
+    cycles = np.cumsum(rng.uniform(*CYCLE_S, size=int(end / CYCLE_S[0])))
+    cycles = cycles[cycles < end - CYCLE_S[1]]  # (M,)
+    direction = rng.uniform(-np.pi, np.pi, N_UNITS)
+    tuned = np.arange(N_UNITS) >= N_REFERENCE
+    along = hand_at(reaches, cycles)[1] @ np.stack([np.cos(direction), np.sin(direction)])  # (M, U), mm/s
+    delay = np.clip(DELAY_S + GAIN_S2_PER_MM * along, 0, 2 * DELAY_S) * tuned
+    times = cycles[:, None] + delay + JITTER_S * rng.standard_normal(delay.shape)
+    times = np.round(times * TICKS_PER_SECOND) / TICKS_PER_SECOND
+    fires = rng.random(delay.shape) < FIRING_SHARE
+    names = [f"{'tuned' if is_tuned else 'reference'}{unit:02d}" for unit, is_tuned in enumerate(tuned)]
+    samples = sample_times(reaches)
+    return Recording.from_trains(
+        {name: times[fires[:, unit], unit] for unit, name in enumerate(names)},
+        samples,
+        hand_at(reaches, samples)[1],
+        behavior_unit="mm/s",
+        trials=reaches.trials,
+        session_id=f"timed-{seed}",
+        notes=("Simulated: no animal was recorded.",),
+    )

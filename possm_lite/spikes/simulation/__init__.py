@@ -1,1 +1,0 @@
-"""Simulated sessions: reaches of a hand, tuned units, their spikes, and how tuning drifts."""

@@ -1,0 +1,170 @@
+"""Live input: bins of the stream's clock; one line for each event that cannot be used, for a source that restarts."""
+
+import signal
+import subprocess
+import sys
+from threading import Timer
+
+import numpy as np
+import pytest
+
+from possm_lite.app.cli import main
+from possm_lite.app.live import LiveBins
+from possm_lite.app.lsl import SpikeInlet, play, spike_outlet
+from possm_lite.errors import PossmError
+from possm_lite.recordings.timeline import Timeline
+from possm_lite.training import prepare
+from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
+
+from ..training.helpers import small_possm
+
+WIDTH_S = 0.05
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def bins(lines) -> LiveBins:
+    bins = LiveBins(["a", "b"], WIDTH_S, 0.02, lines.append)
+    bins.restart(["b", "other", "a"])
+    return bins
+
+
+def test_bins_equal_those_of_a_recording(small_recording, lines):
+    start, stop = small_recording.span
+    batch = Timeline(small_recording, bin_width_s=WIDTH_S).cut(start, stop - start)
+    bins = LiveBins(small_recording.unit_ids.tolist(), WIDTH_S, 0.02, lines.append)
+    bins.restart(small_recording.unit_ids.tolist())
+    first, last = np.searchsorted(small_recording.spike_times, (start, stop))
+    events = [(0, start), *zip(small_recording.spike_units + 1, small_recording.spike_times, strict=True)][: last + 1]
+    found = []
+    for number, (unit, time_s) in enumerate(events[first:]):
+        bins.add(unit, number, 1e6 + time_s, 1e6 + time_s)  # as a computer that has run for days
+        found += bins.finished(1e6 + time_s)
+    for index, (start_s, units, offsets, _) in enumerate(found):
+        expected = (batch.bin == index) & (batch.unit > 0)
+        assert units == batch.unit[expected].tolist() and start_s == pytest.approx(1e6 + start + index * WIDTH_S)
+        np.testing.assert_allclose(offsets, batch.offset[expected], rtol=0, atol=1e-9)
+    assert len(found) == int(batch.n_bins[0]) - 1 and not lines
+
+
+def test_bin_is_over_when_a_later_event_comes_or_time_is_up(bins):
+    bins.add(3, 0, 7.0, 7.0)
+    bins.add(1, 1, 7.01, 7.01)
+    assert list(bins.finished(7.069)) == [] and bins.due_s() == pytest.approx(7.07)
+    assert list(bins.finished(7.07)) == [(7.0, [1, 2], [0.0, pytest.approx(0.01)], 7.01)]
+    bins.add(0, 2, 7.151, 7.151)
+    silent = list(bins.finished(7.151))
+    assert [units for _, units, _, _ in silent] == [[], []] and all(np.isnan(last) for *_, last in silent)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ((1, 1, 7.11, 7.3), {"late": 1}),
+        ((1, 4, 7.21, 7.21), {"lost": 3}),
+        ((2, 1, 7.21, 7.21), {"of unknown units": 1}),
+        ((9, 1, 7.21, 7.21), {"of unknown units": 1}),
+        ((1, 1, 7.01, 7.21), {"backwards in time": 1, "late": 1}),
+        ((1, 1, 9.21, 7.21), {"off the clock": 1}),
+        ((1, 1, 7.255, 7.21), {}),  # ahead by less than a bin
+    ],
+)
+def test_unusable_events_are_counted_and_reported_once(bins, lines, event, expected):
+    bins.add(1, 0, 7.1, 7.1)
+    assert len(list(bins.finished(7.2))) == 1
+    bins.add(*event)
+    assert dict(bins.counts) == expected and len(lines) == len(expected)
+    bins.add(*event)
+    assert len(lines) == len(expected)
+
+
+def test_clock_of_another_device_is_reported(bins, lines):
+    bins.add(1, 0, 7.0, 5000.0)
+    assert bins.counts["off the clock"] == 1 and "4993.000 s behind its LSL clock" in lines[0]
+    assert bins.due_s() == np.inf and list(bins.finished(5000.0)) == []
+
+
+def test_silence_is_reported_once_and_decoded(bins, lines):
+    bins.add(1, 0, 7.0, 7.0)
+    assert len(list(bins.finished(8.0))) == 19 and not lines
+    assert len(list(bins.finished(9.0))) == 20 and lines == ["no event for 1 s: silent bins are decoded"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
+def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording, tmp_path, pylsl):
+    session = prepare(small_recording)
+    save_checkpoint(tmp_path / "checkpoint.npz", small_possm(session), TrainedOn.from_session(session))
+    command = [sys.executable, "-m", "possm_lite", "live", str(tmp_path), "--stream", name := f"test-{tmp_path.name}"]
+    command += ["--wait", "0.5"]  # a busy machine makes no event late
+    units = [*small_recording.unit_ids[:-1], "other"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as live:
+        timeout = Timer(180, live.kill)
+        timeout.start()
+
+        def expect(text: str):
+            line = live.stderr.readline()
+            assert line.startswith(f"possm-lite: {name}: ") and text in line, line
+
+        def send(place, number):
+            outlet.push_sample([place, number], pylsl.local_clock())
+
+        def connect():
+            while not outlet.wait_for_consumers(0.1):
+                assert live.poll() is None
+
+        expect("waiting for the stream")
+        outlet = spike_outlet(name, units)
+        expect("connected, 12 units, without 1 of the run: sim011")
+        connect()
+        decoded = pylsl.StreamInlet(pylsl.resolve_byprop("name", f"{name}-decoded", timeout=10)[0])
+        decoded.open_stream(10)
+        send(0, 0)
+        send(12, 1)
+        send(1, 5)
+        expect("unit 12 of the stream is not one of the run")
+        expect("3 events are lost")
+        expect("no event for 1 s: silent bins are decoded")
+        del outlet
+        expect("the source stopped; waiting for it")
+        before, stamps = decoded.pull_chunk(0.2)
+        outlet = spike_outlet(name, units)
+        expect("connected, 12 units")
+        connect()
+        send(1, 0)
+        after, times = decoded.pull_chunk(10, 10)
+        live.send_signal(signal.SIGINT)
+        out, err = live.communicate()
+        timeout.cancel()
+    assert live.returncode == 0, err
+    assert "0 late, 3 lost, 1 of unknown units, 0 backwards in time, 0 off the clock" in out
+    assert len(before) >= 5 * 20 and len(after) == 10  # five samples a bin, twenty silent bins a second
+    np.testing.assert_allclose(np.diff(times), 0.01, atol=1e-3)
+    info = decoded.info()
+    assert info.get_channel_labels() == ["x", "y"] and info.get_channel_units() == ["mm/s", "mm/s"]
+
+
+@pytest.mark.parametrize(
+    ("n_channels", "form", "message"),
+    [(2, "float32", "two int32 channels"), (2, "int32", "must list its units")],
+)
+def test_stream_of_another_format_is_refused(tmp_path, pylsl, n_channels, form, message):
+    outlet = pylsl.StreamOutlet(pylsl.StreamInfo(tmp_path.name, "Spikes", n_channels, pylsl.IRREGULAR_RATE, form))
+    with pytest.raises(PossmError, match=message):
+        SpikeInlet(tmp_path.name)
+    del outlet
+
+
+def test_start_after_the_end_is_refused(small_recording):
+    with pytest.raises(PossmError, match="--start must lie before the end"):
+        play(small_recording, "test", np.nan)
+
+
+def test_commands_without_lsl_end_in_one_line(monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, "pylsl", None)
+    assert main(["simulate", "--stream", "test"]) == 2
+    out, err = capfd.readouterr()
+    assert not out and err.count("\n") == 1 and '"possm-lite[live]"' in err

@@ -1,0 +1,82 @@
+"""Pointer network: the formula by loops, and what it may point at. Chapter 07 asserts that it learns to sort."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from possm_lite.course.pointer import PointerNetwork, not_yet_chosen, pointer_log_probs
+from possm_lite.nn.attention import length_mask
+
+
+def normal(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def test_log_probs_match_loops():
+    x, h, W, U, v = normal(2, 4, 3), normal(2, 5, 6), normal(7, 3), normal(7, 6), normal(7)
+    rows = []
+    for b in range(2):
+        for m in range(5):
+            scores = torch.stack([v @ torch.tanh(W @ x[b, n] + U @ h[b, m]) for n in range(4)])
+            rows.append((scores.exp() / scores.exp().sum()).log())
+    loops, ours = torch.stack(rows).reshape(2, 5, 4), pointer_log_probs(x, h, W, U, v)
+    assert_close(ours, loops)
+    wanted = torch.randn_like(ours)
+    assert_close(*(torch.autograd.grad((p * wanted).sum(), (x, h, W, U, v)) for p in (ours, loops)))
+
+
+def test_masked_items_are_excluded():
+    x, h, W, U, v = normal(4, 3), normal(5, 6), normal(7, 3), normal(7, 6), normal(7)
+    mask = torch.tensor([True, False, True, False])
+    log_p = pointer_log_probs(x, h, W, U, v, mask)
+    assert (log_p[:, ~mask] == -torch.inf).all()
+    assert_close(log_p[:, mask], pointer_log_probs(x[mask], h, W, U, v))
+
+
+def test_not_yet_chosen_matches_loops():
+    choices = torch.tensor([[2, 0, 1], [1, 1, 0]])
+    mask = not_yet_chosen(choices, 4)
+    assert mask.tolist() == [[[n not in row[:m] for n in range(4)] for m in range(3)] for row in choices]
+
+
+def make(repeats=False, hidden=16, seed=5):
+    torch.manual_seed(seed)
+    return PointerNetwork(1, hidden, repeats=repeats)
+
+
+LENGTHS = torch.tensor([6, 3, 1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_never_points_at_padding_or_chosen_items(seed):
+    model, items = make(seed=seed), torch.randn(3, 6, 1)
+    items[1, 3:], items[2, 1:] = 100.0, -100.0  # in the padding
+    indices = model.point(items, LENGTHS)
+    for row, n in zip(indices.tolist(), LENGTHS.tolist(), strict=True):
+        assert sorted(row[:n]) == list(range(n))
+        assert row[n:] == [-1] * (6 - n)
+
+
+def test_repeats_are_allowed_but_not_padding():
+    model, items = make(repeats=True), torch.randn(3, 6, 1)
+    indices = model.point(items, LENGTHS, steps=9)
+    assert indices.shape == (3, 9) and (indices >= 0).all()
+    assert (indices < LENGTHS[:, None]).all()
+    assert len(set(indices[0].tolist())) < 9
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_teacher_forcing_reproduces_the_free_run(repeats):
+    model, items = make(repeats), torch.randn(3, 6, 1)
+    indices = model.point(items, LENGTHS)
+    log_p = model(items, LENGTHS, indices.clamp(min=0))
+    real = length_mask(LENGTHS, 6)
+    assert (log_p.argmax(-1)[real] == indices[real]).all()
+    assert (log_p[:, :, 3:][1] == -torch.inf).all()  # padding of the second row
+
+
+def test_padding_changes_nothing():
+    model, items = make(), torch.randn(3, 6, 1)
+    choices = model.point(items, LENGTHS).clamp(min=0)
+    alone = model(items[1:2, :3], LENGTHS[1:2], choices[1:2, :3])
+    assert_close(alone, model(items, LENGTHS, choices)[1:2, :3, :3])

@@ -1,0 +1,99 @@
+"""Heads against torch with copied weights: same answers, same gradients, same groups; and blind to order."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from possm_lite.nn.attention import attend, scaled_dot_score
+from possm_lite.nn.heads import MultiHeadAttention, merge_heads, multi_head_attention, share_heads, split_heads
+
+B, N, M, D, H = 2, 5, 7, 12, 3
+
+
+def doubles(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def assert_same_gradients(inputs, *outputs):
+    wanted = torch.randn_like(outputs[0])
+    assert_close(*(torch.autograd.grad((output * wanted).sum(), inputs) for output in outputs))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_multi_head_attention_matches_torch(bias, masked):
+    ours = MultiHeadAttention(D, H, context_dim=8, bias=bias).double()
+    theirs = nn.MultiheadAttention(D, H, kdim=8, vdim=8, bias=bias, batch_first=True).double()
+    projections = ours.to_q, ours.to_k, ours.to_v
+    weights = {f"{name}_proj_weight": p.weight for name, p in zip("qkv", projections, strict=True)}
+    weights["out_proj.weight"] = ours.to_out.weight
+    if bias:
+        weights |= {"in_proj_bias": torch.cat([p.bias for p in projections]), "out_proj.bias": ours.to_out.bias}
+    x, context = doubles(B, N, D), doubles(B, M, 8)
+    mask = torch.arange(M) < torch.tensor([3, M])[:, None] if masked else None  # (B, M)
+    found = ours(x, context, mask[:, None] if masked else None)
+    options = {"key_padding_mask": ~mask if masked else None, "average_attn_weights": False}
+    expected = torch.func.functional_call(theirs, weights, (x, context, context), options, strict=True)
+    assert_close(found, expected)
+    assert_same_gradients([x, context, *ours.parameters()], found[0], expected[0])
+
+
+def test_without_a_context_it_is_self_attention():
+    layer, x = MultiHeadAttention(D, H).double(), doubles(B, N, D)
+    assert_close(layer(x), layer(x, x))
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
+def test_grouped_queries_match_torch(n_kv_heads):
+    n_heads, d = 4, 6
+    q, k, v = doubles(B, N, n_heads * d), doubles(B, M, n_kv_heads * d), doubles(B, M, n_kv_heads * d)
+    ours, _ = multi_head_attention(q, k, v, n_heads, n_kv_heads)
+    theirs = merge_heads(
+        F.scaled_dot_product_attention(
+            split_heads(q, n_heads), split_heads(k, n_kv_heads), split_heads(v, n_kv_heads), enable_gqa=True
+        )
+    )
+    assert_close(ours, theirs)
+    assert_same_gradients([q, k, v], ours, theirs)
+
+
+def test_values_may_have_another_size_than_keys():
+    q, k, v = doubles(B, N, 8), doubles(B, M, 4), doubles(B, M, 3)
+    ours, weights = multi_head_attention(q, k, v, 2, 1)
+    for head in range(2):
+        expected = attend(scaled_dot_score(q[..., 4 * head : 4 * head + 4], k), v)
+        assert_close((ours[..., 3 * head : 3 * head + 3], weights[:, head]), expected)
+
+
+def test_split_and_share_heads_match_loops():
+    x = torch.randn(B, N, H * 4)
+    heads = split_heads(x, H)
+    for h in range(H):
+        assert torch.equal(heads[:, h], x[..., 4 * h : 4 * h + 4])
+    assert torch.equal(merge_heads(heads), x)
+    assert share_heads(torch.arange(2.0)[:, None, None], 6).flatten().tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("shape", [(N,), (N, N), (B, 1, N)])
+def test_mask_applies_to_every_head(shape):
+    mask = torch.rand(shape) < 0.5
+    mask[..., 0] = True
+    x = doubles(B, N, D)
+    _, weights = MultiHeadAttention(D, H).double()(x, mask=mask)
+    everywhere = mask.broadcast_to(B, N, N)[:, None].broadcast_to(B, H, N, N)
+    assert torch.equal(weights > 0, everywhere)
+
+
+def test_self_attention_is_permutation_equivariant():
+    """f(P X) = P f(X), and the weights of P X are P W P^T."""
+    order = torch.randperm(6)
+    layer, x = MultiHeadAttention(8, 4, 2, bias=True).double(), doubles(6, 8)
+    y, w = layer(x)
+    assert_close(layer(x[order]), (y[order], w[:, order][:, :, order]))
+
+
+def test_a_head_has_the_size_that_is_given():
+    layer = MultiHeadAttention(10, 4, head_dim=3)
+    assert layer(torch.randn(5, 10))[0].shape == (5, 10) and layer.to_q.out_features == 12

@@ -1,0 +1,117 @@
+"""Planted defects of a recording are found, and clean units are not flagged."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from possm_lite.recordings import Recording, quality
+
+SECONDS = 300.0
+BEHAVIOR_TIMES = np.arange(0, SECONDS, 0.01)
+
+
+def poisson(rng, rate_hz, refractory_s=0.003) -> np.ndarray:
+    """Times of a unit that is silent for `refractory_s` after each spike and has this rate all the same."""
+    steps = rng.exponential(1 / rate_hz - refractory_s, int(2 * rate_hz * SECONDS) + 20) + refractory_s
+    times = np.cumsum(steps)
+    return times[times < SECONDS]
+
+
+def recording_of(trains, behavior_times=BEHAVIOR_TIMES) -> Recording:
+    return Recording.from_trains(trains, behavior_times, np.sin(behavior_times))
+
+
+@pytest.fixture
+def trains(rng):
+    return [poisson(rng, rate) for rate in (0.5, 2, 5, 5, 10, 20, 40, 60)]
+
+
+def test_clean_units_are_not_flagged(trains):
+    recording = recording_of(trains)
+    for measure in (quality.contaminated_units, quality.duplicated_units, quality.silent_units, quality.behavior_gaps):
+        assert len(measure(recording)) == 0
+    assert quality.times_are_resolved(recording)
+    np.testing.assert_array_equal(quality.isi_violations(recording), 0)
+
+
+def test_rates_are_spikes_per_second_and_silent_units_are_found(trains):
+    recording = recording_of([*trains, np.empty(0), np.array([10.0, 200.0])])
+    assert quality.recording_duration(recording) == pytest.approx(SECONDS, abs=0.1)
+    rates = [*(len(t) / SECONDS for t in trains), 0, 2 / SECONDS]
+    np.testing.assert_allclose(quality.firing_rates(recording), rates, rtol=1e-3)
+    assert quality.silent_units(recording).tolist() == [8, 9]  # one without spikes, one with two in five minutes
+    assert quality.silent_units(recording, below_hz=1e-9).tolist() == [8]
+
+
+@pytest.mark.parametrize("foreign", [0.15, 0.3, 0.45])
+def test_contamination_is_found_and_estimated(trains, rng, foreign):
+    own = poisson(rng, 30)
+    mixed = np.sort(np.r_[own, poisson(rng, 30 * foreign / (1 - foreign))])
+    recording = recording_of([*trains, mixed])
+    assert quality.contaminated_units(recording).tolist() == [8]
+    f = quality.contamination_rate(recording)[8]
+    assert f == pytest.approx(foreign, abs=0.1)
+    poisson_share = 1 - np.exp(-0.002 * quality.firing_rates(recording)[8])
+    if f < 0.5:  # else there is no solution
+        assert 2 * f * (1 - f) == pytest.approx(quality.isi_violations(recording)[8] / poisson_share)
+
+
+def test_violations_of_nearly_silent_units_are_nan(trains):
+    recording = recording_of([*trains, np.array([5.0]), np.empty(0)])
+    for measure in (quality.isi_violations, quality.contamination_rate):
+        assert np.isnan(measure(recording)).tolist() == 8 * [False] + 2 * [True]
+
+
+def test_violations_equal_a_loop(trains, rng):
+    recording = recording_of([np.sort(rng.uniform(0, 10, 500)) for _ in range(3)])
+    for unit, share in enumerate(quality.isi_violations(recording, 0.004)):
+        own = recording.spike_times[recording.spike_units == unit]
+        assert share == pytest.approx(np.mean(np.diff(own) < 0.004))
+    on_the_clock = recording_of([0.001 * np.arange(0, 20_000, 2)])  # intervals of 2 ms, but for rounding
+    assert quality.isi_violations(on_the_clock).tolist() == [0.0]
+
+
+def test_coincidences_equal_a_loop(rng):
+    recording = recording_of([np.sort(rng.uniform(0, 3, n)) for n in (60, 90, 0, 40)])
+    count, expected = quality.coincidences(recording, 0.005)
+    for a in range(4):
+        for b in range(4):
+            ta, tb = (recording.spike_times[recording.spike_units == u] for u in (a, b))
+            near = np.abs(ta[:, None] - tb) <= 0.005
+            assert count[a, b] == (near.sum() if a != b else 0)
+            if a != b:
+                assert expected[a, b] == pytest.approx(len(ta) * len(tb) * 0.01 / quality.recording_duration(recording))
+
+
+def test_a_duplicated_unit_is_found(trains, rng):
+    original = trains[4]
+    kept = original[rng.random(len(original)) < 0.6]
+    copy = np.clip(np.sort(kept + rng.normal(0, 0.0002, len(kept))), 0, SECONDS)
+    recording = recording_of([*trains, copy])
+    assert quality.duplicated_units(recording).tolist() == [[4, 8]]
+    share = quality.coincidence_share(np.array([[0, 3], [3, 0]]), np.array([4, 6]))
+    np.testing.assert_array_equal(share, [[0, 0.75], [0.75, 0]])
+    # of four spikes two coincide with a busy unit: a share of a half, by chance
+    busy = poisson(rng, 60)
+    sparse = np.array([busy[100], busy[900], busy[50] + 0.008, busy[2000] + 0.008])
+    assert quality.duplicated_units(recording_of([busy, sparse])).tolist() == []
+
+
+def test_a_coarse_clock_is_found(trains):
+    recording = recording_of(trains)
+    for tick_s in (0.001, 0.01, 0.05):
+        coarse = replace(recording, spike_times=np.floor(recording.spike_times / tick_s) * tick_s)
+        assert 0.5 * tick_s < quality.clock_resolution(coarse) < 2.5 * tick_s
+        assert quality.times_are_resolved(coarse) == (tick_s < 0.005)
+    counts = np.stack([np.histogram(t, np.arange(0, SECONDS + 0.05, 0.05))[0] for t in trains], axis=1)
+    assert not quality.times_are_resolved(Recording.from_counts(counts, 0.05))
+
+
+def test_clock_resolution_needs_enough_spikes():
+    recording = recording_of([np.array([1.0, 2.0])])
+    assert np.isnan(quality.clock_resolution(recording)) and not quality.times_are_resolved(recording)
+    silent = recording_of([np.empty(0), np.empty(0)])
+    assert quality.silent_units(silent).tolist() == [0, 1]
+    assert quality.duplicated_units(silent).shape == (0, 2)
+    assert quality.contaminated_units(silent).tolist() == []
