@@ -263,7 +263,7 @@ def test_check_prints_and_draws(here, small_recording, capfd):
         ("decode a.npz --head-dim 15", ["head_dim must be even"]),
         ("decode a.npz --epochs 0", ["epochs must lie in 1..1000000, not 0"]),
         ("decode a.npz --bin-width nan", ["bin_width_s must lie in"]),
-        ("decode a.npz --bin-width 5", ["a.npz: trials must be", "a bin 5.0 s"]),
+        ("decode a.npz --bin-width 5", ["a.npz: trials must be", "a bin of 5.0 s"]),
         ("decode a.npz --split random:5/5", ["split must be chronological or random"]),
         ("decode whole.npz --split random", ["whole.npz: split random"]),
         ("decode a.npz --device cuda", ["finds no GPU"]),
