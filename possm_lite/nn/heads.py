@@ -1,4 +1,4 @@
-"""Several heads of attention over one sequence or two: split, attend, merge; keys and values shared by groups."""
+"""Several heads of attention over one sequence or two, keys and values shared by groups; the transformer block."""
 
 from torch import Tensor, nn
 
@@ -67,3 +67,21 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self.to_q(x), self.to_k(context), self.to_v(context)
         pooled, weights = multi_head_attention(q, k, v, self.n_heads, self.n_kv_heads, mask)
         return self.to_out(pooled), weights
+
+
+class TransformerBlock(nn.Module):
+    """z = x + att(LN(x)), y = z + mlp(LN(z)) (3.11); mlp: D to `expansion` D, GELU, D. Xiong et al. 2020 (pre-norm).
+
+    x (..., N, D) and a mask (..., N, N), True where a token may read: y (..., N, D).
+    """
+
+    def __init__(self, dim: int, n_heads: int, expansion: int = 4):
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(dim)
+        self.attention = MultiHeadAttention(dim, n_heads, bias=True)
+        self.mlp_norm = nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(nn.Linear(dim, expansion * dim), nn.GELU(), nn.Linear(expansion * dim, dim))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        z = x + self.attention(self.attention_norm(x), mask=mask)[0]
+        return z + self.mlp(self.mlp_norm(z))

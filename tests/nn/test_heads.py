@@ -1,4 +1,4 @@
-"""Heads against torch with copied weights: same answers, same gradients, same groups; and blind to order."""
+"""Heads and the block against torch with copied weights: answers, gradients, groups, masks; and blind to order."""
 
 import pytest
 import torch
@@ -7,7 +7,14 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from possm_lite.nn.attention import attend, scaled_dot_score
-from possm_lite.nn.heads import MultiHeadAttention, merge_heads, multi_head_attention, share_heads, split_heads
+from possm_lite.nn.heads import (
+    MultiHeadAttention,
+    TransformerBlock,
+    merge_heads,
+    multi_head_attention,
+    share_heads,
+    split_heads,
+)
 
 B, N, M, D, H = 2, 5, 7, 12, 3
 
@@ -97,3 +104,38 @@ def test_self_attention_is_permutation_equivariant():
 def test_a_head_has_the_size_that_is_given():
     layer = MultiHeadAttention(10, 4, head_dim=3)
     assert layer(torch.randn(5, 10))[0].shape == (5, 10) and layer.to_q.out_features == 12
+
+
+def test_causal_mask_matches_torch():
+    q, k, v = (doubles(B, N, D) for _ in range(3))
+    ours, weights = multi_head_attention(q, k, v, H, mask=torch.ones(N, N).tril().bool())
+    theirs = F.scaled_dot_product_attention(*(split_heads(x, H) for x in (q, k, v)), is_causal=True)
+    assert_close(ours, merge_heads(theirs))
+    assert_same_gradients([q, k, v], ours, merge_heads(theirs))
+    assert (weights.triu(1) == 0).all() and (weights[..., 0, 0] == 1).all()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_transformer_block_matches_torch(masked):
+    """With the triangle and the padding of a batch in one mask."""
+    ours = TransformerBlock(D, H, expansion=2).double()
+    theirs = nn.TransformerEncoderLayer(D, H, 2 * D, 0.0, "gelu", batch_first=True, norm_first=True).double()
+    for parameter in ours.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    projections = [getattr(ours.attention, f"to_{name}") for name in "qkv"]
+    weights = {
+        "self_attn.in_proj_weight": torch.cat([p.weight for p in projections]),
+        "self_attn.in_proj_bias": torch.cat([p.bias for p in projections]),
+    }
+    names = {"self_attn.out_proj": "attention.to_out", "norm1": "attention_norm", "norm2": "mlp_norm"}
+    for theirs_name, ours_name in (names | {"linear1": "mlp.0", "linear2": "mlp.2"}).items():
+        for kind in ("weight", "bias"):
+            weights[f"{theirs_name}.{kind}"] = ours.get_parameter(f"{ours_name}.{kind}")
+    x = doubles(B, N, D)
+    real = torch.arange(N) < torch.tensor([3, N])[:, None]  # (B, N)
+    causal = torch.ones(N, N).tril().bool()
+    mask = causal & real[:, None] if masked else None  # (B, N, N)
+    options = {"src_mask": ~causal, "src_key_padding_mask": ~real} if masked else {}
+    found, expected = ours(x, mask), torch.func.functional_call(theirs, weights, (x,), options, strict=True)
+    assert_close(found, expected)
+    assert_same_gradients([x, *ours.parameters()], found, expected)
