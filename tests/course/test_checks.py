@@ -4,6 +4,7 @@ import functools
 import inspect
 import linecache
 import math
+import signal
 import sys
 
 import execute
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.course.checks import Case, Check, ValueCheck, exercise, gradient
+from possm_lite.course.checks import Case, Check, ValueCheck, exercise, gradient, sandbox
 
 from ..exercises.helpers import NOTEBOOKS, load
 
@@ -118,6 +119,18 @@ def test_line_of_the_cell_is_shown():
     message = softmax.examine(cell["student"]).message
     assert "it raised NameError in line 2 of its cell, `return helper_of_the_chapter(x)`: name" in message
     assert "If a cell above makes `helper_of_the_chapter`, run that first" in message  # as after a restart
+
+
+def test_loop_without_end_is_ended(monkeypatch):
+    monkeypatch.setattr(sandbox, "SECONDS", 0.2)
+
+    def endless(x):
+        while True:
+            pass
+
+    assert softmax.examine(endless).message.startswith("✗ softmax: it was still running after 0.2 s.")
+    with pytest.raises(KeyboardInterrupt):  # of the user
+        softmax.examine(lambda x: signal.raise_signal(signal.SIGINT))
 
 
 def test_change_in_place_is_reported():

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from .compare import as_tensor, described, difference
-from .sandbox import MISSING, Complaint, Failure, checked, run
+from .sandbox import ENDLESS, MISSING, Complaint, Failure, checked, run
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,11 @@ class Check(Exercise):
         """Runs all cases and, if an answer is wrong, looks for the mistake."""
         if not callable(student):
             return f"expected a function, got {described(student)}."
-        outcomes = [self.outcome(student, case) for case in self.cases.values()]
+        outcomes = []
+        for case in self.cases.values():
+            outcomes.append(self.outcome(student, case))
+            if isinstance(outcomes[-1], Failure) and outcomes[-1].kind == ENDLESS:
+                return outcomes[-1].message
         if outcomes[0] == Failure(MISSING, MISSING):
             return MISSING
         for i, (name, case) in enumerate(self.cases.items()):

@@ -1,8 +1,10 @@
-"""Run a student's function so that its errors stay inside the check."""
+"""Run a student's function so that its errors and endless loops stay inside the check."""
 
+import _thread
 import contextlib
 import io
 import linecache
+import threading
 from collections.abc import Callable
 from textwrap import shorten
 from traceback import walk_tb
@@ -19,6 +21,8 @@ class Failure(NamedTuple):
 
 
 MISSING = "not attempted yet"
+ENDLESS = "endless"
+SECONDS = 15.0
 
 
 class Complaint(Exception):
@@ -49,13 +53,22 @@ def _code(function: Callable) -> bytes | None:
 
 def run(function: Callable[[], Any]) -> Any:
     """The function's result or its Failure; its output is discarded. Ctrl-C is raised as usual."""
+    expired = threading.Event()
+    timer = threading.Timer(SECONDS, lambda: expired.set() or _thread.interrupt_main())  # as Ctrl-C does
+    timer.start()
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             return function()
+    except KeyboardInterrupt:
+        if not expired.is_set():
+            raise
+        return Failure(ENDLESS, f"it was still running after {SECONDS:g} s. Is there a loop without end?")
     except Complaint as error:
         return Failure(str(error), str(error))
     except (Exception, SystemExit) as error:
         return Failure(f"{type(error).__name__}: {error}", _error_message(error))
+    finally:
+        timer.cancel()
 
 
 def _error_message(error: BaseException) -> str:
