@@ -24,7 +24,6 @@ TITLES = {
     "latency": "Latency",
     "live": "Live input",
     "training": "Training",
-    "threads": "Beside a busy process",
     "accuracy": "Accuracy",
     "readings": "How a bin is read",
     "codes": "The code of time",

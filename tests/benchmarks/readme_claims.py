@@ -118,12 +118,12 @@ def decode(options: list[str]) -> Iterator[Row]:
     yield row("`make decode`, R² of the GRU on counts", gru, "{:.3f}", f"<= {possm:.3f}, POSSM", gru <= possm)
 
 
-def run_decode(options: list[str], environment: dict[str, str] | None = None) -> tuple[dict[str, dict], float]:
+def run_decode(options: list[str]) -> tuple[dict[str, dict], float]:
     """`possm-lite decode` on the embedded session: what it measured of each model, and seconds."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "possm_lite", "decode", f"--out={folder}/run", *options]
         start = time.perf_counter()
-        subprocess.run(command, env=environment, check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True)
         seconds = time.perf_counter() - start
         metrics = json.loads(Path(folder, "run", "metrics.json").read_text(encoding="utf-8"))
     return metrics["models"], seconds

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from . import __main__ as bench
-from . import accuracy, comparison, course, latency, layouts, machine, page, readme_claims, threads, training, transfer
+from . import accuracy, comparison, course, latency, layouts, machine, page, readme_claims, training
 from .competitors import PaddedPossm, Poyo, gru_cell
 from .page import Note, Plot, Row, Table, row
 from .trials import TableGRU
-from .weights import CONDITIONS, EFFECTS, READINGS, add_noise, report, silence
+from .weights import CONDITIONS, EFFECTS, READINGS, report
 
 OFFSETS_S = np.array([0.0, 0.02])
 
@@ -139,20 +139,6 @@ def test_decoders_are_tuned_and_compared(small_recording, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "possm", "gru", "seconds", "holds"),
-    [
-        (comparison.SIMULATED, 0.79, 0.80, 60, [False, False]),
-        (comparison.REAL, 0.89, 0.85, 121, [False, True, True]),
-        (comparison.SENSORY, 0.78, 0.75, 121, [True, True]),
-    ],
-)
-def test_limits_of_accuracy(source, possm, gru, seconds, holds):
-    r2 = {accuracy.POSSM_GRU: possm, comparison.GRU: gru, comparison.WIENER: 0.7}
-    scores = {decoder: [{"r2": value, "seconds": seconds}] for decoder, value in r2.items()}
-    assert [r.holds for r in accuracy.limits(source, scores)] == holds
-
-
-@pytest.mark.parametrize(
     ("r2", "said"),
     [([0.80, 0.82], "-0.040, larger than"), ([0.80, 0.89], "-0.005, within"), ([0.86], "+0.010, within")],
 )
@@ -163,10 +149,6 @@ def test_differences_are_compared_with_the_spread_of_the_seeds(r2, said):
     }
     (shown,) = of(Table, comparison.tables("Title", ["a"], ["reference", "other"], scores, "reference"))
     assert shown.rows[0][1:4] == ["0.850 ± 0.014", "0.840 to 0.860", ""] and shown.rows[1][3] == f"{said} the spread"
-
-
-def test_limit_of_transfer():
-    assert [transfer.limit(28, np.array(loss)).holds for loss in ([0.0, 0.02], [0.0, 0.04])] == [True, False]
 
 
 def test_a_day_layer_begins_as_the_identity():
@@ -187,18 +169,6 @@ def test_effects_are_differences_of_the_same_seed(rng):
         each = [r2[condition, a] - r2[condition, b] for condition in CONDITIONS]
         assert cells == [f"{d.mean():+.3f} ± {d.std(ddof=1):.3f}" for d in each]
     assert [cells[2] for cells in shown_codes.rows[1:]] == [page.with_spread(r2["timed", code]) for code in codes]
-
-
-def test_noise_and_silence_change_what_they_should(small_recording):
-    noisy, silent = add_noise(small_recording, 0), silence(small_recording, 0)
-    before, after = (np.bincount(r.spike_units, minlength=12) for r in (small_recording, noisy))
-    np.testing.assert_array_equal(before, after)
-    moved = [unit for unit in range(12) if not np.array_equal(*(spikes_of(r, unit) for r in (small_recording, noisy)))]
-    assert len(moved) == 4 and len(set(silent.spike_units)) == 9
-
-
-def spikes_of(recording, unit: int) -> np.ndarray:
-    return recording.spike_times[recording.spike_units == unit]
 
 
 def test_layouts_are_compared_with_our_own_format(monkeypatch):
@@ -243,15 +213,6 @@ def test_readme_claims_hold(monkeypatch):
     r2 = {"possm": {"r2": 0.75}, "wiener": {"r2": 0.7}, "gru": {"r2": 0.72}}
     monkeypatch.setattr(readme_claims, "run_decode", lambda _: (r2, 30.0))
     assert [r.holds for r in readme_claims.decode([])] == [True, True, False, True]
-
-
-def test_only_the_default_must_bear_a_neighbour(monkeypatch):
-    """Both settings are three times slower beside a busy process; the whole command is 1.2 times slower."""
-    seconds = iter([(1.0, 5.0), (3.0, 6.0)] * 10 + [(3.0, 6.0)])
-    monkeypatch.setattr(threads, "decode_seconds", lambda *_: next(seconds))
-    measured = [(r.measured, bool(r.limit), r.holds) for r in of(Row, threads.measure())]
-    assert measured[:2] == [("3.00 x", True, False), ("1.20 x", True, True)]
-    assert measured[2:] == [("3.00 x", False, True), ("1.20 x", False, True), ("6 s", True, True)]
 
 
 def toy(value: float):

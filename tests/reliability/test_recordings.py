@@ -113,13 +113,3 @@ def test_broken_recordings_are_refused_or_read(title, tmp_path, tiny, rounds, re
     died = f", {outcomes['crashes']} crash and {outcomes['hangs']} hang the library that reads them"
     counts = f"{outcomes['read']} read, {outcomes['refused']} refused in one line"
     record(f"broken recordings, {title}", f"{n}: {counts}{died if outcomes['crashes'] + outcomes['hangs'] else ''}")
-
-
-@pytest.mark.parametrize("title", [".npz, our own format", "phy", "NWB: MC_Maze", "indy"])
-def test_links_and_odd_names_are_read(title, tmp_path, tiny):
-    path = WRITERS[title](tmp_path, tiny).path
-    link = tmp_path / f"-rf 'μs'; %s{{0}}\n{path.suffix}"
-    link.symlink_to(path.name)
-    recording, expected = load_recording(link), load_recording(path)
-    for name in NUMBERS:
-        np.testing.assert_array_equal(getattr(recording, name), getattr(expected, name))
