@@ -1,8 +1,9 @@
-"""Exercises of chapter 02: a softmax under a mask, scores, the largest of real items, the surrogate loss, pooling."""
+"""Exercises of chapter 02: a softmax under a mask, scores, pooling; deeper: projections, gates, a surrogate loss."""
 
 import math
 
 import torch
+from torch.nn import functional as F
 
 from possm_lite.course.checks import Case, ValueCheck, as_tensor, exercise, gradient, normal
 from possm_lite.course.selection import leave_one_out_mean
@@ -90,39 +91,7 @@ def additive_scores(q, k, W_q, W_k, w_v):
     return torch.tanh(from_q + from_k) @ w_v  # (B, Q, M, h) @ (h,): (B, Q, M)
 
 
-# Exercise 2.3: two projections of a bilinear score
-def _bilinear_matrix(function, W, d):
-    """What all right answers share: W_q^T W_k, and the shapes of the two."""
-    W_q, W_k = (as_tensor(x).to(W.dtype) for x in function(W, d))
-    return {"the shape of W_q": str(W_q.shape), "the shape of W_k": str(W_k.shape), "W_q^T W_k": W_q.T @ W_k}
-
-
-def _of_rank(rank, d_q, d_k):
-    return normal(d_q, rank, seed=1) @ normal(rank, d_k, seed=2)
-
-
-@exercise(
-    tolerance=1e-4,
-    cases={
-        "a square W and d = 3": Case(lambda: (_of_rank(3, 3, 3), 3), _bilinear_matrix),
-        "a W of rank one and d = 1": Case(lambda: (_of_rank(1, 4, 3), 1), _bilinear_matrix),
-        "a W (4, 6) of rank two and d = 2": Case(lambda: (_of_rank(2, 4, 6), 2), _bilinear_matrix),
-        "a d above the rank": Case(lambda: (_of_rank(1, 5, 3), 2), _bilinear_matrix),
-    },
-    mistakes={
-        "sigma[:d, None] * U[:, :d].T, Vh[:d] → Vh[:d], sigma[:d, None] * U[:, :d].T": (
-            "W_q and W_k have changed places: the first one belongs to the query."
-        ),
-        "Vh[:d] → sigma[:d, None] * Vh[:d]": "the singular values are in both matrices, so each counts squared.",
-    },
-)
-def two_projections(W, d):
-    """W_q and W_k with q . W k = (W_q q) . (W_k k) for all q and k. W (d_q, d_k) gives (d, d_q) and (d, d_k)."""
-    U, sigma, Vh = torch.linalg.svd(W, full_matrices=False)  # W = U diag(sigma) Vh
-    return sigma[:d, None] * U[:, :d].T, Vh[:d]
-
-
-# Exercise 2.4: the spread of a dot product, sqrt(256 / 16)
+# Exercise 2.3: the spread of a dot product, sqrt(256 / 16)
 growth_of_spread = ValueCheck(
     "growth_of_spread",
     expected=4.0,
@@ -135,7 +104,7 @@ growth_of_spread = ValueCheck(
 )
 
 
-# Exercise 2.5: scaled scores of each head
+# Exercise 2.4: scaled scores of each head
 def _head_inputs(n_heads, D, n_keys=3):
     return normal(2, 4, D, seed=1), normal(2, n_keys, D, seed=2), n_heads
 
@@ -163,77 +132,7 @@ def head_scores(queries, keys, n_heads):
     return q @ k.transpose(-1, -2) / math.sqrt(d)
 
 
-# Exercise 2.6: the largest of the real items
-def _items(*lengths, below=0.0):
-    """Trials of 4 items of 3 features, the first `lengths` of them real, all reduced by `below`; large padding."""
-    mask = torch.arange(4) < torch.tensor(lengths)[:, None]
-    return (normal(len(lengths), 4, 3) - below).masked_fill(~mask[..., None], 1e6), mask
-
-
-def _gaps():
-    """Trials whose padding is not at the end."""
-    mask = torch.tensor([[False, True, False, True], [False, False, True, True]])
-    return normal(2, 4, 3).masked_fill(~mask[..., None], 1e6), mask
-
-
-@exercise(
-    cases={
-        "trials without padding": lambda: _items(4, 4),
-        "padding that holds large numbers": lambda: _items(4, 2, 1),
-        "features that are negative in all items": lambda: _items(3, 1, below=5.0),
-        "features far below zero": lambda: _items(3, 1, below=20_000.0),
-        "a mask with gaps": _gaps,
-        "a trial without any item": lambda: _items(2, 0),
-    },
-    mistakes={
-        "-math.inf → 0.0": "padding counts as zero, and zero wins over negative numbers.",
-        "largest.masked_fill(~mask.any(1)[:, None], 0.0) → largest": (
-            "a trial without items gives minus infinity: give zeros there."
-        ),
-    },
-)
-def largest_of_real(items, mask):
-    """For each feature the maximum over the real items. items (B, M, V), mask (B, M): result (B, V)."""
-    largest = items.masked_fill(~mask[..., None], -math.inf).max(1).values  # (B, V)
-    return largest.masked_fill(~mask.any(1)[:, None], 0.0)  # nobody there: zeros
-
-
-# Exercise 2.7: the surrogate loss
-def _choices(*baseline):
-    """log p and losses of four choices, and a baseline if there is one."""
-    return torch.tensor([-0.5, -1.2, -0.1, -2.0]), torch.tensor([2.0, 0.5, 1.0, 3.0]), *baseline
-
-
-def _gradients_with_leave_one_out(function, *args):
-    return gradient(0, 1)(lambda log_p, loss: function(log_p, loss, leave_one_out_mean(loss)), *args)
-
-
-@exercise(
-    cases={
-        "the value, baseline 0": lambda: _choices(0.0),
-        "the gradient for log_p, baseline 1.5": Case(lambda: _choices(1.5), gradient(0)),
-        "the gradients for log_p and for what made the loss": Case(lambda: _choices(1.5), gradient(0, 1)),
-        "a baseline made of the other losses": Case(_choices, _gradients_with_leave_one_out),
-    },
-    mistakes={
-        "loss - baseline → baseline - loss": (
-            "the sign is that of a reward: a choice with a high loss becomes more likely. A loss goes the other way."
-        ),
-        "(loss - baseline).detach() → loss - baseline": (
-            "nothing is stopped: the weights that made the loss get a second gradient, through the factor (L - c)."
-        ),
-        "* log_p → * log_p.exp()": (
-            "p where log p should be: each draw comes with frequency p already, so its own p must not count again."
-        ),
-    },
-)
-def surrogate(log_p, loss, baseline):
-    """L + stop(L - c) log p(choice). log_p and loss (n,), baseline a number or (n,): result (n,)."""
-    advantage = (loss - baseline).detach()  # a number from here on
-    return loss + advantage * log_p
-
-
-# Exercise 2.8: pooling with one of three scores
+# Exercise 2.5: pooling with one of three scores
 def _to_pool(kind, *lengths, scale=1.0, padding=1e3, gaps=False, low=False):
     """Makes queries, keys and values of trials of these lengths, and the weights of a score."""
 
@@ -304,3 +203,124 @@ def masked_pooling(q, k, v, mask, weights):
     e = torch.exp(scores - scores.max(-1, keepdim=True).values)  # the largest is exp(0)
     p = torch.where(mask, e / e.sum(-1, keepdim=True), 0.0)  # clears what a trial without keys has read
     return p @ v
+
+
+# Exercise 2.6: two projections of a bilinear score
+def _bilinear_matrix(function, W, d):
+    """What all right answers share: W_q^T W_k, and the shapes of the two."""
+    W_q, W_k = (as_tensor(x).to(W.dtype) for x in function(W, d))
+    return {"the shape of W_q": str(W_q.shape), "the shape of W_k": str(W_k.shape), "W_q^T W_k": W_q.T @ W_k}
+
+
+def _of_rank(rank, d_q, d_k):
+    return normal(d_q, rank, seed=1) @ normal(rank, d_k, seed=2)
+
+
+def _zero_columns():
+    """The first columns of a matrix in its decomposition need not span it: here they are zero."""
+    return torch.cat([torch.zeros(4, 2), _of_rank(2, 4, 3)], 1), 2
+
+
+@exercise(
+    tolerance=1e-4,
+    cases={
+        "a square W and d = 3": Case(lambda: (_of_rank(3, 3, 3), 3), _bilinear_matrix),
+        "a W of rank one and d = 1": Case(lambda: (_of_rank(1, 4, 3), 1), _bilinear_matrix),
+        "a W (4, 6) of rank two and d = 2": Case(lambda: (_of_rank(2, 4, 6), 2), _bilinear_matrix),
+        "a d above the rank": Case(lambda: (_of_rank(1, 5, 3), 2), _bilinear_matrix),
+        "a W whose first columns are zero": Case(_zero_columns, _bilinear_matrix),
+        "a d above both sizes of W": Case(lambda: (_of_rank(2, 3, 4), 6), _bilinear_matrix),
+    },
+    mistakes={
+        "(sigma[:, None] * U.T, Vh) → (Vh, sigma[:, None] * U.T)": (
+            "W_q and W_k have changed places: the first one belongs to the query."
+        ),
+        "U.T, Vh → U.T, sigma[:, None] * Vh": "the singular values are in both matrices, so each counts squared.",
+        "sigma[:, None] * U.T, Vh → U.T, Vh": "the singular values are in neither matrix.",
+    },
+)
+def two_projections(W, d):
+    """W_q and W_k with q . W k = (W_q q) . (W_k k) for all q and k. W (d_q, d_k) gives (d, d_q) and (d, d_k)."""
+    U, sigma, Vh = torch.linalg.svd(W, full_matrices=False)  # W = U diag(sigma) Vh
+    fill = (0, 0, 0, d - len(sigma))  # rows of zeros up to d, or, where negative, rows less
+    return tuple(F.pad(x, fill) for x in (sigma[:, None] * U.T, Vh))
+
+
+# Exercise 2.7: the largest of the gated
+def _items(*lengths, below=0.0, bias=(0.0, 0.0, 0.0)):
+    """Trials of 4 items of 3 features, the first `lengths` of them real, all reduced by `below`; large padding."""
+    mask = torch.arange(4) < torch.tensor(lengths)[:, None]
+    items = (normal(len(lengths), 4, 3) - below).masked_fill(~mask[..., None], 1e6)
+    return items, mask, normal(3, 3, seed=1), torch.tensor(bias)
+
+
+def _gaps():
+    """Trials whose padding is not at the end."""
+    mask = torch.tensor([[False, True, False, True], [False, False, True, True]])
+    return normal(2, 4, 3).masked_fill(~mask[..., None], 1e6), mask, normal(3, 3, seed=1), torch.zeros(3)
+
+
+@exercise(
+    cases={
+        "a trial of one item": lambda: tuple(x[:, :1] if i < 2 else x for i, x in enumerate(_items(4))),
+        "trials without padding": lambda: _items(4, 4),
+        "gates with a bias": lambda: _items(4, 4, bias=(1.0, -2.0, 0.5)),
+        "padding that holds large numbers": lambda: _items(4, 2, 1),
+        "features that are negative in all items": lambda: _items(3, 1, below=5.0),
+        "a mask with gaps": _gaps,
+        "a trial without any item": lambda: _items(2, 0),
+    },
+    mistakes={
+        "torch.sigmoid(items @ W_g.T + b_g) * items → torch.sigmoid(items @ W_g.T + b_g)": (
+            "these are the gates. Multiply the items by them."
+        ),
+        "W_g.T → W_g": "the gates are those of the transposed matrix: W_g x is `x @ W_g.T` in code.",
+        "torch.sigmoid(items @ W_g.T + b_g) → torch.softmax(items @ W_g.T + b_g, -1)": (
+            "the gates sum to one: that is a softmax, in which they compete. Each gate is a sigmoid of its own."
+        ),
+        "-math.inf → 0.0": "padding counts as zero, and zero wins over negative numbers.",
+        "largest.masked_fill(~mask.any(1)[:, None], 0.0) → largest": (
+            "a trial without items gives minus infinity: give zeros there."
+        ),
+    },
+)
+def gated_maximum(items, mask, W_g, b_g):
+    """For each feature the largest gated value of the real items: items (B, M, V), mask (B, M): result (B, V)."""
+    gated = torch.sigmoid(items @ W_g.T + b_g) * items  # (B, M, V)
+    largest = gated.masked_fill(~mask[..., None], -math.inf).max(1).values  # (B, V)
+    return largest.masked_fill(~mask.any(1)[:, None], 0.0)  # nobody there: zeros
+
+
+# Exercise 2.8: the surrogate loss
+def _choices(*baseline):
+    """log p and losses of four choices, and a baseline if there is one."""
+    return torch.tensor([-0.5, -1.2, -0.1, -2.0]), torch.tensor([2.0, 0.5, 1.0, 3.0]), *baseline
+
+
+def _gradients_with_leave_one_out(function, *args):
+    return gradient(0, 1)(lambda log_p, loss: function(log_p, loss, leave_one_out_mean(loss)), *args)
+
+
+@exercise(
+    cases={
+        "the value, baseline 0": lambda: _choices(0.0),
+        "the gradient for log_p, baseline 1.5": Case(lambda: _choices(1.5), gradient(0)),
+        "the gradients for log_p and for what made the loss": Case(lambda: _choices(1.5), gradient(0, 1)),
+        "a baseline made of the other losses": Case(_choices, _gradients_with_leave_one_out),
+    },
+    mistakes={
+        "loss - baseline → baseline - loss": (
+            "the sign is that of a reward: a choice with a high loss becomes more likely. A loss goes the other way."
+        ),
+        "(loss - baseline).detach() → loss - baseline": (
+            "nothing is stopped: the weights that made the loss get a second gradient, through the factor (L - c)."
+        ),
+        "* log_p → * log_p.exp()": (
+            "p where log p should be: each draw comes with frequency p already, so its own p must not count again."
+        ),
+    },
+)
+def surrogate(log_p, loss, baseline):
+    """L + stop(L - c) log p(choice). log_p and loss (n,), baseline a number or (n,): result (n,)."""
+    advantage = (loss - baseline).detach()  # a number from here on
+    return loss + advantage * log_p

@@ -1,8 +1,11 @@
 """Chapter 02: right answers in other styles."""
 
-import torch
+import math
 
-from possm_lite.course.selection import max_pool_items, reinforce_loss
+import torch
+from torch.nn import functional as F
+
+from possm_lite.course.selection import gate_items, max_pool_items, reinforce_loss
 from possm_lite.nn.attention import additive_score, attend, bilinear_score, masked_softmax, scaled_dot_score
 
 from .helpers import answers, load
@@ -19,6 +22,34 @@ def two_by_basis(W, d):
     """An orthonormal basis of the columns of W, as an array, and the rest as a list."""
     basis = torch.linalg.svd(W.double())[0][:, :d]  # (d_q, d)
     return basis.T.numpy(), (basis.T @ W.double()).tolist()
+
+
+def two_by_qr(W, d):
+    """Without pivoting: right only if the first d columns of W span all of them."""
+    Q, R = torch.linalg.qr(W)
+    return Q[:, :d].T, R[:d]
+
+
+def two_by_roots(W, d):
+    """Right only if d is not above the sizes of W."""
+    U, sigma, Vh = torch.linalg.svd(W, full_matrices=False)
+    root = sigma[:d].sqrt()
+    return root[:, None] * U[:, :d].T, root[:, None] * Vh[:d]
+
+
+def two_by_identity(W, d):
+    """Where d is large enough, one of the two may be the identity."""
+    if d < len(W):
+        return two_by_basis(W, d)
+    return F.pad(torch.eye(len(W)), (0, 0, 0, d - len(W))), F.pad(W, (0, 0, 0, d - len(W)))
+
+
+def gated_by_loop(items, mask, W_g, b_g):
+    largest = []
+    for trial, real in zip(items, mask, strict=True):
+        gated = [x / (1 + torch.exp(-(W_g @ x + b_g))) for x in trial[real]]
+        largest.append(torch.stack(gated).amax(0) if gated else torch.zeros(items.shape[-1]))
+    return largest
 
 
 def head_scores_by_loop(queries, keys, n_heads):
@@ -38,6 +69,14 @@ def pooled_score(q, k, w):
     return {0: scaled_dot_score, 1: bilinear_score, 3: additive_score}[len(w)](q, k, *w)
 
 
+def pooling_by_torch(q, k, v, mask, weights):
+    """Torch's own attention adds a score to each pair when the products of q and k are zero."""
+    scores = pooled_score(q, k, weights).masked_fill(~mask[:, None], -1e30)
+    nothing = torch.zeros(*k.shape[:2], q.shape[-1])
+    pooled = F.scaled_dot_product_attention(q * 0, nothing, v, scores)
+    return torch.where(mask.any(1)[:, None, None], pooled, 0.0)
+
+
 def pooling_by_package(q, k, v, mask, weights):
     return attend(pooled_score(q, k, weights), v, mask[:, None])[0]
 
@@ -53,13 +92,21 @@ test_answers = answers(
         ("masked_weights", weights_by_logsumexp),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -1e9).softmax(-1) * m),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -1e4).softmax(-1) * m, "on real scores near -30,000"),
+        ("masked_weights", lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).nan_to_num(0.0)),
+        ("masked_weights", lambda s, m: (s + m.float().log()).softmax(-1).nan_to_num(0.0), "gradient", "got nan"),
+        ("masked_weights", lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1) * m, "gives NaN"),
         ("additive_scores", additive_score),
-        ("two_projections", two_by_basis),
+        ("two_projections", two_by_identity),
+        ("two_projections", two_by_qr, "whose first columns are zero"),
+        ("two_projections", two_by_roots, "above both sizes", "the shape of W_q"),
+        ("gated_maximum", lambda x, m, W, b: max_pool_items(gate_items(x, W, b)[0], m)[0]),
+        ("gated_maximum", gated_by_loop),
+        ("gated_maximum", lambda x, m, W, b: max_pool_items(x, m)[0], "expected"),
         ("head_scores", lambda *a: head_scores_by_loop(*a).double().numpy()),
-        ("largest_of_real", lambda items, mask: max_pool_items(items, mask)[0]),
         ("surrogate", surrogate_without_gradient),
         ("surrogate", reinforce_loss),
         ("masked_pooling", pooling_by_package),
+        ("masked_pooling", pooling_by_torch),
         ("masked_pooling", pooling_by_fill(-1e9)),
     ],
 )

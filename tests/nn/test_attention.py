@@ -94,3 +94,5 @@ def test_dot_and_bilinear_scores_match_loops():
     assert_close(bilinear[1, 2, 4], expected)
     assert_close(dot_score(q, k[..., :4]), bilinear_score(q, k[..., :4], torch.eye(4).double()))
     assert_close(scaled_dot_score(q, k[..., :4]), dot_score(q, k[..., :4]) / 2)
+    W_q, W_k = normal(2, 4), normal(2, 6)  # two projections are a bilinear score
+    assert_close(dot_score(q @ W_q.T, k @ W_k.T), bilinear_score(q, k, W_q.T @ W_k))

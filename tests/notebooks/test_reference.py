@@ -29,7 +29,7 @@ FIELDS = """
 
 @pytest.fixture(scope="module")
 def reference() -> Reference:
-    return Reference(chapters())
+    return Reference(chapters() + chapters("notebooks/deeper"))
 
 
 def test_docstring_becomes_fields_and_formulas(reference):
