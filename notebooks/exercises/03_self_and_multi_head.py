@@ -1,8 +1,9 @@
-"""Exercises of chapter 03: self-attention, heads, shared keys, two levels, order, all of it with a mask."""
+"""Exercises of chapter 03: heads, order, the block, a mask; deeper: shared keys, a count, two levels."""
 
 import math
 
 import torch
+from torch.nn import functional as F
 
 from possm_lite.course.checks import Case, ValueCheck, exercise, gradient, normal
 from possm_lite.nn.attention import attend, scaled_dot_score
@@ -29,6 +30,7 @@ def _normals(*shapes):
     },
     mistakes={
         "X @ W_v → X @ W_k": "it hands over the keys: V needs a projection of its own.",
+        "X @ W_k → X @ W_q": "queries are compared with queries: K is made by W_k.",
         "Q @ K.T → K @ Q.T": (
             "queries and keys have changed places in the score: row n of Q K^T is what token n asks, row n of K Q^T is "
             "how token n is asked."
@@ -77,104 +79,55 @@ def split_heads(x, n_heads):
     return cut.transpose(1, 2)  # (B, H, N, d)
 
 
-# Exercise 3.3: shared keys
-@exercise(
-    cases={
-        "as many key heads as heads": lambda: _normals((2, 3, 4), (2, 5, 4), (2, 5, 4)),
-        "one key head for all": lambda: _normals((4, 3, 2), (1, 5, 2), (1, 5, 2)),
-        "four heads, two key heads": lambda: _normals((4, 3, 2), (2, 5, 2), (2, 5, 2)),
-        "six heads, three key heads": lambda: _normals((6, 4, 3), (3, 4, 3), (3, 4, 3)),
-        "the gradient": Case(lambda: _normals((4, 3, 2), (2, 5, 2), (2, 5, 2)), gradient(0, 1, 2), 1e-4),
-    },
+# Exercise 3.3: what becomes of the outputs when the tokens come as [2, 3, 1, 0]
+my_order = ValueCheck(
+    "my_order",
+    expected="2 3 1 0",
     mistakes={
-        "repeat_interleave(times, dim=0) → repeat(times, 1, 1)": "heads take the key heads alternately, 0 1 0 1.",
-        "V.repeat_interleave(times, dim=0) → V.repeat(times, 1, 1)": (
-            "keys and values are repeated in different orders. A head reads the values that belong to its keys."
-        ),
-    },
-)
-def grouped_attention(Q, K, V):
-    """Formula (3.5). Q (H, N, d), K and V (G, M, d); gives (H, N, d)."""
-    times = len(Q) // len(K)  # H / G heads share one
-    K, V = K.repeat_interleave(times, dim=0), V.repeat_interleave(times, dim=0)  # (H, M, d) each: 0 0 1 1
-    weights = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)  # (H, N, M)
-    return weights @ V
-
-
-# Exercise 3.4: weights of a dense layer, (N D)^2, and of self-attention, 4 D^2
-my_ratio = ValueCheck(
-    "my_ratio",
-    expected=2500,
-    mistakes={
-        10_000: "N^2 = 10,000 times as many as one D x D matrix. Self-attention has four of them.",
-        10_000 / 3: "that counts three matrices. W_o is one as well.",
-        25: "that is what it has for one token of its output, of N.",
+        "0 1 2 3": "the row of a token would then depend on its place. What in (3.2) knows of a place?",
+        "3 2 0 1": "that is the way back: the row in which each old output lies now. Asked is what each row holds.",
+        "new": "each token still meets the same four tokens, itself among them. Which number could change?",
     },
 )
 
 
-# Exercise 3.5: attention in two levels
-def _document(*lengths, n_words=4):
-    """Words whose padding holds large numbers, their mask, and two queries."""
-    words, word_query, sentence_query = _normals((len(lengths), n_words, 3), (3,), (3,))
-    mask = torch.arange(n_words) < torch.tensor(lengths)[:, None]
-    return words.masked_fill(~mask[..., None], 9.0), mask, word_query, sentence_query
-
-
-def _left_padded():
-    words, mask, *queries = _document(2, 4, 1)
-    return words.flip(1), mask.flip(1), *queries
-
-
-def _filler_sentence():
-    """The words of sentence 1 are all zero: it has words, and they say nothing."""
-    words, mask, *queries = _document(2, 3, 4)
-    return words * torch.tensor([1.0, 0.0, 1.0])[:, None, None], mask, *queries
+# Exercise 3.4: the transformer block
+def _parts():
+    """A table of tokens, attention and a network with weights of their own."""
+    X, W, W_1, W_2 = _normals((5, 4), (4, 4), (4, 6), (6, 4))
+    return 3 * X + 1, lambda x: torch.softmax(x @ x.T, -1) @ x @ W, lambda x: (x @ W_1).relu() @ W_2
 
 
 @exercise(
+    tolerance=1e-3,  # a norm without the small number under its root passes, too
     cases={
-        "one sentence": lambda: _document(4),
-        "a short sentence, padded": lambda: _document(4, 2),
-        "a sentence without words": lambda: _document(3, 0, 1),
-        "as many sentences as words": lambda: _document(1, 3, 2, n_words=3),
-        "padding before the words": _left_padded,
-        "a sentence whose words are all zero vectors": _filler_sentence,
-        "the gradient": Case(lambda: _document(3, 0, 1), gradient(0, 2, 3), 1e-4),
+        "att that gives zeros": lambda: (_parts()[0], torch.zeros_like, _parts()[2]),
+        "mlp that gives zeros": lambda: (*_parts()[:2], torch.zeros_like),
+        "both": _parts,
+        "the gradient": Case(_parts, gradient(0)),
     },
     mistakes={
         (
-            "sentences = attend(word_scores, words, mask[:, None])[0][:, 0] → "
-            "return attend(word_scores.flatten()[None], words.flatten(0, 1), mask.flatten()[None])[0][0]"
-        ): "all words share one softmax, so a long sentence speaks louder.",
-        ", mask[:, None]) → )": "the padded slots of a sentence are read. The softmax over words needs the mask.",
-        ", has_words[None]) → )": (
-            "a sentence without words is read: its vector of zeros takes a share of the second softmax."
+            "X + att(F.layer_norm(X, size)) → F.layer_norm(X + att(X), size)",
+            "Z + mlp(F.layer_norm(Z, size)) → F.layer_norm(Z + mlp(Z), size)",
+        ): "each norm stands after its plus, as in 2017. In (3.11) it stands before `att` and before `mlp`.",
+        ("att(F.layer_norm(X, size)) → att(X)", "mlp(F.layer_norm(Z, size)) → mlp(Z)"): "there is no norm in it.",
+        ("Z = X + att → Z = att", "return Z + mlp → return mlp"): "what goes in is not added: both plus are missing.",
+        "return Z + mlp → return X + mlp": "the second plus adds X, and what attention brought is lost. It adds Z.",
+        "mlp(F.layer_norm(Z, size)) → mlp(F.layer_norm(X, size))": "mlp reads X. It has to read Z.",
+        "size = X.shape[-1:] → size = X.shape": (
+            "the norm goes over all tokens at once. Each token has a mean and a spread of its own."
         ),
     },
 )
-def read_document(words, mask, word_query, sentence_query):
-    """Formula (3.7). words (S, M, D), mask (S, M), queries (D,); gives (D,)."""
-    word_scores = scaled_dot_score(word_query[None], words)  # (S, 1, M)
-    sentences = attend(word_scores, words, mask[:, None])[0][:, 0]  # (S, D)
-    has_words = mask.any(dim=-1)  # (S,)
-    sentence_scores = scaled_dot_score(sentence_query[None], sentences)  # (1, S)
-    return attend(sentence_scores, sentences, has_words[None])[0][0]
+def transformer_block(X, att, mlp):
+    """Formula (3.11). X (N, D); att and mlp take (N, D) and give (N, D)."""
+    size = X.shape[-1:]
+    Z = X + att(F.layer_norm(X, size))
+    return Z + mlp(F.layer_norm(Z, size))
 
 
-# Exercise 3.6: back to the order 0 1 2 3, when the tokens were [2, 3, 1, 0]
-my_order = ValueCheck(
-    "my_order",
-    expected="3 2 0 1",
-    mistakes={
-        "0 1 2 3": "nothing would have moved then, but the tokens moved.",
-        "2 3 1 0": "that is whose output each row of Z is. Asked is the way back: in which row of Z is y0?",
-        "Z3 Z2 Z0 Z1": "the order is right. Write the numbers alone, 3 for row 3.",
-    },
-)
-
-
-# Exercise 3.7: several heads with a mask
+# Exercise 3.5: several heads with a mask
 def _batch(*lengths, heads=2, groups=2, scale=1.0, left=False):
     """Makes sequences of these lengths, with sevens for padding, and the four matrices."""
 
@@ -221,7 +174,7 @@ def _rows(function, X, exists, *args):
             "a row with nothing to read is NaN: all its scores are -inf, and 0/0 follows (NaN times zero is NaN, too)."
         ),
         ("-1e30 → -math.inf", "Y * exists[..., None] → Y.masked_fill(~exists[..., None], 0.0)"): (
-            "the values are right and a gradient is NaN: a row of scores that are all -inf was cleared only afterwards."
+            "the values are right and a gradient is NaN: weights of NaN had met the values before the row was cleared."
         ),
     },
 )
@@ -242,3 +195,88 @@ def masked_heads(X, exists, W_q, W_k, W_v, W_o, n_heads):
 
     Y = (weights @ v).transpose(1, 2).reshape(B, N, -1) @ W_o  # (B, N, D)
     return Y * exists[..., None]  # a padded token asks for nothing
+
+
+# Exercise 3.6, deeper: shared keys
+@exercise(
+    cases={
+        "as many key heads as heads": lambda: _normals((2, 3, 4), (2, 5, 4), (2, 5, 4)),
+        "one key head for all": lambda: _normals((4, 3, 2), (1, 5, 2), (1, 5, 2)),
+        "four heads, two key heads": lambda: _normals((4, 3, 2), (2, 5, 2), (2, 5, 2)),
+        "six heads, three key heads": lambda: _normals((6, 4, 3), (3, 4, 3), (3, 4, 3)),
+        "the gradient": Case(lambda: _normals((4, 3, 2), (2, 5, 2), (2, 5, 2)), gradient(0, 1, 2), 1e-4),
+    },
+    mistakes={
+        "repeat_interleave(times, dim=0) → repeat(times, 1, 1)": "heads take the key heads alternately, 0 1 0 1.",
+        "V.repeat_interleave(times, dim=0) → V.repeat(times, 1, 1)": (
+            "keys and values are repeated in different orders. A head reads the values that belong to its keys."
+        ),
+    },
+)
+def grouped_attention(Q, K, V):
+    """Formula (3.5). Q (H, N, d), K and V (G, M, d); gives (H, N, d)."""
+    times = len(Q) // len(K)  # H / G heads share one
+    K, V = K.repeat_interleave(times, dim=0), V.repeat_interleave(times, dim=0)  # (H, M, d) each: 0 0 1 1
+    weights = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)  # (H, N, M)
+    return weights @ V
+
+
+# Exercise 3.7, deeper: weights of a dense layer, (N D)^2, and of self-attention, 4 D^2
+my_ratio = ValueCheck(
+    "my_ratio",
+    expected=2500,
+    mistakes={
+        10_000: "N^2 = 10,000 times as many as one D x D matrix. Self-attention has four of them.",
+        10_000 / 3: "that counts three matrices. W_o is one as well.",
+        25: "that is what it has for one token of its output, of N.",
+    },
+)
+
+
+# Exercise 3.8, deeper: attention in two levels
+def _document(*lengths, n_words=4):
+    """Words whose padding holds large numbers, their mask, and two queries."""
+    words, word_query, sentence_query = _normals((len(lengths), n_words, 3), (3,), (3,))
+    mask = torch.arange(n_words) < torch.tensor(lengths)[:, None]
+    return words.masked_fill(~mask[..., None], 9.0), mask, word_query, sentence_query
+
+
+def _left_padded():
+    words, mask, *queries = _document(2, 4, 1)
+    return words.flip(1), mask.flip(1), *queries
+
+
+def _filler_sentence():
+    """The words of sentence 1 are all zero: it has words, and they say nothing."""
+    words, mask, *queries = _document(2, 3, 4)
+    return words * torch.tensor([1.0, 0.0, 1.0])[:, None, None], mask, *queries
+
+
+@exercise(
+    cases={
+        "one sentence": lambda: _document(4),
+        "a short sentence, padded": lambda: _document(4, 2),
+        "a sentence without words": lambda: _document(3, 0, 1),
+        "as many sentences as words": lambda: _document(1, 3, 2, n_words=3),
+        "padding before the words": _left_padded,
+        "a sentence whose words are all zero vectors": _filler_sentence,
+        "the gradient": Case(lambda: _document(3, 0, 1), gradient(0, 2, 3), 1e-4),
+    },
+    mistakes={
+        (
+            "sentences = attend(word_scores, words, mask[:, None])[0][:, 0] → "
+            "return attend(word_scores.flatten()[None], words.flatten(0, 1), mask.flatten()[None])[0][0]"
+        ): "all words share one softmax, so a long sentence speaks louder.",
+        ", mask[:, None]) → )": "the padded slots of a sentence are read. The softmax over words needs the mask.",
+        ", has_words[None]) → )": (
+            "a sentence without words is read: its vector of zeros takes a share of the second softmax."
+        ),
+    },
+)
+def read_document(words, mask, word_query, sentence_query):
+    """Formula (3.7). words (S, M, D), mask (S, M), queries (D,); gives (D,)."""
+    word_scores = scaled_dot_score(word_query[None], words)  # (S, 1, M)
+    sentences = attend(word_scores, words, mask[:, None])[0][:, 0]  # (S, D)
+    has_words = mask.any(dim=-1)  # (S,)
+    sentence_scores = scaled_dot_score(sentence_query[None], sentences)  # (1, S)
+    return attend(sentence_scores, sentences, has_words[None])[0][0]

@@ -3,9 +3,10 @@
 import math
 
 import torch
+from torch import nn
 
 from possm_lite.course.hierarchy import hierarchical_attend
-from possm_lite.nn.heads import multi_head_attention, split_heads
+from possm_lite.nn.heads import merge_heads, multi_head_attention, share_heads, split_heads
 
 from .helpers import answers, load
 
@@ -36,6 +37,47 @@ def heads_by_package(X, exists, W_q, W_k, W_v, W_o, n_heads, cleared=True):
     return (y @ W_o).masked_fill(~exists[..., None] & cleared, 0.0)
 
 
+def heads_by(weigh):
+    """Several heads with a mask, with another softmax under it: weigh(scores, mask)."""
+
+    def masked_heads(X, exists, W_q, W_k, W_v, W_o, n_heads):
+        d = W_q.shape[1] // n_heads
+        n_kv_heads = W_k.shape[1] // d
+        q, k, v = (split_heads(X @ W, n) for W, n in ((W_q, n_heads), (W_k, n_kv_heads), (W_v, n_kv_heads)))
+        k, v = share_heads(k, n_heads), share_heads(v, n_heads)
+        mask = torch.ones(X.shape[1], X.shape[1]).tril().bool() & exists[:, None, None]  # (B, 1, N, N)
+        return merge_heads(weigh(q @ k.mT / d**0.5, mask) @ v) @ W_o * exists[..., None]
+
+    return masked_heads
+
+
+def fill_then_repair(scores, mask):
+    """As in chapter 02: the gradient is clean, since what was filled passes none on."""
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num(0.0)
+
+
+def add_then_repair(scores, mask):
+    return (scores + mask.float().log()).softmax(-1).nan_to_num(0.0)
+
+
+def mask_after_softmax(scores, mask):
+    return scores.softmax(-1) * mask
+
+
+def block_by_modules(X, att, mlp):
+    for part in (att, mlp):
+        X = X + part(nn.LayerNorm(X.shape[1])(X))
+    return X
+
+
+def block_by_hand(X, att, mlp):
+    def norm(x):
+        return (x - x.mean(1, keepdim=True)) / x.var(1, keepdim=True, correction=0).sqrt()
+
+    Z = att(norm(X)) + X
+    return mlp(norm(Z)) + Z
+
+
 test_answers = answers(
     exercises,
     [
@@ -45,7 +87,13 @@ test_answers = answers(
         ("grouped_attention", grouped_by_loop),
         ("my_ratio", 100**2 / 4),
         ("read_document", lambda words, mask, q_w, q_s: hierarchical_attend(words, q_w, q_s, mask)[0]),
-        ("my_order", [3, 2, 0, 1]),
+        ("my_order", [2, 3, 1, 0]),
+        ("my_order", "3201", "way back"),
+        ("transformer_block", block_by_modules),
+        ("transformer_block", block_by_hand),
         ("masked_heads", heads_by_package),
+        ("masked_heads", heads_by(fill_then_repair)),
+        ("masked_heads", heads_by(add_then_repair), "the gradient with padding", "got nan"),
+        ("masked_heads", heads_by(mask_after_softmax), "three tokens, one head"),
     ],
 )
