@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from possm_lite.course.load import load_figures
 from possm_lite.errors import RecordingError
 from possm_lite.recordings import load_recording
-from possm_lite.recordings.formats.nwb_write import write_nwb
 
 pynwb = pytest.importorskip("pynwb")
 h5py = pytest.importorskip("h5py")
@@ -15,6 +15,7 @@ h5py = pytest.importorskip("h5py")
 from pynwb import TimeSeries  # noqa: E402
 from pynwb.behavior import BehavioralTimeSeries, Position, SpatialSeries  # noqa: E402
 
+from ..exercises.helpers import NOTEBOOKS  # noqa: E402
 from .nwb_files import new_file, session_of, write  # noqa: E402
 
 
@@ -227,25 +228,15 @@ def test_bad_rows_are_left_out_and_counted(mutated, mutate, note, trials):
 
 
 def test_a_written_recording_is_read_back(small_recording, tmp_path):
-    """As simulated; and with silent units, a gap in time and names that are numbers."""
+    """As in chapter 17: with silent units and a gap in time."""
     path, r = tmp_path / "a.nwb", small_recording
     kept = ~np.isin(r.spike_units, [3, 11])  # one in the middle and the last
     seen = np.abs(r.behavior_times - 8) > 1
     spikes = {"spike_times": r.spike_times[kept], "spike_units": r.spike_units[kept]}
-    behavior = {"behavior_times": r.behavior_times[seen], "behavior": r.behavior[seen], "behavior_unit": "cm/s"}
-    gaps = replace(r, **spikes, **behavior, unit_ids=[str(100 - i) for i in range(12)], trials=[])
-    for recording, unit_ids in ((r, [str(i) for i in range(12)]), (gaps, gaps.unit_ids.tolist())):
-        write_nwb(recording, path)
+    gaps = replace(r, **spikes, behavior_times=r.behavior_times[seen], behavior=r.behavior[seen], trials=[])
+    for recording in (r, gaps):
+        load_figures("17_your_recording", NOTEBOOKS).write_nwb(recording, path)
         back = load_recording(path)
         for name in ("spike_times", "spike_units", "behavior_times", "behavior", "trials"):
             np.testing.assert_array_equal(getattr(back, name), getattr(recording, name))
         assert (back.session_id, back.behavior_unit) == (recording.session_id, recording.behavior_unit)
-        assert back.unit_ids.tolist() == unit_ids  # "sim000" is not a number
-    write_nwb(r, path)
-    with pynwb.NWBHDF5IO(str(path), "r") as io:
-        file = io.read()
-        assert list(file.units["unit_name"].data) == r.unit_ids.tolist()
-        assert file.notes == "\n".join(r.notes)
-        np.testing.assert_allclose(file.units["obs_intervals"][0], [r.span])
-    with pytest.raises(RecordingError, match="a.nwb: could not be written"):
-        write_nwb(r, tmp_path / "nowhere" / "a.nwb")
