@@ -87,9 +87,7 @@ def _behavior(recording: Recording) -> Iterator[str]:
 def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
     times = recording.behavior_times
     interval = recording.sample_interval
-    low, high = np.quantile(np.diff(times), (0.05, 0.95))
-    steps = "regular" if high < 1.2 * low else f"irregular, every {1e3 * low:.3g} to {1e3 * high:.3g} ms"
-    yield f"behaviour: {times[0]:.1f} to {times[-1]:.1f} s, {len(times):,} samples, {1 / interval:.4g} Hz, {steps}"
+    yield f"behaviour: {times[0]:.1f} to {times[-1]:.1f} s, {len(times):,} samples, {1 / interval:.4g} Hz"
     if interval > 1.01 * bin_width_s:
         yield f"warning: behaviour is sampled every {interval:.3g} s, more slowly than bins of {bin_width_s:g} s"
     gaps = behavior_gaps(recording)
@@ -111,8 +109,7 @@ def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
 def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     trials = recording.trials
     if len(trials) == 0:
-        found = f"{len(pieces)} pieces" if len(pieces) > 1 else "one piece"
-        yield f"trials: none; {np.diff(pieces).sum():.1f} s in {found} without a pause"
+        yield f"trials: none; {np.diff(pieces).sum():.1f} s without pauses"
         return
     lengths = np.diff(trials)[:, 0]
     yield f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, {lengths.sum():.1f} s in all"

@@ -1,6 +1,6 @@
 """The form of the lecture notes: a list of trials, each with its bins of spikes and of velocity."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -28,9 +28,9 @@ def from_notes(trials: Iterable[Mapping], bin_width_s: float) -> tuple[dict, lis
         return dict(sorted(trains.items())), times, behavior, intervals
 
 
-def to_notes(recording, unit_ids: Sequence, bin_width_s: float) -> list[dict]:
-    """The trials of `Recording.to_lecture_notes`, with these names of the units. Raises RecordingError."""
-    units = [unit_ids[unit] for unit in recording.spike_units]
+def to_notes(recording, bin_width_s: float) -> list[dict]:
+    """The trials of `Recording.to_lecture_notes`."""
+    units = recording.unit_ids[recording.spike_units].tolist()
     notes = []
     for trial_id, (start, stop) in enumerate(recording.trials):
         edges = start + bin_width_s * np.arange(int((stop - start) / bin_width_s + 1e-6) + 1)

@@ -9,7 +9,6 @@ from ..errors import RecordingError, listed
 FORMAT = "possm-lite recording 2"
 _TEXTS = ("behavior_unit", "behavior_name", "session_id")
 _STORED = ("spike_times", "spike_units", "unit_ids", "behavior", "behavior_columns", "trials", "notes", *_TEXTS)
-_MAX_UNNAMED_UNITS = 100_000
 
 
 def to_arrays(fields: Mapping) -> dict[str, np.ndarray]:
@@ -55,8 +54,5 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
             raise RecordingError("behavior_clock must have the samples of behavior, and no behavior_times beside it.")
         fields["behavior_times"] = start + np.arange(int(n)) / rate
     if "unit_ids" not in fields:
-        n_units = int(fields["spike_units"].max()) + 1
-        if n_units > _MAX_UNNAMED_UNITS:
-            raise RecordingError(f"unit_ids is required for more than {_MAX_UNNAMED_UNITS} units.")
-        fields["unit_ids"] = np.arange(n_units)
+        fields["unit_ids"] = np.arange(int(fields["spike_units"].max()) + 1)
     return {"session_id": default_session_id, **fields}

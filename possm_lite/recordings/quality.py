@@ -26,9 +26,9 @@ def firing_rates(recording: Recording) -> np.ndarray:
     return _spike_counts(recording) / recording_duration(recording)
 
 
-def silent_units(recording: Recording, below_hz: float = 1 / 60) -> np.ndarray:
-    """Indices (n,) of the units that fire less than `below_hz`, by default once a minute."""
-    return np.flatnonzero(firing_rates(recording) < below_hz)
+def silent_units(recording: Recording) -> np.ndarray:
+    """Indices (n,) of the units that fire less than once a minute."""
+    return np.flatnonzero(firing_rates(recording) < 1 / 60)
 
 
 def isi_violations(recording: Recording, refractory_s: float = REFRACTORY_S) -> np.ndarray:
@@ -56,10 +56,10 @@ def contamination_rate(recording: Recording, refractory_s: float = REFRACTORY_S)
     return (1 - np.sqrt(np.clip(1 - 2 * ratio, 0, None))) / 2
 
 
-def contaminated_units(recording: Recording, largest: float = 0.1, fewest: int = 5) -> np.ndarray:
-    """Indices (n,) of units with a contamination above `largest` and at least `fewest` violations."""
-    contaminated = contamination_rate(recording) > largest  # False for NaN
-    return np.flatnonzero(contaminated & (_violation_counts(recording, REFRACTORY_S) >= fewest))
+def contaminated_units(recording: Recording) -> np.ndarray:
+    """Indices (n,) of units with a contamination above 0.1 and at least five violations."""
+    contaminated = contamination_rate(recording) > 0.1  # False for NaN
+    return np.flatnonzero(contaminated & (_violation_counts(recording, REFRACTORY_S) >= 5))
 
 
 def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple[np.ndarray, np.ndarray]:

@@ -52,10 +52,8 @@ class Recording:
         come in any order, in seconds or in a unit of their own (Neo, quantities); `fields` are those of `Recording`.
         """
         spike_times, spike_units, ids = merge_trains(trains)
-        unit_ids = fields.pop("unit_ids", ids)
-        if len(unit_ids) != len(ids):
-            raise RecordingError(f"unit_ids must be as many as the units: {len(unit_ids)} against {len(ids)} units.")
-        return cls(spike_times, spike_units, unit_ids, behavior_times, behavior, **fields)
+        fields = {"unit_ids": ids} | fields
+        return cls(spike_times, spike_units, behavior_times=behavior_times, behavior=behavior, **fields)
 
     @classmethod
     def from_position(cls, trains: Mapping | Iterable, times, position, unit: str = "a.u.", **fields) -> "Recording":
@@ -69,8 +67,8 @@ class Recording:
         valid = np.isfinite(velocity).all(axis=1)
         if not valid.any():
             raise RecordingError("position must have two neighbouring rows that are finite in all columns.")
-        missing = f"; {(~valid).sum()} of {len(valid)} rows have none" if not valid.all() else ""
-        note = f"Velocity is the derivative of the position{missing}{'; ' if how else ''}{how}."
+        missing = f"{(~valid).sum()} of {len(valid)} rows have none" if not valid.all() else ""
+        note = "; ".join(filter(None, ("Velocity is the derivative of the position", missing, how))) + "."
         fields = {"behavior_unit": f"{unit}/s"} | fields | {"notes": (*fields.get("notes", ()), note)}
         return cls.from_trains(trains, times[valid], velocity[valid], **fields)
 
@@ -83,7 +81,7 @@ class Recording:
             bin_starts: seconds, shape (bins,); there may be gaps between bins. Default: 0, 1, 2, ... widths.
             behavior, fields: as in `from_trains`. The default of `behavior_times` is the middle of each bin.
         """
-        counts = whole_counts("counts", np.ma.filled(counts, np.nan))  # masked: refused as NaN
+        counts = whole_counts(np.ma.filled(counts, np.nan))  # masked: refused as NaN
         starts = bin_width_s * np.arange(len(counts)) if bin_starts is None else np.asarray(bin_starts, np.float64)
         is_apart = bin_width_s > 0 and (np.diff(starts) >= 0.98 * bin_width_s).all()  # starts may have been rounded
         if not is_apart or len(starts) != len(counts):
@@ -99,8 +97,7 @@ class Recording:
     def from_lecture_notes(cls, trials: Iterable[Mapping], bin_width_s: float = 0.05, **fields) -> "Recording":
         """A recording from trials `{"trial_id": ..., "spikes": [bin, ...], "vel": [bin, ...]}`, one after the other.
 
-        A bin of `spikes` is a list of (unit, seconds since the start of the bin), or 0; one of `vel` has shape
-        (samples, C), spaced evenly from the start of the bin.
+        A bin of `spikes` is a list of (unit, seconds in the bin), or 0; one of `vel` (samples, C), evenly spaced.
         """
         trains, times, behavior, intervals = from_notes(trials, bin_width_s)
         return cls.from_trains(trains, times, behavior, trials=intervals, **fields)
@@ -108,11 +105,9 @@ class Recording:
     def to_lecture_notes(self, bin_width_s: float = 0.05) -> list[dict]:
         """The trials in the form that `from_lecture_notes` reads, without the last bin of a trial if it is not whole.
 
-        The form has no clock: the time between trials is lost, and the samples of a bin are evenly spaced from its
-        start. RecordingError where that would move one by more than the sample interval.
+        The form has no clock: RecordingError where that would move a sample by more than the sample interval.
         """
-        ids = self.unit_ids.tolist()
-        return to_notes(self, [int(name) for name in ids] if all(map(is_number, ids)) else ids, bin_width_s)
+        return to_notes(self, bin_width_s)
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
@@ -157,11 +152,6 @@ _FIELDS = {
 }
 
 
-def is_number(unit_id: str) -> bool:
-    """Whether the name of a unit is that of a whole number, from which it can be made again: "7", not "07"."""
-    return unit_id.isascii() and unit_id.isdecimal() and str(int(unit_id)) == unit_id
-
-
 def default_columns(n: int) -> np.ndarray:
     """Names of n columns, shape (n,)."""
     return np.array(list("xyz"[:n]) if n <= 3 else [str(i) for i in range(n)])
@@ -187,15 +177,13 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
 def _check_lengths(r: Recording):
     if len(r.behavior_times) == 1 or len(r.behavior_times) == len(r.spike_times) == 0:
         raise RecordingError(f"behavior_times needs at least two samples, not {len(r.behavior_times)}.")
-    for name, n, others in (
-        ("spike_units", len(r.spike_times), "spike_times"),
-        ("behavior", len(r.behavior_times), "behavior_times"),
-        ("behavior_columns", r.n_columns, "columns of behavior"),
+    for name, others, required in (
+        ("spike_units", "spike_times", r.spike_times),
+        ("behavior", "behavior_times", r.behavior_times),
+        ("behavior_columns", "columns of behavior", r.behavior.T),
     ):
-        if len(getattr(r, name)) != n:
-            raise RecordingError(
-                f"{name} must be as many as the {others}: {len(getattr(r, name))} against {n} {others}."
-            )
+        if (n := len(getattr(r, name))) != len(required):
+            raise RecordingError(f"{name} must be as many as the {others}: {n} against {len(required)} {others}.")
 
 
 def _check_units_and_trials(r: Recording):

@@ -7,7 +7,6 @@ import numpy as np
 from ..errors import RecordingError
 
 _MAX_COUNT = 10_000
-_MAX_SPIKES = 50_000_000
 
 
 def merge_trains(trains: Mapping | Iterable) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -42,24 +41,19 @@ def refuse(name: str, values: np.ndarray, invalid: np.ndarray, rule: str):
         raise RecordingError(f"{name} {rule}: {name}{index} = {values[tuple(index)]}.")
 
 
-def whole_counts(name: str, counts: np.ndarray) -> np.ndarray:
-    """The counts, (bins, units) or transposed, as int64. RecordingError unless they are whole, and not too many."""
+def whole_counts(counts: np.ndarray) -> np.ndarray:
+    """The counts, (bins, units), as int64. RecordingError unless they are whole, and not too many."""
     invalid = (counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT)
-    refuse(name, counts, invalid, f"must be whole counts from 0 to {_MAX_COUNT}")
+    refuse("counts", counts, invalid, f"must be whole counts from 0 to {_MAX_COUNT}")
     counts = counts.astype(np.int64)
     factor = np.gcd.reduce(counts, axis=None)
     if factor > 1 and np.count_nonzero(counts) > 100:
-        raise RecordingError(f"{name} are all multiples of {factor}: if they are rates, multiply by the bin width.")
-    if counts.sum() > _MAX_SPIKES:
-        raise RecordingError(f"{name} holds {counts.sum()} spikes, more than {_MAX_SPIKES}.")
+        raise RecordingError(f"counts are all multiples of {factor}: if they are rates, multiply by the bin width.")
     return counts
 
 
 def spread_counts(counts: np.ndarray, starts: np.ndarray, width: float) -> list[np.ndarray]:
-    """Spike times in seconds of every unit, for counts (bins, units).
-
-    The n spikes of a unit in a bin are placed at (0.5, 1.5, ... n - 0.5) / n of the bin.
-    """
+    """Spike times in seconds of every unit: n spikes in a bin are at (0.5, 1.5, ... n - 0.5) / n of it."""
     trains = []
     for n in counts.T:
         k = np.repeat(np.arange(len(n)), n)  # bin of each spike

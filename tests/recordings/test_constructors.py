@@ -29,8 +29,6 @@ def test_list_of_trains_numbers_the_units():
     assert recording.unit_ids.tolist() == ["0", "1", "2"] and recording.spike_units.tolist() == [0, 0, 2]
     assert len(recording.behavior_times) == 0
     assert Recording.from_trains([[1.0], [2.0]], unit_ids=["a", "b"]).unit_ids.tolist() == ["a", "b"]
-    with pytest.raises(RecordingError, match="2 against 1 units"):
-        Recording.from_trains([[1.0]], unit_ids=["a", "b"])
 
 
 def test_trains_with_a_unit_become_seconds():
@@ -78,7 +76,6 @@ BAD = [  # a constructor, its arguments, and what the message names
     (Recording.from_counts, (np.ma.masked_equal([[2.0], [1.0]], 1), 0.1), r"counts\[1, 0\] = nan"),
     (Recording.from_counts, ([[1], [-1]], 0.1), r"counts\[1, 0\] = -1"),
     (Recording.from_counts, ([[10_001]], 0.1), r"counts\[0, 0\] = 10001"),
-    (Recording.from_counts, (np.full((5001, 1), 10_000) - (np.arange(5001) < 1)[:, None], 1.0), "50009999 spikes"),
     (Recording.from_counts, ([[1]], 0.0), "bin_width_s"),
     (Recording.from_counts, ([[1], [1]], 20, (), [0, 0.02]), "bin_starts"),
     (Recording.from_counts, ([[1], [1]], 0.1, (), [0.0]), "bin_starts"),

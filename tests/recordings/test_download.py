@@ -121,9 +121,3 @@ def test_dandi_set_gives_its_training_file(here, monkeypatch, capfd):
     assert_refused(capfd, "mc-rtt", "mc-rtt: DANDI:000129", "broken connection")
     files, error = files[:1], None
     assert_refused(capfd, "mc-rtt", "mc-rtt: DANDI:000129")
-
-
-@pytest.mark.parametrize(("name", "module"), [("s1", "pooch"), ("mc-rtt", "dandi")])
-def test_missing_package_is_named(here, monkeypatch, capfd, name, module):
-    monkeypatch.setitem(sys.modules, module, None)
-    assert_refused(capfd, name, f"needs {module}: pip install {module}")

@@ -1,7 +1,5 @@
 """Recordings to the form of the lecture notes; the way there is a layout of `test_layouts.py`."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -20,8 +18,6 @@ def test_recording_to_notes_and_back():
     assert back.unit_ids.tolist() == ["a", "b"] and back.spike_units.tolist() == [1, 0, 1, 0]
     np.testing.assert_allclose(back.spike_times - [0, 0, 0, 1.2], [0.0, 0.15, 0.17, 0.01], atol=1e-12)
     np.testing.assert_allclose(np.diff(back.trials), [[0.25], [0.1]])
-    numbered = replace(recording, unit_ids=["2", "10"]).to_lecture_notes()
-    assert [unit for unit, _ in numbered[0]["spikes"][3]] == [10, 2]
 
 
 def test_a_gap_is_refused():
