@@ -1,11 +1,4 @@
-"""Machines drawn: boxes, arrows with shapes on them, matrices as grids. All are placed by their middle, in grid units.
-
-diagram = Diagram(8, 2)
-spikes = diagram.box(1, 1, "spikes")
-gru = diagram.box(5, 1, "GRU", "learned", width=1.5, height=1)
-diagram.arrow(spikes, gru, "(B, T, D)")
-diagram.figure()  # the last line of its cell
-"""
+"""Machines drawn: boxes, arrows with shapes on them, matrices as grids, each placed by its middle, in grid units."""
 
 from dataclasses import dataclass
 from math import dist
@@ -84,9 +77,8 @@ class Diagram:
     def _fit(self, box: Box, text: str, size: float) -> None:
         needed = self.note(box.x, box.y, text, size)
         if needed.width > box.width or needed.height > box.height:
-            raise ValueError(
-                f"text overflows its box: {text!r} needs {needed.width:.2f} x {needed.height:.2f} grid units."
-            )
+            size = f"{needed.width:.2f} x {needed.height:.2f} grid units"
+            raise ValueError(f"text overflows its box: {text!r} needs {size}.")
 
     def box(self, x, y, text="", kind="data", width: float | None = None, height: float | None = None) -> Box:
         """A box of one of KINDS. A size not given is that of the text; ValueError if the text overflows."""

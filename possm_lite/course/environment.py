@@ -1,23 +1,16 @@
-"""Check of the student's computer: Python and packages, cores, memory.
-
-Imports only the standard library, so that it can report that everything else is missing.
-"""
+"""Check of the student's computer. Only the standard library is imported: all else may be missing."""
 
 import os
 import platform
-import re
 from importlib import import_module, metadata
-from pathlib import Path
 
 PACKAGES = ("possm-lite", "numpy", "scipy", "torch", "matplotlib", "tqdm", "ipywidgets", "joblib")
-MEMORY_GB = 3.0  # a chapter with processes takes up to 1.0, and each of up to four processes half a GB
-MEMINFO = Path("/proc/meminfo")
 
 
 def check_environment() -> None:
-    """Print one line for each thing the course needs: ✓ it is there, ✗ what to do, · unknown."""
+    """Print one line for each thing the course needs: ✓ it is there, ✗ what to do."""
     lines = [f"✓ Python {platform.python_version()}", *map(package_line, PACKAGES)]
-    lines += [f"✓ {os.cpu_count()} CPU cores", memory_line()]
+    lines.append(f"✓ {os.cpu_count()} CPU cores")
     failed = any(line.startswith("✗") for line in lines)
     lines += ["", "Follow each line marked ✗, then run this cell again." if failed else "Everything is in place."]
     print("\n".join(lines))
@@ -35,12 +28,3 @@ def package_line(name: str) -> str:
         command = f"In a terminal: pip install --force-reinstall {name}, then restart the kernel."
         return f"✗ {name} is installed but does not load ({type(error).__name__}). {command}"
     return f"✓ {name} {version.partition('+')[0]}"
-
-
-def memory_line() -> str:
-    """Only Linux says how much is free."""
-    if not MEMINFO.exists():
-        return f"· memory: {MEMORY_GB:.0f} GB free are enough."
-    free = 1024 * int(re.search(r"MemAvailable:\s*(\d+)", MEMINFO.read_text(encoding="utf-8"))[1]) / 1e9
-    advice = "" if free >= MEMORY_GB else f": {MEMORY_GB:.0f} GB are needed. Close other notebooks and programs."
-    return f"{'✗' if advice else '✓'} {free:.1f} GB of memory free{advice}"

@@ -11,12 +11,6 @@ GREEN, PURPLE, YELLOW = "#009e73", "#cc79a7", "#e69f00"
 def use_style() -> None:
     """Set matplotlib's defaults for the chapters: readable from the back row, without frames."""
     plt.rcParams.update(
-        {
-            "figure.dpi": 100,
-            "font.size": 11,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "legend.frameon": False,
-            "image.cmap": "cividis",
-        }
+        {"figure.dpi": 100, "font.size": 11, "legend.frameon": False, "image.cmap": "cividis"}
+        | {"axes.spines.top": False, "axes.spines.right": False}
     )

@@ -95,17 +95,12 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
     return (coefficients.sqrt() * torch.cat([constant, waves], -1)).flatten(-2)
 
 
-def geometric_half_periods(n: int, shortest: float, longest: float) -> Tensor:
-    """n half periods with equal ratios from `shortest` to `longest` seconds, shape (n,), float64."""
-    return math.pi / log_spaced_frequencies(n, 2 * shortest, 2 * longest)
-
-
 class MercerTime(nn.Module):
     """`mercer_features` with learned coefficients, cosine and sine sharing theirs, and learned half periods."""
 
     def __init__(self, n_periods: int, n_harmonics: int, shortest: float, longest: float):
         super().__init__()
-        half_periods = geometric_half_periods(n_periods, shortest, longest)
+        half_periods = math.pi / log_spaced_frequencies(n_periods, 2 * shortest, 2 * longest)  # with equal ratios
         self.log_half_periods = nn.Parameter(half_periods.log().to(torch.get_default_dtype()))
         at_start = 1 / (n_periods * (n_harmonics + 1))  # kernel of one at lag zero
         self.raw = nn.Parameter(torch.full((n_periods, n_harmonics + 1), math.log(math.expm1(at_start))))
@@ -120,10 +115,7 @@ class MercerTime(nn.Module):
 
 
 def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor) -> Tensor:
-    """Score (..., Q, M) on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)> (5.11), content plus time between two events.
-
-    Z + Phi instead of Z || Phi would add <Z_1, Phi_2> and <Phi_1, Z_2>, which depend on the origin of time.
-    """
+    """Score (..., Q, M) on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)> (5.11), content plus time between events."""
     return queries @ keys.transpose(-1, -2) + query_time @ key_time.transpose(-1, -2)
 
 

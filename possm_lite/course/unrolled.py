@@ -13,10 +13,9 @@ State = tuple[Tensor, ...]  # (H,), of an LSTM (H, C)
 
 
 def scan(cell: Callable, x: Tensor, state: State, weights: list, valid=None, reverse=False) -> tuple[Tensor, State]:
-    """Run a cell along a sequence: S_t = cell(x_t, S_{t-1}), or from the end with S_{t+1} instead.
+    """S_t = cell(x_t, S_{t-1}) along x (B, T, d), or from the end: the states H (B, T, h) and the last one.
 
-    From x (B, T, d), the first state (B, h) and the cell's weights to the states H (B, T, h) and the last state. A step
-    that is not `valid` (B, T) keeps the state and outputs zero: backwards, a short sequence begins at its own end.
+    A step that is not `valid` (B, T) keeps the state and outputs zero: backwards, a short sequence begins at its end.
     """
     n_steps = x.shape[1]
     outputs = [x] * n_steps
@@ -33,10 +32,7 @@ def scan(cell: Callable, x: Tensor, state: State, weights: list, valid=None, rev
 
 
 class _Unrolled:
-    """Mixin: the weights are torch's, by name and shape, and `forward` is a loop over the formula of `cell`.
-
-    A layer reads the output of the one before; bidirectional, [H forward, H backward]. Schuster and Paliwal 1997.
-    """
+    """Mixin: torch's weights, and a loop over `cell`. Both directions: Schuster and Paliwal 1997."""
 
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, bidirectional: bool = False):
         super().__init__(input_size, hidden_size, n_layers, batch_first=True, bidirectional=bidirectional)
@@ -44,8 +40,8 @@ class _Unrolled:
     def forward(self, x: Tensor, state: Tensor | State | None = None, lengths: Tensor | Sequence[int] | None = None):
         """x (B, T, d) to the states of the last layer (B, T, directions * h), and the last state of every layer.
 
-        A state is (layers * directions, B, h), of an LSTM a pair of these, None for zeros. With `lengths` (B,) `x`
-        after a length is never read, the output there is zero, and the last state is of each sequence's own last step.
+        A state is (layers * directions, B, h), of an LSTM a pair of these, None for zeros. What is after a length is
+        never read, the output there is zero, and the last state is of each sequence's own last step.
         """
         valid = None
         if lengths is not None:
@@ -71,26 +67,18 @@ class _Unrolled:
 
 
 class UnrolledRNN(_Unrolled, nn.RNN):
-    """Elman network as a loop over `rnn_cell`."""
-
     cell = staticmethod(rnn_cell)
 
 
 class UnrolledGRU(_Unrolled, nn.GRU):
-    """Gated recurrent unit in torch's form, R after the product, as a loop over `gru_cell`."""
-
     cell = staticmethod(gru_cell)
 
 
 class UnrolledTextbookGRU(_Unrolled, nn.GRU):
-    """Gated recurrent unit in the textbook's form, R before the product, as a loop over `textbook_gru_cell`."""
-
     cell = staticmethod(textbook_gru_cell)
 
 
 class UnrolledLSTM(_Unrolled, nn.LSTM):
-    """Long short-term memory as a loop over `lstm_cell`."""
-
     cell = staticmethod(lstm_cell)
 
 
@@ -118,8 +106,7 @@ def gradients_through_time(layer: nn.RNNBase, x: Tensor) -> Tensor:
 
     def one_step(s: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
         after = layer.cell(x_t, *s.chunk(n_parts, -1), *weights)
-        after = torch.cat(after, -1) if n_parts == 2 else after
-        return after, after
+        return (torch.cat(after, -1) if n_parts == 2 else after,) * 2
 
     jacobian_and_state = torch.func.vmap(torch.func.jacrev(one_step, has_aux=True))
     s = x.new_zeros(len(x), n_parts * layer.hidden_size)
@@ -135,10 +122,7 @@ def gradients_through_time(layer: nn.RNNBase, x: Tensor) -> Tensor:
 
 
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> tuple[list[Tensor], Tensor]:
-    """Gradients times one factor, and their norm before. Source: Pascanu et al. 2013, algorithm 1.
-
-    norm = sqrt(sum of all squares of all tensors),   g <- g * min(1, max_norm / norm)              (6.16)
-    """
+    """g <- g * min(1, max_norm / norm) (6.16), and the norm of all tensors before. Pascanu et al. 2013, algorithm 1."""
     norm = torch.stack([g.norm() for g in gradients]).norm()
     factor = torch.clamp(max_norm / norm, max=1.0)  # a norm of zero gives inf, and so a factor of one
     return [g * factor for g in gradients], norm

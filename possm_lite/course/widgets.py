@@ -1,12 +1,8 @@
-"""Interactive figures: a pure function, draw(**values) -> Figure, and sliders, explore(draw, name=Slider(...), ...).
-
-The bytes of one image are replaced, so nothing flickers and no figures accumulate.
-"""
+"""Interactive figures: a pure function draw(**values) -> Figure with sliders: explore(draw, name=Slider(...))."""
 
 import base64
 import io
 import math
-import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -47,7 +43,7 @@ class Slider:
 
 
 class ImageWithSliders:
-    """An image below sliders; as the output of a cell, also the still image for a reader without a kernel."""
+    """An image below sliders, whose bytes are replaced: nothing flickers. Without a kernel a reader sees the still."""
 
     def __init__(self, sliders: dict[str, Slider]):
         self._widgets = {name: slider.widget() for name, slider in sliders.items()}
@@ -67,11 +63,8 @@ class ImageWithSliders:
         return {**self.box._repr_mimebundle_(**kwargs), "image/png": _base64(self._image.value)}
 
 
-class Explorer(ImageWithSliders):
-    """Sliders, one for each argument of `draw`, with one image; name it in the last line of a cell to show it.
-
-    `draw` returns the same figure for the same values; it does not use pyplot, which stores figures.
-    """
+class explore(ImageWithSliders):
+    """A slider for each argument of `draw`, which does not use pyplot, for that stores figures."""
 
     def __init__(self, draw: Callable[..., Figure], **sliders: Slider):
         super().__init__(sliders)
@@ -88,11 +81,11 @@ class Explorer(ImageWithSliders):
         for name, slider in self._sliders.items():
             for value in [*slider.range(3), self.values[name]]:
                 self._widgets[name].value = value
-        n_sliders = len(self._sliders)
-        print(f"moved {n_sliders} slider{'s' * (n_sliders != 1)} through {4 * n_sliders} positions")
+        n = len(self._sliders)
+        print(f"moved {n} slider{'s' * (n != 1)} through {4 * n} positions")
 
     def film(self, n_frames: int, moved: str | None = None) -> dict:
-        """PNGs of one slider (default: the first) moved through its range, for a page without a kernel, JSON types."""
+        """PNGs of one slider (default: the first) moved through its range, for a page without a kernel."""
         name = moved or next(iter(self._sliders))
         slider, current = self._sliders[name], self.values
         return {
@@ -103,19 +96,9 @@ class Explorer(ImageWithSliders):
             "frames": [_base64(png(self._draw(**current | {name: value}))) for value in slider.range(n_frames)],
         }
 
-    def step_ms(self, rounds: int = 20) -> float:
-        """Median milliseconds from a move of a slider to its new image."""
-        return 1e3 * float(np.median(timeit.repeat(self._update, number=1, repeat=rounds)))
-
-
-explore = Explorer
-
 
 def copies(*panels: Axes) -> Callable[[], tuple[Figure, list[Axes]]]:
-    """A function that returns copies of a figure and its panels (axes), for the artists that sliders change.
-
-    Ticks and labels take most of matplotlib's time. They and all other artists are drawn here, once, as an image.
-    """
+    """A function that returns copies of a figure and its panels: an image, since ticks and labels take most time."""
     canvas = FigureCanvasAgg(panels[0].figure)
     canvas.draw()
     background = np.array(canvas.buffer_rgba())  # (height, width, 4)

@@ -20,7 +20,7 @@ CHAPTER = NOTEBOOKS / "00_start_here.ipynb"
 def test_complete_environment_has_a_line_each(capsys):
     environment.check_environment()
     printed = capsys.readouterr().out
-    for name in ("Python", *environment.PACKAGES, "CPU cores", "memory"):
+    for name in ("Python", *environment.PACKAGES, "CPU cores"):
         assert re.search(rf"^[✓·✗] .*{name}", printed, re.MULTILINE), name
     assert "✗ torch" not in printed and str(ROOT) not in printed and sys.prefix not in printed
     required = {r.name for r in map(Requirement, importlib.metadata.requires("possm-lite")) if r.marker is None}
@@ -43,15 +43,6 @@ def test_broken_package_is_reported(monkeypatch):
     monkeypatch.setattr(environment, "import_module", Mock(side_effect=OSError("/home/somebody/lib.so")))
     line = environment.package_line("torch")
     assert line.startswith("✗ torch is installed but does not load (OSError). In a terminal: ") and "/home" not in line
-
-
-def test_memory_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(environment, "MEMINFO", tmp_path / "meminfo")
-    assert environment.memory_line().startswith("· memory")
-    environment.MEMINFO.write_text("MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n")
-    assert environment.memory_line() == "✓ 8.2 GB of memory free"
-    environment.MEMINFO.write_text("MemTotal:       16000000 kB\nMemAvailable:    1500000 kB\n")
-    assert environment.memory_line().startswith("✗ 1.5 GB of memory free: 3 GB are needed.")
 
 
 def test_first_cell_reports_missing_possm_lite(monkeypatch, capsys):

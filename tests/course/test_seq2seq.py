@@ -39,10 +39,6 @@ def test_loss_matches_cross_entropy_without_padding():
     assert empty == 0 and not torch.autograd.grad(empty, logits)[0].any()
 
 
-def test_the_decoder_reads_the_word_before():
-    assert shift_right(TARGET).tolist()[1] == [BEGIN, 3, 7, 5, 4]
-
-
 @pytest.mark.parametrize("rows", [[[3, 4], [PAD, PAD]], [[PAD, 4], [3, 4]], [[3, PAD, 4]]])
 def test_padding_must_follow_the_last_token(rows):
     with pytest.raises(ValueError, match="padding"):

@@ -16,7 +16,6 @@ from possm_lite.course.time_features import (
     bochner_features,
     content_and_time_score,
     gaussian_kernel,
-    geometric_half_periods,
     mercer_features,
     quantile_frequencies,
     rotary_kernel,
@@ -97,6 +96,7 @@ def test_mercer_features_match_loops_with_gradients():
 
 def test_mercer_module_is_always_shift_invariant():
     module = MercerTime(3, 2, 0.1, 10.0).double()
+    assert_close(module.log_half_periods.exp(), torch.tensor([0.1, 1.0, 10.0], dtype=torch.float64), rtol=1e-6, atol=0)
     assert_close(module(TIMES).square().sum(-1), torch.ones(6, dtype=torch.float64), rtol=0, atol=1e-6)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -105,11 +105,6 @@ def test_mercer_module_is_always_shift_invariant():
     assert_close(gram(module(TIMES + 12.3)), kernel)
     kernel.square().sum().backward()
     assert all(p.grad.isfinite().all() and p.grad.abs().max() > 0 for p in module.parameters())
-
-
-def test_geometric_half_periods_have_equal_ratios():
-    expected = torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64)
-    assert_close(geometric_half_periods(4, 0.01, 10.0), expected)
 
 
 def test_score_matches_concatenation():

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from possm_lite.course.time_features import bochner_features, geometric_half_periods
+from possm_lite.course.time_features import bochner_features
 
 from .helpers import answers, load
 
@@ -37,7 +37,6 @@ test_answers = answers(
         ("catch_box", lambda: ([0, 0.9, 1.8], [1, -1.4, 1])),
         ("draw_frequencies", lambda mu, sigma, n: torch.distributions.Normal(mu, sigma).rsample((n,))),
         ("draw_frequencies", lambda mu, sigma, n: [*(mu + sigma * torch.randn(n))]),
-        ("spread_half_periods", geometric_half_periods),
         ("spread_half_periods", lambda n, a, b: list(np.geomspace(a, b, n))),
         ("event_score", score_of_joined),
         ("unit_table", lambda q, k, f: table_by_loop(q, k, f).numpy()),

@@ -97,24 +97,9 @@ def test_encoding_equals_its_formula(dim, base):
         assert encoding[i].tolist() == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("k", [7, -20, 2.5])
-def test_a_shift_is_the_same_rotation_everywhere(k):
-    """As complex numbers cos + i sin, p[i + k] = e^{i k theta_j} p[i] for every i."""
-    i = torch.arange(200)
-    pairs = (sinusoidal_encoding(at, 16, dtype=torch.float64).unflatten(-1, (8, 2)) for at in (i, i + k))
-    encoded, shifted = (torch.complex(p[..., 1], p[..., 0]) for p in pairs)  # (200, 8)
-    angle = torch.tensor([k / 10_000 ** (2 * j / 16) for j in range(8)], dtype=torch.float64)
-    rotation = torch.polar(torch.ones_like(angle), angle)
-    torch.testing.assert_close(shifted, encoded * rotation, rtol=0, atol=1e-12)
-
-
 def test_far_positions_are_exact():
     """In float32 the angle of position 10^7 + 1 would be off by half a radian."""
     assert sinusoidal_encoding(torch.tensor(10_000_001), 4)[0].item() == pytest.approx(math.sin(10_000_001), abs=1e-6)
-
-
-def test_frequencies_fall_by_equal_factors():
-    torch.testing.assert_close(rope_frequencies(8), torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64))
 
 
 @settings(max_examples=40, deadline=None)

@@ -186,8 +186,6 @@ class ValueCheck(Exercise):
         for known, message in [(self.expected, None), *self.mistakes.items()]:
             if value == read(known) or (kind == "a number" and abs(value - known) <= self.tolerance):
                 return message
-        if kind == "a number" and 0 < self.expected < 1 and abs(value / 100 - self.expected) <= self.tolerance:
-            return f"{student} is in per cent. Give it as a share of one."
         return f"{student} is not right. Read the question once more."
 
 
