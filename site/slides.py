@@ -84,7 +84,7 @@ def to_slides(notebook: NotebookNode) -> NotebookNode:
     slides, section = [[]], notebook.metadata["title"]
     for cell in notebook.cells:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
-            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "slide:no-input"]
+            cell.metadata["tags"] = sorted({*cell.metadata.get("tags", []), "slide:no-input"})
         heading = re.match(r"## (.+)", cell.source) if cell.cell_type == "markdown" else None
         section = heading[1] if heading else section
         for piece in pieces(cell):
