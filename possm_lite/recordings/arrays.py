@@ -41,10 +41,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], error: type
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path` to write to; on success the file there replaces `path`.
-
-    FileFormatError if it could not be written; a file that was at `path` is unchanged.
-    """
+    """Yield a temporary name beside `path`, which it replaces on success only. FileFormatError if it cannot."""
     path = Path(path)
     partial = path.with_name(f".{uuid.uuid4().hex}.partial")
     try:

@@ -67,7 +67,7 @@ def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple
 
         C_ab = #{(i, j): |t_i - t_j| <= window},   expected_ab = N_a N_b 2 window / T       (17.4)
 
-    Both are symmetric, (U, U), zero on the diagonal.
+    Both are (U, U), zero on the diagonal.
     """
     times, units, n_units = recording.spike_times, recording.spike_units, recording.n_units
     count = np.zeros(n_units**2)
@@ -91,8 +91,7 @@ def coincidence_share(count: np.ndarray, n_spikes: np.ndarray) -> np.ndarray:
 def duplicated_units(recording: Recording, share: float = 0.3, sigmas: float = 5.0) -> np.ndarray:
     """Pairs of units that share spikes of one neuron: indices, the smaller one first, shape (n, 2).
 
-    They share more than `share` of the spikes of the unit with fewer, and more than independent units by `sigmas`
-    standard deviations of a Poisson count plus five.
+    They share `share` of the spikes of the sparser unit, and more than by chance: by `sigmas` of a Poisson count and 5.
     """
     count, expected = coincidences(recording)
     frequent = coincidence_share(count, _spike_counts(recording)) > share

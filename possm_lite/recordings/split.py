@@ -36,9 +36,7 @@ class SplitConfig:
     def apply(self, recording: Recording, bin_width_s: float) -> Split:
         """Assign trials to the parts; without trials, or with fewer than parts, divide the recorded time instead.
 
-        The shares are of the number of trials. Where trials differ so much in length that a part would get a share of
-        the recorded time off by more than 15 %, they are of the time, as near as whole trials allow. RecordingError for
-        a recording too short to divide.
+        The shares are of the number of trials. RecordingError for a recording too short to divide.
         """
         n = len(recording.trials)
         if n < 3:
@@ -46,11 +44,6 @@ class SplitConfig:
         order = np.random.default_rng(self.seed).permutation(n) if self.order == "random" else np.arange(n)
         n_train, n_valid = (round(share * n) for share in self.shares[:2])
         first, second = _edges(n_train, n_train + n_valid, n)
-        n_samples = np.diff(np.searchsorted(recording.behavior_times, recording.trials[order]))[:, 0]
-        time = np.cumsum(n_samples) / n_samples.sum()  # share of the recorded time up to the end of each trial
-        shares = np.diff(time[[first - 1, second - 1, n - 1]], prepend=0.0)
-        if np.abs(shares - self.shares).max() > 0.15:
-            first, second = _edges(*(1 + np.abs(time - edge).argmin() for edge in np.cumsum(self.shares)[:2]), n)
         return Split(*(recording.trials[np.sort(part)] for part in np.split(order, (first, second))))
 
     def _by_time(self, recording: Recording, bin_width_s: float) -> Split:

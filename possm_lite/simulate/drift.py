@@ -19,9 +19,8 @@ def drift_tuning(
 
         preferred direction + rotation_deg z,    baseline and depth x exp(gain_spread z),    z standard normal
 
-    A random share of the units, 0 to 1, is replaced by others, drawn from `config`, under the same names: a decoder
-    cannot know which. Chestek et al. 2007 and Dickey et al. 2009 measured how long the units of an array stay; the
-    defaults are a choice of this course.
+    A random share of the units is replaced by others, drawn from `config`, under the same names. How long units stay
+    was measured by Chestek et al. 2007 and Dickey et al. 2009; the defaults are a choice of this course.
     """
     n = len(units.tuned)
     config = replace(config or SimulationConfig(), n_units=n, n_common=units.common_gain.shape[1])

@@ -104,10 +104,8 @@ def firing_rate(
 
     which is `baseline` at drive 0, about baseline exp(drive) while it is small, and always below `saturation`.
 
-    Args:
-        unit: index of a unit, for a rate in Hz of shape (T,); `slice(None)` for all, (T, U).
-        position, velocity: p, mm from the centre, and v, mm/s, (T, 2); (T, U, 2) for several units: each has its lag.
-        common: the common fluctuations z, (T, C), or (T, 1, C) for several units; 0 for none.
+    Hz, (T,) for a `unit`, (T, U) for `slice(None)`; `position` p in mm from the centre and `velocity` v in mm/s are
+    (T, 2), or (T, U, 2), as each unit has its lag; `common` z is (T, C), or (T, 1, C), 0 for none.
     """
     speed = np.hypot(velocity[..., 0], velocity[..., 1])
     preferred = units.preferred_direction_rad[unit] + _dot(position, units.turning_rad_per_mm[unit])
@@ -115,8 +113,7 @@ def firing_rate(
     drive = units.depth_s_per_mm[unit] * along + units.speed_gain_s_per_mm[unit] * speed
     drive = drive + _dot(position, units.position_gain_per_mm[unit]) + _dot(common, units.common_gain[unit])
     ceiling = units.saturation_hz[unit]
-    baseline = units.baseline_hz[unit]
-    return ceiling / (1 + (ceiling / baseline - 1) * np.exp(-drive))
+    return ceiling / (1 + (ceiling / units.baseline_hz[unit] - 1) * np.exp(-drive))
 
 
 def _dot(a: np.ndarray | float, b: np.ndarray) -> np.ndarray:
@@ -126,8 +123,7 @@ def _dot(a: np.ndarray | float, b: np.ndarray) -> np.ndarray:
 def draw_spikes(rng, units: UnitTuning, unit: int, reaches: Reaches, common: np.ndarray, config: SimulationConfig):
     """The spikes of one unit in ticks of 2^-15 s: a Poisson process at `firing_rate`, blocked after each of its spikes.
 
-    Thinning: candidates at the saturation rate are kept with probability rate / saturation (Lewis & Shedler 1979, Nav
-    Res Logist Q 26:403).
+    By thinning of candidates at the saturation rate (Lewis & Shedler 1979, Nav Res Logist Q 26:403).
     """
     n_ticks = round(reaches.trials[-1, 1] * TICKS_PER_SECOND)
     n_candidates = rng.poisson(units.saturation_hz[unit] * n_ticks / TICKS_PER_SECOND)

@@ -17,9 +17,8 @@ class TaskConfig:
 
     n_trials: int = 360  # they follow each other without a gap
     random_target_share: float = 0.5  # trials that chain random targets; the rest are centre-out
-    # centre-out targets, evenly on a circle, and its radius (8 and 80 mm: Georgopoulos et al. 1982)
-    n_directions: int = 8
-    radius_mm: float = 80.0
+    n_directions: int = 8  # centre-out targets, evenly on a circle (Georgopoulos et al. 1982)
+    radius_mm: float = 80.0  # of the circle
     workspace_mm: float = 100.0  # half the side of the square that random targets are drawn from
     n_random_reaches: int = 3  # in a random-target trial
     min_reach_mm: float = 40.0  # a random target closer to the hand is drawn again; at most workspace_mm

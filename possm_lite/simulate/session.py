@@ -44,8 +44,7 @@ def simulate_session(
 ) -> SimulatedSession:
     """Simulate one session, deterministically, with velocity in mm/s at 1 kHz; the default is the session in `data/`.
 
-    Behaviour, tuning, common fluctuations and spikes each have their own random stream: with other `units`, such as
-    those of an earlier day or after drift, the same seed gives the same movements.
+    With other `units`, such as those of an earlier day or after drift, the same seed gives the same movements.
     """
     config = config or SimulationConfig()
     task_seed, unit_seed, common_seed, spike_seed = np.random.SeedSequence(seed).spawn(4)

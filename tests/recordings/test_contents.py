@@ -1,7 +1,6 @@
 """What is chosen from the contents of a file: filters that execute nothing, clocks that restart."""
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -131,9 +130,3 @@ def test_columns_of_a_saved_position_are_not_differentiated(small_recording):
     saved = replace(small_recording, behavior_name="hand_pos")
     for selection in (Selection(columns=["y"]), Selection("hand_pos", ["1"])):
         np.testing.assert_array_equal(assemble(saved, selection).behavior, saved.behavior[:, 1:])
-
-
-def test_a_selection_is_the_same_after_json():
-    selection = Selection("hand_vel", [0, "y"], "good", "duration > 1", True)
-    assert Selection(**json.loads(json.dumps(asdict(selection)))) == selection
-    assert selection.behavior == ("hand_vel",) and selection.columns == ("0", "y")

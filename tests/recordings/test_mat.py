@@ -77,11 +77,9 @@ def changed(name, index, value):
 BAD = {  # changes, and what is named
     "a NaN time": (changed("time", (0, 7), np.nan), "nan"),
     "bins that overlap": (changed("time", (0, 7), 12.9), "bin_starts"),
-    "half a spike": (changed("spikes", (2, 9), 0.5), "counts[9, 2] = 0.5"),
     "a NaN velocity": (changed("handVel", (1, 5), np.nan), "behavior[5, 1] = nan"),
     "no spikes": ({"spikes": None}, "CONVERTERS.md: KeyError 'spikes'"),
     "bins that differ": ({"spikes": np.zeros((4, 299))}, "300 for 299 bins"),
-    "velocity of other bins": ({"handVel": layout()["handVel"][:, 1:]}, "299 against 300"),
     "spikes in three dimensions": ({"spikes": np.zeros((4, 3, 100))}, "(units, bins)"),
     "spikes as text": ({"spikes": "many"}, "spikes"),
     "complex velocity": ({"handVel": np.full((2, 300), 1j)}, "handVel"),

@@ -61,7 +61,6 @@ def changed(name, index, value):
 
 BAD = [  # other fields, and what the message names
     ({"spike_times": [0.5, np.nan, 2.0, 3.0]}, "spike_times[1] = nan"),
-    (changed("behavior_times", 999, np.inf), "behavior_times[999] = inf"),
     (changed("behavior", (417, 1), np.nan), "behavior[417, 1] = nan"),
     ({"behavior": np.ma.masked_less(np.arange(1000.0), 7)}, "behavior[0, 0] = nan"),
     ({"spike_times": [0.5, 1.25, 1.0, 7.0]}, "spike_times[2] = 1 s comes after 1.25 s"),
@@ -69,7 +68,6 @@ BAD = [  # other fields, and what the message names
     ({"spike_units": [0, 1, 2, 1]}, "spike_units[2] = 2"),
     ({"spike_units": [0, -1, 0, 1]}, "spike_units[1] = -1"),
     ({"spike_units": [0.0, 1.0, 0.0, 1.0]}, "spike_units"),
-    ({"spike_times": ["1", "2", "3", "4"]}, "spike_times"),
     ({"spike_units": [0, 1]}, "2 against 4 spike_times"),
     ({"unit_ids": ["a", "a"]}, "unit_ids[1] = a"),
     ({"behavior_times": [1.0], "behavior": [[0.0, 0.0]]}, "behavior_times needs at least two"),

@@ -1,8 +1,7 @@
 """HDF5 files: those of O'Doherty and Sabes, and of brainsets.
 
 * `indy_*.mat` and `loco_*.mat` (Zenodo 583331), MATLAB v7.3: `t` (k,) s; `cursor_pos` (k, 2) mm; `finger_pos` (k, 3 or
-  6), first z, -x, -y in cm; `chan_names`; `spikes`, cells (channels, units) of times in s, of which the first unit of a
-  channel are threshold crossings that were sorted into no unit. HDF5 holds the transpose of each.
+  6), first z, -x, -y in cm; `chan_names`; `spikes`, cells (channels, units) of times in s. HDF5 holds the transposes.
 * `.h5` of brainsets: a `temporaldata.Data` as its `to_hdf5` writes it.
 """
 
