@@ -57,9 +57,8 @@ class SpikeBatch:
     def from_events(cls, trial, unit, time_s, n_trials: int, duration_s, bin_width_s: float = 0.05) -> SpikeBatch:
         """Build a batch of B trials from spikes in any order; ValueError naming the first invalid spike.
 
-        Args:
-            trial, unit, time_s: of each spike, (N,): trials from 0, units from 1, seconds since the start of its trial.
-            duration_s: of the trials, seconds, one number or (B,). A trial may have no spikes.
+        `trial` from 0, `unit` from 1 and `time_s` since the start of the trial are those of each spike, (N,);
+        `duration_s` is one number or (B,).
         """
         trial = np.asarray(trial, dtype=np.int64)
         unit = np.asarray(unit, dtype=np.int64)

@@ -32,7 +32,7 @@ def data_report(
 def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None = None):
     """Raise RecordingError, with the likely cause, if no decoding can mean anything.
 
-    `parts` are start and stop in seconds, (n, 2), of the parts of a split, by name: each must have spikes.
+    Each of the `parts` of a split, start and stop in seconds (n, 2) by name, must have spikes.
     """
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")

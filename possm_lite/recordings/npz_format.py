@@ -12,11 +12,7 @@ _STORED = ("spike_times", "spike_units", "unit_ids", "behavior", "behavior_colum
 
 
 def to_arrays(fields: Mapping) -> dict[str, np.ndarray]:
-    """The fields of a recording as arrays, and `format`, stored in fewer bytes where that is lossless.
-
-    Times on a regular clock become `behavior_clock`, [start, rate, n]; behaviour becomes float32 if it is exact in
-    it, unit indices the smallest integers that hold them.
-    """
+    """The fields of a recording as arrays, and `format`; times, behaviour and units in fewer bytes where lossless."""
     arrays = {name: np.asarray(fields[name]) for name in _STORED}
     arrays["notes"] = np.array(fields["notes"], dtype=str)
     arrays["spike_units"] = arrays["spike_units"].astype(np.min_scalar_type(len(fields["unit_ids"]) - 1))

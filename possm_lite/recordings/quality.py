@@ -107,7 +107,7 @@ def behavior_gaps(recording: Recording) -> np.ndarray:
 
 
 def clock_resolution(recording: Recording, fewest: int = 50) -> float:
-    """Estimated time step of the clock of the spikes in seconds, from the frequency of equal intervals.
+    """Estimated time step of the clock of the spikes in seconds, from how often intervals are equal.
 
     Two intervals of a unit, drawn at random, are equal with probability q. On a clock of step d a Poisson unit has
     q = rate d / 2, so d = 2 q / rate: the median over units with at least `fewest` intervals, NaN if there are none.

@@ -48,8 +48,8 @@ class Recording:
     def from_trains(cls, trains: Mapping | Iterable, behavior_times=(), behavior=(), **fields) -> "Recording":
         """A recording from one array of spike times per unit.
 
-        `trains` is a mapping from the unit's id, or one array per unit, whose ids are then "0", "1", ... A unit's times
-        come in any order, in seconds or in a unit of their own (Neo, quantities); `fields` are those of `Recording`.
+        `trains` is a mapping from the unit's id, or one array per unit, called "0", "1", ... Times are in any order, in
+        seconds or in a unit of their own (Neo, quantities); `fields` are those of `Recording`.
         """
         spike_times, spike_units, ids = merge_trains(trains)
         fields = {"unit_ids": ids} | fields
@@ -78,8 +78,8 @@ class Recording:
 
         Args:
             counts: whole numbers, shape (bins, units).
-            bin_starts: seconds, shape (bins,); there may be gaps between bins. Default: 0, 1, 2, ... widths.
-            behavior, fields: as in `from_trains`. The default of `behavior_times` is the middle of each bin.
+            bin_starts: seconds, (bins,); there may be gaps. Default: 0, 1, 2, ... widths.
+            behavior, fields: as in `from_trains`; `behavior_times` are by default the middles of the bins.
         """
         counts = whole_counts(np.ma.filled(counts, np.nan))  # masked: refused as NaN
         starts = bin_width_s * np.arange(len(counts)) if bin_starts is None else np.asarray(bin_starts, np.float64)
@@ -216,10 +216,7 @@ def check_order(name: str, times: np.ndarray, strict: bool):
 
 
 def covered_trials(trials: np.ndarray, behavior_times: np.ndarray) -> np.ndarray:
-    """True for each trial, (n, 2), with behaviour inside it, within two sample intervals of its start and of its stop.
-
-    `behavior_times`, shape (T,), increase and are at least two. All are in seconds.
-    """
+    """True for each trial, (n, 2) s, with behaviour inside, within two sample intervals of its start and its stop."""
     slack = 2 * np.median(np.diff(behavior_times)) * (1 + 1e-6)
     start, stop = trials.T
     first, end = np.searchsorted(behavior_times, start), np.searchsorted(behavior_times, stop)  # (n,), (n,)

@@ -24,8 +24,7 @@ class TaskConfig:
     min_reach_mm: float = 40.0  # a random target closer to the hand is drawn again; at most workspace_mm
     hold_s: tuple[float, float] = (0.2, 0.5)  # shortest and longest rest before a reach, uniform
     end_hold_s: float = 0.1  # rest after the last reach of a trial
-    # the typical reach takes reach_base_s + reach_slope_s_per_mm * distance: 0.25 s for 80 mm, which peaks at 610 mm/s
-    reach_base_s: float = 0.15
+    reach_base_s: float = 0.15  # the typical reach takes this and the slope times the distance: 0.25 s for 80 mm
     reach_slope_s_per_mm: float = 0.0012
     reach_time_spread: float = 0.15  # standard deviation of the logarithm of a reach's time around the typical one
     bend_deg: float = 12.0  # standard deviation of the angle between a reach's first heading and the straight line
@@ -67,7 +66,7 @@ def plan_reaches(rng: np.random.Generator, config: TaskConfig) -> Reaches:
 
 
 def sample_times(reaches: Reaches) -> np.ndarray:
-    """Times of the behaviour samples of a session in seconds, (T,)."""
+    """Times of the behaviour samples, s, (T,)."""
     return np.arange(round(reaches.trials[-1, 1] * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ
 
 
@@ -93,8 +92,7 @@ def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
         position = origin + L s sinc(a s) e(phi + a - a s),    velocity = L s' / duration e(phi + a - 2 a s)
 
-    At a share u of its time it has covered a share s of its length, with minimum jerk (Flash & Hogan 1985, J Neurosci
-    5:1688); its speed is at most 1.875 L / duration:
+    At a share u of its time it has covered a share s of its length, with minimum jerk (Flash & Hogan 1985):
 
         s(u) = 10 u^3 - 15 u^4 + 6 u^5,    s'(u) = 30 u^2 (1 - u)^2
 

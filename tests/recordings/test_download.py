@@ -17,15 +17,14 @@ CONTENT = bytes(range(256)) * 4000
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers every request with the server's `content`, or with its first half before it hangs up; counts requests."""
+    """Answers every request with the server's `content`, and counts requests."""
 
     def do_GET(self):
-        content = self.server.content
         self.server.requests += 1
         self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Length", str(len(self.server.content)))
         self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if self.server.hangs_up else content)
+        self.wfile.write(self.server.content)
 
     def log_message(self, *args):
         pass
@@ -41,7 +40,7 @@ def here(tmp_path, monkeypatch) -> Path:
 def server(here, monkeypatch):
     pytest.importorskip("pooch")
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.content, server.hangs_up, server.requests = CONTENT, False, 0
+        server.content, server.requests = CONTENT, 0
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         monkeypatch.setitem(ADDRESSES, "s1", f"http://127.0.0.1:{server.server_port}/any.mat")
@@ -77,10 +76,9 @@ def test_failures_leave_what_was_there(server, monkeypatch, capfd):
     assert_refused(capfd, "s1", ADDRESSES["s1"], "does not match the known hash")
     PATH.parent.mkdir(parents=True, exist_ok=True)
     PATH.write_bytes(b"damaged")
-    server.content, server.hangs_up = CONTENT, True
     assert_refused(capfd, "s1", ADDRESSES["s1"])
     assert_refused(capfd, "mc_maze", "'mc_maze'", *ADDRESSES)
-    server.hangs_up = False
+    server.content = CONTENT
     assert main(["download", "s1"]) == 0
     assert PATH.read_bytes() == CONTENT
 

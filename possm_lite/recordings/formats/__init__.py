@@ -60,9 +60,7 @@ def load_recording(
 ) -> Recording:
     """Read a recording: `.npz`, `.mat`, `.nwb`, `.h5` of brainsets, a folder of phy or of pynapple's `.npz` files.
 
-    An `.npz` written by `Recording.save` gives the same recording; one from another source needs `spike_times`,
-    `spike_units` and, unless it has spikes alone, `behavior_times` and `behavior`, as in `Recording`. For the other
-    formats see their readers. What was chosen, left out or mended is in the notes of the recording.
+    CONVERTERS.md says what each holds. What was chosen, left out or mended is in the notes of the recording.
 
     Args:
         path: the file or folder.

@@ -115,9 +115,6 @@ def _numbers(array) -> np.ndarray:
     return np.asarray(array).astype(np.float64, casting="same_kind")
 
 
-# Spikes and units
-
-
 def _select_spikes(contents: Contents, expression: str, notes: list[str]) -> dict[str, np.ndarray]:
     times = _numbers(contents.spike_times)
     units = np.asarray(contents.spike_units).astype(np.int64, casting="same_kind")
@@ -156,9 +153,6 @@ def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], 
     return kept
 
 
-# Trials
-
-
 def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.ndarray:
     """Start and stop of the trials that the filter chooses, in order and without overlap, (n, 2)."""
     if len(contents.trials) == 0:
@@ -179,9 +173,6 @@ def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.
         notes.append(f"{n} of {len(trials)} trials overlapped the next one {by} and now end where it starts.")
     trials[:-1, 1] = np.minimum(trials[:-1, 1], trials[1:, 0])
     return trials
-
-
-# Behaviour
 
 
 class _Samples(NamedTuple):

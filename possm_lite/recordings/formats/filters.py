@@ -25,8 +25,7 @@ def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str)
     """The rows of a table for which an expression holds, shape (n,), bool.
 
     It is parsed, never executed: a column (_ for other characters than letters and digits) compared with a number, a
-    text or a list of them, or a column of truth values, joined by and, or, not. `table` has columns of numbers, text or
-    bool, (n,) each. Raises RecordingError, naming the `option` ("units" or "trials"), the expression and the columns.
+    text or a list of them, or a column of truth values, joined by and, or, not. RecordingError names the `option`.
     """
     columns = {column_name(name): column for name, column in table.items()}
     try:

@@ -1,11 +1,4 @@
-"""Folders of phy or Kilosort, and of pynapple.
-
-* phy: `spike_times.npy`, `spike_clusters.npy`, `params.py`, tables of clusters, and beside them a CSV file of behaviour
-  whose first column, `time` or `time_s`, is seconds since the first sample, and perhaps `trials.csv` with `start` and
-  `stop`.
-* pynapple: a `TsGroup`, and `Tsd`, `TsdFrame` and `IntervalSet`, each saved as an `.npz`. What is in them as a pickle,
-  `_metadata` and names of columns, is not read.
-"""
+"""Folders of phy or Kilosort, and of pynapple, in the layouts of CONVERTERS.md."""
 
 import re
 import warnings
@@ -56,7 +49,7 @@ def read_phy(path: Path) -> Contents:
 
 def read_pynapple(path: Path) -> Contents:
     """The TsGroup as spikes, each Tsd and TsdFrame as a series with the name of its file, an IntervalSet as trials."""
-    pickled = ("_metadata", "columns")
+    pickled = ("_metadata", "columns")  # not read
     objects = {file.stem: _read(file, lambda file: load_npz(file, pickled)) for file in sorted(path.glob("*.npz"))}
     kinds = {name: str(arrays.get("type", ["no object of pynapple"])[0]) for name, arrays in objects.items()}
     groups, trials = ([objects[n] for n in objects if kinds[n] == kind] for kind in ("TsGroup", "IntervalSet"))

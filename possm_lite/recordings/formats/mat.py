@@ -1,7 +1,4 @@
-"""MATLAB files of spike counts in bins.
-
-The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts; `handVel` (C, n) m/s. It has no trials.
-"""
+"""MATLAB files of spike counts in bins: `time` (1, n) s, `spikes` (units, n), `handVel` (C, n) m/s; no trials."""
 
 from pathlib import Path
 
