@@ -57,6 +57,6 @@ def test_first_cell_reports_missing_possm_lite(monkeypatch, capsys):
 
 def test_first_chapter_links_every_chapter():
     source = "\n".join(cell.source for cell in nbformat.read(CHAPTER, as_version=4).cells)
-    linked = re.findall(r"^\| \[.*?\]\((\w+\.ipynb)\)", source, re.MULTILINE)
+    linked = re.findall(r"^\* \[.*?\]\((\w+\.ipynb)\)", source, re.MULTILINE)
     chapters = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
     assert [CHAPTER.name, *linked] == chapters and len(chapters) == 19

@@ -67,6 +67,7 @@ def test_sliders_take_effect_while_running(loop, decoders):
     for n, _ in enumerate(live._bins(0.3)):
         if n == 2:
             assert loop.decoder is decoders[100]
-            live.set(latency_ms=150, ahead_ms=0, lost=50, gain=2.0)
+            for name, value in {"latency_ms": 150, "ahead_ms": 0, "lost": 50, "gain": 2.0}.items():
+                live._widgets[name].value = value
     assert loop.decoder is decoders[0]
     assert loop.latency_s == 0.15 and loop.gain == 2.0 and loop.population._silent.sum() == 15
