@@ -149,7 +149,7 @@ def test_unusable_runs_are_refused(here, capfd):
     assert_refused(capfd, [*resume, "cut"], "cut.json exists already")
     (here / "cut.json").unlink()
     shutil.copy("b.npz", "a.npz")
-    assert_refused(capfd, [*resume, "cut"], "cut/training.pt: was trained on other recordings")
+    assert_refused(capfd, [*resume, "cut"], "cut/training.pt: was trained with other recordings")
     (here / "cut" / "unfinished.json").write_text("")
     assert_refused(capfd, [*resume, "cut"], "cut/unfinished.json: is damaged")
 

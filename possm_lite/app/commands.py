@@ -128,10 +128,11 @@ def stream(options: Namespace) -> int:
     with prefix_errors(source):
         session = prepare(recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed)
         print(experiment.describe(session), flush=True)
-    played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session, progress="streaming")
+    played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     difference = abs(played.outputs - batch_decode(model, session, played)).max()
     print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} outputs")
-    print("latency  " + "  ".join(f"p{q:g} {played.percentile_us(q):.0f} µs" for q in (50, 90, 99, 99.9)))
+    latency = np.percentile(played.step_us, (50, 90, 99, 99.9))
+    print("latency  p50 {:.0f} µs  p90 {:.0f} µs  p99 {:.0f} µs  p99.9 {:.0f} µs".format(*latency))
     print(f"largest difference to the batch form  {difference:.1e} {recording.behavior_unit}")
     print(f"R²  {played.r2:.3f}")
     return 0

@@ -94,7 +94,7 @@ def predict(model: POSSM, recording: Recording, lag_s: float = 0.0) -> tuple[np.
     offsets = even_offsets(width)
     scale = np.zeros(recording.n_columns)
     session = Session(Timeline(recording, lag_s, width), SplitConfig(), Split(*[intervals] * 3), scale, scale)
-    played = replay(StreamingDecoder(model, 1, offsets), session, progress="decoding")
+    played = replay(StreamingDecoder(model, 1, offsets), session)
     starts, stops = (np.repeat(edge, played.bins) for edge in session.segments("test").T)  # of the segment of each bin
     bins = np.concatenate([np.arange(n) for n in played.bins])
     times = (starts + bins * width)[:, None] + offsets

@@ -6,24 +6,3 @@ from .evaluate import Decoded, evaluate, r2_score
 from .fit import FitConfig, fit
 from .session import Session, prepare
 from .transfer import adapt, combine_sessions, extract_session, for_new_session, freeze_backbone
-
-__all__ = [
-    "CheckpointError",
-    "Decoded",
-    "FitConfig",
-    "History",
-    "Session",
-    "TrainedOn",
-    "TrainingCheckpoint",
-    "adapt",
-    "combine_sessions",
-    "evaluate",
-    "extract_session",
-    "fit",
-    "for_new_session",
-    "freeze_backbone",
-    "load_checkpoint",
-    "prepare",
-    "r2_score",
-    "save_checkpoint",
-]

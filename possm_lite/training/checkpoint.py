@@ -1,7 +1,4 @@
-"""A trained decoder in an `.npz` file of arrays and JSON, and the state of an unfinished training in one of torch.
-
-Nothing in either is executed. The same training resumes from its file with the same result, bit for bit.
-"""
+"""A trained decoder in an `.npz` file, and the state of an unfinished training in one of torch: no code in either."""
 
 import hashlib
 import io
@@ -46,24 +43,23 @@ class TrainedOn:
         """Of a session of `prepare`; `possm-lite stream` without a file reads `selection` of `source`."""
         recording = session.recording
         return cls(
-            source=source,
-            selection=selection or Selection(),
-            session_id=recording.session_id,
-            unit_ids=tuple(recording.unit_ids.tolist()),
-            behavior_name=recording.behavior_name,
-            behavior_columns=tuple(recording.behavior_columns.tolist()),
-            behavior_unit=recording.behavior_unit,
-            lag_s=session.timeline.lag_s,
-            split=str(session.split_config),
-            seed=session.split_config.seed,
+            source,
+            selection or Selection(),
+            recording.session_id,
+            tuple(recording.unit_ids.tolist()),
+            recording.behavior_name,
+            tuple(recording.behavior_columns.tolist()),
+            recording.behavior_unit,
+            session.timeline.lag_s,
+            str(session.split_config),
+            session.split_config.seed,
         )
 
 
 def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
-    """Write a trained decoder of one session; a file at `path` is replaced once the new one is complete.
+    """Write a trained decoder of one session. As `checkpoint.npz` it makes its folder a RUN of the commands.
 
-    As `checkpoint.npz` it makes its folder a RUN of the commands. CheckpointError: it could not be written, or
-    `trained_on` names other units or columns than the model has.
+    CheckpointError: it could not be written, or `trained_on` has other numbers of units or columns than the model.
     """
     for name, n in (("unit_ids", model.config.n_units), ("behavior_columns", model.config.n_outputs)):
         if len(getattr(trained_on, name)) != n:
@@ -74,7 +70,7 @@ def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
 
 
 def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
-    """A trained decoder from its file. CheckpointError: missing, damaged, of another version, or weights do not fit."""
+    """A trained decoder from its file. CheckpointError if it cannot be used."""
     arrays = read_arrays(path, error=CheckpointError)
     with prefix_errors(path, CheckpointError):
         if str(arrays.pop("format", "")) != _FORMAT:
@@ -104,9 +100,8 @@ class History:
 class TrainingCheckpoint:
     """A file, `.pt`, that `fit` saves the state of a training in, and resumes from if it exists.
 
-    It is saved at most every `every_s` seconds, and after the last epoch, and replaced as a whole: the newest state can
-    always be read. On the same machine, with the same threads and versions, a resumed training ends with the weights of
-    an uninterrupted one, bit for bit; with more than two processes to rounding, as sums have no fixed order.
+    On the same machine, with the same threads and versions, a resumed training ends with the weights of an
+    uninterrupted one, bit for bit; with more than two processes to rounding, as sums have no fixed order.
     """
 
     def __init__(self, path: str | Path, every_s: float = 10.0):
@@ -120,14 +115,22 @@ class TrainingCheckpoint:
         """
         self._parts = parts
         self._group = group
-        self._settings = settings
-        self._recordings = group.all_gather({s.index: fingerprint(s) for s in sessions})
+        self._about = {
+            "recordings": group.all_gather({s.index: fingerprint(s) for s in sessions}),
+            "settings": settings,
+        }
         self._saved_at = time.perf_counter()
         self.history = History()
         packed = group.broadcast(self._read() if group.is_main and self.path.exists() else None)
         if packed is not None:
             with prefix_errors(self.path, CheckpointError), wrap_errors("is damaged"):
-                self._unpack(packed)
+                for name, value in self._about.items():
+                    if packed[name] != value:
+                        raise FileFormatError(f"was trained with other {name}, or they have changed since.")
+                for name, part in parts.items():
+                    part.load_state_dict(packed[name])
+                self.history = History(**packed["history"])
+                torch.set_rng_state(packed["torch"])
         return self.history
 
     def _read(self) -> dict:
@@ -137,31 +140,13 @@ class TrainingCheckpoint:
                     raise FileFormatError(f"is damaged: {damaged} has another checksum.")
             return torch.load(self.path, map_location="cpu", weights_only=True)  # noqa: TID251  runs no code
 
-    def _unpack(self, packed: dict):
-        if packed["recordings"] != self._recordings:
-            raise FileFormatError("was trained on other recordings, or they have changed since.")
-        if packed["settings"] != self._settings:
-            raise FileFormatError(f"was trained with other settings: {packed['settings']}.")
-        for name, part in self._parts.items():
-            part.load_state_dict(packed[name])
-        self.history = History(**packed["history"])
-        torch.set_rng_state(packed["torch"])
-
-    def _pack(self) -> dict:
-        """The state as tensors and plain values. Collective: every process has random generators."""
-        return {name: part.state_dict() for name, part in self._parts.items()} | {
-            "recordings": self._recordings,
-            "settings": self._settings,
-            "history": asdict(self.history),
-            "torch": torch.get_rng_state(),  # of dropout; windows have their own generators
-        }
-
     def save_if_due(self, last: bool = False):
-        """Save after an epoch if it is the last, or the last save was long enough ago. Collective. CheckpointError."""
+        """Save the last epoch, and others `every_s` seconds apart. Collective: all processes have random generators."""
         due = last or time.perf_counter() - self._saved_at >= self._every_s
         if not self._group.broadcast(due):
             return
-        packed = self._pack()
+        packed = self._about | {name: part.state_dict() for name, part in self._parts.items()}
+        packed |= {"history": asdict(self.history), "torch": torch.get_rng_state()}  # which dropout draws from
         if self._group.is_main:
             file = io.BytesIO()  # torch, writing to a full disk, says something else
             torch.save(packed, file)

@@ -1,7 +1,4 @@
-"""Data-parallel training under `torchrun`: each process cuts some of the windows of every step.
-
-Gradients are averaged, so all processes make the same step. Without `torchrun` the group has one process.
-"""
+"""Data-parallel training under `torchrun`: each process cuts some windows of a step, and gradients are averaged."""
 
 import os
 import signal
@@ -16,7 +13,6 @@ import torch.distributed as dist
 
 # An optimizer imports this inside a group, and its default arguments then keep the group's threads alive at exit.
 import torch.distributed.nn.functional
-from torch import nn
 
 from ..errors import DistributedError
 
@@ -53,10 +49,6 @@ class ProcessGroup:
         tensor = torch.tensor(value, dtype=torch.float64)
         dist.all_reduce(tensor)
         return float(tensor)
-
-    def wrap_ddp(self, model: nn.Module) -> nn.Module:
-        """The model with gradients averaged over the processes; its weights become those of the main process."""
-        return model if self.size == 1 else nn.parallel.DistributedDataParallel(model)
 
 
 SINGLE_PROCESS = ProcessGroup()

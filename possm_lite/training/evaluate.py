@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from ..decoder.possm import POSSM
 from ..recordings.batch import SpikeBatch, bin_index
@@ -19,36 +18,31 @@ class Decoded:
 
     times_s: np.ndarray  # on the clock of behaviour, (T,)
     true: np.ndarray  # in the unit of the recording, (T, C)
-    decoded: np.ndarray  # likewise
+    decoded: np.ndarray
     displayed: np.ndarray  # what a screen shows at these times, see `newest_finished`; NaN before the first output
 
     @property
     def r2_columns(self) -> tuple[float, ...]:
-        """R² of each column, NaN for a constant one."""
         return tuple(r2_score(self.true, self.decoded).tolist())
 
     @property
     def r2(self) -> float:
-        """Mean R² of the columns that vary, NaN if none does."""
         return mean_r2(self.true, self.decoded)
 
     @property
     def r2_displayed(self) -> float:
-        """The same of what a screen shows at the moment: an output is shown once its bin is over."""
+        """Of what a screen shows at the moment: an output is shown once its bin is over."""
         shown = ~np.isnan(self.displayed[:, 0])
         return mean_r2(self.true[shown], self.displayed[shown])
 
 
 @dataclass(frozen=True)
 class Replay(Decoded):
-    """Output of a streaming decoder, at the samples that `evaluate` decodes and as it came, and its latency."""
+    """Output of a streaming decoder, at the samples that `evaluate` decodes and as it came."""
 
     outputs: np.ndarray  # at every slot of every bin, (n_bins * n_slots, C)
     step_us: np.ndarray  # microseconds per bin, (n_bins,)
     bins: tuple[int, ...]  # number of bins of each segment
-
-    def percentile_us(self, q: float) -> float:
-        return float(np.percentile(self.step_us, q))
 
 
 def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
@@ -84,8 +78,7 @@ def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0,
 def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     """Decode each continuous segment of a part, "train", "valid" or "test", in one causal pass.
 
-    For a model of several sessions, `session` is from `combine_sessions`. Returns the output at every (thinned)
-    behaviour sample of the part. For what is displayed, the end of each bin is asked for, too.
+    Returns the output at every (thinned) behaviour sample. For what is displayed, ends of bins are asked for, too.
     """
     check_sessions(model, [session])
     model.eval()
@@ -100,16 +93,13 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     return Decoded(*map(np.concatenate, zip(*segments, strict=True)))
 
 
-def replay(stream, session: Session, part: str = "test", progress: str = "") -> Replay:
+def replay(stream, session: Session, part: str = "test") -> Replay:
     """Feed every bin of a part to `stream.step`; the stream is reset before each continuous segment.
 
-    The last bin of a segment ends with it. Each recorded sample gets the output of the slot of the bin it lies in; what
-    is displayed is chosen of these. `progress` is the name of a bar.
+    Each sample gets the output of the slot it lies in; what is displayed is chosen of these.
     """
     width = session.timeline.bin_width_s
     segments, outputs, step_us, bins = [], [], [], []
-    total = int(np.diff(session.segments(part)).sum() / width)
-    bar = tqdm(total=total, desc=progress, unit="bin", leave=False, disable=not progress)
     for start, batch, times, true in _segments(session, part):
         n_bins = int(batch.n_bins[0])
         spikes = batch.unit > 0  # a stream gets an empty bin instead of a blank token
@@ -122,21 +112,16 @@ def replay(stream, session: Session, part: str = "test", progress: str = "") -> 
             step_start = time.perf_counter()
             decoded.append(stream.step(units, offsets)[1])
             step_us.append(1e6 * (time.perf_counter() - step_start))
-            bar.update()
         at_samples = np.concatenate(decoded)[bin_index(times, width / len(decoded[-1]))]
         segments.append((times + start, true, at_samples, _displayed(at_samples, times, times, session)))
         outputs += decoded
         bins.append(n_bins)
-    bar.close()
     columns = map(np.concatenate, zip(*segments, strict=True))
     return Replay(*columns, np.concatenate(outputs), np.array(step_us), tuple(bins))
 
 
 def slot_offsets(session: Session) -> np.ndarray:
-    """Times in a bin at which a streaming decoder decodes: as many as a bin usually has behaviour samples, (n_slots,).
-
-    They are where the samples of the test part usually lie, so that output and samples can be compared.
-    """
+    """Times in a bin, (n_slots,), at which the samples of the test part usually lie: a stream decodes there."""
     timeline = session.timeline
     n_slots = max(1, round(timeline.bin_width_s / float(np.median(np.diff(timeline.times)))))
     slot = timeline.bin_width_s / n_slots
@@ -146,7 +131,7 @@ def slot_offsets(session: Session) -> np.ndarray:
 
 
 def batch_decode(model: POSSM, session: Session, played: Replay) -> np.ndarray:
-    """Output of the batch form at all slots of a replay of the test part, shaped as `played.outputs`."""
+    """What the batch form gives for `played.outputs`, a replay of the test part."""
     offsets = slot_offsets(session)
     decoded = []
     for (_, batch, _, _), n_bins in zip(_segments(session, "test"), played.bins, strict=True):

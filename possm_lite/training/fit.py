@@ -18,17 +18,9 @@ from .session import Session, check_sessions
 from .windows import MultiSessionSampler
 
 # Ranges of settings, beyond which they mean nothing, or take too much memory or time; other numbers: 0..100,000.
-_RANGES = {
-    **dict.fromkeys(("n_layers", "context_bins"), (1, 200)),
-    **dict.fromkeys(("dim", "hidden", "batch", "samples"), (1, 4096)),
-    "bin_width_s": (0.001, 10.0),
-    "window_s": (0.01, 600.0),
-    "lag_s": (-10.0, 10.0),
-    "seed": (0, 2**63 - 1),
-    "epochs": (1, 10**6),
-    "lr": (1e-9, 10.0),
-    "unit_dropout": (0.0, 1.0),
-}
+_RANGES = dict.fromkeys(("dim", "hidden", "batch", "samples"), (1, 4096))
+_RANGES |= {"seed": (0, 2**63 - 1), "epochs": (1, 10**6), "lr": (1e-9, 10.0), "unit_dropout": (0.0, 1.0)}
+_RANGES |= {"bin_width_s": (0.001, 10.0), "window_s": (0.01, 600.0), "lag_s": (-10.0, 10.0)}
 
 
 def check_ranges(values: dict):
@@ -48,7 +40,6 @@ class FitConfig:
         window_s: length of a training window, seconds; shorter if most segments of trials are shorter.
         batch: windows in a step.
         samples: behaviour samples of a window used in a step, drawn anew each time.
-            Neighbours 10 ms apart are nearly equal, and decoding a sample costs more than reading a spike.
         lr: peak learning rate of AdamW; it warms up over the first tenth and falls to zero along a cosine.
         weight_decay: of AdamW.
         unit_dropout: largest share of units hidden from a window; the share is drawn for every window.
@@ -82,11 +73,8 @@ def fit(
 
         loss = mean over samples and columns of ((behaviour - decoded) / std)^2
 
-    Beside other programs call `torch.set_num_threads(1)` before: two threads would wait for each other.
-
     Args:
-        model: a POSSM, or a binned decoder of `decoder.baselines`, for the units of these sessions. Set torch's seed
-            before creating it: `config.seed` is that of the windows. Parameters without gradient stay as they are.
+        model: a POSSM, or a binned decoder of `decoder.baselines`. Parameters without gradient stay as they are.
         sessions: from `prepare`, or several from `combine_sessions`.
         progress: show a bar with loss, validation R² (mean of the sessions) and time left.
         group: the processes that train this model together, from `process_group`, each with its own sessions.
@@ -102,8 +90,8 @@ def fit(
         std[index] = torch.from_numpy(session_std)
         model.behavior_mean[index] = torch.from_numpy(mean)
         model.behavior_std[index] = std[index]
-    replica = group.wrap_ddp(model)
-
+    # gradients are averaged over the processes, which begin with the weights of the main one
+    replica = model if group.size == 1 else nn.parallel.DistributedDataParallel(model)
     n_steps = config.epochs * sampler.steps_per_epoch
     trainable = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trainable, lr=config.lr, weight_decay=config.weight_decay, fused=True)
@@ -120,7 +108,7 @@ def fit(
         batch, index = (x.to(device) for x in sampler())
         error = (replica(batch, batch.times_s, index) - batch.behavior) / std[index][:, None]  # (B, Q, C)
         known = error[batch.mask]
-        # DDP averages gradients over the processes; every sample of the global batch must have the same weight
+        # every sample of the global batch must have the same weight
         loss = known.square().sum() / (max(group.all_reduce_sum(known.numel()), 1) / group.size)
         optimizer.zero_grad()
         loss.backward()
@@ -130,23 +118,20 @@ def fit(
         return loss.item()
 
     done = len(history.loss)
-    disable = not (progress and group.is_main)
-    with tqdm(total=config.epochs, initial=done, disable=disable, unit="epoch", desc=type(model).__name__) as bar:
-        for epoch in range(done + 1, config.epochs + 1):
+    shown = {"initial": done, "total": config.epochs, "unit": "epoch", "disable": not (progress and group.is_main)}
+    with tqdm(range(done + 1, config.epochs + 1), type(model).__name__, **shown) as bar:
+        for epoch in bar:
             model.train()
             mean_loss = float(np.mean([step() for _ in range(sampler.steps_per_epoch)]))
             history.loss.append(group.all_reduce_sum(mean_loss) / group.size)
             if every and (epoch % every == 0 or epoch == config.epochs):
                 scores = group.all_gather({s.index: evaluate(model, s, "valid").r2 for s in sessions})
                 history.valid_r2[epoch] = float(np.mean(list(scores.values())))
+                bar.set_postfix(loss=history.loss[-1], valid_R2=history.valid_r2[epoch])
             history.seconds = time.perf_counter() - start
             if checkpoint:
                 checkpoint.save_if_due(last=epoch == config.epochs)
-            shown = {"valid_R2": f"{history.valid_r2[max(history.valid_r2)]:.3f}"} if history.valid_r2 else {}
-            bar.set_postfix(loss=f"{history.loss[-1]:.3f}", **shown)
-            bar.update()
     model.eval()
-    history.seconds = time.perf_counter() - start
     return history
 
 

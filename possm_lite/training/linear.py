@@ -41,11 +41,9 @@ def search_lag(
     seed: int = 0,
     **filter_settings,
 ) -> np.ndarray:
-    """Validation R² of a Wiener filter at each lag, (n,). The test part is not used.
+    """Validation R² of a Wiener filter at each lag, (n,); NaN if no column varies. `filter_settings`: of `fit_wiener`.
 
-        score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (17.5)
-
-    `filter_settings` are those of `fit_wiener`. R² is the mean of the columns that vary, NaN if none does.
+    score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (17.5)
     """
     scores = []
     for lag_s in lags_s:
@@ -55,10 +53,7 @@ def search_lag(
 
 
 def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Square-root counts (T, U) and standardised behaviour (T, n_slots, C) of each segment of a part.
-
-    The value of a slot is the mean of the samples in it; NaN if there is none.
-    """
+    """Square-root counts (T, U) and standardised behaviour (T, n_slots, C), mean of a slot, of each segment of a part."""
     width = session.timeline.bin_width_s
     n_slots = len(slot_offsets(session))
     counts, behavior = [], []

@@ -32,7 +32,7 @@ class Session:
         return self.timeline.recording
 
     def segments(self, part: str) -> np.ndarray:
-        """Continuous segments of a part, "train", "valid" or "test", (n, 2) in seconds: adjacent trials are joined."""
+        """Start and stop of the continuous segments of a part, (n, 2): adjacent trials are joined."""
         return segments(getattr(self.split, part), gap_s=1e-3)
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
@@ -57,9 +57,9 @@ def prepare(
 ) -> Session:
     """Pair behaviour with spikes, split, and take mean and standard deviation of behaviour from the training part.
 
-    Trials shorter than a bin, or without a behaviour sample, are left out; a note of the session's recording says so.
     `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
-    Raises RecordingError if the recording cannot be split like this, or decoding it cannot mean anything.
+    Trials shorter than a bin, or without a behaviour sample, are left out with a note. RecordingError if too little is
+    left, or decoding it cannot mean anything.
     """
     if len(recording.behavior_times) == 0:
         raise RecordingError("behavior_times is empty: spikes alone can be decoded, but not trained on.")
@@ -115,8 +115,8 @@ def check_sessions(model, sessions: Sequence[Session]):
     n_outputs = model.behavior_mean.shape[1]
     n_units = model.config.n_units if hasattr(model, "config") else model.n_units
     for s in sessions:
-        if s.recording.n_columns != n_outputs:
-            raise ValueError(f"n_outputs of the model is {n_outputs}, the session has {s.recording.n_columns} columns.")
+        n_columns = s.recording.n_columns
         last = s.first_unit - 1 + s.recording.n_units
-        if last > n_units or (n_sessions == 1 and last != n_units):
-            raise ValueError(f"n_units of the model is {n_units}, the units of the session are {s.first_unit}..{last}.")
+        if n_columns != n_outputs or last > n_units or (n_sessions == 1 and last != n_units):
+            its = f"the session has units {s.first_unit}..{last} and {n_columns} columns"
+            raise ValueError(f"the model has n_units {n_units} and n_outputs {n_outputs}, {its}.")

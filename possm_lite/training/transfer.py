@@ -1,7 +1,6 @@
-"""Several sessions in one model, and a trained model on a new session.
+"""Several sessions in one model, which share all weights but embeddings, and a trained model on a new session.
 
-Sessions share all weights but the embeddings of units, as electrodes move, and of the session. Learning only these for
-a new session is called unit identification. Source: Azabou et al. 2023 (POYO, arXiv 2310.16046).
+Learning the embeddings alone is unit identification. Source: Azabou et al. 2023 (POYO, arXiv 2310.16046).
 """
 
 import math
@@ -28,8 +27,8 @@ def combine_sessions(
 ) -> list[Session]:
     """Number sessions from `prepare` and their units for one model: no two get the same index or the same units.
 
-    `indices` among all sessions count from 1, default 1, 2, ...; the processes of `group` hold the other sessions.
-    ValueError for different bin widths or behaviour columns.
+    `indices` among all sessions are 1, 2, ...; other processes of `group` hold the others. ValueError for different bin
+    widths or behaviour columns.
     """
     indices = range(1, len(sessions) + 1) if indices is None else indices
     widths = {s.timeline.bin_width_s for s in sessions}
@@ -43,10 +42,7 @@ def combine_sessions(
 
 
 def extract_session(model: POSSM, session: Session) -> POSSM:
-    """The decoder of one session of a multi-session model: the same outputs, with the embeddings of this session only.
-
-    `session` is one of the combined sessions. The new model decodes it as `prepare` returned it, as its only session.
-    """
+    """The decoder of one of the combined sessions, as its only one: the same outputs, with its embeddings alone."""
     n_units = session.recording.n_units
     state = model.state_dict()
     rows = dict.fromkeys(("session_embedding.weight", *_SCALE), [0, session.index])
@@ -58,10 +54,7 @@ def extract_session(model: POSSM, session: Session) -> POSSM:
 
 
 def for_new_session(model: POSSM, n_units: int) -> POSSM:
-    """A decoder for a new session: new unit and session embeddings, all other weights copied.
-
-    New embeddings are drawn from torch's generator, like those of a new model. `fit` sets the scale of behaviour.
-    """
+    """A decoder for a new session: embeddings from torch's generator, like those of a new model, other weights copied."""
     new = _single_session(model, n_units)
     state = model.state_dict() | {name: new.state_dict()[name] for name in (*_EMBEDDINGS, *_SCALE)}
     state["unit_embedding.weight"][0] = model.unit_embedding.weight[0]  # the blank token is the same in all sessions
@@ -70,7 +63,7 @@ def for_new_session(model: POSSM, n_units: int) -> POSSM:
 
 
 def freeze_backbone(model: POSSM) -> POSSM:
-    """Make unit and session embeddings the only trainable parameters (unit identification), in place."""
+    """Make unit and session embeddings the only trainable parameters, in place."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in _EMBEDDINGS)
     return model
@@ -86,9 +79,8 @@ def adapt(
 ) -> tuple[POSSM, History]:
     """The decoder of a new session, from that of others: unit identification, then training of all weights.
 
-    Both stages have the settings of `config`, but the first ten times the learning rate, 10 at most, and both have at
-    least `min_steps` optimizer steps. `config.seed` is also that of the embeddings. `progress` and `checkpoints`, one
-    for each stage, are as in `fit`. Returns the new decoder, and both stages as one history; `model` is not changed.
+    Both stages take at least `min_steps` steps, the first at ten times the learning rate, 10 at most. `config.seed` is
+    also that of the embeddings; `checkpoints` has one for each stage. Returns both as one history; `model` is unchanged.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

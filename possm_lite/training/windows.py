@@ -50,8 +50,7 @@ class WindowSampler:
 def sessions_of_slots(n_sessions: int, batch: int) -> list[np.ndarray]:
     """Sessions, from 1, that each of the `batch` slots of a step takes its windows from.
 
-    With at most as many sessions as slots, a slot has one session, and sessions differ by at most one slot. With more,
-    each slot has several sessions, of which every step takes one.
+    With at most as many sessions as slots, a slot has one. With more, every step takes one of the several of a slot.
     """
     if n_sessions > batch:
         return [np.arange(slot, n_sessions, batch) + 1 for slot in range(batch)]
@@ -72,11 +71,10 @@ def sessions_of_rank(group: ProcessGroup, n_sessions: int, batch: int) -> list[i
 
 
 class MultiSessionSampler:
-    """The windows of a step that this process cuts.
+    """The windows of a step that this process cuts, from its `sessions`, those of `combine_sessions`.
 
     Draws depend on the seed and the sessions alone: any number of processes together make the same global batch.
-    `sessions` are those of this process, from `combine_sessions`; `stats` has the (mean, std, n_windows) of the
-    sessions of all processes, by index.
+    `stats` has the (mean, std, n_windows) of the sessions of all processes, by index.
     """
 
     def __init__(self, sessions: Sequence[Session], config, group: ProcessGroup):

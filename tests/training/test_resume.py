@@ -109,7 +109,7 @@ def test_other_settings_recordings_and_models_are_refused(session, path):
     assert_refused(path, session, "was trained with other settings", model=small_possm(session, context_bins=5))
     velocity = session.recording.behavior.copy()
     velocity[7, 1] += 1e-9
-    assert_refused(path, prepare(replace(session.recording, behavior=velocity)), "was trained on other recordings")
+    assert_refused(path, prepare(replace(session.recording, behavior=velocity)), "was trained with other recordings")
 
 
 def test_fingerprint_depends_on_data_and_preparation(session):

@@ -41,9 +41,9 @@ def trained(single):
 def test_sessions_of_another_model_are_refused(single):
     with pytest.raises(ValueError, match=r"combine_sessions: their indices are \[1, 1, 1\]"):
         fit(small_possm(*single), single, QUICK, progress=False)
-    with pytest.raises(ValueError, match="n_units of the model is 5, the units of the session are 1..7"):
+    with pytest.raises(ValueError, match="n_units 5 and n_outputs 2, the session has units 1..7"):
         evaluate(small_possm(single[0]), single[1])
-    with pytest.raises(ValueError, match="n_outputs of the model is 1, the session has 2 columns"):
+    with pytest.raises(ValueError, match="n_outputs 1, the session has units 1..5 and 2 columns"):
         fit(small_possm(single[0], n_outputs=1), single[0], QUICK, progress=False)
 
 
