@@ -254,17 +254,13 @@ def test_check_prints_and_draws(here, small_recording, capfd):
     [
         ("decode a.npz --out run", ["run exists already"]),
         ("decode a.npz --json spikes.npz", ["spikes.npz exists already"]),
-        ("decode a.npz --out a.npz/run", ["a.npz"]),
         ("decode a.npz a.npz", ["session_id must differ"]),
         ("decode missing.npz", ["missing.npz: ", "No such file"]),
         ("decode ms.npz", ["ms.npz: spike_times look like milliseconds"]),
         ("decode a.npz --columns z", ["a.npz: columns"]),
-        ("decode a.npz --trials __import__('os')", ["a.npz: trials="]),
-        ("decode a.npz --head-dim 15", ["head_dim must be even"]),
         ("decode a.npz --epochs 0", ["epochs must lie in 1..1000000, not 0"]),
         ("decode a.npz --bin-width nan", ["bin_width_s must lie in"]),
         ("decode a.npz --bin-width 5", ["a.npz: trials must be", "a bin of 5.0 s"]),
-        ("decode a.npz --split random:5/5", ["split must be chronological or random"]),
         ("decode whole.npz --split random", ["whole.npz: split random"]),
         ("decode a.npz --device cuda", ["finds no GPU"]),
         ("decode a.npz one.npz", ["one.npz: decoded are ['x']"]),
@@ -273,11 +269,9 @@ def test_check_prints_and_draws(here, small_recording, capfd):
         ("decode next.npz a.npz --from run", ["to one recording"]),
         ("decode spikes.npz", ["spikes.npz: behavior_times is empty"]),
         ("stream nowhere", ["nowhere/checkpoint.npz: cannot be read: No such file"]),
-        ("stream run ms.npz", ["ms.npz: spike_times look like milliseconds"]),
         ("stream run other.npz", ["other.npz: unit_ids", "1 are missing (sim005)", "1 are unknown (other)"]),
         ("stream run one.npz", ["one.npz: behavior_columns is ['x'], the decoder was trained"]),
         ("stream run mV.npz", ["mV.npz: behavior_unit is mV", "mm/s"]),
-        ("predict run other.npz", ["other.npz: unit_ids"]),
         ("predict run a.npz --out run", ["run exists already"]),
         ("check a.npz --out run", ["run exists already"]),
     ],
@@ -293,13 +287,6 @@ def test_moved_recording_and_damaged_checkpoint_are_named(here, capfd):
     assert_refused(capfd, ["stream", "run"], f"{moved}: cannot be read: No such file")
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     assert_refused(capfd, ["stream", "run"], "run/checkpoint.npz: is damaged")
-
-
-@pytest.mark.parametrize(("option", "value"), [("--epochs", "2.5"), ("--lag", "best"), ("--backbone", "transformer")])
-def test_invalid_option_is_named(capfd, option, value):
-    with pytest.raises(SystemExit) as caught:
-        main(["decode", "a.npz", option, value])
-    assert caught.value.code == 2 and f"{option}: invalid" in capfd.readouterr().err
 
 
 def run(*command, **environment) -> subprocess.CompletedProcess:

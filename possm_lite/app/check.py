@@ -5,7 +5,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from ..recordings import quality
-from ..recordings.data_report import data_report, excerpt
+from ..recordings.data_report import data_report
 from ..recordings.recording import Recording
 
 _SHOWN_S = 10.0
@@ -13,15 +13,13 @@ _SHOWN_S = 10.0
 
 @rc_context({"text.parse_math": False})  # a "$" in a name is drawn
 def check_recording(recording: Recording) -> tuple[list[str], Figure]:
-    """Lines of text, and a figure: a raster, ISI violations, behaviour, and coincidences of units.
-
-    Raises RecordingError if nothing can be decoded from it.
-    """
+    """Lines of text, and a figure: a raster, behaviour, ISI violations. RecordingError if nothing can be decoded."""
     lines = data_report(recording)
     rates = quality.firing_rates(recording)
     figure = Figure(figsize=(11, 7), layout="constrained")
     figure.suptitle(recording.session_id)
-    (raster, isi), (behavior, pairs) = figure.subplots(2, 2, width_ratios=(3, 2))
+    (raster, isi), (behavior, empty) = figure.subplots(2, 2, width_ratios=(3, 2))
+    empty.set_axis_off()
     start = recording.trials[len(recording.trials) // 2, 0] if len(recording.trials) else np.mean(recording.span)
     shown = (start, min(start + _SHOWN_S, recording.span[1]))
 
@@ -38,7 +36,6 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
 
     if not quality.times_are_resolved(recording):
         isi.set_axis_off()
-        pairs.set_axis_off()
         return [*lines, "warning: spike times are too coarse, or too few, for ISI violations and duplicates"], figure
 
     violations = 100 * quality.isi_violations(recording)
@@ -51,16 +48,9 @@ def check_recording(recording: Recording) -> tuple[list[str], Figure]:
     isi.set(xlabel="rate (Hz)", ylabel=f"intervals below {ms:g} ms (%)")
     isi.legend(frameon=False, fontsize="small")
 
-    part = excerpt(recording)
-    n_spikes = np.bincount(part.spike_units, minlength=part.n_units)
-    share = 100 * quality.coincidence_share(quality.coincidences(part)[0], n_spikes)
-    image = pairs.imshow(share, cmap="Greys", vmin=0, vmax=max(30.0, share.max()))
-    pairs.set(xlabel="unit", ylabel="unit")
-    figure.colorbar(image, label=f"spikes shared within {1e3 * quality.COINCIDENCE_S:g} ms (%)")
     names = f": {', '.join(recording.unit_ids[foreign])}" if foreign.any() else ""
     return [
         *lines,
-        f"clock of the spikes: steps of about {1e3 * quality.clock_resolution(recording):.2g} ms",
         f"intervals below {ms:g} ms: {np.nanmedian(violations):.2g} % in the median unit",
         f"{foreign.sum()} of {recording.n_units} units have more than a tenth of foreign spikes{names}",
     ], figure

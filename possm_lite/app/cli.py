@@ -58,8 +58,7 @@ def _parser(folder: Path = Path()) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"possm-lite {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    more = "Computes on one thread. On a quiet machine, OMP_NUM_THREADS=2 in the environment is faster."
-    decode = commands.add_parser("decode", help="train POSSM and test it beside two baselines", epilog=more)
+    decode = commands.add_parser("decode", help="train POSSM and test it beside two baselines")
     decode.usage = "possm-lite decode [options] [recording ...]"
     add = decode.add_argument
     add("recording", nargs="*", type=path, help=".npz, .mat, .nwb, ...; several: one model; default: the simulated one")
@@ -81,8 +80,7 @@ def _parser(folder: Path = Path()) -> argparse.ArgumentParser:
 
     stream = commands.add_parser("stream", help="replay held-out trials through the streaming decoder, bin by bin")
     predict = commands.add_parser("predict", help="apply a trained decoder to a recording; spikes alone are enough")
-    more = "Publishes NAME-decoded: 100 samples a second or more, with their times: spikes plus lag. See CONVERTERS.md."
-    live = commands.add_parser("live", help="decode spike events of Lab Streaming Layer until Ctrl-C", epilog=more)
+    live = commands.add_parser("live", help="decode spike events of Lab Streaming Layer until Ctrl-C")
     for command in (stream, predict, live):
         command.add_argument("run", type=path, metavar="RUN", help="folder that decode wrote")
     stream.add_argument("recording", nargs="?", type=path, help="default: the recording it was trained on")

@@ -35,11 +35,7 @@ from .report import table
 
 
 def decode(options: Namespace) -> int:
-    """Read, prepare, train, test, save, print; under `torchrun` as one of several processes.
-
-    With `--resume` the options are those that the run was started with, its folder exists, and training goes on from
-    the state in it. Raises PossmError for unusable input, or an interruption: it then says how to resume the run.
-    """
+    """Read, prepare, train, test, save, print; with `--resume` training goes on from the state in the run's folder."""
     with run_dir.resumable(options), process_group() as group:
         settings = _settings(options, group)
         run_dir.check_new(options.json, None if options.resume else options.out)

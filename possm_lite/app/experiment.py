@@ -69,10 +69,7 @@ def read(settings: Settings, group: ProcessGroup) -> dict[int, Recording]:
 
 
 def prepare_sessions(recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup) -> list[Session]:
-    """The recordings of this process as sessions of one model; the main process prints what all of them hold.
-
-    Raises RecordingError if one cannot be decoded meaningfully, or not together with the others.
-    """
+    """The recordings of this process as sessions of one model; the main process prints what all of them hold."""
     width = settings.model.bin_width_s
     lag_s = _best_lag(recordings, settings, group) if settings.lag_s == "auto" else settings.lag_s
     sessions, about = {}, {}
@@ -106,10 +103,7 @@ def describe(session: Session) -> str:
 
 
 def _best_lag(recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup) -> float:
-    """The largest lag whose validation R² of a Wiener filter, mean of the sessions, is within 0.01 of the best.
-
-    The filter reads ten bins, so lags below the true one score alike; the largest of them decodes earliest.
-    """
+    """The largest lag whose validation R² of a Wiener filter is within 0.01 of the best: it decodes earliest."""
     width = settings.model.bin_width_s
     step = max(width / 2, 0.01)
     lags = np.round(step * np.arange(round(-0.2 / step), round(0.3 / step) + 1), 6)
@@ -121,9 +115,6 @@ def _best_lag(recordings: Mapping[int, Recording], settings: Settings, group: Pr
     mean = np.mean(list(group.all_gather(scores).values()), axis=0)
     if np.isnan(mean).any():
         raise RecordingError("--lag auto: behaviour does not change in the validation part; give a number.")
-    if group.is_main:
-        best = f"{mean.max():.2f} with a lag of {lags[mean.argmax()]:g} s"
-        print(f"validation R² of a Wiener filter: at best {best}; the largest lag within 0.01 of it is taken")
     return float(lags[mean >= mean.max() - 0.01][-1])
 
 
@@ -143,10 +134,7 @@ def train(sessions: Sequence[Session], settings: Settings, run_dir: Path, group:
 def compare(
     possm: POSSM, history: History, sessions: Sequence[Session], settings: Settings, group: ProcessGroup
 ) -> list[SessionResult]:
-    """Test the decoder of each session on its held-out part, beside a Wiener filter and a GRU on binned counts.
-
-    The results are by index, and the same in every process. The baselines are trained again when a run is resumed.
-    """
+    """Test the decoder of each session on its held-out part, beside a Wiener filter and a GRU on binned counts."""
     # a session may be in several processes: the last one tests it
     rank_of_session = group.all_gather({s.index: group.rank for s in sessions})
     own = [s for s in sessions if rank_of_session[s.index] == group.rank]
@@ -183,9 +171,8 @@ def _compare(possm: POSSM, history: History, session: Session, settings: Setting
             "step_us_p50": step_us_p50,
             "step_us_p99": step_us_p99,
         }
-    trained_on = TrainedOn.from_session(
-        session, "" if source == EMBEDDED else str(source.resolve()), settings.selection
-    )
+    path = "" if source == EMBEDDED else str(source.resolve())
+    trained_on = TrainedOn.from_session(session, path, settings.selection)
     about = asdict(trained_on)
     metrics = {
         "session": about.pop("session_id"),
@@ -207,11 +194,7 @@ def _compare(possm: POSSM, history: History, session: Session, settings: Setting
 
 
 def save_results(results: Sequence[SessionResult], run_dir: Path):
-    """Write checkpoint, metrics, output and figure of each session, and then mark the run as finished.
-
-    Results of several sessions are in subfolders with their names. A run that is killed here, or out of disk space, is
-    unfinished: resumed, it writes all of them again.
-    """
+    """Write checkpoint, metrics, output and figure of each session, and then mark the run as finished."""
     for result in results:
         decoded = result.decoded
         folder = run_dir if len(results) == 1 else run_dir / safe_name(result.trained_on.session_id)

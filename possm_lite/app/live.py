@@ -17,15 +17,14 @@ from .lsl import SpikeInlet, import_pylsl
 from .predict import even_offsets
 
 _QUIET_S = 1.0  # so long without an event is reported
-_KINDS = ("late", "lost", "of unknown units", "backwards in time", "off the clock")
+_KINDS = ("late", "lost", "of unknown units", "off the clock")
 
 
 class LiveBins:
     """Sorts events into bins of the stream's clock, and counts those that cannot be used.
 
     Bin 0 begins with the first event. A bin is over when an event of a later bin has come, or else `wait_s` after its
-    end, so that silent bins are decoded too. An event whose bin is over is late, and not used. `unit_ids` are those of
-    the model; `warn` gets a line for the first event of each kind that is counted, again after a `restart`.
+    end. `warn` gets a line for the first event of each kind that is counted, again after a `restart`.
     """
 
     def __init__(self, unit_ids: Sequence[str], bin_width_s: float, wait_s: float, warn: Callable[[str], None]):
@@ -38,10 +37,8 @@ class LiveBins:
 
     def restart(self, stream_units: Sequence[str]):
         """Forget all but the counts. `stream_units`: names of the units of the stream from now on."""
-        self._unit_of_place = {0: 0}  # the model's unit for a place in the stream's list; 0: no spike
-        for place, name in enumerate(stream_units, 1):
-            if name in self._model_units:
-                self._unit_of_place[place] = self._model_units[name]
+        units = {place: self._model_units.get(name) for place, name in enumerate(stream_units, 1)}
+        self._unit_of_place = {0: 0} | {place: unit for place, unit in units.items() if unit}  # 0: no spike
         self._warned = set()
         self._start_s = None
         self._number = None
@@ -62,8 +59,6 @@ class LiveBins:
             return self._count("off the clock", f"a time stamp is {off}: such events are not used")
         if self._start_s is None:
             self._start_s = time_s
-        if time_s < self._latest_s:
-            self._count("backwards in time", f"times run backwards: {time_s:.6f} s after {self._latest_s:.6f} s")
         self._latest_s = max(time_s, self._latest_s)
         index = int(bin_index(time_s - self._start_s, self._width_s))
         if index < self._next:
@@ -71,9 +66,7 @@ class LiveBins:
         self._newest = max(self._newest, index)
         unit = self._unit_of_place.get(place, 0)
         if place not in self._unit_of_place:
-            self._count(
-                "of unknown units", f"unit {place} of the stream is not one of the run: its spikes are not used"
-            )
+            self._count("of unknown units", f"unit {place} of the stream is not one of the run: not used")
         offset_s = max(time_s - self._start_s - index * self._width_s, 0.0)
         self._events.setdefault(index, []).append((unit, min(offset_s, np.nextafter(self._width_s, 0)), time_s))
 
@@ -103,9 +96,8 @@ class LiveBins:
 def decode_live(model: POSSM, trained_on: TrainedOn, name: str, wait_s: float) -> str:
     """Decode the stream of spike events `name` until Ctrl-C, and publish the behaviour as the stream `name`-decoded.
 
-    Its samples are those of `predict`, 10 ms or less apart, all of a bin at once; their time stamps are the times of
-    the behaviour: those of the spikes plus the lag. The decoder is reset where the source restarts. Returns a line with
-    the number of bins, of events that were not used, and the latency. PossmError without LSL, or as `SpikeInlet`.
+    Its samples are those of `predict`, all of a bin at once, stamped with the times of the behaviour. Returns a line
+    with the number of bins, of events that were not used, and the latency. PossmError without LSL, or as `SpikeInlet`.
     """
 
     def warn(line: str):

@@ -1,13 +1,4 @@
-"""Spike events as streams of Lab Streaming Layer (LSL), by the package pylsl.
-
-A stream of spike events is irregular and has a sample of two int32 for each spike, in the order of time:
-
-    time stamp   of the spike, on the LSL clock of the computer that sends it
-    channel 0    its unit: the place in the list of units, from 1; 0: no spike, the time alone
-    channel 1    a number that counts the samples, by which lost ones are noticed
-
-The description lists the names of the units in desc/units/unit/id.
-"""
+"""Spike events as streams of Lab Streaming Layer (LSL), by the package pylsl; CONVERTERS.md has their format."""
 
 import os
 import time
@@ -48,7 +39,6 @@ def play(recording: Recording, name: str, start_s: float | None = None) -> int:
     """Send the spikes of a recording from `start_s` on at its own pace, once there is a receiver; returns how many.
 
     A sample without a spike marks the start, with which a receiver may begin its bins, and another one the end.
-    Raises PossmError if `start_s` is not before the end of the recording.
     """
     begin_s, end_s = recording.span
     start_s = begin_s if start_s is None else start_s
@@ -75,10 +65,10 @@ def play(recording: Recording, name: str, start_s: float | None = None) -> int:
 
 
 class SpikeInlet:
-    """A connection to the stream of spike events `name`, which is waited for.
+    """A connection to the stream of spike events `name`, which is waited for. PossmError for another format.
 
-    `unit_ids` are the names of its units. `correction_s`, added to a time stamp, gives the LSL clock of this computer.
-    Raises PossmError for a stream of another format; pylsl's LostError or TimeoutError once the source has stopped.
+    `correction_s`, added to a time stamp, gives the LSL clock of this computer. pylsl's LostError or TimeoutError says
+    that the source has stopped.
     """
 
     def __init__(self, name: str):

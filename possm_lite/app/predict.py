@@ -21,11 +21,10 @@ _STEP_S = 0.01  # longest time between two outputs
 
 
 def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording:
-    """The recording, read as for the training, with the units of the decoder in its order.
+    """The recording, read as for the training but for `selection`, with the units of the decoder in its order.
 
-    Where the training had a filter of units, those that it chose are taken by name: it may choose others here.
-    `selection`: fields of the `Selection` that differ from that of the training. Raises RecordingError if the
-    recording cannot be used; has other units; or behaviour with other columns or in another unit.
+    Units that a filter chose in the training are taken by name: it may choose others here. RecordingError for other
+    units, or behaviour with other columns or in another unit.
     """
     selection = replace(trained_on.selection, **selection)
     recording = load_recording(source, **vars(replace(selection, units="")))
@@ -81,8 +80,7 @@ def even_offsets(bin_width_s: float) -> np.ndarray:
 def predict(model: POSSM, recording: Recording, lag_s: float = 0.0) -> tuple[np.ndarray, np.ndarray, Replay]:
     """Decode all of a recording, bin by bin: where it has behaviour, or its trials, or its spikes.
 
-    The model is of its units, in this order. Returns times (T,) on the clock of behaviour, 10 ms or less apart;
-    behaviour decoded there (T, C); and the replay, with R² if behaviour was recorded.
+    Returns times (T,) on the clock of behaviour; behaviour decoded there (T, C); and the replay.
     """
     width = model.config.bin_width_s
     if len(recording.behavior_times):

@@ -1,6 +1,5 @@
 """Results of a run for people: a table and a figure."""
 
-import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,11 +32,7 @@ def table(models: dict[str, dict], columns: Sequence[str]) -> str:
 
 @rc_context({"text.parse_math": False})  # a "$" in a name is drawn
 def plot_decoded(decoded: Decoded, session: Session) -> Figure:
-    """Recorded and decoded behaviour of some held-out trials against time; of a planar velocity also the paths.
-
-    Trials are spread over the test part, columns over all of them. A path is the integral of velocity from the start
-    of the trial. The notes of the recording are below the figure.
-    """
+    """Recorded and decoded behaviour of some held-out trials against time; of a planar velocity also its integral."""
     recording = session.recording
     names = recording.behavior_columns
     unit = recording.behavior_unit
@@ -68,8 +63,6 @@ def plot_decoded(decoded: Decoded, session: Session) -> Figure:
     title = f"{recording.session_id}: {recording.behavior_name}{part}"
     figure.suptitle(f"{title}\nheld-out, R² = {decoded.r2:.3f} over all of it")
     axes[0, 0].legend(frameon=False, fontsize="small", loc="best")
-    lines = [line for note in recording.notes for line in textwrap.wrap(note, width=30 * max(n_columns, 2))]
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize="x-small", color="#555555")
     return figure
 
 

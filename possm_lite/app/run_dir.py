@@ -43,10 +43,7 @@ def check_new(*paths: Path | None):
 
 @contextmanager
 def new_folder(out: Path | None, name: str) -> Iterator[tuple[Path, Path]]:
-    """Creates the folder `out`, or else the first of runs/NAME-1, runs/NAME-2, ... that does not exist.
-
-    Yields a folder to write to, and the path that it gets when all is written.
-    """
+    """Yields a folder to write to, and the path that it gets when all is written: `out`, or runs/NAME-1, -2, ..."""
     names = (Path("runs", f"{safe_name(name)}-{i}") for i in itertools.count(1))
     folder = out or next(path for path in names if not os.path.lexists(path))
     folder.parent.mkdir(parents=True, exist_ok=True)

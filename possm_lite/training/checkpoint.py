@@ -115,10 +115,8 @@ class TrainingCheckpoint:
         """
         self._parts = parts
         self._group = group
-        self._about = {
-            "recordings": group.all_gather({s.index: fingerprint(s) for s in sessions}),
-            "settings": settings,
-        }
+        recordings = group.all_gather({s.index: fingerprint(s) for s in sessions})
+        self._about = {"recordings": recordings, "settings": settings}
         self._saved_at = time.perf_counter()
         self.history = History()
         packed = group.broadcast(self._read() if group.is_main and self.path.exists() else None)

@@ -53,7 +53,7 @@ def search_lag(
 
 
 def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Square-root counts (T, U) and standardised behaviour (T, n_slots, C), mean of a slot, of each segment of a part."""
+    """Square-root counts (T, U), and means of standardised behaviour (T, n_slots, C), of each segment of a part."""
     width = session.timeline.bin_width_s
     n_slots = len(slot_offsets(session))
     counts, behavior = [], []

@@ -54,7 +54,7 @@ def extract_session(model: POSSM, session: Session) -> POSSM:
 
 
 def for_new_session(model: POSSM, n_units: int) -> POSSM:
-    """A decoder for a new session: embeddings from torch's generator, like those of a new model, other weights copied."""
+    """A decoder for a new session: embeddings are drawn from torch's generator, all other weights copied."""
     new = _single_session(model, n_units)
     state = model.state_dict() | {name: new.state_dict()[name] for name in (*_EMBEDDINGS, *_SCALE)}
     state["unit_embedding.weight"][0] = model.unit_embedding.weight[0]  # the blank token is the same in all sessions
@@ -80,7 +80,7 @@ def adapt(
     """The decoder of a new session, from that of others: unit identification, then training of all weights.
 
     Both stages take at least `min_steps` steps, the first at ten times the learning rate, 10 at most. `config.seed` is
-    also that of the embeddings; `checkpoints` has one for each stage. Returns both as one history; `model` is unchanged.
+    also that of the embeddings; `checkpoints` has one for each stage. Returns both as one history.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

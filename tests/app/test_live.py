@@ -68,7 +68,7 @@ def test_bin_is_over_when_a_later_event_comes_or_time_is_up(bins):
         ((1, 4, 7.21, 7.21), {"lost": 3}),
         ((2, 1, 7.21, 7.21), {"of unknown units": 1}),
         ((9, 1, 7.21, 7.21), {"of unknown units": 1}),
-        ((1, 1, 7.01, 7.21), {"backwards in time": 1, "late": 1}),
+        ((1, 1, 7.01, 7.21), {"late": 1}),
         ((1, 1, 9.21, 7.21), {"off the clock": 1}),
         ((1, 1, 7.255, 7.21), {}),  # ahead by less than a bin
     ],
@@ -140,7 +140,7 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
         out, err = live.communicate()
         timeout.cancel()
     assert live.returncode == 0, err
-    assert "0 late, 3 lost, 1 of unknown units, 0 backwards in time, 0 off the clock" in out
+    assert "0 late, 3 lost, 1 of unknown units, 0 off the clock" in out
     assert len(before) >= 5 * 20 and len(after) == 10  # five samples a bin, twenty silent bins a second
     np.testing.assert_allclose(np.diff(times), 0.01, atol=1e-3)
     info = decoded.info()

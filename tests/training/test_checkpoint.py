@@ -86,17 +86,6 @@ def test_other_and_damaged_files_are_refused(tmp_path, checkpoint):
         assert_refused(checkpoint)
 
 
-@pytest.mark.parametrize("name", ["about", "model.readout.weight"])
-def test_pickled_code_is_not_executed(tmp_path, checkpoint, name):
-    trace = tmp_path / "trace"
-    np.savez(checkpoint, **read_arrays(checkpoint) | {name: np.array([MakesDirectory(trace)], dtype=object)})
-    assert_refused(checkpoint)
-    assert not trace.exists()
-    with np.load(checkpoint, allow_pickle=True) as trusted:
-        trusted[name]
-    assert trace.exists()  # the file does contain executable code
-
-
 def test_weights_of_another_model_are_refused(checkpoint):
     arrays = read_arrays(checkpoint)
     for name, array in {"model.extra": np.zeros(2), "model.readout.bias": np.zeros(3, np.float32)}.items():
@@ -108,7 +97,6 @@ def test_weights_of_another_model_are_refused(checkpoint):
     ("part", "changes", "text"),
     [
         ("config", {"n_units": 6}, "size mismatch"),
-        ("config", {"bin_width_s": -1}, "bin_width_s"),
         ("config", {"dim": 4096, "expansion": 100_000}, "size mismatch"),  # 7 TB, never allocated
         ("trained_on", {"selection": {"code": "exit()"}}, "code"),
     ],

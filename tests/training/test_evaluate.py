@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.decoder.baselines import BinnedGRU, BinnedStream, bin_counts
+from possm_lite.decoder.baselines import BinnedGRU, BinnedStream
 from possm_lite.training import evaluate, prepare, r2_score
 from possm_lite.training.evaluate import batch_decode, mean_r2, newest_finished, replay, slot_offsets
 
@@ -94,33 +94,6 @@ def test_segment_is_decoded_in_one_causal_pass(small_recording, model):
     assert not model.training
 
 
-def test_replay_feeds_every_spike_and_times_bins(small_recording):
-    inputs = []  # (units, offsets) of each bin of each segment
-
-    class RecordingStream:
-        def reset(self):
-            inputs.append([])
-
-        def step(self, units, offsets):
-            inputs[-1].append((units, offsets))
-            return np.zeros(1), np.zeros((1, 2))
-
-    session = prepare(small_recording, "random:40/20/40", lag_s=0.1)
-    played = replay(RecordingStream(), session)
-    assert [len(bins) for bins in inputs] == list(played.bins)
-    for (start, stop), bins in zip(session.segments("test"), inputs, strict=True):
-        assert len(bins) == int(np.ceil((stop - start) / 0.05 - 1e-6))
-        counts = np.stack([np.bincount(units, minlength=small_recording.n_units + 1) for units, _ in bins])
-        whole = bin_counts(session.timeline.cut(start, stop - start), small_recording.n_units)[0]
-        np.testing.assert_array_equal(counts[:, 1:], whole)
-        times = small_recording.spike_times + session.timeline.lag_s
-        assert counts.sum() == ((times >= start - 1e-6) & (times < stop - 1e-6)).sum()
-        assert (counts[:, 0] == 0).all()  # no blank tokens
-        offsets = np.concatenate([offset for _, offset in bins])
-        assert (offsets >= 0).all() and (offsets < 0.05).all()
-    assert (played.step_us > 0).all() and len(played.step_us) == sum(played.bins)
-
-
 @pytest.mark.parametrize(("bin_width_s", "n_slots"), [(0.05, 5), (0.02, 2), (0.005, 1)])
 def test_slots_follow_rate_and_phase_of_behavior(small_recording, bin_width_s, n_slots):
     session = prepare(small_recording, bin_width_s=bin_width_s)
@@ -156,6 +129,7 @@ def test_replay_and_evaluate_score_the_same_samples(small_recording, model, spli
     # the same outputs but for the distance of a sample from its slot
     assert np.abs(played.decoded - decoded.decoded).mean() < 0.05 * decoded.decoded.std() + 1e-5
     assert np.abs(played.outputs - batch_decode(model, session, played)).max() < 1e-4
+    assert (played.step_us > 0).all() and len(played.step_us) == sum(played.bins)
     gru = BinnedGRU(recording.n_units, 0.05, len(slot_offsets(session)))
     decoded, played = evaluate(gru, session), replay(BinnedStream(gru), session)
     np.testing.assert_allclose(played.decoded, decoded.decoded, atol=1e-4)
