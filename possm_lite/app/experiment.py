@@ -143,7 +143,6 @@ def compare(
 
 
 def _compare(possm: POSSM, history: History, session: Session, settings: Settings, progress: bool) -> SessionResult:
-    """Fit the baselines to one session, and test all three models."""
     source = settings.sources[session.index - 1]
     session = replace(session, index=1, first_unit=1)  # of a model of its own
     slots = slot_offsets(session)

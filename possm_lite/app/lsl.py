@@ -89,7 +89,6 @@ class SpikeInlet:
         self._inlet.open_stream(5.0)  # nothing is received that was sent before
 
     def now(self) -> float:
-        """Seconds on the clock of the stream."""
         return self._pylsl.local_clock() - self.correction_s
 
     def pull(self, timeout_s: float) -> list[tuple[int, int, float]]:

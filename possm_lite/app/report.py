@@ -59,8 +59,7 @@ def plot_decoded(decoded: Decoded, session: Session) -> Figure:
     for ax in axes[len(shown) :].flat:
         ax.set_aspect("equal", adjustable="datalim")
         ax.set(xlabel=f"path: {names[0]} ({unit.removesuffix('/s')})", ylabel=names[1])
-    part = f", {len(shown)} of {len(names)} columns" if len(shown) < len(names) else ""
-    title = f"{recording.session_id}: {recording.behavior_name}{part}"
+    title = f"{recording.session_id}: {recording.behavior_name}, {len(shown)} of {len(names)} columns"
     figure.suptitle(f"{title}\nheld-out, R² = {decoded.r2:.3f} over all of it")
     axes[0, 0].legend(frameon=False, fontsize="small", loc="best")
     return figure

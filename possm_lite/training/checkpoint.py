@@ -109,10 +109,7 @@ class TrainingCheckpoint:
         self._every_s = every_s
 
     def restore(self, parts: dict, sessions: Sequence[Session], settings: dict, group: ProcessGroup) -> History:
-        """Set the parts of a new training to the state in the file, if it exists, and return its history. Collective.
-
-        CheckpointError: the file is damaged, or of other settings or sessions.
-        """
+        """Set the parts of a training to the state in the file, if it exists, and return its history. Collective."""
         self._parts = parts
         self._group = group
         recordings = group.all_gather({s.index: fingerprint(s) for s in sessions})
