@@ -87,7 +87,6 @@ def test_the_default_series_is_the_first_that_moves(several):
     "behavior, first_row_but_one, unit",
     [
         (["cursor_vel"], [9.0, 9.0], "px/s"),
-        (["finger_vel"], [3.0, 4.0, 5.0], "cm/s"),
         (["BehavioralTimeSeries"], [3.0, 4.0, 5.0], "cm/s"),
         (["hand_pos"], [100.0, 100.0], "meters/s"),
         (["hand_pos:raw"], [1.0, 1.0], "meters"),

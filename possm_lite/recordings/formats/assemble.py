@@ -175,21 +175,14 @@ def _select_trials(contents: Contents, expression: str, notes: list[str]) -> np.
     return trials
 
 
-class _Samples(NamedTuple):
-    name: str
-    times: np.ndarray  # (T,) s
-    values: np.ndarray  # (T, C)
-    unit: str
-    columns: Sequence[str]
-
-
 def _select_behavior(contents: Contents, selection: Selection, notes: list[str]) -> dict:
     """The fields of a Recording that begin with `behavior`."""
     series = [*_joined(contents.series), *contents.series]
     names = selection.behavior or contents.default
-    parts = [_load(_find(name.removesuffix(RAW), series), name.endswith(RAW), notes) for name in names]
-    parts = parts or [_load_default(series, notes)]
-    times = _common_times({part.name: part.times for part in parts})
+    loaded = [_load(_find(name.removesuffix(RAW), series), name.endswith(RAW), notes) for name in names]
+    loaded = loaded or [_load_default(series, notes)]
+    parts = [part for part, _, _ in loaded]
+    times = _common_times({part.name: times for part, times, _ in loaded})
     name = " + ".join(part.name for part in parts)
     unit = ", ".join(dict.fromkeys(part.unit for part in parts))
     columns = [column if len(parts) == 1 else f"{part.name} {column}" for part in parts for column in part.columns]
@@ -198,7 +191,7 @@ def _select_behavior(contents: Contents, selection: Selection, notes: list[str])
         raise RecordingError(f"columns={', '.join(missing)!r:.80} is not among {name}: {', '.join(columns)[:300]}.")
     index = [places[column] for column in selection.columns or columns]
     columns = [columns[i] for i in index]
-    values = np.concatenate([part.values for part in parts], axis=1)[:, index]
+    values = np.concatenate([values for _, _, values in loaded], axis=1)[:, index]
     notes.append(f"Behaviour is {name} in {unit}: {listed(columns)}. The file has {_list(contents.series)}.")
     if contents.observed is not None:
         start, stop = np.sort(contents.observed, axis=0).T
@@ -251,15 +244,15 @@ def _list(series: Sequence[Series]) -> str:
     return ", ".join(f"{one.name} {one.shape or ''}".rstrip() for one in series)[:600] or "none"
 
 
-def _load_default(series: Sequence[Series], notes: list[str]) -> _Samples:
+def _load_default(series: Sequence[Series], notes: list[str]) -> tuple[Series, np.ndarray, np.ndarray]:
     """The first of `SERIES` in the file that is not zero throughout."""
     still: list[str] = []
     for one in (one for role in SERIES for one in series if _role(one.name) == role):
         own_notes: list[str] = []
-        samples = _load(one, False, own_notes)
-        if np.nan_to_num(samples.values).any():
+        loaded = _load(one, False, own_notes)
+        if np.nan_to_num(loaded[2]).any():
             notes += still + own_notes
-            return samples
+            return loaded
         still.append(f"{one.name} is zero or missing throughout, so it was not decoded.")
     cure = f"Name what to decode with --behavior NAME, one or more of {_list(series)}; see CONVERTERS.md."
     raise RecordingError(" ".join([*still, cure]))
@@ -279,8 +272,8 @@ def is_position(name: str, default: bool = False) -> bool:
     return next((match[1].lower() == "pos" for match in found if match), default)
 
 
-def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
-    """The samples of a series with times that increase; positions are differentiated unless `raw`."""
+def _load(series: Series, raw: bool, notes: list[str]) -> tuple[Series, np.ndarray, np.ndarray]:
+    """What is decoded of a series, at times (T,) that increase, (T, C); positions are differentiated unless `raw`."""
     name = series.name
     times, values = map(_numbers, series.read())
     values = values[:, None] if values.ndim == 1 else values
@@ -290,13 +283,13 @@ def _load(series: Series, raw: bool, notes: list[str]) -> _Samples:
     if late.sum() > _FEW * len(times):
         check_order(f"times of {name}", times, strict=True)
     times, values = _drop_rows(late, (times, values), f"samples of {name} with a time out of order or repeated", notes)
-    columns = series.columns or default_columns(values.shape[1]).tolist()
-    unit = series.unit or "a.u."
+    columns = series.columns or tuple(default_columns(values.shape[1]).tolist())
+    series = series._replace(unit=series.unit or "a.u.", columns=columns)
     if raw or not (is_position(name) if series.is_position is None else series.is_position):
-        return _Samples(name, times, values, unit, columns)
+        return series, times, values
     values, how = differentiate(times, values)
     notes.append(f"Velocity is the derivative of the position {name}{': ' if how else ''}{how}.")
-    return _Samples(f"velocity of {name}", times, values, f"{unit}/s", columns)
+    return series._replace(name=f"velocity of {name}", unit=f"{series.unit}/s"), times, values
 
 
 def _common_times(times: Mapping[str, np.ndarray]) -> np.ndarray:
