@@ -1,15 +1,14 @@
-"""Exercises of chapter 09: a sweep of recall and where it ends, a unit by chance, learning, the modern update.
+"""Exercises of chapter 09: a sweep of recall and where it ends, a unit by chance, contrastive divergence.
 
-The last one is to build: a Boltzmann machine that learns with exact averages.
+To build: a modern Hopfield network for cues of which a part is known, and, in `deeper/`, an exact Boltzmann machine.
 """
 
+import math
 from functools import partial
 
 import torch
 
 from possm_lite.course.checks import ValueCheck, exercise, normal
-
-_normal = partial(normal, seed=9)
 
 
 def _signs(*shape, seed=9):
@@ -82,23 +81,11 @@ n_end_states = ValueCheck(
 )
 
 
-# Exercise 9.3: what cutting half of the weights amounts to
-n_alike = ValueCheck(
-    "n_alike",
-    expected=11.5,  # 12, or 11 by (9.5), which has M - 1 terms
-    tolerance=0.5,
-    mistakes={
-        24: "that would be so if crosstalk stayed as loud as it was. It is a sum of half as many terms now.",
-        6: "that would be so if both shrank alike. The signal is halved, the crosstalk divided by the root of 2.",
-    },
-)
-
-
 def _unconnected_pair(s, bias, T):
     return torch.tensor(s), 1, torch.zeros(2, 2), torch.tensor([0.0, bias]), T
 
 
-# Exercise 9.4: the chance that a unit is on, with units of -1 and 1
+# Exercise 9.3: the chance that a unit is on, with units of -1 and 1
 @exercise(
     cases={
         "two units at T = 1, without biases": lambda: (
@@ -128,35 +115,108 @@ def chance_on(s, i, W, b, T):
     return torch.sigmoid(gap / T)
 
 
-# Exercise 9.5: the learning rule
+# Exercise 9.4: contrastive divergence
+def _restricted(K, V, H, k):
+    """Data, W, b, c, and random numbers for k sweeps."""
+    uniform = [torch.special.ndtr(normal(k, K, n, seed=n)) for n in (H, V)]
+    return _signs(K, V), normal(V, H, seed=2), normal(V, seed=3), normal(H, seed=4), *uniform
+
+
 @exercise(
     cases={
-        "one pattern against one sample": lambda: (torch.tensor([[1.0, 1, -1]]), torch.tensor([[1.0, -1, -1]])),
-        "a machine that dreams exactly the data": lambda: (_signs(4, 3), _signs(4, 3)),
-        "four patterns and four samples of three units": lambda: (_signs(4, 3), _signs(4, 3, seed=5)),
-        "three patterns and fifty samples": lambda: (_signs(3, 5), _signs(50, 5, seed=5)),
+        "one datum, one hidden unit, one sweep": partial(_restricted, 1, 2, 1, 1),
+        "six data, three hidden units, one sweep": partial(_restricted, 6, 4, 3, 1),
+        "twenty data, three hidden units, two sweeps": partial(_restricted, 20, 4, 3, 2),
+        "thirty data, five hidden units, ten sweeps": partial(_restricted, 30, 6, 5, 10),
     },
     mistakes={
-        "awake - dreaming, data.mean(0) - samples.mean(0) → dreaming - awake, samples.mean(0) - data.mean(0)": (
-            "the two phases are swapped: what the data do is strengthened, what the machine dreams is weakened."
+        "2 * (units @ W + bias) → units @ W + bias": "a factor 2 is missing: from -1 to 1 is a step of two, see (9.8).",
+        "h = torch.where(u_h < on(v, W, c), 1.0, -1.0) → h = torch.where(u_h < on(data, W, c), 1.0, -1.0)": (
+            "every sweep begins at the data again. The second begins where the first has ended."
         ),
-        ("awake - dreaming → awake", " - samples.mean(0) → "): (
-            "only the data are used here, the machine's own samples are not subtracted."
-        ),
+        "zip(for_h, for_v, strict=True) → [(for_h[0], for_v[0])]": "one sweep only: there are k of them.",
+        "1.0, -1.0) → 1.0, 0.0)": "a unit that is off is -1 here. You have drawn units of 0 and 1.",
         (
-            "data.T @ data / len(data) → data.mean(0).outer(data.mean(0))",
-            "samples.T @ samples / len(samples) → samples.mean(0).outer(samples.mean(0))",
-        ): "you multiplied averages, <s_i><s_j>. The rule has the average of products, <s_i s_j>.",
+            "data.T @ h_data - v.T @ h_later → v.T @ h_later - data.T @ h_data",
+            "(data - v) → (v - data)",
+            "(h_data - h_later) → (h_later - h_data)",
+        ): "the two phases are swapped: what the machine dreams is strengthened.",
+        "h_later = 2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1 → h_later = 2 * on(data, W, c) - 1, h": (
+            "at the end the mean of h given the last v is wanted, not the h from which that v was drawn."
+        ),
+    },
+    results=("the direction of W", "the direction of b", "the direction of c"),
+)
+def cd_directions(data, W, b, c, for_h, for_v):
+    """CD-k: directions for W (V, H), b (V,) and c (H,) from data (K, V) and random numbers (k, K, H), (k, K, V)."""
+
+    def on(units, W, bias):  # (9.8): the probability of being 1
+        return torch.sigmoid(2 * (units @ W + bias))
+
+    v = data
+    for u_h, u_v in zip(for_h, for_v, strict=True):
+        h = torch.where(u_h < on(v, W, c), 1.0, -1.0)  # (K, H)
+        v = torch.where(u_v < on(h, W.T, b), 1.0, -1.0)  # (K, V)
+    h_data, h_later = 2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1  # (K, H): means
+    return (data.T @ h_data - v.T @ h_later) / len(data), (data - v).mean(0), (h_data - h_later).mean(0)
+
+
+def _cues(Q, M, d, beta, n_updates, share=0.6):
+    """Cues with 99 in the place of what is unknown."""
+    known = normal(Q, d, seed=2) < share
+    return torch.where(known, _signs(Q, d), 99.0), known, _signs(M, d, seed=3), beta, n_updates
+
+
+# Exercise 9.5: a modern Hopfield network whose cue is known in part
+@exercise(
+    cases={
+        "one cue of which all is known": lambda: (
+            torch.tensor([[1.0, 0.5]]),
+            torch.ones(1, 2, dtype=torch.bool),
+            torch.tensor([[1.0, 0.0], [0.5, 2.0]]),
+            0.7,
+            1,
+        ),
+        "one cue, one update": partial(_cues, 1, 3, 8, 0.3, 1),
+        "four cues, one update": partial(_cues, 4, 3, 8, 0.3, 1),
+        "four cues, three updates": partial(_cues, 4, 5, 8, 0.3, 3),
+        "memories that are no signs": lambda: (*_cues(3, 2, 4, 1.0, 2)[:2], normal(5, 4, seed=4), 1.0, 2),
+        "a beta so large that exp overflows": lambda: (*_cues(3, 4, 8, 0, 0)[:2], normal(4, 8, seed=4), 200.0, 1),
+    },
+    mistakes={
+        "torch.where(known, cues, 0.0) → cues": (
+            "what stands where nothing is known was compared with the memories. Begin with 0 there."
+        ),
+        "xi = torch.where(known, cues, weights @ memories) → xi = weights @ memories": (
+            "the update has changed known units. Put them back after each one."
+        ),
+        "beta * xi → xi": "beta is not used.",
+        "memories.T, -1) → memories.T, 0)": "the softmax runs over the cues: the weights of one cue must sum to one.",
+        "range(n_updates) → range(1)": "one update only: there are n_updates.",
     },
 )
-def learning_direction(data, samples):
-    """Which way the weights (N, N) and the biases (N,) go, from data (M, N) and samples (K, N)."""
-    awake = data.T @ data / len(data)  # (N, N): <s_i s_j>_data
-    dreaming = samples.T @ samples / len(samples)  # (N, N): <s_i s_j>_model
-    return awake - dreaming, data.mean(0) - samples.mean(0)
+def complete_cues(cues, known, memories, beta, n_updates):
+    """A dict: xi (Q, d), cues (Q, d) completed from memories (M, d) where known (Q, d) is False, weights (Q, M)."""
+    xi = torch.where(known, cues, 0.0)  # an unknown unit adds nothing to a dot product
+    for _ in range(n_updates):
+        weights = torch.softmax(beta * xi @ memories.T, -1)  # (Q, M): over the memories
+        xi = torch.where(known, cues, weights @ memories)  # (Q, d)
+    return {"xi": xi, "weights": weights}
 
 
-# Exercise 9.6: the pseudo-inverse rule
+# Exercise 9.6: what cutting half of the weights amounts to
+n_alike = ValueCheck(
+    "n_alike",
+    expected=11.5,  # 12, or 11 by (9.5), which has M - 1 terms
+    tolerance=0.5,
+    mistakes={
+        24: "that would be so if crosstalk stayed as loud as it was. It is a sum of half as many terms now.",
+        6: "that would be so if both shrank alike. The signal is halved, the crosstalk divided by the root of 2.",
+    },
+)
+
+
+# Exercise 9.7: the pseudo-inverse rule
 @exercise(
     tolerance=1e-4,
     cases={
@@ -168,7 +228,7 @@ def learning_direction(data, samples):
     mistakes={
         "torch.linalg.solve(overlaps, X) → X / X.shape[1]": "this is Hebb's rule.",
         " - torch.diag(W.diag()) → ": "the diagonal is still there. Set it to 0 at the end.",
-        "torch.linalg.solve(overlaps, X) → overlaps @ X": "the overlaps are multiplied: (9.12) inverts (X^T X).",
+        "torch.linalg.solve(overlaps, X) → overlaps @ X": "the overlaps are multiplied: (9.15) inverts (X^T X).",
     },
 )
 def inverse_weights(X):
@@ -178,29 +238,20 @@ def inverse_weights(X):
     return W - torch.diag(W.diag())
 
 
-# Exercise 9.7: the modern update
-@exercise(
-    cases={
-        "one state, two memories": lambda: (torch.tensor([[1.0, 0.5]]), torch.tensor([[1.0, 0.0], [0.5, 2.0]]), 1.0),
-        "beta = 3": lambda: (_normal(1, 4), normal(3, 4, seed=2), 3.0),
-        "three states at once": lambda: (_normal(3, 4), normal(5, 4, seed=2), 0.5),
-        "memories of different lengths": lambda: (_normal(2, 3), torch.diag(torch.tensor([1.0, 2, 3])), 1.0),
-        "a beta so large that exp overflows": lambda: (_normal(2, 4), normal(3, 4, seed=2), 1e4),
-    },
+# Exercise 9.8: how the modern network grows with a smaller beta
+growth = ValueCheck(
+    "growth",
+    expected=math.exp(24 * (0.75 / 4 - math.log(math.cosh(1 / 4)))),  # 42.8
+    tolerance=1.0,
     mistakes={
-        "beta * xi → xi": "beta is not used: only at beta = 1 is this right.",
-        "scores, -1 → scores, 0": "the softmax runs over the states: the weights of one state must sum to one.",
-        ("beta * xi → xi", "weights @ X → beta * weights @ X"): "beta multiplies the weights after the softmax.",
+        1977: "that is the factor for beta = 1. Here a dot product s weighs exp(s / 4).",
+        90: "the strangers weigh too: (cosh 1/4)^d on average.",
+        6.67: "a quarter of the exponent? ln cosh 1/4 is less than a quarter of ln cosh 1.",
     },
 )
-def modern_update(xi, X, beta):
-    """One update of every state xi (Q, d) with the memories in the rows of X (M, d): shape (Q, d)."""
-    scores = beta * xi @ X.T  # (Q, M): one for each state and memory
-    weights = torch.softmax(scores, -1)  # over the memories
-    return weights @ X  # (Q, d)
 
 
-# Exercise 9.8: a Boltzmann machine that learns with exact averages
+# Exercise 9.9: a Boltzmann machine that learns with exact averages
 @exercise(
     tolerance=1e-4,  # float32 is enough
     cases={

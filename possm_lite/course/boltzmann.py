@@ -37,7 +37,7 @@ def moments(samples: Tensor) -> tuple[Tensor, Tensor]:
 def on_probability(states: Tensor, weights: Tensor, bias: Tensor, temperature: float = 1.0) -> Tensor:
     """Of each unit of states (..., K, N), given all others: (..., K, N). Ackley et al. 1985, eq. 2, for 0 and 1.
 
-    p(s_i = 1) = sigmoid(Delta_i / T),   Delta_i = E(s_i = -1) - E(s_i = 1) = 2 (sum_j w_ij s_j + b_i)   (9.6)
+    p(s_i = 1) = sigmoid(Delta_i / T),   Delta_i = E(s_i = -1) - E(s_i = 1) = 2 (sum_j w_ij s_j + b_i)   (9.5)
     """
     return torch.sigmoid(2 * local_field(states, weights, bias) / temperature)
 
@@ -62,7 +62,7 @@ def gibbs(
 def boltzmann_gradient(data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """The slope of the log-likelihood, from and to pairs as of `moments`. Ackley et al. 1985, eq. 6-7.
 
-    T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,   T d<log p>/db_i = <s_i>_data - <s_i>_model   (9.9)
+    T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,   T d<log p>/db_i = <s_i>_data - <s_i>_model   (9.7)
     """
     for_weights = data[0] - model[0]
     diagonal = torch.diag_embed(for_weights.diagonal(dim1=-2, dim2=-1))
@@ -116,7 +116,7 @@ def contrastive_divergence(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """CD-k, directions for weights, b and c. Hinton 2002, section 3, with <h> for h where it is only averaged.
 
-    dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j in the same way                  (9.11)
+    dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j in the same way                  (9.9)
     """
     p_data = p = hidden_probability(visible, weights, c)  # (..., K, H)
     for _ in range(k):

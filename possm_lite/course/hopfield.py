@@ -86,7 +86,7 @@ def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tens
 def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
     """The energy (..., Q), which `modern_hopfield` never raises. Ramsauer et al. 2021, eq. 2, without its constants.
 
-    E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi                                    (9.14)
+    E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi                                    (9.12)
     """
     attraction = torch.logsumexp(beta * states @ memories.mT, -1) / beta  # (..., Q)
     return 0.5 * states.square().sum(-1) - attraction
