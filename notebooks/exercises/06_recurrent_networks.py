@@ -1,11 +1,14 @@
-"""Exercises of chapter 06: steps of RNN, GRU, LSTM; half-life; reversal; back through time; clipping; a GRU counts."""
+"""Exercises of chapter 06: half-life, torch's GRU, a GRU counts, back through time, chunks; deeper: 6.6 to 6.9."""
 
 import math
 from functools import partial
+from itertools import accumulate
+from operator import add
 
 import torch
+from torch import nn
 
-from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, normal
+from possm_lite.course.checks import Case, Complaint, ValueCheck, as_tensor, exercise, normal
 from possm_lite.nn.recurrent import gru_cell
 
 
@@ -21,25 +24,7 @@ def _torch_inputs(n_blocks=3, n_units=4, state=1.0, bias=1.0, seed=0):
     return x, state * h, w_ih, w_hh, b_ih, bias * b_hh
 
 
-# Exercise 6.1: one step of an RNN with torch's weights
-@exercise(
-    cases={
-        "a state of zeros, no bias b_hh": partial(_torch_inputs, 1, state=0.0, bias=0.0),
-        "a state other than zero, no bias b_hh": partial(_torch_inputs, 1, bias=0.0),
-        "both biases": partial(_torch_inputs, 1),
-    },
-    mistakes={
-        "torch.tanh → ": "nothing squashes the sum: the tanh of (6.1) is missing.",
-        " + b_hh) → )": "b_hh has no effect. Torch keeps two biases, and both are added.",
-        "w_hh.T → w_hh": "w_hh is not transposed. Torch's rows are outputs, and a square matrix fits both ways.",
-        "H @ → 0 * H @": "the old state has no effect: this remembers nothing. (6.1) adds H W_hh.",
-    },
-)
-def rnn_step(X, H, w_ih, w_hh, b_ih, b_hh):
-    return torch.tanh(X @ w_ih.T + b_ih + H @ w_hh.T + b_hh)  # (n, h)
-
-
-# Exercise 6.2: a memory of one second
+# Exercise 6.1: a memory of one second
 _HALF = 0.5 ** (1 / 20)
 
 my_gate = ValueCheck(
@@ -48,40 +33,13 @@ my_gate = ValueCheck(
     tolerance=0.0015,
     mistakes={
         1 - _HALF: "that is 1 - Z, what makes room. Here Z is the share that stays.",
-        0.5: "that leaves half of it after one bin. One second is 20 bins of 50 ms.",
         1 - 0.5 / 20: "that takes a fortieth away in each bin. But a bin multiplies what is left: after n bins Z**n.",
-        math.exp(-1 / 20): "that leaves little more than a third of it after one second. Half was asked for.",
+        math.exp(-1 / 20): "that is a time constant of one second, which leaves a good third. Half was asked for.",
+        0.5 ** (1 / 10): "that leaves half after ten bins, which is half a second. One second is 20 bins of 50 ms.",
+        0.97: "that is nearly it, but it leaves half after 23 bins, not 20. Give three digits.",
+        0.96: "that leaves half after 17 bins, not 20. (6.4), solved for Z?",
     },
 )
-
-
-def _gru_inputs(n_units=4, state=1.0, reset_bias=0.0, seed=0):
-    shapes = (3, 2), (3, n_units), (3, 2, n_units), (3, n_units, n_units), (3, n_units)
-    X, H, W_x, W_h, b = _draw(*shapes, seed=seed)
-    b[0] += reset_bias
-    return X, state * H, W_x, W_h, b
-
-
-# Exercise 6.3: one step of the textbook's GRU
-@exercise(
-    cases={
-        "a state of zeros": partial(_gru_inputs, state=0.0),
-        "a reset gate that is open": partial(_gru_inputs, reset_bias=30.0),
-        "a reset gate that is half open": _gru_inputs,
-        "a single unit": partial(_gru_inputs, n_units=1, seed=1),
-    },
-    mistakes={
-        "Z * H + (1 - Z) * → (1 - Z) * H + Z *": "Z and 1 - Z are swapped. In (6.3) the gate Z keeps the old state.",
-        "(R * H) @ W_h[2] → R * (H @ W_h[2])": "R is multiplied after the product with W_hh: (6.6) has it before.",
-        "sigmoid → tanh": "the gates go through a tanh. Gates are between 0 and 1: a sigmoid, (6.5).",
-        ("[0] → [3]", "[1] → [0]", "[3] → [1]"): "R and Z are swapped. The weights come in the order R, Z, candidate.",
-    },
-)
-def gru_step(X, H, W_x, W_h, b):
-    R = torch.sigmoid(X @ W_x[0] + H @ W_h[0] + b[0])  # (n, h)
-    Z = torch.sigmoid(X @ W_x[1] + H @ W_h[1] + b[1])  # (n, h)
-    candidate = torch.tanh(X @ W_x[2] + (R * H) @ W_h[2] + b[2])  # (n, h)
-    return Z * H + (1 - Z) * candidate
 
 
 _ORDER = "xr, xz, → xz, xr,", "hr, hz, → hz, hr,"
@@ -89,7 +47,7 @@ _BEFORE = "r * hn → (r * h) @ w_hh.chunk(3)[2].T + b_hh.chunk(3)[2]"
 _SWAPPED = "(1 - z) * n + z * h → z * n + (1 - z) * h"
 
 
-# Exercise 6.4: three bugs
+# Exercise 6.2: three bugs
 @exercise(
     cases={
         "a state of zeros, no bias b_hh": partial(_torch_inputs, state=0.0, bias=0.0),
@@ -110,115 +68,6 @@ def torch_gru_step(x, h, w_ih, w_hh, b_ih, b_hh):
     r, z = torch.sigmoid(xr + hr), torch.sigmoid(xz + hz)
     n = torch.tanh(xn + r * hn)  # hn holds b_hn already, and r multiplies both
     return (1 - z) * n + z * h
-
-
-def _lstm_inputs(state=1.0, cell=1.0, bias=1.0, seed=0):
-    X, H, C, w_ih, w_hh, b = _draw((3, 2), (3, 4), (3, 4), (16, 2), (16, 4), (16,), seed=seed)
-    return X, state * H, cell * C, w_ih, w_hh, bias * b
-
-
-# Exercise 6.5: one step of an LSTM
-@exercise(
-    results=("H", "C"),
-    cases={
-        "an empty cell, H = 0, no bias": partial(_lstm_inputs, state=0.0, cell=0.0, bias=0.0),
-        "a full cell, H = 0, no bias": partial(_lstm_inputs, state=0.0, bias=0.0),
-        "a full cell and an H, no bias": partial(_lstm_inputs, bias=0.0),
-        "a full cell, an H and a bias": partial(_lstm_inputs, seed=1),
-    },
-    mistakes={
-        "i, f, g, o → i, f, o, g": "g and o are swapped. Torch's blocks are i, f, g, o.",
-        "i, f, g, o → f, i, g, o": "i and f are swapped. Torch's blocks are i, f, g, o.",
-        "torch.tanh(C), C → C, C": "H is O times C: the tanh of (6.11) is missing.",
-        "sigmoid → tanh": "the gates go through a tanh. Gates are between 0 and 1: a sigmoid.",
-        "torch.sigmoid(o) * torch.tanh(C), C → C, torch.sigmoid(o) * torch.tanh(C)": (
-            "the two are swapped: return (H, C), in this order."
-        ),
-    },
-)
-def lstm_step(X, H, C, w_ih, w_hh, b):
-    i, f, g, o = (X @ w_ih.T + H @ w_hh.T + b).chunk(4, -1)  # (n, h) each
-    C = torch.sigmoid(f) * C + torch.sigmoid(i) * torch.tanh(g)  # (6.10)
-    return torch.sigmoid(o) * torch.tanh(C), C  # (6.11)
-
-
-def _padded(*lengths):
-    return normal(len(lengths), 5, 2), torch.tensor(lengths)
-
-
-# Exercise 6.6: reversed within their length
-@exercise(
-    cases={
-        "two sequences of full length": partial(_padded, 5, 5),
-        "a sequence of 3 in 5 steps": partial(_padded, 3),
-        "sequences of three lengths": partial(_padded, 4, 5, 2),
-        "a sequence of one step and one of none": partial(_padded, 1, 0),
-    },
-    mistakes={
-        "lengths[:, None] → torch.full_like(lengths[:, None], x.shape[1])": (
-            "everything is reversed, the padding too, which now comes first: the leak itself."
-        ),
-        "n - 1 - t → (n - t).clamp(max=x.shape[1] - 1)": "you are off by one: of n steps the last has the index n - 1.",
-        "return x → return (x * (t < n)[..., None])": "the steps after a length have become zeros. They should stay.",
-    },
-)
-def reverse_valid(x, lengths):
-    t = torch.arange(x.shape[1])  # (T,)
-    n = lengths[:, None]  # (n, 1)
-    source = torch.where(t < n, n - 1 - t, t)  # (n, T): which step of x comes to step t
-    return x[torch.arange(len(x))[:, None], source]
-
-
-def _path(n_steps, seed=0):
-    H, W_hh, g = _draw((n_steps + 1, 3), (3, 3), (3,), seed=seed)
-    return torch.tanh(H), W_hh, g
-
-
-# Exercise 6.7: back through time
-@exercise(
-    cases={
-        "a single step": partial(_path, 1),
-        "two steps": partial(_path, 2, seed=1),
-        "six steps": partial(_path, 6, seed=2),
-    },
-    mistakes={
-        "range(1, len(H)) → [len(H) - 1]": "only the last step's term is there. (6.12) adds one for each step.",
-        "g * (1 - H[t] ** 2) → g": "the slopes 1 - H_t**2 of the tanh are missing.",
-        "W_hh @ inside → inside @ W_hh": "on its way back W_hh is transposed: H[t-1] @ W_hh forward is W_hh @ g back.",
-        "H[t - 1] → H[t]": "the new state H_t stands where H_{t-1} belongs: W_hh is multiplied with the state before.",
-    },
-)
-def back_through_time(H, W_hh, g):
-    total = torch.zeros_like(W_hh)
-    for t in reversed(range(1, len(H))):
-        inside = g * (1 - H[t] ** 2)  # dL by what is inside the tanh of step t
-        total += torch.outer(H[t - 1], inside)  # the term of step t
-        g = W_hh @ inside  # dL/dH_{t-1}
-    return total
-
-
-# Exercise 6.8: clipping by the global norm
-@exercise(
-    cases={
-        "one long gradient": lambda: ([torch.tensor([3.0, -4.0])], 2.0),
-        "one gradient that is short enough": lambda: ([torch.tensor([0.3, -0.4])], 2.0),
-        "two tensors, one long and one short": lambda: ([normal(3), 8 * normal(2, 3, seed=1)], 3.0),
-        "two tensors, long only together": lambda: ([torch.full((4,), 0.45)] * 2, 1.0),
-        "a gradient of zeros": lambda: ([torch.zeros(2), torch.zeros(3, 1)], 1.0),
-    },
-    mistakes={
-        "max_norm / norm → min(1.0, max_norm / g.norm().item())": (
-            "every tensor is clipped by itself, which changes the direction. One norm over all, one factor for all."
-        ),
-        "norm <= max_norm → norm == 0": "short gradients are made longer. The factor must not be above one.",
-        "math.sqrt → float": "the root is missing: you compare with the squared length.",
-    },
-)
-def clip_gradients(gradients, max_norm):
-    norm = math.sqrt(sum(g.square().sum().item() for g in gradients))
-    if norm <= max_norm:  # short enough, zero included
-        return [g.clone() for g in gradients]
-    return [g * (max_norm / norm) for g in gradients]
 
 
 UP, DOWN, CLEAR, NOTHING = range(4)
@@ -264,7 +113,7 @@ def _first_fault(make):
     return "a count that fades" if abs(wait[-1] - 10) > 0.5 else "a counter"
 
 
-# Exercise 6.9, to build: a GRU that counts
+# Exercise 6.3, to build: a GRU that counts
 @exercise(
     cases={"pulses up and down, clears and waits": Case(tuple, _first_fault)},
     mistakes={
@@ -287,3 +136,192 @@ def counting_gru():
     w_hh = [[0.0], [0.0], [1.0]]  # n sees the old state
     b_ih = [20.0, 20.0, 0.0]  # r open, z shut, as long as nothing comes
     return torch.tensor(w_ih), torch.tensor(w_hh), torch.tensor(b_ih), torch.zeros(3)
+
+
+def _path(n_steps, seed=0):
+    H, W_hh, g = _draw((n_steps + 1, 3), (3, 3), (3,), seed=seed)
+    return torch.tanh(H), W_hh, g
+
+
+# Exercise 6.4: back through time
+@exercise(
+    cases={
+        "a single step": partial(_path, 1),
+        "two steps": partial(_path, 2, seed=1),
+        "six steps": partial(_path, 6, seed=2),
+    },
+    mistakes={
+        "range(1, len(H)) → [len(H) - 1]": "only the last step's term is there. (6.12) adds one for each step.",
+        "g * (1 - H[t] ** 2) → g": "the slopes 1 - H_t**2 of the tanh are missing.",
+        "W_hh @ inside → inside @ W_hh": "on its way back W_hh is transposed: H[t-1] @ W_hh forward is W_hh @ g back.",
+        "H[t - 1] → H[t]": "the new state H_t stands where H_{t-1} belongs: W_hh is multiplied with the state before.",
+    },
+)
+def back_through_time(H, W_hh, g):
+    total = torch.zeros_like(W_hh)
+    for t in reversed(range(1, len(H))):
+        inside = g * (1 - H[t] ** 2)  # dL by what is inside the tanh of step t
+        total += torch.outer(H[t - 1], inside)  # the term of step t
+        g = W_hh @ inside  # dL/dH_{t-1}
+    return total
+
+
+def _recording(n_bins, n, n_layers=1, Layer=nn.GRU):
+    layer, x = Layer(2, 3, n_layers, batch_first=True), 2 * normal(1, n_bins, 2)
+    for i, weight in enumerate(layer.parameters()):
+        weight.data = normal(*weight.shape, seed=i)
+    return layer, x, n
+
+
+def _summed(layer, x, n):
+    return [sum(gradients) for gradients in accumulate(([g] for g in chunk_gradients.reference(layer, x, n)), add)]
+
+
+_JOINED = "layer.weight_hh_l0) → layer.weight_hh_l0, retain_graph=True)"
+
+
+# Exercise 6.5, to build: truncated back-propagation
+@exercise(
+    cases={
+        "a single chunk": partial(_recording, 4, 4),
+        "two chunks": partial(_recording, 8, 4),
+        "two chunks of an nn.RNN": partial(_recording, 8, 4, Layer=nn.RNN),
+        "two layers": partial(_recording, 8, 4, n_layers=2),
+        "a last chunk that is shorter": partial(_recording, 10, 4),
+    },
+    mistakes={
+        "state.detach() → state": (
+            "the state that is handed on carries the graph of its chunk with it. Cut the gradient there: detach."
+        ),
+        ("state.detach() → state", _JOINED): "the gradient runs on into earlier chunks. Detach the state at the cut.",
+        "layer(chunk, state) → layer(chunk)": "every chunk begins from zeros. The state goes on from chunk to chunk.",
+        "state.detach() → H[None, :, -1].detach().repeat(len(state), 1, 1)": (
+            "`H[:, -1]` is the state of the last layer only. Hand on what the layer returns second."
+        ),
+        _summed: "the gradients add up from chunk to chunk: `.grad` is not emptied between.",
+        "x.split(n, 1) → x[:, : x.shape[1] // n * n].split(n, 1)": "the last chunk, which is shorter, is missing.",
+    },
+)
+def chunk_gradients(layer, x, n):
+    state, gradients = None, []
+    for chunk in x.split(n, 1):
+        H, state = layer(chunk, state)
+        loss = H.square().mean()
+        gradients += torch.autograd.grad(loss, layer.weight_hh_l0)
+        state = state.detach()  # the number goes on, the gradient stops
+    return gradients
+
+
+def _lstm_inputs(state=1.0, cell=1.0, bias=1.0, seed=0):
+    X, H, C, w_ih, w_hh, b = _draw((3, 2), (3, 4), (3, 4), (16, 2), (16, 4), (16,), seed=seed)
+    return X, state * H, cell * C, w_ih, w_hh, bias * b
+
+
+# Exercise 6.6: one step of an LSTM
+@exercise(
+    results=("H", "C"),
+    cases={
+        "an empty cell, H = 0, no bias": partial(_lstm_inputs, state=0.0, cell=0.0, bias=0.0),
+        "a full cell, H = 0, no bias": partial(_lstm_inputs, state=0.0, bias=0.0),
+        "a full cell and an H, no bias": partial(_lstm_inputs, bias=0.0),
+        "a full cell, an H and a bias": partial(_lstm_inputs, seed=1),
+    },
+    mistakes={
+        "i, f, g, o → i, f, o, g": "g and o are swapped. Torch's blocks are i, f, g, o.",
+        "i, f, g, o → f, i, g, o": "i and f are swapped. Torch's blocks are i, f, g, o.",
+        "torch.tanh(C), C → C, C": "H is O times C: the tanh of (6.11) is missing.",
+        "sigmoid → tanh": "the gates go through a tanh. Gates are between 0 and 1: a sigmoid.",
+        "torch.sigmoid(o) * torch.tanh(C), C → C, torch.sigmoid(o) * torch.tanh(C)": (
+            "the two are swapped: return (H, C), in this order."
+        ),
+    },
+)
+def lstm_step(X, H, C, w_ih, w_hh, b):
+    i, f, g, o = (X @ w_ih.T + H @ w_hh.T + b).chunk(4, -1)  # (n, h) each
+    C = torch.sigmoid(f) * C + torch.sigmoid(i) * torch.tanh(g)  # (6.10)
+    return torch.sigmoid(o) * torch.tanh(C), C  # (6.11)
+
+
+def _padded(*lengths):
+    return normal(len(lengths), 5, 2), torch.tensor(lengths)
+
+
+# Exercise 6.7: reversed within their length
+@exercise(
+    cases={
+        "two sequences of full length": partial(_padded, 5, 5),
+        "a sequence of 3 in 5 steps": partial(_padded, 3),
+        "sequences of three lengths": partial(_padded, 4, 5, 2),
+        "a sequence of one step and one of none": partial(_padded, 1, 0),
+    },
+    mistakes={
+        "lengths[:, None] → torch.full_like(lengths[:, None], x.shape[1])": (
+            "everything is reversed, the padding too, which now comes first: the leak itself."
+        ),
+        "n - 1 - t → (n - t).clamp(max=x.shape[1] - 1)": "you are off by one: of n steps the last has the index n - 1.",
+        "return x → return (x * (t < n)[..., None])": "the steps after a length have become zeros. They should stay.",
+    },
+)
+def reverse_valid(x, lengths):
+    t = torch.arange(x.shape[1])  # (T,)
+    n = lengths[:, None]  # (n, 1)
+    source = torch.where(t < n, n - 1 - t, t)  # (n, T): which step of x comes to step t
+    return x[torch.arange(len(x))[:, None], source]
+
+
+def _start_fault(make, G):
+    """What is wrong with W_hh as a start, in a word."""
+    W = as_tensor(make(G))
+    if not isinstance(W, torch.Tensor) or W.shape != G.shape or not W.isfinite().all():
+        raise Complaint("return W_hh, (h, h) like G, without NaN or infinity.")
+    W = W.double()
+    radius = torch.linalg.eigvals(W).abs().max().item()
+    if abs(radius - 1) > 1e-3:
+        return f"a spectral radius of {radius:.2f}"
+    lengths = torch.linalg.svdvals(W)
+    return "no length changes" if (lengths - 1).abs().max() < 1e-3 else "a radius of one, but lengths change"
+
+
+# Exercise 6.8: a good start
+@exercise(
+    cases={
+        "three units": Case(lambda: (normal(3, 3, seed=1),), _start_fault),
+        "24 units": Case(lambda: (normal(24, 24),), _start_fault),
+    },
+    mistakes={
+        "torch.linalg.qr(G)[0] → G / torch.linalg.eigvals(G).abs().max()": (
+            "the spectral radius is one, but in other directions a nudge shrinks or grows: *no* length may change."
+        ),
+        "torch.linalg.qr(G)[0] → G / torch.linalg.matrix_norm(G, 2)": (
+            "divided by its norm, G lengthens nothing, but it shortens nearly everything: the radius is below one."
+        ),
+        "torch.linalg.qr(G)[0] → torch.linalg.qr(G)[1]": "that is R, the triangle. The rotation is Q.",
+        "torch.linalg.qr(G)[0] → G": "G itself: its radius is about the root of h.",
+    },
+)
+def good_start(G):
+    return torch.linalg.qr(G)[0]
+
+
+# Exercise 6.9: clipping by the global norm
+@exercise(
+    cases={
+        "one long gradient": lambda: ([torch.tensor([3.0, -4.0])], 2.0),
+        "one gradient that is short enough": lambda: ([torch.tensor([0.3, -0.4])], 2.0),
+        "two tensors, one long and one short": lambda: ([normal(3), 8 * normal(2, 3, seed=1)], 3.0),
+        "two tensors, long only together": lambda: ([torch.full((4,), 0.45)] * 2, 1.0),
+        "a gradient of zeros": lambda: ([torch.zeros(2), torch.zeros(3, 1)], 1.0),
+    },
+    mistakes={
+        "max_norm / norm → min(1.0, max_norm / g.norm().item())": (
+            "every tensor is clipped by itself, which changes the direction. One norm over all, one factor for all."
+        ),
+        "norm <= max_norm → norm == 0": "short gradients are made longer. The factor must not be above one.",
+        "math.sqrt → float": "the root is missing: you compare with the squared length.",
+    },
+)
+def clip_gradients(gradients, max_norm):
+    norm = math.sqrt(sum(g.square().sum().item() for g in gradients))
+    if norm <= max_norm:  # short enough, zero included
+        return [g.clone() for g in gradients]
+    return [g * (max_norm / norm) for g in gradients]

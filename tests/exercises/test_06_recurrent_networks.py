@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from possm_lite.course.unrolled import clip_by_global_norm
-from possm_lite.nn.recurrent import gru_cell, lstm_cell, rnn_cell
+from possm_lite.nn.recurrent import gru_cell, lstm_cell
 
 from .helpers import answers, load
 
@@ -21,13 +21,6 @@ def copied(Cell, x, state, *weights):
         for parameter, weight in zip(cell.parameters(), weights, strict=True):
             parameter.copy_(weight)
     return cell(x, state)
-
-
-def gru_with_einsum(X, H, W_x, W_h, b):
-    mixed = torch.einsum("nd,gdh->gnh", X, W_x) + b[:, None]
-    R, Z = torch.sigmoid(mixed[:2] + torch.einsum("nk,gkh->gnh", H, W_h[:2]))
-    candidate = torch.tanh(mixed[2] + (R * H) @ W_h[2])
-    return candidate + Z * (H - candidate)
 
 
 def reverse_by_rows(x, lengths):
@@ -48,19 +41,59 @@ def counter():
     return w_ih, [[0.0], [0.0], [1.0]], np.zeros(3), [15, 15, 0]
 
 
+def counter_without_reset():
+    """The counter with R = 1 for good."""
+    w_ih, *others = counter()
+    return [[0, 0, 0], *w_ih[1:]], *others
+
+
+def chunks_by_backward(layer, x, n, empty=True, state=None):
+    found = []
+    for first in range(0, x.shape[1], n):
+        H, state = layer(x[:, first : first + n], None if state is None else state.data)
+        if empty:
+            layer.zero_grad()
+        (H**2).mean().backward()
+        found.append(layer.weight_hh_l0.grad.clone())
+    return found
+
+
+def test_chunks_equal_back_propagation_through_each():
+    """The gradient (6.12) of a chunk from the state that came in, a loss at each of its bins, without autograd."""
+    layer, n = nn.RNN(2, 3, batch_first=True), 4
+    x = torch.randn(1, 12, 2)
+    with torch.no_grad():
+        H = torch.cat([torch.zeros(1, 3), layer(x)[0][0]])  # (T + 1, 3)
+    ours = exercises.chunk_gradients.reference(layer, x, n)
+    for i, gradient in enumerate(ours):
+        chunk = H[i * n : (i + 1) * n + 1]
+        losses = 2 * chunk[1:] / chunk[1:].numel()  # dL/dH_t, without what comes later
+        back, W = exercises.back_through_time.reference, layer.weight_hh_l0.detach().T
+        expected = sum(back(chunk[: t + 2], W, losses[t]) for t in range(n))
+        torch.testing.assert_close(gradient.T, expected)
+
+
 test_answers = answers(
     exercises,
     [
-        ("rnn_step", rnn_cell),
         ("my_gate", 0.966),
-        ("gru_step", lambda *args: gru_with_einsum(*args).detach().numpy()),
+        ("my_gate", 0.97, "23 bins"),
+        ("my_gate", 0.96, "17 bins"),
+        ("my_gate", 0.933, "ten bins"),
+        ("my_gate", 0.95, "time constant"),
         ("torch_gru_step", partial(copied, nn.GRUCell)),
         ("torch_gru_step", gru_cell),
+        ("counting_gru", counter),
+        ("counting_gru", counter_without_reset, "clear does not clear"),
+        ("back_through_time", lambda H, W, g: by_autograd(H, W, g).numpy()),
+        ("chunk_gradients", chunks_by_backward),
+        ("chunk_gradients", partial(chunks_by_backward, empty=False), "add up"),
         ("lstm_step", lambda X, H, C, w, v, b: copied(nn.LSTMCell, X, (H, C), w, v, b / 2, b / 2)),
         ("lstm_step", lambda X, H, C, w_ih, w_hh, b: lstm_cell(X, H, C, w_ih, w_hh, b, 0 * b)),
         ("reverse_valid", reverse_by_rows),
-        ("back_through_time", lambda H, W, g: by_autograd(H, W, g).numpy()),
+        ("good_start", lambda G: nn.init.orthogonal_(torch.empty_like(G)).numpy()),
+        ("good_start", lambda G: torch.matrix_exp(G - G.T)),
+        ("good_start", lambda G: torch.linalg.svd(G)[0] @ torch.linalg.svd(G)[2]),
         ("clip_gradients", lambda gs, c: clip_by_global_norm(gs, c)[0]),
-        ("counting_gru", counter),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from possm_lite.nn.recurrent import GRU, LSTM, RNN, textbook_gru_cell
+from possm_lite.nn.recurrent import GRU, LSTM, RNN, gru_cell, textbook_gru_cell
 
 LAYERS = {"rnn": (RNN, nn.RNN), "gru": (GRU, nn.GRU), "lstm": (LSTM, nn.LSTM)}
 
@@ -73,3 +73,21 @@ def test_textbook_gru_equals_the_loop():
     x, h, *weights = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
     expected = torch.stack([textbook_step(x[i], h[i], *weights) for i in range(3)])
     torch.testing.assert_close(textbook_gru_cell(x, h, *weights), expected, rtol=0, atol=1e-12)
+
+
+def test_constant_gate_is_a_time_constant():
+    """With Z = 1 - dt / tau a GRU follows h(t) = c (1 - exp(-t / tau)), the closer the smaller the step (6.4a)."""
+    tau, target = 0.3, 0.8
+    errors = []
+    for dt in (0.02, 0.01):
+        w_x, w_h, b_x = torch.zeros(3, 1), torch.zeros(3, 1), torch.zeros(3)
+        b_x[1] = torch.logit(torch.tensor(1 - dt / tau))
+        b_x[2] = torch.atanh(torch.tensor(target))
+        h, path = torch.zeros(1), []
+        for _ in range(round(1 / dt)):
+            h = gru_cell(torch.zeros(1), h, w_x, w_h, b_x, torch.zeros(3))
+            path.append(h)
+        t = dt * torch.arange(1, len(path) + 1)
+        errors.append((torch.cat(path) - target * (1 - torch.exp(-t / tau))).abs().max())
+    assert errors[0] < 0.02
+    assert 1.8 < errors[0] / errors[1] < 2.2  # Euler's method is of first order
