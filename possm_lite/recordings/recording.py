@@ -9,7 +9,6 @@ import numpy as np
 from ..errors import RecordingError
 from .arrays import write_arrays
 from .derivative import differentiate
-from .lecture_notes import from_notes, to_notes
 from .npz_format import to_arrays
 from .trains import in_seconds, merge_trains, refuse, spread_counts, whole_counts
 
@@ -92,22 +91,6 @@ class Recording:
         if len(behavior):
             fields.setdefault("behavior_times", starts + bin_width_s / 2)
         return cls.from_trains(spread_counts(counts, starts, bin_width_s), behavior=behavior, **fields)
-
-    @classmethod
-    def from_lecture_notes(cls, trials: Iterable[Mapping], bin_width_s: float = 0.05, **fields) -> "Recording":
-        """A recording from trials `{"trial_id": ..., "spikes": [bin, ...], "vel": [bin, ...]}`, one after the other.
-
-        A bin of `spikes` is a list of (unit, seconds in the bin), or 0; one of `vel` (samples, C), evenly spaced.
-        """
-        trains, times, behavior, intervals = from_notes(trials, bin_width_s)
-        return cls.from_trains(trains, times, behavior, trials=intervals, **fields)
-
-    def to_lecture_notes(self, bin_width_s: float = 0.05) -> list[dict]:
-        """The trials in the form that `from_lecture_notes` reads, without the last bin of a trial if it is not whole.
-
-        The form has no clock: RecordingError where that would move a sample by more than the sample interval.
-        """
-        return to_notes(self, bin_width_s)
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.

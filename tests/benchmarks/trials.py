@@ -13,20 +13,22 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from possm_lite.course.load import load_figures
 from possm_lite.course.parallel import in_parallel
 from possm_lite.course.style import BLUE, GRAY, GREEN, ORANGE, PURPLE, SKY
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.baselines import BinnedDecoder
 from possm_lite.nn.recurrent import GRU
 from possm_lite.simulate import simulate_session
-from possm_lite.simulate.drift import drift_tuning
 from possm_lite.simulate.neurons import SimulationConfig
 from possm_lite.simulate.session import SimulatedSession
 from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
 from possm_lite.training.linear import fit_wiener
 from possm_lite.training.transfer import combine_sessions, for_new_session, freeze_backbone
 
-from .page import Item, Note, Plot, Table, with_spread
+from .page import ROOT, Item, Note, Plot, Table, with_spread
+
+drift_tuning = load_figures("16_new_sessions", ROOT / "notebooks").drift_tuning
 
 A = SimulationConfig(n_units=40, n_trials=600, random_target_share=1.0, n_random_reaches=1)
 B = replace(A, lag_s=0.13, common_turning_deg=-25.0, bend_deg=20.0)

@@ -10,22 +10,24 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from possm_lite.course.load import load_figures
 from possm_lite.course.parallel import in_parallel
 from possm_lite.course.style import BLUE, GRAY, ORANGE
 from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.recordings import Recording
 from possm_lite.simulate import simulate_session
-from possm_lite.simulate.drift import drift_tuning
 from possm_lite.simulate.neurons import SimulationConfig
 from possm_lite.simulate.session import SimulatedSession
-from possm_lite.simulate.timed import simulate_timed_session
 from possm_lite.training import FitConfig, Session, combine_sessions, evaluate, fit, prepare
 from possm_lite.training.evaluate import slot_offsets
 from possm_lite.training.linear import fit_wiener
 from possm_lite.training.windows import WindowSampler
 
 from .comparison import GRU, WIENER, time_codes
-from .page import Item, Note, Plot, Row, Table, row, with_spread
+from .page import ROOT, Item, Note, Plot, Row, Table, row, with_spread
+
+timed = load_figures("13_timed_session", ROOT / "notebooks")
+new_sessions = load_figures("16_new_sessions", ROOT / "notebooks")
 
 SESSION = SimulationConfig(n_trials=72, n_units=40)  # two minutes
 SPLIT = "chronological:60/10/30"
@@ -130,7 +132,7 @@ def new_model(decoder: str, sessions: list[Session]) -> torch.nn.Module:
 
 def training_sessions(training: str, seed: int, short: bool) -> list[Session]:
     if training == "timed":
-        return [prepare(simulate_timed_session(seed, 12 if short else 150), SPLIT)]
+        return [prepare(timed.simulate_timed_session(seed, 12 if short else 150), SPLIT)]
     if training == "three sessions":
         return combine_sessions([prepare(simulated(3 * seed + i, short).recording, SPLIT) for i in range(3)])
     recording = simulated(seed, short).recording
@@ -164,7 +166,7 @@ def silence(recording: Recording, seed: int, share: float = 1 / 4) -> Recording:
 def drift(seed: int, short: bool) -> Recording:
     """The same movements with drifted tuning, see `drift_tuning`."""
     truth = simulated(seed, short).truth
-    units = drift_tuning(truth.units, np.random.default_rng(seed), config=truth.config)
+    units = new_sessions.drift_tuning(truth.units, np.random.default_rng(seed), config=truth.config)
     return simulate_session(seed, truth.config, units).recording
 
 

@@ -82,7 +82,6 @@ BAD = [  # a constructor, its arguments, and what the message names
     (Recording.from_position, ([[1]], [0], [1]), "two neighbouring rows"),
     (Recording.from_position, (TRAINS, TIMES, np.c_[BEHAVIOR, np.nan * TIMES]), "two neighbouring rows"),
     (Recording.from_position, ([[1]], [0, np.nan], [1, 2]), r"times\[1\] = nan"),
-    (Recording.from_lecture_notes, ([{"trial_id": 0, "spikes": [], "vel": []}],), "behavior_times"),
 ]
 
 

@@ -1,10 +1,10 @@
-"""Drift between days: the same electrodes with drifted tuning and some units replaced."""
+"""Drift between days: the same electrodes with drifted tuning and some units replaced (chapter 16)."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from .neurons import SimulationConfig, UnitTuning, draw_units
+from possm_lite.simulate.neurons import SimulationConfig, UnitTuning, draw_units
 
 
 def drift_tuning(

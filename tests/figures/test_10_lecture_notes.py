@@ -1,9 +1,11 @@
-"""Recordings to the form of the lecture notes; the way there is a layout of `test_layouts.py`."""
+"""Recordings to the form of the lecture notes and back; the way from there is a layout of `test_layouts.py`, too."""
 
 import numpy as np
-import pytest
 
-from possm_lite.recordings import Recording, RecordingError
+from possm_lite.course.load import load_figures
+from possm_lite.recordings import Recording
+
+from ..exercises.helpers import NOTEBOOKS
 
 
 def test_recording_to_notes_and_back():
@@ -11,23 +13,11 @@ def test_recording_to_notes_and_back():
     spikes, samples = [1.0, 1.15, 1.17, 5.31, 5.44], np.arange(100) * 0.0625 + 0.03
     named = {"unit_ids": ["b", "a"], "trials": [[1.0, 1.25], [5.3, 5.43]], "session_id": "named"}
     recording = Recording(spikes, [0, 1, 0, 1, 0], behavior_times=samples, behavior=samples, **named)
-    notes = recording.to_lecture_notes()
+    lecture = load_figures("10_lecture_notes", NOTEBOOKS)
+    notes = lecture.to_notes(recording)
     assert [len(trial["spikes"]) for trial in notes] == [5, 2]  # the last 0.03 s are not a bin
     assert notes[0]["spikes"][1:3] == [0, 0] and [unit for unit, _ in notes[0]["spikes"][3]] == ["a", "b"]
-    back = Recording.from_lecture_notes(notes)
+    back = lecture.from_notes(notes)
     assert back.unit_ids.tolist() == ["a", "b"] and back.spike_units.tolist() == [1, 0, 1, 0]
     np.testing.assert_allclose(back.spike_times - [0, 0, 0, 1.2], [0.0, 0.15, 0.17, 0.01], atol=1e-12)
     np.testing.assert_allclose(np.diff(back.trials), [[0.25], [0.1]])
-
-
-def test_a_gap_is_refused():
-    times = np.delete(np.arange(100) / 100, [51, 52])
-    recording = Recording([0.2], [0], ["0"], times, times, trials=[[0.0, 0.3], [0.3, 0.9]])
-    with pytest.raises(RecordingError, match="a gap in trial 1, from 0.5"):
-        recording.to_lecture_notes()
-
-
-@pytest.mark.parametrize("spikes", [[[(1, 0.02)], [(1, 0.06)]], [0]], ids=["a late spike", "a bin less"])
-def test_wrong_notes_are_refused(spikes):
-    with pytest.raises(RecordingError, match="trials"):
-        Recording.from_lecture_notes([{"spikes": spikes, "vel": [[[0.0]]] * 2}])

@@ -5,8 +5,12 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from possm_lite.simulate.drift import drift_tuning
+from possm_lite.course.load import load_figures
 from possm_lite.simulate.neurons import SimulationConfig, UnitTuning, draw_units
+
+from ..exercises.helpers import NOTEBOOKS
+
+drift_tuning = load_figures("16_new_sessions", NOTEBOOKS).drift_tuning
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A simulated session in which spike times carry the signal and rates do not.
+"""A simulated session in which spike times carry the signal and rates do not (chapter 13).
 
 All units follow a common irregular rhythm. In a cycle that begins at c, a unit fires once with a fixed probability,
 whatever the hand does, so counts are noise. The velocity v is in the time of a spike relative to the reference units:
@@ -9,9 +9,9 @@ whatever the hand does, so counts are noise. The velocity v is in the time of a 
 
 import numpy as np
 
-from ..recordings.recording import Recording
-from .neurons import TICKS_PER_SECOND
-from .reaches import TaskConfig, hand_at, plan_reaches, sample_times
+from possm_lite.recordings import Recording
+from possm_lite.simulate.neurons import TICKS_PER_SECOND
+from possm_lite.simulate.reaches import TaskConfig, hand_at, plan_reaches, sample_times
 
 N_UNITS = 20
 N_REFERENCE = 5  # units that mark the beginning of a cycle; the others are tuned

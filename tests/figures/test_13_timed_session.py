@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
-from possm_lite.simulate.timed import simulate_timed_session
+from possm_lite.course.load import load_figures
 from possm_lite.training.evaluate import evaluate, mean_r2
 from possm_lite.training.linear import fit_wiener
 from possm_lite.training.session import prepare
+
+from ..exercises.helpers import NOTEBOOKS
+
+simulate_timed_session = load_figures("13_timed_session", NOTEBOOKS).simulate_timed_session
 
 
 @pytest.fixture(scope="module")
