@@ -12,6 +12,7 @@ from .split import elapsed, recorded_time
 
 _UNIX_S = 1e8  # clocks that differ by more count from 1970 and from the start of a recording
 _SAMPLE_RATES = (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
+_COMPARED = 200_000  # spikes in which duplicated units are looked for
 _UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
 _UNITS_OF_TIME |= {rate: f"sample indices at {rate:,.0f} Hz" for rate in _SAMPLE_RATES}
 
@@ -25,8 +26,8 @@ def data_report(
     """
     check_decodable(recording, parts)
     pieces = recorded_time(recording)
-    lines = [*_behavior(recording), *_sampling(recording, bin_width_s)] if len(recording.behavior_times) else []
-    return [*lines, *_trials(recording, pieces), *_spikes(recording, pieces), *_units(recording)]
+    lines = [*_behavior(recording, bin_width_s)] if len(recording.behavior_times) else []
+    return [*lines, *_trials_and_spikes(recording, pieces), *_units(recording)]
 
 
 def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None = None):
@@ -76,15 +77,12 @@ def _check_clocks(recording: Recording):
     raise RecordingError(f"{cause}: {_extent(recording)}; {100 * share:.3g} % of the spikes are inside of that.")
 
 
-def _behavior(recording: Recording) -> Iterator[str]:
+def _behavior(recording: Recording, bin_width_s: float) -> Iterator[str]:
     names = recording.behavior_columns
     yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {listed(names)}"
     constant = np.ptp(recording.behavior, axis=0) == 0
     if constant.any():
         yield f"warning: {constant.sum()} of {len(names)} columns are constant: {listed(names[constant])}"
-
-
-def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
     times = recording.behavior_times
     interval = recording.sample_interval
     yield f"behaviour: {times[0]:.1f} to {times[-1]:.1f} s, {len(times):,} samples, {1 / interval:.4g} Hz"
@@ -106,21 +104,18 @@ def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
         yield f"warning: behaviour does not change {longest}, {100 * share:.3g} % of the time: rest, or lost tracking"
 
 
-def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
+def _trials_and_spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     trials = recording.trials
-    if len(trials) == 0:
+    times = recording.spike_times
+    if len(trials):
+        lengths = np.diff(trials)[:, 0]
+        yield f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, {lengths.sum():.1f} s in all"
+    else:
         yield f"trials: none; {np.diff(pieces).sum():.1f} s without pauses"
-        return
-    lengths = np.diff(trials)[:, 0]
-    yield f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, {lengths.sum():.1f} s in all"
-    n_spikes = np.diff(np.searchsorted(recording.spike_times, trials))[:, 0]
+    n_spikes = np.diff(np.searchsorted(times, trials))[:, 0]
     silent = n_spikes == 0
     if silent.any() and n_spikes.mean() > 3:
         yield f"warning: {silent.sum()} of {len(trials)} trials have no spike, first at {trials[silent][0, 0]:.1f} s"
-
-
-def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
-    times = recording.spike_times
     start, stop = pieces[0, 0], pieces[-1, 1]
     inside = times[(times >= start) & (times <= stop)]
     line = f"spikes: {len(times):,}, {100 * len(inside) / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
@@ -141,18 +136,14 @@ def _units(recording: Recording) -> Iterator[str]:
     if len(silent):
         warning = "warning: " if len(silent) > 0.1 * len(names) else ""
         yield f"{warning}{len(silent)} of {len(names)} units are silent (< 1 spike a minute): {listed(names[silent])}"
-    part = excerpt(recording)
+    # coincidences of all spikes would take long to count: those in the middle
+    first = max(0, (len(recording.spike_times) - _COMPARED) // 2)
+    spikes = {name: getattr(recording, name)[first : first + _COMPARED] for name in ("spike_times", "spike_units")}
+    part = replace(recording, **spikes, behavior_times=[], behavior=recording.behavior[:0], trials=[])
     pairs = duplicated_units(part) if times_are_resolved(part) else ()
     if len(pairs):
         same = listed([f"{names[a]} and {names[b]}" for a, b in pairs])
         yield f"warning: units with the same spikes, or many of them: {same}"
-
-
-def excerpt(recording: Recording, n_spikes: int = 200_000) -> Recording:
-    """The spikes in the middle of a recording, without behaviour: coincidences of all would take long to count."""
-    first = max(0, (len(recording.spike_times) - n_spikes) // 2)
-    spikes = {name: getattr(recording, name)[first : first + n_spikes] for name in ("spike_times", "spike_units")}
-    return replace(recording, **spikes, behavior_times=[], behavior=recording.behavior[:0], trials=[])
 
 
 def _extent(recording: Recording) -> str:

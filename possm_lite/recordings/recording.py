@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import RecordingError
-from .arrays import write_arrays
+from .arrays import to_arrays, write_arrays
 from .derivative import differentiate
-from .npz_format import to_arrays
 from .trains import in_seconds, merge_trains, refuse, spread_counts, whole_counts
 
 
@@ -38,10 +37,7 @@ class Recording:
         if len(self.behavior_columns) == 0:
             object.__setattr__(self, "behavior_columns", default_columns(self.n_columns))
         object.__setattr__(self, "notes", tuple(self.notes))
-        _check_lengths(self)
-        check_order("spike_times", self.spike_times, strict=False)
-        check_order("behavior_times", self.behavior_times, strict=True)
-        _check_units_and_trials(self)
+        _check(self)
 
     @classmethod
     def from_trains(cls, trains: Mapping | Iterable, behavior_times=(), behavior=(), **fields) -> "Recording":
@@ -157,7 +153,7 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
     return array
 
 
-def _check_lengths(r: Recording):
+def _check(r: Recording):
     if len(r.behavior_times) == 1 or len(r.behavior_times) == len(r.spike_times) == 0:
         raise RecordingError(f"behavior_times needs at least two samples, not {len(r.behavior_times)}.")
     for name, others, required in (
@@ -167,9 +163,8 @@ def _check_lengths(r: Recording):
     ):
         if (n := len(getattr(r, name))) != len(required):
             raise RecordingError(f"{name} must be as many as the {others}: {n} against {len(required)} {others}.")
-
-
-def _check_units_and_trials(r: Recording):
+    check_order("spike_times", r.spike_times, strict=False)
+    check_order("behavior_times", r.behavior_times, strict=True)
     repeated = np.ones(r.n_units, bool)
     repeated[np.unique(r.unit_ids, return_index=True)[1]] = False
     refuse("unit_ids", r.unit_ids, repeated, "must differ")

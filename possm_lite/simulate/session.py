@@ -26,10 +26,6 @@ class GroundTruth:
     reaches: Reaches  # origins, targets and times of all reaches, and the kind of each trial
     common: np.ndarray  # fluctuations common to the units, at `config.common_rate_hz` from 0 s, (time, C)
 
-    def hand_position(self, times_s: np.ndarray) -> np.ndarray:
-        """Exact position at `times_s`, shape (T,): mm from the centre of the workspace, shape (T, 2)."""
-        return hand_at(self.reaches, np.asarray(times_s))[0]
-
 
 @dataclass(frozen=True)
 class SimulatedSession:

@@ -68,7 +68,6 @@ def test_units_that_are_left_out_keep_their_spikes():
     chosen = assemble(found, Selection(units="good"))
     assert chosen.unit_ids.tolist() == ["b", "c"] and chosen.spike_times.tolist() == [2.0, 3.0]
     assert chosen.spike_units.tolist() == [0, 1] and "2 of 3 units were chosen: good." in chosen.notes
-    assert "Columns of units that were not used: area. Choose with --units." in chosen.notes
     assert assemble(found, Selection(units="rate > 0.4")).unit_ids.tolist() == ["a", "b", "c"]  # a spike in 2 s
     with pytest.raises(RecordingError, match="holds for none"):
         assemble(found, Selection(units="rate > 0.6"))

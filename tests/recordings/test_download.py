@@ -3,31 +3,18 @@
 import hashlib
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from possm_lite.app.cli import main
-from possm_lite.recordings.formats.download import ADDRESSES, CHECKSUMS, downloaded, recording_at_hand
+from possm_lite.recordings.formats.download import ADDRESSES, CHECKSUMS, recording_at_hand
 
 PATH = Path("data", "recordings", "s1.mat")
 CONTENT = bytes(range(256)) * 4000
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers every request with the server's `content`, and counts requests."""
-
-    def do_GET(self):
-        self.server.requests += 1
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.server.content)))
-        self.end_headers()
-        self.wfile.write(self.server.content)
-
-    def log_message(self, *args):
-        pass
 
 
 @pytest.fixture
@@ -39,13 +26,16 @@ def here(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def server(here, monkeypatch):
     pytest.importorskip("pooch")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.content, server.requests = CONTENT, 0
+    served = here / "served" / "any.mat"
+    served.parent.mkdir()
+    served.write_bytes(CONTENT)
+    handler = partial(SimpleHTTPRequestHandler, directory=served.parent)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         monkeypatch.setitem(ADDRESSES, "s1", f"http://127.0.0.1:{server.server_port}/any.mat")
         monkeypatch.setitem(CHECKSUMS, "s1", f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
-        yield server
+        yield served
         server.shutdown()
         thread.join()
 
@@ -65,20 +55,21 @@ def test_second_call_does_not_download(server, capfd):
         assert main(["download", "s1"]) == 0
         assert PATH.read_bytes() == CONTENT and list(PATH.parent.iterdir()) == [PATH]
         assert f"decode {PATH}" in capfd.readouterr().out
-    assert server.requests == 1
+        server.write_bytes(b"not downloaded")
+    server.write_bytes(CONTENT)
     assert main(["download", "s1", "--to", "else where"]) == 0
     assert Path("else where", "s1.mat").read_bytes() == CONTENT
     assert "decode 'else where/s1.mat'" in capfd.readouterr().out
 
 
 def test_failures_leave_what_was_there(server, monkeypatch, capfd):
-    server.content = CONTENT[:-1] + b"?"
+    server.write_bytes(CONTENT[:-1] + b"?")
     assert_refused(capfd, "s1", ADDRESSES["s1"], "does not match the known hash")
     PATH.parent.mkdir(parents=True, exist_ok=True)
     PATH.write_bytes(b"damaged")
     assert_refused(capfd, "s1", ADDRESSES["s1"])
     assert_refused(capfd, "mc_maze", "'mc_maze'", *ADDRESSES)
-    server.content = CONTENT
+    server.write_bytes(CONTENT)
     assert main(["download", "s1"]) == 0
     assert PATH.read_bytes() == CONTENT
 
@@ -86,12 +77,11 @@ def test_failures_leave_what_was_there(server, monkeypatch, capfd):
 @pytest.mark.parametrize("name", ["s1.mat", "mc-rtt.nwb"])
 def test_downloaded_files_are_found_from_subfolders(here, monkeypatch, name):
     path = here / "data" / "recordings" / name
-    assert downloaded(path.stem) is None
+    assert recording_at_hand() is None
     path.parent.mkdir(parents=True)
     path.touch()
     (here / "notebooks" / "solutions").mkdir(parents=True)
     monkeypatch.chdir(here / "notebooks" / "solutions")
-    assert downloaded(path.stem).samefile(path)
     assert recording_at_hand().samefile(path)
     monkeypatch.setenv("POSSM_LITE_RECORDING", "~/monday.nwb")
     assert recording_at_hand() == Path.home() / "monday.nwb"

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from possm_lite.errors import FileFormatError, RecordingError
-from possm_lite.recordings.arrays import read_arrays, write_arrays
+from possm_lite.recordings.arrays import FORMAT, read_arrays, write_arrays
 from possm_lite.recordings.formats import load_recording
-from possm_lite.recordings.npz_format import FORMAT
 from possm_lite.recordings.recording import Recording
 
 

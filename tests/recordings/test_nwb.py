@@ -42,8 +42,6 @@ def test_observed_times_and_filters(tmp_path):
     np.testing.assert_array_equal(recording.behavior[:, 0], np.cos(times[observed]))
     np.testing.assert_array_equal(recording.trials, spans)
     assert recording.notes == (
-        "Columns of units that were not used: heldout. Choose with --units.",
-        "Columns of trials that were not used: split. Choose with --trials.",
         "Behaviour is hand_vel in a: x. The file has hand_vel (350,).",
         f"{(~observed).sum()} of 350 samples of behaviour outside the observed times were left out.",
     )

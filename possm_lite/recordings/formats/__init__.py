@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...errors import RecordingError, prefix_errors, wrap_errors
-from ..arrays import check_readable, load_npz
-from ..npz_format import from_arrays
+from ..arrays import check_readable, from_arrays, load_npz
 from ..recording import Recording
 from .assemble import Contents, Selection, assemble
 from .folders import read_phy, read_pynapple

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import RecordingError, listed
 from ..derivative import differentiate
 from ..recording import Recording, check_order, covered_trials, default_columns
-from .filters import column_name, matching_rows
+from .filters import matching_rows
 
 SERIES = ("hand_vel", "finger_vel", "cursor_vel", "vel", "hand_pos", "finger_pos", "cursor_pos", "pos")
 SERIES += ("preprocessed_emg", "openloopkinematicsvel")  # of FALCON M1 and H1
@@ -68,14 +68,20 @@ class Contents(NamedTuple):
 def assemble(found: Contents | Recording, selection: Selection) -> Recording:
     """The recording that a selection makes of what is in a file; every choice and repair is a note.
 
-    Where a file holds a recording as it is, that is returned unless something is selected. Raises RecordingError.
+    Where a file holds a recording as it is, that is returned unless something is selected; its behaviour is never
+    differentiated. Raises RecordingError.
     """
     if isinstance(found, Recording):
         if selection == Selection():
             return found
         if len(found.behavior_times) == 0 and not selection.behavior:
             selection = replace(selection, spikes_only=True)
-        found = _as_contents(found)
+        r = found
+        columns = tuple(r.behavior_columns.tolist())
+        series = [Series(r.behavior_name, lambda: (r.behavior_times, r.behavior), r.behavior_unit, False, columns)]
+        series = series if len(r.behavior_times) else []
+        spikes = r.spike_times, r.spike_units, r.unit_ids
+        found = Contents(*spikes, series, r.session_id, r.trials, default=(r.behavior_name,), notes=r.notes)
     notes = list(found.notes)
     spikes = _select_spikes(found, selection.units, notes)
     trials = _select_trials(found, selection.trials, notes)
@@ -87,15 +93,6 @@ def assemble(found: Contents | Recording, selection: Selection) -> Recording:
             raise RecordingError("behaviour covers none of the trials: is their unit of time or clock another?")
         (trials,) = _drop_rows(~covered, (trials,), "trials that behaviour does not cover", notes)
     return Recording(**spikes, **behavior, trials=trials, session_id=found.session_id, notes=tuple(notes))
-
-
-def _as_contents(r: Recording) -> Contents:
-    """A recording, whose behaviour is a single series that is never differentiated."""
-    columns = tuple(r.behavior_columns.tolist())
-    series = [Series(r.behavior_name, lambda: (r.behavior_times, r.behavior), r.behavior_unit, False, columns)]
-    spikes = r.spike_times, r.spike_units, r.unit_ids
-    series = series if len(r.behavior_times) else []
-    return Contents(*spikes, series, r.session_id, r.trials, default=(r.behavior_name,), notes=r.notes)
 
 
 def intervals(table: dict[str, np.ndarray], start: str = "start", stop: str = "stop") -> np.ndarray:
@@ -136,7 +133,7 @@ def _select_spikes(contents: Contents, expression: str, notes: list[str]) -> dic
 
 
 def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], notes: list[str]) -> np.ndarray:
-    """The units or trials for which the filter holds, (n,) bool. A note lists the columns that it does not use."""
+    """The units or trials for which the filter holds, (n,) bool."""
     lengths = {len(column) for column in table.values()}
     if len(lengths) > 1:
         raise RecordingError(f"the columns of the table of {option} differ in length: {sorted(lengths)}.")
@@ -146,10 +143,6 @@ def _select_rows(option: str, expression: str, table: Mapping[str, np.ndarray], 
         notes.append(f"{kept.sum()} of {len(kept)} {option} were chosen: {expression}.")
         if not kept.any():
             raise RecordingError(f"{option}={expression!r} holds for none of the {len(kept)} {option}.")
-    used = {"id", *re.findall(r"\w+", expression)}
-    unused = [name for name, column in table.items() if column.dtype.kind in "Ub" and column_name(name) not in used]
-    if unused:
-        notes.append(f"Columns of {option} that were not used: {listed(unused)}. Choose with --{option}.")
     return kept
 
 

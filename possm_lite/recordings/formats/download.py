@@ -25,17 +25,16 @@ CHECKSUMS = {  # DANDI's client knows those of its files
 }
 
 
-def downloaded(name: str) -> Path | None:
-    """The file of a recording in `data/recordings/` of the current folder or of one above it; None without one."""
-    paths = (folder / FOLDER / _file_name(name) for folder in (Path.cwd(), *Path.cwd().parents))
-    return next((path for path in paths if path.is_file()), None)
-
-
 def recording_at_hand() -> Path | None:
-    """The path in the environment variable `POSSM_LITE_RECORDING`, else a downloaded recording, else None."""
+    """The path in the environment variable `POSSM_LITE_RECORDING`, else a downloaded recording, else None.
+
+    Downloads are in `data/recordings/` of the current folder or of one above it.
+    """
     if named := os.environ.get("POSSM_LITE_RECORDING"):
         return Path(named).expanduser()
-    return next((path for name in ADDRESSES if (path := downloaded(name))), None)
+    folders = [folder / FOLDER for folder in (Path.cwd(), *Path.cwd().parents)]
+    paths = (folder / _file_name(name) for name in ADDRESSES for folder in folders)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def download(name: str, folder: Path = FOLDER) -> Path:
@@ -54,20 +53,15 @@ def download(name: str, folder: Path = FOLDER) -> Path:
             client = pooch.HTTPDownloader(progressbar=True, timeout=30)
             pooch.retrieve(ADDRESSES[name], CHECKSUMS[name], path.name, folder, downloader=client)
         elif not path.is_file():
-            _fetch_dandiset(ADDRESSES[name], path)
+            from dandi.download import download as dandi_download
+
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder) as partial:
+                dandi_download(ADDRESSES[name], partial)
+                (found,) = Path(partial).rglob("*train*.nwb")  # test files have no behaviour
+                found.replace(path)
     return path
 
 
 def _file_name(name: str) -> str:
     return name + (".mat" if name in CHECKSUMS else ".nwb")
-
-
-def _fetch_dandiset(address: str, path: Path):
-    """The training file of a set of the Neural Latents Benchmark; test files have no behaviour."""
-    from dandi.download import download as dandi_download
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as partial:
-        dandi_download(address, partial)
-        (found,) = Path(partial).rglob("*train*.nwb")
-        found.replace(path)

@@ -27,17 +27,12 @@ def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str)
     It is parsed, never executed: a column (_ for other characters than letters and digits) compared with a number, a
     text or a list of them, or a column of truth values, joined by and, or, not. RecordingError names the `option`.
     """
-    columns = {column_name(name): column for name, column in table.items()}
+    columns = {re.sub(r"\W", "_", name): column for name, column in table.items()}
     try:
         return _rows(ast.parse(expression.strip(), mode="eval").body, columns)
     except Exception as exc:  # of text that is no expression, or of a value that cannot be compared
         names = ", ".join(sorted(columns))
         raise RecordingError(f"{option}={expression!r:.200} is no filter of the columns {names}: {exc}.") from exc
-
-
-def column_name(name: str) -> str:
-    """What an expression calls a column."""
-    return re.sub(r"\W", "_", name)
 
 
 def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:

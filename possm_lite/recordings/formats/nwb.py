@@ -5,7 +5,6 @@ Read so: MC_Maze, MC_RTT, Area2_Bump, Perich-Miller (DANDI 000127-129, 138-140, 
 "hand_vel", or in a container "Position/Hand". Samples outside of FALCON's `eval_mask` or of `obs_intervals` are unused.
 """
 
-import math
 import re
 from pathlib import Path
 
@@ -95,7 +94,7 @@ def _as_series(path: Path, name: str, group, last_spike: float, notes: list[str]
     start, rate = 0.0, 0.0
     if "starting_time" in group:
         start, rate = group["starting_time"][()], group["starting_time"].attrs["rate"]
-    if math.isnan(conversion):  # in DANDI 000070
+    if np.isnan(conversion):  # in DANDI 000070
         notes.append(f"The conversion of {name} is NaN and was taken as 1.")
         conversion = 1.0
     if 0 < rate < 1 and abs(len(data) * rate - last_spike) < last_spike / 2:  # in FALCON H1
