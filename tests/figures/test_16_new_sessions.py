@@ -18,12 +18,6 @@ def units(rng):
     return draw_units(rng, SimulationConfig(n_units=4000))
 
 
-def test_zero_drift_changes_nothing(units, rng):
-    same = drift_tuning(units, rng, rotation_deg=0, gain_spread=0, replaced_share=0)
-    for field in fields(UnitTuning):
-        np.testing.assert_array_equal(getattr(same, field.name), getattr(units, field.name))
-
-
 def test_directions_and_gains_have_the_requested_spread(units, rng):
     before = units.preferred_direction_rad.copy()
     later = drift_tuning(units, rng, rotation_deg=30, gain_spread=0.2, replaced_share=0)

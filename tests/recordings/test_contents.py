@@ -88,13 +88,6 @@ def test_rows_beside_a_missing_position_are_left_out():
     assert "3 of 10 rows of velocity of hand_pos without a value were left out." in recording.notes
 
 
-def test_axes_at_other_times_are_not_joined():
-    x, y = (contents(series={f"hand_vel_{axis}": np.cos(TIMES)}).series[0] for axis in "xy")
-    y = y._replace(read=lambda: (TIMES + 0.02, np.cos(TIMES)))
-    with pytest.raises(RecordingError, match="at different times"):
-        assemble(contents()._replace(series=[x, y]), Selection())
-
-
 @pytest.mark.parametrize("names", [["eye/vel", "hand/vel"], ["cursor/vel", "hand/vel"], ["eye/pos", "hand/pos"]])
 def test_the_hand_is_decoded_by_default(names):
     found = assemble(contents(series={name: np.cos(TIMES) for name in names}), Selection())

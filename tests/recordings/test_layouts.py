@@ -133,14 +133,12 @@ BROKEN = {  # a layout, a mutation, and what is named
     "a short column": ("brainsets", put("trials/is_valid", [True]), "trials"),
     "a link to nothing": ("brainsets", put("trials", h5py.SoftLink("/nowhere")), ".h5"),
     "samples that are not whole": ("phy", lambda path: np.save(path / "spike_times.npy", np.ones(5)), "whole"),
-    "no samples": ("phy", lambda path: (path / "spike_times.npy").unlink(), "spike_times.npy"),
     "a rate to be computed": ("phy", lambda path: (path / "params.py").write_text("sample_rate = f()"), "params.py"),
     "milliseconds": ("phy", lambda path: (path / "tracking.csv").write_text("time (ms),vel\n0,1\n4,1\n"), "(ms)"),
     "a long row": ("phy", lambda path: (path / "tracking.csv").write_text("time,x\n0,1,5\n1,2,6\n"), "tracking.csv"),
     "two tables": ("phy", lambda path: (path / "other.csv").write_text("time,x\n0,1\n"), "2 tables"),
     "a key that is none": ("pynapple", put_array("index", np.full(120, 4)), "index"),
     "no TsGroup": ("pynapple", put_array("type", np.array(["Tsd"])), "TsGroup"),
-    "times as text": ("pynapple", put_array("t", np.full(120, "0.123")), "folder of pynapple"),
 }
 
 

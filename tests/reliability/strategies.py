@@ -17,6 +17,8 @@ from possm_lite.decoder.textbook import forward_textbook
 from possm_lite.recordings import SpikeBatch
 from tests.decoder.helpers import make_model
 
+from .streams import batch_of
+
 FORMS = {
     "ragged": lambda model, batch, *queries: model(batch, *queries),
     "padded": lambda model, batch, *queries: forward_textbook(model, batch.padded(), *queries),
@@ -36,15 +38,7 @@ class DecodingCase:
     chunk: int  # tokens that the decoder reads at a time
 
     def batch(self) -> SpikeBatch:
-        """The trials with exact offsets: no bin start is added and subtracted."""
-        bins = [spikes if len(spikes[0]) else ([0], [0.0]) for trial in self.trials for spikes in trial]  # blank tokens
-        return SpikeBatch(
-            unit=torch.from_numpy(np.concatenate([units for units, _ in bins]).astype(np.int64)),
-            offset=torch.from_numpy(np.concatenate([offsets for _, offsets in bins])),
-            bin=torch.repeat_interleave(torch.arange(len(bins)), torch.tensor([len(units) for units, _ in bins])),
-            n_bins=torch.tensor([len(trial) for trial in self.trials]),
-            bin_width_s=self.model.config.bin_width_s,
-        )
+        return batch_of(self.trials, self.model.config.bin_width_s)
 
     def times(self) -> torch.Tensor:
         """Query times in every bin, (trials, Q times the bins of the longest).

@@ -51,6 +51,18 @@ def play(stream, bins) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(times), np.stack(velocity)
 
 
+def batch_of(trials: list[list[tuple[np.ndarray, np.ndarray]]], width: float) -> SpikeBatch:
+    """Units and offsets of each bin of each trial, exact to the last bit: no bin start is added and subtracted."""
+    bins = [spikes if len(spikes[0]) else ([0], [0.0]) for trial in trials for spikes in trial]  # blank tokens
+    return SpikeBatch(
+        unit=torch.from_numpy(np.concatenate([units for units, _ in bins]).astype(np.int64)),
+        offset=torch.from_numpy(np.concatenate([offsets for _, offsets in bins])),
+        bin=torch.repeat_interleave(torch.arange(len(bins)), torch.tensor([len(units) for units, _ in bins])),
+        n_bins=torch.tensor([len(trial) for trial in trials]),
+        bin_width_s=width,
+    )
+
+
 class BatchSegments:
     """The batch form over an endless recording: between segments it carries the state that torch's backbone returns,
     and the k - 1 hidden states that the first queries read; nothing is taken from a stream."""
@@ -63,14 +75,7 @@ class BatchSegments:
     def decode(self, bins: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Velocity in each bin of the next segment, (bins, Q, 2)."""
         config = self.model.config
-        tokens = [spikes if len(spikes[0]) else ([0], [0.0]) for spikes in bins]  # the blank token
-        batch = SpikeBatch(  # with offsets to the last bit: no bin start is added and subtracted
-            unit=torch.from_numpy(np.concatenate([u for u, _ in tokens]).astype(np.int64)),
-            offset=torch.from_numpy(np.concatenate([o for _, o in tokens])),
-            bin=torch.repeat_interleave(torch.arange(len(bins)), torch.tensor([len(u) for u, _ in tokens])),
-            n_bins=torch.tensor([len(bins)]),
-            bin_width_s=config.bin_width_s,
-        )
+        batch = batch_of([bins], config.bin_width_s)
         new, self.state = self.model.backbone(self.model.encode(batch), self.state)
         hidden = new if self.hidden is None else torch.cat([self.hidden, new], 1)
         bin_ = torch.arange(hidden.shape[1] - len(bins), hidden.shape[1], dtype=torch.float64)

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import time
 from functools import partial
@@ -21,7 +20,6 @@ from ..test_cli import RESULTS, names
 from ..training.helpers import assert_same_checkpoints, simulated
 
 resource = pytest.importorskip("resource")
-ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"} | {"OMP_NUM_THREADS": "1"}
 TIMEOUT_S, EPOCHS = 300, 8
 FORKS = multiprocessing.get_context("forkserver")  # a new process has torch already
 FORKS.set_forkserver_preload(["possm_lite.app.commands", "matplotlib.backends.backend_agg", "torch._dynamo", __name__])
@@ -118,28 +116,3 @@ def test_random_kills_end_with_the_same_weights(decode, rounds, record):
         "trainings killed while writing, killed at any moment, or out of disk space",
         f"{wanted}: resumed to the weights of an undisturbed training, bit for bit",
     )
-
-
-def test_two_processes_resume_with_the_same_weights(decode, rounds, record):
-    """One of torchrun's processes is killed. Of two processes gradients are added up in the same order."""
-    if not rounds(0, 1):
-        pytest.skip("only at length: make soak")
-    folder = decode.folder
-    simulated(1, 5).save(folder / "b.npz")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-
-    def run(*arguments):
-        return subprocess.Popen([*torchrun, "-m", "possm_lite", "decode", *arguments], cwd=folder, env=ENVIRONMENT)
-
-    new = ["a.npz", "b.npz", "--epochs", "200", "--out"]
-    assert run(*new, "two").wait(TIMEOUT_S) == 0
-    process = run(*new, "again")
-    wait_for(folder / "again" / "training.pt")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(int(children[-1]), signal.SIGKILL)
-    assert process.wait(TIMEOUT_S) != 0
-    assert 1 <= epochs_saved(folder / "again") < 200
-    assert run("--resume", "again").wait(TIMEOUT_S) == 0
-    for session in ("simulated-0", "simulated-1"):
-        assert_same_checkpoints(folder / "again" / session, folder / "two" / session)
-    record("training on two processes, one of them killed", "resumed to the same weights, bit for bit")
