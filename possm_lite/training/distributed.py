@@ -1,18 +1,16 @@
 """Data-parallel training under `torchrun`: each process cuts some windows of a step, and gradients are averaged."""
 
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
 # An optimizer imports this inside a group, and its default arguments then keep the group's threads alive at exit.
-import torch.distributed.nn.functional
+import torch.distributed.nn.functional  # noqa: F401
 
 from ..errors import DistributedError
 
@@ -42,13 +40,9 @@ class ProcessGroup:
         """The value of the main process."""
         return self.all_gather({"value": value} if self.is_main else {})["value"]
 
-    def all_reduce_sum(self, value: float) -> float:
+    def sum(self, value: float) -> float:
         """Sum of a number over the processes."""
-        if self.size == 1:
-            return value
-        tensor = torch.tensor(value, dtype=torch.float64)
-        dist.all_reduce(tensor)
-        return float(tensor)
+        return sum(self.all_gather({self.rank: value}).values())
 
 
 SINGLE_PROCESS = ProcessGroup()
@@ -56,22 +50,16 @@ SINGLE_PROCESS = ProcessGroup()
 
 @contextmanager
 def process_group() -> Iterator[ProcessGroup]:
-    """The group that `torchrun` started this process in; if one process fails, all end and the first one reports it."""
+    """The group that `torchrun` started this process in; if one process fails, it says why, and all end."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         yield SINGLE_PROCESS
         return
-    store, rank, size = next(dist.rendezvous("env://", timeout=_TIMEOUT))
-    dist.init_process_group("gloo", store=dist.PrefixStore("training", store), rank=rank, world_size=size)
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # by which torchrun ends what remains
+    dist.init_process_group("gloo", timeout=_TIMEOUT)
     try:
-        yield ProcessGroup(rank, size)
-    except BaseException as exc:
-        signal.signal(signal.SIGTERM, lambda *_: None)  # it often comes now, and must not hide the reason
-        if store.compare_set("failed first", "", str(rank)) != str(rank).encode():
-            raise SystemExit(1) from exc  # another process has failed and reports it
-        if isinstance(exc, RuntimeError) and "gloo" in str(exc):
-            raise DistributedError(f"process {rank} of {size}: another process died, or all were stopped.") from exc
-        raise
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size())
+    except RuntimeError as exc:
+        if "gloo" not in str(exc):
+            raise
+        raise DistributedError("another process died, or was stopped") from exc
     finally:
-        signal.signal(signal.SIGTERM, previous)
         dist.destroy_process_group()

@@ -109,7 +109,7 @@ def fit(
         error = (replica(batch, batch.times_s, index) - batch.behavior) / std[index][:, None]  # (B, Q, C)
         known = error[batch.mask]
         # every sample of the global batch must have the same weight
-        loss = known.square().sum() / (max(group.all_reduce_sum(known.numel()), 1) / group.size)
+        loss = known.square().sum() / (max(group.sum(known.numel()), 1) / group.size)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(trainable, 1.0)
@@ -123,7 +123,7 @@ def fit(
         for epoch in bar:
             model.train()
             mean_loss = float(np.mean([step() for _ in range(sampler.steps_per_epoch)]))
-            history.loss.append(group.all_reduce_sum(mean_loss) / group.size)
+            history.loss.append(group.sum(mean_loss) / group.size)
             if every and (epoch % every == 0 or epoch == config.epochs):
                 scores = group.all_gather({s.index: evaluate(model, s, "valid").r2 for s in sessions})
                 history.valid_r2[epoch] = float(np.mean(list(scores.values())))
