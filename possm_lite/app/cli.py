@@ -109,7 +109,7 @@ def _add_selection(parser: argparse.ArgumentParser):
     """Options for what of a file is read."""
     add = parser.add_argument
     add("--behavior", action="append", metavar="NAME", help="series to decode; several times: together")
-    add("--columns", type=names, metavar="A,B", help="columns of it, by name or number (default all)")
+    add("--columns", type=lambda text: text.split(","), metavar="A,B", help="its columns, by name or number (all)")
     add("--units", metavar="EXPR", help='only units with, e.g., "quality == \'good\'"; "": all')
     add("--trials", metavar="EXPR", help='only trials with, e.g., "result == \'R\' and duration > 0.3"; "": all')
 
@@ -124,10 +124,6 @@ def _add_fields(group, config: type):
             flag = f"--{field.name.removesuffix('_s').replace('_', '-')}"
             text = f"{words[field.name]} (default {field.default})".replace("%", "%%")
             group.add_argument(flag, dest=field.name, type=kind, metavar="N", help=text)
-
-
-def names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def seconds_or_auto(text: str) -> float | str:

@@ -1,119 +1,31 @@
-"""The commands, each from its options to what it prints."""
+"""The commands besides `decode`, `live` and `simulate`, each from its options to what it prints."""
 
-import itertools
-import os
 import shlex
 from argparse import Namespace
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from ..decoder.config import POSSMConfig
+from ..decoder.possm import POSSM
 from ..decoder.stream import StreamingDecoder
-from ..errors import PossmError, prefix_errors
+from ..errors import RecordingError, listed, prefix_errors
 from ..recordings.data_report import data_report
 from ..recordings.formats import load_recording
 from ..recordings.formats.assemble import Selection
 from ..recordings.formats.download import download as download_recording
-from ..recordings.split import SplitConfig
-from ..training import FitConfig, prepare
-from ..training.distributed import ProcessGroup, process_group
-from ..training.evaluate import batch_decode, replay, slot_offsets
-from ..training.fit import check_ranges
+from ..recordings.recording import Recording
+from ..recordings.split import Split, SplitConfig, recorded_time
+from ..recordings.timeline import Timeline
+from ..training import TrainedOn, prepare
+from ..training.evaluate import Replay, batch_decode, even_offsets, replay, slot_offsets
 from ..training.session import Session
-from ..training.transfer import ADAPTATION
-from . import experiment, run_dir
-from .check import check_recording
-from .experiment import EMBEDDED, SessionResult, Settings
-from .live import decode_live
-from .lsl import play
-from .predict import predict as predict_recording
-from .predict import read_for_prediction, read_matching
-from .report import table
+from . import run_dir
+from .experiment import EMBEDDED, decode, describe, given, save_decoded
+from .lsl import live, simulate
+from .report import check_recording, plot
 
-
-def decode(options: Namespace) -> int:
-    """Read, prepare, train, test, save, print; with `--resume` training goes on from the state in the run's folder."""
-    with run_dir.resumable(options), process_group() as group:
-        settings = _settings(options, group)
-        run_dir.check_new(options.json, None if options.resume else options.out)
-        recordings = experiment.read(settings, group)
-        sessions = experiment.prepare_sessions(recordings, settings, group)
-        if group.is_main:
-            options.resume = _run_folder(options, sessions)
-        options.resume = group.broadcast(options.resume)
-        possm, history = experiment.train(sessions, settings, options.resume, group)
-        results = experiment.compare(possm, history, sessions, settings, group)
-        if group.is_main:
-            experiment.save_results(results, options.resume)
-            _print_metrics(results, options.resume, options.json)
-    return 0
-
-
-def _settings(options: Namespace, group: ProcessGroup) -> Settings:
-    """What the options ask for; what they leave open is with `--from` that of its run. Raises PossmError."""
-    sizes = _given(POSSMConfig, options)
-    training = _given(FitConfig, options)
-    selection = _given(Selection, options)
-    given = _given(Settings, options) | {"device": _device(options.device, group)}
-    sources = options.recording or [EMBEDDED]
-    run = options.from_run
-    try:
-        check_ranges(vars(options))
-        model = POSSMConfig(1, **sizes)
-        SplitConfig.parse(options.split or Settings.split)
-    except ValueError as exc:
-        raise PossmError(str(exc)) from exc
-    baselines = FitConfig(**training)
-    if run is None:
-        return Settings(sources, model, baselines, baselines, Selection(**selection), **given)
-    if len(sources) > 1 or sizes:
-        surplus = ", ".join(sizes) or "the others"
-        raise PossmError(f"--from adapts {run}, sizes as they are, to one recording: leave out {surplus}.")
-    start, trained_on = run_dir.load_run(run)
-    selection = replace(trained_on.selection, **selection)
-    stored = {"split": trained_on.split, "lag_s": trained_on.lag_s, "start": start, "adapted_from": str(run.resolve())}
-    return Settings(sources, start.config, replace(ADAPTATION, **training), baselines, selection, **stored | given)
-
-
-def _given(kind: type, options: Namespace) -> dict:
-    """The fields of a dataclass that are options and have a value."""
-    values = {field.name: getattr(options, field.name, None) for field in fields(kind)}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _device(name: str, group: ProcessGroup) -> str:
-    """Device to train on. PossmError if there is none as asked for."""
-    usable = torch.cuda.is_available() and group.size == 1
-    if name == "cuda" and not usable:
-        raise PossmError("--device cuda: torch finds no GPU here, or is run by torchrun, which trains on the CPU.")
-    return "cuda" if usable and name != "cpu" else "cpu"
-
-
-def _run_folder(options: Namespace, sessions: list[Session]) -> Path:
-    """The folder of the run: a new one, or that of `--resume`, without what was half written."""
-    if options.resume:
-        for partial in list(options.resume.rglob(".*.partial")):
-            partial.unlink()
-        return options.resume
-    name = "joint" if len(options.recording) > 1 else sessions[0].recording.session_id
-    lag = f"--lag={sessions[0].timeline.lag_s}"  # the one that was found: the last one counts
-    return run_dir.create_run(options.out, name, [*options.arguments, lag])
-
-
-def _print_metrics(results: list[SessionResult], folder: Path, json: Path | None):
-    """Print the tables of a run and where its results are; write the metrics to `json` too, if given."""
-    metrics = [result.metrics for result in results]
-    if json:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        run_dir.write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
-    for m in metrics:
-        print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
-    print("R² displayed: of what a screen shows at each moment. µs/bin: streaming, median and 99th percentile.")
-    where = " for each session" if len(metrics) > 1 else ""
-    print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")
+__all__ = ["check", "decode", "download", "live", "predict", "simulate", "stream"]
 
 
 def stream(options: Namespace) -> int:
@@ -123,7 +35,7 @@ def stream(options: Namespace) -> int:
     recording = read_matching(source, trained_on)
     with prefix_errors(source):
         session = prepare(recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed)
-        print(experiment.describe(session), flush=True)
+        print(describe(session), flush=True)
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     difference = abs(played.outputs - batch_decode(model, session, played)).max()
     print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} outputs")
@@ -134,17 +46,52 @@ def stream(options: Namespace) -> int:
     return 0
 
 
+def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording:
+    """The recording, read as for the training but for `selection`, with the units of the decoder in its order.
+
+    RecordingError for other units, or behaviour with other columns or in another unit.
+    """
+    selection = {**vars(trained_on.selection), **selection, "units": ""}
+    recording = load_recording(source, **selection)
+    with prefix_errors(source):
+        unit_ids = tuple(recording.unit_ids.tolist())
+        missing = [name for name in trained_on.unit_ids if name not in unit_ids]
+        unknown = [name for name in unit_ids if name not in trained_on.unit_ids]
+        if missing or (unknown and not trained_on.selection.units):  # a filter leaves out others in each file
+            surplus = f"missing: {listed(missing) or 'none'}; unknown: {listed(unknown) or 'none'}"
+            raise RecordingError(f"unit_ids are not those of the decoder, {surplus}. decode --from RUN adapts it.")
+        for name in ("behavior_columns", "behavior_unit") if len(recording.behavior_times) else ():
+            found, theirs = (np.array(getattr(one, name)).tolist() for one in (recording, trained_on))
+            if found != theirs:
+                raise RecordingError(f"{name} is {str(found)[:99]}, the decoder was trained on {str(theirs)[:99]}.")
+    if unit_ids == trained_on.unit_ids:
+        return recording
+    index = {name: unit for unit, name in enumerate(trained_on.unit_ids)}
+    units = np.array([index.get(name, -1) for name in unit_ids])[recording.spike_units]
+    return replace(
+        recording,
+        spike_times=recording.spike_times[units >= 0],
+        spike_units=units[units >= 0],
+        unit_ids=trained_on.unit_ids,
+        notes=(*recording.notes, "Units were taken by name, in the order of the decoder."),
+    )
+
+
 def predict(options: Namespace) -> int:
     """Apply a trained decoder to a recording; write the output, and print R² if the file has the behaviour."""
     model, trained_on = run_dir.load_run(options.run)
     run_dir.check_new(options.out)
-    recording = read_for_prediction(options.recording, trained_on)
+    try:
+        recording = read_matching(options.recording, trained_on)
+    except RecordingError as exc:
+        recording = read_matching(options.recording, trained_on, trials="", spikes_only=True)
+        recording = replace(recording, notes=(*recording.notes, f"behaviour was not read: {exc}"))
     with prefix_errors(options.recording):
         report = data_report(recording, model.config.bin_width_s)
-        times, decoded, played = predict_recording(model, recording, trained_on.lag_s)
+        times, decoded, played = _decode_all(model, recording, trained_on.lag_s)
     columns = trained_on.behavior_columns
     with run_dir.new_folder(options.out, f"{recording.session_id}-predicted") as (new, folder):
-        experiment.save_decoded(new / "decoded.npz", trained_on, times, decoded)
+        save_decoded(new / "decoded.npz", trained_on, times, decoded)
         header = ",".join(column.replace(",", ";") for column in ("time", *columns))
         form = "%.6f" + ",%.7g" * len(columns)
         np.savetxt(new / "decoded.csv", np.c_[times, decoded], form, header=header, comments="", encoding="utf-8")
@@ -159,30 +106,38 @@ def predict(options: Namespace) -> int:
     return 0
 
 
-def live(options: Namespace) -> int:
-    """Decode a stream of spike events while it arrives, until Ctrl-C; print the counts and the latency."""
-    print(decode_live(*run_dir.load_run(options.run), options.stream, options.wait_s))
-    return 0
+def _decode_all(model: POSSM, recording: Recording, lag_s: float) -> tuple[np.ndarray, np.ndarray, Replay]:
+    """Decode a recording bin by bin: where it has behaviour, or else all of it.
 
-
-def simulate(options: Namespace) -> int:
-    """Send the spikes of a recording as a stream, at their own pace, once it is received."""
-    recording = load_recording(options.recording or EMBEDDED)
-    print(f"{play(recording, options.stream, options.start_s):,} spikes of {recording.n_units} units were sent")
-    return 0
+    Returns times (T,) on the clock of behaviour; behaviour decoded there (T, C); and the replay.
+    """
+    width = model.config.bin_width_s
+    if len(recording.behavior_times):
+        intervals = recorded_time(recording)
+    else:
+        intervals = np.array([recording.span]) + [lag_s, lag_s + width]
+    offsets = even_offsets(width)
+    scale = np.zeros(recording.n_columns)
+    session = Session(Timeline(recording, lag_s, width), SplitConfig(), Split(*[intervals] * 3), scale, scale)
+    played = replay(StreamingDecoder(model, 1, offsets), session)
+    starts, stops = (np.repeat(edge, played.bins) for edge in session.segments("test").T)  # of the segment of each bin
+    bins = np.concatenate([np.arange(n) for n in played.bins])
+    times = (starts + bins * width)[:, None] + offsets
+    inside = (times < stops[:, None]).ravel()  # the last bin ends after the segment
+    return times.ravel()[inside], played.outputs[inside], played
 
 
 def check(options: Namespace) -> int:
     """Measure the quality of a recording; print it and save a picture."""
-    names = (Path(f"{options.recording.stem}-check-{i}.png") for i in itertools.count(1))
-    path = options.out or next(name for name in names if not os.path.lexists(name))
+    path = options.out or run_dir.new_path(f"{options.recording.stem}-check", ".png")
     run_dir.check_new(path)
-    recording = load_recording(options.recording, **_given(Selection, options))
+    recording = load_recording(options.recording, **given(Selection, options))
     with prefix_errors(options.recording):
-        lines, figure = check_recording(recording)
+        lines = check_recording(recording)
     print(*lines, *(f"note: {note}" for note in recording.notes), sep="\n")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120, format="png")  # whatever its suffix
+    stretches = recording.trials if len(recording.trials) else [recording.span]
+    plot(recording, stretches[len(stretches) // 2]).savefig(path, dpi=120, format="png")  # whatever its suffix
     print(f"{path}: picture")
     return 0
 

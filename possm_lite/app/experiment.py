@@ -1,8 +1,9 @@
-"""The steps of `decode`: read, prepare, train, test, save."""
+"""The command `decode` and its steps: read, prepare, train, test, save, print."""
 
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,22 +15,24 @@ from ..decoder.baselines import BinnedGRU, BinnedStream
 from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..decoder.stream import StreamingDecoder
-from ..errors import CheckpointError, RecordingError, prefix_errors
+from ..errors import CheckpointError, PossmError, RecordingError, prefix_errors
 from ..recordings.arrays import write_arrays
 from ..recordings.data_report import data_report
 from ..recordings.formats import load_recording
 from ..recordings.formats.assemble import Selection
 from ..recordings.recording import Recording
+from ..recordings.split import SplitConfig
 from ..training.checkpoint import History, TrainedOn, TrainingCheckpoint, save_checkpoint
-from ..training.distributed import ProcessGroup
-from ..training.evaluate import Decoded, evaluate, replay, slot_offsets
-from ..training.fit import FitConfig, fit
+from ..training.distributed import ProcessGroup, process_group
+from ..training.evaluate import evaluate, replay, slot_offsets
+from ..training.fit import FitConfig, check_ranges, fit
 from ..training.linear import fit_wiener, search_lag
 from ..training.session import Session, prepare
-from ..training.transfer import adapt, combine_sessions, extract_session
+from ..training.transfer import ADAPTATION, adapt, combine_sessions, extract_session
 from ..training.windows import sessions_of_rank
-from .report import plot_decoded
-from .run_dir import TRAINING_FILES, mark_finished, safe_name, write_json
+from . import run_dir
+from .report import plot, table
+from .run_dir import safe_name, write_json
 
 _DATA = Path(__file__).resolve().parents[1] / "data"  # of an installed package; in the repository it is one folder up
 EMBEDDED = (_DATA if _DATA.is_dir() else _DATA.parents[1] / "data") / "simulated_session.npz"
@@ -51,15 +54,67 @@ class Settings:
     adapted_from: str = ""  # the folder of its run
 
 
-@dataclass(frozen=True)
-class SessionResult:
-    """A trained decoder of one session, its output on the test part, and the metrics of all three models."""
+def decode(options: Namespace) -> int:
+    """Read, prepare, train, test, save, print; with `--resume` training goes on from the state in the run's folder."""
+    with run_dir.resumable(options), process_group() as group:
+        settings = _settings(options, group)
+        run_dir.check_new(options.json, None if options.resume else options.out)
+        recordings = read(settings, group)
+        sessions = prepare_sessions(recordings, settings, group)
+        if group.is_main and not options.resume:
+            name = "joint" if len(settings.sources) > 1 else sessions[0].recording.session_id
+            lag = f"--lag={sessions[0].timeline.lag_s}"  # the one that was found: the last one counts
+            options.resume = run_dir.create_run(options.out, name, [*options.arguments, lag])
+        folder = options.resume = group.broadcast(options.resume)
+        possm, history = train(sessions, settings, folder, group)
+        # a session may be in several processes: the last one tests it
+        rank = group.all_gather({s.index: group.rank for s in sessions})
+        own = [s for s in sessions if rank[s.index] == group.rank]
+        metrics = group.all_gather({s.index: test(possm, history, s, settings, folder, group) for s in own})
+        if group.is_main:
+            run_dir.mark_finished(folder)
+            _print_metrics(list(metrics.values()), folder, options.json)
+    return 0
 
-    model: POSSM
-    trained_on: TrainedOn
-    session: Session
-    decoded: Decoded
-    metrics: dict
+
+def _settings(options: Namespace, group: ProcessGroup) -> Settings:
+    """What the options ask for; what they leave open is with `--from` that of its run. Raises PossmError."""
+    sizes = given(POSSMConfig, options)
+    training = given(FitConfig, options)
+    selection = given(Selection, options)
+    others = given(Settings, options) | {"device": _device(options.device, group)}
+    sources = options.recording or [EMBEDDED]
+    run = options.from_run
+    try:
+        check_ranges(vars(options))
+        model = POSSMConfig(1, **sizes)
+        SplitConfig.parse(options.split or Settings.split)
+    except ValueError as exc:
+        raise PossmError(str(exc)) from exc
+    baselines = FitConfig(**training)
+    if run is None:
+        return Settings(sources, model, baselines, baselines, Selection(**selection), **others)
+    if len(sources) > 1 or sizes:
+        surplus = ", ".join(sizes) or "the others"
+        raise PossmError(f"--from adapts {run}, sizes as they are, to one recording: leave out {surplus}.")
+    start, trained_on = run_dir.load_run(run)
+    selection = replace(trained_on.selection, **selection)
+    stored = {"split": trained_on.split, "lag_s": trained_on.lag_s, "start": start, "adapted_from": str(run.resolve())}
+    return Settings(sources, start.config, replace(ADAPTATION, **training), baselines, selection, **stored | others)
+
+
+def given(kind: type, options: Namespace) -> dict:
+    """The fields of a dataclass that are options and have a value."""
+    values = {field.name: getattr(options, field.name, None) for field in fields(kind)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _device(name: str, group: ProcessGroup) -> str:
+    """Device to train on. PossmError if there is none as asked for."""
+    usable = torch.cuda.is_available() and group.size == 1
+    if name == "cuda" and not usable:
+        raise PossmError("--device cuda: torch finds no GPU here, or is run by torchrun, which trains on the CPU.")
+    return "cuda" if usable and name != "cpu" else "cpu"
 
 
 def read(settings: Settings, group: ProcessGroup) -> dict[int, Recording]:
@@ -76,13 +131,11 @@ def prepare_sessions(recordings: Mapping[int, Recording], settings: Settings, gr
     for i, recording in recordings.items():
         with prefix_errors(settings.sources[i - 1]):
             sessions[i] = prepare(recording, settings.split, lag_s, width, settings.training.seed)
-            about[i] = safe_name(recording.session_id), recording.behavior_columns.tolist(), describe(sessions[i])
-    names, columns, descriptions = zip(*group.all_gather(about).values(), strict=True)
-    for source, found in zip(settings.sources, columns, strict=True):
-        if found != columns[0]:
-            raise RecordingError(f"{source}: decoded are {found}, but {columns[0]} in {settings.sources[0]}.")
-    if settings.start and len(columns[0]) != (n := settings.start.config.n_outputs):
-        raise RecordingError(f"{settings.sources[0]}: decoded are {columns[0]}, but {n} columns in the run of --from.")
+            if settings.start and recording.n_columns != (n := settings.start.config.n_outputs):
+                names = recording.behavior_columns.tolist()
+                raise RecordingError(f"decoded are {names}, but {n} columns in the run of --from.")
+            about[i] = safe_name(recording.session_id), describe(sessions[i])
+    names, descriptions = zip(*group.all_gather(about).values(), strict=True)
     if len(set(names)) < len(names):
         raise RecordingError(f"session_id must differ, as results are in folders of these names: {', '.join(names)}")
     combined = combine_sessions(list(sessions.values()), list(sessions), group)
@@ -118,9 +171,9 @@ def _best_lag(recordings: Mapping[int, Recording], settings: Settings, group: Pr
     return float(lags[mean >= mean.max() - 0.01][-1])
 
 
-def train(sessions: Sequence[Session], settings: Settings, run_dir: Path, group: ProcessGroup) -> tuple[POSSM, History]:
+def train(sessions: Sequence[Session], settings: Settings, folder: Path, group: ProcessGroup) -> tuple[POSSM, History]:
     """One POSSM of all sessions; training goes on from the state in the folder of the run, if there is one."""
-    checkpoints = [TrainingCheckpoint(run_dir / name) for name in TRAINING_FILES]
+    checkpoints = [TrainingCheckpoint(folder / name) for name in run_dir.TRAINING_FILES]
     if settings.start:
         return adapt(settings.start.to(settings.device), sessions[0], settings.training, checkpoints=checkpoints)
     n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
@@ -131,25 +184,18 @@ def train(sessions: Sequence[Session], settings: Settings, run_dir: Path, group:
     return possm, fit(possm, sessions, settings.training, group=group, checkpoint=checkpoints[-1])
 
 
-def compare(
-    possm: POSSM, history: History, sessions: Sequence[Session], settings: Settings, group: ProcessGroup
-) -> list[SessionResult]:
-    """Test the decoder of each session on its held-out part, beside a Wiener filter and a GRU on binned counts."""
-    # a session may be in several processes: the last one tests it
-    rank_of_session = group.all_gather({s.index: group.rank for s in sessions})
-    own = [s for s in sessions if rank_of_session[s.index] == group.rank]
-    results = {s.index: _compare(extract_session(possm, s).cpu(), history, s, settings, group.is_main) for s in own}
-    return list(group.all_gather(results).values())
-
-
-def _compare(possm: POSSM, history: History, session: Session, settings: Settings, progress: bool) -> SessionResult:
+def test(
+    possm: POSSM, history: History, session: Session, settings: Settings, folder: Path, group: ProcessGroup
+) -> dict:
+    """Test the decoder of a session beside a Wiener filter and a GRU on binned counts; returns metrics."""
+    possm = extract_session(possm, session).cpu()
     source = settings.sources[session.index - 1]
     session = replace(session, index=1, first_unit=1)  # of a model of its own
     slots = slot_offsets(session)
     recording = session.recording
     torch.manual_seed(settings.baselines.seed)
     gru = BinnedGRU(recording.n_units, session.timeline.bin_width_s, len(slots), recording.n_columns)
-    gru_s = fit(gru.to(settings.device), session, settings.baselines, progress).seconds
+    gru_s = fit(gru.to(settings.device), session, settings.baselines, group.is_main).seconds
     start = time.perf_counter()
     wiener = fit_wiener(session)
     wiener_s = time.perf_counter() - start
@@ -178,8 +224,6 @@ def _compare(possm: POSSM, history: History, session: Session, settings: Setting
         **about,
         "notes": list(recording.notes),
         "bin_width_s": session.timeline.bin_width_s,
-        "n_train": len(session.split.train),
-        "n_test": len(session.split.test),
         "model": asdict(possm.config),
         "training": asdict(settings.training),
         "epochs": len(history.loss),  # of all stages, also where `adapt` took more than the settings say
@@ -189,23 +233,31 @@ def _compare(possm: POSSM, history: History, session: Session, settings: Setting
         "valid_r2": history.valid_r2,
         "models": models,
     }
-    return SessionResult(possm, trained_on, session, decoded["possm"], metrics)
-
-
-def save_results(results: Sequence[SessionResult], run_dir: Path):
-    """Write checkpoint, metrics, output and figure of each session, and then mark the run as finished."""
-    for result in results:
-        decoded = result.decoded
-        folder = run_dir if len(results) == 1 else run_dir / safe_name(result.trained_on.session_id)
-        folder.mkdir(exist_ok=True)
-        save_checkpoint(folder / "checkpoint.npz", result.model, result.trained_on)
-        write_json(folder / "metrics.json", result.metrics)
-        save_decoded(folder / "decoded.npz", result.trained_on, decoded.times_s, decoded.decoded, recorded=decoded.true)
-        plot_decoded(decoded, result.session).savefig(folder / "decoded.png", dpi=120)
-    mark_finished(run_dir)
+    if len(settings.sources) > 1:
+        folder /= safe_name(recording.session_id)
+    folder.mkdir(exist_ok=True)
+    save_checkpoint(folder / "checkpoint.npz", possm, trained_on)
+    write_json(folder / "metrics.json", metrics)
+    output = decoded["possm"]
+    save_decoded(folder / "decoded.npz", trained_on, output.times_s, output.decoded, recorded=output.true)
+    longest = max(session.segments("test"), key=np.ptp)
+    plot(recording, longest, output).savefig(folder / "decoded.png", dpi=120)
+    return metrics
 
 
 def save_decoded(path: Path, trained_on: TrainedOn, times: np.ndarray, decoded: np.ndarray, **others: np.ndarray):
     """Write times (T,), decoded behaviour (T, C), other arrays, names of the columns (C,) and their unit."""
     names = {"columns": trained_on.behavior_columns, "unit": trained_on.behavior_unit}
     write_arrays(path, {"times": times, "decoded": decoded, **others, **names}, error=CheckpointError)
+
+
+def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
+    """Print the tables of a run and where its results are; write the metrics to `json` too, if given."""
+    if json:
+        json.parent.mkdir(parents=True, exist_ok=True)
+        write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
+    for m in metrics:
+        print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
+    print("R² displayed: of what a screen shows at each moment. µs/bin: streaming, median and 99th percentile.")
+    where = " for each session" if len(metrics) > 1 else ""
+    print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")

@@ -1,15 +1,31 @@
-"""Spike events as streams of Lab Streaming Layer (LSL), by the package pylsl; CONVERTERS.md has their format."""
+"""Spike events by Lab Streaming Layer (LSL), with the package pylsl: sent, received, and decoded while they arrive.
 
+CONVERTERS.md has their format.
+"""
+
+import contextlib
 import os
+import sys
 import time
+from argparse import Namespace
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import PossmError
-from ..recordings.recording import Recording
+from ..decoder.stream import StreamingDecoder
+from ..errors import PossmError, listed
+from ..recordings.batch import bin_index
+from ..recordings.formats import load_recording
+from ..training.evaluate import even_offsets
+from .experiment import EMBEDDED
+from .run_dir import load_run
 
 _SETTINGS = ("lsl_api.cfg", "~/lsl_api/lsl_api.cfg", "/etc/lsl_api/lsl_api.cfg")  # where LSL looks for its own
+_QUIET_S = 1.0  # so long without an event is reported
+_KINDS = ("late", "lost", "of unknown units", "off the clock")
 
 
 def import_pylsl():
@@ -35,13 +51,15 @@ def spike_outlet(name: str, unit_ids):
     return pylsl.StreamOutlet(info)
 
 
-def play(recording: Recording, name: str, start_s: float | None = None) -> int:
-    """Send the spikes of a recording from `start_s` on at its own pace, once there is a receiver; returns how many.
+def simulate(options: Namespace) -> int:
+    """Send the spikes of a recording from `start_s` on as a stream, at their own pace, once there is a receiver.
 
     A sample without a spike marks the start, with which a receiver may begin its bins, and another one the end.
     """
+    recording = load_recording(options.recording or EMBEDDED)
+    name = options.stream
     begin_s, end_s = recording.span
-    start_s = begin_s if start_s is None else start_s
+    start_s = begin_s if options.start_s is None else options.start_s
     if not -np.inf < start_s < end_s:
         raise PossmError(f"--start must lie before the end of the recording, {end_s:g} s, not at {start_s:g} s.")
     is_sent = (recording.spike_times >= start_s) & (recording.spike_times <= end_s)
@@ -61,7 +79,8 @@ def play(recording: Recording, name: str, start_s: float | None = None) -> int:
         outlet.push_chunk(samples[sent:due], stamps[sent:due].tolist())
         sent = due
     time.sleep(0.5)  # closed at once, it would lose what is not sent yet
-    return int(is_sent.sum())
+    print(f"{is_sent.sum():,} spikes of {recording.n_units} units were sent")
+    return 0
 
 
 class SpikeInlet:
@@ -96,3 +115,130 @@ class SpikeInlet:
         self.correction_s = self._inlet.time_correction(1.0)
         samples, stamps = self._inlet.pull_chunk(timeout_s, 2**16, min_samples=1)  # all: more than it keeps
         return [(unit, number, stamp) for (unit, number), stamp in zip(samples, stamps, strict=True)]
+
+
+class LiveBins:
+    """Sorts events into bins of the stream's clock, and counts those that cannot be used.
+
+    Bin 0 begins with the first event. A bin is over when an event of a later bin has come, or else `wait_s` after its
+    end. `warn` gets a line for the first event of each kind that is counted, again after a `restart`.
+    """
+
+    def __init__(self, unit_ids: Sequence[str], bin_width_s: float, wait_s: float, warn: Callable[[str], None]):
+        self._model_units = {name: unit for unit, name in enumerate(unit_ids, 1)}
+        self._width_s = bin_width_s
+        self._wait_s = wait_s
+        self._warn = warn
+        self.counts = Counter()
+        self.restart([])
+
+    def restart(self, stream_units: Sequence[str]):
+        """Forget all but the counts. `stream_units`: names of the units of the stream from now on."""
+        units = {place: self._model_units.get(name) for place, name in enumerate(stream_units, 1)}
+        self._unit_of_place = {0: 0} | {place: unit for place, unit in units.items() if unit}  # 0: no spike
+        self._warned = set()
+        self._start_s = None
+        self._number = None
+        self._latest_s = -np.inf
+        self._next = 0  # the bin to be handed out next
+        self._newest = 0  # that of the newest event
+        self._events: dict[int, list[tuple[int, float, float]]] = {}  # of each bin: unit, offset, time
+
+    def add(self, place: int, number: int, time_s: float, now_s: float):
+        """Sort in an event as the stream has it. `time_s` and `now_s` are on the clock of the stream."""
+        if self._number is not None and number > self._number + 1:
+            n = number - self._number - 1
+            self._count("lost", f"{n} events are lost: number {number} comes after {self._number}", n)
+        self._number = number
+        age_s = now_s - time_s
+        if age_s < -self._width_s or (self._start_s is None and age_s > _QUIET_S):
+            off = f"{abs(age_s):.3f} s {'behind' if age_s > 0 else 'ahead of'} its LSL clock"
+            return self._count("off the clock", f"a time stamp is {off}: such events are not used")
+        if self._start_s is None:
+            self._start_s = time_s
+        self._latest_s = max(time_s, self._latest_s)
+        index = int(bin_index(time_s - self._start_s, self._width_s))
+        if index < self._next:
+            return self._count("late", f"an event comes {age_s:.3f} s late: such events are not used")
+        self._newest = max(self._newest, index)
+        unit = self._unit_of_place.get(place, 0)
+        if place not in self._unit_of_place:
+            self._count("of unknown units", f"unit {place} of the stream is not one of the run: not used")
+        offset_s = max(time_s - self._start_s - index * self._width_s, 0.0)
+        self._events.setdefault(index, []).append((unit, min(offset_s, np.nextafter(self._width_s, 0)), time_s))
+
+    def due_s(self) -> float:
+        """When the next bin is over, on the clock of the stream, if no event comes."""
+        return np.inf if self._start_s is None else self._start_s + (self._next + 1) * self._width_s + self._wait_s
+
+    def finished(self, now_s: float) -> Iterator[tuple[float, list[int], list[float], float]]:
+        """Start, units, offsets and newest event of each bin that is over; events up to `now_s` were added before."""
+        while self._next < self._newest or self.due_s() <= now_s:
+            events = self._events.pop(self._next, [])
+            start_s = self._start_s + self._next * self._width_s
+            self._next += 1
+            if start_s - self._latest_s > _QUIET_S:
+                self._count("silent", f"no event for {_QUIET_S:g} s: silent bins are decoded")
+            units = [unit for unit, *_ in events if unit]
+            offsets = [offset for unit, offset, _ in events if unit]
+            yield start_s, units, offsets, max((time for *_, time in events), default=np.nan)
+
+    def _count(self, kind: str, line: str, n: int = 1):
+        self.counts[kind] += n
+        if kind not in self._warned:
+            self._warned.add(kind)
+            self._warn(line)
+
+
+def live(options: Namespace) -> int:
+    """Decode a stream of spike events NAME until Ctrl-C, and publish the behaviour as the stream NAME-decoded.
+
+    Its samples are those of `predict`, all of a bin at once, stamped with the times of the behaviour. Prints the
+    number of bins, of events that were not used, and the latency. PossmError without LSL, or as `SpikeInlet`.
+    """
+    model, trained_on = load_run(options.run)
+    name = options.stream
+
+    def warn(line: str):
+        print(f"possm-lite: {name}: {line}", file=sys.stderr, flush=True)
+
+    pylsl = import_pylsl()
+    offsets_s = even_offsets(model.config.bin_width_s)
+    decoder = StreamingDecoder(model, 1, offsets_s)
+    bins = LiveBins(trained_on.unit_ids, model.config.bin_width_s, options.wait_s, warn)
+    columns = list(trained_on.behavior_columns)
+    output = f"{name}-decoded"  # float32, without a regular rate
+    info = pylsl.StreamInfo(output, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{output}")
+    info.set_channel_labels(columns)
+    info.set_channel_units(trained_on.behavior_unit)
+    outlet = pylsl.StreamOutlet(info)
+    latency_s = array("d")
+
+    def decode_connection(inlet: SpikeInlet):
+        missing = [unit for unit in trained_on.unit_ids if unit not in inlet.unit_ids]
+        without = f", without {len(missing)} of the run: {listed(missing)}" if missing else ""
+        warn(f"connected, {len(inlet.unit_ids)} units{without}; decoding begins with the first event")
+        decoder.reset()
+        bins.restart(inlet.unit_ids)
+        while True:
+            now_s = inlet.now()  # before pulling: all events of before are then received
+            # not waited for longer than 0.05 s: Ctrl-C is noticed in between
+            for event in inlet.pull(min(max(bins.due_s() - now_s, 0.0), 0.05)):
+                bins.add(*event, inlet.now())
+            for start_s, units, offsets, last_s in bins.finished(now_s):
+                times_s = start_s + offsets_s + trained_on.lag_s + inlet.correction_s
+                outlet.push_chunk(decoder.step(units, offsets)[1], times_s.tolist())
+                latency_s.append(inlet.now() - last_s)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        warn("waiting for the stream")
+        while True:
+            with contextlib.suppress(pylsl.util.LostError, pylsl.util.TimeoutError):
+                decode_connection(SpikeInlet(name))
+            warn("the source stopped; waiting for it")
+    line = f"{len(latency_s):,} bins; events: " + ", ".join(f"{bins.counts[kind]:,} {kind}" for kind in _KINDS)
+    if np.isfinite(latency_s).any():
+        p50, p99 = 1e3 * np.nanpercentile(latency_s, (50, 99))
+        line += f"; from the last event of a bin to its output p50 {p50:.2f} ms, p99 {p99:.2f} ms"
+    print(line)
+    return 0

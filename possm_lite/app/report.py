@@ -1,4 +1,4 @@
-"""Results of a run for people: a table and a figure."""
+"""Results for people: the table and the figure of a run, and what `check` prints and draws of a recording."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,15 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from ..recordings import quality
+from ..recordings.data_report import data_report
+from ..recordings.recording import Recording
 from ..training.evaluate import Decoded
-from ..training.session import Session
 
 _NAMES = {"possm": "POSSM", "wiener": "Wiener filter", "gru": "GRU on counts"}
 _COSTS = {"train s": "train_s", "µs/bin p50": "step_us_p50", "µs/bin p99": "step_us_p99"}
-_TRUE, _DECODED = "#333333", "#d55e00"  # black and vermilion of Okabe and Ito, distinct with colour blindness
-_N_TRIALS, _N_COLUMNS = 4, 6  # that are drawn
-_SHOWN_S = 4.0  # of each stretch, in a recording without trials
+_N_COLUMNS = 6  # that are drawn
+_SHOWN_S = 10.0
 
 
 def table(models: dict[str, dict], columns: Sequence[str]) -> str:
@@ -31,53 +32,43 @@ def table(models: dict[str, dict], columns: Sequence[str]) -> str:
 
 
 @rc_context({"text.parse_math": False})  # a "$" in a name is drawn
-def plot_decoded(decoded: Decoded, session: Session) -> Figure:
-    """Recorded and decoded behaviour of some held-out trials against time; of a planar velocity also its integral."""
-    recording = session.recording
-    names = recording.behavior_columns
-    unit = recording.behavior_unit
-    trials = _shown_trials(decoded, session)
-    shown = _spread(len(names), _N_COLUMNS)
-    has_path = len(names) == 2 and unit.endswith("/s")
-    n_rows = len(shown) + has_path
-    n_columns = len(trials)
-    figure = Figure(figsize=(2.6 * max(n_columns, 2), 1.2 + 2.0 * n_rows), layout="constrained")
-    axes = figure.subplots(n_rows, n_columns, sharey="row", squeeze=False)
-    for values, color, label in ((decoded.true, _TRUE, "recorded"), (decoded.decoded, _DECODED, "decoded")):
-        for column, (start, inside) in enumerate(trials):
-            time = decoded.times_s[inside] - start
-            for ax, v in zip(axes[:, column], values[inside][:, shown].T, strict=False):
-                ax.plot(time, v, color=color, lw=1.3, label=label)
-            if has_path:
-                path = np.cumsum(values[inside] * np.diff(time, prepend=time[0])[:, None], 0)
-                axes[-1, column].plot(*path.T, color=color, lw=1.4)
-                axes[-1, column].plot(*path[-1], "o", color=color, ms=4)
-    for ax, name in zip(axes[:, 0], names[shown], strict=False):
-        ax.set_ylabel(f"{name} ({unit})")
-    for ax in axes[len(shown) - 1]:
-        ax.set_xlabel("time in trial (s)" if len(recording.trials) else "time (s)")
-    for ax in axes[len(shown) :].flat:
-        ax.set_aspect("equal", adjustable="datalim")
-        ax.set(xlabel=f"path: {names[0]} ({unit.removesuffix('/s')})", ylabel=names[1])
-    title = f"{recording.session_id}: {recording.behavior_name}, {len(shown)} of {len(names)} columns"
-    figure.suptitle(f"{title}\nheld-out, R² = {decoded.r2:.3f} over all of it")
-    axes[0, 0].legend(frameon=False, fontsize="small", loc="best")
+def plot(recording: Recording, interval: tuple[float, float], decoded: Decoded | None = None) -> Figure:
+    """The beginning of an interval: spikes, units by their rate, above behaviour as recorded and, if given, decoded."""
+    shown = (interval[0], min(interval[1], interval[0] + _SHOWN_S))
+    names = recording.behavior_columns[:_N_COLUMNS]
+    figure = Figure(figsize=(10.4, 4.0 + 1.5 * len(names)), layout="constrained")
+    ratios = [2] + [1] * len(names)
+    raster, *axes = figure.subplots(len(ratios), sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
+    spikes = slice(*np.searchsorted(recording.spike_times, shown))
+    order = np.argsort(quality.firing_rates(recording), kind="stable")
+    row = np.argsort(order)[recording.spike_units[spikes]]
+    raster.plot(recording.spike_times[spikes], row, "|", color="black", ms=2, mew=0.6)
+    raster.set(xlim=shown, ylim=(-1, recording.n_units), ylabel="unit, by rate")
+    lines = [("recorded", "#333333", recording.behavior_times, recording.behavior)]
+    if decoded:
+        lines.append(("decoded", "#d55e00", decoded.times_s, decoded.decoded))  # distinct with colour blindness
+    for label, color, times, values in lines:
+        samples = slice(*np.searchsorted(times, shown))
+        for column, ax in enumerate(axes):
+            ax.plot(times[samples], values[samples, column], ".-", color=color, ms=2, lw=1.2, label=label)
+    for ax, name in zip(axes, names, strict=True):
+        ax.set_ylabel(f"{name} ({recording.behavior_unit})")
+    axes[0].legend(frameon=False, fontsize="small", loc="best")
+    axes[-1].set_xlabel("time (s)")
+    title = f"{recording.session_id}: {recording.behavior_name}, {len(names)} of {recording.n_columns} columns"
+    figure.suptitle(f"{title}\nheld-out, R² = {decoded.r2:.3f} over all of it" if decoded else title)
     return figure
 
 
-def _shown_trials(decoded: Decoded, session: Session) -> list[tuple[float, np.ndarray | slice]]:
-    """Start and samples of some trials of the test part; without trials, of stretches of it."""
-    intervals = session.split.test
-    if len(session.recording.trials):
-        intervals = intervals[_spread(len(intervals), _N_TRIALS)]
-    else:
-        starts = np.linspace(*intervals[0], _N_TRIALS, endpoint=False)
-        intervals = np.stack([starts, starts + _SHOWN_S], 1)
-    trials = [(start, (decoded.times_s >= start) & (decoded.times_s < stop)) for start, stop in intervals]
-    # a line needs two samples; if all trials are shorter, the whole part is shown
-    return [trial for trial in trials if trial[1].sum() > 1] or [(decoded.times_s[0], slice(None))]
-
-
-def _spread(n: int, n_shown: int) -> np.ndarray:
-    """Up to `n_shown` indices below n, evenly spaced."""
-    return np.unique(np.linspace(0, n - 1, n_shown).round().astype(int))
+def check_recording(recording: Recording) -> list[str]:
+    """What is in a recording, and what is odd about it. RecordingError if nothing can be decoded."""
+    lines = data_report(recording)
+    if not quality.times_are_resolved(recording):
+        return [*lines, "warning: spike times are too coarse, or too few, for ISI violations and duplicates"]
+    violations = 100 * np.nanmedian(quality.isi_violations(recording))
+    foreign = recording.unit_ids[quality.contaminated_units(recording)]
+    return [
+        *lines,
+        f"intervals below {1e3 * quality.REFRACTORY_S:g} ms: {violations:.2g} % in the median unit",
+        f"units with more than a tenth of foreign spikes: {', '.join(foreign) or 'none'}",
+    ]

@@ -41,11 +41,16 @@ def check_new(*paths: Path | None):
             raise FileExistsError(f"{path} exists already and is not overwritten: choose another name.")
 
 
+def new_path(name: str, suffix: str = "") -> Path:
+    """The first of NAME-1, NAME-2, ... that does not exist."""
+    paths = (Path(f"{name}-{i}{suffix}") for i in itertools.count(1))
+    return next(path for path in paths if not os.path.lexists(path))
+
+
 @contextmanager
 def new_folder(out: Path | None, name: str) -> Iterator[tuple[Path, Path]]:
     """Yields a folder to write to, and the path that it gets when all is written: `out`, or runs/NAME-1, -2, ..."""
-    names = (Path("runs", f"{safe_name(name)}-{i}") for i in itertools.count(1))
-    folder = out or next(path for path in names if not os.path.lexists(path))
+    folder = out or new_path(f"runs/{safe_name(name)}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", suffix=".partial", dir=folder.parent, ignore_cleanup_errors=True) as partial:
         new = Path(partial, "run")
@@ -67,9 +72,11 @@ def is_unfinished(run: Path) -> bool:
 
 
 def load_command(run: Path) -> tuple[Path, list[str]]:
-    """Folder and arguments of the command of an unfinished run. CheckpointError if there is nothing to resume."""
+    """Folder and arguments of the command of an unfinished run; what was half written goes. Raises CheckpointError."""
     if not is_unfinished(run):
         raise CheckpointError(f"{run} is finished, or is not a run folder: there is nothing to resume.")
+    for partial in list(run.rglob(".*.partial")):
+        partial.unlink(missing_ok=True)
     path = run / _COMMAND_FILE
     with prefix_errors(path, CheckpointError), wrap_errors("is damaged"):
         command = json.loads(path.read_text(encoding="utf-8"))

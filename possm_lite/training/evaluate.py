@@ -130,6 +130,12 @@ def slot_offsets(session: Session) -> np.ndarray:
     return np.arange(n_slots) * slot + np.clip(phase, 0, np.nextafter(slot, 0))
 
 
+def even_offsets(bin_width_s: float) -> np.ndarray:
+    """Times in a bin, (n_slots,), that need no behaviour: from 0 on, 10 ms or less apart."""
+    n_slots = int(np.ceil(bin_width_s / 0.01 - 1e-6))
+    return np.arange(n_slots) * (bin_width_s / n_slots)
+
+
 def batch_decode(model: POSSM, session: Session, played: Replay) -> np.ndarray:
     """What the batch form gives for `played.outputs`, a replay of the test part."""
     offsets = slot_offsets(session)

@@ -1,7 +1,5 @@
 """A recording prepared for training: spikes paired with behaviour, split, with the scale of behaviour."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -39,7 +37,7 @@ class Session:
         """`Timeline.cut`, with units numbered as in the model."""
         return self.timeline.cut(starts, duration_s, keep_unit).offset_units(self.first_unit)
 
-    def first_trials(self, n: int) -> Session:
+    def first_trials(self, n: int) -> "Session":
         """The session with its first `n` training trials; other parts are the same. ValueError if it has fewer."""
         if not 1 <= n <= len(self.split.train):
             raise ValueError(f"n must lie in 1..{len(self.split.train)}, the trials of the training part, not {n}.")

@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 
 from ..decoder.possm import POSSM
+from ..errors import RecordingError
 from .checkpoint import History, TrainingCheckpoint
 from .distributed import SINGLE_PROCESS, ProcessGroup
 from .fit import FitConfig, fit
@@ -27,15 +28,15 @@ def combine_sessions(
 ) -> list[Session]:
     """Number sessions from `prepare` and their units for one model: no two get the same index or the same units.
 
-    `indices` among all sessions are 1, 2, ...; other processes of `group` hold the others. ValueError for different bin
-    widths or behaviour columns.
+    `indices` among all are 1, 2, ...; other processes of `group` hold the others. RecordingError for other columns.
     """
     indices = range(1, len(sessions) + 1) if indices is None else indices
-    widths = {s.timeline.bin_width_s for s in sessions}
-    columns = {tuple(s.recording.behavior_columns.tolist()) for s in sessions}
+    widths = {i: s.timeline.bin_width_s for i, s in zip(indices, sessions, strict=True)}
+    columns = {i: s.recording.behavior_columns.tolist() for i, s in zip(indices, sessions, strict=True)}
     for name, values in (("bin_width_s", widths), ("behavior_columns", columns)):
-        if len(values) > 1:
-            raise ValueError(f"{name} must be the same in all sessions, not {sorted(values)}.")
+        first, *others = group.all_gather(values).values()
+        if any(other != first for other in others):
+            raise RecordingError(f"{name} must be the same in all sessions, not {[first, *others]}.")
     n_units = group.all_gather({i: s.recording.n_units for i, s in zip(indices, sessions, strict=True)})
     first_unit = {i: 1 + sum(n_units[j] for j in n_units if j < i) for i in indices}
     return [replace(s, index=i, first_unit=first_unit[i]) for i, s in zip(indices, sessions, strict=True)]

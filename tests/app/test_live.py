@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from possm_lite.app.cli import main
-from possm_lite.app.live import LiveBins
-from possm_lite.app.lsl import SpikeInlet, play, spike_outlet
+from possm_lite.app.lsl import LiveBins, SpikeInlet, spike_outlet
 from possm_lite.errors import PossmError
 from possm_lite.recordings.timeline import Timeline
 from possm_lite.training import prepare
@@ -36,8 +35,9 @@ def bins(lines) -> LiveBins:
 def test_bins_equal_those_of_a_recording(small_recording, lines):
     start, stop = small_recording.span
     batch = Timeline(small_recording, bin_width_s=WIDTH_S).cut(start, stop - start)
-    bins = LiveBins(small_recording.unit_ids.tolist(), WIDTH_S, 0.02, lines.append)
-    bins.restart(small_recording.unit_ids.tolist())
+    units = small_recording.unit_ids.tolist()
+    bins = LiveBins(units, WIDTH_S, 0.02, lines.append)
+    bins.restart(units)
     first, last = np.searchsorted(small_recording.spike_times, (start, stop))
     events = [(0, start), *zip(small_recording.spike_units + 1, small_recording.spike_times, strict=True)][: last + 1]
     found = []
@@ -158,9 +158,9 @@ def test_stream_of_another_format_is_refused(tmp_path, pylsl, n_channels, form, 
     del outlet
 
 
-def test_start_after_the_end_is_refused(small_recording):
-    with pytest.raises(PossmError, match="--start must lie before the end"):
-        play(small_recording, "test", np.nan)
+def test_start_after_the_end_is_refused(capfd):
+    assert main(["simulate", "--stream", "test", "--start", "nan"]) == 2
+    assert "--start must lie before the end" in capfd.readouterr().err
 
 
 def test_commands_without_lsl_end_in_one_line(monkeypatch, capfd):

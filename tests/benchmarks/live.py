@@ -14,14 +14,13 @@ import torch
 
 from possm_lite.app.experiment import EMBEDDED
 from possm_lite.app.lsl import import_pylsl
-from possm_lite.app.predict import even_offsets
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 from possm_lite.errors import PossmError
 from possm_lite.recordings import load_recording
 from possm_lite.recordings.formats.assemble import Selection
 from possm_lite.training import prepare
 from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
-from possm_lite.training.evaluate import replay
+from possm_lite.training.evaluate import even_offsets, replay
 from possm_lite.training.session import Session
 
 from .page import Item, Note, row

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from possm_lite.decoder import StreamingDecoder
+from possm_lite.errors import RecordingError
 from possm_lite.training import (
     TrainingCheckpoint,
     adapt,
@@ -53,10 +54,10 @@ def test_sessions_share_no_units(single):
     ours, theirs = single[1].cut(start, 1.0), combine_sessions(single)[1].cut(start, 1.0)
     silent = ours.unit == 0
     assert torch.equal(theirs.unit, torch.where(silent, 0, ours.unit + 5)) and torch.equal(ours.offset, theirs.offset)
-    with pytest.raises(ValueError, match="bin_width_s"):
+    with pytest.raises(RecordingError, match="bin_width_s"):
         combine_sessions([single[0], session(2, 7, width=0.1)])
     renamed = replace(single[1].recording, behavior_columns=["east", "north"])
-    with pytest.raises(ValueError, match="behavior_columns"):
+    with pytest.raises(RecordingError, match="behavior_columns"):
         combine_sessions([single[0], prepare(renamed)])
 
 
