@@ -84,16 +84,6 @@ def test_every_sample_of_a_part_counts_once(small_recording, model, split, lag_s
     assert decoded.r2 == pytest.approx(np.mean(r2_score(decoded.true, decoded.decoded)))
 
 
-def test_segment_is_decoded_in_one_causal_pass(small_recording, model):
-    session = prepare(small_recording)
-    (start, stop), decoded = session.segments("test")[0], evaluate(model, session)
-    batch = session.timeline.cut(start, stop - start)
-    with torch.no_grad():
-        expected = model(batch, batch.times_s, torch.tensor([1]))[0]
-    np.testing.assert_allclose(decoded.decoded, expected, rtol=1e-5, atol=1e-6)
-    assert not model.training
-
-
 @pytest.mark.parametrize(("bin_width_s", "n_slots"), [(0.05, 5), (0.02, 2), (0.005, 1)])
 def test_slots_follow_rate_and_phase_of_behavior(small_recording, bin_width_s, n_slots):
     session = prepare(small_recording, bin_width_s=bin_width_s)

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from possm_lite.decoder import POSSM
-from possm_lite.training import CheckpointError, TrainingCheckpoint, combine_sessions, fit, freeze_backbone, prepare
+from possm_lite.training import CheckpointError, combine_sessions, fit, freeze_backbone, prepare
 from possm_lite.training.checkpoint import fingerprint
-from possm_lite.training.distributed import SINGLE_PROCESS
 
 from .helpers import QUICK, InterruptedCheckpoint, same_weights, simulated, small_possm
 from .test_checkpoint import MakesDirectory
@@ -79,20 +78,6 @@ def test_resume_gives_the_same_weights(tmp_path, create, seeds, batch):
     assert same_weights(model, expected)
     assert (resumed.loss, resumed.valid_r2) == (history.loss, history.valid_r2) and len(resumed.loss) == 4
     assert not model.training and os.listdir(tmp_path) == ["training.pt"]
-
-
-def test_state_is_saved_every_ten_seconds_and_at_the_end(monkeypatch, tmp_path, session):
-    """Epochs of four seconds."""
-    now = [1000.0]
-    monkeypatch.setattr("possm_lite.training.checkpoint.time.perf_counter", lambda: now[0])
-    checkpoint, saved = TrainingCheckpoint(tmp_path / "training.pt"), []
-    checkpoint.restore({}, [session], {}, SINGLE_PROCESS)
-    for epoch in range(1, 12):
-        now[0] += 4.0
-        checkpoint.path.unlink(missing_ok=True)
-        checkpoint.save_if_due(last=epoch == 11)
-        saved += [epoch] * checkpoint.path.exists()
-    assert saved == [3, 6, 9, 11]
 
 
 def assert_refused(path, session, text="", model=None, config=CONFIG):

@@ -57,11 +57,6 @@ def test_constant_column_has_scale_one_and_no_r2(small_recording):
     assert np.isnan(decoded.r2_columns[1]) and decoded.r2 == decoded.r2_columns[0]
 
 
-def test_adjacent_trials_are_one_segment(small_recording):
-    session = prepare(small_recording)
-    np.testing.assert_array_equal(session.segments("train"), [[session.split.train[0, 0], session.split.train[-1, 1]]])
-
-
 def test_short_trials_are_left_out_with_a_note(small_recording):
     trials = small_recording.trials.copy()
     trials[[2, 5], 1] = trials[[2, 5], 0] + 0.03

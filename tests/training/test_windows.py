@@ -69,15 +69,6 @@ def test_windows_are_independent_of_the_process_count(sessions, batch, size):
         assert torch.equal(torch.cat([b.behavior[b.mask] for b, _ in drawn]), expected.behavior[expected.mask])
 
 
-def test_windows_have_the_units_of_their_session(sessions):
-    batch, index = MultiSessionSampler(sessions, QUICK, SINGLE_PROCESS)()
-    assert index.tolist() == [1, 1, 2, 2, 3, 3] and batch.n_trials == 6
-    trial = torch.repeat_interleave(torch.arange(6), batch.n_bins)[batch.bin]
-    for slot, number in enumerate(index.tolist()):
-        units, session = batch.unit[(trial == slot) & (batch.unit > 0)], sessions[number - 1]
-        assert session.first_unit <= units.min() and units.max() < session.first_unit + session.recording.n_units
-
-
 def test_an_epoch_is_one_pass_over_all_sessions(sessions):
     seconds = sum(np.diff(s.segments("train"), axis=1).sum() for s in sessions)
     assert MultiSessionSampler(sessions, QUICK, SINGLE_PROCESS).steps_per_epoch == round(seconds / QUICK.batch)
