@@ -1,4 +1,4 @@
-"""Exercises of chapter 08: one hop at its best, several hops, writing, the address of a head, the frame."""
+"""Exercises of chapter 08: one hop at its best, several hops, writing, the place of a head, copying, the frame."""
 
 from functools import partial
 
@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, normal
+from possm_lite.course.neural_turing_machine import read, shift, write
 
 _normal = partial(normal, seed=8)
 
@@ -100,33 +101,6 @@ def erase_then_add(memory, w, erase, add):
     return memory * (1 - w * erase) + w * add
 
 
-def _search(beta, n=4, m=3):
-    return _normal(n + 1, m)[-1], 2 * _normal(n, m), torch.tensor(beta)
-
-
-# Exercise 8.4: find by content
-@exercise(
-    cases={
-        "two slots of length one": lambda: (torch.tensor([1.0, 0.0]), torch.eye(2), torch.tensor(2.0)),
-        "slots of different lengths": partial(_search, 1.0),
-        "a sharpness beta of 5": partial(_search, 5.0),
-        "as many slots as numbers in a slot": partial(_search, 5.0, n=3),
-    },
-    mistakes={
-        " / (memory.norm(dim=1) * key.norm()) → ": "nothing is divided by the lengths: long slots win.",
-        "norm(dim=1) → norm()": "all slots together are divided by one length. Each slot has its own: norm(dim=-1).",
-        "beta * cosine → cosine": "beta has no effect: cosines differ by 2 at most, so their softmax is nearly flat.",
-        "torch.softmax(beta * → beta * torch.softmax(": (
-            "beta comes after the softmax, and the weights no longer sum to one. It belongs inside."
-        ),
-    },
-)
-def content(key, memory, beta):
-    """Weights of the slots by what is in them. key (M,), memory (N, M), beta (): returns (N,)."""
-    cosine = memory @ key / (memory.norm(dim=1) * key.norm())  # (N,)
-    return torch.softmax(beta * cosine, dim=0)
-
-
 def _head(slot, gate, s, gamma):
     """Content weights on slot 2 of six, the head on `slot` before."""
     return torch.eye(6)[2], torch.eye(6)[slot], torch.tensor(gate), torch.tensor(s), torch.tensor(gamma)
@@ -135,7 +109,7 @@ def _head(slot, gate, s, gamma):
 _STAY, _AHEAD = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
 
 
-# Exercise 8.5: from the content weights to the weights of the head
+# Exercise 8.4: from the content weights to the weights of the head
 @exercise(
     tolerance=1e-4,
     cases={
@@ -172,6 +146,91 @@ def locate(content, previous, gate, s, gamma):
     return w / w.sum()
 
 
+def _copied(controller, length):
+    """What the read head reads after the go sign, (L, 4), on a list of `length` vectors, a ring of 24 slots of 0.1."""
+    bits = _normal(length, 4).sign()
+    heard = torch.zeros(2 * length + 1, 5)
+    heard[:length, :4], heard[length, 4] = bits, 1.0
+    memory, (writer, reader), said = torch.full((24, 4), 0.1), torch.eye(24)[[0, 0]], []
+    for x in heard:
+        told = controller(x.clone())
+        if not (isinstance(told, tuple | list) and [np.shape(part) for part in told] == [(3,), (3,), (4,), (4,)]):
+            raise Complaint("return four tensors: s_write (3,), s_read (3,), erase (4,) and add (4,).")
+        s_write, s_read, erase, add = (torch.as_tensor(part, dtype=torch.float32) for part in told)
+        for probabilities in (s_write, s_read):
+            if probabilities.min() < 0 or abs(float(probabilities.sum()) - 1) > 1e-5:
+                raise Complaint("the three numbers of a shift are probabilities: none below zero, and their sum is 1.")
+        if erase.min() < 0 or erase.max() > 1:
+            raise Complaint("each number of `erase` lies between 0 and 1.")
+        writer, reader = shift(writer, s_write), shift(reader, s_read)
+        memory = write(memory, writer, erase, add)
+        said.append(read(reader, memory))
+    return torch.stack(said[length + 1 :])
+
+
+# Exercise 8.5: the controller of a machine that copies by place
+@exercise(
+    cases={
+        "a list of one": Case(lambda: (1,), _copied),
+        "a list of two": Case(lambda: (2,), _copied),
+        "a list of six": Case(lambda: (6,), _copied),
+        "a list of twenty": Case(lambda: (20,), _copied),
+    },
+    mistakes={
+        "s_write = ahead if hears else stay → s_write = stay": (
+            "you read the 0.1 of slots in which nothing was written: one of the heads stays where it should walk."
+        ),
+        "s_read = ahead if silent else stay → s_read = ahead": (
+            "the read head walks while the machine listens, and at the go sign it is at the end of the list."
+        ),
+        "erase = torch.full((4,), float(hears)) → erase = torch.ones(4)": (
+            "it erases in silence as well, so the last vector of the list is gone. After the list nothing is written."
+        ),
+        "erase = torch.full((4,), float(hears)) → erase = torch.zeros(4)": (
+            "nothing is erased, so the 0.1 of the empty slot is still in what you read."
+        ),
+        "s_read = ahead if silent else → s_read = ahead if not hears else": (
+            "the read head moves at the go sign as well, and is one slot ahead of the list from then on."
+        ),
+    },
+)
+def copy_by_place(x):
+    """What a controller without state tells the heads. x (5,): returns s_write (3,), s_read (3,), erase, add (4,)."""
+    stay, ahead = torch.eye(3)[1], torch.eye(3)[2]
+    hears, silent = bool(x[:4].any()), not x.any()
+    s_write = ahead if hears else stay
+    s_read = ahead if silent else stay
+    erase = torch.full((4,), float(hears))
+    return s_write, s_read, erase, x[:4]
+
+
+def _search(beta, n=4, m=3):
+    return _normal(n + 1, m)[-1], 2 * _normal(n, m), torch.tensor(beta)
+
+
+# Exercise 8.6: find by content
+@exercise(
+    cases={
+        "two slots of length one": lambda: (torch.tensor([1.0, 0.0]), torch.eye(2), torch.tensor(2.0)),
+        "slots of different lengths": partial(_search, 1.0),
+        "a sharpness beta of 5": partial(_search, 5.0),
+        "as many slots as numbers in a slot": partial(_search, 5.0, n=3),
+    },
+    mistakes={
+        " / (memory.norm(dim=1) * key.norm()) → ": "nothing is divided by the lengths: long slots win.",
+        "norm(dim=1) → norm()": "all slots together are divided by one length. Each slot has its own: norm(dim=-1).",
+        "beta * cosine → cosine": "beta has no effect: cosines differ by 2 at most, so their softmax is nearly flat.",
+        "torch.softmax(beta * → beta * torch.softmax(": (
+            "beta comes after the softmax, and the weights no longer sum to one. It belongs inside."
+        ),
+    },
+)
+def content(key, memory, beta):
+    """Weights of the slots by what is in them. key (M,), memory (N, M), beta (): returns (N,)."""
+    cosine = memory @ key / (memory.norm(dim=1) * key.norm())  # (N,)
+    return torch.softmax(beta * cosine, dim=0)
+
+
 def _frame(n_steps, gain, recurrent):
     """A small filling: a memory of three slots, written with `gain` where the query points."""
 
@@ -190,10 +249,13 @@ def _outputs_and_memory(run, *args):
     pair = run(*args)
     if not (isinstance(pair, tuple | list) and len(pair) == 2):
         raise Complaint("return two things: the list of all outputs y, and the last memory.")
+    shapes = [(len(part), *np.shape(part[0])) for part in pair]
+    if shapes[0] == args[5].shape != shapes[1]:
+        raise Complaint("these are the memory and the outputs. The list of outputs comes first, then the memory.")
     return list(pair[0]), pair[1]
 
 
-# Exercise 8.6: the frame of memory-augmented networks
+# Exercise 8.7: the frame of memory-augmented networks
 @exercise(
     results=("the outputs", "the memory"),
     cases={
@@ -221,3 +283,30 @@ def run_frame(controller, write, read, readout, inputs, memory, h, r):
         r = read(memory, q)
         outputs.append(readout(h, r))
     return outputs, memory
+
+
+def _table(beta, n=3, m=2):
+    return _normal(n, m), _normal(n + 1, n)[-1], _normal(n + 2, m)[-1], torch.tensor(beta)
+
+
+# Exercise 8.8: the delta rule
+@exercise(
+    cases={
+        "an empty table": lambda: (torch.zeros(3, 2), torch.eye(3)[1], torch.tensor([0.5, -2.0]), torch.tensor(1.0)),
+        "a key on one slot": lambda: (_normal(3, 2), torch.eye(3)[1], torch.tensor([0.5, -2.0]), torch.tensor(1.0)),
+        "a key on all slots": partial(_table, 1.0),
+        "a beta of 0.3": partial(_table, 0.3),
+        "as many slots as numbers in a slot": partial(_table, 0.3, n=3, m=3),
+    },
+    mistakes={
+        "v - w @ memory → v": "v is added whole, whatever was there. Add what is missing: v minus what w reads.",
+        "v - w @ memory → v - memory": (
+            "each slot loses what is in itself, as in (8.5) with e = beta. Subtract what w reads of all slots together."
+        ),
+        "beta * w[:, None] → w[:, None]": "beta has no effect: it says how much of the difference is written.",
+        "v - w @ memory → w @ memory - v": "the difference has the wrong sign: what was read is to go, and v to come.",
+    },
+)
+def delta_write(memory, w, v, beta):
+    """The table after one write by the delta rule. memory (N, M), w (N,), v (M,), beta (): returns (N, M)."""
+    return memory + beta * w[:, None] * (v - w @ memory)

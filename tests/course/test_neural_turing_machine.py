@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from possm_lite.course.neural_turing_machine import NeuralTuringMachine, content_weights, sharpen
+from possm_lite.course.neural_turing_machine import NeuralTuringMachine, content_weights, read, sharpen, write
 
 N, M = 5, 3
 
@@ -41,6 +41,18 @@ def test_sharpening_has_gradients_at_zero():
     w, gamma = torch.eye(N)[2].requires_grad_(), torch.tensor(3.0, requires_grad=True)
     sharpen(w, gamma)[2].backward()
     assert w.grad.isfinite().all() and gamma.grad.isfinite()
+
+
+def test_a_write_of_the_difference_is_the_delta_rule():
+    """Schlag et al. 2021, for a matrix W (M, N): W + beta (v - W k) k^T; an exact write has beta = 1 / |k|^2."""
+    memory, key, v = (torch.randn(*shape, dtype=torch.float64) for shape in ((N, M), (N,), (M,)))
+    beta = 1 / key.square().sum()
+    after = write(memory, key, torch.zeros_like(v), beta * (v - read(key, memory)))
+    W = memory.T
+    assert_close(after.T, W + beta * torch.outer(v - W @ key, key))
+    assert_close(read(key, after), v)
+    slot = torch.eye(N, dtype=torch.float64)[1]  # on one slot it is erase and add of that slot
+    assert_close(write(memory, slot, torch.ones_like(v), v), write(memory, slot, 0 * v, v - read(slot, memory)))
 
 
 @torch.no_grad()

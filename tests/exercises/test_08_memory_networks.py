@@ -1,10 +1,10 @@
-"""Chapter 08: right answers in other styles."""
+"""Chapter 08: right answers in other styles, and what is said to a slip."""
 
 import torch
 
 from possm_lite.course import memory_network
 from possm_lite.course.memory_augmented import MemoryAugmented
-from possm_lite.course.neural_turing_machine import content_weights, interpolate, sharpen, shift, write
+from possm_lite.course.neural_turing_machine import content_weights, interpolate, read, sharpen, shift, write
 
 from .helpers import answers, load
 
@@ -16,6 +16,13 @@ def frame_with_lists(*args):
     return torch.stack(list(outputs)).tolist(), memory.tolist()
 
 
+def copy_backwards(x):
+    """Round the ring the other way, as lists."""
+    go, silent = x[4] > 0, not x.any()
+    back, stay = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
+    return stay if go or silent else back, back if silent else stay, [float(not (go or silent))] * 4, x[:4].tolist()
+
+
 test_answers = answers(
     exercises,
     [
@@ -24,6 +31,11 @@ test_answers = answers(
         ("erase_then_add", write),
         ("content", content_weights),
         ("locate", lambda c, p, g, s, gamma: sharpen(shift(interpolate(c, p, g), s), gamma)),
+        ("copy_by_place", copy_backwards),
+        ("copy_by_place", lambda x: x[:4], "four tensors"),
+        ("copy_by_place", lambda x: (torch.ones(3), torch.eye(3)[1], torch.ones(4), x[:4]), "probabilities"),
         ("run_frame", frame_with_lists),
+        ("run_frame", lambda *args: exercises.run_frame.reference(*args)[::-1], "outputs comes first"),
+        ("delta_write", lambda m, w, v, beta: write(m, w, torch.zeros_like(v), beta * (v - read(w, m)))),
     ],
 )
