@@ -1,4 +1,4 @@
-"""Exercises of chapter 04: positions added, positions as rotations, times subtracted first, a cache of rotated keys."""
+"""Exercises of chapter 04: positions added or as rotations, times subtracted first, a cache, maps of distance."""
 
 import math
 
@@ -76,7 +76,22 @@ def rope(x, positions, base=10_000.0):
     return rotated.flatten(-2)  # (..., M, d)
 
 
-# Exercise 4.3: two times far from zero
+# Exercise 4.3: which codes do not see that a text has moved
+same_anywhere = ValueCheck(
+    "same_anywhere",
+    expected="AD",
+    mistakes={
+        "D": "D is right, and not alone: in which of the others do scores have nothing to do with places at all?",
+        "CD": "of (4.3) only the last term knows the distance alone. In C two more compare a word with a place.",
+        "ACD": "of (4.3) only the last term knows the distance alone. In C two more compare a word with a place.",
+        "A": "A is right, and not alone: (4.5) knows nothing but the distance.",
+        "BCD": "B and C add another vector at another place, and every score with it. In A nothing changes.",
+        "ABCD": "100 places later B adds other vectors, which no training has met, and C adds other vectors, too.",
+    },
+)
+
+
+# Exercise 4.4: two times far from zero
 def _spikes(start, t_q=0.025):
     """Makes a query and five spikes within 50 ms, `start` seconds after the recording began."""
 
@@ -109,6 +124,8 @@ def _spikes(start, t_q=0.025):
         "t_k - t_q → t_k % 3600 - t_q % 3600": (
             "times modulo an hour are small, and right until a query and a spike are on two sides of a full hour."
         ),
+        "t_k - t_q → (t_k - t_q).abs()": "a spike before the query rotates the other way: keep the sign.",
+        "t_k - t_q → t_q - t_k": "the sign: by (4.5) the angle is the time of the key minus that of the query.",
     },
 )
 def safe_score(q, k, t_q, t_k, omega):
@@ -119,19 +136,6 @@ def safe_score(q, k, t_q, t_k, omega):
     even, odd = k[:, 0::2], k[:, 1::2]  # (n, d/2) each
     rotated = torch.stack([cos * even - sin * odd, sin * even + cos * odd], -1).flatten(-2)  # (n, d)
     return rotated @ q  # (n,)
-
-
-# Exercise 4.4: which maps make the score a matter of distance
-only_distance = ValueCheck(
-    "only_distance",
-    expected="ACE",
-    mistakes={
-        "A": "A is right, and not alone. Any orthogonal matrix will do for one step, if m steps are its m-th power.",
-        "AE": ("A and E are right. Is a length changed by writing numbers in reverse order?"),
-        "ACDE": "D keeps lengths, but from m to m + 1 it rotates by (2m + 1) degrees, which depends on m.",
-        "ABCE": "B changes lengths: at the same distance the score grows by 1.1 squared with every step.",
-    },
-)
 
 
 # Exercise 4.5: a cache of rotated keys
@@ -199,3 +203,16 @@ def cached_step(q, k, v, cache, window):
     values = torch.cat([values, v[None]])[-window:]
     weights = torch.softmax(keys @ rotate(q, phase) / math.sqrt(d), 0)  # (kept,)
     return weights @ values, (keys, values, m + 1)
+
+
+# Exercise 4.6: which maps make the score a matter of distance
+only_distance = ValueCheck(
+    "only_distance",
+    expected="ACE",
+    mistakes={
+        "A": "A is right, and not alone. Any orthogonal matrix will do for one step, if m steps are its m-th power.",
+        "AE": ("A and E are right. Is a length changed by writing numbers in reverse order?"),
+        "ACDE": "D keeps lengths, but from m to m + 1 it rotates by (2m + 1) degrees, which depends on m.",
+        "ABCE": "B changes lengths: at the same distance the score grows by 1.1 squared with every step.",
+    },
+)
