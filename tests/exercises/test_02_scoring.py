@@ -5,17 +5,12 @@ import math
 import torch
 from torch.nn import functional as F
 
-from possm_lite.course.selection import gate_items, max_pool_items, reinforce_loss
-from possm_lite.nn.attention import additive_score, attend, bilinear_score, masked_softmax, scaled_dot_score
+from possm_lite.course.selection import max_pool_items, reinforce_loss
+from possm_lite.nn.attention import additive_score, bilinear_score, masked_softmax, scaled_dot_score
 
 from .helpers import answers, load
 
 exercises = load("02_scoring")
-
-
-def weights_by_logsumexp(scores, mask):
-    scores = scores.masked_fill(~mask, -1e30)
-    return (scores - scores.logsumexp(-1, keepdim=True)).exp() * mask
 
 
 def two_by_basis(W, d):
@@ -59,12 +54,6 @@ def head_scores_by_loop(queries, keys, n_heads):
     return torch.stack(scores, 1) / d**0.5
 
 
-def surrogate_without_gradient(log_p, loss, baseline):
-    with torch.no_grad():
-        advantage = loss - baseline
-    return advantage * log_p + loss
-
-
 def pooled_score(q, k, w):
     return {0: scaled_dot_score, 1: bilinear_score, 3: additive_score}[len(w)](q, k, *w)
 
@@ -77,10 +66,6 @@ def pooling_by_torch(q, k, v, mask, weights):
     return torch.where(mask.any(1)[:, None, None], pooled, 0.0)
 
 
-def pooling_by_package(q, k, v, mask, weights):
-    return attend(pooled_score(q, k, weights), v, mask[:, None])[0]
-
-
 def pooling_by_fill(number):
     return lambda q, k, v, m, w: (pooled_score(q, k, w).masked_fill(~m[:, None], number).softmax(-1) * m[:, None]) @ v
 
@@ -89,7 +74,6 @@ test_answers = answers(
     exercises,
     [
         ("masked_weights", masked_softmax),
-        ("masked_weights", weights_by_logsumexp),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -1e9).softmax(-1) * m),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -1e4).softmax(-1) * m, "on real scores near -30,000"),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).nan_to_num(0.0)),
@@ -99,13 +83,10 @@ test_answers = answers(
         ("two_projections", two_by_identity),
         ("two_projections", two_by_qr, "whose first columns are zero"),
         ("two_projections", two_by_roots, "above both sizes", "the shape of W_q"),
-        ("gated_maximum", lambda x, m, W, b: max_pool_items(gate_items(x, W, b)[0], m)[0]),
         ("gated_maximum", gated_by_loop),
         ("gated_maximum", lambda x, m, W, b: max_pool_items(x, m)[0], "expected"),
         ("head_scores", lambda *a: head_scores_by_loop(*a).double().numpy()),
-        ("surrogate", surrogate_without_gradient),
         ("surrogate", reinforce_loss),
-        ("masked_pooling", pooling_by_package),
         ("masked_pooling", pooling_by_torch),
         ("masked_pooling", pooling_by_fill(-1e9)),
     ],
