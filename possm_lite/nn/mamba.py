@@ -62,26 +62,13 @@ class MambaLayer(nn.Module):
             outputs.append(y)
         y = torch.cat(outputs).transpose(0, 1)
         recent = window[:, window.shape[1] - n_recent :]
-        return self._out(y, inner, gate), torch.cat([recent.flatten(1), modes.flatten(1)], 1)
-
-    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """One step: x (B, h), state (B, S)."""
-        inner, gate = self.in_proj(self.norm(x)).chunk(2, -1)  # (B, E) each
-        recent, modes = self._split_state(state)
-        window = torch.cat([recent, inner[:, None]], 1)  # (B, K, E)
-        inner = F.silu((self.conv1d_weight * window).sum(1) + self.conv1d_bias)
-        delta, A, B, C = self._select(inner)
-        modes = torch.exp(delta[..., None] * A) * modes + (delta * inner)[..., None] * B[:, None]
-        y = (modes * C[:, None]).sum(-1)
-        return self._out(y, inner, gate), torch.cat([window[:, 1:].flatten(1), modes.flatten(1)], 1)
+        y = self.out_proj((y + self.D * inner) * F.silu(gate))
+        return y, torch.cat([recent.flatten(1), modes.flatten(1)], 1)
 
     def _select(self, inner: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """delta, A, B, C: all but A depend on the input."""
         delta, B, C = self.x_proj(inner).split(self.sizes, -1)
         return F.softplus(self.dt_proj(delta)), -self.A_log.exp(), B, C
-
-    def _out(self, y: Tensor, inner: Tensor, gate: Tensor) -> Tensor:
-        return self.out_proj((y + self.D * inner) * F.silu(gate))
 
     def _split_state(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """The last inputs of the convolution, (B, K - 1, E), and the modes, (B, E, N)."""
@@ -92,7 +79,7 @@ class MambaLayer(nn.Module):
 
 
 class Mamba(ResidualStack):
-    """Mamba over (B, T, d) as a backbone. `forward` scans, `step` is one step; a test shows them equal."""
+    """Mamba over (B, T, d) as a backbone; step by step: `decoder.cells.MambaCell`, to which a test shows it equal."""
 
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, n_states: int = 16):
         super().__init__(input_size, hidden_size, [MambaLayer(hidden_size, n_states) for _ in range(n_layers)])

@@ -50,7 +50,7 @@ class S4DLayer(nn.Module):
         echo = 2 * readout[..., None] * decays[..., 1:]  # output of a state in each of the next L steps
         entry = drive[..., None] * decays  # state of an input after l steps
         u = self.norm(x)  # (B, T, h)
-        s = self._modes(state).transpose(0, 1)  # (h, B, N)
+        s = torch.view_as_complex(state.unflatten(-1, (*decay.shape, 2))).transpose(0, 1)  # (h, B, N)
         outputs = []
         for chunk in u.split(length, 1):
             chunk = chunk.permute(2, 0, 1)  # (h, B, l)
@@ -60,22 +60,12 @@ class S4DLayer(nn.Module):
         y = torch.cat(outputs, -1).permute(1, 2, 0)  # (B, T, h)
         return self._out(y, u), torch.view_as_real(s.transpose(0, 1)).flatten(1)
 
-    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """One step: x (B, h), state (B, S)."""
-        decay, drive, readout = self.system()
-        u = self.norm(x)
-        s = decay * self._modes(state) + drive * u[..., None]  # (B, h, N)
-        return self._out(2 * (readout * s).sum(-1).real, u), torch.view_as_real(s).flatten(1)
-
     def _out(self, y: Tensor, u: Tensor) -> Tensor:
         return F.glu(self.output_linear(F.gelu(y + self.D * u)))
 
-    def _modes(self, state: Tensor) -> Tensor:
-        return torch.view_as_complex(state.unflatten(-1, (*self.log_A_real.shape, 2)))  # (B, h, N)
-
 
 class S4D(ResidualStack):
-    """S4D over (B, T, d) as a backbone. `forward` convolves chunks, `step` is the formula; a test shows them equal."""
+    """S4D over (B, T, d) as a backbone; step by step: `decoder.cells.S4DCell`, to which a test shows it equal."""
 
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, n_modes: int = 16):
         super().__init__(input_size, hidden_size, [S4DLayer(hidden_size, n_modes) for _ in range(n_layers)])

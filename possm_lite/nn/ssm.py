@@ -28,10 +28,7 @@ def powers(decay: Tensor, n: int) -> Tensor:
 
 
 def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
-    """The impulse response, 0 ... n - 1 steps after the impulse, of complex arguments (h, N): real, (h, n).
-
-    K_l = 2 Re sum_m readout_m decay_m^l drive_m   (15.11); 2 Re adds the conjugate of each of the N modes.
-    """
+    """The impulse response K_l = 2 Re sum_m readout_m decay_m^l drive_m (15.11) of complex (h, N): real, (h, n)."""
     return 2 * torch.einsum("hm,hml->hl", readout * drive, powers(decay, n)).real
 
 
@@ -78,7 +75,7 @@ def spread_steps(n: int, shortest: float, longest: float) -> Tensor:
 
 
 class ResidualStack(nn.Module):
-    """d to h, then x <- x + layer(x), where a layer has `state_size`, S, `forward` and `step`, with a state (B, S)."""
+    """d to h, then x <- x + layer(x), where a layer has a `state_size`, S, and a state (B, S)."""
 
     def __init__(self, input_size: int, hidden_size: int, layers: list[nn.Module]):
         super().__init__()
@@ -86,20 +83,13 @@ class ResidualStack(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """A whole sequence: x (B, T, d), state (layers, B, S) or None for zeros. Returns (B, T, h) and the state."""
-        return self._run(x, state, [layer.forward for layer in self.layers])
-
-    def step(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """One step: x (B, d). Returns (B, h) and the new state."""
-        return self._run(x, state, [layer.step for layer in self.layers])
-
-    def _run(self, x: Tensor, state: Tensor | None, calls: list) -> tuple[Tensor, Tensor]:
+        """x (B, T, d), state (layers, B, S) or None for zeros. Returns (B, T, h) and the state, to go on from."""
         if state is None:
             state = x.new_zeros(len(self.layers), len(x), self.layers[0].state_size)
         x = self.input_proj(x)
         new = []
-        for call, before in zip(calls, state, strict=True):
-            y, after = call(x, before)
+        for layer, before in zip(self.layers, state, strict=True):
+            y, after = layer(x, before)
             x = x + y
             new.append(after)
         return x, torch.stack(new)

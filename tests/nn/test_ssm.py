@@ -8,6 +8,7 @@ import scipy.signal
 import torch
 from torch.nn import functional as F
 
+from possm_lite.decoder.cells import Backbone, frozen
 from possm_lite.nn.mamba import Mamba, selective_scan
 from possm_lite.nn.s4d import S4D
 from possm_lite.nn.ssm import causal_convolution, linear_scan, powers, ssm_kernel, zero_order_hold
@@ -26,9 +27,9 @@ def make_backbone(kind, std=0.5):
 def step_through(model, x, state=None):
     outputs = []
     for x_t in x.unbind(1):
-        output, state = model.step(x_t, state)
+        output, state = model(x_t[:, None], state)
         outputs.append(output)
-    return torch.stack(outputs, 1), state
+    return torch.cat(outputs, 1), state
 
 
 def make_system(h=3, n=4):
@@ -105,6 +106,18 @@ def test_a_sequence_equals_its_steps_with_gradients(kind, n_steps):
     torch.testing.assert_close((whole, state), (stepped, last), rtol=1e-11, atol=1e-10)  # outputs of about ten
     gradients = [torch.autograd.grad(y.square().sum(), [x, *model.parameters()]) for y in (whole, stepped)]
     torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
+def test_a_sequence_equals_the_steps_of_its_cells(kind):
+    """The formula of one step, in NumPy, over more than one chunk."""
+    model, x = make_backbone(kind), torch.randn(1, 150, 5, dtype=torch.float64)
+    cells, stepped = Backbone(kind, frozen(model), np.float64), []
+    state = cells.start
+    for x_t in x[0].numpy():
+        output, state = cells.step(x_t, state)
+        stepped.append(output)
+    np.testing.assert_allclose(model(x)[0][0].detach(), np.stack(stepped), rtol=1e-11, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
