@@ -27,13 +27,11 @@ def boxcar(u: Tensor) -> Tensor:
 
 
 def kernel_weights(x: Tensor, x_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian, mask=None) -> Tensor:
-    """The weight of each point in the estimate at each query.
+    """The weights (Q, M) of points x_i (M,) in the estimates at queries x (Q,); 1/w is the width of the kernel.
 
-        p_i(x) = K(w (x - x_i)) / sum_j K(w (x - x_j))                                      (1.3)
-        Gaussian: p(x) = softmax_i(-1/2 w^2 (x - x_i)^2)                                    (1.5)
+    p_i(x) = K(w (x - x_i)) / sum_j K(w (x - x_j)) (1.3),   Gaussian: softmax_i(-1/2 w^2 (x - x_i)^2)    (1.5)
 
-    For queries x (Q,), points x_i (M,), and w, one over the width of the kernel, the weights (Q, M). A row sums to one,
-    or is zero if no point that the mask (Q, M) allows is within reach. Source: Nadaraya 1964, Watson 1964.
+    A row is zero if no point that the mask (Q, M) allows is within reach. Source: Nadaraya 1964, Watson 1964.
     """
     u = w * (x[..., :, None] - x_i[..., None, :])  # (Q, M)
     if kernel is gaussian:  # by its exponents: far from all points every K underflows to 0, and 0 / 0 is NaN
@@ -46,19 +44,13 @@ def kernel_weights(x: Tensor, x_i: Tensor, w: float | Tensor, kernel: Kernel = g
 
 
 def nadaraya_watson(x: Tensor, x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel=gaussian) -> tuple[Tensor, Tensor]:
-    """Kernel regression, with y_i (M,) or (M, V): estimates (Q,) or (Q, V), and `kernel_weights` (Q, M).
-
-    f(x) = sum_i K(w (x - x_i)) y_i / sum_j K(w (x - x_j))                                  (1.2)
-    """
+    """f(x) = sum_i p_i(x) y_i (1.2) with y_i (M,) or (M, V): estimates (Q,) or (Q, V), and `kernel_weights` (Q, M)."""
     weights = kernel_weights(x, x_i, w, kernel)
     return weights @ y_i, weights
 
 
 def leave_one_out_error(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Kernel = gaussian) -> Tensor:
-    """Mean squared error, (), of the estimate at each point from all other points.
-
-        f_{-i}(x_i) = sum_{j != i} K(w (x_i - x_j)) y_j / sum_{j != i} K(w (x_i - x_j))     (1.6)
-        E(w) = mean_i (y_i - f_{-i}(x_i))^2                                                 (1.7)
+    """E(w) = mean_i (y_i - f_{-i}(x_i))^2 (1.7), (), where f_{-i} is the estimate from all points but i (1.6).
 
     A point that no other reaches costs y_i^2, or a kernel could lower its error by reaching fewer.
     """

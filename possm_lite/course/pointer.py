@@ -12,9 +12,7 @@ from ..nn.recurrent import GRU
 def pointer_log_probs(items: Tensor, states: Tensor, W: Tensor, U: Tensor, v: Tensor, mask=None) -> Tensor:
     """Attention whose weights are the output: log p (..., M, N) of items x_n (..., N, d) at states h_m (..., M, h).
 
-        p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m)),   W (a, d), U (a, h), v (a,)                (7.8)
-
-    It is -inf where the mask, broadcastable to (..., M, N), is False. Source: Vinyals et al. 2015, eq. 3.
+    p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m)) (7.8), -inf where the mask is False. Vinyals et al. 2015, eq. 3.
     """
     return masked_log_softmax(additive_score(states, items, U, W, v), mask)  # queries: states, keys: items
 

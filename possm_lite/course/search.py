@@ -27,12 +27,10 @@ class Hypothesis(NamedTuple):
 def beam_search(
     step: Step, state: Any, *, begin: int, end: int, max_len: int, width: int, length_power: float = 0.0
 ) -> list[Hypothesis]:
-    """The `width` best hypotheses at every length.
+    """Keeps the `width` best hypotheses at every length and returns them, best first; a width of 1 is greedy search.
 
-        score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha                                    (7.7)
-
-    `state`, of the first step, has one row; length_power is alpha. Returns up to `width` hypotheses, best first; one is
-    greedy search. Source: Sutskever et al. 2014, section 3.2; for the length Wu et al. 2016, section 7.
+    score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha (7.7), alpha = `length_power`; the first `state` has one
+    row. Source: Sutskever et al. 2014, section 3.2; for the length Wu et al. 2016, section 7.
     """
     beam = [Hypothesis()]
     while any(not y.finished for y in beam):

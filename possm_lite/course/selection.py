@@ -9,10 +9,7 @@ from torch.nn import functional as F
 
 
 def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """f_j = max_m x_mj (2.9), of items (..., M, V) whose mask (..., M) is True. Source: Itti & Koch 2001 on saliency.
-
-    Returns the maxima (..., V), and which item each came from (..., V); 0 and -1 where no item takes part.
-    """
+    """f_j = max_m x_mj (2.9) over items (..., M, V) in the mask (..., M), and the winners m; 0 and -1 where none is."""
     if mask is not None:
         items = items.masked_fill(~mask[..., None], -torch.inf)
     value, winner = items.max(dim=-2)
@@ -21,10 +18,7 @@ def max_pool_items(items: Tensor, mask: Tensor | None = None) -> tuple[Tensor, T
 
 
 def gate_items(items: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """sigma(W x + b) * x for items (..., V), and the gates: one an item, W (1, V), or one a feature, W (V, V).
-
-    Source: Dauphin et al. 2017, section 2, gating x itself.
-    """
+    """sigma(W x + b) * x for items (..., V), and the gates, with W (1, V) one an item, with W (V, V) one a feature."""
     gate = torch.sigmoid(F.linear(items, W, b))  # (..., V) or (..., 1)
     return gate * items, gate
 
@@ -57,10 +51,9 @@ def exact_gradient(scores: Tensor, losses: Tensor) -> Tensor:
 
 
 def reinforce_loss(log_p: Tensor, loss: Tensor, baseline: Tensor | float = 0.0) -> Tensor:
-    """L + stop(L - c) log p(choice) (2.15): the score-function estimator, REINFORCE.
+    """REINFORCE, L + stop(L - c) log p(choice) (2.15), with a baseline c that is independent of this choice.
 
-    Its gradient is, on average over choices, that of the expected loss; the baseline c is independent of this choice.
-    Source: Williams 1992, theorem 1; for attention Xu et al. 2015, section 4.1.
+    Its gradient is, on average over choices, that of the expected loss. Source: Williams 1992, theorem 1.
     """
     return loss + (loss - baseline).detach() * log_p
 

@@ -13,10 +13,7 @@ PAD, BEGIN, END = 0, 1, 2  # the first three tokens of every vocabulary
 
 
 def masked_cross_entropy(logits: Tensor, targets: Tensor, pad: int = PAD) -> Tensor:
-    """Mean over the real tokens, in nats, of logits (..., T, V) and targets (..., T); 0 if there are none.
-
-    L = - sum_{b,t real} log softmax(logits_bt)[y_bt] / (number of real tokens)   (7.3). Sutskever et al. 2014, 3.2.
-    """
+    """Mean over the real tokens (7.3), in nats, of logits (..., T, V) and targets (..., T); 0 if there are none."""
     each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none", ignore_index=pad)  # (... T,)
     return each.sum() / (targets != pad).sum().clamp(min=1)  # a mean over tokens, not over slots
 

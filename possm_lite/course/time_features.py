@@ -120,12 +120,10 @@ def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, ke
 
 
 def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, Tensor]:
-    """RoPE's score as a function of time: q . R_t k = sum_f (a_f cos w_f t + b_f sin w_f t) + a_0.
+    """RoPE's score as a function of time: a, b (..., F) and a_0 (...) of q, k (..., d), whose first F pairs rotate.
 
-        a_f = Re(conj(q_f) k_f),   b_f = -Im(conj(q_f) k_f),   a_0 = q_rest . k_rest                (5.13)
-
-    It is a positive semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0. Of q and k
-    (..., d) the first F adjacent pairs are rotated; returns a (..., F), b (..., F), a_0 (...,).
+    q . R_t k = sum_f (a_f cos w_f t + b_f sin w_f t) + a_0   (5.13), where a - i b = conj(q) k. It is a positive
+    semi-definite kernel of t = t_k - t_q exactly where all b_f = 0, a_f >= 0 and a_0 >= 0.
     """
     q_pairs, q_rest = as_pairs(q, n_freqs)
     k_pairs, k_rest = as_pairs(k, n_freqs)

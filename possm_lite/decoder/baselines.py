@@ -85,11 +85,9 @@ class BinnedGRU(BinnedDecoder):
 
 
 class WienerFilter(BinnedDecoder):
-    """Ridge regression of behaviour on the square-root counts of the last m = `n_history` bins.
+    """Ridge regression of behaviour on the square-root counts of the last m = `n_history` bins. Glaser et al. 2020.
 
-        v_t = x_t W + c,  x_t = [n_{t-m+1}, ..., n_t];     W, c = argmin sum_t |v_t - x_t W - c|^2 + ridge |W|^2
-
-    Source: Wiener filter as in Glaser et al. 2020, with a ridge penalty.
+    v_t = x_t W + c,  x_t = [n_{t-m+1}, ..., n_t];     W, c = argmin sum_t |v_t - x_t W - c|^2 + ridge |W|^2
     """
 
     def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2, n_history: int = 10):
@@ -135,13 +133,11 @@ class WienerFilter(BinnedDecoder):
 
 
 class KalmanFilter(BinnedDecoder):
-    """Behaviour as a hidden state that drifts, square-root counts as its noisy linear observation.
+    """Behaviour as a hidden state that drifts, square-root counts as its noisy linear observation. Wu et al. 2006.
 
         v_t = A v_{t-1} + w,  w ~ N(0, W);     n_t = H v_t + b + q,  q ~ N(0, Q)
 
     The gain converges within seconds, so its limit is used throughout. All slots of a bin get the bin's value.
-
-    Source: Wu et al. 2006, with the decoded columns alone as state.
     """
 
     def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..nn.feedforward import GatedFeedForward
-from ..nn.positions import Rotation, as_pairs, pad_phasors, rotate
+from ..nn.positions import Rotation, as_pairs, rotate
 from ..recordings.batch import SpikeBatch
 from .config import POSSMConfig
 
@@ -56,10 +56,7 @@ class CrossAttention(nn.Module):
 
 
 def precompute_scores(queries: Tensor, keys: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
-    """The part of (1) that does not depend on time, divided by sqrt(d); queries, keys (..., d), broadcastable.
-
-    Returns q_f conj(k_f) `as_real`, (..., 2F), to be multiplied by phasors, and the rest of the score, (...).
-    """
+    """(1) without time, over sqrt(d), of queries, keys (..., d): q_f conj(k_f) `as_real`, (..., 2F), and the rest."""
     q, q_rest = as_pairs(queries / math.sqrt(queries.shape[-1]), n_freqs)
     k, k_rest = as_pairs(keys, n_freqs)
     return as_real(q * k.conj()), (q_rest * k_rest).sum(-1)
@@ -146,11 +143,10 @@ class OutputAttention(CrossAttention):
     ) -> Tensor:
         """The `query` of each trial, (B, 1, D), reads hidden states (B, T, h) at the `times` of its outputs: (B, Q, D).
 
-        `times` are (B, Q), `ends` of bins (T,), in s; an output reads the `bins` (B, Q, k), of which negative ones are
-        masked.
+        `times` are (B, Q), `ends` of bins (T,), in s; an output reads the `bins` (B, Q, k) that are not negative.
         """
-        end_phase = pad_phasors(rotation(ends, hidden.dtype), self.head_dim // 2)[:, None, None]  # (T, 1, 1, d/2)
-        query_phase = pad_phasors(rotation(times, hidden.dtype), self.head_dim // 2)[:, :, None]  # (B, Q, 1, d/2)
+        end_phase = rotation(ends, hidden.dtype)[:, None, None]  # (T, 1, 1, F)
+        query_phase = rotation(times, hidden.dtype)[:, :, None]  # (B, Q, 1, F)
         queries = rotate(self.queries(query) / math.sqrt(self.head_dim), query_phase)  # (B, Q, H, d)
         keys_values = rotate(torch.stack(self.keys_values(hidden), 2), end_phase)  # (B, T, 2, H, d): once per bin
         trial = torch.arange(len(hidden), device=bins.device)[:, None, None]

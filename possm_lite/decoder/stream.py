@@ -18,10 +18,8 @@ class StreamingDecoder:
     It holds the state of the backbone, and keys and values of the last k hidden states. Times are computed relative to
     the current bin, so the millionth bin is as exact as the first. One decoder serves one stream.
 
-    Args:
-        model: a trained POSSM; its weights are copied.
-        session: the session whose embedding and scale are used, from 1.
-        query_offsets_s: times since the start of each bin at which behaviour is wanted, 0 <= offset < bin width.
+    The weights of the `model` are copied; the `session`, from 1, has its embedding and scale. Behaviour is decoded at
+    `query_offsets_s` since the start of each bin, 0 <= offset < bin width.
     """
 
     def __init__(self, model, session: int = 1, query_offsets_s=(0.0,)):
@@ -51,12 +49,8 @@ class StreamingDecoder:
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
         """Decode one bin: times in seconds since the first bin began, (Q,), and behaviour there, (Q, C).
 
-        Args:
-            units: unit of each spike of the bin, from 1, in any order, shape (n,); n = 0 is a silent bin.
-            offsets: seconds since the bin began, 0 <= offset < bin width, shape (n,).
-
-        Raises:
-            ValueError: for spikes that do not fit; the decoder is then as it was before the call.
+        Of each spike the unit, from 1, and the offset, in seconds since the bin began, (n,) each, in any order.
+        ValueError for spikes that do not fit: the decoder is then as it was before the call.
         """
         units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
         x = self.input_attention(units, offsets)

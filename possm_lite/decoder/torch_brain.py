@@ -70,9 +70,8 @@ def convert(params: dict, model_class: type[torch.nn.Module]) -> torch.nn.Module
 def export(model: torch.nn.Module) -> dict[str, np.ndarray]:
     """The arrays of a model under the authors' names; ValueError naming a setting that torch_brain's POSSM lacks.
 
-    Token types are zero, as theirs is a part of every unit's row here; rows that are never read are zero, too. Two
-    arrays are not of theirs: `behavior_mean` and `behavior_std`, with a row for each session, from 1. Put them into the
-    configuration of a recording, as `normalize_mean` and `normalize_std`, and remove them before `load_state_dict`,
+    Two arrays are not of theirs: `behavior_mean` and `behavior_std`, with a row for each session, from 1. Put them into
+    the configuration of a recording, as `normalize_mean` and `normalize_std`, and remove them before `load_state_dict`,
     which also expects `unit_emb.vocab` and `session_emb.vocab`: dicts from name to row, with "NA" for row 0.
     """
     config = model.config

@@ -7,10 +7,7 @@ from torch import Tensor, nn
 
 
 def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
-    """Angle per position of every pair of coordinates, from fast to slow, shape (dim/2,), float64; dim is even.
-
-    theta_j = base^{-2j/dim},   j = 0 ... dim/2 - 1   (4.6). Source: Su et al. 2021, section 3.2.2.
-    """
+    """Angle per position of each pair, theta_j = base^{-2j/dim} (4.6): (dim/2,), float64. Su et al. 2021, 3.2.2."""
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
 
@@ -76,12 +73,9 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
     (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k                     (4.5)
     """
     pairs = _as_complex(x.unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * pad_phasors(phase, pairs.shape[-1])).flatten(-2)  # cheaper than splitting x
-
-
-def pad_phasors(phase: Tensor, n_pairs: int) -> Tensor:
-    """Phasors (..., F) padded with ones for the pairs that are not rotated, (..., n_pairs)."""
-    return torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_pairs - phase.shape[-1])], -1)
+    n_unrotated = pairs.shape[-1] - phase.shape[-1]
+    phase = torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_unrotated)], -1)  # cheaper than splitting x
+    return torch.view_as_real(pairs * phase).flatten(-2)
 
 
 def rotate_halves(x: Tensor, phase: Tensor) -> Tensor:
