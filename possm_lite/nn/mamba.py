@@ -51,31 +51,22 @@ class MambaLayer(nn.Module):
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """A sequence (B, T, h) from state (B, S)."""
         inner, gate = self.in_proj(self.norm(x)).chunk(2, -1)  # (B, T, E) each
-        recent, modes = self._split_state(state)
+        n_steps, n_channels = inner.shape[1:]
+        n_recent = (len(self.conv1d_weight) - 1) * n_channels
+        recent = state[:, :n_recent].unflatten(1, (-1, n_channels))  # last inputs of the convolution, (B, K - 1, E)
+        modes = state[:, n_recent:].unflatten(1, (n_channels, -1))  # (B, E, N)
         window = torch.cat([recent, inner], 1)  # (B, K - 1 + T, E)
-        n_steps, n_recent = inner.shape[1], recent.shape[1]
         inner = sum(w * window[:, i : i + n_steps] for i, w in enumerate(self.conv1d_weight))
         inner = F.silu(inner + self.conv1d_bias)
         outputs = []
         for chunk in inner.transpose(0, 1).contiguous().split(self.CHUNK):  # time first: a step is then one block
-            y, modes = selective_scan(chunk, *self._select(chunk), modes)
+            delta, B, C = self.x_proj(chunk).split(self.sizes, -1)
+            delta = F.softplus(self.dt_proj(delta))
+            y, modes = selective_scan(chunk, delta, -self.A_log.exp(), B, C, modes)
             outputs.append(y)
         y = torch.cat(outputs).transpose(0, 1)
-        recent = window[:, window.shape[1] - n_recent :]
         y = self.out_proj((y + self.D * inner) * F.silu(gate))
-        return y, torch.cat([recent.flatten(1), modes.flatten(1)], 1)
-
-    def _select(self, inner: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """delta, A, B, C: all but A depend on the input."""
-        delta, B, C = self.x_proj(inner).split(self.sizes, -1)
-        return F.softplus(self.dt_proj(delta)), -self.A_log.exp(), B, C
-
-    def _split_state(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The last inputs of the convolution, (B, K - 1, E), and the modes, (B, E, N)."""
-        n_channels = len(self.D)
-        n_recent = (len(self.conv1d_weight) - 1) * n_channels
-        recent, modes = state[:, :n_recent], state[:, n_recent:]
-        return recent.unflatten(1, (-1, n_channels)), modes.unflatten(1, (n_channels, -1))
+        return y, torch.cat([window[:, n_steps:].flatten(1), modes.flatten(1)], 1)
 
 
 class Mamba(ResidualStack):
