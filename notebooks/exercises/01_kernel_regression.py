@@ -1,4 +1,4 @@
-"""Exercises of chapter 01: Gaussian weights, leave-one-out error, attention pooling, saliency, learned widths."""
+"""Exercises of chapter 01: Gaussian weights, points heard, leave-one-out error, attention pooling, saliency, widths."""
 
 import torch
 
@@ -7,7 +7,7 @@ from possm_lite.course.checks import Case, ValueCheck, exercise, gradient, norma
 
 def _points():
     """Times in s, in order but not evenly spaced, and velocities in mm/s."""
-    return torch.tensor([0.06, 0.56, 0.81, 1.5, 1.52, 1.6]), 100 * normal(6, seed=1)
+    return torch.tensor([0.06, 0.56, 0.81, 1.5, 1.52, 1.6]).double(), 100 * normal(6, seed=1).double()
 
 
 # Exercise 1.1: Gaussian weights
@@ -15,7 +15,7 @@ def _points():
     cases={
         "one query, w = 1": lambda: (torch.tensor([0.2]), torch.tensor([0.0, 1.0, 3.0]), 1.0),
         "one query, w = 3": lambda: (torch.tensor([0.2]), torch.tensor([0.0, 0.5, 1.0]), 3.0),
-        "four queries and six points": lambda: (torch.linspace(0, 2, 4), _points()[0], 4.0),
+        "four queries and six points": lambda: (torch.linspace(0, 2, 4).double(), _points()[0], 4.0),
         "a query far from all points": lambda: (torch.tensor([10.0]), torch.tensor([0.0, 1.9, 2.0]), 5.0),
         "a query near the points and one far": lambda: (torch.tensor([1.8, 10.0]), torch.tensor([0.0, 2.0]), 5.0),
     },
@@ -37,15 +37,15 @@ def gaussian_weights(x, x_i, w):
     return torch.softmax(-0.5 * u**2, dim=-1)  # (Q, M): over the points
 
 
-# Exercise 1.2: double w. K = exp(-1/2 (20 * 0.1)^2)
-doubled_weight = ValueCheck(
-    "doubled_weight",
-    expected=0.1353,
-    tolerance=0.006,
+# Exercise 1.2: double w. The effective number of points at 1.0 s falls from 13.7 to 7.2
+heard_number = ValueCheck(
+    "heard_number",
+    expected=7.2,
+    tolerance=1.0,
     mistakes={
-        0.368: "that is exp(-1): twice the exponent. But w is inside the square, so what becomes of the exponent?",
-        0.303: "that is half of 0.61. The weight does not halve: look at what doubling w does to the exponent.",
-        0.882: "that is the weight at half the w: a larger w makes a narrower kernel, and far points lose.",
+        3.4: "that is a quarter. The exponents are four times as large, but how much narrower is the kernel?",
+        13.7: "that is the number at w = 10. Of a narrower kernel, do more points get a share, or fewer?",
+        27.4: "that is twice as many. A larger w makes a narrower kernel: fewer points get a share.",
     },
 )
 
@@ -69,12 +69,19 @@ far_answer = ValueCheck(
         "six points": lambda: (*_points(), 8.0),
         "points many widths apart": lambda: (torch.tensor([0.0, 1.0, 3.0]), torch.tensor([1.0, 2.0, 4.0]), 300.0),
         "two points at one time": lambda: (torch.tensor([0.0, 0.1, 0.1]), torch.tensor([1.0, 3.0, 2.0]), 10.0),
-        "its slope over w": Case(lambda: (*_points(), torch.tensor(8.0)), gradient(2)),
+        "its slope over w": Case(lambda: (*_points(), torch.tensor(8.0).double()), gradient(2)),
     },
     mistakes={
         "scores.masked_fill(itself, -torch.inf) → scores": "every point still sees itself: which score has weight 0?",
         ("scores.masked_fill(itself, -torch.inf) → scores", "p @ y_i → p.masked_fill(itself, 0.0) @ y_i"): (
             "the own weight is cleared, but after the softmax: what is left of each row no longer sums to one."
+        ),
+        (
+            "scores.masked_fill(itself, -torch.inf) → scores",
+            "(y_i - p @ y_i) → ((y_i - p @ y_i) / (1 - p.diagonal()))",
+        ): (
+            "exact on paper, to divide by what is left of a row, 1 - p_ii. With a narrow kernel that loses its digits, "
+            "and at last it is 0 / 0. Take the point out before the softmax."
         ),
         "(w * (x_i[:, None] - x_i)) ** 2 → w * (x_i[:, None] - x_i) ** 2": "it looks as if w is outside the square.",
         ".mean() → .sum()": "the errors are summed. The formula has their mean.",
@@ -118,6 +125,9 @@ _TWO_VALUES = [[1.0, 10.0], [3.0, 40.0]]
         ),
         "torch.softmax(scores, dim=-1) → (e := torch.exp(scores - scores.max())) / e.sum(-1, keepdim=True)": (
             "the largest score of the whole table is subtracted. Subtract the largest of each row."
+        ),
+        "torch.softmax(scores, dim=-1) → (e := torch.exp(scores - scores.max(0).values)) / e.sum(-1, keepdim=True)": (
+            "the largest score of each key, over the queries, is subtracted. Only a constant of the whole row cancels."
         ),
     },
 )

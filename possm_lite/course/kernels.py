@@ -58,6 +58,14 @@ def leave_one_out_error(x_i: Tensor, y_i: Tensor, w: float | Tensor, kernel: Ker
     return (y_i - kernel_weights(x_i, x_i, w, kernel, mask=others) @ y_i).square().mean()
 
 
+def effective_number(weights: Tensor) -> Tensor:
+    """How many points an average listens to, n = 1 / sum_i p_i^2, for weights p (..., M) whose sum is one.
+
+    From 1, one point has all the weight, to M, all have the same. Independent errors of size s leave s / sqrt(n) in it.
+    """
+    return 1 / weights.square().sum(-1)  # (...,)
+
+
 class KernelRegression(nn.Module):
     """Kernel regression whose width is learned: its only parameter is log w, so w = exp(log w) stays positive."""
 

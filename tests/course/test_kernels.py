@@ -10,6 +10,7 @@ from torch.testing import assert_close
 from possm_lite.course.kernels import (
     KernelRegression,
     boxcar,
+    effective_number,
     epanechnikov,
     gaussian,
     kernel_weights,
@@ -81,6 +82,19 @@ def test_values_may_be_vectors(points):
     x_i, y_i = points
     both = torch.stack([y_i, -2 * y_i], 1)  # (M, 2)
     assert_close(leave_one_out_error(x_i, both, 5.0), 2.5 * leave_one_out_error(x_i, y_i, 5.0))
+
+
+def test_effective_number_is_all_points_or_one(points):
+    x = torch.tensor([0.3, 1.1], dtype=torch.float64)
+    for n, w in ((30.0, 1e-6), (1.0, 1e6)):
+        assert_close(effective_number(kernel_weights(x, points[0], w)), torch.full((2,), n, dtype=torch.float64))
+    assert effective_number(torch.tensor([0.5, 0.25, 0.25])).item() == pytest.approx(8 / 3)
+
+
+def test_effective_number_gives_the_noise_of_an_average(points):
+    p = kernel_weights(torch.tensor([0.3, 1.1], dtype=torch.float64), points[0], 8.0)  # (2, M)
+    errors = torch.randn(30, 20_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert_close((p @ errors).var(1), 1 / effective_number(p), rtol=0.05, atol=0)
 
 
 def test_gaussian_estimate_survives_underflow():

@@ -36,6 +36,18 @@ def widths_by_sgd(x_i, y_i, w, steps, step):
     return log_w.exp()
 
 
+def error_by_identity(x_i, y_i, w):
+    """(y_i - f(x_i)) / (1 - p_ii), as textbooks have it: exact on paper."""
+    p = kernel_weights(x_i, x_i, w)
+    return ((y_i - p @ y_i) / (1 - p.diagonal())).square().mean()
+
+
+def error_by_what_is_left(x_i, y_i, w):
+    """Clears the own weight and divides by what is left of the row: the same in other words."""
+    p = kernel_weights(x_i, x_i, w) * (1 - torch.eye(len(x_i), dtype=x_i.dtype))
+    return (y_i - p @ y_i / p.sum(-1)).square().mean()
+
+
 def pool_by_einsum(scores, values):
     p = (scores - scores.logsumexp(1, keepdim=True)).exp()
     return torch.einsum("qm,mv->qv", p, values), p
@@ -45,10 +57,14 @@ test_answers = answers(
     exercises,
     [
         ("gaussian_weights", kernel_weights),
-        ("doubled_weight", math.exp(-2)),
+        ("heard_number", 7),
+        ("heard_number", 13.7 / 4, "a quarter"),
         ("far_answer", " First "),
         ("loo_error", error_by_leaving_out),
         ("loo_error", leave_one_out_error),
+        ("loo_error", error_by_identity, "exact on paper"),
+        ("loo_error", lambda x, y, w: error_by_identity(x.double(), y.double(), w), "exact on paper"),
+        ("loo_error", error_by_what_is_left, "exact on paper"),
         ("pool", attend),
         ("pool", lambda s, v: [x.numpy() for x in pool_by_einsum(s, v)]),
         ("book_weight", 1 / (1 + 2 / math.e + math.e)),

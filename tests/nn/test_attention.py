@@ -26,6 +26,15 @@ def make_padded():
     return scores.masked_fill(~mask, 1e6).requires_grad_(), mask
 
 
+@pytest.mark.parametrize("mask", [None, torch.tensor([True, True, True, False])])
+def test_softmax_is_blind_to_a_constant_of_the_row(mask):
+    """Equal after a shift of each row by its own constant, and no overflow at scores of 1,000."""
+    scores = torch.tensor([[2.0, 0.0, -1.0, 0.5], [0.3, 0.1, 4.0, 0.0]], dtype=torch.float64)
+    shifts = torch.tensor([[1000.0], [-1000.0]], dtype=torch.float64)
+    assert_close(masked_softmax(scores + shifts, mask), masked_softmax(scores, mask))
+    assert_close(masked_softmax(scores.float() + 1000, mask), masked_softmax(scores.float(), mask), atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize(("ours", "theirs"), [(masked_softmax, torch.softmax), (masked_log_softmax, torch.log_softmax)])
 def test_masked_softmax_equals_the_unpadded_slice_with_gradients(ours, theirs):
     scores, mask = make_padded()
