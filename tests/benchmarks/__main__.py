@@ -16,8 +16,10 @@ from . import (
     layouts,
     live,
     readme_claims,
+    suite,
     training,
     transfer,
+    trials,
     weights,
 )
 from .machine import describe
@@ -32,10 +34,12 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "readings": accuracy.measure_readings,
     "codes": accuracy.measure_codes,
     "transfer": transfer.measure,
+    "trials": trials.measure,
     "weights": weights.measure,
     "layouts": layouts.measure,
     "course": course.measure,
     "faults": faults.measure,
+    "suite": suite.measure,
 }
 
 

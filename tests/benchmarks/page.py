@@ -28,10 +28,12 @@ TITLES = {
     "readings": "How a bin is read",
     "codes": "The code of time",
     "transfer": "A new session",
+    "trials": "Few trials",
     "weights": "When weights pay",
     "layouts": "Layouts of recordings",
     "course": "The course",
     "faults": "Faults of recordings",
+    "suite": "Tests and size",
     "reliability": "Reliability",
 }
 # Places of figures in the README, and what was measured

@@ -15,6 +15,7 @@ from . import __main__ as bench
 from . import accuracy, comparison, course, latency, layouts, machine, page, readme_claims, training
 from .competitors import PaddedPossm, Poyo, gru_cell
 from .page import Note, Plot, Row, Table, row
+from .trials import TableGRU
 from .weights import CONDITIONS, EFFECTS, READINGS, report
 
 OFFSETS_S = np.array([0.0, 0.02])
@@ -97,8 +98,10 @@ LIMITS = {
     "live": ["<= 1e-6", "0", "0"],
     "training": [">= 3 x", "<= 75 ms", "<= 45 ms", "<= 0.5"],
     "transfer": ["1 of 1"],
+    "trials": [],
     "weights": ["<= 0.1", ">= 0.2"],
     "faults": ["all"],
+    "suite": ["<= 360 s, exit status 0"],
 }
 
 
@@ -112,7 +115,7 @@ def test_section_runs_in_its_short_form(section, tmp_path, monkeypatch):
     if section == "live" and of(Note, items):
         pytest.skip(of(Note, items)[0].text)
     assert [r.limit for r in of(Row, items) if r.limit] == LIMITS[section]
-    assert all(r.holds for r in of(Row, items) if section in ("live", "faults"))
+    assert all(r.holds for r in of(Row, items) if section in ("live", "faults", "suite"))
     assert all(len(cells) == len(table.head) for table in of(Table, items) for cells in table.rows)
     assert len(list(tmp_path.rglob("*.png"))) == len(of(Plot, items))
 
@@ -146,6 +149,14 @@ def test_differences_are_compared_with_the_spread_of_the_seeds(r2, said):
     }
     (shown,) = of(Table, comparison.tables("Title", ["a"], ["reference", "other"], scores, "reference"))
     assert shown.rows[0][1:4] == ["0.850 ± 0.014", "0.840 to 0.860", ""] and shown.rows[1][3] == f"{said} the spread"
+
+
+def test_a_day_layer_begins_as_the_identity():
+    model, counts = TableGRU(4), torch.rand(1, 3, 4)
+    model._session = torch.ones(1, dtype=torch.int64)
+    before = model.decode_counts(counts)
+    torch.testing.assert_close(model.add_day_layer().decode_counts(counts), before)
+    assert [name for name, p in model.named_parameters() if p.requires_grad] == ["day.weight", "day.bias"]
 
 
 def test_effects_are_differences_of_the_same_seed(rng):
