@@ -29,7 +29,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 GUIDES = ("TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md")
 FIGURES = Path("tests/benchmarks/figures")
-TOOLS = tuple(f"possm_lite.course.{name}" for name in ("checks", "diagrams", "environment", "style", "widgets"))
+TOOLS = tuple(f"possm_lite.course.{name}" for name in ("checks", "diagrams", "style", "widgets"))
 FILMED = range(6)  # chapters that run within seconds; in the others, interactive figures are stills
 N_FRAMES, MAX_FILM_BYTES = 32, 700_000
 LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds

@@ -15,14 +15,10 @@ def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
 
     A call has a copy of what the function uses. With one core, or LOKY_MAX_CPU_COUNT=1, all run in this process.
     """
-    with joblib.parallel_config("loky", n_jobs=n_processes(), inner_max_num_threads=1):
+    with joblib.parallel_config("loky", n_jobs=min(joblib.cpu_count(), N_LARGEST), inner_max_num_threads=1):
         # one call at a time, so that each has its own copy; arrays mapped to memory could not be changed
         run = joblib.Parallel(batch_size=1, max_nbytes=None)
         return run(joblib.delayed(_call)(function, arguments) for arguments in calls)
-
-
-def n_processes() -> int:
-    return min(joblib.cpu_count(), N_LARGEST)
 
 
 def _call(function: Callable, arguments: tuple):
@@ -32,7 +28,7 @@ def _call(function: Callable, arguments: tuple):
 
 def start_processes() -> None:
     """Start the processes of `in_parallel` in the background, for they need seconds until they have imported torch."""
-    if n_processes() > 1:
+    if joblib.cpu_count() > 1:
         threading.Thread(target=_import_optimizer, daemon=True).start()
 
 
