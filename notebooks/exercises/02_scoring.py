@@ -181,9 +181,6 @@ def _gradients(function, q, k, v, mask, weights):
     mistakes={
         " / math.sqrt(q.shape[-1]) → ": "the dot product is not scaled: divide it by the root of d.",
         "mask = mask[:, None] → mask = mask": ("the mask lacks the axis of the queries, so that its trials meet them."),
-        "(k @ W_k.T)[:, None] → k @ W_k.T": (
-            "an axis of k is missing in the additive score: its trials meet the queries."
-        ),
         "torch.exp(scores - scores.max(-1, keepdim=True).values) → torch.exp(scores)": (
             "exp of a large score is infinite. Subtract the largest score of each row before exp."
         ),
@@ -232,9 +229,6 @@ def _zero_columns():
         "a d above both sizes of W": Case(lambda: (_of_rank(2, 3, 4), 6), _bilinear_matrix),
     },
     mistakes={
-        "(sigma[:, None] * U.T, Vh) → (Vh, sigma[:, None] * U.T)": (
-            "W_q and W_k have changed places: the first one belongs to the query."
-        ),
         "U.T, Vh → U.T, sigma[:, None] * Vh": "the singular values are in both matrices, so each counts squared.",
         "sigma[:, None] * U.T, Vh → U.T, Vh": "the singular values are in neither matrix.",
     },
@@ -254,12 +248,6 @@ def _items(*lengths, below=0.0, bias=(0.0, 0.0, 0.0)):
     return items, mask, normal(3, 3, seed=1), torch.tensor(bias)
 
 
-def _gaps():
-    """Trials whose padding is not at the end."""
-    mask = torch.tensor([[False, True, False, True], [False, False, True, True]])
-    return normal(2, 4, 3).masked_fill(~mask[..., None], 1e6), mask, normal(3, 3, seed=1), torch.zeros(3)
-
-
 @exercise(
     cases={
         "a trial of one item": lambda: tuple(x[:, :1] if i < 2 else x for i, x in enumerate(_items(4))),
@@ -267,13 +255,9 @@ def _gaps():
         "gates with a bias": lambda: _items(4, 4, bias=(1.0, -2.0, 0.5)),
         "padding that holds large numbers": lambda: _items(4, 2, 1),
         "features that are negative in all items": lambda: _items(3, 1, below=5.0),
-        "a mask with gaps": _gaps,
         "a trial without any item": lambda: _items(2, 0),
     },
     mistakes={
-        "torch.sigmoid(items @ W_g.T + b_g) * items → torch.sigmoid(items @ W_g.T + b_g)": (
-            "these are the gates. Multiply the items by them."
-        ),
         "W_g.T → W_g": "the gates are those of the transposed matrix: W_g x is `x @ W_g.T` in code.",
         "torch.sigmoid(items @ W_g.T + b_g) → torch.softmax(items @ W_g.T + b_g, -1)": (
             "the gates sum to one: that is a softmax, in which they compete. Each gate is a sigmoid of its own."

@@ -72,10 +72,6 @@ def _decoder(*lengths, n=4, size=3):
             "scores = score(s, H) → new = cell(torch.cat([y, 0 * y], -1), s)\n    scores = score(new, H)",
             "cell(torch.cat([y, c], -1), s), alpha → new, alpha",
         ): ("the new state asks. Ask with the previous one, and step afterwards."),
-        "return cell(torch.cat([y, c], -1), s), alpha → new = cell(torch.cat([y, c], -1), s)\n"
-        "    return new, score(new, H).masked_fill(~mask, -torch.inf).softmax(-1)": (
-            "the state is right, but the weights you return come from the new state, not those that made c_t."
-        ),
         ".masked_fill(~mask, -torch.inf) → ": "padding is looked at. Give the mask to the softmax.",
         "[y, c] → [c, y]": "the cell reads [y; c], the word first and then the context. Yours are the other way round.",
     },
@@ -140,9 +136,7 @@ crossing = ValueCheck(
     tolerance=0.02,
     mistakes={
         _RATIO: "that is the ratio of the two sums of logs. It equals (4/2)^alpha: one more step.",
-        math.log(
-            _RATIO, 3
-        ): "that is what comes out if the full stop does not count. Here it does: 2 tokens against 4.",
+        math.log(_RATIO, 3): "that is what comes out without the full stop. It counts here: 2 tokens against 4.",
         math.log2(0.1615 / 0.30): "that is what comes out if probabilities are divided. (7.7) divides sums of logs.",
     },
 )
@@ -190,12 +184,6 @@ def _orders(*rows, repeats=False):
     return masked_softmax(_normal(*chosen.shape), (may & ~chosen) | repeats).log(), order, lengths
 
 
-def _nan_at_padding():
-    log_p, order, lengths = _orders([3, 1, 0, 2], [1, 0])
-    log_p[1, 2:] = math.nan
-    return log_p, order, lengths
-
-
 # Exercise 7.6: the probability of an order
 @exercise(
     cases={
@@ -204,7 +192,6 @@ def _nan_at_padding():
         "two rows, one of them padded": partial(_orders, [3, 1, 0, 2], [1, 0]),
         "a row of one item, padded": partial(_orders, [0], [1, 2, 0]),
         "rows in which an item may be chosen again": partial(_orders, [2, 0, 2], [1, 1], repeats=True),
-        "padding that holds NaN": _nan_at_padding,
         "an order of forty items": Case(partial(_orders, range(40)), tolerance=1e-4),
         "an order that cannot be": partial(_orders, [2, 0, 2]),
     },
@@ -280,9 +267,7 @@ def _all_gradients(make, source, target):
         (out * torch.linspace(-1, 2, out.numel()).view_as(out))[target != PAD].sum().backward()
     silent = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     if silent:
-        raise Complaint(
-            f"the logits are right, but no gradient reaches `{silent[0]}`: was something detached on the way?"
-        )
+        raise Complaint(f"the logits are right, but no gradient reaches `{silent[0]}`: was something detached?")
     return torch.stack([p.grad.norm() for _, p in sorted(model.named_parameters())])
 
 
@@ -329,9 +314,6 @@ _UNPACKED = (
     mistakes={
         _UNPACKED: "`encode`: padding is read, and the last state of both directions has seen it. Pack the rows.",
         ".masked_fill(~mask, -torch.inf) → ": "`look`: padding is looked at. Give the mask to the softmax.",
-        "look(s, H, mask)\n → look(self.decoder(torch.cat([self.write(tokens), 0 * H[:, 0]], -1), s), H, mask)\n": (
-            "`step`: the new state asks. Look with the previous one, then step: (7.4), then (7.5)."
-        ),
         "shift_right(target) → target": "`forward`: the decoder reads the very word that it should say.",
         ".masked_fill(done, PAD) → ": "`generate`: it goes on after the end. What follows END is padding.",
     },

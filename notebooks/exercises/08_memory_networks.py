@@ -58,9 +58,6 @@ def _story(n, d, n_hops):
         ("for _ → first = q\n    for _", "a @ q → a @ first"): (
             "every hop asks the first question again, so it reads the same each time. Ask with what q has become."
         ),
-        ("for _ → first = q\n    for _", "q = q + → q = first +"): (
-            "every hop adds to the first question, so what earlier hops read is lost. Add to the question as it is now."
-        ),
         "q + p @ c → p @ c": "what was read replaces the question. It should be added to it: q + r.",
         "p @ c → p @ a": "the outputs c are never read: you find facts by a and read a too. There are two memories.",
     },
@@ -133,9 +130,6 @@ _STAY, _AHEAD = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
             "w = gate * content + → w = content\n    later =",
             "torch.roll(w, 1)\n → torch.roll(w, 1)\n    w = gate * w + later\n",
         ): "only the content weights are shifted. What moves is the mixture of (8.7).",
-        ("    w = w**gamma\n → ", "w / w.sum() → w", "w = s[0] → w = w**gamma / (w**gamma).sum()\n    w = s[0]"): (
-            "sharpening comes before the shift, and so the smear of the shift stays. It is the last stage."
-        ),
     },
 )
 def locate(content, previous, gate, s, gamma):
@@ -189,9 +183,6 @@ def _copied(controller, length):
         "erase = torch.full((4,), float(hears)) → erase = torch.zeros(4)": (
             "nothing is erased, so the 0.1 of the empty slot is still in what you read."
         ),
-        "s_read = ahead if silent else → s_read = ahead if not hears else": (
-            "the read head moves at the go sign as well, and is one slot ahead of the list from then on."
-        ),
     },
 )
 def copy_by_place(x):
@@ -220,9 +211,6 @@ def _search(beta, n=4, m=3):
         " / (memory.norm(dim=1) * key.norm()) → ": "nothing is divided by the lengths: long slots win.",
         "norm(dim=1) → norm()": "all slots together are divided by one length. Each slot has its own: norm(dim=-1).",
         "beta * cosine → cosine": "beta has no effect: cosines differ by 2 at most, so their softmax is nearly flat.",
-        "torch.softmax(beta * → beta * torch.softmax(": (
-            "beta comes after the softmax, and the weights no longer sum to one. It belongs inside."
-        ),
     },
 )
 def content(key, memory, beta):

@@ -20,12 +20,6 @@ def _named(*names):
 
 
 # Exercise 10.1: bin and offset of every spike, and how many bins there are
-_FLOAT32_STARTS = (
-    "the bins are right, but their starts became float32: late in a recording the offsets are off by microseconds. "
-    "`bin * width` is float32 if `bin` holds whole numbers: write `bin.double() * width`."
-)
-
-
 def _times(*times_s, duration_s, width_s=0.05):
     def make():
         return torch.tensor(times_s, dtype=torch.float64), duration_s, width_s
@@ -150,9 +144,6 @@ _NAN = float("nan")
         "padding that holds NaN": _trials(2, 4, longest=4, vel_fill=_NAN),
         "padding that holds NaN in both tables": _trials(2, 4, longest=4, vel_fill=_NAN, predicted_fill=_NAN),
         "the gradient, where padding holds NaN": _trials(2, 4, longest=4, vel_fill=_NAN, observe=gradient(0)),
-        "the gradient, where padding of both tables holds NaN": _trials(
-            2, 4, longest=4, vel_fill=_NAN, predicted_fill=_NAN, observe=gradient(0)
-        ),
     },
     mistakes={
         "predicted[real] - vel[real] → predicted - vel": "padding is in your mean. How long are the trials?",
@@ -199,9 +190,6 @@ def _spikes(units, times_s, bins, shortest_s=0.01):
         "time_s - b.double() * width_s → time_s": "rotated by the time since the start of the trial, not of the bin.",
         "offset[:, None] * omega → offset.float()[:, None] * omega.float()": (
             "right, except for the fastest frequencies: the angle was float32. Round only cosine and sine."
-        ),
-        "x * cos - y * sin, x * sin + y * cos → x * cos + y * sin, y * cos - x * sin": (
-            "rotated the wrong way: look at the sign of the sine. A pair (x, y) becomes (x cos − y sin, x sin + y cos)."
         ),
         "b.double() → b": "right, except late in a recording: the start of the bin was float32.",
     },

@@ -55,9 +55,6 @@ def _bin(*dt, t=0.025, size=6, periods_s=(0.03, 0.2)):
     },
     mistakes={
         "R(z, -t, omega) → z": "the sum is still rotated: rotate it back by the time of the query.",
-        "R(z, -t, omega) → R(z, -dt.mean(), omega)": (
-            "rotate the sum back by the time of the query, not by a mean of the spikes."
-        ),
         ("@ R(v, dt, omega) → @ v", "R(z, -t, omega) → z"): (
             "the values were never rotated: a single spike reads the same at every time."
         ),
@@ -230,14 +227,7 @@ def _list(times_ms, units, *observe, duration_s=0.05, sharp=2.0, n_freqs=2):
 
     def make():
         config = POSSMConfig(
-            n_units=4,
-            dim=8,
-            head_dim=6,
-            n_freqs=n_freqs,
-            hidden=4,
-            reading="softmax",
-            shortest_period_s=0.03,
-            longest_period_s=0.2,
+            4, dim=8, head_dim=6, n_freqs=n_freqs, reading="softmax", shortest_period_s=0.03, longest_period_s=0.2
         )
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.default_generator.manual_seed(5)
@@ -269,9 +259,6 @@ _SEVEN = partial(_list, [[2, 21, 44, 63, 98, 104, 131]], [[1, 3, 3, 2, 1, 4, 2]]
     mistakes={
         " - batch.bin_width_s / 2 → ": "the query is in the middle of the bin: count the times of spikes from there.",
         "rotate(v[batch.unit], phase) → v[batch.unit]": "the values were never rotated.",
-        "P[batch.unit] → P[batch.unit - 1]": (
-            "each spike reads the row of the unit before: units count from 1, row 0 is blank."
-        ),
         "s - peak[batch.bin] → s": "large scores overflow: subtract the largest score of each bin first.",
         "batch.n_bins.sum() → batch.n_bins[0]": "`batch.bin` counts through all trials: n_bins.sum() in all.",
     },

@@ -199,9 +199,6 @@ def _attention(edit):
         _attention("x + self.to_out → self.to_out"): (
             "the latent (in `ask`: the query) is not added to what was read: x + to_out(z)."
         ),
-        _attention("self.rotated(p @ v, -t) → p @ v"): (
-            "the sum of the values is still rotated: rotate it back by the time of the query."
-        ),
         "spike_mask[..., None, :] → torch.ones_like(spike_mask)[..., None, :]": (
             "the padding is read, too: where spike_mask is False, the score must be minus infinity."
         ),

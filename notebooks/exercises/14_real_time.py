@@ -132,9 +132,6 @@ def _staircase(n):
     },
     mistakes={
         "ordered[n_99 - 1] → ordered.quantile(0.99)": "the 99th percentile lies between two of the times: take one.",
-        "-(-99 * len(step_ms) // 100) → 99 * len(step_ms) // 100 + 1": (
-            "the 99th percentile is one index too far: of 200 sorted times it is the 198th, at index 197."
-        ),
         "step_ms.median() → step_ms.mean()": "the first number is the mean, not the median.",
         ".double().mean().item() → .sum().item()": "the last number is a count. Divide by the number of steps.",
         "step_ms > deadline_ms → step_ms >= deadline_ms": "a step that takes exactly as long as it may is not late.",
@@ -179,9 +176,6 @@ def _user(target, delay, n=6):
     mistakes={
         "max(0, len(cursor) - 1 - delay) → -1": (
             "the user acts on where the cursor is, not on what is seen, `delay` moments before."
-        ),
-        "len(cursor) - 1 - delay → len(cursor) - 2 - delay": (
-            "you are one moment off: with delay 0 the newest entry, cursor[-1], is what is seen."
         ),
         "max(0, len(cursor) - 1 - delay) → len(cursor) - 1 - delay": (
             "a negative index counts from the end: the user would see the future. Use the first entry then."

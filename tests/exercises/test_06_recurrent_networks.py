@@ -78,7 +78,6 @@ test_answers = answers(
     [
         ("my_gate", 0.966),
         ("my_gate", 0.97, "23 bins"),
-        ("my_gate", 0.96, "17 bins"),
         ("my_gate", 0.933, "ten bins"),
         ("my_gate", 0.95, "time constant"),
         ("torch_gru_step", partial(copied, nn.GRUCell)),
