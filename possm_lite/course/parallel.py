@@ -11,10 +11,8 @@ N_LARGEST = 4  # each process takes about half a gigabyte
 
 
 def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
-    """`[function(*arguments) for arguments in calls]`, several calls at a time, each in a process with one thread.
-
-    A call has a copy of what the function uses. With one core, or LOKY_MAX_CPU_COUNT=1, all run in this process.
-    """
+    """`[function(*arguments) for arguments in calls]`, several at a time, each in a process with one thread and with
+    a copy of what the function uses. With one core, or LOKY_MAX_CPU_COUNT=1, all run in this process."""
     with joblib.parallel_config("loky", n_jobs=min(joblib.cpu_count(), N_LARGEST), inner_max_num_threads=1):
         # one call at a time, so that each has its own copy; arrays mapped to memory could not be changed
         run = joblib.Parallel(batch_size=1, max_nbytes=None)

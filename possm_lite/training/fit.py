@@ -117,20 +117,21 @@ def fit(
         schedule.step()
         return loss.item()
 
-    done = len(history.loss)
-    shown = {"initial": done, "total": config.epochs, "unit": "epoch", "disable": not (progress and group.is_main)}
-    with tqdm(range(done + 1, config.epochs + 1), type(model).__name__, **shown) as bar:
-        for epoch in bar:
+    options = {"initial": len(history.loss), "unit": "epoch", "disable": not (progress and group.is_main)}
+    with tqdm(None, type(model).__name__, config.epochs, **options) as bar:
+        for epoch in range(len(history.loss) + 1, config.epochs + 1):
             model.train()
             mean_loss = float(np.mean([step() for _ in range(sampler.steps_per_epoch)]))
             history.loss.append(group.sum(mean_loss) / group.size)
             if every and (epoch % every == 0 or epoch == config.epochs):
                 scores = group.all_gather({s.index: evaluate(model, s, "valid").r2 for s in sessions})
                 history.valid_r2[epoch] = float(np.mean(list(scores.values())))
-                bar.set_postfix(loss=history.loss[-1], valid_R2=history.valid_r2[epoch])
+            r2 = next(reversed(history.valid_r2.values()), math.nan)
+            bar.set_postfix(loss=f"{history.loss[-1]:.3f}", valid_R2=f"{r2:.3f}")
             history.seconds = time.perf_counter() - start
             if checkpoint:
                 checkpoint.save_if_due(last=epoch == config.epochs)
+            bar.update()
     model.eval()
     return history
 
