@@ -125,7 +125,7 @@ class Notebook:
     def run_again(self, cell_id: str):
         """Run one cell with Ctrl+Enter and return it as a locator."""
         shown = self.show(cell_id)
-        shown.locator(".cm-content").click()
+        shown.locator(".jp-InputPrompt:visible").first.click()  # a hidden cell has no editor
         before = self.page.evaluate(COUNT, cell_id)
         self.page.keyboard.press("Control+Enter")
         ran = f"([id, before]) => ({COUNT})(id) > before && ({STATUS})() === 'idle'"
