@@ -12,7 +12,6 @@ import io
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -47,8 +46,8 @@ def read(path: Path) -> NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
-def run(notebook: NotebookNode, folder: Path, timeout_s: float, **hooks: Callable) -> None:
-    """Execute all cells in `folder`; raises as `execute`. Hooks: those of `NotebookClient` by name."""
+def run(notebook: NotebookNode, folder: Path, timeout_s: float) -> None:
+    """Execute all cells in `folder`; raises as `execute`."""
     NotebookClient(
         notebook,
         timeout=timeout_s,
@@ -57,7 +56,6 @@ def run(notebook: NotebookNode, folder: Path, timeout_s: float, **hooks: Callabl
         record_timing=False,
         coalesce_streams=True,
         extra_arguments=["--log-level=ERROR"],
-        **hooks,
     ).execute()
 
 

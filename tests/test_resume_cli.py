@@ -79,32 +79,6 @@ def test_interrupt_shows_the_command_to_resume(here, monkeypatch, capfd):
         assert_same_results(here / "my run" / session, here / "two" / session)
 
 
-def interrupt(*_, **__):
-    raise KeyboardInterrupt
-
-
-def disk_is_full(*_, **__):
-    raise OSError(28, "No space left on device")
-
-
-@pytest.mark.parametrize(
-    ("owner", "name", "failure", "message"),
-    [
-        (experiment, "train", interrupt, "interrupted"),
-        (experiment, "plot", interrupt, "interrupted"),
-        (Path, "write_bytes", disk_is_full, "No space left on device"),
-    ],
-)
-def test_any_failure_after_reading_can_be_resumed(here, monkeypatch, capfd, owner, name, failure, message):
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, failure)
-        assert decode("a.npz", "--out", "failed") == (130 if failure is interrupt else 2)
-    line = capfd.readouterr().err.splitlines()[-1]
-    assert message in line and line.endswith("; to go on: possm-lite decode --resume failed")
-    assert main(["decode", "--resume", "failed"]) == 0
-    assert_same_results(here / "failed", here / "one")
-
-
 def test_adapted_run_resumes_to_the_same_weights(here, monkeypatch):
     monkeypatch.setattr(experiment, "adapt", partial(experiment.adapt, min_steps=3))
     decode = ["decode", "--from", "one", "b.npz", "--epochs", "3"]

@@ -1,4 +1,4 @@
-"""The machine's description and peak rate, and timers that are fair on a shared machine."""
+"""The machine's description, and timers that are fair on a shared machine."""
 
 import multiprocessing
 import os
@@ -68,13 +68,6 @@ def _seconds(call: Callable, pause: Callable) -> float:
 def ratio(slow: np.ndarray, fast: np.ndarray) -> float:
     """Median over rounds of the ratio of the medians of each round."""
     return float(np.median(np.median(slow, 1) / np.median(fast, 1)))
-
-
-def matmul_rate(n: int = 1024, rounds: int = 15) -> float:
-    """Floating-point operations a second of a product of float32 matrices, the peak rate of torch on this machine."""
-    a, b, c = (torch.randn(n, n) for _ in range(3))
-    times = time_in_turns({"matmul": lambda: torch.mm(a, b, out=c)}, rounds)["matmul"]
-    return 2 * n**3 / float(np.median(times))
 
 
 def in_new_process(function: Callable, *args):

@@ -1,4 +1,4 @@
-"""Claims of the README other than speed and accuracy: the authors' numbers, `make decode`, figures, imports."""
+"""Claims of the README other than latency and accuracy: `make decode`, sliders, imports."""
 
 import json
 import subprocess
@@ -14,13 +14,9 @@ import torch
 
 from possm_lite.course.load import load_figures
 from possm_lite.course.widgets import Slider, explore
-from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.decoder.textbook import encode_textbook, forward_textbook
-from possm_lite.recordings import SpikeBatch
 
 from .page import ROOT, Item, Row, row
 
-ORACLE = ROOT / "tests" / "decoder" / "authors_one_head.npz"
 EXAMPLE = (
     "from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder; "
     "from possm_lite.recordings import SpikeBatch, load_recording; from possm_lite.simulate import simulate_session; "
@@ -29,56 +25,9 @@ EXAMPLE = (
 
 
 def measure(short: bool = False) -> Iterator[Item]:
-    yield from oracle()
-    yield from streaming_and_batch(n_bins=10 if short else 100)
     yield from imports(rounds=1 if short else 7)
     yield from sliders()
     yield from decode(["--quick"] if short else [])
-
-
-def oracle() -> Iterator[Item]:
-    """Errors of both forms, in both precisions, against the authors' implementation."""
-    with np.load(ORACLE, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file}
-    batch = SpikeBatch.from_events(arrays["spike_trial"], arrays["spike_unit"], arrays["spike_time_s"], 3, 1.0)
-    padded = batch.padded()
-    times, session = torch.from_numpy(arrays["output_time_s"]), torch.from_numpy(arrays["session"])
-    params = {name[6:]: array for name, array in arrays.items() if name.startswith("param.")}
-    for dtype, limit in (("float64", 1e-9), ("float32", 1e-3)):
-        model = POSSM.from_torch_brain(params).to(getattr(torch, dtype))
-        gradients = []
-        for form, encoded, velocity in (
-            ("ragged", model.encode(batch), model(batch, times, session)),
-            ("padded", encode_textbook(model, padded), forward_textbook(model, padded, times, session)),
-        ):
-            outputs = {"encoder_out": encoded, "backbone_out": model.backbone(encoded)[0], "velocity": velocity}
-            error = max(np.abs(o.detach().numpy() - arrays[name]).max() for name, o in outputs.items())
-            yield _below(f"max. error against the authors' implementation, {form}, {dtype}", error, limit)
-            gradients.append(torch.autograd.grad(velocity.square().sum(), list(model.parameters())))
-        if dtype == "float64":
-            error = max(float((a - b).abs().max()) for a, b in zip(*gradients, strict=True))
-            yield _below("max. difference of gradients, ragged and padded, float64", error, 1e-9)
-
-
-def streaming_and_batch(n_bins: int) -> Iterator[Row]:
-    rng, offsets_s = np.random.default_rng(0), np.arange(5) * 0.01
-    bins = [(rng.integers(1, 183, 26), rng.random(26) * 0.05) for _ in range(n_bins)]
-    model = POSSM(POSSMConfig(n_units=182))
-    for dtype, limit in (("float32", 1e-4), ("float64", 1e-9)):
-        error = streaming_error(model.to(getattr(torch, dtype)), bins, offsets_s)
-        yield _below(f"max. difference of streaming and batch output, {dtype}", error, limit)
-
-
-@torch.no_grad()
-def streaming_error(model: POSSM, bins: list[tuple[np.ndarray, np.ndarray]], offsets_s: np.ndarray) -> float:
-    """Max. difference between streaming and batch output; `bins` holds the units and offsets of each bin."""
-    stream = StreamingDecoder(model, 1, offsets_s)
-    times, streamed = (np.concatenate(each) for each in zip(*(stream.step(*spikes) for spikes in bins), strict=True))
-    unit = np.concatenate([u for u, _ in bins])
-    time_s = np.concatenate([i * 0.05 + o for i, (_, o) in enumerate(bins)])
-    batch = SpikeBatch.from_events(np.zeros(len(unit), int), unit, time_s, 1, len(bins) * 0.05)
-    whole = model(batch, torch.from_numpy(times)[None], torch.ones(1, dtype=torch.int64))[0].numpy()
-    return float(np.abs(streamed - whole).max())
 
 
 def imports(rounds: int) -> Iterator[Row]:
@@ -128,7 +77,3 @@ def run_decode(options: list[str]) -> tuple[dict[str, dict], float]:
         seconds = time.perf_counter() - start
         metrics = json.loads(Path(folder, "run", "metrics.json").read_text(encoding="utf-8"))
     return metrics["models"], seconds
-
-
-def _below(what: str, error: float, limit: float) -> Row:
-    return row(what, error, "{:.1e}", f"< {limit:g}", error < limit)

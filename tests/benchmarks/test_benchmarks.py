@@ -3,20 +3,16 @@
 import sys
 from types import SimpleNamespace
 
-import nbformat
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from . import __main__ as bench
-from . import accuracy, comparison, course, latency, layouts, machine, page, readme_claims, training
+from . import accuracy, comparison, machine, page, readme_claims, training
 from .competitors import PaddedPossm, Poyo, gru_cell
-from .page import Note, Plot, Row, Table, row
-from .trials import TableGRU
-from .weights import CONDITIONS, EFFECTS, READINGS, report
+from .page import Note, Plot, Row, Table
 
 OFFSETS_S = np.array([0.0, 0.02])
 
@@ -40,7 +36,6 @@ def test_streaming_padded_and_batch_outputs_agree(bins):
     stream, padded = StreamingDecoder(model, 1, OFFSETS_S), PaddedPossm(model, OFFSETS_S)
     for units, offsets in bins:
         np.testing.assert_allclose(padded.step(units, offsets), stream.step(units, offsets)[1], rtol=0, atol=1e-9)
-    assert readme_claims.streaming_error(model, bins, OFFSETS_S) < 1e-9
 
 
 def test_gru_competitor_matches_the_backbone():
@@ -79,13 +74,6 @@ def test_timers_interleave_and_ratios_survive_drift():
     assert "".join(called) == "aaabb" * 2 and times["a"].shape == (2, 2) and times["b"].shape == (2, 1)
     fast = np.array([[1.0, 1.0, 9.0], [2.0, 2.0, 2.0], [8.0, 8.0, 8.0]])
     assert machine.ratio(3 * fast, fast) == 3
-
-
-def test_growth_is_fitted():
-    x = np.array([64.0, 128, 256, 1024])
-    start, slope, error = latency.fit_growth(x, 100 + 0.002 * x**2, 2)
-    assert start == pytest.approx(100) and slope == pytest.approx(0.002) and error < 1e-9
-    assert latency.fit_growth(x, 100 + 0.002 * x**2, 1)[2] > 0.1  # not linear
 
 
 LIMITS = {
@@ -133,115 +121,11 @@ def test_decoders_are_tuned_and_compared(small_recording, tmp_path):
         assert table.rows[0][0] == accuracy.POSSM_DEFAULT and other in table.rows[-1][0]
 
 
-@pytest.mark.parametrize(
-    ("r2", "said"),
-    [([0.80, 0.82], "-0.040, larger than"), ([0.80, 0.89], "-0.005, within"), ([0.86], "+0.010, within")],
-)
-def test_differences_are_compared_with_the_spread_of_the_seeds(r2, said):
-    scores = {
-        ("a", name): [{"r2": x, "displayed": x, "seconds": 1.0, "parameters": 9} for x in values]
-        for name, values in (("reference", [0.84, 0.86]), ("other", r2))
-    }
-    (shown,) = of(Table, comparison.tables("Title", ["a"], ["reference", "other"], scores, "reference"))
-    assert shown.rows[0][1:4] == ["0.850 ± 0.014", "0.840 to 0.860", ""] and shown.rows[1][3] == f"{said} the spread"
-
-
-def test_a_day_layer_begins_as_the_identity():
-    model, counts = TableGRU(4), torch.rand(1, 3, 4)
-    model._session = torch.ones(1, dtype=torch.int64)
-    before = model.decode_counts(counts)
-    torch.testing.assert_close(model.add_day_layer().decode_counts(counts), before)
-    assert [name for name, p in model.named_parameters() if p.requires_grad] == ["day.weight", "day.bias"]
-
-
-def test_effects_are_differences_of_the_same_seed(rng):
-    codes = [f"softmax, {code}" for code in comparison.time_codes.CODES[1:]]
-    decoders = (*READINGS, comparison.GRU, comparison.WIENER, *codes)
-    r2 = {(condition, decoder): rng.random(3) for condition in CONDITIONS for decoder in decoders}
-    readings, differences, shown_codes = of(Table, report(r2))
-    assert readings.rows[0][1] == page.with_spread(r2["clean", "softmax"])
-    for (a, b, _), (_, *cells) in zip(EFFECTS.values(), differences.rows, strict=True):
-        each = [r2[condition, a] - r2[condition, b] for condition in CONDITIONS]
-        assert cells == [f"{d.mean():+.3f} ± {d.std(ddof=1):.3f}" for d in each]
-    assert [cells[2] for cells in shown_codes.rows[1:]] == [page.with_spread(r2["timed", code]) for code in codes]
-
-
-def test_layouts_are_compared_with_our_own_format(monkeypatch):
-    def invalid(folder, recording):
-        (folder / "a.npz").write_bytes(b"nothing")
-        return layouts.layouts.Layout({}, recording, folder / "a.npz")
-
-    names = [".npz, our own format", "converter: Trials in a table"]
-    monkeypatch.setattr(layouts, "LAYOUTS", {name: layouts.LAYOUTS[name] for name in names} | {"another": invalid})
-    monkeypatch.setattr(layouts, "score", lambda recording, epochs: (len(recording.trials) / 100, 0.5))
-    count, table, _ = layouts.measure(short=True)
-    assert (count.measured, count.limit, count.holds) == ("2 of 3", "all", False)
-    rows = {title: cells for title, *cells in table.rows}
-    assert rows["another"][-1].startswith("refused: /a.npz")
-    assert [rows[name] for name in names] == [["0.160", "0.500"] * 2 + ["yes"], ["0.110", "0.500"] * 2 + ["yes"]]
-
-
-def test_cells_of_a_chapter_are_timed(tmp_path, monkeypatch):
-    cells = [nbformat.v4.new_code_cell("# a remark\nimport time\ntime.sleep(0.5)"), nbformat.v4.new_code_cell("1 + 1")]
-    path = tmp_path / "07_toy.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-    monkeypatch.setattr(course, "TOTALS_S", {("07", "07"): 0.1, ("00", "09"): 130})
-    chapter, total, together, table = course.measure_chapters([path])
-    assert (chapter.what, chapter.limit, chapter.holds) == ("07_toy, 2 cells", "<= 40 s", True)
-    assert (total.what, total.holds) == ("chapters 07 to 07 together", False)
-    assert together.holds
-    assert table.rows[0][:3] == ["07_toy", "1", "`import time`"] and 0.5 <= float(table.rows[0][3]) < 5
-
-
-def test_long_tests_record_what_they_tried(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "ROOT", tmp_path)
-    for what, measured in (("bins", "10"), ("kills", "3"), ("bins", "20")):
-        page.record(what, measured)
-    (section,) = page.load_results(tmp_path).values()
-    assert [(r.what, r.measured.partition(" (20")[0]) for r in section["items"]] == [("bins", "20"), ("kills", "3")]
-    assert "| bins | 20 (20" in (tmp_path / page.PAGE).read_text(encoding="utf-8")
-
-
 def test_readme_claims_hold(monkeypatch):
-    assert [r.what for r in readme_claims.oracle() if not r.holds] == []
     assert next(readme_claims.imports(rounds=1)).holds
     r2 = {"possm": {"r2": 0.75}, "wiener": {"r2": 0.7}, "gru": {"r2": 0.72}}
     monkeypatch.setattr(readme_claims, "run_decode", lambda _: (r2, 30.0))
     assert [r.holds for r in readme_claims.decode([])] == [True, True, False, True]
-
-
-def toy(value: float):
-    """A section that takes no time."""
-
-    def measure(short):
-        figure = Figure()
-        figure.subplots().plot([1, 2])
-        yield row("duration", value, "{:.1f} s", "< 2 s", value < 2)
-        yield from (Note("A remark."), Table("A title", ["a", "b"], [["x|y", "1"]]), Plot("toy", "a line", figure))
-
-    return measure
-
-
-def test_page_shows_every_item_and_a_section_replaces_only_itself(tmp_path, monkeypatch):
-    monkeypatch.setattr(bench, "SECTIONS", {"latency": toy(1.0), "course": toy(3.0)})
-    out = ["--out", str(tmp_path)]
-    assert bench.main(out) == 1
-    text = (tmp_path / page.PAGE).read_text(encoding="utf-8")
-    for part in (
-        "**2 limits, 1 missed:**\n\n* The course: duration: 3.0 s, limit < 2 s",
-        "| duration | 3.0 s | < 2 s, **missed** |\n\nA remark.\n\n",
-        "### A title\n\n| a | b |\n| --- | --- |\n| x\\|y | 1 |",
-        '`make bench ARGS="latency"` on 20',
-        "![a line](tests/benchmarks/figures/toy.png)",
-        page.NOTES.read_text(encoding="utf-8"),
-    ):
-        assert part in text
-    assert (tmp_path / page.FIGURES / "toy.png").read_bytes().startswith(b"\x89PNG")
-    before = page.load_results(tmp_path)
-    bench.SECTIONS["course"] = toy(1.5)
-    assert bench.main(["course", *out]) == 0
-    after = page.load_results(tmp_path)
-    assert after["latency"] == before["latency"] and after["course"]["items"][0] == Row("duration", "1.5 s", "< 2 s")
 
 
 def test_page_in_the_repository_matches_its_results():

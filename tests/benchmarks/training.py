@@ -1,4 +1,4 @@
-"""Time and memory of a training step, ragged and padded, and its rate relative to the machine's peak."""
+"""Time and memory of a training step, ragged and padded."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.textbook import forward_textbook
 from possm_lite.recordings import SpikeBatch
 
-from .machine import in_new_process, matmul_rate, ratio, threads, time_in_turns
-from .page import Item, Note, Table, row
+from .machine import in_new_process, ratio, threads, time_in_turns
+from .page import Item, row
 
 N_UNITS, N_WINDOWS, N_SPIKES, N_QUERIES = 182, 64, 34_000, 100  # windows of 1 s
 RAGGED, PADDED = FORMS = ("ragged", "padded")
@@ -34,31 +33,6 @@ def measure(short: bool = False) -> Iterator[Item]:
     less = mib[RAGGED] / mib[PADDED]
     what = f"peak memory: {mib[RAGGED]:.0f} MiB ragged, {mib[PADDED]:.0f} MiB padded"
     yield row(what, less, "ratio {:.2f}", "<= 0.5", less <= 0.5)
-    with FlopCounterMode(display=False) as counter:
-        training_step(RAGGED, n_windows, n_spikes)()
-    flop = counter.get_total_flops()
-    rate, peak = 1e3 * flop / ms[RAGGED], matmul_rate()
-    what = f"rate of its {flop / 1e9:.1f} GFLOP, relative to products of large matrices"
-    yield row(what, 100 * rate / peak, f"{rate / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s, {{:.0f}} %")
-    yield Note(
-        "FLOP are those of the matrix products of the ragged form; softmax, norms, gates, sines and gathers take time "
-        "but are not counted."
-    )
-    per_window = n_spikes // n_windows
-    grids = {
-        "Against windows": [(n, n * per_window) for n in WINDOWS],
-        "Against spikes in a window": [(n_windows, n_windows * n) for n in SPIKES_PER_WINDOW],
-    }
-    for title, grid in grids.items():
-        rows = [_grid_row(*sizes, 1 if short else 7) for sizes in (grid[:1] if short else grid)]
-        forms = [f"{form}, {what}" for what in ("spikes/s", "MiB") for form in FORMS]
-        yield Table(title, ["windows", "spikes", *forms, "times faster"], rows)
-
-
-def _grid_row(n_windows: int, n_spikes: int, rounds: int) -> list[str]:
-    times, mib, faster = _compare(n_windows, n_spikes, rounds)
-    values = [*(n_spikes / np.median(times[form]) for form in FORMS), *(mib[form] for form in FORMS)]
-    return [str(n_windows), f"{n_spikes:,}", *(f"{value:,.0f}" for value in values), f"{faster:.1f}"]
 
 
 def _compare(n_windows: int, n_spikes: int, rounds: int) -> tuple[dict[str, np.ndarray], dict[str, float], float]:

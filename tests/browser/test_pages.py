@@ -135,23 +135,6 @@ def test_film_follows_its_slider(offline_page, pages, name):
     assert shown.inner_text() in image.get_attribute("alt")
 
 
-def test_first_page_moves_unless_motion_is_to_be_reduced(offline_page, pages):
-    canvas = offline_page.locator("#decoded")
-
-    def moves() -> bool:
-        before = canvas.screenshot()
-        offline_page.wait_for_timeout(400)
-        return canvas.screenshot() != before
-
-    offline_page.goto(f"file://{pages}/index.html")
-    assert moves()
-    offline_page.emulate_media(reduced_motion="reduce")
-    offline_page.reload()
-    assert not moves()
-    offline_page.locator("#decoded-button").click()
-    assert moves() and offline_page.problems == []
-
-
 WIDTHS = [(1300, 800), (390, 844)]  # a small laptop, a telephone
 # boxes of code whose text sticks out, and formulas whose beginning is cut off
 OUTSIDE = """() => [...document.querySelectorAll(".cell_input pre")].filter(b => b.scrollWidth > b.clientWidth + 1)

@@ -2,7 +2,6 @@ import base64
 import io
 from unittest.mock import Mock
 
-import ipywidgets
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
@@ -59,18 +58,3 @@ def test_output_has_a_still_image(explorer):
     assert "application/vnd.jupyter.widget-view+json" in data
     with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as still:
         assert still.size == (100, 50)
-
-
-@pytest.mark.parametrize(
-    ("slider", "kind", "start", "step"),
-    [
-        (Slider("a", 0, 10), ipywidgets.IntSlider, 5, 1),
-        (Slider("a", 0, 1, step=0.5), ipywidgets.FloatSlider, 0.5, 0.5),
-        (Slider("a", 0.0, 1.0), ipywidgets.FloatSlider, 0.5, 0.01),
-        (Slider("a", 0.1, 10.0, log=True), ipywidgets.FloatLogSlider, 1.0, 0.02),
-    ],
-)
-def test_kinds_of_sliders(slider, kind, start, step):
-    widget = slider.widget()
-    assert type(widget) is kind
-    assert (widget.value, widget.step) == pytest.approx((start, step))

@@ -55,17 +55,6 @@ def test_score_is_of_two_equal_vectors(base):
     assert figures.score_at(distance, base, 32) == pytest.approx((rotated @ x / (x @ x)).numpy())
 
 
-@pytest.mark.parametrize(("base", "slow"), [(100.0, 0), (10_000.0, 7), (1e6, 10)])
-def test_phasors_show_the_score(base, slow):
-    figure = figures.make_draw_phasors(dim=32)(base=base, distance=200)
-    lines = (line for line in figure.axes[0].lines if line.get_marker() != "o")
-    thick, thin = ((line.get_xydata() @ [1, 1j]).reshape(-1, 3) for line in lines)  # center, tip, NaN
-    assert len(thick) == slow and len(thin) == 16 - slow
-    assert figure.axes[0].get_title().startswith(f"{slow} of 16")
-    vectors = np.diff(np.concatenate([thick, thin])[:, :2])[:, 0]
-    assert vectors.real.mean() / np.abs(vectors[0]) == pytest.approx(figures.score_at(np.array([200]), base, 32)[0])
-
-
 @pytest.fixture(scope="module")
 def predict():
     """The network of section 7, from its cell in the chapter."""

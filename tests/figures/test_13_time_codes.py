@@ -7,7 +7,7 @@ import torch
 
 from possm_lite.course.load import load_figures
 
-from ..decoder.helpers import make_batch, make_queries, one_trial, randomize
+from ..decoder.helpers import one_trial, randomize
 from ..exercises.helpers import NOTEBOOKS
 
 codes = load_figures("13_time_codes", NOTEBOOKS)
@@ -101,24 +101,3 @@ def test_the_mean_has_equal_weights():
     torch.testing.assert_close(model.attention_weights(BIN)[:, 0, 0], torch.full((3,), 1 / 3))
     once, twice = (model.encode(one_trial(UNIT.numpy().repeat(n), OFFSET.numpy().repeat(n), 0.05)) for n in (1, 2))
     torch.testing.assert_close(once, twice)
-
-
-def test_without_a_code_times_in_a_bin_do_not_matter(rng):
-    model, (times, session) = make_model(code="none"), make_queries(rng, 1)
-    unit = rng.integers(1, 9, 20)
-    bins = 0.05 * rng.integers(0, 20, 20)
-    outputs = [model(one_trial(unit, bins + 0.05 * rng.random(20)), times, session) for _ in range(2)]
-    torch.testing.assert_close(*outputs, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "switches", [dict(code="mercer", n_heads=4, n_kv_heads=2, n_latents=2), dict(per_ms=True)], ids=str
-)
-def test_trials_are_independent(rng, switches):
-    model, batch = make_model(**switches), make_batch(rng)
-    times, session = make_queries(rng)
-    mine = (batch.bin >= batch.first_bin()[3]) & (batch.unit > 0)
-    time = batch.offset + 0.05 * (batch.bin - batch.first_bin()[3]).double()
-    alone = one_trial(batch.unit[mine], time[mine], 1.2)
-    velocity = model(alone, times[3:], session[3:])[0]
-    torch.testing.assert_close(velocity, model(batch, times, session)[3], rtol=0, atol=1e-9)

@@ -60,14 +60,6 @@ def test_spikes_are_valid_decoder_input_and_refractory(truth):
             last[unit] = time
 
 
-def test_runs_repeat_with_the_seed(truth):
-    loop, other = (make_loop(truth, Scripted((100.0, 0.0)), seed=seed).run(0.5) for seed in (0, 1))
-    first = np.concatenate(loop.decoder.units)
-    loop.reset()
-    np.testing.assert_array_equal(np.concatenate(loop.run(0.5).decoder.units), first)
-    assert not np.array_equal(np.concatenate(other.decoder.units), first)
-
-
 def test_velocity_moves_the_cursor_in_the_next_bin(truth):
     loop = make_loop(truth, Scripted((100.0, 0.0), (0.0, -200.0), (0.0, 0.0))).run(0.2)
     velocity = np.repeat([[0, 0], [100, 0], [0, -200], [0, 0]], 5, axis=0)  # mm/s at each 10 ms

@@ -53,12 +53,6 @@ def test_masked_softmax_equals_the_unpadded_slice_with_gradients(ours, theirs):
     assert (found.masked_fill(mask, outside) == outside).all()
 
 
-def test_extreme_scores_neither_overflow_nor_vanish():
-    scores, mask = torch.tensor([[1e4, 0.0, 1e38]]), torch.tensor([True, True, False])
-    assert masked_softmax(scores, mask).tolist() == [[1.0, 0.0, 0.0]]
-    assert masked_log_softmax(scores, mask).tolist() == [[0.0, -1e4, -torch.inf]]
-
-
 @pytest.mark.parametrize("masked", [False, True])
 def test_attend_matches_torch(masked):
     inputs = [torch.randn(2, 5, 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]

@@ -20,10 +20,3 @@ def test_copies_differ_by_a_first_cell_that_installs_the_package(tmp_path):
         assert "github.com/owner/name /content/name" in first and "pip install" in first
         assert first.endswith(f"%cd /content/name/{path.parent.as_posix()}")
         assert json.dumps(copy, sort_keys=True) == json.dumps(execute.read(ROOT / path), sort_keys=True)
-
-
-def test_buttons_name_the_notebook_where_there_is_a_repository():
-    html = colab.buttons(ROOT / "notebooks" / "04_positions.ipynb", "owner/name")
-    assert "colab.research.google.com/github/owner/name/blob/colab/notebooks/04_positions.ipynb" in html
-    assert "mybinder.org/v2/gh/owner/name/HEAD?urlpath=lab/tree/notebooks/04_positions.ipynb" in html
-    assert colab.buttons(ROOT / NOTEBOOKS[0], None) == ""

@@ -1,12 +1,7 @@
-import base64
-import io
-
 import execute
 import nbformat
-import numpy as np
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from PIL import Image
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 WIDGET = """\
 import ipywidgets
@@ -49,20 +44,6 @@ def test_failing_notebook_is_not_changed(tmp_path, capsys, cell):
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["chapter.ipynb"]
     assert str(path) in capsys.readouterr().err
-
-
-def test_tidy_keeps_a_smaller_still_of_a_widget():
-    ramp, buffer = Image.linear_gradient("L"), io.BytesIO()
-    Image.merge("RGB", [ramp, ramp.rotate(90), ramp.rotate(180)]).save(buffer, format="PNG", compress_level=0)
-    before = base64.b64encode(buffer.getvalue()).decode()
-    data = {"image/png": before, "text/plain": "VBox()", execute.WIDGET_VIEW: {"model_id": "1f"}}
-    notebook = new_notebook(cells=[new_code_cell("figure", outputs=[new_output("display_data", data=data)])])
-    execute.tidy(notebook)
-    assert set(notebook.cells[0].outputs[0].data) == {"image/png", "text/plain"}
-    after = notebook.cells[0].outputs[0].data["image/png"]
-    assert len(after) < len(before) / 4
-    pixels = [np.asarray(Image.open(io.BytesIO(base64.b64decode(p))).convert("RGB"), float) for p in (before, after)]
-    assert np.abs(pixels[0] - pixels[1]).mean() < 8  # of 255
 
 
 def test_fingerprint_is_of_the_code():

@@ -11,18 +11,6 @@ from .test_chapters import CHAPTERS
 KINDS = {"slide", "subslide", "fragment", "-", "notes", "skip"}
 TAGS = {"slide:no-input", "slide:no-output", "slide:only-picture"}
 
-TEXT = """## 2. How near?
-
-The width is $w$. Is 0.5 s near? **Large $w$,
-narrow kernel.** So:
-
-$$K(u) = e^{-u^2/2} \\tag{2.1}$$
-
-* one thing. And more of it
-* another
-
-> **Exercise 2.1: write it.** Given `x`. A hint: none."""
-
 
 @pytest.fixture
 def slides():
@@ -63,44 +51,6 @@ def test_a_slide_shows_something_in_few_words(slides, path):
         assert slides.shows_something(slide), text
         kinds = [cell.metadata.slideshow.slide_type for cell in slide]
         assert kinds.count("notes") <= 1 and "notes" not in kinds[2:], text
-
-
-def test_words_are_those_of_running_text(slides):
-    assert slides.count_words('<p class="section">Not this.</p>\n\n' + TEXT) == 26
-    assert slides.count_words("| a | b |\n|---|---|\n| c | d |\n\n* [two words](https://a.b/c), `no` - $x = 1$") == 2
-    assert slides.count_words("```python\nx = 1\n```\n\n$$y = 2 \\tag{1.1}$$") == 0
-
-
-def test_statements_alone_are_no_slide(slides):
-    shown = ("Why?", "$$x$$", "| a |\n|---|", "> **Exercise 1.1: do it.**", "```python\nx\n```")
-    for text, shows in [("One statement, and *another* one.", False), *((text, True) for text in shown)]:
-        assert slides.shows_something([slides.slide_cell("## A title\n\n" + text, "slide")]) == shows, text
-
-
-def test_excerpts_keep_order_and_quotes(slides):
-    shown = slides.excerpt(TEXT, ["Given", "(2.1)", "## 2.", "Is 0.5", "**Large", "And more", "**Exercise"])
-    assert shown.split("\n\n") == [
-        "## 2. How near?",
-        "Is 0.5 s near? **Large $w$,\nnarrow kernel.**",
-        "$$K(u) = e^{-u^2/2} \\tag{2.1}$$",
-        "And more of it",
-        "> **Exercise 2.1: write it.** Given `x`.",
-    ]
-    for start in ("Is 0.6", "(2.2)", "narrow kernel"):
-        with pytest.raises(ValueError, match="nothing begins with"):
-            slides.excerpt(TEXT, ["The width", start])
-    code = "import math\n\n\ndef f(x):\n    y = x\n\n    return y\n\n\nprint(f(1))"
-    assert slides.definitions(code, ["def f"]) == "def f(x):\n    y = x\n\n    return y"
-    with pytest.raises(ValueError, match="def g"):
-        slides.definitions(code, ["def f", "def g"])
-
-
-def test_what_a_plan_names_and_how_many_words_are_spoken(rehearse, slides):
-    assert rehearse.named("Show 12 §2 to §4 and §6, then 13 §1") == [("12", {2, 3, 4, 6}), ("13", {1})]
-    assert rehearse.named("03 §1, §2 and §7; 00: checks; the game of 06") == [("03", {1, 2, 7}), ("00", set())]
-    shown = slides.slide_cell('<p class="section">A</p>\n\nOne two.\n\nNot in the notes.', "slide")
-    text = "One\ntwo. Three.\n\n> **Exercise 1.1: x.** Write\n> it.\n\nFour. **Sources.** Five."
-    assert rehearse.spoken_words([shown, slides.slide_cell(text, "notes")]) == 8
 
 
 def test_the_guide_has_the_minutes_of_the_slides(rehearse):

@@ -97,21 +97,3 @@ def test_what_cannot_be_decoded_is_refused(sound):
         data_report(sound, parts={"train": sound.trials[:9], "valid": np.array([[-2.0, -1.0]])})
     with pytest.raises(RecordingError, match="spike_times is empty"):
         data_report(replace(sound, spike_times=[], spike_units=[]))
-
-
-def scaled(factor, offset_s, *names):
-    return lambda r: {name: factor * getattr(r, name) + offset_s for name in names}
-
-
-@pytest.mark.parametrize(
-    ("change", "cause"),
-    [
-        (scaled(1e6, 0, "spike_times"), "spike_times look like microseconds"),
-        (scaled(1e3, 5e5, "spike_times"), "spike_times look like milliseconds"),
-        (scaled(3e3, 0, "spike_times"), "spike_times have another clock"),
-        (scaled(1, 1.7e9, "behavior_times", "trials"), "behavior_times look like Unix time"),
-    ],
-)
-def test_clocks_that_do_not_fit_are_refused(sound, change, cause):
-    with pytest.raises(RecordingError, match=cause):
-        data_report(replace(sound, **change(sound)))

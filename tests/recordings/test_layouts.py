@@ -105,40 +105,12 @@ def refusal(path) -> str:
     return message.removeprefix(f"{path}: ")
 
 
-def put(name, value):
-    """A mutation of an HDF5 file."""
-
-    def mutate(path):
-        with h5py.File(path, "r+") as file:
-            del file[name]
-            file[name] = value
-
-    return mutate
-
-
-def put_array(name, value):
-    """A mutation of the TsGroup of pynapple."""
-
-    def mutate(path):
-        with np.load(path / "spikes.npz") as file:
-            arrays = {key: file[key] for key in file.files if key != "_metadata"}
-        np.savez(path / "spikes.npz", **arrays | {name: value})
-
-    return mutate
-
-
 BROKEN = {  # a layout, a mutation, and what is named
-    "other samples": ("indy", put("t", np.zeros((1, 4))), ".mat v7.3"),
-    "text for numbers": ("brainsets", put("trials/start", ["a"] * 12), ".h5"),
-    "a short column": ("brainsets", put("trials/is_valid", [True]), "trials"),
-    "a link to nothing": ("brainsets", put("trials", h5py.SoftLink("/nowhere")), ".h5"),
     "samples that are not whole": ("phy", lambda path: np.save(path / "spike_times.npy", np.ones(5)), "whole"),
     "a rate to be computed": ("phy", lambda path: (path / "params.py").write_text("sample_rate = f()"), "params.py"),
     "milliseconds": ("phy", lambda path: (path / "tracking.csv").write_text("time (ms),vel\n0,1\n4,1\n"), "(ms)"),
     "a long row": ("phy", lambda path: (path / "tracking.csv").write_text("time,x\n0,1,5\n1,2,6\n"), "tracking.csv"),
     "two tables": ("phy", lambda path: (path / "other.csv").write_text("time,x\n0,1\n"), "2 tables"),
-    "a key that is none": ("pynapple", put_array("index", np.full(120, 4)), "index"),
-    "no TsGroup": ("pynapple", put_array("type", np.array(["Tsd"])), "TsGroup"),
 }
 
 

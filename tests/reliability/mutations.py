@@ -1,4 +1,4 @@
-"""Mutations of recordings: of the bytes of any file, of one array in it, of an object of HDF5."""
+"""Mutations of recordings: of the bytes of any file, of one array in it."""
 
 import warnings
 from collections.abc import Callable
@@ -135,45 +135,14 @@ FORMATS: dict[str, tuple[Callable, Callable]] = {
 }
 
 
-# Objects of HDF5
-
-OBJECTS: dict[str, Callable] = {
-    "removed": lambda file, name: None,
-    "dangling link": lambda file, name: file.__setitem__(name, h5py.SoftLink("/nowhere")),
-    "link to itself": lambda file, name: file.__setitem__(name, h5py.SoftLink(f"/{name}")),
-    "link to a missing file": lambda file, name: file.__setitem__(name, h5py.ExternalLink("nowhere.h5", "/units")),
-    "cycle": lambda file, name: file.__setitem__(name, file["/"]),
-    "group": lambda file, name: file.create_group(name),
-    "number": lambda file, name: file.create_dataset(name, data=3.0),
-    "text": lambda file, name: file.create_dataset(name, data="Monday"),
-    "records": lambda file, name: file.create_dataset(name, data=np.zeros(6, [("x", "f8"), ("y", "S3")])),
-    "three dimensions": lambda file, name: file.create_dataset(name, data=np.zeros((6, 2, 2))),
-    "a petabyte": lambda file, name: file.create_dataset(name, (2**47,), "f8", chunks=(2**10,)),
-}
-
-
-def mutate_object(rng, path: Path, kind: str):
-    """Put something else in the place of a group or data set, with its attributes."""
-    with h5py.File(path, "r+") as file:
-        names: list[str] = []
-        file.visit(lambda name: None if name.startswith("specifications") else names.append(name))
-        name = str(rng.choice(names))
-        attributes = dict(file[name].attrs)
-        del file[name]
-        OBJECTS[kind](file, name)
-        if isinstance(file.get(name, getlink=True), h5py.HardLink):
-            file[name].attrs.update(attributes)
-
-
-MUTATIONS = {"bytes": (BYTES, mutate_bytes), "field": (FIELDS, mutate_field), "object": (OBJECTS, mutate_object)}
+MUTATIONS = {"bytes": (BYTES, mutate_bytes), "field": (FIELDS, mutate_field)}
 
 
 def mutate(rng, path: Path, parts: tuple[str, ...] = tuple(MUTATIONS)) -> tuple[str, str]:
     """Break a file, or one file of a folder, in a random way of these parts; returns the part and the kind."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     file = files[rng.integers(len(files))]
-    possible = {"bytes"} if file.suffix not in FORMATS else {"bytes", "field"}
-    possible = {"bytes", "field", "object"} if h5py.is_hdf5(file) else possible
+    possible = {"bytes", "field"} if h5py.is_hdf5(file) or file.suffix in FORMATS else {"bytes"}
     part = str(rng.choice([part for part in parts if part in possible]))
     kinds, change = MUTATIONS[part]
     kind = str(rng.choice(list(kinds)))

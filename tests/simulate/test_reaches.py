@@ -50,14 +50,3 @@ def test_reaches_end_on_targets_and_hand_rests_between(session):
     assert not velocity[~moving].any() and (np.hypot(*velocity[moving].T) > 0).mean() > 0.95
     moved = np.cumsum(velocity, axis=0) / 1000 + reaches.origin_mm[0]
     np.testing.assert_allclose(moved, hand_at(reaches, times)[0], atol=1)
-
-
-def test_two_kinds_of_trials(session):
-    reaches, config = session.truth.reaches, session.truth.config
-    random = reaches.random_target[reaches.trial]  # of each reach, (R,)
-    assert 0.3 < reaches.random_target.mean() < 0.7
-    assert np.abs(reaches.target_mm[random]).max() <= config.workspace_mm
-    assert np.hypot(*(reaches.target_mm - reaches.origin_mm)[random].T).min() >= config.min_reach_mm
-    out = np.hypot(*reaches.target_mm[~random].T).reshape(-1, 2)
-    np.testing.assert_allclose(out, [[0, 80]] * np.sum(~reaches.random_target), atol=1e-9)
-    np.testing.assert_array_equal(reaches.trials[1:, 0], reaches.trials[:-1, 1])
