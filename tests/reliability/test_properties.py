@@ -36,7 +36,7 @@ def test_ragged_padded_and_streaming_forms_are_equal(for_all, dtype, limit):
 @pytest.mark.parametrize("form", [*FORMS, "streaming"])
 @pytest.mark.parametrize(("dtype", "limit"), DTYPES.items(), ids=str)
 def test_batch_and_order_of_spikes_in_a_bin_are_irrelevant(for_all, form, dtype, limit):
-    @for_all(30, 1500, decoding_cases(dtype), SEEDS)
+    @for_all(15, 1500, decoding_cases(dtype), SEEDS)
     def check(case, seed):
         rng, shuffled = np.random.default_rng(seed), case
         for i, bins in enumerate(case.trials):
@@ -51,7 +51,7 @@ def test_batch_and_order_of_spikes_in_a_bin_are_irrelevant(for_all, form, dtype,
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_gradients_are_finite_and_zero_for_silent_units(for_all, form, dtype):
-    @for_all(30, 1500, decoding_cases(dtype))
+    @for_all(15, 1500, decoding_cases(dtype))
     def check(case):
         parameters = dict(case.model.named_parameters())
         loss = case.decode(form).square().sum()
