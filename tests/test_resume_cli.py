@@ -16,7 +16,7 @@ from .training.helpers import InterruptedCheckpoint, assert_same_checkpoints, si
 
 
 def decode(*arguments):
-    selection = ["--units", "rate > 0.1", "--trials", "duration > 0.1", "--behavior", "velocity", "--columns", "y,x"]
+    selection = ["--units", "rate > 0.1", "--trials", "duration > 0.1", "--behavior", "velocity", "--columns", "y, x"]
     options = ["--epochs", "3", "--backbone", "rnn", "--lag", "-0.05", "--seed", "4", "--unit-dropout", "0.2"]
     return main(["decode", *arguments, *options, *selection, *SMALL])
 

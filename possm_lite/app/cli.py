@@ -109,7 +109,8 @@ def _add_selection(parser: argparse.ArgumentParser):
     """Options for what of a file is read."""
     add = parser.add_argument
     add("--behavior", action="append", metavar="NAME", help="series to decode; several times: together")
-    add("--columns", type=lambda text: text.split(","), metavar="A,B", help="its columns, by name or number (all)")
+    columns = {"type": lambda text: [name.strip() for name in text.split(",")], "metavar": "A,B"}
+    add("--columns", **columns, help="its columns, by name or number (all)")
     add("--units", metavar="EXPR", help='only units with, e.g., "quality == \'good\'"; "": all')
     add("--trials", metavar="EXPR", help='only trials with, e.g., "result == \'R\' and duration > 0.3"; "": all')
 
