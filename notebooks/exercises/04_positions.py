@@ -63,6 +63,10 @@ def _vectors(*shape):
         "sin * even → sin * (cos * even - sin * odd)": (
             "the second coordinate of a pair was computed from the first one after its rotation."
         ),
+        "sin * even + cos * odd], -1) → sin * even + cos * odd], -2)": (
+            "rotated, and then joined wrong: each first coordinate is followed by the second one of its own pair."
+        ),
+        "positions[:, None] → torch.arange(x.shape[-2])[:, None]": "tokens counted from 0. They are at `positions`.",
     },
 )
 def rope(x, positions, base=10_000.0):
@@ -82,11 +86,11 @@ same_anywhere = ValueCheck(
     expected="AD",
     mistakes={
         "D": "D is right, and not alone: in which of the others do scores have nothing to do with places at all?",
-        "CD": "of (4.3) only the last term knows the distance alone. In C two more compare a word with a place.",
-        "ACD": "of (4.3) only the last term knows the distance alone. In C two more compare a word with a place.",
+        "CD": "of (4.3) only p_m . p_n knows the distance alone. In C two terms more compare a word with a place.",
+        "ACD": "of (4.3) only p_m . p_n knows the distance alone. In C two terms more compare a word with a place.",
         "A": "A is right, and not alone: (4.5) knows nothing but the distance.",
         "BCD": "B and C add another vector at another place, and every score with it. In A nothing changes.",
-        "ABCD": "100 places later B adds other vectors, which no training has met, and C adds other vectors, too.",
+        "DA": "the letters are right. Write them in the order of the alphabet.",
     },
 )
 
@@ -110,7 +114,7 @@ def _spikes(start, t_q=0.025):
     cases={
         "a query at t = 0 s": _spikes(0.0, t_q=0.0),
         "a query 25 ms after the recording began": _spikes(0.0),
-        "the same spikes an hour later": _spikes(3600.0),
+        "the same spikes an hour later (are times rounded before they are subtracted?)": _spikes(3600.0),
         "the same spikes a day later": _spikes(86400.0),
         "a query just before a full hour, spikes after it": _spikes(18000.0 - 0.01, t_q=0.0),
     },
@@ -186,10 +190,10 @@ def _tokens(n, d, window):
     },
     mistakes={
         ("rotate(k, phase) → k", "rotate(q, phase) → q"): (
-            "nothing is rotated, or the keys once more at every step. Rotate each once, when it comes in."
+            "nothing is rotated, or m stays 0, or all keys are rotated at every step. Rotate each once, by m."
         ),
         "rotate(q, phase) → q": "the query is not rotated. (4.5) needs both.",
-        "torch.tensor(m) → torch.tensor(len(keys))": "the position is taken from how many keys are kept: count.",
+        " / math.sqrt(d) → ": "the scores are not divided by the root of d.",
         "[-window:] → ": "the window is ignored: tokens that left it are still read.",
         "[-window:] → [-window - 1 :]": "the window holds one token too many: the newest is one of them.",
     },
@@ -197,7 +201,7 @@ def _tokens(n, d, window):
 def cached_step(q, k, v, cache, window):
     """Attention of the newest token, by RoPE, with a cache of rotated keys. Gives y (d,) and the new cache."""
     d = len(q)
-    keys, values, m = (torch.empty(0, d), torch.empty(0, d), 0) if cache is None else cache  # (kept, d) each
+    keys, values, m = cache or (torch.empty(0, d), torch.empty(0, d), 0)  # (kept, d) each
     phase = phasors(torch.tensor(m), rope_frequencies(d), q.dtype)  # (d/2,): of the newest position
     keys = torch.cat([keys, rotate(k, phase)[None]])[-window:]  # rotated once, for all queries to come
     values = torch.cat([values, v[None]])[-window:]
