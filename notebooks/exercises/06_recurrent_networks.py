@@ -89,7 +89,7 @@ def _first_fault(make):
         return "a state that moves though nothing comes"
     stair = _states(weights, [UP])[0]
     if stair < 0.009:
-        return "no stair"
+        return "no stair" if stair < 1e-3 else f"a first stair of {stair:.3f}: too small"
     climb, down, clear, wait = (
         _states(weights, inputs) / stair  # in stairs
         for inputs in (
@@ -106,7 +106,7 @@ def _first_fault(make):
     if abs(down[6] - 5) > 0.5 or abs(down[-1] + 10) > 0.5:
         return "a pulse down that does not take away what a pulse up adds"
     if abs(clear[-1] - 2) > 0.5:
-        return "a count that is not cleared"
+        return "a count that is not cleared" if abs(clear[7] - clear[6]) > 1e-3 else "a clear that leaves Z shut"
     return "a count that fades" if abs(wait[-1] - 10) > 0.5 else "a counter"
 
 
@@ -119,7 +119,7 @@ def _first_fault(make):
         ),
         "0.02 → 0.2": "the stairs shrink. The tanh is straight only near zero: make the first stair smaller.",
         "-40.0],  # r → 0.0],  # r": "clear does not clear: the candidate must not see the old state.",
-        "[-40.0, -40.0, -40.0] → [0.0, 0.0, 0.0]": "a first pulse up does not bring the state to 0.01: Z?",
+        "[-40.0, -40.0, -40.0] → [0.0, 0.0, 0.0]": "a first pulse up does nothing. Is Z open? Rows: r, z, n.",
     },
 )
 def counting_gru():
@@ -150,6 +150,8 @@ def _path(n_steps, seed=0):
         "range(1, len(H)) → [len(H) - 1]": "only the last step's term is there. (6.12) adds one for each step.",
         "g * (1 - H[t] ** 2) → g": "the slopes 1 - H_t**2 of the tanh are missing.",
         "W_hh @ inside → inside @ W_hh": "on its way back W_hh is transposed: H[t-1] @ W_hh forward is W_hh @ g back.",
+        "(H[t - 1], inside) → (inside, H[t - 1])": "each term lies on its side: its rows are numbered by H_{t-1}.",
+        "(H[t - 1], inside) → (H[t - 1], g)": "the slopes 1 - H_t**2 are on the way back, but not in the terms.",
         "H[t - 1] → H[t]": "the new state H_t stands where H_{t-1} belongs: W_hh is multiplied with the state before.",
     },
 )
