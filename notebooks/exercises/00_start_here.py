@@ -1,4 +1,4 @@
-"""Exercises of chapter 00: a firing rate, counts without the mean of each unit, the angle of a rotation, a decoder."""
+"""Exercises of chapter 00: a firing rate, the angle of a rotation, counts without the mean of each unit, a decoder."""
 
 import math
 
@@ -30,6 +30,9 @@ def _times(*seconds):
         "< stop → <= stop": "a spike exactly at stop was counted. It belongs to the next window.",
         ">= start → > start": "a spike exactly at start was not counted. The window begins with it.",
         "(stop - start) → stop": "you divide by stop. How long is the window, when it does not begin at 0?",
+        "(spike_times >= start) & (spike_times < stop) → spike_times >= start & spike_times < stop": (
+            "`&` comes before `>=` and `<`: put brackets around each comparison."
+        ),
     },
 )
 def firing_rate(spike_times, start, stop):
@@ -38,7 +41,21 @@ def firing_rate(spike_times, start, stop):
     return inside.sum().item() / (stop - start)
 
 
-# Exercise 0.2: subtract the mean of each unit
+# Exercise 0.2: the angle of a rotation, 50 of 80 ms of 360 degrees
+my_angle = ValueCheck(
+    "my_angle",
+    expected=225.0,
+    tolerance=0.5,
+    mistakes={
+        0.625: "that is the share of a whole rotation. How many degrees has a whole one?",
+        3.927: "that is in radians. The question asks for degrees: a whole rotation has 360, or 2π radians.",
+        135.0: "that many degrees are missing to the whole rotation. How far has the arrow come?",
+        -135.0: "it points there. But how far has it come, the long way round?",
+    },
+)
+
+
+# Exercise 0.3: subtract the mean of each unit
 def _counts(n_trials, n_units):
     rates = torch.linspace(1.0, 9.0, n_units).expand(n_trials, n_units)  # each unit has its own
     return torch.poisson(rates, generator=torch.Generator().manual_seed(n_trials))
@@ -54,6 +71,7 @@ def _counts(n_trials, n_units):
     mistakes={
         "x - x.mean(0) → x.sub_(x.mean(0))": "x itself was changed: `x -= ...` overwrites the tensor of the caller.",
         "x.mean(0) → x.mean(1, keepdim=True)": "you took the mean over the units of each trial. Trials are axis 0.",
+        "x.mean(0) → x.mean(1)": "you took the mean over the units of each trial. Trials are axis 0.",
         "x.mean(0) → x.mean()": "you subtract one mean for all. Each unit has its own.",
         "x - x.mean(0) → x.mean(0)": "these are the means themselves. Subtract them from x.",
     },
@@ -61,19 +79,6 @@ def _counts(n_trials, n_units):
 def center(x):
     """x (trials, units) minus the mean of each unit over trials."""
     return x - x.mean(0)  # (trials, units) minus (units,)
-
-
-# Exercise 0.3: the angle of a rotation, 50 of 80 ms of 360 degrees
-my_angle = ValueCheck(
-    "my_angle",
-    expected=225.0,
-    tolerance=0.5,
-    mistakes={
-        0.625: "that is the share of a whole rotation. How many degrees has a whole one?",
-        3.927: "that is in radians. The question asks for degrees: a whole rotation has 360, or 2π radians.",
-        135.0: "that many degrees are missing to the whole rotation. How far has the arrow come?",
-    },
-)
 
 
 # Exercise 0.4: preferred directions by least squares, and the sum of the votes
@@ -108,12 +113,12 @@ def _reaches(angles_deg, new_deg, n_units, noise=0.0, seed=0):
         ),
         " / torch.hypot(x, y) → ": "the votes of strongly tuned units are longer: each has length one.",
         "atan2(y, x) → atan2(x, y)": "cosine and sine have changed places: atan2 wants y first.",
-        "atan2(y, x) → atan2(y, x).rad2deg()": "this is in degrees. The angles here are in rad.",
+        "atan2(y, x) → atan2(y, x).remainder(math.tau)": "the range is wrong: it is from -π to π, not from 0 to 2π.",
         "atan2(y, x) → atan(y / x)": "atan of y / x cannot tell a direction from the opposite one: use atan2.",
     },
 )
 def first_decoder(rates, angles, new):
-    """Directions (S,) in rad, from votes along (0.3). rates (R, U), angles (R,) in rad, new (S, U)."""
+    """Directions (S,) in rad, from votes along (0.4). rates (R, U), angles (R,) in rad, new (S, U)."""
     design = torch.stack([torch.ones_like(angles), angles.cos(), angles.sin()], -1)  # (R, 3)
     b, x, y = torch.linalg.lstsq(design, rates).solution  # (U,) each
     votes = torch.stack([x, y]) / torch.hypot(x, y)  # (2, U), of length one
