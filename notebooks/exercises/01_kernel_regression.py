@@ -21,9 +21,8 @@ def _points():
     },
     mistakes={
         ("w * (x[:, None] - x_i) → x[:, None] - x_i", "u**2 → w * u**2"): "it looks as if w is outside the square.",
-        "-0.5 * u**2 → -(u**2)": (
-            "the weights fall too fast: the factor 1/2 in front of the square seems to be missing."
-        ),
+        "w * (x[:, None] - x_i) → (x[:, None] - x_i) / w": "you divide by w, but w is one over the width: multiply.",
+        "-0.5 * u**2 → -(u**2)": "the weights fall too fast: the factor 1/2 before the square seems to be missing.",
         "dim=-1 → dim=0": "it looks as if the softmax runs over the queries: a row sums to one.",
         "torch.softmax(-0.5 * u**2, dim=-1) → torch.exp(-0.5 * u**2)": "the weights of a query do not sum to one.",
         "torch.softmax(-0.5 * u**2, dim=-1) → (K := torch.exp(-0.5 * u**2)) / K.sum(-1, keepdim=True)": (
@@ -41,7 +40,7 @@ def gaussian_weights(x, x_i, w):
 heard_number = ValueCheck(
     "heard_number",
     expected=7.2,
-    tolerance=1.0,
+    tolerance=1.5,
     mistakes={
         3.4: "that is a quarter. The exponents are four times as large, but how much narrower is the kernel?",
         13.7: "that is the number at w = 10. Of a narrower kernel, do more points get a share, or fewer?",
@@ -67,7 +66,7 @@ far_answer = ValueCheck(
         "two points": lambda: (torch.tensor([0.0, 0.1]), torch.tensor([1.0, 3.0]), 10.0),
         "three points": lambda: (torch.tensor([0.0, 0.1, 0.3]), torch.tensor([1.0, 3.0, 2.0]), 10.0),
         "six points": lambda: (*_points(), 8.0),
-        "points many widths apart": lambda: (torch.tensor([0.0, 1.0, 3.0]), torch.tensor([1.0, 2.0, 4.0]), 300.0),
+        "points many widths apart": lambda: (torch.tensor([0.0, 1.0, 3.0]), torch.tensor([1.0, 2.0, 4.0]), 1e8),
         "two points at one time": lambda: (torch.tensor([0.0, 0.1, 0.1]), torch.tensor([1.0, 3.0, 2.0]), 10.0),
         "its slope over w": Case(lambda: (*_points(), torch.tensor(8.0).double()), gradient(2)),
     },
@@ -84,8 +83,8 @@ far_answer = ValueCheck(
             "and at last it is 0 / 0. Take the point out before the softmax."
         ),
         "(w * (x_i[:, None] - x_i)) ** 2 → w * (x_i[:, None] - x_i) ** 2": "it looks as if w is outside the square.",
-        ".mean() → .sum()": "the errors are summed. The formula has their mean.",
-        ".mean() → .mean().item()": "the number is right, but no gradient flows back to w.",
+        "-torch.inf → -1e6": "a finite score is not the least where all others are lower still: which score always is?",
+        ".mean() → .mean().sqrt()": "this is the root, as in the pictures. (1.7) is the mean of the squares.",
     },
 )
 def loo_error(x_i, y_i, w):
@@ -126,9 +125,7 @@ _TWO_VALUES = [[1.0, 10.0], [3.0, 40.0]]
         "torch.softmax(scores, dim=-1) → (e := torch.exp(scores - scores.max())) / e.sum(-1, keepdim=True)": (
             "the largest score of the whole table is subtracted. Subtract the largest of each row."
         ),
-        "torch.softmax(scores, dim=-1) → (e := torch.exp(scores - scores.max(0).values)) / e.sum(-1, keepdim=True)": (
-            "the largest score of each key, over the queries, is subtracted. Only a constant of the whole row cancels."
-        ),
+        "weights @ values, weights → weights, weights @ values": "the two results have changed places.",
     },
 )
 def pool(scores, values):
