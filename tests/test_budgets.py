@@ -18,6 +18,7 @@ WORDS = {
     "06": 3_000,
     "08": 2_900,
     "09": 3_500,
+    "10": 3_100,
 }
 DEEPER, CELLS = 14_000, 45  # words of 00 to 09 together; cells with code on a path
 

@@ -1,10 +1,11 @@
-"""Exercises of chapter 10: bins, the lag of the hand, the price of padding, a loss, tokens, windows."""
+"""Exercises of chapter 10: lag, a tuning curve, a loss, tokens, windows; deeper: bins of the lecture notes."""
+
+from collections import namedtuple
 
 import numpy as np
 import torch
 
-from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, gradient, normal
-from possm_lite.recordings import Recording
+from possm_lite.course.checks import Case, Complaint, exercise, gradient, normal
 
 
 def _named(*names):
@@ -19,55 +20,7 @@ def _named(*names):
     return observe
 
 
-# Exercise 10.1: bin and offset of every spike, and how many bins there are
-def _times(*times_s, duration_s, width_s=0.05):
-    def make():
-        return torch.tensor(times_s, dtype=torch.float64), duration_s, width_s
-
-    return Case(make, _named("bins of the spikes", "offsets", "number of bins"))
-
-
-@exercise(
-    tolerance=1e-9,
-    cases={
-        "three spikes in 0.18 s": _times(0.012, 0.061, 0.149, duration_s=0.18),
-        "bins of 20 ms": _times(0.012, 0.055, duration_s=0.07, width_s=0.02),
-        "a trial of 0.16 s, a fifth of a bin more than three": _times(0.012, 0.155, duration_s=0.16),
-        "a trial of exactly two bins, 0.1 s": _times(0.012, 0.061, duration_s=0.1),
-        "a trial of 0.1 + 0.05 s, exactly three bins": _times(0.012, duration_s=0.1 + 0.05),
-        "spikes on the edges of bins (0.15, 0.3, 0.35, 0.6 and 0.7 s)": _times(
-            0.15, 0.3, 0.35, 0.6, 0.7, duration_s=0.98
-        ),
-        "spikes ten minutes into a recording": _times(597.1234, 597.3411, duration_s=597.4),
-        "spikes just before an edge, by 0.4 ms and by one tick of a 30 kHz clock": _times(
-            596.9996, 597.05 - 1 / 30_000, 597.2 - 1 / 30_000, duration_s=597.4
-        ),
-        "a trial without spikes": _times(duration_s=0.18),
-    },
-    mistakes={
-        "-int((1e-6 - duration_s / width_s) // 1) → int(duration_s / width_s) + 1": (
-            "a trial of exactly two bins gets a third one, empty: add one only where there is a rest."
-        ),
-        "1e-6 - duration_s → -duration_s": (
-            "an extra empty bin: 0.1 + 0.05 is a hair more than 0.15. Take off a millionth of a bin first."
-        ),
-        "time_s / width_s + 1e-6 → time_s / width_s": (
-            "spikes on an edge fall into the bin before: 0.15 / 0.05 is 2.9999999999999996. Add a millionth first."
-        ),
-        "(time_s - bins * width_s).clamp(min=0.0) → time_s % width_s": (
-            "a spike exactly on an edge has offset 0, not a whole bin: subtract the start of the bin."
-        ),
-    },
-)
-def to_bins(time_s, duration_s, width_s):
-    """Bin (N,) and offset (N,) of each spike, and the number of bins. time_s (N,) float64, all in seconds."""
-    bins = (time_s / width_s + 1e-6).floor()  # (N,), whole numbers, still float64
-    offset = (time_s - bins * width_s).clamp(min=0.0)  # (N,)
-    n_bins = -int((1e-6 - duration_s / width_s) // 1)  # rounds up: minus the rounded-down minus
-    return bins.long(), offset, n_bins
-
-
-# Exercise 10.2: pairs of counts and velocity, one later than the other
+# Exercise 10.1: pairs of counts and velocity, one later than the other
 def _numbered(n_bins, lag_bins):
     """Counts and velocities that say which bin they are from."""
     row = torch.arange(1.0, n_bins + 1)[:, None]
@@ -102,20 +55,54 @@ def lagged(counts, velocity, lag_bins):
     return counts[first : first + n], velocity[later : later + n]
 
 
-# Exercise 10.3: bins of 4, 0, 2 and of 1, 5 spikes. Slots 2 x 3 x 5 = 30, tokens 4 + 1 + 2 and 1 + 5, in all 13
-padding_share = ValueCheck(
-    "padding_share",
-    expected=17 / 30,
-    tolerance=0.005,
+# Exercise 10.2: a cosine through the counts of one unit, and how the counts scatter about it
+def _reaches(*degrees, preferred=70.0, noise=0.0, window_s=0.2, seed=0):
+    """Counts of reaches in these directions: a cosine, in spikes a window, with noise of which no cosine is a part."""
+
+    def make():
+        direction = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
+        counts = 4 + 3 * (direction - preferred / 180 * torch.pi).cos()
+        return counts + noise * normal(len(degrees), seed=seed, dtype=torch.float64), direction, window_s
+
+    return Case(make, _named("preferred direction", "depth", "Fano factor"))
+
+
+_ROUND = [45.0 * i for i in range(8)]
+
+
+@exercise(
+    cases={
+        "a cosine without noise, eight directions": _reaches(*_ROUND),
+        "windows of 0.5 s": _reaches(*_ROUND, window_s=0.5),
+        "a preferred direction of -120°": _reaches(*_ROUND, preferred=-120.0),
+        "noisy counts": _reaches(*_ROUND * 5, noise=1.5),
+        "reaches mostly to the right": _reaches(*_ROUND, *[0.0] * 8, *[45.0] * 6, noise=0.5, seed=1),
+    },
     mistakes={
-        18 / 30: "one token is missing in your count: an empty bin holds a blank one.",
-        12 / 25: "the second trial has two bins, but in the table it takes as many as the longest trial.",
-        13 / 30: "that is the share of slots that are *used*. Padding is the rest.",
+        "torch.atan2(y, x) → torch.atan2(x, y)": "x and y are swapped: the angle of the arrow (x, y) is atan2(y, x).",
+        "torch.hypot(x, y), → torch.hypot(x, y) * window_s,": "the depth is a rate: spikes a second, not a window.",
+        "((counts - expected) ** 2).mean() → counts.var(correction=0)": (
+            "the spread about the *mean* also holds what the direction explains. Take the spread about the cosine."
+        ),
+        "((counts - expected) ** 2).mean() → ((counts - expected) ** 2).mean() ** 0.5": (
+            "the Fano factor compares the variance with the mean, not the standard deviation."
+        ),
+        "torch.linalg.lstsq(design, (counts / window_s)[:, None]).solution[:, 0] → "
+        "(design.T * counts / window_s).mean(1) * torch.tensor([1, 2, 2])": (
+            "right where all directions are equally often. Where not, a sum of arrows leans to the frequent ones."
+        ),
     },
 )
+def tuning(counts, direction_rad, window_s):
+    """Preferred direction (rad), depth (Hz) and Fano factor of one unit. counts, direction_rad (R,); window_s in s."""
+    design = torch.stack([torch.ones_like(direction_rad), direction_rad.cos(), direction_rad.sin()], -1)  # (R, 3)
+    b, x, y = torch.linalg.lstsq(design, (counts / window_s)[:, None]).solution[:, 0]  # Hz
+    expected = window_s * (b + x * design[:, 1] + y * design[:, 2])  # (R,) spikes
+    fano = ((counts - expected) ** 2).mean() / counts.mean()
+    return torch.atan2(y, x), torch.hypot(x, y), fano
 
 
-# Exercise 10.4: a mean that knows how long each trial is
+# Exercise 10.3: a mean that knows how long each trial is
 def _trials(*lengths, longest, vel_fill=0.0, predicted_fill=None, resting=False, observe=None):
     """Trials of some lengths in a table; what its padding holds may be given."""
 
@@ -166,12 +153,12 @@ def masked_mse(predicted, vel, n_bins):
     return (predicted[real] - vel[real]).square().mean()  # of (number of bins, 2) numbers
 
 
-# Exercise 10.5: the token of a spike
-def _spikes(units, times_s, bins, shortest_s=0.01):
+# Exercise 10.4: the token of a spike
+def _spikes(units, times_s, bins, n_units=4):
     def make():
-        omega = 2 * torch.pi / torch.tensor([shortest_s, 0.03, 0.1, 0.4], dtype=torch.float64)
+        omega = 2 * torch.pi / torch.tensor([0.01, 0.03, 0.1, 0.4], dtype=torch.float64)
         time_s = torch.tensor(times_s, dtype=torch.float64)
-        return torch.tensor(units), time_s, torch.tensor(bins), normal(5, 8), omega, 0.05
+        return torch.tensor(units), time_s, torch.tensor(bins), normal(n_units + 1, 8), omega, 0.05
 
     return make
 
@@ -183,14 +170,11 @@ def _spikes(units, times_s, bins, shortest_s=0.01):
         "spikes of later bins": _spikes([3, 1, 3], [0.0512, 0.1307, 0.1964], [1, 2, 3]),
         "a blank token among spikes": _spikes([1, 0, 2], [0.012, 0.05, 0.1123], [0, 1, 2]),
         "tokens on the edges of bins, at 0.15 and 0.3 s": _spikes([0, 2], [0.15, 0.3], [3, 6]),
-        "a period of 0.1 ms": _spikes([1, 2, 3, 4], [0.01933, 0.02871, 0.03917, 0.04753], [0] * 4, shortest_s=1e-4),
-        "spikes ten minutes into a recording": _spikes([1, 2], [597.1234, 597.3411], [11942, 11946]),
+        "another session, of twelve units": _spikes([12, 7], [0.01933, 0.02871], [0, 0], n_units=12),
+        "spikes four hours into a recording": _spikes([1, 2], [14397.1234, 14397.3411], [287942, 287946]),
     },
     mistakes={
         "time_s - b.double() * width_s → time_s": "rotated by the time since the start of the trial, not of the bin.",
-        "offset[:, None] * omega → offset.float()[:, None] * omega.float()": (
-            "right, except for the fastest frequencies: the angle was float32. Round only cosine and sine."
-        ),
         "b.double() → b": "right, except late in a recording: the start of the bin was float32.",
     },
 )
@@ -203,7 +187,7 @@ def spike_tokens(unit, time_s, b, E, omega, width_s):
     return torch.stack([x * cos - y * sin, x * sin + y * cos], -1).flatten(1)  # (N, D)
 
 
-# Exercise 10.6: build it, windows at random positions as a ragged batch with targets
+# Exercise 10.5: build it, windows at random positions as a ragged batch with targets
 _NAMES = ("starts", "unit", "bin", "offset", "mask", "times", "velocity")
 
 
@@ -221,16 +205,19 @@ def _entries(function, *args):
     return entries
 
 
+_Arrays = namedtuple("_Arrays", "spike_times spike_units behavior_times behavior")  # what `Timeline` cannot cut
+
+
 def _session(begins=0.0, silent=False, gap=False, on_edges=False):
-    """Ten seconds of four units, and behaviour at 100 Hz."""
-    draw, times = np.random.default_rng(7), begins + np.arange(1000) / 100
+    """Ten seconds of four units, and behaviour at 200 Hz."""
+    draw, times = np.random.default_rng(7), begins + np.arange(2000) / 200
     spike_times = begins + np.sort(draw.uniform(0, 10, 60 if silent else 600))
     if on_edges:
         spike_times = begins + np.array([3.0, 3.15, 3.3, 3.35])
     seen = (times < begins + 4.2) | (times >= begins + 4.5) if gap else times >= begins
     units = draw.integers(0, 4, len(spike_times))
     velocity = np.stack([np.sin(times), np.cos(3 * times)], 1)
-    return Recording(spike_times, units, ["a", "b", "c", "d"], times[seen], velocity[seen])
+    return _Arrays(spike_times, units, times[seen], velocity[seen])
 
 
 def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
@@ -250,7 +237,6 @@ def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
         "a part just as long as a window, with spikes on edges of bins": _draw(
             3.0, 3.5, 1, window_s=0.5, on_edges=True
         ),
-        "windows of 0.35 s, seven bins": _draw(2.0, 8.0, 2, window_s=0.35),
         "bins of 20 ms": _draw(2.0, 8.0, 2, width_s=0.02),
         "windows of 0.51 s, a fifth of a bin more than ten": _draw(2.0, 8.0, 2, window_s=0.51),
         "windows of 0.1 + 0.05 s, exactly three bins": _draw(2.0, 8.0, 2, window_s=0.1 + 0.05),
@@ -263,6 +249,9 @@ def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
         ),
         "start - lag_s → start + lag_s": (
             "the sign of the lag: the spikes of a window come lag_s *before* its behaviour."
+        ),
+        "window_s / width_s - 1e-6 → window_s / width_s": (
+            "an extra empty bin: 0.1 + 0.05 is a hair more than 0.15. Take off a millionth of a bin first, (10.2)."
         ),
         "np.setdiff1d(np.arange(n_bins), b) → np.arange(0)": "bins without spikes have no token.",
         "[inside] + 1 → [inside]": "units are counted from 1 in a batch, 0 is the blank token: add 1 to `spike_units`.",
@@ -292,12 +281,35 @@ def training_windows(recording, begin, end, n, window_s, lag_s, width_s, rng):
     times[mask] = np.concatenate([t for t, _ in rows])
     velocity[mask] = np.concatenate([v for _, v in rows])
     unit, offset, bins = (np.concatenate(x) for x in (unit, offset, bins))
-    return {
-        "starts": starts,
-        "unit": unit,
-        "offset": offset,
-        "bin": bins,
-        "times": times,
-        "velocity": velocity,
-        "mask": mask,
-    }
+    targets = {"times": times, "velocity": velocity, "mask": mask}
+    return {"starts": starts, "unit": unit, "offset": offset, "bin": bins, **targets}
+
+
+# Exercise 10.6: bins of the lecture notes as a ragged batch
+def _notes(*trials):
+    return Case(
+        lambda: ([{"trial_id": i, "spikes": s} for i, s in enumerate(trials)],), _named("unit", "offset", "bin")
+    )
+
+
+@exercise(
+    cases={
+        "one trial of two bins": _notes([[(2, 0.01), (1, 0.03)], [(3, 0.02)]]),
+        "a silent bin": _notes([[(2, 0.01)], 0, [(3, 0.02), (3, 0.04)]]),
+        "three trials": _notes([[(1, 0.02)], [(2, 0.01)]], [0, [(3, 0.03)], 0], [[(1, 0.04), (2, 0.045)]]),
+    },
+    mistakes={
+        "pairs or [(0, 0.0)] → pairs or []": "a bin without spikes needs its blank token: unit 0, offset 0.",
+        "b += 1\n → b += 1 if pairs else 0\n": "a silent bin is a bin, too: the bins after it move on by one.",
+        "    for pairs →     b = 0\n        for pairs": "bins are counted through the batch, not anew in each trial.",
+    },
+)
+def flat_notes(trials):
+    """unit, offset (s), bin of every token, (N,) each. `trials[i]["spikes"][b]`: a list of (unit, offset), or 0."""
+    tokens, b = [], 0
+    for trial in trials:
+        for pairs in trial["spikes"]:
+            tokens += [(unit, offset, b) for unit, offset in pairs or [(0, 0.0)]]
+            b += 1
+    unit, offset, bins = zip(*tokens, strict=True)
+    return torch.tensor(unit), torch.tensor(offset, dtype=torch.float64), torch.tensor(bins)

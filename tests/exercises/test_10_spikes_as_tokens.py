@@ -5,27 +5,29 @@ import math
 import numpy as np
 import torch
 
-from .helpers import answers, load
+from possm_lite.course.load import load_figures
+from possm_lite.recordings import Timeline
+from possm_lite.simulate import simulate_session
+from possm_lite.simulate.neurons import SimulationConfig
+
+from .helpers import NOTEBOOKS, answers, load
 
 check = load("10_spikes_as_tokens")
-
-
-def spike_by_spike(time_s, duration_s, width_s):
-    bins = [math.floor(t / width_s + 1e-6) for t in time_s.tolist()]
-    offsets = [max(t - b * width_s, 0.0) for t, b in zip(time_s.tolist(), bins, strict=True)]
-    return [torch.tensor(bins), torch.tensor(offsets, dtype=torch.float64), math.ceil(duration_s / width_s - 1e-6)]
-
-
-def bins_as_floats(time_s, duration_s, width_s):
-    """Bins that are whole, but not integers, and offsets slightly below zero are no mistake."""
-    bins = (time_s / width_s + 1e-6).floor()
-    return bins, time_s - bins * width_s, float(math.ceil(duration_s / width_s - 1e-6))
+figures = load_figures("10_spikes_as_tokens", NOTEBOOKS)
 
 
 def pairs_by_index(counts, velocity, lag_bins):
     pairs = [(i, i + lag_bins) for i in range(len(counts)) if 0 <= i + lag_bins < len(counts)]
     earlier, later = (list(x) for x in zip(*pairs, strict=True))
     return counts[earlier], velocity[later]
+
+
+def tuning_by_normal_equations(counts, direction_rad, window_s):
+    n, angle = counts.numpy(), direction_rad.numpy()
+    design = np.stack([np.ones_like(angle), np.cos(angle), np.sin(angle)])
+    fit = np.linalg.solve(design @ design.T, design @ n)  # in spikes a window
+    arrow = complex(fit[1], fit[2])
+    return np.angle(arrow), abs(arrow) / window_s, np.sum((n - fit @ design) ** 2) / n.sum()
 
 
 def mse_with_where_before(predicted, vel, n_bins):
@@ -62,16 +64,46 @@ def windows_one_by_one(recording, begin, end, n, window_s, lag_s, width_s, rng):
     return {"starts": np.array(starts), "unit": unit, "offset": offset, "bin": bins, **targets}
 
 
+def windows_of_the_package(recording, begin, end, n, window_s, lag_s, width_s, rng):
+    """What the exercise asks to write oneself."""
+    starts = rng.uniform(begin, end - window_s, n)
+    batch = Timeline(recording, lag_s, width_s).cut(starts, window_s)
+    targets = {"times": batch.times_s, "velocity": batch.behavior, "mask": batch.mask}
+    return {"starts": starts, "unit": batch.unit, "offset": batch.offset, "bin": batch.bin, **targets}
+
+
+def notes_in_arrays(trials):
+    bins = [np.array(pairs or [(0, 0.0)]) for trial in trials for pairs in trial["spikes"]]
+    unit, offset = np.concatenate(bins).T
+    return unit.astype(int), offset, np.repeat(np.arange(len(bins)), [len(tokens) for tokens in bins])
+
+
+def test_tuning_finds_what_the_simulator_drew():
+    """Preferred directions, and counts that are Poisson's unless excitability fluctuates."""
+    still = {"untuned_share": 0.0, "bend_deg": 0.0, "turning_deg": 0.0, "common_turning_deg": 0.0, "position_gain": 0.0}
+    factors = []
+    for shared in (0.0, 1.0):
+        changes = still | {"common_gain": 0.0, "shared_gain": shared}
+        session = simulate_session(0, SimulationConfig(n_units=20, n_trials=200, random_target_share=0.0, **changes))
+        starts, direction = figures.outward_reaches(session.truth.reaches)
+        counts = torch.from_numpy(figures.counts_since(session.recording, starts - 0.1, 0.2)).double()
+        found, _, fano = np.transpose([check.tuning.reference(n, torch.from_numpy(direction), 0.2) for n in counts.T])
+        factors.append(fano.mean())
+        off = np.angle(np.exp(1j * (found - session.truth.units.preferred_direction_rad)))
+        assert np.median(np.abs(off)) < np.radians(10 if shared else 6)
+    assert 0.9 < factors[0] < 1.05 and factors[1] > 1.2
+
+
 test_answers = answers(
     check,
     [
-        ("to_bins", spike_by_spike),
-        ("to_bins", bins_as_floats),
         ("lagged", pairs_by_index),
-        ("padding_share", 0.48, "longest trial"),
+        ("tuning", tuning_by_normal_equations),
         ("masked_mse", mse_with_where_before),
         ("spike_tokens", tokens_by_complex_numbers),
         ("training_windows", windows_one_by_one),
         ("training_windows", lambda *args: {k: v.tolist() for k, v in windows_one_by_one(*args).items()}),
+        ("training_windows", windows_of_the_package, "AttributeError"),
+        ("flat_notes", notes_in_arrays),
     ],
 )
