@@ -18,7 +18,7 @@ def _rows(*rows):
 _FULL = ([1.0, 2.0, 0.5], [1, 1, 1])
 _PADDED = ([1.0, 2.0, 0.5], [1, 1, 0])
 _FAR = ([-200.0, -201.0, 0.0], [1, 1, 0]), ([-97.0, -98.0, 7.0], [1, 1, 0])
-_HIGH = ([1.0, 2.0, 1e6], [1, 1, 0])
+_HIGH = ([1.0, 2.0, 1e30], [1, 1, 0])
 _EMPTY = ([0.3, 1.0, -0.5], [0, 0, 0])
 
 
@@ -27,7 +27,7 @@ _EMPTY = ([0.3, 1.0, -0.5], [0, 0, 0])
         "a row in which all keys may be read": lambda: _rows(_FULL),
         "a row with one padded slot": lambda: _rows(_PADDED),
         "a mask with a gap": lambda: _rows(([1.0, 2.0, 0.5], [1, 0, 1])),
-        "a padded slot that holds 1,000,000": lambda: _rows(_HIGH),
+        "a padded slot that holds 1e30": lambda: _rows(_HIGH),
         "scores above 100, where exp overflows": lambda: _rows(([120.0, 121.0, 0.0], [1, 1, 0])),
         "a query that may read nothing": lambda: _rows(_PADDED, _EMPTY),
         "real scores near -200": lambda: _rows(*_FAR),
@@ -35,7 +35,7 @@ _EMPTY = ([0.3, 1.0, -0.5], [0, 0, 0])
         "real scores near -30,000": Case(lambda: _rows(([-30000.0, -30001.0, 0.0], [1, 1, 0])), tolerance=1e-3),
         "scores of shape (1, 2, 3)": lambda: tuple(x[None] for x in _rows(_PADDED, _EMPTY)),
         "scores of shape (2, 2, 3)": lambda: tuple(x.expand(2, 2, 3).clone() for x in _rows(_PADDED, _FULL)),
-        "the gradient beside padding of 1,000,000": Case(lambda: _rows(_HIGH), gradient(0)),
+        "the gradient beside padding of 1e30": Case(lambda: _rows(_HIGH), gradient(0)),
         "the gradient beside a row that may read nothing": Case(lambda: _rows(_PADDED, _EMPTY), gradient(0)),
     },
     mistakes={
@@ -50,6 +50,10 @@ _EMPTY = ([0.3, 1.0, -0.5], [0, 0, 0])
         ("scores.masked_fill(~readable, 0.0) → scores", "-1).masked_fill(~readable, 0.0) → -1)"): (
             "a row that may read nothing gives NaN: its scores are all -inf. Give the softmax something else there."
         ),
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores + (1 - mask.float()) * -1e9",
+            "(scores, -1).masked_fill(~readable, 0.0) → (scores, -1) * mask",
+        ): "what is added to padding does not hide a large number there: fill it in, with `masked_fill` or `where`.",
     },
 )
 def masked_weights(scores, mask):
@@ -118,6 +122,7 @@ def _head_inputs(n_heads, D, n_keys=3):
     },
     mistakes={
         "math.sqrt(d) → math.sqrt(queries.shape[-1])": "still divided by the root of the model's size D.",
+        "math.sqrt(d) → math.sqrt(n_heads)": "divided by the root of how many heads there are, not of their size.",
         " / math.sqrt(d) → ": "no scale at all: the spread is the root of d now, not one.",
         "math.sqrt(d) → d": "divided by d, not by its root: the variance is d, the standard deviation its root.",
         "unflatten(-1, (n_heads, d)).transpose(1, 2) → unflatten(-1, (d, n_heads)).permute(0, 3, 1, 2)": (
@@ -133,7 +138,7 @@ def head_scores(queries, keys, n_heads):
 
 
 # Exercise 2.5: pooling with one of three scores
-def _to_pool(kind, *lengths, scale=1.0, padding=1e3, gaps=False, low=False):
+def _to_pool(kind, *lengths, scale=1.0, padding=1e12, gaps=False, low=False):
     """Makes queries, keys and values of trials of these lengths, and the weights of a score."""
 
     def make():
@@ -180,6 +185,9 @@ def _gradients(function, q, k, v, mask, weights):
     },
     mistakes={
         " / math.sqrt(q.shape[-1]) → ": "the dot product is not scaled: divide it by the root of d.",
+        "q @ weights[0] @ k.mT → q @ weights[0] @ k.mT / math.sqrt(q.shape[-1])": (
+            "the bilinear score is divided, too. (2.4) is not: W sets its scale."
+        ),
         "mask = mask[:, None] → mask = mask": ("the mask lacks the axis of the queries, so that its trials meet them."),
         "torch.exp(scores - scores.max(-1, keepdim=True).values) → torch.exp(scores)": (
             "exp of a large score is infinite. Subtract the largest score of each row before exp."
@@ -206,7 +214,7 @@ def masked_pooling(q, k, v, mask, weights):
 def _bilinear_matrix(function, W, d):
     """What all right answers share: W_q^T W_k, and the shapes of the two."""
     W_q, W_k = (as_tensor(x).to(W.dtype) for x in function(W, d))
-    return {"the shape of W_q": str(W_q.shape), "the shape of W_k": str(W_k.shape), "W_q^T W_k": W_q.T @ W_k}
+    return {"the shape of W_q": str([*W_q.shape]), "the shape of W_k": str([*W_k.shape]), "W_q^T W_k": W_q.T @ W_k}
 
 
 def _of_rank(rank, d_q, d_k):

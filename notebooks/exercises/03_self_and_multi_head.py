@@ -29,8 +29,10 @@ def _normals(*shapes):
         ),
     },
     mistakes={
-        "X @ W_v → X @ W_k": "it hands over the keys: V needs a projection of its own.",
-        "X @ W_k → X @ W_q": "queries are compared with queries: K is made by W_k.",
+        ("Q @ K.T → K @ Q.T", "K.shape[-1] → X.shape[-1]"): (
+            "both bugs are still in it. Whose is row n of the scores, and of how many products is a score the sum?"
+        ),
+        " / math.sqrt(K.shape[-1]) → ": "the scores are not divided by the root of d.",
         "Q @ K.T → K @ Q.T": (
             "queries and keys have changed places in the score: row n of Q K^T is what token n asks, row n of K Q^T is "
             "how token n is asked."
@@ -111,13 +113,15 @@ def _parts():
             "X + att(F.layer_norm(X, size)) → F.layer_norm(X + att(X), size)",
             "Z + mlp(F.layer_norm(Z, size)) → F.layer_norm(Z + mlp(Z), size)",
         ): "each norm stands after its plus, as in 2017. In (3.11) it stands before `att` and before `mlp`.",
-        ("att(F.layer_norm(X, size)) → att(X)", "mlp(F.layer_norm(Z, size)) → mlp(Z)"): "there is no norm in it.",
+        "mlp(F.layer_norm(Z, size)) → mlp(Z)": "the second norm is missing: mlp reads LN(Z).",
         ("Z = X + att → Z = att", "return Z + mlp → return mlp"): "what goes in is not added: both plus are missing.",
         "return Z + mlp → return X + mlp": "the second plus adds X, and what attention brought is lost. It adds Z.",
         "mlp(F.layer_norm(Z, size)) → mlp(F.layer_norm(X, size))": "mlp reads X. It has to read Z.",
-        "size = X.shape[-1:] → size = X.shape": (
-            "the norm goes over all tokens at once. Each token has a mean and a spread of its own."
-        ),
+        (
+            "size = X.shape[-1:] → X = F.layer_norm(X, X.shape[1:])",
+            "F.layer_norm(X, size)) → X)",
+            "return Z + mlp(F.layer_norm(Z, size)) → Z = F.layer_norm(Z, Z.shape[1:]); return Z + mlp(Z)",
+        ): "the norm stands before the fork, so the plus adds LN(X). It adds X as it came.",
     },
 )
 def transformer_block(X, att, mlp):
@@ -128,13 +132,12 @@ def transformer_block(X, att, mlp):
 
 
 # Exercise 3.5: several heads with a mask
-def _batch(*lengths, heads=2, groups=2, scale=1.0, left=False):
+def _batch(*lengths, heads=2, scale=1.0, left=False):
     """Makes sequences of these lengths, with sevens for padding, and the four matrices."""
 
     def make():
         n = max(lengths)
-        features, shared = 2 * heads, 2 * groups
-        X, W_q, W_k, W_v, W_o = _normals((len(lengths), n, 5), (5, features), (5, shared), (5, shared), (features, 5))
+        X, W_q, W_k, W_v, W_o = _normals((len(lengths), n, 5), *[(5, 2 * heads)] * 3, (2 * heads, 5))
         exists = torch.arange(n) < torch.tensor(lengths)[:, None]
         X = X.masked_fill(~exists[..., None], 7.0)
         X, exists = (X.flip(1), exists.flip(1)) if left else (X, exists)
@@ -152,9 +155,8 @@ def _rows(function, X, exists, *args):
 @exercise(
     tolerance=1e-4,
     cases={
-        "three tokens, one head": _batch(3, heads=1, groups=1),
+        "three tokens, one head": _batch(3, heads=1),
         "three tokens, two heads": _batch(3),
-        "four heads that share two keys": _batch(3, heads=4),
         "padding at the end": Case(_batch(4, 2), _rows),
         "padding at the beginning": Case(_batch(4, 2, left=True), _rows),
         "scores in the thousands": _batch(3, scale=1e4),
@@ -170,6 +172,11 @@ def _rows(function, X, exists, *args):
             "the padding is read as if it were tokens: `exists` is missing in the mask, or it masks the tokens that "
             "ask. It belongs to the last axis, that of the tokens that are read."
         ),
+        (
+            ".transpose(1, 2).reshape(B, N, -1) @ W_o → .reshape(B, N, -1) @ W_o",
+            "sum(-1, keepdim=True) → sum(-1, keepdim=True) * mask",
+        ): ("heads are put together without swapping the axes back: (B, H, N, d) to (B, N, H, d), then the last two."),
+        "math.sqrt(d) → math.sqrt(X.shape[-1])": "the scores are scaled by the size of a token, not of a head.",
         "-1e30 → -math.inf": (
             "a row with nothing to read is NaN: all its scores are -inf, and 0/0 follows (NaN times zero is NaN, too)."
         ),
@@ -182,10 +189,7 @@ def masked_heads(X, exists, W_q, W_k, W_v, W_o, n_heads):
     """Causal attention of several heads on a padded batch. X (B, N, D), exists (B, N); gives (B, N, D)."""
     B, N, _ = X.shape
     d = W_q.shape[1] // n_heads
-    q, k, v = ((X @ W).reshape(B, N, -1, d).transpose(1, 2) for W in (W_q, W_k, W_v))  # (B, H, N, d), (B, G, N, d)
-    times = n_heads // k.shape[1]
-    k, v = k.repeat_interleave(times, 1), v.repeat_interleave(times, 1)  # (B, H, N, d) each
-
+    q, k, v = ((X @ W).reshape(B, N, n_heads, d).transpose(1, 2) for W in (W_q, W_k, W_v))  # (B, H, N, d) each
     scores = q @ k.transpose(-1, -2) / math.sqrt(d)  # (B, H, N, N)
     order = torch.arange(N)[:, None] >= torch.arange(N)  # (N, N): row n reads up to n
     mask = order & exists[:, None, None, :]  # (B, 1, N, N): and no padding

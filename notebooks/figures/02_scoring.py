@@ -25,7 +25,7 @@ def draw_keys(arrow: Tensor, points: Tensor, exists: Tensor, axes=None) -> None:
     if axes is None:
         _, axes = plt.subplots(figsize=(5.6, 3.7), layout="constrained")
     axes.annotate("", arrow[0].tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 2.4})
-    axes.text(0.35, 0.5, "query", color=INK, ha="center", rotation=27)
+    axes.text(0.55, 0.55, "query", color=INK, ha="center", rotation=27)
     for name, (x, y), real in zip("ABCDE", points.tolist(), exists.tolist(), strict=True):
         axes.plot(x, y, "o" if real else "x", color=BLUE if real else ORANGE, ms=9, mew=2.4)
         axes.annotate(name if real else "no key", (x, y), xytext=(9, 4), textcoords="offset points", size=12)

@@ -28,7 +28,7 @@ def multi_head_attention(
 ) -> tuple[Tensor, Tensor]:
     """Attention by H = `n_heads` heads side by side, each on its own slice of the features.
 
-        head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,   g = i // (H / G),   output = concat(head_1, ..., head_H)   (3.5)
+        head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,  g = i // (H / G),  output = concat(head_0, ..., head_{H-1})   (3.5)
 
     Of projected queries (..., Q, H d), keys (..., M, G d), values (..., M, G v) and one mask for all heads (..., Q, M)
     the output (..., Q, H v) and the weights (..., H, Q, M). Source: Vaswani et al. 2017, 3.2.2; Ainslie et al. 2023.

@@ -79,6 +79,7 @@ test_answers = answers(
         ("masked_weights", lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).nan_to_num(0.0)),
         ("masked_weights", lambda s, m: (s + m.float().log()).softmax(-1).nan_to_num(0.0), "gradient", "got nan"),
         ("masked_weights", lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1) * m, "gives NaN"),
+        ("masked_weights", lambda s, m: (s + (1 - m.float()) * -1e9).softmax(-1) * m, "does not hide"),
         ("additive_scores", additive_score),
         ("two_projections", two_by_identity),
         ("two_projections", two_by_qr, "whose first columns are zero"),

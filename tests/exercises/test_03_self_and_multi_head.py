@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from possm_lite.course.hierarchy import hierarchical_attend
-from possm_lite.nn.heads import merge_heads, multi_head_attention, share_heads, split_heads
+from possm_lite.nn.heads import merge_heads, multi_head_attention, split_heads
 
 from .helpers import answers, load
 
@@ -28,8 +28,7 @@ def grouped_by_loop(Q, K, V):
 def heads_by_package(X, exists, W_q, W_k, W_v, W_o, n_heads, cleared=True):
     mask = torch.ones(X.shape[1], X.shape[1]).tril().bool() & exists[:, None, :]
     mask = mask | torch.eye(X.shape[1]).bool()  # a padded token reads itself, so that no row is empty
-    n_kv_heads = n_heads * W_k.shape[1] // W_q.shape[1]
-    y, _ = multi_head_attention(X @ W_q, X @ W_k, X @ W_v, n_heads, n_kv_heads, mask)
+    y, _ = multi_head_attention(X @ W_q, X @ W_k, X @ W_v, n_heads, mask=mask)
     return (y @ W_o).masked_fill(~exists[..., None] & cleared, 0.0)
 
 
@@ -38,9 +37,7 @@ def heads_by(weigh):
 
     def masked_heads(X, exists, W_q, W_k, W_v, W_o, n_heads):
         d = W_q.shape[1] // n_heads
-        n_kv_heads = W_k.shape[1] // d
-        q, k, v = (split_heads(X @ W, n) for W, n in ((W_q, n_heads), (W_k, n_kv_heads), (W_v, n_kv_heads)))
-        k, v = share_heads(k, n_heads), share_heads(v, n_heads)
+        q, k, v = (split_heads(X @ W, n_heads) for W in (W_q, W_k, W_v))
         mask = torch.ones(X.shape[1], X.shape[1]).tril().bool() & exists[:, None, None]  # (B, 1, N, N)
         return merge_heads(weigh(q @ k.mT / d**0.5, mask) @ v) @ W_o * exists[..., None]
 
