@@ -19,6 +19,7 @@ WORDS = {
     "08": 2_900,
     "09": 3_500,
     "10": 3_100,
+    "11": 2_900,
 }
 DEEPER, CELLS = 14_000, 45  # words of 00 to 09 together; cells with code on a path
 

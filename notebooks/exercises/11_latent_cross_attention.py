@@ -1,14 +1,12 @@
-"""Exercises of chapter 11: one bin read by a query, five readings, the score table, and the whole reader of a list."""
+"""Exercises of chapter 11: one bin read by a query, the score table, the reader of a list, readings, codes of time."""
 
 import math
 from functools import partial
 
 import torch
 
-from possm_lite.course.checks import MISSING, Case, Complaint, ValueCheck, exercise, gradient, normal
-from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.course.checks import Case, ValueCheck, exercise, gradient, normal
 from possm_lite.nn.positions import as_pairs, phasors, rotate
-from possm_lite.recordings import SpikeBatch
 
 _normal = partial(normal, dtype=torch.float64)
 
@@ -68,41 +66,7 @@ def read_bin(q, t, k, v, dt, omega):
     return R(z, -t, omega)
 
 
-# Exercise 11.3: what doubled spikes change in each reading
-_SHARED = "these weights sum to one: of doubled spikes each gets half, and what one unit gains the others lose."
-_BLANK = "the weights, with that of the blank token, sum to one. It did not come twice, so its share fell."
-_ALONE = "this weight depends on no other spike, and nothing is divided: each spike adds its own term."
-_REASONS = {"softmax": _SHARED, "softmax_blank": _BLANK, "sigmoid": _ALONE, "sum": _ALONE, "mean": _SHARED}
-
-
-class TableCheck(ValueCheck):
-    """Checks a dict, row -> two words. Names the first row that is wrong, with its reason."""
-
-    def fault(self, student):
-        if not isinstance(student, dict):
-            return "expected the table, a dict."
-        if all(words == (None, None) for words in student.values()):
-            return MISSING
-        for row, words in self.expected.items():
-            if tuple(str(word).strip().lower() for word in student.get(row, ())) != words:
-                return f"{row}: {_REASONS[row]} (Choose from same, between and twice, and from less and same.)"
-        return None
-
-
-my_doubling = TableCheck(
-    "my_doubling",
-    expected={
-        "softmax": ("same", "less"),
-        "softmax_blank": ("between", "less"),
-        "sigmoid": ("twice", "same"),
-        "sum": ("twice", "same"),
-        "mean": ("same", "less"),
-    },
-    mistakes={},
-)
-
-
-# Exercise 11.4: the table
+# Exercise 11.3: the table
 def _vectors(q, *keys):
     return lambda: (torch.tensor(q, dtype=torch.float64), torch.tensor(keys, dtype=torch.float64), 1)
 
@@ -134,46 +98,10 @@ def score_table(q, k, n_freqs):
     return torch.cat([w.real, -w.imag, c[:, None]], -1) / math.sqrt(len(q))
 
 
-# Exercise 11.5: the scores of a list of spikes
-def _spikes(start=0.0, t_query=0.025, same_time=False, units=(3, 1, 1, 4, 2, 3)):
-    """Six tokens of four units and the blank row, `start` seconds into the recording; two bins of 50 ms."""
-
-    def make():
-        t = torch.tensor([0.002, 0.013, 0.044, 0.051, 0.068, 0.09], dtype=torch.float64)
-        P, unit, omega = normal(5, 7, seed=11), torch.tensor(units), _omega(0.002, 0.02, 0.2)
-        middle = t_query + 0.05 * (t >= 0.05).double()
-        return P, unit, start + (middle if same_time else t), start + middle, omega
-
-    return make
+# Exercise 11.4: a softmax within each bin
+_LARGEST_OF_ALL = "you subtract the largest score of all, so a bin of much lower scores becomes 0/0: take its own."
 
 
-@exercise(
-    tolerance=2e-3,
-    cases={
-        "spikes at the very time of the query": _spikes(same_time=True),
-        "queries at the edges of the bins": _spikes(t_query=0.0),
-        "six spikes in two bins": _spikes(),
-        "a list with blank tokens, row 0 of the table": _spikes(units=(3, 1, 0, 0, 2, 3)),
-        "the same spikes three hours later": _spikes(start=10_800.0),
-    },
-    mistakes={
-        "t - t_query  # → (t.float() - t_query.float()).double()  #": (
-            "right in the first minutes, wrong after hours: the times were float32 before they were subtracted."
-        ),
-        "t - t_query  # → t_query - t  #": "the time has the wrong sign: it runs from the query to the spike.",
-        "P[unit] → P[unit - 1]": "each spike reads the row of the unit before: units count from 1, row 0 is blank.",
-        "(P[unit] * phi).sum(-1) → P @ phi.T": "this is every spike with every unit: gather its own row first.",
-    },
-)
-def spike_scores(P, unit, t, t_query, omega):
-    """P_unit . phi(t - t_query) of every spike, shape (N,)."""
-    tau = t - t_query  # (N,) float64: subtract first
-    phase = phasors(tau, omega, P.dtype)  # (N, F)
-    phi = torch.cat([phase.real, phase.imag, torch.ones_like(phase.real[:, :1])], -1)  # (N, 2F+1)
-    return (P[unit] * phi).sum(-1)  # (N,)
-
-
-# Exercise 11.6: a softmax within each bin
 def _tokens(scores, bins, *observe):
     return Case(lambda: (torch.tensor(scores), torch.tensor(bins), max(bins) + 1), *observe)
 
@@ -197,9 +125,8 @@ def _tokens(scores, bins, *observe):
             "the weights of all bins together sum to one: each bin has a softmax of its own."
         ),
         "scores - peak[bins] → scores": "large scores overflow in exp: subtract the largest of the bin first.",
-        "scores - peak[bins] → scores - scores.max()": (
-            "you subtract the largest score of all, so a bin of much lower scores becomes 0/0: take that of its bin."
-        ),
+        "scores - peak[bins] → scores - scores.max()": _LARGEST_OF_ALL,
+        "scores - peak[bins] → scores - scores.max().detach()": _LARGEST_OF_ALL,
         "-math.inf → 0.0": "the peaks start from 0, so a bin of scores far below 0 becomes 0/0. Start from -infinity.",
     },
 )
@@ -211,78 +138,130 @@ def bin_softmax(scores, bins, n_bins):
     return weights / total[bins]
 
 
-# Exercise 11.7: the whole reader of a list
-def _gradients(function, model, batch):
-    result = function(model, batch)
-    if not (isinstance(result, torch.Tensor) and result.requires_grad):
-        raise Complaint("no gradient flows back from the result. Is there a .item(), .detach() or no_grad()?")
-    weights = torch.linspace(-1, 2, result.numel()).view_as(result)
-    parameters = [model.unit_embedding.weight, *model.encoder.parameters()]
-    gradients = torch.autograd.grad((result * weights).sum(), parameters, materialize_grads=True)
-    return torch.cat([g.flatten() for g in gradients])
-
-
-def _list(times_ms, units, *observe, duration_s=0.05, sharp=2.0, n_freqs=2):
-    """A small reader with weights of its own, and spikes of one or several trials, a list of each for every trial."""
+# Exercise 11.5: the whole reader of a list
+def _list(tau_ms, unit, bins, *observe, n_freqs=2, sharp=1.0):
+    """Four units and the blank row, vectors of six numbers."""
 
     def make():
-        config = POSSMConfig(
-            4, dim=8, head_dim=6, n_freqs=n_freqs, reading="softmax", shortest_period_s=0.03, longest_period_s=0.2
-        )
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.default_generator.manual_seed(5)
-            model = POSSM(config)
-            model.encoder.to_q.weight.mul_(sharp)
-            model.encoder.to_out.weight.mul_(3)
-        trial = [i for i, times in enumerate(times_ms) for _ in times]
-        time_s = [t / 1000 for times in times_ms for t in times]
-        return model, SpikeBatch.from_events(trial, sum(units, []), time_s, len(times_ms), duration_s)
+        q, k, v = sharp * normal(6, seed=1), normal(5, 6, seed=2), normal(5, 6, seed=3)
+        tau, omega = torch.tensor(tau_ms, dtype=torch.float64) / 1000, _omega(0.03, 0.2, 1.0)[:n_freqs]
+        return q, k, v, omega, torch.tensor(unit), tau, torch.tensor(bins), max(bins) + 1
 
-    return Case(make, *observe, tolerance=1e-3)
+    return Case(make, *observe)
 
 
-_SEVEN = partial(_list, [[2, 21, 44, 63, 98, 104, 131]], [[1, 3, 3, 2, 1, 4, 2]], duration_s=0.15)
+def _gradients(function, *args):
+    return gradient(0, 1, 2)(lambda *args: function(*args)[0], *args)
+
+
+_SEVEN = partial(_list, [-23, -4, 19, -12, 23, -21, 6], [1, 3, 3, 2, 1, 4, 2], [0, 0, 0, 1, 1, 2, 2])
 
 
 @exercise(
+    results=("z", "the weights"),
+    tolerance=1e-3,
     cases={
-        "one spike in the middle of its bin": _list([[25]], [[2]]),
+        "one spike at the time of the query": _list([0], [2], [0]),
+        "one spike, 15 ms before the query": _list([-15], [2], [0]),
+        "three spikes of one bin": _list([-23, -4, 19], [1, 3, 4], [0, 0, 0]),
         "seven spikes in three bins": _SEVEN(),
-        "one spike, 15 ms before the middle of its bin": _list([[10]], [[2]]),
-        "a bin without spikes": _list([[10, 110, 113]], [[2, 1, 4]], duration_s=0.15),
-        "two trials": _list([[5, 60], [10, 20, 90]], [[1, 2], [3, 4, 2]], duration_s=0.1),
-        "a reader whose every coordinate is rotated": _SEVEN(n_freqs=3),
+        "a bin with the blank token, unit 0": _list([-20, -25, 15], [2, 0, 4], [0, 1, 2]),
+        "vectors whose every coordinate is rotated": _SEVEN(n_freqs=3),
         "scores far from 0": _SEVEN(sharp=3000.0),
-        "the gradients of the model": _SEVEN(_gradients),
-        "the gradients, with scores far from 0": _SEVEN(_gradients, sharp=3000.0),
+        "the gradients of q, k and v": _SEVEN(_gradients),
     },
     mistakes={
-        " - batch.bin_width_s / 2 → ": "the query is in the middle of the bin: count the times of spikes from there.",
-        "rotate(v[batch.unit], phase) → v[batch.unit]": "the values were never rotated.",
-        "s - peak[batch.bin] → s": "large scores overflow: subtract the largest score of each bin first.",
-        "batch.n_bins.sum() → batch.n_bins[0]": "`batch.bin` counts through all trials: n_bins.sum() in all.",
+        "rotate(v[unit], phase) → v[unit]": "the values were never rotated.",
+        "p[:, None] * rotate → rotate": "the values are added up, but not weighed.",
+        "P[unit] → P[unit - 1]": "each spike reads the row of the unit before: units count from 1, row 0 is blank.",
+        "s - peak[bins] → s": "large scores overflow: subtract the largest score of each bin first.",
+        "s - peak[bins] → s - s.max()": _LARGEST_OF_ALL,
+        "p = p / p.new_zeros(n_bins).index_add(0, bins, p)[bins] → p = p / p.sum()": (
+            "the weights of all bins together sum to one: each bin has a softmax of its own."
+        ),
     },
 )
-def encode_list(model, batch):
-    """From a list of N tokens to what enters the network, (n_bins, D): (11.5), (11.8), (11.9)."""
-    encoder, omega = model.encoder, model.rotation.omega
-    q = encoder.queries(encoder.latents)[0, 0]  # (d,)
-    k, v = encoder.to_kv(encoder.norm_context(model.unit_embedding.weight)).chunk(2, -1)  # (U+1, d) each
-
+def read_list(q, k, v, omega, unit, tau, bins, n_bins):
+    """What q (d,) reads in each bin, z (n_bins, d) of (11.9), and the weights p (N,) of the tokens."""
     (q_f, q_rest), (k_f, k_rest) = as_pairs(q, len(omega)), as_pairs(k, len(omega))
     w, c = q_f.conj() * k_f, k_rest @ q_rest  # (U+1, F), (U+1,)
     P = torch.cat([w.real, -w.imag, c[:, None]], -1) / math.sqrt(len(q))  # (U+1, 2F+1)
 
-    tau = batch.offset - batch.bin_width_s / 2  # (N,) float64: from the query in the middle of the bin
     phase = phasors(tau, omega, P.dtype)  # (N, F)
     phi = torch.cat([phase.real, phase.imag, torch.ones_like(phase.real[:, :1])], -1)  # (N, 2F+1)
-    s = (P[batch.unit] * phi).sum(-1)  # (N,)
+    s = (P[unit] * phi).sum(-1)  # (N,)
 
-    n_bins = int(batch.n_bins.sum())
-    peak = s.new_full((n_bins,), -math.inf).scatter_reduce(0, batch.bin, s.detach(), "amax")  # (n_bins,)
-    p = torch.exp(s - peak[batch.bin])
-    p = p / s.new_zeros(n_bins).index_add(0, batch.bin, p)[batch.bin]  # (N,)
+    peak = s.new_full((n_bins,), -math.inf).scatter_reduce(0, bins, s.detach(), "amax")  # (n_bins,)
+    p = torch.exp(s - peak[bins])
+    p = p / p.new_zeros(n_bins).index_add(0, bins, p)[bins]  # (N,)
 
-    values = p[:, None] * rotate(v[batch.unit], phase)  # (N, d): by tau, so there is nothing to rotate back
-    z = values.new_zeros(n_bins, len(q)).index_add(0, batch.bin, values)  # (n_bins, d)
-    return encoder.project_out(encoder.latents[0], z[:, None])  # (n_bins, D)
+    values = p[:, None] * rotate(v[unit], phase)  # (N, d): by tau, so there is nothing to rotate back
+    return values.new_zeros(n_bins, len(q)).index_add(0, bins, values), p
+
+
+# Exercise 11.6, deeper: five readings
+def _weights(reading, scores, bins=(0, 0, 0, 1, 1), blank_score=0.7):
+    gain, bias = torch.tensor(3.0), torch.tensor(-1.0)
+    return lambda: (reading, torch.tensor(scores), torch.tensor(bins), torch.tensor(blank_score), gain, bias)
+
+
+_SCORES = [0.5, -1.0, 2.0, 0.3, 0.1]
+
+
+@exercise(
+    cases={
+        "the softmax": _weights("softmax", _SCORES),
+        "the mean": _weights("mean", _SCORES),
+        "the sum": _weights("sum", _SCORES),
+        "the sigmoid": _weights("sigmoid", _SCORES),
+        "the softmax with a blank token": _weights("softmax_blank", _SCORES),
+    },
+    mistakes={
+        "total + blank_score.exp() → total + 1": "the blank token has a score too: its term is exp(blank_score).",
+        "total = total + blank_score.exp() → pass": "the blank token is in no bin: add its term to every total.",
+        "torch.sigmoid(scores + bias) → (torch.sigmoid(scores) + bias)": "the bias belongs inside of the sigmoid.",
+        "/ total[bins] → / total.sum()": "divide by the total of the token's own bin.",
+    },
+)
+def bin_weights(reading, scores, bins, blank_score, gain, bias):
+    """The weights (N,) of (11.4) in the readings softmax, softmax_blank, sigmoid, sum and mean."""
+    if reading == "sigmoid":
+        return gain * torch.sigmoid(scores + bias)
+    if reading == "sum":
+        return gain * torch.ones_like(scores)
+    e = torch.ones_like(scores) if reading == "mean" else scores.exp()  # (N,)
+    total = e.new_zeros(int(bins.max()) + 1).index_add(0, bins, e)  # (n_bins,)
+    if reading == "softmax_blank":
+        total = total + blank_score.exp()
+    return e / total[bins]
+
+
+# Exercise 11.7, deeper: three codes of time
+def _coded(code):
+    """Five tokens of eight numbers, queries of six; the last numbers are not rotated."""
+    q, W_k, x = _normal(6, seed=1), _normal(6, 8, seed=2), _normal(5, 8, seed=3)
+    tau = torch.tensor([-0.02, -0.011, 0.0, 0.006, 0.021], dtype=torch.float64)
+    return lambda: (code, q.clone(), W_k.clone(), x.clone(), tau.clone(), _omega(0.03, 0.2))
+
+
+@exercise(
+    cases={f"the code {code}": _coded(code) for code in ("rotation", "embedding", "sinusoid")},
+    mistakes={
+        ('"rotation" → "token"', '"embedding" → "rotation"', '"token" → "embedding"'): (
+            "the two rotations are swapped: `rotation` turns the key W x, `embedding` the token x before W."
+        ),
+        "[:, : 2 * len(omega) : 2] → [:, 1 : 2 * len(omega) : 2]": "cosines are first in each pair, sines second.",
+        " / math.sqrt(len(q)) → ": "divide by the root of the size of a query.",
+    },
+)
+def code_scores(code, q, W_k, x, tau, omega):
+    """Scores (n,) of tokens x (n, D), tau (n,) s from the query q (d,), with W_k (d, D): (11.11), (11.12)."""
+    if code == "rotation":
+        k = R(x @ W_k.T, tau, omega)
+    elif code == "embedding":
+        k = R(x, tau, omega) @ W_k.T
+    else:
+        start = torch.zeros_like(x)
+        start[:, : 2 * len(omega) : 2] = 1  # Phi(0): pairs (1, 0)
+        k = (x + R(start, tau, omega)) @ W_k.T
+    return k @ q / math.sqrt(len(q))  # (n,)
