@@ -256,12 +256,13 @@ def _coded(code):
 )
 def code_scores(code, q, W_k, x, tau, omega):
     """Scores (n,) of tokens x (n, D), tau (n,) s from the query q (d,), with W_k (d, D): (11.11), (11.12)."""
+    phase = phasors(tau, omega, x.dtype)  # (n, F)
     if code == "rotation":
-        k = R(x @ W_k.T, tau, omega)
+        k = rotate(x @ W_k.T, phase)
     elif code == "embedding":
-        k = R(x, tau, omega) @ W_k.T
+        k = rotate(x, phase) @ W_k.T
     else:
         start = torch.zeros_like(x)
         start[:, : 2 * len(omega) : 2] = 1  # Phi(0): pairs (1, 0)
-        k = (x + R(start, tau, omega)) @ W_k.T
+        k = (x + rotate(start, phase)) @ W_k.T
     return k @ q / math.sqrt(len(q))  # (n,)
