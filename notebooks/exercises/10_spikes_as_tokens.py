@@ -31,8 +31,7 @@ def _numbered(n_bins, lag_bins):
 
 @exercise(
     cases={
-        "six bins and a lag of one": _numbered(6, 1),
-        "twenty bins and a lag of three": _numbered(20, 3),
+        "ten bins and a lag of three": _numbered(10, 3),
         "a lag of 0": _numbered(6, 0),
         "a negative lag, -2, where the hand comes before its spikes": _numbered(6, -2),
     },
@@ -56,6 +55,9 @@ def lagged(counts, velocity, lag_bins):
 
 
 # Exercise 10.2: a cosine through the counts of one unit, and how the counts scatter about it
+_ROUND = [45.0 * i for i in range(8)]
+
+
 def _reaches(*degrees, preferred=70.0, noise=0.0, window_s=0.2, seed=0):
     """Counts of reaches in these directions: a cosine, in spikes a window, with noise of which no cosine is a part."""
 
@@ -65,9 +67,6 @@ def _reaches(*degrees, preferred=70.0, noise=0.0, window_s=0.2, seed=0):
         return counts + noise * normal(len(degrees), seed=seed, dtype=torch.float64), direction, window_s
 
     return Case(make, _named("preferred direction", "depth", "Fano factor"))
-
-
-_ROUND = [45.0 * i for i in range(8)]
 
 
 @exercise(
@@ -83,9 +82,6 @@ _ROUND = [45.0 * i for i in range(8)]
         "torch.hypot(x, y), → torch.hypot(x, y) * window_s,": "the depth is a rate: spikes a second, not a window.",
         "((counts - expected) ** 2).mean() → counts.var(correction=0)": (
             "the spread about the *mean* also holds what the direction explains. Take the spread about the cosine."
-        ),
-        "((counts - expected) ** 2).mean() → ((counts - expected) ** 2).mean() ** 0.5": (
-            "the Fano factor compares the variance with the mean, not the standard deviation."
         ),
         "torch.linalg.lstsq(design, (counts / window_s)[:, None]).solution[:, 0] → "
         "(design.T * counts / window_s).mean(1) * torch.tensor([1, 2, 2])": (
@@ -165,7 +161,6 @@ def _spikes(units, times_s, bins, n_units=4):
 
 @exercise(
     cases={
-        "a spike at the very start": _spikes([2], [0.0], [0]),
         "three spikes of the first bin": _spikes([1, 4, 1], [0.003, 0.021, 0.0478], [0, 0, 0]),
         "spikes of later bins": _spikes([3, 1, 3], [0.0512, 0.1307, 0.1964], [1, 2, 3]),
         "a blank token among spikes": _spikes([1, 0, 2], [0.012, 0.05, 0.1123], [0, 1, 2]),
@@ -195,8 +190,7 @@ def _entries(function, *args):
     """From NumPy or torch, in one dtype; what padding holds is not compared."""
     result = function(*args)
     if not isinstance(result, dict) or set(result) != set(_NAMES):
-        got = f"the keys {', '.join(map(str, result))}" if isinstance(result, dict) else type(result).__name__
-        raise Complaint(f"expected a dict with the keys {', '.join(_NAMES)}, got {got}")
+        raise Complaint(f"expected a dict with the keys {', '.join(_NAMES)}")
     entries = {name: torch.as_tensor(np.asarray(result[name])).double() for name in _NAMES}
     mask = entries["mask"].bool()
     for name in ("times", "velocity"):
@@ -231,7 +225,6 @@ def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
     tolerance=1e-7,
     cases={
         "one window": _draw(2.0, 8.0, 1),
-        "three windows": _draw(2.0, 8.0, 3),
         "three windows with silent bins": _draw(2.0, 8.0, 3, silent=True),
         "a lag of 0.1 s": _draw(2.0, 8.0, 3, lag_s=0.1),
         "a part just as long as a window, with spikes on edges of bins": _draw(
@@ -294,7 +287,6 @@ def _notes(*trials):
 
 @exercise(
     cases={
-        "one trial of two bins": _notes([[(2, 0.01), (1, 0.03)], [(3, 0.02)]]),
         "a silent bin": _notes([[(2, 0.01)], 0, [(3, 0.02), (3, 0.04)]]),
         "three trials": _notes([[(1, 0.02)], [(2, 0.01)]], [0, [(3, 0.03)], 0], [[(1, 0.04), (2, 0.045)]]),
     },
