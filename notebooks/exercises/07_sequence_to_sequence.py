@@ -1,4 +1,4 @@
-"""Exercises of chapter 07: a loss without padding, attention before the step, a beam, a pointer, a whole translator."""
+"""Exercises of chapter 07: a loss without padding, attention in a step, a beam, wrong words, a translator, pointers."""
 
 import math
 from functools import cache, partial
@@ -8,7 +8,6 @@ from torch import nn
 
 from possm_lite.course.checks import MISSING, Case, Complaint, ValueCheck, exercise, gradient, normal
 from possm_lite.course.seq2seq import BEGIN, END, PAD, shift_right
-from possm_lite.nn.attention import masked_softmax
 
 _normal = partial(normal, seed=7)
 
@@ -23,7 +22,6 @@ def _sentences(*rows, scale=1.0):
     cases={
         "two sentences without padding": partial(_sentences, [3, 4, 2], [4, 4, 2]),
         "a sentence with two padded slots": partial(_sentences, [3, 4, 3, 4, 2], [4, 3, 2, 0, 0]),
-        "a single sentence": partial(_sentences, [3, 4, 2]),
         "logits in the hundreds": partial(_sentences, [3, 4, 2], [3, 2, 0], scale=300.0),
         "the gradient": Case(partial(_sentences, [3, 4, 3, 4, 2], [4, 3, 2, 0, 0]), gradient(0)),
         "a pad that is not 0": lambda: (*_sentences([3, 4, 2], [0, 2, 4]), 4),
@@ -53,7 +51,7 @@ def _decoder(*lengths, n=4, size=3):
     s, y, H = _normal(B, size, seed=1), _normal(B, size, seed=2), _normal(B, n, size, seed=3)
     mask = torch.arange(n) < torch.tensor(lengths)[:, None]
     score = lambda s, H: torch.tanh((s @ W_q.T)[:, None] + H @ W_k.T) @ w_v  # noqa: E731
-    cell = lambda x, s: torch.tanh(x @ W_x.T + s @ W_h.T)  # noqa: E731
+    cell = lambda x, s: torch.tanh(x @ W_x[:, : x.shape[-1]].T + s @ W_h.T)  # noqa: E731
     return s, y, H, mask, score, cell
 
 
@@ -98,14 +96,10 @@ _TEN_WORDS = [[0.01] * 9 + [0.91], [0.005] * 9 + [0.955]]
     cases={
         "one text": partial(_texts, [1.0], [[0.2, 0.5, 0.3]], [0]),
         "two texts, none of them finished": partial(_texts, [0.4, 0.3], _OPEN, [0, 0]),
-        "a text that deserves both places": partial(_texts, [0.9, 0.1], _OPEN, [0, 0]),
         "a finished text": partial(_texts, [0.5, 0.3], _OPEN, [1, 0]),
-        "two finished texts": partial(_texts, [0.4, 0.3], _OPEN, [1, 1]),
         "long texts, whose probabilities are 0 in float32": partial(_texts, [0.4, 0.3], _OPEN, [0, 0], before=-138.0),
         "a finished text that is no longer good enough": partial(_texts, [0.1, 0.9], _OPEN, [1, 0]),
         "another end and more words": partial(_texts, [0.3, 0.6], _TEN_WORDS, [0, 1], end=5),
-        "two texts, of which three grow": partial(_texts, [0.4, 0.3], _OPEN, [0, 0], k=3),
-        "two texts, of which one is kept": partial(_texts, [0.4, 0.3], _OPEN, [0, 0], k=1),
     },
     mistakes={
         "torch.where(finished[:, None], only_end, log_probs) → log_probs": (
@@ -127,88 +121,37 @@ def beam_step(scores, log_probs, finished, k, end):
     return best, place // n_words, place % n_words
 
 
-# Exercise 7.4: where the long text overtakes the short one. ln 0.30 / 2^a = ln 0.1615 / 4^a
-_RATIO = math.log(0.50 * 0.34 * 0.95) / math.log(0.40 * 0.75)
-
-crossing = ValueCheck(
-    "crossing",
-    expected=math.log2(_RATIO),
-    tolerance=0.02,
-    mistakes={
-        _RATIO: "that is the ratio of the two sums of logs. It equals (4/2)^alpha: one more step.",
-        math.log(_RATIO, 3): "that is what comes out without the full stop. It counts here: 2 tokens against 4.",
-        math.log2(0.1615 / 0.30): "that is what comes out if probabilities are divided. (7.7) divides sums of logs.",
-    },
-)
+_TEXTS = {
+    "one wrong word": ("drei und vierzig", "drei und fünfzig"),
+    "a word missing in the middle": ("drei zwei und vierzig", "drei hundert zwei und vierzig"),
+    "a word too many at the beginning": ("ein zwei und vierzig", "zwei und vierzig"),
+    "two words exchanged": ("und zwei", "zwei und"),
+    "nothing said": ("", "zwei und vierzig"),
+    "nothing to say": ("drei", ""),
+    "a wrong word and a missing one": ("drei hundert fünf vierzig", "drei hundert zwei und vierzig"),
+}
 
 
-def _items(*rows):
-    mask = torch.tensor(rows).bool()
-    W, U, v = _normal(5, 3, seed=1), _normal(5, 3, seed=2), 2 * _normal(5, seed=3)
-    return _normal(*mask.shape, 3), _normal(len(rows), 3, seed=4), W, U, v, mask
-
-
-# Exercise 7.5: point
+# Exercise 7.4: wrong words
 @exercise(
-    cases={
-        "four items, all free": partial(_items, [1, 1, 1, 1]),
-        "an item that was chosen before": partial(_items, [1, 0, 1, 1]),
-        "two rows, one of them padded": partial(_items, [1, 1, 1, 1], [1, 1, 0, 0]),
-        "only one item left": partial(_items, [0, 0, 1, 0]),
-        "two rows of one item": partial(_items, [1], [1]),
-    },
+    cases={name: lambda pair=pair: tuple(text.split() for text in pair) for name, pair in _TEXTS.items()},
     mistakes={
-        (".masked_fill(~mask, -torch.inf) → ", "torch.softmax(scores, -1) → torch.softmax(scores, -1) * mask"): (
-            "the probabilities of a row do not sum to one: it looks as if you masked after the softmax."
+        "return row[-1] → return sum(a != b for a, b in zip(said, right)) + abs(len(said) - len(right))": (
+            "words are compared place by place, so one missing word makes all that follow wrong. They may move up."
         ),
-        ".masked_fill(~mask, -torch.inf) → ": "it points at items it may not point at: `mask` plays no part yet.",
-        "torch.tanh → ": "there is no tanh. Without it U h adds the same to all items, and a softmax does not see it.",
-        "torch.softmax → torch.log_softmax": "these are logs of probabilities: give the probabilities.",
+        "(word != wanted) → 2 * (word != wanted)": "a changed word costs two, as if left out and put in. It costs one.",
+        "return row[-1] → return row[-1] / max(len(right), 1)": "this is the rate. Return the number of wrong words.",
     },
 )
-def pointer_weights(x, h, W, U, v, mask):
-    """(7.8) over the items that may be pointed at: shape (B, N)."""
-    hidden = torch.tanh(x @ W.T + (h @ U.T)[:, None])  # (B, N, a): the state is the same for all items
-    scores = (hidden @ v).masked_fill(~mask, -torch.inf)  # (B, N)
-    return torch.softmax(scores, -1)
-
-
-def _orders(*rows, repeats=False):
-    """Orders of up to four items, padded with 0: log p (B, M, N), orders and lengths. Without `repeats`, log p is -inf
-    for an item that was chosen before; with them nothing is masked, at padding neither."""
-    lengths, size = torch.tensor([len(row) for row in rows]), max(map(len, rows))
-    order = torch.tensor([[*row, *[0] * (size - len(row))] for row in rows])
-    may = torch.arange(size) < lengths[:, None, None]  # (B, 1, N)
-    chosen = nn.functional.one_hot(order, size).cumsum(1).roll(1, 1).bool()
-    chosen[:, 0] = False
-    return masked_softmax(_normal(*chosen.shape), (may & ~chosen) | repeats).log(), order, lengths
-
-
-# Exercise 7.6: the probability of an order
-@exercise(
-    cases={
-        "one row of three items": partial(_orders, [2, 0, 1]),
-        "two rows of three items": partial(_orders, [2, 0, 1], [0, 1, 2]),
-        "two rows, one of them padded": partial(_orders, [3, 1, 0, 2], [1, 0]),
-        "a row of one item, padded": partial(_orders, [0], [1, 2, 0]),
-        "rows in which an item may be chosen again": partial(_orders, [2, 0, 2], [1, 1], repeats=True),
-        "an order of forty items": Case(partial(_orders, range(40)), tolerance=1e-4),
-        "an order that cannot be": partial(_orders, [2, 0, 2]),
-    },
-    mistakes={
-        "torch.where(real, chosen, 0.0) → chosen": "steps after the end of a row count. Two items have two steps.",
-        "torch.where(real, chosen, 0.0) → (chosen * real)": (
-            "you multiplied by the mask, and 0 times minus infinity is NaN. Replace, with masked_fill or torch.where."
-        ),
-        ".sum(1) → .sum(1).exp()": "this is the probability. Return its log: the sum of the logs.",
-        "0.0).sum(1) → 1.0).prod(1)": "log-probabilities were multiplied. A product of probabilities is a sum of logs.",
-    },
-)
-def order_log_prob(log_p, order, lengths):
-    """The log of (7.9): log_p (B, M, N), order (B, M), lengths (B,) to (B,)."""
-    chosen = log_p.gather(-1, order[..., None])[..., 0]  # (B, M): the factor of each step
-    real = torch.arange(log_p.shape[1]) < lengths[:, None]  # (B, M)
-    return torch.where(real, chosen, 0.0).sum(1)
+def word_errors(said, right):
+    """Fewest words to change, put in or leave out until the list `said` is the list `right`: a whole number."""
+    row = list(range(len(right) + 1))  # from an empty text to the first j words: j words put in
+    for i, word in enumerate(said):
+        above, row = row, [i + 1]
+        for j, wanted in enumerate(right):
+            change = above[j] + (word != wanted)  # nothing, if they are equal
+            row.append(min(change, above[j + 1] + 1, row[j] + 1))  # or leave `word` out, or put `wanted` in
+    return row[-1]
 
 
 SIZES = {"n_source": 9, "n_target": 8, "dim": 5, "hidden": 6}  # all different, so that mistakes show in a shape
@@ -216,14 +159,12 @@ SIZES = {"n_source": 9, "n_target": 8, "dim": 5, "hidden": 6}  # all different, 
 
 @cache
 def _weights():
-    """Weights large enough for every part to be seen in the output."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         weights = Translator.reference(**SIZES).state_dict()
         return {name: 0.9 * normal(*value.shape, seed=i) for i, (name, value) in enumerate(weights.items())}
 
 
 def _filled(make):
-    """An object of the student's class with the weights copied in."""
     model = make(*SIZES.values())
     if not isinstance(model, nn.Module):
         raise Complaint("the class is not a torch.nn.Module: it begins with `class Translator(nn.Module):`.")
@@ -237,8 +178,6 @@ def _filled(make):
 
 
 def _stage(name):
-    """What a method of the student's object returns, with the weights copied in."""
-
     def observe(make, *args):
         result = getattr(_filled(make), name, lambda *args: None)(*args)
         if result is None or result is ...:
@@ -250,12 +189,7 @@ def _stage(name):
 
 def _encoded(make, source):
     """What `encode` returns, with states at real tokens only: what stands at padding is free."""
-    result = _stage("encode")(make, source)
-    if not isinstance(result, tuple | list) or len(result) != 2:
-        raise Complaint("`encode` returns two tensors: see its docstring.")
-    H, s_0 = result
-    if H.shape[:2] != source.shape:
-        raise Complaint(f"`encode`: H has the shape {tuple(H.shape)}, expected {(*source.shape, 2 * SIZES['hidden'])}.")
+    H, s_0 = _stage("encode")(make, source)
     return H[source != PAD], s_0
 
 
@@ -284,35 +218,30 @@ def _attended(*lengths):
     return normal(len(lengths), 6, seed=1), normal(*mask.shape, 12, seed=2), mask
 
 
-_ANSWERED = [3, 6, 6], [6, 3], [4, 7, 5], [3]  # by five words, one, six, and without an end
 _ROWS = [3, 5, 8, 4], [6, 3], [7], [5, 5, 4, 8, 3, 7], [4, 6, 8], [8, 8, 3]
-_UNPACKED = (
-    "self.encoder(packed) → self.encoder(self.read(source))",
-    "H, _ = nn.utils.rnn.pad_packed_sequence(H, batch_first=True, total_length=source.shape[1]) → pass",
-)
 
 
-# Exercise 7.7: the whole translator
+# Exercise 7.5: the whole translator
 @exercise(
     cases={
         "the parameters": Case(tuple, lambda make: len(list(_filled(make).parameters()))),
         "`encode`, of a row without padding": Case(lambda: (_sources([3, 5, 8, 4]),), _encoded),
         "`encode`, of rows with padding": Case(lambda: (_sources(*_ROWS),), _encoded),
-        "`encode`, of rows padded further than the longest": Case(
-            lambda: (nn.functional.pad(_sources([3, 5, 8, 4], [6, 3]), (0, 2), value=PAD),), _encoded
-        ),
-        "`look`, of a single row": Case(partial(_attended, 3), _stage("look")),
-        "`look`, of rows of one token": Case(partial(_attended, 1, 1), _stage("look")),
         "`look`, without padding": Case(partial(_attended, 4, 4), _stage("look")),
         "`look`, with padding": Case(partial(_attended, 4, 2, 1), _stage("look")),
         "`step`": Case(lambda: (torch.tensor([3, 7, 1]), *_attended(4, 2, 1)), _stage("step")),
         "`forward`": Case(_pair, _stage("forward")),
-        "`generate`": Case(lambda: (_sources(*_ANSWERED), 9), _stage("generate")),
-        "`generate`, where all rows end early": Case(lambda: (_sources(*_ANSWERED[:3]), 9), _stage("generate")),
+        "`generate`": Case(lambda: (_sources([3, 6, 6], [6, 3], [4, 7, 5], [3]), 9), _stage("generate")),
         "the gradients of the parameters": Case(_pair, _all_gradients, 1e-4),
     },
     mistakes={
-        _UNPACKED: "`encode`: padding is read, and the last state of both directions has seen it. Pack the rows.",
+        "return H, last[0] → return H, H[:, -1, : len(self.W_q.weight)]": (
+            "`encode`: `H[:, -1]` is the last slot, which is padding in a short row. s_0 belongs to the last token."
+        ),
+        (
+            "self.encoder(packed) → self.encoder(self.read(source))",
+            "H, _ = nn.utils.rnn.pad_packed_sequence(H, batch_first=True, total_length=source.shape[1]) → pass",
+        ): "`encode`: padding is read, and the last state of both directions has seen it. Pack the rows.",
         ".masked_fill(~mask, -torch.inf) → ": "`look`: padding is looked at. Give the mask to the softmax.",
         "shift_right(target) → target": "`forward`: the decoder reads the very word that it should say.",
         ".masked_fill(done, PAD) → ": "`generate`: it goes on after the end. What follows END is padding.",
@@ -370,3 +299,89 @@ class Translator(nn.Module):
             written.append(tokens.masked_fill(done, PAD))
             done = done | (tokens == END)
         return torch.stack(written, 1)
+
+
+# Exercise 7.6 (deeper): what an embedding does
+@exercise(
+    cases={
+        "two rows of one length": lambda: ([[3, 8], [7, 3]], _normal(9, 5)),
+        "rows of different lengths": lambda: ([[3, 8, 4], [5], [6, 2]], _normal(9, 5)),
+    },
+    mistakes={
+        "onehot @ E → onehot @ E * (tokens != PAD)[..., None]": "padding gives zeros, but `PAD` picks row 0.",
+    },
+)
+def look_up(rows, E):
+    """Lists of tokens, B of them, and a table E (V, D): the vectors (B, N, D), short rows filled up with PAD."""
+    tokens = torch.full((len(rows), max(map(len, rows))), PAD)  # (B, N), whole numbers
+    for b, row in enumerate(rows):
+        tokens[b, : len(row)] = torch.tensor(row)
+    onehot = nn.functional.one_hot(tokens, len(E)).to(E.dtype)  # (B, N, V)
+    return onehot @ E
+
+
+# Exercise 7.7 (deeper): the new state asks
+@exercise(
+    cases={
+        "one sentence without padding": lambda: (*_decoder(4), _normal(3, 6, seed=14)),
+        "two sentences, one of them padded": lambda: (*_decoder(4, 2), _normal(3, 6, seed=14)),
+    },
+    mistakes={
+        "score(new, H) → score(s, H)": "the old state asks, as in (7.4). Here the new one does: step first.",
+        ".masked_fill(~mask, -torch.inf) → ": "padding is looked at. Give the mask to the softmax.",
+        "[c, new] → [new, c]": "W_c reads [c; s], the context first. Yours are the other way round.",
+    },
+)
+def luong_step(s, y, H, mask, score, cell, W_c):
+    """(7.6): the new state (B, h), and what the readout reads, tanh(W_c [c; s]) (B, h)."""
+    new = cell(y, s)  # (B, h): the word alone
+    alpha = torch.softmax(score(new, H).masked_fill(~mask, -torch.inf), -1)  # (B, N)
+    c = (alpha[:, None] @ H)[:, 0]  # (B, e)
+    return new, torch.tanh(torch.cat([c, new], -1) @ W_c.T)
+
+
+# Exercise 7.8 (deeper): where the long text overtakes the short one. ln 0.30 / 2^a = ln 0.1615 / 4^a
+_RATIO = math.log(0.50 * 0.34 * 0.95) / math.log(0.40 * 0.75)
+
+crossing = ValueCheck(
+    "crossing",
+    expected=math.log2(_RATIO),
+    tolerance=0.02,
+    mistakes={
+        _RATIO: "that is the ratio of the two sums of logs. It equals (4/2)^alpha: one more step.",
+        math.log(_RATIO, 3): "that is what comes out without the full stop. It counts here: 2 tokens against 4.",
+        1 / math.log2(_RATIO): "that is one over it: from 2^alpha = r follows alpha = log2 r.",
+        0.5: "that is the ratio of the lengths, 2 to 4. (7.7) asks for the power of it: use the logs of both texts.",
+        1.0: "at 1 the long text is already ahead: -0.46 for `abb.` and -0.60 for `b.`, both a word.",
+    },
+)
+
+
+def _orders(*rows):
+    lengths = torch.tensor([len(row) for row in rows])
+    order = torch.tensor([[*row, *[0] * (lengths.max() - len(row))] for row in rows])
+    return 2 * _normal(*order.shape, order.shape[1]), order, lengths
+
+
+# Exercise 7.9 (deeper): the probability of an order
+@exercise(
+    cases={
+        "two rows of three items": partial(_orders, [2, 0, 1], [0, 1, 2]),
+        "two rows, one of them padded": partial(_orders, [3, 1, 0, 2], [1, 0]),
+    },
+    mistakes={
+        " & ~chosen → ": "an item chosen before gets a share of the probability. Take it out before the softmax.",
+        "real[:, None] & → ": "padding gets a share of the probability: only real items may be pointed at.",
+        "torch.where(real, factors, 0.0) → factors": "steps after the end of a row count. Two items have two steps.",
+        "scores.masked_fill(~(real[:, None] & ~chosen), -1e9).log_softmax(-1) → "
+        "(scores.softmax(-1) * (real[:, None] & ~chosen)).log()": "you masked after the softmax: the sum is not one.",
+    },
+)
+def order_log_prob(scores, order, lengths):
+    """The log of (7.9): scores (B, M, N) of step m and item n, order (B, M), lengths (B,) to (B,)."""
+    real = torch.arange(scores.shape[-1]) < lengths[:, None]  # (B, N): items, and steps
+    onehot = nn.functional.one_hot(order, scores.shape[-1])
+    chosen = (onehot.cumsum(1) - onehot).bool()  # (B, M, N): before step m
+    log_p = scores.masked_fill(~(real[:, None] & ~chosen), -1e9).log_softmax(-1)
+    factors = log_p.gather(-1, order[..., None])[..., 0]  # (B, M)
+    return torch.where(real, factors, 0.0).sum(1)

@@ -1,5 +1,7 @@
 """Pointer network: the formula by loops, and what it may point at. Chapter 07 asserts that it learns to sort."""
 
+from itertools import permutations, product
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -80,3 +82,13 @@ def test_padding_changes_nothing():
     choices = model.point(items, LENGTHS).clamp(min=0)
     alone = model(items[1:2, :3], LENGTHS[1:2], choices[1:2, :3])
     assert_close(alone, model(items, LENGTHS, choices)[1:2, :3, :3])
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@torch.no_grad()
+def test_all_orders_together_have_probability_one(repeats):
+    """(7.9) is exact: without repeats over the 24 orders of four items, with them over all 256 answers."""
+    model, items = make(repeats), torch.randn(1, 4, 1)
+    answers = torch.tensor([*(product(range(4), repeat=4) if repeats else permutations(range(4)))])
+    log_p = model(items.expand(len(answers), -1, -1), torch.full((len(answers),), 4), answers)
+    assert_close(log_p.gather(-1, answers[..., None]).sum((1, 2)).exp().sum(), torch.tensor(1.0))

@@ -39,6 +39,14 @@ def test_loss_matches_cross_entropy_without_padding():
     assert empty == 0 and not torch.autograd.grad(empty, logits)[0].any()
 
 
+def test_embedding_is_a_one_hot_vector_times_a_table():
+    model = make(Seq2Seq)
+    onehot = F.one_hot(SOURCE, 8).double()  # (B, N, V)
+    assert_close(onehot @ model.read.weight, model.read(SOURCE))
+    model.read(SOURCE).sum().backward()  # a row is learned where its token occurs
+    assert model.read.weight.grad.any(1).nonzero()[:, 0].tolist() == SOURCE.unique().tolist()
+
+
 @pytest.mark.parametrize("rows", [[[3, 4], [PAD, PAD]], [[PAD, 4], [3, 4]], [[3, PAD, 4]]])
 def test_padding_must_follow_the_last_token(rows):
     with pytest.raises(ValueError, match="padding"):

@@ -4,7 +4,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from possm_lite.course.pointer import pointer_log_probs
 from possm_lite.course.seq2seq import BEGIN, END, masked_cross_entropy
 
 from .helpers import answers, load
@@ -29,8 +28,43 @@ def beam_by_lists(scores, log_probs, finished, k, end):
     return [list(x) for x in zip(*sorted(table, reverse=True)[:k], strict=True)]
 
 
-def order_by_loops(log_p, order, lengths):
-    return [sum(log_p[b, m, order[b, m]] for m in range(n)) for b, n in enumerate(lengths)]
+def errors_by_recursion(said, right):
+    if not said or not right:
+        return max(len(said), len(right))
+    moves = errors_by_recursion(said[1:], right), errors_by_recursion(said, right[1:])
+    return min(1 + min(moves), errors_by_recursion(said[1:], right[1:]) + int(said[0] != right[0]))
+
+
+def look_up_by_index(rows, E):
+    return E[torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)]
+
+
+def luong_row_by_row(s, y, H, mask, score, cell, W_c):
+    new = cell(y, s)
+    alphas = [
+        F.pad(score(new[b, None], H[b, None, :n])[0].softmax(0), (0, H.shape[1] - n)) for b, n in enumerate(mask.sum(1))
+    ]
+    return new, torch.stack([torch.tanh(W_c @ torch.cat([a @ h, s])) for a, h, s in zip(alphas, H, new, strict=True)])
+
+
+def order_by_loops(scores, order, lengths):
+    """Items one after the other: the softmax over what is left."""
+    totals = []
+    for b, n in enumerate(lengths.tolist()):
+        left, total = list(range(n)), 0.0
+        for m, chosen in enumerate(order[b, :n].tolist()):
+            total += scores[b, m, chosen] - scores[b, m, left].logsumexp(0)
+            left.remove(chosen)
+        totals.append(total)
+    return totals
+
+
+class LastSlot(exercises.Translator.reference):
+    """s_0 is what stands in the last slot, with padding or without."""
+
+    def encode(self, source):
+        H, _ = super().encode(source)
+        return H, H[:, -1, : H.shape[-1] // 2]
 
 
 class ByHand(exercises.Translator.reference):
@@ -70,10 +104,18 @@ test_answers = answers(
         ("token_loss", masked_cross_entropy),
         ("bahdanau_step", step_row_by_row),
         ("beam_step", beam_by_lists),
-        ("crossing", 0.6),
-        ("pointer_weights", lambda x, h, *a: pointer_log_probs(x, h[:, None], *a[:3], a[3][:, None])[:, 0].exp()),
-        ("order_log_prob", order_by_loops),
+        ("word_errors", errors_by_recursion),
+        ("word_errors", lambda said, right: abs(len(said) - len(right)), "one wrong word"),
         ("Translator", ByHand),
         ("Translator", lambda *sizes: nn.Module(), "not attempted yet"),
+        ("Translator", LastSlot, "`H[:, -1]` is the last slot"),
+        ("look_up", look_up_by_index),
+        ("look_up", lambda rows, E: E[torch.zeros((len(rows), 3))], "tensors used as indices must be long"),
+        ("luong_step", luong_row_by_row),
+        ("crossing", 0.6),
+        ("crossing", 1.67, "one over it"),
+        ("crossing", 0.5, "the ratio of the lengths"),
+        ("crossing", 1, "already ahead"),
+        ("order_log_prob", order_by_loops),
     ],
 )
