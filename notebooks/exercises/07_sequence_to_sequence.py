@@ -44,7 +44,6 @@ def token_loss(logits, targets, pad=0):
 
 
 def _decoder(*lengths, n=4, size=3):
-    """States, words and encoder states all of one size, so that no mistake shows in a shape."""
     B = len(lengths)
     W_q, W_k, w_v = 2 * _normal(size, size), 2 * _normal(size, size, seed=8), 2 * _normal(size, seed=9)
     W_x, W_h = _normal(size, 2 * size, seed=10), _normal(size, size, seed=11)
@@ -83,7 +82,6 @@ def bahdanau_step(s, y, H, mask, score, cell):
 
 
 def _texts(so_far, rows, finished, k=2, end=0, before=0.0):
-    """Arguments from probabilities: of each text so far, and of each next word; `before` is added to the scores."""
     return torch.tensor(so_far).log() + before, torch.tensor(rows).log(), torch.tensor(finished).bool(), k, end
 
 
@@ -307,9 +305,7 @@ class Translator(nn.Module):
         "two rows of one length": lambda: ([[3, 8], [7, 3]], _normal(9, 5)),
         "rows of different lengths": lambda: ([[3, 8, 4], [5], [6, 2]], _normal(9, 5)),
     },
-    mistakes={
-        "onehot @ E → onehot @ E * (tokens != PAD)[..., None]": "padding gives zeros, but `PAD` picks row 0.",
-    },
+    mistakes={"onehot @ E → onehot @ E * (tokens != PAD)[..., None]": "padding gives zeros: `PAD` picks row 0 of E."},
 )
 def look_up(rows, E):
     """Lists of tokens, B of them, and a table E (V, D): the vectors (B, N, D), short rows filled up with PAD."""
