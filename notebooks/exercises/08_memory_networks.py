@@ -60,6 +60,7 @@ def _story(n, d, n_hops):
         ),
         "q + p @ c → p @ c": "what was read replaces the question. It should be added to it: q + r.",
         "p @ c → p @ a": "the outputs c are never read: you find facts by a and read a too. There are two memories.",
+        "a @ q → a @ q / len(q) ** 0.5": "the scores of (8.1) are not divided by the root of D.",
     },
 )
 def read_in_hops(q, a, c, n_hops):
@@ -126,6 +127,10 @@ _STAY, _AHEAD = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
         ("s[0] → s[3]", "s[2] → s[0]", "s[3] → s[2]"): (
             "the head moves the wrong way: the last entry of s is the probability of one slot ahead, from i to i + 1."
         ),
+        ("s[0] → s[-1]", "s[1] → s[0]", "s[2] → s[1]"): (
+            "s[-1] is the last entry of s: the order is back, stay, ahead, so d belongs to s[d + 1]."
+        ),
+        "return w / w.sum() → return w": "after the power the weights no longer sum to one: divide by their sum (8.9).",
         (
             "w = gate * content + → w = content\n    later =",
             "torch.roll(w, 1)\n → torch.roll(w, 1)\n    w = gate * w + later\n",
@@ -141,11 +146,11 @@ def locate(content, previous, gate, s, gamma):
 
 
 def _copied(controller, length):
-    """What the read head reads after the go sign, (L, 4), on a list of `length` vectors, a ring of 24 slots of 0.1."""
+    """What is read after the go sign, (L, 4), on a list of `length` vectors, a ring of 24 slots of 0.1."""
     bits = _normal(length, 4).sign()
     heard = torch.zeros(2 * length + 1, 5)
     heard[:length, :4], heard[length, 4] = bits, 1.0
-    memory, (writer, reader), said = torch.full((24, 4), 0.1), torch.eye(24)[[0, 0]], []
+    memory, (writer, reader), said, before = torch.full((24, 4), 0.1), torch.eye(24)[[0, 0]], [], {}
     for x in heard:
         told = controller(x.clone())
         if not (isinstance(told, tuple | list) and [np.shape(part) for part in told] == [(3,), (3,), (4,), (4,)]):
@@ -156,6 +161,9 @@ def _copied(controller, length):
                 raise Complaint("the three numbers of a shift are probabilities: none below zero, and their sum is 1.")
         if erase.min() < 0 or erase.max() > 1:
             raise Complaint("each number of `erase` lies between 0 and 1.")
+        told = torch.cat([s_write, s_read, erase, add])
+        if not torch.equal(told, before.setdefault(tuple(x.tolist()), told)):
+            raise Complaint("the same x gave two answers. Your controller has no state: only x decides what it does.")
         writer, reader = shift(writer, s_write), shift(reader, s_read)
         memory = write(memory, writer, erase, add)
         said.append(read(reader, memory))
@@ -176,6 +184,9 @@ def _copied(controller, length):
         ),
         "s_read = ahead if silent else stay → s_read = ahead": (
             "the read head walks while the machine listens, and at the go sign it is at the end of the list."
+        ),
+        "s_read = ahead if silent → s_read = ahead if not hears": (
+            "your read head is on slot 2 when the first vector, on slot 1, is due: at the go sign it must stay."
         ),
         "erase = torch.full((4,), float(hears)) → erase = torch.ones(4)": (
             "it erases in silence as well, so the last vector of the list is gone. After the list nothing is written."
@@ -209,7 +220,6 @@ def _search(beta, n=4, m=3):
     },
     mistakes={
         " / (memory.norm(dim=1) * key.norm()) → ": "nothing is divided by the lengths: long slots win.",
-        "norm(dim=1) → norm()": "all slots together are divided by one length. Each slot has its own: norm(dim=-1).",
         "beta * cosine → cosine": "beta has no effect: cosines differ by 2 at most, so their softmax is nearly flat.",
     },
 )
@@ -259,7 +269,6 @@ def _outputs_and_memory(run, *args):
             "q, v)\n        r = read(memory, q) → q, v)",
         ): "you read before you write. In (8.11) the new memory is read.",
         ("r = read → now = read", "readout(h, r) → readout(h, now)"): "the controller gets the same r in every step.",
-        ("h, q, v = → now, q, v =", "readout(h, r) → readout(now, r)"): "the controller gets the same h in every step.",
     },
 )
 def run_frame(controller, write, read, readout, inputs, memory, h, r):
@@ -292,7 +301,6 @@ def _table(beta, n=3, m=2):
             "each slot loses what is in itself, as in (8.5) with e = beta. Subtract what w reads of all slots together."
         ),
         "beta * w[:, None] → w[:, None]": "beta has no effect: it says how much of the difference is written.",
-        "v - w @ memory → w @ memory - v": "the difference has the wrong sign: what was read is to go, and v to come.",
     },
 )
 def delta_write(memory, w, v, beta):

@@ -55,7 +55,7 @@ def make_foursome() -> dict[tuple[str, str], tuple[Tensor, Tensor]]:
 
 def draw_foursome() -> None:
     """The four stories as paths from thing to box to room."""
-    _, axes = plt.subplots(1, 4, figsize=(6.4, 2.5), layout="constrained")
+    _, axes = plt.subplots(1, 4, figsize=(6.8, 2.2), layout="constrained")
     for ax, (inside, stands) in zip(axes, itertools.product(("straight", "crossed"), repeat=2), strict=True):
         for i in range(2):
             j = i if inside == "straight" else 1 - i  # the box of thing i
@@ -66,9 +66,9 @@ def draw_foursome() -> None:
                 ax.plot(k, 0, "o", color=ORANGE, ms=11)
         for row, words in enumerate((ROOMS, BOXES, THINGS)):
             for column in range(2):
-                beside = column + (-0.26, 0.26)[column]
-                ax.text(beside, row, words[column], ha="center", va="center", rotation=90, fontsize=10)
-        ax.set(xlim=(-0.7, 1.7), ylim=(-0.6, 2.5))
+                beside, side = ((-0.28, "right"), (1.28, "left"))[column]
+                ax.text(beside, row, words[column], ha=side, va="center", fontsize=10)
+        ax.set(xlim=(-1.4, 2.2), ylim=(-0.4, 2.3))
         ax.set_title(f"things {inside},\nboxes {stands}", fontsize=10)
         ax.axis("off")
 
@@ -192,7 +192,7 @@ def draw_task(x: Tensor, bits: Tensor) -> None:
     axes[0].set_yticks(range(5), ["bit 1", "bit 2", "bit 3", "bit 4", "go"], fontsize=10)
     axes[1].set_yticks(range(4), ["bit 1", "bit 2", "bit 3", "bit 4"], fontsize=10)
     axes[1].set(xlabel="step", xticks=range(2 * length + 1))
-    figure.colorbar(image, ax=axes, label="input", shrink=0.8, ticks=[-1, 0, 1])
+    figure.colorbar(image, ax=axes, label="bit (0: silence)", shrink=0.8, ticks=[-1, 0, 1])
 
 
 class Copiers(nn.Module):
@@ -265,7 +265,8 @@ def draw_heads(x: Tensor, said: Tensor, trace) -> None:
     table.scatter(step, slot, s=60 * trace.read.T, marker="o", facecolors="none", edgecolors=BLUE, label="read head")
     table.legend(loc="upper right", ncols=2, bbox_to_anchor=(1, 1.13), borderaxespad=0)
     table.set(ylabel="slot", yticks=range(0, SLOTS, 4))
-    figure.colorbar(image, ax=table, label="change of slot", shrink=0.7)
+    bar = figure.colorbar(image, ax=table, label="change of slot", shrink=0.7)
+    bar.ax.set_ylim(0, change.max())
     for ax, name in ((heard, "heard"), (spoken, "said")):
         ax.set_ylabel(name)
         ax.set_yticks([])
