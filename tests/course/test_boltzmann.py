@@ -101,16 +101,6 @@ def test_boltzmann_gradient_matches_the_exact_likelihood(temperature):
     assert (for_w.diagonal() == 0).all()
 
 
-def test_machines_in_a_batch_equal_single_ones():
-    data = sample_units(torch.full((2, 3, 4), 0.5, dtype=torch.float64), generator=seeded(0))
-    full, free = machine(4), restricted()
-    together = (*moments(data), *exact_moments(*(torch.stack([2 * x, x]) for x in full)))
-    assert_close([x[1] for x in together], [*moments(data[1]), *exact_moments(*full)])
-    batch = [torch.stack([2 * x, x]) for x in free]
-    assert_close(rbm_log_likelihood(data, *batch)[1], rbm_log_likelihood(data[1], *free))
-    assert [x.shape for x in contrastive_divergence(data, *batch)] == [(2, 4, 3), (2, 4), (2, 3)]
-
-
 @pytest.mark.parametrize("phi", [0.0, 0.9])
 def test_autocorrelation_of_an_autoregressive_process(phi):
     """x_t = phi x_{t-1} + noise has rho(k) = phi^k and tau = (1 + phi) / (1 - phi)."""

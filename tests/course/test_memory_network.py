@@ -1,5 +1,6 @@
 """Memory networks against loops."""
 
+import itertools
 import math
 
 import pytest
@@ -41,12 +42,17 @@ def test_a_hop_is_a_layer_of_attention_with_shared_weights():
     assert_close(x[:, 0], multi_hop_read(q, a, c, n_hops=3)[0])
 
 
-@torch.no_grad()
-def test_network_matches_loops():
-    network = MemoryNetwork(6, 3, 2, dim=4, n_hops=2).double()
-    facts, question = vectors(2, 5, 6), vectors(2, 3)
-    scores, weights = network(facts, question)
-    A, C = network.address.weight, network.output.weight
-    for b in range(2):
-        q, p = loop_answer(network.question.weight @ question[b], facts[b] @ A.T, facts[b] @ C.T, 2)
-        assert_close((scores[b], weights[b]), (network.readout.weight @ q, p))
+def test_a_question_of_two_facts_needs_two_hops():
+    """Things, boxes and rooms in pairs. In one hop a lean times its denominator is a sum over facts (8.2)."""
+    one, straight_crossed = torch.eye(6, dtype=torch.float64), itertools.product((0, 1), repeat=2)
+    what = one[:4, :4]  # things, then boxes
+    facts = torch.stack([torch.cat([what, one[[2 + a, 3 - a, 4 + b, 5 - b], 2:]], 1) for a, b in straight_crossed])
+    ask, room = one[:1, :2].expand(4, 2), torch.tensor([0, 1, 1, 0])  # where is the first thing?
+    network = MemoryNetwork(8, 2, 2, dim=6, n_hops=1).double()
+    scores, q = network(facts, ask)[0], network.question(ask)[0]
+    sums = scores.diff(dim=1).squeeze(1) * torch.exp(network.address(facts) @ q).sum(-1)
+    assert_close(sums[0] + sums[3], sums[1] + sums[2])  # so it cannot lean rightly four times
+    network.address.weight.data = torch.cat([one[:, :4], torch.zeros_like(one[:, 2:])], 1)
+    network.output.weight.data = 30 * torch.cat([-one[:, :4], one[:, 2:]], 1)
+    network.question.weight.data, network.readout.weight.data, network.n_hops = 30 * one[:, :2], one[4:], 2
+    assert torch.equal(network(facts, ask)[0].argmax(1), room)

@@ -52,6 +52,7 @@ def test_a_write_of_the_difference_is_the_delta_rule():
     assert_close(after.T, W + beta * torch.outer(v - W @ key, key))
     assert_close(read(key, after), v)
     slot = torch.eye(N, dtype=torch.float64)[1]  # on one slot it is erase and add of that slot
+    assert_close(read(slot, write(memory, slot, torch.ones_like(v), v)), v)
     assert_close(write(memory, slot, torch.ones_like(v), v), write(memory, slot, 0 * v, v - read(slot, memory)))
 
 

@@ -23,6 +23,13 @@ def copy_backwards(x):
     return stay if go or silent else back, back if silent else stay, [float(not (go or silent))] * 4, x[:4].tolist()
 
 
+def copy_from_a_list(x, kept=[]):  # noqa: B006
+    """The list in Python's memory: a controller with a state."""
+    add = kept.pop(0) if kept and not x.any() else torch.zeros(4)
+    kept.extend([x[:4]] if x[:4].any() else [])
+    return torch.eye(3)[1], torch.eye(3)[1], torch.ones(4), add
+
+
 test_answers = answers(
     exercises,
     [
@@ -32,7 +39,7 @@ test_answers = answers(
         ("content", content_weights),
         ("locate", lambda c, p, g, s, gamma: sharpen(shift(interpolate(c, p, g), s), gamma)),
         ("copy_by_place", copy_backwards),
-        ("copy_by_place", lambda x: x[:4], "four tensors"),
+        ("copy_by_place", copy_from_a_list, "two answers"),
         ("copy_by_place", lambda x: (torch.ones(3), torch.eye(3)[1], torch.ones(4), x[:4]), "probabilities"),
         ("run_frame", frame_with_lists),
         ("run_frame", lambda *args: exercises.run_frame.reference(*args)[::-1], "outputs comes first"),
