@@ -348,7 +348,7 @@ crossing = ValueCheck(
         math.log(_RATIO, 3): "that is what comes out without the full stop. It counts here: 2 tokens against 4.",
         1 / math.log2(_RATIO): "that is one over it: from 2^alpha = r follows alpha = log2 r.",
         0.5: "that is the ratio of the lengths, 2 to 4. (7.7) asks for the power of it: use the logs of both texts.",
-        1.0: "at 1 the long text is already ahead: -0.46 for `abb.` and -0.60 for `b.`, both a word.",
+        1.0: "at 1 the long text is already ahead, with -0.46 a word against -0.60.",
     },
 )
 
