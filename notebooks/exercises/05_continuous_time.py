@@ -43,9 +43,7 @@ def _kernel(function, t, *args):
         ", angle.sin()] → ]": (
             "only the cosines are there. cos a cos b alone is not cos(a - b): the sines are the other half."
         ),
-        "t[:, None] → t.float()[:, None]": (
-            "times in float32 cannot tell spikes of one millisecond apart after an hour."
-        ),
+        "math.sqrt(len(omega)) → len(omega)": "the dot product has the square of your factor in it: (5.3) has a root.",
     },
 )
 def time_features(t, omega):
@@ -76,6 +74,8 @@ def _sum_of_box(function):
     if (alpha >= 0).all() or (alpha <= 0).all():
         return "weights of one sign, which make no negative sum from ones and zeros"
     box = ((t[:, None] - t).abs() < 1).double()
+    if box.all():
+        return "events all within one second: each box is one, and the sum is (alpha_1 + alpha_2 + ...) squared"
     if box.sum() == len(t):
         return "no two events within the box of one second, which leaves a sum of squares"
     return "a negative sum" if alpha @ box @ alpha < -1e-9 * alpha @ alpha else "a sum that is not negative"
@@ -85,7 +85,7 @@ def _sum_of_box(function):
     cases={"the sum (5.6) for the box": Case(lambda: (), _sum_of_box)},
     mistakes={
         "-1.0 → 1.0": "the weights, which come second, have one sign: no such sum of ones and zeros is negative.",
-        "[0.0, 0.6, 1.2] → [0.0, 0.1, 0.2]": "this sum is not negative. Which sign should the middle event have?",
+        "[1.0, -1.0, 1.0] → [1.0, 1.0, -1.0]": "this sum is not negative. What sign and size must the middle one have?",
     },
 )
 def catch_box():
@@ -115,9 +115,8 @@ def _added(z_q, z_k, t_q, t_k, omega):
     mistakes={
         _added: "content and time were added, and the dot product of sums has cross terms of content with time.",
         ".mean(-1) → .sum(-1)": "the part of the time is too large: it is the mean over the frequencies.",
-        "t_q[:, None] - t_k → t_q[:, None] + t_k": (
-            "the times were added, not subtracted: cos a cos b + sin a sin b has the difference in it."
-        ),
+        "z_q @ z_k.T + kernel → (z_q @ z_k.T + kernel) / z_q.shape[1] ** 0.5": "(5.11) has no division by sqrt(D).",
+        " + kernel →  * kernel": "content and kernel are added, not multiplied.",
     },
 )
 def event_score(z_q, z_k, t_q, t_k, omega):
@@ -140,6 +139,8 @@ def event_score(z_q, z_k, t_q, t_k, omega):
             "these pairs are a number of the first half with one of the second. A pair is two neighbours."
         ),
         ", rest[:, None]] → ]": "the last column is missing: a_0, the dot product of what is not rotated.",
+        "k[:, 2 * n_freqs :] @ q[2 * n_freqs :] → k @ q": "a_0 is the dot product of what is *not* rotated.",
+        "k[:, 2 * n_freqs :] @ q[2 * n_freqs :] → k[:, n_freqs:] @ q[n_freqs:]": "a_0 begins after 2F numbers, not F.",
         ".conj() → ": "the bar is missing: of q_f the complex conjugate is wanted.",
     },
 )
