@@ -106,9 +106,9 @@ def draw_errors(sigma: float = 4.0, n_seeds: int = 20) -> float:
     variance = ((1 + gaussian_kernel(2 * lag, 0.0, sigma)) / 2 - true**2).mean().item()  # (5.5), mean over lags
     figure, axes = plt.subplots(figsize=(5.4, 2.8), layout="constrained")
     axes.loglog(sizes, error.T, ".", color=BLUE, ms=5, alpha=0.5)
-    axes.loglog([], [], ".", color=BLUE, label="one seed")
+    axes.loglog([], [], ".", color=BLUE, label="one draw")
     axes.loglog(sizes, (variance / sizes) ** 0.5, "--", color=INK, lw=2, label="formula (5.5)")
-    axes.set(xlabel="number of frequencies F", ylabel="error of the kernel")
+    axes.set(xlabel="number of frequencies F", ylabel="error, 0 to 2 s (rms)")
     axes.legend()
     plt.show()
     return float(np.mean([np.polyfit(np.log(sizes), np.log(row), 1)[0] for row in error]))
@@ -137,7 +137,7 @@ def draw_reader() -> Figure:
     query = diagram.box(4.9, 0.7, "$z_q$", "learned", width=1.3, height=0.9)
     score = diagram.box(10.4, 2.3, "clock: a score\nfor each event,\nsoftmax", "operation", width=4.2, height=1.7)
     values = diagram.box(15.2, 4.0, "a value for\neach kind", "learned", width=3.4, height=1.1)
-    read = diagram.box(15.2, 2.3, "weighted sum,\nlinear", "learned", width=3.4, height=1.1)
+    read = diagram.box(15.2, 2.3, "weighted sum,\nlinear", "learned", width=3.6, height=1.1)
     soon = diagram.box(18.5, 2.3, "soon?")
     diagram.arrow(kinds, keys, "(N,)")
     diagram.arrow(kinds, values, via=[(1.2, 5.3), (15.2, 5.3)])
@@ -206,8 +206,9 @@ def draw_answers(answers: dict[str, list[tuple]], lag: Tensor, ours: dict[str, f
         for p, p_ours in networks:
             axes.semilogx(lag, p, ".", color=color, ms=3, alpha=0.25, rasterized=True)
             axes.plot(list(ours.values()), p_ours, "o", color=INK, ms=8, mfc="none", mew=1.6)
-        for (letter, at), y in zip(ours.items(), networks[0][1], strict=True):
-            axes.annotate(letter, (at, y), xytext=(0, -17 if y > 0.8 else 10), textcoords="offset points", ha="center")
+        for i, (letter, at) in enumerate(ours.items()):
+            y = max(p_ours[i] for _, p_ours in networks)
+            axes.annotate(letter, (at, y), xytext=(0, -17 if y > 0.8 else 12), textcoords="offset points", ha="center")
         axes.axvline(1, color=INK, lw=1, ls="--")
         axes.set_title(name, fontsize=11)
         axes.set_xticks([0.25, 1, 4], ["0.25", "1", "4"])
