@@ -88,8 +88,8 @@ def test_without_trials_time_is_divided_at_bin_edges(trials):
 
 
 def test_segments_join_adjacent_intervals():
-    joined = segments(np.array([[0.0, 1.0], [1.0, 2.0], [2.5, 3.0], [3.0005, 4.0]]), gap_s=1e-3)
-    np.testing.assert_array_equal(joined, [[0.0, 2.0], [2.5, 4.0]])
+    joined = segments(np.array([[0.0, 1.0], [1.0, 2.0], [2.5, 3.0], [3.0005, 4.0], [8.0, 9.0]]), gap_s=1e-3)
+    np.testing.assert_array_equal(joined, [[0.0, 2.0], [2.5, 4.0], [8.0, 9.0]])
 
 
 def test_split_config_parses_its_own_text():
