@@ -111,6 +111,7 @@ def test_autocorrelation_of_an_autoregressive_process(phi):
     rho = autocorrelation(torch.stack(x), 60)
     assert_close(rho[:20], phi ** torch.arange(20, dtype=torch.float64), rtol=0, atol=0.02)
     assert autocorrelation_time(rho) == pytest.approx((1 + phi) / (1 - phi), rel=0.12)
+    assert autocorrelation_time(torch.tensor([1.0, 0.5, 0.0, 0.3, 0.0])) == 2.0  # what comes after the first 0 is noise
 
 
 def test_rbm_equals_the_machine_with_zero_weights():

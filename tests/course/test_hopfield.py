@@ -127,4 +127,5 @@ def test_modern_update_is_a_gradient_step():
     (gradient,) = torch.autograd.grad(modern_energy(xi, x, 1.3).sum(), xi)
     new = modern_hopfield(xi, x, 1.3)
     assert_close(xi - gradient, new)
+    assert_close(modern_energy(xi, x), modern_energy(xi, x, 1.0))
     assert (modern_energy(new, x, 1.3) < modern_energy(xi, x, 1.3)).all()
