@@ -1,7 +1,8 @@
 """Mutations of recordings: of the bytes of any file, of one array in it."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
@@ -59,7 +60,7 @@ def _put(value: float) -> Callable:
 VALUES = {f"{value} at an index": _put(value) for value in (np.nan, np.inf, -np.inf, 1e300, 1e17, -7.5)}
 FIELDS: dict[str, Callable] = {
     **VALUES,
-    **{f"as {t}": lambda rng, array, t=t: array.astype(t) for t in ("f4", ">f8", "c16", "i4", "S9", "U9")},
+    **{f"as {t}": lambda rng, array, t=t: array.astype(t) for t in ("f4", ">f8", "c16", "i4", "S9")},
     "removed": lambda rng, array: None,
     "empty": lambda rng, array: array[:0],
     "shorter": lambda rng, array: array[:-1],
@@ -67,84 +68,65 @@ FIELDS: dict[str, Callable] = {
     "row": lambda rng, array: array[None],
     "reversed": lambda rng, array: array[::-1],
     "constant": lambda rng, array: np.repeat(array[:1], len(array), axis=0),
-    "pickled": lambda rng, array: np.full(array.shape, Payload(), dtype=object),
+    "pickled": lambda rng, array: np.full(array.shape, Payload(), dtype=object),  # in files of NumPy
 }
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[MutableMapping]:
+    """The arrays of a file by name, to be changed; written on leaving."""
+    if h5py.is_hdf5(path):
+        with h5py.File(path, "r+") as file:
+            yield file
+        return
+    if path.suffix == ".mat":
+        arrays = {name: array for name, array in scipy.io.loadmat(path).items() if not name.startswith("__")}
+    elif path.suffix == ".npy":
+        arrays = {"": np.load(path)}
+    else:
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in file.files if name not in ("_metadata", "columns")}
+    yield arrays
+    if path.suffix == ".mat":
+        scipy.io.savemat(path, arrays)
+    elif path.suffix == ".npz":
+        np.savez(path, **arrays)
+    else:
+        np.save(path, arrays[""]) if arrays else path.unlink()
 
 
 def mutate_field(rng, path: Path, kind: str):
-    """Change one array of numbers of a file, chosen at random; text stays as it is."""
-    load, save = (_load_hdf5, _save_hdf5) if h5py.is_hdf5(path) else FORMATS[path.suffix]
-    arrays = load(path)
-    name = str(rng.choice(sorted(arrays)))
-    old = np.asarray(arrays.pop(name))
-    new = old
-    if kind == "removed" or (old.dtype.kind in "iuf" and old.size):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of casts
-            new = FIELDS[kind](rng, np.atleast_1d(old))
-    if new is not None:
-        arrays[name] = new.reshape(()) if old.ndim == 0 and new.size == 1 else new
-    save(path, arrays, name)
+    """Change one array of numbers of a file, chosen at random; text stays as it is, but may be removed."""
+    with opened(path) as arrays:
+        names = list(arrays)
+        if isinstance(arrays, h5py.File):
+            names = []
+            arrays.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+            names = [name for name in names if not name.startswith(("specifications", "general"))]
+        name = str(rng.choice(sorted(names)))
+        old, attributes = np.asarray(arrays[name]), dict(getattr(arrays[name], "attrs", {}))
+        new = old
+        is_numpy = path.suffix in (".npy", ".npz")
+        if kind == "removed" or (old.dtype.kind in "iuf" and old.size and (kind != "pickled" or is_numpy)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of casts
+                new = FIELDS[kind](rng, np.atleast_1d(old))
+        if new is old:
+            return
+        del arrays[name]
+        if new is not None:
+            arrays[name] = new.reshape(()) if old.ndim == 0 and new.size == 1 else new
+            if attributes:
+                arrays[name].attrs.update(attributes)
 
 
-def _load_npz(path: Path) -> dict:
-    with np.load(path) as file:
-        return {name: file[name] for name in file.files if name not in ("_metadata", "columns")}
-
-
-def _load_mat(path: Path) -> dict:
-    return {name: array for name, array in scipy.io.loadmat(path).items() if not name.startswith("__")}
-
-
-def _save_mat(path: Path, arrays: dict, name: str):
-    cell = np.array([["a", 1.0]], dtype=object)  # the nearest MATLAB type to objects
-    scipy.io.savemat(path, {key: cell if array.dtype.kind == "O" else array for key, array in arrays.items()})
-
-
-def _load_hdf5(path: Path) -> dict:
-    found = {}
-
-    def add(name, item):
-        if isinstance(item, h5py.Dataset) and not name.startswith(("specifications", "general")):
-            found[name] = item[()]
-
-    with h5py.File(path, "r") as file:
-        file.visititems(add)
-    return found
-
-
-def _save_hdf5(path: Path, arrays: dict, name: str):
-    with h5py.File(path, "r+") as file:
-        attributes = dict(file[name].attrs)
-        is_reference = h5py.check_ref_dtype(file[name].dtype)
-        del file[name]
-        if (array := arrays.get(name)) is not None:
-            array = array.astype(str).astype("S") if array.dtype.kind in "UO" and not is_reference else array
-            dtype = h5py.ref_dtype if array.dtype.kind == "O" else None
-            file.create_dataset(name, data=array, dtype=dtype).attrs.update(attributes)
-
-
-def _save_npy(path: Path, arrays: dict, name: str):
-    np.save(path, arrays[name]) if arrays else path.unlink()
-
-
-FORMATS: dict[str, tuple[Callable, Callable]] = {
-    ".npz": (_load_npz, lambda path, arrays, name: np.savez(path, **arrays)),
-    ".npy": (lambda path: {"": np.load(path)}, _save_npy),
-    ".mat": (_load_mat, _save_mat),
-}
-
-
-MUTATIONS = {"bytes": (BYTES, mutate_bytes), "field": (FIELDS, mutate_field)}
-
-
-def mutate(rng, path: Path, parts: tuple[str, ...] = tuple(MUTATIONS)) -> tuple[str, str]:
+def mutate(rng, path: Path, parts: tuple[str, ...] = ("bytes", "field")) -> tuple[str, str]:
     """Break a file, or one file of a folder, in a random way of these parts; returns the part and the kind."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     file = files[rng.integers(len(files))]
-    possible = {"bytes", "field"} if h5py.is_hdf5(file) or file.suffix in FORMATS else {"bytes"}
-    part = str(rng.choice([part for part in parts if part in possible]))
-    kinds, change = MUTATIONS[part]
+    has_arrays = h5py.is_hdf5(file) or file.suffix in (".npz", ".npy", ".mat")
+    part = str(rng.choice([part for part in parts if part == "bytes" or has_arrays]))
+    kinds, change = (BYTES, mutate_bytes) if part == "bytes" else (FIELDS, mutate_field)
     kind = str(rng.choice(list(kinds)))
     change(rng, file, kind)
     return part, kind
