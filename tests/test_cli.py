@@ -140,15 +140,6 @@ def test_several_recordings_train_one_model(here, capfd):
         assert main(["stream", str(run)]) == 0
 
 
-def test_forty_columns_are_decoded(here, small_recording):
-    names = {"behavior_columns": [f"joint$_{i}" for i in range(40)], "behavior_name": "ve$l^{"}  # no formulas
-    mixed = small_recording.behavior @ np.random.default_rng(0).normal(size=(2, 40))
-    replace(small_recording, behavior=mixed, **names).save(here / "forty.npz")
-    assert main(["decode", "forty.npz", "--epochs", "1", *SMALL, "--out", "forty"]) == 0
-    models = json.loads((here / "forty" / "metrics.json").read_text())["models"]
-    assert all(np.isfinite(model["r2_columns"]).sum() == 40 for model in models.values())
-
-
 def test_lag_auto_is_searched_once(here, monkeypatch, capfd):
     searched = []
 

@@ -110,10 +110,3 @@ def test_unusable_runs_are_refused(here, capfd):
     assert_refused(capfd, [*resume, "cut"], "cut/training.pt: was trained with other recordings")
     (here / "cut" / "unfinished.json").write_text("")
     assert_refused(capfd, [*resume, "cut"], "cut/unfinished.json: is damaged")
-
-
-@pytest.mark.parametrize("more", [["a.npz"], ["--epochs", "4"]])
-def test_resume_takes_no_other_options(here, capfd, more):
-    with pytest.raises(SystemExit):
-        main(["decode", "--resume", "cut", *more])
-    assert "--resume goes on with" in capfd.readouterr().err

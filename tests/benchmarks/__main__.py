@@ -18,7 +18,6 @@ from . import (
     readme_claims,
     suite,
     training,
-    transfer,
     trials,
     weights,
 )
@@ -33,7 +32,6 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "accuracy": accuracy.measure,
     "readings": accuracy.measure_readings,
     "codes": accuracy.measure_codes,
-    "transfer": transfer.measure,
     "trials": trials.measure,
     "weights": weights.measure,
     "layouts": layouts.measure,

@@ -6,34 +6,26 @@ from contextlib import suppress
 from itertools import cycle
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from possm_lite.course.style import BLUE, GREEN, INK, ORANGE
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
 
 from .competitors import PaddedPossm, Poyo, gru_cell
 from .machine import ratio, threads, time_in_turns
-from .page import Item, Note, Plot, Table, row
+from .page import Item, Note, Table, row
 
 SIZES = {"units": 182, "spikes": 26, "hidden": 256}
 OFFSETS_S = np.arange(5) * 0.01  # five outputs a bin
 BIN_S = 0.05
+OTHER_SIZES = (("units", 50), ("units", 2000), ("spikes", 5), ("spikes", 500), ("hidden", 64), ("hidden", 1024))
 STREAMING, GRU = "streaming step", "torch.gru_cell"
 PADDED, POYO = "POSSM, padded, eager torch", "POYO, 1.27 M parameters, last 1 s"
-COLORS = {STREAMING: ORANGE, PADDED: BLUE, POYO: GREEN, GRU: INK}
-AXES = {  # the values of each size, and the expected exponent of growth
-    "units": ((50, 100, 200, 500, 1000, 2000), 1),
-    "spikes": ((5, 10, 25, 50, 100, 200, 500), 1),
-    "hidden": ((64, 128, 256, 512, 1024), 2),
-}
-LABELS = {"units": "units", "spikes": "spikes in a bin", "hidden": "hidden state"}
 
 
 def measure(short: bool = False) -> Iterator[Item]:
     with threads(1):
         yield from _comparison(*((3, 4) if short else (200, 100)))
         yield from _paced(*((2, 2) if short else (16, 25)))
-        yield from _growth(*((2, 2, 3) if short else (15, 30, None)))
+        yield from _at_other_sizes(*((2, 2) if short else (15, 30)))
 
 
 def _comparison(rounds: int, n_bins: int) -> Iterator[Item]:
@@ -78,52 +70,17 @@ def _sleep_to_next_bin() -> None:
     time.sleep(BIN_S - time.perf_counter() % BIN_S)
 
 
-def _growth(rounds: int, n_bins: int, n_values: int | None) -> Iterator[Item]:
-    """Median times at the first `n_values` of each size, with a fitted law."""
-    head = ["", "from", "p50 µs", "fit", "largest error of the fit"]
-    table = Table("Growth with units, spikes in a bin and hidden size", head, [])
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    for panel, (axis, (values, power)) in zip(figure.subplots(1, len(AXES), sharey=True), AXES.items(), strict=True):
-        values = values[:n_values]
-        x, fine = np.array(values, float), np.geomspace(values[0], values[-1], 100)
-        for name, us in _curve(axis, values, rounds, n_bins).items():
-            start, slope, error = fit_growth(x, us, power)
-            law = f"{_digits(start)} {'+-'[slope < 0]} {_digits(abs(slope))} x {axis}{'²' if power == 2 else ''}"
-            p50 = f"{_digits(us[0])} to {_digits(us[-1])}"
-            table.rows.append([f"{name}, {axis}", f"{values[0]} to {values[-1]:,}", p50, law, f"{100 * error:.0f} %"])
-            panel.loglog(x, us, "o", color=COLORS[name], ms=4, label=name)
-            panel.loglog(fine, start + slope * fine**power, color=COLORS[name], lw=1)
-        panel.set_xticks(values, [f"{value:,}" for value in values], fontsize="small")
-        panel.minorticks_off()
-        panel.set_xlabel(LABELS[axis])
-        panel.grid(alpha=0.3)
-    yield table
-    others = f"{SIZES['units']} units, {SIZES['spikes']} spikes a bin, hidden size {SIZES['hidden']}"
-    yield Note(f"Medians, in µs; least squares of the relative errors. The other sizes: {others}.")
-    first = figure.axes[0]
-    first.set_ylabel("one bin (µs, median)")
-    figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
-    alt = "Microseconds a bin against units, spikes in a bin and hidden size, for each decoder, with the fitted growth"
-    yield Plot("latency", alt, figure)
-
-
-def _curve(axis: str, values: tuple[int, ...], rounds: int, n_bins: int) -> dict[str, np.ndarray]:
-    """Median microseconds of each decoder at each value of one size."""
-    us: dict[str, list[float]] = {}
-    for value in values:
-        calls = _calls(SIZES | {axis: value})
-        if axis == "hidden":
-            calls.pop(POYO, None)  # it has no hidden state
+def _at_other_sizes(rounds: int, n_bins: int) -> Iterator[Item]:
+    """Median times where one size is another."""
+    table = Table("With other sizes, p50 in µs", ["", *(f"{n:,} {size}" for size, n in OTHER_SIZES)], [])
+    found: dict[str, list[str]] = {}
+    for size, n in OTHER_SIZES:
+        calls = _calls(SIZES | {size: n})
         repeats = dict.fromkeys(calls, n_bins) | {POYO: 1}
         for name, each in time_in_turns(calls, rounds, repeats).items():
-            us.setdefault(name, []).append(1e6 * float(np.median(each)))
-    return {name: np.array(each) for name, each in us.items()}
-
-
-def fit_growth(x: np.ndarray, y: np.ndarray, power: int) -> tuple[float, float, float]:
-    """`a`, `b` of y = a + b x^power with the least squared relative error, and the largest relative error."""
-    b, a = np.polyfit(x**power, y, 1, w=1 / y)
-    return float(a), float(b), float(np.abs((a + b * x**power) / y - 1).max())
+            found.setdefault(name, []).append(_digits(1e6 * float(np.median(each))))
+    table.rows.extend([name, *us] for name, us in found.items())
+    yield table
 
 
 def _calls(sizes: dict[str, int]) -> dict[str, Callable]:

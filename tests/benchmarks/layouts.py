@@ -18,9 +18,9 @@ from tests.recordings import layouts
 from tests.recordings.layout_files import LAYOUTS
 
 from .page import Item, Note, Table, row
-from .transfer import NONE
 
 # units with cosine tuning and nothing else, so that a short session is enough
+NONE = ("untuned_share", "turning_deg", "common_turning_deg", "position_gain", "common_gain", "shared_gain")
 COSINE = {"depth": 2.0, "baseline_hz": 8.0, **dict.fromkeys(NONE, 0.0)}
 CLOSE = 0.02  # R² of one content read in two ways, after rounding and derivatives
 

@@ -27,7 +27,6 @@ TITLES = {
     "accuracy": "Accuracy",
     "readings": "How a bin is read",
     "codes": "The code of time",
-    "transfer": "A new session",
     "trials": "Few trials",
     "weights": "When weights pay",
     "layouts": "Layouts of recordings",

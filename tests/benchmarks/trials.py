@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from possm_lite.course.load import load_figures
 from possm_lite.course.parallel import in_parallel
-from possm_lite.course.style import BLUE, GRAY, GREEN, ORANGE, PURPLE, SKY
+from possm_lite.course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, SKY
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.baselines import BinnedDecoder
 from possm_lite.nn.recurrent import GRU
@@ -24,7 +24,7 @@ from possm_lite.simulate.neurons import SimulationConfig
 from possm_lite.simulate.session import SimulatedSession
 from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
 from possm_lite.training.linear import fit_wiener
-from possm_lite.training.transfer import combine_sessions, for_new_session, freeze_backbone
+from possm_lite.training.transfer import ADAPTATION, adapt, combine_sessions, for_new_session, freeze_backbone
 
 from .page import ROOT, Item, Note, Plot, Table, with_spread
 
@@ -39,7 +39,7 @@ SLOTS = 5  # velocities per bin of 50 ms, one every 10 ms
 EMBEDDINGS = ("unit_embedding.weight", "session_embedding.weight")
 IDENTIFIED, TABLE, DAY_LAYER = "POSSM, units identified", "GRU with a table of units", "GRU, a layer of its own"
 SCRATCH, TABLE_SCRATCH, WIENER = "POSSM, from scratch", "GRU with a table, from scratch", "Wiener filter"
-UNTOUCHED, TABLE_UNTOUCHED = "POSSM, untouched", "GRU, untouched"
+UNTOUCHED, TABLE_UNTOUCHED, ADAPTED = "POSSM, untouched", "GRU, untouched", "POSSM, adapt"
 STYLES = {
     IDENTIFIED: (ORANGE, "o-"),
     SCRATCH: (ORANGE, "o:"),
@@ -49,6 +49,7 @@ STYLES = {
     WIENER: (GREEN, "x-."),
     UNTOUCHED: (SKY, "o-"),
     TABLE_UNTOUCHED: (GRAY, "s-"),
+    ADAPTED: (INK, "d-"),
 }
 
 
@@ -101,7 +102,7 @@ def measure(short: bool = False) -> Iterator[Item]:
         "Simulated sessions of 40 units; a seed has its own three sessions of the past, new session, drift and first "
         "weights. 'Units identified': the embeddings alone learn, all other weights stay. For a GRU on counts a table "
         "of units is a linear map of the counts of that session, so with new units a day-specific layer in its place "
-        "is the same. After drift the two differ: the table goes on learning, or a layer in front of it does, from the "
+        "is the same. `adapt` is what `--from` does, with its defaults. After drift the two differ: the table goes on learning, or a layer in front of it does, from the "
         "identity. From scratch has more than twice the steps. The number of steps does not depend on that of trials. "
         "The settings are those of chapter 16."
     )
@@ -132,9 +133,12 @@ class Study:
         """A session with new units, and the ways to a decoder from some of its trials."""
         possm, table = self.pasts()
         session = prepare(self.simulate(4, NEW).recording, SPLIT)
+        defaults = replace(ADAPTATION, seed=self.seed)
+        settings = (replace(defaults, epochs=1), 2) if self.short else (defaults,)
         ways = {
             IDENTIFIED: lambda some: self.identify(possm, some, steps=100),
             TABLE: lambda some: self.identify(table, some, steps=100),
+            ADAPTED: lambda some: adapt(possm, some, *settings, progress=False)[0],
         }
         return session, ways | self.from_scratch()
 

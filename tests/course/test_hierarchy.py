@@ -56,11 +56,3 @@ def test_weights_reproduce_output_and_empty_documents_give_zeros():
 def test_unmasked_words_are_all_read():
     words, q = torch.randn(S, W, D, dtype=torch.float64), queries()  # no batch axis
     assert_close(hierarchical_attend(words, *q)[0], by_two_calls(words, (W, W, W), *q))
-
-
-def test_a_mask_of_another_shape_is_refused():
-    """It would broadcast silently."""
-    with pytest.raises(ValueError, match="The mask has shape"):
-        hierarchical_attend(
-            torch.zeros(B, S, W, D), torch.ones(D), torch.ones(D), torch.ones(B, 1, W, dtype=torch.bool)
-        )

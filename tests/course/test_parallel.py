@@ -39,11 +39,3 @@ def test_results_are_in_the_order_of_the_calls(cores, tmp_path):
     assert len(set(processes)) == cores and (os.getpid() in processes) == (cores == 1)
     if cores > 1:
         assert set(threads) == {1} and set(n_used) == {1}  # a copy for every call
-
-
-def test_large_arguments_may_be_changed(cores):
-    def add_one(x):
-        x += 1
-        return x.sum()
-
-    assert in_parallel(add_one, [(torch.zeros(300_000).numpy(),)] * 2)[0] == 300_000

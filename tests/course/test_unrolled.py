@@ -11,7 +11,6 @@ from possm_lite.course.unrolled import (
     UnrolledLSTM,
     UnrolledRNN,
     UnrolledTextbookGRU,
-    WithOutput,
     clip_by_global_norm,
     gradients_through_time,
 )
@@ -92,14 +91,6 @@ def test_textbook_gru_is_a_loop_over_its_cell():
     for x_t in x.unbind(1):
         h = recurrent.textbook_gru_cell(x_t, h, *textbook.all_weights[0])
     assert_close(textbook(x)[1][0], h, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("both", [False, True])
-def test_output_layer_is_linear(both):
-    layer, _ = make_pair("rnn", 1, both)
-    model, x = WithOutput(layer, 2).double(), sequences()
-    expected = torch.einsum("qh,bth->btq", model.w_q, layer(x)[0]) + model.b_q
-    assert_close(model(x), expected)
 
 
 @every_kind

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from possm_lite.decoder import baselines
-from possm_lite.decoder.baselines import BinnedStream, KalmanFilter, WienerFilter, bin_counts, history
+from possm_lite.decoder.baselines import BinnedStream, KalmanFilter, WienerFilter, bin_counts
 from possm_lite.recordings import SpikeBatch
 
 from .helpers import ONE, make_batch, make_bins, one_trial, randomize
@@ -38,14 +38,6 @@ def test_counts_are_a_histogram(rng):
     for i in range(4):
         expected = np.histogram2d(time[trial == i], unit[trial == i], bins=[edges, units])[0]
         np.testing.assert_array_equal(counts[i], expected)
-
-
-def test_history_is_oldest_first_with_zeros_before():
-    counts = torch.arange(1.0, 9.0).reshape(1, 4, 2)
-    rows = history(counts, 3)[0]
-    assert rows[0].tolist() == [0, 0, 0, 0, 1, 2]
-    assert rows[1].tolist() == [0, 0, 1, 2, 3, 4]
-    assert rows[3].tolist() == [3, 4, 5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("n_missing", [1, 100])  # few: such bins are left out; many: each slot has its own bins

@@ -1,7 +1,6 @@
 """The figures of chapter 04 show the rotations and scores of the formula; its networks are torch's attention."""
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -16,35 +15,6 @@ from ..exercises.helpers import NOTEBOOKS
 
 figures = load_figures("04_positions", NOTEBOOKS)
 Q, K = (1.2, 0.5), (0.9, 1.0)
-
-
-@pytest.fixture
-def draw():
-    return figures.make_draw(Q, K)
-
-
-def shown_dot(figure):
-    """The dot in the right panel: distance and dot product."""
-    [dot] = [line for line in figure.axes[1].lines if line.get_marker() == "o"]
-    return float(np.ravel(dot.get_xdata())[0]), float(np.ravel(dot.get_ydata())[0])
-
-
-def shown_tips(figure):
-    """Ends of the two thick arrows."""
-    return [line.get_xydata()[1] for line in figure.axes[0].lines if line.get_linewidth() > 2]
-
-
-@pytest.mark.parametrize(("m", "n", "theta"), [(0, 0, 30.0), (3, 7, 20.0), (20, 0, 60.0), (5, 5, 0.0), (8, 3, 17.0)])
-def test_dot_is_the_product_of_the_rotated_arrows(draw, m, n, theta):
-    figure = draw(m=m, n=n, theta=theta)
-    q, k = shown_tips(figure)
-    for tip, start, position in ((q, Q, m), (k, K, n)):
-        angle = math.radians(theta) * position
-        rotated = complex(*start) * complex(math.cos(angle), math.sin(angle))
-        assert tip == pytest.approx([rotated.real, rotated.imag])
-    distance, dot = shown_dot(figure)
-    assert (distance, dot) == pytest.approx((n - m, q @ k))
-    assert dot == pytest.approx(np.interp(distance, *figure.axes[1].lines[0].get_data()), abs=1e-6)
 
 
 @pytest.mark.parametrize("base", [1.0, 100.0, 1e6])

@@ -71,33 +71,3 @@ def test_a_code_acts_before_the_projection(code, reading):
     decoded, _ = read(model.decoder, model.query(torch.tensor([2]))[0, 0], states, "softmax")
     ours = model.decode(hidden, torch.tensor([[t]], dtype=torch.float64), torch.tensor([2]))[0, 0]
     torch.testing.assert_close(ours, model.behavior_mean[2] + model.behavior_std[2] * model.readout(decoded))
-
-
-@torch.no_grad()
-def test_queries_per_millisecond_equal_loops():
-    """K = H W_k and V = H W_v of the last states; a query for each millisecond, one number after the other."""
-    model = make_model(code="none", per_ms=True, feed_forward=False, head_dim=8, n_freqs=2)
-    layer, hidden = model.decoder, torch.randn(1, 6, 32).double()
-    W_k, W_v = (W.tolist() for W in layer.to_kv.weight.chunk(2))
-    H = layer.norm_context(hidden[0, 3:6]).tolist()  # what the queries of bin 5 see
-    K, V = ([[sum(w * h for w, h in zip(row, state, strict=True)) for row in W] for state in H] for W in (W_k, W_v))
-    expected = []
-    for ms in range(50):
-        x = model.task_embedding + model.session_embedding.weight[1] + model.ms_embedding.weight[ms]
-        q = layer.to_q(layer.norm_query(x)).tolist()
-        s = [sum(a * b for a, b in zip(q, k, strict=True)) / math.sqrt(8) for k in K]
-        total = sum(math.exp(s_j) for s_j in s)
-        z = [sum(math.exp(s_j) / total * v[i] for s_j, v in zip(s, V, strict=True)) for i in range(8)]
-        decoded = model.readout(x + layer.to_out(torch.tensor(z).double()))
-        expected.append(model.behavior_mean[1] + model.behavior_std[1] * decoded)
-    times = 0.25 + (torch.arange(50).double()[None] + 0.5) / 1000
-    torch.testing.assert_close(model.decode(hidden, times, torch.tensor([1]))[0], torch.stack(expected))
-    on_edges = 0.25 + torch.arange(50).double()[None] / 1000
-    torch.testing.assert_close(model.decode(hidden, on_edges, torch.tensor([1]))[0], torch.stack(expected))
-
-
-def test_the_mean_has_equal_weights():
-    model = codes.make_model(n_units=8, reading="mean")
-    torch.testing.assert_close(model.attention_weights(BIN)[:, 0, 0], torch.full((3,), 1 / 3))
-    once, twice = (model.encode(one_trial(UNIT.numpy().repeat(n), OFFSET.numpy().repeat(n), 0.05)) for n in (1, 2))
-    torch.testing.assert_close(once, twice)

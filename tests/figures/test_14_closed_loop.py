@@ -50,16 +50,6 @@ def test_population_at_rest_fires_at_baseline(truth):
     assert np.corrcoef(rate, expected)[0, 1] > 0.99
 
 
-def test_spikes_are_valid_decoder_input_and_refractory(truth):
-    population, last = sim.Population(truth, seed=3), {}
-    for b in range(200):
-        units, offsets = population.fire(np.full((5, 2), 80.0), np.full((5, 2), 500.0))
-        assert units.min() >= 1 and units.max() <= 30 and offsets.min() >= 0 and offsets.max() < 0.05
-        for unit, time in sorted(zip(units.tolist(), (b * 0.05 + offsets).tolist(), strict=True), key=lambda x: x[1]):
-            assert time - last.get(unit, -1.0) >= 0.002 - 1e-9
-            last[unit] = time
-
-
 def test_velocity_moves_the_cursor_in_the_next_bin(truth):
     loop = make_loop(truth, Scripted((100.0, 0.0), (0.0, -200.0), (0.0, 0.0))).run(0.2)
     velocity = np.repeat([[0, 0], [100, 0], [0, -200], [0, 0]], 5, axis=0)  # mm/s at each 10 ms

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from possm_lite.nn.positions import (
-    as_pairs,
     log_spaced_frequencies,
     phasors,
     rope_frequencies,
@@ -51,19 +50,6 @@ def test_conjugate_and_opposite_time_undo_rotation():
     x, times = make_vectors(4, d=6), torch.rand(4, dtype=torch.float64)  # no dimension without rotation
     torch.testing.assert_close(rotated_by(rotated_by(x, times), -times), x)
     torch.testing.assert_close(rotate(rotated_by(x, times), phasors(times, OMEGA, torch.float64).conj()), x)
-
-
-def test_a_view_at_an_odd_offset_is_rotated_alike():
-    x = make_vectors()
-    assert torch.equal(rotated_by(torch.cat([x[:1], x])[1:], 0.4), rotated_by(x, 0.4))
-
-
-def test_pairs_are_adjacent():
-    x = make_vectors(2, 3)
-    pairs, rest = as_pairs(x, 2)
-    assert pairs.shape == (2, 3, 2) and rest.shape == (2, 3, 4)
-    assert pairs[1, 2, 1] == torch.complex(x[1, 2, 2], x[1, 2, 3])
-    assert torch.equal(torch.cat([torch.view_as_real(pairs).flatten(-2), rest], -1), x)
 
 
 def test_float32_phasors_of_long_times_are_exact():

@@ -71,18 +71,6 @@ def test_every_figure_of_a_small_recording():
     assert "behaviour is sampled every 0.07 s, more slowly than bins of 0.05 s" in data_report(slow)[3]
 
 
-def test_a_short_part_of_a_long_session_is_decoded(sound):
-    """Few spikes are inside of the span, at ordinary rates."""
-    repeats = 40
-    times = (sound.spike_times + 100 * np.arange(repeats)[:, None]).ravel()
-    longer = replace(sound, spike_times=times, spike_units=np.tile(sound.spike_units, repeats))
-    later = replace(longer, behavior_times=sound.behavior_times + 1500, trials=sound.trials + 1500)
-    assert ["2.5 % of them at 1500.0" in line for line in warnings(later)] == [True]
-    half = len(sound.behavior_times) * 2 // 5
-    early = replace(sound, behavior_times=sound.behavior_times[:half], behavior=sound.behavior[:half], trials=[])
-    assert ["no behaviour for the others" in line for line in warnings(early)] == [True]
-
-
 def test_spikes_alone_have_a_report(sound):
     alone = replace(sound, behavior_times=[], behavior=sound.behavior[:0], trials=[])
     assert [line.split(":")[0] for line in data_report(alone)] == ["trials", "spikes", "units"]

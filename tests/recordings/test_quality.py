@@ -56,12 +56,6 @@ def test_contamination_is_found_and_estimated(trains, rng, foreign):
         assert 2 * f * (1 - f) == pytest.approx(quality.isi_violations(recording)[8] / poisson_share)
 
 
-def test_violations_of_nearly_silent_units_are_nan(trains):
-    recording = recording_of([*trains, np.array([5.0]), np.empty(0)])
-    for measure in (quality.isi_violations, quality.contamination_rate):
-        assert np.isnan(measure(recording)).tolist() == 8 * [False] + 2 * [True]
-
-
 def test_violations_equal_a_loop(trains, rng):
     recording = recording_of([np.sort(rng.uniform(0, 10, 500)) for _ in range(3)])
     for unit, share in enumerate(quality.isi_violations(recording, 0.004)):
@@ -105,12 +99,3 @@ def test_a_coarse_clock_is_found(trains):
         assert quality.times_are_resolved(coarse) == (tick_s < 0.005)
     counts = np.stack([np.histogram(t, np.arange(0, SECONDS + 0.05, 0.05))[0] for t in trains], axis=1)
     assert not quality.times_are_resolved(Recording.from_counts(counts, 0.05))
-
-
-def test_clock_resolution_needs_enough_spikes():
-    recording = recording_of([np.array([1.0, 2.0])])
-    assert np.isnan(quality.clock_resolution(recording)) and not quality.times_are_resolved(recording)
-    silent = recording_of([np.empty(0), np.empty(0)])
-    assert quality.silent_units(silent).tolist() == [0, 1]
-    assert quality.duplicated_units(silent).shape == (0, 2)
-    assert quality.contaminated_units(silent).tolist() == []

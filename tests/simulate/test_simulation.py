@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from possm_lite.recordings.formats import load_recording
-from possm_lite.simulate.neurons import SimulationConfig, block_refractory, draw_common, draw_units, firing_rate
+from possm_lite.simulate.neurons import SimulationConfig, block_refractory, draw_units, firing_rate
 from possm_lite.simulate.reaches import hand_at
 from possm_lite.simulate.session import load_ground_truth, save_session, simulate_session
 from possm_lite.training.evaluate import evaluate
@@ -121,16 +121,6 @@ def test_spikes_lead_the_hand_by_their_lag():
         spikes = recording.spike_times[recording.spike_units == unit]
         score = [np.interp(spikes + lead, recording.behavior_times, along).mean() for lead in leads]
         assert leads[np.argmax(score)] == pytest.approx(units.lag_s[unit], abs=0.035)
-
-
-def test_common_fluctuations_have_their_variance_and_time(rng):
-    config = SimulationConfig(common_time_s=0.5)
-    z = draw_common(rng, 20_000, config)
-    assert z.shape == (400_001, 3)
-    np.testing.assert_allclose(z.var(axis=0), 1, atol=0.05)
-    np.testing.assert_allclose((z[10:] * z[:-10]).mean(axis=0), np.exp(-1), atol=0.05)  # 10 rows are 0.5 s
-    many = draw_common(rng, 1, replace(config, n_common=5000))
-    np.testing.assert_allclose(many.var(axis=1), 1, atol=0.1)  # from the first row on
 
 
 def test_wiener_filter_scores_as_documented(session):
