@@ -177,6 +177,12 @@ def test_parts_are_compared_whatever_holds_them(student, words):
     assert words in sums.examine(student).message
 
 
+def test_a_missing_gradient_is_that_of_its_argument():
+    product = check(torch.mul, lambda: (torch.ones(2), torch.ones(2)), gradient(0, 1))
+    message = product.examine(lambda x, y: x * y.detach()).message
+    assert "on a case: the gradient by argument 2: expected -1 at [0], got 0" in message
+
+
 @exercise(
     cases={str(x): lambda x=x: (float(x),) for x in (0, 2, 3, -1)},
     mistakes={

@@ -132,6 +132,18 @@ def test_the_state_continues_a_sequence(kind):
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
+def test_untrained_layers_remember(kind):
+    """A layer whose modes or readout were zero would run as well."""
+    model = BACKBONES[kind](5, 32).double()
+    x = torch.randn(1, 40, 5, dtype=torch.float64)
+    changed = x.clone()
+    changed[:, 0] += 1
+    with torch.no_grad():
+        echo = (model(x)[0] - model(changed)[0]).abs().amax(-1)[0]
+    assert echo[20] > 1e-8 * echo[0]  # rounding is 1e-16; Mamba hardly reads its states before training
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
 def test_modes_decay_with_any_weights(kind):
     with torch.no_grad():
         assert make_backbone(kind, std=2.0).float()(torch.randn(1, 3000, 5))[0].isfinite().all()

@@ -97,5 +97,7 @@ def test_a_coarse_clock_is_found(trains):
         coarse = replace(recording, spike_times=np.floor(recording.spike_times / tick_s) * tick_s)
         assert 0.5 * tick_s < quality.clock_resolution(coarse) < 2.5 * tick_s
         assert quality.times_are_resolved(coarse) == (tick_s < 0.005)
+    by_hand = recording_of([np.array([1.0, 2.0, 3.0, 4.0, 6.0])])  # 6 of 12 pairs of intervals are equal, mean 1.25 s
+    assert quality.clock_resolution(by_hand, fewest=4) == pytest.approx(1.25)
     counts = np.stack([np.histogram(t, np.arange(0, SECONDS + 0.05, 0.05))[0] for t in trains], axis=1)
     assert not quality.times_are_resolved(Recording.from_counts(counts, 0.05))
