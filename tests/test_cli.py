@@ -259,12 +259,6 @@ def run(*command, **environment) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, *command], env=others | environment, capture_output=True, text=True)
 
 
-def test_process_exits_with_status_2_and_one_line():
-    ended = run("-m", "possm_lite", "decode", "missing.npz", PYTHONPATH=str(ROOT))
-    assert ended.returncode == 2 and ended.stdout == ""
-    assert ended.stderr.startswith("possm-lite: missing.npz: cannot be read: ") and ended.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize(("environment", "threads"), [({}, "1"), ({"OMP_NUM_THREADS": "2"}, "2")])
 def test_commands_compute_on_one_thread_by_default(environment, threads):
     ended = run("-c", "import possm_lite.app.cli, torch; print(torch.get_num_threads())", **environment)

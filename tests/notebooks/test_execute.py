@@ -1,7 +1,7 @@
 import execute
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook
 
 WIDGET = """\
 import ipywidgets
@@ -44,10 +44,3 @@ def test_failing_notebook_is_not_changed(tmp_path, capsys, cell):
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["chapter.ipynb"]
     assert str(path) in capsys.readouterr().err
-
-
-def test_fingerprint_is_of_the_code():
-    one, two, words = new_code_cell("1"), new_code_cell("2"), new_markdown_cell("words")
-    orders = ([one, two], [one, words, two], [two, one])
-    first, with_words, other = (execute.fingerprint(new_notebook(cells=cells)) for cells in orders)
-    assert first == with_words != other
