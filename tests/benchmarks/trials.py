@@ -100,11 +100,11 @@ def measure(short: bool = False) -> Iterator[Item]:
         panels[title] = ways
     yield Note(
         "Simulated sessions of 40 units; a seed has its own three sessions of the past, new session, drift and first "
-        "weights. 'Units identified': the embeddings alone learn, all other weights stay. For a GRU on counts a table "
-        "of units is a linear map of the counts of that session, so with new units a day-specific layer in its place "
-        "is the same. `adapt` is what `--from` does, with its defaults. After drift the two differ: the table goes on learning, or a layer in front of it does, from the "
-        "identity. From scratch has more than twice the steps. The number of steps does not depend on that of trials. "
-        "The settings are those of chapter 16."
+        "weights. 'Units identified': the embeddings alone learn, all other weights stay. `adapt` is what `--from` "
+        "does, with its defaults. For a GRU on counts a table of units is a linear map of the counts of that session, "
+        "so with new units a day-specific layer in its place is the same. After drift the two differ: the table goes "
+        "on learning, or a layer in front of it does, from the identity. From scratch has more than twice the steps. "
+        "The number of steps does not depend on that of trials. The settings are those of chapter 16."
     )
     yield Plot("trials", "R² against the number of trials for each way, with new units and after drift", _plot(panels))
 
