@@ -21,6 +21,7 @@ WORDS = {
     "09": 3_500,
     "10": 3_100,
     "11": 2_900,
+    "12": 3_000,
 }
 DEEPER, CELLS = 14_000, 45  # words of 00 to 09 together; cells with code on a path
 

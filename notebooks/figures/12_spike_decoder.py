@@ -1,10 +1,46 @@
-"""The decoder and its feed-forward layer, drawn (chapter 12)."""
+"""The movement in the spikes; the decoder and its feed-forward layer, drawn (chapter 12)."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.ndimage import gaussian_filter1d
 
 from possm_lite.course.diagrams import Diagram
-from possm_lite.course.style import GRAY, INK
+from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
+
+
+def movement(recording, units, start: float, duration: float) -> Figure:
+    """Smoothed rates of the tuned units, sorted by preferred direction, where the hand is going, and its velocity."""
+    tuned = np.flatnonzero(units.tuned)
+    tuned = tuned[np.argsort(units.preferred_direction_rad[tuned])]
+    step, margin = 0.01, 0.3  # s
+    edges = np.arange(start - margin, start + duration + margin, step)
+    trains = [recording.spike_times[recording.spike_units == unit] for unit in tuned]
+    rate = gaussian_filter1d(np.stack([np.histogram(train, edges)[0] for train in trains]) / step, 6, axis=1)  # 60 ms
+    rate /= np.array([[len(train)] for train in trains]) / np.ptp(recording.spike_times)
+    angles = np.radians(np.arange(-175, 180, 10))
+    away = np.cos(angles[:, None] - units.preferred_direction_rad[tuned])
+    near = np.exp(6 * (away - 1))  # units that prefer about this direction, within some 24 degrees
+    rate = near @ rate / near.sum(1, keepdims=True)  # (36, T)
+
+    shown = (recording.behavior_times >= start) & (recording.behavior_times < start + duration)
+    seconds, velocity = recording.behavior_times[shown] - start, recording.behavior[shown]
+    fast = np.hypot(*velocity.T) > 150
+    figure, (rates, hand) = plt.subplots(
+        2, 1, figsize=(6.4, 4.6), sharex=True, height_ratios=(2, 1), layout="constrained"
+    )
+    extent = (-margin, duration + margin, -180, 180)
+    image = rates.imshow(rate - rate.mean(0), extent=extent, origin="lower", aspect="auto", vmin=-0.6, vmax=0.9)
+    heading = np.degrees(np.arctan2(velocity[fast, 1], velocity[fast, 0]))
+    rates.plot(seconds[fast], heading, "o", color=ORANGE, ms=3.5)
+    rates.set(ylabel="preferred direction (°)", yticks=(-180, -90, 0, 90, 180))
+    figure.colorbar(image, ax=rates, label="more than the others (mean rates)")
+    for axis, color in enumerate((ORANGE, BLUE)):
+        hand.plot(seconds, velocity[:, axis], color=color, lw=1.6, label="xy"[axis])
+    hand.set(xlabel="time (s)", ylabel="hand velocity\n(mm/s)", xlim=(0, duration))
+    hand.legend(ncols=2, loc="upper left", bbox_to_anchor=(0.15, 1.2))
+    plt.close(figure)
+    return figure
 
 
 def decoder() -> Figure:
