@@ -5,7 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from possm_lite.course.load import load_figures
 from possm_lite.recordings import Recording, quality
+
+from ..exercises.helpers import NOTEBOOKS
 
 SECONDS = 300.0
 BEHAVIOR_TIMES = np.arange(0, SECONDS, 0.01)
@@ -31,7 +34,6 @@ def test_clean_units_are_not_flagged(trains):
     recording = recording_of(trains)
     for measure in (quality.contaminated_units, quality.duplicated_units, quality.silent_units, quality.behavior_gaps):
         assert len(measure(recording)) == 0
-    assert quality.times_are_resolved(recording)
     np.testing.assert_array_equal(quality.isi_violations(recording), 0)
 
 
@@ -46,8 +48,7 @@ def test_rates_are_spikes_per_second_and_silent_units_are_found(trains):
 @pytest.mark.parametrize("foreign", [0.15, 0.3, 0.45])
 def test_contamination_is_found_and_estimated(trains, rng, foreign):
     own = poisson(rng, 30)
-    mixed = np.sort(np.r_[own, poisson(rng, 30 * foreign / (1 - foreign))])
-    recording = recording_of([*trains, mixed])
+    recording = recording_of([*trains, np.sort(np.r_[own, poisson(rng, 30 * foreign / (1 - foreign))])])
     assert quality.contaminated_units(recording).tolist() == [8]
     f = quality.contamination_rate(recording)[8]
     assert f == pytest.approx(foreign, abs=0.1)
@@ -66,15 +67,29 @@ def test_violations_equal_a_loop(trains, rng):
 
 
 def test_coincidences_equal_a_loop(rng):
-    recording = recording_of([np.sort(rng.uniform(0, 3, n)) for n in (60, 90, 0, 40)])
+    trains, others = [np.sort(rng.uniform(0, 3, n)) for n in (60, 90, 0, 40)], 1 - np.eye(4)
+    recording = recording_of(trains)
     count, expected = quality.coincidences(recording, 0.005)
-    for a in range(4):
-        for b in range(4):
-            ta, tb = (recording.spike_times[recording.spike_units == u] for u in (a, b))
-            near = np.abs(ta[:, None] - tb) <= 0.005
-            assert count[a, b] == (near.sum() if a != b else 0)
-            if a != b:
-                assert expected[a, b] == pytest.approx(len(ta) * len(tb) * 0.01 / quality.recording_duration(recording))
+    near = [[(np.abs(a[:, None] - b) <= 0.005).sum() for b in trains] for a in trains]
+    np.testing.assert_array_equal(count, near * others)
+    n = np.outer(*2 * [[60, 90, 0, 40]]) * others
+    np.testing.assert_allclose(expected, n * 0.01 / quality.recording_duration(recording))
+
+
+def test_correlograms_are_of_all_pairs_and_have_the_closed_forms(rng):
+    correlogram, edges = load_figures("17_your_recording", NOTEBOOKS).correlogram, np.arange(-20, 21) / 1000  # s
+    a, b = (np.sort(rng.uniform(0, 3, n)) for n in (80, 120))
+    assert correlogram(a, b, edges).tolist() == np.histogram(b - a[:, None], edges)[0].tolist()
+    a, b = (np.sort(rng.uniform(0, SECONDS, n)) for n in (20_000, 5_000))
+    for one, other in ((a, b), (a, a)):  # independent, (17.4); an autocorrelogram has each pair twice
+        expected = len(one) * len(other) * 0.001 / SECONDS
+        np.testing.assert_allclose(correlogram(one, other, edges), expected, atol=5 * np.sqrt(2 * expected))
+    own, foreign = poisson(rng, 30), poisson(rng, 20)
+    assert correlogram(own, own, edges)[17:23].sum() == 0  # refractory
+    both, copy = np.sort(np.r_[own, foreign]), np.sort(own + rng.normal(0, 0.0002, len(own)))
+    notch = correlogram(both, both, edges)[17:23]
+    assert notch.mean() == pytest.approx(2 * len(own) * len(foreign) * 0.001 / SECONDS, rel=0.1)
+    assert correlogram(own, copy, edges)[19:21].sum() > 0.99 * len(own)
 
 
 def test_a_duplicated_unit_is_found(trains, rng):
