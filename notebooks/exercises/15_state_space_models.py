@@ -1,5 +1,5 @@
-"""Exercises of chapter 15: a linear convolution through the FFT, zero-order hold, how long a mode lasts, the system as
-steps, two steps as one, a scan as a tree."""
+"""Exercises of chapter 15: a convolution through the FFT, how long a mode lasts, a scan that selects, two steps as one,
+a scan as a tree; in deeper a step of the Kalman filter, zero-order hold, an alias, HiPPO."""
 
 from functools import partial
 
@@ -11,25 +11,20 @@ _random = partial(normal, seed=14)
 
 
 # Exercise 15.1: the convolution with its bug found
-def _impulse(n, at):
-    return torch.zeros(1, n).index_fill(-1, torch.tensor(at), 1.0)
-
-
 @exercise(
     tolerance=1e-4,
     cases={
-        "an impulse at the first step": lambda: (_impulse(8, 0), _random(1, 8)),
-        "an impulse at the last step": lambda: (_impulse(8, 7), _random(1, 8)),
+        "an impulse at the first step": lambda: (torch.eye(8)[:1], _random(1, 8)),
+        "an impulse at the last step": lambda: (torch.eye(8)[7:], _random(1, 8)),
         "three channels": lambda: (_random(3, 8), _random(3, 8, seed=1)),
         "a sequence of odd length": lambda: (_random(2, 7), _random(2, 7, seed=1)),
         "a batch, x (4, 3, 20)": lambda: (_random(4, 3, 20), _random(3, 20, seed=1)),
-        "300 steps": lambda: (_random(1, 300), _random(1, 300, seed=1)),
     },
     mistakes={
         "2 * T → T": "the end of the sequence still spills into its beginning: a ring of T slots is too short for it.",
         ", 2 * T)[ → , T)[": "there and back are on two different rings: give irfft the length of rfft, then take T.",
         "[..., :T] → ": "the ring is long enough now, but you returned all of it. The result has T steps, the first.",
-        lambda x, kernel: x * kernel: "this multiplies the two sequences step by step. Multiply their transforms.",
+        ("2 * T → 2 * T - 1", ", 2 * T - 1)[ → )["): "2 T - 1 places are enough, but irfft must be told their number.",
     },
 )
 def convolve(x, kernel):
@@ -39,36 +34,7 @@ def convolve(x, kernel):
     return torch.fft.irfft(product, 2 * T)[..., :T]
 
 
-# Exercise 15.2: zero-order hold
-def _modes(*a):
-    return torch.tensor(a, dtype=torch.complex64)
-
-
-@exercise(
-    cases={
-        "a mode that only decays": lambda: (_modes(-0.5), torch.tensor(0.4)),
-        "a mode that decays and rotates": lambda: (_modes(-0.5 + 3j), torch.tensor(0.4)),
-        "a long step": lambda: (_modes(-1 + 1j, -2.0), torch.tensor(2.0)),
-        "two channels with a step each": lambda: (_modes(-1 + 1j, -2.0).repeat(2, 1), _random(2, 1).abs()),
-    },
-    mistakes={
-        ("torch.exp(a * step) → 1 + a * step", "(decay - 1) / a → step * torch.ones_like(a)"): (
-            "this is Euler's method: it follows the slope at the start of the step. (15.9) has an exponential."
-        ),
-        "(decay - 1) / a → decay - 1": (
-            "the drive is not divided by a: with x = 1 for ever the state must rest at -1/a."
-        ),
-        "(decay - 1) → (1 - decay)": "the drive has the wrong sign: a positive input must push the state up at first.",
-    },
-    results=("the decay", "the drive"),
-)
-def hold(a, step):
-    """decay and drive of (15.9), complex, of the shape of a * step."""
-    decay = torch.exp(a * step)
-    return decay, (decay - 1) / a
-
-
-# Exercise 15.3: e^{-step t / 2} = 1/e at t = 2 / step = 20 bins of 50 ms
+# Exercise 15.2: e^{-step t / 2} = 1/e at t = 2 / step = 20 bins of 50 ms
 fades_after_s = ValueCheck(
     "fades_after_s",
     expected=1.0,
@@ -81,64 +47,53 @@ fades_after_s = ValueCheck(
 )
 
 
-# Exercise 15.4: the system as steps
-def _system(*decay):
-    n = len(decay)
-    return _modes(*decay), torch.complex(_random(n), _random(n, seed=2)), torch.complex(_random(n, seed=3), _random(n))
-
-
-_FOUR = (0.9 + 0.3j, 0.95, -0.5 + 0.6j, 0.1j)
+# Exercise 15.3: a scan that selects
+def _selection(T, E, N, **given):
+    x, b, c = _random(T, E), _random(T, N, seed=1), _random(T, N, seed=2)
+    delta, a = _random(T, E, seed=3).abs(), -_random(E, N, seed=4).abs() - 0.1
+    return tuple(({"x": x, "delta": delta, "a": a, "b": b, "c": c} | given).values())
 
 
 @exercise(
-    tolerance=1e-4,
     cases={
-        "a single input": lambda: (*_system(0.8 + 0.3j), torch.tensor([1.0])),
-        "one input and then silence": lambda: (*_system(0.8 + 0.3j), _impulse(6, 0)[0]),
-        "four modes": lambda: (*_system(*_FOUR), _random(12)),
-        "200 steps": lambda: (*_system(*_FOUR), _random(200)),
+        "a single step": lambda: _selection(1, 1, 1),
+        "four steps of one channel with one number": lambda: _selection(4, 1, 1),
+        "steps of size zero after the first": lambda: _selection(4, 1, 1, delta=torch.eye(4)[:, :1]),
+        "six steps of three channels with two numbers each": lambda: _selection(6, 3, 2),
     },
     mistakes={
-        "s = decay * s + drive * x_t → s = drive * x_t": "this has no memory: the state must go into the next step.",
-        (
-            "s = decay * s + drive * x_t → before = s; s = decay * s + drive * x_t",
-            "(readout * s) → (readout * before)",
-        ): "the outputs come one step late: first let x_t into the state, then read it.",
-        "2 * (readout → (readout": "half of the output: the mirror twins are missing. 2 Re, says (15.11).",
-        "drive * x_t → drive * x_t; s = s.real + 0j": "the state lost its imaginary part, so it cannot rotate.",
+        "torch.exp(delta[t, :, None] * a) → torch.exp(a)": "the state fades by the same share at every step.",
+        "(delta[t] * x[t]) → x[t]": "the input is not multiplied by the step: a step of zero must let nothing in.",
+        "(delta[t] * x[t])[:, None] → x[t, :, None] * (torch.exp(delta[t, :, None] * a) - 1) / a": (
+            "this is the drive of (15.9). Formula (15.13) has its short form."
+        ),
+        ("s = torch → old, s = s, torch", "s @ c → old @ c"): "the answers come one step late: read after x_t is in.",
     },
 )
-def step_through(decay, drive, readout, x):
-    """The outputs (T,) of one channel, one step after the other."""
-    s, y = torch.zeros_like(decay), []  # (N,)
-    for x_t in x:
-        s = decay * s + drive * x_t
-        y.append(2 * (readout * s).sum().real)
+def selective(x, delta, a, b, c):
+    """(15.13): x, delta (T, E), a (E, N), b, c (T, N) to y (T, E), from a state (E, N) of zeros."""
+    s, y = torch.zeros_like(a), []
+    for t in range(len(x)):
+        s = torch.exp(delta[t, :, None] * a) * s + (delta[t] * x[t])[:, None] * b[t]  # (E, N)
+        y.append(s @ c[t])
     return torch.stack(y)
 
 
-# Exercise 15.5: two steps as one, so that a scan need not go step by step
+# Exercise 15.4: two steps as one, so that a scan need not go step by step
 def _steps(*shape):
     a, u, b, w = (torch.complex(_random(*shape, seed=i), _random(*shape, seed=i + 4)) for i in range(4))
     return (a, u), (b, w)
 
 
-def _real_steps(a, u, b, w):
-    return lambda: ((torch.tensor([a]), torch.tensor([u])), (torch.tensor([b]), torch.tensor([w])))
-
-
 @exercise(
     cases={
-        "two steps of one real mode": _real_steps(0.5, 2.0, 0.8, 3.0),
-        "a first step that forgets the past": _real_steps(0.0, 2.0, 0.8, 3.0),
+        "two steps of one real mode": lambda: tuple((x.real, y.real) for x, y in _steps(1)),
         "complex modes, shape (2, 3)": lambda: _steps(2, 3),
     },
     mistakes={
         "second[0] * first[1] + → first[1] +": "what enters at the first step must fade in the second.",
         "second[0] * first[1] + → first[0] * first[1] +": "what enters first fades by the decay of the second step.",
-        "second[0] * first[1] + second[1] → second[0] * (first[1] + second[1])": (
-            "what enters at the second step has only just come in, and has not faded yet."
-        ),
+        "first[1] + second[1] → (first[1] + second[1])": "what enters at the second step has not faded yet.",
         "second[0] * first[0] → second[0] + first[0]": "decays multiply: what is halved twice is a quarter.",
     },
     results=("the decay", "the entering number"),
@@ -148,12 +103,9 @@ def join(first, second):
     return second[0] * first[0], second[0] * first[1] + second[1]
 
 
-# Exercise 15.6: all states of a scan by a tree of joins: few rounds and little work
-_MOST_CALLS, _MOST_PAIRS = 23, 4000  # for 1,000 steps; a tree needs 18 calls and less than 2,000 pairs
-
-
+# Exercise 15.5, to build: all states of a scan by a tree of joins: few rounds and little work
 class _CountingJoin:
-    """The join of exercise 15.5, which counts how often it is called and for how many pairs of steps."""
+    """The join of exercise 15.4, which counts how often it is called and for how many pairs of steps."""
 
     def __init__(self):
         self.calls = self.pairs = 0
@@ -166,32 +118,10 @@ class _CountingJoin:
 
 def _effort(function, join, decay, entering):
     function(join, decay, entering)
-    if join.calls == 0:
-        return "no call of join"
     if join.pairs < len(decay) - 1:
-        return "join for a few pairs, and other arithmetic for the rest"
-    calls = "at most" if join.calls <= _MOST_CALLS else "more than"
-    pairs = "at most" if join.pairs <= _MOST_PAIRS else "more than"
-    return f"{calls} {_MOST_CALLS} calls of join, for {pairs} {_MOST_PAIRS:,} pairs"
-
-
-def _walk(join, decay, entering):
-    """Left to right."""
-    step = decay[:1], entering[:1]
-    states = [entering[:1]]
-    for t in range(1, len(decay)):
-        step = join(step, (decay[t : t + 1], entering[t : t + 1]))
-        states.append(step[1])
-    return torch.cat(states)
-
-
-def _doubling(join, decay, entering):
-    reach = 1
-    while reach < len(decay):
-        new = join((decay[:-reach], entering[:-reach]), (decay[reach:], entering[reach:]))
-        decay, entering = (torch.cat([old[:reach], n]) for old, n in zip((decay, entering), new, strict=True))
-        reach *= 2
-    return entering
+        return "other arithmetic than join"
+    calls, pairs = ("at most" if ok else "more than" for ok in (join.calls <= 23, join.pairs <= 4000))  # 18, 1,984
+    return f"{calls} 23 calls of join, for {pairs} 4,000 pairs"
 
 
 def _scan_of(*shape, dtype=torch.float32):
@@ -212,8 +142,6 @@ def _scan_of(*shape, dtype=torch.float32):
         "the number of calls for 1,000 steps": Case(_scan_of(1000), _effort),
     },
     mistakes={
-        _walk: "the states are right, but join is called too often: give it whole tensors.",
-        _doubling: "the states are right, but this is the doubling of section 9, which joins about 9,000 pairs.",
         "join(first, second) → join(second, first)": "join has an order: the earlier step is the first argument.",
         "2 * (len(decay) // 2) → len(decay)": "right for even lengths: the last of an odd one has no neighbour.",
     },
@@ -234,3 +162,71 @@ def tree_scan(join, decay, entering):
         return states
 
     return scan(decay, entering)
+
+
+# Exercise 15.6, in deeper: a step of the Kalman filter
+def _filter(h, U):
+    W, V = (_random(k, k, seed=k) @ _random(k, k, seed=k).T + torch.eye(k) for k in (h, U))
+    return _random(h, seed=2), 0.5 * torch.eye(h), _random(U, seed=3), _random(h, h), _random(U, h, seed=1), W, V
+
+
+@exercise(
+    cases={
+        "one hidden number and one unit": lambda: _filter(1, 1),
+        "two hidden numbers and three units": lambda: _filter(2, 3),
+    },
+    mistakes={
+        "A @ P @ A.T + W → A @ P @ A.T": "while it moves on you become less sure, by W.",
+        "C @ P @ C.T + V → C @ P @ C.T": "the counts are taken as free of noise: V is missing in the gain.",
+        "A @ s, A @ P → s, A @ P": "first predict: the surprise is about A s, not about the old guess.",
+        "(n - C @ s) → n": "the guess is corrected by the surprise, n - C s, not by the counts.",
+        "P - G @ C @ P → P": "after a look you are surer than before: P must shrink, (15.3).",
+    },
+    results=("the guess s", "the covariance P"),
+    tolerance=1e-4,
+)
+def kalman_step(s, P, n, A, C, W, V):
+    """(15.2) and (15.3): the guess (h,) and covariance (h, h) of a bin, from those before it and its counts n (U,)."""
+    s, P = A @ s, A @ P @ A.T + W
+    G = P @ C.T @ torch.linalg.inv(C @ P @ C.T + V)  # (h, U)
+    return s + G @ (n - C @ s), P - G @ C @ P
+
+
+# Exercise 15.7, in deeper: zero-order hold
+@exercise(
+    cases={
+        "a mode that rotates and one that does not": lambda: (torch.tensor([-0.5 + 3j, -2.0]), torch.tensor(0.4)),
+        "two channels with a step each": lambda: (torch.tensor([[-0.5 + 3j, -2.0]] * 2), _random(2, 1).abs()),
+    },
+    mistakes={
+        ("torch.exp(a * step) → 1 + a * step", "(decay - 1) / a → step + 0 * a"): "this is Euler's step, not (15.9).",
+        "(decay - 1) / a → decay - 1": "the drive is not divided by a: with x = 1 the state must come to rest at -1/a.",
+    },
+    results=("the decay", "the drive"),
+)
+def hold(a, step):
+    """decay and drive of (15.9), complex, of the shape of a * step."""
+    decay = torch.exp(a * step)
+    return decay, (decay - 1) / a
+
+
+# Exercise 15.8, in deeper: e^{1.5 pi i} a bin is e^{-0.5 pi i}
+_SLOWER = "that is mode 15 itself. Which slower one is at the same place in every bin?"
+alias = ValueCheck("alias", expected=-5.0, mistakes={5.0: "a quarter of a rotation, yes. Which way?", 15.0: _SLOWER})
+
+
+# Exercise 15.9, in deeper: the matrices of HiPPO
+@exercise(
+    cases={"one number": lambda: (1,), "two numbers": lambda: (2,), "five numbers": lambda: (5,)},
+    mistakes={
+        "-torch.where → torch.where": "this memory grows: there is a minus before the bracket of (15.16).",
+        "n[:, None] > n → n[:, None] < n": "rows and columns are swapped: n counts rows, j columns.",
+        "torch.diag(n + 1) → torch.diag(2 * n + 1)": "on the diagonal is n + 1, not 2n + 1.",
+    },
+    results=("A", "B"),
+)
+def hippo(N):
+    """A (N, N) and B (N,) of (15.16), n and j from 0."""
+    n = torch.arange(float(N))
+    root = torch.sqrt(2 * n + 1)
+    return -torch.where(n[:, None] > n, root[:, None] * root, torch.diag(n + 1)), root

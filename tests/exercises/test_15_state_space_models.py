@@ -1,7 +1,9 @@
-"""Chapter 15: right answers in other styles."""
+"""Chapter 15: right answers in other styles, and holes."""
 
+import numpy as np
 import torch
 
+from possm_lite.nn.mamba import selective_scan
 from possm_lite.nn.ssm import causal_convolution, linear_scan, zero_order_hold
 
 from .helpers import answers, load
@@ -14,9 +16,25 @@ def ring_of(n_slots, x, kernel):
     return torch.fft.irfft(torch.fft.rfft(x, n_slots(T)) * torch.fft.rfft(kernel, n_slots(T)), n_slots(T))[..., :T]
 
 
-def steps_by_scan(decay, drive, readout, x):
-    entering = drive * x[:, None]
-    return 2 * (readout * linear_scan(decay, entering, torch.zeros_like(entering[0]))).sum(-1).real
+def selective_by_the_package(x, delta, a, b, c):
+    return selective_scan(x[:, None], delta[:, None], a, b[:, None], c[:, None], torch.zeros_like(a)[None])[0][:, 0]
+
+
+def posterior(s, P, n, A, C, W, V):
+    """Bayes' rule in the information form: inverse covariances add up."""
+    s, P = A @ s, A @ P @ A.T + W
+    after = torch.linalg.inv(torch.linalg.inv(P) + C.T @ torch.linalg.inv(V) @ C)
+    return after @ (torch.linalg.solve(P, s) + C.T @ torch.linalg.solve(V, n)), after
+
+
+def hippo_by_integrals(N):
+    """A = -(1 + L) of the derivative of p_n: q p_n' = sum_j L_nj p_j, by quadrature on [0, 1]."""
+    at, weights = np.polynomial.legendre.leggauss(2 * N)
+    q, weights = (at + 1) / 2, weights / 2
+    series = [np.sqrt(2 * n + 1) * np.eye(N)[n] for n in range(N)]
+    p = np.array([np.polynomial.legendre.legval(at, each) for each in series])  # (N, Q)
+    slope = 2 * np.array([np.polynomial.legendre.legval(at, np.polynomial.legendre.legder(each)) for each in series])
+    return -np.eye(N) - (q * slope * weights) @ p.T, np.polynomial.legendre.legval(1, np.array(series).T)
 
 
 def join_by_trial(first, second):
@@ -25,22 +43,22 @@ def join_by_trial(first, second):
     return from_one - from_zero, from_zero
 
 
-def tree_by_sweeps(join, decay, entering):
-    """Up and down a padded binary tree, without recursion (Blelloch): states before each step, then one more join."""
-    T, n = len(decay), 1
-    while n < T:
-        n *= 2
-    pad = (n - T, *decay.shape[1:])
-    decays, entries = torch.cat([decay, decay.new_ones(pad)]), torch.cat([entering, entering.new_zeros(pad)])
-    levels = [(decays, entries)]
-    while len(levels[-1][0]) > 1:
-        a, b = levels[-1]
-        levels.append(join((a[0::2], b[0::2]), (a[1::2], b[1::2])))
-    before = torch.ones_like(decays[:1]), torch.zeros_like(entries[:1])
-    for a, b in reversed(levels[:-1]):
-        right = join(before, (a[0::2], b[0::2]))
-        before = tuple(torch.stack([x, y], 1).flatten(0, 1) for x, y in zip(before, right, strict=True))
-    return join(before, (decays, entries))[1][:T]
+def tree_of_pairs(join, decay, entering):
+    """Right for powers of two alone."""
+    if len(decay) == 1:
+        return entering
+    pairs = join((decay[0::2], entering[0::2]), (decay[1::2], entering[1::2]))
+    second = tree_of_pairs(join, *pairs)
+    before = torch.cat([torch.zeros_like(second[:1]), second[:-1]])
+    first = join((decay[0::2], before), (decay[0::2], entering[0::2]))[1]
+    return torch.stack([first, second], 1).flatten(0, 1)
+
+
+def tree_of_padded_pairs(join, decay, entering):
+    T = len(decay)
+    pad = (2 ** (T - 1).bit_length() - T, *decay.shape[1:])
+    decay, entering = torch.cat([decay, decay.new_ones(pad)]), torch.cat([entering, entering.new_zeros(pad)])
+    return tree_of_pairs(join, decay, entering)[:T]
 
 
 def one_call_of_join(join, decay, entering):
@@ -53,11 +71,15 @@ test_answers = answers(
     [
         ("convolve", causal_convolution),
         ("convolve", lambda x, k: ring_of(lambda T: 2 * T - 1, x, k)),
-        ("hold", zero_order_hold),
         ("fades_after_s", torch.tensor(1.0)),
-        ("step_through", steps_by_scan),
+        ("selective", selective_by_the_package),
         ("join", join_by_trial),
-        ("tree_scan", tree_by_sweeps),
-        ("tree_scan", one_call_of_join, "other arithmetic for the rest"),
+        ("tree_scan", tree_of_padded_pairs),
+        ("tree_scan", tree_of_pairs, "even lengths"),
+        ("tree_scan", one_call_of_join, "other arithmetic than join"),
+        ("kalman_step", posterior),
+        ("hold", zero_order_hold),
+        ("alias", min(range(-9, 10), key=lambda m: abs(np.exp(0.1j * np.pi * m) - np.exp(1.5j * np.pi)))),
+        ("hippo", hippo_by_integrals),
     ],
 )

@@ -1,0 +1,199 @@
+"""The filter, the two tasks and the four memories of chapter 15 (path and deeper), and how they learn.
+
+python notebooks/figures/15_state_space_models.py writes 15_memories.json: both tasks, three seeds. About ten minutes.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from possm_lite.nn.heads import TransformerBlock
+from possm_lite.nn.mamba import Mamba
+from possm_lite.nn.positions import sinusoidal_encoding
+from possm_lite.nn.recurrent import GRU
+from possm_lite.nn.s4d import S4D
+
+SAVED = Path(__file__).with_name("15_memories.json")
+RESULTS: dict = json.loads(SAVED.read_text(encoding="utf-8")) if SAVED.exists() else {}
+BACKBONES = json.loads(Path(__file__).with_name("15_backbones.json").read_text(encoding="utf-8"))  # by 15_backbones.py
+
+
+# The linear dynamical system of section 1: one hidden number, eight units
+A, W, V = np.array([[0.95]]), np.array([[0.1]]), 4.0 * np.eye(8)
+C = np.random.default_rng(0).standard_normal((8, 1))
+
+
+def simulate(n_bins: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """z (T, 1) and n (T, 8) of (15.1), from z_0 = 0."""
+    rng = np.random.default_rng(seed)
+    z, path = np.zeros(1), []
+    for w in rng.multivariate_normal(np.zeros(1), W, n_bins):
+        z = A @ z + w
+        path.append(z)
+    z = np.array(path)
+    return z, z @ C.T + rng.multivariate_normal(np.zeros(8), V, n_bins)
+
+
+def kalman_filter(n: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(15.2) and (15.3): means s (T, 1), covariances P (T, 1, 1), gains G (T, 1, 8); z_0 = 0 is known."""
+    s, P, kept = np.zeros(1), np.zeros((1, 1)), []
+    for n_t in n:
+        s, P = A @ s, A @ P @ A.T + W
+        G = P @ C.T @ np.linalg.inv(C @ P @ C.T + V)
+        s, P = s + G @ (n_t - C @ s), P - G @ C @ P
+        kept.append((s, P, G))
+    s, P, G = (np.array(x) for x in zip(*kept, strict=True))
+    return s, P, G
+
+
+# The two tasks: inputs x (n, T, 2), answers y (n, T), and the steps that count, (T,)
+def flags(n: int, n_steps: int = 20, p: float = 0.2) -> tuple[Tensor, Tensor, Tensor]:
+    """Values and flags; say the last value that had a flag, at every step."""
+    value, flag = torch.randn(n, n_steps), torch.rand(n, n_steps) < p
+    flag[:, 0] = True
+    last = torch.where(flag, torch.arange(n_steps), 0).cummax(1).values  # (n, T): when it was
+    return torch.stack([value, flag.float()], -1), value.gather(1, last), torch.ones(n_steps)
+
+
+def delay(n: int, n_steps: int = 300, lag: int = 200) -> tuple[Tensor, Tensor, Tensor]:
+    """A slow random signal; say what it was `lag` bins ago."""
+    bump = torch.exp(-0.5 * (torch.arange(-30.0, 31.0) / 10) ** 2)
+    signal = nn.functional.conv1d(torch.randn(n, 1, n_steps + 60), (bump / bump.norm())[None, None])[:, 0]  # (n, T)
+    y = nn.functional.pad(signal[:, :-lag], (lag, 0))
+    return torch.stack([signal, torch.zeros_like(signal)], -1), y, (torch.arange(n_steps) >= lag).float()
+
+
+TASKS = {"flags": flags, "delay": delay}
+
+
+class Attention(nn.Module):
+    """One causal transformer block over (B, T, d), positions added."""
+
+    def __init__(self, input_size: int, hidden_size: int):
+        super().__init__()
+        self.input_proj = nn.Linear(input_size, hidden_size)
+        self.block = TransformerBlock(hidden_size, n_heads=2, expansion=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        n = x.shape[1]
+        x = self.input_proj(x) + sinusoidal_encoding(torch.arange(n), self.input_proj.out_features)
+        return self.block(x, torch.ones(n, n, dtype=torch.bool).tril()), None
+
+
+@torch.no_grad()
+def patient(memory: nn.Module, longest: float = 200.0) -> nn.Module:
+    """The memory with time-scales up to `longest` bins at its start: by the bias of Z (6.15), or by the step sizes."""
+    if isinstance(memory, GRU):
+        rows = slice(memory.hidden_size, 2 * memory.hidden_size)
+        memory.bias_ih_l0[rows] = (1 + (longest - 2) * torch.rand(memory.hidden_size)).log()
+        memory.bias_hh_l0[rows] = 0
+    elif isinstance(memory, S4D):  # slowest now 1 / (0.5 * 0.05) = 40 bins
+        memory.layers[0].log_dt -= math.log(longest / 40)
+    elif isinstance(memory, Mamba):  # slowest now 1 / (1 * 0.1) = 10 bins
+        bias = memory.layers[0].dt_proj.bias
+        bias.copy_((bias.exp().log1p() * 10 / longest).expm1().log())
+    return memory
+
+
+MEMORIES = {  # one layer each, of about 1,750 weights with the readout
+    "GRU": lambda: GRU(2, 22),
+    "attention": lambda: Attention(2, 16),
+    "S4D": lambda: S4D(2, 16),
+    "Mamba": lambda: Mamba(2, 16),
+}
+RATES, SEEDS, STEPS = (0.01, 0.03, 0.1), (0, 1, 2), {"flags": 300, "delay": 300}
+
+
+class WithReadout(nn.Module):
+    """A memory and one linear number read from it: x (B, T, 2) to (B, T)."""
+
+    def __init__(self, memory: nn.Module, width: int):
+        super().__init__()
+        self.memory, self.readout = memory, nn.Linear(width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.readout(self.memory(x)[0])[..., 0]
+
+
+def new(name: str, task: str = "flags") -> WithReadout:
+    """On the delay each begins with time-scales as long as the delay."""
+    memory = MEMORIES[name]()
+    return WithReadout(patient(memory) if task == "delay" else memory, 22 if name == "GRU" else 16)
+
+
+def error(model: nn.Module, x: Tensor, y: Tensor, counts: Tensor) -> Tensor:
+    """Mean squared error of the steps that count."""
+    return ((model(x) - y).square().mean(0) * counts).sum() / counts.sum()
+
+
+@torch.enable_grad()
+def learn(name: str, task: str, seed: int, rate: float, n_steps: int, every: int = 50, change: Callable | None = None):
+    """Train a memory on fresh sequences: the model, and its errors on unseen sequences on the way.
+
+    Adam, 16 sequences a step, clipped to a norm of 1; the rate rises for 50 steps and falls to zero along a cosine.
+    """
+    torch.manual_seed(1)
+    unseen = TASKS[task](200)
+    torch.manual_seed(seed)
+    model = new(name, task)
+    if change:
+        change(model)
+    adam = torch.optim.Adam(model.parameters(), fused=True)
+    errors = []
+    for step in range(1, n_steps + 1):
+        adam.param_groups[0]["lr"] = rate * min(1, step / 50) * (1 + math.cos(math.pi * step / n_steps)) / 2
+        loss = error(model, *TASKS[task](16))
+        adam.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        adam.step()
+        if step % every == 0:
+            with torch.no_grad():
+                errors.append(float(error(model, *unseen)))
+    return model, errors
+
+
+clock = time.perf_counter if os.name == "nt" else time.process_time  # Windows counts processor time coarsely
+
+
+def fastest_ms(run: Callable[[], object], n: int = 3) -> float:
+    """Milliseconds of processor time of the fastest of n runs, or of those that half a second has time for."""
+    taken: list[float] = []
+    while len(taken) < n and sum(taken) < 0.5:
+        began = clock()
+        run()
+        taken.append(clock() - began)
+    return 1e3 * min(taken)
+
+
+def training_step_ms(name: str, n_steps: int) -> float:
+    """Forward and back, eight sequences of `n_steps` bins."""
+    model, (x, y, counts) = new(name), flags(8, n_steps)
+
+    @torch.enable_grad()
+    def step():
+        error(model, x, y, counts).backward()
+
+    return fastest_ms(step, 2)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for task in TASKS:
+        for name in MEMORIES:
+            searched = [learn(name, task, 100, rate, STEPS[task])[1][-1] for rate in RATES]
+            rate = RATES[int(np.argmin(searched))]
+            errors = [learn(name, task, seed, rate, STEPS[task])[1][-1] for seed in SEEDS]
+            RESULTS.setdefault(task, {})[name] = {"rate": rate, "errors": np.round(errors, 5).tolist()}
+            print(task, name, np.round(searched, 3), RESULTS[task][name], flush=True)
+            SAVED.write_text(json.dumps(RESULTS, indent=1) + "\n", encoding="utf-8")
+    longer = [learn("S4D", "flags", seed, RESULTS["flags"]["S4D"]["rate"], 3000)[1][-1] for seed in SEEDS]
+    RESULTS["flags, 3,000 steps"] = {"S4D": {"errors": np.round(longer, 5).tolist()}}
+    SAVED.write_text(json.dumps(RESULTS, indent=1) + "\n", encoding="utf-8")
