@@ -22,6 +22,7 @@ WORDS = {
     "10": 3_100,
     "11": 2_900,
     "12": 3_000,
+    "15": 3_000,
     "17": 3_000,
 }
 DEEPER, CELLS = 14_000, 45  # words of 00 to 09 together; cells with code on a path

@@ -194,6 +194,7 @@ if __name__ == "__main__":
             RESULTS.setdefault(task, {})[name] = {"rate": rate, "errors": np.round(errors, 5).tolist()}
             print(task, name, np.round(searched, 3), RESULTS[task][name], flush=True)
             SAVED.write_text(json.dumps(RESULTS, indent=1) + "\n", encoding="utf-8")
-    longer = [learn("S4D", "flags", seed, RESULTS["flags"]["S4D"]["rate"], 3000)[1][-1] for seed in SEEDS]
-    RESULTS["flags, 3,000 steps"] = {"S4D": {"errors": np.round(longer, 5).tolist()}}
+    for name, task, n_steps, rate, seeds in (("S4D", "flags", 3000, 0.1, SEEDS), ("GRU", "delay", 1500, 0.03, (0,))):
+        errors = [learn(name, task, seed, rate, n_steps)[1][-1] for seed in seeds]
+        RESULTS[f"{task}, {n_steps} steps"] = {name: {"rate": rate, "errors": np.round(errors, 5).tolist()}}
     SAVED.write_text(json.dumps(RESULTS, indent=1) + "\n", encoding="utf-8")

@@ -1,7 +1,5 @@
 """State-space models: step, scan and convolution are equal; the layers remember, are causal, and learn."""
 
-import itertools
-
 import numpy as np
 import pytest
 import scipy.signal
@@ -9,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from possm_lite.decoder.cells import Backbone, frozen
-from possm_lite.nn.mamba import Mamba, selective_scan
+from possm_lite.nn.mamba import Mamba
 from possm_lite.nn.s4d import S4D
 from possm_lite.nn.ssm import causal_convolution, linear_scan, powers, ssm_kernel, zero_order_hold
 
@@ -82,19 +80,6 @@ def test_gradient_of_a_scan(dtype, per_step):
     decay = torch.randn((5, 2, 3) if per_step else (3,), dtype=dtype, requires_grad=True)
     drive, start = torch.randn(5, 2, 3, dtype=dtype, requires_grad=True), torch.randn(2, 3, dtype=dtype)
     assert torch.autograd.gradcheck(linear_scan, (decay, drive, start.requires_grad_()))
-
-
-def test_selective_scan_equals_its_loop():
-    x, delta = torch.randn(7, 2, 3, dtype=torch.float64), torch.rand(7, 2, 3, dtype=torch.float64)
-    a, (b, c) = -torch.rand(3, 4, dtype=torch.float64), torch.randn(2, 7, 2, 4, dtype=torch.float64)
-    s = start = torch.randn(2, 3, 4, dtype=torch.float64)
-    y, last = selective_scan(x, delta, a, b, c, start)
-    for t in range(7):
-        s = s.clone()
-        for i, e, n in itertools.product(range(2), range(3), range(4)):
-            s[i, e, n] = torch.exp(delta[t, i, e] * a[e, n]) * s[i, e, n] + delta[t, i, e] * b[t, i, n] * x[t, i, e]
-        torch.testing.assert_close(y[t], torch.einsum("in,ien->ie", c[t], s))
-    torch.testing.assert_close(last, s)
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
