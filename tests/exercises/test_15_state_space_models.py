@@ -11,9 +11,9 @@ from .helpers import answers, load
 check = load("15_state_space_models")
 
 
-def ring_of(n_slots, x, kernel):
-    T = x.shape[-1]
-    return torch.fft.irfft(torch.fft.rfft(x, n_slots(T)) * torch.fft.rfft(kernel, n_slots(T)), n_slots(T))[..., :T]
+def just_enough_places(x, kernel):
+    n = 2 * x.shape[-1] - 1
+    return torch.fft.irfft(torch.fft.rfft(x, n) * torch.fft.rfft(kernel, n), n)[..., : x.shape[-1]]
 
 
 def selective_by_the_package(x, delta, a, b, c):
@@ -29,12 +29,11 @@ def posterior(s, P, n, A, C, W, V):
 
 def hippo_by_integrals(N):
     """A = -(1 + L) of the derivative of p_n: q p_n' = sum_j L_nj p_j, by quadrature on [0, 1]."""
-    at, weights = np.polynomial.legendre.leggauss(2 * N)
-    q, weights = (at + 1) / 2, weights / 2
-    series = [np.sqrt(2 * n + 1) * np.eye(N)[n] for n in range(N)]
-    p = np.array([np.polynomial.legendre.legval(at, each) for each in series])  # (N, Q)
-    slope = 2 * np.array([np.polynomial.legendre.legval(at, np.polynomial.legendre.legder(each)) for each in series])
-    return -np.eye(N) - (q * slope * weights) @ p.T, np.polynomial.legendre.legval(1, np.array(series).T)
+    leg = np.polynomial.legendre
+    at, weights = leg.leggauss(2 * N)
+    series = np.diag(np.sqrt(2 * np.arange(N) + 1))  # a column for each p_n
+    p, slope = leg.legval(at, series), 2 * leg.legval(at, leg.legder(series))  # (N, Q) each, at q = (at + 1) / 2
+    return -np.eye(N) - ((at + 1) / 2 * slope * weights / 2) @ p.T, leg.legval(1, series)
 
 
 def tree_of_pairs(join, decay, entering):
@@ -49,10 +48,9 @@ def tree_of_pairs(join, decay, entering):
 
 
 def tree_of_padded_pairs(join, decay, entering):
-    T = len(decay)
-    pad = (2 ** (T - 1).bit_length() - T, *decay.shape[1:])
-    decay, entering = torch.cat([decay, decay.new_ones(pad)]), torch.cat([entering, entering.new_zeros(pad)])
-    return tree_of_pairs(join, decay, entering)[:T]
+    pad = (2 ** (len(decay) - 1).bit_length() - len(decay), *decay.shape[1:])
+    padded = torch.cat([decay, decay.new_ones(pad)]), torch.cat([entering, entering.new_zeros(pad)])
+    return tree_of_pairs(join, *padded)[: len(decay)]
 
 
 def one_call_of_join(join, decay, entering):
@@ -64,8 +62,7 @@ test_answers = answers(
     check,
     [
         ("convolve", causal_convolution),
-        ("convolve", lambda x, k: ring_of(lambda T: 2 * T - 1, x, k)),
-        ("fades_after_s", torch.tensor(1.0)),
+        ("convolve", just_enough_places),
         ("selective", selective_by_the_package),
         ("join", lambda first, second: (first[0] * second[0], torch.addcmul(second[1], second[0], first[1]))),
         ("tree_scan", tree_of_padded_pairs),
