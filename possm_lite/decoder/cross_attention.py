@@ -99,18 +99,18 @@ class InputAttention(CrossAttention):
         """
         if self.reading == "softmax_blank":
             batch = batch.with_blanks()
-        n_freqs, n_units = len(rotation.omega), len(tokens)
-        keys, values = self.keys_values(tokens)  # (U+1, H, d)
-        if self.scored:  # (U+1, L, H, 2F), (U+1, L, H)
-            table, rest = precompute_scores(self.queries(self.latents), keys[:, None], n_freqs)
-        pairs, unrotated = as_pairs(values, n_freqs)  # (U+1, H, F), (U+1, H, d - 2F)
+        present, numbers = batch.unit.unique(return_inverse=True)  # what is not read of a large table costs nothing
+        n_freqs, n_units = len(rotation.omega), len(present)
+        keys, values = self.keys_values(tokens.index_select(0, present))  # (U', H, d)
+        if self.scored:  # (U', L, H, 2F), (U', L, H)
+            waves, c = precompute_scores(self.queries(self.latents), keys[:, None], n_freqs)
+        pairs, unrotated = as_pairs(values, n_freqs)  # (U', H, F), (U', H, d - 2F)
         pairs = torch.view_as_real(pairs)  # the gradient of a gather of complex numbers costs twice
         pooled, weights = [], []
-        for n_bins, unit, bins, offset in self._chunks(batch):
+        for n_bins, unit, bins, offset in self._chunks(numbers, batch.bin, batch.offset):
             phase = rotation(offset - batch.bin_width_s / 2, tokens.dtype)  # (N, F), from the middle of the bin
             if self.scored:  # (N, L, H)
-                scores = (table.index_select(0, unit) * as_real(phase)[:, None, None]).sum(-1)
-                scores = scores + rest.index_select(0, unit)
+                scores = (waves.index_select(0, unit) * as_real(phase)[:, None, None]).sum(-1) + c.index_select(0, unit)
             if self.reading == "sigmoid":
                 p = self.gain * torch.sigmoid(scores + self.bias)
             elif self.reading == "sum":
@@ -127,20 +127,16 @@ class InputAttention(CrossAttention):
             weights.append(p)
         return self.project_out(self.latents, torch.cat(pooled)), torch.cat(weights)
 
-    def _chunks(self, batch: SpikeBatch):
+    def _chunks(self, unit: Tensor, bins: Tensor, offset: Tensor):
         """Whole bins with about CHUNK tokens: their number, then unit, bin and offset of each token."""
-        edges = torch.cat([batch.bin[:: self.CHUNK].unique_consecutive(), batch.bin[-1:] + 1])
-        tokens = torch.searchsorted(batch.bin, edges).tolist()
+        edges = torch.cat([bins[:: self.CHUNK].unique_consecutive(), bins[-1:] + 1])
+        tokens = torch.searchsorted(bins, edges).tolist()
         for first, last, start, stop in zip(edges[:-1], edges[1:], tokens[:-1], tokens[1:], strict=True):
-            yield int(last - first), batch.unit[start:stop], batch.bin[start:stop] - first, batch.offset[start:stop]
+            yield int(last - first), unit[start:stop], bins[start:stop] - first, offset[start:stop]
 
 
 class OutputAttention(CrossAttention):
     """Queries at output times read the hidden states of their own bin and the k - 1 before it."""
-
-    FEW_BINS = (
-        64  # up to here one matrix product with all bins of a trial is cheaper than a copy of k rows for each query
-    )
 
     def forward(
         self, rotation: Rotation, query: Tensor, times: Tensor, hidden: Tensor, ends: Tensor, bins: Tensor
@@ -149,20 +145,16 @@ class OutputAttention(CrossAttention):
 
         `times` are (B, Q), `ends` of bins (T,), in s; an output reads the `bins` (B, Q, k) that are not negative.
         """
-        end_phase = rotation(ends, hidden.dtype)[:, None]  # (T, 1, F)
+        end_phase = rotation(ends, hidden.dtype)[:, None, None]  # (T, 1, 1, F)
         query_phase = rotation(times, hidden.dtype)[:, :, None]  # (B, Q, 1, F)
         queries = rotate(self.queries(query) / math.sqrt(self.head_dim), query_phase)  # (B, Q, H, d)
-        keys, values = (rotate(x, end_phase) for x in self.keys_values(hidden))  # (B, T, H, d): once per bin
-        if hidden.shape[1] <= self.FEW_BINS:
-            bin_ = torch.arange(hidden.shape[1], device=bins.device)
-            unseen = (bin_ < bins[..., :1]) | (bin_ > bins[..., -1:])  # (B, Q, T)
-            scores = torch.einsum("bqhd,bthd->bqht", queries, keys).masked_fill(unseen[:, :, None], -math.inf)
-            pooled = torch.einsum("bqht,bthd->bqhd", torch.softmax(scores, -1), values)
-        else:
-            trial = torch.arange(len(hidden), device=bins.device)[:, None, None]
-            flat = (bins.clamp(min=0) + hidden.shape[1] * trial).flatten()
-            keys, values = (x.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape) for x in (keys, values))
-            # sums of products, not matrix products: thousands of products of 3 by 64 cost more in calls
-            scores = (queries[:, :, None] * keys).sum(-1).masked_fill((bins < 0)[..., None], -math.inf)
-            pooled = (torch.softmax(scores, 2)[..., None] * values).sum(2)  # (B, Q, H, d)
+        keys_values = rotate(torch.stack(self.keys_values(hidden), 2), end_phase)  # (B, T, 2, H, d): once per bin
+        trial = torch.arange(len(hidden), device=bins.device)[:, None, None]
+        flat = (bins.clamp(min=0) + hidden.shape[1] * trial).flatten()
+        gathered = keys_values.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape)
+        keys, values = gathered.unbind(3)  # (B, Q, k, H, d)
+        # sums of products, not matrix products: thousands of products of 3 by 64 cost more in calls than in arithmetic
+        scores = (queries[:, :, None] * keys).sum(-1)  # (B, Q, k, H)
+        weights = torch.softmax(scores.masked_fill((bins < 0)[..., None], -math.inf), 2)  # over the k states
+        pooled = (weights[..., None] * values).sum(2)  # (B, Q, H, d)
         return self.project_out(query, rotate(pooled, query_phase.conj()))
