@@ -1,44 +1,42 @@
 """Chapter 18: right answers in other styles."""
 
-import numpy as np
+from functools import partial
+
 import torch
+from torch.nn.functional import mse_loss
 
 from .helpers import answers, load
 
 check = load("18_scaling_out")
 
 
-def gradient_sample_by_sample(gradients, n_samples):
-    return torch.stack([g for g, n in zip(gradients, n_samples, strict=True) for _ in range(n)]).mean(0)
+def gradients_of_weighted_means(model, batches):
+    n = sum(len(y) for _, y in batches)
+    parts = [torch.autograd.grad(len(y) / n * mse_loss(model(x), y), [*model.parameters()]) for x, y in batches]
+    return [sum(part) for part in zip(*parts, strict=True)]
 
 
-def windows_by_numbers(seed, n, room_s, rank, size):
-    torch.manual_seed(seed)  # the global generator is as good
-    starts = room_s * torch.rand(n, dtype=torch.float64)
-    return starts[torch.from_numpy(np.array_split(np.arange(n), size)[rank])]
+def gradients_of_the_large_batch(model, batches):
+    """The same numbers, which the check compares first; only the memory is wrong."""
+    x, y = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    return torch.autograd.grad(mse_loss(model(x), y), [*model.parameters()])
 
 
-def ring_by_arrays(buffers):
-    """With NumPy, the messages collected first, and the chunk to send remembered instead of computed."""
-    n = len(buffers)
-    own = [[c.copy() for c in np.array_split(b.numpy(), n)] for b in buffers]
-    sent, last = np.zeros(n, dtype=int), list(range(n))
-    for i in range(2 * n - 2):
-        message = [own[r][last[r]].copy() for r in range(n)]
-        for r in range(n):
-            left = (r - 1) % n
-            sent[left] += message[left].nbytes
-            own[r][last[left]] = message[left] + (own[r][last[left]] if i < n - 1 else 0)
-        last = [last[(r - 1) % n] for r in range(n)]
-    return [torch.from_numpy(np.concatenate(c)) for c in own], sent.tolist()
+def ring_in_closed_form(buffers, to=1):
+    """Chunk c is added up from process c on, and a process sends all chunks twice but for those of two neighbours."""
+    n, chunks = len(buffers), [buffer.tensor_split(len(buffers)) for buffer in buffers]
+    total = torch.cat([sum(chunks[(c + i * to) % n][c] for i in range(n)) for c in range(n)])
+    size = [chunk.nbytes for chunk in chunks[0]]
+    return [total] * n, [2 * sum(size) - size[(r + to) % n] - size[(r + 2 * to) % n] for r in range(n)]
 
 
 test_answers = answers(
     check,
     [
-        ("whole_gradient", gradient_sample_by_sample),
-        ("sent_bytes", lambda n, size, each: sum(each * n // size for _ in range(2 * (size - 1)))),
-        ("my_windows", windows_by_numbers),
-        ("ring_all_reduce", ring_by_arrays),
+        ("whole_gradient", lambda g, n: torch.cat([x.expand(k, *x.shape) for x, k in zip(g, n, strict=True)]).mean(0)),
+        ("accumulated", gradients_of_weighted_means),
+        ("accumulated", gradients_of_the_large_batch, "the largest batch that the model has seen"),
+        ("ring_all_reduce", ring_in_closed_form),
+        ("ring_all_reduce", partial(ring_in_closed_form, to=-1)),
     ],
 )

@@ -34,14 +34,6 @@ class FakeGroup(ProcessGroup):
         return items | self.gathered
 
 
-def samplers(sessions, config, size):
-    """That of a single process, and those of each of `size` processes."""
-    whole = MultiSessionSampler(sessions, config, SINGLE_PROCESS)
-    groups = [FakeGroup(rank, size, dict(whole.stats)) for rank in range(size)]
-    held = [[sessions[n - 1] for n in sessions_of_rank(group, len(sessions), config.batch)] for group in groups]
-    return whole, [MultiSessionSampler(own, config, group) for own, group in zip(held, groups, strict=True)]
-
-
 @given(st.integers(1, 60), st.integers(1, 24), st.data())
 def test_slots_and_sessions_are_shared_evenly(n_sessions, batch, data):
     slots = sessions_of_slots(n_sessions, batch)
@@ -59,7 +51,11 @@ def test_slots_and_sessions_are_shared_evenly(n_sessions, batch, data):
 
 @pytest.mark.parametrize(("batch", "size"), [(2, 1), (2, 2), (6, 1), (6, 2), (6, 4), (6, 6)])
 def test_windows_are_independent_of_the_process_count(sessions, batch, size):
-    whole, parts = samplers(sessions, replace(QUICK, batch=batch), size)
+    config = replace(QUICK, batch=batch)
+    whole, parts = MultiSessionSampler(sessions, config, SINGLE_PROCESS), []
+    for group in (FakeGroup(rank, size, dict(whole.stats)) for rank in range(size)):
+        own = [sessions[n - 1] for n in sessions_of_rank(group, len(sessions), batch)]
+        parts.append(MultiSessionSampler(own, config, group))
     for _ in range(5):
         expected, index = whole()
         drawn = [part() for part in parts]

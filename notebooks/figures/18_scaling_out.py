@@ -1,0 +1,191 @@
+"""Pictures of chapter 18, its clock, and several processes started from a notebook."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from possm_lite.course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, SKY
+from possm_lite.decoder import POSSM, POSSMConfig
+from possm_lite.recordings import SpikeBatch
+from possm_lite.training.distributed import ProcessGroup
+from possm_lite.training.windows import sessions_of_slots, slots_of_rank
+
+
+def full_after(n: int) -> list[torch.Tensor]:
+    """How many gradients are in chunk c of process r after every round of the ring: a list of (n, n)."""
+    held = torch.ones(n, n, dtype=torch.int64)  # [process, chunk]
+    rounds = [held.clone()]
+    for i in range(2 * (n - 1)):
+        for r in range(n):
+            c = (r - i) % n  # the chunk that process r sends
+            held[(r + 1) % n, c] = i + 2 if i < n - 1 else n
+        rounds.append(held.clone())
+    return rounds
+
+
+def draw_rounds(n: int = 4) -> None:
+    figure, panels = plt.subplots(2, 4, figsize=(6.4, 3.9), layout="constrained")
+    for i, (axes, n_in) in enumerate(zip([*panels[0], *panels[1][:3]], full_after(n), strict=True)):
+        axes.imshow(n_in, cmap="cividis", vmin=0, vmax=n)
+        for r in range(n):
+            for c in range(n):
+                axes.text(c, r, int(n_in[r, c]), ha="center", va="center", color="white" if n_in[r, c] < 3 else INK)
+        axes.set_title("start" if i == 0 else f"round {i}", fontsize=11)
+        axes.set(xticks=range(n), yticks=range(n))
+    for axes in panels[:, 0]:
+        axes.set_ylabel("process")
+    for axes in (*panels[1, :3], panels[0, 3]):
+        axes.set_xlabel("chunk")
+    panels[1, 3].axis("off")
+    panels[1, 3].text(0.5, 0.5, "number:\nhow many\ngradients\nare in\nthe sum", ha="center", va="center", color=INK)
+    plt.show()
+
+
+def draw_places(cases: tuple[tuple[int, int], ...], n_places: int = 16) -> None:
+    """Who fills which place of a batch with a window of which session; cases: (sessions, processes)."""
+    figure, panels = plt.subplots(len(cases), 1, figsize=(6.4, 4.3), sharex=True, layout="constrained")
+    for axes, (n_sessions, size) in zip(panels, cases, strict=True):
+        of_place = sessions_of_slots(n_sessions, n_places)
+        for rank, (color, hatch) in zip(range(size), ((SKY, ""), (ORANGE, "//"), (GRAY, "..")), strict=False):
+            mine = slots_of_rank(ProcessGroup(rank, size), n_places)
+            axes.bar(mine + 1, 1, width=0.92, color=color, hatch=hatch, edgecolor="white", label=f"process {rank}")
+        for place, sessions in enumerate(of_place):
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+            axes.text(place + 1, 0.5, "\n".join(map(str, sessions)), ha="center", va="center", fontsize=10, bbox=box)
+        axes.set(yticks=[], ylim=(0, 1), xlim=(0.4, n_places + 0.6), xticks=range(1, n_places + 1))
+        axes.spines["left"].set_visible(False)
+        axes.set_title(f"sessions: {n_sessions}, processes: {size}", fontsize=11, loc="left")
+        options = {"handlelength": 1.2, "columnspacing": 1, "bbox_to_anchor": (1, 0.97)}
+        axes.legend(ncols=3, fontsize=10, loc="lower right", **options)
+    panels[-1].set_xlabel("place in the batch; the number in a box is the session")
+    plt.show()
+
+
+def draw_shards(n: int = 4) -> None:
+    """What each of n processes keeps: filled squares. The first of "embeddings" is what all sessions share."""
+    cases = {"data parallelism": "all all all", "ZeRO, stage 1": "all all own", "FSDP": "own own own"}
+    cases["embeddings alone"] = "embeddings embeddings embeddings"
+    figure, panels = plt.subplots(1, len(cases), figsize=(6.4, 3.0), sharey=True, layout="constrained")
+    for axes, (name, rows) in zip(panels, cases.items(), strict=True):
+        for row, how in enumerate(rows.split()):
+            n_pieces = n + (how == "embeddings")
+            for r in range(n):
+                for piece in range(n_pieces):
+                    keeps = {"all": True, "own": piece == r, "embeddings": piece in (0, r + 1)}[how]
+                    color = ORANGE if how == "embeddings" and piece else SKY
+                    size, bottom = 0.9 / n_pieces, 1.1 * row + 0.9 * piece / n_pieces
+                    axes.bar(r, size, 0.86, bottom, color=color if keeps else "white", ec=GRAY, lw=0.6)
+        axes.set(xticks=range(n), xlabel="process", ylim=(3.2, -0.1))
+        axes.set_yticks([0.45, 1.55, 2.65], ("weights", "gradients", "AdamW's\nmoments"))
+        axes.set_title(name, fontsize=10)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        axes.tick_params(length=0)
+    plt.show()
+
+
+def draw_scaling(n: np.ndarray, panels_of: dict[str, dict[str, np.ndarray]], measured: tuple) -> None:
+    """Speed-up over n processes: title -> name of the network -> values; `measured`: (n, values), without a network."""
+    figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.3), sharey=True, layout="constrained")
+    for axes, (title, curves) in zip(panels, panels_of.items(), strict=True):
+        axes.plot(n, n, color=GRAY, lw=1.2, label="n times as fast")
+        lines = ((BLUE, "-"), (PURPLE, "-."), (ORANGE, "--"))
+        for (name, values), (color, style) in zip(curves.items(), lines, strict=True):
+            axes.plot(n, values, style, color=color, lw=2, label=name)
+        axes.set(xlabel="processes n", title=title, xticks=(1, 4, 8, 12, 16), xlim=(0.5, 16.5), ylim=(0, 16.5))
+    panels[0].plot(*measured, "o", color=BLUE, ms=6, label="measured")
+    panels[0].set_ylabel("windows per second,\ntimes those of one process")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=10)
+    plt.show()
+
+
+def draw_answer(S: np.ndarray, curves: dict[str, np.ndarray], n: int) -> None:
+    figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    lines = ((ORANGE, "--"), (GREEN, "-."), (PURPLE, ":"), (BLUE, "-"))
+    for (name, values), (color, style) in zip(curves.items(), lines, strict=True):
+        axes.semilogx(S, values, style, color=color, lw=2.4, label=name)
+    axes.axhline(n, color=GRAY, lw=1.2)
+    axes.axhline(1, color=GRAY, lw=1.2)
+    axes.text(S[0], n + 0.3, f"{n} times: nothing lost", color=INK, va="bottom")
+    axes.text(S[0], 2.0, "one process, one session", color=INK, va="bottom")
+    axes.set(
+        xlabel="sessions",
+        ylabel="windows per second, times those\nof one process, one session",
+        ylim=(0, n + 3.5),
+        xlim=(S[0], S[-1]),
+    )
+    axes.set_xticks([16, 50, 150, 500, 1000], ["16", "50", "150", "500", "1,000"])
+    axes.minorticks_off()
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=10)
+    plt.show()
+
+
+def torchrun(folder: Path, *arguments: str, processes: int) -> subprocess.CompletedProcess:
+    """`torchrun --nproc-per-node PROCESSES ARGUMENTS` in a folder, with what it wrote; RuntimeError if it fails."""
+    environment = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"}
+    environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}  # torchrun leaves a folder of its own behind
+    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    options = {"cwd": folder, "env": environment, "capture_output": True, "text": True, "timeout": 300}
+    done = subprocess.run([sys.executable, *start, *arguments], **options)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done
+
+
+def fastest_s(*functions: Callable[[], None], times: int = 4) -> list[float]:
+    """Least processor time of each, called in turns; time spent waiting for other programs is not counted."""
+    seconds = [[] for _ in functions]
+    for _ in range(times + 1):
+        for own, function in zip(seconds, functions, strict=True):
+            began = time.process_time()
+            function()
+            own.append(time.process_time() - began)
+    return [min(own[1:]) for own in seconds]
+
+
+def make_step(n_units: int, batch: SpikeBatch) -> Callable[[], None]:
+    """A whole training step of a decoder that knows n_units, as a function to be timed."""
+    model = POSSM(POSSMConfig(n_units))
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    session = torch.ones(batch.n_trials, dtype=torch.int64)
+
+    def step():
+        optimizer.zero_grad()
+        (model(batch, batch.times_s, session) - batch.behavior).square().mean().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def make_update(n_units: int) -> Callable[[], None]:
+    """What a step does to the embeddings of units that nobody reads, as a function to be timed."""
+    table = torch.nn.Parameter(torch.randn(n_units, 64))
+    optimizer = torch.optim.AdamW([table], fused=True)
+
+    def step():
+        table.grad = torch.zeros_like(table)
+        torch.nn.utils.clip_grad_norm_([table], 1.0)
+        optimizer.step()
+
+    return step
+
+
+def kept_bytes(forward: Callable[[], torch.Tensor]) -> int:
+    """Bytes of all tensors that a forward pass keeps for the backward pass, each counted once."""
+    kept = {}
+
+    def remember(tensor):
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(remember, lambda tensor: tensor):
+        output = forward()
+    return sum(kept.values()) if output.requires_grad else 0
