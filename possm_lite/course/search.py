@@ -1,6 +1,5 @@
 """Search for the likeliest sequence of an autoregressive model: beam and exhaustive."""
 
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -53,11 +52,6 @@ def beam_search(
         beam = [y for y, _ in selected]
         state = _rows(state, [row for y, row in selected if not y.finished])
     return beam
-
-
-def exhaustive_search(step: Step, state: Any, **options) -> Hypothesis:
-    """The best of all sequences: a beam that drops none, up to V^max_len of them; options as in `beam_search`."""
-    return beam_search(step, state, width=sys.maxsize, **options)[0]
 
 
 def _rows(state: Any, rows: list[int]) -> Any:

@@ -9,24 +9,20 @@ from torch.nn import functional as F
 from ..nn.attention import length_mask
 from ..nn.recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
 
-State = tuple[Tensor, ...]  # (H,), of an LSTM (H, C)
 
-
-def scan(cell: Callable, x: Tensor, state: State, weights: list, valid=None, reverse=False) -> tuple[Tensor, State]:
-    """S_t = cell(x_t, S_{t-1}) along x (B, T, d), or from the end: the states H (B, T, h) and the last one.
+def scan(cell: Callable, x: Tensor, state: Tensor, weights: list, valid=None, reverse=False) -> tuple[Tensor, Tensor]:
+    """H_t = cell(x_t, H_{t-1}) along x (B, T, d), or from the end: the states (B, T, h) and the last one.
 
     A step that is not `valid` (B, T) keeps the state and outputs zero: backwards, a short sequence begins at its end.
     """
     n_steps = x.shape[1]
     outputs = [x] * n_steps
     for t in reversed(range(n_steps)) if reverse else range(n_steps):
-        after = cell(x[:, t], *state, *weights)
-        after = after if isinstance(after, tuple) else (after,)
-        outputs[t] = after[0]
+        outputs[t] = after = cell(x[:, t], state, *weights)
         if valid is not None:
             now = valid[:, t, None]  # (B, 1)
-            after = tuple(torch.where(now, new, old) for new, old in zip(after, state, strict=True))
-            outputs[t] = torch.where(now, after[0], 0)
+            after = torch.where(now, after, state)
+            outputs[t] = torch.where(now, after, 0)
         state = after
     return torch.stack(outputs, 1), state
 
@@ -37,33 +33,29 @@ class _Unrolled:
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, bidirectional: bool = False):
         super().__init__(input_size, hidden_size, n_layers, batch_first=True, bidirectional=bidirectional)
 
-    def forward(self, x: Tensor, state: Tensor | State | None = None, lengths: Tensor | Sequence[int] | None = None):
+    def forward(self, x: Tensor, state: Tensor | None = None, lengths: Tensor | Sequence[int] | None = None):
         """x (B, T, d) to the states of the last layer (B, T, directions * h), and the last state of every layer.
 
-        A state is (layers * directions, B, h), of an LSTM a pair of these, None for zeros. What is after a length is
-        never read, the output there is zero, and the last state is of each sequence's own last step.
+        A state is (layers * directions, B, h), None for zeros. What is after a length is never read, the output there
+        is zero, and the last state is of each sequence's own last step.
         """
         valid = None
         if lengths is not None:
             valid = length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
             x = torch.where(valid[..., None], x, 0)  # a NaN in the padding must not reach a gradient
-        is_lstm = self.cell is lstm_cell
         n_directions = 1 + self.bidirectional
         if state is None:
-            zeros = x.new_zeros(self.num_layers * n_directions, len(x), self.hidden_size)
-            state = (zeros, zeros) if is_lstm else zeros
-        initial = list(zip(*(state if is_lstm else (state,)), strict=True))
+            state = x.new_zeros(self.num_layers * n_directions, len(x), self.hidden_size)
         last = []
         for layer in range(self.num_layers):
             outputs = []
             for i in range(layer * n_directions, (layer + 1) * n_directions):
                 backwards = len(outputs) == 1
-                output, end = scan(self.cell, x, initial[i], self.all_weights[i], valid, backwards)
+                output, end = scan(self.cell, x, state[i], self.all_weights[i], valid, backwards)
                 outputs.append(output)
                 last.append(end)
             x = torch.cat(outputs, -1)  # (B, T, directions * h)
-        states = tuple(torch.stack(part) for part in zip(*last, strict=True))
-        return x, states if is_lstm else states[0]
+        return x, torch.stack(last)
 
 
 class UnrolledRNN(_Unrolled, nn.RNN):
@@ -76,10 +68,6 @@ class UnrolledGRU(_Unrolled, nn.GRU):
 
 class UnrolledTextbookGRU(_Unrolled, nn.GRU):
     cell = staticmethod(textbook_gru_cell)
-
-
-class UnrolledLSTM(_Unrolled, nn.LSTM):
-    cell = staticmethod(lstm_cell)
 
 
 class WithOutput(nn.Module):

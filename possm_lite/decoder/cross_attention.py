@@ -99,7 +99,11 @@ class InputAttention(CrossAttention):
         """
         if self.reading == "softmax_blank":
             batch = batch.with_blanks()
-        present, numbers = batch.unit.unique(return_inverse=True)  # what is not read of a large table costs nothing
+        is_read = (
+            torch.bincount(batch.unit, minlength=len(tokens)) > 0
+        )  # what is not read of a large table costs nothing
+        present = is_read.nonzero()[:, 0]  # (U',)
+        numbers = (is_read.cumsum(0) - 1).index_select(0, batch.unit)
         n_freqs, n_units = len(rotation.omega), len(present)
         keys, values = self.keys_values(tokens.index_select(0, present))  # (U', H, d)
         if self.scored:  # (U', L, H, 2F), (U', L, H)
@@ -138,6 +142,10 @@ class InputAttention(CrossAttention):
 class OutputAttention(CrossAttention):
     """Queries at output times read the hidden states of their own bin and the k - 1 before it."""
 
+    FEW_BINS = (
+        64  # up to here one matrix product with all bins of a trial is cheaper than a copy of k rows for each query
+    )
+
     def forward(
         self, rotation: Rotation, query: Tensor, times: Tensor, hidden: Tensor, ends: Tensor, bins: Tensor
     ) -> Tensor:
@@ -145,16 +153,20 @@ class OutputAttention(CrossAttention):
 
         `times` are (B, Q), `ends` of bins (T,), in s; an output reads the `bins` (B, Q, k) that are not negative.
         """
-        end_phase = rotation(ends, hidden.dtype)[:, None, None]  # (T, 1, 1, F)
+        end_phase = rotation(ends, hidden.dtype)[:, None]  # (T, 1, F)
         query_phase = rotation(times, hidden.dtype)[:, :, None]  # (B, Q, 1, F)
         queries = rotate(self.queries(query) / math.sqrt(self.head_dim), query_phase)  # (B, Q, H, d)
-        keys_values = rotate(torch.stack(self.keys_values(hidden), 2), end_phase)  # (B, T, 2, H, d): once per bin
-        trial = torch.arange(len(hidden), device=bins.device)[:, None, None]
-        flat = (bins.clamp(min=0) + hidden.shape[1] * trial).flatten()
-        gathered = keys_values.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape)
-        keys, values = gathered.unbind(3)  # (B, Q, k, H, d)
-        # sums of products, not matrix products: thousands of products of 3 by 64 cost more in calls than in arithmetic
-        scores = (queries[:, :, None] * keys).sum(-1)  # (B, Q, k, H)
-        weights = torch.softmax(scores.masked_fill((bins < 0)[..., None], -math.inf), 2)  # over the k states
-        pooled = (weights[..., None] * values).sum(2)  # (B, Q, H, d)
+        keys, values = (rotate(x, end_phase) for x in self.keys_values(hidden))  # (B, T, H, d): once per bin
+        if hidden.shape[1] <= self.FEW_BINS:
+            bin_ = torch.arange(hidden.shape[1], device=bins.device)
+            unseen = (bin_ < bins[..., :1]) | (bin_ > bins[..., -1:])  # (B, Q, T)
+            scores = torch.einsum("bqhd,bthd->bqht", queries, keys).masked_fill(unseen[:, :, None], -math.inf)
+            pooled = torch.einsum("bqht,bthd->bqhd", torch.softmax(scores, -1), values)
+        else:
+            trial = torch.arange(len(hidden), device=bins.device)[:, None, None]
+            flat = (bins.clamp(min=0) + hidden.shape[1] * trial).flatten()
+            keys, values = (x.flatten(0, 1).index_select(0, flat).unflatten(0, bins.shape) for x in (keys, values))
+            # sums of products, not matrix products: thousands of products of 3 by 64 cost more in calls
+            scores = (queries[:, :, None] * keys).sum(-1).masked_fill((bins < 0)[..., None], -math.inf)
+            pooled = (torch.softmax(scores, 2)[..., None] * values).sum(2)  # (B, Q, H, d)
         return self.project_out(query, rotate(pooled, query_phase.conj()))

@@ -79,7 +79,10 @@ class POSSM(nn.Module):
     def encode(self, batch: SpikeBatch) -> Tensor:
         """The input of the backbone: (B, T, L D), zeros after the last bin of a shorter trial."""
         latents, _ = self.encoder(self.rotation, self.unit_embedding.weight, batch)  # (sum of bins, L, D)
-        return pad_sequence(latents.flatten(1).split(batch.n_bins.tolist()), batch_first=True)
+        latents = latents.flatten(1)
+        if len(batch.n_bins.unique()) == 1:  # as in training: no copy
+            return latents.unflatten(0, (batch.n_trials, -1))
+        return pad_sequence(latents.split(batch.n_bins.tolist()), batch_first=True)
 
     def attention_weights(self, batch: SpikeBatch) -> Tensor:
         """How much each latent and head reads each token of the batch, (N, L, H)."""

@@ -73,8 +73,8 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
     (x_{2j} + i x_{2j+1}) e^{i omega_j t},     (R_m q) . (R_n k) = q . R_{n-m} k                     (4.5)
     """
     pairs = _as_complex(x.unflatten(-1, (-1, 2)))
-    n_unrotated = pairs.shape[-1] - phase.shape[-1]
-    phase = torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_unrotated)], -1)  # cheaper than splitting x
+    if n_unrotated := pairs.shape[-1] - phase.shape[-1]:
+        phase = torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_unrotated)], -1)  # cheaper than splitting x
     return torch.view_as_real(pairs * phase).flatten(-2)
 
 
