@@ -3,12 +3,14 @@
 python notebooks/figures/07_long_training.py
 
 With it two questions about the training: is another rate better, and does a pointer that may choose again only need
-more steps? The tasks and the training are those of chapter 07. About ten minutes.
+more steps? And what the networks do, and where they look, that the chapter does not train itself. The tasks and the
+training are those of chapter 07. About ten minutes.
 """
 
 import json
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from possm_lite.course.load import load_figures
@@ -100,6 +102,24 @@ def longer_sorting() -> dict:
     return {"sorting": {"rows_of": ROWS_OF, "steps": (120, 2000), "shares": shares}}
 
 
+def alignments(n: int = 683_554) -> dict:
+    """Where each word of a number looks after 200 steps, in networks that say it right: [seed][word][digit]."""
+    x, y = task.to_tokens([n])
+    weights = {}
+    for name, seeds in (("Bahdanau", SEEDS), ("transformer", SEEDS[:1])):
+        each = [trained(name, 200, seed) for seed in seeds]
+        assert all(task.all_right(model, x, y) for model in each)
+        weights[name] = [np.round(model.align(x, y)[0].double(), 3).tolist() for model in each]
+    weights["copy"] = np.round(task.mean_alignment(BahdanauSeq2Seq).double(), 3).tolist()
+    return {"alignments": {"number": n, "weights": weights}}
+
+
+def half_baked() -> dict:
+    """Seeds 0 and 1 as they are after 80 of 200 steps: right words with and without the teacher, and four searches."""
+    models = [trained("Bahdanau", 200, seed, stop=80) for seed in SEEDS[:2]]
+    return {"half-baked": [{"teacher": task.with_and_without_teacher(m), "ways": task.four_ways(m)} for m in models]}
+
+
 if __name__ == "__main__":
-    results = measure() | other_rates() | longer_sorting()
+    results = measure() | other_rates() | longer_sorting() | alignments() | half_baked()
     (HERE / "07_long_training.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

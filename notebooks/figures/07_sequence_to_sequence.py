@@ -77,11 +77,19 @@ X_TRAIN, Y_TRAIN = to_tokens(sorted(set(_draws) - set(HELD_OUT)) + [n for n in _
 X_TEST, Y_TEST = to_tokens(HELD_OUT)
 
 
-def train(model: nn.Module, loss_of: Callable, steps: int, rate: float = 0.01, keep_at: int | None = None):
-    """Trains `model` in place by Adam, the rate up and down again; gives its weights after `keep_at` steps."""
+def train(
+    model: nn.Module,
+    loss_of: Callable,
+    steps: int,
+    rate: float = 0.01,
+    keep_at: int | None = None,
+    stop: int | None = None,
+):
+    """Trains `model` in place by Adam, the rate up and down again, or only for the first `stop` of the `steps`; gives
+    its weights after `keep_at` steps."""
     kept, optimizer = None, torch.optim.Adam(model.parameters(), rate, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
-    for i in range(steps):
+    for i in range(stop or steps):
         loss = loss_of(model)
         optimizer.zero_grad()
         loss.backward()
@@ -169,11 +177,11 @@ class Transformer(nn.Module):
 KINDS = {"one vector": Seq2Seq, "looking back": BahdanauSeq2Seq, "transformer": Transformer}
 
 
-def learn_german(kind: str, seed: int) -> tuple[nn.Module, dict]:
-    """A network trained for 200 steps, and its weights as they were after 80."""
+def learn_german(kind: str, seed: int, stop: int = 200) -> tuple[nn.Module, dict]:
+    """A network trained for the first `stop` of 200 steps, and its weights as they were after 80."""
     torch.manual_seed(seed)
     model = KINDS[kind](N_DIGITS, N_WORDS)
-    return model, train(model, translation_loss, steps=200, keep_at=80)
+    return model, train(model, translation_loss, steps=200, keep_at=80, stop=stop)
 
 
 def with_weights(kind: str, weights: dict) -> nn.Module:
@@ -290,6 +298,37 @@ def judged(model: nn.Module, texts: Tensor, log_p: Tensor) -> dict[str, float]:
         "numbers right (%)": 100 * sum(said == right for said, right in pairs) / len(pairs),
         "word error rate (%)": 100 * sum(word_errors(said, right) for said, right in pairs) / n_words,
     }
+
+
+@torch.no_grad()
+def with_and_without_teacher(model: nn.Module) -> dict[str, dict]:
+    """What is right of the held-out answers with the teacher and free (%): words at each place that at least 100
+    answers have, all words, whole numbers."""
+    real = Y_TEST != PAD  # (500, T)
+    forced = model(X_TEST, Y_TEST).argmax(-1) == Y_TEST
+    free = model.generate(X_TEST, Y_TEST.shape[1]) == Y_TEST
+    assert ((forced | ~real).all(1) == free.all(1)).all()
+    percent = lambda right: (100 * right.double()).round(decimals=1).tolist()  # noqa: E731
+    return {
+        name: {
+            "places": percent(((right & real).sum(0) / real.sum(0))[real.sum(0) >= 100]),
+            "words": percent(right[real].float().mean()),
+            "numbers": percent((right | ~real).all(1).float().mean()),
+        }
+        for name, right in (("with the teacher", forced), ("free", free))
+    }
+
+
+def four_ways(model: nn.Module) -> dict[str, dict]:
+    """How good the answers are that four ways of choosing words find."""
+    torch.manual_seed(0)
+    ways = {
+        "greedy": search(model, X_TEST),
+        "beam, k = 5": search(model, X_TEST, width=5),
+        "beam, k = 5, α = 1": search(model, X_TEST, width=5, power=1.0),
+        "sampled, τ = 0.5": sample(model, X_TEST, temperature=0.5),
+    }
+    return {name: judged(model, *found) for name, found in ways.items()}
 
 
 def collapse(path: Iterable[str]) -> str:
