@@ -42,7 +42,6 @@ CARD_WIDTH = 480  # pixels of a card's figure
 RESULTS = ROOT / "tests" / "benchmarks" / "results"
 # section and row of the benchmarks, in the order of the page
 MEASURED = [
-    ("claims", "max. error against the authors' implementation, ragged, float64"),
     ("claims", "`make decode`, without set-up"),
     ("latency", "streaming step, p50"),
     ("latency", "times faster than POYO on its window of 1 s, p50"),
