@@ -88,6 +88,8 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
     fields = {name: array for name, array in arrays.items() if not name.startswith("truth_")}
     if (version := str(fields.pop("format", FORMAT))) != FORMAT:
         raise RecordingError(f"format is {version!r:.80}; this version reads {FORMAT!r}.")
+    if "format" in arrays and (lost := sorted(set(_STORED) - fields.keys())):  # one bit of a zip's directory
+        raise RecordingError(f"is damaged: {', '.join(lost)} is not in it.")
     if not {"spike_times", "spike_units"} <= fields.keys():
         raise RecordingError(f"needs spike_times and spike_units, not {listed(sorted(fields))}: CONVERTERS.md.")
     for name in fields.keys() & _TEXTS:

@@ -121,6 +121,12 @@ def test_a_handmade_file_needs_four_arrays(tmp_path):
     assert np.array_equal(alone.spike_times, recording.spike_times) and len(alone.behavior_times) == 0
 
 
+def test_our_own_file_without_one_of_its_arrays_is_damaged(tmp_path):
+    make_recording().save(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", **{k: x for k, x in read_arrays(tmp_path / "a.npz").items() if k != "trials"})
+    assert_refused(tmp_path / "a.npz", "trials is not in it")
+
+
 def clock(*numbers) -> dict:
     return {"behavior_times": None, "behavior_clock": list(numbers)}
 
