@@ -1,4 +1,4 @@
-"""Search for the likeliest sequence of an autoregressive model: beam and exhaustive."""
+"""Beam search for the likeliest sequence of an autoregressive model."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

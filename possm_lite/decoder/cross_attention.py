@@ -99,9 +99,7 @@ class InputAttention(CrossAttention):
         """
         if self.reading == "softmax_blank":
             batch = batch.with_blanks()
-        is_read = (
-            torch.bincount(batch.unit, minlength=len(tokens)) > 0
-        )  # what is not read of a large table costs nothing
+        is_read = torch.bincount(batch.unit, minlength=len(tokens)) > 0  # other rows of a large table cost nothing
         present = is_read.nonzero()[:, 0]  # (U',)
         numbers = (is_read.cumsum(0) - 1).index_select(0, batch.unit)
         n_freqs, n_units = len(rotation.omega), len(present)

@@ -216,7 +216,7 @@ def test_input_attention_equals_explicit_lines(rng, form, reading, feed_forward)
     torch.testing.assert_close(encoded, torch.stack([torch.cat(x) for x in expected]), rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, "gathered"])
 @torch.no_grad()
 def test_output_attention_equals_explicit_lines(form):
     """At the first query two of the three bins do not exist."""
@@ -230,7 +230,8 @@ def test_output_attention_equals_explicit_lines(form):
         query = model.task_embedding + model.session_embedding.weight[session[i]]
         x = read(model.decoder, model.config, query, t, hidden[i, list(bins)], [0.05 * (b + 1) for b in bins])
         expected[i, j] = model.behavior_mean[session[i]] + model.behavior_std[session[i]] * model.readout(x)
-    decode = model.decode if form == "fast" else partial(decode_textbook, model)
+    model.decoder.FEW_BINS = 0 if form == "gathered" else 64  # as in a long recording
+    decode = partial(decode_textbook, model) if form == "textbook" else model.decode
     torch.testing.assert_close(decode(hidden, times, session), expected, rtol=0, atol=1e-11)
 
 
