@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
         is_interrupted = isinstance(exc, KeyboardInterrupt) or isinstance(exc.__cause__, KeyboardInterrupt)
         message = " ".join(str(exc).split()) or "interrupted"
     # only here: an exception keeps the bar of a download alive, which then writes its last state
-    print(f"possm-lite: {message}", file=sys.stderr)
+    sys.stderr.write(f"possm-lite: {message}\n")  # at once, as two processes may write into one terminal
     return 130 if is_interrupted else 2
 
 
