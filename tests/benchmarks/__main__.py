@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks [SECTION ...]`: measure, print the values with their limits, write BENCHMARKS.md."""
+"""`python -m tests.benchmarks [SECTION ...]`: measure, print the values with their limits, write the pages."""
 
 import argparse
 import sys
@@ -8,19 +8,7 @@ from pathlib import Path
 
 import joblib
 
-from . import (
-    accuracy,
-    course,
-    faults,
-    latency,
-    layouts,
-    live,
-    readme_claims,
-    suite,
-    training,
-    trials,
-    weights,
-)
+from . import accuracy, course, faults, latency, layouts, live, readme_claims, suite, training, trials, weights
 from .machine import describe
 from .page import ROOT, Item, Note, Row, save_results, write_page
 

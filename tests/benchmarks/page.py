@@ -1,4 +1,4 @@
-"""Results, saved as one JSON file per section, and BENCHMARKS.md, which is rendered from these files and `notes.md`."""
+"""Results, saved as a JSON file per section; from them RESULTS.md, with all, and BENCHMARKS.md, with what was found."""
 
 import base64
 import io
@@ -17,8 +17,10 @@ from matplotlib.figure import Figure
 from .machine import describe
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, RESULTS, FIGURES = Path("BENCHMARKS.md"), Path("tests/benchmarks/results"), Path("tests/benchmarks/figures")
-NOTES = ROOT / "tests/benchmarks/notes.md"  # kept by hand, without figures, appended to the page
+PAGE, FOLDER = Path("BENCHMARKS.md"), Path("tests/benchmarks")
+RESULTS, FIGURES = FOLDER / "results", FOLDER / "figures"
+TEMPLATE = ROOT / FOLDER / "page.md"  # of BENCHMARKS.md, by hand: each {{...}} is a measured figure
+NOTES = ROOT / FOLDER / "notes.md"  # by hand, without figures, appended to RESULTS.md
 TITLES = {
     "claims": "Claims of the README",
     "latency": "Latency",
@@ -42,15 +44,6 @@ _README = {
     "{} faults are named": ["faults named correctly"],
     "p50 {}, p99 {}": [f"last event of a bin to its published output, {p}" for p in ("p50", "p99")],
 }
-_INTRODUCTION = """\
-# Benchmarks
-
-`make bench` writes this page. `make bench ARGS="latency"` measures one section again and leaves the others as they are.
-The results are in `tests/benchmarks/results/`; the last sections are `tests/benchmarks/notes.md`, without figures.
-
-Where times are compared, the programs take turns in one process, so that a slow moment of the machine affects all of
-them: trust ratios more than times. p50, p99 and p99.9 are percentiles of the times of single calls.
-"""
 
 
 class Row(NamedTuple):
@@ -138,12 +131,33 @@ def load_results(root: Path) -> dict[str, dict]:
 
 
 def write_page(root: Path) -> Path:
-    """Render the page, and put the figures of the README, where there is one, into their places."""
+    """Write both pages, and put the figures of the README, where there is one, into their places."""
     sections = load_results(root)
-    (root / PAGE).write_text(render(sections), encoding="utf-8")
+    (root / FOLDER / "RESULTS.md").write_text(render(sections), encoding="utf-8")
     if (readme := root / "README.md").exists():
+        (root / PAGE).write_text(fill(TEMPLATE.read_text(encoding="utf-8"), sections), encoding="utf-8")
         readme.write_text(with_figures(readme.read_text(encoding="utf-8"), sections), encoding="utf-8")
-    return root / PAGE
+    return root / FOLDER / "RESULTS.md"
+
+
+def fill(template: str, sections: dict[str, dict]) -> str:
+    """The template with the value of each {{section / row}} or {{section / table / row / column}}, and {{missed}}."""
+
+    def value(place: re.Match) -> str:
+        if place[1] == "missed":
+            return "\n".join(missed)
+        name, *path = place[1].split(" / ")
+        items = sections[name]["items"]
+        found = [i.measured for i in items if isinstance(i, Row) and [i.what] == path]
+        for table in (i for i in items if isinstance(i, Table) and i.title == path[0]):
+            found += [cells[table.head.index(path[2])] for cells in table.rows if cells[0] == path[1]]
+        if len(found) != 1:
+            raise ValueError(f"{place[0]} names {len(found)} figures, not one.")
+        return found[0]
+
+    limits = [(TITLES[name], r) for name, s in sections.items() for r in s["items"] if isinstance(r, Row) and r.limit]
+    missed = [f"* {title}: {r.what}: {r.measured}, limit {r.limit}" for title, r in limits if not r.holds]
+    return re.sub(r"\{\{(.+?)\}\}", value, template)
 
 
 def with_figures(readme: str, sections: dict[str, dict]) -> str:
@@ -158,11 +172,8 @@ def with_figures(readme: str, sections: dict[str, dict]) -> str:
 
 
 def render(sections: dict[str, dict]) -> str:
-    """The page: the missed limits, each section, the notes."""
-    limits = [(TITLES[name], r) for name, s in sections.items() for r in s["items"] if isinstance(r, Row) and r.limit]
-    missed = [f"* {title}: {r.what}: {r.measured}, limit {r.limit}" for title, r in limits if not r.holds]
-    summary = f"{len(missed)} missed:**\n" if missed else "all met.**"
-    lines = [_INTRODUCTION, f"**{len(limits)} limits, {summary}", *missed]
+    """All results, section by section, and the notes."""
+    lines = ["# Results", "", "Written by `make bench`; what they mean is in [BENCHMARKS.md](../../BENCHMARKS.md)."]
     for name, section in sections.items():
         machine = "; ".join(section["machine"].values())
         took = f", {section['seconds']:.0f} s" if section["seconds"] else ""
@@ -175,7 +186,7 @@ def render(sections: dict[str, dict]) -> str:
             elif kind is Table:
                 lines += [line for t in items for line in ("", f"### {t.title}", "", *_table(t.head, t.rows))]
             elif kind is Plot:
-                lines += [line for p in items for line in ("", f"![{p.alt}]({(FIGURES / p.name).as_posix()}.png)")]
+                lines += [line for p in items for line in ("", f"![{p.alt}](figures/{p.name}.png)")]
             else:
                 lines += [line for note in items for line in ("", note.text)]
     return "\n".join([*lines, "", NOTES.read_text(encoding="utf-8")])

@@ -107,7 +107,11 @@ def test_page_in_the_repository_matches_its_results():
     results = page.load_results(page.ROOT)
     assert [*bench.SECTIONS, "reliability"] == list(page.TITLES)  # that one is written by make soak
     assert {path.stem for path in (page.ROOT / page.RESULTS).glob("*.json")} == set(results)
-    assert (page.ROOT / page.PAGE).read_text(encoding="utf-8") == page.render(results), 'make bench ARGS="--page"'
+    pages = {page.FOLDER / "RESULTS.md": page.render(results), page.PAGE: page.fill(page.TEMPLATE.read_text(), results)}
+    for path, text in pages.items():
+        assert (page.ROOT / path).read_text(encoding="utf-8") == text, 'make bench ARGS="--page"'
+    with pytest.raises(ValueError, match="names 0 figures"):
+        page.fill("{{claims / R²}}", results)
     plots = {f"{item.name}.png" for section in results.values() for item in section["items"] if isinstance(item, Plot)}
     assert {path.name for path in (page.ROOT / page.FIGURES).glob("*")} == plots
 
