@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NAMES = "README CONTRIBUTING CHANGELOG CONVERTERS TEACHING GLOSSARY BENCHMARKS LICENSE-TEXT data/README"
+NAMES = "README CONTRIBUTING CHANGELOG CONVERTERS LIVE TEACHING GLOSSARY BENCHMARKS LICENSE-TEXT data/README"
 GUIDES = [f"{name}.md" for name in NAMES.split()]
 CHAPTERS = {path.name[:2]: path for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))}
 TEACHING, GLOSSARY = ((ROOT / name).read_text(encoding="utf-8") for name in ("TEACHING.md", "GLOSSARY.md"))

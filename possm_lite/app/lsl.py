@@ -1,6 +1,6 @@
 """Spike events by Lab Streaming Layer (LSL), with the package pylsl: sent, received, and decoded while they arrive.
 
-CONVERTERS.md has their format.
+LIVE.md has their format.
 """
 
 import contextlib

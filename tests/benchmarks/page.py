@@ -42,7 +42,9 @@ _README = {
     "test on held-out trials: {}": ["`make decode`, without set-up"],
     "{} layouts decode": ["layouts that decode as in our own format"],
     "{} faults are named": ["faults named correctly"],
-    "p50 {}, p99 {}": [f"last event of a bin to its published output, {p}" for p in ("p50", "p99")],
+    "POSSM {}, a GRU on binned counts {}, a Wiener filter {}": [
+        f"`make decode`, R² of {name}" for name in ("POSSM", "the GRU on counts", "the Wiener filter")
+    ],
 }
 
 
