@@ -1,6 +1,7 @@
 """Drawings and trainings of chapter 02 that are no part of its lessons."""
 
 import math
+from collections.abc import Iterable
 
 import matplotlib.pyplot as plt
 import torch
@@ -52,11 +53,13 @@ def draw_readings(arrow: Tensor, points: Tensor, exists: Tensor, weights: dict[s
 
 
 class Adam:
-    """Adam for runs that are trained side by side, along the first axis of the weights, each with its own step size."""
+    """Adam with one step size for all weights, or one for each run along their first axis, if runs are trained side
+    by side. For short trainings: the first use of torch.optim imports torch's compiler, which takes a second or two."""
 
-    def __init__(self, weights: list[Tensor], rates: Tensor):
-        self.weights, self.rates, self.steps = weights, rates.view(-1, *[1] * (weights[0].dim() - 1)), 0
-        self.means, self.squares = ([torch.zeros_like(x) for x in weights] for _ in range(2))
+    def __init__(self, weights: Iterable[Tensor], rates: float | Tensor):
+        self.weights, self.steps = [*weights], 0
+        self.rates = rates if isinstance(rates, float) else rates.view(-1, *[1] * (self.weights[0].dim() - 1))
+        self.means, self.squares = ([torch.zeros_like(x) for x in self.weights] for _ in range(2))
 
     def step(self, loss: Tensor) -> None:
         self.steps += 1

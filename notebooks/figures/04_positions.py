@@ -1,6 +1,8 @@
 """Rotated arrows, phasors, scores of all pairs of places, and networks that look three places back (chapter 04)."""
 
+import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,6 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn import functional as F
 
+from possm_lite.course.load import load_figures
 from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
 from possm_lite.course.widgets import copies
 from possm_lite.nn.positions import rope_frequencies
@@ -169,23 +172,20 @@ def initial_weights(n_networks: int = 3) -> dict[str, Tensor]:
     }
 
 
-def train(predict: Callable[..., Tensor], code: str, n_steps: int = 250) -> dict[str, Tensor]:
+def train(predict: Callable[..., Tensor], code: str, n_steps: int = 150) -> dict[str, Tensor]:
     """Weights of three networks that learn at places 0 to 31 which symbol was three places back.
 
     predict(weights, symbols, places, code) gives scores (S, B, N, 8). Adam takes each number by itself, so the
     networks do not know of each other.
     """
     weights, draw = initial_weights(), torch.Generator().manual_seed(0)
-    optimizer = torch.optim.Adam(weights.values(), lr=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, n_steps)
-    for _ in range(n_steps):
+    adam = load_figures("02_scoring", Path(__file__).parents[1]).Adam(weights.values(), 0.0)
+    for step in range(n_steps):
         symbols = torch.randint(N_SYMBOLS, (3, 8, LENGTH), generator=draw)  # (S, B, N)
         scores = predict(weights, symbols, torch.arange(LENGTH), code)[:, :, BACK:]
         loss = F.cross_entropy(scores.flatten(0, 2), symbols[:, :, :-BACK].flatten(), reduction="sum")
-        optimizer.zero_grad()
-        (loss / scores[0, ..., 0].numel()).backward()
-        optimizer.step()
-        schedule.step()
+        adam.rates = 0.02 * math.sin(math.pi * (step + 0.5) / n_steps)  # up and down again
+        adam.step(loss / scores[0, ..., 0].numel())
     return {name: w.detach() for name, w in weights.items()}
 
 
