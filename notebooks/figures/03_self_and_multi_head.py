@@ -1,6 +1,7 @@
 """The rooms of chapter 03, a small network that asks in them, its training from several starts, and its figure."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 from torch.nn import functional as F
 
+from possm_lite.course.load import load_figures
 from possm_lite.course.style import BLUE, ORANGE
 from possm_lite.nn.heads import MultiHeadAttention
 
@@ -44,13 +46,13 @@ class Asker(nn.Module):
         return self.readout(y).unflatten(-1, (2, N)), weights  # scores of eight numbers for two guesses
 
 
-def train(make: Callable[[], nn.Module], data: tuple[Tensor, Tensor], n_starts=5, watch=None, n_steps=161, lr=0.03):
+def train(make: Callable[[], nn.Module], data: tuple[Tensor, Tensor], n_starts=5, watch=None, n_steps=121, lr=0.04):
     """Models trained from random starts, and the weights of the first in room `watch` at every tenth step."""
     torch.manual_seed(0)
     models, (X, wanted) = [make() for _ in range(n_starts)], data
     weights, _ = stack_module_state(models)  # the weights of all starts, on an axis in front
     run = torch.vmap(lambda w, X: functional_call(models[0], w, (X,)))  # all starts at once
-    optimizer, watched = torch.optim.Adam(weights.values(), lr=lr), []
+    adam, watched = load_figures("02_scoring", Path(__file__).parents[1]).Adam(weights.values(), lr), []
     for step in range(n_steps):
         if watch is not None and step % 10 == 0:
             watched.append(run(weights, watch.expand(n_starts, 1, *watch.shape))[1][0, 0].detach())
@@ -58,9 +60,7 @@ def train(make: Callable[[], nn.Module], data: tuple[Tensor, Tensor], n_starts=5
         guess, _ = run(weights, X[rows])  # (starts, 32, N, 2, 8)
         # the mean is over all starts: times their number, each has the loss it would have alone
         loss = n_starts * F.cross_entropy(guess.flatten(0, -2), wanted[rows].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        adam.step(loss)
     for i, model in enumerate(models):
         model.load_state_dict({name: w[i] for name, w in weights.items()})
     return models, watched
