@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from possm_lite.course.diagrams import Diagram
+from possm_lite.course.load import load_figures
 from possm_lite.course.style import BLUE, GRAY, GREEN, INK, ORANGE
 from possm_lite.course.time_features import (
     QuantileFrequencies,
@@ -19,6 +21,7 @@ from possm_lite.course.time_features import (
     gaussian_kernel,
 )
 
+Adam = load_figures("02_scoring", Path(__file__).parents[1]).Adam
 KINDS = ("click", "press", "tone")
 LOOKS = (("|", INK), ("^", BLUE), ("o", ORANGE))
 N_EVENTS, N_TEST = 8, 1000  # events in a trial, trials not trained on
@@ -185,13 +188,11 @@ def train(make: Callable[[], nn.Module], data: list[Tensor], seed: int, steps: i
     """A trained network, and its share of right answers on the trials it was not trained on."""
     torch.manual_seed(seed)
     model = make()
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.05)
+    adam = Adam([p for p in model.parameters() if p.requires_grad], 0.05)
     kind, times, tone, _, soon = data
     for b in torch.randint(len(kind) - N_TEST, (steps, 64)):
         loss = F.binary_cross_entropy_with_logits(model(kind[b], times[b], tone[b]), soon[b].float())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        adam.step(loss)
     with torch.no_grad():
         yes = model(kind[-N_TEST:], times[-N_TEST:], tone[-N_TEST:]) > 0
     return model.eval(), (yes == soon[-N_TEST:]).double().mean().item()
@@ -247,7 +248,7 @@ def fit_gaussian(
     """
     mu = start_hz.clone().requires_grad_()
     log_sigma = torch.zeros_like(mu).requires_grad_()
-    optimizer = torch.optim.Adam([mu, log_sigma], lr=0.05)
+    adam = Adam([mu, log_sigma], 0.05)
 
     def closed_form() -> Tensor:
         return gaussian_kernel(lag_s[:, None], 2 * math.pi * mu, 2 * math.pi * log_sigma.exp())  # (L, S)
@@ -259,9 +260,7 @@ def fit_gaussian(
             omega = 2 * math.pi * gaussian_frequencies(mu, log_sigma.exp(), torch.randn(n_freqs, len(mu)))  # (F, S)
             psi = torch.cos(lag_s[:, None, None] * omega).mean(1)  # (L, S)
         error = (psi - measured[:, None]).square().mean(0)  # (S,): each fit has its own
-        optimizer.zero_grad()
-        error.sum().backward()
-        optimizer.step()
+        adam.step(error.sum())
     with torch.no_grad():
         return mu.detach(), log_sigma.exp().detach(), (closed_form() - measured[:, None]).square().mean(0)
 
@@ -270,10 +269,8 @@ def fit_quantiles(lag_s: Tensor, measured: Tensor, seed: int, highest_hz: float,
     """A learned inverse CDF of 24 lines, at first one line from 0 to highest_hz, and its error."""
     torch.manual_seed(seed)
     frequencies = QuantileFrequencies(128, lowest=0.0, highest=2 * math.pi * highest_hz, n_knots=24)
-    optimizer = torch.optim.Adam(frequencies.parameters(), lr=0.05)
+    adam = Adam(frequencies.parameters(), 0.05)
     for _ in range(steps):
         error = (torch.cos(lag_s[:, None] * frequencies()).mean(1) - measured).square().mean()
-        optimizer.zero_grad()
-        error.backward()
-        optimizer.step()
+        adam.step(error)
     return frequencies, error.item()
