@@ -1,12 +1,14 @@
 """Stories, lists, trainings and drawings of chapter 08 that are no part of its lessons."""
 
 import itertools
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.optim.adam import adam
 
 from possm_lite.course.memory_network import MemoryNetwork, hop
 from possm_lite.course.neural_turing_machine import NeuralTuringMachine, address, read, write
@@ -19,6 +21,7 @@ ROOMS = ["kitchen", "cellar", "attic", "hall", "garden", "study"]
 V = len(THINGS)  # as many boxes and rooms as things
 D = 24
 BITS, SLOTS = 4, 24
+COPYING = Path(__file__).with_name("08_copying.npz")
 
 
 def to_facts(thing: Tensor, box: Tensor, room: Tensor) -> Tensor:
@@ -87,6 +90,10 @@ class Replaced(MemoryNetwork):
 class OneMemory(MemoryNetwork):
     """Found by a and read as a."""
 
+    def __init__(self, *sizes: int):
+        super().__init__(*sizes)
+        self.output = None
+
     def forward(self, facts: Tensor, question: Tensor) -> tuple[Tensor, Tensor]:
         q, a = self.question(question), self.address(facts)
         for _ in range(self.n_hops):
@@ -128,16 +135,18 @@ def side_by_side(networks: list[nn.Module]) -> nn.Module:
 
 def train(network: nn.Module, losses, steps: int, learning_rate: float) -> Tensor:
     """Adam on losses() (S,), one for each network. The rate falls to zero over the last third. Gives (steps, S)."""
-    parameters, history = list(network.parameters()), []
-    optimizer = torch.optim.Adam(parameters, lr=learning_rate, fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: min(1, 3 * (1 - i / steps)))
-    for _ in range(steps):
+    weights, history = list(network.parameters()), []
+    means, squares = ([torch.zeros_like(w) for w in weights] for _ in range(2))
+    counts = [torch.zeros(()) for _ in weights]
+    how = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "amsgrad": False, "maximize": False}
+    for i in range(steps):
         loss = losses()  # (S,)
-        optimizer.zero_grad()
+        network.zero_grad()
         loss.sum().backward()  # the networks share nothing, so each gets the gradient of its own loss
-        nn.utils.clip_grad_value_(parameters, 1.0)
-        optimizer.step()
-        schedule.step()
+        nn.utils.clip_grad_value_(weights, 1.0)
+        slopes, rate = [w.grad for w in weights], learning_rate * min(1, 3 * (1 - i / steps))
+        with torch.no_grad():  # as a function: the class imports torch._dynamo, which takes longer than a training
+            adam(weights, slopes, means, squares, [], counts, fused=True, lr=rate, **how)
         history.append(loss.detach())
     return torch.stack(history)
 
@@ -146,14 +155,17 @@ READERS, MACHINES = 4, 3  # seeds
 
 
 def train_readers(
-    kind: type, n_hops: int, dim: int = D, things: tuple[int, ...] = (2,), steps: int = 400
+    kind: type, n_hops: int, dim: int = D, things: tuple[int, ...] = (2,), steps: int = 300
 ) -> tuple[Tensor, nn.Module]:
     """The loss (steps, S) of S networks on stories of so many things, and the network that is all of them."""
     networks = side_by_side(seeded(lambda: kind(4 * V, V, len(ROOMS), dim, n_hops), READERS))
-    generator, numbers = torch.Generator().manual_seed(3), itertools.cycle(things)
+    generator, each = torch.Generator().manual_seed(3), READERS * 48  # stories in a step
+    drawn = [make_stories(steps // len(things) * each, generator, n) for n in things]  # all at once: much faster
+    batches = zip(*(zip(*(part.split(each) for part in stories), strict=True) for stories in drawn), strict=True)
+    batches = itertools.chain.from_iterable(batches)  # the numbers of things take turns
 
     def losses():
-        facts, question, room = make_stories(READERS * 64, generator, next(numbers))
+        facts, question, room = next(batches)
         return F.cross_entropy(networks(facts, question)[0], room, reduction="none").view(READERS, -1).mean(1)
 
     return train(networks, losses, steps, learning_rate=0.02), networks
@@ -225,12 +237,8 @@ def train_copiers(make, steps: int, learning_rate: float, longest: int = 6, batc
     return train(networks, losses, steps, learning_rate), networks
 
 
-def train_by_name(name: str):
-    """One of the trainings of the chapter, by name."""
-    if name == "machines":
-        return train_copiers(make_machines, 300, 0.015)
-    if name == "LSTMs":
-        return train_copiers(Copiers, 800, 0.03)
+def train_by_name(name: str) -> tuple[Tensor, nn.Module]:
+    """One of the trainings of readers, by name."""
     kinds = {
         "one hop": (MemoryNetwork, 1),
         "two hops": (MemoryNetwork, 2),
@@ -239,6 +247,14 @@ def train_by_name(name: str):
         "one memory, 2 D": (OneMemory, 2, 2 * D),
     }
     return train_readers(*kinds[name])
+
+
+def stored_copying() -> tuple[nn.Module, dict[str, Tensor]]:
+    """The machines that 08_copying.py has trained, and what it has measured of them and the LSTMs."""
+    stored = {name: torch.from_numpy(array) for name, array in np.load(COPYING).items()}
+    machines = make_machines()
+    machines.load_state_dict({name: stored.pop(name) for name in machines.state_dict()})
+    return machines, stored
 
 
 @torch.no_grad()
