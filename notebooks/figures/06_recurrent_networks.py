@@ -1,6 +1,8 @@
 """The game of chapter 06, how networks start and learn it, and what is measured of a layer (path and deeper)."""
 
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from possm_lite.nn.recurrent import GRU, LSTM, RNN
 N_LAMPS, N_BINS = 4, 22
 ROWS = ["A", "B", "C", "D", "beep", "?"]
 KINDS = {"RNN": RNN, "GRU": GRU, "LSTM": LSTM}
+STORED = Path(__file__).with_name("06_game.json")
 N_UNITS = {"RNN": 45, "GRU": 24, "LSTM": 24}  # in training: 2385, 2304 and 3072 weights in the layer
 
 
@@ -123,6 +126,22 @@ def learn_game(kind: str, good: bool, seed: int, n_steps: int = 160) -> tuple[Wi
     torch.manual_seed(seed)
     model, losses, _ = fit(start(kind, good, N_UNITS[kind]), play, n_steps)
     return model, losses, won(model)
+
+
+def run(kind: str, good: bool, seed: int, n_steps: int = 160) -> dict:
+    """A training in numbers: losses as means of ten steps, the share of games won, the trace of the lamp (T,)."""
+    model, losses, share = learn_game(kind, good, seed, n_steps)
+    return {
+        "losses": np.reshape(losses, (-1, 10)).mean(-1).round(3).tolist(),
+        "share": round(share, 3),
+        "trace": trace(model.layer, play(200, seed=1)[0]).double().numpy().round(4).tolist(),
+    }
+
+
+def stored_runs() -> dict[tuple[str, bool], list[dict]]:
+    """What 06_game.py has trained: for each kind and start the `run` of four seeds."""
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    return {(kind, start == "good"): runs for kind in stored for start, runs in stored[kind].items()}
 
 
 @torch.no_grad()
