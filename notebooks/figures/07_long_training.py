@@ -120,6 +120,19 @@ def half_baked() -> dict:
     return {"half-baked": [{"teacher": task.with_and_without_teacher(m), "ways": task.four_ways(m)} for m in models]}
 
 
+def chapter() -> dict:
+    """Two networks after all 200 steps: share of held-out numbers right; how many answers of the one are German, and
+    where the other looks, a mean over numbers of eleven words without a zero (11 words and END, 6 digits)."""
+    one, looking = trained("one vector, 64", 200, 0), trained("Bahdanau", 200, 2)
+    told = [task.is_german(task.to_words(row)) for row in one.generate(task.X_TEST, 12).tolist()]
+    long = [n for n in task.HELD_OUT if n > 100_000 and len(task.german(n)) == 11 and "0" not in str(n)]
+    mean = looking.align(*task.to_tokens(long)).mean(0)
+    test = task.X_TEST, task.Y_TEST
+    one_vector = {"right": share(one, test), "german": round(float(np.mean(told)), 3)}
+    back = {"right": share(looking, test), "n_aligned": len(long), "mean": np.round(mean.double(), 3).tolist()}
+    return {"chapter": {"one vector": one_vector, "looking back": back}}
+
+
 if __name__ == "__main__":
-    results = measure() | other_rates() | longer_sorting() | alignments() | half_baked()
+    results = measure() | other_rates() | longer_sorting() | alignments() | half_baked() | chapter()
     (HERE / "07_long_training.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
