@@ -48,9 +48,7 @@ def _file(*trains_ms):
     },
     mistakes={
         "times[order], units[order] → times, units": "one unit comes after the other. Sort by time, units with times.",
-        "times[order], units[order] → np.sort(times), units": (
-            "the times were sorted and the units stayed where they were: sort both by the same order."
-        ),
+        "times[order], units[order] → np.sort(times), units": "the units stayed where they were: sort both.",
         '"right" → "left"': "the spike at place `stop` belongs to the next unit, as in a slice of Python.",
         '"right") → "right") - 1': "`spike_times_index` says where a unit *ends*, not where it begins.",
     },
@@ -67,7 +65,10 @@ def read_units(path):
 
 # Exercise 17.2: how many pairs of spikes at which distance
 def _pairs(a, b, *edges_ms):
-    return _on_arrays(lambda: (_seconds(*a), _seconds(*b), _seconds(*edges_ms)))
+    def observe(function, *args):
+        return torch.as_tensor(function(*(x.numpy() for x in args))).double()  # counts may be whole or not
+
+    return Case(lambda: (_seconds(*a), _seconds(*b), _seconds(*edges_ms)), observe)
 
 
 def _each_next(a, b, edges):
@@ -119,9 +120,7 @@ def _jump():
             "`mode='same'` puts the middle of the kernel at t. (And at the start it takes missing rows for 0.)"
         ),
         "max(t - n + 1, 0) : t + 1 → t : t + n": "the mean begins at each row and goes on into the future.",
-        ".mean(0) → .sum(0) / n": (
-            "causal, but at the start you divide by n where there are fewer rows: the result is too small there."
-        ),
+        ".mean(0) → .sum(0) / n": "at the start you divide by n where there are fewer rows: too small there.",
         "t - n + 1 → t - n": "one row too many: the last n rows are t - n + 1 to t.",
     },
 )
@@ -137,13 +136,12 @@ def _scores(valid, test):
 
 @exercise(
     cases={
-        "one setting and three seeds": _scores([[0.7, 0.8, 0.75]], [[0.6, 0.8, 0.73]]),
         "one setting that is better everywhere": _scores([[0.5, 0.6], [0.7, 0.8]], [[0.4, 0.5], [0.6, 0.8]]),
         "settings of which validation prefers one by a hair, and the test the other by far": _scores(
             [[0.69, 0.7, 0.71], [0.7, 0.71, 0.72]], [[0.8, 0.9, 0.88], [0.3, 0.5, 0.43]]
         ),
-        "a setting with one lucky seed beside a steady one": _scores(
-            [[0.9, 0.3, 0.3], [0.6, 0.7, 0.65]], [[0.8, 0.2, 0.3], [0.6, 0.66, 0.7]]
+        "a setting with one lucky seed, a steady one, and one with one bad seed": _scores(
+            [[0.9, 0.3, 0.3], [0.6, 0.7, 0.65], [0.1, 0.8, 0.8]], [[0.8, 0.2, 0.3], [0.6, 0.66, 0.7], [0.2, 0.7, 0.9]]
         ),
         "a setting with the best mean and one bad seed": _scores(
             [[0.8, 0.82, 0.5, 0.84], [0.7, 0.71, 0.69, 0.7], [0.68, 0.745, 0.75, 0.745]],
@@ -152,6 +150,7 @@ def _scores(valid, test):
     },
     mistakes={
         "valid.mean(1) → test.mean(1)": "the setting was chosen by its R² on the test part, which is used up then.",
+        "valid.mean(1) → valid.max(1)": "the setting was chosen by its luckiest seed. Take the mean over its seeds.",
         "valid.mean(1) → (valid + test).mean(1)": "the test part helped to choose. Validation chooses alone.",
         "test[ → valid[": "that is the R² of the validation part, which chose the setting.",
         "chosen.mean() → chosen.max()": "that is the best seed. A seed means nothing, so report the mean of all.",
@@ -183,15 +182,15 @@ _REGULAR = range(25, 2400, 22)
         "two spikes at one time": _one_unit(0, 0, *_REGULAR),
         "more short intervals than the equation has a solution for": _one_unit(0, 1, 40, 41, 80, 81),
         "two spikes far apart, from which nothing can be known": _one_unit(0, 500),
+        "two spikes close together, and no pair in the long window": _one_unit(0, 1),
     },
     mistakes={
         (
             "np.searchsorted(spike_times, spike_times + s) → (np.diff(spike_times) < s)",
             "short - np.arange(1, len(spike_times) + 1).sum() → short",
         ): "you count intervals between neighbours. Count pairs.",
-        "(n_short / refractory_s) / (n_long / (far_s - near_s)) → n_short / n_long": (
-            "the two windows are of different width: divide each count by the seconds that it covers."
-        ),
+        "(n_short / refractory_s) / (n_long / (far_s - near_s)) → n_short / n_long": "the windows differ in width.",
+        "(1, len(spike_times) + 1) → (len(spike_times))": "each spike is counted as a pair with itself.",
         "(far_s - near_s) → far_s": "the long window is far_s - near_s wide, not far_s.",
         "(1 - np.sqrt → (1 + np.sqrt": "that is the other solution: f is the *smaller* share, at most a half.",
     },

@@ -149,7 +149,7 @@ def draw_one_neuron(recording: Recording, broken: Recording, unit: int, known: b
     figure, panels = plt.subplot_mosaic([["dots"] * 2, ["clean", "merged"]], figsize=(6.4, 4.9), layout="constrained")
     axes = panels["dots"]
     r = np.geomspace(0.1, max(1.0, 1.5 * quality.firing_rates(broken).max()), 100)  # Hz
-    for part, style, label in ((1, "-", "independent spikes"), (0.5, "--", "two neurons, half and half")):
+    for part, style, label in ((1, "-", "a crowd"), (0.5, "--", "two neurons, half and half")):
         axes.plot(r, 100 * part * -np.expm1(-r * TAU_S), style, color=GRAY, lw=1.6, label=label)
     if known:
         for one, units, marker, color, size, label in (
