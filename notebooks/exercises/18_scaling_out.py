@@ -22,12 +22,14 @@ def _parts(*n_samples, shape=(4,)):
         "three parts of 7, 1 and 2 samples, a matrix as gradient": _parts(7, 1, 2, shape=(2, 3)),
         "a part without samples, whose gradient is NaN": _parts(6, 0, 3),
         "no samples in the first part": _parts(0, 6, 3),
+        "a part with samples that has diverged to NaN": lambda: ([normal(4), normal(4) * torch.nan], [5, 5]),
     },
     mistakes={
         ("n * g → g", " if n > 0 → ", "sum(n_samples) → len(known)"): (
             "this is the plain mean of the gradients: a sample of a small part then counts for more than one of a "
             "large part. Weigh each gradient by its samples."
         ),
+        ("n * g → n * g.nan_to_num()", " if n > 0 → "): "the NaN of a part *with* samples must not be hidden.",
         " if n > 0 → ": "a part without samples spoils all: 0 times NaN is NaN. Leave such a part out.",
     },
 )
@@ -73,11 +75,13 @@ def my_windows(seed, n, room_s, rank, size):
 def _in_turns(function, *sizes):
     model = torch.nn.Linear(3, 2)
     model.weight.grad = torch.ones(2, 3)  # of the step before
-    seen = []
-    model.register_forward_hook(lambda module, inputs, y: seen.append(len(y)))
+    kept = []  # more and fewer samples that wait for the way back
+    model.register_forward_hook(lambda module, inputs, y: kept.append(len(y)))
+    model.register_full_backward_hook(lambda module, dx, dy: kept.append(-len(dy[0])))
     batches = [(normal(n, 3, seed=n), normal(n, 2, seed=10 + n)) for n in sizes]
     result = function(model, batches)
-    return {"the gradient by the weights": result[0], "the largest batch that the model has seen": max(seen)}
+    most = max(*sizes, *torch.tensor(kept).cumsum(0).tolist())  # fewer than the largest batch are right, too
+    return {"the gradient by the weights": result[0], "samples kept for the way back": most}
 
 
 @exercise(
@@ -90,6 +94,8 @@ def _in_turns(function, *sizes):
         " / n) → )": "this is the gradient of the sum, not of the mean.",
         "sum(y.numel() → sum(len(y)": "divided by samples: a sample of y has several values, and each counts.",
         "/ n → / y.numel()": "every batch has its own mean: divide by the number of values in all batches.",
+        "/ n → / y.numel() / len(batches)": "the mean of the batches' means: a value of a small batch counts for more.",
+        "((model(x) → model.zero_grad(); ((model(x)": "`zero_grad` inside the loop: only the last batch is left.",
     },
 )
 def accumulated(model, batches):
@@ -152,6 +158,7 @@ def _order_shows():
     },
     mistakes={
         "range(2 * (n - 1)) → range(n - 1)": "each process has one complete chunk, the others are parts of sums.",
+        "(r - i) % n → (r - i % (n - 1)) % n": "the second half begins with the chunk that is complete, r + 1, not r.",
         " if adding else message → ": "in the second half a chunk that arrives is complete: do not add it.",
     },
 )

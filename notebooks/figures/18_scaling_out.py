@@ -32,19 +32,21 @@ def full_after(n: int) -> list[torch.Tensor]:
 
 def draw_rounds(n: int = 4) -> None:
     figure, panels = plt.subplots(2, 4, figsize=(6.4, 3.9), layout="constrained")
-    for i, (axes, n_in) in enumerate(zip([*panels[0], *panels[1][:3]], full_after(n), strict=True)):
+    rounds = full_after(n)
+    for i, (axes, n_in) in enumerate(zip([*panels[0], *panels[1][:3]], rounds, strict=True)):
         axes.imshow(n_in, cmap="cividis", vmin=0, vmax=n)
         for r in range(n):
             for c in range(n):
+                if i and n_in[r, c] != rounds[i - 1][r, c]:  # has just come in
+                    axes.add_patch(plt.Rectangle((c - 0.46, r - 0.46), 0.92, 0.92, fill=False, ec=ORANGE, lw=2.5))
                 axes.text(c, r, int(n_in[r, c]), ha="center", va="center", color="white" if n_in[r, c] < 3 else INK)
         axes.set_title("start" if i == 0 else f"round {i}", fontsize=11)
-        axes.set(xticks=range(n), yticks=range(n))
+        axes.set(xticks=range(n), yticks=range(n), xlabel="chunk")
     for axes in panels[:, 0]:
         axes.set_ylabel("process")
-    for axes in (*panels[1, :3], panels[0, 3]):
-        axes.set_xlabel("chunk")
     panels[1, 3].axis("off")
-    panels[1, 3].text(0.5, 0.5, "number:\nhow many\ngradients\nare in\nthe sum", ha="center", va="center", color=INK)
+    key = "number:\nhow many\ngradients\nare in\nthe sum\n\nframe:\njust come in"
+    panels[1, 3].text(0.5, 0.5, key, ha="center", va="center", color=INK)
     plt.show()
 
 
@@ -109,18 +111,19 @@ def draw_answer(S: np.ndarray, curves: dict[str, np.ndarray], n: int) -> None:
     figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     lines = ((ORANGE, "--"), (GREEN, "-."), (PURPLE, ":"), (BLUE, "-"))
     for (name, values), (color, style) in zip(curves.items(), lines, strict=True):
-        axes.semilogx(S, values, style, color=color, lw=2.4, label=name)
+        axes.loglog(S, values, style, color=color, lw=2.4, label=name)
     axes.axhline(n, color=GRAY, lw=1.2)
     axes.axhline(1, color=GRAY, lw=1.2)
-    axes.text(S[0], n + 0.3, f"{n} times: nothing lost", color=INK, va="bottom")
-    axes.text(S[0], 2.0, "one process, one session", color=INK, va="bottom")
+    axes.text(S[0], 1.1 * n, f"{n} times", color=INK, va="bottom")
+    axes.text(S[-1], 0.93, "one process", color=INK, ha="right", va="top")
     axes.set(
         xlabel="sessions",
-        ylabel="windows per second, times those\nof one process, one session",
-        ylim=(0, n + 3.5),
+        ylabel="windows per second,\ntimes those of one process",
+        ylim=(0.08, 2 * n),
         xlim=(S[0], S[-1]),
     )
     axes.set_xticks([16, 50, 150, 500, 1000], ["16", "50", "150", "500", "1,000"])
+    axes.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
     axes.minorticks_off()
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=10)
     plt.show()
