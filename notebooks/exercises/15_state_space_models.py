@@ -94,7 +94,7 @@ def _steps(*shape):
         "second[0] * first[1] + → first[1] +": "what enters at the first step must fade in the second.",
         "second[0] * first[1] + → first[0] * first[1] +": "what enters first fades by the decay of the second step.",
         "first[1] + second[1] → (first[1] + second[1])": "what enters at the second step has not faded yet.",
-        "second[0] * first[0] → second[0] + first[0]": "decays multiply: what is halved twice is a quarter.",
+        "second[0] * first[1] + second[1] → first[0] * second[1] + first[1]": "that is `second`, then `first`.",
     },
     results=("the decay", "the entering number"),
 )
