@@ -1,4 +1,4 @@
-"""Exercises of chapter 13: R², R² over all trials, a causal history, R² of what a screen shows."""
+"""Exercises of chapter 13: R², over all trials, a causal history, the bootstrap; deeper: a screen, a query per ms."""
 
 import torch
 
@@ -35,17 +35,13 @@ def _mean_of_trials(true, decoded):
 
 @exercise(
     cases={
-        "one trial": _trials(6),
         "one trial in which the decoder says twice the velocity": _trials(6, gain=2.0),
         "one trial of a hand that moves ten times as much along x as along y": _trials(6, size=(10.0, 1.0)),
         "one trial with a drift": _trials(6, drift=3.0),
-        "three trials of one length": _trials(5, 5, 5),
         "three trials of different lengths": _trials(3, 9, 4),
     },
     mistakes={
-        _mean_of_trials: (
-            "this is the mean of each trial's R²: a trial in which the hand hardly moves then outweighs all others."
-        ),
+        _mean_of_trials: "this is the mean of each trial's R²: one in which the hand hardly moves then weighs most.",
         ".sum(0) → .sum()": "x and y share one sum, so the axis that moves more decides.",
         "v, v_hat = → v_hat, v =": "true and decoded are swapped: divide by the spread of `true`.",
     },
@@ -70,7 +66,6 @@ def _before_a_change(function, counts, n_history):
 
 @exercise(
     cases={
-        "a history of one bin": _counts(n_history=1),
         "one unit and a history of three bins": _counts(n_units=1),
         "two units and a history of three bins": _counts(),
         "the rows before a bin, when that bin and later ones change": Case(_counts(), _before_a_change),
@@ -94,62 +89,72 @@ def causal_history(counts, n_history):
     return torch.cat([padded[i : i + T] for i in range(n_history)], 1)  # (T, H U)
 
 
-# Exercise 13.4: R² of what a screen shows
-def _stretches(*counts, step=0.01, phase=0.004, lag_s=0.0, size=(1.0, 1.0), jitter=0.0, width_s=0.05):
-    def make():
-        times, true, decoded = [], [], []
-        for i, n in enumerate(counts):
-            t = torch.tensor([round(j * step + phase, 9) for j in range(n)], dtype=torch.float64)  # as written: 0.15
-            t = (t + jitter * normal(n, seed=20 + i).abs().double()).sort().values
-            phases = 4.0 * t[:, None] + torch.tensor([0.3, 1.1]).double() + i
-            v = (torch.sin(phases) + 0.3 * normal(n, 2, seed=30 + i).double()) * torch.tensor(size)
-            times.append(t)
-            true.append(v)
-            decoded.append(v + 0.1 * normal(n, 2, seed=40 + i).double())
-        return times, true, decoded, width_s, lag_s
-
-    return make
+# Exercise 13.4: the bootstrap over trials
+def _drawn(*draws):
+    return lambda: (*_trials(3, 9, 4)(), torch.tensor(draws))
 
 
 @exercise(
     cases={
-        "one answer in each bin": _stretches(12, step=0.05, phase=0.02),
-        "five answers in each bin": _stretches(40),
-        "bins of 20 ms": _stretches(40, width_s=0.02),
-        "answers at irregular times, some bins without one": _stretches(30, step=0.02, jitter=0.06),
-        "answers on the edges of bins": _stretches(20, step=0.05, phase=0.0),
-        "a hand that moves ten times as much along x as along y": _stretches(40, size=(10.0, 1.0)),
-        "two stretches": _stretches(23, 41),
-        "a stretch so short that nothing is shown in it": _stretches(30, 4),
-        "a lag of less than a bin": _stretches(40, lag_s=0.03),
-        "a lag of one bin": _stretches(40, lag_s=0.05),
-        "a lag of two bins": _stretches(40, 17, lag_s=0.1),
-        "a negative lag": _stretches(40, lag_s=-0.05),
+        "every trial drawn once": _drawn([2, 0, 1]),
+        "a trial drawn twice": _drawn([0, 1, 1]),
+        "three draws": _drawn([0, 1, 1], [2, 2, 2], [0, 2, 1]),
     },
     mistakes={
-        "newest = torch.minimum(n_finished - 1, torch.arange(len(t))) → newest = torch.arange(len(t))": (
-            "that is R² asked: each answer is compared with the moment it is for, whenever it is finished."
-        ),
-        "torch.minimum(n_finished - 1, torch.arange(len(t))) → n_finished - 1": (
+        "for i in draw] → for i in set(draw)]": "each trial enters once: a trial that is drawn twice counts twice.",
+        "v.mean(0) → torch.cat(true).mean(0)": "the mean is that of all trials: take that of the samples drawn.",
+        "(r2) → (r2).sort().values": "the results are sorted: two decoders are compared draw by draw.",
+    },
+)
+def bootstrap_r2(true, decoded, draws):
+    """R² of the trials of each draw: lists of (T_i, 2), draws (K, n) of numbers of trials, to (K,)."""
+    r2 = []
+    for draw in draws.tolist():
+        v, v_hat = (torch.cat([x[i] for i in draw]) for x in (true, decoded))  # (T, 2) each
+        error, spread = ((v - v_hat) ** 2).sum(0), ((v - v.mean(0)) ** 2).sum(0)  # (2,)
+        r2.append((1 - error / spread).mean())
+    return torch.stack(r2)
+
+
+# Exercise 13.5, deeper: which answer is on the screen
+def _times(n, step=0.01, phase=0.004, lag_s=0.0, width_s=0.05):
+    return lambda: (torch.tensor([round(j * step + phase, 9) for j in range(n)]).double(), width_s, lag_s)
+
+
+@exercise(
+    cases={
+        "one answer in each bin": _times(12, step=0.05, phase=0.02),
+        "five answers in each bin": _times(40),
+        "answers on the edges of bins": _times(20, step=0.05, phase=0.0),
+        "a lag of less than a bin": _times(40, lag_s=0.03),
+        "a lag of two bins": _times(40, lag_s=0.1),
+    },
+    mistakes={
+        "torch.minimum(n_finished, torch.arange(1, len(t) + 1)) → n_finished": (
             "the screen shows answers for moments that are still to come: take the newest that is not."
         ),
-        "searchsorted(bins, now) → searchsorted(bins, now - 1)": (
-            "an answer is shown a bin too late: a bin that ends at t is over at t."
-        ),
+        "(bins, now) → (bins, now - 1)": "an answer is shown a bin too late: a bin that ends at t is over at t.",
         "(t + lag_s) → t": "the lag is not used: at t all bins are over that end at or before t + lag_s.",
     },
 )
-def screen_r2(times_s, true, decoded, width_s=0.05, lag_s=0.0):
-    """R² of what a screen shows, mean of the two axes. Lists of (T_i,), (T_i, 2), (T_i, 2)."""
-    v, v_hat = [], []
-    for t, recorded, answers in zip(times_s, true, decoded, strict=True):
-        bins = torch.floor(t / width_s + 1e-6)  # the bin that each answer reads, (T,)
-        now = torch.floor((t + lag_s) / width_s + 1e-6)  # the bin that is being filled at each moment, (T,)
-        n_finished = torch.searchsorted(bins, now)  # answers of earlier bins, (T,)
-        newest = torch.minimum(n_finished - 1, torch.arange(len(t)))
-        shown = newest >= 0
-        v.append(recorded[shown])
-        v_hat.append(answers[newest[shown]])
-    v, v_hat = torch.cat(v), torch.cat(v_hat)
-    error, spread = ((v - v_hat) ** 2).sum(0), ((v - v.mean(0)) ** 2).sum(0)  # (2,) each
-    return (1 - error / spread).mean()
+def on_screen(t, width_s=0.05, lag_s=0.0):
+    """The newest finished answer j <= i at each time t (T,), -1 where there is none: (T,)."""
+    bins = torch.floor(t / width_s + 1e-6)  # the bin that each answer reads, (T,)
+    now = torch.floor((t + lag_s) / width_s + 1e-6)  # the bin that is being filled at each time, (T,)
+    n_finished = torch.searchsorted(bins, now)  # answers of earlier bins, (T,)
+    return torch.minimum(n_finished, torch.arange(1, len(t) + 1)) - 1
+
+
+# Exercise 13.6, deeper: a query for each millisecond
+@exercise(
+    cases={"three queries, two states": lambda: (normal(3, 4), normal(2, 6), *normal(2, 6, 4, seed=1))},
+    mistakes={
+        " / q.shape[-1] ** 0.5 → ": "the scores are not divided by the root of d.",
+        "q.shape[-1] ** 0.5 → H.shape[-1] ** 0.5": "divide by the root of d, the size of a query, not of a state.",
+        ", -1) @ V → , 0) @ V": "the softmax runs over the queries. The weights of a query over the states sum to one.",
+    },
+)
+def ask_each_ms(q, H, W_k, W_v):
+    """What the queries q (Q, d) read of the states H (k, h), by W_k and W_v (h, d): (Q, d)."""
+    K, V = H @ W_k, H @ W_v  # (k, d) each
+    return torch.softmax(q @ K.T / q.shape[-1] ** 0.5, -1) @ V

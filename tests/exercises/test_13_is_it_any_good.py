@@ -1,35 +1,54 @@
-"""Chapter 13: right answers in other styles."""
+"""Chapter 13: right answers in other styles, and whether error bars from the bootstrap cover the truth."""
 
 import numpy as np
+import torch
+from torch.nn import functional as F
 
+from possm_lite.course.load import load_figures
 from possm_lite.decoder.baselines import history
-from possm_lite.training.evaluate import mean_r2, newest_finished
+from possm_lite.training.evaluate import newest_finished
 
-from .helpers import answers, load
+from .helpers import NOTEBOOKS, answers, load
 
-check = load("13_is_it_any_good")
-
-
-def r2_by_sums(true, decoded):
-    """From sums of each trial, without concatenating them."""
-    error = sum((v - w).square().sum(0) for v, w in zip(true, decoded, strict=True))
-    spread = sum(v.square().sum(0) for v in true) - sum(v.sum(0) for v in true) ** 2 / sum(map(len, true))
-    return (1 - error / spread).mean()
+check, rivals = load("13_is_it_any_good"), load_figures("13_rivals", NOTEBOOKS)
 
 
-def screen_in_numpy(times_s, true, decoded, width_s=0.05, lag_s=0.0):
-    keep = []
-    for t, v, w in zip(times_s, true, decoded, strict=True):
-        newest = newest_finished(t.numpy(), width_s, lag_s)
-        keep.append((v.numpy()[newest >= 0], w.numpy()[newest[newest >= 0]]))
-    return mean_r2(*(np.concatenate(column) for column in zip(*keep, strict=True)))
+def bootstrap_by_sums(true, decoded, draws):
+    """From sums of each trial, without concatenating those drawn."""
+    edges = np.cumsum([0, *map(len, true)])
+    trials = np.stack([edges[:-1], edges[1:]], 1)
+    sums = rivals.sums_of_trials(*(torch.cat(x).numpy() for x in (true, decoded)), np.arange(edges[-1]), trials)
+    return rivals.bootstrap(sums, draws.numpy())
 
 
 test_answers = answers(
     check,
     [
-        ("r2_of_trials", r2_by_sums),
+        ("r2_of_trials", lambda true, decoded: bootstrap_by_sums(true, decoded, torch.arange(len(true))[None])[0]),
         ("causal_history", lambda counts, n: history(counts[None], n)[0]),
-        ("screen_r2", screen_in_numpy),
+        ("bootstrap_r2", bootstrap_by_sums),
+        ("on_screen", lambda t, width_s, lag_s: newest_finished(t.numpy(), width_s, lag_s)),
+        ("ask_each_ms", lambda q, H, W_k, W_v: F.scaled_dot_product_attention(q, H @ W_k, H @ W_v)),
     ],
 )
+
+
+def test_the_bootstrap_covers_the_true_r2():
+    """Trials of variance 1 whose errors have variance 0.3, alike within a trial: R² is 0.7."""
+    covered, rng = 0, np.random.default_rng(0)
+    for _ in range(200):
+        v, error = rng.standard_normal((2, 60, 10, 2)) + 2 * rng.standard_normal((2, 60, 1, 2))
+        v, error = v.reshape(-1, 2) / 5**0.5, error.reshape(-1, 2) * (0.3 / 5) ** 0.5
+        trials = 10 * np.stack([np.arange(60), np.arange(1, 61)], 1)
+        sums = rivals.sums_of_trials(v, v - error, np.arange(600), trials)
+        low, high = np.quantile(rivals.bootstrap(sums, rng.integers(0, 60, (300, 60))), (0.025, 0.975))
+        covered += low <= 0.7 <= high
+    assert 176 <= covered <= 198  # of 200; 190 expected
+
+
+def test_shifted_spikes_come_round():
+    recording = rivals.load_recording(rivals.SESSION)
+    there = rivals.shifted(recording, 40.0)
+    back = rivals.shifted(there, recording.trials[-1, 1] - recording.trials[0, 0] - 40.0)
+    np.testing.assert_allclose(back.spike_times, recording.spike_times, atol=1e-6)
+    assert abs(there.spike_times - recording.spike_times).max() > 0.1

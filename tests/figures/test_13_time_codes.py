@@ -1,4 +1,4 @@
-"""The other codes of time, a query per millisecond and the mean, against explicit lines."""
+"""The other codes of time against explicit lines."""
 
 import math
 
@@ -22,24 +22,19 @@ def make_model(**switches):
 def coded(model, code, x, tau):
     """x (n, D) with the times tau (n,), a pair after the other."""
     x, c = x.clone(), model.code
+    omega, amplitude = 2 * math.pi / 10 ** (torch.arange(16).double() / 3 - 4), torch.ones(16)
     if code == "bochner":
         omega = c.frequencies.mu + c.frequencies.log_sigma.exp() * c.frequencies.noise
-        amplitude = torch.ones(16)
     elif code == "mercer":  # 4 periods, 2 w each, with 4 harmonics
         w = c.features.log_half_periods.exp()
         omega = torch.stack([j * math.pi / w_i for w_i in w for j in range(1, 5)])
         of_wave = torch.nn.functional.softplus(c.features.raw)[:, 1:].flatten()
         amplitude = (16 * of_wave).sqrt()
-    else:
-        omega = torch.tensor([2 * math.pi / 10 ** (-4 + 5 * f / 15) for f in range(16)], dtype=torch.float64)
-        amplitude = torch.ones(16)
     for f in range(16):
         cos, sin = torch.cos(omega[f] * tau), torch.sin(omega[f] * tau)
         a, b = x[:, 2 * f].clone(), x[:, 2 * f + 1].clone()
-        if code == "embedding":
-            x[:, 2 * f], x[:, 2 * f + 1] = a * cos - b * sin, a * sin + b * cos
-        else:
-            x[:, 2 * f], x[:, 2 * f + 1] = a + amplitude[f] * cos, b + amplitude[f] * sin
+        turned, added = (a * cos - b * sin, a * sin + b * cos), (a + amplitude[f] * cos, b + amplitude[f] * sin)
+        x[:, 2 * f], x[:, 2 * f + 1] = turned if code == "embedding" else added
     return x
 
 
