@@ -60,8 +60,7 @@ def test_a_code_acts_before_the_projection(code, reading):
     torch.testing.assert_close(model.encode(BIN)[0, 0], expected, rtol=0, atol=1e-9)
     torch.testing.assert_close(model.attention_weights(BIN)[:, 0, 0], weights, rtol=0, atol=1e-9)
     # the output attention codes the end of a bin as seen from the query
-    hidden, t = torch.randn(1, 4, 32).double(), 0.171
-    ends = torch.tensor([0.1, 0.15, 0.2], dtype=torch.float64)
+    hidden, t, ends = torch.randn(1, 4, 32).double(), 0.171, torch.tensor([2, 3, 4]).double() / 20
     states = coded(model, code, model.decoder.norm_context(hidden[0, 1:4]), ends - t)
     decoded, _ = read(model.decoder, model.query(torch.tensor([2]))[0, 0], states, "softmax")
     ours = model.decode(hidden, torch.tensor([[t]], dtype=torch.float64), torch.tensor([2]))[0, 0]
