@@ -20,8 +20,8 @@ SOURCES = $(if $(WHEELHOUSE),--no-index --find-links "$(WHEELHOUSE)") \
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' Makefile
 
-lab: $(VENV)/.installed ## open the notebooks in JupyterLab
-	PATH="$(CURDIR)/$(BIN):$$PATH" JUPYTER_CONFIG_PATH="$(CURDIR)/.jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" $(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 notebooks $(ARGS)
+lab: $(VENV)/.installed ## open chapter 00 in JupyterLab
+	PATH="$(CURDIR)/$(BIN):$$PATH" JUPYTER_CONFIG_PATH="$(CURDIR)/.jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" $(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 notebooks/00_start_here.ipynb $(ARGS)
 
 decode: $(VENV)/.installed ## train the decoder on the embedded session and print its R² on held-out trials
 	$(BIN)/possm-lite decode $(ARGS)

@@ -51,9 +51,6 @@ class Server:
         own |= {"JUPYTER_TOKEN": self.token, "IPYTHONDIR": str(folder / "ipython"), "OMP_NUM_THREADS": "1"}
         own["JUPYTER_CONFIG_PATH"] = str(ROOT / ".jupyter")  # as make lab does
         own["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "settings")
-        news = folder / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
-        news.parent.mkdir(parents=True)  # no question about news over the figures
-        news.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
         log = folder / "jupyter.log"
         command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
         command += ["--allow-root", "--LabApp.expose_app_in_browser=True"]
