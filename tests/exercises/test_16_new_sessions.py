@@ -22,6 +22,13 @@ def paired_in_numpy(a, b):
     return d.mean(), d.std(ddof=1) / len(d) ** 0.5
 
 
+def by_standard_scores(today, first, W, b):
+    """The map, from what it makes of no spike and of one spike of each unit."""
+    score = lambda n: ((n - today.mean(0)) / today.std(0) * first.std(0) + first.mean(0)) @ W + b  # noqa: E731
+    none, one = torch.zeros_like(W[:, 0]), torch.eye(len(W), dtype=W.dtype)
+    return score(one) - score(none), score(none)
+
+
 def align_by_covariances(x, y):
     """CCA by symmetric whitening, another way to the same map."""
     x, y = (z.numpy() - z.numpy().mean(0) for z in (x, y))
@@ -50,10 +57,10 @@ test_answers = answers(
     check,
     [
         ("table_row", token_by_token),
-        ("own_numbers", torch.tensor(1312)),
         ("may_learn", lambda model: [p for p in freeze_backbone(model).parameters() if p.requires_grad]),
-        ("paired", paired_in_numpy),
         ("align", align_by_covariances),
         ("identify_from_scratch", least_squares),
+        ("paired", paired_in_numpy),
+        ("matched", by_standard_scores),
     ],
 )

@@ -1,16 +1,20 @@
-"""Drift rotates and scales tuning by the given spreads and replaces whole units."""
+"""Drift, and the ways to a decoder on counts for another day."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+import torch
 
 from possm_lite.course.load import load_figures
+from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig, UnitTuning, draw_units
+from possm_lite.training import prepare
 
 from ..exercises.helpers import NOTEBOOKS
 
-drift_tuning = load_figures("16_new_sessions", NOTEBOOKS).drift_tuning
+chapter = load_figures("16_new_sessions", NOTEBOOKS)
+drift_tuning = chapter.drift_tuning
 
 
 @pytest.fixture
@@ -40,3 +44,54 @@ def test_a_replaced_unit_differs_in_every_field(units, rng):
     assert gone.sum() == 1000
     for name in ("preferred_direction_rad", "lag_s", "common_gain"):
         np.testing.assert_array_equal(changed[name], gone, err_msg=name)
+
+
+@pytest.fixture
+def days():
+    config = replace(chapter.NEW, n_trials=30, n_units=6)
+    return [prepare(simulate_session(seed, config).recording, chapter.SPLIT) for seed in (1, 2)]
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return chapter.CountGRU(6)
+
+
+def test_statistics_of_day_0_come_back(days, model):
+    today, first = (chapter.rows(day)[0] for day in days)
+    W, b = chapter.map_in(model)
+    wanted = first @ W + b
+    found = {}
+    for way in (chapter.moments_of_counts, chapter.moments_of_latents):
+        W_new, b_new = chapter.map_in(way(model, *days))
+        found[way.__name__] = today @ W_new + b_new
+        np.testing.assert_allclose(found[way.__name__].mean(0), wanted.mean(0), atol=1e-5)
+    stretch = (today - today.mean(0)) / today.std(0) * first.std(0) @ W
+    np.testing.assert_allclose(found["moments_of_counts"] - wanted.mean(0), stretch, atol=1e-5)
+
+
+def test_aligning_a_day_with_itself_changes_nothing(days):
+    counts, movement = chapter.rows(days[0])
+    np.testing.assert_allclose(chapter.when_alike(movement, movement, counts, alike=1)[9:], counts[9:])
+    M, correlations = chapter.canonical(counts, counts)
+    np.testing.assert_allclose(M, np.eye(6), atol=1e-9)
+    np.testing.assert_allclose(correlations, 1)
+
+
+def test_only_what_a_way_names_learns(days, model):
+    for way, own in ((chapter.old_table, chapter.OWN), (chapter.day_layer, ("day.weight", "day.bias"))):
+        after = dict(way(model, days[1], 1, seed=0).named_parameters())
+        moved = {name for name, p in model.named_parameters() if not torch.equal(after[name], p)}
+        assert moved == {name for name in own if name in dict(model.named_parameters())}
+
+
+def test_a_day_layer_is_another_map_into_the_same_decoder(days, model):
+    layer = chapter.day_layer(model, days[1], 1, seed=0)
+    (W, b), A = chapter.map_in(model), layer.day
+    A, a = A.weight.detach().double().numpy().T, A.bias.detach().double().numpy()
+    folded = chapter.with_map(layer, A @ W, b + a @ W)  # formula (16.6)
+    folded.day = torch.nn.Identity()
+    batch, ones = days[1].cut(1.0, 1.0), torch.ones(1, dtype=torch.int64)
+    with torch.no_grad():
+        torch.testing.assert_close(folded(batch, batch.times_s, ones), layer(batch, batch.times_s, ones))
