@@ -1,6 +1,6 @@
 """The sessions, decoders and ways of chapter 16 (path and deeper), and what they reach with few trials.
 
-python notebooks/figures/16_new_sessions.py writes 16_new_sessions.json: six seeds, about ten minutes on two cores.
+python notebooks/figures/16_new_sessions.py writes 16_new_sessions.json: three seeds, about ten minutes on two cores.
 """
 
 import copy
@@ -265,7 +265,7 @@ def drifted(units: UnitTuning, days: int, seed: int, **amounts: float) -> UnitTu
 
 
 # What is stored
-SEEDS, N_TRIALS, N_PAST = range(6), (5, 10, 20, 40, 80, 140), (1, 2, 4, 8)
+SEEDS, N_TRIALS, N_PAST = range(3), (5, 10, 20, 40, 80, 140), (1, 2, 4, 8)
 
 
 def past_sessions(seed: int, n: int) -> list[Session]:
