@@ -1,12 +1,10 @@
-"""Exercises of chapter 14: one bin at a time, times within a bin, how late is late, how old, what a user sees, and a
-decoder fed by packets."""
-
-from functools import partial
+"""Exercises of chapter 14: one bin at a time, how old, what a user sees and what she meant, a decoder fed by packets;
+and of deeper: times within a bin."""
 
 import torch
 from torch import Tensor
 
-from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, normal
+from possm_lite.course.checks import MISSING, Case, Complaint, ValueCheck, exercise, normal
 
 
 # Exercise 14.1: one bin at a time
@@ -62,90 +60,7 @@ def stream(bins, step, answer, k):
     return answers
 
 
-# Exercise 14.2: times since the bin began, in float32
-def _times_and_bins(times, bins, width=0.05):
-    return lambda: (torch.tensor(times, dtype=torch.float64), torch.tensor(bins), width)
-
-
-@exercise(
-    tolerance=1e-7,
-    cases={
-        "the first three bins": _times_and_bins([0.01, 0.052, 0.149], [0, 1, 2]),
-        "a spike right on the edge of its bin": _times_and_bins([0.15, 0.35], [3, 7]),
-        "bins after an hour": _times_and_bins([3600.012345, 3600.051], [72_000, 72_001]),
-        "bins of 20 ms": _times_and_bins([0.0312, 0.0477], [1, 2], width=0.02),
-        "the millionth bin": _times_and_bins([50_000.0371234], [1_000_000]),
-        "the dtype": Case(_times_and_bins([0.01, 0.052], [0, 1]), lambda function, *args: str(function(*args).dtype)),
-    },
-    mistakes={
-        "(time_s - bin.double() * width).float() → time_s.float() - (bin.double() * width).float()": (
-            "the times were rounded to float32 before the start of the bin was subtracted. Subtract first, round last."
-        ),
-        "bin.double() → bin": (
-            "a tensor of whole numbers times 0.05 is float32 in torch, so the starts of the bins are rounded."
-        ),
-        "time_s - bin.double() * width → time_s % width": (
-            "the remainder of a division puts a spike on an edge at the end of the bin before: subtract its start."
-        ),
-        ".float() → ": ("the result is float64. Round it to float32 at the end: the network computes in float32."),
-    },
-)
-def offsets_in_bin(time_s, bin, width):
-    """Seconds since the bin of each spike began, (n,), float32."""
-    return (time_s - bin.double() * width).float()
-
-
-# Exercise 14.3: how late is late
-def _in_words(function, *args):
-    """Tensors and numbers of any precision are accepted."""
-    result = function(*args)
-    result = result.tolist() if isinstance(result, Tensor) else result  # an array, too, comes as a tensor
-    if not isinstance(result, tuple | list) or len(result) != 3:
-        raise Complaint("return three numbers: the median, the 99th percentile, and the share of late steps")
-    median, p99, late = (float(x) for x in result)
-    return f"median {median:.5g} ms, 99th percentile {p99:.5g} ms, share of late steps {late:.5g}"
-
-
-def _times(n, slow, deadline_ms=50.0):
-    def make():
-        times = 0.2 + 0.1 * torch.rand(n, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-        for index, value in slow.items():
-            times[index] = value
-        return times, deadline_ms
-
-    return Case(make, _in_words)
-
-
-def _staircase(n):
-    """n times in disorder, so far apart that neighbours differ; the middle two are equal, for any kind of median."""
-    times = torch.arange(1.0, n + 1.0, dtype=torch.float64)
-    times[n // 2] = times[n // 2 - 1]
-    return times[torch.randperm(n, generator=torch.Generator().manual_seed(3))], 120.5
-
-
-@exercise(
-    cases={
-        "101 steps that are about alike": _times(101, {}),
-        "501 steps, seven of them slow": _times(501, {70 * i + 5: 60.0 + i for i in range(7)}),
-        "a step of just the 50 ms it may take": _times(101, {4: 50.0, 9: 51.0}),
-        **{f"{n} steps of 1 ms, 2 ms and so on": Case(partial(_staircase, n), _in_words) for n in (150, 170, 200)},
-    },
-    mistakes={
-        "ordered[n_99 - 1] → ordered.quantile(0.99)": "the 99th percentile lies between two of the times: take one.",
-        "step_ms.median() → step_ms.mean()": "the first number is the mean, not the median.",
-        ".double().mean().item() → .sum().item()": "the last number is a count. Divide by the number of steps.",
-        "step_ms > deadline_ms → step_ms >= deadline_ms": "a step that takes exactly as long as it may is not late.",
-    },
-)
-def latency_report(step_ms, deadline_ms):
-    """Median, 99th percentile and share of late steps, a tuple."""
-    ordered = step_ms.sort().values
-    n_99 = -(-99 * len(step_ms) // 100)  # 99 % of them, rounded up
-    late = (step_ms > deadline_ms).double().mean().item()
-    return step_ms.median().item(), ordered[n_99 - 1].item(), late
-
-
-# Exercise 14.4: 25 ms of waiting for the end of the bin, 1 ms of computing, 25 ms until half of the held 50 ms are over
+# Exercise 14.2: 25 ms of waiting for the end of the bin, 1 ms of computing, 25 ms until half of the held 50 ms are over
 mean_age_ms = ValueCheck(
     "mean_age_ms",
     expected=51,
@@ -158,7 +73,7 @@ mean_age_ms = ValueCheck(
 )
 
 
-# Exercise 14.5: the user
+# Exercise 14.3: the user
 def _user(target, delay, n=6):
     path = [[0.0, 0.0], [3.0, 1.0], [8.0, 2.0], [15.0, 6.0], [21.0, 12.0], [26.0, 20.0]]
     return lambda: (torch.tensor(path[:n]), torch.tensor(target), delay, 2.0, 400.0)
@@ -183,6 +98,9 @@ def _user(target, delay, n=6):
         "u * (max_speed / speed) if speed > max_speed else u → u.clamp(-max_speed, max_speed)": (
             "x and y are limited separately, which bends the direction. Limit the length of the vector."
         ),
+        "u * (max_speed / speed) if speed > max_speed else u → u * min(1.0, max_speed / float(speed))": (
+            "where the cursor is seen right on the target, the length of u is zero, and you divide by it."
+        ),
     },
 )
 def intention(cursor, target, delay, gain, max_speed):
@@ -193,16 +111,40 @@ def intention(cursor, target, delay, gain, max_speed):
     return u * (max_speed / speed) if speed > max_speed else u
 
 
-# Exercise 14.6: a decoder fed by packets
-def _each_packet_a_bin(packets, read, step, answer, k):
-    state, recent, answers = None, [], []
-    for b, (units, ticks, _) in enumerate(packets):
-        h, state = step(read(units, (ticks - b * 1500) / 30_000), state)
-        recent = [*recent, h][-k:]
-        answers.append([answer(recent)])
-    return answers
+# Exercise 14.4: what the user meant
+def _meant(*rows, radius=20.0):
+    """Rows of velocity and cursor, with the target at (80, 0)."""
+    velocity, cursor = torch.tensor([row[:2] for row in rows]), torch.tensor([row[2:] for row in rows])
+    return lambda: (velocity.clone(), cursor.clone(), torch.tensor([80.0, 0.0]).expand(len(rows), 2).clone(), radius)
 
 
+@exercise(
+    cases={
+        "a cursor that moves past its target": _meant((30.0, 40.0, 0.0, 0.0), (0.0, 100.0, 80.0, -60.0)),
+        "a cursor that moves away": _meant((-120.0, 50.0, 10.0, 5.0)),
+        "a cursor within the circle": _meant((30.0, 40.0, 75.0, 5.0), (300.0, 0.0, 40.0, 30.0)),
+        "a cursor right on the target": _meant((30.0, 40.0, 80.0, 0.0)),
+        "a larger circle": _meant((30.0, 40.0, 45.0, 5.0), radius=50.0),
+    },
+    mistakes={
+        "target - cursor → cursor - target": "it points away from the target. Towards it is target - cursor.",
+        "speed * way / distance → speed * way": "the way is not divided by its length: the farther, the faster.",
+        "distance > radius → distance > 0": "within its circle nothing was meant: zero.",
+        "velocity.norm(dim=1, keepdim=True) → velocity": "x and y are multiplied one by one. Take the length.",
+        "torch.where(distance > radius, speed * way / distance, 0.0) → (distance > radius) * speed * way / distance": (
+            "right on the target you divide by zero, and zero times NaN is NaN."
+        ),
+    },
+)
+def meant(velocity, cursor, target, radius):
+    """(14.8): as fast as decoded, towards the target, zero within its circle; all (T, 2)."""
+    way = target - cursor
+    distance = way.norm(dim=1, keepdim=True)  # (T, 1)
+    speed = velocity.norm(dim=1, keepdim=True)  # (T, 1)
+    return torch.where(distance > radius, speed * way / distance, 0.0)
+
+
+# Exercise 14.5: a decoder fed by packets
 def _toy_read(units, offsets):
     """Depends on which units fired and when, to a fraction of a millisecond; a silent bin is not zero."""
     if not (isinstance(offsets, Tensor) and offsets.is_floating_point()):
@@ -210,21 +152,25 @@ def _toy_read(units, offsets):
     return torch.stack([(units * offsets.float() * 20).sum(), torch.tensor(1 - 0.1 * len(units))])
 
 
-def _answers(function, packets, read, step, answer, k):
-    result = function(packets, read, step, answer, k)
-    if not isinstance(result, list | tuple) or not all(isinstance(each, list | tuple) for each in result):
-        raise Complaint("return a list with one entry for each packet: the list of the answers that it completes")
-    return result
+def _fed(student, packets, *parts):
+    """The answers after each packet, of which the decoder sees the next only when it has answered."""
+    decoder, after = student(*parts), []
+    for packet in packets:
+        answers = decoder.feed(packet)
+        if not isinstance(answers, list | tuple):
+            raise Complaint(MISSING if answers is None else "`feed` returns a list, empty if the packet ends no bin")
+        after.append([*answers])
+    return after
 
 
-def _when_and_what(function, packets, k):
-    result = _answers(function, packets, _toy_read, _toy_step, _toy_answer, k)
+def _when_and_what(student, packets, k):
+    result = _fed(student, packets, _toy_read, _toy_step, _toy_answer, k)
     flat = [a for each in result for a in each]
     numbers = ", ".join(str(len(each)) for each in result)
     return {"answers after each packet": numbers, "the answers": torch.stack(flat) if flat else torch.zeros(0)}
 
 
-def _offsets(function, packets, k):
+def _offsets(student, packets, k):
     """The times within their bins that `read` gets, seconds."""
     seen = []
 
@@ -232,7 +178,7 @@ def _offsets(function, packets, k):
         seen.append(torch.as_tensor(offsets).double())
         return torch.zeros(1)
 
-    _answers(function, packets, read, lambda x, state: (x, state), lambda recent: recent[-1], k)
+    _fed(student, packets, read, lambda x, state: (x, state), lambda recent: recent[-1], k)
     return torch.cat(seen)
 
 
@@ -264,31 +210,73 @@ _LATE = [30, 18_000_369, 18_001_101]
         ),
     },
     mistakes={
-        _each_packet_a_bin: ("every packet is taken for a bin. Bins are 1,500 samples long, whatever the packets are."),
+        ("while now >= 1500 * (self.b + 1) → for _ in [now]", " if tick < 1500 * (self.b + 1) → "): (
+            "every packet is taken for a bin. Bins are 1,500 samples long, whatever the packets are."
+        ),
         "while now → if now": "a packet can complete several bins, and this decodes one of them at most.",
-        "while now >= 1500 * (b + 1) → while any(tick >= 1500 * (b + 1) for _, tick in waiting)": (
+        "while now >= 1500 * (self.b + 1) → while any(tick >= 1500 * (self.b + 1) for _, tick in self.waiting)": (
             "it waits for a spike of a later bin to know that this one is over. `now` tells you."
         ),
-        "(tick - 1500 * b) / 30_000 → float(tick - 1500 * b)": "the times that `read` gets are in samples, not in s.",
-        "torch.tensor([(tick - 1500 * b) / 30_000 → torch.tensor([tick / 30_000": (
+        "(tick - 1500 * self.b) / 30_000 → float(tick - 1500 * self.b)": "the times `read` gets are in samples, not s.",
+        "(tick - 1500 * self.b) / 30_000 → tick / 30_000": (
             "the times that `read` gets count from the start of the recording. Subtract the start of the bin."
         ),
+        "answers = [] → answers, self.state, self.recent = [], None, []": "each packet begins with an empty memory.",
     },
 )
-def decode_packets(packets, read, step, answer, k):
-    """The answers that each packet completes, a list of lists."""
-    waiting, b = [], 0  # (unit, tick) of bins that are not over, and the next bin
-    state, recent, answers = None, [], []
-    for units, ticks, now in packets:
-        waiting += zip(units.tolist(), ticks.tolist(), strict=True)
-        answers.append([])
-        while now >= 1500 * (b + 1):
-            mine = [(unit, tick) for unit, tick in waiting if tick < 1500 * (b + 1)]
-            waiting = waiting[len(mine) :]  # the ticks of packets rise
-            bin_units = torch.tensor([unit for unit, _ in mine], dtype=torch.int64)
-            offsets = torch.tensor([(tick - 1500 * b) / 30_000 for _, tick in mine])
-            h, state = step(read(bin_units, offsets), state)
-            recent = [*recent, h][-k:]
-            answers[-1].append(answer(recent))
-            b += 1
-    return answers
+class PacketDecoder:
+    """Decodes bins as packets complete them."""
+
+    def __init__(self, read, step, answer, k):
+        self.read, self.step, self.answer, self.k = read, step, answer, k
+        self.waiting, self.b = [], 0  # (unit, tick) of bins that are not over, and the next bin
+        self.state, self.recent = None, []
+
+    def feed(self, packet):
+        """The answers that a packet (units, ticks, now) completes, a list."""
+        units, ticks, now = packet
+        self.waiting += zip(units.tolist(), ticks.tolist(), strict=True)
+        answers = []
+        while now >= 1500 * (self.b + 1):
+            mine = [(unit, tick) for unit, tick in self.waiting if tick < 1500 * (self.b + 1)]
+            self.waiting = self.waiting[len(mine) :]  # the ticks of packets rise
+            units = torch.tensor([unit for unit, _ in mine], dtype=torch.int64)
+            offsets = torch.tensor([(tick - 1500 * self.b) / 30_000 for _, tick in mine])
+            h, self.state = self.step(self.read(units, offsets), self.state)
+            self.recent = [*self.recent, h][-self.k :]
+            answers.append(self.answer(self.recent))
+            self.b += 1
+        return answers
+
+
+# Exercise 14.6: times since the bin began, in float32
+def _times_and_bins(times, bins, width=0.05):
+    return lambda: (torch.tensor(times, dtype=torch.float64), torch.tensor(bins), width)
+
+
+@exercise(
+    tolerance=1e-7,
+    cases={
+        "the first three bins": _times_and_bins([0.01, 0.052, 0.149], [0, 1, 2]),
+        "a spike right on the edge of its bin": _times_and_bins([0.15, 0.35], [3, 7]),
+        "bins after an hour": _times_and_bins([3600.012345, 3600.051], [72_000, 72_001]),
+        "bins of 20 ms": _times_and_bins([0.0312, 0.0477], [1, 2], width=0.02),
+        "the millionth bin": _times_and_bins([50_000.0371234], [1_000_000]),
+        "the dtype": Case(_times_and_bins([0.01, 0.052], [0, 1]), lambda function, *args: str(function(*args).dtype)),
+    },
+    mistakes={
+        "(time_s - bin.double() * width).float() → time_s.float() - (bin.double() * width).float()": (
+            "the times were rounded to float32 before the start of the bin was subtracted. Subtract first, round last."
+        ),
+        "bin.double() → bin": (
+            "a tensor of whole numbers times 0.05 is float32 in torch, so the starts of the bins are rounded."
+        ),
+        "time_s - bin.double() * width → time_s % width": (
+            "the remainder of a division puts a spike on an edge at the end of the bin before: subtract its start."
+        ),
+        ".float() → ": ("the result is float64. Round it to float32 at the end: the network computes in float32."),
+    },
+)
+def offsets_in_bin(time_s, bin, width):
+    """Seconds since the bin of each spike began, (n,), float32."""
+    return (time_s - bin.double() * width).float()
