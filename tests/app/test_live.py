@@ -148,8 +148,7 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
 
 
 @pytest.mark.parametrize(
-    ("n_channels", "form", "message"),
-    [(2, "float32", "two int32 channels"), (2, "int32", "must list its units")],
+    ("n_channels", "form", "message"), [(2, "float32", "two int32 channels"), (2, "int32", "must list its units")]
 )
 def test_stream_of_another_format_is_refused(tmp_path, pylsl, n_channels, form, message):
     outlet = pylsl.StreamOutlet(pylsl.StreamInfo(tmp_path.name, "Spikes", n_channels, pylsl.IRREGULAR_RATE, form))

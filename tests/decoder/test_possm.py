@@ -14,17 +14,7 @@ from possm_lite.decoder.config import READINGS
 from possm_lite.decoder.textbook import decode_textbook
 from possm_lite.recordings import SpikeBatch
 
-from .helpers import (
-    FORMS,
-    LAYERS,
-    ONE,
-    VARIANTS,
-    make_batch,
-    make_bins,
-    make_model,
-    make_queries,
-    one_trial,
-)
+from .helpers import FORMS, LAYERS, ONE, VARIANTS, make_batch, make_bins, make_model, make_queries, one_trial
 
 # The equalities: textbook = authors, fast = authors, streaming = authors; textbook = fast; streaming = fast
 

@@ -15,7 +15,7 @@ def load(chapter: str):
     return load_exercises(chapter, NOTEBOOKS)
 
 
-def answers(exercises, rows: list[tuple]) -> Callable:
+def answers(exercises, *rows: tuple) -> Callable:
     """A test of (name of the exercise, right answer in another style) or (name, wrong answer, words of its message)."""
 
     @pytest.mark.parametrize("row", rows, ids=lambda row: row[0])

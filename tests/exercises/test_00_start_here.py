@@ -27,11 +27,9 @@ def decode_by_pinv(rates, angles, new):
 
 test_answers = answers(
     exercises,
-    [
-        ("firing_rate", rate_by_loop),
-        ("center", lambda x: (torch.eye(len(x)) - 1 / len(x)) @ x),
-        ("center", lambda x: (x - x.mean(0)).tolist()),
-        ("my_angle", math.degrees(2 * math.pi * 50 / 80)),
-        ("first_decoder", decode_by_pinv),
-    ],
+    ("firing_rate", rate_by_loop),
+    ("center", lambda x: (torch.eye(len(x)) - 1 / len(x)) @ x),
+    ("center", lambda x: (x - x.mean(0)).tolist()),
+    ("my_angle", math.degrees(2 * math.pi * 50 / 80)),
+    ("first_decoder", decode_by_pinv),
 )

@@ -56,17 +56,15 @@ def test_cached_steps_are_causal_attention():
 
 test_answers = answers(
     exercises,
-    [
-        ("fixed_encoding", lambda n, d, base=10_000.0: sinusoidal_encoding(torch.arange(n), d, base)),
-        ("rope", lambda *a: rope_complex(*a).numpy().tolist()),
-        ("rope", lambda x, m, *base: rotate(x, phasors(m, rope_frequencies(x.shape[-1], *base), x.dtype))),
-        ("safe_score", score_of_both),
-        ("safe_score", lambda q, k, t, s, w: score_of_both(q, k, t % 60, s % 60, w), "before a full hour"),
-        ("safe_score", lambda q, k, t, s, w: score_of_both(q, k, 0 * t, (s - t).abs(), w), "keep the sign"),
-        ("same_anywhere", "A, D"),
-        ("same_anywhere", "D", "not alone"),
-        ("cached_step", step_by_list),
-        ("cached_step", lambda *args: step_by_list(*args, keep=999), "more than 4 keys and values"),
-        ("only_distance", "a, c, e"),
-    ],
+    ("fixed_encoding", lambda n, d, base=10_000.0: sinusoidal_encoding(torch.arange(n), d, base)),
+    ("rope", lambda *a: rope_complex(*a).numpy().tolist()),
+    ("rope", lambda x, m, *base: rotate(x, phasors(m, rope_frequencies(x.shape[-1], *base), x.dtype))),
+    ("safe_score", score_of_both),
+    ("safe_score", lambda q, k, t, s, w: score_of_both(q, k, t % 60, s % 60, w), "before a full hour"),
+    ("safe_score", lambda q, k, t, s, w: score_of_both(q, k, 0 * t, (s - t).abs(), w), "keep the sign"),
+    ("same_anywhere", "A, D"),
+    ("same_anywhere", "D", "not alone"),
+    ("cached_step", step_by_list),
+    ("cached_step", lambda *args: step_by_list(*args, keep=999), "more than 4 keys and values"),
+    ("only_distance", "a, c, e"),
 )

@@ -38,22 +38,20 @@ def features_by_svd(K, n):
 
 test_answers = answers(
     exercises,
-    [
-        ("time_features", lambda t, w: interleaved_features(t, w).numpy()),
-        ("time_features", bochner_features),
-        ("my_factor", 3.2, "root of ten"),
-        ("my_factor", 20, "exponent"),
-        ("catch_box", lambda: ([0, 0.9, 1.8], [1, -1.4, 1])),
-        ("catch_box", lambda: ([0, 600, 1200], [1, -1, 1]), "one second"),
-        ("catch_box", lambda: ([1, -1, 1], [0, 0.6, 1.2]), "which come second"),
-        ("event_score", score_of_joined),
-        ("unit_table", lambda q, k, f: table_by_loop(q, k, f).numpy()),
-        ("inverse_cdf", quantile_frequencies),
-        ("inverse_cdf", lambda start, steps, u: quantile_frequencies(start, steps, u).detach(), "no gradient"),
-        ("periodic_features", lambda t, w, c: mercer_features(t, torch.tensor([w]).double(), c[None])),
-        ("kernel_features", features_by_svd),
-        ("kernel_features", lambda K, n: torch.linalg.cholesky(K)[:, :n], "on the best three"),
-    ],
+    ("time_features", lambda t, w: interleaved_features(t, w).numpy()),
+    ("time_features", bochner_features),
+    ("my_factor", 3.2, "root of ten"),
+    ("my_factor", 20, "exponent"),
+    ("catch_box", lambda: ([0, 0.9, 1.8], [1, -1.4, 1])),
+    ("catch_box", lambda: ([0, 600, 1200], [1, -1, 1]), "one second"),
+    ("catch_box", lambda: ([1, -1, 1], [0, 0.6, 1.2]), "which come second"),
+    ("event_score", score_of_joined),
+    ("unit_table", lambda q, k, f: table_by_loop(q, k, f).numpy()),
+    ("inverse_cdf", quantile_frequencies),
+    ("inverse_cdf", lambda start, steps, u: quantile_frequencies(start, steps, u).detach(), "no gradient"),
+    ("periodic_features", lambda t, w, c: mercer_features(t, torch.tensor([w]).double(), c[None])),
+    ("kernel_features", features_by_svd),
+    ("kernel_features", lambda K, n: torch.linalg.cholesky(K)[:, :n], "on the best three"),
 )
 
 

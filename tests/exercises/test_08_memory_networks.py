@@ -32,17 +32,15 @@ def copy_from_a_list(x, kept=[]):  # noqa: B006
 
 test_answers = answers(
     exercises,
-    [
-        ("best_of_four", torch.tensor([[1.0, -3.0], [2.0, -2.0]])),
-        ("read_in_hops", lambda *args: memory_network.multi_hop_read(*args)[0]),
-        ("erase_then_add", write),
-        ("content", content_weights),
-        ("locate", lambda c, p, g, s, gamma: sharpen(shift(interpolate(c, p, g), s), gamma)),
-        ("copy_by_place", copy_backwards),
-        ("copy_by_place", copy_from_a_list, "two answers"),
-        ("copy_by_place", lambda x: (torch.ones(3), torch.eye(3)[1], torch.ones(4), x[:4]), "probabilities"),
-        ("run_frame", frame_with_lists),
-        ("run_frame", lambda *args: exercises.run_frame.reference(*args)[::-1], "outputs comes first"),
-        ("delta_write", lambda m, w, v, beta: write(m, w, torch.zeros_like(v), beta * (v - read(w, m)))),
-    ],
+    ("best_of_four", torch.tensor([[1.0, -3.0], [2.0, -2.0]])),
+    ("read_in_hops", lambda *args: memory_network.multi_hop_read(*args)[0]),
+    ("erase_then_add", write),
+    ("content", content_weights),
+    ("locate", lambda c, p, g, s, gamma: sharpen(shift(interpolate(c, p, g), s), gamma)),
+    ("copy_by_place", copy_backwards),
+    ("copy_by_place", copy_from_a_list, "two answers"),
+    ("copy_by_place", lambda x: (torch.ones(3), torch.eye(3)[1], torch.ones(4), x[:4]), "probabilities"),
+    ("run_frame", frame_with_lists),
+    ("run_frame", lambda *args: exercises.run_frame.reference(*args)[::-1], "outputs comes first"),
+    ("delta_write", lambda m, w, v, beta: write(m, w, torch.zeros_like(v), beta * (v - read(w, m)))),
 )

@@ -96,14 +96,12 @@ def test_tuning_finds_what_the_simulator_drew():
 
 test_answers = answers(
     check,
-    [
-        ("lagged", pairs_by_index),
-        ("tuning", tuning_by_normal_equations),
-        ("masked_mse", mse_with_where_before),
-        ("spike_tokens", tokens_by_complex_numbers),
-        ("training_windows", windows_one_by_one),
-        ("training_windows", lambda *args: {k: v.tolist() for k, v in windows_one_by_one(*args).items()}),
-        ("training_windows", windows_of_the_package, "AttributeError"),
-        ("flat_notes", notes_in_arrays),
-    ],
+    ("lagged", pairs_by_index),
+    ("tuning", tuning_by_normal_equations),
+    ("masked_mse", mse_with_where_before),
+    ("spike_tokens", tokens_by_complex_numbers),
+    ("training_windows", windows_one_by_one),
+    ("training_windows", lambda *args: {k: v.tolist() for k, v in windows_one_by_one(*args).items()}),
+    ("training_windows", windows_of_the_package, "AttributeError"),
+    ("flat_notes", notes_in_arrays),
 )

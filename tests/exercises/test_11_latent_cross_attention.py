@@ -72,16 +72,14 @@ def scores_token_by_token(code, q, W_k, x, tau, omega):
 
 test_answers = answers(
     exercises,
-    [
-        ("my_weight", 3 / 5),
-        ("read_bin", read_by_differences),
-        ("score_table", table_of_decoder),
-        ("bin_softmax", softmax_with_a_loop),
-        ("bin_softmax", softmax_by_bin),
-        ("bin_softmax", less_the_largest_of_all, "largest score of all"),
-        ("bin_softmax", less_a_detached_largest, "largest score of all"),
-        ("read_list", read_bin_by_bin),
-        ("bin_weights", weights_bin_by_bin),
-        ("code_scores", scores_token_by_token),
-    ],
+    ("my_weight", 3 / 5),
+    ("read_bin", read_by_differences),
+    ("score_table", table_of_decoder),
+    ("bin_softmax", softmax_with_a_loop),
+    ("bin_softmax", softmax_by_bin),
+    ("bin_softmax", less_the_largest_of_all, "largest score of all"),
+    ("bin_softmax", less_a_detached_largest, "largest score of all"),
+    ("read_list", read_bin_by_bin),
+    ("bin_weights", weights_bin_by_bin),
+    ("code_scores", scores_token_by_token),
 )

@@ -40,11 +40,9 @@ class InLoops(check.CrossAttention.reference):
     def forward(self, x, t, context, tau, mask):
         if context.dim() > 2:
             n, (Q, M) = len(context), mask.shape[-2:]
-            x, t, tau = (
-                x.expand(n, *context.shape[1:-2], Q, -1),
-                t.expand(*mask.shape[:-1]),
-                tau.expand(*mask.shape[:-2], M),
-            )
+            x = x.expand(n, *context.shape[1:-2], Q, -1)
+            t = t.expand(*mask.shape[:-1])
+            tau = tau.expand(*mask.shape[:-2], M)
             return torch.stack([self(*each) for each in zip(x, t, context, tau, mask, strict=True)])
         return torch.stack([self.one(q, s, context[m], tau[m]) for q, s, m in zip(x, t, mask, strict=True)])
 
@@ -96,15 +94,13 @@ def loop(model, draw, n_steps, rate):
 
 test_answers = answers(
     check,
-    [
-        ("CrossAttention", InLoops),
-        ("FeedForward", Explicit),
-        ("FeedForward", GatedFeedForward, "a layer of possm_lite is in it"),
-        ("FeedForward", lambda D: nn.Module(), "not attempted yet"),
-        ("Memory", StepByStep),
-        ("ask", gathered),
-        ("train", loop),
-    ],
+    ("CrossAttention", InLoops),
+    ("FeedForward", Explicit),
+    ("FeedForward", GatedFeedForward, "a layer of possm_lite is in it"),
+    ("FeedForward", lambda D: nn.Module(), "not attempted yet"),
+    ("Memory", StepByStep),
+    ("ask", gathered),
+    ("train", loop),
 )
 
 

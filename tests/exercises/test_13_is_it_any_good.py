@@ -22,13 +22,11 @@ def bootstrap_by_sums(true, decoded, draws):
 
 test_answers = answers(
     check,
-    [
-        ("r2_of_trials", lambda true, decoded: bootstrap_by_sums(true, decoded, torch.arange(len(true))[None])[0]),
-        ("causal_history", lambda counts, n: history(counts[None], n)[0]),
-        ("bootstrap_r2", bootstrap_by_sums),
-        ("on_screen", lambda t, width_s, lag_s: newest_finished(t.numpy(), width_s, lag_s)),
-        ("ask_each_ms", lambda q, H, W_k, W_v: F.scaled_dot_product_attention(q, H @ W_k, H @ W_v)),
-    ],
+    ("r2_of_trials", lambda true, decoded: bootstrap_by_sums(true, decoded, torch.arange(len(true))[None])[0]),
+    ("causal_history", lambda counts, n: history(counts[None], n)[0]),
+    ("bootstrap_r2", bootstrap_by_sums),
+    ("on_screen", lambda t, width_s, lag_s: newest_finished(t.numpy(), width_s, lag_s)),
+    ("ask_each_ms", lambda q, H, W_k, W_v: F.scaled_dot_product_attention(q, H @ W_k, H @ W_v)),
 )
 
 

@@ -46,16 +46,14 @@ class FedInArrays(check.PacketDecoder.reference):
 
 test_answers = answers(
     check,
-    [
-        ("stream", stream_in_windows),
-        ("offsets_in_bin", lambda t, b, width: (t.numpy() - b.numpy() * width).astype(np.float32)),
-        ("mean_age_ms", np.mean([50 - spike + 1 + use for spike in range(51) for use in range(51)])),
-        ("intention", lambda *args: user_with_padding(*args).double()),
-        ("intention", user_who_divides, "right on the target", "divide"),
-        (
-            "meant",
-            lambda v, p, q, r: normalize(q - p) * torch.where((q - p).norm(dim=1) > r, v.norm(dim=1), 0)[:, None],
-        ),
-        ("PacketDecoder", FedInArrays),
-    ],
+    ("stream", stream_in_windows),
+    ("offsets_in_bin", lambda t, b, width: (t.numpy() - b.numpy() * width).astype(np.float32)),
+    ("mean_age_ms", np.mean([50 - spike + 1 + use for spike in range(51) for use in range(51)])),
+    ("intention", lambda *args: user_with_padding(*args).double()),
+    ("intention", user_who_divides, "right on the target", "divide"),
+    (
+        "meant",
+        lambda v, p, q, r: normalize(q - p) * torch.where((q - p).norm(dim=1) > r, v.norm(dim=1), 0)[:, None],
+    ),
+    ("PacketDecoder", FedInArrays),
 )

@@ -60,17 +60,15 @@ def one_call_of_join(join, decay, entering):
 
 test_answers = answers(
     check,
-    [
-        ("convolve", causal_convolution),
-        ("convolve", just_enough_places),
-        ("selective", selective_by_the_package),
-        ("join", lambda first, second: (first[0] * second[0], torch.addcmul(second[1], second[0], first[1]))),
-        ("tree_scan", tree_of_padded_pairs),
-        ("tree_scan", tree_of_pairs, "even lengths"),
-        ("tree_scan", one_call_of_join, "other arithmetic than join"),
-        ("kalman_step", posterior),
-        ("hold", zero_order_hold),
-        ("alias", min(range(-9, 10), key=lambda m: abs(np.exp(0.1j * np.pi * m) - np.exp(1.5j * np.pi)))),
-        ("hippo", hippo_by_integrals),
-    ],
+    ("convolve", causal_convolution),
+    ("convolve", just_enough_places),
+    ("selective", selective_by_the_package),
+    ("join", lambda first, second: (first[0] * second[0], torch.addcmul(second[1], second[0], first[1]))),
+    ("tree_scan", tree_of_padded_pairs),
+    ("tree_scan", tree_of_pairs, "even lengths"),
+    ("tree_scan", one_call_of_join, "other arithmetic than join"),
+    ("kalman_step", posterior),
+    ("hold", zero_order_hold),
+    ("alias", min(range(-9, 10), key=lambda m: abs(np.exp(0.1j * np.pi * m) - np.exp(1.5j * np.pi)))),
+    ("hippo", hippo_by_integrals),
 )

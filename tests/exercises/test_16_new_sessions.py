@@ -55,12 +55,10 @@ def least_squares(given, counts, velocity):
 
 test_answers = answers(
     check,
-    [
-        ("table_row", token_by_token),
-        ("may_learn", lambda model: [p for p in freeze_backbone(model).parameters() if p.requires_grad]),
-        ("align", align_by_covariances),
-        ("identify_from_scratch", least_squares),
-        ("paired", paired_in_numpy),
-        ("matched", by_standard_scores),
-    ],
+    ("table_row", token_by_token),
+    ("may_learn", lambda model: [p for p in freeze_backbone(model).parameters() if p.requires_grad]),
+    ("align", align_by_covariances),
+    ("identify_from_scratch", least_squares),
+    ("paired", paired_in_numpy),
+    ("matched", by_standard_scores),
 )

@@ -34,11 +34,9 @@ def foreign_of_all_pairs(spike_times, refractory_s, near_s, far_s):
 
 test_answers = answers(
     check,
-    [
-        ("read_units", read_in_a_loop),
-        ("correlogram", all_pairs),
-        ("honest_r2", report_of_best),
-        ("honest_r2", lambda valid, test: report_of_best(valid + 0.3 * test, test), "test part"),
-        ("contamination", foreign_of_all_pairs),
-    ],
+    ("read_units", read_in_a_loop),
+    ("correlogram", all_pairs),
+    ("honest_r2", report_of_best),
+    ("honest_r2", lambda valid, test: report_of_best(valid + 0.3 * test, test), "test part"),
+    ("contamination", foreign_of_all_pairs),
 )

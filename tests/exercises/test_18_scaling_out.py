@@ -32,11 +32,9 @@ def ring_in_closed_form(buffers, to=1):
 
 test_answers = answers(
     check,
-    [
-        ("whole_gradient", lambda g, n: torch.cat([x.expand(k, *x.shape) for x, k in zip(g, n, strict=True)]).mean(0)),
-        ("accumulated", gradients_of_weighted_means),
-        ("accumulated", gradients_of_the_large_batch, "samples kept for the way back"),
-        ("ring_all_reduce", ring_in_closed_form),
-        ("ring_all_reduce", partial(ring_in_closed_form, to=-1)),
-    ],
+    ("whole_gradient", lambda g, n: torch.cat([x.expand(k, *x.shape) for x, k in zip(g, n, strict=True)]).mean(0)),
+    ("accumulated", gradients_of_weighted_means),
+    ("accumulated", gradients_of_the_large_batch, "samples kept for the way back"),
+    ("ring_all_reduce", ring_in_closed_form),
+    ("ring_all_reduce", partial(ring_in_closed_form, to=-1)),
 )
