@@ -1,3 +1,12 @@
+import sys
+
+from jupyter_client.provisioning import local_provisioner
+
+if sys.platform == "linux":  # elsewhere a fork may hang
+    from ..forks import ForkedKernel
+
+    local_provisioner.launch_kernel = ForkedKernel  # which has torch already
+
 LONGEST_FIRST = [16, 13, 18, 14, 7, 17, 12, 15, 6, 8, 9, 5, 11, 10, 3, 2, 0, 1, 4]  # by `make bench ARGS=course`
 
 
