@@ -30,11 +30,8 @@ def test_a_page_stays_within_its_budget(page):
 
 
 def sources(folder: str, number: str, kind: str) -> list[str]:
-    cells = [
-        cell
-        for path in ROOT.glob(f"notebooks/{folder}{number}_*.ipynb")
-        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
-    ]
+    paths = ROOT.glob(f"notebooks/{folder}{number}_*.ipynb")
+    cells = [cell for path in paths for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == kind]
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -185,7 +186,7 @@ def test_predict_reads_spikes_alone(here, small_recording, capfd):
     assert times[0] == pytest.approx(first) and times[-1] == pytest.approx(last, abs=0.06)
 
 
-def test_selection_is_stored_for_later_commands(here, small_recording, capfd):
+def test_selection_is_stored_for_later_commands(here, small_recording, monkeypatch, capfd):
     """In another file a unit may have become too slow for the filter, or trials are unknown."""
     selection = ["--columns", "y", "--units", "rate > 1 and id != 'sim003'", "--trials", "duration > 1"]
     assert main(["decode", "a.npz", "--epochs", "1", *SMALL, *selection, "--out", "y"]) == 0
@@ -209,6 +210,7 @@ def test_selection_is_stored_for_later_commands(here, small_recording, capfd):
     out = capfd.readouterr().out
     assert "note: behaviour was not read: " in out and "has no trials to choose from" in out and "R²" not in out
     adapt = ["decode", "--from", "y", "whole.npz", "--epochs", "1"]
+    monkeypatch.setattr(experiment, "adapt", partial(experiment.adapt, min_steps=3))
     assert_refused(capfd, adapt, "no trials to choose from")
     assert main([*adapt, "--trials", "", "--out", "adapted"]) == 0
     trained_on = load_checkpoint(here / "adapted" / "checkpoint.npz")[1]

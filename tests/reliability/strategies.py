@@ -84,25 +84,22 @@ def decoding_cases(draw, dtype: torch.dtype = torch.float64) -> DecodingCase:
     n_sessions = draw(st.integers(1, 3))
     width = draw(st.sampled_from([0.05, 0.01, 0.03, 0.1]))
     counts = draw(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=7), min_size=1, max_size=4))
+    largest = {"hidden": 9, "dim": 10, "n_latents": 3, "expansion": 3, "n_layers": 2, "context_bins": 6}
+    sizes = {name: draw(st.integers(1, size)) for name, size in largest.items()}
     seed = draw(st.integers(0, 2**31))
     torch.manual_seed(seed)
     model = make_model(
         dtype,
         n_units,
         n_sessions,
-        hidden=draw(st.integers(1, 9)),
-        dim=draw(st.integers(1, 10)),
         n_kv_heads=n_kv_heads,
         n_heads=n_kv_heads * draw(st.integers(1, 3)),
         head_dim=head_dim,
         n_freqs=draw(st.integers(1, head_dim // 2)),
-        n_latents=draw(st.integers(1, 3)),
         feed_forward=draw(st.booleans()),
-        expansion=draw(st.integers(1, 3)),
         backbone=draw(st.sampled_from(BACKBONES)),
-        n_layers=draw(st.integers(1, 2)),
-        context_bins=draw(st.integers(1, 6)),
         bin_width_s=width,
+        **sizes,
     )
     rng = np.random.default_rng(seed)
     return DecodingCase(

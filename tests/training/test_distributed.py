@@ -23,7 +23,6 @@ from ..test_cli import RESULTS, SMALL, names
 from .distributed_worker import CASES, first_gradients
 from .helpers import InterruptedCheckpoint, simulated
 
-WORKER = Path(__file__).with_name("distributed_worker.py")
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"} | {"OMP_NUM_THREADS": "1"}
 
 
@@ -46,7 +45,7 @@ def folder(tmp_path_factory):
 
 
 def test_gradients_equal_those_of_one_process(tmp_path):
-    status, lines = torchrun(str(WORKER), str(tmp_path / "gradients"))
+    status, lines = torchrun(str(Path(__file__).with_name("distributed_worker.py")), str(tmp_path / "gradients"))
     assert status == 0, lines
     for rank in range(2):
         saved = np.load(tmp_path / f"gradients-{rank}.npz")
