@@ -51,9 +51,6 @@ test_answers = answers(
     ("mean_age_ms", np.mean([50 - spike + 1 + use for spike in range(51) for use in range(51)])),
     ("intention", lambda *args: user_with_padding(*args).double()),
     ("intention", user_who_divides, "right on the target", "divide"),
-    (
-        "meant",
-        lambda v, p, q, r: normalize(q - p) * torch.where((q - p).norm(dim=1) > r, v.norm(dim=1), 0)[:, None],
-    ),
+    ("meant", lambda v, p, q, r: normalize(q - p) * torch.where((q - p).norm(dim=1) > r, v.norm(dim=1), 0)[:, None]),
     ("PacketDecoder", FedInArrays),
 )
