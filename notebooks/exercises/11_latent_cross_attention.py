@@ -23,7 +23,7 @@ my_weight = ValueCheck(
     mistakes={
         0.75: "that is its weight before: a second spike of unit 1 is one more token that takes a share.",
         0.375: "it does not fall to a half: only the spike of unit 1 came twice, not the whole sum.",
-        6 / 7: "that is what unit 2 would have if it had fired twice. It was unit 1.",
+        0.4: "that is the share of unit 1, of its two spikes together.",
     },
 )
 
@@ -47,16 +47,14 @@ def _bin(*dt, t=0.025, size=6, periods_s=(0.03, 0.2)):
         "one spike, 10 ms before the query": _bin(0.015),
         "three spikes, with the query at time 0": _bin(0.0, 0.004, 0.031, t=0.0),
         "three spikes, when all four coordinates are rotated": _bin(0.002, 0.02, 0.03, size=4),
-        "a pair of 0.1 ms, for which times rounded to float32 are too coarse": _bin(
-            0.0021, 0.0213, 0.0448, periods_s=(1e-4, 0.2)
-        ),
+        "a pair of 0.1 ms: times in float32 are too coarse": _bin(0.0021, 0.0213, 0.0448, periods_s=(1e-4, 0.2)),
     },
     mistakes={
         "R(z, -t, omega) → z": "the sum is still rotated: rotate it back by the time of the query.",
-        ("@ R(v, dt, omega) → @ v", "R(z, -t, omega) → z"): (
-            "the values were never rotated: a single spike reads the same at every time."
-        ),
+        ("@ R(v, dt, omega) → @ v", "R(z, -t, omega) → z"): "the values were never rotated, by their offsets.",
         "R(q, t, omega) → q": "the keys are rotated, the query is not: the score depends on where the clock starts.",
+        "R(z, -t, omega) → R(z, t, omega)": "the sum is rotated on, not back: by -t.",
+        " / math.sqrt(len(q)) → ": "the scores are not divided by the root of d.",
     },
 )
 def read_bin(q, t, k, v, dt, omega):
@@ -87,10 +85,12 @@ def _units(n_units, size, n_freqs):
         "c[:, None] → 0 * c[:, None]": "the last column is zero: what is not rotated has a dot product too.",
         "k_rest @ q_rest → k @ q": "the last column is k . q over all coordinates: leave out the rotated ones.",
         " / math.sqrt(len(q)) → ": "everything is too large by one factor: the root of the size d.",
+        "q_f.conj() → q_f": "the bar of (11.6) is missing: q is conjugated, k is not.",
+        "k_rest @ q_rest → k_rest @ q_rest * math.sqrt(len(q))": "the last column is divided by the root of d, too.",
     },
 )
 def score_table(q, k, n_freqs):
-    """The table P of (11.6), one row for each row of k (U+1, d), for a query q (d,): shape (U+1, 2 n_freqs + 1)."""
+    """The table P of (11.5), one row for each row of k (U+1, d), for a query q (d,): shape (U+1, 2 n_freqs + 1)."""
     q_f, q_rest = as_pairs(q, n_freqs)  # (F,) complex, (d - 2F,)
     k_f, k_rest = as_pairs(k, n_freqs)  # (U+1, F) complex, (U+1, d - 2F)
     w = q_f.conj() * k_f  # (U+1, F)
@@ -99,6 +99,7 @@ def score_table(q, k, n_freqs):
 
 
 # Exercise 11.4: a softmax within each bin
+_ALL_SUM_TO_ONE = "the weights of all bins together sum to one: each bin has a softmax of its own."
 _LARGEST_OF_ALL = "you subtract the largest score of all, so a bin of much lower scores becomes 0/0: take its own."
 
 
@@ -121,9 +122,7 @@ def _tokens(scores, bins, *observe):
         ),
     },
     mistakes={
-        lambda scores, bins, n_bins: torch.softmax(scores, 0): (
-            "the weights of all bins together sum to one: each bin has a softmax of its own."
-        ),
+        lambda scores, bins, n_bins: torch.softmax(scores, 0): _ALL_SUM_TO_ONE,
         "scores - peak[bins] → scores": "large scores overflow in exp: subtract the largest of the bin first.",
         "scores - peak[bins] → scores - scores.max()": _LARGEST_OF_ALL,
         "scores - peak[bins] → scores - scores.max().detach()": _LARGEST_OF_ALL,
@@ -173,16 +172,14 @@ _SEVEN = partial(_list, [-23, -4, 19, -12, 23, -21, 6], [1, 3, 3, 2, 1, 4, 2], [
     mistakes={
         "rotate(v[unit], phase) → v[unit]": "the values were never rotated.",
         "p[:, None] * rotate → rotate": "the values are added up, but not weighed.",
-        "P[unit] → P[unit - 1]": "each spike reads the row of the unit before: units count from 1, row 0 is blank.",
+        "-w.imag → w.imag": "the sines have the wrong sign: b of (11.6) has a minus.",
         "s - peak[bins] → s": "large scores overflow: subtract the largest score of each bin first.",
         "s - peak[bins] → s - s.max()": _LARGEST_OF_ALL,
-        "p = p / p.new_zeros(n_bins).index_add(0, bins, p)[bins] → p = p / p.sum()": (
-            "the weights of all bins together sum to one: each bin has a softmax of its own."
-        ),
+        "p = p / p.new_zeros(n_bins).index_add(0, bins, p)[bins] → p = p / p.sum()": _ALL_SUM_TO_ONE,
     },
 )
 def read_list(q, k, v, omega, unit, tau, bins, n_bins):
-    """What q (d,) reads in each bin, z (n_bins, d) of (11.9), and the weights p (N,) of the tokens."""
+    """What q (d,) reads in each bin, z (n_bins, d) of (11.8), and the weights p (N,) of the tokens."""
     (q_f, q_rest), (k_f, k_rest) = as_pairs(q, len(omega)), as_pairs(k, len(omega))
     w, c = q_f.conj() * k_f, k_rest @ q_rest  # (U+1, F), (U+1,)
     P = torch.cat([w.real, -w.imag, c[:, None]], -1) / math.sqrt(len(q))  # (U+1, 2F+1)
@@ -224,7 +221,7 @@ _SCORES = [0.5, -1.0, 2.0, 0.3, 0.1]
     },
 )
 def bin_weights(reading, scores, bins, blank_score, gain, bias):
-    """The weights (N,) of (11.4) in the readings softmax, softmax_blank, sigmoid, sum and mean."""
+    """The weights (N,) of (11.9) in the readings softmax, softmax_blank, sigmoid, sum and mean."""
     if reading == "sigmoid":
         return gain * torch.sigmoid(scores + bias)
     if reading == "sum":

@@ -167,7 +167,7 @@ def _saved_mb(model: POSSM, form: Callable[[], Tensor]) -> float:
 
 def draw_cost(spikes: np.ndarray, cost: np.ndarray) -> None:
     figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.3), layout="constrained")
-    names = "padded, a key per slot", "list, a key per spike", "list, a table per unit"
+    names = "padded, a key per slot", "list, a key per spike", "list, a row per unit"
     for j, (name, look) in enumerate(zip(names, (("s--", ORANGE), ("^-.", GREEN), ("o-", BLUE)), strict=True)):
         for axes, measure in zip(panels, (0, 1), strict=True):
             axes.loglog(spikes, cost[:, measure, j], look[0], color=look[1], lw=1.8, ms=6, label=name)
