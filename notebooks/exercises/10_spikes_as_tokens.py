@@ -64,7 +64,8 @@ def _reaches(*degrees, preferred=70.0, noise=0.0, window_s=0.2, seed=0):
     def make():
         direction = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
         counts = 4 + 3 * (direction - preferred / 180 * torch.pi).cos()
-        return counts + noise * normal(len(degrees), seed=seed, dtype=torch.float64), direction, window_s
+        counts += noise * normal(len(degrees), seed=seed, dtype=torch.float64)
+        return counts.numpy(), direction.numpy(), window_s
 
     return Case(make, _named("preferred direction", "depth", "Fano factor"))
 
@@ -78,24 +79,26 @@ def _reaches(*degrees, preferred=70.0, noise=0.0, window_s=0.2, seed=0):
         "reaches mostly to the right": _reaches(*_ROUND, *[0.0] * 8, *[45.0] * 6, noise=0.5, seed=1),
     },
     mistakes={
-        "torch.atan2(y, x) → torch.atan2(x, y)": "x and y are swapped: the angle of the arrow (x, y) is atan2(y, x).",
-        "torch.hypot(x, y), → torch.hypot(x, y) * window_s,": "the depth is a rate: spikes a second, not a window.",
-        "((counts - expected) ** 2).mean() → counts.var(correction=0)": (
+        "np.arctan2(y, x) → np.arctan2(x, y)": "x and y are swapped: the angle of the arrow (x, y) is atan2(y, x).",
+        "np.hypot(x, y), → np.hypot(x, y) * window_s,": "the depth is a rate: spikes a second, not a window.",
+        "((counts - expected) ** 2).mean() → counts.var()": (
             "the spread about the *mean* also holds what the direction explains. Take the spread about the cosine."
         ),
-        "torch.linalg.lstsq(design, (counts / window_s)[:, None]).solution[:, 0] → "
-        "(design.T * counts / window_s).mean(1) * torch.tensor([1, 2, 2])": (
+        "np.arctan2(y, x) → np.degrees(np.arctan2(y, x))": "the direction is in degrees, wanted in rad.",
+        "np.arctan2(y, x) → np.arctan2(y, x) % (2 * np.pi)": "a direction lies between -π and π, not 0 and 2π.",
+        "np.linalg.lstsq(design, counts / window_s, rcond=None)[0] → "
+        "(design.T * counts / window_s).mean(1) * [1, 2, 2]": (
             "right where all directions are equally often. Where not, a sum of arrows leans to the frequent ones."
         ),
     },
 )
 def tuning(counts, direction_rad, window_s):
     """Preferred direction (rad), depth (Hz) and Fano factor of one unit. counts, direction_rad (R,); window_s in s."""
-    design = torch.stack([torch.ones_like(direction_rad), direction_rad.cos(), direction_rad.sin()], -1)  # (R, 3)
-    b, x, y = torch.linalg.lstsq(design, (counts / window_s)[:, None]).solution[:, 0]  # Hz
-    expected = window_s * (b + x * design[:, 1] + y * design[:, 2])  # (R,) spikes
+    design = np.stack([np.ones(len(direction_rad)), np.cos(direction_rad), np.sin(direction_rad)], -1)  # (R, 3)
+    b, x, y = np.linalg.lstsq(design, counts / window_s, rcond=None)[0]  # Hz
+    expected = window_s * design @ [b, x, y]  # (R,) spikes
     fano = ((counts - expected) ** 2).mean() / counts.mean()
-    return torch.atan2(y, x), torch.hypot(x, y), fano
+    return np.arctan2(y, x), np.hypot(x, y), fano
 
 
 # Exercise 10.3: a mean that knows how long each trial is
@@ -150,9 +153,9 @@ def masked_mse(predicted, vel, n_bins):
 
 
 # Exercise 10.4: the token of a spike
-def _spikes(units, times_s, bins, n_units=4):
+def _spikes(units, times_s, bins, n_units=4, shortest_s=0.01):
     def make():
-        omega = 2 * torch.pi / torch.tensor([0.01, 0.03, 0.1, 0.4], dtype=torch.float64)
+        omega = 2 * torch.pi / torch.tensor([shortest_s, 0.03, 0.1, 0.4], dtype=torch.float64)
         time_s = torch.tensor(times_s, dtype=torch.float64)
         return torch.tensor(units), time_s, torch.tensor(bins), normal(n_units + 1, 8), omega, 0.05
 
@@ -166,11 +169,19 @@ def _spikes(units, times_s, bins, n_units=4):
         "a blank token among spikes": _spikes([1, 0, 2], [0.012, 0.05, 0.1123], [0, 1, 2]),
         "tokens on the edges of bins, at 0.15 and 0.3 s": _spikes([0, 2], [0.15, 0.3], [3, 6]),
         "another session, of twelve units": _spikes([12, 7], [0.01933, 0.02871], [0, 0], n_units=12),
+        "a pair of 0.1 ms: angles in float32 are too coarse": _spikes(
+            [2, 4], [0.0213, 0.0448], [0, 0], shortest_s=1e-4
+        ),
         "spikes four hours into a recording": _spikes([1, 2], [14397.1234, 14397.3411], [287942, 287946]),
     },
     mistakes={
         "time_s - b.double() * width_s → time_s": "rotated by the time since the start of the trial, not of the bin.",
         "b.double() → b": "right, except late in a recording: the start of the bin was float32.",
+        "offset[:, None] * omega → (offset[:, None] * omega).float()": "the angle was float32: cast cosine and sine.",
+        (
+            "E[unit, 0::2], E[unit, 1::2] → E[unit].chunk(2, -1)",
+            "], -1) → ], 1)",
+        ): "a pair is two *neighbours*, 2j and 2j + 1.",
     },
 )
 def spike_tokens(unit, time_s, b, E, omega, width_s):
@@ -227,9 +238,7 @@ def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
         "one window": _draw(2.0, 8.0, 1),
         "three windows with silent bins": _draw(2.0, 8.0, 3, silent=True),
         "a lag of 0.1 s": _draw(2.0, 8.0, 3, lag_s=0.1),
-        "a part just as long as a window, with spikes on edges of bins": _draw(
-            3.0, 3.5, 1, window_s=0.5, on_edges=True
-        ),
+        "a part as long as a window, spikes on edges": _draw(3.0, 3.5, 1, window_s=0.5, on_edges=True),
         "bins of 20 ms": _draw(2.0, 8.0, 2, width_s=0.02),
         "windows of 0.51 s, a fifth of a bin more than ten": _draw(2.0, 8.0, 2, window_s=0.51),
         "windows of 0.1 + 0.05 s, exactly three bins": _draw(2.0, 8.0, 2, window_s=0.1 + 0.05),
@@ -240,11 +249,9 @@ def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
         "end - window_s, n → end, n": (
             "windows may begin at any time up to `end`, and reach beyond the part: they must also end inside."
         ),
-        "start - lag_s → start + lag_s": (
-            "the sign of the lag: the spikes of a window come lag_s *before* its behaviour."
-        ),
-        "window_s / width_s - 1e-6 → window_s / width_s": (
-            "an extra empty bin: 0.1 + 0.05 is a hair more than 0.15. Take off a millionth of a bin first, (10.2)."
+        "start - lag_s → start + lag_s": "the sign of the lag: the spikes come lag_s *before* the behaviour.",
+        "since / width_s + 1e-6 → since / width_s": (
+            "a spike at 0.15 s is in bin 2: 0.15 / 0.05 is a hair less than 3. Add a millionth of a bin first, (10.2)."
         ),
         "np.setdiff1d(np.arange(n_bins), b) → np.arange(0)": "bins without spikes have no token.",
         "[inside] + 1 → [inside]": "units are counted from 1 in a batch, 0 is the blank token: add 1 to `spike_units`.",

@@ -23,11 +23,10 @@ def pairs_by_index(counts, velocity, lag_bins):
 
 
 def tuning_by_normal_equations(counts, direction_rad, window_s):
-    n, angle = counts.numpy(), direction_rad.numpy()
-    design = np.stack([np.ones_like(angle), np.cos(angle), np.sin(angle)])
-    fit = np.linalg.solve(design @ design.T, design @ n)  # in spikes a window
+    design = np.stack([np.ones_like(direction_rad), np.cos(direction_rad), np.sin(direction_rad)])
+    fit = np.linalg.solve(design @ design.T, design @ counts)  # in spikes a window
     arrow = complex(fit[1], fit[2])
-    return np.angle(arrow), abs(arrow) / window_s, np.sum((n - fit @ design) ** 2) / n.sum()
+    return np.angle(arrow), abs(arrow) / window_s, np.sum((counts - fit @ design) ** 2) / counts.sum()
 
 
 def mse_with_where_before(predicted, vel, n_bins):
@@ -86,8 +85,8 @@ def test_tuning_finds_what_the_simulator_drew():
         changes = still | {"common_gain": 0.0, "shared_gain": shared}
         session = simulate_session(0, SimulationConfig(n_units=20, n_trials=200, random_target_share=0.0, **changes))
         starts, direction = figures.outward_reaches(session.truth.reaches)
-        counts = torch.from_numpy(figures.counts_since(session.recording, starts - 0.1, 0.2)).double()
-        found, _, fano = np.transpose([check.tuning.reference(n, torch.from_numpy(direction), 0.2) for n in counts.T])
+        counts = figures.counts_since(session.recording, starts - 0.1, 0.2)
+        found, _, fano = np.transpose([check.tuning.reference(n, direction, 0.2) for n in counts.T])
         factors.append(fano.mean())
         off = np.angle(np.exp(1j * (found - session.truth.units.preferred_direction_rad)))
         assert np.median(np.abs(off)) < np.radians(10 if shared else 6)
