@@ -178,10 +178,7 @@ def _spikes(units, times_s, bins, n_units=4, shortest_s=0.01):
         "time_s - b.double() * width_s → time_s": "rotated by the time since the start of the trial, not of the bin.",
         "b.double() → b": "right, except late in a recording: the start of the bin was float32.",
         "offset[:, None] * omega → (offset[:, None] * omega).float()": "the angle was float32: cast cosine and sine.",
-        (
-            "E[unit, 0::2], E[unit, 1::2] → E[unit].chunk(2, -1)",
-            "], -1) → ], 1)",
-        ): "a pair is two *neighbours*, 2j and 2j + 1.",
+        ("E[unit, 0::2], E[unit, 1::2] → E[unit].chunk(2, -1)", "], -1) → ], 1)"): "a pair is two *neighbours*.",
     },
 )
 def spike_tokens(unit, time_s, b, E, omega, width_s):

@@ -75,6 +75,7 @@ def _module(make, *sizes, call=lambda module, *args: module(*args)):
 def _gradients(make, *sizes):
     def call(module, *args):
         out = module(*args)
+        out = out[0] if isinstance(out, tuple | list) else out
         if not isinstance(out, Tensor):
             return None
         parameters = dict(sorted(module.named_parameters()))
@@ -104,9 +105,11 @@ def _tokens(*units):
         "a bin with three tokens": _module(_tokens(3, 1, 2), 5, 12),
         "the blank token, unit 0": _module(_tokens(0, 4), 5, 12),
         "the last unit": _module(_tokens(5, 5), 5, 12),
+        "the gradients of the parameters": _gradients(_tokens(0, 4), 5, 12),
         "the names and shapes of its parameters": _parameters(5, 12),
     },
     mistakes={
+        "n_units + 1, D → n_units + 1, D, padding_idx=0": "row 0 learns, too: without `padding_idx`.",
         "n_units + 1, D → n_units, D": "unit U has no row. Units count from 1, and row 0 is the blank: U + 1 rows.",
         "unit.long() → unit": "a row is looked up by a whole number, and `padded_bin` is float64: `.long()`.",
         "unit.long() → unit.long() - 1": "unit u has the row of the unit before it: row 0 is the blank.",
@@ -120,8 +123,8 @@ class Embed(nn.Module):
         self.table = nn.Embedding(n_units + 1, D)
 
     def forward(self, padded_bin):
-        unit, offset = padded_bin.unbind(-1)  # (B, T, S) each
-        return self.table(unit.long()), offset  # (B, T, S, D), (B, T, S)
+        unit, offset = padded_bin.unbind(-1)  # (B, T, M) each
+        return self.table(unit.long()), offset  # (B, T, M, D), (B, T, M)
 
 
 # Exercise 12.2: read
@@ -162,7 +165,7 @@ def _of_states():
         "rotate(p @ rotate(v, at_tau), at_t.conj()) → p @ rotate(v, at_tau)": (
             "the sum of the values is still rotated: rotate it back, by -t."
         ),
-        "at_t.conj() → at_t": "the sum of the values is rotated on, not back: by -t.",
+        ("self.norm_query(x) → x", "self.norm_context(context) → context"): "the layer norms of (12.2) are missing.",
         "rotate(v, at_tau) → v": "keys are rotated by tau, and so are values.",
         "/ q.shape[-1] ** 0.5 → / x.shape[-1] ** 0.5": "the scores are divided by the root of d, not of D.",
     },
@@ -294,7 +297,7 @@ def _ask(*times, **sizes):
     mistakes={
         "+ 1) * 0.05, mask → ) * 0.05, mask": "each state has the time when its bin begins: it is known at the end.",
         "+ 1) * 0.05, mask → + 0.5) * 0.05, mask": "each state has the time of the middle of its bin: take its end.",
-        "(j.double() + 1) * 0.05, mask → 0 * j.double(), mask": "the states have no time: each has the end of its bin.",
+        "(j <= b) & (j > b - k) → (j < b) & (j >= b - k)": "the last of the k states is that of its own bin.",
         "j > b - k → j >= b - k": "one state too many: k are seen, its own bin's among them.",
         "(j <= b) & → ": "bins after that of the query are read, too: they have not happened yet.",
         _clamped: "before the first bin there is none. Its state must not be read again in place of one.",
@@ -396,6 +399,7 @@ def _steps(n, seen, unknown=False, scales=(1.0,), rates=(0.05,)):
         "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n → ": (
             "the gradient is not clipped: do it between backward() and step()."
         ),
+        "clip_grad_norm_ → clip_grad_value_": "clip the length of all together, not each number: clip_grad_norm_.",
     },
 )
 def train(model, draw, n_steps, rate):

@@ -100,7 +100,8 @@ def watch(make: Callable, loop: Callable, draw: Callable, rate: Callable, n_step
 def losses(runs: dict[str, Run]) -> Figure:
     """The loss of each step, smoothed; on the right, one minus it."""
     figure, axes = plt.subplots(figsize=(6.4, 2.7), layout="constrained")
-    for (whose, run), color in zip(runs.items(), (ORANGE, BLUE), strict=False):
+    for whose, run in runs.items():
+        color = ORANGE if whose == YOURS else BLUE
         smooth = np.convolve(run.loss, np.full(15, 1 / 15), "valid")  # mean of 15 steps
         axes.plot(run.loss, ".", color=color, ms=3, alpha=0.35)
         axes.plot(np.arange(len(smooth)) + 7, smooth, color=color, lw=2, label=whose)
@@ -133,6 +134,7 @@ def hand(run: Run, session, start: float, duration: float, what: str = "five sec
             for first, last in zip(edges, edges[1:], strict=False):
                 way = begin[first] + np.cumsum(velocity[first:last], 0) * step_s
                 axes[i, 2].plot(*way.T, color=color, lw=width)
+                axes[i, 2].plot(*begin[first], "o", color=INK, ms=3)
         axes[i, 0].set_ylabel(f"step {n_steps}", fontweight="bold")
     top = 1.1 * np.abs(recorded).max()
     for panel in axes[:, :2].flat:

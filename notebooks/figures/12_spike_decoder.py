@@ -35,7 +35,7 @@ def movement(recording, units, start: float, duration: float) -> Figure:
     rates.plot(seconds[fast], heading, "o", color=ORANGE, ms=3.5)
     rates.set(ylabel="preferred direction (°)", yticks=(-180, -90, 0, 90, 180))
     figure.colorbar(image, ax=rates, label="more than the others (mean rates)")
-    for axis, color in enumerate((ORANGE, BLUE)):
+    for axis, color in enumerate((INK, BLUE)):
         hand.plot(seconds, velocity[:, axis], color=color, lw=1.6, label="xy"[axis])
     hand.set(xlabel="time (s)", ylabel="hand velocity\n(mm/s)", xlim=(0, duration))
     hand.legend(ncols=2, loc="upper left", bbox_to_anchor=(0.15, 1.2))
