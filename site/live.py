@@ -36,7 +36,7 @@ from possm_lite.training.linear import fit_wiener
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "site" / "live"
 CACHE = ROOT / "site" / "_build" / "live.npz"
-SOURCES = [Path(__file__), *sorted((ROOT / "possm_lite").glob("[bdst]*/**/*.py"))]  # blocks, decoder, spikes, training
+SOURCES = [Path(__file__), *sorted((ROOT / "possm_lite").glob("[dnrst]*/**/*.py"))]  # decoder, nn, recordings, ...
 
 # Against those of `data/`, these units fire more and are tuned more strongly, as visitors move more slowly than the
 # reaches there. They lead the hand by less, at most 2 lag_s: by that the page shows the hand later.
@@ -163,6 +163,7 @@ def weights(possm: POSSM, wiener: WienerFilter, units: UnitTuning) -> dict:
         "units": {name: pack(value.astype(np.float64)) for name, value in vars(units).items()},
         "possm": {
             "middleS": CONFIG.bin_width_s / 2,
+            "tokens": pack(possm.unit_embedding.weight.detach().numpy()),
             "input": pack_all(stream.input_attention),
             "cell": pack_all(cell),
             "output": pack_all(stream.output_attention),

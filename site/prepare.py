@@ -78,6 +78,8 @@ def page(chapter: Chapter, films: Path, reference: Reference) -> NotebookNode:
         used = [(module, name) for module, name in used if not module.startswith(TOOLS)]
         if used:
             cells.append(new_markdown_cell(f'<p class="in-package">In the package: {reference.links(used)}</p>'))
+        if cell.id == "machine-12-figure":
+            cells.append(new_markdown_cell("[**Follow one spike** through this machine, live](live.html#inside)"))
     cells.insert(1, new_markdown_cell(buttons(path, os.environ.get("GITHUB_REPOSITORY"))))
     notebook.cells = cells
     return notebook

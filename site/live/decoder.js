@@ -63,34 +63,56 @@ class PossmStream {
     [this.nQueries, , this.contextBins, this.size] = constants.output.queries.shape;
   }
 
-  /** Units from 1 and seconds since the bin began, of each spike: behaviour at each query, Q rows of C in one array. */
+  /**
+   * Units from 1 and seconds since the bin began, of each spike: behaviour at each query, Q rows of C in one array.
+   * What was computed on the way is kept in `trace`.
+   */
   step(units, offsets) {
+    this.trace = { units, offsets, scores: [], weights: [], before: this.hidden, attention: [] };
     const x = units.length ? this.encode(units, offsets) : this.encode([0], [0]);  // a silent bin has a blank token
     this.hidden = this.gru(x, this.hidden);
     const kv = linear(layerNorm(this.hidden, this.c.output.norm_context), this.c.output.to_kv);
     this.recent = [...this.recent.slice(1 - this.contextBins), kv];
-    return Float64Array.from(Array(this.nQueries).fill().flatMap((_, q) => [...this.decode(q)]));
+    const decoded = Float64Array.from(Array(this.nQueries).fill().flatMap((_, q) => [...this.decode(q)]));
+    Object.assign(this.trace, { latent: x, after: this.hidden, decoded });
+    return decoded;
+  }
+
+  /** e^{i omega (offset - middle)}, in pairs. */
+  phasors(offset) {
+    const { omega } = this.c.input;
+    const angle = (f) => omega[f >> 1] * (offset - this.c.middleS);
+    return Float64Array.from({ length: this.size }, (_, f) => (f % 2 ? Math.sin(angle(f)) : Math.cos(angle(f))));
+  }
+
+  /** What the latent asks, against what a spike of that unit offers at that time. */
+  score(unit, phasors) {
+    return dot(rowOf(this.c.input.table, unit, this.size), phasors);
+  }
+
+  weight(score) {
+    return this.c.input.gain[0] * sigmoid(score + this.c.input.bias[0]);
   }
 
   /** Input attention: each spike adds its value, rotated by its time and weighted by its score. */
   encode(units, offsets) {
-    const { omega, table, values, gain, bias } = this.c.input, { size } = this;
-    const pooled = new Float64Array(size), phasors = new Float64Array(size);
+    const pooled = new Float64Array(this.size), { scores, weights } = this.trace;
     for (let i = 0; i < units.length; i++) {
-      const angles = omega.map((w) => w * (offsets[i] - this.c.middleS));
-      for (let f = 0; f < size; f++) phasors[f] = f % 2 ? Math.sin(angles[f >> 1]) : Math.cos(angles[f >> 1]);
-      const weight = gain[0] * sigmoid(dot(rowOf(table, units[i], size), phasors) + bias[0]);
-      addRotated(pooled, weight, rowOf(values, units[i], size), phasors);
+      const phasors = this.phasors(offsets[i]);
+      scores.push(this.score(units[i], phasors));
+      weights.push(this.weight(scores[i]));
+      addRotated(pooled, weights[i], rowOf(this.c.input.values, units[i], this.size), phasors);
     }
     return projectOut(pooled, this.c.input);
   }
 
   gru(x, h) {
     const n = h.length, fromX = linear(x, this.c.cell.from_x), fromH = linear(h, this.c.cell.from_h);
+    const update = (this.trace.update = h.map((_, i) => sigmoid(fromX[n + i] + fromH[n + i])));
     return h.map((old, i) => {
-      const reset = sigmoid(fromX[i] + fromH[i]), update = sigmoid(fromX[n + i] + fromH[n + i]);
+      const reset = sigmoid(fromX[i] + fromH[i]);
       const candidate = Math.tanh(fromX[2 * n + i] + reset * fromH[2 * n + i]);
-      return candidate + update * (old - candidate);
+      return candidate + update[i] * (old - candidate);
     });
   }
 
@@ -100,6 +122,7 @@ class PossmStream {
     const oldest = (q + 1) * this.contextBins - recent.length;  // each state is read at its own age
     const weights = recent.map((kv, i) => Math.exp(dot(rowOf(kv, 0, size), rowOf(queries, oldest + i, size))));
     const total = weights.reduce((a, b) => a + b);
+    this.trace.attention[q] = weights.map((weight) => weight / total);  // oldest state first
     recent.forEach((kv, i) => addRotated(pooled, weights[i] / total, rowOf(kv, 1, size), rowOf(phase, oldest + i, size)));
     return linear(projectOut(pooled, this.c.output), readout);
   }

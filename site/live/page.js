@@ -106,6 +106,7 @@ function bin() {
   const spikes = loop.step(demonstrating ? demonstration : (timeS) => pointerAt(begin + 1000 * timeS));
   while (samples.length > 1 && samples[1][0] < from) samples.shift();
   drawSpikes(spikes);
+  inside.update();
   for (const at of loop.cursor.slice(1)) game?.update(at);
   if (game) follow();
   if (loop.nBins % 10 === 0) report();
@@ -337,6 +338,9 @@ function draw() {
   if (!paused) frame = requestAnimationFrame(draw);
 }
 
+// by the direction in which a unit fires most, around a circle of even lightness
+const unitColor = (u) => `oklch(0.64 0.16 ${(directions[u] * 180) / Math.PI})`;
+const inside = new Inside(find("#inside"), loop, unitColor, (u) => row[u]);
 setLost(0);
 setNoise(0);
 find("#delay").textContent = (loop.w.handDelayS + 2 * loop.w.armS).toFixed(2);  // the arm's own delay on a steady movement

@@ -8,6 +8,7 @@ import pytest
 
 from possm_lite.decoder import StreamingDecoder
 from possm_lite.decoder.baselines import BinnedStream
+from possm_lite.decoder.stream import phasors, softmax
 from possm_lite.simulate.neurons import firing_rate
 
 SECONDS = 60 if os.environ.get("POSSM_SOAK") else 10
@@ -36,21 +37,35 @@ def recorded_bins(n_bins: int = 60) -> list[tuple[list[int], list[float]]]:
 
 
 def test_steps_equal_those_of_the_package(page, trained):
-    possm, wiener, units = trained
-    bins = recorded_bins()
-    decoded = page.evaluate(
+    """The Wiener filter's output; of POSSM weights, latent, state and weights of the last states, too: "inside"."""
+    possm, wiener, _ = trained
+    bins, streams = recorded_bins(), (StreamingDecoder(possm, 1, live.QUERIES_S), BinnedStream(wiener))
+    steps = page.evaluate(
         """([weights, bins]) => {
             const w = unpack(weights), streams = [new PossmStream(w.possm), new WienerStream(w.wiener, 120)];
-            return streams.map((stream) => bins.map((spikes) => Array.from(stream.step(...spikes))));
+            return bins.map((spikes) => {
+                const decoded = streams.map((stream) => stream.step(...spikes)), t = streams[0].trace;
+                return [...decoded, t.weights, t.latent, t.after, t.attention.flat()].map((x) => [...x]);
+            });
         }""",
-        [live.weights(possm, wiener, units), bins],
+        [live.weights(*trained), bins],
     )
-    streams = StreamingDecoder(possm, 1, live.QUERIES_S), BinnedStream(wiener)
-    for stream, answers in zip(streams, decoded, strict=True):
-        expected = [stream.step(np.array(u, np.int64), np.array(o))[1].ravel() for u, o in bins]
-        print(f"{type(stream).__name__}: {np.abs(np.subtract(answers, expected)).max():.1e} mm/s apart")
-        np.testing.assert_allclose(answers, expected, rtol=0, atol=1e-4)  # mm/s
-        assert np.ptp(expected) > 100
+    read, asked, outputs = streams[0].input_attention, streams[0].output_attention, []
+    for step, (units, offsets) in zip(steps, bins, strict=True):
+        u, o = (np.array(units), np.array(offsets)) if units else (np.array([0]), np.array([0.0]))  # the blank token
+        expected = [stream.step(np.array(units, np.int64), np.array(offsets))[1] for stream in streams]
+        expected += [read.weights(u, phasors(o - live.CONFIG.bin_width_s / 2, read.omega, float)), read(u, o)]
+        keys = streams[0]._recent[0]
+        weights = softmax((asked.queries[:, :, -keys.shape[1] :] * keys).sum(-1))
+        for value, right in zip(step, [*expected, streams[0]._state[0][0], weights], strict=True):
+            np.testing.assert_allclose(value, np.ravel(right), rtol=0, atol=1e-4)  # velocities in mm/s
+        outputs.append(step[0])
+    assert np.ptp(outputs) > 100
+    page.wait_for_function("inside.trace")
+    page.focus("#inside [data-part=bin] canvas")
+    page.keyboard.press("ArrowRight")
+    said = page.inner_text("#inside [data-part=score] p")
+    assert page.evaluate("inside.held && inside.trace.scores[inside.chosen].toFixed(2)") in said
 
 
 def test_rates_equal_those_of_the_package(page, trained):
