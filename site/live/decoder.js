@@ -80,9 +80,12 @@ class PossmStream {
 
   /** e^{i omega (offset - middle)}, in pairs. */
   phasors(offset) {
-    const { omega } = this.c.input;
-    const angle = (f) => omega[f >> 1] * (offset - this.c.middleS);
-    return Float64Array.from({ length: this.size }, (_, f) => (f % 2 ? Math.sin(angle(f)) : Math.cos(angle(f))));
+    const { omega } = this.c.input, phasors = new Float64Array(this.size), time = offset - this.c.middleS;
+    for (let f = 0; f < omega.length; f++) {
+      phasors[2 * f] = Math.cos(omega[f] * time);
+      phasors[2 * f + 1] = Math.sin(omega[f] * time);
+    }
+    return phasors;
   }
 
   /** What the latent asks, against what a spike of that unit offers at that time. */

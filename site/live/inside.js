@@ -102,7 +102,7 @@ class Inside {
     if (!this.trace || !this.root.clientWidth) return;
     const style = getComputedStyle(this.root), color = (name) => style.getPropertyValue(name).trim();
     const dark = style.colorScheme.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches;
-    this.theme = { ramp: DIVERGING[dark ? "dark" : "light"], ink: color("--ink"), soft: color("--soft"),
+    this.theme = { ramp: rampOf(DIVERGING[dark ? "dark" : "light"]), ink: color("--ink"), soft: color("--soft"),
       line: color("--line"), hand: color("--hand"), decoded: color("--decoded") };
     for (const [name] of PARTS) this[name](this.canvas[name]);
     this.find("#query").value = this.query;
@@ -144,11 +144,11 @@ class Inside {
   score(canvas) {
     const { pen, width, height } = this.pen(canvas), { scores, weights, offsets, units } = this.trace;
     const unit = units[this.chosen] ?? 0, offset = offsets[this.chosen] ?? 0, binS = this.loop.w.binS;
-    const curve = Array.from({ length: 101 }, (_, i) => this.stream.score(unit, this.stream.phasors((i / 100) * binS)));
+    const curve = Array.from({ length: 51 }, (_, i) => this.stream.score(unit, this.stream.phasors((i / 50) * binS)));
     const score = scores[this.chosen] ?? curve[0], top = Math.max(0.5, ...curve.map(Math.abs)), half = 0.55 * height;
     const x = (s) => 6 + (s / binS) * (width - 12), y = (value) => half / 2 - (value / top) * (half / 2 - 6);
     line(pen, this.theme.line, 1, 0, 2, (i) => [x(i * binS), y(0)]);
-    line(pen, unit ? this.colorOf(unit - 1) : this.theme.ink, 2, 0, 101, (i) => [x((i / 100) * binS), y(curve[i])]);
+    line(pen, unit ? this.colorOf(unit - 1) : this.theme.ink, 2, 0, 51, (i) => [x((i / 50) * binS), y(curve[i])]);
     disc(pen, x(offset), y(score), 5, this.theme.ink);
     const order = [...weights.keys()].sort((a, b) => offsets[a] - offsets[b]), most = Math.max(...weights, 1e-9);
     const each = (width - 12) / Math.max(order.length, 1);
@@ -225,9 +225,15 @@ class Inside {
     }));
   }
 
-  /** Blue, the background, orange for -1, 0, 1. */
+  /** Blue, the background, orange for -1, 0, 1: one of 65 colours. */
   ramp(share) {
-    const [low, middle, high] = this.theme.ramp, end = share < 0 ? low : high, t = Math.sqrt(Math.min(Math.abs(share), 1));
-    return `rgb(${middle.map((from, i) => Math.round(from + t * (end[i] - from))).join(" ")})`;
+    return this.theme.ramp[Math.round(32 * (1 + Math.sign(share) * Math.sqrt(Math.min(Math.abs(share), 1))))];
   }
+}
+
+function rampOf([low, middle, high]) {
+  return Array.from({ length: 65 }, (_, i) => {
+    const end = i < 32 ? low : high, share = Math.abs(i / 32 - 1);
+    return `rgb(${middle.map((from, c) => Math.round(from + share * (end[c] - from))).join(" ")})`;
+  });
 }

@@ -98,11 +98,15 @@ class Loop {
     this.outputs = { possm: [], wiener: [] };  // velocities at each lead, at the last points of the grid
     this.decoder = "possm";
     this.ahead = 1;  // index into `aheadS`: how much later than the spikes the decoded velocity is
-    this.pulled = true;  // the cursor to the hand, slowly
+    this.anewS = 2;  // every so often the decoded path sets off from the hand again; Infinity: never
+    this.pulled = false;  // the cursor to the hand, slowly
     this.pullS = 2;
+    this.game = null;
     this.perBin = weights.queriesS.length;
     this.nBins = 0;
-    this.cursor = Array(this.perBin + 1).fill([0, 0]);  // at the grid points of the bin that is shown, and its end
+    this.cursor = [0, 0];
+    this.path = Array(KEPT).fill([0, 0]);  // where the cursor was, at the last points of the grid
+    this.pathFrom = this.pathBefore = 0;  // points of the grid at which it set off from the hand, the last two
     this.stepMs = [];
   }
 
@@ -136,15 +140,33 @@ class Loop {
   /** While the next bin is recorded, the cursor moves with what is known. A bin without spikes pulls nothing. */
   moveCursor(anySpikes) {
     const edge = this.w.workspaceMm, pull = this.pulled && anySpikes ? GRID_S / this.pullS : 0;
-    const path = [this.cursor.at(-1)], first = this.nBins * this.perBin;
+    const first = this.nBins * this.perBin;
+    if ((first - this.pathFrom) * GRID_S >= this.anewS - 1e-9) this.fromHand();
     for (let i = first; i < first + this.perBin; i++) {
+      this.path[i % KEPT] = this.cursor;
       const hand = this.handAt(i * GRID_S), velocity = this.displayed(this.decoder, i, first);
-      path.push(path.at(-1).map((at, axis) => {
+      this.cursor = this.cursor.map((at, axis) => {
         const moved = at + GRID_S * velocity[axis] + pull * (hand[axis] - at);
         return Math.min(Math.max(moved, -edge), edge);
-      }));
+      });
+      this.game?.update(this.cursor);
     }
-    this.cursor = path;
+    this.path[(first + this.perBin) % KEPT] = this.cursor;
+  }
+
+  /** The cursor sets off from the hand. */
+  fromHand() {
+    this.pathBefore = this.pathFrom;
+    this.pathFrom = this.nBins * this.perBin;
+    this.cursor = Array.from(this.handAt(this.timeS).slice(0, 2));
+    this.path[this.pathFrom % KEPT] = this.cursor;
+  }
+
+  /** The cursor as it is shown at `timeS`, of the last seconds: (2,). */
+  shown(timeS) {
+    const last = this.nBins * this.perBin + this.perBin, at = Math.min(Math.max(timeS / GRID_S, this.pathFrom), last);
+    const i = Math.min(Math.floor(at + 1e-6), last - 1), a = this.path[i % KEPT], b = this.path[(i + 1) % KEPT];
+    return a.map((value, axis) => value + (at - i) * (b[axis] - value));
   }
 
   /** How many points of the grid the chosen output is ahead of its spikes. */

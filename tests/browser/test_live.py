@@ -61,6 +61,9 @@ def test_steps_equal_those_of_the_package(page, trained):
             np.testing.assert_allclose(value, np.ravel(right), rtol=0, atol=1e-4)  # velocities in mm/s
         outputs.append(step[0])
     assert np.ptp(outputs) > 100
+    page.hover("#raster")  # a neuron is lost, and comes back, by a click
+    page.click("#raster")
+    assert page.evaluate("loop.units.silent[pictures.order[pictures.chosen]]") == 1 and page.input_value("#lost") == "1"
     page.wait_for_function("inside.trace")
     page.focus("#inside [data-part=bin] canvas")
     page.keyboard.press("ArrowRight")
@@ -93,6 +96,7 @@ def test_demonstration_is_decoded(page):
     page.wait_for_function("loop.nBins >= 160", timeout=30_000)
     scores = page.evaluate("[loop.score('possm'), loop.score('wiener')]")
     assert scores[0]["r2"] > 0.75 and scores[0]["displayed"] > 0.7 and scores[1]["r2"] > 0.5
+    page.evaluate("find('#more').open = true")
     page.click("#silence")
     assert page.input_value("#lost") == "120"
     n = page.evaluate("loop.nBins")
@@ -108,8 +112,9 @@ def test_keys_move_the_hand(page):
     page.wait_for_timeout(500)
     assert page.get_attribute("#demo", "aria-pressed") == "false"
     assert page.evaluate("loop.handAt(loop.timeS)[0]") > 95
+    page.evaluate("find('[name=drawn][value=cursor]').click(); find('#arena').blur()")
     page.keyboard.press("r")
-    hand, cursor = page.evaluate("[Array.from(loop.handAt(loop.timeS)), loop.cursor.at(-1)]")
+    hand, cursor = page.evaluate("[Array.from(loop.handAt(loop.timeS)), loop.cursor]")
     assert np.hypot(hand[0] - cursor[0], hand[1] - cursor[1]) < 20
 
 
@@ -131,10 +136,10 @@ def test_finger_on_a_telephone_without_motion(chromium, pages):
 
 
 def test_game_is_won_by_the_decoded_cursor(page):
-    page.click("#game")
+    page.click("[data-experiment=loop] button")
     box = page.locator("#arena").bounding_box()
-    while page.evaluate("!!game"):
-        x, y, cx, cy = page.evaluate("[...(game?.target ?? [0, 0]), ...loop.cursor.at(-1)]")
+    while page.evaluate("!!loop.game"):
+        x, y, cx, cy = page.evaluate("[...(loop.game?.target ?? [0, 0]), ...loop.cursor]")
         hand = page.evaluate("Array.from(loop.handAt(Infinity).slice(0, 2))")
         aim = [hand[0] + 0.6 * (x - cx), hand[1] + 0.6 * (y - cy)]  # what the cursor still lacks
         share = np.clip(np.array([aim[0], -aim[1]]) / 200 + 0.5, 0.01, 0.99)

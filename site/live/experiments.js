@@ -1,0 +1,166 @@
+// Four experiments, the game among them, and the picture that one may keep. Each sets the switches of the page.
+"use strict";
+
+const LOSE_EVERY_BINS = 5, KEPT_SIZE = 480, WRITE_S = 20;
+
+class Experiments {
+  constructor() {
+    this.running = "";  // name of the experiment whose button is pressed
+    this.writing = null;  // points of the grid since writing began, and when it ends
+    for (const item of document.querySelectorAll("[data-experiment]")) {
+      const button = item.querySelector("button"), name = item.dataset.experiment;
+      button.dataset.start = button.textContent;
+      button.setAttribute("aria-pressed", false);
+      button.addEventListener("click", () => (this.running === name ? this.stop() : this.start(name)));
+    }
+    find("#write").addEventListener("click", () => (this.writing ? this.written() : this.write()));
+    find("#copy").addEventListener("click", () => this.copy());
+  }
+
+  start(name) {
+    this.stop();
+    this.running = name;
+    const item = find(`[data-experiment=${name}]`), button = item.querySelector("button");
+    button.setAttribute("aria-pressed", true);
+    button.textContent = "Back to normal";
+    item.querySelector(".why").hidden = false;
+    if (paused) setPaused(false);
+    if (name === "noise") setNoise(30);
+    if (name === "ahead") check("ahead", 2);
+    if (name !== "loop") return;
+    check("drawn", "cursor");
+    setDemonstrating(false);
+    loop.game = new Game();
+    find("#message").textContent = "Bring the orange cursor into the ring and keep it there.";
+    find(".target").hidden = false;
+    arena.focus({ preventScroll: true });
+    arena.scrollIntoView({ block: "nearest" });
+  }
+
+  stop() {
+    if (!this.running) return;
+    const button = find(`[data-experiment=${this.running}] button`), name = this.running;
+    button.setAttribute("aria-pressed", false);
+    button.textContent = button.dataset.start;
+    this.running = "";
+    if (name === "lose") setLost(0);
+    if (name === "noise") setNoise(0);
+    if (name === "ahead") check("ahead", 1);
+    if (name === "loop") {
+      loop.game = null;
+      find(".target").hidden = true;
+      check("drawn", "paths");
+    }
+  }
+
+  /** After a bin. */
+  update() {
+    const lost = loop.units.silent.reduce((a, b) => a + b, 0);
+    if (this.running === "lose" && loop.nBins % LOSE_EVERY_BINS === 0 && lost < loop.units.n) setLost(lost + 1);
+    if (loop.game && loop.game.times.length) this.follow();
+  }
+
+  /** A game is one of one setting. */
+  restart() {
+    if (!loop.game) return;
+    loop.game = new Game();
+    find("#message").textContent = "Switched: the game starts again.";
+  }
+
+  follow() {
+    const { game } = loop, n = game.times.length, last = game.times.at(-1);
+    find("#message").textContent = `Target ${n}: ` + (last === null ? "time is up" : `${last.toFixed(1)} s`);
+    if (game.target) return;
+    const reached = game.times.filter((time) => time !== null);
+    // a target that was not reached counts with the time that it was shown
+    const times = game.times.map((time) => time ?? game.timeoutS).sort((a, b) => a - b), median = (times[3] + times[4]) / 2;
+    const ahead = ["now", "+50 ms", "+100 ms"][loop.ahead], lost = loop.units.silent.reduce((a, b) => a + b, 0);
+    const cells = [NAMES[loop.decoder], ahead, lost, `${loop.units.noiseHz} Hz`, loop.pulled ? "yes" : "no",
+      `${reached.length} of 8`, `${median.toFixed(1)} s`];
+    find("#results tbody").insertRow(0).append(...cells.map((text) => {
+      const cell = document.createElement("td");
+      cell.textContent = text;
+      return cell;
+    }));
+    find("#results").hidden = false;
+    this.stop();
+    find("#message").textContent = `${reached.length} of 8 rings, median time ${median.toFixed(1)} s (5 s for one that was missed).`;
+  }
+
+  // ---- a picture to keep: the path of the hand, and below it what the neurons said
+  write() {
+    setDemonstrating(false);
+    if (paused) setPaused(false);
+    this.writing = { from: loop.nBins * loop.perBin, hand: [], decoded: [] };
+    find("#write").setAttribute("aria-pressed", true);
+    find("#write").textContent = "Done";
+    find("#message").textContent = `Write your name in the square, in ${WRITE_S} s.`;
+    find("#kept").hidden = false;
+  }
+
+  /** While a name is written: the points that were drawn since the last frame are kept. */
+  keep() {
+    if (!this.writing) return;
+    const { from, hand, decoded } = this.writing, end = loop.nBins * loop.perBin;
+    for (let i = from + hand.length; i < end; i++) {
+      hand.push(Array.from(loop.handAt(i * GRID_S).slice(0, 2)));
+      decoded.push([...loop.path[i % KEPT], i === loop.pathFrom]);
+    }
+    this.drawKept();
+    if (hand.length * GRID_S >= WRITE_S) this.written();
+  }
+
+  written() {
+    this.writing = null;
+    find("#write").setAttribute("aria-pressed", false);
+    find("#write").textContent = "Write your name";
+    find("#message").textContent = "";
+    find("#save").href = find("#kept canvas").toDataURL("image/png");
+  }
+
+  drawKept() {
+    const canvas = find("#kept canvas"), pen = canvas.getContext("2d"), scale = KEPT_SIZE / (2 * edge);
+    [canvas.width, canvas.height] = [2 * KEPT_SIZE, KEPT_SIZE + 40];
+    pen.fillStyle = theme.paper;
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.lineJoin = pen.lineCap = "round";
+    for (const [i, color, title] of [[0, theme.hand, "my hand"], [1, theme.decoded, "what the neurons said"]]) {
+      pen.beginPath();
+      (i ? this.writing.decoded : this.writing.hand).forEach(([x, y, anew]) => {
+        const at = [i * KEPT_SIZE + (x + edge) * scale, 40 + (edge - y) * scale];
+        if (anew) pen.moveTo(...at);
+        else pen.lineTo(...at);
+      });
+      pen.strokeStyle = color;
+      pen.lineWidth = 4;
+      pen.stroke();
+      pen.fillStyle = color;
+      pen.font = "22px system-ui, sans-serif";
+      pen.fillText(title, i * KEPT_SIZE + 12, 28);
+    }
+  }
+
+  async copy() {
+    const blob = await new Promise((done) => find("#kept canvas").toBlob(done));
+    try {
+      await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
+      find("#message").textContent = "Copied.";
+    } catch {
+      find("#message").textContent = "This browser does not copy pictures from here: save it instead.";
+    }
+  }
+}
+
+const experiments = new Experiments();
+setLost(0);
+setNoise(0);
+find("#delay").textContent = (loop.w.handDelayS + 2 * loop.w.armS).toFixed(2);  // the arm's own delay on a steady movement
+choose();
+if (still) {
+  find("#invitation").hidden = false;
+  begin = performance.now();
+  draw();
+} else {
+  setDemonstrating(true);
+  setPaused(false);
+}
