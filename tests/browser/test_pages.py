@@ -70,14 +70,6 @@ def test_links_lead_somewhere(pages):
                 assert unquote(anchor) in parse(file).anchors, f"{path.name} -> {url}"
 
 
-def test_first_page_has_a_card_a_chapter(pages):
-    html = (pages / "index.html").read_text(encoding="utf-8")
-    cards = re.findall(r'sd-card-img-top".*?<p class="minutes">(\d+) minutes.*?href="(\w+)\.html"', html, re.S)
-    heads = [nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells[0].source for name in NAMES]
-    minutes = [re.search(r"\*\*Time\*\* \| (\d+) minutes", head)[1] for head in heads]
-    assert cards == list(zip(minutes, NAMES, strict=True))
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_chapter_has_alt_texts_headings_and_solutions(name, pages):
     path = pages / f"{name}.html"
