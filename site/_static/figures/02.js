@@ -1,0 +1,85 @@
+"use strict";
+// Chapter 02: the weights of four scores at a temperature; and what the size d does to the weights of sixteen keys.
+{
+  const { softmax, linspace, fixed } = axes;
+  const entropy = (p) => -p.reduce((sum, x) => sum + (x > 0 ? x * Math.log2(x) : 0), 0);
+  const COLORS = ["orange", "blue", "ink", "gray"];
+  const TAUS = linspace(-1, 1, 100).map((power) => 10 ** power);
+  const scoresOf = (p) => [p.s1, p.s2, p.s3, p.s4];
+  const score = (i) => ({ label: `score of key ${i + 1}`, low: -3, high: 3, value: 2 - i, step: 0.1, hidden: true });
+
+  figures.define("02 temperature", {
+    parameters: {
+      tau: { label: "temperature τ", low: 0.1, high: 10, value: 1, log: true },
+      ...Object.fromEntries([0, 1, 2, 3].map((i) => [`s${i + 1}`, score(i)])),
+    },
+    panels: [
+      { name: "scores of four keys", x: [0.4, 4.6], y: [-3.3, 3.3], xticks: [1, 2, 3, 4], yticks: [-3, 0, 3] },
+      { name: "their weights", x: [0.4, 4.6], y: [0, 1.03], xticks: [1, 2, 3, 4], yticks: [0, 0.5, 1] },
+      { name: "weights at every temperature", x: [0.09, 11], y: [0, 1.03], log: true, xticks: [0.1, 1, 10] },
+    ].map((panel, i) => ({
+      ...panel,
+      basis: 190,
+      xlabel: ["key: drag its score", "key", "temperature τ"][i],
+      ylabel: ["score", "weight", ""][i],
+    })),
+    numbers(p) {
+      const weights = (tau) => softmax(scoresOf(p).map((s) => s / tau));
+      return { weights: weights(p.tau), curves: TAUS.map(weights), bits: entropy(weights(p.tau)) };
+    },
+    draw([scores, weights, curves], p, n) {
+      scores.line([0.4, 4.6], [0, 0], "gray", { width: 1 });
+      scores.bars([1, 2, 3, 4], scoresOf(p), COLORS, 0.12);
+      weights.bars([1, 2, 3, 4], n.weights, COLORS, 0.6);
+      COLORS.forEach((color, i) => {
+        const curve = n.curves.map((row) => row[i]);
+        curves.line(TAUS, curve, color, { dash: ["", "7 4", "7 4 1 4", "2 4"][i] });
+      });
+      curves.line([p.tau, p.tau], [0, 1], "ink", { width: 1, dash: "4 4" });
+    },
+    handles: [0, 1, 2, 3].map((i) => ({
+      panel: 0,
+      label: `score of key ${i + 1}`,
+      color: COLORS[i],
+      keys: [0, 0.1],
+      at: (p) => [i + 1, p[`s${i + 1}`]],
+      to: (_x, y) => ({ [`s${i + 1}`]: y }),
+    })),
+    say: (p, n) => `Weights ${n.weights.map((w) => fixed(w, 2)).join(", ")}: ${fixed(n.bits, 2)} of 2 bits.`,
+  });
+
+  figures.define("02 size", {
+    parameters: {
+      d: { label: "size d", low: 1, high: 1024, value: 256, step: Math.log10(2), log: true, text: Math.round },
+      scaled: { label: "divide by √d", low: 0, high: 1, value: 0, step: 1, text: (on) => (on ? "yes" : "no") },
+    },
+    panels: [
+      { name: "weights of one query", x: [0.4, 16.6], y: [0, 1], xticks: [1, 8, 16], yticks: [0, 0.5, 1] },
+      { name: "mean entropy of 400 queries", x: [0, 10], y: [0, 4.1], xticks: [[0, "1"], [5, "32"], [10, "1024"]] },
+    ].map((panel, i) => ({
+      yticks: [0, 2, 4],
+      xlabel: ["key", "size d"][i],
+      ylabel: ["weight", "mean entropy (bits)"][i],
+      ...panel,
+    })),
+    numbers({ d, scaled }, { scores, mean }) {
+      const power = Math.round(Math.log2(d));
+      const weights = softmax(scores[power].map((s) => (scaled ? s / Math.sqrt(2 ** power) : s)));
+      return { power, weights, bits: entropy(weights), mean: mean[scaled][power] };
+    },
+    draw([bars, curves], { scaled }, n, { mean }) {
+      bars.bars(linspace(1, 16, 16), n.weights, scaled ? "blue" : "orange");
+      bars.line([0.4, 16.6], [1 / 16, 1 / 16], "gray", { width: 1.2, dash: "2 3" });
+      bars.title(`one query, d = ${2 ** n.power}: ${fixed(n.bits, 2)} bits`);
+      curves.line(linspace(0, 10, 11), mean[1], "blue");
+      curves.line(linspace(0, 10, 11), mean[0], "orange", { dash: "7 4" });
+      curves.dots([n.power], [n.mean], "ink", 6);
+      curves.text(9.6, 2.95, "divided by √d", "blue", { anchor: "end" });
+      curves.text(6.2, 1.2, "not divided", "orange", { anchor: "start" });
+      curves.title("400 queries");
+    },
+    say: ({ scaled }, n) =>
+      `At d = ${2 ** n.power}, ${scaled ? "divided by √d" : "not divided"}, ` +
+      `the mean of 400 queries is ${fixed(n.mean, 2)} of 4 bits.`,
+  });
+}

@@ -1,0 +1,118 @@
+"use strict";
+// Chapter 04: a query and a key that rotate with their positions, and the score of many pairs at a distance.
+{
+  const { linspace, fixed } = axes;
+  const dot = ([a, b], [c, d]) => a * c + b * d;
+  const rotate = ([x, y], angle) => [
+    x * Math.cos(angle) - y * Math.sin(angle),
+    x * Math.sin(angle) + y * Math.cos(angle),
+  ];
+  const arrow = (panel, [x, y], color, name) => {
+    const [px, py] = [panel.px(x) - panel.px(0), panel.py(y) - panel.py(0)];
+    const length = Math.hypot(px, py) || 1;
+    const tip = (back, aside) => panel.inverse(
+      panel.px(x) - (back * px - aside * py) / length,
+      panel.py(y) - (back * py + aside * px) / length,
+    );
+    const corners = [[x, y], tip(11, 5), tip(11, -5)];
+    panel.line([0, x], [0, y], color, { width: 2.6 });
+    panel.area(corners.map((corner) => corner[0]), corners.map((corner) => corner[1]), color, 1);
+    panel.text(1.14 * x, 1.14 * y, name, color, { size: 15 });
+  };
+  const DISTANCES = linspace(-20, 20, 321);
+
+  figures.define("04 rotation", {
+    parameters: {
+      m: { label: "position m of the query", low: 0, high: 20, value: 3, step: 1 },
+      distance: { label: "distance n − m", low: -20, high: 20, value: 4, step: 1 },
+      theta: { label: "angle per position θ (°)", low: 0, high: 60, value: 20, step: 1 },
+    },
+    panels: ({ q, k }) => {
+      const size = 1.3 * Math.max(Math.hypot(...q), Math.hypot(...k));
+      const most = Math.hypot(...q) * Math.hypot(...k);
+      const plane = { name: "query and key as arrows", x: [-size, size], y: [-size, size], square: true, bare: true };
+      const scores = { name: "dot product over distance", x: [-21, 21], y: [-1.25 * most, 1.25 * most] };
+      const yticks = [[-most, fixed(-most, 1)], 0, [most, fixed(most, 1)]];
+      const ticks = { xticks: [-20, -10, 0, 10, 20], yticks, xlabel: "distance n − m", ylabel: "dot product" };
+      return [{ ...plane, height: 250 }, { ...scores, ...ticks, height: 250 }];
+    },
+    numbers({ m, distance, theta }, { q, k }) {
+      const angle = (theta * Math.PI) / 180;
+      const at = (n) => dot(q, rotate(k, angle * n));
+      const arrows = [rotate(q, angle * m), rotate(k, angle * (m + distance))];
+      return { arrows, curve: DISTANCES.map(at), product: dot(...arrows) };
+    },
+    draw([plane, scores], { m, distance }, n, { q, k }) {
+      const [low, high] = plane.x;
+      plane.line([low, high], [0, 0], "gray", { width: 0.7 });
+      plane.line([0, 0], [low, high], "gray", { width: 0.7 });
+      [q, k].forEach(([x, y], i) => plane.line([0, x], [0, y], ["blue", "orange"][i], { width: 1.4, dash: "5 4" }));
+      arrow(plane, n.arrows[0], "blue", "q");
+      arrow(plane, n.arrows[1], "orange", "k");
+      plane.title(`query at m = ${m}, key at n = ${fixed(m + distance, 0)}`);
+      scores.line(DISTANCES, n.curve, "gray");
+      scores.title(`dot product ${fixed(n.product, 2)}`);
+    },
+    handles: [
+      {
+        panel: 1,
+        label: "distance n − m",
+        color: "ink",
+        keys: [1, 0],
+        at: ({ distance }, { product }) => [distance, product],
+        to: (distance) => ({ distance }),
+        value: ({ distance }) => distance,
+      },
+    ],
+    say: ({ distance }, n) => `Dot product ${fixed(n.product, 2)} at n − m = ${fixed(distance, 0)}, whatever m is.`,
+  });
+
+  const HALF = 16; // pairs, of d = 32
+  const GRID = linspace(0, 400, 401);
+  const turned = (base, distance) => linspace(0, HALF - 1, HALF).map((j) => distance * base ** (-j / HALF));
+  const score = (base, distance) => turned(base, distance).reduce((sum, angle) => sum + Math.cos(angle), 0) / HALF;
+  const usual = GRID.map((distance) => score(10000, distance));
+  const centre = (j) => [1.15 * (j % 4), -1.15 * Math.floor(j / 4)];
+
+  figures.define("04 phasors", {
+    parameters: {
+      base: { label: "base b", low: 1, high: 1e6, value: 100, log: true },
+      distance: { label: "distance n − m (positions)", low: 0, high: 400, value: 20, step: 1 },
+    },
+    panels: [
+      { name: "phasors of 16 pairs", x: [-0.6, 4.05], y: [-4.05, 0.6], square: true, bare: true },
+      { name: "score over distance", x: [0, 400], y: [-1.1, 1.1], xticks: [0, 200, 400], yticks: [-1, 0, 1] },
+    ].map((panel) => ({ ...panel, height: 270, xlabel: "distance n − m (positions)", ylabel: "score" })),
+    numbers: ({ base, distance }) => ({
+      angles: turned(base, distance),
+      curve: GRID.map((at) => score(base, at)),
+      score: score(base, distance),
+    }),
+    draw([faces, scores], _p, n) {
+      const radius = 0.5 * (faces.px(1) - faces.px(0));
+      n.angles.forEach((angle, j) => {
+        const [x, y] = centre(j);
+        const slow = angle < Math.PI / 2;
+        faces.dots([x], [y], "none", radius, "gray");
+        const [tip_x, tip_y] = [x + 0.42 * Math.cos(angle), y + 0.42 * Math.sin(angle)];
+        faces.line([x, tip_x], [y, tip_y], slow ? "blue" : "gray", { width: slow ? 4 : 1.6 });
+      });
+      faces.title(`${n.angles.filter((angle) => angle < Math.PI / 2).length} of 16 in their first quarter`);
+      scores.line(GRID, usual, "gray", { width: 1.2, dash: "5 4" });
+      scores.line(GRID, n.curve, "blue", { width: 1.6 });
+      scores.title("dashed: base 10,000");
+    },
+    handles: [
+      {
+        panel: 1,
+        label: "distance",
+        color: "ink",
+        keys: [1, 0],
+        at: ({ distance }, n) => [distance, n.score],
+        to: (distance) => ({ distance }),
+        value: ({ distance }) => distance,
+      },
+    ],
+    say: ({ distance }, n) => `The score at a distance of ${distance} is ${fixed(n.score, 2)}.`,
+  });
+}
