@@ -20,7 +20,6 @@ html_theme = "sphinx_book_theme"
 html_static_path = ["_static"]
 html_extra_path = ["_build/source/_extra"]
 html_css_files = ["course.css"]
-html_js_files = ["film.js"]
 html_theme_options = {
     "show_navbar_depth": 1,
     "navbar_persistent": [],  # the search of the side bar is enough

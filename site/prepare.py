@@ -5,46 +5,48 @@ outputs, and
 * the text below a figure as its alternative text,
 * the solution of each exercise in a dropdown below its check,
 * links from formulas and imports to the reference,
-* interactive figures as films: the same `draw` renders the frames, and a slider steps through them,
+* interactive figures that the browser draws (_static/figures),
 * where GITHUB_REPOSITORY is set to OWNER/NAME, links that run it elsewhere (colab.py).
 """
 
-import base64
+import contextlib
+import io
 import json
 import os
 import re
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import nbformat
+import torch
 from api import Reference, anchor
 from chapters import ROOT, TAG, Chapter, chapters, imports
 from colab import buttons
-from execute import fewer_colors, read, run
+from execute import read
 from landing import PARTS, landing
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_markdown_cell
 
 GUIDES = ("TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md")
 FIGURES = Path("tests/benchmarks/figures")
 TOOLS = tuple(f"possm_lite.course.{name}" for name in ("checks", "diagrams", "style", "widgets"))
-FILMED = range(6)  # chapters that run within seconds; in the others, interactive figures are stills
-N_FRAMES, MAX_FILM_BYTES = 32, 700_000
 LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds
-FILM_SLIDER = {("04_positions", 1): "theta"}  # the slider that a film moves, if not the first of its figure
 EXERCISE = re.compile(r"exercise:(\w+)")
-EXPLORER = re.compile(r"^(\w+) = explore\(", re.M)
+# at the head of a file in _static/figures: name, the cell that it replaces or is below, cells that make its data, data
+MOVING = re.compile(r'^// figure "(.+)" (at|below) ([\w-]+)(?:, from (.+))?:((?:\n//   .+)+)', re.M)
+STILL = '<p class="in-package">In the notebook this figure has sliders.</p>'
 
 
 def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "_extra" / "films").mkdir(parents=True)
+    folder = folder.resolve()
+    (folder / "_extra").mkdir(parents=True)
+    os.chdir(ROOT / "notebooks")  # where the cells run that make the data of moving figures
     course, deeper = chapters(), chapters("notebooks/deeper")
     reference = Reference(course + deeper)
     for chapter in course + deeper:
-        nbformat.write(page(chapter, folder / "_extra" / "films", reference), folder / f"{chapter.name}.ipynb")
+        nbformat.write(page(chapter, reference), folder / f"{chapter.name}.ipynb")
     for name in GUIDES:
         (folder / name).write_text(relink((ROOT / name).read_text(encoding="utf-8")), encoding="utf-8")
     shutil.copytree(ROOT / FIGURES, folder / FIGURES)
@@ -53,13 +55,14 @@ def main(folder: Path) -> None:
     (folder / "index.md").write_text(index(course, deeper, folder / "cards"), encoding="utf-8")
 
 
-def page(chapter: Chapter, films: Path, reference: Reference) -> NotebookNode:
+def page(chapter: Chapter, reference: Reference) -> NotebookNode:
     """A chapter as a web page; code that is hidden in JupyterLab is folded."""
     path = chapter.path
     notebook = read(path)
-    films_of = film(chapter, notebook, films) if int(chapter.number) in FILMED else {}
     add_alt_texts(notebook.cells)
     solutions = solutions_of(ROOT / "notebooks" / "solutions" / path.name)
+    scripts = [f"_static/figures/{name}.js" for name in ("axes", "controls", chapter.name[:2])]
+    moving = moving_figures(chapter) if (ROOT / "site" / scripts[-1]).exists() else {}
     cells = []
     for cell in notebook.cells:
         cells.append(cell)
@@ -68,9 +71,12 @@ def page(chapter: Chapter, films: Path, reference: Reference) -> NotebookNode:
             continue
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
-        if cell.id in films_of:
-            cell.outputs = []
-            cells.append(new_markdown_cell(films_of[cell.id]))
+        if cell.id in moving:
+            where, html = moving[cell.id]
+            cell.outputs = [] if where == "at" else cell.outputs
+            cells.append(new_markdown_cell(html))
+        if "= explore(" in cell.source and cell.outputs:
+            cells.append(new_markdown_cell(STILL))
         checked = re.fullmatch(r"check\.(\w+)\(.*\)", cell.source.strip())
         if checked and checked[1] in solutions:
             cells.append(new_markdown_cell(solutions[checked[1]]))
@@ -81,8 +87,26 @@ def page(chapter: Chapter, films: Path, reference: Reference) -> NotebookNode:
         if cell.id == "machine-12-figure":
             cells.append(new_markdown_cell("[**Follow one spike** through this machine, live](live.html#inside)"))
     cells.insert(1, new_markdown_cell(buttons(path, os.environ.get("GITHUB_REPOSITORY"))))
+    if moving:
+        cells.append(new_markdown_cell("".join(f'<script src="{script}"></script>' for script in scripts)))
     notebook.cells = cells
     return notebook
+
+
+def moving_figures(chapter: Chapter) -> dict[str, tuple[str, str]]:
+    """By the id of a cell, whether a figure that the browser draws replaces its picture, and the HTML with its data."""
+    head = (ROOT / f"site/_static/figures/{chapter.number}.js").read_text(encoding="utf-8")
+    sources, figures = {cell.id: cell.source for cell in chapter.cells}, {}
+    for name, where, cell, made_by, expression in MOVING.findall(head):
+        found = {}
+        with contextlib.redirect_stdout(io.StringIO()):
+            for id_ in made_by.split():
+                exec(sources[id_], found)
+        made = eval(expression.replace("\n//", ""), found)
+        data = json.dumps(made, default=lambda x: torch.as_tensor(x).double().round(decimals=7).tolist())
+        script = f'<script type="application/json">{data}</script>'
+        figures[cell] = where, f'<figure class="moving" data-figure="{name}">{script}</figure>'
+    return figures
 
 
 def add_alt_texts(cells: list[NotebookNode]) -> None:
@@ -116,46 +140,6 @@ def solutions_of(path: Path) -> dict[str, str]:
             text = relink(number_formulas(text))
             dropdowns[found[1]] = f"::::{{dropdown}} A solution\n\n```python\n{cell.source}\n```\n\n{text}\n\n::::"
     return dropdowns
-
-
-def film(chapter: Chapter, notebook: NotebookNode, folder: Path) -> dict[str, str]:
-    """Run a chapter up to its last interactive figure and render the frames of each: {cell id: HTML}."""
-    cells, shots, last = [], {}, 0
-    with tempfile.TemporaryDirectory() as temporary:
-        for cell in (c for c in notebook.cells if c.cell_type == "code"):
-            cells.append(new_code_cell(cell.source))
-            named = EXPLORER.search(cell.source)
-            if named:
-                shots[cell.id] = Path(temporary) / f"{len(shots)}.json"
-                call = f"{named[1]}.film({N_FRAMES}, {FILM_SLIDER.get((chapter.name, len(shots)))!r})"
-                cells.append(new_code_cell(f"__import__('json').dump({call}, open({str(shots[cell.id])!r}, 'w'))"))
-                last = len(cells)
-        if shots:
-            run(new_notebook(cells=cells[:last]), chapter.path.parent, timeout_s=120)
-        return {
-            id_: film_html(json.loads(shot.read_text()), f"{chapter.name}-{number}", folder)
-            for number, (id_, shot) in enumerate(shots.items(), 1)
-        }
-
-
-def film_html(shot: dict, name: str, folder: Path) -> str:
-    """Write the frames to files; return the HTML of the figure with its slider."""
-    frames = [base64.b64decode(fewer_colors(frame)) for frame in shot["frames"]]
-    while sum(map(len, frames)) > MAX_FILM_BYTES:
-        frames, shot["values"] = frames[::2], shot["values"][::2]
-    for number, frame in enumerate(frames):
-        (folder / f"{name}-{number:02}.png").write_bytes(frame)
-    start = min(range(len(frames)), key=lambda i: abs(shot["values"][i] - shot["start"]))
-    values = json.dumps([f"{value:.3g}" for value in shot["values"]])
-    others = "".join(f"; {label} stays at {value:.3g}" for label, value in shot["others"].items())
-    return (
-        f'<figure class="film" data-frames="films/{name}-" data-values=\'{values}\'>\n'
-        f'<img src="films/{name}-{start:02}.png" alt="The figure at {shot["label"]} = {shot["values"][start]:.3g}.">\n'
-        f'<label>{shot["label"]} <input type="range" min="0" max="{len(frames) - 1}" value="{start}"> '
-        f"<output>{shot['values'][start]:.3g}</output></label>\n"
-        f"<figcaption>{len(frames)} frames{others}. In the notebook every slider moves.</figcaption>\n"
-        "</figure>"
-    )
 
 
 def relink(markdown: str) -> str:

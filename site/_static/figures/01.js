@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 01: the estimate at every query, all weights, and the leave-one-out error; w and the query move.
+// figure "01" at 93e06cbd, from d1b05a9d:
+//   {"x": x_i, "y": y_i}
 {
   const { linspace, softmax, fixed } = axes;
   const weights = (x, points, w) => softmax(points.map((xi) => -0.5 * (w * (x - xi)) ** 2));
@@ -22,17 +24,16 @@
       const ws = linspace(0, Math.log10(300), 80).map((power) => 10 ** power);
       return { ...data, queries: linspace(0, 2, 121), ws, errors: ws.map((w) => looError(data, w)) };
     },
-    panels: ({ x, y, errors }) => {
+    panels({ x, y, errors }) {
       const [low, high] = [Math.min(...y), Math.max(...y)];
-      const floor = low - 0.45 * (high - low);
-      const points = { name: "points, estimate and kernel", x: [0, 2], y: [floor, high + 0.08 * (high - low)] };
-      const matrix = { name: "weights of all points, a row for each query", x: [0.5, x.length + 0.5], y: [2, 0] };
-      const error = { name: "leave-one-out error", x: [1 / 1.2, 360], y: [0, 1.1 * Math.max(...errors)], log: true };
-      const ticks = { xticks: [0, 0.5, 1, 1.5, 2], yticks: [-200, 0, 200] };
+      const heights = [low - 0.45 * (high - low), high + 0.08 * (high - low), "y (mm/s)", [-400, -200, 0, 200, 400]];
+      const losses = [0, 1.1 * Math.max(...errors), "error (mm/s)", [0, 50, 100, 150]];
+      const [times, queries] = [[0, 2, "x (s)", [0, 0.5, 1, 1.5, 2]], [2, 0, "query x (s)", [0, 1, 2]]];
+      const columns = [0.5, x.length + 0.5, "point, in order of x", [1, x.length]];
       return [
-        { ...points, ...ticks, wide: true, height: 280, xlabel: "x (s)", ylabel: "y (mm/s)" },
-        { ...matrix, xticks: [1, x.length], yticks: [0, 1, 2], xlabel: "point, in order of x", ylabel: "query x (s)" },
-        { ...error, xticks: [1, 10, 100], yticks: [0, 50, 100, 150], xlabel: "w (1/s)", ylabel: "error (mm/s)" },
+        { name: "points, estimate and kernel", x: times, y: heights, wide: true, height: 280 },
+        { name: "weights of all points, a row for each query", x: columns, y: queries },
+        { name: "leave-one-out error", x: [1 / 1.2, 360, "w (1/s)", [1, 10, 100]], y: losses, log: true },
       ];
     },
     numbers({ w, query }, { x, y, queries }) {
@@ -48,7 +49,7 @@
       const bump = u.map((at) => floor + 0.24 * (top - floor) * Math.exp(-0.5 * at ** 2));
       const [from, to] = [u[0], u[u.length - 1]].map((at) => query + at / w);
       points.area([from, ...u.map((at) => query + at / w), to], [floor, ...bump, floor], "orange");
-      points.dots(x, y, "gray", n.share.map((share) => Math.sqrt(4 + 90 * share)), "ink");
+      points.dots(x, y, "gray", n.share.map((share) => Math.sqrt(6 + 260 * share)), "ink");
       points.line(queries, n.estimate, "blue");
       points.line([query, query], [floor, n.answer], "orange", { width: 1.2, dash: "5 4" });
       const largest = Math.max(...n.matrix.flat());
@@ -59,20 +60,8 @@
       error.title(`leave-one-out ${fixed(n.error, 0)} mm/s`);
     },
     handles: [
-      {
-        panel: 0,
-        label: "query",
-        at: ({ query }, { answer }) => [query, answer],
-        to: (x) => ({ query: x }),
-        value: ({ query }) => query,
-      },
-      {
-        panel: 2,
-        label: "w",
-        at: ({ w }, { error }) => [w, error],
-        to: (w) => ({ w }),
-        value: ({ w }) => w,
-      },
+      { panel: 0, moves: "query", at: ({ query }, n) => [query, n.answer] },
+      { panel: 2, moves: "w", at: ({ w }, n) => [w, n.error] },
     ],
     say: ({ query }, n) =>
       `At ${fixed(query, 2)} s the estimate is ${fixed(n.answer, 0)} mm/s. ` +

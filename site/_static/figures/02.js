@@ -1,8 +1,13 @@
 "use strict";
 // Chapter 02: the weights of four scores at a temperature; and what the size d does to the weights of sixteen keys.
+// figure "02 temperature" at draw-temperature:
+//   None
+// figure "02 size" at 60a4792b, from 7f82da53 340a7e07 6d939fa1:
+//   {"scores": [all_k[:, :d] @ all_q[0, :d] for d in sizes], "mean": [mean_entropy[on] for on in (False, True)]}
 {
   const { softmax, linspace, fixed } = axes;
   const entropy = (p) => -p.reduce((sum, x) => sum + (x > 0 ? x * Math.log2(x) : 0), 0);
+  const [KEYS, SIZES] = [[1, 2, 3, 4], [[0, "1"], [5, "32"], [10, "1024"]]];
   const COLORS = ["orange", "blue", "ink", "gray"];
   const TAUS = linspace(-1, 1, 100).map((power) => 10 ** power);
   const scoresOf = (p) => [p.s1, p.s2, p.s3, p.s4];
@@ -14,37 +19,27 @@
       ...Object.fromEntries([0, 1, 2, 3].map((i) => [`s${i + 1}`, score(i)])),
     },
     panels: [
-      { name: "scores of four keys", x: [0.4, 4.6], y: [-3.3, 3.3], xticks: [1, 2, 3, 4], yticks: [-3, 0, 3] },
-      { name: "their weights", x: [0.4, 4.6], y: [0, 1.03], xticks: [1, 2, 3, 4], yticks: [0, 0.5, 1] },
-      { name: "weights at every temperature", x: [0.09, 11], y: [0, 1.03], log: true, xticks: [0.1, 1, 10] },
-    ].map((panel, i) => ({
-      ...panel,
-      basis: 190,
-      xlabel: ["key: drag its score", "key", "temperature τ"][i],
-      ylabel: ["score", "weight", ""][i],
-    })),
+      { name: "scores", x: [0.4, 4.6, "key: drag its score", KEYS], y: [-3.3, 3.3, "score", [-3, 0, 3]], basis: 190 },
+      { name: "weights", x: [0.4, 4.6, "key", KEYS], y: [0, 1.03, "weight", [0, 0.5, 1]], basis: 190 },
+      { name: "all temperatures", x: [0.09, 11, "τ", [0.1, 1, 10]], y: [0, 1.03, ""], log: true, basis: 190 },
+    ],
     numbers(p) {
       const weights = (tau) => softmax(scoresOf(p).map((s) => s / tau));
       return { weights: weights(p.tau), curves: TAUS.map(weights), bits: entropy(weights(p.tau)) };
     },
     draw([scores, weights, curves], p, n) {
       scores.line([0.4, 4.6], [0, 0], "gray", { width: 1 });
-      scores.bars([1, 2, 3, 4], scoresOf(p), COLORS, 0.12);
-      weights.bars([1, 2, 3, 4], n.weights, COLORS, 0.6);
+      scores.bars(KEYS, scoresOf(p), COLORS, 0.12);
+      weights.bars(KEYS, n.weights, COLORS, 0.6);
       COLORS.forEach((color, i) => {
         const curve = n.curves.map((row) => row[i]);
         curves.line(TAUS, curve, color, { dash: ["", "7 4", "7 4 1 4", "2 4"][i] });
       });
       curves.line([p.tau, p.tau], [0, 1], "ink", { width: 1, dash: "4 4" });
     },
-    handles: [0, 1, 2, 3].map((i) => ({
-      panel: 0,
-      label: `score of key ${i + 1}`,
-      color: COLORS[i],
-      keys: [0, 0.1],
-      at: (p) => [i + 1, p[`s${i + 1}`]],
-      to: (_x, y) => ({ [`s${i + 1}`]: y }),
-    })),
+    handles: ["s1", "s2", "s3", "s4"].map((moves, i) => {
+      return { panel: 0, moves, vertical: true, color: COLORS[i], at: (p) => [i + 1, p[moves]] };
+    }),
     say: (p, n) => `Weights ${n.weights.map((w) => fixed(w, 2)).join(", ")}: ${fixed(n.bits, 2)} of 2 bits.`,
   });
 
@@ -54,14 +49,9 @@
       scaled: { label: "divide by √d", low: 0, high: 1, value: 0, step: 1, text: (on) => (on ? "yes" : "no") },
     },
     panels: [
-      { name: "weights of one query", x: [0.4, 16.6], y: [0, 1], xticks: [1, 8, 16], yticks: [0, 0.5, 1] },
-      { name: "mean entropy of 400 queries", x: [0, 10], y: [0, 4.1], xticks: [[0, "1"], [5, "32"], [10, "1024"]] },
-    ].map((panel, i) => ({
-      yticks: [0, 2, 4],
-      xlabel: ["key", "size d"][i],
-      ylabel: ["weight", "mean entropy (bits)"][i],
-      ...panel,
-    })),
+      { name: "weights of one query", x: [0.4, 16.6, "key", [1, 8, 16]], y: [0, 1, "weight", [0, 0.5, 1]] },
+      { name: "mean entropy", x: [0, 10, "size d", SIZES], y: [0, 4.1, "mean entropy (bits)", [0, 2, 4]] },
+    ],
     numbers({ d, scaled }, { scores, mean }) {
       const power = Math.round(Math.log2(d));
       const weights = softmax(scores[power].map((s) => (scaled ? s / Math.sqrt(2 ** power) : s)));

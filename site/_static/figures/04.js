@@ -1,23 +1,17 @@
 "use strict";
 // Chapter 04: a query and a key that rotate with their positions, and the score of many pairs at a distance.
+// figure "04 rotation" at ec7fa854:
+//   {"q": [1.2, 0.5], "k": [0.9, 1.0]}
+// figure "04 phasors" at 835818e7:
+//   None
 {
   const { linspace, fixed } = axes;
   const dot = ([a, b], [c, d]) => a * c + b * d;
-  const rotate = ([x, y], angle) => [
-    x * Math.cos(angle) - y * Math.sin(angle),
-    x * Math.sin(angle) + y * Math.cos(angle),
-  ];
+  const rotate = ([x, y], a) => [x * Math.cos(a) - y * Math.sin(a), x * Math.sin(a) + y * Math.cos(a)];
   const arrow = (panel, [x, y], color, name) => {
-    const [px, py] = [panel.px(x) - panel.px(0), panel.py(y) - panel.py(0)];
-    const length = Math.hypot(px, py) || 1;
-    const tip = (back, aside) => panel.inverse(
-      panel.px(x) - (back * px - aside * py) / length,
-      panel.py(y) - (back * py + aside * px) / length,
-    );
-    const corners = [[x, y], tip(11, 5), tip(11, -5)];
     panel.line([0, x], [0, y], color, { width: 2.6 });
-    panel.area(corners.map((corner) => corner[0]), corners.map((corner) => corner[1]), color, 1);
-    panel.text(1.14 * x, 1.14 * y, name, color, { size: 15 });
+    panel.dots([x], [y], color, 5);
+    panel.text(1.16 * x, 1.16 * y, name, color, { size: 15 });
   };
   const DISTANCES = linspace(-20, 20, 321);
 
@@ -27,14 +21,14 @@
       distance: { label: "distance n − m", low: -20, high: 20, value: 4, step: 1 },
       theta: { label: "angle per position θ (°)", low: 0, high: 60, value: 20, step: 1 },
     },
-    panels: ({ q, k }) => {
-      const size = 1.3 * Math.max(Math.hypot(...q), Math.hypot(...k));
-      const most = Math.hypot(...q) * Math.hypot(...k);
-      const plane = { name: "query and key as arrows", x: [-size, size], y: [-size, size], square: true, bare: true };
-      const scores = { name: "dot product over distance", x: [-21, 21], y: [-1.25 * most, 1.25 * most] };
-      const yticks = [[-most, fixed(-most, 1)], 0, [most, fixed(most, 1)]];
-      const ticks = { xticks: [-20, -10, 0, 10, 20], yticks, xlabel: "distance n − m", ylabel: "dot product" };
-      return [{ ...plane, height: 250 }, { ...scores, ...ticks, height: 250 }];
+    panels({ q, k }) {
+      const [size, most] = [1.3 * Math.max(Math.hypot(...q), Math.hypot(...k)), Math.hypot(...q) * Math.hypot(...k)];
+      const ticks = [[-most, fixed(-most, 1)], 0, [most, fixed(most, 1)]];
+      const distances = [-21, 21, "distance n − m", [-20, -10, 0, 10, 20]];
+      return [
+        { name: "query and key", x: [-size, size], y: [-size, size], square: true, bare: true, height: 250 },
+        { name: "dot product", x: distances, y: [-1.25 * most, 1.25 * most, "dot product", ticks], height: 250 },
+      ];
     },
     numbers({ m, distance, theta }, { q, k }) {
       const angle = (theta * Math.PI) / 180;
@@ -53,17 +47,7 @@
       scores.line(DISTANCES, n.curve, "gray");
       scores.title(`dot product ${fixed(n.product, 2)}`);
     },
-    handles: [
-      {
-        panel: 1,
-        label: "distance n − m",
-        color: "ink",
-        keys: [1, 0],
-        at: ({ distance }, { product }) => [distance, product],
-        to: (distance) => ({ distance }),
-        value: ({ distance }) => distance,
-      },
-    ],
+    handles: [{ panel: 1, moves: "distance", color: "ink", at: ({ distance }, n) => [distance, n.product] }],
     say: ({ distance }, n) => `Dot product ${fixed(n.product, 2)} at n − m = ${fixed(distance, 0)}, whatever m is.`,
   });
 
@@ -80,9 +64,9 @@
       distance: { label: "distance n − m (positions)", low: 0, high: 400, value: 20, step: 1 },
     },
     panels: [
-      { name: "phasors of 16 pairs", x: [-0.6, 4.05], y: [-4.05, 0.6], square: true, bare: true },
-      { name: "score over distance", x: [0, 400], y: [-1.1, 1.1], xticks: [0, 200, 400], yticks: [-1, 0, 1] },
-    ].map((panel) => ({ ...panel, height: 270, xlabel: "distance n − m (positions)", ylabel: "score" })),
+      { name: "phasors of 16 pairs", x: [-0.6, 4.05], y: [-4.05, 0.6], square: true, bare: true, height: 270 },
+      { name: "score", x: [0, 400, "n − m", [0, 200, 400]], y: [-1.1, 1.1, "score", [-1, 0, 1]], height: 270 },
+    ],
     numbers: ({ base, distance }) => ({
       angles: turned(base, distance),
       curve: GRID.map((at) => score(base, at)),
@@ -102,17 +86,7 @@
       scores.line(GRID, n.curve, "blue", { width: 1.6 });
       scores.title("dashed: base 10,000");
     },
-    handles: [
-      {
-        panel: 1,
-        label: "distance",
-        color: "ink",
-        keys: [1, 0],
-        at: ({ distance }, n) => [distance, n.score],
-        to: (distance) => ({ distance }),
-        value: ({ distance }) => distance,
-      },
-    ],
+    handles: [{ panel: 1, moves: "distance", color: "ink", at: ({ distance }, n) => [distance, n.score] }],
     say: ({ distance }, n) => `The score at a distance of ${distance} is ${fixed(n.score, 2)}.`,
   });
 }

@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 05: F random frequencies, the kernel that their features make, and the one they are an estimate of (5.4).
+// figure "05" at aaa30c5e, from 9bbfcecc:
+//   {"eps": torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)}
 {
   const { linspace, fixed } = axes;
   const LAGS = linspace(0, 2, 201);
@@ -11,13 +13,9 @@
       sigma: { label: "spread σ (rad/s)", low: 0.5, high: 10, value: 4, log: true },
     },
     panels: [
-      { name: "histogram of the frequencies", x: [-30, 30], y: [0, 1], xticks: [-30, 0, 30], basis: 200 },
-      { name: "kernel over the time between", x: [0, 2], y: [-1.1, 1.1], xticks: [0, 1, 2], yticks: [-1, 0, 1] },
-    ].map((panel, i) => ({
-      ...panel,
-      xlabel: ["ω (rad/s)", "time between, τ (s)"][i],
-      ylabel: ["", "kernel ψ"][i],
-    })),
+      { name: "histogram of the frequencies", x: [-30, 30, "ω (rad/s)", [-30, 0, 30]], y: [0, 1], basis: 200 },
+      { name: "kernel", x: [0, 2, "time between, τ (s)", [0, 1, 2]], y: [-1.1, 1.1, "kernel ψ", [-1, 0, 1]] },
+    ],
     numbers({ n_freqs, sigma }, { eps }) {
       const omega = eps.slice(0, Math.round(n_freqs)).map((noise) => sigma * noise);
       const counts = new Array(N_BARS).fill(0);

@@ -32,7 +32,9 @@ const axes = (() => {
 
   class Panel {
     constructor(look, place, hasHandles) {
-      Object.assign(this, { height: 230, xticks: [], yticks: [] }, look);
+      Object.assign(this, { height: 230 }, look);
+      [this.x, this.y] = [look.x.slice(0, 2), look.y.slice(0, 2)];
+      [[this.xlabel, this.xticks = []], [this.ylabel, this.yticks = []]] = [look.x.slice(2), look.y.slice(2)];
       const role = hasHandles ? "group" : "img";
       this.svg = element("svg", { role, "aria-label": look.name, height: this.height }, place);
       this.svg.style.flex = look.wide ? "1 1 100%" : `1 1 ${look.basis ?? 260}px`;

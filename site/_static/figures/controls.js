@@ -2,9 +2,9 @@
 // Figures that react: sliders, and points that are dragged or moved with the arrow keys.
 // A file beside this one calls figures.define(name, {...}) with
 //   parameters  {name: {label, low, high, value, step, log, hidden, text(value)}}: a slider each, but for hidden ones
-//   panels      [{name, x: [low, high], y, xlabel, ylabel, xticks, yticks, height, log, square, bare}]
+//   panels      [{name, x: [low, high, label, ticks], y: as x, height, log, square, bare, wide, basis}]
 //   start(data) made once of the page's data;  numbers(p, data): all that is drawn;  draw(panels, p, numbers, data)
-//   handles     [{panel, label, at(p, numbers) -> [x, y], to(x, y, p) -> changed parameters, keys: [dx, dy]}]
+//   handles     [{panel, color, at(p, numbers, data) -> [x, y]}] with the parameter that x moves, or y if vertical
 //   say(p, numbers): the line below the figure
 // and prepare.py puts <figure class="moving" data-figure="name">, with the data inside, where the figure belongs.
 const figures = (() => {
@@ -46,22 +46,22 @@ const figures = (() => {
 
     const knobs = handles.map((handle) => {
       const panel = panels[handle.panel];
-      const look = { class: "handle", r: 9, tabindex: 0, role: "slider", "aria-label": handle.label };
+      const { label, low, high, step = (high - low) / 50, log } = spec.parameters[handle.moves];
+      const range = { "aria-valuemin": low, "aria-valuemax": high };
+      const look = { class: "handle", r: 9, tabindex: 0, role: "slider", "aria-label": label, ...range };
       const knob = element("circle", { ...look, style: `fill:var(--${handle.color ?? "orange"})` }, panel.svg);
-      const move = (px, py) => set(handle.to(...panel.inverse(px, py), p));
       knob.addEventListener("pointerdown", (event) => knob.setPointerCapture(event.pointerId));
       knob.addEventListener("pointermove", (event) => {
         if (!knob.hasPointerCapture(event.pointerId)) return;
         const corner = panel.svg.getBoundingClientRect();
-        move(event.clientX - corner.left, event.clientY - corner.top);
+        const place = panel.inverse(event.clientX - corner.left, event.clientY - corner.top);
+        set(handle.to ? handle.to(...place, p, data) : { [handle.moves]: place[handle.vertical ? 1 : 0] });
       });
       knob.addEventListener("keydown", (event) => {
-        const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
-        if (!step) return;
+        const sign = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+        if (!sign) return;
         event.preventDefault();
-        const [x, y] = handle.at(p, numbers, data);
-        const keys = handle.keys ?? [(panel.x[1] - panel.x[0]) / 50, (panel.y[1] - panel.y[0]) / 50];
-        set(handle.to(x + step[0] * keys[0], y + step[1] * keys[1], p));
+        set({ [handle.moves]: log ? p[handle.moves] * 1.1 ** sign : p[handle.moves] + sign * step });
       });
       return knob;
     });
@@ -80,8 +80,8 @@ const figures = (() => {
         const [x, y] = handle.at(p, numbers, data);
         const where = { cx: panels[handle.panel].px(x), cy: panels[handle.panel].py(y) };
         Object.entries(where).forEach(([key, value]) => knobs[i].setAttribute(key, value));
-        knobs[i].setAttribute("aria-valuenow", handle.value ? handle.value(p) : y);
-        knobs[i].setAttribute("aria-valuetext", short(handle.value ? handle.value(p) : y));
+        knobs[i].setAttribute("aria-valuenow", p[handle.moves]);
+        knobs[i].setAttribute("aria-valuetext", short(p[handle.moves]));
       });
       caption.textContent = spec.say(p, numbers, data);
     }
