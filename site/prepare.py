@@ -61,7 +61,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
     notebook = read(path)
     add_alt_texts(notebook.cells)
     solutions = solutions_of(ROOT / "notebooks" / "solutions" / path.name)
-    scripts = [f"_static/figures/{name}.js" for name in ("axes", "controls", chapter.name[:2])]
+    scripts = [f"_static/figures/{name}.js" for name in ("axes", "controls", chapter.name)]
     moving = moving_figures(chapter) if (ROOT / "site" / scripts[-1]).exists() else {}
     cells = []
     for cell in notebook.cells:
@@ -95,7 +95,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
 
 def moving_figures(chapter: Chapter) -> dict[str, tuple[str, str]]:
     """By the id of a cell, whether a figure that the browser draws replaces its picture, and the HTML with its data."""
-    head = (ROOT / f"site/_static/figures/{chapter.number}.js").read_text(encoding="utf-8")
+    head = (ROOT / f"site/_static/figures/{chapter.name}.js").read_text(encoding="utf-8")
     sources, figures = {cell.id: cell.source for cell in chapter.cells}, {}
     for name, where, cell, made_by, expression in MOVING.findall(head):
         found = {}

@@ -84,18 +84,6 @@ class explore(ImageWithSliders):
         n = len(self._sliders)
         print(f"moved {n} slider{'s' * (n != 1)} through {4 * n} positions")
 
-    def film(self, n_frames: int, moved: str | None = None) -> dict:
-        """PNGs of one slider (default: the first) moved through its range, for a page without a kernel."""
-        name = moved or next(iter(self._sliders))
-        slider, current = self._sliders[name], self.values
-        return {
-            "label": slider.label,
-            "values": slider.range(n_frames),
-            "start": current[name],
-            "others": {other.label: current[key] for key, other in self._sliders.items() if key != name},
-            "frames": [_base64(png(self._draw(**current | {name: value}))) for value in slider.range(n_frames)],
-        }
-
 
 def copies(*panels: Axes) -> Callable[[], tuple[Figure, list[Axes]]]:
     """A function that returns copies of a figure and its panels: an image, since ticks and labels take most time."""

@@ -46,13 +46,6 @@ def test_sweep_visits_the_range_and_returns(explorer, draw, capsys):
     assert explorer.values == {"slope": 1.0, "n": 3}
 
 
-def test_film_moves_one_slider(explorer):
-    film = explorer.film(9, "n")
-    assert film["values"] == [2, 3, 4, 5, 6] and film["start"] == 3 and film["others"] == {"slope (mm/s)": 1.0}
-    assert base64.b64decode(film["frames"][-1]) == png(line(1.0, 6))
-    assert explorer.film(3)["values"] == pytest.approx([0.1, 1.0, 10.0])
-
-
 def test_output_has_a_still_image(explorer):
     data = explorer._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
