@@ -91,17 +91,8 @@ class Reference:
     def _page(self, module: Module) -> str:
         used = {c.name: c for name in module.public for c in self.users.get((module.name, name), [])}
         # not in the list at the side, which Sphinx renders on every page
-        lines = [
-            "---",
-            "orphan: true",
-            "---",
-            "",
-            f"# {module.name.removeprefix('possm_lite.')}",
-            "",
-            f"```{{py:module}} {module.name}",
-            "```",
-            "",
-        ]
+        title = f"# {module.name.removeprefix('possm_lite.')}"
+        lines = ["---", "orphan: true", "---", "", title, "", f"```{{py:module}} {module.name}", "```", ""]
         lines += self._body(module.doc)
         if used:
             lines += ["", "Chapters: " + ", ".join(_chapter_link(used[name]) for name in sorted(used)) + "."]
@@ -111,12 +102,10 @@ class Reference:
 
     def _entry(self, module: Module, name: str, node: Definition) -> list[str]:
         content = self._content(node)
-        users = self.users.get((module.name, name))
-        if users:
+        if users := self.users.get((module.name, name)):
             content += [f":Chapters: {', '.join(map(_chapter_link, users))}"]
         if isinstance(node, ast.ClassDef):
-            kept = _fields(node, module.source)
-            if kept:
+            if kept := _fields(node, module.source):
                 content = ["```python", *kept, "```", "", *content]
             for method in _methods(node):
                 content += ["", *_directive("method", _signature(method, bound=True), self._content(method), 5)]
@@ -129,8 +118,7 @@ class Reference:
         """A docstring as Markdown: text, formulas, and its sections as a list of fields."""
         text, sections, lines = [], [], doc.splitlines()
         while lines:
-            found = SECTION.match(lines[0])
-            if not found:
+            if not (found := SECTION.match(lines[0])):
                 text.append(lines.pop(0))
                 continue
             block, inline = [], found[2] or ""
@@ -198,8 +186,7 @@ def _fields(node: ast.ClassDef, source: str) -> list[str]:
     own = [n for n in node.body if isinstance(n, ast.AnnAssign)]
     if not own:
         return []
-    lines = source.splitlines()[own[0].lineno - 1 : own[-1].end_lineno]
-    return [line.removeprefix("    ") for line in lines]
+    return [line.removeprefix("    ") for line in source.splitlines()[own[0].lineno - 1 : own[-1].end_lineno]]
 
 
 def _signature(node: Definition, bound: bool = False) -> str:

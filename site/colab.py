@@ -38,8 +38,7 @@ def colab_copy(notebook: NotebookNode, repository: str, folder: Path) -> Noteboo
         f'%pip install --quiet "/content/{clone}[recordings]" ipywidgets joblib',
         f"%cd /content/{clone}/{folder.as_posix()}",
     ]
-    cell = new_code_cell("\n".join(lines), id="install-in-colab")
-    notebook.cells.insert(0, cell)
+    notebook.cells.insert(0, new_code_cell("\n".join(lines), id="install-in-colab"))
     return notebook
 
 
@@ -50,10 +49,8 @@ def buttons(path: Path, repository: str | None) -> str:
     relative = path.relative_to(ROOT).as_posix()
     colab = f"https://colab.research.google.com/github/{repository}/blob/{BRANCH}/{relative}"
     binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/{relative}"
-    return (
-        f'<p class="run-elsewhere">Run this chapter: <a href="{colab}">Open in Colab</a> <a href="{binder}">Open in '
-        "Binder</a></p>"
-    )
+    links = f'<a href="{colab}">Open in Colab</a> <a href="{binder}">Open in Binder</a>'
+    return f'<p class="run-elsewhere">Run this chapter: {links}</p>'
 
 
 if __name__ == "__main__":

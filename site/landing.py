@@ -83,17 +83,10 @@ def cards(chapters: list[Chapter], images: Path) -> str:
                 raise ValueError(f"CARD_FIGURE names cell {cell!r} of chapter {chapter.name}, which has no figure.")
             (images / f"{chapter.name}.png").write_bytes(thumbnail(chapter.figures[cell]))
             lines += [f":::{{grid-item-card}} {chapter.title}", f":link: {chapter.name}", ":link-type: doc"]
-            lines += [
-                f":img-top: {images.name}/{chapter.name}.png",
-                f":img-alt: A figure of chapter {chapter.title}",
-                "",
-            ]
-            lines += [
-                f"{chapter.aim[0].upper()}{chapter.aim[1:]}.",
-                "",
-                f'<p class="minutes">{chapter.minutes} minutes</p>',
-            ]
-            lines += [":::", ""]
+            lines += [f":img-top: {images.name}/{chapter.name}.png"]
+            lines += [f":img-alt: A figure of chapter {chapter.title}", ""]
+            lines += [f"{chapter.aim[0].upper()}{chapter.aim[1:]}.", ""]
+            lines += [f'<p class="minutes">{chapter.minutes} minutes</p>', ":::", ""]
         lines += ["::::", ""]
     return "\n".join(lines)
 
@@ -125,11 +118,8 @@ def measured() -> str:
         limit = row["limit"] if row["holds"] else f"{row['limit']}, **missed**"
         lines += [f"| {what} | {row['measured']} | {limit} |"]
     dates = [sections[name]["date"] for name in {"readings", *(section for section, _ in MEASURED)}]
-    lines += [
-        "",
-        f"Measured by `make bench`, {' to '.join(sorted({min(dates), max(dates)}))}. [All figures](BENCHMARKS.md), ",
-    ]
-    lines[-1] += "with those that missed their limit, the machines and the commands."
+    lines += ["", f"Measured by `make bench`, {' to '.join(sorted({min(dates), max(dates)}))}."]
+    lines += ["[All figures](BENCHMARKS.md), with those that missed their limit, the machines and the commands."]
     return "\n".join(lines)
 
 

@@ -9,8 +9,6 @@ outputs, and
 * where GITHUB_REPOSITORY is set to OWNER/NAME, links that run it elsewhere (colab.py).
 """
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -34,7 +32,7 @@ TOOLS = tuple(f"possm_lite.course.{name}" for name in ("checks", "diagrams", "st
 LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds
 EXERCISE = re.compile(r"exercise:(\w+)")
 # at the head of a file in _static/figures: name, the cell that it replaces or is below, cells that make its data, data
-MOVING = re.compile(r'^// figure "(.+)" (at|below) ([\w-]+)(?:, from (.+))?:((?:\n//   .+)+)', re.M)
+MOVING = re.compile(r'^// figure "(.+)" (at|below) ([\w-]+)(?:, from ([\w -]+))?:?((?:\n//   .+)*)', re.M)
 STILL = '<p class="in-package">In the notebook this figure has sliders.</p>'
 
 
@@ -77,15 +75,16 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
             cells.append(new_markdown_cell(html))
         if "= explore(" in cell.source and cell.outputs:
             cells.append(new_markdown_cell(STILL))
-        checked = re.fullmatch(r"check\.(\w+)\(.*\)", cell.source.strip())
-        if checked and checked[1] in solutions:
+        if (checked := re.fullmatch(r"check\.(\w+)\(.*\)", cell.source.strip())) and checked[1] in solutions:
             cells.append(new_markdown_cell(solutions[checked[1]]))
         used = [found for pair in imports(cell.source) if (found := reference.find(*pair))]
         used = [(module, name) for module, name in used if not module.startswith(TOOLS)]
         if used:
             cells.append(new_markdown_cell(f'<p class="in-package">In the package: {reference.links(used)}</p>'))
         if cell.id == "machine-12-figure":
-            cells.append(new_markdown_cell("[**Follow one spike** through this machine, live](live.html#inside)"))
+            cells.append(
+                new_markdown_cell('<p><a href="live.html#inside">Follow one spike through this machine, live</a></p>')
+            )
     cells.insert(1, new_markdown_cell(buttons(path, os.environ.get("GITHUB_REPOSITORY"))))
     if moving:
         cells.append(new_markdown_cell("".join(f'<script src="{script}"></script>' for script in scripts)))
@@ -98,11 +97,10 @@ def moving_figures(chapter: Chapter) -> dict[str, tuple[str, str]]:
     head = (ROOT / f"site/_static/figures/{chapter.name}.js").read_text(encoding="utf-8")
     sources, figures = {cell.id: cell.source for cell in chapter.cells}, {}
     for name, where, cell, made_by, expression in MOVING.findall(head):
-        found = {}
-        with contextlib.redirect_stdout(io.StringIO()):
-            for id_ in made_by.split():
-                exec(sources[id_], found)
-        made = eval(expression.replace("\n//", ""), found)
+        found = {"print": lambda *_: None}
+        for id_ in made_by.split():
+            exec(sources[id_], found)  # noqa: S102  (code of the course)
+        made = eval(expression.replace("\n//", "") or "None", found)  # noqa: S307  (of a file beside this one)
         data = json.dumps(made, default=lambda x: torch.as_tensor(x).double().round(decimals=7).tolist())
         script = f'<script type="application/json">{data}</script>'
         figures[cell] = where, f'<figure class="moving" data-figure="{name}">{script}</figure>'
@@ -147,11 +145,8 @@ def relink(markdown: str) -> str:
     markdown = re.sub(r"\]\(\.\./((?:TEACHING|GLOSSARY|BENCHMARKS)\.md)", r"](\1", markdown)
     markdown = re.sub(r"\]\((?:\.\./)?deeper/(\d\d_\w+)\.ipynb(#[^)]*)?\)", r"](\1_deeper.ipynb\2)", markdown)
     markdown = re.sub(r"\]\((?:\.\./)?(?:notebooks/)?(?:solutions/)?(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
-    return re.sub(
-        r"\[([^\]]+)\]\((?!https?:|#|\d\d_\w+\.ipynb|TEACHING\.md|GLOSSARY\.md|BENCHMARKS\.md|tests/benchmarks/figures/|mailto:)[^)]*\)",
-        r"\1",
-        markdown,
-    )
+    kept = rf"https?:|#|\d\d_\w+\.ipynb|{'|'.join(map(re.escape, GUIDES))}|{FIGURES}/|mailto:"
+    return re.sub(rf"\[([^\]]+)\]\((?!{kept})[^)]*\)", r"\1", markdown)
 
 
 def number_formulas(markdown: str) -> str:
@@ -190,6 +185,4 @@ def index(course: list[Chapter], deeper: list[Chapter], images: Path) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python site/prepare.py FOLDER")
     main(Path(sys.argv[1]))

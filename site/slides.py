@@ -69,9 +69,7 @@ def html(notebook: NotebookNode) -> str:
         config=config,
         extra_template_basedirs=[str(ROOT / "site")],
         template_name="slides",
-        exclude_input_prompt=True,
-        exclude_output_prompt=True,
-        exclude_anchor_links=True,
+        **{f"exclude_{what}": True for what in ("input_prompt", "output_prompt", "anchor_links")},
     )
     page, _ = exporter.from_notebook_node(to_slides(notebook))
     return page.replace("<blockquote>\n<p><strong>Exercise", '<blockquote class="exercise">\n<p><strong>Exercise')
@@ -142,14 +140,12 @@ def shows_something(slide: list[NotebookNode]) -> bool:
 
 def mark_figure(slide: list[NotebookNode]) -> None:
     """Set the slide's `data-picture`: "alone" for a figure only, "tall" for one that goes beside its text."""
-    sizes = [
-        png_size(o.data["image/png"]) for c in slide for o in c.get("outputs", []) if "image/png" in o.get("data", {})
-    ]
+    outputs = [output for c in slide for output in c.get("outputs", []) if "image/png" in output.get("data", {})]
     shown = [c for c in slide if c.cell_type == "code" or c.metadata.slideshow.slide_type != "notes"]
     code = any(c.cell_type == "code" and "slide:no-input" not in c.metadata.get("tags", []) for c in slide)
-    if len(sizes) == 1 and not code:
+    if len(outputs) == 1 and not code:
         alone = len(shown) == 1 + shown[0].source.startswith('<p class="section">')
-        wide, high = sizes[0]
+        wide, high = png_size(outputs[0].data["image/png"])
         if alone or high > TALL * wide:
             slide[0].metadata.slideshow["data"] = {"picture": "alone" if alone else "tall"}
 
@@ -256,6 +252,4 @@ def sentences(paragraph: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python site/slides.py FOLDER")
     main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The built web pages: links, alternative texts, headings; in a browser without a network: formulas, films."""
+"""The built web pages: links, alternative texts, headings; in a browser without a network: formulas, solutions."""
 
 import json
 import re
@@ -83,20 +83,6 @@ def test_chapter_has_alt_texts_headings_and_solutions(name, pages):
     exercises = [tag for cell in cells for tag in cell.metadata.get("tags", []) if tag.startswith("exercise:")]
     assert exercises and html.count(">A solution<") == html.count('<details class="sd-') == len(exercises)
     assert "<details open" not in html
-
-
-@pytest.mark.parametrize("name", ["01_kernel_regression", "04_positions"])
-def test_film_follows_its_slider(offline_page, pages, name):
-    offline_page.goto(f"file://{pages}/{name}.html")
-    film = offline_page.locator("figure.film").first
-    image, shown = film.locator("img"), film.locator("output")
-    film.locator("input").focus()
-    before = image.get_attribute("src"), shown.inner_text(), image.screenshot()
-    offline_page.keyboard.press("ArrowRight")
-    offline_page.wait_for_timeout(300)
-    after = image.get_attribute("src"), shown.inner_text(), image.screenshot()
-    assert all(new != old for new, old in zip(after, before, strict=True))
-    assert shown.inner_text() in image.get_attribute("alt")
 
 
 WIDTHS = [(1300, 800), (390, 844)]  # a small laptop, a telephone

@@ -45,10 +45,9 @@
     },
     draw([points, matrix, error], { w, query }, n, { x, y, queries, ws, errors }) {
       const [floor, top] = points.y;
-      const u = linspace(-4, 4, 81).filter((at) => query + at / w >= 0 && query + at / w <= 2);
+      const u = linspace(-4, 4, 81);
       const bump = u.map((at) => floor + 0.24 * (top - floor) * Math.exp(-0.5 * at ** 2));
-      const [from, to] = [u[0], u[u.length - 1]].map((at) => query + at / w);
-      points.area([from, ...u.map((at) => query + at / w), to], [floor, ...bump, floor], "orange");
+      points.area(u.map((at) => axes.clip(query + at / w, 0, 2)), bump, "orange");
       points.dots(x, y, "gray", n.share.map((share) => Math.sqrt(6 + 260 * share)), "ink");
       points.line(queries, n.estimate, "blue");
       points.line([query, query], [floor, n.answer], "orange", { width: 1.2, dash: "5 4" });

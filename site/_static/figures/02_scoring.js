@@ -1,7 +1,6 @@
 "use strict";
 // Chapter 02: the weights of four scores at a temperature; and what the size d does to the weights of sixteen keys.
-// figure "02 temperature" at draw-temperature:
-//   None
+// figure "02 temperature" at draw-temperature
 // figure "02 size" at 60a4792b, from 7f82da53 340a7e07 6d939fa1:
 //   {"scores": [all_k[:, :d] @ all_q[0, :d] for d in sizes], "mean": [mean_entropy[on] for on in (False, True)]}
 {
@@ -66,7 +65,6 @@
       curves.dots([n.power], [n.mean], "ink", 6);
       curves.text(9.6, 2.95, "divided by √d", "blue", { anchor: "end" });
       curves.text(6.2, 1.2, "not divided", "orange", { anchor: "start" });
-      curves.title("400 queries");
     },
     say: ({ scaled }, n) =>
       `At d = ${2 ** n.power}, ${scaled ? "divided by √d" : "not divided"}, ` +

@@ -21,7 +21,7 @@
           const [middle, radius] = [(person + other) / 2, Math.abs(person - other) / 2];
           const ys = HALF_TURN.map((angle) => side * (0.55 + 0.3 * Math.max(radius, 0.25) * Math.sin(angle)));
           const xs = HALF_TURN.map((angle) => middle + radius * Math.cos(angle));
-          if (weight > 0.02) room.line(xs, ys, color, { width: 12 * weight, opacity: 0.75 });
+          if (weight > 0.02) room.line(xs, ys, color, { width: 12 * weight });
           room.text(other, side * 0.36, fixed(weight, 2), color, { size: 12 });
         });
         room.text(-0.7, side * 1.6, `head ${h}`, color, { anchor: "start", size: 14 });

@@ -2,8 +2,7 @@
 // Chapter 04: a query and a key that rotate with their positions, and the score of many pairs at a distance.
 // figure "04 rotation" at ec7fa854:
 //   {"q": [1.2, 0.5], "k": [0.9, 1.0]}
-// figure "04 phasors" at 835818e7:
-//   None
+// figure "04 phasors" at 835818e7
 {
   const { linspace, fixed } = axes;
   const dot = ([a, b], [c, d]) => a * c + b * d;
@@ -37,9 +36,8 @@
       return { arrows, curve: DISTANCES.map(at), product: dot(...arrows) };
     },
     draw([plane, scores], { m, distance }, n, { q, k }) {
-      const [low, high] = plane.x;
-      plane.line([low, high], [0, 0], "gray", { width: 0.7 });
-      plane.line([0, 0], [low, high], "gray", { width: 0.7 });
+      plane.line(plane.x, [0, 0], "gray", { width: 0.7 });
+      plane.line([0, 0], plane.y, "gray", { width: 0.7 });
       [q, k].forEach(([x, y], i) => plane.line([0, x], [0, y], ["blue", "orange"][i], { width: 1.4, dash: "5 4" }));
       arrow(plane, n.arrows[0], "blue", "q");
       arrow(plane, n.arrows[1], "orange", "k");
@@ -55,8 +53,6 @@
   const GRID = linspace(0, 400, 401);
   const turned = (base, distance) => linspace(0, HALF - 1, HALF).map((j) => distance * base ** (-j / HALF));
   const score = (base, distance) => turned(base, distance).reduce((sum, angle) => sum + Math.cos(angle), 0) / HALF;
-  const usual = GRID.map((distance) => score(10000, distance));
-  const centre = (j) => [1.15 * (j % 4), -1.15 * Math.floor(j / 4)];
 
   figures.define("04 phasors", {
     parameters: {
@@ -67,22 +63,19 @@
       { name: "phasors of 16 pairs", x: [-0.6, 4.05], y: [-4.05, 0.6], square: true, bare: true, height: 270 },
       { name: "score", x: [0, 400, "n − m", [0, 200, 400]], y: [-1.1, 1.1, "score", [-1, 0, 1]], height: 270 },
     ],
-    numbers: ({ base, distance }) => ({
-      angles: turned(base, distance),
-      curve: GRID.map((at) => score(base, at)),
-      score: score(base, distance),
-    }),
+    numbers({ base, distance }) {
+      return { angles: turned(base, distance), curve: GRID.map((at) => score(base, at)), score: score(base, distance) };
+    },
     draw([faces, scores], _p, n) {
       const radius = 0.5 * (faces.px(1) - faces.px(0));
       n.angles.forEach((angle, j) => {
-        const [x, y] = centre(j);
-        const slow = angle < Math.PI / 2;
+        const [x, y] = [1.15 * (j % 4), -1.15 * Math.floor(j / 4)];
+        const [color, width] = angle < Math.PI / 2 ? ["blue", 4] : ["gray", 1.6];
         faces.dots([x], [y], "none", radius, "gray");
-        const [tip_x, tip_y] = [x + 0.42 * Math.cos(angle), y + 0.42 * Math.sin(angle)];
-        faces.line([x, tip_x], [y, tip_y], slow ? "blue" : "gray", { width: slow ? 4 : 1.6 });
+        faces.line([x, x + 0.42 * Math.cos(angle)], [y, y + 0.42 * Math.sin(angle)], color, { width });
       });
       faces.title(`${n.angles.filter((angle) => angle < Math.PI / 2).length} of 16 in their first quarter`);
-      scores.line(GRID, usual, "gray", { width: 1.2, dash: "5 4" });
+      scores.line(GRID, GRID.map((at) => score(10000, at)), "gray", { width: 1.2, dash: "5 4" });
       scores.line(GRID, n.curve, "blue", { width: 1.6 });
       scores.title("dashed: base 10,000");
     },

@@ -18,11 +18,8 @@
     ],
     numbers({ n_freqs, sigma }, { eps }) {
       const omega = eps.slice(0, Math.round(n_freqs)).map((noise) => sigma * noise);
-      const counts = new Array(N_BARS).fill(0);
-      for (const w of omega) {
-        const bar = Math.floor(((w + 30) / 60) * N_BARS);
-        if (bar >= 0 && bar < N_BARS) counts[bar] += 1;
-      }
+      const bars = omega.map((w) => Math.floor(((w + 30) / 60) * N_BARS));
+      const counts = linspace(0, N_BARS - 1, N_BARS).map((bar) => bars.filter((at) => at === bar).length);
       const estimate = LAGS.map((lag) => omega.reduce((sum, w) => sum + Math.cos(w * lag), 0) / omega.length);
       const exact = LAGS.map((lag) => Math.exp(-0.5 * (sigma * lag) ** 2));
       const worst = Math.max(...exact.map((psi, i) => Math.abs(psi - estimate[i])));

@@ -1,12 +1,11 @@
 "use strict";
 // Chapter 06: a state that a gate holds on to (6.3), and how long half of it lasts (6.4).
-// figure "06" at 4e9803ee:
-//   None
+// figure "06" at 4e9803ee
 {
   const { linspace, fixed } = axes;
   const SECONDS = linspace(0, 3.45, 70);
   const TIME = [0, 3.45, "time (s)", [0, 1, 2, 3]];
-  const candidate = SECONDS.map((_, t) => ({ 10: 1, 40: -1 })[t] ?? 0);
+  const PULSES = { 10: 1, 40: -1 };
 
   figures.define("06", {
     parameters: {
@@ -20,7 +19,7 @@
     numbers({ hold, second }) {
       const gate = SECONDS.map((_, t) => ({ 10: 0.1, 40: second })[t] ?? hold);
       const state = [0];
-      for (let t = 1; t < 70; t++) state.push(gate[t] * state[t - 1] + (1 - gate[t]) * candidate[t]);
+      for (let t = 1; t < 70; t++) state.push(gate[t] * state[t - 1] + (1 - gate[t]) * (PULSES[t] ?? 0));
       return { gate, state, half: (0.05 * Math.log(0.5)) / Math.log(hold) };
     },
     draw([above, below], _p, { gate, state }) {

@@ -30,7 +30,6 @@
       const own = products(state);
       const energy = [energyOf(own)];
       for (const order of orders) {
-        const before = energy.at(-1);
         for (const i of order) {
           const field = stored.reduce((sum, x, m) => sum + x[i] * own[m], 0) - n_patterns * state[i]; // times N
           if (field * state[i] < 0) {
@@ -39,7 +38,7 @@
           }
           energy.push(energyOf(own));
         }
-        if (energy.at(-1) === before) break; // each change lowers the energy, so nothing has changed
+        if (energy.at(-1) === energy.at(-1 - N)) break; // each change lowers the energy, so nothing has changed
       }
       return { cue, state, energy, overlap: own[0] / N, of_face: energyOf(products(patterns[0])) };
     },

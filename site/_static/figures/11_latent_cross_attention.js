@@ -5,8 +5,9 @@
 //   "score": P[batch.unit[own]], "value": V[batch.unit[own], :2 * F]})(batch.bin == tokens_in_bin.argmin())
 {
   const { softmax, fixed } = axes;
-
   const [PLANE, HALF, HALVES] = [[-0.7, 0.7], [-0.5, 0, 0.5], [0, 25, 50]];
+  const later = (x, _y, { spike }, { ms }) => ({ shift: x - ms[spike - 1] });
+  const place = ({ spike }, { moved }, { units }) => [moved[spike - 1], units[spike - 1]];
 
   figures.define("11", {
     parameters: {
@@ -21,11 +22,8 @@
     numbers({ spike, shift, pair }, { ms, omega, score, value }) {
       const moved = ms.map((at, i) => (i === spike - 1 ? axes.clip(at + shift, 0, 50) : at));
       const angles = moved.map((at) => omega.map((w) => (w * (at - 25)) / 1000));
-      const F = omega.length;
-      const scores = angles.map((row, i) =>
-        row.reduce((sum, a, f) => sum + score[i][f] * Math.cos(a) + score[i][F + f] * Math.sin(a), score[i][2 * F]),
-      );
-      const weights = softmax(scores);
+      const wave = (row, P) => row.reduce((sum, a, f) => sum + P[f] * Math.cos(a) + P[8 + f] * Math.sin(a), P[16]);
+      const weights = softmax(angles.map((row, i) => wave(row, score[i])));
       const [x, y] = [[0], [0]]; // the sum (11.3) of the pair, spike by spike
       weights.forEach((p, i) => {
         const [a, re, im] = [angles[i][pair - 1], value[i][2 * pair - 2], value[i][2 * pair - 1]];
@@ -47,14 +45,7 @@
       plane.dots([n.x.at(-1)], [n.y.at(-1)], "blue", 6);
       plane.title(`pair ${pair}: a period of ${axes.short((2000 * Math.PI) / omega[pair - 1])} ms`);
     },
-    handles: [
-      {
-        panel: 0,
-        moves: "shift",
-        at: ({ spike }, n, { units }) => [n.moved[spike - 1], units[spike - 1]],
-        to: (x, _y, { spike }, { ms }) => ({ shift: x - ms[spike - 1] }),
-      },
-    ],
+    handles: [{ panel: 0, moves: "shift", at: place, to: later }],
     say: (_p, n) => `The pair of z is (${fixed(n.x.at(-1), 3)}, ${fixed(n.y.at(-1), 3)}), all weights together are 1.`,
   });
 }

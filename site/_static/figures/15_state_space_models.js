@@ -1,16 +1,14 @@
 "use strict";
 // Chapter 15: the powers of a mode, a phasor that rotates and shrinks, by radius and angle and by its step size.
-// figure "15 mode" below 68d01c2a:
-//   None
-// figure "15 step" at af96190a:
-//   None
+// figure "15 mode" below 68d01c2a
+// figure "15 step" at af96190a
 {
   const { linspace, fixed } = axes;
+  const polar = (x, y) => ({ r: Math.hypot(x, y), theta: Math.atan2(y, x) });
   const UNIT = [-1, 0, 1];
   const powers = (r, angle, n) => {
-    const bins = linspace(0, n - 1, n);
-    const length = bins.map((l) => r ** l);
-    const part = (of) => bins.map((l) => length[l] * of(l * angle));
+    const length = linspace(0, n - 1, n).map((l) => r ** l);
+    const part = (of) => length.map((x, l) => x * of(l * angle));
     return { length, real: part(Math.cos), imaginary: part(Math.sin) };
   };
   const panels = (time) => [
@@ -36,14 +34,7 @@
     panels: panels([0, 40, "steps since the knock, l", [0, 10, 20, 30, 40]]),
     numbers: ({ r, theta }) => powers(r, theta, 41),
     draw: (both, _p, n) => draw(both, n, linspace(0, 40, 41)),
-    handles: [
-      {
-        panel: 0,
-        moves: "theta",
-        at: (_p, n) => [n.real[1], n.imaginary[1]],
-        to: (x, y) => ({ r: Math.hypot(x, y), theta: Math.atan2(y, x) }),
-      },
-    ],
+    handles: [{ panel: 0, moves: "theta", at: (_p, n) => [n.real[1], n.imaginary[1]], to: polar }],
     say: ({ r }) => `Drag λ. The length is ${fixed(r, 3)} after a step, and ${fixed(r ** 40, 3)} after 40.`,
   });
 

@@ -22,8 +22,7 @@ const axes = (() => {
     return powers.map((power) => power / sum);
   }
 
-  // cividis, as in the notebooks, by five of its colours
-  const MAP = [[0, 32, 76], [65, 77, 107], [124, 123, 120], [185, 172, 112], [255, 233, 69]];
+  const MAP = [[0, 32, 76], [65, 77, 107], [124, 123, 120], [185, 172, 112], [255, 233, 69]]; // of matplotlib's cividis
   function mapped(share) {
     const place = clip(share, 0, 1) * (MAP.length - 1);
     const low = Math.min(Math.floor(place), MAP.length - 2);
@@ -46,12 +45,9 @@ const axes = (() => {
       const width = this.svg.clientWidth || 340;
       this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
       let [w, h] = [width - left - right, this.height - top - bottom];
-      this.left = left;
-      if (this.square) {
-        this.left += Math.max(w - h, 0) / 2;
-        w = h = Math.min(w, h);
-      }
-      Object.assign(this, { top, w, h });
+      Object.assign(this, { top, left: left + (this.square ? Math.max(w - h, 0) / 2 : 0) });
+      if (this.square) w = h = Math.min(w, h);
+      Object.assign(this, { w, h });
       this.layer.replaceChildren();
       if (this.bare) return;
       const floor = top + h;
@@ -89,9 +85,9 @@ const axes = (() => {
       return "M" + xs.map((x, i) => `${this.px(x).toFixed(2)},${this.py(ys[i]).toFixed(2)}`).join("L");
     }
 
-    line(xs, ys, color, { width = 2, dash = "", opacity = 1 } = {}) {
-      const look = `fill:none;stroke:var(--${color});stroke-width:${width};stroke-dasharray:${dash};opacity:${opacity}`;
-      element("path", { d: this.path(xs, ys), style: look, class: "line" }, this.layer);
+    line(xs, ys, color, { width = 2, dash = "" } = {}) {
+      const style = `stroke:var(--${color});stroke-width:${width};stroke-dasharray:${dash}`;
+      element("path", { d: this.path(xs, ys), style, class: "line" }, this.layer);
     }
 
     area(xs, ys, color, opacity = 0.4) {
@@ -100,19 +96,15 @@ const axes = (() => {
 
     dots(xs, ys, color, radius = 3, edge = "none") {
       xs.forEach((x, i) => {
-        const r = Array.isArray(radius) ? radius[i] : radius;
         const style = `fill:var(--${color},none);stroke:var(--${edge},none)`; // "none" is no colour's name
-        element("circle", { cx: this.px(x), cy: this.py(ys[i]), r, style }, this.layer);
+        element("circle", { cx: this.px(x), cy: this.py(ys[i]), r: radius[i] ?? radius, style }, this.layer);
       });
     }
 
-    bars(xs, heights, color, width = 0.8, base = 0) {
+    bars(xs, heights, color, width = 0.8) {
       xs.forEach((x, i) => {
-        const [from, to] = [this.py(base), this.py(base + heights[i])];
-        const box = { x: this.px(x - width / 2), width: this.px(x + width / 2) - this.px(x - width / 2) };
-        box.y = Math.min(from, to);
-        box.height = Math.abs(from - to);
-        element("rect", { ...box, style: `fill:var(--${Array.isArray(color) ? color[i] : color})` }, this.layer);
+        const [left, right] = [x - width / 2, x + width / 2];
+        this.area([left, left, right, right], [0, heights[i], heights[i], 0], [color].flat()[i] ?? color, 1);
       });
     }
 
@@ -126,7 +118,6 @@ const axes = (() => {
     }
 
     image(rows, low, high) {
-      // a matrix as a picture of a pixel a number, over the whole panel
       const canvas = document.createElement("canvas");
       [canvas.width, canvas.height] = [rows[0].length, rows.length];
       const brush = canvas.getContext("2d");

@@ -4,9 +4,8 @@
 //   parameters  {name: {label, low, high, value, step, log, hidden, text(value)}}: a slider each, but for hidden ones
 //   panels      [{name, x: [low, high, label, ticks], y: as x, height, log, square, bare, wide, basis}]
 //   start(data) made once of the page's data;  numbers(p, data): all that is drawn;  draw(panels, p, numbers, data)
-//   handles     [{panel, color, at(p, numbers, data) -> [x, y]}] with the parameter that x moves, or y if vertical
-//   say(p, numbers): the line below the figure
-// and prepare.py puts <figure class="moving" data-figure="name">, with the data inside, where the figure belongs.
+//   handles     [{panel, color, at(p, numbers, data) -> [x, y]}] of the parameter that x moves, or y if vertical
+// and say(p, numbers, data), the line below. prepare.py puts <figure class="moving" data-figure="name"> in the page.
 const figures = (() => {
   const { Panel, element, short, clip } = axes;
   const defined = {};
@@ -47,8 +46,8 @@ const figures = (() => {
     const knobs = handles.map((handle) => {
       const panel = panels[handle.panel];
       const { label, low, high, step = (high - low) / 50, log } = spec.parameters[handle.moves];
-      const range = { "aria-valuemin": low, "aria-valuemax": high };
-      const look = { class: "handle", r: 9, tabindex: 0, role: "slider", "aria-label": label, ...range };
+      const range = { role: "slider", "aria-label": label, "aria-valuemin": low, "aria-valuemax": high };
+      const look = { class: "handle", r: 9, tabindex: 0, ...range };
       const knob = element("circle", { ...look, style: `fill:var(--${handle.color ?? "orange"})` }, panel.svg);
       knob.addEventListener("pointerdown", (event) => knob.setPointerCapture(event.pointerId));
       knob.addEventListener("pointermove", (event) => {
@@ -78,10 +77,9 @@ const figures = (() => {
       spec.draw(panels, p, numbers, data);
       handles.forEach((handle, i) => {
         const [x, y] = handle.at(p, numbers, data);
+        const now = { "aria-valuenow": p[handle.moves], "aria-valuetext": short(p[handle.moves]) };
         const where = { cx: panels[handle.panel].px(x), cy: panels[handle.panel].py(y) };
-        Object.entries(where).forEach(([key, value]) => knobs[i].setAttribute(key, value));
-        knobs[i].setAttribute("aria-valuenow", p[handle.moves]);
-        knobs[i].setAttribute("aria-valuetext", short(p[handle.moves]));
+        Object.entries({ ...now, ...where }).forEach(([key, value]) => knobs[i].setAttribute(key, value));
       });
       caption.textContent = spec.say(p, numbers, data);
     }
@@ -92,7 +90,5 @@ const figures = (() => {
   }
 
   document.addEventListener("DOMContentLoaded", () => document.querySelectorAll("figure.moving").forEach(mount));
-  const define = (name, spec) => (defined[name] = spec);
-  const numbers = (name, changed) => mounted[name](changed); // for the tests
-  return { define, numbers };
+  return { define: (name, spec) => (defined[name] = spec), numbers: (name, changed) => mounted[name](changed) };
 })();
