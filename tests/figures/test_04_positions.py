@@ -1,28 +1,18 @@
-"""The figures of chapter 04 show the rotations and scores of the formula; its networks are torch's attention."""
+"""The networks of chapter 04 are torch's attention."""
 
 import json
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
 from possm_lite.course.load import load_figures
 from possm_lite.nn.attention import attend, scaled_dot_score
-from possm_lite.nn.positions import phasors, rope_frequencies, rotate, sinusoidal_encoding
+from possm_lite.nn.positions import sinusoidal_encoding
 
 from ..exercises.helpers import NOTEBOOKS
 
 figures = load_figures("04_positions", NOTEBOOKS)
-Q, K = (1.2, 0.5), (0.9, 1.0)
-
-
-@pytest.mark.parametrize("base", [1.0, 100.0, 1e6])
-def test_score_is_of_two_equal_vectors(base):
-    x = torch.ones(32, dtype=torch.float64)
-    distance = np.array([0, 1, 44, 200])
-    rotated = rotate(x, phasors(torch.from_numpy(distance), rope_frequencies(32, base), x.dtype))
-    assert figures.score_at(distance, base, 32) == pytest.approx((rotated @ x / (x @ x)).numpy())
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The closed loop: spikes as in the recording, timing of cursor and screen, the task, known facts of control."""
+"""The closed loop: spikes as in the recording, the task, known facts of control; its path: browser/test_figures."""
 
 import numpy as np
 import pytest
@@ -48,22 +48,6 @@ def test_population_at_rest_fires_at_baseline(truth):
     expected = expected / (1 + expected * truth.config.refractory_s)
     assert abs(rate.sum() / expected.sum() - 1) < 0.1  # the fluctuation common to all units is drawn for a minute only
     assert np.corrcoef(rate, expected)[0, 1] > 0.99
-
-
-def test_velocity_moves_the_cursor_in_the_next_bin_and_later_with_latency(truth):
-    decoder = Scripted((100.0, 0.0), (0.0, -200.0), (0.0, 0.0))
-    path, delayed = (make_loop(truth, decoder, latency_s=s, gain=2.0).run(0.4).cursor_mm for s in (0.0, 0.1))
-    velocity = 2 * np.repeat([[0, 0], [100, 0], [0, -200], [0, 0]], [5, 5, 5, 25], axis=0)  # mm/s at each 10 ms
-    np.testing.assert_allclose(path, 0.01 * velocity.cumsum(0), atol=1e-9)
-    np.testing.assert_allclose(delayed[10:], path[:-10])
-    assert not delayed[:10].any()
-
-
-def test_user_sees_the_screen_late(truth):
-    user = sim.SimulatedUser(visual_delay_s=0.1, gain_per_s=2.0, max_speed_mm_s=1e9)
-    loop = make_loop(truth, Scripted((300.0, 0.0)), [(80.0, 0.0)], user, latency_s=0.05).run(1.0)
-    seen = np.concatenate([np.zeros((10, 2)), loop.cursor_mm[:-10]])  # the screen, 0.1 s ago
-    np.testing.assert_allclose(loop.intended_mm_s, 2.0 * (np.array([80.0, 0.0]) - seen), atol=1e-6)
 
 
 def test_reach_time_ends_when_the_hold_starts(truth):
