@@ -69,12 +69,12 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
             continue
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
-        if cell.id in moving:
-            where, html = moving[cell.id]
-            cell.outputs = [] if where == "at" else cell.outputs
-            cells.append(new_markdown_cell(html))
-        if "= explore(" in cell.source and cell.outputs:
+        where, html = moving.get(cell.id, ("", ""))
+        if where == "at":
+            cell.outputs = []
+        elif "= explore(" in cell.source:
             cells.append(new_markdown_cell(STILL))
+        cells += [new_markdown_cell(html)] if html else []
         if (checked := re.fullmatch(r"check\.(\w+)\(.*\)", cell.source.strip())) and checked[1] in solutions:
             cells.append(new_markdown_cell(solutions[checked[1]]))
         used = [found for pair in imports(cell.source) if (found := reference.find(*pair))]

@@ -5,7 +5,7 @@
 //   "score": P[batch.unit[own]], "value": V[batch.unit[own], :2 * F]})(batch.bin == tokens_in_bin.argmin())
 {
   const { softmax, fixed } = axes;
-  const [PLANE, HALF, HALVES] = [[-0.7, 0.7], [-0.5, 0, 0.5], [0, 25, 50]];
+  const [PLANE, HALF, HALVES] = [[-0.6, 0.6], [-0.5, 0, 0.5], [0, 25, 50]];
   const later = (x, _y, { spike }, { ms }) => ({ shift: x - ms[spike - 1] });
   const place = ({ spike }, { moved }, { units }) => [moved[spike - 1], units[spike - 1]];
 

@@ -41,7 +41,7 @@ const axes = (() => {
     }
 
     begin() {
-      const [left, right, top, bottom] = this.bare ? [8, 8, 26, 8] : [52, 14, 26, 42];
+      const [left, right, top, bottom] = this.bare ? [8, 8, 26, 8] : [58, 16, 26, 42];
       const width = this.svg.clientWidth || 340;
       this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
       let [w, h] = [width - left - right, this.height - top - bottom];
@@ -58,7 +58,7 @@ const axes = (() => {
       }
       this.tick(this.left + w / 2, floor + 34, this.xlabel ?? "");
       const side = element("text", { class: "tick", "text-anchor": "middle" }, this.layer, this.ylabel ?? "");
-      side.setAttribute("transform", `translate(${this.left - 37},${top + h / 2}) rotate(-90)`);
+      side.setAttribute("transform", `translate(${this.left - 45},${top + h / 2}) rotate(-90)`);
     }
 
     tick(x, y, label, anchor = "middle") {
