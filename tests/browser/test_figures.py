@@ -72,8 +72,7 @@ def test_figure_draws_what_the_package_computes(offline_page, pages, name, slide
     data = figure.locator("script").evaluate("script => JSON.parse(script.textContent)") or {}
     data = {key: x if isinstance(x[0], str) else torch.tensor(x, dtype=torch.float64) for key, x in data.items()}
     compute = f"([name, p]) => {{ const n = figures.numbers(name, p); return {drawn}; }}"
-    found = offline_page.evaluate(compute, [name, sliders])
-    np.testing.assert_allclose(found, expected(**data), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(offline_page.evaluate(compute, [name, sliders]), expected(**data), rtol=1e-6, atol=1e-6)
     slider, panels = figure.locator("input").first, figure.locator(".panels")
     before = slider.get_attribute("aria-valuetext"), panels.inner_html()
     slider.press("ArrowRight")
