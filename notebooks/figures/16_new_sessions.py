@@ -1,11 +1,13 @@
 """The sessions, decoders and ways of chapter 16 (path and deeper), and what they reach with few trials.
 
-python notebooks/figures/16_new_sessions.py writes 16_new_sessions.json: three seeds, about ten minutes on two cores.
+python notebooks/figures/16_new_sessions.py writes 16_new_sessions.json, in about twenty minutes on two cores; or one
+of its two studies alone: python notebooks/figures/16_new_sessions.py past.
 """
 
 import copy
 import json
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -176,18 +178,12 @@ def aligned(model, today: Session, first: Session, align: Callable = canonical, 
     return with_map(model, W_new, b + y_mean - n_mean @ W_new)
 
 
-def canonical_axes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The two directions of x that agree most with y, as columns (c, 2) of unit length, at right angles."""
-    (_, r_x), (q_x, q_y) = np.linalg.qr(x - x.mean(0)), (np.linalg.qr(z - z.mean(0))[0] for z in (x, y))
-    return np.linalg.qr(np.linalg.solve(r_x, np.linalg.svd(q_x.T @ q_y)[0][:, :2]))[0]
-
-
 def mean_paths(session: Session, latents: np.ndarray, n_bins: int = 13) -> np.ndarray:
     """Latents (N, c) of the training bins, averaged over the reaches to each of eight directions, (8, n_bins, c)."""
     r, width, first = session.recording, session.timeline.bin_width_s, session.split.train[0, 0]
     paths = [[] for _ in range(8)]
     for start, stop in session.split.train:
-        x, y = r.behavior[(r.behavior_times >= start) & (r.behavior_times < stop)].mean(0)
+        x, y = r.behavior[slice(*np.searchsorted(r.behavior_times, (start, stop)))].mean(0)
         row = round((start - first) / width)
         if row + n_bins <= len(latents):
             paths[round(np.arctan2(y, x) / (np.pi / 4)) % 8].append(latents[row : row + n_bins])
@@ -265,7 +261,8 @@ def drifted(units: UnitTuning, days: int, seed: int, **amounts: float) -> UnitTu
 
 
 # What is stored
-SEEDS, N_TRIALS, N_PAST = range(3), (5, 10, 20, 40, 80, 140), (1, 2, 4, 8)
+SEEDS, N_TRIALS = range(3), (5, 10, 20, 40, 80, 140)
+PAST_SEEDS, N_PAST = range(6), (1, 2, 4, 8)
 
 
 def past_sessions(seed: int, n: int) -> list[Session]:
@@ -307,18 +304,18 @@ def after_five_days(seed: int, n_trials=N_TRIALS, scale: float = 1.0) -> dict[st
     return {way: np.round(r2, 4).tolist() for way, r2 in found.items()}
 
 
-def by_past(seed: int, n_past=N_PAST, scale: float = 1.0) -> dict[str, list[float]]:
+def by_past(seed: int, n_past=N_PAST) -> dict[str, list[float]]:
     """R² of the GRU on counts on a session with new units, from 5 and from 20 trials, by the sessions of its past.
 
-    Each past has 600 steps.
+    Each past has 600 steps, a fresh table 100.
     """
     sessions = past_sessions(seed, max(n_past))
     new = prepare(simulate_session(1000 * seed + 90, NEW).recording, SPLIT)
     found: dict[str, list[float]] = {"5 trials": [], "20 trials": []}
     for n in n_past:
-        past = pretrained(CountGRU, combine_sessions(sessions[:n]), round(600 * scale), seed)
+        past = pretrained(CountGRU, combine_sessions(sessions[:n]), 600, seed)
         for k, r2 in ((5, found["5 trials"]), (20, found["20 trials"])):
-            r2.append(round(evaluate(identify(past, new.first_trials(k), round(100 * scale), seed), new).r2, 4))
+            r2.append(round(evaluate(identify(past, new.first_trials(k), 100, seed), new).r2, 4))
     return found
 
 
@@ -330,10 +327,16 @@ def by_trials() -> dict[str, list[float]]:
     return {way: [float(r2.split(" ± ")[0]) for r2 in row] for way, *row in table["rows"]}
 
 
+STUDIES = {
+    "day 5": (after_five_days, [(seed,) for seed in SEEDS]),
+    "past": (by_past, [(seed,) for seed in PAST_SEEDS]),
+}
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     RESULTS["new units"] = by_trials()
-    for name, study in (("day 5", after_five_days), ("past", by_past)):
-        runs = in_parallel(study, [(seed,) for seed in SEEDS])
+    for name in sys.argv[1:] or STUDIES:
+        study, calls = STUDIES[name]
+        runs = in_parallel(study, calls)
         RESULTS[name] = {way: [run[way] for run in runs] for way in runs[0]}
         SAVED.write_text(json.dumps(RESULTS, indent=1) + "\n", encoding="utf-8")
