@@ -34,7 +34,12 @@ def differences(of_draws: dict[str, np.ndarray], seeds: dict[str, float], to: st
         low, high = np.quantile(draws, WITHIN)
         axes.plot((low, high), (row, row), color=BLUE, lw=2.5, solid_capstyle="round", label="test set, 95 %")
         axes.plot(
-            draws.mean() + np.array([-1, 1]) * seeds[name], (row, row), color=SKY, lw=9, alpha=0.55, label="seeds"
+            draws.mean() + np.array([-1, 1]) * seeds[name],
+            (row, row),
+            color=SKY,
+            lw=9,
+            alpha=0.55,
+            label="seeds, half ranges",
         )
         axes.plot(draws.mean(), row, "o", color=BLUE, ms=7, mfc="white", mew=2)
     axes.axvline(0, color=INK, lw=1.2, ls="--")
@@ -67,11 +72,11 @@ def answer(good: dict[str, dict[str, np.ndarray]], null: list[float], why: dict[
         for row, draws in enumerate(of.values()):
             low, high = np.quantile(draws, WITHIN)
             left.plot((low, high), (row + up, row + up), color=color, lw=2)
-            left.plot(draws.mean(), row + up, marker, color=color, ms=6, label=kind if row == 0 else None)
+            left.plot(draws.mean(), row + up, marker, color=color, ms=4, label=kind if row == 0 else None)
     names = [*next(iter(good.values())), "spikes shifted"]
-    left.plot(null, [len(names) - 1] * len(null), "x", color=INK, ms=6, mew=1.5)
+    left.plot(null, [len(names) - 1] * len(null), "x", color=INK, ms=5)
     left.set(yticks=range(len(names)), yticklabels=names, xlabel="R² on the test trials", title="How good")
-    left.set(xlim=(-0.35, 1), ylim=(len(names) - 0.4, -0.6))
+    left.set(xlim=(-0.05, 0.95), ylim=(len(names) - 0.4, -0.6))
     figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=10)
     for row, values in enumerate(why.values()):
         right.barh(row, np.mean(values), color=SKY, height=0.6)
