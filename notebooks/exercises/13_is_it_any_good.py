@@ -42,6 +42,7 @@ def _mean_of_trials(true, decoded):
     },
     mistakes={
         _mean_of_trials: "this is the mean of each trial's R²: one in which the hand hardly moves then weighs most.",
+        "v - v.mean(0) → v": "the spread of (13.1) is about the mean: subtract that of each axis.",
         ".sum(0) → .sum()": "x and y share one sum, so the axis that moves more decides.",
         "v, v_hat = → v_hat, v =": "true and decoded are swapped: divide by the spread of `true`.",
     },
@@ -72,8 +73,8 @@ def _before_a_change(function, counts, n_history):
         "a history longer than the recording": _counts(n_bins=2, n_history=4),
     },
     mistakes={
-        "[counts.new_zeros(n_history - 1, U), counts] → [counts, counts.new_zeros(n_history - 1, U)]": (
-            "row t reaches into the future: it begins at t. It must end at t."
+        "n_history - 1, U), counts] → n_history // 2, U), counts, counts.new_zeros(n_history, U)]": (
+            "row t reads bins after t, as a centred window does. It must end at t."
         ),
         "n_history - 1, U → n_history, U": "row t ends one bin too early: bin t is over when the velocity is decoded.",
         "range(n_history) → reversed(range(n_history))": "the newest bin comes first: put the oldest first.",
