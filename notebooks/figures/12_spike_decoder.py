@@ -34,7 +34,7 @@ def movement(recording, units, start: float, duration: float) -> Figure:
     heading = np.degrees(np.arctan2(velocity[fast, 1], velocity[fast, 0]))
     rates.plot(seconds[fast], heading, "o", color=ORANGE, ms=3.5)
     rates.set(ylabel="preferred direction (°)", yticks=(-180, -90, 0, 90, 180))
-    figure.colorbar(image, ax=rates, label="more than the others (mean rates)")
+    figure.colorbar(image, ax=rates, label="above the others")
     for axis, color in enumerate((INK, BLUE)):
         hand.plot(seconds, velocity[:, axis], color=color, lw=1.6, label="xy"[axis])
     hand.set(xlabel="time (s)", ylabel="hand velocity\n(mm/s)", xlim=(0, duration))

@@ -55,12 +55,12 @@ class Diagram:
     """A drawing of `width` x `height` grid units, `inches` wide. Its `axes` are for anything else, such as curves."""
 
     def __init__(self, width: float, height: float, inches: float = 6.4):
-        self._figure = plt.figure(figsize=(inches, inches * height / width))
+        self._figure = plt.figure(figsize=(inches, inches * (height + 0.4) / (width + 0.4)))
         plt.close(self._figure)  # pyplot forgets it, so a notebook shows it once: as the value of its cell
         self._renderer = FigureCanvasAgg(self._figure).get_renderer()
-        self.axes = self._figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, height))
+        self.axes = self._figure.add_axes((0, 0, 1, 1), xlim=(-0.2, width + 0.2), ylim=(-0.2, height + 0.2))
         self.axes.axis("off")
-        self._point = width / inches / 72  # a point (1/72 inch) in grid units
+        self._point = (width + 0.4) / inches / 72  # a point (1/72 inch) in grid units
         self._kinds = set()
 
     def note(self, x, y, text: str, size=9, **look) -> Bbox:

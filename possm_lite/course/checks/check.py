@@ -122,7 +122,10 @@ class Check(Exercise):
         if outcomes[0] == Failure(MISSING, MISSING):
             return MISSING
         for i, (name, case) in enumerate(self.cases.items()):
-            if message := _differs(outcomes[i], self._known_outcome(self.reference, case), case, self.results):
+            right = self._known_outcome(self.reference, case)
+            if isinstance(right, Failure):  # an import was interrupted, say: an answer that fails alike is not right
+                return f"the right answer failed, too: {right.message} Restart the kernel, and run the cells again."
+            if message := _differs(outcomes[i], right, case, self.results):
                 return self._mistake(outcomes, i) or f"on {name}: {message}"
         return None
 
