@@ -235,9 +235,8 @@ function report() {
     });
   }
   const name = NAMES[loop.decoder] === "POSSM" ? "The network" : "The linear filter", percent = Math.round(100 * r[loop.decoder]);
-  const worse = "is further off than standing still would be";
   if (loop.timeS >= SCORE_AFTER_S && !isNaN(percent)) {
-    find("#score").textContent = `Last ten seconds: ${name.toLowerCase()} ` + (percent > 0 ? `explains ${percent} % of the velocity.` : `${worse}.`);
+    find("#score").textContent = `Last ten seconds: ${name.toLowerCase()} ` + (percent > 0 ? `explains ${percent} % of the velocity.` : "is further off than standing still.");
   }
   const sorted = [...loop.stepMs].sort((a, b) => a - b), median = sorted[sorted.length >> 1];
   find("#timing").textContent = `${loop.nBins} bins of 50 ms, ${late} late` +

@@ -1,7 +1,8 @@
-"""Kernel regression against loops, closed-form limits, finite differences and the grid."""
+"""Kernel regression against statsmodels, loops, closed-form limits, finite differences and the grid."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -23,6 +24,8 @@ BY_HAND = {
     epanechnikov: lambda u: 0.75 * (1 - u * u) if abs(u) < 1 else 0.0,
     boxcar: lambda u: 0.5 if abs(u) <= 1 else 0.0,
 }
+# statsmodels announces that its random numbers will change; none are used here
+pytestmark = pytest.mark.filterwarnings("ignore:After 0.17:FutureWarning")
 
 
 @pytest.fixture
@@ -42,11 +45,25 @@ def by_loops(x, x_i, y_i, w, kernel, leave=None):
     return sum(k[i] * float(y_i[i]) for i in used) / total if total else 0.0
 
 
+def statsmodels_regression(x_i, y_i, bw):
+    from statsmodels.nonparametric.kernel_regression import KernelReg
+
+    return KernelReg(y_i.numpy(), x_i.numpy(), var_type="c", reg_type="lc", bw=bw)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernels_match_their_formulas(kernel):
     u = torch.tensor([-3.0, -1.0, -0.999, -0.5, 0.0, 0.25, 1.0, 1.001], dtype=torch.float64)
     expected = torch.tensor([BY_HAND[kernel](v) for v in u.tolist()], dtype=torch.float64)
     assert_close(kernel(u), expected)
+
+
+@pytest.mark.parametrize("w", [0.3, 4.0, 15.0])
+def test_gaussian_regression_and_error_match_statsmodels(points, w):
+    x, regression = torch.linspace(-0.2, 2.2, 40, dtype=torch.float64), statsmodels_regression(*points, [1 / w])
+    np.testing.assert_allclose(nadaraya_watson(x, *points, w)[0].numpy(), regression.fit(x.numpy())[0], rtol=1e-9)
+    expected = regression.cv_loo(np.array([1 / w]), regression.est["lc"])
+    assert leave_one_out_error(*points, w).item() == pytest.approx(float(np.squeeze(expected)), rel=1e-9)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
