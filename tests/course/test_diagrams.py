@@ -35,4 +35,4 @@ def test_figure_is_shown_once():
     figure, image = diagram.figure(), io.BytesIO()
     figure.savefig(image, dpi=100)
     assert plt.get_fignums() == before and figure.axes == [diagram.axes]
-    assert Image.open(image).size == (640, 320)
+    assert Image.open(image).size == (640, 330)
