@@ -43,6 +43,7 @@ def _inputs(n, k):
     mistakes={
         "h, state = step(x, state) → h, _ = step(x, state)": "every bin begins with an empty memory.",
         "h, state = step(x, state) → h, _ = step(x, state); state = h": "the hidden state h went into the next `step`.",
+        "[*recent, h][-k:] → [h, *recent][:k]": "the newest state comes first: `answer` takes the oldest first.",
         "[*recent, h][-k:] → [*recent, h]": "`answer` gets all states there have ever been, not the last k.",
         (
             "recent = [*recent, h][-k:]  # the oldest drops out → ",
@@ -68,7 +69,7 @@ mean_age_ms = ValueCheck(
     mistakes={
         26: "half a bin is missing: a spike waits for the end of its bin, *and* the velocity is held for a whole bin.",
         101: "that is the worst case. On average a spike waits half a bin, and the velocity is used half a bin later.",
-        50: "the 1 ms of computing is missing. It is little, but it is a part of (14.3).",
+        50: "the 1 ms of computing is missing. It is little, but it is a part of (14.2).",
     },
 )
 
@@ -91,6 +92,9 @@ def _user(target, delay, n=6):
     mistakes={
         "max(0, len(cursor) - 1 - delay) → -1": (
             "the user acts on where the cursor is, not on what is seen, `delay` moments before."
+        ),
+        "max(0, len(cursor) - 1 - delay) → -min(delay, len(cursor))": (
+            "the newest entry is cursor[-1], so the one `delay` moments before is cursor[-1 - delay]."
         ),
         "max(0, len(cursor) - 1 - delay) → len(cursor) - 1 - delay": (
             "a negative index counts from the end: the user would see the future. Use the first entry then."
@@ -137,7 +141,7 @@ def _meant(*rows, radius=20.0):
     },
 )
 def meant(velocity, cursor, target, radius):
-    """(14.8): as fast as decoded, towards the target, zero within its circle; all (T, 2)."""
+    """(14.7): as fast as decoded, towards the target, zero within its circle; all (T, 2)."""
     way = target - cursor
     distance = way.norm(dim=1, keepdim=True)  # (T, 1)
     speed = velocity.norm(dim=1, keepdim=True)  # (T, 1)
@@ -194,7 +198,7 @@ def _packets(ticks, ends, k=3, observe=_when_and_what, tolerance=1e-5):
 
 
 _BUSY = [30, 400, 1100, 1490, 1700, 2300, 3100, 3300, 4100, 4800, 5900, 6400, 7300]
-_LATE = [30, 18_000_369, 18_001_101]
+_LATE = [30, 1_800_369, 1_801_101]
 
 
 @exercise(
@@ -205,8 +209,8 @@ _LATE = [30, 18_000_369, 18_001_101]
         "a bin in which no unit fires": _packets([30, 700, 3200, 4000], list(range(600, 6001, 600))),
         "spikes right on the edge of a bin": _packets([0, 1500, 2000, 4500, 10_500], list(range(600, 12_001, 600))),
         "k = 1": _packets(_BUSY, [1500, 3000, 4500, 6000, 7500], k=1),
-        "the times that `read` gets, ten minutes after the start": _packets(
-            _LATE, [1500, 18_001_500], observe=_offsets, tolerance=1e-7
+        "the times that `read` gets, a minute after the start": _packets(
+            _LATE, [1500, 1_801_500], observe=_offsets, tolerance=1e-7
         ),
     },
     mistakes={
@@ -221,7 +225,9 @@ _LATE = [30, 18_000_369, 18_001_101]
         "(tick - 1500 * self.b) / 30_000 → tick / 30_000": (
             "the times that `read` gets count from the start of the recording. Subtract the start of the bin."
         ),
-        "answers = [] → answers, self.state, self.recent = [], None, []": "each packet begins with an empty memory.",
+        "units = torch → if not mine: self.b += 1; continue\n            units = torch": (
+            "a silent bin was skipped: it too is read, goes through `step` and has an answer."
+        ),
     },
 )
 class PacketDecoder:
