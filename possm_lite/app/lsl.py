@@ -230,12 +230,15 @@ def live(options: Namespace) -> int:
                 outlet.push_chunk(decoder.step(units, offsets)[1], times_s.tolist())
                 latency_s.append(inlet.now() - last_s)
 
+    gone = contextlib.suppress(pylsl.util.LostError, pylsl.util.TimeoutError)
     with contextlib.suppress(KeyboardInterrupt):
         warn("waiting for the stream")
         while True:
-            with contextlib.suppress(pylsl.util.LostError, pylsl.util.TimeoutError):
-                decode_connection(SpikeInlet(name))
-            warn("the source stopped; waiting for it")
+            with gone:  # a source that has stopped is sometimes found once more, and said to have stopped only once
+                inlet = SpikeInlet(name)
+                with gone:
+                    decode_connection(inlet)
+                warn("the source stopped; waiting for it")
     line = f"{len(latency_s):,} bins; events: " + ", ".join(f"{bins.counts[kind]:,} {kind}" for kind in _KINDS)
     if np.isfinite(latency_s).any():
         p50, p99 = 1e3 * np.nanpercentile(latency_s, (50, 99))

@@ -90,7 +90,7 @@ def test_random_kills_end_with_the_same_weights(decode, rounds, record):
         if stop % 3 == 1:
             status, stderr = decode(run.name, after=rng.uniform(0, 0.7 * duration))
         else:
-            limit = int(rng.integers(1000, size)) if stop % 2 else 50  # in any file of arrays, or in any file
+            limit = 50 if stop % 2 else int(rng.integers(1000, size))  # in any file, or in any file of arrays
             status, stderr = decode(run.name, limit=limit, kill=stop % 3 == 0)
         if status == 2:
             lines = [line for line in stderr.splitlines() if line.startswith("possm-lite: ")]
