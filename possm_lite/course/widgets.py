@@ -77,12 +77,12 @@ class explore(ImageWithSliders):
         self._image.value = png(self._draw(**self.values))
 
     def sweep(self) -> None:
-        """Move every slider through its range and back, so that executing the notebook executes `draw` there."""
+        """Move every slider to its ends and back, so that executing the notebook executes `draw` there."""
         for name, slider in self._sliders.items():
-            for value in [*slider.range(3), self.values[name]]:
+            for value in [*slider.range(2), self.values[name]]:
                 self._widgets[name].value = value
         n = len(self._sliders)
-        print(f"moved {n} slider{'s' * (n != 1)} through {4 * n} positions")
+        print(f"moved {n} slider{'s' * (n != 1)} through {3 * n} positions")
 
 
 def copies(*panels: Axes) -> Callable[[], tuple[Figure, list[Axes]]]:
