@@ -75,7 +75,7 @@ def exercise(cell: NotebookNode) -> str | None:
 def seconds() -> dict[str, int]:
     """Seconds of all cells of a chapter, from the benchmark."""
     items = json.loads((ROOT / "tests/benchmarks/results/course.json").read_text(encoding="utf-8"))["items"]
-    rows = [item for item in items if re.match(r"\d\d_\w+, ", item.get("what", ""))]
+    rows = [item for item in items if re.fullmatch(r"\d\d_\w+", item.get("what", ""))]
     return {row["what"][:2]: int(row["measured"].split()[0]) for row in rows}
 
 
