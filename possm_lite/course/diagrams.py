@@ -55,12 +55,14 @@ class Diagram:
     """A drawing of `width` x `height` grid units, `inches` wide. Its `axes` are for anything else, such as curves."""
 
     def __init__(self, width: float, height: float, inches: float = 6.4):
-        self._figure = plt.figure(figsize=(inches, inches * (height + 0.4) / (width + 0.4)))
+        margin = 0.2  # so that nothing ends at the edge of the picture
+        self._point = (width + 2 * margin) / inches / 72  # a point (1/72 inch) in grid units
+        self._figure = plt.figure(figsize=(inches, (height + 2 * margin) / self._point / 72))
         plt.close(self._figure)  # pyplot forgets it, so a notebook shows it once: as the value of its cell
         self._renderer = FigureCanvasAgg(self._figure).get_renderer()
-        self.axes = self._figure.add_axes((0, 0, 1, 1), xlim=(-0.2, width + 0.2), ylim=(-0.2, height + 0.2))
+        limits = {"xlim": (-margin, width + margin), "ylim": (-margin, height + margin)}
+        self.axes = self._figure.add_axes((0, 0, 1, 1), **limits)
         self.axes.axis("off")
-        self._point = (width + 0.4) / inches / 72  # a point (1/72 inch) in grid units
         self._kinds = set()
 
     def note(self, x, y, text: str, size=9, **look) -> Bbox:
