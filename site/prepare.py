@@ -30,6 +30,7 @@ GUIDES = ("TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md")
 FIGURES = Path("tests/benchmarks/figures")
 TOOLS = tuple(f"possm_lite.course.{name}" for name in ("checks", "diagrams", "style", "widgets"))
 LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds
+INSIDE = '<p><a href="live.html#inside">Follow one spike through this machine, live</a></p>'
 EXERCISE = re.compile(r"exercise:(\w+)")
 # at the head of a file in _static/figures: name, the cell that it replaces or is below, cells that make its data, data
 MOVING = re.compile(r'^// figure "(.+)" (at|below) ([\w-]+)(?:, from ([\w -]+))?:?((?:\n//   .+)*)', re.M)
@@ -81,10 +82,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
         used = [(module, name) for module, name in used if not module.startswith(TOOLS)]
         if used:
             cells.append(new_markdown_cell(f'<p class="in-package">In the package: {reference.links(used)}</p>'))
-        if cell.id == "machine-12-figure":
-            cells.append(
-                new_markdown_cell('<p><a href="live.html#inside">Follow one spike through this machine, live</a></p>')
-            )
+        cells += [new_markdown_cell(INSIDE)] if cell.id == "machine-12-figure" else []
     cells.insert(1, new_markdown_cell(buttons(path, os.environ.get("GITHUB_REPOSITORY"))))
     if moving:
         cells.append(new_markdown_cell("".join(f'<script src="{script}"></script>' for script in scripts)))

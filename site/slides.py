@@ -69,7 +69,9 @@ def html(notebook: NotebookNode) -> str:
         config=config,
         extra_template_basedirs=[str(ROOT / "site")],
         template_name="slides",
-        **{f"exclude_{what}": True for what in ("input_prompt", "output_prompt", "anchor_links")},
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+        exclude_anchor_links=True,
     )
     page, _ = exporter.from_notebook_node(to_slides(notebook))
     return page.replace("<blockquote>\n<p><strong>Exercise", '<blockquote class="exercise">\n<p><strong>Exercise')
