@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .page import ROOT, Item, row
 
-LONGEST_S = 360
+LONGEST_S = 330
 PARTS = {"package": "possm_lite", "exercises": "notebooks/exercises", "tests": "tests", "site": "site"}
 
 

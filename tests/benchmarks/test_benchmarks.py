@@ -60,7 +60,7 @@ LIMITS = {
     "trials": [],
     "weights": ["<= 0.1", ">= 0.2"],
     "faults": ["all"],
-    "suite": ["<= 360 s, exit status 0"],
+    "suite": ["<= 330 s, exit status 0"],
 }
 
 
