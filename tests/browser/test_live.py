@@ -89,7 +89,8 @@ def test_twenty_bins_a_second(page):
     last, begin_later, late_later = page.evaluate("[loop.nBins, begin, late]")
     assert last - first >= 20 * SECONDS - 1 and begin_later == begin  # the clock moves on where bins are skipped
     assert late_later - late <= 0.1 * (last - first)  # on a busy machine; none on a quiet one
-    assert np.median(page.evaluate("loop.stepMs")) <= 2.0  # of a bin of 50 ms
+    limit_ms = 2 if os.environ.get("POSSM_SOAK") else 5  # with a quiet machine; a tenth of a bin beside other tests
+    assert np.median(page.evaluate("loop.stepMs")) <= limit_ms
 
 
 def test_demonstration_is_decoded(page):
