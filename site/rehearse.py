@@ -1,5 +1,5 @@
-"""How long a chapter and its slides take: python site/rehearse.py prints the tables of TEACHING.md, and minutes for the
-card of each chapter.
+"""How long a chapter and its slides take: python site/rehearse.py prints the minutes of TEACHING.md and of the card of
+each chapter, and what each row of a plan needs.
 
 Measured: words, slides, the words of the speaker's notes, the seconds of the cells (`make bench ARGS="course"`).
 Estimated: the words that are read or spoken in a minute, and the minutes of exercises. Nobody spoke: all of the notes
@@ -20,7 +20,8 @@ from slides import count_words, notes, parts, shown_text, split, to_slides
 READ, SPOKEN = 150, 130  # words per minute
 WRITING, PREDICTING = 8, 3  # minutes of an exercise, as in TEACHING.md
 DEFINES = re.compile(r"^(def|class) ", flags=re.M)
-PLANS = re.compile(r"^### (.+?) \((\d+) minutes\)\n\| minutes \| what \|\n\|---\|---\|\n((?:\|.*\n)+)", flags=re.M)
+PLANS = re.compile(r"^### (.+?) \((\d+) minutes\)\n(?:(?!\* |#).*\n)+((?:\* \*\*\d+\*\* .*\n)+)", flags=re.M)
+HEADING = re.compile(r'^(?:## |<p class="section">)(?:(\d+)\. )?', flags=re.M)
 SECTIONS = re.compile(r"\b(\d\d)(:|(?: §\d+(?: to §\d+)?(?:,? and|,)?(?= §)| §\d+(?: to §\d+)?)+)")
 
 
@@ -47,7 +48,7 @@ def chapters() -> dict[str, tuple[list[Slide], dict[str, int]]]:
 def rehearse(notebook: NotebookNode) -> list[Slide]:
     slides, section = [], None
     for cells in split(to_slides(notebook).cells):
-        if heading := re.search(r"^## (?:(\d+)\. )?", shown_text(cells), flags=re.M):
+        if heading := HEADING.search(shown_text(cells)):
             section = int(heading[1]) if heading[1] else None
         slides.append(Slide(section, spoken_words(cells), {name for cell in cells if (name := exercise(cell))}))
     return slides
@@ -130,7 +131,7 @@ def plans(guide: str) -> dict[str, list[Row]]:
     for title, _, table in PLANS.findall(guide):
         found[title] = []
         for line in table.splitlines():
-            planned, what = line.strip("| ").split(" | ", 1)
+            planned, what = line.removeprefix("* **").split("** ", 1)
             done = set(re.findall(r"`(\w+)`", what)) & set(lengths)
             shown = [
                 slide
@@ -165,13 +166,11 @@ if __name__ == "__main__":
         reading, written, predicted = card(notebook)
         doing = WRITING * written + PREDICTING * predicted
         slides, words, aloud, _ = rows[path.name[:2]]
-        row = [reading, f"{written} + {predicted}", doing, reading + doing, slides, f"{words:,}", aloud]
-        print(f"| [{title}](notebooks/{path.name}) | " + " | ".join(map(str, row)) + " |")
+        print(f"{title}: {slides} slides, {words:,} words\n* {reading} + {doing} minutes, {aloud} aloud")
         print(f"| **Time** | {reading + doing} minutes: {reading} of reading, {doing} of exercises |")
-    for title, values in plan_rows(guide).items():
-        print(f"| {title} | " + " | ".join(f"{value:,}" for value in values) + " |")
+    filled = plan_rows(guide)
     for title, rows in plans(guide).items():
-        print(f"\n{title}")
+        print("\n{}: {} slides, {:,} words, {} + {} + {} minutes, {} of {}".format(title, *filled[title]))
         for row in rows:
             late = "  TOO LONG" if row.needed > row.planned else ""
             print(f"  {row.planned:3} planned, {row.needed:3} needed, {row.slides:2} slides: {row.what[:70]}{late}")

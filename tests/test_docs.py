@@ -63,19 +63,25 @@ def test_readme_names_every_chapter_and_existing_modules():
 def test_teaching_guide_covers_the_chapter(number):
     title = "".join(cells(number)[0]["source"]).splitlines()[0]
     section = TEACHING.split(f"\n### {title.removeprefix('# ')}\n")[1].split("\n### ")[0]
-    expected = [(name, f"{int(number)}.{i}") for i, name in enumerate(exercises(number), 1)]
-    assert re.findall(r"`(\w+)` \((\d+\.\d+)\)", section.split("**What goes wrong")[0]) == expected
     assert re.search(r"\*\*Stop after §(\d+)", section)[1] in sections(number)
-    (row,) = (row for row in table(TEACHING) if row[0].startswith(f"[{number} "))
-    reading, counts, estimate, total = row[1:5]
-    written, predicted = (int(count) for count in counts.split(" + "))
-    assert written + predicted == len(expected)
+    reading, doing = (int(n) for n in re.match(r"\n?\* (\d+) \+ (\d+) minutes", section).groups())
     words = sum(len("".join(cell["source"]).split()) for cell in cells(number) if cell["cell_type"] == "markdown")
-    assert (int(reading), int(estimate)) == (math.ceil(words / 150), 8 * written + 3 * predicted)
-    assert int(total) == int(reading) + int(estimate)
-    card = f"{total} minutes: {reading} of reading, {estimate} of exercises"
+    stubs = ["".join(cell["source"]) for cell in cells(number) if "exercise:" in str(cell["metadata"].get("tags"))]
+    minutes = sum(8 if re.search("^(def|class) ", stub, flags=re.MULTILINE) else 3 for stub in stubs)
+    assert (reading, doing) == (math.ceil(words / 150), minutes)
+    card = f"{reading + doing} minutes: {reading} of reading, {doing} of exercises"
     assert f"| **Time** | {card}" in text(number), "python site/rehearse.py"
-    assert int(total) <= 90 or "in two sittings" in text(number)
+    assert reading + doing <= 90 or "in two sittings" in text(number)
+
+
+def test_plans_name_sections_and_exercises_that_exist():
+    plans = TEACHING.split("\n## Plans\n")[1].split("\n## ")[0]
+    for number, listed in re.findall(r"(\d\d)(?: to)?((?:,? (?:and )?§\d+(?: to §\d+)?)+)", plans):
+        assert set(re.findall(r"§(\d+)", listed)) <= sections(number), f"{number}{listed}"
+    assert set(re.findall(r"`(\w+)`", plans)) <= {name for number in CHAPTERS for name in exercises(number)}
+    minutes = sum(int(reading) + int(doing) for reading, doing in re.findall(r"\n\* (\d+) \+ (\d+) minutes", TEACHING))
+    hours, readme = f"{minutes / 60:.0f} hours", (ROOT / "README.md").read_text(encoding="utf-8")
+    assert hours in TEACHING and hours in readme
 
 
 def test_glossary_is_complete_and_sorted():
