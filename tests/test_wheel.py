@@ -1,36 +1,50 @@
-"""What `pip install` of a wheel puts beside the modules: the embedded session."""
+"""The source archive builds the wheel, which has the modules, the embedded session and the command. One version."""
 
-import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
+
+from possm_lite import __version__
 
 ROOT = Path(__file__).parents[1]
 SESSION = "data/simulated_session.npz"
-BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-PRINT_EMBEDDED = "from possm_lite.app.commands import EMBEDDED; print(EMBEDDED)"
+FILES = "CHANGELOG.md CITATION.cff LICENSE LICENSE-TEXT.md MANIFEST.in README.md pyproject.toml setup.py"
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
+RUN = "from possm_lite.app import cli, experiment; print(experiment.EMBEDDED); cli.main(['--version'])"
 
 
-def test_a_wheel_has_all_modules_and_the_session_that_the_commands_find(tmp_path):
-    """Built without a network from a copy of the project, run in an empty folder."""
+def python(folder: Path, *arguments: str) -> str:
+    return subprocess.run([sys.executable, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_wheel_of_the_source_archive_runs_in_an_empty_folder(tmp_path, monkeypatch):
+    """Built without a network from a copy of the project; run without docstrings."""
     pytest.importorskip("setuptools", minversion="77.0.3")
-    project, site, empty = (tmp_path / name for name in ("project", "site", "empty"))
-    project.mkdir()
-    empty.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT.md"):
-        shutil.copy(ROOT / name, project)
-    for name, left_out in (("possm_lite", "__pycache__"), ("data", "recordings")):
-        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns(left_out))
-    subprocess.run([sys.executable, "-c", BUILD, "built"], cwd=project, check=True, capture_output=True)
-    with zipfile.ZipFile(*project.glob("built/*.whl")) as wheel:
-        wheel.extractall(site)
+    project, source, site = (tmp_path / name for name in ("project", f"possm_lite-{__version__}", "site"))
+    shutil.copytree(ROOT / "possm_lite", project / "possm_lite", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (*FILES.split(), "data/README.md", SESSION, "tests/test_wheel.py"):
+        (project / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, project / name)
+    python(project, "-c", BUILD.format("sdist"), "..")
+    shutil.unpack_archive(f"{source}.tar.gz", tmp_path)
+    made = {"PKG-INFO", "setup.cfg", "possm_lite.egg-info"}
+    assert {path.name for path in source.iterdir()} - made == {*FILES.split(), "possm_lite", "data"}
+    python(source, "-c", BUILD.format("wheel"), "..")
+    shutil.unpack_archive(f"{source}-py3-none-any.whl", site, "zip")
     modules = {path.relative_to(ROOT) for path in ROOT.glob("possm_lite/**/*.py")}
     assert {path.relative_to(site) for path in site.glob("possm_lite/**/*.py")} == modules
-    assert (site / "possm_lite" / SESSION).read_bytes() == (ROOT / SESSION).read_bytes()
-    command, environment = [sys.executable, "-c", PRINT_EMBEDDED], os.environ | {"PYTHONPATH": str(site)}
-    run = subprocess.run(command, cwd=empty, env=environment, check=True, capture_output=True, text=True)
-    assert Path(run.stdout.strip()).samefile(site / "possm_lite" / SESSION)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    (tmp_path / "empty").mkdir()
+    embedded, version = python(tmp_path / "empty", "-OO", "-c", RUN).splitlines()
+    assert Path(embedded).read_bytes() == (ROOT / SESSION).read_bytes() and Path(embedded).is_relative_to(site)
+    assert version == f"possm-lite {__version__}"
+
+
+def test_all_name_one_version():
+    cff = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    latest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1].splitlines()[0]
+    assert latest == f"{__version__}, {cff['date-released']}" and cff["version"] == __version__

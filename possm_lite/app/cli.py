@@ -118,12 +118,12 @@ def _add_selection(parser: argparse.ArgumentParser):
 def _add_fields(group, config: type):
     """Options for the numbers in a configuration, each with its line in the docstring."""
     from_recording_or_above = {"n_units", "n_sessions", "n_outputs", "bin_width_s", "seed", "validations"}
-    words = dict(re.findall(r"^ +(\w+): (.+?)\.?$", config.__doc__, re.MULTILINE))
+    words = dict(re.findall(r"^ +(\w+): (.+?)\.?$", config.__doc__ or "", re.MULTILINE))
     for field in fields(config):
         kind = type(field.default)
         if kind in (int, float) and field.name not in from_recording_or_above:
             flag = f"--{field.name.removesuffix('_s').replace('_', '-')}"
-            text = f"{words[field.name]} (default {field.default})".replace("%", "%%")
+            text = f"{words.get(field.name, '')} (default {field.default})".replace("%", "%%")
             group.add_argument(flag, dest=field.name, type=kind, metavar="N", help=text)
 
 

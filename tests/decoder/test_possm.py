@@ -14,7 +14,7 @@ from possm_lite.decoder.config import READINGS
 from possm_lite.decoder.textbook import decode_textbook
 from possm_lite.recordings import SpikeBatch
 
-from .helpers import FORMS, LAYERS, ONE, VARIANTS, make_batch, make_bins, make_model, make_queries, one_trial
+from .helpers import FORMS, LAYERS, VARIANTS, make_batch, make_bins, make_model, make_queries, one_trial
 
 # The equalities: textbook = authors, fast = authors, streaming = authors; textbook = fast; streaming = fast
 
@@ -223,24 +223,6 @@ def test_output_attention_equals_explicit_lines(form):
     model.decoder.FEW_BINS = 0 if form == "gathered" else 64  # as in a long recording
     decode = partial(decode_textbook, model) if form == "textbook" else model.decode
     torch.testing.assert_close(decode(hidden, times, session), expected, rtol=0, atol=1e-11)
-
-
-# Shapes and causality
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("switches", [*VARIANTS.values(), *LAYERS.values()], ids=[*VARIANTS, *LAYERS])
-def test_a_spike_changes_only_what_follows(rng, switches, dtype):
-    """A trial longer than the chunks of the state-space layers; the past stays as it was to the last bit."""
-    model, unit, time = make_model(dtype, **switches), rng.integers(1, 9, 300), rng.random(300) * 5
-    times = torch.arange(0, 5, 0.05, dtype=torch.float64)[None]
-    with torch.no_grad():
-        before = model(one_trial(unit, time, 5.0), times, ONE)[0]
-        after = model(one_trial(np.r_[unit, 3], np.r_[time, 3.52], 5.0), times, ONE)[0]
-    edge = 70  # the bin from 3.50 s
-    assert torch.equal(before[:edge], after[:edge])
-    assert (before[edge] - after[edge]).abs().max() > 1e-6
-    assert (before[edge + 5 :] - after[edge + 5 :]).abs().max() > 1e-6  # after the bins that a query reads itself
 
 
 INSIDE = torch.full((2, 1), 0.5, dtype=torch.float64)

@@ -100,17 +100,11 @@ def test_samples_are_greedy_when_cold_and_their_probability_is_that_of_the_model
     assert_close(log_p, each.masked_fill(texts == PAD, 0.0).sum(1), atol=1e-3, rtol=1e-4)
 
 
-def test_word_errors_match_a_recursion():
-    """Every pair of texts of up to three letters, by the definition: the best of three last moves."""
-
-    def fewest(a, b):
-        if not a or not b:
-            return len(a) + len(b)
-        return min(fewest(a[:-1], b[:-1]) + (a[-1] != b[-1]), fewest(a[:-1], b) + 1, fewest(a, b[:-1]) + 1)
-
+def test_word_errors_are_those_of_the_exercise():
+    """For every pair of texts of up to three letters."""
     texts = [text for n in range(4) for text in product("ab", repeat=n)]
     for a, b in product(texts, texts):
-        assert task.word_errors(a, b) == load("07_sequence_to_sequence").word_errors.reference(a, b) == fewest(a, b)
+        assert task.word_errors(a, b) == load("07_sequence_to_sequence").word_errors.reference(a, b)
 
 
 @pytest.mark.parametrize("wanted", ["A", "JA", "AA", "JAJ"])
@@ -138,8 +132,3 @@ def test_stored_table_is_of_this_script():
     assert max(sizes[1:]) < 1.01 * min(sizes[1:])
     n_weights = [sum(w.numel() for w in make().parameters()) for make in long_training.MODELS.values()]
     assert sizes == n_weights
-
-
-def test_script_measures(capsys):
-    (model,) = long_training.measure(["Luong"], steps=(2,), seeds=(0,))["models"].values()
-    assert len(model["shares"][0][0]) == 6 and max(model["shares"][0][0]) < 0.5

@@ -1,4 +1,4 @@
-"""The simulated session: tuning, spikes, difficulty, and the file in data/."""
+"""The simulated session: tuning, spikes, difficulty, the file in data/; as a script, the figures of its datasheet."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -127,3 +127,26 @@ def test_wiener_filter_scores_as_documented(session):
     """A Wiener filter, ridge on 10 bins of 50 ms of root counts, scores the value in the datasheet."""
     prepared = prepare(session.recording)
     assert evaluate(fit_wiener(prepared), prepared).r2 == pytest.approx(0.666, abs=0.005)
+
+
+def print_datasheet():
+    """The figures of data/README.md, in its order."""
+    recording, truth = load_recording(FILE), load_ground_truth(FILE)
+    length, reaches, units = np.diff(recording.trials), truth.reaches, truth.units
+    moving, rate = reaches.stop_s - reaches.start_s, np.bincount(recording.spike_units) / recording.span[1]
+    print(recording.span, len(length), length.min(), length.max())
+    print(np.sum(~reaches.random_target), np.sum(reaches.random_target))
+    print(len(moving), moving.mean(), np.hypot(*recording.behavior.T).max(), 1 - moving.sum() / recording.span[1])
+    print(recording.n_units, units.tuned.sum())
+    print(len(recording.spike_times), rate.mean(), np.median(rate), rate.min(), rate.max())
+    print(units.baseline_hz.mean())
+    print(units.lag_s.mean(), units.lag_s.std(), units.lag_s.min(), units.lag_s.max())
+    print(FILE.stat().st_size / 1e6, "MB")
+    easier = [{"turning_deg": 0, "common_turning_deg": 0}, {"saturation_hz": 400}, {"shared_gain": 0}]
+    for seed, change in [(0, {}), (1, {}), (2, {}), (3, {}), *((0, change) for change in easier)]:
+        prepared = prepare(simulate_session(seed, SimulationConfig(**change)).recording)
+        print(seed, change, round(evaluate(fit_wiener(prepared), prepared).r2, 3))
+
+
+if __name__ == "__main__":
+    print_datasheet()
