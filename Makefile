@@ -1,4 +1,4 @@
-# Needs Python 3.10 to 3.14, git and make. The first call, and the first after a change of the lock or of pyproject.toml, sets up .venv.
+# Needs Python 3.10 to 3.14, git and make. The first call, and the first after a change of the lock, of pyproject.toml or of the version, sets up .venv.
 #
 #   make decode ARGS="--quick"      ARGS goes to the command of a target (not of site, slides, wheelhouse, clean)
 #   make decode PYTHON=python3.12   the Python that .venv is created with
@@ -88,7 +88,7 @@ clean: ## remove .venv and caches; runs/ and data/recordings/ stay
 # The stamp is written last, so that a set-up that failed is repeated, with the time of the start, so that a lock that
 # changes meanwhile is newer. pip shows its downloads the first time only.
 QUIET_LATER = $(if $(wildcard $(VENV)/lib/python*/site-packages/torch),--quiet)
-$(VENV)/.installed: $(LOCK) pyproject.toml
+$(VENV)/.installed: $(LOCK) pyproject.toml possm_lite/__init__.py
 	@rm -f $@
 	$(READY_VENV)
 	@touch $(VENV)/.installing
