@@ -39,6 +39,8 @@ def test_matches_two_calls_of_attend_with_gradients(shape):
         assert_close(y[row], expected)
         pair = y[row], expected
         assert_close(*(torch.autograd.grad(p.square().sum(), [words, q], retain_graph=True) for p in pair))
+    with pytest.raises(ValueError, match=r"shape \(3, 3, 1\) instead of \(3, 3, 4\)"):
+        hierarchical_attend(words, *q, mask[..., :1])
 
 
 def test_weights_reproduce_output_and_empty_documents_give_zeros():

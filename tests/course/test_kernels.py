@@ -128,3 +128,8 @@ def test_error_gradient_matches_finite_differences(points, kernel):
         step = 1e-6
         up, down = (leave_one_out_error(*points, math.exp(log_w + s), kernel) for s in (step, -step))
         assert model.log_w.grad.item() == pytest.approx(((up - down) / (2 * step)).item(), rel=1e-5, abs=1e-8)
+    grid = torch.logspace(0, 2, 2001, dtype=torch.float64)
+    best = grid[torch.stack([leave_one_out_error(*points, w, kernel) for w in grid]).argmin()].item()
+    for w, sign in ((0.98 * best, -1), (1.02 * best, 1)):  # from both sides steps against it lead to the grid's minimum
+        (slope,) = torch.autograd.grad((model := KernelRegression(*points, w, kernel)).loss(), model.log_w)
+        assert sign * slope > 0

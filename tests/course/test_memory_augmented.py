@@ -1,6 +1,9 @@
-"""The frame of memory-augmented networks against its formula, step by step."""
+"""The frame of memory-augmented networks against its formula, step by step, and filled by a network of hops."""
+
+import torch
 
 from possm_lite.course.memory_augmented import MemoryAugmented
+from possm_lite.course.memory_network import MemoryNetwork, hop
 
 
 def test_run_matches_explicit_steps():
@@ -17,3 +20,12 @@ def test_run_matches_explicit_steps():
     outputs, memory = network.run([2, 3], [4], 5, 1)
     assert outputs == [h_1 - 7 * r_1, h_2 - 7 * r_2]
     assert memory == [4, q_1 * v_1, q_2 * v_2]
+
+
+def test_hops_are_steps_of_the_frame():
+    """Chapter 08, deeper, does the same with the neural Turing machine."""
+    network, facts, u = MemoryNetwork(5, 3, 4, dim=6, n_hops=2), torch.randn(2, 7, 5), torch.randn(2, 3)
+    ask, look = lambda x, r, q: (q + r + x,) * 3, lambda m, q: hop(q, *m)[0]
+    frame = MemoryAugmented(ask, lambda m, q, v: m, look, lambda q, r: network.readout(q + r))
+    outputs, _ = frame.run([network.question(u), 0.0], (network.address(facts), network.output(facts)), 0.0, 0.0)
+    torch.testing.assert_close(outputs[-1], network(facts, u)[0])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from possm_lite.course.pointer import PointerNetwork, not_yet_chosen, pointer_log_probs
+from possm_lite.course.pointer import PointerNetwork, pointer_log_probs
 from possm_lite.nn.attention import length_mask
 
 
@@ -25,20 +25,6 @@ def test_log_probs_match_loops():
     assert_close(ours, loops)
     wanted = torch.randn_like(ours)
     assert_close(*(torch.autograd.grad((p * wanted).sum(), (x, h, W, U, v)) for p in (ours, loops)))
-
-
-def test_masked_items_are_excluded():
-    x, h, W, U, v = normal(4, 3), normal(5, 6), normal(7, 3), normal(7, 6), normal(7)
-    mask = torch.tensor([True, False, True, False])
-    log_p = pointer_log_probs(x, h, W, U, v, mask)
-    assert (log_p[:, ~mask] == -torch.inf).all()
-    assert_close(log_p[:, mask], pointer_log_probs(x[mask], h, W, U, v))
-
-
-def test_not_yet_chosen_matches_loops():
-    choices = torch.tensor([[2, 0, 1], [1, 1, 0]])
-    mask = not_yet_chosen(choices, 4)
-    assert mask.tolist() == [[[n not in row[:m] for n in range(4)] for m in range(3)] for row in choices]
 
 
 def make(repeats=False, hidden=16, seed=5):

@@ -37,6 +37,10 @@ def test_bochner_features_match_loops():
         expected = [wave(w * t) / math.sqrt(3) for wave in (math.cos, math.sin) for w in omega.tolist()]
         assert feature.tolist() == pytest.approx(expected, abs=1e-12)
     assert_close(gram(features), torch.cos(LAGS[..., None] * omega).mean(-1))
+    psi, psi_of_two = (gaussian_kernel(lag, 0.0, 2.0) for lag in (LAGS, 2 * LAGS))
+    for n in (10, 1000):  # frequencies drawn: the squared error (5.5)
+        drawn = torch.stack([gram(bochner_features(TIMES, 2 * torch.randn(n).double())) for _ in range(300)])
+        assert_close((drawn - psi).square().mean(), ((1 + psi_of_two) / 2 - psi**2).mean() / n, rtol=0.2, atol=0)
 
 
 def test_gaussian_kernel_matches_numerical_integration_and_the_rbf():
@@ -55,11 +59,6 @@ def test_quantile_frequencies_match_numpy_with_gradients():
     np.testing.assert_allclose(quantile_frequencies(start, steps, u).numpy(), expected, atol=1e-12)
     inputs = start.requires_grad_(), steps.requires_grad_()
     assert torch.autograd.gradcheck(lambda a, b: quantile_frequencies(a, b, u), inputs)
-
-
-def test_gaussian_module_scales_its_noise():
-    module = GaussianFrequencies(5, mu=7.0, sigma=0.5)
-    assert_close(module(), 7 + 0.5 * module.noise)
 
 
 def test_quantile_module_starts_uniform_and_stays_monotonic():

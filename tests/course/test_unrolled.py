@@ -98,7 +98,6 @@ def test_gradients_through_time_match_autograd(kind):
     assert_close(ours[6], torch.eye(7, ours.shape[-1], dtype=torch.float64).expand(3, 7, -1))
     for t in (0, 3, 5):
         state = theirs(x[:, :t])[1] if t else (torch.zeros(1, 3, 7).double(),) * (ours.shape[-1] // 7)
-
         state = state if isinstance(state, tuple) else (state,)
 
         def rest(*state, t=t):

@@ -47,9 +47,8 @@ def test_wiener_is_the_ridge_regression_of_scikit_learn(rng, n_missing):
     velocity = [rng.normal(size=(len(x), N_SLOTS, 2)) + 3.0 for x in segments]
     velocity[0][17 : 17 + n_missing, 2] = np.nan
     model = WienerFilter(N_UNITS, 0.05, N_SLOTS, n_history=4)
-    x = np.concatenate(
-        [np.concatenate([np.pad(c, ((j, 0), (0, 0)))[: len(c)] for j in (3, 2, 1, 0)], 1) for c in segments]
-    )
+    lagged = [[np.pad(c, ((j, 0), (0, 0)))[: len(c)] for j in (3, 2, 1, 0)] for c in segments]
+    x = np.concatenate([np.concatenate(bins, 1) for bins in lagged])
     y = np.concatenate(velocity).reshape(len(x), -1)
     known = np.isfinite(y) if n_missing > 1 else np.isfinite(y).all(1)[:, None] & np.ones(y.shape, bool)
     for ridge, (weight, offset) in zip((1.0, 300.0), model.solve(segments, velocity, (1.0, 300.0)), strict=True):

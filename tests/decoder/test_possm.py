@@ -204,6 +204,9 @@ def test_input_attention_equals_explicit_lines(rng, form, reading, feed_forward)
     ]
     encoded = FORMS[form][0](model, one_trial(unit, offset, 0.1))[0]
     torch.testing.assert_close(encoded, torch.stack([torch.cat(x) for x in expected]), rtol=0, atol=1e-11)
+    bins = (one_trial(np.tile(unit, n), np.tile(offset, n), 0.05) for n in (1, 2))  # every spike once, and twice
+    once, twice = (model.attention_weights(batch).sum(0) for batch in bins)  # (L, H)
+    torch.testing.assert_close(twice, 2 * once if reading in ("sigmoid", "sum") else once)
 
 
 @pytest.mark.parametrize("form", [*FORMS, "gathered"])

@@ -122,9 +122,8 @@ def test_saved_decoder_is_the_decoder(tmp_path):
     edges = 0.05 * torch.arange(20).double().expand(3, -1)
     mean, std = torch.from_numpy(session.mean), torch.from_numpy(session.std)
     found = saved.model(batch, edges, torch.ones(3, dtype=torch.int64)).detach()
-    torch.testing.assert_close(
-        found.double(), mean + std * decoder(batch.padded(), edges), atol=0.05, rtol=1e-3
-    )  # mm/s
+    expected = mean + std * decoder(batch.padded(), edges)  # mm/s
+    torch.testing.assert_close(found.double(), expected, atol=0.05, rtol=1e-3)
     stream = StreamingDecoder(saved.model)
     for b in range(20):
         spikes = (batch.bin == b) & (batch.unit > 0)

@@ -37,9 +37,7 @@ def test_networks_side_by_side_are_torch_attention_each(predict, code):
         q, k, v = x @ w["W_q"], x @ w["W_k"], x @ w["W_v"]
         if code == "rotated":
             z = torch.exp(1j * places[:, None] * 10_000.0 ** (-torch.arange(0, 64, 2) / 64))  # (N, D/2)
-            q, k = (
-                torch.view_as_real(torch.complex(each[..., 0::2], each[..., 1::2]) * z).flatten(-2) for each in (q, k)
-            )
+            q, k = (torch.view_as_real(torch.complex(x[..., 0::2], x[..., 1::2]) * z).flatten(-2) for x in (q, k))
         expected = F.scaled_dot_product_attention(q, k, v) @ w["W_out"]
         torch.testing.assert_close(together[s], expected, atol=1e-4, rtol=1e-4)
 

@@ -123,9 +123,8 @@ def test_stored_table_is_of_this_script():
     stored = json.loads((NOTEBOOKS / "figures" / "07_long_training.json").read_text(encoding="utf-8"))
     assert tuple(stored["steps"]) == long_training.STEPS
     assert list(stored["models"]) == list(long_training.MODELS)
-    assert (
-        tuple(stored["rates"]) == long_training.RATES and tuple(stored["sorting"]["rows_of"]) == long_training.ROWS_OF
-    )
+    assert tuple(stored["rates"]) == long_training.RATES
+    assert tuple(stored["sorting"]["rows_of"]) == long_training.ROWS_OF
     middle = [shares[1] for shares in stored["shares_by_rate"].values()]  # the chapter's rate: trained a second time
     assert middle == [[row[5] for row in stored["models"][name]["shares"][0]] for name in stored["shares_by_rate"]]
     sizes = [model["n_weights"] for model in stored["models"].values()]

@@ -15,10 +15,9 @@ def test_tables_are_all_that_a_reader_needs():
     session = figures.prepare(figures.load_recording(figures.SESSION))
     batch = session.timeline.cut(session.split.train[0, :1], 1.0)
     model = figures.untrained(0)
-    tau, n_bins = batch.offset - batch.bin_width_s / 2, int(batch.n_bins.sum())
-    _, p = read_list(
-        **figures.tables(model), omega=model.rotation.omega, unit=batch.unit, tau=tau, bins=batch.bin, n_bins=n_bins
-    )
+    tokens = {"unit": batch.unit, "tau": batch.offset - batch.bin_width_s / 2, "bins": batch.bin}
+    n_bins = int(batch.n_bins.sum())
+    _, p = read_list(**figures.tables(model), omega=model.rotation.omega, **tokens, n_bins=n_bins)
     torch.testing.assert_close(p, model.attention_weights(batch)[:, 0, 0])
     torch.testing.assert_close(figures.read_with_keys(model, batch), model.encode(batch)[0], atol=1e-5, rtol=1e-4)
 
@@ -27,6 +26,5 @@ def test_stored_readers_are_of_this_script():
     stored = figures.trained()
     assert {name: tuple(x.shape) for name, x in stored.items()} == {"q": (3, 32), "k": (3, 121, 32), "v": (3, 121, 32)}
     start = figures.train(epochs=1, seeds=(0,))
-    assert start["k"].shape == (1, 121, 32) and not torch.equal(
-        start["k"], figures.tables(figures.untrained(0))["k"][None]
-    )
+    untrained = figures.tables(figures.untrained(0))["k"][None]
+    assert start["k"].shape == (1, 121, 32) and not torch.equal(start["k"], untrained)

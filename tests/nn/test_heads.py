@@ -51,11 +51,8 @@ def test_grouped_queries_match_torch(n_kv_heads):
     n_heads, d = 4, 6
     q, k, v = doubles(B, N, n_heads * d), doubles(B, M, n_kv_heads * d), doubles(B, M, n_kv_heads * d)
     ours, _ = multi_head_attention(q, k, v, n_heads, n_kv_heads)
-    theirs = merge_heads(
-        F.scaled_dot_product_attention(
-            split_heads(q, n_heads), split_heads(k, n_kv_heads), split_heads(v, n_kv_heads), enable_gqa=True
-        )
-    )
+    heads = split_heads(q, n_heads), split_heads(k, n_kv_heads), split_heads(v, n_kv_heads)
+    theirs = merge_heads(F.scaled_dot_product_attention(*heads, enable_gqa=True))
     assert_close(ours, theirs)
     assert_same_gradients([q, k, v], ours, theirs)
 

@@ -27,11 +27,6 @@ def rotated_by(x, times):
     return rotate(x, phasors(torch.as_tensor(times, dtype=torch.float64), OMEGA, torch.float64))
 
 
-def test_periods_are_log_spaced_between_their_ends():
-    periods = 2 * math.pi / log_spaced_frequencies(5, 1e-4, 1.0)
-    torch.testing.assert_close(periods, torch.tensor([1e-4, 1e-3, 1e-2, 1e-1, 1.0], dtype=torch.float64))
-
-
 def test_rotation_is_complex_multiplication():
     """Dimensions beyond the pairs are unchanged; a phasor is shared by heads."""
     x, times = make_vectors(4), [0.0, 0.01, 0.4, -2.0]
@@ -81,6 +76,8 @@ def test_encoding_equals_its_formula(dim, base):
         angles = [i / base ** (2 * j / dim) for j in range(dim // 2)]
         expected = [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
         assert encoding[i].tolist() == pytest.approx(expected, abs=1e-12)
+    five_back = phasors(torch.tensor(-5), rope_frequencies(dim, base), torch.float64)  # (4.2), pairs (sin, cos)
+    torch.testing.assert_close(rotate(encoding[:-5], five_back), encoding[5:])
 
 
 def test_far_positions_are_exact():
