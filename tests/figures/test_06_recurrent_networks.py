@@ -40,6 +40,9 @@ def test_the_start_decides_how_far_a_gradient_reaches(kind):
 def test_a_plain_network_learns_from_its_good_start():
     model, losses, share = figures.learn_game("RNN", True, 0, n_steps=60)
     assert losses[0] > 0.8 and share > 0.9
+    trained = (figures.learn_game("RNN", False, 0, n)[0].layer.weight_hh_l0 for n in (1, 80))  # from torch's start
+    early, late = (torch.linalg.eigvals(W.detach()).abs().max() for W in trained)
+    assert early < 0.8 and late > 1
 
 
 def test_frozen_reset_gate_stays_open_in_training():
