@@ -109,3 +109,5 @@ def test_transformer_block_matches_torch(masked):
     found, expected = ours(x, mask), torch.func.functional_call(theirs, weights, (x,), options, strict=True)
     assert_close(found, expected)
     assert_same_gradients([x, *ours.parameters()], found, expected)
+    order = torch.randperm(N)  # blind to order without a mask: f(P X) = P f(X)
+    assert masked or torch.allclose(ours(x[:, order]), found[:, order])
