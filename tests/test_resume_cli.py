@@ -96,9 +96,8 @@ def test_adapted_run_resumes_to_the_same_weights(here, monkeypatch):
 def test_unusable_runs_are_refused(here, capfd):
     for command in (["stream", "cut"], ["predict", "cut", "a.npz"], ["decode", "b.npz", "--from", "cut"]):
         assert_refused(capfd, command, "cut is not finished: possm-lite decode --resume cut")
-    assert_refused(
-        capfd, ["stream", "two"], "two is of several sessions: name the folder of one, two/simulated-0, two/"
-    )
+    several = "two is of several sessions: name the folder of one, two/simulated-0, two/"
+    assert_refused(capfd, ["stream", "two"], several)
     resume = ["decode", "--resume"]
     (here / "empty").mkdir()
     for name in ("one", "two", "empty", "b.npz"):

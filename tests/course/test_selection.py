@@ -6,7 +6,6 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from possm_lite.course.selection import (
-    argmax_choice,
     exact_gradient,
     expected_loss,
     gate_items,
@@ -48,13 +47,6 @@ def test_gate_multiplies_by_its_sigmoid(n_gates):
     for m in range(5):
         expected = 1 / (1 + torch.exp(-(W @ items[1, m] + b)))
         assert_close((opening[1, m], gated[1, m]), (expected, expected * items[1, m]))
-
-
-def test_argmax_choice_is_one_hot_without_gradient():
-    scores = torch.randn(5, 7, requires_grad=True)
-    choice = argmax_choice(scores)
-    assert_close(choice, F.one_hot(scores.argmax(-1), 7).to(choice.dtype))
-    assert not choice.requires_grad
 
 
 def test_sample_frequencies_follow_softmax():

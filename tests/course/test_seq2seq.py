@@ -47,6 +47,16 @@ def test_embedding_is_a_one_hot_vector_times_a_table():
     assert model.read.weight.grad.any(1).nonzero()[:, 0].tolist() == SOURCE.unique().tolist()
 
 
+def test_overfits_a_tiny_task():
+    model = make(Seq2Seq, hidden=24)
+    adam = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(40):
+        adam.zero_grad()
+        masked_cross_entropy(model(SOURCE, TARGET), TARGET).backward()
+        adam.step()
+    assert torch.equal(model.generate(SOURCE, 5), TARGET)
+
+
 @pytest.mark.parametrize("rows", [[[3, 4], [PAD, PAD]], [[PAD, 4], [3, 4]], [[3, PAD, 4]]])
 def test_padding_must_follow_the_last_token(rows):
     with pytest.raises(ValueError, match="padding"):
