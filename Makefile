@@ -59,8 +59,8 @@ site: $(VENV)/.site ## the course as web pages that need no network: site/_build
 	$(BIN)/python site/live.py site/_build/source/_extra
 	$(BIN)/sphinx-build -q -W --keep-going -c site site/_build/source site/_build/html
 
-slides: $(VENV)/.site ## the chapters as slides that need no network: site/_build/slides/
-	$(BIN)/python site/slides.py site/_build/slides
+slides: $(VENV)/.site ## the chapters as slides that need no network: site/_build/html/slides/
+	$(BIN)/python site/slides.py site/_build/html/slides
 
 wheelhouse: $(VENV)/.installed ## download all packages for machines without a network (same system and Python)
 	$(PIP) download --quiet --only-binary :all: $(SOURCES) -r requirements.lock -d wheelhouse

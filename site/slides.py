@@ -1,4 +1,4 @@
-"""Builds the slides of the chapters: python site/slides.py FOLDER
+"""Builds the slides of the chapters, for a folder in that of the web pages: python site/slides.py FOLDER
 
 The metadata of each cell, under `slideshow`, has
 * `slide_type`: slide, subslide, fragment, - (continued), notes (for the lecturer) or skip, as JupyterLab edits it;
@@ -30,7 +30,7 @@ STARTS, BREAK = ("slide", "subslide"), "---"
 WORDS, CODE_LINES = 25, 12  # at most, on a slide
 TALL = 0.7  # figures with a larger ratio of height to width leave too little room for text above and below
 # the end of a sentence; `sentences` skips those between dollars or backticks
-SENTENCE = re.compile(r"(?<=[.?!:])(?:\*\*|\)|\"|”)*\s+(?=[\"“(*`$]*[A-Z0-9`$*])")
+SENTENCE = re.compile(r"(?<=[.?!:])(?<!et al\.)(?:\*|\)|\"|”)*\s+(?=[\"“(*`$]*[A-Z0-9`$*])")
 
 
 def main(folder: Path) -> None:
@@ -172,7 +172,7 @@ def pieces(cell: NotebookNode) -> list[NotebookNode]:
         if show is not None:
             cell.source = definitions(cell.source, show)
         return [cell]
-    text = relink(cell.source)
+    text = re.sub(r"\]\((\w+)\.(?:ipynb|md)", r"](../\1.html", relink(cell.source))  # the pages of `make site`
     if show is None:
         return [slide_cell(text, kind)]
     found = []

@@ -43,7 +43,7 @@ def pages() -> Path:
 
 @pytest.fixture(scope="session")
 def slides() -> Path:
-    return _built("slides", "lib", "make slides")
+    return _built("html/slides", "lib", "make slides")
 
 
 def _built(name: str, content: str, command: str) -> Path:
