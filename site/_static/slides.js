@@ -10,7 +10,7 @@ function fit(formula) {
 // a printed table whose lines would be broken is set smaller
 function narrow(result) {
     result.style.whiteSpace = "pre";
-    if (result.scrollWidth > result.clientWidth) result.style.fontSize = "20px";
+    if (result.scrollWidth > result.clientWidth) Object.assign(result.style, {fontSize: "20px", letterSpacing: "-0.5px"});
     result.style.whiteSpace = "";
 }
 

@@ -45,12 +45,14 @@ def show(page, slides: Path, name: str) -> None:
     page.wait_for_function("window.Reveal && Reveal.isReady()")
 
 
-def test_slides_need_no_network(slides):
+def test_slides_need_no_network_and_link_to_the_pages(pages, slides):
     paths = sorted(slides.glob("*.slides.html"))
     assert [path.name.removesuffix(".slides.html") for path in paths] == NAMES
     for page in map(parse, paths):
         files = [url for url in page.loads if not url.startswith("data:image/png;")]
         assert all(url.startswith("lib/") and (slides / url).exists() for url in files)
+        links = [url.partition("#") for url in page.links if ":" not in url]
+        assert all(anchor in {"", *parse(pages / url[3:]).anchors} for url, _, anchor in links)
         assert all(len(image.get("alt") or "") > 15 for image in page.images)
     assert remote_urls(slides) == []
 
