@@ -151,7 +151,7 @@ def draw_reader() -> Figure:
     diagram.arrow(values, read)
     diagram.arrow(score, read, "(N,)")
     diagram.arrow(read, soon)
-    diagram.legend(11.2, 0.6)
+    diagram.legend(10.8, 0.6)
     return diagram.figure()
 
 

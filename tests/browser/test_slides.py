@@ -46,9 +46,8 @@ def show(page, slides: Path, name: str) -> None:
 
 
 def test_slides_need_no_network_and_link_to_the_pages(pages, slides):
-    paths = sorted(slides.glob("*.slides.html"))
-    assert [path.name.removesuffix(".slides.html") for path in paths] == NAMES
-    for page in map(parse, paths):
+    assert len(list(slides.glob("*.html"))) == len(NAMES)
+    for page in (parse(slides / f"{name}.slides.html") for name in NAMES):
         files = [url for url in page.loads if not url.startswith("data:image/png;")]
         assert all(url.startswith("lib/") and (slides / url).exists() for url in files)
         links = [url.partition("#") for url in page.links if ":" not in url]
