@@ -15,8 +15,7 @@ def in_parallel(function: Callable, calls: Iterable[tuple]) -> list:
     a copy of what the function uses. With one core, or LOKY_MAX_CPU_COUNT=1, all run in this process."""
     with joblib.parallel_config("loky", n_jobs=min(joblib.cpu_count(), N_LARGEST), inner_max_num_threads=1):
         # one call at a time, so that each has its own copy; arrays mapped to memory could not be changed
-        run = joblib.Parallel(batch_size=1, max_nbytes=None)
-        return run(joblib.delayed(_call)(function, arguments) for arguments in calls)
+        return joblib.Parallel(batch_size=1, max_nbytes=None)(joblib.delayed(_call)(function, own) for own in calls)
 
 
 def _call(function: Callable, arguments: tuple):
@@ -27,9 +26,9 @@ def _call(function: Callable, arguments: tuple):
 def start_processes() -> None:
     """Start the processes of `in_parallel` in the background, for they need seconds until they have imported torch."""
     if joblib.cpu_count() > 1:
-        threading.Thread(target=_import_optimizer, daemon=True).start()
+        threading.Thread(target=_import_training, daemon=True).start()
 
 
-def _import_optimizer() -> None:
+def _import_training() -> None:
     with contextlib.suppress(RuntimeError):  # interrupted
-        in_parallel(__import__, [("torch._dynamo",)] * N_LARGEST)  # the optimizer's first step imports it
+        in_parallel(__import__, [("possm_lite.training",)] * N_LARGEST)

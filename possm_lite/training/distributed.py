@@ -9,7 +9,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-# An optimizer imports this inside a group, and its default arguments then keep the group's threads alive at exit.
+# Torch imports this inside a group, and its default arguments then keep the group's threads alive at exit.
 import torch.distributed.nn.functional  # noqa: F401
 
 from ..errors import DistributedError

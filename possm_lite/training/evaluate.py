@@ -84,8 +84,7 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     model.eval()
     segments = []
     for start, batch, times, true in _segments(session, part):
-        # the end itself is in the next bin
-        ends = session.timeline.bin_width_s * (np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3)
+        ends = session.timeline.bin_width_s * (np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3)  # still in their bins
         asked = np.sort(np.concatenate([times, ends]))
         outputs = _decode_at(model, batch, asked, session)
         decoded = outputs[np.searchsorted(asked, times)]
@@ -116,8 +115,8 @@ def replay(stream, session: Session, part: str = "test") -> Replay:
         segments.append((times + start, true, at_samples, _displayed(at_samples, times, times, session)))
         outputs += decoded
         bins.append(n_bins)
-    columns = map(np.concatenate, zip(*segments, strict=True))
-    return Replay(*columns, np.concatenate(outputs), np.array(step_us), tuple(bins))
+    columns = map(np.concatenate, (*zip(*segments, strict=True), outputs))
+    return Replay(*columns, np.array(step_us), tuple(bins))
 
 
 def slot_offsets(session: Session) -> np.ndarray:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import LambdaLR
 from tqdm import tqdm
 
 from .checkpoint import History, TrainingCheckpoint
@@ -61,6 +60,14 @@ class FitConfig:
         check_ranges(asdict(self))
 
 
+class AdamW(torch.optim.AdamW):
+    """Torch's, but for the decorators of its methods, which import a compiler at the first call: over a second."""
+
+    step = torch.no_grad()(torch.optim.AdamW.step.__wrapped__)
+    add_param_group = torch.optim.AdamW.add_param_group.__wrapped__
+    zero_grad, state_dict = torch.optim.AdamW.zero_grad.__wrapped__, torch.optim.AdamW.state_dict.__wrapped__
+
+
 def fit(
     model: nn.Module,
     sessions: Session | Sequence[Session],
@@ -94,8 +101,8 @@ def fit(
     replica = model if group.size == 1 else nn.parallel.DistributedDataParallel(model)
     n_steps = config.epochs * sampler.steps_per_epoch
     trainable = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trainable, lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    schedule = LambdaLR(optimizer, lambda step: learning_rate_factor(step, n_steps))
+    optimizer = AdamW(trainable, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, n_steps))
     history = History()
     if checkpoint:
         parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "sampler": sampler}
@@ -106,8 +113,7 @@ def fit(
 
     def step() -> float:
         batch, index = (x.to(device) for x in sampler())
-        error = (replica(batch, batch.times_s, index) - batch.behavior) / std[index][:, None]  # (B, Q, C)
-        known = error[batch.mask]
+        known = ((replica(batch, batch.times_s, index) - batch.behavior) / std[index][:, None])[batch.mask]  # (K, C)
         # every sample of the global batch must have the same weight
         loss = known.square().sum() / (max(group.sum(known.numel()), 1) / group.size)
         optimizer.zero_grad()
