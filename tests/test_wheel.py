@@ -12,7 +12,7 @@ from possm_lite import __version__
 
 ROOT = Path(__file__).parents[1]
 SESSION = "data/simulated_session.npz"
-FILES = "CHANGELOG.md CITATION.cff LICENSE LICENSE-TEXT.md MANIFEST.in README.md pyproject.toml setup.py"
+FILES = "CHANGELOG.md CITATION.cff CONVERTERS.md LICENSE LICENSE-TEXT.md LIVE.md MANIFEST.in README.md pyproject.toml"
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 RUN = "from possm_lite.app import cli, experiment; print(experiment.EMBEDDED); cli.main(['--version'])"
 
@@ -26,13 +26,13 @@ def test_a_wheel_of_the_source_archive_runs_in_an_empty_folder(tmp_path, monkeyp
     pytest.importorskip("setuptools", minversion="77.0.3")
     project, source, site = (tmp_path / name for name in ("project", f"possm_lite-{__version__}", "site"))
     shutil.copytree(ROOT / "possm_lite", project / "possm_lite", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in (*FILES.split(), "data/README.md", SESSION, "tests/test_wheel.py"):
+    for name in (*FILES.split(), "setup.py", "data/README.md", SESSION, "tests/test_wheel.py"):
         (project / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, project / name)
     python(project, "-c", BUILD.format("sdist"), "..")
     shutil.unpack_archive(f"{source}.tar.gz", tmp_path)
     made = {"PKG-INFO", "setup.cfg", "possm_lite.egg-info"}
-    assert {path.name for path in source.iterdir()} - made == {*FILES.split(), "possm_lite", "data"}
+    assert {path.name for path in source.iterdir()} - made == {*FILES.split(), "setup.py", "possm_lite", "data"}
     python(source, "-c", BUILD.format("wheel"), "..")
     shutil.unpack_archive(f"{source}-py3-none-any.whl", site, "zip")
     modules = {path.relative_to(ROOT) for path in ROOT.glob("possm_lite/**/*.py")}

@@ -141,7 +141,7 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
     value = in_seconds(value) if name == "trials" or name.endswith("times") else value
     array = np.ma.filled(value, np.nan)  # masked: refused as NaN; np.asarray would ignore the mask
     if array.size and dtype is not np.str_ and not np.can_cast(array.dtype, dtype, "same_kind"):
-        raise RecordingError(f"{name} must hold {dtype.__name__}, not {array.dtype}.")
+        raise RecordingError(f"{name} must hold {dtype.__name__}, not {array.dtype}: convert it by astype.")
     array = array.astype(dtype)
     if array.ndim == 1 and shape != "(n,)":  # one column, or an empty list
         array = array[:, None] if len(array) else array.reshape(0, 2)

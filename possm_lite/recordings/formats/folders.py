@@ -54,7 +54,7 @@ def read_pynapple(path: Path) -> Contents:
     kinds = {name: str(arrays.get("type", ["no object of pynapple"])[0]) for name, arrays in objects.items()}
     groups, trials = ([objects[n] for n in objects if kinds[n] == kind] for kind in ("TsGroup", "IntervalSet"))
     if len(groups) != 1 or len(trials) > 1:
-        found = f"one TsGroup and at most one IntervalSet of pynapple, not {kinds}"
+        found = f"one TsGroup and at most one IntervalSet of pynapple; it has {kinds or 'neither'}"
         raise RecordingError(f"must have files of phy, or {found}. See CONVERTERS.md.")
     keys, index = np.unique(groups[0]["keys"]), groups[0]["index"]
     if not np.isin(index, keys).all():
