@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from possm_lite.course.unrolled import WithOutput, gradients_through_time
 from possm_lite.nn.recurrent import GRU, LSTM, RNN
+from possm_lite.training.fit import AdamW
 
 N_LAMPS, N_BINS = 4, 22
 ROWS = ["A", "B", "C", "D", "beep", "?"]
@@ -98,7 +99,7 @@ def band(axes: Axes, steps: Sequence, curves: Sequence, color: str, style: str, 
 
 
 def adam(weights: list) -> torch.optim.Optimizer:
-    return torch.optim.Adam(weights, lr=0.01)
+    return AdamW(weights, lr=0.01, weight_decay=0.0)
 
 
 def fit(layer: nn.RNNBase, games: Callable, n_steps: int, optimizer: Callable = adam, max_norm: float = 1.0):

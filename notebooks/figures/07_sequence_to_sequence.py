@@ -22,6 +22,7 @@ from possm_lite.course.seq2seq import (
 from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
 from possm_lite.nn.attention import length_mask
 from possm_lite.nn.heads import MultiHeadAttention, TransformerBlock
+from possm_lite.training.fit import AdamW
 
 NUMERALS = """null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
     siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"""
@@ -87,7 +88,7 @@ def train(
 ):
     """Trains `model` in place by Adam, the rate up and down again, or only for the first `stop` of the `steps`; gives
     its weights after `keep_at` steps."""
-    kept, optimizer = None, torch.optim.Adam(model.parameters(), rate, fused=True)
+    kept, optimizer = None, AdamW(model.parameters(), rate, weight_decay=0.0, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
     for i in range(stop or steps):
         loss = loss_of(model)

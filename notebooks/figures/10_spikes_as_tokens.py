@@ -15,6 +15,7 @@ from possm_lite.nn.positions import log_spaced_frequencies, phasors
 from possm_lite.recordings import Recording, SpikeBatch
 from possm_lite.recordings.batch import bin_index
 from possm_lite.simulate.reaches import Reaches
+from possm_lite.training.fit import AdamW
 
 MAX_POINTS = 600  # about the width of the figure in pixels: of a line with twice as many, every second is drawn
 # of the first columns of behaviour
@@ -186,7 +187,7 @@ def share_right(model: nn.Module, rotated: bool, known: list[tuple], unseen: lis
         [(b, phasors(b.offset, OMEGA, torch.float32) if rotated else None, d.float()) for b, d in part]
         for part in (known, unseen)
     )
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, fused=True)
+    optimizer = AdamW(model.parameters(), lr=1e-2, weight_decay=0.0, fused=True)
     for _ in range(steps):
         loss = sum(nn.functional.binary_cross_entropy_with_logits(model(b, p), d) for b, p, d in known)
         optimizer.zero_grad()

@@ -19,6 +19,7 @@ from possm_lite.nn.mamba import Mamba
 from possm_lite.nn.positions import sinusoidal_encoding
 from possm_lite.nn.recurrent import GRU
 from possm_lite.nn.s4d import S4D
+from possm_lite.training.fit import AdamW
 
 SAVED = Path(__file__).with_name("15_memories.json")
 RESULTS: dict = json.loads(SAVED.read_text(encoding="utf-8")) if SAVED.exists() else {}
@@ -145,7 +146,7 @@ def learn(name: str, task: str, seed: int, rate: float, n_steps: int, every: int
     model = new(name, task)
     if change:
         change(model)
-    adam = torch.optim.Adam(model.parameters(), fused=True)
+    adam = AdamW(model.parameters(), weight_decay=0.0, fused=True)
     errors = []
     for step in range(1, n_steps + 1):
         adam.param_groups[0]["lr"] = rate * min(1, step / 50) * (1 + math.cos(math.pi * step / n_steps)) / 2

@@ -15,6 +15,7 @@ from possm_lite.course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, SKY
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.recordings import SpikeBatch
 from possm_lite.training.distributed import ProcessGroup
+from possm_lite.training.fit import AdamW
 from possm_lite.training.windows import sessions_of_slots, slots_of_rank
 
 
@@ -155,7 +156,7 @@ def fastest_s(*functions: Callable[[], None], times: int = 4) -> list[float]:
 def make_step(n_units: int, batch: SpikeBatch) -> Callable[[], None]:
     """A whole training step of a decoder that knows n_units, as a function to be timed."""
     model = POSSM(POSSMConfig(n_units))
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    optimizer = AdamW(model.parameters(), fused=True)
     session = torch.ones(batch.n_trials, dtype=torch.int64)
 
     def step():
@@ -170,7 +171,7 @@ def make_step(n_units: int, batch: SpikeBatch) -> Callable[[], None]:
 def make_update(n_units: int) -> Callable[[], None]:
     """What a step does to the embeddings of units that nobody reads, as a function to be timed."""
     table = torch.nn.Parameter(torch.randn(n_units, 64))
-    optimizer = torch.optim.AdamW([table], fused=True)
+    optimizer = AdamW([table], fused=True)
 
     def step():
         table.grad = torch.zeros_like(table)
