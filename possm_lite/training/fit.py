@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from inspect import unwrap
 
 import numpy as np
 import torch
@@ -63,9 +64,9 @@ class FitConfig:
 class AdamW(torch.optim.AdamW):
     """Torch's, but for the decorators of its methods, which import a compiler at the first call: over a second."""
 
-    step = torch.no_grad()(torch.optim.AdamW.step.__wrapped__)
-    add_param_group = torch.optim.AdamW.add_param_group.__wrapped__
-    zero_grad, state_dict = torch.optim.AdamW.zero_grad.__wrapped__, torch.optim.AdamW.state_dict.__wrapped__
+    step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
+    add_param_group, state_dict = unwrap(torch.optim.AdamW.add_param_group), unwrap(torch.optim.AdamW.state_dict)
+    zero_grad = unwrap(torch.optim.AdamW.zero_grad)
 
 
 def fit(
@@ -94,8 +95,7 @@ def fit(
     sampler = MultiSessionSampler(sessions, config, group)
     std = torch.ones(model.behavior_std.shape, dtype=torch.float64, device=device)
     for index, (mean, session_std, _) in sampler.stats.items():
-        std[index] = torch.from_numpy(session_std)
-        model.behavior_mean[index] = torch.from_numpy(mean)
+        model.behavior_mean[index], std[index] = torch.from_numpy(mean), torch.from_numpy(session_std)
         model.behavior_std[index] = std[index]
     # gradients are averaged over the processes, which begin with the weights of the main one
     replica = model if group.size == 1 else nn.parallel.DistributedDataParallel(model)
