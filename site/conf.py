@@ -1,11 +1,17 @@
 """Sphinx configuration of the web pages; `make site` runs prepare.py, which writes their source, and then Sphinx."""
 
+import os
+
+from docutils.nodes import SkipNode, math_block
+
+REPOSITORY = os.environ.get("GITHUB_REPOSITORY", "")  # OWNER/NAME on GitHub, for links to the source; "": none
+
 project = "possm-lite"
 author = "the possm-lite authors"
 copyright = "the possm-lite authors. Text and figures: CC-BY-4.0; code: MIT"
 html_title = "possm-lite"
 
-extensions = ["myst_nb", "sphinx_design", "sphinx-mathjax-offline"]
+extensions = ["myst_nb", "sphinx_design"]
 nb_execution_mode = "off"  # the committed outputs are shown
 nb_ipywidgets_js = {}  # by default, a script from the network, which would do nothing without a kernel
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "fieldlist"]
@@ -18,6 +24,11 @@ python_use_unqualified_type_names = True
 
 html_theme = "sphinx_book_theme"
 html_static_path = ["_static"]
+html_context = {"default_mode": "auto"}
+html_favicon = "_static/favicon.svg"
+html_baseurl = "https://{}.github.io/{}/".format(*REPOSITORY.split("/")) if REPOSITORY else ""
+templates_path = ["_templates"]
+html_math_renderer = "katex"
 html_extra_path = ["_build/source/_extra"]
 html_css_files = ["course.css"]
 html_theme_options = {
@@ -32,3 +43,14 @@ html_theme_options = {
 html_show_sourcelink = False
 html_copy_source = False
 html_last_updated_fmt = None
+
+
+def formula(writer, node):
+    """A formula as its LaTeX, which formulas.js gives to KaTeX; layout.html loads both where a page has one."""
+    tag = "div" if isinstance(node, math_block) else "span"
+    writer.body.append(f'<{tag} class="math">{writer.encode(node.astext())}</{tag}>')
+    raise SkipNode
+
+
+def setup(app):
+    app.add_html_math_renderer("katex", (formula, None), (formula, None))

@@ -1,6 +1,6 @@
 """The first page of the site: site/index.md, with what is known elsewhere filled in. Nothing on it is typed twice.
 
-Cards come from the notebooks, figures of merit from tests/benchmarks/results, the citation from CITATION.cff.
+Cards come from the notebooks, figures of merit from tests/benchmarks/results.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import io
 import json
 from pathlib import Path
 
-import yaml
 from chapters import ROOT, Chapter
+from conf import REPOSITORY
 from execute import fewer_colors
 from PIL import Image
 
@@ -56,7 +56,7 @@ DECODERS = ["POSSM: sigmoid, rotation", "GRU on counts"]
 def landing(chapters: list[Chapter], images: Path) -> str:
     """The page in Markdown; the figures of the cards are written into the folder `images`, beside the page."""
     text = (ROOT / "site" / "index.md").read_text(encoding="utf-8")
-    parts = {"caption": caption(), "cards": cards(chapters, images), "measured": measured(), "citation": citation()}
+    parts = {"caption": caption(), "run": run(), "cards": cards(chapters, images), "measured": measured()}
     for name, part in parts.items():
         text = text.replace(f"{{{{ {name} }}}}", part)
     return text
@@ -72,6 +72,15 @@ def caption() -> str:
     )
 
 
+def run() -> str:
+    """How to get the course, open it, and train the decoder."""
+    first = f"git clone https://github.com/{REPOSITORY} possm-lite && cd possm-lite"
+    lines = [first if REPOSITORY else "cd possm-lite    # the folder of the course"]
+    lines += ["make lab         # the course, in JupyterLab", "make decode      # train the decoder, and test it"]
+    source = f"[The source](https://github.com/{REPOSITORY}) is on GitHub. " if REPOSITORY else ""
+    return "```bash\n" + "\n".join(lines) + f"\n```\n\n{source}Python 3.10 to 3.14, git and make are enough."
+
+
 def cards(chapters: list[Chapter], images: Path) -> str:
     lines = []
     images.mkdir()
@@ -85,7 +94,8 @@ def cards(chapters: list[Chapter], images: Path) -> str:
             lines += [f":::{{grid-item-card}} {chapter.title}", f":link: {chapter.name}", ":link-type: doc"]
             lines += [f":img-top: {images.name}/{chapter.name}.png"]
             lines += [f":img-alt: A figure of chapter {chapter.title}", ""]
-            lines += [f"{chapter.aim[0].upper()}{chapter.aim[1:]}.", ""]
+            aim = chapter.aim.replace(r"\sqrt ", "√").replace("$", "")  # the page loads nothing for formulas
+            lines += [f"{aim[0].upper()}{aim[1:]}.", ""]
             lines += [f'<p class="minutes">{chapter.minutes} minutes</p>', ":::", ""]
         lines += ["::::", ""]
     return "\n".join(lines)
@@ -121,20 +131,3 @@ def measured() -> str:
     lines += ["", f"Measured by `make bench`, {' to '.join(sorted({min(dates), max(dates)}))}."]
     lines += ["[All figures](BENCHMARKS.md), with those that missed their limit, the machines and the commands."]
     return "\n".join(lines)
-
-
-def citation() -> str:
-    """BibTeX of the software and of the paper whose decoder it is."""
-    cff = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    paper = cff["references"][0]
-    authors = " and ".join(f"{a['family-names']}, {a['given-names']}" for a in paper["authors"])
-    arxiv = paper["identifiers"][0]["value"].removeprefix("arXiv:")
-    software = {"title": cff["title"], "author": f"{{{cff['authors'][0]['name']}}}", "version": cff["version"]}
-    article = {"title": paper["title"], "author": authors, "booktitle": paper["collection-title"]}
-    article |= {"year": paper["year"], "eprint": arxiv, "archiveprefix": "arXiv"}
-    entries = [_bibtex("software", "possm-lite", software), _bibtex("inproceedings", "possm", article)]
-    return f"{cff['message']}\n\n```bibtex\n" + "\n\n".join(entries) + "\n```"
-
-
-def _bibtex(kind: str, key: str, fields: dict) -> str:
-    return "\n".join([f"@{kind}{{{key},", *(f"  {name} = {{{value}}}," for name, value in fields.items()), "}"])

@@ -6,7 +6,7 @@ outputs, and
 * the solution of each exercise in a dropdown below its check,
 * links from formulas and imports to the reference,
 * interactive figures that the browser draws (_static/figures),
-* where GITHUB_REPOSITORY is set to OWNER/NAME, links that run it elsewhere (colab.py).
+* where conf.py knows the repository, links that run it elsewhere (colab.py).
 """
 
 import json
@@ -21,12 +21,14 @@ import torch
 from api import Reference, anchor
 from chapters import ROOT, TAG, Chapter, chapters, imports
 from colab import buttons
+from conf import REPOSITORY
 from execute import read
 from landing import PARTS, landing
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 GUIDES = ("TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md")
+KATEX = ROOT / "site/node_modules/katex/dist"
 FIGURES = Path("tests/benchmarks/figures")
 TOOLS = tuple(f"possm_lite.course.{name}" for name in ("checks", "diagrams", "style", "widgets"))
 LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds
@@ -40,7 +42,10 @@ STILL = '<p class="in-package">In the notebook this figure has sliders.</p>'
 def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder = folder.resolve()
-    (folder / "_extra").mkdir(parents=True)
+    (folder / "_extra/_static").mkdir(parents=True)
+    for file in (KATEX / "katex.min.js", KATEX / "katex.min.css", KATEX / "fonts"):
+        copy = shutil.copytree if file.is_dir() else shutil.copy
+        copy(file, folder / "_extra/_static" / file.name)
     os.chdir(ROOT / "notebooks")  # where the cells run that make the data of moving figures
     course, deeper = chapters(), chapters("notebooks/deeper")
     reference = Reference(course + deeper)
@@ -58,6 +63,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
     """A chapter as a web page; code that is hidden in JupyterLab is folded."""
     path = chapter.path
     notebook = read(path)
+    notebook.metadata["description"] = plain(notebook.cells[0].source)
     add_alt_texts(notebook.cells)
     solutions = solutions_of(ROOT / "notebooks" / "solutions" / path.name)
     scripts = [f"_static/figures/{name}.js" for name in ("axes", "controls", chapter.name)]
@@ -66,7 +72,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = relink(link_formulas(number_formulas(cell.source), reference)).replace(*LIVE)
+            cell.source = relink(link_formulas(cell.source, reference)).replace(*LIVE)
             continue
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
@@ -83,7 +89,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
         if used:
             cells.append(new_markdown_cell(f'<p class="in-package">In the package: {reference.links(used)}</p>'))
         cells += [new_markdown_cell(INSIDE)] if cell.id == "machine-12-figure" else []
-    cells.insert(1, new_markdown_cell(buttons(path, os.environ.get("GITHUB_REPOSITORY"))))
+    cells.insert(1, new_markdown_cell(buttons(path, REPOSITORY)))
     if moving:
         cells.append(new_markdown_cell("".join(f'<script src="{script}"></script>' for script in scripts)))
     notebook.cells = cells
@@ -133,7 +139,7 @@ def solutions_of(path: Path) -> dict[str, str]:
         found = next((m for m in map(EXERCISE.fullmatch, cell.metadata.get("tags", [])) if m), None)
         if found:
             text = "\n\n".join(c.source for c in cells[i + 1 : i + 3] if c.cell_type == "markdown")
-            text = relink(number_formulas(text))
+            text = relink(text)
             dropdowns[found[1]] = f"::::{{dropdown}} A solution\n\n```python\n{cell.source}\n```\n\n{text}\n\n::::"
     return dropdowns
 
@@ -147,16 +153,6 @@ def relink(markdown: str) -> str:
     return re.sub(rf"\[([^\]]+)\]\((?!{kept})[^)]*\)", r"\1", markdown)
 
 
-def number_formulas(markdown: str) -> str:
-    """Numbered formulas of several lines in `gather`: Sphinx wraps others so that \\tag is not allowed."""
-
-    def gather(formula: re.Match) -> str:
-        body = formula[1].strip()
-        return f"\n\\begin{{gather}}\n{body}\n\\end{{gather}}\n" if "\\\\" in body and "\\tag" in body else formula[0]
-
-    return re.sub(r"\$\$(.+?)\$\$", gather, markdown, flags=re.S)
-
-
 def link_formulas(markdown: str, reference: Reference) -> str:
     """An anchor at each numbered formula, and below it links to the functions that compute it."""
 
@@ -167,7 +163,7 @@ def link_formulas(markdown: str, reference: Reference) -> str:
         code = f'\n\n<p class="in-package">In the package: {reference.links(computed)}</p>\n\n' if computed else ""
         return f"{anchors}\n{formula[0]}{code}"
 
-    return re.sub(r"^(?:\$\$.+?\$\$|\\begin\{gather\}.+?\\end\{gather\})", link, markdown, flags=re.M | re.S)
+    return re.sub(r"^\$\$.+?\$\$", link, markdown, flags=re.M | re.S)
 
 
 def index(course: list[Chapter], deeper: list[Chapter], images: Path) -> str:

@@ -1,0 +1,36 @@
+// Formulas, by KaTeX. Where a displayed one is wider than its column, what \qquad separates is put on lines of its own;
+// a line that is too wide even so is set smaller, or, where that would be too small, broken at its operators.
+document.addEventListener("DOMContentLoaded", () => {
+  const SMALLEST = 0.8;
+  const count = (latex, pattern) => (latex.match(pattern) ?? []).length;
+  const whole = (latex) => count(latex, /\{/g) === count(latex, /\}/g) && count(latex, /\\begin/g) === count(latex, /\\end/g)
+    && count(latex, /\\left\b/g) === count(latex, /\\right\b/g);
+
+  function display(formula) {
+    const latex = formula.textContent, number = latex.match(/\\tag\{([\d.]+)\}/)?.[1];
+    const pieces = latex.replace(/\\tag\{[\d.]+\}/, "").split("\\qquad");
+    formula.innerHTML = `<div></div>${number ? `<span>(${number})</span>` : ""}`;
+    for (const piece of pieces.every(whole) ? pieces : [pieces.join("\\qquad")]) {
+      const line = formula.firstChild.appendChild(document.createElement("div"));
+      katex.render(piece, line, { displayMode: true, throwOnError: false });
+    }
+  }
+
+  function fit({ target }) {
+    const room = () => target.firstChild.clientWidth / target.firstChild.scrollWidth;
+    target.style.fontSize = "";
+    target.classList.remove("broken");
+    target.classList.toggle("broken", room() < SMALLEST);
+    const share = room();
+    if (share < 1) target.style.fontSize = `${Math.floor(99 * share)}%`;
+  }
+
+  const displayed = document.querySelectorAll("div.math");
+  for (const formula of document.querySelectorAll("span.math")) {
+    katex.render(formula.textContent, formula, { throwOnError: false });
+  }
+  displayed.forEach(display);
+  const columns = new ResizeObserver((resized) => requestAnimationFrame(() => resized.forEach(fit)));
+  displayed.forEach((formula) => columns.observe(formula));
+  document.fonts.addEventListener("loadingdone", () => displayed.forEach((target) => fit({ target })));
+});
