@@ -82,7 +82,7 @@ lock: ## pin the versions in requirements*.lock; newer ones: ARGS=--upgrade
 	$(COMPILE) --extra bench -c requirements.lock -c requirements-site.lock -o requirements-bench.lock
 
 clean: ## remove .venv and caches; runs/ and data/recordings/ stay
-	rm -rf .venv .venv-oldest build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-oldest site/node_modules build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find possm_lite tests notebooks site \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # The stamp is written last, so that a set-up that failed is repeated, with the time of the start, so that a lock that

@@ -45,8 +45,7 @@ def still() -> None:
         browser = running.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1200, "height": 630})
         page.goto(f"file://{SITE / '_build/html/live.html'}")
-        page.evaluate("scrollTo(0, document.querySelector('#arena').getBoundingClientRect().top - 20)")
-        page.wait_for_timeout(5000)
+        page.wait_for_timeout(15_000)  # the second round of the demonstration, which begins with circles
         page.screenshot(path=STILL)
         browser.close()
     data = fewer_colors(base64.b64encode(STILL.read_bytes()).decode())

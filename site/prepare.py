@@ -33,6 +33,7 @@ FIGURES = Path("tests/benchmarks/figures")
 TOOLS = tuple(f"possm_lite.course.{name}" for name in ("checks", "diagrams", "style", "widgets"))
 LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds
 INSIDE = '<p><a href="live.html#inside">Follow one spike through this machine, live</a></p>'
+FIRST = "Move it first; the chapter explains it, and shows it again.\n\n"
 EXERCISE = re.compile(r"exercise:(\w+)")
 # at the head of a file in _static/figures: name, the cell that it replaces or is below, cells that make its data, data
 MOVING = re.compile(r'^// figure "(.+)" (at|below) ([\w-]+)(?:, from ([\w -]+))?:?((?:\n//   .+)*)', re.M)
@@ -89,6 +90,9 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
         if used:
             cells.append(new_markdown_cell(f'<p class="in-package">In the package: {reference.links(used)}</p>'))
         cells += [new_markdown_cell(INSIDE)] if cell.id == "machine-12-figure" else []
+    late = next((i for i, cell in enumerate(notebook.cells) if cell.id in moving), 0)
+    if 3 * late > len(notebook.cells):  # on a long page, the first figure that moves is at its beginning, too
+        cells.insert(1, new_markdown_cell(FIRST + moving[notebook.cells[late].id][1]))
     cells.insert(1, new_markdown_cell(buttons(path, REPOSITORY)))
     if moving:
         cells.append(new_markdown_cell("".join(f'<script src="{script}"></script>' for script in scripts)))

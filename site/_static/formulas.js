@@ -7,8 +7,8 @@ document.addEventListener("DOMContentLoaded", () => {
     && count(latex, /\\left\b/g) === count(latex, /\\right\b/g);
 
   function display(formula) {
-    const latex = formula.textContent, number = latex.match(/\\tag\{([\d.]+)\}/)?.[1];
-    const pieces = latex.replace(/\\tag\{[\d.]+\}/, "").split("\\qquad");
+    const latex = formula.textContent, number = latex.match(/\\tag\{([^}]+)\}/)?.[1];
+    const pieces = latex.replace(/\\tag\{[^}]+\}/, "").split("\\qquad");
     formula.innerHTML = `<div></div>${number ? `<span>(${number})</span>` : ""}`;
     for (const piece of pieces.every(whole) ? pieces : [pieces.join("\\qquad")]) {
       const line = formula.firstChild.appendChild(document.createElement("div"));

@@ -68,7 +68,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "sliders", "drawn", "expected"), CASES)
 def test_figure_draws_what_the_package_computes(offline_page, pages, name, sliders, drawn, expected):
     offline_page.goto(f"file://{pages}/{next(chapter for chapter in NAMES if chapter[:2] == name[:2])}.html")
-    figure = offline_page.locator(f"figure[data-figure='{name}']")
+    figure = offline_page.locator(f"figure[data-figure='{name}']").last
     data = figure.locator("script").evaluate("script => JSON.parse(script.textContent)") or {}
     data = {key: x if isinstance(x[0], str) else torch.tensor(x, dtype=torch.float64) for key, x in data.items()}
     compute = f"([name, p]) => {{ const n = figures.numbers(name, p); return {drawn}; }}"

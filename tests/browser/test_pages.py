@@ -1,4 +1,4 @@
-"""The built web pages: links, alternative texts, headings; in a browser without a network: formulas, solutions."""
+"""The built web pages: links, alternative texts, headings; in a browser without a network: formulas, widths, weight."""
 
 import json
 import re
@@ -70,6 +70,12 @@ def test_links_lead_somewhere(pages):
                 assert unquote(anchor) in parse(file).anchors, f"{path.name} -> {url}"
 
 
+def test_a_link_to_a_page_shows_something(pages):
+    for path in pages.glob("*.html"):
+        html = path.read_text(encoding="utf-8")
+        assert all(tag in html for tag in ('name="description"', 'property="og:image"', 'rel="icon"')), path.name
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_chapter_has_alt_texts_headings_and_solutions(name, pages):
     path = pages / f"{name}.html"
@@ -85,12 +91,16 @@ def test_chapter_has_alt_texts_headings_and_solutions(name, pages):
     assert "<details open" not in html
 
 
-WIDTHS = [(1300, 800), (390, 844)]  # a small laptop, a telephone
-# boxes of code whose text sticks out, and formulas whose beginning is cut off
-OUTSIDE = """() => [...document.querySelectorAll(".cell_input pre")].filter(b => b.scrollWidth > b.clientWidth + 1)
-    .concat([...document.querySelectorAll("div.math mjx-container")].filter(formula =>
-        formula.getBoundingClientRect().left < formula.closest("div.math").getBoundingClientRect().left - 1))
-    .map(box => box.innerText.slice(0, 80))"""
+# a screen, paper, a telephone
+WIDTHS = [("screen", 1440, 900), ("print", 690, 1000), ("screen", 390, 844)]
+# boxes of code whose text sticks out, and formulas that are wider than their column, are no LaTeX or have two numbers
+OUTSIDE = """() => [...document.querySelectorAll(".cell_input pre, div.math > div")]
+    .filter(box => box.scrollWidth > box.clientWidth + 1)
+    .concat([...document.querySelectorAll(".katex-error, .math .tag, .eqno, div.math > span + span")])
+    .map(box => box.textContent.slice(0, 80))"""
+SMALLER = "() => [...document.querySelectorAll('div.math[style*=font-size]')].map(box => box.textContent.slice(0, 80))"
+LOADED = "() => performance.getEntriesByType('resource').map(entry => new URL(entry.name).pathname)"
+CHAPTER_BYTES = 1_600_000  # with its fonts and formulas, before any compression
 
 
 PAGES = ("index", "GLOSSARY", "TEACHING", "api", "possm_lite.course.neural_turing_machine", "possm_lite.nn.ssm", *NAMES)
@@ -99,31 +109,35 @@ COLOURED = ("index", "02_scoring", "TEACHING", "possm_lite.nn.ssm")  # the colou
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_in_a_browser(offline_page, pages, name):
-    """Formulas are set, solutions closed; axe finds nothing serious; code is wrapped, formulas scroll in their boxes
-    from their beginning, and the page itself never."""
+    """Formulas fit their column, on a wide screen and on paper without being set smaller; solutions are closed; axe
+    finds nothing serious; code is wrapped, and the page never scrolls sideways; a chapter is light."""
     axe = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed: make .venv/.site")
     offline_page.goto(f"file://{pages}/{name}.html")
     if offline_page.locator(".math").count():
-        offline_page.wait_for_selector("mjx-container", state="attached")
-        assert offline_page.locator("mjx-merror").count() == 0
+        offline_page.wait_for_selector(".katex", state="attached")
     offline_page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-    # contrast takes most of the time; MathJax describes its formulas itself, in thousands of nodes; Sphinx writes the
+    # contrast takes most of the time; KaTeX describes its formulas itself, in thousands of nodes; Sphinx writes the
     # arguments of a long signature as a list of definitions without terms
     rules = {"color-contrast": {"enabled": name in COLOURED}, "definition-list": {"enabled": False}}
     options = {"preload": False, "resultTypes": ["violations"], "rules": rules}  # preload fetches the style sheets
     for theme in ("light", "dark") if name in COLOURED else ("light",):
         offline_page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
         offline_page.wait_for_timeout(500)
-        found = offline_page.evaluate("options => axe.run({exclude: [['mjx-container']]}, options)", options)
+        found = offline_page.evaluate("options => axe.run({exclude: [['.katex']]}, options)", options)
         serious = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
         assert serious == [], json.dumps([(v["id"], v["nodes"][0]["html"][:200]) for v in serious], indent=1)
-    for width, height in WIDTHS:
+    for media, width, height in WIDTHS:
+        offline_page.emulate_media(media=media)
         offline_page.set_viewport_size({"width": width, "height": height})
+        offline_page.wait_for_timeout(300)
         assert offline_page.evaluate(OUTSIDE) == []
+        assert width < 600 or offline_page.evaluate(SMALLER) == []
         assert offline_page.evaluate("document.documentElement.scrollWidth") <= width
     if name in NAMES:
         solutions = offline_page.locator("details.sd-dropdown")
         assert not any(solution.locator("pre").first.is_visible() for solution in solutions.all())
         solutions.locator("summary").first.click()
         assert solutions.locator("pre").first.is_visible()
+        files = {pages / f"{name}.html", *(Path(unquote(url)) for url in offline_page.evaluate(LOADED))}
+        assert sum(file.stat().st_size for file in files) <= CHAPTER_BYTES
     assert offline_page.problems == []
