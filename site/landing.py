@@ -68,7 +68,7 @@ def caption() -> str:
     played = json.loads(data.removeprefix("const decoded = ").rstrip(";\n"))
     return (
         f"{played['n_units']} simulated units. Decoded in bins of 50 ms on trials that training never saw: "
-        f"R² {played['r2']:.2f}. The decoded path starts again from the hand whenever the hand rests."
+        f"R² {played['r2']:.2f}. The decoded path (orange) starts again from the hand (grey) whenever it rests."
     )
 
 

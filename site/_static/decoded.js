@@ -1,10 +1,12 @@
 // Plays `decoded` (decoded_data.js): spikes in, coloured by preferred direction, and the path of the hand, recorded and
 // decoded. Draws with the functions of the live page (live/pictures.js).
 document.addEventListener("DOMContentLoaded", () => {
-  const RASTER_MS = 3000, LIT_MS = 120, REST_MM_S = 25, START_MS = 4290, REACH_MM = 110, GRAY = "#999999", ORANGE = "#d55e00";
+  const RASTER_MS = 3000, LIT_MS = 120, REST_MM_S = 25, START_MS = 4290, REACH_MM = 110;
+  const GRAY = "#999999", ORANGE = "#d55e00";
   const canvas = find("#decoded"), button = find("#decoded-button");
   const { times_ms: times, directions_deg: directions, spike_times_ms: spikes, spike_units: units } = decoded;
-  const stepS = (times[1] - times[0]) / 1000, colors = directions.map((degrees) => directionColor((degrees * Math.PI) / 180));
+  const stepS = (times[1] - times[0]) / 1000, radians = directions.map((degrees) => (degrees * Math.PI) / 180);
+  const colors = radians.map(directionColor);
   const row = [];
   [...directions.keys()].sort((a, b) => directions[a] - directions[b]).forEach((unit, i) => { row[unit] = i; });
 
@@ -22,12 +24,8 @@ document.addEventListener("DOMContentLoaded", () => {
   function draw() {
     const { pen, width, height } = fresh(canvas), ink = getComputedStyle(canvas).color, left = 0.64 * width, top = 22;
     const glow = new Float64Array(directions.length), each = (height - top) / directions.length;
-    pen.font = "600 13px sans-serif";
-    for (const [text, x, y, color] of [["spikes in", 4, 14, ink], ["movement out:", left + 16, 14, ink],
-      ["hand,", left + 16, 32, GRAY], ["decoded", left + 56, 32, ORANGE]]) {
-      pen.fillStyle = color;
-      pen.fillText(text, x, y);
-    }
+    label(pen, "spikes in", 4, 14, ink);
+    label(pen, "movement out", left + 16, 14, ink);
     spikes.forEach((ms, i) => {
       const ago = nowMs - ms;
       if (ago < 0 || ago > RASTER_MS) return;
@@ -40,7 +38,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const place = ([x, y]) => [middle + x * scale, 22 + height / 2 - y * scale], at = place(cursor[last]);
     [pen.lineCap, pen.lineJoin] = ["round", "round"];
     glow.forEach((lit, unit) => {  // an arrow for each unit, which lights up as it fires
-      const rad = (directions[unit] * Math.PI) / 180, share = Math.min(1, lit);
+      const rad = radians[unit], share = Math.min(1, lit);
       pen.globalAlpha = 0.12 + 0.88 * share;
       line(pen, colors[unit], 1.2 + share, 0, 2, (end) => {
         const radius = end ? 16 + 24 * share : 13;
@@ -55,18 +53,16 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   function frame(ms) {
-    if (!running) return;
     nowMs += Math.min(ms - previous, 100);
     if (nowMs > times[times.length - 1]) nowMs = RASTER_MS;
     previous = ms;
     draw();
-    requestAnimationFrame(frame);
+    if (running) requestAnimationFrame(frame);
   }
 
   function run(wanted) {
     running = wanted;
     button.textContent = running ? "Pause" : "Play";
-    previous = performance.now();
     if (running) requestAnimationFrame(frame);
   }
 

@@ -2,9 +2,8 @@
 // a line that is too wide even so is set smaller, or, where that would be too small, broken at its operators.
 document.addEventListener("DOMContentLoaded", () => {
   const SMALLEST = 0.8;
-  const count = (latex, pattern) => (latex.match(pattern) ?? []).length;
-  const whole = (latex) => count(latex, /\{/g) === count(latex, /\}/g) && count(latex, /\\begin/g) === count(latex, /\\end/g)
-    && count(latex, /\\left\b/g) === count(latex, /\\right\b/g);
+  const whole = (latex) => [[/\{/, /\}/], [/\\begin\b/, /\\end\b/], [/\\left\b/, /\\right\b/]].every(([open, close]) =>
+    latex.split(open).length === latex.split(close).length);
 
   function display(formula) {
     const latex = formula.textContent, number = latex.match(/\\tag\{([^}]+)\}/)?.[1];

@@ -73,7 +73,8 @@ class Experiments {
     if (game.target) return;
     const reached = game.times.filter((time) => time !== null);
     // a target that was not reached counts with the time that it was shown
-    const times = game.times.map((time) => time ?? game.timeoutS).sort((a, b) => a - b), median = (times[3] + times[4]) / 2;
+    const times = game.times.map((time) => time ?? game.timeoutS).sort((a, b) => a - b);
+    const median = (times[3] + times[4]) / 2;
     const ahead = ["now", "+50 ms", "+100 ms"][loop.ahead], lost = loop.units.silent.reduce((a, b) => a + b, 0);
     const cells = [NAMES[loop.decoder], ahead, lost, `${loop.units.noiseHz} Hz`, loop.pulled ? "yes" : "no",
       `${reached.length} of 8`, `${median.toFixed(1)} s`];
@@ -84,7 +85,7 @@ class Experiments {
     }));
     find("#results").hidden = false;
     this.stop();
-    find("#message").textContent = `${reached.length} of 8 rings, median time ${median.toFixed(1)} s (5 s for one that was missed).`;
+    find("#message").textContent = `${reached.length} of 8 rings, median time ${median.toFixed(1)} s (5 s for a missed one).`;
   }
 
   // ---- a picture to keep: the path of the hand, and below it what the neurons said
@@ -134,9 +135,7 @@ class Experiments {
       pen.strokeStyle = color;
       pen.lineWidth = 4;
       pen.stroke();
-      pen.fillStyle = color;
-      pen.font = "22px system-ui, sans-serif";
-      pen.fillText(title, i * KEPT_SIZE + 12, 28);
+      label(pen, title, i * KEPT_SIZE + 12, 28, color, 22);
     }
   }
 
@@ -154,7 +153,7 @@ class Experiments {
 const experiments = new Experiments();
 setLost(0);
 setNoise(0);
-find("#delay").textContent = (loop.w.handDelayS + 2 * loop.w.armS).toFixed(2);  // the arm's own delay on a steady movement
+find("#delay").textContent = (loop.w.handDelayS + 2 * loop.w.armS).toFixed(2);  // and the arm's, when it moves steadily
 choose();
 if (still) {
   find("#invitation").hidden = false;

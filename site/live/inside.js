@@ -11,7 +11,9 @@ const PARTS = [
   ["velocity", "The velocity", "of the output"],
 ];
 const GRID_COLUMNS = { token: 8, latent: 8, state: 16 };
-const DIVERGING = { light: [[0, 90, 156], [255, 255, 255], [204, 84, 0]], dark: [[86, 180, 233], [32, 34, 38], [255, 140, 50]] };
+const DIVERGING = {
+  light: [[0, 90, 156], [255, 255, 255], [204, 84, 0]], dark: [[86, 180, 233], [32, 34, 38], [255, 140, 50]],
+};
 const DIRECTIONS = ["right", "up and right", "up", "up and left", "left", "down and left", "down", "down and right"];
 
 class Inside {
@@ -130,7 +132,8 @@ class Inside {
     const [x, y] = [this.x(this.chosen, width), this.y(this.chosen, height)];
     disc(pen, x, y, 9, null, this.theme.ink, 2);
     const ms = 1000 * offsets[this.chosen];
-    this.say("bin", `Bin ${this.number}: ${units.length} spikes in 50 ms. Chosen: unit ${units[this.chosen]}, after ${ms.toFixed(1)} ms.`);
+    this.say("bin", `Bin ${this.number}: ${units.length} spikes in 50 ms. `
+      + `Chosen: unit ${units[this.chosen]}, after ${ms.toFixed(1)} ms.`);
   }
 
   token(canvas) {
@@ -166,14 +169,16 @@ class Inside {
 
   latent(canvas) {
     this.grid(canvas, "latent", this.trace.latent);
-    this.say("latent", "All values, each turned by its time and multiplied by its weight, are added up; a feed-forward layer follows.");
+    this.say("latent", "All values, each turned by its time and multiplied by its weight, are added up; "
+      + "a feed-forward layer follows.");
   }
 
   state(canvas) {
     const { before, after, update } = this.trace;
     this.grid(canvas, "state", after, 1, before);
     const stays = update.reduce((a, b) => a + b) / update.length;
-    this.say("state", `The state h of the GRU, before (above) and after this bin. ${Math.round(100 * stays)} % of it stays, by its update gates.`);
+    this.say("state", "The state h of the GRU, before (above) and after this bin. "
+      + `${Math.round(100 * stays)} % of it stays, by its update gates.`);
   }
 
   recent(canvas) {
@@ -185,10 +190,7 @@ class Inside {
       pen.globalAlpha = 0.45 + 0.25 * place;
       pen.fillRect(6 + place * each + 4, height - 20 - size, each - 8, size);
       pen.globalAlpha = 1;
-      pen.fillStyle = this.theme.soft;
-      pen.font = "13px system-ui, sans-serif";
-      pen.textAlign = "center";
-      pen.fillText(["2 ago", "1 ago", "now"][place], 6 + (place + 0.5) * each, height - 5);
+      label(pen, ["2 ago", "1 ago", "now"][place], 6 + (place + 0.5) * each, height - 5, this.theme.soft, 13, "center");
     });
     pen.textAlign = "start";
     this.say("recent", `The output for ${10 * this.query} ms into the bin reads the last three states with ` +
@@ -197,31 +199,32 @@ class Inside {
 
   velocity(canvas) {
     const { pen, width, height } = this.pen(canvas), size = this.trace.decoded.length / this.loop.perBin;
-    const first = this.query * size + 2 * this.ahead, decoded = Array.from(this.trace.decoded.subarray(first, first + 2));
-    const scale = (Math.min(width, height) / 2 - 8) / Math.max(300, ...[...decoded, ...this.hands[this.query]].map(Math.abs));
+    const first = this.query * size + 2 * this.ahead;
+    const decoded = Array.from(this.trace.decoded.subarray(first, first + 2));
+    const hand = this.hands[this.query], most = Math.max(300, ...[...decoded, ...hand].map(Math.abs));
+    const scale = (Math.min(width, height) / 2 - 8) / most;
     disc(pen, width / 2, height / 2, 300 * scale, null, this.theme.line, 1);
-    for (const [color, lineWidth, [vx, vy]] of [[this.theme.hand, 6, this.hands[this.query]], [this.theme.decoded, 3, decoded]]) {
+    for (const [color, lineWidth, [vx, vy]] of [[this.theme.hand, 6, hand], [this.theme.decoded, 3, decoded]]) {
       const end = [width / 2 + vx * scale, height / 2 - vy * scale];
       line(pen, color, lineWidth, 0, 2, (i) => (i ? end : [width / 2, height / 2]));
       disc(pen, ...end, 2 + lineWidth / 2, color);
     }
-    pen.fillStyle = this.theme.soft;
-    pen.font = "12px system-ui, sans-serif";
-    pen.fillText("300 mm/s", width / 2 - 26, Math.min(height / 2 + 300 * scale - 4, height - 4));
+    label(pen, "300 mm/s", width / 2 - 26, Math.min(height / 2 + 300 * scale - 4, height - 4), this.theme.soft, 12);
     const text = (v) => `(${v.map((value) => Math.round(value)).join(", ")})`;
-    this.say("velocity", `Decoded: ${text(decoded)} mm/s. The hand: ${text(this.hands[this.query])}.`);
+    this.say("velocity", `Decoded: ${text(decoded)} mm/s. The hand: ${text(hand)}.`);
   }
 
   /** Numbers as coloured cells, blue below zero and orange above; of two grids the second is below the first. */
   grid(canvas, name, values, scale = 0, above = null) {
-    const { pen, width, height } = this.pen(canvas), columns = GRID_COLUMNS[name], grids = above ? [above, values] : [values];
+    const { pen, width, height } = this.pen(canvas), columns = GRID_COLUMNS[name];
+    const grids = above ? [above, values] : [values];
     if (!scale) scale = this.largest[name] = Math.max(this.largest[name], ...values.map(Math.abs));
     const gap = 10, rows = values.length / columns;
     const cell = Math.min(width / columns, (height - gap * (grids.length - 1)) / (rows * grids.length));
     grids.forEach((numbers, g) => numbers.forEach((value, i) => {
       pen.fillStyle = this.ramp(value / scale);
-      const x = (width - columns * cell) / 2 + (i % columns) * cell, y = g * (rows * cell + gap) + Math.floor(i / columns) * cell;
-      pen.fillRect(x, y, cell - 1, cell - 1);
+      const x = (width - columns * cell) / 2 + (i % columns) * cell, top = g * (rows * cell + gap);
+      pen.fillRect(x, top + Math.floor(i / columns) * cell, cell - 1, cell - 1);
     }));
   }
 

@@ -120,7 +120,7 @@ class Loop {
     return this.nBins * this.w.binS;
   }
 
-  /** One bin; `pointerAt(seconds)` says where the pointer was. Returns its spikes; `cursor` is then that of the next. */
+  /** One bin; `pointerAt(seconds)` says where the pointer was. Returns its spikes; `cursor` is that of the next. */
   step(pointerAt) {
     const start = this.timeS;
     for (let ms = 0; ms < this.w.binS / MS; ms++) this.arm.follow(pointerAt(start + ms * MS));

@@ -1,4 +1,4 @@
-// The page: pointer, keys and switches in, scores out. What is simulated and decoded is in loop.js, drawn in pictures.js.
+// The page: pointer, keys and switches in, scores out. loop.js simulates and decodes, pictures.js draws.
 "use strict";
 
 const KEY_SPEED_MM_S = 300, TICK_MS = 50, CAPTION_S = 3, SCORE_AFTER_S = 5;
@@ -27,9 +27,10 @@ const keys = new Set();
 /** Circles, a scribble, quick reaches and a rest, twelve seconds long. */
 function demonstration(timeS) {
   const t = timeS % 12, turn = 2 * Math.PI * t, lissajous = 62 * Math.sin(0.86 * 14 * Math.PI);
-  if (t < 3) return [62 * Math.sin(turn / 1.5) * Math.min(1, t), 62 * (Math.cos(turn / 1.5) - 1) * Math.min(1, t) + 40 * Math.min(1, t)];
+  if (t < 3) return [62 * Math.sin(turn / 1.5), 62 * Math.cos(turn / 1.5) - 22].map((at) => at * Math.min(1, t));
   if (t < 7) {
-    const share = Math.min(1, (t - 3) / 0.6), from = [0, 40], to = [70 * Math.sin(0.57 * turn) * Math.sin((Math.PI * (t - 3)) / 4), 62 * Math.sin(0.86 * turn)];
+    const share = Math.min(1, (t - 3) / 0.6), from = [0, 40];
+    const to = [70 * Math.sin(0.57 * turn) * Math.sin((Math.PI * (t - 3)) / 4), 62 * Math.sin(0.86 * turn)];
     return from.map((at, axis) => at + share * share * (3 - 2 * share) * (to[axis] - at));
   }
   const corners = [[0, lissajous], [60, 60], [-60, -20], [50, -60], [0, 0], [0, 0]];
@@ -225,8 +226,8 @@ raster.addEventListener("keydown", (event) => {
 
 // ---- captions and scores
 function report() {
-  find("#captions").className = demonstrating && !still ? `told-${Math.min(3, 1 + Math.floor(loop.timeS / CAPTION_S))}` : "told-3";
-  const r = {};
+  const r = {}, told = demonstrating && !still ? Math.min(3, 1 + Math.floor(loop.timeS / CAPTION_S)) : 3;
+  find("#captions").className = `told-${told}`;
   for (const name of Object.keys(NAMES)) {
     const score = loop.score(name), cells = find(`#${name}`).cells;
     r[name] = score.r2;
@@ -234,9 +235,11 @@ function report() {
       cells[i + 1].textContent = isNaN(value) ? "–" : value.toFixed(2);
     });
   }
-  const name = NAMES[loop.decoder] === "POSSM" ? "The network" : "The linear filter", percent = Math.round(100 * r[loop.decoder]);
+  const name = NAMES[loop.decoder] === "POSSM" ? "The network" : "The linear filter";
+  const percent = Math.round(100 * r[loop.decoder]);
   if (loop.timeS >= SCORE_AFTER_S && !isNaN(percent)) {
-    find("#score").textContent = `Last ten seconds: ${name.toLowerCase()} ` + (percent > 0 ? `explains ${percent} % of the velocity.` : "is further off than standing still.");
+    const says = percent > 0 ? `explains ${percent} % of the velocity.` : "is further off than standing still.";
+    find("#score").textContent = `Last ten seconds: ${name.toLowerCase()} ${says}`;
   }
   const sorted = [...loop.stepMs].sort((a, b) => a - b), median = sorted[sorted.length >> 1];
   find("#timing").textContent = `${loop.nBins} bins of 50 ms, ${late} late` +

@@ -30,15 +30,14 @@ function fresh(canvas) {
 function disc(pen, x, y, radius, fill, stroke, lineWidth = 2) {
   pen.beginPath();
   pen.arc(x, y, radius, 0, 2 * Math.PI);
-  if (fill) {
-    pen.fillStyle = fill;
-    pen.fill();
-  }
-  if (stroke) {
-    pen.strokeStyle = stroke;
-    pen.lineWidth = lineWidth;
-    pen.stroke();
-  }
+  Object.assign(pen, { fillStyle: fill, strokeStyle: stroke, lineWidth });
+  if (fill) pen.fill();
+  if (stroke) pen.stroke();
+}
+
+function label(pen, text, x, y, color, size = 13, textAlign = "start") {
+  Object.assign(pen, { fillStyle: color, font: `${size}px system-ui, sans-serif`, textAlign });
+  pen.fillText(text, x, y);
 }
 
 /** A line through the points at(first), ..., at(last - 1), in CSS pixels. */
@@ -76,7 +75,8 @@ class Pictures {
   }
 
   spikes({ units, offsets }) {
-    const { loop, strip } = this, pen = strip.getContext("2d"), perS = strip.width / SHOWN_S, size = strip.height / loop.units.n;
+    const { loop, strip } = this, pen = strip.getContext("2d"), size = strip.height / loop.units.n;
+    const perS = strip.width / SHOWN_S;
     const start = ((loop.nBins - 1) % Math.round(SHOWN_S / loop.w.binS)) * loop.w.binS * perS;
     pen.clearRect(start, 0, loop.w.binS * perS, strip.height);
     pen.fillStyle = theme.silent;
@@ -148,11 +148,9 @@ class Pictures {
       pen.fillStyle = this.colors[u];
       pen.fillRect(0, i * each, 6, each + 0.5);
     });
-    pen.fillStyle = theme.soft;
-    pen.font = "13px system-ui, sans-serif";
     for (const [arrow, share] of [["→", 0.01], ["↑", 0.25], ["←", 0.5], ["↓", 0.75]]) {
       const row = this.order.findIndex((u) => this.turn(u) >= 2 * Math.PI * share);
-      pen.fillText(arrow, 6, Math.max(row, 3) * each + 4);
+      label(pen, arrow, 6, Math.max(row, 3) * each + 4, theme.soft);
     }
     if (this.chosen < 0) return;
     pen.strokeStyle = theme.ink;
@@ -185,14 +183,13 @@ class Pictures {
     const x = (t) => width + ((t - timeS) / SHOWN_S) * (width - GUTTER), last = Math.floor(timeS / GRID_S);
     const first = Math.max(0, Math.ceil((timeS - SHOWN_S) / GRID_S)), known = loop.nBins * loop.perBin + loop.lead;
     for (const axis of [0, 1]) {
-      const y = (v) => middle * (axis + 0.5) - (Math.max(-TOP_MM_S, Math.min(TOP_MM_S, v)) / TOP_MM_S) * (middle / 2 - 2);
+      const clipped = (v) => Math.max(-1, Math.min(1, v / TOP_MM_S));
+      const y = (v) => middle * (axis + 0.5) - clipped(v) * (middle / 2 - 2);
       line(pen, theme.line, 1, 0, 2, (i) => [i ? width : GUTTER, y(0)]);
       line(pen, theme.hand, 4, first, last, (i) => [x(i * GRID_S), y(loop.handAt(i * GRID_S)[2 + axis])]);
       line(pen, theme.decoded, 1.8, first, Math.min(known, last), (i) => [
         x(i * GRID_S), y(loop.output(loop.decoder, i - loop.lead)[axis])]);
-      pen.fillStyle = theme.soft;
-      pen.font = "15px system-ui, sans-serif";
-      pen.fillText("xy"[axis], 2, y(0) + 5);
+      label(pen, "xy"[axis], 2, y(0) + 5, theme.soft, 15);
     }
   }
 }
