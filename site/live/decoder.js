@@ -126,9 +126,7 @@ class PossmStream {
     const weights = recent.map((kv, i) => Math.exp(dot(rowOf(kv, 0, size), rowOf(queries, oldest + i, size))));
     const total = weights.reduce((a, b) => a + b);
     this.trace.attention[q] = weights.map((weight) => weight / total);  // oldest state first
-    recent.forEach((kv, i) => {
-      addRotated(pooled, weights[i] / total, rowOf(kv, 1, size), rowOf(phase, oldest + i, size));
-    });
+    recent.forEach((kv, i) => addRotated(pooled, weights[i] / total, rowOf(kv, 1, size), rowOf(phase, oldest + i, size)));
     return linear(projectOut(pooled, this.c.output), readout);
   }
 }

@@ -85,7 +85,7 @@ class Experiments {
     }));
     find("#results").hidden = false;
     this.stop();
-    find("#message").textContent = `${reached.length} of 8 rings, median time ${median.toFixed(1)} s (5 s for a missed one).`;
+    find("#message").textContent = `${reached.length} of 8 rings, median time ${median.toFixed(1)} s (5 s if missed).`;
   }
 
   // ---- a picture to keep: the path of the hand, and below it what the neurons said
