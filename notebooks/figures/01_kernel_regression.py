@@ -26,6 +26,7 @@ def make_draw(
     copy = copies(*_panels(x_i, y_i, x_range, w_range, kernel, units))
 
     def draw(w: float, query: float) -> Figure:
+        """The estimate above; its weights as a matrix, and its leave-one-out error against w, below."""
         figure, (points, matrix, error) = copy()
         estimate, weights = nadaraya_watson(x, x_i, y_i, w, kernel)  # (Q,), (Q, M)
         at_query, share = nadaraya_watson(x.new_tensor([query]), x_i, y_i, w, kernel)  # (1,), (1, M)

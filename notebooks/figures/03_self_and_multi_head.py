@@ -109,6 +109,7 @@ def make_draw(watched: list[Tensor], seated: list[str], friend: Tensor, rival: T
     """draw(person, step) -> Figure: who is read by `person` in two heads, from the weights at every tenth step."""
 
     def draw(person, step):
+        """Eight people, with arcs from the one who asks to those whom head 0 (above) and head 1 (below) read."""
         w = watched[step // 10][:, person].numpy()  # (H, N)
         figure = Figure(figsize=(6.4, 3.1))
         ax = figure.add_axes((0.01, 0.02, 0.98, 0.88))

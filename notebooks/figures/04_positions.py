@@ -31,6 +31,7 @@ def make_draw(q: Sequence[float], k: Sequence[float]) -> Callable[..., Figure]:
     copy, distance = copies(*_panels(q, k)), np.linspace(-MAX_DISTANCE, MAX_DISTANCE, 321)
 
     def draw(m: float, n: float, theta: float) -> Figure:
+        """Query and key as rotated arrows, and their dot product against the distance of their positions."""
         figure, (arrows, scores) = copy()
         rotation = np.exp(1j * np.deg2rad(theta))  # by one position, anticlockwise
         size = arrows.get_xlim()[1]
@@ -80,6 +81,7 @@ def make_draw_phasors(dim: int = 32, max_distance: int = 400) -> Callable[..., F
     copy = copies(*_phasor_panels(centers, grid, score_at(grid, 10_000.0, dim)))
 
     def draw(base: float, distance: float) -> Figure:
+        """Sixteen phasors, fast to slow, and the score of two equal vectors against distance."""
         figure, (faces, scores) = copy()
         angle = distance * rope_frequencies(dim, base).numpy()
         tips, slow = centers + 0.42 * np.exp(1j * angle), angle < np.pi / 2

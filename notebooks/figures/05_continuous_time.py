@@ -74,6 +74,7 @@ def make_draw_estimate() -> Callable[..., Figure]:
     lag = torch.linspace(0, 2, 201, dtype=torch.float64)  # s
 
     def draw(n_freqs: float, sigma: float) -> Figure:
+        """A histogram of random frequencies, and the kernel that they estimate beside the closed form."""
         n_freqs = round(n_freqs)
         features = bochner_features(lag, sigma * eps[:n_freqs])  # (201, 2F)
         figure = Figure(figsize=(6.4, 2.8))

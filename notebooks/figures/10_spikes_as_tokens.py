@@ -49,6 +49,7 @@ def make_draw(
     copy = copies(spikes, hand)
 
     def draw(start: float, length: float) -> Figure:
+        """The spikes of all units within a window, and the velocity of the hand below."""
         figure, (spikes, hand) = copy()
         stop = start + length
         first, end = np.searchsorted(recording.spike_times, (start, stop))

@@ -35,6 +35,7 @@ def make_draw(
     copy = copies(*_panels(loop, seconds))
 
     def draw(latency_ms: float, ahead_ms: float, lost: float, gain: float) -> Figure:
+        """The path of the cursor among its targets, and its distance from the present one against time."""
         _configure(loop, decoders, latency_ms, ahead_ms, lost, gain)
         loop.reset()
         path = loop.run(seconds).cursor_mm

@@ -12,6 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+# For screen readers, what core widgets leave out: the names of handles, the values shown, what is in the image.
+SAY = """<style onload="const box = this.closest('.widget-vbox'), say = () => {
+    box.querySelectorAll('img').forEach(image => image.alt = this.parentNode.textContent);
+    for (const handle of box.querySelectorAll('.noUi-handle')) [handle.ariaLabel, handle.ariaValueText] =
+        Array.from(handle.closest('.widget-slider').querySelectorAll('label, .widget-readout'), e => e.textContent);
+}; new MutationObserver(say).observe(box, {subtree: true, childList: true, characterData: true})"></style>"""
+
 
 @dataclass(frozen=True)
 class Slider:
@@ -30,11 +37,10 @@ class Slider:
 
     def widget(self) -> ipywidgets.Widget:
         low, high = (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
-        kind = ipywidgets.IntSlider if self.is_integer else ipywidgets.FloatSlider
-        kind = ipywidgets.FloatLogSlider if self.log else kind
+        kind = "FloatLogSlider" if self.log else "IntSlider" if self.is_integer else "FloatSlider"
         step = self.step or (1 if self.is_integer else (high - low) / 100)
         value = self.range(3)[1] if self.value is None else self.value
-        return kind(value=value, min=low, max=high, step=step, description=self.label)
+        return getattr(ipywidgets, kind)(value=value, min=low, max=high, step=step, description=self.label)
 
     def range(self, n: int) -> list[float]:
         """n values from one end to the other, or fewer where there are fewer integers."""
@@ -45,29 +51,29 @@ class Slider:
 class ImageWithSliders:
     """An image below sliders, whose bytes are replaced: nothing flickers. Without a kernel a reader sees the still."""
 
-    def __init__(self, sliders: dict[str, Slider]):
+    def __init__(self, sliders: dict[str, Slider], shows: str = "A figure that the sliders change."):
         self._widgets = {name: slider.widget() for name, slider in sliders.items()}
         label_width = f"{max(len(slider.label) for slider in sliders.values())}ch"  # so that all begin alike
         for widget in self._widgets.values():
             widget.style.description_width = label_width
             widget.layout.width = f"calc({label_width} + 22em)"
         self._image = ipywidgets.Image(format="png")
-        layout = ipywidgets.Layout(align_items="flex-start")  # by default a box stretches an image, which blurs it
-        self.box = ipywidgets.VBox([*self._widgets.values(), self._image], layout=layout)
+        parts = [*self._widgets.values(), ipywidgets.HTML(SAY + shows, layout={"display": "none"}), self._image]
+        self.box = ipywidgets.VBox(parts, layout={"align_items": "flex-start"})  # else it stretches and blurs images
 
     @property
     def values(self) -> dict[str, float]:
         return {name: widget.value for name, widget in self._widgets.items()}
 
     def _repr_mimebundle_(self, **kwargs) -> dict:
-        return {**self.box._repr_mimebundle_(**kwargs), "image/png": _base64(self._image.value)}
+        return {**self.box._repr_mimebundle_(**kwargs), "image/png": base64.b64encode(self._image.value).decode()}
 
 
 class explore(ImageWithSliders):
     """A slider for each argument of `draw`, which does not use pyplot, for that stores figures."""
 
     def __init__(self, draw: Callable[..., Figure], **sliders: Slider):
-        super().__init__(sliders)
+        super().__init__(sliders, *(draw.__doc__ or "").splitlines()[:1])
         self._draw, self._sliders = draw, sliders
         for widget in self._widgets.values():
             widget.observe(self._update, names="value")
@@ -81,8 +87,7 @@ class explore(ImageWithSliders):
         for name, slider in self._sliders.items():
             for value in [*slider.range(2), self.values[name]]:
                 self._widgets[name].value = value
-        n = len(self._sliders)
-        print(f"moved {n} slider{'s' * (n != 1)} through {3 * n} positions")
+        print(f"moved {(n := len(self._sliders))} slider{'s' * (n != 1)} through {3 * n} positions")
 
 
 def copies(*panels: Axes) -> Callable[[], tuple[Figure, list[Axes]]]:
@@ -105,10 +110,5 @@ def copies(*panels: Axes) -> Callable[[], tuple[Figure, list[Axes]]]:
 
 def png(figure: Figure) -> bytes:
     """The figure as PNG, compressed fast rather than small."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", pil_kwargs={"compress_level": 1})
+    figure.savefig(buffer := io.BytesIO(), format="png", pil_kwargs={"compress_level": 1})
     return buffer.getvalue()
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

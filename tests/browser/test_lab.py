@@ -64,11 +64,11 @@ def test_chapter_works_in_jupyterlab(name, server, page):
 
 
 def check_sliders(notebook: Notebook, shown, variable: str):
-    """Dragging and arrow keys change the figure, and each slider shows the number that was drawn."""
-    figure, sliders = shown.locator("img.widget-image"), shown.locator(".widget-slider")
+    """Dragging and arrow keys change the figure; each slider has a name, and announces the number that was drawn."""
+    figure, sliders = shown.locator("img.widget-image[alt*=' ']"), shown.locator(".widget-slider:has([aria-label])")
     names = notebook.ask(f"list({variable}.values)")
-    assert sliders.count() == len(names)
     assert figure.bounding_box()["width"] == figure.evaluate("e => e.naturalWidth"), "scaled, so blurred"
+    assert sliders.count() == len(names)
     for index, name in enumerate(names):
         for move in (drag, press):
             value = f"{variable}.values[{name!r}]"
@@ -81,14 +81,14 @@ def check_sliders(notebook: Notebook, shown, variable: str):
 
 
 def settled(notebook: Notebook, slider, value: str, figure) -> tuple[float, float, bytes]:
-    """The number beside a slider, `value` in the kernel and the figure, once nothing changes any more.
+    """The number that a slider announces, `value` in the kernel and the figure, once nothing changes any more.
 
     The kernel takes moves in another thread than what is asked (a subshell), so it may answer before it has them.
     """
     seen = []
     for _ in range(30):
         notebook.page.wait_for_timeout(300)
-        text = slider.locator(".widget-readout").inner_text().replace("−", "-")
+        text = slider.locator(".noUi-handle").get_attribute("aria-valuetext").replace("−", "-")
         seen.append((float(text), notebook.ask(value), pixels(figure)))
         if seen[-2:-1] == seen[-1:] and seen[-1][0] == pytest.approx(seen[-1][1], rel=0.01, abs=0.005):
             break

@@ -30,7 +30,7 @@ def explorer(draw):
 
 def test_slider_replaces_the_image(explorer, draw):
     draw.assert_called_once_with(slope=1.0, n=3)
-    *sliders, image = explorer.box.children
+    *sliders, _, image = explorer.box.children
     before = image.value
     sliders[1].value = 5
     draw.assert_called_with(slope=1.0, n=5)
