@@ -17,7 +17,7 @@ SAY = """<style onload="const box = this.closest('.widget-vbox'), say = () => {
     box.querySelectorAll('img').forEach(image => image.alt = this.parentNode.textContent);
     for (const handle of box.querySelectorAll('.noUi-handle')) [handle.ariaLabel, handle.ariaValueText] =
         Array.from(handle.closest('.widget-slider').querySelectorAll('label, .widget-readout'), e => e.textContent);
-}; new MutationObserver(say).observe(box, {subtree: true, childList: true, characterData: true})"></style>"""
+}; say(), new MutationObserver(say).observe(box, {subtree: true, childList: true, characterData: true})"></style>"""
 
 
 @dataclass(frozen=True)
