@@ -42,7 +42,6 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 html_copy_source = False
-html_last_updated_fmt = None
 
 
 def formula(writer, node):

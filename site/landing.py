@@ -77,7 +77,7 @@ def run() -> str:
     first = f"git clone https://github.com/{REPOSITORY} possm-lite && cd possm-lite"
     lines = [first if REPOSITORY else "cd possm-lite    # the folder of the course"]
     lines += ["make lab         # the course, in JupyterLab", "make decode      # train the decoder, and test it"]
-    source = f"[The source](https://github.com/{REPOSITORY}) is on GitHub. " if REPOSITORY else ""
+    source = f"[The source](https://github.com/{REPOSITORY}) is on GitHub. " * bool(REPOSITORY)
     return "```bash\n" + "\n".join(lines) + f"\n```\n\n{source}Python 3.10 to 3.14, git and make are enough."
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from conf import html_baseurl
 from scipy.signal import lfilter
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
@@ -196,6 +197,8 @@ def main(folder: Path) -> None:
     (folder / "live" / "weights.js").write_text(f"const WEIGHTS = {json.dumps(weights(*trained()))};\n")
     for path in PAGE.iterdir():
         shutil.copy(path, folder if path.suffix == ".html" else folder / "live")
+    page = (PAGE / "live.html").read_text(encoding="utf-8").replace("_static/preview", f"{html_baseurl}_static/preview")
+    (folder / "live.html").write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
