@@ -62,8 +62,8 @@ def main(folder: Path) -> None:
 
 def page(chapter: Chapter, reference: Reference) -> NotebookNode:
     """A chapter as a web page; code that is hidden in JupyterLab is folded."""
-    path = chapter.path
-    notebook = read(path)
+    path, notebook = chapter.path, read(chapter.path)
+    notebook.cells = [cell for cell in notebook.cells if not cell.source.endswith(".sweep()")]  # tests of sliders
     notebook.metadata["description"] = plain(notebook.cells[0].source)
     add_alt_texts(notebook.cells)
     solutions = solutions_of(ROOT / "notebooks" / "solutions" / path.name)
