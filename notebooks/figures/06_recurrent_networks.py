@@ -93,7 +93,7 @@ def reach(layer: nn.RNNBase, x: Tensor) -> Tensor:
 
 def band(axes: Axes, steps: Sequence, curves: Sequence, color: str, style: str, label: str) -> None:
     """Mean of curves (seeds, T) as a line, smallest to largest as a band."""
-    curves = np.asarray(curves)
+    curves = np.stack([np.asarray(curve) for curve in curves])  # NumPy 1.24 stacks no tensors
     axes.plot(steps, curves.mean(0), style, color=color, lw=2, label=label)
     axes.fill_between(steps, curves.min(0), curves.max(0), color=color, alpha=0.2, lw=0)
 

@@ -24,7 +24,7 @@ class LayerNorm:
     """gain * (x - mean) / sqrt(variance + eps) + shift over the last axis of x (..., n)."""
 
     def __init__(self, norm, dtype):
-        self.eps = norm.eps
+        self.eps = constant(norm.eps, dtype)  # NumPy 1 adds a float to one float32 as float64
         self.gain = constant(norm.weight, dtype)
         self.shift = constant(norm.bias, dtype)
         self.average = np.full_like(self.gain, 1 / len(self.gain))  # a product with it starts sooner than a mean
