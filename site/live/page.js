@@ -239,7 +239,7 @@ function report() {
   const percent = Math.round(100 * r[loop.decoder]);
   if (loop.timeS >= SCORE_AFTER_S && !isNaN(percent)) {
     const says = percent > 0 ? `explains ${percent} % of the velocity.` : "is further off than standing still.";
-    find("#score").textContent = `Last ten seconds: ${name.toLowerCase()} ${says}`;
+    find("#score").textContent = `In the last seconds: ${name.toLowerCase()} ${says}`;
   }
   const sorted = [...loop.stepMs].sort((a, b) => a - b), median = sorted[sorted.length >> 1];
   find("#timing").textContent = `${loop.nBins} bins of 50 ms, ${late} late` +
