@@ -2,8 +2,6 @@
 
 import os
 
-from docutils.nodes import SkipNode, math_block
-
 REPOSITORY = os.environ.get("GITHUB_REPOSITORY", "")  # OWNER/NAME on GitHub, for links to the source; "": none
 
 project = "possm-lite"
@@ -46,6 +44,8 @@ html_copy_source = False
 
 def formula(writer, node):
     """A formula as its LaTeX, which formulas.js gives to KaTeX; layout.html loads both where a page has one."""
+    from docutils.nodes import SkipNode, math_block  # here, since prepare.py reads REPOSITORY without Sphinx
+
     tag = "div" if isinstance(node, math_block) else "span"
     writer.body.append(f'<{tag} class="math">{writer.encode(node.astext())}</{tag}>')
     raise SkipNode
