@@ -66,9 +66,9 @@ def test_gradients_are_finite_and_zero_for_silent_units(for_all, form, dtype):
 
 
 def extreme(rng, shape, dtype):
-    """Difficult numbers for a softmax: ties, far apart, the largest and the smallest of the type."""
+    """Difficult numbers for a softmax: ties, far apart, large and small; the lowest stands for a masked score."""
     info = torch.finfo(dtype)
-    few = [0.0, -0.0, 1.0, -1.0, 80.0, -800.0, info.max, info.min, info.max / 2, info.tiny, -info.tiny, info.eps]
+    few = [0.0, -0.0, 1.0, -1.0, 80.0, -800.0, info.max, info.min / 2, info.max / 2, info.tiny, -info.tiny, info.eps]
     return torch.tensor(rng.choice(few[: rng.integers(1, len(few) + 1)], shape), dtype=dtype)
 
 
