@@ -174,7 +174,7 @@ def initial_weights(n_networks: int = 3) -> dict[str, Tensor]:
     }
 
 
-def train(predict: Callable[..., Tensor], code: str, n_steps: int = 150) -> dict[str, Tensor]:
+def train(predict: Callable[..., Tensor], code: str, n_steps: int = 125) -> dict[str, Tensor]:
     """Weights of three networks that learn at places 0 to 31 which symbol was three places back.
 
     predict(weights, symbols, places, code) gives scores (S, B, N, 8). Adam takes each number by itself, so the

@@ -92,16 +92,16 @@ def gradients_through_time(layer: nn.RNNBase, x: Tensor) -> Tensor:
     weights = [w.detach() for w in layer.all_weights[0]]
     n_parts = 2 if layer.cell is lstm_cell else 1
 
-    def one_step(s: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
-        after = layer.cell(x_t, *s.chunk(n_parts, -1), *weights)
-        return (torch.cat(after, -1) if n_parts == 2 else after,) * 2
-
-    jacobian_and_state = torch.func.vmap(torch.func.jacrev(one_step, has_aux=True))
-    s = x.new_zeros(len(x), n_parts * layer.hidden_size)
-    jacobians = []
+    s, jacobians = x.new_zeros(len(x), n_parts * layer.hidden_size), []
+    each = torch.eye(s.shape[1], dtype=x.dtype, device=x.device)[:, None].expand(-1, len(x), -1)  # a row each
     for x_t in x.detach().unbind(1):
-        jacobian, s = jacobian_and_state(s, x_t)  # (B, S, S), (B, S)
-        jacobians.append(jacobian)
+        s = s.detach().requires_grad_()
+        with torch.enable_grad():
+            after = layer.cell(x_t, *s.chunk(n_parts, -1), *weights)
+            after = torch.cat(after, -1) if n_parts == 2 else after
+        (rows,) = torch.autograd.grad(after, s, each, is_grads_batched=True)  # (S, B, S)
+        jacobians.append(rows.transpose(0, 1))
+        s = after
     of_last = torch.eye(s.shape[1], dtype=x.dtype, device=x.device)[: layer.hidden_size].expand(len(x), -1, -1)
     gradients = [of_last]  # dH_T/dS_T
     for jacobian in reversed(jacobians):
