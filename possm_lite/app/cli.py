@@ -82,7 +82,7 @@ def _parser(folder: Path = Path()) -> argparse.ArgumentParser:
     predict = commands.add_parser("predict", help="apply a trained decoder to a recording; spikes alone are enough")
     live = commands.add_parser("live", help="decode spike events of Lab Streaming Layer until Ctrl-C")
     for command in (stream, predict, live):
-        command.add_argument("run", type=path, metavar="RUN", help="folder that decode wrote")
+        command.add_argument("run", type=path, metavar="RUN", help="folder that decode wrote, or a checkpoint")
     stream.add_argument("recording", nargs="?", type=path, help="default: the recording it was trained on")
     predict.add_argument("recording", type=path, help="of the same units")
     predict.add_argument("--out", type=path, metavar="DIR", help="new folder (default runs/SESSION-predicted-N)")

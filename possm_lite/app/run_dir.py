@@ -103,9 +103,9 @@ def mark_finished(run: Path):
 
 
 def load_run(run: Path) -> tuple[POSSM, TrainedOn]:
-    """The decoder in the folder of a run. Raises CheckpointError, which names the folder or command that is meant."""
+    """The decoder of a run's folder, or of a file. CheckpointError names the folder or command that is meant."""
     if is_unfinished(run):
         raise CheckpointError(f"{run} is not finished: possm-lite decode --resume {shlex.quote(str(run))}")
     if of_sessions := sorted(str(path.parent) for path in run.glob("*/checkpoint.npz")):
         raise CheckpointError(f"{run} is of several sessions: name the folder of one, {', '.join(of_sessions)[:300]}")
-    return load_checkpoint(run / "checkpoint.npz")
+    return load_checkpoint(run if run.is_file() else run / "checkpoint.npz")

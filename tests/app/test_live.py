@@ -97,8 +97,8 @@ def test_silence_is_reported_once_and_decoded(bins, lines):
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
 def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording, tmp_path, pylsl):
     session = prepare(small_recording)
-    save_checkpoint(tmp_path / "checkpoint.npz", small_possm(session), TrainedOn.from_session(session))
-    command = [sys.executable, "-m", "possm_lite", "live", str(tmp_path), "--stream", name := f"test-{tmp_path.name}"]
+    save_checkpoint(path := tmp_path / "a.npz", small_possm(session), TrainedOn.from_session(session))
+    command = [sys.executable, "-m", "possm_lite", "live", str(path), "--stream", name := f"test-{tmp_path.name}"]
     command += ["--wait", "0.5"]  # a busy machine makes no event late
     units = [*small_recording.unit_ids[:-1], "other"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as live:

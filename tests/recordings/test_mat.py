@@ -79,7 +79,7 @@ BAD = {  # changes, and what is named
     "bins that overlap": (changed("time", (0, 7), 12.9), "bin_starts"),
     "a NaN velocity": (changed("handVel", (1, 5), np.nan), "behavior[5, 1] = nan"),
     "no spikes": ({"spikes": None}, "CONVERTERS.md: KeyError 'spikes'"),
-    "bins that differ": ({"spikes": np.zeros((4, 299))}, "300 for 299 bins"),
+    "spikes with a row for each bin": ({"spikes": np.zeros((300, 4))}, "not (1, 300), (300, 4), (3, 300)."),
     "spikes in three dimensions": ({"spikes": np.zeros((4, 3, 100))}, "(units, bins)"),
     "spikes as text": ({"spikes": "many"}, "spikes"),
     "complex velocity": ({"handVel": np.full((2, 300), 1j)}, "handVel"),

@@ -21,16 +21,16 @@ def read_mat(path: Path) -> Recording:
 
     variables = loadmat(path, variable_names=_NAMES)
     time, counts, velocity = (variables[name] for name in _NAMES)
-    if any(variables[name].dtype.kind not in "iuf" or variables[name].ndim != 2 for name in _NAMES):
-        raise RecordingError(f"{', '.join(_NAMES)} must be numbers, of shape (1, bins), (units, bins), (C, bins).")
+    if any(a.dtype.kind not in "iuf" or a.shape != (len(a), time.size) for a in (time.ravel()[None], counts, velocity)):
+        found = f"(1, bins), (units, bins), (C, bins), not {time.shape}, {counts.shape}, {velocity.shape}"
+        raise RecordingError(f"{', '.join(_NAMES)} must be numbers, of shape {found}.")
     time = time.ravel().astype(np.float64)
     width = round(float(np.median(np.diff(time))), 6)
     regular = time[0] + np.arange(len(time)) / (1 / width)  # 1 / width is exactly a whole number for common widths
     notes = []
-    if (jitter := np.abs(time - regular).max()) <= _JITTER * width:
-        if jitter > 1e-6 * width:
-            off = f"up to {1000 * jitter:.2g} ms off"
-            notes.append(f"Bin starts {off} were put on a regular clock of {1000 * width:g} ms.")
+    if (off := np.abs(time - regular).max()) <= _JITTER * width:
+        if off > 1e-6 * width:
+            notes.append(f"Bin starts up to {1e3 * off:.2g} ms off were put on a regular clock of {1e3 * width:g} ms.")
         time = regular
     varies = velocity.min(1) != velocity.max(1)  # True for NaN
     if varies.any() and not varies.all():
