@@ -19,6 +19,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 from nbformat import NotebookNode
 from PIL import Image
+from traitlets.config import Config
 
 from possm_lite.recordings.arrays import atomic_write
 
@@ -48,15 +49,11 @@ def read(path: Path) -> NotebookNode:
 
 def run(notebook: NotebookNode, folder: Path, timeout_s: float) -> None:
     """Execute all cells in `folder`; raises as `execute`."""
-    NotebookClient(
-        notebook,
-        timeout=timeout_s,
-        kernel_name=KERNELSPEC["name"],
-        resources={"metadata": {"path": str(folder)}},
-        record_timing=False,
-        coalesce_streams=True,
-        extra_arguments=["--log-level=ERROR"],
-    ).execute()
+    # a kernel that has used processes of joblib waits for their keeper, which outlives it: two seconds, for nothing
+    at_end = Config({"KernelManager": {"shutdown_wait_time": 1.0}})  # s: half of it to leave, half to be ended
+    settings = {"resources": {"metadata": {"path": str(folder)}}, "record_timing": False, "coalesce_streams": True}
+    settings |= {"timeout": timeout_s, "kernel_name": KERNELSPEC["name"], "extra_arguments": ["--log-level=ERROR"]}
+    NotebookClient(notebook, config=at_end, **settings).execute()
 
 
 def fingerprint(notebook: NotebookNode) -> str:
