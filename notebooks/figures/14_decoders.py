@@ -27,27 +27,35 @@ def train(lag_s):
     return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
 
 
+def pack(weights, prefix=""):
+    """The weights of a decoder as arrays to be stored: each row as whole numbers up to 31, which is exact enough."""
+    stored = {}
+    for name, values in weights.items():
+        values, scale = np.asarray(values), np.ones(1, np.float32)
+        if values.ndim == 2 and len(values) > 2:
+            scale = np.abs(values).max(1, keepdims=True).clip(1e-12) / 31
+            values = np.rint(values / scale).astype(np.int8)
+        stored[prefix + name], stored[f"{prefix}{name}/scale"] = values, scale
+    return stored
+
+
+def unpack(model, stored, prefix=""):
+    """The model with the weights that were stored, ready to decode."""
+    for name, tensor in model.state_dict().items():
+        tensor.copy_(torch.from_numpy(stored[prefix + name] * stored[f"{prefix}{name}/scale"]))
+    return model.eval()
+
+
 def load(n_units):
     """The decoders, by name."""
-    models = {}
     with np.load(FILE) as stored:
-        for lag in LAGS_S:
-            models[lag] = POSSM(POSSMConfig(n_units=n_units)).eval()
-            for name, tensor in models[lag].state_dict().items():
-                tensor.copy_(torch.from_numpy(stored[f"{lag}/{name}"] * stored[f"{lag}/{name}/scale"]))
-    return models
+        return {lag: unpack(POSSM(POSSMConfig(n_units=n_units)), stored, f"{lag}/") for lag in LAGS_S}
 
 
 def main():
     stored = {}
-    trained = in_parallel(train, [(lag_s,) for lag_s in LAGS_S.values()])
-    for lag, weights in zip(LAGS_S, trained, strict=True):
-        for name, values in weights.items():
-            scale = np.ones(1, np.float32)
-            if values.ndim == 2 and len(values) > 2:  # each row as whole numbers up to 31, which is exact enough
-                scale = np.abs(values).max(1, keepdims=True).clip(1e-12) / 31
-                values = np.rint(values / scale).astype(np.int8)
-            stored[f"{lag}/{name}"], stored[f"{lag}/{name}/scale"] = values, scale
+    for lag, weights in zip(LAGS_S, in_parallel(train, [(lag_s,) for lag_s in LAGS_S.values()]), strict=True):
+        stored |= pack(weights, f"{lag}/")
     np.savez_compressed(FILE, **stored)
     print(f"{FILE.name}: {FILE.stat().st_size / 1e3:.0f} KB")
 

@@ -72,7 +72,7 @@ class SpikeBatch:
             raise ValueError(f"units count from 1, and spikes lie in the bins of their trial, not outside: {found}.")
         flat = (np.cumsum(n_bins) - n_bins)[trial] + bin_in_trial  # numbered through the batch
         offset = np.maximum(time_s - bin_in_trial * bin_width_s, 0.0)
-        silent = np.setdiff1d(np.arange(n_bins.sum()), flat)
+        silent = np.flatnonzero(np.bincount(flat, minlength=n_bins.sum()) == 0)
         flat = np.concatenate([flat, silent])
         order = np.argsort(flat, kind="stable")
         unit = np.concatenate([unit, np.full(len(silent), BLANK)])[order]

@@ -42,7 +42,7 @@ def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None
         raise RecordingError("spike_times are all the same: nothing can be decoded.")
     if len(recording.behavior_times):
         _check_clocks(recording)
-        if not np.ptp(recording.behavior, axis=0).any():
+        if (recording.behavior == recording.behavior[0]).all():
             n = recording.n_columns
             raise RecordingError(f"behavior is constant in all {n} columns: there is nothing to decode.")
     is_slow = len(recording.behavior_times) == 0 or recording.sample_interval > 0.5
