@@ -182,13 +182,13 @@ class FineReader(nn.Module):
         return self.network(counts.view(-1, 80).float())[:, 0]
 
 
-def share_right(model: nn.Module, rotated: bool, known: list[tuple], unseen: list[tuple], steps: int = 80) -> float:
+def share_right(model: nn.Module, rotated: bool, known: list[tuple], unseen: list[tuple], steps: int = 50) -> float:
     """Train on bins and directions of one session or several, all at every step; right answers on unseen ones."""
     known, unseen = (
         [(b, phasors(b.offset, OMEGA, torch.float32) if rotated else None, d.float()) for b, d in part]
         for part in (known, unseen)
     )
-    optimizer = AdamW(model.parameters(), lr=1e-2, weight_decay=0.0, fused=True)
+    optimizer = AdamW(model.parameters(), lr=2e-2, weight_decay=0.0, fused=True)
     for _ in range(steps):
         loss = sum(nn.functional.binary_cross_entropy_with_logits(model(b, p), d) for b, p, d in known)
         optimizer.zero_grad()
@@ -201,9 +201,9 @@ def share_right(model: nn.Module, rotated: bool, known: list[tuple], unseen: lis
 def right_answers(Reader: type[nn.Module], seed: int) -> list[float]:
     """Of each of `READERS`. Two sessions share one network, and each unit of both has a row in its table."""
     torch.manual_seed(seed)
-    known, unseen = ([bins_of_order(n, 2 * seed + i)] for i, n in enumerate((1500, 2000)))
+    known, unseen = ([bins_of_order(n, 2 * seed + i)] for i, n in enumerate((1500, 1000)))
     shuffled = [[(times_dealt_anew(b), d) for b, d in part] for part in (known, unseen)]
-    other = [bins_of_order(n, 100 + 2 * seed + i, TWELVE) for i, n in enumerate((1500, 2000))]
+    other = [bins_of_order(n, 100 + 2 * seed + i, TWELVE) for i, n in enumerate((1500, 1000))]
     both = [[*part, (b.offset_units(9), d)] for part, (b, d) in zip((known, unseen), other, strict=True)]
     return [
         share_right(Reader(8), False, known, unseen),
