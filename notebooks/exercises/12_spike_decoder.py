@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from possm_lite.course.checks import MISSING, Case, Complaint, exercise, normal
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.nn.positions import log_spaced_frequencies, phasors, rotate
-from possm_lite.training.fit import AdamW
 
 # What a `Decoder` calls its parts, and where the package's model has them; `query` is its task and session embedding
 NAMES = {
@@ -406,7 +405,7 @@ def _steps(n, seen, unknown=False, scales=(1.0,), rates=(0.05,)):
 def train(model, draw, n_steps, rate):
     """Train the model in place, and return the loss of every step."""
     model.train()
-    optimizer = AdamW(model.parameters(), weight_decay=0.01)  # torch's, which starts sooner
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
     losses = []
     for step in range(n_steps):
         optimizer.param_groups[0]["lr"] = rate(step)
