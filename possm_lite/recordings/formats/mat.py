@@ -20,10 +20,10 @@ def read_mat(path: Path) -> Recording:
     from scipy.io import loadmat
 
     variables = loadmat(path, variable_names=_NAMES)
-    time, counts, velocity = (variables[name] for name in _NAMES)
+    time, counts, velocity = (variables.get(name, np.array("absent")) for name in _NAMES)
     if any(a.dtype.kind not in "iuf" or a.shape != (len(a), time.size) for a in (time.ravel()[None], counts, velocity)):
-        found = f"(1, bins), (units, bins), (C, bins), not {time.shape}, {counts.shape}, {velocity.shape}"
-        raise RecordingError(f"{', '.join(_NAMES)} must be numbers, of shape {found}.")
+        found = f"{time.shape}, {counts.shape}, {velocity.shape}; other layouts: CONVERTERS.md"
+        raise RecordingError(f"needs {', '.join(_NAMES)}, shape (1, bins), (units, bins), (C, bins), found: {found}.")
     time = time.ravel().astype(np.float64)
     width = round(float(np.median(np.diff(time))), 6)
     regular = time[0] + np.arange(len(time)) / (1 / width)  # 1 / width is exactly a whole number for common widths
