@@ -49,8 +49,8 @@ MEASURED = [
     ("layouts", "layouts that decode as in our own format"),
     ("faults", "faults named correctly"),
 ]
-COMPARED = "How a bin is read: "  # tables of the section "readings", one a recording
-DECODERS = ["POSSM: sigmoid, rotation", "GRU on counts"]
+COMPARED = "All decoders: "  # tables of the section "accuracy", one a recording
+DECODERS = ["POSSM, gru", "GRU on counts"]
 
 
 def landing(chapters: list[Chapter], images: Path) -> str:
@@ -115,7 +115,7 @@ def measured() -> str:
     """Two tables out of the benchmarks: decoders compared on each recording, and single figures with their limits."""
     sections = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
     lines = ["| recording | decoder | R² | R² displayed |", "|---|---|---|---|"]
-    for table in (i for i in sections["readings"]["items"] if i.get("title", "").startswith(COMPARED)):
+    for table in (i for i in sections["accuracy"]["items"] if i.get("title", "").startswith(COMPARED)):
         column = {name: table["head"].index(name) for name in ("R²", "R² displayed")}
         recording = table["title"].removeprefix(COMPARED)
         for row in (next(row for row in table["rows"] if row[0] == decoder) for decoder in DECODERS):
@@ -127,7 +127,7 @@ def measured() -> str:
         row = next(item for item in sections[section]["items"] if item.get("what") == what)
         limit = row["limit"] if row["holds"] else f"{row['limit']}, **missed**"
         lines += [f"| {what} | {row['measured']} | {limit} |"]
-    dates = [sections[name]["date"] for name in {"readings", *(section for section, _ in MEASURED)}]
+    dates = [sections[name]["date"] for name in {"accuracy", *(section for section, _ in MEASURED)}]
     lines += ["", f"Measured by `make bench`, {' to '.join(sorted({min(dates), max(dates)}))}."]
     lines += ["[All figures](BENCHMARKS.md), with those that missed their limit, the machines and the commands."]
     return "\n".join(lines)

@@ -18,8 +18,6 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "live": live.measure,
     "training": training.measure,
     "accuracy": accuracy.measure,
-    "readings": accuracy.measure_readings,
-    "codes": accuracy.measure_codes,
     "trials": trials.measure,
     "weights": weights.measure,
     "layouts": layouts.measure,

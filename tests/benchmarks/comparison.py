@@ -33,6 +33,14 @@ time_codes = load_figures("13_time_codes", ROOT / "notebooks")
 Decoder = dict | str  # the switches of `time_codes.make_model`, or one of the four names above
 Scores = dict[tuple[str, str], list[dict]]  # a score for each seed, by recording and decoder
 
+NOTE = Note(
+    "± is the standard deviation over seeds, which change initial weights, windows and hidden units; filters have "
+    "none. 'Larger than the spread': than the standard deviation of the difference of two trainings, (s₁² + s₂²)^½. "
+    "R² is the mean of x and y on the last 20 %, decoded causally, at the moments asked; displayed: of the newest "
+    "finished output at each moment, that of the end of the last finished bin. The lag is 0. Core s: seconds of one "
+    "core for the training, median. Readings and codes of time have the settings that are best for the default."
+)
+
 
 def present(recordings: dict[str, Path]) -> tuple[dict[str, Path], list[Note]]:
     """The recordings that are there, and a note for each that is not."""
@@ -41,17 +49,16 @@ def present(recordings: dict[str, Path]) -> tuple[dict[str, Path], list[Note]]:
 
 
 def search(
-    found: dict[str, Path], decoders: dict[str, Decoder], n_trainings: int, short: bool = False
+    found: dict[str, Path], decoders: dict[str, Decoder], short: bool = False
 ) -> tuple[dict[tuple[str, str], dict], Table]:
-    """The settings of `GRID` with the best mean validation R² of `n_trainings`, by recording and decoder."""
+    """The settings of `GRID` with the best validation R² of one training, by recording and decoder."""
     grid = GRID[:2] if short else GRID
     keys = list(product(found, decoders))
-    tried = product(keys, grid, range(n_trainings))
-    calls = [call(found, s, decoders[d], 100 + seed, short, **settings) for (s, d), settings, seed in tried]
+    calls = [call(found, s, decoders[d], 100, short, **settings) for (s, d), settings in product(keys, grid)]
     valid = [score["valid"] for score in in_parallel(train_and_score, calls)]
-    choice = np.reshape(valid, (len(keys), len(grid), n_trainings)).mean(-1).argmax(-1)
+    choice = np.reshape(valid, (len(keys), len(grid))).argmax(-1)
     best = {key: grid[i] for key, i in zip(keys, choice, strict=True)}
-    title = f"Settings of training with the best mean validation R², of {len(GRID)}, trainings of each: {n_trainings}"
+    title = f"Settings of training with the best validation R², of {len(GRID)}, one training of each"
     form = "lr {lr:g}, {batch} windows of {window_s:g} s"
     return best, Table(title, ["", *found], [[d, *(form.format(**best[s, d]) for s in found)] for d in decoders])
 
@@ -113,13 +120,6 @@ def tables(title: str, found: Iterable[str], decoders: Iterable[str], of: Scores
         rows = [[d, *_cells(of[source, d], None if d == reference else of[source, reference])] for d in decoders]
         head = ["", "R²", "lowest to highest", f"against {reference}", "R² displayed", "parameters", "core s"]
         yield Table(f"{title}: {source}, {len(of[source, reference])} seeds", head, rows)
-    yield Note(
-        "± is the standard deviation over seeds, which change initial weights, windows and hidden units; filters have "
-        "none. A difference from the reference is said to be larger than the spread if it exceeds the standard "
-        "deviation of the difference of two trainings, (s₁² + s₂²)^½. R² is the mean of x and y on the last 20 %, "
-        "decoded causally, at the moments asked; displayed: of the newest finished output at each moment, that of the "
-        "end of the last finished bin. The lag is 0. Core s: seconds of one core for the training, median."
-    )
 
 
 def _cells(scores: list[dict], reference: list[dict] | None) -> list[str]:

@@ -27,8 +27,6 @@ TITLES = {
     "live": "Live input",
     "training": "Training",
     "accuracy": "Accuracy",
-    "readings": "How a bin is read",
-    "codes": "The code of time",
     "trials": "Few trials",
     "weights": "When weights pay",
     "layouts": "Layouts of recordings",

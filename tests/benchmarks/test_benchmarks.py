@@ -84,17 +84,16 @@ def test_decoders_are_tuned_and_compared(small_recording, tmp_path):
     recordings = {comparison.SIMULATED: path, comparison.REAL: tmp_path / "absent"}
     items = list(accuracy.measure(short=True, recordings=recordings))
     assert comparison.REAL in of(Note, items)[0].text
-    searched, scored = of(Table, items)
+    searched, scored, *variants = of(Table, items)
     assert [cells[0] for cells in searched.rows] == ["POSSM, rnn", "POSSM, gru", "GRU on counts"]
     assert [cells[0] for cells in scored.rows[3:]] == ["Wiener filter", "Kalman filter"]
-    (_, _, best), _ = searched.rows, scored
-    settings = [s for s in comparison.GRID if f"lr {s['lr']:g}, {s['batch']} w" in best[1]][0]
+    best = searched.rows[2][1]
+    settings = [s for s in comparison.GRID if f"lr {s['lr']:g}, {s['batch']} w" in best][0]
     calls = [comparison.call(recordings, comparison.SIMULATED, comparison.GRU, i, True, **settings) for i in (0, 1)]
     r2 = [comparison.train_and_score(*call)["r2"] for call in calls]
     assert scored.rows[2][1:3] == [page.with_spread(np.array(r2)), f"{min(r2):.3f} to {max(r2):.3f}"]
-    for measure, other in ((accuracy.measure_readings, "reading: "), (accuracy.measure_codes, "code of time: ")):
-        table = of(Table, measure(short=True, recordings=recordings))[-1]
-        assert table.rows[0][0] == accuracy.POSSM_DEFAULT and other in table.rows[-1][0]
+    for table, other in zip(variants, ("reading: softmax", "code of time: embedding"), strict=True):
+        assert [cells[0] for cells in table.rows[:2]] == [accuracy.DEFAULT, other]
 
 
 def test_readme_claims_hold(monkeypatch):
