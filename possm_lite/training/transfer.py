@@ -19,7 +19,7 @@ from .windows import WindowSampler
 
 _EMBEDDINGS = ("unit_embedding.weight", "session_embedding.weight")
 _SCALE = ("behavior_mean", "behavior_std")
-# of `adapt`, measured by `make bench ARGS="transfer"`: few epochs of a short session are steps only in small batches
+# of `adapt`, measured by `make bench ARGS="trials"`: few epochs of a short session are steps only in small batches
 ADAPTATION = FitConfig(epochs=10, window_s=1.0, batch=8, samples=20, lr=1e-3)
 
 
