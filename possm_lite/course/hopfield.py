@@ -23,8 +23,8 @@ def local_field(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> 
 
 
 def sign_or_keep(field: Tensor, states: Tensor) -> Tensor:
-    """sgn(field), and the old state where the field is exactly 0: a unit is never 0."""
-    return torch.where(field == 0, states, torch.sign(field))
+    """sgn(field), and the old state where the field is 0, which a sum in float32 may miss by its rounding."""
+    return torch.where(field.abs() < 1e-5, states, torch.sign(field))
 
 
 def hopfield_energy(states: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:

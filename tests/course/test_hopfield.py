@@ -60,6 +60,12 @@ def test_zero_field_leaves_the_state():
         assert update(s, torch.zeros(4, 4), bias).tolist() == [[-1.0, 1.0, -1.0, 1.0]]
 
 
+def test_rounding_does_not_decide_where_the_field_is_zero():
+    x, cues = signs(8, 50), signs(200, 50, seed=1)
+    whole_numbers = (x.mT @ x).fill_diagonal_(0)  # sums of these are exact
+    assert torch.equal(recall(cues, hebb_weights(x)), recall(cues, whole_numbers))
+
+
 @settings(max_examples=60, deadline=None)
 @given(n=st.integers(2, 12), seed=st.integers(0, 10_000), biased=st.booleans(), ordered=st.booleans())
 def test_energy_never_rises_along_asynchronous_recall(n, seed, biased, ordered):
