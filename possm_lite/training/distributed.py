@@ -14,8 +14,6 @@ import torch.distributed.nn.functional  # noqa: F401
 
 from ..errors import DistributedError
 
-_TIMEOUT = timedelta(hours=6)  # one process may fit baselines while others wait; a dead peer is noticed at once
-
 
 @dataclass(frozen=True)
 class ProcessGroup:
@@ -54,9 +52,11 @@ def process_group() -> Iterator[ProcessGroup]:
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         yield SINGLE_PROCESS
         return
-    dist.init_process_group("gloo", timeout=_TIMEOUT)
+    # One process may fit baselines while others wait; a dead peer is noticed at once.
+    dist.init_process_group("gloo", timeout=timedelta(hours=6))
     try:
         yield ProcessGroup(dist.get_rank(), dist.get_world_size())
+        dist.barrier()  # torch 2.6 may deadlock at the end of the group while its thread frees the last gathering
     except RuntimeError as exc:
         if "gloo" not in str(exc):
             raise
