@@ -18,6 +18,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "live": live.measure,
     "training": training.measure,
     "accuracy": accuracy.measure,
+    "codes": accuracy.measure_codes,
     "trials": trials.measure,
     "weights": weights.measure,
     "layouts": layouts.measure,

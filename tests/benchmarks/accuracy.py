@@ -25,27 +25,37 @@ GOALS = {REAL: 0.903, SENSORY: 0.788, SIMULATED: 0.86}
 
 
 def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> Iterator[Item]:
-    """All decoders, each with its own best settings; the readings and codes, with those of the default."""
-    learned, readings, codes = LEARNED, READ, CODES
+    """All decoders, each with its own best settings; the readings, with those of the default."""
+    learned, readings = LEARNED, READ
     if short:
-        learned = {name: LEARNED[name] for name in ("POSSM, rnn", DEFAULT, GRU)}
-        readings, codes = (dict(list(each.items())[:1]) for each in (READ, CODES))
+        learned, readings = {name: LEARNED[name] for name in ("POSSM, rnn", DEFAULT, GRU)}, _first(READ)
     n_seeds = dict.fromkeys((*learned, *readings), 2 if short else 5) | dict.fromkeys(FILTERS, 1)
-    n_seeds |= dict.fromkeys(codes, 1 if short else 3)
     found, missing = comparison.present(recordings)
     yield from missing
     best, searched = comparison.search(found, learned, short)
     yield searched
-    settings = best | {(s, d): best[s, DEFAULT] for s, d in product(found, readings | codes)}
-    of = comparison.score_all(found, learned | FILTERS | readings | codes, settings, n_seeds, short)
+    settings = best | {(s, d): best[s, DEFAULT] for s, d in product(found, readings)}
+    of = comparison.score_all(found, learned | FILTERS | readings, settings, n_seeds, short)
     for source in found:
         yield from limits(source, {d: of[source, d] for d in n_seeds})
     yield from comparison.tables("All decoders", found, learned | FILTERS, of, DEFAULT)
     yield from comparison.tables("How a bin is read", found, [DEFAULT, *readings, GRU], of, DEFAULT)
-    alike = {key: scores[: 1 if short else 3] for key, scores in of.items()}
-    yield from comparison.tables("The code of time", found, [DEFAULT, *codes], alike, DEFAULT)
     yield comparison.NOTE
     yield Plot("accuracy", "R² of each decoder on held-out velocity, a dot per seed", _plot(list(found), of))
+
+
+def measure_codes(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> Iterator[Item]:
+    """The codes of time, with the default settings of training."""
+    found, missing = comparison.present(recordings)
+    yield from missing
+    variants = {DEFAULT: LEARNED[DEFAULT]} | (_first(CODES) if short else CODES)
+    of = comparison.score_all(found, variants, {}, dict.fromkeys(variants, 1 if short else 3), short)
+    yield from comparison.tables("The code of time", found, variants, of, DEFAULT)
+    yield comparison.NOTE
+
+
+def _first(variants: dict[str, Decoder]) -> dict[str, Decoder]:
+    return dict(list(variants.items())[:1])
 
 
 def limits(source: str, scores: dict[str, list[dict]]) -> Iterator[Row]:

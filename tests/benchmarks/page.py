@@ -27,6 +27,7 @@ TITLES = {
     "live": "Live input",
     "training": "Training",
     "accuracy": "Accuracy",
+    "codes": "The code of time",
     "trials": "Few trials",
     "weights": "When weights pay",
     "layouts": "Layouts of recordings",

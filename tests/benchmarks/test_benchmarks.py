@@ -84,7 +84,7 @@ def test_decoders_are_tuned_and_compared(small_recording, tmp_path):
     recordings = {comparison.SIMULATED: path, comparison.REAL: tmp_path / "absent"}
     items = list(accuracy.measure(short=True, recordings=recordings))
     assert comparison.REAL in of(Note, items)[0].text
-    searched, scored, *variants = of(Table, items)
+    searched, scored, read = of(Table, items)
     assert [cells[0] for cells in searched.rows] == ["POSSM, rnn", "POSSM, gru", "GRU on counts"]
     assert [cells[0] for cells in scored.rows[3:]] == ["Wiener filter", "Kalman filter"]
     best = searched.rows[2][1]
@@ -92,7 +92,8 @@ def test_decoders_are_tuned_and_compared(small_recording, tmp_path):
     calls = [comparison.call(recordings, comparison.SIMULATED, comparison.GRU, i, True, **settings) for i in (0, 1)]
     r2 = [comparison.train_and_score(*call)["r2"] for call in calls]
     assert scored.rows[2][1:3] == [page.with_spread(np.array(r2)), f"{min(r2):.3f} to {max(r2):.3f}"]
-    for table, other in zip(variants, ("reading: softmax", "code of time: embedding"), strict=True):
+    codes = of(Table, accuracy.measure_codes(short=True, recordings=recordings))[0]
+    for table, other in ((read, "reading: softmax"), (codes, "code of time: embedding")):
         assert [cells[0] for cells in table.rows[:2]] == [accuracy.DEFAULT, other]
 
 
