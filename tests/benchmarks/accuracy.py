@@ -21,6 +21,7 @@ FILTERS: dict[str, Decoder] = {WIENER: WIENER, KALMAN: KALMAN}
 READ: dict[str, Decoder] = {f"reading: {r}": {"reading": r} for r in (*READINGS, "mean") if r != POSSMConfig.reading}
 CODES: dict[str, Decoder] = {f"code of time: {c}": {"code": c} for c in comparison.time_codes.CODES if c != "rotation"}
 CODES["a learned query per millisecond"] = {"per_ms": True}
+ROTATION = f"POSSM: {POSSMConfig.reading}, rotation"
 GOALS = {REAL: 0.903, SENSORY: 0.788, SIMULATED: 0.86}
 
 
@@ -48,9 +49,9 @@ def measure_codes(short: bool = False, recordings: dict[str, Path] = RECORDINGS)
     """The codes of time, with the default settings of training."""
     found, missing = comparison.present(recordings)
     yield from missing
-    variants = {DEFAULT: LEARNED[DEFAULT]} | (_first(CODES) if short else CODES)
+    variants: dict[str, Decoder] = {ROTATION: {}} | (_first(CODES) if short else CODES)
     of = comparison.score_all(found, variants, {}, dict.fromkeys(variants, 1 if short else 3), short)
-    yield from comparison.tables("The code of time", found, variants, of, DEFAULT)
+    yield from comparison.tables("The code of time", found, variants, of, ROTATION)
     yield comparison.NOTE
 
 
