@@ -10,7 +10,7 @@ from ..nn.attention import length_mask
 from ..nn.recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
 
 
-def scan(cell: Callable, x: Tensor, state: Tensor, weights: list, valid=None, reverse=False) -> tuple[Tensor, Tensor]:
+def scan(cell: Callable, x: Tensor, state: Tensor, weights: list, valid, reverse) -> tuple[Tensor, Tensor]:
     """H_t = cell(x_t, H_{t-1}) along x (B, T, d), or from the end: the states (B, T, h) and the last one.
 
     A step that is not `valid` (B, T) keeps the state and outputs zero: backwards, a short sequence begins at its end.

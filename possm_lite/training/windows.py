@@ -30,7 +30,7 @@ class WindowSampler:
         longest_first = np.sort(lengths)[::-1]
         enough = np.searchsorted(np.cumsum(longest_first), 0.9 * lengths.sum())
         self.window_s = min(config.window_s, float(longest_first[enough]))
-        self._slack = np.maximum(lengths - self.window_s, 0.0)
+        self._slack = lengths - self.window_s  # where it is negative no window is drawn
         usable = np.where(lengths >= self.window_s, lengths, 0.0)
         self.n_windows = float(usable.sum() / self.window_s)
         self._probability = usable / usable.sum()

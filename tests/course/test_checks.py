@@ -112,8 +112,9 @@ def test_wrong_answer_is_reported_in_one_line(student, words):
 
 def test_line_of_the_cell_is_shown():
     name, line = "/tmp/ipykernel_1/2.py", "    return helper_of_the_chapter(x)\n"
-    linecache.cache[name] = (1, None, ["def student(x):\n", line], name)
-    exec(compile("def student(x):\n" + line, name, "exec"), cell := {})
+    lines = ["def inner(x):\n", line, "def student(x):\n", "    return inner(x)\n"]
+    linecache.cache[name] = (1, None, lines, name)
+    exec(compile("".join(lines), name, "exec"), cell := {})
     message = softmax.examine(cell["student"]).message
     assert "it raised NameError in line 2 of its cell, `return helper_of_the_chapter(x)`: name" in message
     assert "If a cell above makes `helper_of_the_chapter`, run that first" in message  # as after a restart

@@ -18,10 +18,6 @@ def documents():
     return words.requires_grad_(), mask
 
 
-def queries():
-    return torch.randn(2, D, dtype=torch.float64, requires_grad=True)
-
-
 def by_two_calls(document, lengths, q_w, q_s):
     """The same from ragged lists: attend over the words of each sentence there is, then over those sentences."""
     parts = [document[i, :n] for i, n in enumerate(lengths) if n]
@@ -45,7 +41,7 @@ def test_matches_two_calls_of_attend_with_gradients(shape):
 
 def test_weights_reproduce_output_and_empty_documents_give_zeros():
     words, mask = documents()
-    y, a, b = hierarchical_attend(words, *queries(), mask)
+    y, a, b = hierarchical_attend(words, *torch.randn(2, D, dtype=torch.float64), mask)
     in_document = a * b[..., None]  # (B, S, W)
     assert_close((in_document[..., None] * words).sum((1, 2)), y)
     assert_close(in_document.sum((1, 2)), torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64))
@@ -56,5 +52,5 @@ def test_weights_reproduce_output_and_empty_documents_give_zeros():
 
 
 def test_unmasked_words_are_all_read():
-    words, q = torch.randn(S, W, D, dtype=torch.float64), queries()  # no batch axis
+    words, q = (torch.randn(shape, dtype=torch.float64) for shape in ((S, W, D), (2, D)))  # no batch axis
     assert_close(hierarchical_attend(words, *q)[0], by_two_calls(words, (W, W, W), *q))

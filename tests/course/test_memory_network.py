@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from torch.nn import functional as F
 from torch.testing import assert_close
 
 from possm_lite.course.memory_network import MemoryNetwork, multi_hop_read
@@ -31,15 +30,6 @@ def test_hops_match_loops(n_hops):
     last, weights = multi_hop_read(q, a, c, n_hops)
     for b in range(2):
         assert_close((last[b], weights[b]), loop_answer(q[b], a[b], c[b], n_hops))
-
-
-def test_a_hop_is_a_layer_of_attention_with_shared_weights():
-    """torch's attention without a scale, residual added; the query alone is a sequence of one."""
-    q, a, c = vectors(2, 4), vectors(2, 5, 4), vectors(2, 5, 4)
-    x = q[:, None]
-    for _ in range(3):
-        x = x + F.scaled_dot_product_attention(x, a, c, scale=1.0)
-    assert_close(x[:, 0], multi_hop_read(q, a, c, n_hops=3)[0])
 
 
 def test_a_question_of_two_facts_needs_two_hops():

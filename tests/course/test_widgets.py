@@ -32,6 +32,7 @@ def test_slider_replaces_the_image(explorer, draw):
     draw.assert_called_once_with(slope=1.0, n=3)
     *sliders, _, image = explorer.box.children
     before = image.value
+    assert [slider.step for slider in sliders] == [0.02, 1]
     sliders[1].value = 5
     draw.assert_called_with(slope=1.0, n=5)
     assert image.value == png(line(1.0, 5)) != before == png(line(1.0, 3))

@@ -116,6 +116,8 @@ def test_velocity_is_that_of_its_slot(rng, kind):
         slots = model.decode_counts(bin_counts(batch, N_UNITS).sqrt())
     expected = slots[:, [0, 0, 0, 3, 6, 13], [0, 0, 1, 0, 0, 4]]
     torch.testing.assert_close(velocity, expected * torch.tensor([3.0, 0.5]) + torch.tensor([1.0, -2.0]))
+    with pytest.raises(ValueError, match="session must lie in 1..1"):
+        model(batch, times, 2 * session)
 
 
 @pytest.mark.parametrize("kind", ["WienerFilter", "BinnedGRU"])

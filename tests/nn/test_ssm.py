@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from possm_lite.decoder.cells import Backbone, frozen
-from possm_lite.nn.mamba import Mamba
+from possm_lite.nn.mamba import Mamba, MambaLayer
 from possm_lite.nn.s4d import S4D
-from possm_lite.nn.ssm import causal_convolution, linear_scan, powers, ssm_kernel, zero_order_hold
+from possm_lite.nn.ssm import causal_convolution, linear_scan, powers, spread_steps, ssm_kernel, zero_order_hold
 
 BACKBONES = {"s4d": S4D, "mamba": Mamba}
 
@@ -126,6 +126,13 @@ def test_untrained_layers_remember(kind):
     with torch.no_grad():
         echo = (model(x)[0] - model(changed)[0]).abs().amax(-1)[0]
     assert echo[20] > 1e-8 * echo[0]  # rounding is 1e-16; Mamba hardly reads its states before training
+
+
+def test_initial_weights_are_uniform_in_their_range():
+    ends_and_middle = torch.tensor([0.0, 0.5, 1.0])
+    steps, weight = spread_steps(10_000, 0.001, 0.1).log10(), 2 * MambaLayer(1000).conv1d_weight
+    for values, expected in ((steps, [-3.0, -2.0, -1.0]), (weight, [-1.0, 0.0, 1.0])):
+        torch.testing.assert_close(values.quantile(ends_and_middle), torch.tensor(expected), rtol=0, atol=0.1)
 
 
 @pytest.mark.parametrize("kind", BACKBONES)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from possm_lite.errors import listed
 from possm_lite.recordings import Recording, RecordingError
 from possm_lite.recordings.data_report import data_report
 
@@ -81,7 +82,9 @@ def test_spikes_alone_have_a_report(sound):
 
 
 def test_what_cannot_be_decoded_is_refused(sound):
-    with pytest.raises(RecordingError, match="the valid part, .* has no spike"):
+    found = "the valid part, .* has no spike: spikes are at {:.1f} to {:.1f} s".format(*sound.spike_times[[0, -1]])
+    with pytest.raises(RecordingError, match=found):
         data_report(sound, parts={"train": sound.trials[:9], "valid": np.array([[-2.0, -1.0]])})
+    assert listed("abcdefgh") == "a, b, c, d, e, f and 2 more" and listed("abcdef") == "a, b, c, d, e, f"
     with pytest.raises(RecordingError, match="spike_times is empty"):
         data_report(replace(sound, spike_times=[], spike_units=[]))

@@ -38,6 +38,14 @@ def test_velocity_is_true_however_position_was_logged(reaches, logged_hz, screen
     assert how in note and bool(how) == bool(note), note
 
 
+def test_a_slow_screen_need_not_be_regular(rng):
+    times = np.arange(0, 20, 0.001)
+    frames = np.r_[0.0, 0.04 * np.arange(1, 500) + rng.uniform(-0.0015, 0.0015, 499)]
+    shown = frames[np.searchsorted(frames, times, "right") - 1]
+    velocity, note = differentiate(times, 100 * shown[:, None])
+    assert "it changes at 25" in note and np.abs(velocity - 100).max() < 20
+
+
 def test_rounded_position_is_exact_after_hours():
     """Running sums would lose their digits: 250 Hz for two hours, steps of a quarter."""
     times = np.arange(1_800_000) / 250

@@ -81,6 +81,8 @@ def test_other_series_of_the_layouts(tmp_path, small_recording):
     np.testing.assert_allclose(gaze.behavior_times, times[::2], atol=1e-9)
     np.testing.assert_array_equal(gaze.behavior[:, 0], times[::2])
     np.testing.assert_array_equal(load_recording(pynapple, "speed").behavior, times[:, None])
+    with pytest.raises(RecordingError, match=r"of the file: cursor/acc .*, cursor/pos .*, gaze/angle \(\d+,\)\.$"):
+        load_recording(brainsets, "unknown")
 
 
 def test_params_of_phy_are_not_executed(tmp_path, small_recording):

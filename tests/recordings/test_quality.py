@@ -37,6 +37,12 @@ def test_clean_units_are_not_flagged(trains):
     np.testing.assert_array_equal(quality.isi_violations(recording), 0)
 
 
+def test_more_than_one_lost_sample_is_a_gap(trains):
+    times = np.delete(recording_of(trains).behavior_times, [10, 20, 21])
+    gaps = quality.behavior_gaps(replace(recording_of(trains), behavior_times=times, behavior=np.sin(times)[:, None]))
+    np.testing.assert_array_equal(gaps, [times[[18, 19]]])
+
+
 def test_rates_are_spikes_per_second_and_silent_units_are_found(trains):
     recording = recording_of([*trains, np.empty(0), np.array([10.0, 200.0])])
     assert quality.recording_duration(recording) == pytest.approx(SECONDS, abs=0.1)

@@ -58,6 +58,8 @@ def test_a_spike_at_the_end_of_long_bins_is_in_the_next():
     recording = make_recording(n_trials=20)
     spikes = np.append(recording.spike_times, 14.999997)
     recording = replace(recording, spike_times=np.sort(spikes), spike_units=np.zeros(len(spikes), int))
+    with pytest.raises(ValueError, match="bin_width_s must be positive, not 0"):
+        Timeline(recording, bin_width_s=0)
     timeline = Timeline(recording, bin_width_s=5.0)
     n = timeline.cut([5.0], 10.0).n_spikes
     assert n == timeline.counts(5.0, 2).sum() == np.sum((spikes >= 5) & (spikes < 14.99999))
