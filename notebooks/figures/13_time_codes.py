@@ -1,4 +1,4 @@
-"""Other codes of time for POSSM than the rotation, and a query for each millisecond, on padded tensors.
+"""Other codes of time for POSSM than the rotation, and a query for each millisecond.
 
 What chapters 11 and 13 and `make bench` compare. A code of time acts on the normalised tokens x, before they are
 projected to keys and values, by tau, the seconds from the query to the token:
@@ -12,10 +12,11 @@ import math
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from possm_lite.course.time_features import GaussianFrequencies, MercerTime
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.decoder.cross_attention import as_real
+from possm_lite.decoder.cross_attention import CrossAttention, as_real, softmax_by_bin
 from possm_lite.decoder.possm import query_bins
 from possm_lite.decoder.textbook import cross_attention
 from possm_lite.nn.attention import masked_softmax
@@ -32,7 +33,7 @@ def make_model(code: str = "rotation", per_ms: bool = False, reading: str = POSS
     if per_ms:
         model = MillisecondPOSSM(config)
     elif code in BEFORE_PROJECTION:
-        model = PaddedPOSSM(config, code)
+        model = CodedPOSSM(config, code)
     else:
         model = POSSM(config)
     if code == "none":
@@ -104,49 +105,60 @@ class Mercer(Sinusoid):
 BEFORE_PROJECTION = {"embedding": RotatedEmbedding, "sinusoid": Sinusoid, "bochner": Bochner, "mercer": Mercer}
 
 
-class PaddedPOSSM(POSSM):
-    """POSSM with a code of time that acts before the projection of a token: nothing else is rotated."""
+class CodedPOSSM(POSSM):
+    """POSSM with a code of time that acts before the projection of a token: nothing else is rotated.
+
+    Scores and pooling are linear in the coded token c: q . W_k c = (W_k^T q) . c, and sum_m w_m W_v c_m =
+    W_v sum_m w_m c_m. So no token is projected.
+    """
 
     def __init__(self, config: POSSMConfig, code: str):
         super().__init__(config)
         self.code = BEFORE_PROJECTION[code](config)
 
     def encode(self, batch: SpikeBatch) -> Tensor:
-        latents, _, padded = self._read_bins(batch)
-        return latents.flatten(2) * padded.bin_mask[..., None]
+        latents, _ = self._read_bins(batch)
+        return pad_sequence(latents.flatten(1).split(batch.n_bins.tolist()), batch_first=True)
 
     def attention_weights(self, batch: SpikeBatch) -> Tensor:
-        """As of POSSM, (N, L, H)."""
-        _, weights, padded = self._read_bins(batch)  # weights (B, T, H, L, M)
-        return weights.permute(0, 1, 4, 3, 2)[padded.spike_mask]
+        return self._read_bins(batch)[1]
 
-    def _read_bins(self, batch: SpikeBatch):
-        padded = (batch.with_blanks() if self.config.reading == "softmax_blank" else batch).padded()
-        tokens = self.unit_embedding(padded.padded_bin[..., 0].long())  # (B, T, M, D)
-        tau = padded.padded_bin[..., 1] - batch.bin_width_s / 2  # (B, T, M), from the middle of the bin
-        return *self._read(self.encoder, self.encoder.latents, tokens, tau, padded.spike_mask), padded
+    def _read_bins(self, batch: SpikeBatch) -> tuple[Tensor, Tensor]:
+        """As of `InputAttention`: latents (n_bins, L, D), and the weight of each token, (N, L, H)."""
+        layer, n_bins = self.encoder, int(batch.n_bins.sum())
+        if layer.reading == "softmax_blank":
+            batch = batch.with_blanks()
+        units = layer.norm_context(self.unit_embedding.weight)
+        tokens = self.code(units.index_select(0, batch.unit), batch.offset - batch.bin_width_s / 2)  # (N, D)
+        *W_k, W_v = projections(layer)
+        if layer.scored:
+            scores = torch.einsum("lhd, hdc, nc -> nlh", layer.queries(layer.latents), *W_k, tokens)
+            scores = scores / math.sqrt(layer.head_dim)
+        if layer.reading == "sigmoid":
+            weights = layer.gain * torch.sigmoid(scores + layer.bias)
+        elif layer.reading == "sum":
+            weights = layer.gain.expand(len(tokens), len(layer.latents), -1)
+        else:
+            weights = softmax_by_bin(scores, batch.bin, n_bins)
+        read = weights[..., None] * tokens[:, None, None]  # (N, L, H, D)
+        read = read.new_zeros(n_bins, *read.shape[1:]).index_add(0, batch.bin, read)
+        return layer.project_out(layer.latents, torch.einsum("blhc, hdc -> blhd", read, W_v)), weights
 
     def decode(self, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
+        layer, query = self.decoder, self.query(session)  # (B, 1, D)
         states, ends, bins = last_states(hidden, output_times_s, self.config)
-        tau = ends - output_times_s[..., None]  # (B, Q, k)
-        decoded, _ = self._read(self.decoder, self.query(session)[:, None], states, tau, bins >= 0)  # (B, Q, 1, D)
-        return self.unstandardize(decoded[:, :, 0], session)
+        states = self.code(layer.norm_context(states), ends - output_times_s[..., None])  # (B, Q, k, h)
+        W_k, W_v = projections(layer)
+        scores = torch.einsum("bqhd, hdc, bjkc -> bjhk", layer.queries(query), W_k, states) / math.sqrt(layer.head_dim)
+        weights = masked_softmax(scores, (bins >= 0)[:, :, None])
+        pooled = torch.einsum("bjhk, bjkc, hdc -> bjhd", weights, states, W_v)
+        return self.unstandardize(layer.project_out(query, pooled), session)
 
-    def _read(self, layer, x: Tensor, context: Tensor, tau: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries x (..., Q, D) read tokens (..., M, C): (..., Q, D), and the weights (..., H, Q, M)."""
-        kv = layer.to_kv(self.code(layer.norm_context(context), tau))
-        kv = kv.unflatten(-1, (-1, layer.n_kv_heads, layer.head_dim))  # (..., M, 2 or 1, G, d)
-        *keys, values = kv.repeat_interleave(layer.n_heads // layer.n_kv_heads, -2).unbind(-3)  # (..., M, H, d)
-        mask = mask[..., None, None, :]  # (..., 1, 1, M)
-        if layer.reading == "sum":
-            weights = mask * layer.gain[:, None, None].expand(-1, x.shape[-2], 1)
-        else:
-            scores = torch.einsum("...qhd, ...mhd -> ...hqm", layer.queries(x), keys[0]) / math.sqrt(layer.head_dim)
-            if layer.reading == "sigmoid":
-                weights = mask * layer.gain[:, None, None] * torch.sigmoid(scores + layer.bias[:, None, None])
-            else:
-                weights = masked_softmax(scores, mask)
-        return layer.project_out(x, torch.einsum("...hqm, ...mhd -> ...qhd", weights, values)), weights
+
+def projections(layer: CrossAttention) -> Tensor:
+    """W_k and W_v of every head, (2 or 1, H, d, C)."""
+    weight = layer.to_kv.weight.unflatten(0, (-1, layer.n_kv_heads, layer.head_dim))
+    return weight.repeat_interleave(layer.n_heads // layer.n_kv_heads, 1)
 
 
 class MillisecondPOSSM(POSSM):
