@@ -12,7 +12,7 @@ from possm_lite.decoder.config import BACKBONES, READINGS
 
 from . import comparison
 from .comparison import GRU, KALMAN, MLP, REAL, RECORDINGS, SENSORY, SIMULATED, WIENER, Decoder, Scores, r2_of
-from .page import Item, Plot, Row, row
+from .page import Item, Note, Plot, Row, row
 
 DEFAULT = "POSSM, gru"
 LEARNED: dict[str, Decoder] = {f"POSSM, {b}": {"backbone": b} for b in BACKBONES} | {MLP: MLP, GRU: GRU}
@@ -42,6 +42,7 @@ def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> It
     yield from comparison.tables("All decoders", found, learned | FILTERS, of, DEFAULT)
     yield from comparison.tables("How a bin is read", found, [DEFAULT, *readings, GRU], of, DEFAULT)
     yield comparison.NOTE
+    yield Note("Readings have the settings that are best for the default.")
     yield Plot("accuracy", "R² of each decoder on held-out velocity, a dot per seed", _plot(list(found), of))
 
 

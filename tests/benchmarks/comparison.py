@@ -38,7 +38,7 @@ NOTE = Note(
     "none. 'Larger than the spread': than the standard deviation of the difference of two trainings, (s₁² + s₂²)^½. "
     "R² is the mean of x and y on the last 20 %, decoded causally, at the moments asked; displayed: of the newest "
     "finished output at each moment, that of the end of the last finished bin. The lag is 0. Core s: seconds of one "
-    "core for the training, median. Readings have the settings that are best for the default."
+    "core for the training, median."
 )
 
 
