@@ -44,7 +44,7 @@ oldest: ## the tests with the oldest versions that pyproject.toml allows: make o
 	@$(MAKE) --no-print-directory VENV=.venv-oldest LOCK=requirements-oldest.lock NEWEST=11 .venv-oldest/.installed
 	$(TESTS)
 
-soak: $(VENV)/.installed ## the reliability tests with many more cases and seeds (more than two hours)
+soak: $(VENV)/.installed ## the reliability tests with many more cases and seeds (about 45 minutes)
 	POSSM_SOAK=1 $(BIN)/pytest tests/reliability $(ARGS)
 
 audit: $(VENV)/.installed ## compare requirements.lock with the known security advisories (needs a network)
@@ -66,7 +66,7 @@ wheelhouse: $(VENV)/.installed ## download all packages for machines without a n
 	$(PIP) download --quiet --only-binary :all: $(SOURCES) -r requirements.lock -d wheelhouse
 	@echo "wheelhouse: $$(du -sh wheelhouse | cut -f 1). On the other machine: make lab WHEELHOUSE=$(CURDIR)/wheelhouse"
 
-bench: $(VENV)/.installed ## measure and write BENCHMARKS.md (more than four hours); some sections: ARGS="latency training"
+bench: $(VENV)/.installed ## measure and write BENCHMARKS.md (about three hours); some sections: ARGS="latency training"
 	@$(MAKE) --no-print-directory $(VENV)/.bench || echo "make bench: torch_brain could not be installed: POYO is skipped"
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
