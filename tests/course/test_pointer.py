@@ -78,3 +78,4 @@ def test_all_orders_together_have_probability_one(repeats):
     answers = torch.tensor([*(product(range(4), repeat=4) if repeats else permutations(range(4)))])
     log_p = model(items.expand(len(answers), -1, -1), torch.full((len(answers),), 4), answers)
     assert_close(log_p.gather(-1, answers[..., None]).sum((1, 2)).exp().sum(), torch.tensor(1.0))
+    assert all(weight.abs().max() < 1 for weight in PointerNetwork(1).parameters())  # none is preferred at first
