@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+import timeit
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ def describe() -> dict[str, str]:
     command = ["sysctl", "machdep.cpu.brand_string"] if sys.platform == "darwin" else ["cat", "/proc/cpuinfo"]
     output = subprocess.run(command, capture_output=True, text=True).stdout
     name = re.search(r"(?:model name\s*|brand_string): (.+)|$", output)[1] or platform.machine()
+    loop_s = timeit.timeit(lambda: exec("for i in range(10**7): pass", {}), number=1)  # as at the prompt: i is global
     return {
         "processor": f"{name}, {torch.backends.cpu.get_cpu_capability()}, {os.cpu_count() or 1} cores",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
@@ -27,6 +29,7 @@ def describe() -> dict[str, str]:
         "software": f"Python {platform.python_version()}, torch {torch.__version__}, NumPy {np.__version__}",
         "threads": f"torch with {torch.get_num_threads()} threads unless noted",
         "load": f"load average {os.getloadavg()[0]:.1f} before the start",
+        "loop": f"`for i in range(10**7): pass` in {loop_s:.2f} s",
     }
 
 
