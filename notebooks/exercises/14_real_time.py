@@ -1,5 +1,4 @@
-"""Exercises of chapter 14: one bin at a time, how old, what a user sees and what she meant, a decoder fed by packets;
-and of deeper: times within a bin."""
+"""Exercises of chapter 14: one bin at a time, its age, what a user saw and meant, packets; deeper: times in a bin."""
 
 import torch
 from torch import Tensor

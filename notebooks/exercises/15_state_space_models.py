@@ -1,5 +1,4 @@
-"""Exercises of chapter 15: a convolution through the FFT, how long a mode lasts, a scan that selects, two steps as one,
-a scan as a tree; in deeper a step of the Kalman filter, zero-order hold, an alias, HiPPO."""
+"""Exercises of chapter 15: a ring, a mode, selection, a join, a tree, a choice; deeper: filter, hold, alias, HiPPO."""
 
 from functools import partial
 
@@ -125,8 +124,7 @@ def _effort(function, join, decay, entering):
 
 
 def _scan_of(*shape, dtype=torch.float32):
-    decay, entering = (_random(*shape, seed=i) for i in (5, 6))
-    decay = torch.sigmoid(decay)
+    decay, entering = torch.sigmoid(_random(*shape, seed=5)), _random(*shape, seed=6)
     if dtype.is_complex:
         decay = decay * torch.exp(1j * _random(*shape, seed=7))
     return lambda: (_CountingJoin(), decay.to(dtype).clone(), entering.to(dtype).clone())
@@ -164,7 +162,16 @@ def tree_scan(join, decay, entering):
     return scan(decay, entering)
 
 
-# Exercise 15.6, in deeper: a step of the Kalman filter
+# Exercise 15.6: a bend between states; keys and values of every bin; one kernel whatever comes
+_NOT_THESE = {
+    "Mamba, attention, S4D": "Mamba's state is linear in the one before: the tree of 15.5 joins its steps.",
+    "GRU, attention, Mamba": "Mamba computes its step from what comes. Which kernel is the same whatever comes?",
+    "GRU, Mamba, S4D": "Mamba's state has one size. What must be kept to compare a query with every bin so far?",
+}
+memories = ValueCheck("memories", expected="GRU, attention, S4D", mistakes=_NOT_THESE)
+
+
+# Exercise 15.7, in deeper: a step of the Kalman filter
 def _filter(h, U):
     W, V = (_random(k, k, seed=k) @ _random(k, k, seed=k).T + torch.eye(k) for k in (h, U))
     return _random(h, seed=2), 0.5 * torch.eye(h), _random(U, seed=3), _random(h, h), _random(U, h, seed=1), W, V
@@ -192,7 +199,7 @@ def kalman_step(s, P, n, A, C, W, V):
     return s + G @ (n - C @ s), P - G @ C @ P
 
 
-# Exercise 15.7, in deeper: zero-order hold
+# Exercise 15.8, in deeper: zero-order hold
 @exercise(
     cases={
         "a mode that rotates and one that does not": lambda: (torch.tensor([-0.5 + 3j, -2.0]), torch.tensor(0.4)),
@@ -210,12 +217,12 @@ def hold(a, step):
     return decay, (decay - 1) / a
 
 
-# Exercise 15.8, in deeper: e^{1.5 pi i} a bin is e^{-0.5 pi i}
+# Exercise 15.9, in deeper: e^{1.5 pi i} a bin is e^{-0.5 pi i}
 _SLOWER = "that is mode 15 itself. Which slower one is at the same place in every bin?"
 alias = ValueCheck("alias", expected=-5.0, mistakes={5.0: "a quarter of a rotation, yes. Which way?", 15.0: _SLOWER})
 
 
-# Exercise 15.9, in deeper: the matrices of HiPPO
+# Exercise 15.10, in deeper: the matrices of HiPPO
 @exercise(
     cases={"one number": lambda: (1,), "two numbers": lambda: (2,), "five numbers": lambda: (5,)},
     mistakes={

@@ -1,8 +1,4 @@
-"""Exercises of chapter 17: reading a file, correlograms, smoothing, the number to report, the foreign share of a unit.
-
-A recording is made of NumPy arrays, so these exercises are too. Cases hold tensors, which share their memory with the
-arrays that the student's function gets, so that a change in place is noticed.
-"""
+"""Exercises of chapter 17: a file, correlograms, smoothing, the number to report, the foreign share of a unit."""
 
 import tempfile
 from pathlib import Path
@@ -15,6 +11,8 @@ from possm_lite.course.checks import Case, exercise
 
 
 def _on_arrays(make):
+    """The student gets NumPy arrays, as in a recording; they share the tensors' memory: a change in place is seen."""
+
     def observe(function, *args):
         return function(*(x.numpy() if isinstance(x, Tensor) else x for x in args))
 
