@@ -41,7 +41,8 @@ def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> It
         yield from limits(source, {d: of[source, d] for d in n_seeds})
     yield from comparison.tables("All decoders", found, learned | FILTERS, of, DEFAULT)
     yield from comparison.tables("How a bin is read", found, [DEFAULT, *readings, GRU], of, DEFAULT)
-    yield from (comparison.NOTE, Note("Readings have the settings that are best for the default."))
+    yield comparison.NOTE
+    yield Note("Readings have the settings that are best for the default.")
     yield Plot("accuracy", "R² of each decoder on held-out velocity, a dot per seed", _plot(list(found), of))
 
 

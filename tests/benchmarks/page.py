@@ -135,7 +135,8 @@ def write_page(root: Path) -> Path:
 
 
 def fill(template: str, sections: dict[str, dict]) -> str:
-    """The template with its {{section / row}}, {{section / table / row / column}}, {{section / loop}}, {{missed}}."""
+    """The template with each {{section / row}}, {{section / table / row / column}}, {{section / key of its machine}}
+    and {{missed}}."""
 
     def value(place: re.Match) -> str:
         if place[1] == "missed":
@@ -145,7 +146,7 @@ def fill(template: str, sections: dict[str, dict]) -> str:
         found = [i.measured for i in items if isinstance(i, Row) and [i.what] == path]
         for table in (i for i in items if isinstance(i, Table) and i.title == path[0]):
             found += [cells[table.head.index(path[2])] for cells in table.rows if cells[0] == path[1]]
-        found += [sections[name]["machine"][key] for key in path if key == "loop"]
+        found += [text for key, text in sections[name]["machine"].items() if [key] == path]
         if len(found) != 1:
             raise ValueError(f"{place[0]} names {len(found)} figures, not one.")
         return found[0]

@@ -33,9 +33,7 @@ def measure(short: bool = False) -> Iterator[Item]:
     mib = {form: in_new_process(peak_of_step, form, n_windows, n_spikes) for form in FORMS}
     less = mib[RAGGED] / mib[PADDED]
     yield row("peak memory, ragged to padded", less, "ratio {:.2f}", "<= 0.5", less <= 0.5)
-    yield Note(
-        f"{RAGGED}: {ms[RAGGED]:.0f} ms, {mib[RAGGED]:.0f} MiB; {PADDED}: {ms[PADDED]:.0f} ms, {mib[PADDED]:.0f} MiB."
-    )
+    yield Note("; ".join(f"{form}: {ms[form]:.0f} ms, {mib[form]:.0f} MiB" for form in FORMS) + ".")
 
 
 def peak_of_step(form: str, n_windows: int, n_spikes: int) -> float:
