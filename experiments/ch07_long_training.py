@@ -1,6 +1,6 @@
-"""Machines of one size, trained longer than a chapter may take: writes 07_long_training.json beside itself.
+"""Machines of one size, trained longer than a chapter may take: writes ch07_long_training.json beside itself.
 
-python notebooks/figures/07_long_training.py
+python experiments/ch07_long_training.py
 
 With it two questions about the training: is another rate better, and does a pointer that may choose again only need
 more steps? And what the networks do, and where they look, that the chapter does not train itself. The tasks and the
@@ -13,12 +13,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.pointer import PointerNetwork
-from possm_lite.course.seq2seq import BahdanauSeq2Seq, LuongSeq2Seq, Seq2Seq
+from possm_course.chapters.ch07 import task
+from possm_course.chapters.ch07.pointer import PointerNetwork
+from possm_course.chapters.ch07.seq2seq import BahdanauSeq2Seq, LuongSeq2Seq, Seq2Seq
 
-HERE = Path(__file__).parent
-task = load_figures("07_sequence_to_sequence", HERE.parent)
+FILE = Path(__file__).with_suffix(".json")
 
 
 class BothForwards(BahdanauSeq2Seq):
@@ -135,4 +134,4 @@ def chapter() -> dict:
 
 if __name__ == "__main__":
     results = measure() | other_rates() | longer_sorting() | alignments() | half_baked() | chapter()
-    (HERE / "07_long_training.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    FILE.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

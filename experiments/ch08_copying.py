@@ -1,22 +1,24 @@
-"""Three Turing machines and three LSTMs that learn to copy lists: writes 08_copying.npz beside itself.
+"""Three Turing machines and three LSTMs that learn to copy lists: writes ch08_toy.npz beside itself.
 
-python notebooks/figures/08_copying.py
+python experiments/ch08_toy.py
 
 The weights of the machines, the losses of both, and the share of bits right of both at each length. Half a minute.
 """
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
-from possm_lite.course.load import load_figures
+from possm_course.chapters.ch08 import toy
 
-copying = load_figures("08_memory_networks", __file__.rpartition("figures")[0])
+FILE = Path(__file__).with_suffix(".npz")
 
 
 def measure() -> dict[str, np.ndarray]:
     """What is stored. Losses are means of 20 steps, (steps / 20, S); bits right are (10, S)."""
-    losses, machines = copying.train_copiers(copying.make_machines, 300, 0.015)
-    lstm_losses, lstms = copying.train_copiers(copying.Copiers, 800, 0.03)
+    losses, machines = toy.train_copiers(toy.make_machines, 300, 0.015)
+    lstm_losses, lstms = toy.train_copiers(toy.Copiers, 800, 0.03)
     parameters = [sum(weight.numel() for weight in networks.parameters()) // 3 for networks in (machines, lstms)]
     lengths = range(2, 21, 2)
     results = {
@@ -24,12 +26,12 @@ def measure() -> dict[str, np.ndarray]:
         "machine_losses": losses.unflatten(0, (-1, 20)).mean(1),
         "lstm_losses": lstm_losses.unflatten(0, (-1, 20)).mean(1),
         "lengths": torch.tensor(lengths),
-        "machine_bits_right": torch.stack([copying.bits_right(machines, n) for n in lengths]),
-        "lstm_bits_right": torch.stack([copying.bits_right(lstms, n) for n in lengths]),
+        "machine_bits_right": torch.stack([toy.bits_right(machines, n) for n in lengths]),
+        "lstm_bits_right": torch.stack([toy.bits_right(lstms, n) for n in lengths]),
     }
     return {name: tensor.numpy() for name, tensor in (results | machines.state_dict()).items()}
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # a second thread would only get in the way
-    np.savez_compressed(copying.COPYING, **measure())
+    np.savez_compressed(FILE, **measure())

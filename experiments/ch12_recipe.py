@@ -1,8 +1,8 @@
 """What each line of the recipe of chapter 12 buys, in a short training and in one ten times as long, and the gate.
 
-python notebooks/figures/12_recipe.py
+python experiments/ch12_recipe.py
 
-writes 12_recipe.json, which `deeper/12_spike_decoder` draws. About twelve minutes on two cores.
+writes ch12_recipe.json, which `deeper/12_spike_decoder` draws. About twelve minutes on two cores.
 """
 
 import json
@@ -13,13 +13,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from possm_lite.course.parallel import in_parallel
+from possm_course.parallel import in_parallel
+from possm_course.stored import embedded_session
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.recordings import load_recording
 from possm_lite.training import prepare
 from possm_lite.training.evaluate import mean_r2
 
-HERE = Path(__file__).parent
+FILE = Path(__file__).with_suffix(".json")
 STEPS, SEEDS, SGD_RATES = (60, 600), (0, 1, 2, 3, 4), (0.03, 0.1, 0.3)
 
 
@@ -48,7 +49,7 @@ class Training:
     """The session, the draws, and a loop with a switch for each line."""
 
     def __init__(self):
-        self.session = prepare(load_recording(HERE.parents[1] / "data" / "simulated_session.npz"))
+        self.session = prepare(load_recording(embedded_session()))
         ((self.start, self.stop),) = self.session.segments("train")
         ((start, stop),) = self.session.segments("valid")
         self.valid = self.session.cut(start, stop - start)  # one trial: B = 1
@@ -117,4 +118,4 @@ def measure(train: Training, n_steps: int) -> dict:
 
 if __name__ == "__main__":
     results = {str(n_steps): measure(Training(), n_steps) for n_steps in STEPS}
-    (HERE / "12_recipe.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    FILE.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -12,7 +12,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 from matplotlib.transforms import Bbox
 
-from possm_lite.course.style import BLUE, GRAY, INK, SKY, YELLOW
+from possm_course.style import BLUE, GRAY, INK, SKY, YELLOW
 
 # fill and its strength, outline, line width, radius of the corners, number of outlines: distinct in gray print, too
 KINDS = {

@@ -1,25 +1,28 @@
-"""Find and load what is beside the chapters: their exercises and their interactive figures."""
+"""Where the files of the course are: what `experiments/` computed for long, and what a student saved."""
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+
+FIRST_CHAPTER = Path("notebooks", "00_start_here.ipynb")
 
 
-def load_exercises(chapter: str, folder: str | Path = ".", kind: str = "exercises") -> ModuleType:
-    """The module `exercises/CHAPTER.py` in the folder of the notebook, or in the folder above it (for solutions)."""
-    folder = Path(folder).resolve()  # by default the current one, where Jupyter runs a notebook
-    for parent in (folder, folder.parent):
-        path = parent / kind / f"{chapter}.py"
-        if path.is_file():
-            spec = spec_from_file_location(f"{kind}_{chapter}", path)
-            module = module_from_spec(spec)
-            sys.modules[spec.name] = module  # dataclasses and pickle look a module up by its name
-            spec.loader.exec_module(module)
-            return module
-    raise FileNotFoundError(f"{kind}/{chapter}.py is not in {folder} or its parent: run the notebook where it is.")
+def project_root() -> Path:
+    """The project's folder: the one with the notebook that is running, else the one that this package lies in.
+
+    Raises:
+        FileNotFoundError: neither has the chapters. An installed package comes without them.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(__file__).resolve().parents[1]):
+        if (folder / FIRST_CHAPTER).is_file():
+            return folder
+    raise FileNotFoundError(f"{FIRST_CHAPTER} is not in {here} or above it: run the notebook where it is.")
 
 
-def load_figures(name: str, folder: str | Path = ".") -> ModuleType:
-    """The module `figures/NAME.py`, found as `load_exercises` finds a module of exercises."""
-    return load_exercises(name, folder, "figures")
+def result(name: str) -> Path:
+    """The file `name` in `experiments/`, which a script beside it has written."""
+    return project_root() / "experiments" / name
+
+
+def embedded_session() -> Path:
+    """The simulated session of the course, data/simulated_session.npz."""
+    return project_root() / "data" / "simulated_session.npz"

@@ -70,7 +70,7 @@ def test_teaching_guide_covers_the_chapter(number):
     minutes = sum(8 if re.search("^(def|class) ", stub, flags=re.MULTILINE) else 3 for stub in stubs)
     assert (reading, doing) == (math.ceil(words / 150), minutes)
     card = f"{reading + doing} minutes: {reading} of reading, {doing} of exercises"
-    assert f"| **Time** | {card}" in text(number), "python site/rehearse.py"
+    assert f"| **Time** | {card}" in text(number), "python -m tools.rehearse"
     assert reading + doing <= 90 or "in two sittings" in text(number)
 
 

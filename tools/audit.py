@@ -1,10 +1,10 @@
-"""Compares requirements.lock with the known security advisories by pip-audit; exits with 1 if a version has one."""
+"""Compares requirements/main.lock with the known security advisories by pip-audit; exits with 1 if a version has one."""
 
 import json
 import subprocess
 import sys
 
-command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "-r", "requirements.lock"]
+command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "-r", "requirements/main.lock"]
 command += ["--progress-spinner", "off", "--timeout", "20", "--format", "json", *sys.argv[1:]]
 report = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 try:

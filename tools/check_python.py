@@ -1,4 +1,4 @@
-"""Exits with the reason if this Python cannot run possm-lite: python .ci/check_python.py [NEWEST_MINOR_VERSION]"""
+"""Exits with the reason if this Python cannot run possm-lite: python tools/check_python.py [NEWEST_MINOR_VERSION]"""
 
 import platform
 import sys

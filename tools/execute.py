@@ -1,6 +1,6 @@
 """Execute notebooks in place and store their outputs, without anything specific to the time or the machine.
 
-    python site/execute.py notebooks/*.ipynb
+    python -m tools.execute notebooks/*.ipynb
 
 A notebook in which a cell fails is not changed. Source, tags and cell ids never are.
 """
@@ -88,7 +88,7 @@ def fewer_colors(png: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("python site/execute.py", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser("python -m tools.execute", description=__doc__.splitlines()[0])
     parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK")
     parser.add_argument("--timeout", type=float, default=120, metavar="S", help="seconds a cell may take (120)")
     options = parser.parse_args(arguments)

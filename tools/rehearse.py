@@ -1,4 +1,4 @@
-"""How long a chapter and its slides take: python site/rehearse.py prints the minutes of TEACHING.md and of the card of
+"""How long a chapter and its slides take: python -m tools.rehearse prints the minutes of TEACHING.md and of the card of
 each chapter, and what each row of a plan needs.
 
 Measured: words, slides, the words of the speaker's notes, the seconds of the cells (`make bench ARGS="course"`).
@@ -12,10 +12,11 @@ import math
 import re
 from dataclasses import dataclass
 
-from execute import read
 from nbformat import NotebookNode
-from prepare import ROOT
-from slides import count_words, notes, parts, shown_text, split, to_slides
+
+from tools.execute import read
+from tools.site.prepare import ROOT
+from tools.site.slides import count_words, notes, parts, shown_text, split, to_slides
 
 READ, SPOKEN = 150, 130  # words per minute
 WRITING, PREDICTING = 8, 3  # minutes of an exercise, as in TEACHING.md
@@ -75,7 +76,7 @@ def exercise(cell: NotebookNode) -> str | None:
 
 def seconds() -> dict[str, int]:
     """Seconds of all cells of a chapter, from the benchmark."""
-    items = json.loads((ROOT / "tests/benchmarks/results/course.json").read_text(encoding="utf-8"))["items"]
+    items = json.loads((ROOT / "experiments/benchmarks/results/course.json").read_text(encoding="utf-8"))["items"]
     rows = [item for item in items if re.fullmatch(r"\d\d_\w+", item.get("what", ""))]
     return {row["what"][:2]: int(row["measured"].split()[0]) for row in rows}
 
@@ -158,7 +159,7 @@ def plan_rows(guide: str) -> dict[str, tuple[int, ...]]:
 
 
 if __name__ == "__main__":
-    guide = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "TEACHING.md").read_text(encoding="utf-8")
     rows = chapter_rows()
     for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         notebook = read(path)

@@ -2,7 +2,7 @@
 // one head, sigmoid reading and one GRU layer, with their names. Arrays are flat, row after row; complex ones in pairs.
 "use strict";
 
-/** Arrays in base64, as site/live.py packs them, as typed arrays with a `shape`; nested objects stay nested. */
+/** Arrays in base64, as tools/site/live.py packs them, as typed arrays with a `shape`; nested objects stay nested. */
 function unpack(packed) {
   if (typeof packed !== "object" || Array.isArray(packed)) return packed;
   if (!packed.data) return Object.fromEntries(Object.entries(packed).map(([name, value]) => [name, unpack(value)]));

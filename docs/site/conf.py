@@ -1,8 +1,9 @@
-"""Sphinx configuration of the web pages; `make site` runs prepare.py, which writes their source, and then Sphinx."""
+"""Sphinx configuration of the web pages; `make site` runs
+tools/site/prepare.py, which writes their source, and then Sphinx."""
 
-import os
+from docutils.nodes import SkipNode, math_block
 
-REPOSITORY = os.environ.get("GITHUB_REPOSITORY", "")  # OWNER/NAME on GitHub, for links to the source; "": none
+from tools.site.repository import BASE_URL
 
 project = "possm-lite"
 author = "the possm-lite authors"
@@ -24,10 +25,10 @@ html_theme = "sphinx_book_theme"
 html_static_path = ["_static"]
 html_context = {"default_mode": "auto"}
 html_favicon = "_static/favicon.svg"
-html_baseurl = "https://{}.github.io/{}/".format(*REPOSITORY.split("/")) if REPOSITORY else ""
+html_baseurl = BASE_URL
 templates_path = ["_templates"]
 html_math_renderer = "katex"
-html_extra_path = ["_build/source/_extra"]
+html_extra_path = ["../_build/source/_extra"]
 html_css_files = ["course.css"]
 html_theme_options = {
     "show_navbar_depth": 1,
@@ -44,8 +45,6 @@ html_copy_source = False
 
 def formula(writer, node):
     """A formula as its LaTeX, which formulas.js gives to KaTeX; layout.html loads both where a page has one."""
-    from docutils.nodes import SkipNode, math_block  # here, since prepare.py reads REPOSITORY without Sphinx
-
     tag = "div" if isinstance(node, math_block) else "span"
     writer.body.append(f'<{tag} class="math">{writer.encode(node.astext())}</{tag}>')
     raise SkipNode

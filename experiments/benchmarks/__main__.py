@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks [SECTION ...]`: measure, print the values with their limits, write the pages."""
+"""`python -m experiments.benchmarks [SECTION ...]`: measure, print the values with their limits, write the pages."""
 
 import argparse
 import sys

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from possm_lite.course.style import BLUE, ORANGE
+from possm_course.style import BLUE, ORANGE
 from possm_lite.decoder import POSSMConfig
 from possm_lite.decoder.config import BACKBONES, READINGS
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from possm_course.chapters.ch13 import time_codes
+from possm_course.parallel import in_parallel
 from possm_lite.app.commands import EMBEDDED
-from possm_lite.course.load import load_figures
-from possm_lite.course.parallel import in_parallel
 from possm_lite.decoder.baselines import BinnedGRU, BinnedMLP
 from possm_lite.recordings import load_recording
 from possm_lite.training import FitConfig, Session, evaluate, fit, prepare
@@ -28,7 +28,6 @@ GRID = [dict(lr=lr, **w) for lr in (1e-3, 2e-3) for w in (dict(window_s=2.0, bat
 HISTORIES = [5, 10, 15, 20]  # bins that a Wiener filter reads: as many settings as the others have
 MLP, GRU, WIENER, KALMAN = "MLP on counts", "GRU on counts", "Wiener filter", "Kalman filter"
 
-time_codes = load_figures("13_time_codes", ROOT / "notebooks")
 
 Decoder = dict | str  # the switches of `time_codes.make_model`, or one of the four names above
 Scores = dict[tuple[str, str], list[dict]]  # a score for each seed, by recording and decoder

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import execute
+from tools import execute
 
 from .page import ROOT, Item, row
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from possm_lite.course.parallel import in_parallel
+from possm_course.parallel import in_parallel
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.errors import PossmError
 from possm_lite.recordings import Recording

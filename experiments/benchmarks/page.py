@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from execute import fewer_colors
 from matplotlib.figure import Figure
+
+from tools.execute import fewer_colors
 
 from .machine import describe
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, FOLDER = Path("BENCHMARKS.md"), Path("tests/benchmarks")
+PAGE, FOLDER = Path("docs/BENCHMARKS.md"), Path("experiments/benchmarks")
 RESULTS, FIGURES = FOLDER / "results", FOLDER / "figures"
 TEMPLATE = ROOT / FOLDER / "page.md"  # of BENCHMARKS.md, by hand: each {{...}} is a measured figure
 NOTES = ROOT / FOLDER / "notes.md"  # by hand, without figures, appended to RESULTS.md
@@ -158,7 +159,11 @@ def fill(template: str, sections: dict[str, dict]) -> str:
 
 def render(sections: dict[str, dict]) -> str:
     """All results, section by section, and the notes."""
-    lines = ["# Results", "", "Written by `make bench`; what they mean is in [BENCHMARKS.md](../../BENCHMARKS.md)."]
+    lines = [
+        "# Results",
+        "",
+        "Written by `make bench`; what they mean is in [BENCHMARKS.md](../../docs/BENCHMARKS.md).",
+    ]
     for name, section in sections.items():
         machine = "; ".join(section["machine"].values())
         took = f", {section['seconds']:.0f} s" if section["seconds"] else ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .page import ROOT, Item, row
 
 LONGEST_S = 330
-PARTS = {"package": "possm_lite", "exercises": "notebooks/exercises", "tests": "tests", "site": "site"}
+PARTS = {"possm_lite": "possm_lite", "possm_course": "possm_course", "experiments": "experiments", "tests": "tests"}
 
 
 def measure(short: bool = False) -> Iterator[Item]:

@@ -11,9 +11,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.parallel import in_parallel
-from possm_lite.course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, SKY
+from possm_course.chapters.ch16 import study as chapter
+from possm_course.parallel import in_parallel
+from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, SKY
 from possm_lite.decoder import POSSM
 from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig
@@ -22,9 +22,7 @@ from possm_lite.training import Session, evaluate, prepare
 from possm_lite.training.linear import fit_wiener
 from possm_lite.training.transfer import ADAPTATION, adapt, combine_sessions
 
-from .page import ROOT, Item, Note, Plot, Table, with_spread
-
-chapter = load_figures("16_new_sessions", ROOT / "notebooks")
+from .page import Item, Note, Plot, Table, with_spread
 
 N_TRIALS, DAYS = (5, 10, 20, 40, 80, 140), 5
 IDENTIFIED, TABLE, DAY_LAYER = "POSSM, units identified", "GRU with a table of units", "GRU, a layer of its own"

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.parallel import in_parallel
-from possm_lite.course.style import BLUE, GRAY, ORANGE
+from possm_course.chapters.ch13 import timed_session as timed
+from possm_course.chapters.ch16 import study as new_sessions
+from possm_course.parallel import in_parallel
+from possm_course.style import BLUE, GRAY, ORANGE
 from possm_lite.decoder.baselines import BinnedGRU
 from possm_lite.recordings import Recording
 from possm_lite.simulate import simulate_session
@@ -24,10 +25,7 @@ from possm_lite.training.linear import fit_wiener
 from possm_lite.training.windows import WindowSampler
 
 from .comparison import GRU, WIENER, time_codes
-from .page import ROOT, Item, Note, Plot, Row, Table, row, with_spread
-
-timed = load_figures("13_timed_session", ROOT / "notebooks")
-new_sessions = load_figures("16_new_sessions", ROOT / "notebooks")
+from .page import Item, Note, Plot, Row, Table, row, with_spread
 
 SESSION = SimulationConfig(n_trials=72, n_units=40)  # two minutes
 SPLIT = "chronological:60/10/30"

@@ -1,9 +1,8 @@
-"""The engine of the exercises. The exercises themselves are beside the chapters, in `notebooks/exercises/`."""
+"""The engine of the exercises, which are in `possm_course.exercises`."""
 
-from ..load import load_exercises
 from .check import Case, Check, Exercise, ValueCheck, Verdict, edited, exercise, gradient, normal
 from .compare import as_tensor
 from .sandbox import MISSING, Complaint
 
 __all__ = ["Case", "Check", "Complaint", "Exercise", "MISSING", "ValueCheck", "Verdict", "as_tensor", "edited"]
-__all__ += ["exercise", "gradient", "load_exercises", "normal"]
+__all__ += ["exercise", "gradient", "normal"]

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from possm_lite.course.checks import ValueCheck, exercise
+from possm_course.checks import ValueCheck, exercise
 
 
 # Exercise 0.1: firing rate

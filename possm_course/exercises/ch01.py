@@ -2,7 +2,7 @@
 
 import torch
 
-from possm_lite.course.checks import Case, ValueCheck, exercise, gradient, normal
+from possm_course.checks import Case, ValueCheck, exercise, gradient, normal
 
 
 def _points():

@@ -5,8 +5,8 @@ import math
 import torch
 from torch.nn import functional as F
 
-from possm_lite.course.checks import Case, ValueCheck, as_tensor, exercise, gradient, normal
-from possm_lite.course.selection import leave_one_out_mean
+from possm_course.chapters.ch02.selection import leave_one_out_mean
+from possm_course.checks import Case, ValueCheck, as_tensor, exercise, gradient, normal
 
 
 # Exercise 2.1: softmax under a mask

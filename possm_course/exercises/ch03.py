@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from possm_lite.course.checks import Case, ValueCheck, exercise, gradient, normal
+from possm_course.checks import Case, ValueCheck, exercise, gradient, normal
 from possm_lite.nn.attention import attend, scaled_dot_score
 
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from possm_lite.course.checks import Case, Complaint, ValueCheck, as_tensor, exercise, normal
+from possm_course.checks import Case, Complaint, ValueCheck, as_tensor, exercise, normal
 from possm_lite.nn.positions import phasors, rope_frequencies, rotate
 
 

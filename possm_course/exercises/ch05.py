@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from possm_lite.course.checks import Case, ValueCheck, as_tensor, exercise, gradient, normal
+from possm_course.checks import Case, ValueCheck, as_tensor, exercise, gradient, normal
 
 
 def _float64(*rows):

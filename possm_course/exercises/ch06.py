@@ -8,7 +8,7 @@ from operator import add
 import torch
 from torch import nn
 
-from possm_lite.course.checks import Case, Complaint, ValueCheck, as_tensor, exercise, normal
+from possm_course.checks import Case, Complaint, ValueCheck, as_tensor, exercise, normal
 from possm_lite.nn.recurrent import gru_cell
 
 

@@ -6,8 +6,8 @@ from functools import cache, partial
 import torch
 from torch import nn
 
-from possm_lite.course.checks import MISSING, Case, Complaint, ValueCheck, exercise, gradient, normal
-from possm_lite.course.seq2seq import BEGIN, END, PAD, shift_right
+from possm_course.chapters.ch07.seq2seq import BEGIN, END, PAD, shift_right
+from possm_course.checks import MISSING, Case, Complaint, ValueCheck, exercise, gradient, normal
 
 _normal = partial(normal, seed=7)
 

@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from possm_lite.course.checks import Case, Complaint, ValueCheck, exercise, normal
-from possm_lite.course.neural_turing_machine import read, shift, write
+from possm_course.chapters.ch08.neural_turing_machine import read, shift, write
+from possm_course.checks import Case, Complaint, ValueCheck, exercise, normal
 
 _normal = partial(normal, seed=8)
 

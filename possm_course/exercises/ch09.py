@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 
-from possm_lite.course.checks import ValueCheck, exercise, normal
+from possm_course.checks import ValueCheck, exercise, normal
 
 
 def _signs(*shape, seed=9):

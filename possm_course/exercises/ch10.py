@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 import torch
 
-from possm_lite.course.checks import Case, Complaint, exercise, gradient, normal
+from possm_course.checks import Case, Complaint, exercise, gradient, normal
 
 
 def _named(*names):

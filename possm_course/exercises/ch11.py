@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 
-from possm_lite.course.checks import Case, ValueCheck, exercise, gradient, normal
+from possm_course.checks import Case, ValueCheck, exercise, gradient, normal
 from possm_lite.nn.positions import as_pairs, phasors, rotate
 
 _normal = partial(normal, dtype=torch.float64)

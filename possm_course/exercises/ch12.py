@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from possm_lite.course.checks import MISSING, Case, Complaint, exercise, normal
+from possm_course.checks import MISSING, Case, Complaint, exercise, normal
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.nn.positions import log_spaced_frequencies, phasors, rotate
 

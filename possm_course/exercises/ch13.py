@@ -2,7 +2,7 @@
 
 import torch
 
-from possm_lite.course.checks import Case, ValueCheck, exercise, normal
+from possm_course.checks import Case, ValueCheck, exercise, normal
 
 # Exercise 13.1: half the velocity leaves half the error, whose square is a quarter: 1 - 1/4
 my_r2 = ValueCheck(

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from possm_lite.course.checks import MISSING, Case, Complaint, ValueCheck, exercise, normal
+from possm_course.checks import MISSING, Case, Complaint, ValueCheck, exercise, normal
 
 
 # Exercise 14.1: one bin at a time

@@ -4,7 +4,7 @@ from functools import partial
 
 import torch
 
-from possm_lite.course.checks import Case, ValueCheck, exercise, normal
+from possm_course.checks import Case, ValueCheck, exercise, normal
 
 _random = partial(normal, seed=14)
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from possm_lite.course.checks import Case, exercise
+from possm_course.checks import Case, exercise
 from possm_lite.decoder import POSSM, POSSMConfig
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from possm_lite.course.checks import Case, exercise
+from possm_course.checks import Case, exercise
 
 
 def _on_arrays(make):

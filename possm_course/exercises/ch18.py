@@ -2,8 +2,8 @@
 
 import torch
 
-from possm_lite.course.checks import Case, Complaint, ValueCheck, edited, exercise, normal
-from possm_lite.course.checks.compare import difference
+from possm_course.checks import Case, Complaint, ValueCheck, edited, exercise, normal
+from possm_course.checks.compare import difference
 
 
 # Exercise 18.1: the gradient of the whole from those of its parts

@@ -1,7 +1,7 @@
 """One step of each backbone and of the feed-forward layer, in NumPy and SciPy: formulas as in `nn`.
 
 A cell, made of a layer of a `frozen` model, has `start`, the arrays of its first state, and `step`, from input (d,) and
-state to output (h,) and new state. `site/live/decoder.js` uses the same constants: what changes here changes there.
+state to output (h,) and new state. `docs/live/decoder.js` uses the same constants: what changes here changes there.
 """
 
 from copy import deepcopy

@@ -47,7 +47,7 @@ def slides() -> Path:
 
 
 def _built(name: str, content: str, command: str) -> Path:
-    folder = ROOT / "site" / "_build" / name
+    folder = ROOT / "docs" / "_build" / name
     if not (folder / content).exists():
         pytest.skip(f"{folder} is not built: {command}")
     return folder

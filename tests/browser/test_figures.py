@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.course.hopfield import hopfield_energy, recall
-from possm_lite.course.kernels import leave_one_out_error, nadaraya_watson
-from possm_lite.course.load import load_figures
-from possm_lite.course.time_features import bochner_features
+from possm_course.chapters.ch01.kernels import leave_one_out_error, nadaraya_watson
+from possm_course.chapters.ch09.hopfield import hopfield_energy, recall
+from possm_course.chapters.ch14 import closed_loop
 from possm_lite.nn.positions import phasors, rope_frequencies, rotate
+from possm_lite.nn.time_features import bochner_features
 
-from .test_pages import NAMES, NOTEBOOKS
+from .test_pages import NAMES
 
 
 def kernel(x, y):
@@ -40,7 +40,7 @@ def reading(units, ms, omega, score, value):
 
 def loop():
     """The loop of the chapter, whose units pass the intention on, and whose decoder takes its mean."""
-    sim = load_figures("14_closed_loop", NOTEBOOKS)
+    sim = closed_loop
     units, decoder = Mock(n_steps=5, fire=lambda *seen: seen), Mock(step=lambda _, u: (None, [u.mean(0)]))
     task = sim.ReachingTask(sim.circle_targets())
     return sim.ClosedLoop(decoder, units, task, latency_s=0.12, gain=0.7).run(4.0).cursor_mm.T

@@ -6,9 +6,10 @@ import re
 import shutil
 import statistics
 
-import execute
 import pytest
 from PIL import Image
+
+from tools import execute
 
 from .lab import ROOT, Notebook, Server
 

@@ -2,7 +2,6 @@
 
 import os
 
-import live
 import numpy as np
 import pytest
 
@@ -10,6 +9,7 @@ from possm_lite.decoder import StreamingDecoder
 from possm_lite.decoder.baselines import BinnedStream
 from possm_lite.decoder.stream import phasors, softmax
 from possm_lite.simulate.neurons import firing_rate
+from tools.site import live
 
 SECONDS = 60 if os.environ.get("POSSM_SOAK") else 10
 

@@ -92,7 +92,15 @@ OUTSIDE = """() => [...document.querySelectorAll(".cell_input pre, div.math > di
     .filter(box => box.scrollWidth > box.clientWidth + 1)
     .concat([...document.querySelectorAll(".katex-error, .math .tag, div.math > span + span")]).map(x => x.innerText)"""
 LOADED = "performance.getEntriesByType('resource').map(entry => new URL(entry.name).pathname)"
-PAGES = ("index", "GLOSSARY", "TEACHING", "api", "possm_lite.course.neural_turing_machine", "possm_lite.nn.ssm", *NAMES)
+PAGES = (
+    "index",
+    "GLOSSARY",
+    "TEACHING",
+    "api",
+    "possm_course.chapters.ch08.neural_turing_machine",
+    "possm_lite.nn.ssm",
+    *NAMES,
+)
 COLOURED = ("index", "02_scoring", "TEACHING", "possm_lite.nn.ssm")  # the colours are the same on all pages
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from possm_lite.course.kernels import (
+from possm_course.chapters.ch01.kernels import (
     KernelRegression,
     boxcar,
     effective_number,

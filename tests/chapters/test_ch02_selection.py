@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from possm_lite.course.selection import (
+from possm_course.chapters.ch02.selection import (
     exact_gradient,
     expected_loss,
     gate_items,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from possm_lite.course.hierarchy import hierarchical_attend
+from possm_course.chapters.ch03.hierarchy import hierarchical_attend
 from possm_lite.nn.attention import attend, scaled_dot_score
 
 LENGTHS = ((3, 1, 4), (2, 0, 0), (0, 0, 0))  # words in each sentence of three documents

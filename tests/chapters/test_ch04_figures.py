@@ -6,13 +6,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from possm_lite.course.load import load_figures
+from possm_course.chapters.ch04 import figures
 from possm_lite.nn.attention import attend, scaled_dot_score
 from possm_lite.nn.positions import sinusoidal_encoding
 
 from ..exercises.helpers import NOTEBOOKS
-
-figures = load_figures("04_positions", NOTEBOOKS)
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,8 @@
 import numpy as np
 import torch
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.time_features import gaussian_kernel
-
-from ..exercises.helpers import NOTEBOOKS
-
-figures = load_figures("05_continuous_time", NOTEBOOKS)
+from possm_course.chapters.ch05 import figures
+from possm_lite.nn.time_features import gaussian_kernel
 
 
 def test_index_says_nothing_of_the_lag_unless_events_are_even():

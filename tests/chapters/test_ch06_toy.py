@@ -3,11 +3,7 @@
 import pytest
 import torch
 
-from possm_lite.course.load import load_figures
-
-from ..exercises.helpers import NOTEBOOKS
-
-figures = load_figures("06_recurrent_networks", NOTEBOOKS)
+from possm_course.chapters.ch06 import toy as figures
 
 
 def test_only_the_first_lamp_counts():

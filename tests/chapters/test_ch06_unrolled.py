@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from possm_lite.course.unrolled import (
+from possm_course.chapters.ch06.unrolled import (
     UnrolledGRU,
     UnrolledRNN,
     UnrolledTextbookGRU,

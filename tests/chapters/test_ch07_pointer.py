@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from possm_lite.course.pointer import PointerNetwork, pointer_log_probs
+from possm_course.chapters.ch07.pointer import PointerNetwork, pointer_log_probs
 from possm_lite.nn.attention import length_mask
 
 

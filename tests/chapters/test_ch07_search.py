@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from possm_lite.course.search import Hypothesis, beam_search
-from possm_lite.course.seq2seq import BahdanauSeq2Seq, Seq2Seq
+from possm_course.chapters.ch07.search import Hypothesis, beam_search
+from possm_course.chapters.ch07.seq2seq import BahdanauSeq2Seq, Seq2Seq
 
 BEGIN, END, V = 0, 1, 3
 exhaustive_search = partial(beam_search, width=sys.maxsize)  # a beam that drops none, the best first

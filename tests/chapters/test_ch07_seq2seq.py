@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from possm_lite.course.seq2seq import (
+from possm_course.chapters.ch07.seq2seq import (
     BEGIN,
     END,
     PAD,

@@ -9,14 +9,12 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.search import beam_search
-from possm_lite.course.seq2seq import BEGIN, END, PAD, BahdanauSeq2Seq, shift_right
+from possm_course.chapters.ch07 import task
+from possm_course.chapters.ch07 import task as long_training
+from possm_course.chapters.ch07.search import beam_search
+from possm_course.chapters.ch07.seq2seq import BEGIN, END, PAD, BahdanauSeq2Seq, shift_right
 
 from ..exercises.helpers import NOTEBOOKS, load
-
-task = load_figures("07_sequence_to_sequence", NOTEBOOKS)
-long_training = load_figures("07_long_training", NOTEBOOKS)
 
 
 def copy_attention(theirs, ours):
@@ -104,7 +102,7 @@ def test_word_errors_are_those_of_the_exercise():
     """For every pair of texts of up to three letters."""
     texts = [text for n in range(4) for text in product("ab", repeat=n)]
     for a, b in product(texts, texts):
-        assert task.word_errors(a, b) == load("07_sequence_to_sequence").word_errors.reference(a, b)
+        assert task.word_errors(a, b) == load("ch07").word_errors.reference(a, b)
 
 
 @pytest.mark.parametrize("wanted", ["A", "JA", "AA", "JAJ"])
@@ -120,7 +118,7 @@ def test_ctc_is_the_sum_over_all_alignments(wanted):
 
 
 def test_stored_table_is_of_this_script():
-    stored = json.loads((NOTEBOOKS / "figures" / "07_long_training.json").read_text(encoding="utf-8"))
+    stored = json.loads((NOTEBOOKS.parent / "experiments" / "ch07_long_training.json").read_text(encoding="utf-8"))
     assert tuple(stored["steps"]) == long_training.STEPS
     assert list(stored["models"]) == list(long_training.MODELS)
     assert tuple(stored["rates"]) == long_training.RATES

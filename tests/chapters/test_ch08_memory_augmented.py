@@ -2,8 +2,8 @@
 
 import torch
 
-from possm_lite.course.memory_augmented import MemoryAugmented
-from possm_lite.course.memory_network import MemoryNetwork, hop
+from possm_course.chapters.ch08.memory_augmented import MemoryAugmented
+from possm_course.chapters.ch08.memory_network import MemoryNetwork, hop
 
 
 def test_run_matches_explicit_steps():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from possm_lite.course.memory_network import MemoryNetwork, multi_hop_read
+from possm_course.chapters.ch08.memory_network import MemoryNetwork, multi_hop_read
 
 
 def loop_answer(q, a, c, n_hops):

@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from possm_lite.course.neural_turing_machine import NeuralTuringMachine, content_weights, read, sharpen, write
+from possm_course.chapters.ch08.neural_turing_machine import NeuralTuringMachine, content_weights, read, sharpen, write
 
 N, M = 5, 3
 

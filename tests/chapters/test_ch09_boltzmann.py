@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from possm_lite.course.boltzmann import (
+from possm_course.chapters.ch09.boltzmann import (
     all_states,
     autocorrelation,
     autocorrelation_time,

@@ -8,13 +8,9 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal, norm
 
-from possm_lite.course.boltzmann import all_states
-from possm_lite.course.hopfield import corrupt, hebb_weights, recall
-from possm_lite.course.load import load_figures
-
-from ..exercises.helpers import NOTEBOOKS
-
-figures = load_figures("09_associative_memory", NOTEBOOKS)
+from possm_course.chapters.ch09 import figures
+from possm_course.chapters.ch09.boltzmann import all_states
+from possm_course.chapters.ch09.hopfield import corrupt, hebb_weights, recall
 
 
 @pytest.mark.parametrize(("m", "n"), [(3, 3), (5, 2), (6, 3)])

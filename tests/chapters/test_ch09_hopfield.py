@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from possm_lite.course.hopfield import (
+from possm_course.chapters.ch09.hopfield import (
     corrupt,
     hebb_weights,
     hopfield_energy,

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from possm_lite.course.load import load_figures
-
-from ..exercises.helpers import NOTEBOOKS
-
-figures = load_figures("10_spikes_as_tokens", NOTEBOOKS)
+from possm_course.chapters.ch10 import figures, lecture_notes
 
 
 @pytest.mark.parametrize(("start", "length"), [(0.0, 2.0), (3.21, 0.05), (10.0, 8.0)])
@@ -23,7 +19,7 @@ def test_ticks_are_the_spikes_of_the_window(small_recording, start, length, perm
 
 
 def test_lecture_notes_become_a_recording_and_come_back(small_recording):
-    lecture = load_figures("10_lecture_notes", NOTEBOOKS)
+    lecture = lecture_notes
     notes = lecture.to_notes(small_recording)
     back = lecture.to_notes(lecture.from_notes(notes))
     assert [t["vel"] for t in back] == [t["vel"] for t in notes]

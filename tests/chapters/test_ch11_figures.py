@@ -1,13 +1,12 @@
 """What chapter 11 reads, trains and times: tables are all that a reader needs, stored ones are of the script."""
 
+from possm_course.exercises import ch11
+
 import torch
 
-from possm_lite.course.load import load_exercises, load_figures
+from possm_course.chapters.ch11 import figures
 
-from ..exercises.helpers import NOTEBOOKS
-
-figures = load_figures("11_latent_cross_attention", NOTEBOOKS)
-read_list = load_exercises("11_latent_cross_attention", NOTEBOOKS).read_list.reference
+read_list = ch11.read_list.reference
 
 
 def test_tables_are_all_that_a_reader_needs():

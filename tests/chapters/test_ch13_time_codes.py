@@ -5,12 +5,10 @@ import math
 import pytest
 import torch
 
-from possm_lite.course.load import load_figures
+from possm_course.chapters.ch13 import time_codes as codes
 
 from ..decoder.helpers import one_trial, randomize
-from ..exercises.helpers import NOTEBOOKS
 
-codes = load_figures("13_time_codes", NOTEBOOKS)
 UNIT, OFFSET = torch.tensor([3, 5, 3]), torch.tensor([0.01, 0.03, 0.04]).double()
 BIN = one_trial(UNIT.numpy(), OFFSET.numpy(), 0.05)
 

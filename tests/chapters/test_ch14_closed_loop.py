@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 
-from possm_lite.course.load import load_figures
+from possm_course.chapters.ch14 import closed_loop as sim
 from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig, firing_rate
-
-from ..exercises.helpers import NOTEBOOKS
-
-sim = load_figures("14_closed_loop", NOTEBOOKS)
 
 
 @pytest.fixture(scope="module")

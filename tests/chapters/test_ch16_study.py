@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from possm_lite.course.load import load_figures
+from possm_course.chapters.ch16 import study as chapter
 from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig, UnitTuning, draw_units
 from possm_lite.training import prepare
 
-from ..exercises.helpers import NOTEBOOKS
-
-chapter = load_figures("16_new_sessions", NOTEBOOKS)
 drift_tuning = chapter.drift_tuning
 
 

@@ -6,19 +6,21 @@ import linecache
 import math
 import signal
 import sys
+from pathlib import Path
 
-import execute
 import numpy as np
 import pytest
 import torch
 
-from possm_lite.course.checks import Case, Check, ValueCheck, exercise, gradient, sandbox
+from possm_course import exercises
+from possm_course.checks import Case, Check, ValueCheck, exercise, gradient, sandbox
+from tools import execute
 
 from ..exercises.helpers import NOTEBOOKS, load
 
 EXERCISES = [
     pytest.param(found, id=f"{path.stem}.{name}")
-    for path in sorted((NOTEBOOKS / "exercises").glob("*.py"))
+    for path in sorted(Path(exercises.__file__).parent.glob("ch*.py"))
     for name, found in vars(load(path.stem)).items()
     if isinstance(found, Check | ValueCheck)
 ]
@@ -274,7 +276,8 @@ def test_solution_is_the_right_answer(found):
     answer = found.reference
     lines = inspect.getsource(answer).splitlines(keepends=True)
     first = next(i for i, line in enumerate(lines) if line.startswith(("def ", "class ")))
-    chapter = answer.__module__.removeprefix("exercises_")
-    cells = execute.read(NOTEBOOKS / "solutions" / f"{chapter}.ipynb").cells
+    number = answer.__module__.removeprefix("possm_course.exercises.ch")
+    (notebook,) = (NOTEBOOKS / "solutions").glob(f"{number}_*.ipynb")
+    cells = execute.read(notebook).cells
     (solution,) = (cell for cell in cells if f"exercise:{found.name}" in cell.metadata.get("tags", []))
     assert "".join(lines[first:]).strip() in solution.source

@@ -4,7 +4,7 @@ import pytest
 from matplotlib import pyplot as plt
 from PIL import Image
 
-from possm_lite.course.diagrams import Box, Diagram
+from possm_course.diagrams import Box, Diagram
 
 
 @pytest.fixture

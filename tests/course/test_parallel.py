@@ -7,7 +7,7 @@ import joblib
 import pytest
 import torch
 
-from possm_lite.course.parallel import in_parallel, start_processes
+from possm_course.parallel import in_parallel, start_processes
 
 
 @pytest.fixture(params=[1, 2])

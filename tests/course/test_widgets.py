@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from PIL import Image
 
-from possm_lite.course.widgets import Slider, explore, png
+from possm_course.widgets import Slider, explore, png
 
 
 def line(slope: float, n: int = 2) -> Figure:

@@ -1,18 +1,17 @@
 """Shared by the tests of the exercises."""
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-
-from possm_lite.course.checks import load_exercises
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 def load(chapter: str):
-    """The exercises of a chapter."""
-    return load_exercises(chapter, NOTEBOOKS)
+    """The exercises of a chapter, given as "ch04"."""
+    return import_module(f"possm_course.exercises.{chapter}")
 
 
 def answers(exercises, *rows: tuple) -> Callable:

@@ -7,7 +7,7 @@ import torch
 
 from .helpers import answers, load
 
-exercises = load("00_start_here")
+exercises = load("ch00")
 
 
 def rate_by_loop(spike_times, start, stop):

@@ -4,12 +4,12 @@ import math
 
 import torch
 
-from possm_lite.course.kernels import kernel_weights, leave_one_out_error
+from possm_course.chapters.ch01.kernels import kernel_weights, leave_one_out_error
 from possm_lite.nn.attention import attend
 
 from .helpers import answers, load
 
-exercises = load("01_kernel_regression")
+exercises = load("ch01")
 
 
 def error_by_leaving_out(x_i, y_i, w):

@@ -5,12 +5,12 @@ import math
 import torch
 from torch.nn import functional as F
 
-from possm_lite.course.selection import max_pool_items, reinforce_loss
+from possm_course.chapters.ch02.selection import max_pool_items, reinforce_loss
 from possm_lite.nn.attention import additive_score, bilinear_score, masked_softmax, scaled_dot_score
 
 from .helpers import answers, load
 
-exercises = load("02_scoring")
+exercises = load("ch02")
 
 
 def two_by_basis(W, d):

@@ -5,12 +5,12 @@ import math
 import torch
 from torch import nn
 
-from possm_lite.course.hierarchy import hierarchical_attend
+from possm_course.chapters.ch03.hierarchy import hierarchical_attend
 from possm_lite.nn.heads import merge_heads, multi_head_attention, split_heads
 
 from .helpers import answers, load
 
-exercises = load("03_self_and_multi_head")
+exercises = load("ch03")
 
 
 def attention_by_logsumexp(X, W_q, W_k, W_v):

@@ -9,7 +9,7 @@ from possm_lite.nn.positions import phasors, rope_frequencies, rotate, sinusoida
 
 from .helpers import answers, load
 
-exercises = load("04_positions")
+exercises = load("ch04")
 
 
 def rope_complex(x, positions, base=10_000.0):

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import torch
 
-from possm_lite.course.time_features import bochner_features, mercer_features, quantile_frequencies
+from possm_lite.nn.time_features import bochner_features, mercer_features, quantile_frequencies
 
 from .helpers import answers, load
 
-exercises = load("05_continuous_time")
+exercises = load("ch05")
 
 
 def interleaved_features(t, omega):

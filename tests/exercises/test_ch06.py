@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from possm_lite.course.unrolled import clip_by_global_norm
+from possm_course.chapters.ch06.unrolled import clip_by_global_norm
 from possm_lite.nn.recurrent import gru_cell, lstm_cell
 
 from .helpers import answers, load
 
-exercises = load("06_recurrent_networks")
+exercises = load("ch06")
 
 
 def copied(Cell, x, state, *weights):

@@ -4,11 +4,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from possm_lite.course.seq2seq import BEGIN, END, masked_cross_entropy
+from possm_course.chapters.ch07.seq2seq import BEGIN, END, masked_cross_entropy
 
 from .helpers import answers, load
 
-exercises = load("07_sequence_to_sequence")
+exercises = load("ch07")
 
 
 def step_row_by_row(s, y, H, mask, score, cell):

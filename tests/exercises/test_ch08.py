@@ -2,13 +2,13 @@
 
 import torch
 
-from possm_lite.course import memory_network
-from possm_lite.course.memory_augmented import MemoryAugmented
-from possm_lite.course.neural_turing_machine import content_weights, interpolate, read, sharpen, shift, write
+from possm_course.chapters.ch08 import memory_network
+from possm_course.chapters.ch08.memory_augmented import MemoryAugmented
+from possm_course.chapters.ch08.neural_turing_machine import content_weights, interpolate, read, sharpen, shift, write
 
 from .helpers import answers, load
 
-exercises = load("08_memory_networks")
+exercises = load("ch08")
 
 
 def frame_with_lists(*args):

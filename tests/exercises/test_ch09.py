@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from possm_lite.course.boltzmann import all_states, on_probability
-from possm_lite.course.hopfield import recall
+from possm_course.chapters.ch09.boltzmann import all_states, on_probability
+from possm_course.chapters.ch09.hopfield import recall
 
 from .helpers import answers, load
 
-exercises = load("09_associative_memory")
+exercises = load("ch09")
 
 
 def cd_by_tanh(data, W, b, c, for_h, for_v):

@@ -5,15 +5,14 @@ import math
 import numpy as np
 import torch
 
-from possm_lite.course.load import load_figures
+from possm_course.chapters.ch10 import figures
 from possm_lite.recordings import Timeline
 from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig
 
-from .helpers import NOTEBOOKS, answers, load
+from .helpers import answers, load
 
-check = load("10_spikes_as_tokens")
-figures = load_figures("10_spikes_as_tokens", NOTEBOOKS)
+check = load("ch10")
 
 
 def pairs_by_index(counts, velocity, lag_bins):

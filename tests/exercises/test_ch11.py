@@ -8,7 +8,7 @@ from possm_lite.decoder.cross_attention import precompute_scores, softmax_by_bin
 
 from .helpers import answers, load
 
-exercises = load("11_latent_cross_attention")
+exercises = load("ch11")
 
 
 def read_by_differences(q, t, k, v, dt, omega):

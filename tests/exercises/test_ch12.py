@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from possm_lite.course.load import load_figures
+from possm_course.chapters.ch12 import own_decoder
 from possm_lite.decoder import StreamingDecoder
 from possm_lite.nn.feedforward import GatedFeedForward
 from possm_lite.recordings import load_recording
@@ -15,7 +15,7 @@ from possm_lite.training import prepare
 
 from .helpers import NOTEBOOKS, answers, load
 
-check = load("12_spike_decoder")
+check = load("ch12")
 
 
 def rotated(x, t, omega):
@@ -106,7 +106,7 @@ test_answers = answers(
 
 def test_saved_decoder_is_the_decoder(tmp_path):
     """As a model of the package, saved and loaded: the same velocities as a batch and bin by bin, the same weights."""
-    own = load_figures("12_own_decoder", NOTEBOOKS)
+    own = own_decoder
     session = prepare(load_recording(NOTEBOOKS.parent / "data" / "simulated_session.npz"))
     file = tmp_path / "own" / "checkpoint.npz"
     assert own.load("the package's", file) == own.Own("the package's", own.PACKAGE)

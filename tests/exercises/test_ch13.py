@@ -4,13 +4,13 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from possm_lite.course.load import load_figures
+from possm_course.chapters.ch13 import rivals
 from possm_lite.decoder.baselines import history
 from possm_lite.training.evaluate import newest_finished
 
-from .helpers import NOTEBOOKS, answers, load
+from .helpers import answers, load
 
-check, rivals = load("13_is_it_any_good"), load_figures("13_rivals", NOTEBOOKS)
+check, rivals = load("ch13"), rivals
 
 
 def bootstrap_by_sums(true, decoded, draws):

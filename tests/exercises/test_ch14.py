@@ -6,7 +6,7 @@ from torch.nn.functional import normalize
 
 from .helpers import answers, load
 
-check = load("14_real_time")
+check = load("ch14")
 
 
 def stream_in_windows(bins, step, answer, k):

@@ -8,7 +8,7 @@ from possm_lite.nn.ssm import causal_convolution, linear_scan, zero_order_hold
 
 from .helpers import answers, load
 
-check = load("15_state_space_models")
+check = load("ch15")
 
 
 def just_enough_places(x, kernel):

@@ -9,7 +9,7 @@ from possm_lite.training import freeze_backbone
 
 from .helpers import answers, load
 
-check = load("16_new_sessions")
+check = load("ch16")
 
 
 def token_by_token(unit, session, n_units):

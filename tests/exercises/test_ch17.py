@@ -4,7 +4,7 @@ import numpy as np
 
 from .helpers import answers, load
 
-check = load("17_your_recording")
+check = load("ch17")
 
 
 def read_in_a_loop(path):

@@ -7,7 +7,7 @@ from torch.nn.functional import mse_loss
 
 from .helpers import answers, load
 
-check = load("18_scaling_out")
+check = load("ch18")
 
 
 def gradients_of_weighted_means(model, batches):

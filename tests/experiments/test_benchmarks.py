@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.benchmarks import __main__ as bench
+from experiments.benchmarks import accuracy, comparison, machine, page, readme_claims, training
+from experiments.benchmarks.competitors import PaddedPossm, gru_cell
+from experiments.benchmarks.page import Note, Plot, Row, Table
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-
-from . import __main__ as bench
-from . import accuracy, comparison, machine, page, readme_claims, training
-from .competitors import PaddedPossm, gru_cell
-from .page import Note, Plot, Row, Table
 
 OFFSETS_S = np.array([0.0, 0.02])
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from possm_lite.course.time_features import (
+from possm_lite.nn.positions import log_spaced_frequencies, phasors, rotate
+from possm_lite.nn.time_features import (
     BochnerTime,
     GaussianFrequencies,
     MercerTime,
@@ -20,7 +21,6 @@ from possm_lite.course.time_features import (
     quantile_frequencies,
     rotary_kernel,
 )
-from possm_lite.nn.positions import log_spaced_frequencies, phasors, rotate
 
 TIMES = torch.tensor([0.0, 0.013, 0.4, 1.7, -2.5, 30.0], dtype=torch.float64)
 LAGS = TIMES[:, None] - TIMES

@@ -2,12 +2,13 @@
 
 import ast
 import re
+from importlib import import_module
 from pathlib import Path
 
-import execute
 import pytest
 
-from possm_lite.course.checks import Check, ValueCheck, load_exercises
+from possm_course.checks import Check, ValueCheck
+from tools import execute
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 CHAPTERS = sorted(NOTEBOOKS.glob("*.ipynb"))
@@ -59,7 +60,7 @@ def test_stubs_checks_and_solutions_match(path):
     for deeper in DEEPER:
         if deeper.name == path.name:
             chapter.cells += execute.read(deeper).cells
-    module = load_exercises(path.stem, NOTEBOOKS)
+    module = import_module(f"possm_course.exercises.ch{path.name[:2]}")
     stubs, solved = exercises(chapter), exercises(solutions)
     assert list(stubs) == list(solved)
     assert len(stubs) >= (2 if path.name[:2] == "00" else 3)
@@ -88,5 +89,5 @@ def test_first_cell_loads_the_exercises(path):
     if path in DEEPER and not exercises(execute.read(path)):
         return
     first = next(cell for cell in execute.read(path).cells if cell.cell_type == "code")
-    imported = "from possm_lite.course.checks import load_exercises  # not found? Chapter 00 says what to do\n\n"
-    assert first.source.startswith(f'{imported}check = load_exercises("{path.stem}")\n')
+    imported = f"from possm_course.exercises import ch{path.name[:2]} as check"
+    assert first.source.startswith(f"{imported}  # not found? Chapter 00 says what to do\n")

@@ -1,9 +1,10 @@
 import json
 from pathlib import Path
 
-import colab
-import execute
 import nbformat
+
+from tools import execute
+from tools.site import colab
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted(path.relative_to(ROOT) for path in (ROOT / "notebooks").rglob("[0-9][0-9]_*.ipynb"))

@@ -1,7 +1,8 @@
-import execute
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
+
+from tools import execute
 
 WIDGET = """\
 import ipywidgets

@@ -10,8 +10,9 @@ import re
 import symtable
 from functools import cache
 
-import execute
 import pytest
+
+from tools import execute
 
 from .test_chapters import CHAPTERS, DEEPER, NOTEBOOKS, SOLUTIONS, exercises, printed
 
@@ -56,12 +57,11 @@ def test_solutions_print_their_committed_outputs(path, monkeypatch, capsys):
 def after_imports(path) -> dict:
     """The namespace of a new kernel in which only the imports and the exercises of a chapter have been loaded."""
     code = [cell for cell in read(path).cells if cell.cell_type == "code"]
-    loads_exercises = next(cell for cell in code if "\ncheck = load_exercises(" in cell.source)
+    loads_exercises = next(cell for cell in code if "from possm_course.exercises import ch" in cell.source)
     nodes = [node for cell in (code[0], loads_exercises) for node in ast.walk(ast.parse(cell.source))]
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     namespace = {}
     exec("\n".join(map(ast.unparse, imports)), namespace)
-    namespace["check"] = namespace["load_exercises"](path.stem, NOTEBOOKS)
     return namespace
 
 

@@ -1,8 +1,9 @@
 import ast
 
 import pytest
-from api import NUMBER, Reference
-from chapters import chapters
+
+from tools.site.api import NUMBER, Reference
+from tools.site.chapters import chapters
 
 DOCUMENTED = ast.Module | ast.FunctionDef | ast.ClassDef
 

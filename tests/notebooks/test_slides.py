@@ -1,10 +1,11 @@
-"""Slides made from the chapters by site/slides.py, and the minutes that site/rehearse.py counts from them."""
+"""Slides made from the chapters by tools/site/slides.py, and the minutes that tools/rehearse.py counts from them."""
 
 import importlib
 import re
 
 import pytest
-from execute import read
+
+from tools.execute import read
 
 from .test_chapters import CHAPTERS
 
@@ -15,12 +16,12 @@ TAGS = {"slide:no-input", "slide:no-output", "slide:only-picture"}
 @pytest.fixture
 def slides():
     pytest.importorskip("nbconvert", reason="nbconvert is not installed: make .venv/.site")
-    return importlib.import_module("slides")
+    return importlib.import_module("tools.site.slides")
 
 
 @pytest.fixture
 def rehearse(slides):
-    return importlib.import_module("rehearse")
+    return importlib.import_module("tools.rehearse")
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -59,7 +60,7 @@ def test_the_guide_has_the_minutes_of_the_slides(rehearse):
     stated = re.findall(r"^### (\d\d) .+\n\* (\d+) \+ (\d+) minutes, (\d+) aloud\.", guide, flags=re.M)
     rows = rehearse.chapter_rows().values()
     for (number, reading, doing, said), (_, _, aloud, cells) in zip(stated, rows, strict=True):
-        assert abs(int(said) - aloud) <= 1, f"{number}: python site/rehearse.py"
+        assert abs(int(said) - aloud) <= 1, f"{number}: python -m tools.rehearse"
         assert aloud + cells <= int(reading) + int(doing), f"{number} takes longer aloud than its card says"
     filled = [together / planned for *_, together, planned in rehearse.plan_rows(guide).values()]
     assert len(filled) == 5 and min(filled) > 0.25 and max(filled) < 0.55  # "a quarter to a half"

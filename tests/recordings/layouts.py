@@ -19,7 +19,7 @@ import scipy.io
 
 from possm_lite.recordings import Recording, load_recording
 
-PAGE = Path(__file__).parents[2] / "CONVERTERS.md"
+PAGE = Path(__file__).parents[2] / "docs" / "CONVERTERS.md"
 
 
 class Layout(NamedTuple):

@@ -1,6 +1,6 @@
 """Length of the randomised tests: short by default, as in CI; long with POSSM_SOAK=1, as `make soak` sets.
 
-A long run writes what it has tried into the section Reliability of tests/benchmarks/RESULTS.md.
+A long run writes what it has tried into the section Reliability of experiments/benchmarks/RESULTS.md.
 """
 
 import os

@@ -4,8 +4,9 @@ number of cores or on the last bits of a number, which differ between processors
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import execute
 import pytest
+
+from tools import execute
 
 CHAPTERS = sorted((Path(__file__).parents[2] / "notebooks").glob("[0-9]*.ipynb"))
 

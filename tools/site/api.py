@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from chapters import ROOT, Chapter
+from tools.site.chapters import ROOT, Chapter
 
 PACKAGE = ROOT / "possm_lite"
 # the folders, and a module beside them, in the order of the list of modules

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from execute import read
 from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parent.parent
+from tools.execute import read
+
+ROOT = Path(__file__).resolve().parents[2]
 DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.S)
+PACKAGES = ("possm_lite", "possm_course")
 TAG = re.compile(r"\\tag\{(\d+\.\d+)\}")
 
 
@@ -84,10 +86,10 @@ def chapters(folder: str = "notebooks") -> list[Chapter]:
 
 
 def imports(code: str) -> list[tuple[str, str]]:
-    """(module, name) for each `from possm_lite... import name`, in order; nothing if the code is no plain Python."""
+    """(module, name) for each `from possm_lite... import name`, or possm_course, in order; nothing if the code is no plain Python."""
     try:
         tree = ast.parse(code)
     except SyntaxError:  # a magic command
         return []
     froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
-    return [(node.module, a.name) for node in froms if node.module.split(".")[0] == "possm_lite" for a in node.names]
+    return [(node.module, a.name) for node in froms if node.module.split(".")[0] in PACKAGES for a in node.names]

@@ -1,4 +1,4 @@
-"""Copies of the notebooks for Google Colab: GITHUB_REPOSITORY=OWNER/NAME python site/colab.py FOLDER
+"""Copies of the notebooks for Google Colab: GITHUB_REPOSITORY=OWNER/NAME python -m tools.site.colab FOLDER
 
 Colab opens a notebook without the files beside it. So each copy begins with a cell that clones the repository, installs
 the package, and goes to the folder of the notebook. The workflow of the pages pushes them to the branch `colab`.
@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 
 import nbformat
-from chapters import ROOT
-from execute import read
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
+
+from tools.execute import read
+from tools.site.chapters import ROOT
 
 BRANCH = "colab"
 
@@ -55,5 +56,5 @@ def buttons(path: Path, repository: str | None) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or "/" not in os.environ.get("GITHUB_REPOSITORY", ""):
-        sys.exit("usage: GITHUB_REPOSITORY=OWNER/NAME python site/colab.py FOLDER")
+        sys.exit("usage: GITHUB_REPOSITORY=OWNER/NAME python -m tools.site.colab FOLDER")
     main(Path(sys.argv[1]), os.environ["GITHUB_REPOSITORY"])

@@ -1,6 +1,6 @@
-"""The first page of the site: site/index.md, with what is known elsewhere filled in. Nothing on it is typed twice.
+"""The first page of the site: docs/site/index.md, with what is known elsewhere filled in. Nothing on it is typed twice.
 
-Cards come from the notebooks, figures of merit from tests/benchmarks/results.
+Cards come from the notebooks, figures of merit from experiments/benchmarks/results.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import io
 import json
 from pathlib import Path
 
-from chapters import ROOT, Chapter
-from conf import REPOSITORY
-from execute import fewer_colors
 from PIL import Image
+
+from tools.execute import fewer_colors
+from tools.site.chapters import ROOT, Chapter
+from tools.site.repository import REPOSITORY
 
 PARTS = {
     "I · Attention": range(6),
@@ -40,7 +41,7 @@ CARD_FIGURE = {
     "18": "a08c5a91",
 }
 CARD_WIDTH = 480  # pixels of a card's figure
-RESULTS = ROOT / "tests" / "benchmarks" / "results"
+RESULTS = ROOT / "experiments" / "benchmarks" / "results"
 # section and row of the benchmarks, in the order of the page
 MEASURED = [
     ("claims", "`make decode`, without set-up"),
@@ -55,7 +56,7 @@ DECODERS = ["POSSM, gru", "GRU on counts"]
 
 def landing(chapters: list[Chapter], images: Path) -> str:
     """The page in Markdown; the figures of the cards are written into the folder `images`, beside the page."""
-    text = (ROOT / "site" / "index.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "site" / "index.md").read_text(encoding="utf-8")
     parts = {"caption": caption(), "run": run(), "cards": cards(chapters, images), "measured": measured()}
     for name, part in parts.items():
         text = text.replace(f"{{{{ {name} }}}}", part)
@@ -64,7 +65,7 @@ def landing(chapters: list[Chapter], images: Path) -> str:
 
 def caption() -> str:
     """What the moving picture shows, in numbers of its data."""
-    data = (ROOT / "site" / "_static" / "decoded_data.js").read_text(encoding="utf-8")
+    data = (ROOT / "docs" / "site" / "_static" / "decoded_data.js").read_text(encoding="utf-8")
     played = json.loads(data.removeprefix("const decoded = ").rstrip(";\n"))
     return (
         f"{played['n_units']} simulated units. Decoded in bins of 50 ms on trials that training never saw: "

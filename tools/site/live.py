@@ -1,4 +1,4 @@
-"""Builds the page on which the decoder runs: python site/live.py FOLDER
+"""Builds the page on which the decoder runs: python -m tools.site.live FOLDER
 
 Simulates a session of a visitor's movements, trains POSSM and a Wiener filter on it, and writes `live.html` with the
 folder `live`, of which `weights.js` has the constants of both decoders and the tuning of the units, so that the page
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from conf import html_baseurl
 from scipy.signal import lfilter
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
@@ -33,10 +32,11 @@ from possm_lite.simulate.neurons import (
 )
 from possm_lite.training import FitConfig, evaluate, fit, prepare
 from possm_lite.training.linear import fit_wiener
+from tools.site.repository import BASE_URL
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "site" / "live"
-CACHE = ROOT / "site" / "_build" / "live.npz"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "live"
+CACHE = ROOT / "docs" / "_build" / "live.npz"
 SOURCES = [Path(__file__), *sorted((ROOT / "possm_lite").glob("[dnrst]*/**/*.py"))]  # decoder, nn, recordings, ...
 
 # Against those of `data/`, these units fire more and are tuned more strongly, as visitors move more slowly than the
@@ -197,11 +197,11 @@ def main(folder: Path) -> None:
     (folder / "live" / "weights.js").write_text(f"const WEIGHTS = {json.dumps(weights(*trained()))};\n")
     for path in PAGE.iterdir():
         shutil.copy(path, folder if path.suffix == ".html" else folder / "live")
-    page = (PAGE / "live.html").read_text(encoding="utf-8").replace("_static/preview", f"{html_baseurl}_static/preview")
+    page = (PAGE / "live.html").read_text(encoding="utf-8").replace("_static/preview", f"{BASE_URL}_static/preview")
     (folder / "live.html").write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("usage: python site/live.py FOLDER")
+        sys.exit("usage: python -m tools.site.live FOLDER")
     main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Makes the moving picture of the first page and the still of the live page: python site/pictures.py
+"""Makes the moving picture of the first page and the still of the live page: python -m tools.site.pictures
 
 Trains on the embedded session as `make decode` does, streams the test part bin by bin, and writes ten seconds of it for
 decoded.js. The still, for the README and for links that are shared, is a screenshot of what `make site` has built, by
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from execute import fewer_colors
 from playwright.sync_api import sync_playwright
 
 from possm_lite.app.commands import EMBEDDED
@@ -21,9 +20,10 @@ from possm_lite.recordings import load_recording
 from possm_lite.training import fit, prepare
 from possm_lite.training.evaluate import Replay, replay, slot_offsets
 from possm_lite.training.session import Session
+from tools.execute import fewer_colors
 
-SITE = Path(__file__).parent
-PLAYED, STILL = SITE / "_static/decoded_data.js", SITE / "_static/preview.png"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PLAYED, STILL = DOCS / "site/_static/decoded_data.js", DOCS / "site/_static/preview.png"
 PLAYED_SECONDS = 10.0
 
 
@@ -44,7 +44,7 @@ def still() -> None:
     with sync_playwright() as running:
         browser = running.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1200, "height": 630})
-        page.goto(f"file://{SITE / '_build/html/live.html'}")
+        page.goto(f"file://{DOCS / '_build/html/live.html'}")
         page.wait_for_timeout(15_000)  # the second round of the demonstration, which begins with circles
         page.screenshot(path=STILL)
         browser.close()

@@ -1,4 +1,4 @@
-"""Writes the source of the web pages for Sphinx: python site/prepare.py FOLDER
+"""Writes the source of the web pages for Sphinx: python -m tools.site.prepare FOLDER
 
 The first page (landing.py), the reference of the package (api.py), the guides, and each chapter with its committed
 outputs, and
@@ -18,20 +18,22 @@ from pathlib import Path
 
 import nbformat
 import torch
-from api import Reference, anchor
-from chapters import ROOT, TAG, Chapter, chapters, imports
-from colab import buttons
-from conf import REPOSITORY
-from execute import read
-from landing import PARTS, landing
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from tools.execute import read
+from tools.site.api import Reference, anchor
+from tools.site.chapters import ROOT, TAG, Chapter, chapters, imports
+from tools.site.colab import buttons
+from tools.site.landing import PARTS, landing
+from tools.site.repository import REPOSITORY
+
 GUIDES = ("TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md")
-KATEX = ROOT / "site/node_modules/katex/dist"
-FIGURES = Path("tests/benchmarks/figures")
-TOOLS = tuple(f"possm_lite.course.{name}" for name in ("checks", "diagrams", "style", "widgets"))
-LIVE = ("`site/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that site/live.py builds
+KATEX = ROOT / "docs/site/node_modules/katex/dist"
+FIGURES = Path("experiments/benchmarks/figures")
+# imported for the work of a chapter, not for its subject
+TOOLS = tuple(f"possm_course.{name}" for name in ("checks", "diagrams", "exercises", "style", "widgets"))
+LIVE = ("`docs/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that live.py builds
 INSIDE = '<p><a href="live.html#inside">Follow one spike through this machine, live</a></p>'
 FIRST = "Move it first; the chapter explains it, and shows it again.\n\n"
 EXERCISE = re.compile(r"exercise:(\w+)")
@@ -53,7 +55,7 @@ def main(folder: Path) -> None:
     for chapter in course + deeper:
         nbformat.write(page(chapter, reference), folder / f"{chapter.name}.ipynb")
     for name in GUIDES:
-        (folder / name).write_text(relink((ROOT / name).read_text(encoding="utf-8")), encoding="utf-8")
+        (folder / name).write_text(relink((ROOT / "docs" / name).read_text(encoding="utf-8")), encoding="utf-8")
     shutil.copytree(ROOT / FIGURES, folder / FIGURES)
     for name, text in reference.pages():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
@@ -68,7 +70,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
     add_alt_texts(notebook.cells)
     solutions = solutions_of(ROOT / "notebooks" / "solutions" / path.name)
     scripts = [f"_static/figures/{name}.js" for name in ("axes", "controls", chapter.name)]
-    moving = moving_figures(chapter) if (ROOT / "site" / scripts[-1]).exists() else {}
+    moving = moving_figures(chapter) if (ROOT / "docs/site" / scripts[-1]).exists() else {}
     cells = []
     for cell in notebook.cells:
         cells.append(cell)
@@ -102,7 +104,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
 
 def moving_figures(chapter: Chapter) -> dict[str, tuple[str, str]]:
     """By the id of a cell, whether a figure that the browser draws replaces its picture, and the HTML with its data."""
-    head = (ROOT / f"site/_static/figures/{chapter.name}.js").read_text(encoding="utf-8")
+    head = (ROOT / f"docs/site/_static/figures/{chapter.name}.js").read_text(encoding="utf-8")
     sources, figures = {cell.id: cell.source for cell in chapter.cells}, {}
     for name, where, cell, made_by, expression in MOVING.findall(head):
         found = {"print": lambda *_: None}
@@ -150,9 +152,14 @@ def solutions_of(path: Path) -> dict[str, str]:
 
 def relink(markdown: str) -> str:
     """Links as they are on the pages, where all notebooks are in one folder; links to other files become plain text."""
-    markdown = re.sub(r"\]\(\.\./((?:TEACHING|GLOSSARY|BENCHMARKS)\.md)", r"](\1", markdown)
+    markdown = re.sub(r"\]\((?:\.\./)+docs/((?:TEACHING|GLOSSARY|BENCHMARKS)\.md)", r"](\1", markdown)
+    markdown = markdown.replace(f"](../{FIGURES}/", f"]({FIGURES}/")
     markdown = re.sub(r"\]\((?:\.\./)?deeper/(\d\d_\w+)\.ipynb(#[^)]*)?\)", r"](\1_deeper.ipynb\2)", markdown)
-    markdown = re.sub(r"\]\((?:\.\./)?(?:notebooks/)?(?:solutions/)?(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
+    markdown = re.sub(
+        r"\]\((?:\.\./)?(?:\.\./notebooks/)?(?:notebooks/)?(?:solutions/)?(\d\d_\w+\.ipynb)(#[^)]*)?\)",
+        r"](\1\2)",
+        markdown,
+    )
     kept = rf"https?:|#|\d\d_\w+\.ipynb|{'|'.join(map(re.escape, GUIDES))}|{FIGURES}/|mailto:"
     return re.sub(rf"\[([^\]]+)\]\((?!{kept})[^)]*\)", r"\1", markdown)
 

@@ -1,4 +1,4 @@
-"""Builds the slides of the chapters, for a folder in that of the web pages: python site/slides.py FOLDER
+"""Builds the slides of the chapters, for a folder in that of the web pages: python -m tools.site.slides FOLDER
 
 The metadata of each cell, under `slideshow`, has
 * `slide_type`: slide, subslide, fragment, - (continued), notes (for the lecturer) or skip, as JupyterLab edits it;
@@ -18,13 +18,14 @@ from importlib import resources
 from itertools import groupby
 from pathlib import Path
 
-from execute import read
 from nbconvert import SlidesExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from prepare import ROOT, add_alt_texts, relink
 from pygments.formatters import HtmlFormatter
 from traitlets.config import Config
+
+from tools.execute import read
+from tools.site.prepare import ROOT, add_alt_texts, relink
 
 STARTS, BREAK = ("slide", "subslide"), "---"
 WORDS, CODE_LINES = 25, 12  # at most, on a slide
@@ -49,8 +50,8 @@ def vendor(folder: Path) -> None:
         "reveal/reveal.css": reveal / "dist" / "reveal.css",
         "reveal/notes.js": reveal / "plugin" / "notes" / "notes.js",
         "tex-svg.js": mathjax / "tex-svg.js",
-        "slides.css": ROOT / "site" / "_static" / "slides.css",
-        "slides.js": ROOT / "site" / "_static" / "slides.js",
+        "slides.css": ROOT / "docs" / "site" / "_static" / "slides.css",
+        "slides.js": ROOT / "docs" / "site" / "_static" / "slides.js",
     }
     fonts = reveal / "dist" / "theme" / "fonts" / "source-sans-pro"
     copies |= {f"fonts/{font.name}": font for font in fonts.iterdir() if not font.name.endswith((".eot", ".ttf"))}
@@ -67,7 +68,7 @@ def html(notebook: NotebookNode) -> str:
     config.TagRemovePreprocessor.remove_input_tags = {"slide:no-input"}
     exporter = SlidesExporter(
         config=config,
-        extra_template_basedirs=[str(ROOT / "site")],
+        extra_template_basedirs=[str(ROOT / "docs")],
         template_name="slides",
         exclude_input_prompt=True,
         exclude_output_prompt=True,

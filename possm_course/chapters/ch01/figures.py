@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from possm_lite.course.kernels import Kernel, gaussian, leave_one_out_error, nadaraya_watson
-from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
-from possm_lite.course.widgets import copies
+from possm_course.chapters.ch01.kernels import Kernel, gaussian, leave_one_out_error, nadaraya_watson
+from possm_course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.widgets import copies
 
 
 def make_draw(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ..nn.attention import masked_softmax
+from possm_lite.nn.attention import masked_softmax
 
 Kernel = Callable[[Tensor], Tensor]
 

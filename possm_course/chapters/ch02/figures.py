@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from possm_lite.course.selection import (
+from possm_course.chapters.ch02.selection import (
     expected_loss,
     leave_one_out_mean,
     log_probability,
@@ -16,7 +16,7 @@ from possm_lite.course.selection import (
     sample_choice,
     straight_through_gumbel,
 )
-from possm_lite.course.style import BLUE, INK, ORANGE
+from possm_course.style import BLUE, INK, ORANGE
 
 SEEDS = 3
 

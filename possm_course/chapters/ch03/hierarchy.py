@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ..nn.attention import attend, scaled_dot_score
+from possm_lite.nn.attention import attend, scaled_dot_score
 
 
 def hierarchical_attend(

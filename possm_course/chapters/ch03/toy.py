@@ -1,7 +1,6 @@
 """The rooms of chapter 03, a small network that asks in them, its training from several starts, and its figure."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -10,8 +9,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 from torch.nn import functional as F
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.style import BLUE, ORANGE
+from possm_course.chapters.ch02.figures import Adam
+from possm_course.style import BLUE, ORANGE
 from possm_lite.nn.heads import MultiHeadAttention
 
 N = 8  # people, and numbers
@@ -52,7 +51,7 @@ def train(make: Callable[[], nn.Module], data: tuple[Tensor, Tensor], n_starts=5
     models, (X, wanted) = [make() for _ in range(n_starts)], data
     weights, _ = stack_module_state(models)  # the weights of all starts, on an axis in front
     run = torch.vmap(lambda w, X: functional_call(models[0], w, (X,)))  # all starts at once
-    adam, watched = load_figures("02_scoring", Path(__file__).parents[1]).Adam(weights.values(), lr), []
+    adam, watched = Adam(weights.values(), lr), []
     for step in range(n_steps):
         if watch is not None and step % 10 == 0:
             watched.append(run(weights, watch.expand(n_starts, 1, *watch.shape))[1][0, 0].detach())

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,9 +11,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn import functional as F
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
-from possm_lite.course.widgets import copies
+from possm_course.chapters.ch02.figures import Adam
+from possm_course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.widgets import copies
 from possm_lite.nn.positions import rope_frequencies
 
 MAX_DISTANCE = 20  # n - m, to either side
@@ -181,7 +180,7 @@ def train(predict: Callable[..., Tensor], code: str, n_steps: int = 125) -> dict
     networks do not know of each other.
     """
     weights, draw = initial_weights(), torch.Generator().manual_seed(0)
-    adam = load_figures("02_scoring", Path(__file__).parents[1]).Adam(weights.values(), 0.0)
+    adam = Adam(weights.values(), 0.0)
     for step in range(n_steps):
         symbols = torch.randint(N_SYMBOLS, (3, 8, LENGTH), generator=draw)  # (S, B, N)
         scores = predict(weights, symbols, torch.arange(LENGTH), code)[:, :, BACK:]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,17 +10,16 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from possm_lite.course.diagrams import Diagram
-from possm_lite.course.load import load_figures
-from possm_lite.course.style import BLUE, GRAY, GREEN, INK, ORANGE
-from possm_lite.course.time_features import (
+from possm_course.chapters.ch02.figures import Adam
+from possm_course.diagrams import Diagram
+from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE
+from possm_lite.nn.time_features import (
     QuantileFrequencies,
     bochner_features,
     gaussian_frequencies,
     gaussian_kernel,
 )
 
-Adam = load_figures("02_scoring", Path(__file__).parents[1]).Adam
 KINDS = ("click", "press", "tone")
 LOOKS = (("|", INK), ("^", BLUE), ("o", ORANGE))
 N_EVENTS, N_TEST = 8, 1000  # events in a trial, trials not trained on

@@ -1,24 +1,17 @@
-"""Networks that deeper/06 tells of but does not train itself: writes 06_deeper.json beside itself.
+"""Networks that deeper/06 tells of; those that it does not train itself, experiments/ch06_deeper.py has trained.
 
-python notebooks/figures/06_deeper.py
-
-The games and the training are those of chapter 06. About a minute.
+The games and the training are those of chapter 06.
 """
 
-import json
 import math
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.parallel import in_parallel
+from possm_course.chapters.ch06 import toy
+from possm_course.parallel import in_parallel
 from possm_lite.nn.recurrent import RNN
 
-FILE = Path(__file__).with_suffix(".json")
-figures = load_figures("06_recurrent_networks", FILE.parents[1])
 RATES, LIMITS = (0.1, 0.03), (math.inf, 5.0, 1.0)
 SIZES = {"with R, 6 units": (6, False), "R = 1, 8 units": (8, True)}
 CUTS = {  # from bin 12 up to the question: what becomes of Z, and of the weights of H to the candidate
@@ -35,33 +28,33 @@ CUTS = {  # from bin 12 up to the question: what becomes of Z, and of the weight
 def held(is_held, seed):
     """A plain RNN learns the game from torch's start: its radius before and after, and the share of new games won."""
     torch.manual_seed(seed)
-    layer = figures.start("RNN", False, figures.N_UNITS["RNN"])
+    layer = toy.start("RNN", False, toy.N_UNITS["RNN"])
     W = layer.weight_hh_l0.data
 
     def radius():
         return torch.linalg.eigvals(W).abs().max().item()
 
     def optimizer(weights):
-        adam = figures.adam(weights)
+        adam = toy.adam(weights)
         if is_held:
             adam.register_step_post_hook(lambda *_: W.mul_(min(1.0, first / radius())))
         return adam
 
     first = radius()
-    model, *_ = figures.fit(layer, figures.play, 160, optimizer)
-    return first, radius(), figures.won(model)
+    model, *_ = toy.fit(layer, toy.play, 160, optimizer)
+    return first, radius(), toy.won(model)
 
 
 def clipped_run(rate, c, seed):
     """The losses of a training, and the norms of its first gradients before they are clipped."""
     torch.manual_seed(seed)
-    layer = figures.rotating(RNN(6, 24), 1.2)
-    _, losses, norms = figures.fit(layer, figures.silent, 60, lambda w: torch.optim.SGD(w, lr=rate, momentum=0.9), c)
+    layer = toy.rotating(RNN(6, 24), 1.2)
+    _, losses, norms = toy.fit(layer, toy.silent, 60, lambda w: torch.optim.SGD(w, lr=rate, momentum=0.9), c)
     return losses, norms[:20]
 
 
 def gru(seed):
-    return figures.learn_game("GRU", True, seed, 120)[0]
+    return toy.learn_game("GRU", True, seed, 120)[0]
 
 
 def lesioned(layer, x, cut):
@@ -72,7 +65,7 @@ def lesioned(layer, x, cut):
         xr, xz, xn = (X_t @ w_x.T + b_x).chunk(3, -1)
         hr, hz, hn = (H @ w_h.T + b_h).chunk(3, -1)
         Z = torch.sigmoid(xz + hz)
-        if 12 <= t < figures.N_BINS - 1:
+        if 12 <= t < toy.N_BINS - 1:
             Z, W = cut(Z, w_h[2 * 24 :])
             hn = H @ W.T + b_h[2 * 24 :]
         H = Z * H + (1 - Z) * torch.tanh(xn + torch.sigmoid(xr + hr) * hn)
@@ -81,7 +74,7 @@ def lesioned(layer, x, cut):
 
 def cut_losses(seed):
     """The loss of a trained GRU on new games, for each of the CUTS."""
-    model, (fresh, lamp) = gru(seed), figures.play(500, seed=3)
+    model, (fresh, lamp) = gru(seed), toy.play(500, seed=3)
     with torch.no_grad():
         scores = [lesioned(model.layer, fresh, cut) @ model.w_q.T + model.b_q for cut in CUTS.values()]  # (500, 4) each
     return [nn.functional.cross_entropy(s, lamp).item() for s in scores]
@@ -89,9 +82,9 @@ def cut_losses(seed):
 
 def integrate(n_units, is_frozen, seed):
     """The error of a GRU that adds up a way, and the mean of its R at a beep and elsewhere."""
-    model, error = figures.integrate(n_units, figures.frozen if is_frozen else (lambda layer: layer), seed)
+    model, error = toy.integrate(n_units, toy.frozen if is_frozen else (lambda layer: layer), seed)
     torch.manual_seed(99)
-    games, _ = figures.paths(500)
+    games, _ = toy.paths(500)
     with torch.no_grad():
         w_x, w_h, b_x, b_h = (w.chunk(3)[0] for w in model.layer.all_weights[0])
         before = nn.functional.pad(model.layer(games)[0][:, :-1], (0, 0, 1, 0))  # H_{t-1}
@@ -99,32 +92,7 @@ def integrate(n_units, is_frozen, seed):
     return error, R[at_beep].mean().item(), R[~at_beep].mean().item()
 
 
-def call(name, *arguments):
-    """A function of this file, in a process of in_parallel, which has not loaded it yet."""
-    return getattr(load_figures("06_deeper", FILE.parents[1]), name)(*arguments)
-
-
-def trained(name, settings, n_seeds):
+def trained(function, settings, n_seeds):
     """What a function gives for each of the settings and seeds, (settings, seeds, ...)."""
-    found = in_parallel(call, [(name, *how, seed) for how in settings for seed in range(n_seeds)])
+    found = in_parallel(function, [(*setting, seed) for setting in settings for seed in range(n_seeds)])
     return [found[i : i + n_seeds] for i in range(0, len(found), n_seeds)]
-
-
-def rounded(x):
-    return np.round(np.asarray(x, float), 4).tolist()
-
-
-def main():
-    clipped = trained("clipped_run", [(rate, c) for rate in RATES for c in LIMITS], 4)
-    found = {
-        "held": rounded(trained("held", [(False,), (True,)], 4)),  # free and held: (2, 4, 3)
-        "losses": rounded([[losses for losses, _ in runs] for runs in clipped]),  # (rates and limits, 4, 60)
-        "norms": rounded([[norms for _, norms in runs] for runs in clipped]),
-        "cut losses": rounded(trained("cut_losses", [()], 4)[0]),  # (4, cuts)
-        "integrated": rounded(trained("integrate", SIZES.values(), 3)),  # (sizes, 3, 3)
-    }
-    FILE.write_text(json.dumps(found) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

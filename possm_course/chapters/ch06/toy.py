@@ -2,21 +2,20 @@
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from torch import Tensor, nn
 
-from possm_lite.course.unrolled import WithOutput, gradients_through_time
+from possm_course.chapters.ch06.unrolled import WithOutput, gradients_through_time
+from possm_course.stored import result
 from possm_lite.nn.recurrent import GRU, LSTM, RNN
 from possm_lite.training.fit import AdamW
 
 N_LAMPS, N_BINS = 4, 22
 ROWS = ["A", "B", "C", "D", "beep", "?"]
 KINDS = {"RNN": RNN, "GRU": GRU, "LSTM": LSTM}
-STORED = Path(__file__).with_name("06_game.json")
 N_UNITS = {"RNN": 45, "GRU": 24, "LSTM": 24}  # in training: 2385, 2304 and 3072 weights in the layer
 
 
@@ -140,8 +139,8 @@ def run(kind: str, good: bool, seed: int, n_steps: int = 160) -> dict:
 
 
 def stored_runs() -> dict[tuple[str, bool], list[dict]]:
-    """What 06_game.py has trained: for each kind and start the `run` of four seeds."""
-    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    """What experiments/ch06_game.py has trained: for each kind and start the `run` of four seeds."""
+    stored = json.loads(result("ch06_game.json").read_text(encoding="utf-8"))
     return {(kind, start == "good"): runs for kind in stored for start, runs in stored[kind].items()}
 
 

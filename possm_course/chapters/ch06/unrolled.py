@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..nn.attention import length_mask
-from ..nn.recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
+from possm_lite.nn.attention import length_mask
+from possm_lite.nn.recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
 
 
 def scan(cell: Callable, x: Tensor, state: Tensor, weights: list, valid, reverse) -> tuple[Tensor, Tensor]:

@@ -1,23 +1,14 @@
-"""Networks that deeper/07 tells of but does not train itself: writes 07_deeper.json beside itself.
+"""Networks that deeper/07 tells of; those that it does not train itself, experiments/ch07_deeper.py has trained.
 
-python notebooks/figures/07_deeper.py
-
-Their tasks and their training are those of chapter 07. About a minute.
+Their tasks and their training are those of chapter 07.
 """
 
-import json
-from pathlib import Path
-
-import numpy as np
 import torch
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.parallel import in_parallel
-from possm_lite.course.pointer import PointerNetwork
-from possm_lite.course.seq2seq import PAD, BahdanauSeq2Seq, LuongSeq2Seq
+from possm_course.chapters.ch07 import task
+from possm_course.chapters.ch07.pointer import PointerNetwork
+from possm_course.chapters.ch07.seq2seq import PAD, BahdanauSeq2Seq, LuongSeq2Seq
 
-FILE = Path(__file__).with_suffix(".json")
-task = load_figures("07_sequence_to_sequence", FILE.parents[1])
 KINDS = {"copy, (7.5)": (BahdanauSeq2Seq,), "reversed, (7.5)": (BahdanauSeq2Seq, True), "copy, (7.6)": (LuongSeq2Seq,)}
 ROWS_OF = (2, 4, 6, 8, 12, 16, 24)
 
@@ -89,36 +80,3 @@ def sorting(repeats: bool, seed: int) -> tuple[list[float], list[float]]:
     group = torch.bucketize(numbers.sort(1).values.diff(dim=1).amin(1), torch.tensor([0.01, 0.05]))  # (3000,)
     right = (network.point(numbers[..., None], torch.full((3000,), 6)) == numbers.argsort(1)).all(1).float()
     return [task.sorted_share(network, n) for n in ROWS_OF], [right[group == k].mean().item() for k in range(3)]
-
-
-def rounded(x):
-    return np.round(np.asarray(x, float), 4).tolist()
-
-
-def main():
-    means = in_parallel(task_call, [("mean_alignment", *kind) for kind in KINDS.values()])
-    mistakes, lies, changes = zip(*in_parallel(call, [("german", seed) for seed in task.SEEDS]), strict=True)
-    sorted_ = in_parallel(call, [("sorting", repeats, seed) for repeats in (False, True) for seed in task.SEEDS])
-    shares, gaps = zip(*sorted_, strict=True)
-    found = {
-        "alignments": {title: rounded(mean) for title, mean in zip(KINDS, means, strict=True)},
-        "explained": {name: rounded(picture) for name, picture in changes[2].items()},
-        "mistakes": rounded(mistakes),  # (seeds, 3)
-        "lies": {name: rounded(np.mean([lie[name] for lie in lies], 0)) for name in lies[0]},  # (7,) each
-        "sorted": rounded(np.reshape(shares, (2, 3, -1))),  # (kinds, seeds, lengths)
-        "gaps": rounded(np.reshape(gaps, (2, 3, -1))),  # (kinds, seeds, groups)
-    }
-    FILE.write_text(json.dumps(found) + "\n", encoding="utf-8")
-
-
-def call(name, *arguments):
-    """A function of this file, or of `task`, in a process of in_parallel, which has not loaded them yet."""
-    return getattr(load_figures("07_deeper", FILE.parents[1]), name)(*arguments)
-
-
-def task_call(name, *arguments):
-    return getattr(load_figures("07_sequence_to_sequence", FILE.parents[1]), name)(*arguments)
-
-
-if __name__ == "__main__":
-    main()

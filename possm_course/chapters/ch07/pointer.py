@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ..nn.attention import additive_score, length_mask, masked_log_softmax
-from ..nn.recurrent import GRU
+from possm_lite.nn.attention import additive_score, length_mask, masked_log_softmax
+from possm_lite.nn.recurrent import GRU
 
 
 def pointer_log_probs(items: Tensor, states: Tensor, W: Tensor, U: Tensor, v: Tensor, mask=None) -> Tensor:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..nn.attention import masked_softmax
-from ..nn.recurrent import GRU
+from possm_lite.nn.attention import masked_softmax
+from possm_lite.nn.recurrent import GRU
 
 PAD, BEGIN, END = 0, 1, 2  # the first three tokens of every vocabulary
 

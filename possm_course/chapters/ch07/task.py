@@ -9,7 +9,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor, nn
 
-from possm_lite.course.seq2seq import (
+from possm_course.chapters.ch07.seq2seq import (
     BEGIN,
     END,
     PAD,
@@ -19,7 +19,7 @@ from possm_lite.course.seq2seq import (
     masked_cross_entropy,
     shift_right,
 )
-from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.style import BLUE, GRAY, INK, ORANGE
 from possm_lite.nn.attention import length_mask
 from possm_lite.nn.heads import MultiHeadAttention, TransformerBlock
 from possm_lite.training.fit import AdamW

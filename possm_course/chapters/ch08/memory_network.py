@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..nn.attention import attend
+from possm_lite.nn.attention import attend
 
 
 def hop(query: Tensor, addresses: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:

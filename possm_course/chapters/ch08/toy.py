@@ -1,7 +1,6 @@
 """Stories, lists, trainings and drawings of chapter 08 that are no part of its lessons."""
 
 import itertools
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.adam import adam
 
-from possm_lite.course.memory_network import MemoryNetwork, hop
-from possm_lite.course.neural_turing_machine import NeuralTuringMachine, address, read, write
-from possm_lite.course.style import BLUE, GRAY, ORANGE
+from possm_course.chapters.ch08.memory_network import MemoryNetwork, hop
+from possm_course.chapters.ch08.neural_turing_machine import NeuralTuringMachine, address, read, write
+from possm_course.stored import result
+from possm_course.style import BLUE, GRAY, ORANGE
 from possm_lite.nn.recurrent import LSTM
 
 THINGS = ["key", "ring", "coin", "pen", "ball", "map"]
@@ -21,7 +21,6 @@ ROOMS = ["kitchen", "cellar", "attic", "hall", "garden", "study"]
 V = len(THINGS)  # as many boxes and rooms as things
 D = 24
 BITS, SLOTS = 4, 24
-COPYING = Path(__file__).with_name("08_copying.npz")
 
 
 def to_facts(thing: Tensor, box: Tensor, room: Tensor) -> Tensor:
@@ -250,8 +249,8 @@ def train_by_name(name: str) -> tuple[Tensor, nn.Module]:
 
 
 def stored_copying() -> tuple[nn.Module, dict[str, Tensor]]:
-    """The machines that 08_copying.py has trained, and what it has measured of them and the LSTMs."""
-    stored = {name: torch.from_numpy(array) for name, array in np.load(COPYING).items()}
+    """The machines that experiments/ch08_copying.py has trained, and what it has measured of them and the LSTMs."""
+    stored = {name: torch.from_numpy(array) for name, array in np.load(result("ch08_copying.npz")).items()}
     machines = make_machines()
     machines.load_state_dict({name: stored.pop(name) for name in machines.state_dict()})
     return machines, stored

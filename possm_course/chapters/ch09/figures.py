@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import linprog
 from torch import Generator, Tensor
 
-from possm_lite.course.hopfield import corrupt, hebb_weights, modern_hopfield, recall, sign_or_keep
+from possm_course.chapters.ch09.hopfield import corrupt, hebb_weights, modern_hopfield, recall, sign_or_keep
 
 
 def coins(*shape: int, seed: int = 0) -> Tensor:

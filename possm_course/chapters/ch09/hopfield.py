@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ..nn.attention import attend
+from possm_lite.nn.attention import attend
 
 
 def hebb_weights(patterns: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from possm_lite.course.style import BLUE, GRAY, INK, ORANGE, SKY
-from possm_lite.course.widgets import copies
+from possm_course.style import BLUE, GRAY, INK, ORANGE, SKY
+from possm_course.widgets import copies
 from possm_lite.nn.positions import log_spaced_frequencies, phasors
 from possm_lite.recordings import Recording, SpikeBatch
 from possm_lite.recordings.batch import bin_index

@@ -1,34 +1,25 @@
-"""Bins as they are and as they are read, what three forms of the reader cost, and trained readers (chapter 11).
-
-python notebooks/figures/11_latent_cross_attention.py
-
-trains the three decoders whose queries, keys and values are in 11_latent_cross_attention.npz: the published form, with
-the heads of the chapter, for as many passes as the commands of the package take. About three minutes.
-"""
+"""Bins as they are and as they are read, what three forms of the reader cost, and trained readers (chapter 11)."""
 
 import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from torch import Tensor
 
-from possm_lite.course.style import BLUE, GRAY, GREEN, INK, ORANGE
+from possm_course.stored import result
+from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.cross_attention import softmax_by_bin
 from possm_lite.decoder.textbook import encode_textbook
 from possm_lite.nn.positions import rotate
-from possm_lite.recordings import SpikeBatch, load_recording
-from possm_lite.training import FitConfig, Session, fit, prepare
+from possm_lite.recordings import SpikeBatch
+from possm_lite.training import Session
 
-STORED = Path(__file__).with_suffix(".npz")
-SESSION = STORED.parents[2] / "data" / "simulated_session.npz"
 SIZES = {"head_dim": 32, "n_freqs": 8}
-SEEDS = (0, 1, 2)
 
 
 def tables(model: POSSM) -> dict[str, Tensor]:
@@ -48,19 +39,9 @@ def untrained(seed: int, reading: str = "softmax", **switches) -> POSSM:
     return model
 
 
-def train(epochs: int = FitConfig.epochs, seeds=SEEDS) -> dict[str, Tensor]:
-    """Tables of a decoder for each seed, each with an axis of seeds in front."""
-    session, found = prepare(load_recording(SESSION)), []
-    for seed in seeds:
-        model = untrained(seed)
-        fit(model, session, FitConfig(epochs, seed=seed, validations=0), progress=False)
-        found.append(tables(model))
-    return {name: torch.stack([table[name] for table in found]) for name in found[0]}
-
-
 def trained() -> dict[str, Tensor]:
-    """What `train` gave: q (3, d), k and v (3, U+1, d), rounded to half precision."""
-    with np.load(STORED) as stored:
+    """What experiments/ch11_latent_cross_attention.py stored, in half precision: q (3, d), k and v (3, U+1, d)."""
+    with np.load(result("ch11_latent_cross_attention.npz")) as stored:
         return {name: torch.from_numpy(stored[name]).float() for name in stored.files}
 
 
@@ -194,7 +175,3 @@ def with_reading(model: POSSM, reading: str) -> POSSM:
     if reading == "mean":
         twin.encoder.to_q.weight.requires_grad_(False).zero_()
     return twin
-
-
-if __name__ == "__main__":
-    np.savez(STORED, **{name: table.numpy().astype(np.float16) for name, table in train().items()})

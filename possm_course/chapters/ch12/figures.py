@@ -5,8 +5,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.ndimage import gaussian_filter1d
 
-from possm_lite.course.diagrams import Diagram
-from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.diagrams import Diagram
+from possm_course.style import BLUE, GRAY, INK, ORANGE
 
 
 def movement(recording, units, start: float, duration: float) -> Figure:

@@ -1,6 +1,6 @@
 """A decoder of one's own: watched while it learns in chapter 12 and saved there; chapters 13, 14 and 16 load it.
 
-    own = load_figures("12_own_decoder").load(package)
+    own = own_decoder.load(package)
 
 `own.model` is a POSSM. It has the weights of the `Decoder` that a student has built and trained, or it is `package`, a
 trained model of the package, where there is none. It is used like any other:
@@ -25,11 +25,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.stored import project_root
+from possm_course.style import BLUE, GRAY, INK, ORANGE
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.training.checkpoint import TrainedOn, load_checkpoint, save_checkpoint
 
-FILE = Path(__file__).parents[2] / "runs" / "own_decoder" / "checkpoint.npz"  # git ignores runs/
 MOMENTS = (0, 60, 300)  # steps before which a training is looked at, and at its end
 YOURS, PACKAGE = "your decoder", "the package's decoder"
 
@@ -40,14 +40,21 @@ class Own:
     whose: str  # YOURS or PACKAGE
 
 
-def save(model: POSSM, session, file: Path = FILE) -> None:
+def default_file() -> Path:
+    """Where a student's decoder is kept: runs/own_decoder/checkpoint.npz. git ignores runs/."""
+    return project_root() / "runs" / "own_decoder" / "checkpoint.npz"
+
+
+def save(model: POSSM, session, file: Path | None = None) -> None:
     """Write the student's decoder, as a model of the package (`as_package` of the exercises of chapter 12)."""
+    file = file or default_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     save_checkpoint(file, model, TrainedOn.from_session(session, "data/simulated_session.npz"))
 
 
-def load(package: POSSM, file: Path = FILE) -> Own:
+def load(package: POSSM, file: Path | None = None) -> Own:
     """The student's decoder, or `package` where none was saved."""
+    file = file or default_file()
     return Own(load_checkpoint(file)[0], YOURS) if file.exists() else Own(package, PACKAGE)
 
 

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from possm_lite.course.style import BLUE, GRAY, GREEN, INK, ORANGE, SKY
+from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE, SKY
 
 WITHIN = (0.025, 0.975)  # quantiles: 95 % of the draws
 

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from possm_lite.course.time_features import GaussianFrequencies, MercerTime
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.cross_attention import CrossAttention, as_real, softmax_by_bin
 from possm_lite.decoder.possm import query_bins
 from possm_lite.decoder.textbook import cross_attention
 from possm_lite.nn.attention import masked_softmax
 from possm_lite.nn.positions import Rotation, log_spaced_frequencies, phasors, rotate
+from possm_lite.nn.time_features import GaussianFrequencies, MercerTime
 from possm_lite.recordings import SpikeBatch
 
 CODES = ("rotation", "embedding", "sinusoid", "bochner", "mercer", "none")

@@ -6,21 +6,20 @@ whatever the hand does, so counts are noise. The velocity v is in the time of a 
     reference unit:  t = c + jitter
     tuned unit:      t = c + delay + gain v . e(direction) + jitter,  delay + gain v . e clipped to 0 .. 2 delay
 
-`python notebooks/figures/13_timed_session.py` trains the two decoders of deeper 13 on it, and writes
-13_timed_session.json beside it: their R².
+experiments/ch13_timed_session.py has trained the two decoders of deeper 13 on it.
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from possm_lite.course.load import load_figures
+from possm_course.chapters.ch13.time_codes import make_model
+from possm_course.stored import result
 from possm_lite.recordings import Recording
 from possm_lite.simulate.neurons import TICKS_PER_SECOND
 from possm_lite.simulate.reaches import TaskConfig, hand_at, plan_reaches, sample_times
-from possm_lite.training import FitConfig, evaluate, fit, prepare
+from possm_lite.training import FitConfig, evaluate, fit
 
 N_UNITS = 20
 N_REFERENCE = 5  # units that mark the beginning of a cycle; the others are tuned
@@ -59,21 +58,14 @@ def simulate_timed_session(seed: int = 0, n_trials: int = 150) -> Recording:
 
 
 def learned(code: str, timed) -> float:
-    """R² on the test trials of the session `timed` after a training; `code`: of time, see `13_time_codes`."""
+    """R² on the test trials of the session `timed` after a training; `code`: of time, see `time_codes.py`."""
     torch.manual_seed(0)
     periods = {"shortest_period_s": 0.01, "longest_period_s": 0.2}
-    make_model = load_figures("13_time_codes", Path(__file__).parents[1]).make_model
     network = make_model(code, reading="sum", n_units=N_UNITS, hidden=64, **periods)
     fit(network, timed, FitConfig(epochs=14, window_s=1.0, batch=12, samples=10, validations=0), progress=False)
     return evaluate(network, timed).r2
 
 
 def stored() -> dict[str, float]:
-    return json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    found = {code: round(learned(code, prepare(simulate_timed_session())), 4) for code in ("sinusoid", "rotation")}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(found) + "\n", encoding="utf-8")
-    print(found)
+    """R² of each code of time, by experiments/ch13_timed_session.py."""
+    return json.loads(result("ch13_timed_session.json").read_text(encoding="utf-8"))

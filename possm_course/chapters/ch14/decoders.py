@@ -1,30 +1,15 @@
 """The three decoders of chapter 14, trained in advance: of the hand now, in 100 ms and in 200 ms.
 
-`python notebooks/figures/14_decoders.py` trains them, in a minute, and writes 14_decoders.npz beside it.
+experiments/ch14_decoders.py has trained them.
 """
-
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from possm_lite.course.parallel import in_parallel
+from possm_course.stored import result
 from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.recordings import load_recording
-from possm_lite.training import FitConfig, fit, prepare
 
 LAGS_S = {"now": 0.0, "100 ms ahead": 0.1, "200 ms ahead": 0.2}
-FILE, DATA = Path(__file__).with_suffix(".npz"), Path(__file__).parents[2] / "data" / "simulated_session.npz"
-
-
-def train(lag_s):
-    """The weights of a decoder of the package that was trained for some seconds."""
-    recording = load_recording(DATA)
-    torch.manual_seed(0)
-    model = POSSM(POSSMConfig(n_units=recording.n_units))
-    config = FitConfig(epochs=5, window_s=1.0, samples=20, lr=3e-3, validations=0)
-    fit(model, prepare(recording, lag_s=lag_s), config, progress=False)
-    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
 
 
 def pack(weights, prefix=""):
@@ -48,17 +33,5 @@ def unpack(model, stored, prefix=""):
 
 def load(n_units):
     """The decoders, by name."""
-    with np.load(FILE) as stored:
+    with np.load(result("ch14_decoders.npz")) as stored:
         return {lag: unpack(POSSM(POSSMConfig(n_units=n_units)), stored, f"{lag}/") for lag in LAGS_S}
-
-
-def main():
-    stored = {}
-    for lag, weights in zip(LAGS_S, in_parallel(train, [(lag_s,) for lag_s in LAGS_S.values()]), strict=True):
-        stored |= pack(weights, f"{lag}/")
-    np.savez_compressed(FILE, **stored)
-    print(f"{FILE.name}: {FILE.stat().st_size / 1e3:.0f} KB")
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,6 @@ import asyncio
 import io
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import ipywidgets
 import numpy as np
@@ -12,12 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
-from possm_lite.course.widgets import ImageWithSliders, Slider, copies
+from possm_course.chapters.ch14 import closed_loop
+from possm_course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.widgets import ImageWithSliders, Slider, copies
 from possm_lite.decoder import StreamingDecoder
-
-sim = load_figures("14_closed_loop", Path(__file__).parents[1])
 
 EDGE_MM = 125.0  # half the side of the screen
 PIXELS, OVERSAMPLING = 320, 2  # of a live frame; drawn larger and reduced, which smooths its lines
@@ -25,7 +22,7 @@ TAIL_S = 1.5
 
 
 def make_draw(
-    loop: sim.ClosedLoop, decoders: dict[float, StreamingDecoder], seconds: float = 4.0
+    loop: closed_loop.ClosedLoop, decoders: dict[float, StreamingDecoder], seconds: float = 4.0
 ) -> Callable[..., Figure]:
     """draw(latency_ms, ahead_ms, lost, gain) -> Figure: path on the screen (left), distance to target (right).
 
@@ -42,7 +39,7 @@ def make_draw(
         figure, (screen, distance) = copy()
         screen.plot(*path.T, color=BLUE, lw=1.6)
         screen.plot(*path[-1], "o", color=BLUE, ms=7)
-        time_s = sim.TIME_STEP_S * np.arange(1, len(path) + 1)
+        time_s = closed_loop.TIME_STEP_S * np.arange(1, len(path) + 1)
         distance.plot(time_s, np.hypot(*(path - loop.targets_mm).T), color=BLUE, lw=1.6)
         arrival_s = [reach.shown_s + reach.seconds for reach in loop.reaches if reach.reached]
         distance.plot(arrival_s, [loop.task.radius_mm] * len(arrival_s), "v", color=ORANGE, ms=9, clip_on=False)
@@ -52,7 +49,7 @@ def make_draw(
     return draw
 
 
-def _panels(loop: sim.ClosedLoop, seconds: float) -> list[Axes]:
+def _panels(loop: closed_loop.ClosedLoop, seconds: float) -> list[Axes]:
     """Screen and distance, with all that does not depend on the sliders."""
     figure, limits, ticks = Figure(figsize=(7.0, 3.4)), (-EDGE_MM, EDGE_MM), [-100, 0, 100]
     screen = figure.add_axes((0.115, 0.16, 0.385, 0.8), xlim=limits, ylim=limits, xticks=ticks, yticks=ticks)
@@ -72,7 +69,9 @@ def _panels(loop: sim.ClosedLoop, seconds: float) -> list[Axes]:
     return [screen, distance]
 
 
-def _configure(loop: sim.ClosedLoop, decoders: dict[float, StreamingDecoder], latency_ms, ahead_ms, lost, gain) -> None:
+def _configure(
+    loop: closed_loop.ClosedLoop, decoders: dict[float, StreamingDecoder], latency_ms, ahead_ms, lost, gain
+) -> None:
     """Apply the values of the sliders: latency and lead of the decoder in ms, silent units in %, gain of the cursor."""
     decoder = decoders[min(decoders, key=lambda lead_ms: abs(lead_ms - ahead_ms))]
     if decoder is not loop.decoder:
@@ -82,11 +81,11 @@ def _configure(loop: sim.ClosedLoop, decoders: dict[float, StreamingDecoder], la
     loop.population.silence(lost / 100)
 
 
-def frame(loop: sim.ClosedLoop) -> bytes:
+def frame(loop: closed_loop.ClosedLoop) -> bytes:
     """The screen now, as a PNG: targets, cursor and its path in the last 1.5 s. Pillow draws it in 2 ms."""
     image = Image.new("RGB", (PIXELS * OVERSAMPLING, PIXELS * OVERSAMPLING), "white")
     pen, scale = ImageDraw.Draw(image), PIXELS * OVERSAMPLING / (2 * EDGE_MM)
-    tail = np.vstack([[0, 0], loop.cursor_mm])[-round(TAIL_S / sim.TIME_STEP_S) :]
+    tail = np.vstack([[0, 0], loop.cursor_mm])[-round(TAIL_S / closed_loop.TIME_STEP_S) :]
 
     def to_pixels(points_mm):
         return scale * (EDGE_MM + np.multiply(points_mm, [1, -1]))
@@ -108,7 +107,7 @@ def frame(loop: sim.ClosedLoop) -> bytes:
 class LiveLoop(ImageWithSliders):
     """A live closed loop: a frame a bin, a button to start it for `seconds`, sliders; `decoders` as in `make_draw`."""
 
-    def __init__(self, loop: sim.ClosedLoop, decoders: dict[float, StreamingDecoder], seconds: float = 60.0):
+    def __init__(self, loop: closed_loop.ClosedLoop, decoders: dict[float, StreamingDecoder], seconds: float = 60.0):
         sliders = {
             "latency_ms": Slider("extra latency (ms)", 0, 400, value=0, step=10),
             "ahead_ms": Slider("decoder answers ahead (ms)", 0, 100, value=round(max(decoders)), step=100),

@@ -1,13 +1,11 @@
 """When does a closed loop settle (chapter 14)? One target that stays, for a perfect decoder and for a real one."""
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from possm_lite.course.load import load_figures
-from possm_lite.course.style import BLUE, INK
+from possm_course.chapters.ch14 import closed_loop
+from possm_course.style import BLUE, INK
 
 KAPPAS, LATENCIES_S = (2.0, 3.0, 5.0, 8.0), (0.0, 0.15, 0.3, 0.5)  # 1/s; added
 
@@ -24,10 +22,12 @@ class Perfect:
 
 def held(stream, truth, kappa, latency_s, seed=0, seconds=4.0):
     """The cursor (T, 2) while the target at (80, 0) mm stays where it is; without a stream the decoder is perfect."""
-    sim = load_figures("14_closed_loop", Path(__file__).parents[1])
-    task, population = sim.ReachingTask([(80.0, 0.0)], timeout_s=np.inf, hold_s=np.inf), sim.Population(truth, seed)
+    task, population = (
+        closed_loop.ReachingTask([(80.0, 0.0)], timeout_s=np.inf, hold_s=np.inf),
+        closed_loop.Population(truth, seed),
+    )
     decoder = stream or Perfect()
-    loop = sim.ClosedLoop(decoder, population, task, sim.SimulatedUser(gain_per_s=kappa), latency_s)
+    loop = closed_loop.ClosedLoop(decoder, population, task, closed_loop.SimulatedUser(gain_per_s=kappa), latency_s)
     if not stream:
         decoder.loop, population.fire = loop, lambda *intended: ()
     return loop.run(seconds).cursor_mm

@@ -1,35 +1,17 @@
 """Three memories of chapter 15, trained on the flags, of which deeper 15 asks what they have kept.
 
-`python notebooks/figures/15_flags.py` trains them, in some seconds, and writes 15_flags.npz beside it.
+experiments/ch15_flags.py has trained them.
 """
-
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from possm_lite.course.load import load_figures
-
-FILE, NAMES = Path(__file__).with_suffix(".npz"), ("S4D", "GRU", "Mamba")
-memories = load_figures("15_state_space_models", Path(__file__).parents[1])
+from possm_course.chapters.ch15 import toy
+from possm_course.stored import result
 
 
 def load(name):
-    model = memories.new(name)
-    with np.load(FILE) as stored:
+    model = toy.new(name)
+    with np.load(result("ch15_flags.npz")) as stored:
         model.load_state_dict({key: torch.from_numpy(stored[f"{name}/{key}"]) for key in model.state_dict()})
     return model
-
-
-def main():
-    torch.set_num_threads(1)
-    stored = {}
-    for name in NAMES:
-        model, errors = memories.learn(name, "flags", 0, memories.RESULTS["flags"][name]["rate"], 300)
-        stored |= {f"{name}/{key}": tensor.numpy() for key, tensor in model.state_dict().items()}
-        print(name, errors[-1])
-    np.savez_compressed(FILE, **stored)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The filter, the two tasks and the four memories of chapter 15 (path and deeper), and how they learn.
 
-python notebooks/figures/15_state_space_models.py writes 15_memories.json: both tasks, three seeds. About ten minutes.
+`RESULTS` has the errors of both tasks by experiments/ch15_memories.py, `BACKBONES` what ch15_backbones.py measured.
 """
 
 import json
@@ -8,12 +8,12 @@ import math
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from possm_course.stored import result
 from possm_lite.nn.heads import TransformerBlock
 from possm_lite.nn.mamba import Mamba
 from possm_lite.nn.positions import sinusoidal_encoding
@@ -21,9 +21,8 @@ from possm_lite.nn.recurrent import GRU
 from possm_lite.nn.s4d import S4D
 from possm_lite.training.fit import AdamW
 
-SAVED = Path(__file__).with_name("15_memories.json")
-RESULTS: dict = json.loads(SAVED.read_text(encoding="utf-8")) if SAVED.exists() else {}
-BACKBONES = json.loads(Path(__file__).with_name("15_backbones.json").read_text(encoding="utf-8"))  # by 15_backbones.py
+RESULTS: dict = json.loads(result("ch15_memories.json").read_text(encoding="utf-8"))
+BACKBONES: dict = json.loads(result("ch15_backbones.json").read_text(encoding="utf-8"))
 
 
 # The linear dynamical system of section 1: one hidden number, eight units
@@ -183,19 +182,3 @@ def training_step_ms(name: str, n_steps: int) -> float:
         error(model, x, y, counts).backward()
 
     return fastest_ms(step, 2)
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for task in TASKS:
-        for name in MEMORIES:
-            searched = [learn(name, task, 100, rate, STEPS[task])[1][-1] for rate in RATES]
-            rate = RATES[int(np.argmin(searched))]
-            errors = [learn(name, task, seed, rate, STEPS[task])[1][-1] for seed in SEEDS]
-            RESULTS.setdefault(task, {})[name] = {"rate": rate, "errors": np.round(errors, 5).tolist()}
-            print(task, name, np.round(searched, 3), RESULTS[task][name], flush=True)
-            SAVED.write_text(json.dumps(RESULTS, indent=1) + "\n", encoding="utf-8")
-    for name, task, n_steps, rate, seeds in (("S4D", "flags", 3000, 0.1, SEEDS), ("GRU", "delay", 1500, 0.03, (0,))):
-        errors = [learn(name, task, seed, rate, n_steps)[1][-1] for seed in seeds]
-        RESULTS[f"{task}, {n_steps} steps"] = {name: {"rate": rate, "errors": np.round(errors, 5).tolist()}}
-    SAVED.write_text(json.dumps(RESULTS, indent=1) + "\n", encoding="utf-8")

@@ -1,22 +1,19 @@
 """The sessions, decoders and ways of chapter 16 (path and deeper), and what they reach with few trials.
 
-python notebooks/figures/16_new_sessions.py writes 16_new_sessions.json, in about twenty minutes on two cores; or one
-of its two studies alone: python notebooks/figures/16_new_sessions.py past.
+`RESULTS` is what experiments/ch16_new_sessions.py has measured.
 """
 
 import copy
 import json
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from possm_lite.course.parallel import in_parallel
+from possm_course.stored import result
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.decoder.baselines import BinnedDecoder
 from possm_lite.simulate import simulate_session
@@ -25,8 +22,7 @@ from possm_lite.training import FitConfig, Session, combine_sessions, evaluate, 
 from possm_lite.training.linear import binned
 from possm_lite.training.transfer import for_new_session, freeze_backbone
 
-SAVED = Path(__file__).with_name("16_new_sessions.json")
-RESULTS: dict = json.loads(SAVED.read_text(encoding="utf-8")) if SAVED.exists() else {}
+RESULTS: dict = json.loads(result("ch16_new_sessions.json").read_text(encoding="utf-8"))
 
 # Two subjects, and a shorter session of the second
 A = SimulationConfig(n_units=40, n_trials=600, random_target_share=1.0, n_random_reaches=1)
@@ -317,26 +313,3 @@ def by_past(seed: int, n_past=N_PAST) -> dict[str, list[float]]:
         for k, r2 in ((5, found["5 trials"]), (20, found["20 trials"])):
             r2.append(round(evaluate(identify(past, new.first_trials(k), 100, seed), new).r2, 4))
     return found
-
-
-def by_trials() -> dict[str, list[float]]:
-    """R² on a session with new units, by way and number of trials: what `make bench ARGS="trials"` has measured."""
-    file = Path(__file__).parents[2] / "tests" / "benchmarks" / "results" / "trials.json"
-    items = json.loads(file.read_text(encoding="utf-8"))["items"]
-    table = next(item for item in items if item.get("title") == "A session with new units")
-    return {way: [float(r2.split(" ± ")[0]) for r2 in row] for way, *row in table["rows"]}
-
-
-STUDIES = {
-    "day 5": (after_five_days, [(seed,) for seed in SEEDS]),
-    "past": (by_past, [(seed,) for seed in PAST_SEEDS]),
-}
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    RESULTS["new units"] = by_trials()
-    for name in sys.argv[1:] or STUDIES:
-        study, calls = STUDIES[name]
-        runs = in_parallel(study, calls)
-        RESULTS[name] = {way: [run[way] for run in runs] for way in runs[0]}
-        SAVED.write_text(json.dumps(RESULTS, indent=1) + "\n", encoding="utf-8")

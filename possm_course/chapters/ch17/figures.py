@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from possm_lite.course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.style import BLUE, GRAY, INK, ORANGE
 from possm_lite.recordings import Recording, quality
 from possm_lite.recordings.recording import covered_trials
 from possm_lite.simulate import simulate_session

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 import possm_lite
-from possm_lite.course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, SKY
+from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, SKY
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.recordings import SpikeBatch
 from possm_lite.training.distributed import ProcessGroup

@@ -1,0 +1,1 @@
+"""What chapter 02, notebooks/02_scoring.ipynb, shows: its models, tasks and drawings."""

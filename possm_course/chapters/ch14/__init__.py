@@ -1,0 +1,1 @@
+"""What chapter 14, notebooks/14_real_time.ipynb, shows: its models, tasks and drawings."""

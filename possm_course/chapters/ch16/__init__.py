@@ -1,0 +1,1 @@
+"""What chapter 16, notebooks/16_new_sessions.ipynb, shows: its models, tasks and drawings."""
