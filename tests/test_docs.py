@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NAMES = "README CONTRIBUTING CHANGELOG CONVERTERS LIVE TEACHING GLOSSARY BENCHMARKS LICENSE-TEXT data/README"
-GUIDES = [f"{name}.md" for name in NAMES.split()]
+NAMES = "README CONTRIBUTING CHANGELOG data/README experiments/benchmarks/RESULTS"
+GUIDES = [*(f"{name}.md" for name in NAMES.split()), *(f"docs/{path.name}" for path in sorted(ROOT.glob("docs/*.md")))]
 CHAPTERS = {path.name[:2]: path for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))}
-TEACHING, GLOSSARY = ((ROOT / name).read_text(encoding="utf-8") for name in ("TEACHING.md", "GLOSSARY.md"))
+TEACHING, GLOSSARY = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("TEACHING.md", "GLOSSARY.md"))
 # in the order of the glossary: B, T, N, U, L, D, H, d, F, h, k, Q
 DIMENSIONS = "batch n_bins n_spikes n_units n_latents dim n_heads head_dim n_freqs hidden context_bins n_queries"
 

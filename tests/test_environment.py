@@ -17,8 +17,8 @@ else:
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = {"": ["lab", "recordings", "test"], "-site": ["site", "browser"], "-bench": ["bench"]}  # by lock
-LOCKS = {name: (ROOT / f"requirements{name}.lock").read_text(encoding="utf-8") for name in [*EXTRAS, "-oldest"]}
+EXTRAS = {"main": ["lab", "recordings", "test"], "site": ["site", "browser"], "bench": ["bench"]}  # by lock
+LOCKS = {name: (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8") for name in [*EXTRAS, "oldest"]}
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
@@ -29,9 +29,9 @@ SYSTEMS = {
 }
 
 
-def declared(lock: str = "") -> list[Requirement]:
+def declared(lock: str = "main") -> list[Requirement]:
     """The requirements in pyproject.toml that a lock is made of."""
-    own = [] if lock else PROJECT["dependencies"]
+    own = PROJECT["dependencies"] if lock == "main" else []
     return [Requirement(line) for line in sum((PROJECT["optional-dependencies"][e] for e in EXTRAS[lock]), own)]
 
 

@@ -1,4 +1,4 @@
-"""Compares requirements/main.lock with the known security advisories by pip-audit; exits with 1 if a version has one."""
+"""Compares requirements/main.lock with the known advisories by pip-audit; exits with 1 if a version has one."""
 
 import json
 import subprocess

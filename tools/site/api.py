@@ -1,4 +1,4 @@
-"""The API reference: a page for each module of the package, from its docstrings, linked with the chapters both ways.
+"""The API reference: a page for each module of both packages, from its docstrings, linked with the chapters both ways.
 
 Docstrings are Markdown with indented formulas, and Sphinx's autodoc expects reStructuredText: so the pages are written
 here, from the source, with the directives that autodoc would produce. Nothing is imported, so nothing can be missing.
@@ -14,9 +14,11 @@ from html import escape
 
 from tools.site.chapters import ROOT, Chapter
 
-PACKAGE = ROOT / "possm_lite"
-# the folders, and a module beside them, in the order of the list of modules
-LAYERS = ("decoder", "nn", "recordings", "simulate", "training", "app", "course", "errors")
+# the folders of each package, and modules beside them, in the order of the list of modules
+LAYERS = {
+    "possm_lite": ("decoder", "nn", "recordings", "simulate", "training", "app", "errors"),
+    "possm_course": ("chapters", "checks", "diagrams", "widgets", "style", "parallel", "stored"),
+}
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Source):(?: (.*))?$")
 NUMBER = re.compile(r"\((\d+\.\d+)\)")
 FIELDS = {"Returns": "returns", "Raises": "raises", "Source": "Source"}
@@ -26,7 +28,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 @dataclass
 class Module:
-    """A module of the package: its docstring and its public functions and classes by name."""
+    """A module of a package: its docstring and its public functions and classes by name."""
 
     name: str  # possm_lite.nn.attention
     source: str
@@ -42,7 +44,7 @@ class Module:
 
 
 class Reference:
-    """The modules of the package, and which chapters import or number what is in them."""
+    """The modules of the packages, and which chapters import or number what is in them."""
 
     def __init__(self, chapters: list[Chapter]):
         self.modules = dict(_modules())
@@ -77,20 +79,22 @@ class Reference:
             yield module.name, self._page(module)
 
     def _index(self) -> str:
-        lines = ["# The package", "", "What its functions compute, their shapes and their sources, module by module. "]
-        lines[-1] += "Chapters link to what they import, and each entry to the chapters that use it."
-        for layer in LAYERS:
-            inside = [m for m in self.modules.values() if m.name.split(".")[1] == layer]
-            lines += ["", f"## {layer}", ""]
-            for module in inside:
-                summary = _markdown(module.doc.split("\n\n")[0].replace("\n", " "))
-                lines += [f"* [{module.name.removeprefix('possm_lite.')}]({module.name}.md): {summary}"]
+        lines = ["# The packages", "", "What their functions compute, their shapes and their sources, by module. "]
+        lines[-1] += "Chapters link to what they import, and each entry to the chapters that use it. "
+        lines[-1] += "`possm_lite` is the decoder and what a laboratory needs, `possm_course` what only the course uses."
+        for package, layers in LAYERS.items():
+            for layer in layers:
+                inside = [m for m in self.modules.values() if m.name.split(".")[:2] == [package, layer]]
+                lines += ["", f"## {package}.{layer}", ""]
+                for module in inside:
+                    summary = _markdown(module.doc.split("\n\n")[0].replace("\n", " "))
+                    lines += [f"* [{_short(module.name)}]({module.name}.md): {summary}"]
         return "\n".join(lines) + "\n"
 
     def _page(self, module: Module) -> str:
         used = {c.name: c for name in module.public for c in self.users.get((module.name, name), [])}
         # not in the list at the side, which Sphinx renders on every page
-        title = f"# {module.name.removeprefix('possm_lite.')}"
+        title = f"# {_short(module.name)}"
         lines = ["---", "orphan: true", "---", "", title, "", f"```{{py:module}} {module.name}", "```", ""]
         lines += self._body(module.doc)
         if used:
@@ -151,13 +155,19 @@ def anchor(number: str) -> str:
 
 
 def _modules() -> Iterator[tuple[str, Module]]:
-    for layer in LAYERS:
-        for path in sorted((PACKAGE / layer).rglob("*.py")) or [PACKAGE / f"{layer}.py"]:
-            parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            module = Module(name, path.read_text(encoding="utf-8"))
-            if module.public:
-                yield name, module
+    for package, layers in LAYERS.items():
+        for layer in layers:
+            for path in sorted((ROOT / package / layer).rglob("*.py")) or [ROOT / package / f"{layer}.py"]:
+                parts = path.relative_to(ROOT).with_suffix("").parts
+                name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+                module = Module(name, path.read_text(encoding="utf-8"))
+                if module.public:
+                    yield name, module
+
+
+def _short(module: str) -> str:
+    """The name of a module without its package: nn.attention, chapters.ch01.kernels."""
+    return module.partition(".")[2]
 
 
 def _all_docs(node: Definition) -> str:

@@ -86,7 +86,7 @@ def chapters(folder: str = "notebooks") -> list[Chapter]:
 
 
 def imports(code: str) -> list[tuple[str, str]]:
-    """(module, name) for each `from possm_lite... import name`, or possm_course, in order; nothing if the code is no plain Python."""
+    """(module, name) of each `from ... import` from one of our packages, in order; none if this is not plain Python."""
     try:
         tree = ast.parse(code)
     except SyntaxError:  # a magic command

@@ -152,15 +152,12 @@ def solutions_of(path: Path) -> dict[str, str]:
 
 def relink(markdown: str) -> str:
     """Links as they are on the pages, where all notebooks are in one folder; links to other files become plain text."""
-    markdown = re.sub(r"\]\((?:\.\./)+docs/((?:TEACHING|GLOSSARY|BENCHMARKS)\.md)", r"](\1", markdown)
+    guides = "|".join(map(re.escape, GUIDES))
+    markdown = re.sub(rf"\]\((?:\.\./)+(?:docs/)?({guides})", r"](\1", markdown)
     markdown = markdown.replace(f"](../{FIGURES}/", f"]({FIGURES}/")
-    markdown = re.sub(r"\]\((?:\.\./)?deeper/(\d\d_\w+)\.ipynb(#[^)]*)?\)", r"](\1_deeper.ipynb\2)", markdown)
-    markdown = re.sub(
-        r"\]\((?:\.\./)?(?:\.\./notebooks/)?(?:notebooks/)?(?:solutions/)?(\d\d_\w+\.ipynb)(#[^)]*)?\)",
-        r"](\1\2)",
-        markdown,
-    )
-    kept = rf"https?:|#|\d\d_\w+\.ipynb|{'|'.join(map(re.escape, GUIDES))}|{FIGURES}/|mailto:"
+    markdown = re.sub(r"\]\((?:\.\./|notebooks/)*deeper/(\d\d_\w+)\.ipynb(#[^)]*)?\)", r"](\1_deeper.ipynb\2)", markdown)
+    markdown = re.sub(r"\]\((?:\.\./|notebooks/|solutions/)*(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
+    kept = rf"https?:|#|\d\d_\w+\.ipynb|{guides}|{FIGURES}/|mailto:"
     return re.sub(rf"\[([^\]]+)\]\((?!{kept})[^)]*\)", r"\1", markdown)
 
 
