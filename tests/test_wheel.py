@@ -12,7 +12,9 @@ from possm_lite import __version__
 
 ROOT = Path(__file__).parents[1]
 SESSION = "data/simulated_session.npz"
-FILES = "CHANGELOG.md CITATION.cff CONVERTERS.md LICENSE LICENSE-TEXT.md LIVE.md MANIFEST.in README.md pyproject.toml"
+FILES = "CHANGELOG.md CITATION.cff LICENSE README.md pyproject.toml"
+GUIDES = [f"docs/{name}.md" for name in ("CONVERTERS", "LICENSE-TEXT", "LIVE")]
+PACKAGES = ("possm_lite", "possm_course")
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 RUN = "from possm_lite.app import cli, experiment; print(experiment.EMBEDDED); cli.main(['--version'])"
 
@@ -25,18 +27,21 @@ def test_a_wheel_of_the_source_archive_runs_in_an_empty_folder(tmp_path, monkeyp
     """Built without a network from a copy of the project; run without docstrings."""
     pytest.importorskip("setuptools", minversion="77.0.3")
     project, source, site = (tmp_path / name for name in ("project", f"possm_lite-{__version__}", "site"))
-    shutil.copytree(ROOT / "possm_lite", project / "possm_lite", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in (*FILES.split(), "setup.py", "data/README.md", SESSION, "tests/test_wheel.py"):
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, project / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (*FILES.split(), *GUIDES, "data/README.md", SESSION):
         (project / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, project / name)
     python(project, "-c", BUILD.format("sdist"), "..")
     shutil.unpack_archive(f"{source}.tar.gz", tmp_path)
     made = {"PKG-INFO", "setup.cfg", "possm_lite.egg-info"}
-    assert {path.name for path in source.iterdir()} - made == {*FILES.split(), "setup.py", "possm_lite", "data"}
+    assert {path.name for path in source.iterdir()} - made == {*FILES.split(), *PACKAGES, "data", "docs"}
+    assert {str(path.relative_to(source)) for path in source.glob("docs/*")} == set(GUIDES)
     python(source, "-c", BUILD.format("wheel"), "..")
     shutil.unpack_archive(f"{source}-py3-none-any.whl", site, "zip")
-    modules = {path.relative_to(ROOT) for path in ROOT.glob("possm_lite/**/*.py")}
-    assert {path.relative_to(site) for path in site.glob("possm_lite/**/*.py")} == modules
+    for package in PACKAGES:
+        modules = {path.relative_to(ROOT) for path in ROOT.glob(f"{package}/**/*.py")}
+        assert {path.relative_to(site) for path in site.glob(f"{package}/**/*.py")} == modules
     monkeypatch.setenv("PYTHONPATH", str(site))
     (tmp_path / "empty").mkdir()
     embedded, version = python(tmp_path / "empty", "-OO", "-c", RUN).splitlines()

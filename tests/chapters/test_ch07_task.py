@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from experiments import ch07_long_training as long_training
 from possm_course.chapters.ch07 import task
-from possm_course.chapters.ch07 import task as long_training
 from possm_course.chapters.ch07.search import beam_search
 from possm_course.chapters.ch07.seq2seq import BEGIN, END, PAD, BahdanauSeq2Seq, shift_right
 

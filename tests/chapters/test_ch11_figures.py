@@ -4,14 +4,18 @@ from possm_course.exercises import ch11
 
 import torch
 
+from experiments.ch11_latent_cross_attention import train
 from possm_course.chapters.ch11 import figures
+from possm_course.stored import embedded_session
+from possm_lite.recordings import load_recording
+from possm_lite.training import prepare
 
 read_list = ch11.read_list.reference
 
 
 def test_tables_are_all_that_a_reader_needs():
     """The reader of the exercise, with the tables of a decoder, weighs as the decoder does."""
-    session = figures.prepare(figures.load_recording(figures.SESSION))
+    session = prepare(load_recording(embedded_session()))
     batch = session.timeline.cut(session.split.train[0, :1], 1.0)
     model = figures.untrained(0)
     tokens = {"unit": batch.unit, "tau": batch.offset - batch.bin_width_s / 2, "bins": batch.bin}
@@ -24,6 +28,6 @@ def test_tables_are_all_that_a_reader_needs():
 def test_stored_readers_are_of_this_script():
     stored = figures.trained()
     assert {name: tuple(x.shape) for name, x in stored.items()} == {"q": (3, 32), "k": (3, 121, 32), "v": (3, 121, 32)}
-    start = figures.train(epochs=1, seeds=(0,))
+    start = train(epochs=1, seeds=(0,))
     untrained = figures.tables(figures.untrained(0))["k"][None]
     assert start["k"].shape == (1, 121, 32) and not torch.equal(start["k"], untrained)

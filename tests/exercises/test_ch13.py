@@ -5,12 +5,14 @@ import torch
 from torch.nn import functional as F
 
 from possm_course.chapters.ch13 import rivals
+from possm_course.stored import embedded_session
 from possm_lite.decoder.baselines import history
+from possm_lite.recordings import load_recording
 from possm_lite.training.evaluate import newest_finished
 
 from .helpers import answers, load
 
-check, rivals = load("ch13"), rivals
+check = load("ch13")
 
 
 def bootstrap_by_sums(true, decoded, draws):
@@ -43,6 +45,6 @@ def test_the_bootstrap_covers_the_true_r2():
 
 
 def test_shifted_spikes_come_round():
-    recording = rivals.load_recording(rivals.SESSION)
+    recording = load_recording(embedded_session())
     back = rivals.shifted(rivals.shifted(recording, 40.0), np.ptp(recording.trials) - 40.0)
     np.testing.assert_allclose(back.spike_times, recording.spike_times, atol=1e-6)

@@ -56,7 +56,7 @@ def test_a_slide_shows_something_in_few_words(slides, path):
 
 def test_the_guide_has_the_minutes_of_the_slides(rehearse):
     """They may change by one before those of TEACHING.md must be printed anew."""
-    guide = (rehearse.ROOT / "TEACHING.md").read_text(encoding="utf-8")
+    guide = (rehearse.ROOT / "docs" / "TEACHING.md").read_text(encoding="utf-8")
     stated = re.findall(r"^### (\d\d) .+\n\* (\d+) \+ (\d+) minutes, (\d+) aloud\.", guide, flags=re.M)
     rows = rehearse.chapter_rows().values()
     for (number, reading, doing, said), (_, _, aloud, cells) in zip(stated, rows, strict=True):

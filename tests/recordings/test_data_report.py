@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.benchmarks.faults import FAULTS, printed, simulated
 from possm_lite.errors import listed
 from possm_lite.recordings import Recording, RecordingError
 from possm_lite.recordings.data_report import data_report
-
-from ..benchmarks.faults import FAULTS, printed, simulated
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,11 @@ LAYERS = {
     "possm_lite": ("decoder", "nn", "recordings", "simulate", "training", "app", "errors"),
     "possm_course": ("chapters", "checks", "diagrams", "widgets", "style", "parallel", "stored"),
 }
+INTRODUCTION = (
+    "What their functions compute, their shapes and their sources, by module. Chapters link to what they import, and "
+    "each entry to the chapters that use it. `possm_lite` is the decoder and what a laboratory needs, `possm_course` "
+    "what only the course uses."
+)
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Source):(?: (.*))?$")
 NUMBER = re.compile(r"\((\d+\.\d+)\)")
 FIELDS = {"Returns": "returns", "Raises": "raises", "Source": "Source"}
@@ -81,7 +86,9 @@ class Reference:
     def _index(self) -> str:
         lines = ["# The packages", "", "What their functions compute, their shapes and their sources, by module. "]
         lines[-1] += "Chapters link to what they import, and each entry to the chapters that use it. "
-        lines[-1] += "`possm_lite` is the decoder and what a laboratory needs, `possm_course` what only the course uses."
+        lines[-1] += (
+            "`possm_lite` is the decoder and what a laboratory needs, `possm_course` what only the course uses."
+        )
         for package, layers in LAYERS.items():
             for layer in layers:
                 inside = [m for m in self.modules.values() if m.name.split(".")[:2] == [package, layer]]

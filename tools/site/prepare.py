@@ -155,7 +155,9 @@ def relink(markdown: str) -> str:
     guides = "|".join(map(re.escape, GUIDES))
     markdown = re.sub(rf"\]\((?:\.\./)+(?:docs/)?({guides})", r"](\1", markdown)
     markdown = markdown.replace(f"](../{FIGURES}/", f"]({FIGURES}/")
-    markdown = re.sub(r"\]\((?:\.\./|notebooks/)*deeper/(\d\d_\w+)\.ipynb(#[^)]*)?\)", r"](\1_deeper.ipynb\2)", markdown)
+    markdown = re.sub(
+        r"\]\((?:\.\./|notebooks/)*deeper/(\d\d_\w+)\.ipynb(#[^)]*)?\)", r"](\1_deeper.ipynb\2)", markdown
+    )
     markdown = re.sub(r"\]\((?:\.\./|notebooks/|solutions/)*(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
     kept = rf"https?:|#|\d\d_\w+\.ipynb|{guides}|{FIGURES}/|mailto:"
     return re.sub(rf"\[([^\]]+)\]\((?!{kept})[^)]*\)", r"\1", markdown)
