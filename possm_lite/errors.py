@@ -31,7 +31,9 @@ def listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def prefix_errors(path: str | Path, error: type[FileFormatError] = RecordingError) -> Iterator[None]:
+def prefix_errors(
+    path: str | Path, error: type[FileFormatError] = RecordingError
+) -> Iterator[None]:
     """Raise a FileFormatError from inside as `error`, on one line that begins with the path."""
     try:
         yield

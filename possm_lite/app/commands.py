@@ -34,11 +34,15 @@ def stream(options: Namespace) -> int:
     source = options.recording or Path(trained_on.source or EMBEDDED)
     recording = read_matching(source, trained_on)
     with prefix_errors(source):
-        session = prepare(recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed)
+        session = prepare(
+            recording, trained_on.split, trained_on.lag_s, model.config.bin_width_s, trained_on.seed
+        )
         print(describe(session), flush=True)
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     difference = abs(played.outputs - batch_decode(model, session, played)).max()
-    print(f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} outputs")
+    print(
+        f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} outputs"
+    )
     latency = np.percentile(played.step_us, (50, 90, 99, 99.9))
     print("latency  p50 {:.0f} µs  p90 {:.0f} µs  p99 {:.0f} µs  p99.9 {:.0f} µs".format(*latency))
     print(f"largest difference to the batch form  {difference:.1e} {recording.behavior_unit}")
@@ -57,13 +61,21 @@ def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording
         unit_ids = tuple(recording.unit_ids.tolist())
         missing = [name for name in trained_on.unit_ids if name not in unit_ids]
         unknown = [name for name in unit_ids if name not in trained_on.unit_ids]
-        if missing or (unknown and not trained_on.selection.units):  # a filter leaves out others in each file
+        if missing or (
+            unknown and not trained_on.selection.units
+        ):  # a filter leaves out others in each file
             surplus = f"missing: {listed(missing) or 'none'}; unknown: {listed(unknown) or 'none'}"
-            raise RecordingError(f"unit_ids are not those of the decoder, {surplus}. decode --from RUN adapts it.")
+            raise RecordingError(
+                f"unit_ids are not those of the decoder, {surplus}. decode --from RUN adapts it."
+            )
         for name in ("behavior_columns", "behavior_unit") if len(recording.behavior_times) else ():
-            found, theirs = (np.array(getattr(one, name)).tolist() for one in (recording, trained_on))
+            found, theirs = (
+                np.array(getattr(one, name)).tolist() for one in (recording, trained_on)
+            )
             if found != theirs:
-                raise RecordingError(f"{name} is {str(found)[:99]}, the decoder was trained on {str(theirs)[:99]}.")
+                raise RecordingError(
+                    f"{name} is {str(found)[:99]}, the decoder was trained on {str(theirs)[:99]}."
+                )
     if unit_ids == trained_on.unit_ids:
         return recording
     index = {name: unit for unit, name in enumerate(trained_on.unit_ids)}
@@ -94,11 +106,24 @@ def predict(options: Namespace) -> int:
         save_decoded(new / "decoded.npz", trained_on, times, decoded)
         header = ",".join(column.replace(",", ";") for column in ("time", *columns))
         form = "%.6f" + ",%.7g" * len(columns)
-        np.savetxt(new / "decoded.csv", np.c_[times, decoded], form, header=header, comments="", encoding="utf-8")
+        np.savetxt(
+            new / "decoded.csv",
+            np.c_[times, decoded],
+            form,
+            header=header,
+            comments="",
+            encoding="utf-8",
+        )
     print(*report, *(f"note: {note}" for note in recording.notes), sep="\n")
     if len(played.times_s):
-        scores = "  ".join(f"{column} {r2:.3f}" for column, r2 in zip(columns, played.r2_columns, strict=True))
-        seen = "; RUN was trained on this session" if recording.session_id == trained_on.session_id else ""
+        scores = "  ".join(
+            f"{column} {r2:.3f}" for column, r2 in zip(columns, played.r2_columns, strict=True)
+        )
+        seen = (
+            "; RUN was trained on this session"
+            if recording.session_id == trained_on.session_id
+            else ""
+        )
         print(f"R²  {scores}  mean {played.r2:.3f}, of all {len(played.times_s):,} samples{seen}")
     else:
         print("only spikes were used: no behaviour was read")
@@ -106,7 +131,9 @@ def predict(options: Namespace) -> int:
     return 0
 
 
-def _decode_all(model: POSSM, recording: Recording, lag_s: float) -> tuple[np.ndarray, np.ndarray, Replay]:
+def _decode_all(
+    model: POSSM, recording: Recording, lag_s: float
+) -> tuple[np.ndarray, np.ndarray, Replay]:
     """Decode a recording bin by bin: where it has behaviour, or else all of it.
 
     Returns times (T,) on the clock of behaviour; behaviour decoded there (T, C); and the replay.
@@ -118,9 +145,13 @@ def _decode_all(model: POSSM, recording: Recording, lag_s: float) -> tuple[np.nd
         intervals = np.array([recording.span]) + [lag_s, lag_s + width]
     offsets = even_offsets(width)
     scale = np.zeros(recording.n_columns)
-    session = Session(Timeline(recording, lag_s, width), SplitConfig(), Split(*[intervals] * 3), scale, scale)
+    session = Session(
+        Timeline(recording, lag_s, width), SplitConfig(), Split(*[intervals] * 3), scale, scale
+    )
     played = replay(StreamingDecoder(model, 1, offsets), session)
-    starts, stops = (np.repeat(edge, played.bins) for edge in session.segments("test").T)  # of the segment of each bin
+    starts, stops = (
+        np.repeat(edge, played.bins) for edge in session.segments("test").T
+    )  # of the segment of each bin
     bins = np.concatenate([np.arange(n) for n in played.bins])
     times = (starts + bins * width)[:, None] + offsets
     inside = (times < stops[:, None]).ravel()  # the last bin ends after the segment
@@ -137,7 +168,9 @@ def check(options: Namespace) -> int:
     print(*lines, *(f"note: {note}" for note in recording.notes), sep="\n")
     path.parent.mkdir(parents=True, exist_ok=True)
     stretches = recording.trials if len(recording.trials) else [recording.span]
-    plot(recording, stretches[len(stretches) // 2]).savefig(path, dpi=120, format="png")  # whatever its suffix
+    plot(recording, stretches[len(stretches) // 2]).savefig(
+        path, dpi=120, format="png"
+    )  # whatever its suffix
     print(f"{path}: picture")
     return 0
 

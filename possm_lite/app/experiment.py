@@ -34,7 +34,9 @@ from . import run_dir
 from .report import plot, table
 from .run_dir import safe_name, write_json
 
-_DATA = Path(__file__).resolve().parents[1] / "data"  # of an installed package; in the repository it is one folder up
+_DATA = (
+    Path(__file__).resolve().parents[1] / "data"
+)  # of an installed package; in the repository it is one folder up
 EMBEDDED = (_DATA if _DATA.is_dir() else _DATA.parents[1] / "data") / "simulated_session.npz"
 
 
@@ -43,14 +45,18 @@ class Settings:
     """What is decoded, by which model, and how it is trained."""
 
     sources: Sequence[Path]  # the recordings
-    model: POSSMConfig  # sizes of POSSM; n_units, n_sessions and n_outputs follow from the recordings
+    model: (
+        POSSMConfig  # sizes of POSSM; n_units, n_sessions and n_outputs follow from the recordings
+    )
     training: FitConfig  # of POSSM
     baselines: FitConfig  # of the GRU on binned counts
     selection: Selection = Selection()  # what of a file is read
     split: str = "chronological"  # of each recording, as for `prepare`; the seed of a random one is that of training
     lag_s: float | str = 0.0  # behaviour minus spikes; "auto": the best of a search
     device: str = "cpu"  # of all training; decoders are tested on the CPU
-    start: POSSM | None = None  # a decoder that is adapted to the only session, instead of training a new one
+    start: POSSM | None = (
+        None  # a decoder that is adapted to the only session, instead of training a new one
+    )
     adapted_from: str = ""  # the folder of its run
 
 
@@ -63,14 +69,18 @@ def decode(options: Namespace) -> int:
         sessions = prepare_sessions(recordings, settings, group)
         if group.is_main and not options.resume:
             name = "joint" if len(settings.sources) > 1 else sessions[0].recording.session_id
-            lag = f"--lag={sessions[0].timeline.lag_s}"  # the one that was found: the last one counts
+            lag = (
+                f"--lag={sessions[0].timeline.lag_s}"  # the one that was found: the last one counts
+            )
             options.resume = run_dir.create_run(options.out, name, [*options.arguments, lag])
         folder = options.resume = group.broadcast(options.resume)
         possm, history = train(sessions, settings, folder, group)
         # a session may be in several processes: the last one tests it
         rank = group.all_gather({s.index: group.rank for s in sessions})
         own = [s for s in sessions if rank[s.index] == group.rank]
-        metrics = group.all_gather({s.index: test(possm, history, s, settings, folder, group) for s in own})
+        metrics = group.all_gather(
+            {s.index: test(possm, history, s, settings, folder, group) for s in own}
+        )
         if group.is_main:
             run_dir.mark_finished(folder)
             _print_metrics(list(metrics.values()), folder, options.json)
@@ -96,11 +106,25 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
         return Settings(sources, model, baselines, baselines, Selection(**selection), **others)
     if len(sources) > 1 or sizes:
         surplus = ", ".join(sizes) or "the others"
-        raise PossmError(f"--from adapts {run}, sizes as they are, to one recording: leave out {surplus}.")
+        raise PossmError(
+            f"--from adapts {run}, sizes as they are, to one recording: leave out {surplus}."
+        )
     start, trained_on = run_dir.load_run(run)
     selection = replace(trained_on.selection, **selection)
-    stored = {"split": trained_on.split, "lag_s": trained_on.lag_s, "start": start, "adapted_from": str(run.resolve())}
-    return Settings(sources, start.config, replace(ADAPTATION, **training), baselines, selection, **stored | others)
+    stored = {
+        "split": trained_on.split,
+        "lag_s": trained_on.lag_s,
+        "start": start,
+        "adapted_from": str(run.resolve()),
+    }
+    return Settings(
+        sources,
+        start.config,
+        replace(ADAPTATION, **training),
+        baselines,
+        selection,
+        **stored | others,
+    )
 
 
 def given(kind: type, options: Namespace) -> dict:
@@ -113,7 +137,9 @@ def _device(name: str, group: ProcessGroup) -> str:
     """Device to train on. PossmError if there is none as asked for."""
     usable = torch.cuda.is_available() and group.size == 1
     if name == "cuda" and not usable:
-        raise PossmError("--device cuda: torch finds no GPU here, or is run by torchrun, which trains on the CPU.")
+        raise PossmError(
+            "--device cuda: torch finds no GPU here, or is run by torchrun, which trains on the CPU."
+        )
     return "cuda" if usable and name != "cpu" else "cpu"
 
 
@@ -123,7 +149,9 @@ def read(settings: Settings, group: ProcessGroup) -> dict[int, Recording]:
     return {i: load_recording(settings.sources[i - 1], **vars(settings.selection)) for i in indices}
 
 
-def prepare_sessions(recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup) -> list[Session]:
+def prepare_sessions(
+    recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup
+) -> list[Session]:
     """The recordings of this process as sessions of one model; the main process prints what all of them hold."""
     width = settings.model.bin_width_s
     lag_s = _best_lag(recordings, settings, group) if settings.lag_s == "auto" else settings.lag_s
@@ -137,7 +165,9 @@ def prepare_sessions(recordings: Mapping[int, Recording], settings: Settings, gr
             about[i] = safe_name(recording.session_id), describe(sessions[i])
     names, descriptions = zip(*group.all_gather(about).values(), strict=True)
     if len(set(names)) < len(names):
-        raise RecordingError(f"session_id must differ, as results are in folders of these names: {', '.join(names)}")
+        raise RecordingError(
+            f"session_id must differ, as results are in folders of these names: {', '.join(names)}"
+        )
     combined = combine_sessions(list(sessions.values()), list(sessions), group)
     if group.is_main:
         print(*descriptions, f"lag {lag_s:g} s, bins of {width:g} s", sep="\n", flush=True)
@@ -150,12 +180,16 @@ def describe(session: Session) -> str:
     parts = vars(session.split)
     report = data_report(recording, session.timeline.bin_width_s, parts)
     what = "trials" if len(recording.trials) >= len(parts) else "recorded time"
-    sizes = [f"{len(p)}" if what == "trials" else f"{np.diff(p).sum():.1f} s" for p in parts.values()]
+    sizes = [
+        f"{len(p)}" if what == "trials" else f"{np.diff(p).sum():.1f} s" for p in parts.values()
+    ]
     line = f"{recording.session_id}: {session.split_config} of {what}: {', '.join(sizes)}"
     return "\n  ".join([line, *report, *(f"note: {note}" for note in recording.notes)])
 
 
-def _best_lag(recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup) -> float:
+def _best_lag(
+    recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup
+) -> float:
     """The largest lag whose validation R² of a Wiener filter is within 0.01 of the best: it decodes earliest."""
     width = settings.model.bin_width_s
     step = max(width / 2, 0.01)
@@ -167,25 +201,41 @@ def _best_lag(recordings: Mapping[int, Recording], settings: Settings, group: Pr
             scores[i] = search_lag(recording, bar, settings.split, width, settings.training.seed)
     mean = np.mean(list(group.all_gather(scores).values()), axis=0)
     if np.isnan(mean).any():
-        raise RecordingError("--lag auto: behaviour does not change in the validation part; give a number.")
+        raise RecordingError(
+            "--lag auto: behaviour does not change in the validation part; give a number."
+        )
     return float(lags[mean >= mean.max() - 0.01][-1])
 
 
-def train(sessions: Sequence[Session], settings: Settings, folder: Path, group: ProcessGroup) -> tuple[POSSM, History]:
+def train(
+    sessions: Sequence[Session], settings: Settings, folder: Path, group: ProcessGroup
+) -> tuple[POSSM, History]:
     """One POSSM of all sessions; training goes on from the state in the folder of the run, if there is one."""
     checkpoints = [TrainingCheckpoint(folder / name) for name in run_dir.TRAINING_FILES]
     if settings.start:
-        return adapt(settings.start.to(settings.device), sessions[0], settings.training, checkpoints=checkpoints)
+        return adapt(
+            settings.start.to(settings.device),
+            sessions[0],
+            settings.training,
+            checkpoints=checkpoints,
+        )
     n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
     n_outputs = sessions[0].recording.n_columns
-    config = replace(settings.model, n_units=sum(n_units.values()), n_sessions=len(n_units), n_outputs=n_outputs)
+    config = replace(
+        settings.model, n_units=sum(n_units.values()), n_sessions=len(n_units), n_outputs=n_outputs
+    )
     torch.manual_seed(settings.training.seed)
     possm = POSSM(config).to(settings.device)
     return possm, fit(possm, sessions, settings.training, group=group, checkpoint=checkpoints[-1])
 
 
 def test(
-    possm: POSSM, history: History, session: Session, settings: Settings, folder: Path, group: ProcessGroup
+    possm: POSSM,
+    history: History,
+    session: Session,
+    settings: Settings,
+    folder: Path,
+    group: ProcessGroup,
 ) -> dict:
     """Test the decoder of a session beside a Wiener filter and a GRU on binned counts; returns metrics."""
     possm = extract_session(possm, session).cpu()
@@ -194,7 +244,9 @@ def test(
     slots = slot_offsets(session)
     recording = session.recording
     torch.manual_seed(settings.baselines.seed)
-    gru = BinnedGRU(recording.n_units, session.timeline.bin_width_s, len(slots), recording.n_columns)
+    gru = BinnedGRU(
+        recording.n_units, session.timeline.bin_width_s, len(slots), recording.n_columns
+    )
     gru_s = fit(gru.to(settings.device), session, settings.baselines, group.is_main).seconds
     start = time.perf_counter()
     wiener = fit_wiener(session)
@@ -226,7 +278,9 @@ def test(
         "bin_width_s": session.timeline.bin_width_s,
         "model": asdict(possm.config),
         "training": asdict(settings.training),
-        "epochs": len(history.loss),  # of all stages, also where `adapt` took more than the settings say
+        "epochs": len(
+            history.loss
+        ),  # of all stages, also where `adapt` took more than the settings say
         "adapted_from": settings.adapted_from,
         "device": settings.device,
         "versions": {"possm_lite": __version__, "torch": torch.__version__},
@@ -239,16 +293,22 @@ def test(
     save_checkpoint(folder / "checkpoint.npz", possm, trained_on)
     write_json(folder / "metrics.json", metrics)
     output = decoded["possm"]
-    save_decoded(folder / "decoded.npz", trained_on, output.times_s, output.decoded, recorded=output.true)
+    save_decoded(
+        folder / "decoded.npz", trained_on, output.times_s, output.decoded, recorded=output.true
+    )
     longest = max(session.segments("test"), key=np.ptp)
     plot(recording, longest, output).savefig(folder / "decoded.png", dpi=120)
     return metrics
 
 
-def save_decoded(path: Path, trained_on: TrainedOn, times: np.ndarray, decoded: np.ndarray, **others: np.ndarray):
+def save_decoded(
+    path: Path, trained_on: TrainedOn, times: np.ndarray, decoded: np.ndarray, **others: np.ndarray
+):
     """Write times (T,), decoded behaviour (T, C), other arrays, names of the columns (C,) and their unit."""
     names = {"columns": trained_on.behavior_columns, "unit": trained_on.behavior_unit}
-    write_arrays(path, {"times": times, "decoded": decoded, **others, **names}, error=CheckpointError)
+    write_arrays(
+        path, {"times": times, "decoded": decoded, **others, **names}, error=CheckpointError
+    )
 
 
 def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
@@ -258,6 +318,8 @@ def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
         write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
     for m in metrics:
         print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
-    print("R² displayed: of what a screen shows at each moment. µs/bin: streaming, median and 99th percentile.")
+    print(
+        "R² displayed: of what a screen shows at each moment. µs/bin: streaming, median and 99th percentile."
+    )
     where = " for each session" if len(metrics) > 1 else ""
     print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")

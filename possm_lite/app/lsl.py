@@ -23,7 +23,11 @@ from ..training.evaluate import even_offsets
 from .experiment import EMBEDDED
 from .run_dir import load_run
 
-_SETTINGS = ("lsl_api.cfg", "~/lsl_api/lsl_api.cfg", "/etc/lsl_api/lsl_api.cfg")  # where LSL looks for its own
+_SETTINGS = (
+    "lsl_api.cfg",
+    "~/lsl_api/lsl_api.cfg",
+    "/etc/lsl_api/lsl_api.cfg",
+)  # where LSL looks for its own
 _QUIET_S = 1.0  # so long without an event is reported
 _KINDS = ("late", "lost", "of unknown units", "off the clock")
 
@@ -32,10 +36,16 @@ def import_pylsl():
     """The module `pylsl`. It logs nothing, unless LSL has settings on this computer. PossmError if not installed."""
     try:
         import pylsl
-    except (ImportError, RuntimeError, OSError) as exc:  # RuntimeError: of the library that it loads
+    except (
+        ImportError,
+        RuntimeError,
+        OSError,
+    ) as exc:  # RuntimeError: of the library that it loads
         remedy = 'Install "possm-lite[live]", and the library liblsl where pylsl does not bring it.'
         raise PossmError(f"{str(exc).split('. ')[0]}. {remedy}") from exc
-    if "LSLAPICFG" not in os.environ and not any(Path(path).expanduser().exists() for path in _SETTINGS):
+    if "LSLAPICFG" not in os.environ and not any(
+        Path(path).expanduser().exists() for path in _SETTINGS
+    ):
         pylsl.set_config_content("[log]\nlevel = -3\n")
     return pylsl
 
@@ -61,7 +71,9 @@ def simulate(options: Namespace) -> int:
     begin_s, end_s = recording.span
     start_s = begin_s if options.start_s is None else options.start_s
     if not -np.inf < start_s < end_s:
-        raise PossmError(f"--start must lie before the end of the recording, {end_s:g} s, not at {start_s:g} s.")
+        raise PossmError(
+            f"--start must lie before the end of the recording, {end_s:g} s, not at {start_s:g} s."
+        )
     is_sent = (recording.spike_times >= start_s) & (recording.spike_times <= end_s)
     times = np.r_[start_s, recording.spike_times[is_sent], end_s] - start_s
     units = np.r_[0, recording.spike_units[is_sent] + 1, 0]
@@ -96,14 +108,20 @@ class SpikeInlet:
         while not (found := pylsl.resolve_byprop("name", name, timeout=0.5)):
             pass
         if (found[0].channel_count(), found[0].channel_format()) != (2, pylsl.cf_int32):
-            raise PossmError(f"stream {name} must have two int32 channels: unit and number of each event.")
-        self._inlet = pylsl.StreamInlet(found[0], recover=False)  # LSL would hide that a source stops
+            raise PossmError(
+                f"stream {name} must have two int32 channels: unit and number of each event."
+            )
+        self._inlet = pylsl.StreamInlet(
+            found[0], recover=False
+        )  # LSL would hide that a source stops
         unit = self._inlet.info(5.0).desc().child("units").child("unit")
         while not unit.empty():
             self.unit_ids.append(unit.child_value("id"))
             unit = unit.next_sibling("unit")
         if not self.unit_ids:  # without names, every spike would be one of an unknown unit
-            raise PossmError(f"stream {name} must list its units in its description: desc/units/unit/id.")
+            raise PossmError(
+                f"stream {name} must list its units in its description: desc/units/unit/id."
+            )
         self.correction_s = self._inlet.time_correction(5.0)
         self._inlet.open_stream(5.0)  # nothing is received that was sent before
 
@@ -113,8 +131,12 @@ class SpikeInlet:
     def pull(self, timeout_s: float) -> list[tuple[int, int, float]]:
         """Unit, number and time stamp of each new event; the first is waited for, `timeout_s` at most."""
         self.correction_s = self._inlet.time_correction(1.0)
-        samples, stamps = self._inlet.pull_chunk(timeout_s, 2**16, min_samples=1)  # all: more than it keeps
-        return [(unit, number, stamp) for (unit, number), stamp in zip(samples, stamps, strict=True)]
+        samples, stamps = self._inlet.pull_chunk(
+            timeout_s, 2**16, min_samples=1
+        )  # all: more than it keeps
+        return [
+            (unit, number, stamp) for (unit, number), stamp in zip(samples, stamps, strict=True)
+        ]
 
 
 class LiveBins:
@@ -124,7 +146,13 @@ class LiveBins:
     end. `warn` gets a line for the first event of each kind that is counted, again after a `restart`.
     """
 
-    def __init__(self, unit_ids: Sequence[str], bin_width_s: float, wait_s: float, warn: Callable[[str], None]):
+    def __init__(
+        self,
+        unit_ids: Sequence[str],
+        bin_width_s: float,
+        wait_s: float,
+        warn: Callable[[str], None],
+    ):
         self._model_units = {name: unit for unit, name in enumerate(unit_ids, 1)}
         self._width_s = bin_width_s
         self._wait_s = wait_s
@@ -135,20 +163,26 @@ class LiveBins:
     def restart(self, stream_units: Sequence[str]):
         """Forget all but the counts. `stream_units`: names of the units of the stream from now on."""
         units = {place: self._model_units.get(name) for place, name in enumerate(stream_units, 1)}
-        self._unit_of_place = {0: 0} | {place: unit for place, unit in units.items() if unit}  # 0: no spike
+        self._unit_of_place = {0: 0} | {
+            place: unit for place, unit in units.items() if unit
+        }  # 0: no spike
         self._warned = set()
         self._start_s = None
         self._number = None
         self._latest_s = -np.inf
         self._next = 0  # the bin to be handed out next
         self._newest = 0  # that of the newest event
-        self._events: dict[int, list[tuple[int, float, float]]] = {}  # of each bin: unit, offset, time
+        self._events: dict[
+            int, list[tuple[int, float, float]]
+        ] = {}  # of each bin: unit, offset, time
 
     def add(self, place: int, number: int, time_s: float, now_s: float):
         """Sort in an event as the stream has it. `time_s` and `now_s` are on the clock of the stream."""
         if self._number is not None and number > self._number + 1:
             n = number - self._number - 1
-            self._count("lost", f"{n} events are lost: number {number} comes after {self._number}", n)
+            self._count(
+                "lost", f"{n} events are lost: number {number} comes after {self._number}", n
+            )
         self._number = number
         age_s = now_s - time_s
         if age_s < -self._width_s or (self._start_s is None and age_s > _QUIET_S):
@@ -159,17 +193,27 @@ class LiveBins:
         self._latest_s = max(time_s, self._latest_s)
         index = int(bin_index(time_s - self._start_s, self._width_s))
         if index < self._next:
-            return self._count("late", f"an event comes {age_s:.3f} s late: such events are not used")
+            return self._count(
+                "late", f"an event comes {age_s:.3f} s late: such events are not used"
+            )
         self._newest = max(self._newest, index)
         unit = self._unit_of_place.get(place, 0)
         if place not in self._unit_of_place:
-            self._count("of unknown units", f"unit {place} of the stream is not one of the run: not used")
+            self._count(
+                "of unknown units", f"unit {place} of the stream is not one of the run: not used"
+            )
         offset_s = max(time_s - self._start_s - index * self._width_s, 0.0)
-        self._events.setdefault(index, []).append((unit, min(offset_s, np.nextafter(self._width_s, 0)), time_s))
+        self._events.setdefault(index, []).append(
+            (unit, min(offset_s, np.nextafter(self._width_s, 0)), time_s)
+        )
 
     def due_s(self) -> float:
         """When the next bin is over, on the clock of the stream, if no event comes."""
-        return np.inf if self._start_s is None else self._start_s + (self._next + 1) * self._width_s + self._wait_s
+        return (
+            np.inf
+            if self._start_s is None
+            else self._start_s + (self._next + 1) * self._width_s + self._wait_s
+        )
 
     def finished(self, now_s: float) -> Iterator[tuple[float, list[int], list[float], float]]:
         """Start, units, offsets and newest event of each bin that is over; events up to `now_s` were added before."""
@@ -208,7 +252,9 @@ def live(options: Namespace) -> int:
     bins = LiveBins(trained_on.unit_ids, model.config.bin_width_s, options.wait_s, warn)
     columns = list(trained_on.behavior_columns)
     output = f"{name}-decoded"  # float32, without a regular rate
-    info = pylsl.StreamInfo(output, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{output}")
+    info = pylsl.StreamInfo(
+        output, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{output}"
+    )
     info.set_channel_labels(columns)
     info.set_channel_units(trained_on.behavior_unit)
     outlet = pylsl.StreamOutlet(info)
@@ -217,7 +263,9 @@ def live(options: Namespace) -> int:
     def decode_connection(inlet: SpikeInlet):
         missing = [unit for unit in trained_on.unit_ids if unit not in inlet.unit_ids]
         without = f", without {len(missing)} of the run: {listed(missing)}" if missing else ""
-        warn(f"connected, {len(inlet.unit_ids)} units{without}; decoding begins with the first event")
+        warn(
+            f"connected, {len(inlet.unit_ids)} units{without}; decoding begins with the first event"
+        )
         decoder.reset()
         bins.restart(inlet.unit_ids)
         while True:
@@ -239,7 +287,9 @@ def live(options: Namespace) -> int:
                 with gone:
                     decode_connection(inlet)
                 warn("the source stopped; waiting for it")
-    line = f"{len(latency_s):,} bins; events: " + ", ".join(f"{bins.counts[kind]:,} {kind}" for kind in _KINDS)
+    line = f"{len(latency_s):,} bins; events: " + ", ".join(
+        f"{bins.counts[kind]:,} {kind}" for kind in _KINDS
+    )
     if np.isfinite(latency_s).any():
         p50, p99 = 1e3 * np.nanpercentile(latency_s, (50, 99))
         line += f"; from the last event of a bin to its output p50 {p50:.2f} ms, p99 {p99:.2f} ms"

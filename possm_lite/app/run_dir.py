@@ -19,7 +19,10 @@ from ..errors import CheckpointError, PossmError, prefix_errors, wrap_errors
 from ..recordings.arrays import atomic_write
 from ..training.checkpoint import TrainedOn, load_checkpoint
 
-TRAINING_FILES = ("training-units.pt", "training.pt")  # of unit identification, in `decode --from`; of all weights
+TRAINING_FILES = (
+    "training-units.pt",
+    "training.pt",
+)  # of unit identification, in `decode --from`; of all weights
 _COMMAND_FILE = "unfinished.json"
 
 
@@ -31,14 +34,19 @@ def write_json(path: Path, value):
 
 def safe_name(name: str) -> str:
     """The name of a folder, of up to 60 letters, digits, "-", "_" and "."."""
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60].rstrip(".") or "run"
+    return (
+        "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60].rstrip(".")
+        or "run"
+    )
 
 
 def check_new(*paths: Path | None):
     """Raises FileExistsError if one of the paths exists."""
     for path in paths:
         if path and os.path.lexists(path):
-            raise FileExistsError(f"{path} exists already and is not overwritten: choose another name.")
+            raise FileExistsError(
+                f"{path} exists already and is not overwritten: choose another name."
+            )
 
 
 def new_path(name: str, suffix: str = "") -> Path:
@@ -52,7 +60,9 @@ def new_folder(out: Path | None, name: str) -> Iterator[tuple[Path, Path]]:
     """Yields a folder to write to, and the path that it gets when all is written: `out`, or runs/NAME-1, -2, ..."""
     folder = out or new_path(f"runs/{safe_name(name)}")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".", suffix=".partial", dir=folder.parent, ignore_cleanup_errors=True) as partial:
+    with TemporaryDirectory(
+        prefix=".", suffix=".partial", dir=folder.parent, ignore_cleanup_errors=True
+    ) as partial:
         new = Path(partial, "run")
         new.mkdir()
         yield new, folder
@@ -74,7 +84,9 @@ def is_unfinished(run: Path) -> bool:
 def load_command(run: Path) -> tuple[Path, list[str]]:
     """Folder and arguments of the command of an unfinished run; what was half written goes. Raises CheckpointError."""
     if not is_unfinished(run):
-        raise CheckpointError(f"{run} is finished, or is not a run folder: there is nothing to resume.")
+        raise CheckpointError(
+            f"{run} is finished, or is not a run folder: there is nothing to resume."
+        )
     for partial in list(run.rglob(".*.partial")):
         partial.unlink(missing_ok=True)
     path = run / _COMMAND_FILE
@@ -105,7 +117,11 @@ def mark_finished(run: Path):
 def load_run(run: Path) -> tuple[POSSM, TrainedOn]:
     """The decoder of a run's folder, or of a file. CheckpointError names the folder or command that is meant."""
     if is_unfinished(run):
-        raise CheckpointError(f"{run} is not finished: possm-lite decode --resume {shlex.quote(str(run))}")
+        raise CheckpointError(
+            f"{run} is not finished: possm-lite decode --resume {shlex.quote(str(run))}"
+        )
     if of_sessions := sorted(str(path.parent) for path in run.glob("*/checkpoint.npz")):
-        raise CheckpointError(f"{run} is of several sessions: name the folder of one, {', '.join(of_sessions)[:300]}")
+        raise CheckpointError(
+            f"{run} is of several sessions: name the folder of one, {', '.join(of_sessions)[:300]}"
+        )
     return load_checkpoint(run if run.is_file() else run / "checkpoint.npz")

@@ -19,12 +19,18 @@ from .stream import checked_spikes
 
 def bin_counts(batch: SpikeBatch, n_units: int) -> Tensor:
     """Spikes per bin and unit as (B, T, U), float32, zeros after the last bin of a shorter trial."""
-    trial = torch.repeat_interleave(torch.arange(batch.n_trials, device=batch.bin.device), batch.n_bins)
+    trial = torch.repeat_interleave(
+        torch.arange(batch.n_trials, device=batch.bin.device), batch.n_bins
+    )
     longest = int(batch.n_bins.max())
-    slot = trial * longest + torch.arange(len(trial), device=trial.device) - batch.first_bin()[trial]
+    slot = (
+        trial * longest + torch.arange(len(trial), device=trial.device) - batch.first_bin()[trial]
+    )
     flat = slot[batch.bin] * (n_units + 1) + batch.unit
     counts = torch.bincount(flat, minlength=batch.n_trials * longest * (n_units + 1))
-    return counts.view(batch.n_trials, longest, n_units + 1)[..., 1:].float()  # without the blank token
+    return counts.view(batch.n_trials, longest, n_units + 1)[
+        ..., 1:
+    ].float()  # without the blank token
 
 
 def history(counts: Tensor, n_bins: int) -> Tensor:
@@ -39,10 +45,19 @@ class BinnedDecoder(nn.Module):
     `decode_counts` makes standardised behaviour (B, T, n_slots, C) of square-root counts (B, T, U).
     """
 
-    def __init__(self, n_units: int, bin_width_s: float = 0.05, n_slots: int = 1, n_outputs: int = 2):
+    def __init__(
+        self, n_units: int, bin_width_s: float = 0.05, n_slots: int = 1, n_outputs: int = 2
+    ):
         super().__init__()
-        self.n_units, self.bin_width_s, self.n_slots, self.n_outputs = n_units, bin_width_s, n_slots, n_outputs
-        self.register_buffer("behavior_mean", torch.zeros(2, n_outputs))  # row 0: no session, as in POSSM
+        self.n_units, self.bin_width_s, self.n_slots, self.n_outputs = (
+            n_units,
+            bin_width_s,
+            n_slots,
+            n_outputs,
+        )
+        self.register_buffer(
+            "behavior_mean", torch.zeros(2, n_outputs)
+        )  # row 0: no session, as in POSSM
         self.register_buffer("behavior_std", torch.ones(2, n_outputs))
 
     @property
@@ -53,15 +68,28 @@ class BinnedDecoder(nn.Module):
         """Behaviour at the output times, (B, Q, C): arguments and errors as of `POSSM.forward`."""
         check_arguments(self, batch, output_times_s, session)
         slots = self.decode_counts(bin_counts(batch, self.n_units).sqrt())  # (B, T, n_slots, C)
-        slot = query_bins(output_times_s, self.bin_width_s / self.n_slots)  # (B, Q), counted through the trial
+        slot = query_bins(
+            output_times_s, self.bin_width_s / self.n_slots
+        )  # (B, Q), counted through the trial
         standardized = slots.flatten(1, 2).gather(1, slot[..., None].expand(-1, -1, self.n_outputs))
-        return self.behavior_mean[session][:, None] + self.behavior_std[session][:, None] * standardized
+        return (
+            self.behavior_mean[session][:, None]
+            + self.behavior_std[session][:, None] * standardized
+        )
 
 
 class BinnedMLP(BinnedDecoder):
     """A perceptron with one hidden layer over the last `n_history` bins."""
 
-    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2, n_history: int = 10, hidden: int = 256):
+    def __init__(
+        self,
+        n_units,
+        bin_width_s=0.05,
+        n_slots=1,
+        n_outputs=2,
+        n_history: int = 10,
+        hidden: int = 256,
+    ):
         super().__init__(n_units, bin_width_s, n_slots, n_outputs)
         self.n_history = n_history
         self.expand = nn.Linear(n_history * n_units, hidden)
@@ -93,31 +121,41 @@ class WienerFilter(BinnedDecoder):
     def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2, n_history: int = 10):
         super().__init__(n_units, bin_width_s, n_slots, n_outputs)
         self.n_history = n_history
-        self.weight = nn.Parameter(torch.zeros(n_history * n_units, n_outputs * n_slots), requires_grad=False)
+        self.weight = nn.Parameter(
+            torch.zeros(n_history * n_units, n_outputs * n_slots), requires_grad=False
+        )
         self.offset = nn.Parameter(torch.zeros(n_outputs * n_slots), requires_grad=False)
 
     def decode_counts(self, counts: Tensor) -> Tensor:
         slots = history(counts, self.n_history) @ self.weight + self.offset
         return slots.unflatten(-1, (self.n_slots, self.n_outputs))
 
-    def solve(self, counts: list[np.ndarray], behavior: list[np.ndarray], ridges) -> list[tuple[Tensor, Tensor]]:
+    def solve(
+        self, counts: list[np.ndarray], behavior: list[np.ndarray], ridges
+    ) -> list[tuple[Tensor, Tensor]]:
         """Weights and offset for each ridge, of (T, U) square-root counts and (T, n_slots, C) standardised behaviour.
 
         Behaviour is NaN where a slot has no sample. Bins without a sample in every slot are left out; where they are
         many, each slot is solved on the bins that it has.
         """
-        x = np.concatenate([history(torch.as_tensor(c)[None], self.n_history)[0].numpy() for c in counts])
+        x = np.concatenate(
+            [history(torch.as_tensor(c)[None], self.n_history)[0].numpy() for c in counts]
+        )
         y = np.concatenate([v.reshape(len(v), -1) for v in behavior])
         known = np.isfinite(y)
         ridges = tuple(ridges)
         one_sum = known.all(1).sum() >= 0.9 * known.any(1).sum()  # over time, for all slots
-        groups = np.split(np.arange(y.shape[1]), 1 if one_sum else self.n_slots)  # columns that are solved together
+        groups = np.split(
+            np.arange(y.shape[1]), 1 if one_sum else self.n_slots
+        )  # columns that are solved together
         weights = np.empty((len(ridges), x.shape[1], y.shape[1]))
         offsets = np.empty((len(ridges), y.shape[1]))
         for columns in groups:
             rows = known[:, columns].all(1)
             if not rows.any():
-                raise RecordingError("behaviour has no sample in one of the slots of a bin: choose another bin width.")
+                raise RecordingError(
+                    "behaviour has no sample in one of the slots of a bin: choose another bin width."
+                )
             x_known = x[rows].astype(np.float64)
             y_known = y[rows][:, columns]
             x_mean = x_known.mean(0)
@@ -129,7 +167,9 @@ class WienerFilter(BinnedDecoder):
                 weight = np.linalg.solve(gram + ridge * np.eye(len(gram)), cross)
                 weights[i][:, columns] = weight
                 offsets[i][columns] = y_mean - x_mean @ weight
-        return list(zip(torch.from_numpy(weights).float(), torch.from_numpy(offsets).float(), strict=True))
+        return list(
+            zip(torch.from_numpy(weights).float(), torch.from_numpy(offsets).float(), strict=True)
+        )
 
 
 class KalmanFilter(BinnedDecoder):
@@ -150,7 +190,10 @@ class KalmanFilter(BinnedDecoder):
     def solve(self, counts: list[np.ndarray], behavior: list[np.ndarray]):
         """Maximum likelihood on (T, U) square-root counts and (T, n_slots, C) standardised behaviour, by segment."""
         n_known = [np.isfinite(x).sum(1) for x in behavior]  # samples of a bin, which may have none
-        v = [np.nansum(x, 1) / np.where(n > 0, n, np.nan) for x, n in zip(behavior, n_known, strict=True)]
+        v = [
+            np.nansum(x, 1) / np.where(n > 0, n, np.nan)
+            for x, n in zip(behavior, n_known, strict=True)
+        ]
         before = np.concatenate([x[:-1] for x in v])
         now = np.concatenate([x[1:] for x in v])
         transition, drift = _linear_model(before, now)
@@ -163,9 +206,18 @@ class KalmanFilter(BinnedDecoder):
         covariance = np.eye(self.n_outputs)
         for _ in range(200):
             predicted = transition @ covariance @ transition.T + drift
-            covariance = np.linalg.solve(np.eye(self.n_outputs) + predicted @ information @ h, predicted)
-        solution = {"transition": transition, "observation": h, "offset": b, "gain": covariance @ information}
-        self.load_state_dict({name: torch.from_numpy(x) for name, x in solution.items()}, strict=False)
+            covariance = np.linalg.solve(
+                np.eye(self.n_outputs) + predicted @ information @ h, predicted
+            )
+        solution = {
+            "transition": transition,
+            "observation": h,
+            "offset": b,
+            "gain": covariance @ information,
+        }
+        self.load_state_dict(
+            {name: torch.from_numpy(x) for name, x in solution.items()}, strict=False
+        )
 
     def decode_counts(self, counts: Tensor) -> Tensor:
         state = counts.new_zeros(len(counts), self.n_outputs)

@@ -17,7 +17,9 @@ def frozen(model):
 
 def constant(x, dtype) -> np.ndarray:
     """A copy of a tensor or an array in the precision of `dtype`, complex where it was."""
-    return np.asarray(x).astype(np.result_type(dtype, np.complex64) if np.iscomplexobj(x) else dtype, "C")
+    return np.asarray(x).astype(
+        np.result_type(dtype, np.complex64) if np.iscomplexobj(x) else dtype, "C"
+    )
 
 
 class LayerNorm:
@@ -27,7 +29,9 @@ class LayerNorm:
         self.eps = constant(norm.eps, dtype)  # NumPy 1 adds a float to one float32 as float64
         self.gain = constant(norm.weight, dtype)
         self.shift = constant(norm.bias, dtype)
-        self.average = np.full_like(self.gain, 1 / len(self.gain))  # a product with it starts sooner than a mean
+        self.average = np.full_like(
+            self.gain, 1 / len(self.gain)
+        )  # a product with it starts sooner than a mean
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         x = x - x.dot(self.average)[..., None]
@@ -143,10 +147,21 @@ class Backbone:
     """The cells of a backbone one after the other, after its projection of the input where it has one."""
 
     def __init__(self, kind: str, backbone, dtype):
-        cell = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell, "s4d": S4DCell, "mamba": MambaCell}[kind]
+        cell = {
+            "rnn": RNNCell,
+            "gru": GRUCell,
+            "lstm": LSTMCell,
+            "s4d": S4DCell,
+            "mamba": MambaCell,
+        }[kind]
         projection = getattr(backbone, "input_proj", None)
-        self.project = None if projection is None else Linear(dtype, projection.weight, projection.bias)
-        self.cells = [cell(layer, dtype) for layer in (backbone.layers if projection else backbone.all_weights)]
+        self.project = (
+            None if projection is None else Linear(dtype, projection.weight, projection.bias)
+        )
+        self.cells = [
+            cell(layer, dtype)
+            for layer in (backbone.layers if projection else backbone.all_weights)
+        ]
         self.start = [cell.start for cell in self.cells]
 
     def step(self, x: np.ndarray, state: list) -> tuple[np.ndarray, list]:

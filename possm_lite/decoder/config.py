@@ -57,15 +57,23 @@ class POSSMConfig:
     n_outputs: int = 2
 
     def __post_init__(self):
-        for name, kind, value in ((field.name, field.type, getattr(self, field.name)) for field in fields(self)):
+        for name, kind, value in (
+            (field.name, field.type, getattr(self, field.name)) for field in fields(self)
+        ):
             if kind == "int" and not (type(value) is int and value >= 1):
                 raise ValueError(f"{name} must be a whole number of 1 or more, not {value!r}.")
             if kind == "float" and not 0 < value < float("inf"):
                 raise ValueError(f"{name} must be a positive number, not {value!r}.")
         for name, allowed in {"backbone": BACKBONES, "reading": READINGS}.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+                raise ValueError(
+                    f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}."
+                )
         if self.n_heads % self.n_kv_heads:
-            raise ValueError(f"n_kv_heads must divide n_heads: {self.n_kv_heads} does not divide {self.n_heads}.")
+            raise ValueError(
+                f"n_kv_heads must divide n_heads: {self.n_kv_heads} does not divide {self.n_heads}."
+            )
         if self.head_dim % 2 or 2 * self.n_freqs > self.head_dim:
-            raise ValueError(f"head_dim must be even and at least 2 x {self.n_freqs}, not {self.head_dim}.")
+            raise ValueError(
+                f"head_dim must be even and at least 2 x {self.n_freqs}, not {self.head_dim}."
+            )

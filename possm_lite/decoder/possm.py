@@ -25,13 +25,19 @@ def query_bins(times_s: Tensor, bin_width_s: float) -> Tensor:
 def check_arguments(sizes, batch: SpikeBatch, times: Tensor, session: Tensor):
     """ValueError if the arguments of `forward` do not fit each other, or a decoder with attributes as `sizes` has."""
     if batch.bin_width_s != sizes.bin_width_s:
-        raise ValueError(f"bin_width_s of the batch is {batch.bin_width_s}, of the model {sizes.bin_width_s}.")
+        raise ValueError(
+            f"bin_width_s of the batch is {batch.bin_width_s}, of the model {sizes.bin_width_s}."
+        )
     if len(batch.unit) and int(batch.unit.max()) > sizes.n_units:
-        raise ValueError(f"unit must be at most n_units = {sizes.n_units}, not {int(batch.unit.max())}.")
+        raise ValueError(
+            f"unit must be at most n_units = {sizes.n_units}, not {int(batch.unit.max())}."
+        )
     if times.dtype != torch.float64:
         raise ValueError(f"output_times_s must be float64, not {times.dtype}.")
     if not len(times) == len(session) == batch.n_trials:
-        raise ValueError(f"output_times_s and session must have one row per trial, of {batch.n_trials}.")
+        raise ValueError(
+            f"output_times_s and session must have one row per trial, of {batch.n_trials}."
+        )
     if bool(((session < 1) | (session > sizes.n_sessions)).any()):
         raise ValueError(f"session must lie in 1..{sizes.n_sessions}, not {session.tolist()}.")
     query_bin = query_bins(times, sizes.bin_width_s)
@@ -53,12 +59,16 @@ class POSSM(nn.Module):
         super().__init__()
         self.config = config
         self.unit_embedding = nn.Embedding(config.n_units + 1, config.dim)  # row 0: the blank token
-        self.session_embedding = nn.Embedding(config.n_sessions + 1, config.dim)  # row 0: no session
+        self.session_embedding = nn.Embedding(
+            config.n_sessions + 1, config.dim
+        )  # row 0: no session
         self.task_embedding = nn.Parameter(torch.zeros(config.dim))
         periods_s = (config.shortest_period_s, config.longest_period_s)
         self.rotation = Rotation(log_spaced_frequencies(config.n_freqs, *periods_s))
         self.encoder = InputAttention(config)
-        self.backbone = _BACKBONES[config.backbone](config.n_latents * config.dim, config.hidden, config.n_layers)
+        self.backbone = _BACKBONES[config.backbone](
+            config.n_latents * config.dim, config.hidden, config.n_layers
+        )
         self.decoder = OutputAttention(config, context_dim=config.hidden)
         self.readout = nn.Linear(config.dim, config.n_outputs)
         # per session, behaviour = mean + std * readout; set from the training data by `fit`
@@ -78,7 +88,9 @@ class POSSM(nn.Module):
 
     def encode(self, batch: SpikeBatch) -> Tensor:
         """The input of the backbone: (B, T, L D), zeros after the last bin of a shorter trial."""
-        latents, _ = self.encoder(self.rotation, self.unit_embedding.weight, batch)  # (sum of bins, L, D)
+        latents, _ = self.encoder(
+            self.rotation, self.unit_embedding.weight, batch
+        )  # (sum of bins, L, D)
         latents = latents.flatten(1)
         if len(batch.n_bins.unique()) == 1:  # as in training: no copy
             return latents.unflatten(0, (batch.n_trials, -1))
@@ -91,10 +103,16 @@ class POSSM(nn.Module):
     def decode(self, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
         """Behaviour (B, Q, C) from hidden states (B, T, h)."""
         width, k = self.config.bin_width_s, self.config.context_bins
-        bins = query_bins(output_times_s, width)[..., None] + torch.arange(1 - k, 1, device=hidden.device)  # (B, Q, k)
+        bins = query_bins(output_times_s, width)[..., None] + torch.arange(
+            1 - k, 1, device=hidden.device
+        )  # (B, Q, k)
         # in float64: an integer tensor times 0.05 would be float32
-        ends = torch.arange(1, hidden.shape[1] + 1, dtype=torch.float64, device=hidden.device) * width  # (T,)
-        decoded = self.decoder(self.rotation, self.query(session), output_times_s, hidden, ends, bins)  # (B, Q, D)
+        ends = (
+            torch.arange(1, hidden.shape[1] + 1, dtype=torch.float64, device=hidden.device) * width
+        )  # (T,)
+        decoded = self.decoder(
+            self.rotation, self.query(session), output_times_s, hidden, ends, bins
+        )  # (B, Q, D)
         return self.unstandardize(decoded, session)
 
     def query(self, session: Tensor) -> Tensor:
@@ -103,7 +121,9 @@ class POSSM(nn.Module):
 
     def unstandardize(self, decoded: Tensor, session: Tensor) -> Tensor:
         """Readout: (B, Q, D) to behaviour (B, Q, C), in the unit of each trial's session."""
-        return self.behavior_mean[session][:, None] + self.behavior_std[session][:, None] * self.readout(decoded)
+        return self.behavior_mean[session][:, None] + self.behavior_std[session][
+            :, None
+        ] * self.readout(decoded)
 
     @classmethod
     def from_torch_brain(cls, params: dict) -> POSSM:

@@ -28,13 +28,17 @@ class StreamingDecoder:
         if session not in range(1, config.n_sessions + 1):
             raise ValueError(f"session must lie in 1..{config.n_sessions}, not {session}.")
         if not ((offsets >= 0) & (offsets < config.bin_width_s)).all():
-            raise ValueError(f"query_offsets_s: 0 <= offset < {config.bin_width_s} s, not {query_offsets_s}.")
+            raise ValueError(
+                f"query_offsets_s: 0 <= offset < {config.bin_width_s} s, not {query_offsets_s}."
+            )
         self.config = config
         self.query_offsets_s = offsets
         dtype = model.readout.bias.detach().cpu().numpy().dtype
         model = frozen(model)
         omega = np.asarray(model.rotation.omega)
-        omega = np.pad(omega, (0, config.head_dim // 2 - len(omega)))  # 0 for pairs that are not rotated, (d/2,)
+        omega = np.pad(
+            omega, (0, config.head_dim // 2 - len(omega))
+        )  # 0 for pairs that are not rotated, (d/2,)
         self.input_attention = InputAttention(model, omega, dtype)
         self.backbone = Backbone(config.backbone, model.backbone, dtype)
         self.output_attention = OutputAttention(model, omega, dtype, int(session), offsets)
@@ -43,7 +47,9 @@ class StreamingDecoder:
     def reset(self):
         """Back to before the first bin."""
         self._state = self.backbone.start
-        self._recent = self.output_attention.start  # keys and values of the last hidden states, oldest first
+        self._recent = (
+            self.output_attention.start
+        )  # keys and values of the last hidden states, oldest first
         self._n_bins = 0
 
     def step(self, units, offsets) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +58,9 @@ class StreamingDecoder:
         Of each spike the unit, from 1, and the offset, in seconds since the bin began, (n,) each, in any order.
         ValueError for spikes that do not fit: the decoder is then as it was before the call.
         """
-        units, offsets = checked_spikes(units, offsets, self.config.n_units, self.config.bin_width_s)
+        units, offsets = checked_spikes(
+            units, offsets, self.config.n_units, self.config.bin_width_s
+        )
         x = self.input_attention(units, offsets)
         hidden, state = self.backbone.step(x, self._state)
         recent = self.output_attention.append(self._recent, hidden)
@@ -71,7 +79,9 @@ class _Attention:
         self.config = config
         self.query = constant(query, dtype)  # (L, D) or (1, D)
         self.out = Linear(dtype, layer.to_out.weight, layer.to_out.bias)
-        self.feed_forward = None if layer.feed_forward is None else FeedForward(layer.feed_forward, dtype)
+        self.feed_forward = (
+            None if layer.feed_forward is None else FeedForward(layer.feed_forward, dtype)
+        )
 
     def project_out(self, pooled: np.ndarray) -> np.ndarray:
         """(n, H d) to (n, D)."""
@@ -90,9 +100,13 @@ class InputAttention(_Attention):
         *keys, values = split_heads(context, config)  # (H, U+1, d) each; "sum" has no keys
         self.values = constant(values.view(complex), dtype)
         if keys:
-            queries = np.asarray(encoder.queries(encoder.latents) / math.sqrt(config.head_dim)).view(complex)
+            queries = np.asarray(
+                encoder.queries(encoder.latents) / math.sqrt(config.head_dim)
+            ).view(complex)
             table = queries.swapaxes(0, 1)[:, :, None] * keys[0].view(complex).conj()[:, None]
-            self.table = constant(table.view(float), dtype)  # as `attention.precompute_scores`, (H, L, U+1, d)
+            self.table = constant(
+                table.view(float), dtype
+            )  # as `attention.precompute_scores`, (H, L, U+1, d)
         if config.reading in ("sigmoid", "sum"):
             self.gain = constant(encoder.gain[:, None, None], dtype)
         if config.reading == "sigmoid":
@@ -102,7 +116,9 @@ class InputAttention(_Attention):
         """The input of the backbone, (L D,)."""
         if self.config.reading == "softmax_blank" or not len(units):
             units, offsets = np.append(units, 0), np.append(offsets, 0.0)  # the blank token
-        phase = phasors(offsets - self.config.bin_width_s / 2, self.omega, self.query.dtype)  # (n, d/2)
+        phase = phasors(
+            offsets - self.config.bin_width_s / 2, self.omega, self.query.dtype
+        )  # (n, d/2)
         weights = self.weights(units, phase)  # (H, L, n)
         values = self.values.take(units, 1) * phase  # (H, n, d/2)
         pooled = weights @ values.view(self.query.dtype)  # (H, L, d)
@@ -113,7 +129,11 @@ class InputAttention(_Attention):
         if self.config.reading == "sum":
             return self.gain * np.ones((len(self.query), len(units)), self.query.dtype)
         scores = np.add.reduce(self.table.take(units, 2) * phase.view(self.query.dtype), -1)
-        return self.gain * expit(scores + self.bias) if self.config.reading == "sigmoid" else softmax(scores)
+        return (
+            self.gain * expit(scores + self.bias)
+            if self.config.reading == "sigmoid"
+            else softmax(scores)
+        )
 
 
 class OutputAttention(_Attention):
@@ -126,14 +146,20 @@ class OutputAttention(_Attention):
         self.norm_context = LayerNorm(decoder.norm_context, dtype)
         self.to_kv = Linear(dtype, decoder.to_kv.weight)
         self.start = np.zeros((2, config.n_heads, 0, config.head_dim), dtype)
-        ends = np.arange(2 - config.context_bins, 2) * config.bin_width_s  # of the bins, oldest first
+        ends = (
+            np.arange(2 - config.context_bins, 2) * config.bin_width_s
+        )  # of the bins, oldest first
         phase = phasors(ends - offsets[:, None], omega, float)[:, None]  # (Q, 1, k, d/2)
-        queries = np.asarray(decoder.queries(query) / math.sqrt(config.head_dim)).view(complex)  # (1, H, d/2)
+        queries = np.asarray(decoder.queries(query) / math.sqrt(config.head_dim)).view(
+            complex
+        )  # (1, H, d/2)
         queries = queries[:, :, None] * phase.conj()  # rotated by the time since each end
         self.queries = constant(queries.view(float), dtype)  # (Q, H, k, d)
         self.phase = constant(phase, dtype)
         mean, std = model.behavior_mean[session], model.behavior_std[session]
-        self.readout = Linear(dtype, model.readout.weight * std[:, None], model.readout.bias * std + mean)
+        self.readout = Linear(
+            dtype, model.readout.weight * std[:, None], model.readout.bias * std + mean
+        )
 
     def append(self, recent: np.ndarray, hidden: np.ndarray) -> np.ndarray:
         """Keys and values of the last k hidden states, (2, H, k or fewer, d), with those of `hidden` (h,)."""
@@ -152,7 +178,9 @@ class OutputAttention(_Attention):
 
 def split_heads(context: np.ndarray, config) -> np.ndarray:
     """Keys and values of n contexts, (n, 2 G d), by head: (2, H, n, d), each repeated for the heads that share it."""
-    by_head = context.reshape(len(context), -1, config.n_kv_heads, config.head_dim).transpose(1, 2, 0, 3)
+    by_head = context.reshape(len(context), -1, config.n_kv_heads, config.head_dim).transpose(
+        1, 2, 0, 3
+    )
     return by_head.repeat(config.n_heads // config.n_kv_heads, 1)
 
 
@@ -169,17 +197,27 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return weights / np.add.reduce(weights, -1, keepdims=True)
 
 
-def checked_spikes(units, offsets, n_units: int, bin_width_s: float) -> tuple[np.ndarray, np.ndarray]:
+def checked_spikes(
+    units, offsets, n_units: int, bin_width_s: float
+) -> tuple[np.ndarray, np.ndarray]:
     """The spikes of a bin as arrays of int64 and float64, (n,) each. Raises ValueError with the first wrong value."""
     units = np.asarray(units)
     offsets = np.asarray(offsets)
     if units.shape != offsets.shape or units.ndim != 1:
-        raise ValueError(f"units and offsets must be flat and alike, not {units.shape} and {offsets.shape}.")
-    if len(units) and (units.dtype.kind not in "iu" or offsets.dtype.kind not in "iuf"):  # an empty list: of floats
-        raise ValueError(f"units must be whole numbers and offsets real, not {units.dtype} and {offsets.dtype}.")
+        raise ValueError(
+            f"units and offsets must be flat and alike, not {units.shape} and {offsets.shape}."
+        )
+    if len(units) and (
+        units.dtype.kind not in "iu" or offsets.dtype.kind not in "iuf"
+    ):  # an empty list: of floats
+        raise ValueError(
+            f"units must be whole numbers and offsets real, not {units.dtype} and {offsets.dtype}."
+        )
     wrong = [unit for unit in units.tolist() if not 1 <= unit <= n_units]
     if wrong:
-        raise ValueError(f"units must lie in 1..{n_units}, not {wrong[0]}: `spike_units` of a recording, plus 1.")
+        raise ValueError(
+            f"units must lie in 1..{n_units}, not {wrong[0]}: `spike_units` of a recording, plus 1."
+        )
     wrong = [offset for offset in offsets.tolist() if not 0 <= offset < bin_width_s]
     if wrong:
         raise ValueError(f"offsets must lie in 0 <= offset < {bin_width_s} s, not {wrong[0]}.")

@@ -16,7 +16,9 @@ from .cross_attention import CrossAttention
 from .possm import POSSM, query_bins
 
 
-def forward_textbook(model: POSSM, padded: PaddedBatch, output_times_s: Tensor, session: Tensor) -> Tensor:
+def forward_textbook(
+    model: POSSM, padded: PaddedBatch, output_times_s: Tensor, session: Tensor
+) -> Tensor:
     """Behaviour at the output times, (B, Q, C), as `POSSM.forward`, from a padded batch."""
     hidden, _ = model.backbone(encode_textbook(model, padded))  # (B, T, h)
     return decode_textbook(model, hidden, output_times_s, session)
@@ -32,23 +34,36 @@ def encode_textbook(model: POSSM, padded: PaddedBatch) -> Tensor:
     tokens = model.unit_embedding(unit)  # (B, T, M, D)
     middle = offset.new_tensor(padded.bin_width_s / 2)
     queries = model.encoder.latents
-    latents = cross_attention(model.encoder, model.rotation, queries, middle, tokens, offset, spike_mask)
+    latents = cross_attention(
+        model.encoder, model.rotation, queries, middle, tokens, offset, spike_mask
+    )
     return latents.flatten(2) * padded.bin_mask[..., None]
 
 
-def decode_textbook(model: POSSM, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
+def decode_textbook(
+    model: POSSM, hidden: Tensor, output_times_s: Tensor, session: Tensor
+) -> Tensor:
     """Each output query gathers its k hidden states and attends to them: (B, Q, C)."""
     width, k = model.config.bin_width_s, model.config.context_bins
-    bins = query_bins(output_times_s, width)[..., None] + torch.arange(1 - k, 1, device=hidden.device)  # (B, Q, k)
+    bins = query_bins(output_times_s, width)[..., None] + torch.arange(
+        1 - k, 1, device=hidden.device
+    )  # (B, Q, k)
     trial = torch.arange(len(hidden), device=hidden.device)[:, None, None]
     states = hidden[trial, bins.clamp(min=0)]  # (B, Q, k, h)
     ends = (bins.to(torch.float64) + 1) * width  # (B, Q, k)
-    query, times = model.query(session)[:, None], output_times_s[..., None]  # (B, 1, 1, D), (B, Q, 1)
-    decoded = cross_attention(model.decoder, model.rotation, query, times, states, ends, bins >= 0)  # (B, Q, 1, D)
+    query, times = (
+        model.query(session)[:, None],
+        output_times_s[..., None],
+    )  # (B, 1, 1, D), (B, Q, 1)
+    decoded = cross_attention(
+        model.decoder, model.rotation, query, times, states, ends, bins >= 0
+    )  # (B, Q, 1, D)
     return model.unstandardize(decoded[:, :, 0], session)
 
 
-def cross_attention(layer: CrossAttention, rotation: Rotation, x, x_times, context, context_times, mask) -> Tensor:
+def cross_attention(
+    layer: CrossAttention, rotation: Rotation, x, x_times, context, context_times, mask
+) -> Tensor:
     """Queries x (..., Q, D) read a context (..., M, C) where the mask (..., M) is True: (..., Q, D).
 
         z = R_{-t} sum_m w_m R_{t_m} v_m,   w = softmax(s) or gain * sigmoid(s + bias) or gain
@@ -56,7 +71,9 @@ def cross_attention(layer: CrossAttention, rotation: Rotation, x, x_times, conte
 
     The times, of the queries t (..., Q) and of the context t_m (..., M), are in seconds.
     """
-    x_phase = rotation(x_times, context.dtype)[..., None, :]  # (..., Q, 1, F): the same for every head
+    x_phase = rotation(x_times, context.dtype)[
+        ..., None, :
+    ]  # (..., Q, 1, F): the same for every head
     context_phase = rotation(context_times, context.dtype)[..., None, :]  # (..., M, 1, F)
     keys, values = layer.keys_values(context)  # (..., M, H, d)
     mask = mask[..., None, None, :]  # (..., 1, 1, M)
@@ -65,7 +82,9 @@ def cross_attention(layer: CrossAttention, rotation: Rotation, x, x_times, conte
         k = rotate(keys, context_phase)
         scores = torch.einsum("...qhd, ...mhd -> ...hqm", q, k) / math.sqrt(layer.head_dim)
     if layer.reading == "sigmoid":
-        weights = mask * layer.gain[:, None, None] * torch.sigmoid(scores + layer.bias[:, None, None])
+        weights = (
+            mask * layer.gain[:, None, None] * torch.sigmoid(scores + layer.bias[:, None, None])
+        )
     elif layer.reading == "sum":
         weights = mask * layer.gain[:, None, None]  # (..., H, 1, M)
     else:

@@ -16,7 +16,10 @@ _NAMES = {
     "readout": "readout.projections.cursor_velocity_2d",
 }
 for _ours, _theirs in (("encoder", "enc"), ("decoder", "dec")):
-    _NAMES |= {f"{_ours}.{name}": f"{_theirs}_atn.{name}" for name in ("norm_context", "to_q", "to_kv", "to_out")}
+    _NAMES |= {
+        f"{_ours}.{name}": f"{_theirs}_atn.{name}"
+        for name in ("norm_context", "to_q", "to_kv", "to_out")
+    }
     _NAMES |= {
         f"{_ours}.norm_query": f"{_theirs}_atn.norm",
         f"{_ours}.feed_forward.norm": f"{_theirs}_ffn.0",
@@ -89,8 +92,13 @@ def export(model: torch.nn.Module) -> dict[str, np.ndarray]:
     }
     for name, value in required.items():
         if (own := getattr(config, name)) != value:
-            raise ValueError(f"{name} is {own!r}, which torch_brain's POSSM does not have: it must be {value!r}.")
-    params = {_their_name(name): tensor.cpu().numpy().copy() for name, tensor in model.state_dict().items()}
+            raise ValueError(
+                f"{name} is {own!r}, which torch_brain's POSSM does not have: it must be {value!r}."
+            )
+    params = {
+        _their_name(name): tensor.cpu().numpy().copy()
+        for name, tensor in model.state_dict().items()
+    }
     task, omega = params["task_emb.weight"], params["rotary_emb.omega"]
     params["token_type_emb.weight"] = np.zeros((4, config.dim), task.dtype)
     params["task_emb.weight"] = np.stack([np.zeros_like(task), task])

@@ -54,7 +54,9 @@ def masked_log_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     if mask is None:
         return torch.log_softmax(scores, dim=-1)
     lowest = torch.finfo(scores.dtype).min
-    return torch.log_softmax(scores.masked_fill(~mask, lowest), dim=-1).masked_fill(~mask, -math.inf)
+    return torch.log_softmax(scores.masked_fill(~mask, lowest), dim=-1).masked_fill(
+        ~mask, -math.inf
+    )
 
 
 def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

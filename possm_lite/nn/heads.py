@@ -24,7 +24,12 @@ def share_heads(x: Tensor, n_heads: int) -> Tensor:
 
 
 def multi_head_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, n_heads: int, n_kv_heads: int | None = None, mask=None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    n_heads: int,
+    n_kv_heads: int | None = None,
+    mask=None,
 ) -> tuple[Tensor, Tensor]:
     """Attention by H = `n_heads` heads side by side, each on its own slice of the features.
 
@@ -39,7 +44,9 @@ def multi_head_attention(
     v = share_heads(split_heads(values, n_kv_heads), n_heads)  # (..., H, M, v)
     scores = scaled_dot_score(q, k)  # (..., H, Q, M)
     if mask is not None:
-        mask = mask.broadcast_to(*scores.shape[:-3], *scores.shape[-2:]).unsqueeze(-3)  # (..., 1, Q, M)
+        mask = mask.broadcast_to(*scores.shape[:-3], *scores.shape[-2:]).unsqueeze(
+            -3
+        )  # (..., 1, Q, M)
     pooled, weights = attend(scores, v, mask)
     return merge_heads(pooled), weights
 
@@ -50,7 +57,15 @@ class MultiHeadAttention(nn.Module):
     `dim` is D, the features of X and y, `head_dim` d (None: D / H), `context_dim` the features of C (None: D).
     """
 
-    def __init__(self, dim: int, n_heads: int, n_kv_heads=None, head_dim=None, context_dim=None, bias: bool = False):
+    def __init__(
+        self,
+        dim: int,
+        n_heads: int,
+        n_kv_heads=None,
+        head_dim=None,
+        context_dim=None,
+        bias: bool = False,
+    ):
         super().__init__()
         self.n_heads = n_heads
         self.n_kv_heads = n_kv_heads or n_heads
@@ -61,7 +76,9 @@ class MultiHeadAttention(nn.Module):
         self.to_v = nn.Linear(context_dim, self.n_kv_heads * head_dim, bias=bias)
         self.to_out = nn.Linear(n_heads * head_dim, dim, bias=bias)
 
-    def forward(self, x: Tensor, context: Tensor | None = None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, context: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """x (..., Q, D), context (..., M, C) or None for x itself: output (..., Q, D), weights (..., H, Q, M)."""
         context = x if context is None else context
         q, k, v = self.to_q(x), self.to_k(context), self.to_v(context)
@@ -80,7 +97,9 @@ class TransformerBlock(nn.Module):
         self.attention_norm = nn.LayerNorm(dim)
         self.attention = MultiHeadAttention(dim, n_heads, bias=True)
         self.mlp_norm = nn.LayerNorm(dim)
-        self.mlp = nn.Sequential(nn.Linear(dim, expansion * dim), nn.GELU(), nn.Linear(expansion * dim, dim))
+        self.mlp = nn.Sequential(
+            nn.Linear(dim, expansion * dim), nn.GELU(), nn.Linear(expansion * dim, dim)
+        )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         z = x + self.attention(self.attention_norm(x), mask=mask)[0]

@@ -9,7 +9,9 @@ from torch.nn import functional as F
 from .ssm import ResidualStack, linear_scan, spread_steps
 
 
-def selective_scan(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+def selective_scan(
+    x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, start: Tensor
+) -> tuple[Tensor, Tensor]:
     """A diagonal system whose step size, input and output change with every step.
 
         s_t = e^{delta_t A} s_{t-1} + delta_t B_t x_t,    y_t = C_t . s_t                            (15.13)
@@ -37,7 +39,9 @@ class MambaLayer(nn.Module):
         self.sizes = (rank, n_states, n_states)
         self.norm = nn.LayerNorm(hidden)
         self.in_proj = nn.Linear(hidden, 2 * hidden, bias=False)
-        self.conv1d_weight = nn.Parameter((2 * torch.rand(kernel, hidden) - 1) / math.sqrt(kernel))  # oldest step first
+        self.conv1d_weight = nn.Parameter(
+            (2 * torch.rand(kernel, hidden) - 1) / math.sqrt(kernel)
+        )  # oldest step first
         self.conv1d_bias = nn.Parameter(torch.zeros(hidden))
         self.x_proj = nn.Linear(hidden, sum(self.sizes), bias=False)
         self.dt_proj = nn.Linear(rank, hidden)
@@ -53,13 +57,17 @@ class MambaLayer(nn.Module):
         inner, gate = self.in_proj(self.norm(x)).chunk(2, -1)  # (B, T, E) each
         n_steps, n_channels = inner.shape[1:]
         n_recent = (len(self.conv1d_weight) - 1) * n_channels
-        recent = state[:, :n_recent].unflatten(1, (-1, n_channels))  # last inputs of the convolution, (B, K - 1, E)
+        recent = state[:, :n_recent].unflatten(
+            1, (-1, n_channels)
+        )  # last inputs of the convolution, (B, K - 1, E)
         modes = state[:, n_recent:].unflatten(1, (n_channels, -1))  # (B, E, N)
         window = torch.cat([recent, inner], 1)  # (B, K - 1 + T, E)
         inner = sum(w * window[:, i : i + n_steps] for i, w in enumerate(self.conv1d_weight))
         inner = F.silu(inner + self.conv1d_bias)
         outputs = []
-        for chunk in inner.transpose(0, 1).contiguous().split(self.CHUNK):  # time first: a step is then one block
+        for chunk in (
+            inner.transpose(0, 1).contiguous().split(self.CHUNK)
+        ):  # time first: a step is then one block
             delta, B, C = self.x_proj(chunk).split(self.sizes, -1)
             delta = F.softplus(self.dt_proj(delta))
             y, modes = selective_scan(chunk, delta, -self.A_log.exp(), B, C, modes)
@@ -73,4 +81,6 @@ class Mamba(ResidualStack):
     """Mamba over (B, T, d) as a backbone; step by step: `decoder.cells.MambaCell`, to which a test shows it equal."""
 
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, n_states: int = 16):
-        super().__init__(input_size, hidden_size, [MambaLayer(hidden_size, n_states) for _ in range(n_layers)])
+        super().__init__(
+            input_size, hidden_size, [MambaLayer(hidden_size, n_states) for _ in range(n_layers)]
+        )

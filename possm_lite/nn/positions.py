@@ -11,18 +11,24 @@ def rope_frequencies(dim: int, base: float = 10_000.0) -> Tensor:
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
 
-def sinusoidal_encoding(positions: Tensor, dim: int, base: float = 10_000.0, dtype=torch.float32) -> Tensor:
+def sinusoidal_encoding(
+    positions: Tensor, dim: int, base: float = 10_000.0, dtype=torch.float32
+) -> Tensor:
     """The encoding that is added to a token at position i: (...,) to (..., dim). Vaswani et al. 2017, section 3.5.
 
     p[i, 2j] = sin(i / base^{2j/dim}),     p[i, 2j+1] = cos(i / base^{2j/dim})                       (4.1)
     """
-    angle = positions.to(torch.float64)[..., None] * rope_frequencies(dim, base).to(positions.device)  # (..., dim/2)
+    angle = positions.to(torch.float64)[..., None] * rope_frequencies(dim, base).to(
+        positions.device
+    )  # (..., dim/2)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2).to(dtype)
 
 
 def log_spaced_frequencies(n_freqs: int, shortest_period: float, longest_period: float) -> Tensor:
     """Angular frequencies 2 pi / period, periods spaced evenly in their logarithm, shape (F,), float64."""
-    periods = torch.logspace(math.log10(shortest_period), math.log10(longest_period), n_freqs, dtype=torch.float64)
+    periods = torch.logspace(
+        math.log10(shortest_period), math.log10(longest_period), n_freqs, dtype=torch.float64
+    )
     return 2 * math.pi / periods
 
 
@@ -50,7 +56,9 @@ class Rotation(nn.Module):
     def _apply(self, fn, recurse=True):
         omega = self.omega
         super()._apply(fn, recurse)
-        self.omega = omega.to(self.omega.device)  # moved, never rounded: in float32 an angle loses 1e-4 rad
+        self.omega = omega.to(
+            self.omega.device
+        )  # moved, never rounded: in float32 an angle loses 1e-4 rad
         return self
 
 
@@ -61,7 +69,9 @@ def as_pairs(x: Tensor, n_freqs: int) -> tuple[Tensor, Tensor]:
 
 def _as_complex(pairs: Tensor) -> Tensor:
     """(..., F, 2) as complex numbers (..., F); a view that begins at an odd offset has to be copied."""
-    if torch.compiler.is_compiling():  # torch.compile has no storage_offset, and no complex view between two graphs
+    if (
+        torch.compiler.is_compiling()
+    ):  # torch.compile has no storage_offset, and no complex view between two graphs
         return torch.complex(*pairs.unbind(-1))
     pairs = pairs.contiguous()
     return torch.view_as_complex(pairs.clone() if pairs.storage_offset() % 2 else pairs)
@@ -74,7 +84,9 @@ def rotate(x: Tensor, phase: Tensor) -> Tensor:
     """
     pairs = _as_complex(x.unflatten(-1, (-1, 2)))
     if n_unrotated := pairs.shape[-1] - phase.shape[-1]:
-        phase = torch.cat([phase, phase.new_ones(*phase.shape[:-1], n_unrotated)], -1)  # cheaper than splitting x
+        phase = torch.cat(
+            [phase, phase.new_ones(*phase.shape[:-1], n_unrotated)], -1
+        )  # cheaper than splitting x
     return torch.view_as_real(pairs * phase).flatten(-2)
 
 

@@ -23,7 +23,9 @@ def gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: T
     return update * h + (1 - update) * new
 
 
-def textbook_gru_cell(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor) -> Tensor:
+def textbook_gru_cell(
+    x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor
+) -> Tensor:
     """The reset-before form of the GRU, as in the textbooks: R before the product. Cho et al. 2014, eq. 5-8.
 
     R, Z = sigmoid(...),   N = tanh(W_xn x + b_xn + W_hn (R * H) + b_hn) (6.8),   H_t = Z * H_{t-1} + (1 - Z) * N

@@ -27,7 +27,9 @@ class S4DLayer(nn.Module):
         self.log_dt = nn.Parameter(spread_steps(hidden, 0.05, 0.5).log())
         self.log_A_real = nn.Parameter(torch.full((hidden, n_modes), math.log(0.5)))
         self.A_imag = nn.Parameter(math.pi * torch.arange(n_modes).float().repeat(hidden, 1))
-        self.C = nn.Parameter(torch.randn(hidden, n_modes, 2) / math.sqrt(2))  # zeros would be no memory
+        self.C = nn.Parameter(
+            torch.randn(hidden, n_modes, 2) / math.sqrt(2)
+        )  # zeros would be no memory
         self.D = nn.Parameter(torch.ones(hidden))
         self.output_linear = nn.Linear(hidden, 2 * hidden)
         self.state_size = 2 * hidden * n_modes
@@ -45,12 +47,18 @@ class S4DLayer(nn.Module):
         decay, drive, readout = self.system()
         length = min(self.CHUNK, x.shape[1])
         kernel = F.pad(ssm_kernel(decay, drive, readout, length), (length - 1, 0))
-        kernel = kernel.unfold(-1, length, 1).flip(1)  # (h, L, L): entry j, t is K_{t-j}, zero for later inputs
+        kernel = kernel.unfold(-1, length, 1).flip(
+            1
+        )  # (h, L, L): entry j, t is K_{t-j}, zero for later inputs
         decays = powers(decay, length + 1)  # (h, N, L + 1)
-        echo = 2 * readout[..., None] * decays[..., 1:]  # output of a state in each of the next L steps
+        echo = (
+            2 * readout[..., None] * decays[..., 1:]
+        )  # output of a state in each of the next L steps
         entry = drive[..., None] * decays  # state of an input after l steps
         u = self.norm(x)  # (B, T, h)
-        s = torch.view_as_complex(state.unflatten(-1, (*decay.shape, 2))).transpose(0, 1)  # (h, B, N)
+        s = torch.view_as_complex(state.unflatten(-1, (*decay.shape, 2))).transpose(
+            0, 1
+        )  # (h, B, N)
         outputs = []
         for chunk in u.split(length, 1):
             chunk = chunk.permute(2, 0, 1)  # (h, B, l)
@@ -68,4 +76,6 @@ class S4D(ResidualStack):
     """S4D over (B, T, d) as a backbone; step by step: `decoder.cells.S4DCell`, to which a test shows it equal."""
 
     def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, n_modes: int = 16):
-        super().__init__(input_size, hidden_size, [S4DLayer(hidden_size, n_modes) for _ in range(n_layers)])
+        super().__init__(
+            input_size, hidden_size, [S4DLayer(hidden_size, n_modes) for _ in range(n_layers)]
+        )

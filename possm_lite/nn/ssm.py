@@ -34,9 +34,13 @@ def ssm_kernel(decay: Tensor, drive: Tensor, readout: Tensor, n: int) -> Tensor:
 
 def causal_convolution(x: Tensor, kernel: Tensor) -> Tensor:
     """y_t = sum_l K_l x_{t-l} through the FFT: x (..., T), kernel (..., T) or shorter."""
-    length = 2 * x.shape[-1]  # the FFT is periodic: with T the end of the sequence would wrap round to its beginning
+    length = (
+        2 * x.shape[-1]
+    )  # the FFT is periodic: with T the end of the sequence would wrap round to its beginning
     kernel = kernel[..., : x.shape[-1]]
-    return torch.fft.irfft(torch.fft.rfft(x, length) * torch.fft.rfft(kernel, length), length)[..., : x.shape[-1]]
+    return torch.fft.irfft(torch.fft.rfft(x, length) * torch.fft.rfft(kernel, length), length)[
+        ..., : x.shape[-1]
+    ]
 
 
 def linear_scan(decay: Tensor, drive: Tensor, start: Tensor) -> Tensor:
@@ -65,7 +69,9 @@ class _Scan(torch.autograd.Function):
         g = grad.clone(memory_format=torch.contiguous_format)
         for t in range(len(g) - 1, 0, -1):
             g[t - 1].addcmul_(decay[t], g[t])
-        decay_grad = g * torch.cat([start[None], states[:-1]]).conj() if ctx.needs_input_grad[0] else None
+        decay_grad = (
+            g * torch.cat([start[None], states[:-1]]).conj() if ctx.needs_input_grad[0] else None
+        )
         return decay_grad, g, decay[0] * g[0]
 
 

@@ -58,13 +58,21 @@ class QuantileFrequencies(nn.Module):
 
     def __init__(self, n_freqs: int, lowest: float, highest: float, n_knots: int = 16):
         super().__init__()
-        self.scale = (highest - lowest) / n_knots  # the rise of one step at the start: parameters are of order one
+        self.scale = (
+            highest - lowest
+        ) / n_knots  # the rise of one step at the start: parameters are of order one
         self.start = nn.Parameter(torch.tensor(float(lowest) / self.scale))
-        self.rises = nn.Parameter(torch.full((n_knots,), math.log(math.e - 1)))  # softplus of it is 1
-        self.register_buffer("u", (torch.arange(n_freqs) + torch.rand(n_freqs)) / n_freqs)  # one draw in each F-th
+        self.rises = nn.Parameter(
+            torch.full((n_knots,), math.log(math.e - 1))
+        )  # softplus of it is 1
+        self.register_buffer(
+            "u", (torch.arange(n_freqs) + torch.rand(n_freqs)) / n_freqs
+        )  # one draw in each F-th
 
     def forward(self) -> Tensor:
-        return quantile_frequencies(self.scale * self.start, self.scale * F.softplus(self.rises), self.u)
+        return quantile_frequencies(
+            self.scale * self.start, self.scale * F.softplus(self.rises), self.u
+        )
 
 
 class BochnerTime(nn.Module):
@@ -100,10 +108,14 @@ class MercerTime(nn.Module):
 
     def __init__(self, n_periods: int, n_harmonics: int, shortest: float, longest: float):
         super().__init__()
-        half_periods = math.pi / log_spaced_frequencies(n_periods, 2 * shortest, 2 * longest)  # with equal ratios
+        half_periods = math.pi / log_spaced_frequencies(
+            n_periods, 2 * shortest, 2 * longest
+        )  # with equal ratios
         self.log_half_periods = nn.Parameter(half_periods.log().to(torch.get_default_dtype()))
         at_start = 1 / (n_periods * (n_harmonics + 1))  # kernel of one at lag zero
-        self.raw = nn.Parameter(torch.full((n_periods, n_harmonics + 1), math.log(math.expm1(at_start))))
+        self.raw = nn.Parameter(
+            torch.full((n_periods, n_harmonics + 1), math.log(math.expm1(at_start)))
+        )
 
     def coefficients(self) -> Tensor:
         """c > 0, shape (k, 2 J + 1): softplus keeps the root and its gradient finite."""
@@ -114,7 +126,9 @@ class MercerTime(nn.Module):
         return mercer_features(times, self.log_half_periods.exp(), self.coefficients())
 
 
-def content_and_time_score(queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor) -> Tensor:
+def content_and_time_score(
+    queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor
+) -> Tensor:
     """Score (..., Q, M) on Z || Phi(t): <Z_1, Z_2> + <Phi(t_1), Phi(t_2)> (5.11), content plus time between events."""
     return queries @ keys.transpose(-1, -2) + query_time @ key_time.transpose(-1, -2)
 

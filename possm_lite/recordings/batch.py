@@ -23,7 +23,9 @@ def bin_index(time_s, bin_width_s: float):
 
 def count_bins(duration_s, bin_width_s: float):
     """Number of bins that cover a duration; an exact multiple of the width gets no extra bin."""
-    return np.maximum(np.ceil(np.asarray(duration_s, dtype=np.float64) / bin_width_s - 1e-6).astype(np.int64), 1)
+    return np.maximum(
+        np.ceil(np.asarray(duration_s, dtype=np.float64) / bin_width_s - 1e-6).astype(np.int64), 1
+    )
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class PaddedBatch:
 
     padded_bin: Tensor  # (unit, offset in s) of each token, (B, max_bin, max_token, 2), float64
     bin_mask: Tensor  # True where a trial has a bin, (B, max_bin)
-    spike_mask: Tensor  # True where a bin has a token, the blank one included, (B, max_bin, max_token)
+    spike_mask: (
+        Tensor  # True where a bin has a token, the blank one included, (B, max_bin, max_token)
+    )
     behavior: Tensor | None  # at the times of the samples, (B, Q, C)
     bin_width_s: float
 
@@ -49,12 +53,18 @@ class SpikeBatch:
     bin: Tensor  # flat number of its bin, non-decreasing, (N,), int64
     n_bins: Tensor  # of each trial, (B,), int64
     bin_width_s: float
-    times_s: Tensor | None = None  # of the behaviour samples, seconds from the start of the trial, (B, Q), float64
+    times_s: Tensor | None = (
+        None  # of the behaviour samples, seconds from the start of the trial, (B, Q), float64
+    )
     behavior: Tensor | None = None  # at these times, (B, Q, C)
-    mask: Tensor | None = None  # True where both hold a sample, False where they are padding, (B, Q)
+    mask: Tensor | None = (
+        None  # True where both hold a sample, False where they are padding, (B, Q)
+    )
 
     @classmethod
-    def from_events(cls, trial, unit, time_s, n_trials: int, duration_s, bin_width_s: float = 0.05) -> SpikeBatch:
+    def from_events(
+        cls, trial, unit, time_s, n_trials: int, duration_s, bin_width_s: float = 0.05
+    ) -> SpikeBatch:
         """Build a batch of B trials from spikes in any order; ValueError naming the first invalid spike.
 
         `trial` from 0, `unit` from 1 and `time_s` since the start of the trial are those of each spike, (N,);
@@ -69,7 +79,9 @@ class SpikeBatch:
         if not valid.all():
             i = valid.argmin()
             found = f"spike {i} has trial {trial[i]}, unit {unit[i]}, time_s {time_s[i]}"
-            raise ValueError(f"units count from 1, and spikes lie in the bins of their trial, not outside: {found}.")
+            raise ValueError(
+                f"units count from 1, and spikes lie in the bins of their trial, not outside: {found}."
+            )
         flat = (np.cumsum(n_bins) - n_bins)[trial] + bin_in_trial  # numbered through the batch
         offset = np.maximum(time_s - bin_in_trial * bin_width_s, 0.0)
         silent = np.flatnonzero(np.bincount(flat, minlength=n_bins.sum()) == 0)
@@ -77,7 +89,9 @@ class SpikeBatch:
         order = np.argsort(flat, kind="stable")
         unit = np.concatenate([unit, np.full(len(silent), BLANK)])[order]
         offset = np.concatenate([offset, np.zeros(len(silent))])[order]
-        return cls(*(torch.from_numpy(x) for x in (unit, offset, flat[order], n_bins)), float(bin_width_s))
+        return cls(
+            *(torch.from_numpy(x) for x in (unit, offset, flat[order], n_bins)), float(bin_width_s)
+        )
 
     def with_targets(self, times_s, behavior, mask=None) -> SpikeBatch:
         """The same spikes with behaviour: (B, Q), (B, Q, C), and (B, Q) where not every sample is real."""
@@ -87,11 +101,16 @@ class SpikeBatch:
 
     def with_samples(self, index) -> SpikeBatch:
         """The same spikes with the columns of the targets selected by `index`, (Q',)."""
-        return replace(self, **{name: getattr(self, name)[:, index] for name in ("times_s", "behavior", "mask")})
+        return replace(
+            self,
+            **{name: getattr(self, name)[:, index] for name in ("times_s", "behavior", "mask")},
+        )
 
     def offset_units(self, first_unit: int) -> SpikeBatch:
         """The same spikes with units numbered from `first_unit` instead of 1, as in a model of several sessions."""
-        return replace(self, unit=torch.where(self.unit == BLANK, BLANK, self.unit + (first_unit - 1)))
+        return replace(
+            self, unit=torch.where(self.unit == BLANK, BLANK, self.unit + (first_unit - 1))
+        )
 
     def with_blanks(self) -> SpikeBatch:
         """The same spikes and a blank token more in every bin, after them."""
@@ -107,15 +126,26 @@ class SpikeBatch:
         """The trials of batches with targets and one bin width, one batch after the other; samples padded."""
         if len(batches) == 1:
             return batches[0]
-        joined = {name: torch.cat([getattr(batch, name) for batch in batches]) for name in ("unit", "offset", "n_bins")}
-        n_flat = np.cumsum([0] + [int(batch.n_bins.sum()) for batch in batches])  # bins before each batch
-        joined["bin"] = torch.cat([batch.bin + int(n) for batch, n in zip(batches, n_flat, strict=False)])
+        joined = {
+            name: torch.cat([getattr(batch, name) for batch in batches])
+            for name in ("unit", "offset", "n_bins")
+        }
+        n_flat = np.cumsum(
+            [0] + [int(batch.n_bins.sum()) for batch in batches]
+        )  # bins before each batch
+        joined["bin"] = torch.cat(
+            [batch.bin + int(n) for batch, n in zip(batches, n_flat, strict=False)]
+        )
         for name in ("times_s", "behavior", "mask"):
-            joined[name] = pad_sequence([row for batch in batches for row in getattr(batch, name)], batch_first=True)
+            joined[name] = pad_sequence(
+                [row for batch in batches for row in getattr(batch, name)], batch_first=True
+            )
         return replace(batches[0], **joined)
 
     def to(self, device) -> SpikeBatch:
-        return replace(self, **{k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)})
+        return replace(
+            self, **{k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        )
 
     @property
     def n_trials(self) -> int:
@@ -136,7 +166,11 @@ class SpikeBatch:
         in_bin = torch.bincount(self.bin).tolist()  # tokens of each bin
         in_trial = self.n_bins.tolist()
         padded = pad_sequence(tokens.split(in_bin), batch_first=True)  # (bins of all trials, M, 2)
-        filled = pad_sequence(torch.ones_like(self.bin, dtype=torch.bool).split(in_bin), batch_first=True)
+        filled = pad_sequence(
+            torch.ones_like(self.bin, dtype=torch.bool).split(in_bin), batch_first=True
+        )
         padded_bin = pad_sequence(padded.split(in_trial), batch_first=True)
         spike_mask = pad_sequence(filled.split(in_trial), batch_first=True)
-        return PaddedBatch(padded_bin, spike_mask.any(-1), spike_mask, self.behavior, self.bin_width_s)
+        return PaddedBatch(
+            padded_bin, spike_mask.any(-1), spike_mask, self.behavior, self.bin_width_s
+        )

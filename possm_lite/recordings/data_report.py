@@ -44,14 +44,20 @@ def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None
         _check_clocks(recording)
         if (recording.behavior == recording.behavior[0]).all():
             n = recording.n_columns
-            raise RecordingError(f"behavior is constant in all {n} columns: there is nothing to decode.")
+            raise RecordingError(
+                f"behavior is constant in all {n} columns: there is nothing to decode."
+            )
     is_slow = len(recording.behavior_times) == 0 or recording.sample_interval > 0.5
     if is_slow and len(recording.spike_times) < recording.n_units * (stop - start) / 60:
-        raise RecordingError("times look like milliseconds or samples: units have less than a spike a minute.")
+        raise RecordingError(
+            "times look like milliseconds or samples: units have less than a spike a minute."
+        )
     for name, part in (parts or {}).items():
         if np.diff(np.searchsorted(recording.spike_times, part)).sum() == 0:
             empty = f"the {name} part, {part[0, 0]:.1f} to {part[-1, 1]:.1f} s, has no spike: {_extent(recording)}"
-            raise RecordingError(f"{empty}. The recording of spikes was shorter, or has another clock.")
+            raise RecordingError(
+                f"{empty}. The recording of spikes was shorter, or has another clock."
+            )
 
 
 def _check_clocks(recording: Recording):
@@ -68,13 +74,21 @@ def _check_clocks(recording: Recording):
         if 0.8 < factor / scale < 1.25:
             found = f"the span is {stop - start:,.0f} s, the last spike is at {last:,.0f}. Divide by {scale:,.10g}."
             raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}")
-    if inside / recording.n_units >= 0.05 * (stop - start):  # ordinary rates: a short part of a long session
+    if inside / recording.n_units >= 0.05 * (
+        stop - start
+    ):  # ordinary rates: a short part of a long session
         return
     offset = first - start
-    cause = f"spike_times have an offset of about {offset:,.1f} s" if inside == 0 else "spike_times have another clock"
+    cause = (
+        f"spike_times have an offset of about {offset:,.1f} s"
+        if inside == 0
+        else "spike_times have another clock"
+    )
     if abs(offset) > _UNIX_S:
         cause = f"{'spike_times' if offset > 0 else 'behavior_times'} look like Unix time"
-    raise RecordingError(f"{cause}: {_extent(recording)}; {100 * share:.3g} % of the spikes are inside of that.")
+    raise RecordingError(
+        f"{cause}: {_extent(recording)}; {100 * share:.3g} % of the spikes are inside of that."
+    )
 
 
 def _behavior(recording: Recording, bin_width_s: float) -> Iterator[str]:
@@ -121,10 +135,14 @@ def _trials_and_spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str
     line = f"spikes: {len(times):,}, {100 * len(inside) / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
     yield f"warning: {line}: no behaviour for the others" if 2 * len(inside) < len(times) else line
     bounds = np.concatenate([[start], inside, [stop]])
-    silence = np.diff(elapsed(bounds, pieces)) / np.diff(pieces).sum()  # shares of the recorded time
+    silence = (
+        np.diff(elapsed(bounds, pieces)) / np.diff(pieces).sum()
+    )  # shares of the recorded time
     i = silence.argmax()
     n = len(silence)
-    if silence[i] > max(0.03, 3 * np.log(n + 1) / n):  # the longest of n random intervals is about log(n) / n
+    if silence[i] > max(
+        0.03, 3 * np.log(n + 1) / n
+    ):  # the longest of n random intervals is about log(n) / n
         span = f"{bounds[i]:.1f} to {bounds[i + 1]:.1f} s"
         yield f"warning: no unit has a spike from {span}, {100 * silence[i]:.3g} % of the recorded time"
 
@@ -138,8 +156,13 @@ def _units(recording: Recording) -> Iterator[str]:
         yield f"{warning}{len(silent)} of {len(names)} units are silent (< 1 spike a minute): {listed(names[silent])}"
     # coincidences of all spikes would take long to count: those in the middle
     first = max(0, (len(recording.spike_times) - _COMPARED) // 2)
-    spikes = {name: getattr(recording, name)[first : first + _COMPARED] for name in ("spike_times", "spike_units")}
-    part = replace(recording, **spikes, behavior_times=[], behavior=recording.behavior[:0], trials=[])
+    spikes = {
+        name: getattr(recording, name)[first : first + _COMPARED]
+        for name in ("spike_times", "spike_units")
+    }
+    part = replace(
+        recording, **spikes, behavior_times=[], behavior=recording.behavior[:0], trials=[]
+    )
     pairs = duplicated_units(part) if times_are_resolved(part) else ()
     if len(pairs):
         same = listed([f"{names[a]} and {names[b]}" for a, b in pairs])
@@ -149,4 +172,6 @@ def _units(recording: Recording) -> Iterator[str]:
 def _extent(recording: Recording) -> str:
     start, stop = recording.span
     first, last = recording.spike_times[[0, -1]]
-    return f"spikes are at {first:,.1f} to {last:,.1f} s, behaviour at {start:,.1f} to {stop:,.1f} s"
+    return (
+        f"spikes are at {first:,.1f} to {last:,.1f} s, behaviour at {start:,.1f} to {stop:,.1f} s"
+    )

@@ -39,7 +39,9 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
 
 def _update_period(pieces: list[np.ndarray]) -> float:
     """Samples from one update of a held position to the next, 1 where it is not held: most changes are so far apart."""
-    steps = np.concatenate([np.diff(np.flatnonzero(np.diff(x, axis=0).any(axis=1))) for x in pieces])
+    steps = np.concatenate(
+        [np.diff(np.flatnonzero(np.diff(x, axis=0).any(axis=1))) for x in pieces]
+    )
     if len(steps) < 10:
         return 1.0
     period = steps[steps <= 1.5 * np.percentile(steps, 5) + 1].mean()
@@ -53,8 +55,13 @@ def _updates(position: np.ndarray, piece: np.ndarray, period: float) -> np.ndarr
         return piece
     changed = np.flatnonzero(np.diff(position[piece], axis=0, prepend=np.nan).any(axis=1))
     ends = np.append(changed[1:], len(piece))
-    at = [np.arange(start, stop - period / 2, period) for start, stop in zip(changed, ends, strict=True)]
-    if len(changed) > 1:  # the first value may be older than the piece: its updates are counted back from the next
+    at = [
+        np.arange(start, stop - period / 2, period)
+        for start, stop in zip(changed, ends, strict=True)
+    ]
+    if (
+        len(changed) > 1
+    ):  # the first value may be older than the piece: its updates are counted back from the next
         at[0] = np.arange(changed[1] - period, -1, -period)
     return piece[np.unique(np.concatenate(at).astype(int))]
 
@@ -65,7 +72,9 @@ def _window(position: np.ndarray, step: float) -> int:
     quanta = []
     for x in position.T:
         values = np.unique(x)
-        if 1 < len(values) < len(x) / 4:  # a rounded position comes back to each value again and again
+        if (
+            1 < len(values) < len(x) / 4
+        ):  # a rounded position comes back to each value again and again
             quanta.append(np.median(np.diff(values)))
     if not quanta or len(position) <= lag:
         return 1

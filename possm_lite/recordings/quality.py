@@ -62,7 +62,9 @@ def contaminated_units(recording: Recording) -> np.ndarray:
     return np.flatnonzero(contaminated & (_violation_counts(recording, REFRACTORY_S) >= 5))
 
 
-def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple[np.ndarray, np.ndarray]:
+def coincidences(
+    recording: Recording, window_s: float = COINCIDENCE_S
+) -> tuple[np.ndarray, np.ndarray]:
     """How often two units fire within `window_s` of each other, and how often independent ones would.
 
         C_ab = #{(i, j): |t_i - t_j| <= window},   expected_ab = N_a N_b 2 window / T       (17.4)
@@ -71,7 +73,9 @@ def coincidences(recording: Recording, window_s: float = COINCIDENCE_S) -> tuple
     """
     times, units, n_units = recording.spike_times, recording.spike_units, recording.n_units
     count = np.zeros(n_units**2)
-    for distance in range(1, len(times)):  # pairs of spikes i and i + distance, until none is within the window
+    for distance in range(
+        1, len(times)
+    ):  # pairs of spikes i and i + distance, until none is within the window
         near = np.flatnonzero(times[distance:] - times[:-distance] <= window_s + _CLOCK_S)
         if not len(near):
             break
@@ -116,7 +120,9 @@ def clock_resolution(recording: Recording, fewest: int = 50) -> float:
     interval, unit = _intervals(recording)
     key = np.round(interval / _CLOCK_S).astype(np.int64) * recording.n_units + unit
     values, repeats = np.unique(key, return_counts=True)
-    pairs = np.bincount(values % recording.n_units, repeats * (repeats - 1.0), minlength=recording.n_units)
+    pairs = np.bincount(
+        values % recording.n_units, repeats * (repeats - 1.0), minlength=recording.n_units
+    )
     n = np.bincount(unit, minlength=recording.n_units)
     enough = n >= fewest
     if not enough.any():

@@ -20,14 +20,20 @@ class Recording:
     """
 
     spike_times: np.ndarray  # seconds, sorted, (N,), float64
-    spike_units: np.ndarray  # for each spike the index of its unit in `unit_ids`, from 0, (N,), int64
-    unit_ids: np.ndarray  # the laboratory's names of the units, (U,); units without spikes are included
+    spike_units: (
+        np.ndarray
+    )  # for each spike the index of its unit in `unit_ids`, from 0, (N,), int64
+    unit_ids: (
+        np.ndarray
+    )  # the laboratory's names of the units, (U,); units without spikes are included
     behavior_times: np.ndarray = ()  # seconds on the clock of the spikes, increasing, (T,), float64; T may be 0
     behavior: np.ndarray = ()  # what is decoded, at these times, (T, C), float64; (T,) becomes one column
     behavior_unit: str = "a.u."  # such as "mm/s"
     trials: np.ndarray = ()  # start and stop of each trial in seconds, in order, not overlapping, (n, 2); may be empty
     session_id: str = "recording"
-    notes: tuple[str, ...] = ()  # decisions made by the reader of the file, a sentence each; reported with every result
+    notes: tuple[
+        str, ...
+    ] = ()  # decisions made by the reader of the file, a sentence each; reported with every result
     behavior_name: str = "velocity"  # what is decoded, such as "hand_vel" or "EMG"
     behavior_columns: np.ndarray = ()  # names of the columns, (C,); default x, y, z up to three, else "0", "1", ...
 
@@ -40,7 +46,9 @@ class Recording:
         _check(self)
 
     @classmethod
-    def from_trains(cls, trains: Mapping | Iterable, behavior_times=(), behavior=(), **fields) -> "Recording":
+    def from_trains(
+        cls, trains: Mapping | Iterable, behavior_times=(), behavior=(), **fields
+    ) -> "Recording":
         """A recording from one array of spike times per unit.
 
         `trains` is a mapping from the unit's id, or one array per unit, called "0", "1", ... Times are in any order, in
@@ -48,10 +56,14 @@ class Recording:
         """
         spike_times, spike_units, ids = merge_trains(trains)
         fields = {"unit_ids": ids} | fields
-        return cls(spike_times, spike_units, behavior_times=behavior_times, behavior=behavior, **fields)
+        return cls(
+            spike_times, spike_units, behavior_times=behavior_times, behavior=behavior, **fields
+        )
 
     @classmethod
-    def from_position(cls, trains: Mapping | Iterable, times, position, unit: str = "a.u.", **fields) -> "Recording":
+    def from_position(
+        cls, trains: Mapping | Iterable, times, position, unit: str = "a.u.", **fields
+    ) -> "Recording":
         """`from_trains` with the velocity of a position, differentiated at its real resolution; a note says how.
 
         `times` are seconds, (T,), `position` is (T, C) or (T,), NaN where it is missing. A `unit` of "mm" gives "mm/s".
@@ -61,14 +73,23 @@ class Recording:
         velocity, how = differentiate(times, position)
         valid = np.isfinite(velocity).all(axis=1)
         if not valid.any():
-            raise RecordingError("position must have two neighbouring rows that are finite in all columns.")
+            raise RecordingError(
+                "position must have two neighbouring rows that are finite in all columns."
+            )
         missing = f"{(~valid).sum()} of {len(valid)} rows have none" if not valid.all() else ""
-        note = "; ".join(filter(None, ("Velocity is the derivative of the position", missing, how))) + "."
-        fields = {"behavior_unit": f"{unit}/s"} | fields | {"notes": (*fields.get("notes", ()), note)}
+        note = (
+            "; ".join(filter(None, ("Velocity is the derivative of the position", missing, how)))
+            + "."
+        )
+        fields = (
+            {"behavior_unit": f"{unit}/s"} | fields | {"notes": (*fields.get("notes", ()), note)}
+        )
         return cls.from_trains(trains, times[valid], velocity[valid], **fields)
 
     @classmethod
-    def from_counts(cls, counts, bin_width_s: float, behavior=(), bin_starts=None, **fields) -> "Recording":
+    def from_counts(
+        cls, counts, bin_width_s: float, behavior=(), bin_starts=None, **fields
+    ) -> "Recording":
         """A recording from spike counts in bins. The spikes of a bin are spread evenly over it; a note says so.
 
         Args:
@@ -77,16 +98,26 @@ class Recording:
             behavior, fields: as in `from_trains`; `behavior_times` are by default the middles of the bins.
         """
         counts = whole_counts(np.ma.filled(counts, np.nan))  # masked: refused as NaN
-        starts = bin_width_s * np.arange(len(counts)) if bin_starts is None else np.asarray(bin_starts, np.float64)
-        is_apart = bin_width_s > 0 and (np.diff(starts) >= 0.98 * bin_width_s).all()  # starts may have been rounded
+        starts = (
+            bin_width_s * np.arange(len(counts))
+            if bin_starts is None
+            else np.asarray(bin_starts, np.float64)
+        )
+        is_apart = (
+            bin_width_s > 0 and (np.diff(starts) >= 0.98 * bin_width_s).all()
+        )  # starts may have been rounded
         if not is_apart or len(starts) != len(counts):
             found = f"{len(starts)} for {len(counts)} bins of {bin_width_s} s"
-            raise RecordingError(f"bin_starts must be one for each bin, and a positive bin_width_s apart: {found}.")
+            raise RecordingError(
+                f"bin_starts must be one for each bin, and a positive bin_width_s apart: {found}."
+            )
         note = f"Spikes came as counts in bins of {1000 * bin_width_s:g} ms: those of a bin are spread evenly over it."
         fields["notes"] = (*fields.get("notes", ()), note)
         if len(behavior):
             fields.setdefault("behavior_times", starts + bin_width_s / 2)
-        return cls.from_trains(spread_counts(counts, starts, bin_width_s), behavior=behavior, **fields)
+        return cls.from_trains(
+            spread_counts(counts, starts, bin_width_s), behavior=behavior, **fields
+        )
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
@@ -112,12 +143,16 @@ class Recording:
             return float(self.trials[0, 0]), float(self.trials[-1, 1])
         if len(self.behavior_times) == 0:
             return float(self.spike_times[0]), float(self.spike_times[-1])
-        return float(self.behavior_times[0]), float(self.behavior_times[-1] + self.sample_interval)  # of the last, too
+        return float(self.behavior_times[0]), float(
+            self.behavior_times[-1] + self.sample_interval
+        )  # of the last, too
 
     @property
     def sample_interval(self) -> float:
         """Median seconds between two behaviour samples; NaN of spikes alone."""
-        return float(np.median(np.diff(self.behavior_times))) if len(self.behavior_times) else np.nan
+        return (
+            float(np.median(np.diff(self.behavior_times))) if len(self.behavior_times) else np.nan
+        )
 
 
 _FIELDS = {
@@ -141,40 +176,66 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
     value = in_seconds(value) if name == "trials" or name.endswith("times") else value
     array = np.ma.filled(value, np.nan)  # masked: refused as NaN; np.asarray would ignore the mask
     if array.size and dtype is not np.str_ and not np.can_cast(array.dtype, dtype, "same_kind"):
-        raise RecordingError(f"{name} must hold {dtype.__name__}, not {array.dtype}: convert it by astype.")
+        raise RecordingError(
+            f"{name} must hold {dtype.__name__}, not {array.dtype}: convert it by astype."
+        )
     array = array.astype(dtype)
     if array.ndim == 1 and shape != "(n,)":  # one column, or an empty list
         array = array[:, None] if len(array) else array.reshape(0, 2)
     if array.ndim != (1 if shape == "(n,)" else 2) or (shape == "(n, 2)" and array.shape[1] != 2):
         raise RecordingError(f"{name} must have shape {shape}, not {array.shape}.")
     if finite and dtype is np.float64:
-        refuse(name, array, ~np.isfinite(array), "must be finite (drop such rows and their times: gaps are allowed)")
+        refuse(
+            name,
+            array,
+            ~np.isfinite(array),
+            "must be finite (drop such rows and their times: gaps are allowed)",
+        )
     array.flags.writeable = False
     return array
 
 
 def _check(r: Recording):
     if len(r.behavior_times) == 1 or len(r.behavior_times) == len(r.spike_times) == 0:
-        raise RecordingError(f"behavior_times needs at least two samples, not {len(r.behavior_times)}.")
+        raise RecordingError(
+            f"behavior_times needs at least two samples, not {len(r.behavior_times)}."
+        )
     for name, others, required in (
         ("spike_units", "spike_times", r.spike_times),
         ("behavior", "behavior_times", r.behavior_times),
         ("behavior_columns", "columns of behavior", r.behavior.T),
     ):
         if (n := len(getattr(r, name))) != len(required):
-            raise RecordingError(f"{name} must be as many as the {others}: {n} against {len(required)} {others}.")
+            raise RecordingError(
+                f"{name} must be as many as the {others}: {n} against {len(required)} {others}."
+            )
     check_order("spike_times", r.spike_times, strict=False)
     check_order("behavior_times", r.behavior_times, strict=True)
     repeated = np.ones(r.n_units, bool)
     repeated[np.unique(r.unit_ids, return_index=True)[1]] = False
     refuse("unit_ids", r.unit_ids, repeated, "must differ")
     outside = (r.spike_units < 0) | (r.spike_units >= r.n_units)
-    refuse("spike_units", r.spike_units, outside, f"are indices in unit_ids, and must lie in 0..{r.n_units - 1}")
+    refuse(
+        "spike_units",
+        r.spike_units,
+        outside,
+        f"are indices in unit_ids, and must lie in 0..{r.n_units - 1}",
+    )
     start, stop = r.trials.T
     refuse("trials", r.trials, stop <= start, "must stop after they start")
-    refuse("trials", r.trials, np.append(False, start[1:] < stop[:-1]), "must be in order and not overlap")
+    refuse(
+        "trials",
+        r.trials,
+        np.append(False, start[1:] < stop[:-1]),
+        "must be in order and not overlap",
+    )
     if len(r.behavior_times):
-        refuse("trials", r.trials, ~covered_trials(r.trials, r.behavior_times), "must be covered by behavior_times")
+        refuse(
+            "trials",
+            r.trials,
+            ~covered_trials(r.trials, r.behavior_times),
+            "must be covered by behavior_times",
+        )
 
 
 def check_order(name: str, times: np.ndarray, strict: bool):
@@ -197,7 +258,10 @@ def covered_trials(trials: np.ndarray, behavior_times: np.ndarray) -> np.ndarray
     """True for each trial, (n, 2) s, with behaviour inside, within two sample intervals of its start and its stop."""
     slack = 2 * np.median(np.diff(behavior_times)) * (1 + 1e-6)
     start, stop = trials.T
-    first, end = np.searchsorted(behavior_times, start), np.searchsorted(behavior_times, stop)  # (n,), (n,)
+    first, end = (
+        np.searchsorted(behavior_times, start),
+        np.searchsorted(behavior_times, stop),
+    )  # (n,), (n,)
     earliest = behavior_times[np.minimum(first, len(behavior_times) - 1)]
     latest = behavior_times[np.maximum(end - 1, 0)]
     return (first < end) & (earliest <= start + slack) & (latest >= stop - slack)

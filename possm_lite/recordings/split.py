@@ -14,13 +14,24 @@ from .recording import Recording
 class SplitConfig:
     """How to divide a recording: order and shares, by whole trials or by recorded time. ValueError for others."""
 
-    order: str = "chronological"  # train, then valid, then test; or "random", trials assigned at random
-    shares: tuple[float, float, float] = (0.7, 0.1, 0.2)  # of train, valid and test; above 0, with the sum 1
+    order: str = (
+        "chronological"  # train, then valid, then test; or "random", trials assigned at random
+    )
+    shares: tuple[float, float, float] = (
+        0.7,
+        0.1,
+        0.2,
+    )  # of train, valid and test; above 0, with the sum 1
     seed: int = 0  # of the random order
 
     def __post_init__(self):
         is_known = self.order in ("chronological", "random")
-        if not is_known or len(self.shares) != 3 or min(self.shares) <= 0 or not abs(sum(self.shares) - 1) <= 1e-9:
+        if (
+            not is_known
+            or len(self.shares) != 3
+            or min(self.shares) <= 0
+            or not abs(sum(self.shares) - 1) <= 1e-9
+        ):
             example = "optionally with three shares above 0 that sum to 100, such as chronological:60/20/20"
             raise ValueError(f"split must be chronological or random, {example}, not {self}.")
 
@@ -28,7 +39,11 @@ class SplitConfig:
     def parse(cls, text: str, seed: int = 0) -> SplitConfig:
         """ "chronological", "random", or either with its shares in percent, as in "chronological:60/20/20"."""
         order, _, percent = text.partition(":")
-        return cls(order, tuple(float(x) / 100 for x in percent.split("/")) if percent else cls.shares, seed)
+        return cls(
+            order,
+            tuple(float(x) / 100 for x in percent.split("/")) if percent else cls.shares,
+            seed,
+        )
 
     def __str__(self) -> str:
         return f"{self.order}:{'/'.join(f'{100 * share:.12g}' for share in self.shares)}"
@@ -41,25 +56,38 @@ class SplitConfig:
         n = len(recording.trials)
         if n < 3:
             return self._by_time(recording, bin_width_s)
-        order = np.random.default_rng(self.seed).permutation(n) if self.order == "random" else np.arange(n)
+        order = (
+            np.random.default_rng(self.seed).permutation(n)
+            if self.order == "random"
+            else np.arange(n)
+        )
         n_train, n_valid = (round(share * n) for share in self.shares[:2])
         first, second = _edges(n_train, n_train + n_valid, n)
-        return Split(*(recording.trials[np.sort(part)] for part in np.split(order, (first, second))))
+        return Split(
+            *(recording.trials[np.sort(part)] for part in np.split(order, (first, second)))
+        )
 
     def _by_time(self, recording: Recording, bin_width_s: float) -> Split:
         if self.order == "random":
-            raise RecordingError("split random needs 3 trials or more, the recording has fewer; use chronological.")
+            raise RecordingError(
+                "split random needs 3 trials or more, the recording has fewer; use chronological."
+            )
         pieces = recorded_time(recording)
         pieces = pieces[np.diff(pieces)[:, 0] >= bin_width_s]
         n_bins = np.round(np.diff(pieces)[:, 0] / bin_width_s).astype(int)
         before = np.cumsum(n_bins) - n_bins
         total = n_bins.sum()
         if total < 10:
-            raise RecordingError(f"the recording is too short to split: {total} bins of {bin_width_s:g} s.")
+            raise RecordingError(
+                f"the recording is too short to split: {total} bins of {bin_width_s:g} s."
+            )
         edges = np.array(_edges(*np.round(np.cumsum(self.shares)[:2] * total).astype(int), total))
         piece = np.searchsorted(before, edges, side="right") - 1
         first, second = pieces[piece, 0] + bin_width_s * (edges - before[piece])  # s
-        parts = (np.clip(pieces, *bounds) for bounds in ((-np.inf, first), (first, second), (second, np.inf)))
+        parts = (
+            np.clip(pieces, *bounds)
+            for bounds in ((-np.inf, first), (first, second), (second, np.inf))
+        )
         return Split(*(part[part[:, 0] < part[:, 1]] for part in parts))
 
 

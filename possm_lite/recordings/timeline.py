@@ -44,7 +44,9 @@ class Timeline:
             window, index = window[kept], index[kept]
         time = np.maximum(self.spike_times[index] - starts[window], 0.0)
         unit = self.spike_units[index]
-        batch = SpikeBatch.from_events(window, unit, time, len(starts), duration_s, self.bin_width_s)
+        batch = SpikeBatch.from_events(
+            window, unit, time, len(starts), duration_s, self.bin_width_s
+        )
         return batch.with_targets(*self._targets(starts, duration_s))
 
     def counts(self, start: float, n_bins: int) -> np.ndarray:
@@ -60,14 +62,18 @@ class Timeline:
         """Times from each window's start, behaviour and mask, padded to the window with most samples."""
         window, index = self._ranges(self.times, starts, duration_s)
         n_samples = np.bincount(window, minlength=len(starts))
-        mask = np.arange(n_samples.max(initial=1)) < n_samples[:, None]  # in the order of `window` and `index`
+        mask = (
+            np.arange(n_samples.max(initial=1)) < n_samples[:, None]
+        )  # in the order of `window` and `index`
         times = np.zeros(mask.shape)
         times[mask] = np.maximum(self.times[index] - starts[window], 0.0)
         behavior = np.zeros((*mask.shape, self.recording.n_columns))
         behavior[mask] = self.behavior[index]
         return times, behavior, mask
 
-    def _ranges(self, times: np.ndarray, starts: np.ndarray, duration_s: float) -> tuple[np.ndarray, np.ndarray]:
+    def _ranges(
+        self, times: np.ndarray, starts: np.ndarray, duration_s: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """For sorted times: window and index of every time with start <= time < start + duration, window by window.
 
         A time less than a microsecond below an edge counts as on it: finer than any clock, coarser than the rounding of

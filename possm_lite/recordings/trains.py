@@ -12,8 +12,12 @@ _MAX_COUNT = 10_000
 def merge_trains(trains: Mapping | Iterable) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Spike times in seconds, sorted, and the unit of each, (N,), and unit ids, for `Recording.from_trains`."""
     named = trains if isinstance(trains, Mapping) else dict(enumerate(trains))
-    if len(named) > 1 and not any(np.ndim(times) for times in named.values()):  # one of them may be a single spike
-        raise RecordingError("trains must hold the spike times of each unit, not one number for each.")
+    if len(named) > 1 and not any(
+        np.ndim(times) for times in named.values()
+    ):  # one of them may be a single spike
+        raise RecordingError(
+            "trains must hold the spike times of each unit, not one number for each."
+        )
     arrays = [_train(name, times) for name, times in named.items()]
     spike_times = np.concatenate([np.empty(0), *arrays])
     order = np.argsort(spike_times, kind="stable")
@@ -25,7 +29,9 @@ def _train(name, times) -> np.ndarray:
     """The spike times of one unit, shape (n,); a single row or column, as MATLAB has it, becomes one dimension."""
     times = np.atleast_1d(np.ma.filled(in_seconds(times), np.nan))  # masked: refused as NaN
     if times.size and (times.dtype.kind not in "iuf" or times.size != max(times.shape)):
-        raise RecordingError(f"trains[{name!r}] must be times of spikes, not {times.dtype} of shape {times.shape}.")
+        raise RecordingError(
+            f"trains[{name!r}] must be times of spikes, not {times.dtype} of shape {times.shape}."
+        )
     return times.ravel().astype(np.float64)
 
 
@@ -48,7 +54,9 @@ def whole_counts(counts: np.ndarray) -> np.ndarray:
     counts = counts.astype(np.int64)
     factor = np.gcd.reduce(counts, axis=None)
     if factor > 1 and np.count_nonzero(counts) > 100:
-        raise RecordingError(f"counts are all multiples of {factor}: if they are rates, multiply by the bin width.")
+        raise RecordingError(
+            f"counts are all multiples of {factor}: if they are rates, multiply by the bin width."
+        )
     return counts
 
 

@@ -20,16 +20,24 @@ class SimulationConfig(TaskConfig):
     baseline_spread: float = 0.8  # standard deviation of their logarithm
     saturation_hz: float = 40.0  # upper limit of a unit's rate; at least twice its baseline
     # cosine tuning (Georgopoulos et al. 1982), proportional to speed (Moran & Schwartz 1999)
-    depth: float = 0.8  # median increase of the log rate in the preferred direction at `reference_speed_mm_s`
+    depth: float = (
+        0.8  # median increase of the log rate in the preferred direction at `reference_speed_mm_s`
+    )
     depth_spread: float = 0.4  # standard deviation of its logarithm
     speed_gain: float = 0.2  # mean of the term in speed alone, in the same unit
     speed_gain_spread: float = 0.4  # its standard deviation
     reference_speed_mm_s: float = 400.0
     # rotation of the preferred direction over 100 mm along x, and along y (Scott & Kalaska 1997, in another posture)
     turning_deg: float = 40.0  # standard deviation over units
-    common_turning_deg: float = 25.0  # and along x in all tuned units, with the shoulder (Caminiti et al. 1990)
-    position_gain: float = 0.3  # log rate per 100 mm along x, and along y: standard deviation (Kettner et al. 1988)
-    lag_s: float = 0.1  # mean lead on the hand (about 100 ms: Moran & Schwartz 1999, Paninski et al. 2004)
+    common_turning_deg: float = (
+        25.0  # and along x in all tuned units, with the shoulder (Caminiti et al. 1990)
+    )
+    position_gain: float = (
+        0.3  # log rate per 100 mm along x, and along y: standard deviation (Kettner et al. 1988)
+    )
+    lag_s: float = (
+        0.1  # mean lead on the hand (about 100 ms: Moran & Schwartz 1999, Paninski et al. 2004)
+    )
     lag_spread_s: float = 0.03  # standard deviation of the lead, which is clipped to 0 and 2 lag_s
     refractory_s: float = 0.002  # absolute
     n_common: int = 3  # common fluctuations, independent of the hand
@@ -46,13 +54,17 @@ class UnitTuning:
     baseline_hz: np.ndarray  # rate at rest in the centre, (U,)
     saturation_hz: np.ndarray  # upper limit of the rate, (U,)
     preferred_direction_rad: np.ndarray  # with the hand in the centre of the workspace, (U,)
-    turning_rad_per_mm: np.ndarray  # rotation of the preferred direction per mm along x and y, (U, 2)
+    turning_rad_per_mm: (
+        np.ndarray
+    )  # rotation of the preferred direction per mm along x and y, (U, 2)
     depth_s_per_mm: np.ndarray  # log rate per mm/s in the preferred direction, (U,)
     speed_gain_s_per_mm: np.ndarray  # log rate per mm/s in any direction, (U,)
     position_gain_per_mm: np.ndarray  # log rate per mm along x and y, (U, 2)
     common_gain: np.ndarray  # loadings on the common fluctuations, (U, C)
     lag_s: np.ndarray  # by how much the unit leads the hand, (U,)
-    tuned: np.ndarray  # False for a unit whose gains of direction, speed and position are all zero, (U,)
+    tuned: (
+        np.ndarray
+    )  # False for a unit whose gains of direction, speed and position are all zero, (U,)
 
 
 def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning:
@@ -63,8 +75,14 @@ def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning
     baseline = np.exp(log_median + config.baseline_spread * rng.standard_normal(n))
     direction = rng.uniform(-np.pi, np.pi, n)
     turning = config.turning_deg * rng.standard_normal((n, 2)) + [config.common_turning_deg, 0.0]
-    depth = config.depth / config.reference_speed_mm_s * np.exp(config.depth_spread * rng.standard_normal(n))
-    speed = (config.speed_gain + config.speed_gain_spread * rng.standard_normal(n)) / config.reference_speed_mm_s
+    depth = (
+        config.depth
+        / config.reference_speed_mm_s
+        * np.exp(config.depth_spread * rng.standard_normal(n))
+    )
+    speed = (
+        config.speed_gain + config.speed_gain_spread * rng.standard_normal(n)
+    ) / config.reference_speed_mm_s
     position = config.position_gain / 100 * rng.standard_normal((n, 2))
     common = config.common_gain * rng.standard_normal((n, config.n_common))
     common[:, :1] += config.shared_gain
@@ -84,18 +102,28 @@ def draw_units(rng: np.random.Generator, config: SimulationConfig) -> UnitTuning
     )
 
 
-def draw_common(rng: np.random.Generator, duration_s: float, config: SimulationConfig) -> np.ndarray:
+def draw_common(
+    rng: np.random.Generator, duration_s: float, config: SimulationConfig
+) -> np.ndarray:
     """Slow common fluctuations of unit variance (Ornstein-Uhlenbeck), (time, C), at `config.common_rate_hz`."""
     decay = np.exp(-1 / (config.common_time_s * config.common_rate_hz))
-    common = rng.standard_normal((int(np.ceil(duration_s * config.common_rate_hz)) + 1, config.n_common))
+    common = rng.standard_normal(
+        (int(np.ceil(duration_s * config.common_rate_hz)) + 1, config.n_common)
+    )
     common[1:] *= np.sqrt(1 - decay**2)  # the first row already has the stationary variance
-    for before, now in zip(common, common[1:], strict=False):  # scipy.signal would take a second to import
+    for before, now in zip(
+        common, common[1:], strict=False
+    ):  # scipy.signal would take a second to import
         now += decay * before
     return np.round(common * 2**10) / 2**10  # it compresses
 
 
 def firing_rate(
-    units: UnitTuning, unit: int | slice, position: np.ndarray, velocity: np.ndarray, common: np.ndarray | float = 0.0
+    units: UnitTuning,
+    unit: int | slice,
+    position: np.ndarray,
+    velocity: np.ndarray,
+    common: np.ndarray | float = 0.0,
 ) -> np.ndarray:
     """The rate of one unit, or of several, without the refractory period, for the hand one lag later.
 
@@ -109,9 +137,15 @@ def firing_rate(
     """
     speed = np.hypot(velocity[..., 0], velocity[..., 1])
     preferred = units.preferred_direction_rad[unit] + _dot(position, units.turning_rad_per_mm[unit])
-    along = velocity[..., 0] * np.cos(preferred) + velocity[..., 1] * np.sin(preferred)  # |v| cos(...)
+    along = velocity[..., 0] * np.cos(preferred) + velocity[..., 1] * np.sin(
+        preferred
+    )  # |v| cos(...)
     drive = units.depth_s_per_mm[unit] * along + units.speed_gain_s_per_mm[unit] * speed
-    drive = drive + _dot(position, units.position_gain_per_mm[unit]) + _dot(common, units.common_gain[unit])
+    drive = (
+        drive
+        + _dot(position, units.position_gain_per_mm[unit])
+        + _dot(common, units.common_gain[unit])
+    )
     ceiling = units.saturation_hz[unit]
     return ceiling / (1 + (ceiling / units.baseline_hz[unit] - 1) * np.exp(-drive))
 
@@ -120,7 +154,14 @@ def _dot(a: np.ndarray | float, b: np.ndarray) -> np.ndarray:
     return np.sum(a * b, axis=-1)
 
 
-def draw_spikes(rng, units: UnitTuning, unit: int, reaches: Reaches, common: np.ndarray, config: SimulationConfig):
+def draw_spikes(
+    rng,
+    units: UnitTuning,
+    unit: int,
+    reaches: Reaches,
+    common: np.ndarray,
+    config: SimulationConfig,
+):
     """The spikes of one unit in ticks of 2^-15 s: a Poisson process at `firing_rate`, blocked after each of its spikes.
 
     By thinning of candidates at the saturation rate (Lewis & Shedler 1979, Nav Res Logist Q 26:403).

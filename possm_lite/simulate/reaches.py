@@ -21,12 +21,18 @@ class TaskConfig:
     radius_mm: float = 80.0  # of the circle
     workspace_mm: float = 100.0  # half the side of the square that random targets are drawn from
     n_random_reaches: int = 3  # in a random-target trial
-    min_reach_mm: float = 40.0  # a random target closer to the hand is drawn again; at most workspace_mm
+    min_reach_mm: float = (
+        40.0  # a random target closer to the hand is drawn again; at most workspace_mm
+    )
     hold_s: tuple[float, float] = (0.2, 0.5)  # shortest and longest rest before a reach, uniform
     end_hold_s: float = 0.1  # rest after the last reach of a trial
-    reach_base_s: float = 0.15  # the typical reach takes this and the slope times the distance: 0.25 s for 80 mm
+    reach_base_s: float = (
+        0.15  # the typical reach takes this and the slope times the distance: 0.25 s for 80 mm
+    )
     reach_slope_s_per_mm: float = 0.0012
-    reach_time_spread: float = 0.15  # standard deviation of the logarithm of a reach's time around the typical one
+    reach_time_spread: float = (
+        0.15  # standard deviation of the logarithm of a reach's time around the typical one
+    )
     bend_deg: float = 12.0  # standard deviation of the angle between a reach's first heading and the straight line
 
 
@@ -38,10 +44,14 @@ class Reaches:
     stop_s: np.ndarray
     origin_mm: np.ndarray  # position at its start, mm from the centre, (R, 2)
     target_mm: np.ndarray  # position at its stop
-    bend_rad: np.ndarray  # initial heading minus the direction of the target, (R,); 0 is a straight reach
+    bend_rad: (
+        np.ndarray
+    )  # initial heading minus the direction of the target, (R,); 0 is a straight reach
     trial: np.ndarray  # index of its trial, (R,)
     trials: np.ndarray  # start and stop of each trial, (n, 2), s
-    random_target: np.ndarray  # True where a trial chains random targets, False where it is centre-out, (n,)
+    random_target: (
+        np.ndarray
+    )  # True where a trial chains random targets, False where it is centre-out, (n,)
 
 
 def plan_reaches(rng: np.random.Generator, config: TaskConfig) -> Reaches:
@@ -54,7 +64,9 @@ def plan_reaches(rng: np.random.Generator, config: TaskConfig) -> Reaches:
         trial_start = clock
         for target in _targets_of_trial(rng, hand, is_random, config):
             start = clock + round(rng.uniform(*config.hold_s) * SAMPLE_RATE_HZ)
-            typical_s = config.reach_base_s + config.reach_slope_s_per_mm * np.hypot(*(target - hand))
+            typical_s = config.reach_base_s + config.reach_slope_s_per_mm * np.hypot(
+                *(target - hand)
+            )
             reach_s = typical_s * np.exp(config.reach_time_spread * rng.standard_normal())
             clock = start + max(1, round(reach_s * SAMPLE_RATE_HZ))
             bend = np.radians(config.bend_deg) * rng.standard_normal()
@@ -62,7 +74,9 @@ def plan_reaches(rng: np.random.Generator, config: TaskConfig) -> Reaches:
             hand = target
         clock += round(config.end_hold_s * SAMPLE_RATE_HZ)
         trials.append((trial_start / SAMPLE_RATE_HZ, clock / SAMPLE_RATE_HZ))
-    return Reaches(*(np.array(column) for column in zip(*rows, strict=True)), np.array(trials), random_target)
+    return Reaches(
+        *(np.array(column) for column in zip(*rows, strict=True)), np.array(trials), random_target
+    )
 
 
 def sample_times(reaches: Reaches) -> np.ndarray:
@@ -70,7 +84,9 @@ def sample_times(reaches: Reaches) -> np.ndarray:
     return np.arange(round(reaches.trials[-1, 1] * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ
 
 
-def _targets_of_trial(rng, hand: np.ndarray, is_random: bool, config: TaskConfig) -> list[np.ndarray]:
+def _targets_of_trial(
+    rng, hand: np.ndarray, is_random: bool, config: TaskConfig
+) -> list[np.ndarray]:
     """Centre-out: back to the centre, then out to one of the circle's targets. Else a chain of random targets."""
     if not is_random:
         angle = 2 * np.pi * rng.integers(config.n_directions) / config.n_directions
@@ -102,7 +118,9 @@ def hand_at(reaches: Reaches, times_s: np.ndarray) -> tuple[np.ndarray, np.ndarr
     chord = reaches.target_mm - reaches.origin_mm  # (R, 2)
     length = np.hypot(chord[:, 0], chord[:, 1]) / np.sinc(reaches.bend_rad / np.pi)
     heading = np.arctan2(chord[:, 1], chord[:, 0]) + reaches.bend_rad  # at the start
-    i = np.maximum(np.searchsorted(reaches.start_s, times_s, side="right") - 1, 0)  # the last reach that started, (T,)
+    i = np.maximum(
+        np.searchsorted(reaches.start_s, times_s, side="right") - 1, 0
+    )  # the last reach that started, (T,)
     u = np.clip((times_s - reaches.start_s[i]) / duration[i], 0, 1)
     s = u**3 * (10 - 15 * u + 6 * u**2)
     slope = 30 * u**2 * (1 - u) ** 2

@@ -10,7 +10,14 @@ import numpy as np
 from ..errors import RecordingError
 from ..recordings.arrays import read_arrays
 from ..recordings.recording import Recording
-from .neurons import TICKS_PER_SECOND, SimulationConfig, UnitTuning, draw_common, draw_spikes, draw_units
+from .neurons import (
+    TICKS_PER_SECOND,
+    SimulationConfig,
+    UnitTuning,
+    draw_common,
+    draw_spikes,
+    draw_units,
+)
 from .reaches import Reaches, hand_at, plan_reaches, sample_times
 
 VELOCITY_GRID = 8  # velocity is a multiple of 1/8 mm/s: float32 holds it exactly, and it compresses
@@ -24,7 +31,9 @@ class GroundTruth:
     config: SimulationConfig
     units: UnitTuning  # the true tuning of every unit, in the order of `unit_ids`
     reaches: Reaches  # origins, targets and times of all reaches, and the kind of each trial
-    common: np.ndarray  # fluctuations common to the units, at `config.common_rate_hz` from 0 s, (time, C)
+    common: (
+        np.ndarray
+    )  # fluctuations common to the units, at `config.common_rate_hz` from 0 s, (time, C)
 
 
 @dataclass(frozen=True)
@@ -68,16 +77,24 @@ def simulate_session(
 
 
 def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(seed))  # by name: the generator of default_rng may change
+    return np.random.Generator(
+        np.random.PCG64(seed)
+    )  # by name: the generator of default_rng may change
 
 
 def save_session(session: SimulatedSession, path: str | Path):
     """Write recording and truth to one `.npz`, for `load_recording` and `load_ground_truth`."""
     truth = session.truth
-    arrays = {"seed": truth.seed, "config": json.dumps(asdict(truth.config)), "common": truth.common}
+    arrays = {
+        "seed": truth.seed,
+        "config": json.dumps(asdict(truth.config)),
+        "common": truth.common,
+    }
     for group in ("units", "reaches"):
         arrays |= {f"{group}_{name}": value for name, value in vars(getattr(truth, group)).items()}
-    session.recording.save(path, extra={f"truth_{name}": np.asarray(value) for name, value in arrays.items()})
+    session.recording.save(
+        path, extra={f"truth_{name}": np.asarray(value) for name, value in arrays.items()}
+    )
 
 
 def load_ground_truth(path: str | Path) -> GroundTruth:

@@ -39,7 +39,9 @@ class TrainedOn:
     seed: int  # of a random split; in `decode` that of the training, too
 
     @classmethod
-    def from_session(cls, session: Session, source: str = "", selection: Selection | None = None) -> "TrainedOn":
+    def from_session(
+        cls, session: Session, source: str = "", selection: Selection | None = None
+    ) -> "TrainedOn":
         """Of a session of `prepare`; `possm-lite stream` without a file reads `selection` of `source`."""
         recording = session.recording
         return cls(
@@ -61,11 +63,21 @@ def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
 
     CheckpointError: it could not be written, or `trained_on` has other numbers of units or columns than the model.
     """
-    for name, n in (("unit_ids", model.config.n_units), ("behavior_columns", model.config.n_outputs)):
+    for name, n in (
+        ("unit_ids", model.config.n_units),
+        ("behavior_columns", model.config.n_outputs),
+    ):
         if len(getattr(trained_on, name)) != n:
-            raise CheckpointError(f"{path}: {name} has {len(getattr(trained_on, name))} names, the model {n}.")
-    about = json.dumps({"config": asdict(model.config), "trained_on": asdict(trained_on)}, default=np.generic.item)
-    weights = {f"model.{name}": tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
+            raise CheckpointError(
+                f"{path}: {name} has {len(getattr(trained_on, name))} names, the model {n}."
+            )
+    about = json.dumps(
+        {"config": asdict(model.config), "trained_on": asdict(trained_on)}, default=np.generic.item
+    )
+    weights = {
+        f"model.{name}": tensor.detach().cpu().numpy()
+        for name, tensor in model.state_dict().items()
+    }
     write_arrays(path, {"format": _FORMAT, "about": about, **weights}, error=CheckpointError)
 
 
@@ -83,7 +95,10 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
                 values[name] = tuple(values[name])
             with torch.device("meta"):  # shapes without memory: the weights are those of the file
                 model = POSSM(POSSMConfig(**about["config"]))
-            weights = {name.removeprefix("model."): torch.from_numpy(array) for name, array in arrays.items()}
+            weights = {
+                name.removeprefix("model."): torch.from_numpy(array)
+                for name, array in arrays.items()
+            }
             model.load_state_dict(weights, assign=True)
             return model.eval(), TrainedOn(**values)
 
@@ -93,8 +108,12 @@ class History:
     """Course of a training."""
 
     loss: list[float] = field(default_factory=list)  # mean training loss of each epoch
-    valid_r2: dict[int, float] = field(default_factory=dict)  # by the number of epochs it was measured after
-    seconds: float = 0.0  # of training, validation and saving; not between an interruption and resuming
+    valid_r2: dict[int, float] = field(
+        default_factory=dict
+    )  # by the number of epochs it was measured after
+    seconds: float = (
+        0.0  # of training, validation and saving; not between an interruption and resuming
+    )
 
 
 class TrainingCheckpoint:
@@ -108,7 +127,9 @@ class TrainingCheckpoint:
         self.path = Path(path)
         self._every_s = every_s
 
-    def restore(self, parts: dict, sessions: Sequence[Session], settings: dict, group: ProcessGroup) -> History:
+    def restore(
+        self, parts: dict, sessions: Sequence[Session], settings: dict, group: ProcessGroup
+    ) -> History:
         """Set the parts of a training to the state in the file, if it exists, and return its history. Collective."""
         self._parts = parts
         self._group = group
@@ -121,7 +142,9 @@ class TrainingCheckpoint:
             with prefix_errors(self.path, CheckpointError), wrap_errors("is damaged"):
                 for name, value in self._about.items():
                     if packed[name] != value:
-                        raise FileFormatError(f"was trained with other {name}, or they have changed since.")
+                        raise FileFormatError(
+                            f"was trained with other {name}, or they have changed since."
+                        )
                 for name, part in parts.items():
                     part.load_state_dict(packed[name])
                 self.history = History(**packed["history"])
@@ -141,7 +164,10 @@ class TrainingCheckpoint:
         if not self._group.broadcast(due):
             return
         packed = self._about | {name: part.state_dict() for name, part in self._parts.items()}
-        packed |= {"history": asdict(self.history), "torch": torch.get_rng_state()}  # which dropout draws from
+        packed |= {
+            "history": asdict(self.history),
+            "torch": torch.get_rng_state(),
+        }  # which dropout draws from
         if self._group.is_main:
             file = io.BytesIO()  # torch, writing to a full disk, says something else
             torch.save(packed, file)
@@ -154,9 +180,15 @@ def fingerprint(session: Session) -> str:
     """SHA-256 of a recording and how it was prepared for training."""
     recording = session.recording
     timeline = session.timeline
-    digest = hashlib.sha256(repr((recording.session_id, timeline.lag_s, timeline.bin_width_s)).encode())
+    digest = hashlib.sha256(
+        repr((recording.session_id, timeline.lag_s, timeline.bin_width_s)).encode()
+    )
     fields = ("spike_times", "spike_units", "unit_ids", "behavior_times", "behavior", "trials")
-    for array in (*(getattr(recording, name) for name in fields), session.split.train, session.split.valid):
+    for array in (
+        *(getattr(recording, name) for name in fields),
+        session.split.train,
+        session.split.valid,
+    ):
         digest.update(f"{array.dtype} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()

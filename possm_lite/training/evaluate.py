@@ -19,7 +19,9 @@ class Decoded:
     times_s: np.ndarray  # on the clock of behaviour, (T,)
     true: np.ndarray  # in the unit of the recording, (T, C)
     decoded: np.ndarray
-    displayed: np.ndarray  # what a screen shows at these times, see `newest_finished`; NaN before the first output
+    displayed: (
+        np.ndarray
+    )  # what a screen shows at these times, see `newest_finished`; NaN before the first output
 
     @property
     def r2_columns(self) -> tuple[float, ...]:
@@ -48,7 +50,9 @@ class Replay(Decoded):
 def r2_score(true: np.ndarray, decoded: np.ndarray) -> np.ndarray:
     """1 - squared error over squared deviation from the mean: (T, C) to (C,); NaN for a constant column."""
     if np.shape(true) != np.shape(decoded):  # they would broadcast
-        raise ValueError(f"true and decoded must have one shape, not {np.shape(true)} and {np.shape(decoded)}.")
+        raise ValueError(
+            f"true and decoded must have one shape, not {np.shape(true)} and {np.shape(decoded)}."
+        )
     true = np.asarray(true, np.float64)
     residual = ((true - np.asarray(decoded, np.float64)) ** 2).sum(0)
     varies = columns_that_vary(true)
@@ -62,7 +66,9 @@ def mean_r2(true: np.ndarray, decoded: np.ndarray) -> float:
     return float(r2_score(true, decoded)[varies].mean()) if varies.any() else float("nan")
 
 
-def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0, at_s=None) -> np.ndarray:
+def newest_finished(
+    times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0, at_s=None
+) -> np.ndarray:
     """The output that a screen shows at each moment: the newest one that is finished, and not of the future.
 
         j(i) = max { j : t_j <= at_i and end of the bin of t_j <= at_i + lag }
@@ -71,7 +77,9 @@ def newest_finished(times_s: np.ndarray, bin_width_s: float, lag_s: float = 0.0,
     moments `at_s` (M,), by default the same, are seconds since the first bin began. Returns indices (M,), -1 for none.
     """
     at_s = times_s if at_s is None else at_s
-    n_finished = np.searchsorted(bin_index(times_s, bin_width_s), bin_index(at_s + lag_s, bin_width_s))
+    n_finished = np.searchsorted(
+        bin_index(times_s, bin_width_s), bin_index(at_s + lag_s, bin_width_s)
+    )
     return np.minimum(n_finished, np.searchsorted(times_s, at_s, side="right")) - 1
 
 
@@ -84,7 +92,9 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
     model.eval()
     segments = []
     for start, batch, times, true in _segments(session, part):
-        ends = session.timeline.bin_width_s * (np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3)  # still in their bins
+        ends = session.timeline.bin_width_s * (
+            np.arange(1, int(batch.n_bins[0]) + 1) - 1e-3
+        )  # still in their bins
         asked = np.sort(np.concatenate([times, ends]))
         outputs = _decode_at(model, batch, asked, session)
         decoded = outputs[np.searchsorted(asked, times)]
@@ -112,7 +122,9 @@ def replay(stream, session: Session, part: str = "test") -> Replay:
             decoded.append(stream.step(units, offsets)[1])
             step_us.append(1e6 * (time.perf_counter() - step_start))
         at_samples = np.concatenate(decoded)[bin_index(times, width / len(decoded[-1]))]
-        segments.append((times + start, true, at_samples, _displayed(at_samples, times, times, session)))
+        segments.append(
+            (times + start, true, at_samples, _displayed(at_samples, times, times, session))
+        )
         outputs += decoded
         bins.append(n_bins)
     columns = map(np.concatenate, (*zip(*segments, strict=True), outputs))
@@ -145,7 +157,9 @@ def batch_decode(model: POSSM, session: Session, played: Replay) -> np.ndarray:
     return np.concatenate(decoded)
 
 
-def _segments(session: Session, part: str) -> Iterator[tuple[float, SpikeBatch, np.ndarray, np.ndarray]]:
+def _segments(
+    session: Session, part: str
+) -> Iterator[tuple[float, SpikeBatch, np.ndarray, np.ndarray]]:
     """Of each continuous segment: start (s), batch of one trial, times since start (T,), behaviour (T, C)."""
     for start, stop in session.segments(part):
         batch = session.cut(start, stop - start)
@@ -154,14 +168,22 @@ def _segments(session: Session, part: str) -> Iterator[tuple[float, SpikeBatch, 
 
 
 @torch.no_grad()
-def _decode_at(model: POSSM, batch: SpikeBatch, times_s: np.ndarray, session: Session) -> np.ndarray:
+def _decode_at(
+    model: POSSM, batch: SpikeBatch, times_s: np.ndarray, session: Session
+) -> np.ndarray:
     """Output of the model for the only trial of a batch, (T, C)."""
     device = model.behavior_mean.device
     query = torch.from_numpy(times_s)[None].to(device)
-    return model(batch.to(device), query, torch.full((1,), session.index, device=device))[0].cpu().numpy()
+    return (
+        model(batch.to(device), query, torch.full((1,), session.index, device=device))[0]
+        .cpu()
+        .numpy()
+    )
 
 
-def _displayed(outputs: np.ndarray, times_s: np.ndarray, at_s: np.ndarray, session: Session) -> np.ndarray:
+def _displayed(
+    outputs: np.ndarray, times_s: np.ndarray, at_s: np.ndarray, session: Session
+) -> np.ndarray:
     """Of `outputs` (T, C) at `times_s`, what a screen shows at `at_s`, (M, C); NaN where nothing is shown yet."""
     newest = newest_finished(times_s, session.timeline.bin_width_s, session.timeline.lag_s, at_s)
     return np.where(newest[:, None] >= 0, outputs[newest], np.nan)

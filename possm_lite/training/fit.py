@@ -19,7 +19,12 @@ from .windows import MultiSessionSampler
 
 # Ranges of settings, beyond which they mean nothing, or take too much memory or time; other numbers: 0..100,000.
 _RANGES = dict.fromkeys(("dim", "hidden", "batch", "samples"), (1, 4096))
-_RANGES |= {"seed": (0, 2**63 - 1), "epochs": (1, 10**6), "lr": (1e-9, 10.0), "unit_dropout": (0.0, 1.0)}
+_RANGES |= {
+    "seed": (0, 2**63 - 1),
+    "epochs": (1, 10**6),
+    "lr": (1e-9, 10.0),
+    "unit_dropout": (0.0, 1.0),
+}
 _RANGES |= {"bin_width_s": (0.001, 10.0), "window_s": (0.01, 600.0), "lag_s": (-10.0, 10.0)}
 
 
@@ -65,7 +70,10 @@ class AdamW(torch.optim.AdamW):
     """Torch's, but for the decorators of its methods, which import a compiler at the first call: over a second."""
 
     step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
-    add_param_group, state_dict = unwrap(torch.optim.AdamW.add_param_group), unwrap(torch.optim.AdamW.state_dict)
+    add_param_group, state_dict = (
+        unwrap(torch.optim.AdamW.add_param_group),
+        unwrap(torch.optim.AdamW.state_dict),
+    )
     zero_grad = unwrap(torch.optim.AdamW.zero_grad)
 
 
@@ -95,14 +103,19 @@ def fit(
     sampler = MultiSessionSampler(sessions, config, group)
     std = torch.ones(model.behavior_std.shape, dtype=torch.float64, device=device)
     for index, (mean, session_std, _) in sampler.stats.items():
-        model.behavior_mean[index], std[index] = torch.from_numpy(mean), torch.from_numpy(session_std)
+        model.behavior_mean[index], std[index] = (
+            torch.from_numpy(mean),
+            torch.from_numpy(session_std),
+        )
         model.behavior_std[index] = std[index]
     # gradients are averaged over the processes, which begin with the weights of the main one
     replica = model if group.size == 1 else nn.parallel.DistributedDataParallel(model)
     n_steps = config.epochs * sampler.steps_per_epoch
     trainable = [p for p in model.parameters() if p.requires_grad]
     optimizer = AdamW(trainable, lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, n_steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: learning_rate_factor(step, n_steps)
+    )
     history = History()
     if checkpoint:
         parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "sampler": sampler}
@@ -113,7 +126,9 @@ def fit(
 
     def step() -> float:
         batch, index = (x.to(device) for x in sampler())
-        known = ((replica(batch, batch.times_s, index) - batch.behavior) / std[index][:, None])[batch.mask]  # (K, C)
+        known = ((replica(batch, batch.times_s, index) - batch.behavior) / std[index][:, None])[
+            batch.mask
+        ]  # (K, C)
         # every sample of the global batch must have the same weight
         loss = known.square().sum() / (max(group.sum(known.numel()), 1) / group.size)
         optimizer.zero_grad()
@@ -123,14 +138,20 @@ def fit(
         schedule.step()
         return loss.item()
 
-    options = {"initial": len(history.loss), "unit": "epoch", "disable": not (progress and group.is_main)}
+    options = {
+        "initial": len(history.loss),
+        "unit": "epoch",
+        "disable": not (progress and group.is_main),
+    }
     with tqdm(None, type(model).__name__, config.epochs, **options) as bar:
         for epoch in range(len(history.loss) + 1, config.epochs + 1):
             model.train()
             mean_loss = float(np.mean([step() for _ in range(sampler.steps_per_epoch)]))
             history.loss.append(group.sum(mean_loss) / group.size)
             if every and (epoch % every == 0 or epoch == config.epochs):
-                scores = group.all_gather({s.index: evaluate(model, s, "valid").r2 for s in sessions})
+                scores = group.all_gather(
+                    {s.index: evaluate(model, s, "valid").r2 for s in sessions}
+                )
                 history.valid_r2[epoch] = float(np.mean(list(scores.values())))
             r2 = next(reversed(history.valid_r2.values()), math.nan)
             bar.set_postfix(loss=f"{history.loss[-1]:.3f}", valid_R2=f"{r2:.3f}")
@@ -149,4 +170,8 @@ def learning_rate_factor(step: int, n_steps: int) -> float:
     """
     warm_up = max(1, n_steps // 10)
     fall = max(1, n_steps - warm_up)
-    return (step + 1) / warm_up if step < warm_up else (1 + math.cos(math.pi * (step - warm_up) / fall)) / 2
+    return (
+        (step + 1) / warm_up
+        if step < warm_up
+        else (1 + math.cos(math.pi * (step - warm_up) / fall)) / 2
+    )

@@ -15,13 +15,17 @@ from .session import Session, prepare
 RIDGES = tuple(10.0 ** np.arange(0, 5.5, 0.5))
 
 
-def fit_wiener(session: Session, n_history: int = 10, ridges: Sequence[float] = RIDGES) -> WienerFilter:
+def fit_wiener(
+    session: Session, n_history: int = 10, ridges: Sequence[float] = RIDGES
+) -> WienerFilter:
     """A Wiener filter of the last `n_history` bins, with the ridge penalty that has the best validation R²."""
     model = _empty(WienerFilter, session, n_history=n_history)
     solutions = model.solve(*binned(session, "train"), ridges)
     scores = []
     for model.weight.data, model.offset.data in solutions:
-        scores.append(np.nan_to_num(evaluate(model, session, "valid").r2_columns).sum())  # NaN: constant
+        scores.append(
+            np.nan_to_num(evaluate(model, session, "valid").r2_columns).sum()
+        )  # NaN: constant
     model.weight.data, model.offset.data = solutions[int(np.argmax(scores))]
     return model
 
@@ -64,7 +68,10 @@ def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarr
         counts.append(np.sqrt(session.timeline.counts(start, n_bins), dtype=np.float32))
         slot = bin_index(batch.times_s[batch.mask], width / n_slots)
         n_samples = np.bincount(slot, minlength=n_bins * n_slots)
-        sums = [np.bincount(slot, v, minlength=n_bins * n_slots) for v in batch.behavior[batch.mask].numpy().T]
+        sums = [
+            np.bincount(slot, v, minlength=n_bins * n_slots)
+            for v in batch.behavior[batch.mask].numpy().T
+        ]
         mean = np.stack(sums, 1) / np.where(n_samples > 0, n_samples, np.nan)[:, None]
         behavior.append(((mean - session.mean) / session.std).reshape(n_bins, n_slots, -1))
     return counts, behavior
@@ -74,7 +81,9 @@ def _empty(kind, session: Session, **sizes):
     """A filter with the sizes and the scale of a session."""
     n_slots = len(slot_offsets(session))
     n_columns = session.recording.n_columns
-    model = kind(session.recording.n_units, session.timeline.bin_width_s, n_slots, n_columns, **sizes)
+    model = kind(
+        session.recording.n_units, session.timeline.bin_width_s, n_slots, n_columns, **sizes
+    )
     model.behavior_mean[1] = torch.from_numpy(session.mean)
     model.behavior_std[1] = torch.from_numpy(session.std)
     return model

@@ -40,7 +40,9 @@ class Session:
     def first_trials(self, n: int) -> "Session":
         """The session with its first `n` training trials; other parts are the same. ValueError if it has fewer."""
         if not 1 <= n <= len(self.split.train):
-            raise ValueError(f"n must lie in 1..{len(self.split.train)}, the trials of the training part, not {n}.")
+            raise ValueError(
+                f"n must lie in 1..{len(self.split.train)}, the trials of the training part, not {n}."
+            )
         split = replace(self.split, train=self.split.train[:n])
         mean, std = _scale(self.timeline, split.train)
         return replace(self, split=split, mean=mean, std=std)
@@ -60,7 +62,9 @@ def prepare(
     left, or decoding it cannot mean anything.
     """
     if len(recording.behavior_times) == 0:
-        raise RecordingError("behavior_times is empty: spikes alone can be decoded, but not trained on.")
+        raise RecordingError(
+            "behavior_times is empty: spikes alone can be decoded, but not trained on."
+        )
     config = SplitConfig.parse(split, seed) if isinstance(split, str) else split
     recording = _drop_short_trials(recording, bin_width_s)
     timeline = Timeline(recording, lag_s, bin_width_s)
@@ -68,8 +72,12 @@ def prepare(
     for name, part in vars(divided).items():
         n_samples = np.diff(np.searchsorted(timeline.times + timeline.lag_s, part)).sum()
         if n_samples < 2:
-            raise RecordingError(f"the {name} part of split {config} is too short: {n_samples} samples of behaviour.")
-    check_decodable(recording, {name: part - timeline.lag_s for name, part in vars(divided).items()})
+            raise RecordingError(
+                f"the {name} part of split {config} is too short: {n_samples} samples of behaviour."
+            )
+    check_decodable(
+        recording, {name: part - timeline.lag_s for name, part in vars(divided).items()}
+    )
     return Session(timeline, config, divided, *_scale(timeline, divided.train))
 
 
@@ -81,7 +89,9 @@ def _drop_short_trials(recording: Recording, bin_width_s: float) -> Recording:
     if kept.all():
         return recording
     if not kept.any():
-        raise RecordingError(f"trials must be at least a bin of {bin_width_s} s long: choose a smaller bin width.")
+        raise RecordingError(
+            f"trials must be at least a bin of {bin_width_s} s long: choose a smaller bin width."
+        )
     note = f"{(~kept).sum()} of {len(kept)} trials shorter than a bin, or without a sample of behaviour, were left out."
     return replace(recording, trials=recording.trials[kept], notes=(*recording.notes, note))
 
@@ -95,7 +105,9 @@ def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarra
     mean = behavior.mean(0)
     std = np.where(varies, behavior.std(0), 1.0)
     if (np.abs(mean) > 1e6 * std)[varies].any():  # float32 has seven digits
-        raise RecordingError("behaviour varies by less than a millionth of its mean: subtract a constant from it.")
+        raise RecordingError(
+            "behaviour varies by less than a millionth of its mean: subtract a constant from it."
+        )
     return mean, std
 
 

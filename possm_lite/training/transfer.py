@@ -24,7 +24,9 @@ ADAPTATION = FitConfig(epochs=10, window_s=1.0, batch=8, samples=20, lr=1e-3)
 
 
 def combine_sessions(
-    sessions: Sequence[Session], indices: Sequence[int] | None = None, group: ProcessGroup = SINGLE_PROCESS
+    sessions: Sequence[Session],
+    indices: Sequence[int] | None = None,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> list[Session]:
     """Number sessions from `prepare` and their units for one model: no two get the same index or the same units.
 
@@ -32,14 +34,23 @@ def combine_sessions(
     """
     indices = range(1, len(sessions) + 1) if indices is None else indices
     widths = {i: s.timeline.bin_width_s for i, s in zip(indices, sessions, strict=True)}
-    columns = {i: s.recording.behavior_columns.tolist() for i, s in zip(indices, sessions, strict=True)}
+    columns = {
+        i: s.recording.behavior_columns.tolist() for i, s in zip(indices, sessions, strict=True)
+    }
     for name, values in (("bin_width_s", widths), ("behavior_columns", columns)):
         first, *others = group.all_gather(values).values()
         if any(other != first for other in others):
-            raise RecordingError(f"{name} must be the same in all sessions, not {[first, *others]}.")
-    n_units = group.all_gather({i: s.recording.n_units for i, s in zip(indices, sessions, strict=True)})
+            raise RecordingError(
+                f"{name} must be the same in all sessions, not {[first, *others]}."
+            )
+    n_units = group.all_gather(
+        {i: s.recording.n_units for i, s in zip(indices, sessions, strict=True)}
+    )
     first_unit = {i: 1 + sum(n_units[j] for j in n_units if j < i) for i in indices}
-    return [replace(s, index=i, first_unit=first_unit[i]) for i, s in zip(indices, sessions, strict=True)]
+    return [
+        replace(s, index=i, first_unit=first_unit[i])
+        for i, s in zip(indices, sessions, strict=True)
+    ]
 
 
 def extract_session(model: POSSM, session: Session) -> POSSM:
@@ -47,7 +58,10 @@ def extract_session(model: POSSM, session: Session) -> POSSM:
     n_units = session.recording.n_units
     state = model.state_dict()
     rows = dict.fromkeys(("session_embedding.weight", *_SCALE), [0, session.index])
-    rows["unit_embedding.weight"] = [0, *range(session.first_unit, session.first_unit + n_units)]  # 0: the blank token
+    rows["unit_embedding.weight"] = [
+        0,
+        *range(session.first_unit, session.first_unit + n_units),
+    ]  # 0: the blank token
     state |= {name: state[name][index] for name, index in rows.items()}
     extracted = _single_session(model, n_units)
     extracted.load_state_dict(state)
@@ -58,7 +72,9 @@ def for_new_session(model: POSSM, n_units: int) -> POSSM:
     """A decoder for a new session: embeddings are drawn from torch's generator, all other weights copied."""
     new = _single_session(model, n_units)
     state = model.state_dict() | {name: new.state_dict()[name] for name in (*_EMBEDDINGS, *_SCALE)}
-    state["unit_embedding.weight"][0] = model.unit_embedding.weight[0]  # the blank token is the same in all sessions
+    state["unit_embedding.weight"][0] = model.unit_embedding.weight[
+        0
+    ]  # the blank token is the same in all sessions
     new.load_state_dict(state)
     return new
 
@@ -88,7 +104,13 @@ def adapt(
         new = freeze_backbone(for_new_session(model, session.recording.n_units))
     steps_per_epoch = max(1, round(WindowSampler(session, config).n_windows / config.batch))
     config = replace(config, epochs=max(config.epochs, math.ceil(min_steps / steps_per_epoch)))
-    units = fit(new, session, replace(config, lr=min(10 * config.lr, 10.0)), progress, checkpoint=checkpoints[0])
+    units = fit(
+        new,
+        session,
+        replace(config, lr=min(10 * config.lr, 10.0)),
+        progress,
+        checkpoint=checkpoints[0],
+    )
     new.requires_grad_(True)
     every = fit(new, session, config, progress, checkpoint=checkpoints[1])
     valid_r2 = units.valid_r2 | {config.epochs + epoch: r2 for epoch, r2 in every.valid_r2.items()}
@@ -96,4 +118,6 @@ def adapt(
 
 
 def _single_session(model: POSSM, n_units: int) -> POSSM:
-    return POSSM(replace(model.config, n_units=n_units, n_sessions=1)).to(model.readout.weight)  # dtype, device
+    return POSSM(replace(model.config, n_units=n_units, n_sessions=1)).to(
+        model.readout.weight
+    )  # dtype, device

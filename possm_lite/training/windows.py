@@ -22,7 +22,9 @@ class WindowSampler:
         self._session = session
         self._config = config
         # the first session of several gets the windows that it gets alone
-        self.rng = np.random.default_rng(config.seed if session.index == 1 else [config.seed, session.index])
+        self.rng = np.random.default_rng(
+            config.seed if session.index == 1 else [config.seed, session.index]
+        )
         segments = session.segments("train")
         self._starts = segments[:, 0]
         lengths = segments[:, 1] - segments[:, 0]
@@ -54,13 +56,17 @@ def sessions_of_slots(n_sessions: int, batch: int) -> list[np.ndarray]:
     """
     if n_sessions > batch:
         return [np.arange(slot, n_sessions, batch) + 1 for slot in range(batch)]
-    return [np.array([session + 1]) for session in sorted(slot % n_sessions for slot in range(batch))]
+    return [
+        np.array([session + 1]) for session in sorted(slot % n_sessions for slot in range(batch))
+    ]
 
 
 def slots_of_rank(group: ProcessGroup, batch: int) -> np.ndarray:
     """The slots of a step that a process fills: neighbours, for few sessions. DistributedError if it gets none."""
     if group.size > batch:
-        raise DistributedError(f"{group.size} processes cannot share a batch of {batch} windows: start fewer.")
+        raise DistributedError(
+            f"{group.size} processes cannot share a batch of {batch} windows: start fewer."
+        )
     return np.array_split(np.arange(batch), group.size)[group.rank]
 
 
@@ -80,12 +86,18 @@ class MultiSessionSampler:
     def __init__(self, sessions: Sequence[Session], config, group: ProcessGroup):
         self._group = group
         self._samplers = {s.index: WindowSampler(s, config) for s in sessions}
-        self.stats = group.all_gather({s.index: (s.mean, s.std, self._samplers[s.index].n_windows) for s in sessions})
+        self.stats = group.all_gather(
+            {s.index: (s.mean, s.std, self._samplers[s.index].n_windows) for s in sessions}
+        )
         self._sessions_of_slot = sessions_of_slots(len(self.stats), config.batch)
         self._slots = slots_of_rank(group, config.batch)
         self._rngs = {f"session {n}": sampler.rng for n, sampler in self._samplers.items()}
-        self._rngs |= {f"slot {slot}": np.random.default_rng([config.seed, 0, slot]) for slot in self._slots}
-        self.steps_per_epoch = max(1, round(sum(n for _, _, n in self.stats.values()) / config.batch))
+        self._rngs |= {
+            f"slot {slot}": np.random.default_rng([config.seed, 0, slot]) for slot in self._slots
+        }
+        self.steps_per_epoch = max(
+            1, round(sum(n for _, _, n in self.stats.values()) / config.batch)
+        )
 
     def __call__(self) -> tuple[SpikeBatch, Tensor]:
         """Windows, and the session index of each, (B,)."""
@@ -94,7 +106,9 @@ class MultiSessionSampler:
             sessions = self._sessions_of_slot[slot]
             if len(sessions) > 1:  # then no session is in two slots
                 n_windows = np.array([self.stats[s][2] for s in sessions])
-                session_of_slot[slot] = self._rngs[f"slot {slot}"].choice(sessions, p=n_windows / n_windows.sum())
+                session_of_slot[slot] = self._rngs[f"slot {slot}"].choice(
+                    sessions, p=n_windows / n_windows.sum()
+                )
         own = session_of_slot[self._slots].tolist()
         batches = []
         for session in dict.fromkeys(own):
@@ -104,7 +118,9 @@ class MultiSessionSampler:
 
     def state_dict(self) -> dict[str, dict]:
         """States of the random generators of all processes. Collective."""
-        return self._group.all_gather({name: rng.bit_generator.state for name, rng in self._rngs.items()})
+        return self._group.all_gather(
+            {name: rng.bit_generator.state for name, rng in self._rngs.items()}
+        )
 
     def load_state_dict(self, state: dict[str, dict]):
         for name, rng in self._rngs.items():

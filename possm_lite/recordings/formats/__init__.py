@@ -45,7 +45,9 @@ def find_format(path: Path) -> str:
             file.seek(512)  # MATLAB puts as many bytes before HDF5
             kind += " v7.3" if kind == ".mat" and file.read(4) == b"\x89HDF" else ""
     if kind not in READERS:
-        raise RecordingError(f"is a {kind}, which is not read: read are {', '.join(READERS)}. See CONVERTERS.md.")
+        raise RecordingError(
+            f"is a {kind}, which is not read: read are {', '.join(READERS)}. See CONVERTERS.md."
+        )
     return kind
 
 

@@ -43,7 +43,9 @@ def download(name: str, folder: Path = FOLDER) -> Path:
     The file gets this path once it is complete and its checksum is right. Raises PossmError otherwise, in one line.
     """
     if name not in ADDRESSES:
-        raise PossmError(f"{name!r} is not a recording that can be downloaded; choose from {', '.join(ADDRESSES)}.")
+        raise PossmError(
+            f"{name!r} is not a recording that can be downloaded; choose from {', '.join(ADDRESSES)}."
+        )
     path = folder / _file_name(name)
     with wrap_errors(f"{name}: {ADDRESSES[name]} cannot be saved as {path}"):
         if name in CHECKSUMS:

@@ -32,7 +32,9 @@ def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str)
         return _rows(ast.parse(expression.strip(), mode="eval").body, columns)
     except Exception as exc:  # of text that is no expression, or of a value that cannot be compared
         names = ", ".join(sorted(columns))
-        raise RecordingError(f"{option}={expression!r:.200} is no filter of the columns {names}: {exc}.") from exc
+        raise RecordingError(
+            f"{option}={expression!r:.200} is no filter of the columns {names}: {exc}."
+        ) from exc
 
 
 def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -47,10 +49,16 @@ def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:
             return combine.reduce([_rows(value, columns) for value in values])
         case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[right]):
             column, values = columns[name], np.asarray(ast.literal_eval(right))
-            if column.dtype.kind == "U" and values.dtype.kind in "iuf" and np.char.isdecimal(column).all():  # ids
+            if (
+                column.dtype.kind == "U"
+                and values.dtype.kind in "iuf"
+                and np.char.isdecimal(column).all()
+            ):  # ids
                 column = column.astype(np.float64)
             is_list = isinstance(op, ast.In | ast.NotIn)
             if (column.dtype.kind == "U") != (values.dtype.kind == "U") or values.ndim != is_list:
-                raise RecordingError(f"it compares {name}, {column.dtype}, with {ast.unparse(right)}; text has quotes")
+                raise RecordingError(
+                    f"it compares {name}, {column.dtype}, with {ast.unparse(right)}; text has quotes"
+                )
             return _COMPARE[type(op)](column, values)
     raise RecordingError(f"it may not use {ast.unparse(node)[:80]!r}")

@@ -17,10 +17,18 @@ def read_indy(path: Path) -> Contents:
     import h5py
 
     with h5py.File(path, "r") as file:
-        channels = np.array(["".join(map(chr, file[name][()].flat)) for name in file["chan_names"][()].flat])
-        cells = {place: file[cell] for place, cell in np.ndenumerate(file["spikes"][()])}  # (unit, channel)
+        channels = np.array(
+            ["".join(map(chr, file[name][()].flat)) for name in file["chan_names"][()].flat]
+        )
+        cells = {
+            place: file[cell] for place, cell in np.ndenumerate(file["spikes"][()])
+        }  # (unit, channel)
         # MATLAB stores the shape of an empty array in its place
-        full = {at: cell[()].ravel() for at, cell in cells.items() if cell.size and "MATLAB_empty" not in cell.attrs}
+        full = {
+            at: cell[()].ravel()
+            for at, cell in cells.items()
+            if cell.size and "MATLAB_empty" not in cell.attrs
+        }
         unit, channel = np.array(list(full)).T
         t = file["t"][()].ravel()
         series = [Series("cursor_pos", lambda cursor=file["cursor_pos"][()].T: (t, cursor), "mm")]
@@ -34,9 +42,15 @@ def read_indy(path: Path) -> Contents:
         np.array([f"{name}/{u}" for name, u in zip(names, unit, strict=True)]),
         series,
         session_id=path.stem,
-        unit_table={"channel": names, "unit": unit, "area": np.array([name.split()[0] for name in names])},
+        unit_table={
+            "channel": names,
+            "unit": unit,
+            "area": np.array([name.split()[0] for name in names]),
+        },
         default=("cursor_pos",),
-        notes=(f"{(unit == 0).sum()} of {len(unit)} units are unsorted spikes; the filter unit > 0 leaves them out.",),
+        notes=(
+            f"{(unit == 0).sum()} of {len(unit)} units are unsorted spikes; the filter unit > 0 leaves them out.",
+        ),
     )
 
 
@@ -50,16 +64,22 @@ def read_brainsets(path: Path) -> Contents:
             values = group[field][()]
             if "timestamps" in group:
                 return group["timestamps"][()], values
-            return group["domain/start"][0] + np.arange(len(values)) / group.attrs["sampling_rate"], values
+            return group["domain/start"][0] + np.arange(len(values)) / group.attrs[
+                "sampling_rate"
+            ], values
 
     with h5py.File(path, "r") as file:
-        units, trials, domain = (read_columns(find(file, name)) for name in ("units", "trials", "domain"))
+        units, trials, domain = (
+            read_columns(find(file, name)) for name in ("units", "trials", "domain")
+        )
         series = [
             Series(f"{name}/{field}", lambda n=name, f=field: read(n, f), shape=data.shape)
             for name, group in file.items()
             if "TimeSeries" in str(group.attrs.get("object")) and name != "spikes"
             for field, data in group.items()
-            if not field.startswith("timestamp") and getattr(data, "ndim", 0) in (1, 2) and data.dtype.kind in "iuf"
+            if not field.startswith("timestamp")
+            and getattr(data, "ndim", 0) in (1, 2)
+            and data.dtype.kind in "iuf"
         ]
         return Contents(
             file["spikes/timestamps"][()],
@@ -77,7 +97,9 @@ def read_brainsets(path: Path) -> Contents:
 def find(file, address: str):
     """What is at an address of an HDF5 file, None where nothing is. A link to nothing raises KeyError."""
     for name in address.split("/"):
-        if file is None or name not in set(file.keys()):  # `name in file` is False of a link to nothing
+        if file is None or name not in set(
+            file.keys()
+        ):  # `name in file` is False of a link to nothing
             return None
         file = file[name]
     return file

@@ -8,7 +8,9 @@ from ...errors import RecordingError
 from ..recording import Recording
 
 _NAMES = ("time", "spikes", "handVel")
-_JITTER = 0.02 * (1 + 1e-6)  # of a bin: largest distance of its start from the regular clock, as of times in whole ms
+_JITTER = 0.02 * (
+    1 + 1e-6
+)  # of a bin: largest distance of its start from the regular clock, as of times in whole ms
 
 
 def read_mat(path: Path) -> Recording:
@@ -21,20 +23,33 @@ def read_mat(path: Path) -> Recording:
 
     variables = loadmat(path, variable_names=_NAMES)
     time, counts, velocity = (variables.get(name, np.array("absent")) for name in _NAMES)
-    if any(a.dtype.kind not in "iuf" or a.shape != (len(a), time.size) for a in (time.ravel()[None], counts, velocity)):
+    if any(
+        a.dtype.kind not in "iuf" or a.shape != (len(a), time.size)
+        for a in (time.ravel()[None], counts, velocity)
+    ):
         found = f"{time.shape}, {counts.shape}, {velocity.shape}; other layouts: CONVERTERS.md"
-        raise RecordingError(f"needs {', '.join(_NAMES)}, shape (1, bins), (units, bins), (C, bins), found: {found}.")
+        raise RecordingError(
+            f"needs {', '.join(_NAMES)}, shape (1, bins), (units, bins), (C, bins), found: {found}."
+        )
     time = time.ravel().astype(np.float64)
     width = round(float(np.median(np.diff(time))), 6)
-    regular = time[0] + np.arange(len(time)) / (1 / width)  # 1 / width is exactly a whole number for common widths
+    regular = time[0] + np.arange(len(time)) / (
+        1 / width
+    )  # 1 / width is exactly a whole number for common widths
     notes = []
     if (off := np.abs(time - regular).max()) <= _JITTER * width:
         if off > 1e-6 * width:
-            notes.append(f"Bin starts up to {1e3 * off:.2g} ms off were put on a regular clock of {1e3 * width:g} ms.")
+            notes.append(
+                f"Bin starts up to {1e3 * off:.2g} ms off were put on a regular clock of {1e3 * width:g} ms."
+            )
         time = regular
     varies = velocity.min(1) != velocity.max(1)  # True for NaN
     if varies.any() and not varies.all():
-        notes.append(f"Rows {np.flatnonzero(~varies).tolist()} of handVel never change and were left out.")
+        notes.append(
+            f"Rows {np.flatnonzero(~varies).tolist()} of handVel never change and were left out."
+        )
         velocity = velocity[varies]
     names = {"behavior_unit": "m/s", "behavior_name": "hand velocity", "session_id": path.stem}
-    return Recording.from_counts(counts.T, width, velocity.T, time, behavior_times=time, notes=notes, **names)
+    return Recording.from_counts(
+        counts.T, width, velocity.T, time, behavior_times=time, notes=notes, **names
+    )

@@ -31,7 +31,9 @@ def read_nwb(path: Path) -> Contents:
             observed = np.unique(_read_ragged(units, "obs_intervals")[0], axis=0)
         trial_table = _plain_columns(find(file, "intervals/trials"))
         names = ("general/subject/subject_id", "general/session_id", "identifier")
-        subject, session, identifier = (text and text.asstr()[()] for text in (find(file, name) for name in names))
+        subject, session, identifier = (
+            text and text.asstr()[()] for text in (find(file, name) for name in names)
+        )
         return Contents(
             spike_times,
             spike_units,
@@ -51,14 +53,18 @@ def _read_ragged(units, name: str) -> tuple[np.ndarray, np.ndarray]:
     values = units[name][()]
     counts = np.diff(units[f"{name}_index"][()].astype(np.int64), prepend=0)
     if counts.sum() != len(values):
-        raise RecordingError(f"units/{name}_index must divide all {len(values)} entries among the units.")
+        raise RecordingError(
+            f"units/{name}_index must divide all {len(values)} entries among the units."
+        )
     return values, np.repeat(np.arange(len(units["id"])), counts)
 
 
 def _plain_columns(table) -> dict[str, np.ndarray]:
     """The columns of a table that are not ragged, (n,) each; {} of None."""
     columns = read_columns(table)
-    plain = [name for name in columns if not name.endswith("_index") and f"{name}_index" not in columns]
+    plain = [
+        name for name in columns if not name.endswith("_index") and f"{name}_index" not in columns
+    ]
     return {name: columns[name] for name in plain if name != "id"}
 
 
@@ -75,9 +81,19 @@ def _find_series(file, path: Path, last_spike: float, notes: list[str]) -> dict[
     found: dict[str, Series] = {}
     for address in (*(f"processing/{name}" for name in modules), "acquisition"):
         group = find(file, address) or {}
-        children = {name: group.get(name) for name in group}  # None for a link to a file that is not there
-        containers = [name for name, child in children.items() if hasattr(child, "keys") and "data" not in child]
-        nested = {f"{name}/{part}": children[name].get(part) for name in containers for part in children[name]}
+        children = {
+            name: group.get(name) for name in group
+        }  # None for a link to a file that is not there
+        containers = [
+            name
+            for name, child in children.items()
+            if hasattr(child, "keys") and "data" not in child
+        ]
+        nested = {
+            f"{name}/{part}": children[name].get(part)
+            for name in containers
+            for part in children[name]
+        }
         for name, one in (children | nested).items():
             if hasattr(one, "keys") and "data" in one and getattr(one["data"], "ndim", 0) in (1, 2):
                 name = f"{address.rpartition('/')[2]}/{name}" if name in found else name
@@ -98,10 +114,14 @@ def _as_series(path: Path, name: str, group, last_spike: float, notes: list[str]
         notes.append(f"The conversion of {name} is NaN and was taken as 1.")
         conversion = 1.0
     if 0 < rate < 1 and abs(len(data) * rate - last_spike) < last_spike / 2:  # in FALCON H1
-        notes.append(f"The rate of {name}, {rate:g}, was taken as seconds a sample: so it ends as the spikes do.")
+        notes.append(
+            f"The rate of {name}, {rate:g}, was taken as seconds a sample: so it ends as the spikes do."
+        )
         rate = 1 / rate
     listed = re.fullmatch(r"\w+(,\w+)+", str(group.attrs.get("description")))  # of FALCON H1
-    names = tuple(listed[0].split(",")) if listed and listed[0].count(",") + 1 == data.shape[-1] else ()
+    names = (
+        tuple(listed[0].split(",")) if listed and listed[0].count(",") + 1 == data.shape[-1] else ()
+    )
 
     def read() -> tuple[np.ndarray, np.ndarray]:
         with h5py.File(path, "r") as file:
