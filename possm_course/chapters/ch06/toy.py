@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from possm_course.chapters.ch06.unrolled import WithOutput, gradients_through_time
 from possm_course.stored import result
 from possm_lite.nn.recurrent import GRU, LSTM, RNN
-from possm_lite.training.fit import AdamW
 
 N_LAMPS, N_BINS = 4, 22
 ROWS = ["A", "B", "C", "D", "beep", "?"]

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from possm_course.chapters.ch07.seq2seq import (
     BEGIN,
@@ -22,7 +23,6 @@ from possm_course.chapters.ch07.seq2seq import (
 from possm_course.style import BLUE, GRAY, INK, ORANGE
 from possm_lite.nn.attention import length_mask
 from possm_lite.nn.heads import MultiHeadAttention, TransformerBlock
-from possm_lite.training.fit import AdamW
 
 NUMERALS = """null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
     siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from possm_course.stored import result
 from possm_lite.nn.heads import TransformerBlock
@@ -19,7 +20,6 @@ from possm_lite.nn.mamba import Mamba
 from possm_lite.nn.positions import sinusoidal_encoding
 from possm_lite.nn.recurrent import GRU
 from possm_lite.nn.s4d import S4D
-from possm_lite.training.fit import AdamW
 
 RESULTS: dict = json.loads(result("ch15_memories.json").read_text(encoding="utf-8"))
 BACKBONES: dict = json.loads(result("ch15_backbones.json").read_text(encoding="utf-8"))
