@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from possm_course.chapters.ch11.figures import tables, untrained
+from possm_course.chapters.ch11.decoders import tables, untrained
 from possm_course.stored import embedded_session
 from possm_lite.recordings import load_recording
 from possm_lite.training import FitConfig, fit, prepare

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from possm_course.chapters.ch16 import study as chapter
+from possm_course.chapters.ch16 import alignment, models, study
 from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig, UnitTuning, draw_units
 from possm_lite.training import prepare
 
-drift_tuning = chapter.drift_tuning
+drift_tuning = study.drift_tuning
 
 
 @pytest.fixture
@@ -45,23 +45,23 @@ def test_a_replaced_unit_differs_in_every_field(units, rng):
 
 @pytest.fixture
 def days():
-    config = replace(chapter.NEW, n_trials=30, n_units=6)
-    return [prepare(simulate_session(seed, config).recording, chapter.SPLIT) for seed in (1, 2)]
+    config = replace(study.NEW, n_trials=30, n_units=6)
+    return [prepare(simulate_session(seed, config).recording, study.SPLIT) for seed in (1, 2)]
 
 
 @pytest.fixture
 def model():
     torch.manual_seed(0)
-    return chapter.CountGRU(6)
+    return models.CountGRU(6)
 
 
 def test_statistics_of_day_0_come_back(days, model):
-    today, first = (chapter.rows(day)[0] for day in days)
-    W, b = chapter.map_in(model)
+    today, first = (alignment.rows(day)[0] for day in days)
+    W, b = alignment.map_in(model)
     wanted = first @ W + b
     found = {}
-    for way in (chapter.moments_of_counts, chapter.moments_of_latents):
-        W_new, b_new = chapter.map_in(way(model, *days))
+    for way in (alignment.moments_of_counts, alignment.moments_of_latents):
+        W_new, b_new = alignment.map_in(way(model, *days))
         found[way.__name__] = today @ W_new + b_new
         np.testing.assert_allclose(found[way.__name__].mean(0), wanted.mean(0), atol=1e-5)
     stretch = (today - today.mean(0)) / today.std(0) * first.std(0) @ W
@@ -69,25 +69,25 @@ def test_statistics_of_day_0_come_back(days, model):
 
 
 def test_aligning_a_day_with_itself_changes_nothing(days):
-    counts, movement = chapter.rows(days[0])
-    np.testing.assert_allclose(chapter.when_alike(movement, movement, counts, alike=1)[9:], counts[9:])
-    M, correlations = chapter.canonical(counts, counts)
+    counts, movement = alignment.rows(days[0])
+    np.testing.assert_allclose(alignment.when_alike(movement, movement, counts, alike=1)[9:], counts[9:])
+    M, correlations = alignment.canonical(counts, counts)
     np.testing.assert_allclose(M, np.eye(6), atol=1e-9)
     np.testing.assert_allclose(correlations, 1)
 
 
 def test_only_what_a_way_names_learns(days, model):
-    for way, own in ((chapter.old_table, chapter.OWN), (chapter.day_layer, ("day.weight", "day.bias"))):
+    for way, own in ((models.old_table, models.OWN), (models.day_layer, ("day.weight", "day.bias"))):
         after = dict(way(model, days[1], 1, seed=0).named_parameters())
         moved = {name for name, p in model.named_parameters() if not torch.equal(after[name], p)}
         assert moved == {name for name in own if name in dict(model.named_parameters())}
 
 
 def test_a_day_layer_is_another_map_into_the_same_decoder(days, model):
-    layer = chapter.day_layer(model, days[1], 1, seed=0)
-    (W, b), A = chapter.map_in(model), layer.day
+    layer = models.day_layer(model, days[1], 1, seed=0)
+    (W, b), A = alignment.map_in(model), layer.day
     A, a = A.weight.detach().double().numpy().T, A.bias.detach().double().numpy()
-    folded = chapter.with_map(layer, A @ W, b + a @ W)  # formula (16.6)
+    folded = alignment.with_map(layer, A @ W, b + a @ W)  # formula (16.6)
     folded.day = torch.nn.Identity()
     batch, ones = days[1].cut(1.0, 1.0), torch.ones(1, dtype=torch.int64)
     with torch.no_grad():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from possm_course.chapters.ch10 import figures
+from possm_course.chapters.ch10 import reach_counts
 from possm_lite.recordings import Timeline
 from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig
@@ -83,8 +83,8 @@ def test_tuning_finds_what_the_simulator_drew():
     for shared in (0.0, 1.0):
         changes = still | {"common_gain": 0.0, "shared_gain": shared}
         session = simulate_session(0, SimulationConfig(n_units=20, n_trials=200, random_target_share=0.0, **changes))
-        starts, direction = figures.outward_reaches(session.truth.reaches)
-        counts = figures.counts_since(session.recording, starts - 0.1, 0.2)
+        starts, direction = reach_counts.outward_reaches(session.truth.reaches)
+        counts = reach_counts.counts_since(session.recording, starts - 0.1, 0.2)
         found, _, fano = np.transpose([check.tuning.reference(n, direction, 0.2) for n in counts.T])
         factors.append(fano.mean())
         off = np.angle(np.exp(1j * (found - session.truth.units.preferred_direction_rad)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from possm_course.chapters.ch17 import figures
+from possm_course.chapters.ch17 import recordings
 from possm_lite.errors import RecordingError
 from possm_lite.recordings import load_recording
 
@@ -223,7 +223,7 @@ def test_bad_rows_are_left_out_and_counted(mutated, mutate, note, trials):
 
 def test_a_recording_written_as_in_chapter_17_is_read_back(small_recording, tmp_path):
     path, recording = tmp_path / "a.nwb", small_recording
-    figures.write_nwb(recording, path)
+    recordings.write_nwb(recording, path)
     back = load_recording(path)
     for name in ("spike_times", "spike_units", "behavior_times", "behavior", "trials"):
         np.testing.assert_array_equal(getattr(back, name), getattr(recording, name))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from possm_course.chapters.ch17 import figures
+from possm_course.chapters.ch17 import measures
 from possm_lite.recordings import Recording, quality
 
 SECONDS = 300.0
@@ -81,7 +81,7 @@ def test_coincidences_equal_a_loop(rng):
 
 
 def test_correlograms_are_of_all_pairs_and_have_the_closed_forms(rng):
-    correlogram, edges = figures.correlogram, np.arange(-20, 21) / 1000  # s
+    correlogram, edges = measures.correlogram, np.arange(-20, 21) / 1000  # s
     a, b = (np.sort(rng.uniform(0, 3, n)) for n in (80, 120))
     assert correlogram(a, b, edges).tolist() == np.histogram(b - a[:, None], edges)[0].tolist()
     a, b = (np.sort(rng.uniform(0, SECONDS, n)) for n in (20_000, 5_000))

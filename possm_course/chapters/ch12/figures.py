@@ -1,10 +1,11 @@
-"""The movement in the spikes; the decoder and its feed-forward layer, drawn (chapter 12)."""
+"""The drawings of chapter 12: movement in the spikes, the decoder and its feed-forward layer, a training watched."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.ndimage import gaussian_filter1d
 
+from possm_course.chapters.ch12.own_decoder import YOURS, Run
 from possm_course.diagrams import Diagram
 from possm_course.style import BLUE, GRAY, INK, ORANGE
 
@@ -16,7 +17,9 @@ def movement(recording, units, start: float, duration: float) -> Figure:
     step, margin = 0.01, 0.3  # s
     edges = np.arange(start - margin, start + duration + margin, step)
     trains = [recording.spike_times[recording.spike_units == unit] for unit in tuned]
-    rate = gaussian_filter1d(np.stack([np.histogram(train, edges)[0] for train in trains]) / step, 6, axis=1)  # 60 ms
+    rate = gaussian_filter1d(
+        np.stack([np.histogram(train, edges)[0] for train in trains]) / step, 6, axis=1
+    )  # 60 ms
     rate /= np.array([[len(train)] for train in trains]) / np.ptp(recording.spike_times)
     angles = np.radians(np.arange(-175, 180, 10))
     away = np.cos(angles[:, None] - units.preferred_direction_rad[tuned])
@@ -30,7 +33,9 @@ def movement(recording, units, start: float, duration: float) -> Figure:
         2, 1, figsize=(6.4, 4.6), sharex=True, height_ratios=(2, 1), layout="constrained"
     )
     extent = (-margin, duration + margin, -180, 180)
-    image = rates.imshow(rate - rate.mean(0), extent=extent, origin="lower", aspect="auto", vmin=-0.6, vmax=0.9)
+    image = rates.imshow(
+        rate - rate.mean(0), extent=extent, origin="lower", aspect="auto", vmin=-0.6, vmax=0.9
+    )
     heading = np.degrees(np.arctan2(velocity[fast, 1], velocity[fast, 0]))
     rates.plot(seconds[fast], heading, "o", color=ORANGE, ms=3.5)
     rates.set(ylabel="preferred direction (°)", yticks=(-180, -90, 0, 90, 180))
@@ -46,7 +51,12 @@ def movement(recording, units, start: float, duration: float) -> Figure:
 def decoder() -> Figure:
     """POSSM whole: from a list of spikes to the velocity at any time asked for."""
     diagram = Diagram(14, 11)
-    bins, top, middle, low = (3.3, 7.3, 11.3), 9.2, 6.1, 1.6  # columns of three bins, heights of three rows
+    bins, top, middle, low = (
+        (3.3, 7.3, 11.3),
+        9.2,
+        6.1,
+        1.6,
+    )  # columns of three bins, heights of three rows
 
     # from spikes to one vector per bin
     spikes = diagram.box(1.75, top, "", width=2.9, height=1.7)
@@ -66,19 +76,30 @@ def decoder() -> Figure:
     diagram.arrow(latent, attention, "query")
     diagram.arrow(attention, forward, "(B, T, D)")
     around = [(1.75, 8.1), (9.3, 8.1)]
-    diagram.arrow(spikes, attention, "offset in its bin: rotates keys and values", via=around, below=True, dashed=True)
+    diagram.arrow(
+        spikes,
+        attention,
+        "offset in its bin: rotates keys and values",
+        via=around,
+        below=True,
+        dashed=True,
+    )
 
     # along the bins
     state = diagram.box(0.8, middle, "$h_{t-3}$", "memory", width=1.1, height=0.75)
     bus = 7.25
     diagram.arrow(forward, (12.75, bus), head=False)
-    output = diagram.box(7.3, 3.3, "output attention reads the last k = 3 states", "learned", width=10, height=0.8)
+    output = diagram.box(
+        7.3, 3.3, "output attention reads the last k = 3 states", "learned", width=10, height=0.8
+    )
     for i, x in enumerate(bins):
         cell = diagram.box(x, middle, "GRU", "learned", width=1.4, height=0.8)
         diagram.arrow((12.75, bus), cell.top, via=[(x, bus)])
         diagram.arrow(state, cell, "(B, h)" if i else "")
         state = cell
-        kept = diagram.box(x, 4.65, ("$h_{t-2}$", "$h_{t-1}$", "$h_t$")[i], "memory", width=1.1, height=0.75)
+        kept = diagram.box(
+            x, 4.65, ("$h_{t-2}$", "$h_{t-1}$", "$h_t$")[i], "memory", width=1.1, height=0.75
+        )
         diagram.arrow(cell, kept)
         diagram.arrow(kept, (x, output.top[1]))
     diagram.arrow(state, (13.7, middle), dashed=True)
@@ -128,3 +149,70 @@ def feed_forward() -> Figure:
     diagram.arrow(total, (13.8, y), "y")
     diagram.legend(2.3, 0.35)
     return diagram.figure()
+
+
+def losses(runs: dict[str, Run]) -> Figure:
+    """The loss of each step, smoothed; on the right, one minus it."""
+    figure, axes = plt.subplots(figsize=(6.4, 2.7), layout="constrained")
+    for whose, run in runs.items():
+        color = ORANGE if whose == YOURS else BLUE
+        smooth = np.convolve(run.loss, np.full(15, 1 / 15), "valid")  # mean of 15 steps
+        axes.plot(run.loss, ".", color=color, ms=3, alpha=0.35)
+        axes.plot(np.arange(len(smooth)) + 7, smooth, color=color, lw=2, label=whose)
+    axes.axhline(1, color=GRAY, lw=1.2, ls="--")
+    axes.text(len(run.loss), 1.02, "always the mean", color=INK, ha="right", va="bottom", size=10)
+    axes.set(xlabel="step", ylabel="loss", ylim=(0, 1.3), xlim=(0, len(run.loss)))
+    axes.secondary_yaxis("right", functions=(lambda x: 1 - x, lambda x: 1 - x)).set_ylabel(
+        "1 − loss"
+    )
+    axes.legend(loc="upper center")
+    plt.close(figure)
+    return figure
+
+
+def hand(run: Run, session, start: float, duration: float, what: str = "five seconds") -> Figure:
+    """The hand, recorded and decoded, after some steps: velocity (mm/s), and the way (mm) of each trial from its start.
+
+    `run` has decoded `session.cut(start, duration)`.
+    """
+    batch = session.cut(start, duration)
+    times_s, recorded = batch.times_s[0].numpy(), batch.behavior[0].numpy()
+    step_s = np.median(np.diff(times_s))
+    trials = session.recording.trials[:, 0] - start
+    edges = [
+        0,
+        *np.searchsorted(times_s, trials[(trials > 0.01) & (trials < times_s[-1])]),
+        len(times_s),
+    ]
+    begin = np.cumsum(recorded, 0) * step_s
+    figure, axes = plt.subplots(len(run.decoded), 3, figsize=(6.4, 6.6), layout="constrained")
+    for i, (n_steps, looks) in enumerate(run.decoded.items()):
+        decoded = session.mean + session.std * looks[what].numpy()
+        for velocity, color, width, name in (
+            (recorded, GRAY, 3.5, "recorded"),
+            (decoded, ORANGE, 1.4, "decoded"),
+        ):
+            for axis in range(2):
+                axes[i, axis].plot(times_s, velocity[:, axis], color=color, lw=width, label=name)
+            for first, last in zip(edges, edges[1:], strict=False):
+                way = begin[first] + np.cumsum(velocity[first:last], 0) * step_s
+                axes[i, 2].plot(*way.T, color=color, lw=width)
+                axes[i, 2].plot(*begin[first], "o", color=INK, ms=3)
+        axes[i, 0].set_ylabel(f"step {n_steps}", fontweight="bold")
+    top = 1.1 * np.abs(recorded).max()
+    for panel in axes[:, :2].flat:
+        panel.set(xlim=(0, duration), ylim=(-top, top))
+    for panel in axes[:, 2]:
+        panel.set(xlim=(begin[:, 0].min() - 30, begin[:, 0].max() + 30), aspect="equal", anchor="C")
+        panel.set_ylim(begin[:, 1].min() - 30, begin[:, 1].max() + 30)
+    for panel in axes[:-1].flat:
+        panel.tick_params(labelbottom=False)
+    for panel in axes[:, 1]:
+        panel.tick_params(labelleft=False)
+    for panel, title in zip(axes[0], ("x (mm/s)", "y (mm/s)", "way (mm)"), strict=True):
+        panel.set_title(title, fontsize=11)
+    for panel in axes[-1, :2]:
+        panel.set_xlabel("time (s)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    plt.close(figure)
+    return figure

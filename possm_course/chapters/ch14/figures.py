@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 
 import ipywidgets
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
 
 from possm_course.chapters.ch14 import closed_loop
+from possm_course.chapters.ch14.stability import KAPPAS, LATENCIES_S
 from possm_course.style import BLUE, GRAY, INK, ORANGE
 from possm_course.widgets import ImageWithSliders, Slider, copies
 from possm_lite.decoder import StreamingDecoder
@@ -42,7 +44,14 @@ def make_draw(
         time_s = closed_loop.TIME_STEP_S * np.arange(1, len(path) + 1)
         distance.plot(time_s, np.hypot(*(path - loop.targets_mm).T), color=BLUE, lw=1.6)
         arrival_s = [reach.shown_s + reach.seconds for reach in loop.reaches if reach.reached]
-        distance.plot(arrival_s, [loop.task.radius_mm] * len(arrival_s), "v", color=ORANGE, ms=9, clip_on=False)
+        distance.plot(
+            arrival_s,
+            [loop.task.radius_mm] * len(arrival_s),
+            "v",
+            color=ORANGE,
+            ms=9,
+            clip_on=False,
+        )
         figure.text(0.97, 0.9, f"{len(arrival_s)} reached", ha="right", color=ORANGE, fontsize=12)
         return figure
 
@@ -52,14 +61,18 @@ def make_draw(
 def _panels(loop: closed_loop.ClosedLoop, seconds: float) -> list[Axes]:
     """Screen and distance, with all that does not depend on the sliders."""
     figure, limits, ticks = Figure(figsize=(7.0, 3.4)), (-EDGE_MM, EDGE_MM), [-100, 0, 100]
-    screen = figure.add_axes((0.115, 0.16, 0.385, 0.8), xlim=limits, ylim=limits, xticks=ticks, yticks=ticks)
+    screen = figure.add_axes(
+        (0.115, 0.16, 0.385, 0.8), xlim=limits, ylim=limits, xticks=ticks, yticks=ticks
+    )
     screen.set_xlabel("x (mm)", fontsize=12)
     screen.set_ylabel("y (mm)", fontsize=12)
     circle = np.exp(1j * np.linspace(0, 2 * np.pi, 60))
     for i, target in enumerate(dict.fromkeys(loop.task.targets_mm), 1):
         ring = complex(*target) + loop.task.radius_mm * circle
         screen.plot(ring.real, ring.imag, color=GRAY, lw=1.2)
-        screen.text(*(1.45 * np.array(target)), f"{i}", color=INK, ha="center", va="center", fontsize=10)
+        screen.text(
+            *(1.45 * np.array(target)), f"{i}", color=INK, ha="center", va="center", fontsize=10
+        )
     screen.plot(0, 0, "+", color=INK, ms=10, mew=1.6)
 
     distance = figure.add_axes((0.625, 0.16, 0.355, 0.8), xlim=(0, seconds), ylim=(0, 260))
@@ -70,7 +83,12 @@ def _panels(loop: closed_loop.ClosedLoop, seconds: float) -> list[Axes]:
 
 
 def _configure(
-    loop: closed_loop.ClosedLoop, decoders: dict[float, StreamingDecoder], latency_ms, ahead_ms, lost, gain
+    loop: closed_loop.ClosedLoop,
+    decoders: dict[float, StreamingDecoder],
+    latency_ms,
+    ahead_ms,
+    lost,
+    gain,
 ) -> None:
     """Apply the values of the sliders: latency and lead of the decoder in ms, silent units in %, gain of the cursor."""
     decoder = decoders[min(decoders, key=lambda lead_ms: abs(lead_ms - ahead_ms))]
@@ -104,13 +122,55 @@ def frame(loop: closed_loop.ClosedLoop) -> bytes:
     return buffer.getvalue()
 
 
+def limits(found: dict, loops: dict) -> Figure:
+    """`found`, by name: `ends` for each kappa. `loops`: gain and delay (s) of the loop without added latency."""
+    figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.6), layout="constrained", sharey=True)
+    kappas = np.linspace(1, 9, 200)
+    x, y = np.meshgrid(KAPPAS, 1000 * np.array(LATENCIES_S))
+    for axes, (name, columns) in zip(panels, found.items(), strict=True):
+        far, passed = np.transpose(columns)  # (latencies, kappas) each
+        squares = axes.scatter(
+            x, y, c=far, cmap="YlOrRd", vmin=0, vmax=60, s=110, marker="s", edgecolor=INK, lw=0.5
+        )
+        if name == "perfect decoder":
+            axes.plot(x[passed > 1], y[passed > 1], ".", color=INK, ms=5)
+        gain, delay_s = loops[name]
+        for product, style, color, label in (
+            (np.pi / 2, "-", INK, "κδ = π/2"),
+            (1 / np.e, "--", BLUE, "κδ = 1/e"),
+        ):
+            axes.plot(
+                kappas,
+                1000 * (product / (gain * kappas) - delay_s),
+                style,
+                color=color,
+                lw=2,
+                label=label,
+            )
+        axes.set(title=name, xlabel="gain of the user, κ (1/s)", xlim=(1.3, 8.7), ylim=(-40, 560))
+    panels[0].set_ylabel("added latency (ms)")
+    figure.colorbar(squares, ax=panels, label="distance at the end (mm)", extend="max")
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=9
+    )
+    plt.close(figure)
+    return figure
+
+
 class LiveLoop(ImageWithSliders):
     """A live closed loop: a frame a bin, a button to start it for `seconds`, sliders; `decoders` as in `make_draw`."""
 
-    def __init__(self, loop: closed_loop.ClosedLoop, decoders: dict[float, StreamingDecoder], seconds: float = 60.0):
+    def __init__(
+        self,
+        loop: closed_loop.ClosedLoop,
+        decoders: dict[float, StreamingDecoder],
+        seconds: float = 60.0,
+    ):
         sliders = {
             "latency_ms": Slider("extra latency (ms)", 0, 400, value=0, step=10),
-            "ahead_ms": Slider("decoder answers ahead (ms)", 0, 100, value=round(max(decoders)), step=100),
+            "ahead_ms": Slider(
+                "decoder answers ahead (ms)", 0, 100, value=round(max(decoders)), step=100
+            ),
             "lost": Slider("units lost (%)", 0, 80, value=0),
             "gain": Slider("gain of the cursor", 0.2, 3.0, value=1.0, step=0.1),
         }
@@ -119,7 +179,9 @@ class LiveLoop(ImageWithSliders):
         self.used_ms: list[float] = []
         self._task, self._text = None, ipywidgets.Label()
         self._image.value = frame(loop)
-        button = ipywidgets.Button(description="start / stop", tooltip="play the loop live, or end it")
+        button = ipywidgets.Button(
+            description="start / stop", tooltip="play the loop live, or end it"
+        )
         button.on_click(self._start_or_stop)
         self.box.children = [button, *self.box.children, self._text]
 
@@ -153,7 +215,9 @@ class LiveLoop(ImageWithSliders):
             self._image.value = frame(self.loop)
             ended = time.perf_counter()
             self.used_ms.append(1000 * (ended - started))
-            due = max(due + self.loop.population.bin_width_s, ended)  # a late bin does not shorten the following ones
+            due = max(
+                due + self.loop.population.bin_width_s, ended
+            )  # a late bin does not shorten the following ones
             yield due - ended
 
     def _start_or_stop(self, _button=None) -> None:

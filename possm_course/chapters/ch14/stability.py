@@ -1,11 +1,8 @@
 """When does a closed loop settle (chapter 14)? One target that stays, for a perfect decoder and for a real one."""
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
 
 from possm_course.chapters.ch14 import closed_loop
-from possm_course.style import BLUE, INK
 
 KAPPAS, LATENCIES_S = (2.0, 3.0, 5.0, 8.0), (0.0, 0.15, 0.3, 0.5)  # 1/s; added
 
@@ -27,7 +24,9 @@ def held(stream, truth, kappa, latency_s, seed=0, seconds=4.0):
         closed_loop.Population(truth, seed),
     )
     decoder = stream or Perfect()
-    loop = closed_loop.ClosedLoop(decoder, population, task, closed_loop.SimulatedUser(gain_per_s=kappa), latency_s)
+    loop = closed_loop.ClosedLoop(
+        decoder, population, task, closed_loop.SimulatedUser(gain_per_s=kappa), latency_s
+    )
     if not stream:
         decoder.loop, population.fire = loop, lambda *intended: ()
     return loop.run(seconds).cursor_mm
@@ -47,24 +46,3 @@ def gain_and_delay(loop) -> tuple[float, float]:
     n = max(pairs, key=lambda n: np.corrcoef(*pairs[n])[0, 1])
     u, v = pairs[n]
     return (u @ v) / (u @ u), 0.01 * (n - 0.5)
-
-
-def limits(found: dict, loops: dict) -> Figure:
-    """`found`, by name: `ends` for each kappa. `loops`: gain and delay (s) of the loop without added latency."""
-    figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.6), layout="constrained", sharey=True)
-    kappas = np.linspace(1, 9, 200)
-    x, y = np.meshgrid(KAPPAS, 1000 * np.array(LATENCIES_S))
-    for axes, (name, columns) in zip(panels, found.items(), strict=True):
-        far, passed = np.transpose(columns)  # (latencies, kappas) each
-        squares = axes.scatter(x, y, c=far, cmap="YlOrRd", vmin=0, vmax=60, s=110, marker="s", edgecolor=INK, lw=0.5)
-        if name == "perfect decoder":
-            axes.plot(x[passed > 1], y[passed > 1], ".", color=INK, ms=5)
-        gain, delay_s = loops[name]
-        for product, style, color, label in ((np.pi / 2, "-", INK, "κδ = π/2"), (1 / np.e, "--", BLUE, "κδ = 1/e")):
-            axes.plot(kappas, 1000 * (product / (gain * kappas) - delay_s), style, color=color, lw=2, label=label)
-        axes.set(title=name, xlabel="gain of the user, κ (1/s)", xlim=(1.3, 8.7), ylim=(-40, 560))
-    panels[0].set_ylabel("added latency (ms)")
-    figure.colorbar(squares, ax=panels, label="distance at the end (mm)", extend="max")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=9)
-    plt.close(figure)
-    return figure

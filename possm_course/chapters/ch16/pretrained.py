@@ -4,13 +4,13 @@ import numpy as np
 import torch
 
 from possm_course.chapters.ch14 import decoders
-from possm_course.chapters.ch16 import study
+from possm_course.chapters.ch16 import models
 from possm_course.stored import result
 from possm_lite.decoder import POSSM
 
 
 def make():
-    return POSSM(study.sizes(n_units=120, n_sessions=3))
+    return POSSM(models.sizes(n_units=120, n_sessions=3))
 
 
 @torch.no_grad()

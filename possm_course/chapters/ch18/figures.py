@@ -1,36 +1,12 @@
-"""Pictures of chapter 18, its clock, and several processes started from a notebook."""
-
-import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
+"""The drawings of chapter 18: the ring, places in a batch, shards, and speed-up."""
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
 
-import possm_lite
+from possm_course.chapters.ch18.ring import full_after
 from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, SKY
-from possm_lite.decoder import POSSM, POSSMConfig
-from possm_lite.recordings import SpikeBatch
 from possm_lite.training.distributed import ProcessGroup
-from possm_lite.training.fit import AdamW
 from possm_lite.training.windows import sessions_of_slots, slots_of_rank
-
-
-def full_after(n: int) -> list[torch.Tensor]:
-    """How many gradients are in chunk c of process r after every round of the ring: a list of (n, n)."""
-    held = torch.ones(n, n, dtype=torch.int64)  # [process, chunk]
-    rounds = [held.clone()]
-    for i in range(2 * (n - 1)):
-        for r in range(n):
-            c = (r - i) % n  # the chunk that process r sends
-            held[(r + 1) % n, c] = i + 2 if i < n - 1 else n
-        rounds.append(held.clone())
-    return rounds
 
 
 def draw_rounds(n: int = 4) -> None:
@@ -41,8 +17,19 @@ def draw_rounds(n: int = 4) -> None:
         for r in range(n):
             for c in range(n):
                 if i and n_in[r, c] != rounds[i - 1][r, c]:  # has just come in
-                    axes.add_patch(plt.Rectangle((c - 0.46, r - 0.46), 0.92, 0.92, fill=False, ec=ORANGE, lw=2.5))
-                axes.text(c, r, int(n_in[r, c]), ha="center", va="center", color="white" if n_in[r, c] < 3 else INK)
+                    axes.add_patch(
+                        plt.Rectangle(
+                            (c - 0.46, r - 0.46), 0.92, 0.92, fill=False, ec=ORANGE, lw=2.5
+                        )
+                    )
+                axes.text(
+                    c,
+                    r,
+                    int(n_in[r, c]),
+                    ha="center",
+                    va="center",
+                    color="white" if n_in[r, c] < 3 else INK,
+                )
         axes.set_title("start" if i == 0 else f"round {i}", fontsize=11)
         axes.set(xticks=range(n), yticks=range(n), xlabel="chunk")
     for axes in panels[:, 0]:
@@ -55,15 +42,35 @@ def draw_rounds(n: int = 4) -> None:
 
 def draw_places(cases: tuple[tuple[int, int], ...], n_places: int = 16) -> None:
     """Who fills which place of a batch with a window of which session; cases: (sessions, processes)."""
-    figure, panels = plt.subplots(len(cases), 1, figsize=(6.4, 4.3), sharex=True, layout="constrained")
+    figure, panels = plt.subplots(
+        len(cases), 1, figsize=(6.4, 4.3), sharex=True, layout="constrained"
+    )
     for axes, (n_sessions, size) in zip(panels, cases, strict=True):
         of_place = sessions_of_slots(n_sessions, n_places)
-        for rank, (color, hatch) in zip(range(size), ((SKY, ""), (ORANGE, "//"), (GRAY, "..")), strict=False):
+        for rank, (color, hatch) in zip(
+            range(size), ((SKY, ""), (ORANGE, "//"), (GRAY, "..")), strict=False
+        ):
             mine = slots_of_rank(ProcessGroup(rank, size), n_places)
-            axes.bar(mine + 1, 1, width=0.92, color=color, hatch=hatch, edgecolor="white", label=f"process {rank}")
+            axes.bar(
+                mine + 1,
+                1,
+                width=0.92,
+                color=color,
+                hatch=hatch,
+                edgecolor="white",
+                label=f"process {rank}",
+            )
         for place, sessions in enumerate(of_place):
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-            axes.text(place + 1, 0.5, "\n".join(map(str, sessions)), ha="center", va="center", fontsize=10, bbox=box)
+            axes.text(
+                place + 1,
+                0.5,
+                "\n".join(map(str, sessions)),
+                ha="center",
+                va="center",
+                fontsize=10,
+                bbox=box,
+            )
         axes.set(yticks=[], ylim=(0, 1), xlim=(0.4, n_places + 0.6), xticks=range(1, n_places + 1))
         axes.spines["left"].set_visible(False)
         axes.set_title(f"sessions: {n_sessions}, processes: {size}", fontsize=11, loc="left")
@@ -75,9 +82,15 @@ def draw_places(cases: tuple[tuple[int, int], ...], n_places: int = 16) -> None:
 
 def draw_shards(n: int = 4) -> None:
     """What each of n processes keeps: filled squares. The first of "embeddings" is what all sessions share."""
-    cases = {"data parallelism": "all all all", "ZeRO, stage 1": "all all own", "FSDP": "own own own"}
+    cases = {
+        "data parallelism": "all all all",
+        "ZeRO, stage 1": "all all own",
+        "FSDP": "own own own",
+    }
     cases["embeddings alone"] = "embeddings embeddings embeddings"
-    figure, panels = plt.subplots(1, len(cases), figsize=(6.4, 3.0), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(
+        1, len(cases), figsize=(6.4, 3.0), sharey=True, layout="constrained"
+    )
     for axes, (name, rows) in zip(panels, cases.items(), strict=True):
         for row, how in enumerate(rows.split()):
             n_pieces = n + (how == "embeddings")
@@ -86,7 +99,9 @@ def draw_shards(n: int = 4) -> None:
                     keeps = {"all": True, "own": piece == r, "embeddings": piece in (0, r + 1)}[how]
                     color = ORANGE if how == "embeddings" and piece else SKY
                     size, bottom = 0.9 / n_pieces, 1.1 * row + 0.9 * piece / n_pieces
-                    axes.bar(r, size, 0.86, bottom, color=color if keeps else "white", ec=GRAY, lw=0.6)
+                    axes.bar(
+                        r, size, 0.86, bottom, color=color if keeps else "white", ec=GRAY, lw=0.6
+                    )
         axes.set(xticks=range(n), xlabel="process", ylim=(3.2, -0.1))
         axes.set_yticks([0.45, 1.55, 2.65], ("weights", "gradients", "AdamW's\nmoments"))
         axes.set_title(name, fontsize=10)
@@ -95,7 +110,9 @@ def draw_shards(n: int = 4) -> None:
     plt.show()
 
 
-def draw_scaling(n: np.ndarray, panels_of: dict[str, dict[str, np.ndarray]], measured: tuple) -> None:
+def draw_scaling(
+    n: np.ndarray, panels_of: dict[str, dict[str, np.ndarray]], measured: tuple
+) -> None:
     """Speed-up over n processes: title -> name of the network -> values; `measured`: (n, values), without a network."""
     figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.3), sharey=True, layout="constrained")
     for axes, (title, curves) in zip(panels, panels_of.items(), strict=True):
@@ -103,10 +120,18 @@ def draw_scaling(n: np.ndarray, panels_of: dict[str, dict[str, np.ndarray]], mea
         lines = ((BLUE, "-"), (PURPLE, "-."), (ORANGE, "--"))
         for (name, values), (color, style) in zip(curves.items(), lines, strict=True):
             axes.plot(n, values, style, color=color, lw=2, label=name)
-        axes.set(xlabel="processes n", title=title, xticks=(1, 4, 8, 12, 16), xlim=(0.5, 16.5), ylim=(0, 16.5))
+        axes.set(
+            xlabel="processes n",
+            title=title,
+            xticks=(1, 4, 8, 12, 16),
+            xlim=(0.5, 16.5),
+            ylim=(0, 16.5),
+        )
     panels[0].plot(*measured, "o", color=BLUE, ms=6, label="measured")
     panels[0].set_ylabel("windows per second,\ntimes those of one process")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=10)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=10
+    )
     plt.show()
 
 
@@ -128,111 +153,7 @@ def draw_answer(S: np.ndarray, curves: dict[str, np.ndarray], n: int) -> None:
     axes.set_xticks([16, 50, 150, 500, 1000], ["16", "50", "150", "500", "1,000"])
     axes.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
     axes.minorticks_off()
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=10)
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=10
+    )
     plt.show()
-
-
-# imports what torchrun and its programs need, and then forks a torchrun for each line of arguments
-LAUNCHER = """
-import json, os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-import possm_lite.app.commands, possm_lite.app.experiment, torch._dynamo
-from torch.distributed import run
-for line in sys.stdin:
-    if child := os.fork():
-        print(os.waitpid(child, 0)[1], flush=True)
-        continue
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    run.main(json.loads(line))
-    break
-"""
-MODULE = str(Path(possm_lite.__file__).with_name("__main__.py"))  # the program of `-m possm_lite`
-
-
-class Torchrun:
-    """`torchrun --nproc-per-node PROCESSES ARGUMENTS` in a folder; on Linux, with torch imported before.
-
-    Called, it returns what was written; RuntimeError if a process fails.
-    """
-
-    def __init__(self, folder: Path):
-        environment = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"}
-        environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}  # torchrun leaves a folder of its own behind
-        self._options = {"cwd": folder, "env": environment, "text": True}
-        self._start()
-
-    def _start(self):
-        if sys.platform == "linux":
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self._launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER], **pipes, **self._options)
-
-    def __call__(self, *arguments: str, processes: int) -> subprocess.CompletedProcess:
-        method = "fork" if sys.platform == "linux" else "spawn"
-        line = ["--standalone", "--nproc-per-node", str(processes), "--start-method", method, "--run-path", *arguments]
-        if method == "spawn":
-            command = [sys.executable, "-m", "torch.distributed.run", *line]
-            done = subprocess.run(command, capture_output=True, timeout=300, **self._options)
-        else:
-            if self._launcher.poll() is not None:  # a cell was interrupted
-                self._start()
-            print(json.dumps(line), file=self._launcher.stdin, flush=True)
-            status = int(self._launcher.stdout.readline())
-            written = [(self._options["cwd"] / name).read_text() for name in ("stdout", "stderr")]
-            done = subprocess.CompletedProcess(line, status, *written)
-        if done.returncode:
-            raise RuntimeError(done.stderr)
-        return done
-
-
-def fastest_s(*functions: Callable[[], None], times: int = 4) -> list[float]:
-    """Least processor time of each, called in turns; time spent waiting for other programs is not counted."""
-    seconds = [[] for _ in functions]
-    for _ in range(times + 1):
-        for own, function in zip(seconds, functions, strict=True):
-            began = time.process_time()
-            function()
-            own.append(time.process_time() - began)
-    return [min(own[1:]) for own in seconds]
-
-
-def make_step(n_units: int, batch: SpikeBatch) -> Callable[[], None]:
-    """A whole training step of a decoder that knows n_units, as a function to be timed."""
-    model = POSSM(POSSMConfig(n_units))
-    optimizer = AdamW(model.parameters(), fused=True)
-    session = torch.ones(batch.n_trials, dtype=torch.int64)
-
-    def step():
-        optimizer.zero_grad()
-        (model(batch, batch.times_s, session) - batch.behavior).square().mean().backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-
-    return step
-
-
-def make_update(n_units: int) -> Callable[[], None]:
-    """What a step does to the embeddings of units that nobody reads, as a function to be timed."""
-    table = torch.nn.Parameter(torch.randn(n_units, 64))
-    optimizer = AdamW([table], fused=True)
-
-    def step():
-        table.grad = torch.zeros_like(table)
-        torch.nn.utils.clip_grad_norm_([table], 1.0)
-        optimizer.step()
-
-    return step
-
-
-def kept_bytes(forward: Callable[[], torch.Tensor]) -> int:
-    """Bytes of all tensors that a forward pass keeps for the backward pass, each counted once."""
-    kept = {}
-
-    def remember(tensor):
-        storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(remember, lambda tensor: tensor):
-        output = forward()
-    return sum(kept.values()) if output.requires_grad else 0

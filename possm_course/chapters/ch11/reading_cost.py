@@ -1,0 +1,77 @@
+"""What three forms of the input attention cost, in time and memory (chapter 11)."""
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from possm_lite.decoder import POSSM
+from possm_lite.decoder.cross_attention import softmax_by_bin
+from possm_lite.decoder.textbook import encode_textbook
+from possm_lite.nn.positions import rotate
+from possm_lite.recordings import SpikeBatch
+from possm_lite.training import Session
+
+
+def read_with_keys(model: POSSM, batch: SpikeBatch) -> Tensor:
+    """A list without padding, but with a key and a value projected for every spike: (n_bins, D)."""
+    encoder, n_bins = model.encoder, int(batch.n_bins.sum())
+    keys, values = (
+        y[:, 0] for y in encoder.keys_values(model.unit_embedding(batch.unit))
+    )  # (N, d) each
+    phase = model.rotation(batch.offset - batch.bin_width_s / 2, keys.dtype)  # (N, F)
+    s = (
+        rotate(keys, phase) @ encoder.queries(encoder.latents)[0, 0] / math.sqrt(keys.shape[-1])
+    )  # (N,)
+    p = softmax_by_bin(s, batch.bin, n_bins)
+    z = values.new_zeros(n_bins, values.shape[-1]).index_add(
+        0, batch.bin, p[:, None] * rotate(values, phase)
+    )
+    return encoder.project_out(encoder.latents[0], z[:, None])
+
+
+def measure_cost(
+    model: POSSM, session: Session, windows=(1, 3, 10, 30)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Spikes (n,), and milliseconds and megabytes (n, 2, 3) of a padded grid, a list with keys, a table of units.
+
+    Processor time forward and backward, the least of several runs; what the forward pass keeps for the backward pass.
+    """
+    spikes, cost = [], []
+    for n_windows in windows:
+        batch = session.timeline.cut(session.split.train[0, 0] + np.arange(n_windows), 1.0)
+        grid = batch.padded()  # made once and not counted, in favour of the textbook
+        forms = [
+            lambda: encode_textbook(model, grid),  # noqa: B023  (used before the next pass)
+            lambda: read_with_keys(model, batch),  # noqa: B023
+            lambda: model.encode(batch),  # noqa: B023
+        ]
+        n_rounds = 5 + 10 // n_windows  # what is short is measured more often
+        taken = np.array([[_seconds(form) for form in forms] for _ in range(n_rounds)])[1:].min(0)
+        spikes.append(batch.n_spikes)
+        cost.append([1000 * taken, [_saved_mb(model, form) for form in forms]])
+    return np.array(spikes), np.array(cost)
+
+
+def _seconds(form: Callable[[], Tensor]) -> float:
+    began = time.process_time()  # of this process alone, whatever else the machine does
+    form().square().sum().backward()
+    return time.process_time() - began
+
+
+def _saved_mb(model: POSSM, form: Callable[[], Tensor]) -> float:
+    """Each piece of memory once, parameters left out."""
+    pieces, own = {}, {p.untyped_storage().data_ptr() for p in model.parameters()}
+
+    def note(x):
+        memory = x.untyped_storage()
+        if memory.data_ptr() not in own:
+            pieces[memory.data_ptr()] = memory.nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        form()  # the graph goes with the result, which nobody keeps
+    return sum(pieces.values()) / 1e6

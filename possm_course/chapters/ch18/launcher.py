@@ -1,0 +1,74 @@
+"""Several processes started from a notebook by torchrun (chapter 18)."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import possm_lite
+
+# imports what torchrun and its programs need, and then forks a torchrun for each line of arguments
+LAUNCHER = """
+import json, os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+import possm_lite.app.commands, possm_lite.app.experiment, torch._dynamo
+from torch.distributed import run
+for line in sys.stdin:
+    if child := os.fork():
+        print(os.waitpid(child, 0)[1], flush=True)
+        continue
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    run.main(json.loads(line))
+    break
+"""
+MODULE = str(Path(possm_lite.__file__).with_name("__main__.py"))  # the program of `-m possm_lite`
+
+
+class Torchrun:
+    """`torchrun --nproc-per-node PROCESSES ARGUMENTS` in a folder; on Linux, with torch imported before.
+
+    Called, it returns what was written; RuntimeError if a process fails.
+    """
+
+    def __init__(self, folder: Path):
+        environment = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"}
+        environment |= {
+            "OMP_NUM_THREADS": "1",
+            "TMPDIR": str(folder),
+        }  # torchrun leaves a folder of its own behind
+        self._options = {"cwd": folder, "env": environment, "text": True}
+        self._start()
+
+    def _start(self):
+        if sys.platform == "linux":
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._launcher = subprocess.Popen(
+                [sys.executable, "-c", LAUNCHER], **pipes, **self._options
+            )
+
+    def __call__(self, *arguments: str, processes: int) -> subprocess.CompletedProcess:
+        method = "fork" if sys.platform == "linux" else "spawn"
+        line = [
+            "--standalone",
+            "--nproc-per-node",
+            str(processes),
+            "--start-method",
+            method,
+            "--run-path",
+            *arguments,
+        ]
+        if method == "spawn":
+            command = [sys.executable, "-m", "torch.distributed.run", *line]
+            done = subprocess.run(command, capture_output=True, timeout=300, **self._options)
+        else:
+            if self._launcher.poll() is not None:  # a cell was interrupted
+                self._start()
+            print(json.dumps(line), file=self._launcher.stdin, flush=True)
+            status = int(self._launcher.stdout.readline())
+            written = [(self._options["cwd"] / name).read_text() for name in ("stdout", "stderr")]
+            done = subprocess.CompletedProcess(line, status, *written)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return done

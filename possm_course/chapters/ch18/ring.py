@@ -1,0 +1,15 @@
+"""The ring of chapter 18, which sums gradients over processes."""
+
+import torch
+
+
+def full_after(n: int) -> list[torch.Tensor]:
+    """How many gradients are in chunk c of process r after every round of the ring: a list of (n, n)."""
+    held = torch.ones(n, n, dtype=torch.int64)  # [process, chunk]
+    rounds = [held.clone()]
+    for i in range(2 * (n - 1)):
+        for r in range(n):
+            c = (r - i) % n  # the chunk that process r sends
+            held[(r + 1) % n, c] = i + 2 if i < n - 1 else n
+        rounds.append(held.clone())
+    return rounds
