@@ -1,4 +1,4 @@
-"""The drawings of chapter 08: the four stories, the copy task, and the heads of a Turing machine."""
+"""The drawings of chapter 08: four stories, the copy task, and the heads of a Turing machine."""
 
 import itertools
 
@@ -13,29 +13,32 @@ from possm_course.style import BLUE, GRAY, ORANGE
 
 
 def draw_foursome() -> None:
-    """The four stories as paths from thing to box to room."""
-    _, axes = plt.subplots(1, 4, figsize=(6.8, 2.2), layout="constrained")
-    for ax, (inside, stands) in zip(
-        axes, itertools.product(("straight", "crossed"), repeat=2), strict=True
-    ):
+    """Draws the four stories as paths from thing to box to room: the key's thick, with its end."""
+    _, panels = plt.subplots(1, 4, figsize=(6.8, 2.2), layout="constrained")
+    stories = itertools.product(("straight", "crossed"), repeat=2)
+    for axes, (inside, stands) in zip(panels, stories, strict=True):
         for i in range(2):
             j = i if inside == "straight" else 1 - i  # the box of thing i
             k = j if stands == "straight" else 1 - j  # the room of its box
             color, style = (ORANGE, "-") if i == 0 else (GRAY, ":")
-            ax.plot([i, j, k], [2, 1, 0], style, color=color, lw=2.5)
+            axes.plot([i, j, k], [2, 1, 0], style, color=color, lw=2.5)
             if i == 0:
-                ax.plot(k, 0, "o", color=ORANGE, ms=11)
+                axes.plot(k, 0, "o", color=ORANGE, ms=11)
         for row, words in enumerate((ROOMS, BOXES, THINGS)):
-            for column in range(2):
-                beside, side = ((-0.28, "right"), (1.28, "left"))[column]
-                ax.text(beside, row, words[column], ha=side, va="center", fontsize=10)
-        ax.set(xlim=(-1.4, 2.2), ylim=(-0.4, 2.3))
-        ax.set_title(f"things {inside},\nboxes {stands}", fontsize=10)
-        ax.axis("off")
+            axes.text(-0.28, row, words[0], ha="right", va="center", fontsize=10)
+            axes.text(1.28, row, words[1], ha="left", va="center", fontsize=10)
+        axes.set(xlim=(-1.4, 2.2), ylim=(-0.4, 2.3))
+        axes.set_title(f"things {inside},\nboxes {stands}", fontsize=10)
+        axes.axis("off")
 
 
 def draw_task(x: Tensor, bits: Tensor) -> None:
-    """What is heard (2L + 1, 5) above what is to be said, the bits (L, 4)."""
+    """Draws a list to be copied: what is heard, above what is to be said at the same steps.
+
+    Args:
+        x: what is heard, shape (2L + 1, 5): four bits as -1 or +1, and the go sign.
+        bits: what is to be said, 0 or 1, shape (L, 4).
+    """
     length = len(bits)
     figure, axes = plt.subplots(
         2, 1, figsize=(6.4, 2.8), sharex=True, height_ratios=(5, 4), layout="constrained"
@@ -52,7 +55,15 @@ def draw_task(x: Tensor, bits: Tensor) -> None:
 
 
 def draw_heads(x: Tensor, said: Tensor, trace) -> None:
-    """What a machine hears (T, 5) and says (T, 4) of a list, and between them its slots and heads (T, N)."""
+    """Draws a machine at work: what it hears and says, and between them its slots and both heads.
+
+    A slot is the darker the more it has changed; the size of a mark is the weight of a head.
+
+    Args:
+        x: what is heard, shape (T, 5), as from `make_copy_task`.
+        said: probabilities of the bits, shape (T, 4).
+        trace: the machine's `Trace` of this list, read and write (T, N), memory (T, N, M).
+    """
     steps, go = len(x), len(x) // 2
     change = (trace.memory - 0.1).norm(
         dim=-1
