@@ -1,12 +1,14 @@
 """README, TEACHING, GLOSSARY and the other guides agree with the files, chapters, exercises and commands they name."""
 
 import json
-import math
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tools.execute import read
+from tools.rehearse import LONGEST, card
 
 ROOT = Path(__file__).parents[1]
 NAMES = "README CONTRIBUTING CHANGELOG data/README experiments/benchmarks/RESULTS"
@@ -64,14 +66,19 @@ def test_teaching_guide_covers_the_chapter(number):
     title = "".join(cells(number)[0]["source"]).splitlines()[0]
     section = TEACHING.split(f"\n### {title.removeprefix('# ')}\n")[1].split("\n### ")[0]
     assert re.search(r"\*\*Stop after §(\d+)", section)[1] in sections(number)
-    reading, doing = (int(n) for n in re.match(r"\n?\* (\d+) \+ (\d+) minutes", section).groups())
-    words = sum(len("".join(cell["source"]).split()) for cell in cells(number) if cell["cell_type"] == "markdown")
-    stubs = ["".join(cell["source"]) for cell in cells(number) if "exercise:" in str(cell["metadata"].get("tags"))]
-    minutes = sum(8 if re.search("^(def|class) ", stub, flags=re.MULTILINE) else 3 for stub in stubs)
-    assert (reading, doing) == (math.ceil(words / 150), minutes)
-    card = f"{reading + doing} minutes: {reading} of reading, {doing} of exercises"
-    assert f"| **Time** | {card}" in text(number), "python -m tools.rehearse"
-    assert reading + doing <= 90 or "in two sittings" in text(number)
+
+
+@pytest.mark.parametrize("number", CHAPTERS)
+def test_the_card_has_the_minutes_of_the_chapter(number):
+    found = card(read(CHAPTERS[number]))
+    advice = "`.venv/bin/python -m tools.rehearse` prints the line of the card and that of docs/TEACHING.md"
+    line = f"| **Time** | {found}, {found.exercises} of them for exercises"
+    assert line in text(number), f"the card of chapter {number} must begin with {line!r}: {advice}"
+    title = "".join(cells(number)[0]["source"]).splitlines()[0].removeprefix("# ")
+    begins = f"\n### {title}\n* {found}, "
+    assert begins in TEACHING, f"the section {title!r} of docs/TEACHING.md must begin with '* {found}': {advice}"
+    in_two = "in two sittings" in text(number)
+    assert found.high <= LONGEST or in_two, f"chapter {number} takes over {LONGEST} minutes: say 'in two sittings'"
 
 
 def test_plans_name_sections_and_exercises_that_exist():
@@ -79,9 +86,10 @@ def test_plans_name_sections_and_exercises_that_exist():
     for number, listed in re.findall(r"(\d\d)(?: to)?((?:,? (?:and )?§\d+(?: to §\d+)?)+)", plans):
         assert set(re.findall(r"§(\d+)", listed)) <= sections(number), f"{number}{listed}"
     assert set(re.findall(r"`(\w+)`", plans)) <= {name for number in CHAPTERS for name in exercises(number)}
-    minutes = sum(int(reading) + int(doing) for reading, doing in re.findall(r"\n\* (\d+) \+ (\d+) minutes", TEACHING))
-    hours, readme = f"{minutes / 60:.0f} hours", (ROOT / "README.md").read_text(encoding="utf-8")
-    assert hours in TEACHING and hours in readme
+    cards = [card(read(path)) for path in CHAPTERS.values()]
+    hours = f"{sum(each.low for each in cards) / 60:.0f} to {sum(each.high for each in cards) / 60:.0f} hours"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert hours in TEACHING and hours in readme, f"all chapters together take {hours}"
 
 
 def test_glossary_is_complete_and_sorted():

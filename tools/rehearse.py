@@ -1,6 +1,9 @@
 """How long a chapter and its slides take: python -m tools.rehearse prints the minutes of TEACHING.md and of the card of
 each chapter, and what each row of a plan needs.
 
+The card gives a range. Its lower end counts the words and the exercises; its upper end also a minute for each picture
+and displayed formula, and the lines of visible code.
+
 Measured: words, slides, the words of the speaker's notes, the seconds of the cells (`make bench ARGS="course"`).
 Estimated: the words that are read or spoken in a minute, and the minutes of exercises. Nobody spoke: all of the notes
 are taken to be read aloud, and whatever a class asks comes on top. Statements of exercises and sources are not read
@@ -18,8 +21,12 @@ from tools.execute import read
 from tools.site.prepare import ROOT
 from tools.site.slides import count_words, notes, parts, shown_text, split, to_slides
 
-READ, SPOKEN = 150, 130  # words per minute
-WRITING, PREDICTING = 8, 3  # minutes of an exercise, as in TEACHING.md
+READ, SPOKEN = 120, 130  # words per minute
+CODE = 15  # lines of visible code per minute
+LONGEST = 90  # minutes of one sitting
+WRITING, PREDICTING = 8, 3  # minutes of an exercise whose statement gives none
+STATED = re.compile(r"\*\*Exercise \d+\.\d+.*?(\d+) minutes", flags=re.S)
+DISPLAY = re.compile(r"\$\$.+?\$\$", flags=re.S)
 DEFINES = re.compile(r"^(def|class) ", flags=re.M)
 PLANS = re.compile(r"^### (.+?) \((\d+) minutes\)\n(?:(?!\* |#).*\n)+((?:\* \*\*\d+\*\* .*\n)+)", flags=re.M)
 HEADING = re.compile(r'^(?:## |<p class="section">)(?:(\d+)\. )?', flags=re.M)
@@ -38,10 +45,7 @@ def chapters() -> dict[str, tuple[list[Slide], dict[str, int]]]:
     found = {}
     for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         notebook = read(path)
-        lengths = {}
-        for cell in notebook.cells:
-            if name := exercise(cell):
-                lengths[name] = WRITING if DEFINES.search(cell.source) else PREDICTING
+        lengths = exercise_minutes(notebook)  # before the cells become slides
         found[path.name[:2]] = rehearse(notebook), lengths
     return found
 
@@ -85,12 +89,64 @@ def minutes(words: int) -> int:
     return math.ceil(words / SPOKEN)
 
 
-def card(notebook: NotebookNode) -> tuple[int, int, int]:
-    """Minutes of reading, exercises in which something is written, exercises in which a value is predicted."""
-    words = sum(len(cell.source.split()) for cell in notebook.cells if cell.cell_type == "markdown")
-    stubs = [cell.source for cell in notebook.cells if exercise(cell)]
-    written = sum(bool(DEFINES.search(source)) for source in stubs)
-    return math.ceil(words / READ), written, len(stubs) - written
+@dataclass(frozen=True)
+class Card:
+    """The minutes on the card of a chapter.
+
+    Attributes:
+        words: minutes of reading the words.
+        looking: minutes for pictures, displayed formulas and visible code.
+        exercises: minutes of all exercises together.
+    """
+
+    words: float
+    looking: float
+    exercises: int
+
+    @property
+    def low(self) -> int:
+        return 5 * math.floor((self.words + self.exercises) / 5)
+
+    @property
+    def high(self) -> int:
+        return 5 * math.ceil((self.words + self.looking + self.exercises) / 5)
+
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high} minutes"
+
+
+def card(notebook: NotebookNode) -> Card:
+    """What the card of a chapter must say."""
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    words = sum(len(text.split()) for text in texts)
+    formulas = sum(len(DISPLAY.findall(text)) for text in texts)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    pictures = sum(has_picture(cell) for cell in code)
+    lines = sum(visible_lines(cell) for cell in code)
+    return Card(words / READ, pictures + formulas + lines / CODE, sum(exercise_minutes(notebook).values()))
+
+
+def exercise_minutes(notebook: NotebookNode) -> dict[str, int]:
+    """The minutes of each exercise: those in its statement, or a guess where none stand there."""
+    found, statement = {}, ""
+    for cell in notebook.cells:
+        if name := exercise(cell):
+            stated = STATED.search(statement)
+            guess = WRITING if DEFINES.search(cell.source) else PREDICTING
+            found[name] = int(stated[1]) if stated else guess
+        statement = cell.source if cell.cell_type == "markdown" else ""
+    return found
+
+
+def has_picture(cell: NotebookNode) -> bool:
+    return any("image/png" in output.get("data", {}) for output in cell.outputs)
+
+
+def visible_lines(cell: NotebookNode) -> int:
+    """Lines of code that a reader sees: none of a folded cell, and none of the stub of an exercise."""
+    if cell.metadata.get("jupyter", {}).get("source_hidden") or exercise(cell):
+        return 0
+    return sum(bool(line.strip()) for line in cell.source.splitlines())
 
 
 def chapter_rows() -> dict[str, tuple[int, ...]]:
@@ -161,14 +217,17 @@ def plan_rows(guide: str) -> dict[str, tuple[int, ...]]:
 if __name__ == "__main__":
     guide = (ROOT / "docs" / "TEACHING.md").read_text(encoding="utf-8")
     rows = chapter_rows()
+    cards = []
     for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         notebook = read(path)
         title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
-        reading, written, predicted = card(notebook)
-        doing = WRITING * written + PREDICTING * predicted
+        cards.append(card(notebook))
         slides, words, aloud, _ = rows[path.name[:2]]
-        print(f"{title}: {slides} slides, {words:,} words\n* {reading} + {doing} minutes, {aloud} aloud")
-        print(f"| **Time** | {reading + doing} minutes: {reading} of reading, {doing} of exercises |")
+        print(f"{title}: {slides} slides, {words:,} words\n* {cards[-1]}, {aloud} aloud")
+        sittings = "" if cards[-1].high <= LONGEST else "; in two sittings, ..."
+        print(f"| **Time** | {cards[-1]}, {cards[-1].exercises} of them for exercises{sittings} |")
+    low, high = sum(each.low for each in cards), sum(each.high for each in cards)
+    print(f"\nAll chapters: {low / 60:.0f} to {high / 60:.0f} hours")
     filled = plan_rows(guide)
     for title, rows in plans(guide).items():
         print("\n{}: {} slides, {:,} words, {} + {} + {} minutes, {} of {}".format(title, *filled[title]))
