@@ -1,4 +1,4 @@
-"""The frame of memory-augmented networks: a controller writes to an external memory and reads from it."""
+"""Memory-augmented networks: a controller that writes to an external memory and reads from it."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple

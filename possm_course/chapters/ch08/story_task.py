@@ -1,4 +1,4 @@
-"""The task of the stories, which room is a thing in, and the memory networks that learn to answer."""
+"""The task of the stories, which room is a thing in, and memory networks that learn to answer."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,9 +1,10 @@
-"""The drawings of chapter 10: the raster of a recording with its behaviour, and the tuning of a unit."""
+"""The drawings of chapter 10: the raster of a recording with its behaviour, and a unit's tuning."""
 
 from collections.abc import Callable, Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from possm_course.chapters.ch10.reach_counts import fit_cosine
@@ -22,9 +23,16 @@ def make_draw(
     row_ticks: Mapping[str, float] | None = None,
     label="unit",
 ) -> Callable[..., Figure]:
-    """draw(start, length) -> Figure, both in s: spikes (top), behaviour (bottom), grey lines where a trial starts.
+    """Prepares the raster of a recording: spikes above, behaviour below, grey lines at trial starts.
 
-    `order`: units from the lowest row to the highest, a permutation of 0 ... U-1, (U,); `row_ticks`: tick label -> row.
+    Args:
+        recording: what is drawn.
+        order: units from the lowest row to the highest, a permutation of 0 ... U-1, shape (U,).
+        row_ticks: tick label to row.
+        label: of the axis of units.
+
+    Returns:
+        draw(start, length) -> Figure of the window [start, start + length), both in s.
     """
     n_units = recording.n_units
     row = np.argsort(np.arange(n_units) if order is None else order)[recording.spike_units]  # (N,)
@@ -99,52 +107,61 @@ def make_draw(
 
 def draw_tuning(
     counts: np.ndarray, direction: np.ndarray, unit: int, preferred: np.ndarray
-) -> tuple:
-    """One unit's counts with its cosine, and variance against mean; of all units direction found, Fano factor, (U,)."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws a unit's counts with the cosine fitted to them, and all units' variance against mean.
+
+    Args:
+        counts: spikes in each reach, shape (R, U).
+        direction: of each reach, in rad, shape (R,).
+        unit: number of the unit on the left.
+        preferred: preferred directions in truth, in rad, shape (U,).
+
+    Returns:
+        Of all units the preferred direction of the fit, in rad, and the Fano factor, shape (U,).
+    """
     (_, x, y), expected = fit_cosine(counts, direction)
     fano = ((counts - expected) ** 2).sum(0) / counts.sum(0)
-    theta = np.linspace(-np.pi, np.pi, 200)
-    (b, x_u, y_u), jitter = (
-        fit_cosine(counts[:, [unit]], direction)[0][:, 0],
-        np.random.default_rng(0),
-    )
-    curve = b + x_u * np.cos(theta) + y_u * np.sin(theta)
-
     _, (left, right) = plt.subplots(
         1, 2, figsize=(6.8, 3.1), width_ratios=(1.25, 1), layout="constrained"
     )
+    _draw_cosine(left, counts[:, unit], direction, unit)
+    left.axvline(np.degrees(preferred[unit]), color=BLUE, ls=":", label="preferred, in truth")
+    left.legend(loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=9)
+    _draw_variances(right, counts, direction)
+    return np.arctan2(y, x), fano
+
+
+def _draw_cosine(axes: Axes, counts: np.ndarray, direction: np.ndarray, unit: int) -> None:
+    """Counts (R,) of a unit against direction (R,), and the cosine with the square root about it."""
+    b, x, y = fit_cosine(counts[:, None], direction)[0][:, 0]
+    theta = np.linspace(-np.pi, np.pi, 200)
+    curve = b + x * np.cos(theta) + y * np.sin(theta)
     spread = np.sqrt(np.maximum(curve, 0))
-    left.fill_between(
+    axes.fill_between(
         np.degrees(theta), curve - spread, curve + spread, color=SKY, alpha=0.35, lw=0
     )
-    left.plot(
-        np.degrees(direction) + jitter.uniform(-9, 9, len(direction)),
-        counts[:, unit] + jitter.uniform(-0.15, 0.15, len(direction)),
-        ".",
-        color=GRAY,
-        ms=5,
-    )
-    left.plot(np.degrees(theta), curve, color=ORANGE, lw=2.2, label="cosine, ± √ of it")
-    left.axvline(np.degrees(preferred[unit]), color=BLUE, ls=":", label="preferred, in truth")
-    left.set(
-        xlabel="direction of the reach (°)",
-        ylabel=f"spikes of unit {unit} in 200 ms",
-        xticks=range(-180, 181, 90),
-    )
-    left.legend(loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=9)
+    jitter = np.random.default_rng(0)
+    at = np.degrees(direction) + jitter.uniform(-9, 9, len(direction))
+    height = counts + jitter.uniform(-0.15, 0.15, len(direction))
+    axes.plot(at, height, ".", color=GRAY, ms=5)
+    axes.plot(np.degrees(theta), curve, color=ORANGE, lw=2.2, label="cosine, ± √ of it")
+    axes.set_xlabel("direction of the reach (°)")
+    axes.set_ylabel(f"spikes of unit {unit} in 200 ms")
+    axes.set_xticks(range(-180, 181, 90))
 
-    groups = [
-        counts[np.isclose(direction, a)]
-        for a in np.unique(direction.round(6))
-        if np.isclose(direction, a).any()
-    ]
-    mean, variance = (
-        np.stack([f(g) for g in groups]).ravel()
-        for f in (lambda g: g.mean(0), lambda g: g.var(0, ddof=1))
-    )
-    right.loglog(mean[mean > 0], variance[mean > 0], ".", color=GRAY, ms=4)
+
+def _draw_variances(axes: Axes, counts: np.ndarray, direction: np.ndarray) -> None:
+    """Variance against mean of the counts (R, U) of each unit in each direction."""
+    means, variances = [], []
+    for angle in np.unique(direction.round(6)):
+        group = counts[np.isclose(direction, angle)]
+        if len(group):
+            means.append(group.mean(0))
+            variances.append(group.var(0, ddof=1))
+    mean = np.concatenate(means)
+    variance = np.concatenate(variances)
+    axes.loglog(mean[mean > 0], variance[mean > 0], ".", color=GRAY, ms=4)
     ends = np.array([0.04, 8])
-    right.plot(ends, ends, "--", color=INK, lw=1.6, label="Poisson, $F = 1$")
-    right.set(xlabel="mean count", ylabel="variance of the count")
-    right.legend(loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=9)
-    return np.arctan2(y, x), fano
+    axes.plot(ends, ends, "--", color=INK, lw=1.6, label="Poisson, $F = 1$")
+    axes.set(xlabel="mean count", ylabel="variance of the count")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=9)

@@ -1,4 +1,4 @@
-"""The drawings of chapter 11: bins and the weights of their spikes, shares of units, and the cost of three forms."""
+"""The drawings of chapter 11: bins and the weights of their spikes, shares of units, and costs."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,11 +12,16 @@ from possm_lite.recordings import SpikeBatch
 def draw_bins(
     batch: SpikeBatch, tuned: Tensor, share: Tensor | None = None, z: Tensor | None = None
 ) -> None:
-    """The emptiest, a middling and the fullest bin; with the share (N,) of each token, what was read of them below."""
+    """Draws the spikes of three bins, the emptiest, a middling and the fullest.
+
+    Args:
+        batch: N spikes of U units.
+        tuned: which units are tuned, bool, shape (U,); the others are drawn at the bottom.
+        share: weight of each spike in equal shares, shape (N,): the colour of its dot.
+        z: what was read of each bin, shape (n_bins, 32): the row below; None is a question mark.
+    """
     n = torch.bincount(batch.bin)
-    rank = torch.cat(
-        [torch.arange(1), tuned.int().argsort(stable=True) + 1]
-    ).argsort()  # untuned units at the bottom
+    rank = torch.cat([torch.arange(1), tuned.int().argsort(stable=True) + 1]).argsort()
     chosen = n.argsort(stable=True)[[0, len(n) // 2, -1]].tolist()
     figure, axes = plt.subplots(
         2,
@@ -27,38 +32,39 @@ def draw_bins(
         sharex="row",
         sharey="row",
     )
-    look = {"cmap": "PuOr_r", "vmin": 0.6, "vmax": 1.4} if share is not None else {"color": INK}
     for b, above, below in zip(chosen, *axes, strict=True):
         own = batch.bin == b
-        colour = {} if share is None else {"c": share[own]}
-        edge = {} if share is None else {"edgecolors": INK, "linewidths": 0.5}
-        dots = above.scatter(
-            1000 * batch.offset[own], rank[batch.unit[own]], 26, **look, **colour, **edge
-        )
+        if share is None:
+            look = {"color": INK}
+        else:
+            look = {"c": share[own], "cmap": "PuOr_r", "vmin": 0.6, "vmax": 1.4}
+            look |= {"edgecolors": INK, "linewidths": 0.5}
+        dots = above.scatter(1000 * batch.offset[own], rank[batch.unit[own]], 26, **look)
         above.axhline(int((~tuned).sum()) + 0.5, color=GRAY, lw=1)
-        above.set(
-            title=f"{n[b]} spikes", xlim=(-2, 52), ylim=(0, len(tuned) + 1), xticks=[0, 25, 50]
-        )
-        above.set(yticks=[9, 70])
+        above.set(title=f"{n[b]} spikes", xlim=(-2, 52), ylim=(0, len(tuned) + 1))
+        above.set(xticks=[0, 25, 50], yticks=[9, 70])
         below.set(xticks=[], yticks=[])
         if z is None:
-            below.text(
-                0.5, 0.5, "?", ha="center", va="center", fontsize=16, transform=below.transAxes
-            )
+            middle = {"ha": "center", "va": "center", "transform": below.transAxes}
+            below.text(0.5, 0.5, "?", fontsize=16, **middle)
         else:
             below.imshow(z[b][None], cmap="RdBu_r", vmin=-1.5, vmax=1.5, aspect="auto")
     axes[0, 1].set_xlabel("time in the bin (ms)")
     axes[0, 0].set_yticklabels(["untuned\nunits", "tuned\nunits"])
     axes[1, 0].set_ylabel("32\nnumbers", rotation=0, ha="right", va="center")
     if share is not None:
-        figure.colorbar(
-            dots, ax=axes[0], label="weight,\nin equal shares", ticks=[0.6, 1, 1.4], extend="both"
-        )
+        label = "weight,\nin equal shares"
+        figure.colorbar(dots, ax=axes[0], label=label, ticks=[0.6, 1, 1.4], extend="both")
     plt.show()
 
 
 def draw_units(shares: dict[str, Tensor], tuned: Tensor) -> None:
-    """The mean share of a spike of each unit, (seeds, U), one panel for each entry of `shares`."""
+    """Draws the mean weight of a spike of each unit, with the mean of tuned and of untuned units.
+
+    Args:
+        shares: title of a panel to weights in equal shares, shape (seeds, U).
+        tuned: which units are tuned, bool, shape (U,).
+    """
     figure, axes = plt.subplots(
         1, len(shares), figsize=(6.4, 2.8), sharey=True, layout="constrained"
     )
@@ -83,6 +89,12 @@ def draw_units(shares: dict[str, Tensor], tuned: Tensor) -> None:
 
 
 def draw_cost(spikes: np.ndarray, cost: np.ndarray) -> None:
+    """Draws time and memory of the three forms against the number of spikes, both axes logarithmic.
+
+    Args:
+        spikes: in each batch, shape (n,).
+        cost: milliseconds and megabytes of the three forms, shape (n, 2, 3), from `measure_cost`.
+    """
     figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.3), layout="constrained")
     names = "padded, a key per slot", "list, a key per spike", "list, a row per unit"
     for j, (name, look) in enumerate(

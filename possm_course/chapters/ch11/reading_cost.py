@@ -17,28 +17,43 @@ from possm_lite.training import Session
 
 
 def read_with_keys(model: POSSM, batch: SpikeBatch) -> Tensor:
-    """A list without padding, but with a key and a value projected for every spike: (n_bins, D)."""
-    encoder, n_bins = model.encoder, int(batch.n_bins.sum())
-    keys, values = (
-        y[:, 0] for y in encoder.keys_values(model.unit_embedding(batch.unit))
-    )  # (N, d) each
+    """The input attention on a list without padding, with a key and a value for every spike.
+
+    Args:
+        model: a decoder with one latent and one head.
+        batch: N spikes in n_bins bins.
+
+    Returns:
+        The bins as they are read, shape (n_bins, D).
+    """
+    encoder = model.encoder
+    n_bins = int(batch.n_bins.sum())
+    keys, values = encoder.keys_values(model.unit_embedding(batch.unit))  # (N, H, d) each
+    keys, values = keys[:, 0], values[:, 0]  # (N, d) each
     phase = model.rotation(batch.offset - batch.bin_width_s / 2, keys.dtype)  # (N, F)
-    s = (
-        rotate(keys, phase) @ encoder.queries(encoder.latents)[0, 0] / math.sqrt(keys.shape[-1])
-    )  # (N,)
-    p = softmax_by_bin(s, batch.bin, n_bins)
-    z = values.new_zeros(n_bins, values.shape[-1]).index_add(
-        0, batch.bin, p[:, None] * rotate(values, phase)
-    )
+    query = encoder.queries(encoder.latents)[0, 0]  # (d,)
+    scores = rotate(keys, phase) @ query / math.sqrt(keys.shape[-1])  # (N,)
+    p = softmax_by_bin(scores, batch.bin, n_bins)
+    weighted = p[:, None] * rotate(values, phase)  # (N, d)
+    z = values.new_zeros(n_bins, values.shape[-1]).index_add(0, batch.bin, weighted)
     return encoder.project_out(encoder.latents[0], z[:, None])
 
 
 def measure_cost(
     model: POSSM, session: Session, windows=(1, 3, 10, 30)
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Spikes (n,), and milliseconds and megabytes (n, 2, 3) of a padded grid, a list with keys, a table of units.
+    """The cost of three forms of the input attention: a padded grid, a list with keys, a table of units.
 
-    Processor time forward and backward, the least of several runs; what the forward pass keeps for the backward pass.
+    Time is processor time forward and backward, the least of several runs. Memory is what the forward
+    pass keeps for the backward pass.
+
+    Args:
+        model: the decoder.
+        session: its training part is cut into windows of 1 s.
+        windows: numbers of windows in a batch, n of them.
+
+    Returns:
+        Spikes in each batch, shape (n,), and milliseconds and megabytes, shape (n, 2, 3).
     """
     spikes, cost = [], []
     for n_windows in windows:
@@ -57,13 +72,14 @@ def measure_cost(
 
 
 def _seconds(form: Callable[[], Tensor]) -> float:
+    """Processor time of a form, forward and backward, in s."""
     began = time.process_time()  # of this process alone, whatever else the machine does
     form().square().sum().backward()
     return time.process_time() - began
 
 
 def _saved_mb(model: POSSM, form: Callable[[], Tensor]) -> float:
-    """Each piece of memory once, parameters left out."""
+    """Megabytes that a form keeps for the backward pass, each piece once, parameters left out."""
     pieces, own = {}, {p.untyped_storage().data_ptr() for p in model.parameters()}
 
     def note(x):
