@@ -1,4 +1,4 @@
-"""A recording prepared for training: spikes paired with behaviour, split, with the scale of behaviour."""
+"""A recording prepared for training: spikes paired with behaviour, split, with its scale."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,33 +15,72 @@ from ..recordings.timeline import Timeline
 
 @dataclass(frozen=True)
 class Session:
-    """A recording to train and test a model on, made by `prepare`."""
+    """A recording to train and test a model on, made by `prepare`.
 
-    timeline: Timeline  # spikes and behaviour on one clock
-    split_config: SplitConfig  # how the recording was divided
-    split: Split  # trials, or pieces of recorded time, of each part
-    mean: np.ndarray  # of behaviour in the training part, (C,)
+    Attributes:
+        timeline: spikes and behaviour on one clock.
+        split_config: how the recording was divided.
+        split: trials, or pieces of recorded time, of each part; start and stop in s, (n, 2).
+        mean: mean of behaviour in the training part, in the unit of the recording, (C,).
+        std: standard deviation of behaviour likewise, (C,); 1 for a constant column.
+        index: index of the session in the model, from 1.
+        first_unit: index of its first unit in the model, from 1.
+    """
+
+    timeline: Timeline
+    split_config: SplitConfig
+    split: Split
+    mean: np.ndarray
     std: np.ndarray
-    index: int = 1  # of the session in the model, from 1
-    first_unit: int = 1  # index of its first unit in the model, from 1
+    index: int = 1
+    first_unit: int = 1
 
     @property
     def recording(self) -> Recording:
+        """The recording, without trials that are too short to decode."""
         return self.timeline.recording
 
     def segments(self, part: str) -> np.ndarray:
-        """Start and stop of the continuous segments of a part, (n, 2): adjacent trials are joined."""
+        """Start and stop of the continuous segments of a part: adjacent trials are joined.
+
+        Args:
+            part: "train", "valid" or "test".
+
+        Returns:
+            Seconds on the clock of behaviour, (n, 2).
+        """
         return segments(getattr(self.split, part), gap_s=1e-3)
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
-        """`Timeline.cut`, with units numbered as in the model."""
+        """Windows of one length as by `Timeline.cut`, with units numbered as in the model.
+
+        Args:
+            starts: starts of the windows, seconds on the clock of behaviour, (B,) or a number.
+            duration_s: length of each window, seconds.
+            keep_unit: False where the spikes of a unit are dropped from a window, (B, U), bool;
+                None: all are kept.
+
+        Returns:
+            Spikes and behaviour of B windows.
+        """
         return self.timeline.cut(starts, duration_s, keep_unit).offset_units(self.first_unit)
 
     def first_trials(self, n: int) -> "Session":
-        """The session with its first `n` training trials; other parts are the same. ValueError if it has fewer."""
+        """The session with fewer training trials and their scale; the other parts are the same.
+
+        Args:
+            n: number of training trials to keep, the first ones.
+
+        Returns:
+            A session with `n` trials in its training part.
+
+        Raises:
+            ValueError: the training part has fewer trials than `n`, or `n` is below 1.
+        """
         if not 1 <= n <= len(self.split.train):
             raise ValueError(
-                f"n must lie in 1..{len(self.split.train)}, the trials of the training part, not {n}."
+                f"n must lie in 1..{len(self.split.train)}, the trials of the training part, "
+                f"not {n}."
             )
         split = replace(self.split, train=self.split.train[:n])
         mean, std = _scale(self.timeline, split.train)
@@ -55,11 +94,24 @@ def prepare(
     bin_width_s: float = 0.05,
     seed: int = 0,
 ) -> Session:
-    """Pair behaviour with spikes, split, and take mean and standard deviation of behaviour from the training part.
+    """Pair behaviour with spikes, split, and take the scale of behaviour from the training part.
 
-    `lag_s` is behaviour minus spikes. For a `split` in words see `SplitConfig.parse`; `seed` is that of a random one.
-    Trials shorter than a bin, or without a behaviour sample, are left out with a note. RecordingError if too little is
-    left, or decoding it cannot mean anything.
+    Trials shorter than a bin, or without a behaviour sample, are left out with a note.
+
+    Args:
+        recording: spikes and behaviour.
+        split: how to divide the recording; in words, see `SplitConfig.parse`.
+        lag_s: behaviour minus spikes, seconds: behaviour at t is paired with spikes at t - lag.
+        bin_width_s: width of a bin of spikes, seconds.
+        seed: of a random split in words.
+
+    Returns:
+        A session to train and test one model on, alone or after `combine_sessions`.
+
+    Raises:
+        RecordingError: too little is left to train and test on, or decoding it cannot mean
+            anything.
+        ValueError: the split is unknown, or the bin width is not positive.
     """
     if len(recording.behavior_times) == 0:
         raise RecordingError(
@@ -69,36 +121,42 @@ def prepare(
     recording = _drop_short_trials(recording, bin_width_s)
     timeline = Timeline(recording, lag_s, bin_width_s)
     divided = config.apply(recording, bin_width_s)
-    for name, part in vars(divided).items():
+    parts = vars(divided)  # train, valid, test: (n, 2) each
+    for name, part in parts.items():
         n_samples = np.diff(np.searchsorted(timeline.times + timeline.lag_s, part)).sum()
         if n_samples < 2:
             raise RecordingError(
                 f"the {name} part of split {config} is too short: {n_samples} samples of behaviour."
             )
-    check_decodable(
-        recording, {name: part - timeline.lag_s for name, part in vars(divided).items()}
-    )
-    return Session(timeline, config, divided, *_scale(timeline, divided.train))
+    of_spikes = {name: part - timeline.lag_s for name, part in parts.items()}
+    check_decodable(recording, of_spikes)
+    mean, std = _scale(timeline, divided.train)
+    return Session(timeline, config, divided, mean, std)
 
 
 def _drop_short_trials(recording: Recording, bin_width_s: float) -> Recording:
     """The recording, with a note if it lost trials. RecordingError if none is long enough."""
     clock = Timeline(recording, bin_width_s=bin_width_s).times
     n_samples = np.diff(np.searchsorted(clock, recording.trials))[:, 0]
-    kept = (np.diff(recording.trials)[:, 0] >= bin_width_s * (1 - 1e-6)) & (n_samples > 0)
+    is_long_enough = np.diff(recording.trials)[:, 0] >= bin_width_s * (1 - 1e-6)
+    kept = is_long_enough & (n_samples > 0)
     if kept.all():
         return recording
     if not kept.any():
         raise RecordingError(
             f"trials must be at least a bin of {bin_width_s} s long: choose a smaller bin width."
         )
-    note = f"{(~kept).sum()} of {len(kept)} trials shorter than a bin, or without a sample of behaviour, were left out."
+    note = (
+        f"{(~kept).sum()} of {len(kept)} trials shorter than a bin, or without a sample of "
+        "behaviour, were left out."
+    )
     return replace(recording, trials=recording.trials[kept], notes=(*recording.notes, note))
 
 
 def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of behaviour in the training trials, (C,) each."""
-    # a sample on the edge of a part is in the part that begins there, as in `Timeline.cut`, however it was rounded
+    # a sample on the edge of a part is in the part that begins there, as in `Timeline.cut`,
+    # however it was rounded
     ranges = np.searchsorted(timeline.times + timeline.lag_s, train - 1e-6)
     behavior = np.concatenate([timeline.behavior[first:last] for first, last in ranges])
     varies = columns_that_vary(behavior)
@@ -112,12 +170,29 @@ def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def columns_that_vary(behavior: np.ndarray) -> np.ndarray:
-    """Which columns of (T, C) are not constant, (C,); rounding makes the deviation of a constant one tiny, not 0."""
+    """Which columns of behaviour are not constant.
+
+    Their values are compared: rounding makes the deviation of a constant column tiny, not 0.
+
+    Args:
+        behavior: samples of behaviour, (T, C).
+
+    Returns:
+        True for each column that varies, (C,).
+    """
     return (behavior != behavior[:1]).any(0)
 
 
 def check_sessions(model, sessions: Sequence[Session]):
-    """Raises ValueError for sessions that share an index, or have other units or columns than the model."""
+    """Check that sessions can be decoded by one model.
+
+    Args:
+        model: a POSSM, or a decoder of `decoder.baselines`.
+        sessions: from `prepare`, or several from `combine_sessions`.
+
+    Raises:
+        ValueError: two sessions share an index, or one has other units or columns than the model.
+    """
     indices = [s.index for s in sessions]
     if len(set(indices)) < len(indices):
         raise ValueError(f"sessions must be from combine_sessions: their indices are {indices}.")
@@ -127,6 +202,7 @@ def check_sessions(model, sessions: Sequence[Session]):
     for s in sessions:
         n_columns = s.recording.n_columns
         last = s.first_unit - 1 + s.recording.n_units
-        if n_columns != n_outputs or last > n_units or (n_sessions == 1 and last != n_units):
+        has_its_units = last == n_units if n_sessions == 1 else last <= n_units
+        if n_columns != n_outputs or not has_its_units:
             its = f"the session has units {s.first_unit}..{last} and {n_columns} columns"
             raise ValueError(f"the model has n_units {n_units} and n_outputs {n_outputs}, {its}.")
