@@ -30,7 +30,7 @@ CHAPTERS = [path.stem for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb")) if figu
 def server(tmp_path_factory, chromium):
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install -e .[lab]")
     folder = tmp_path_factory.mktemp("lab")  # a copy, so that no test writes into the repository
-    for name in ("notebooks", "data"):
+    for name in ("notebooks", "data", "experiments"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns(".*", "runs", "recordings"))
     running = Server(folder)
     yield running

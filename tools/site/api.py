@@ -117,8 +117,9 @@ class Reference:
         """The page that lists all modules, each with the first paragraph of its docstring."""
         lines = ["# The packages", "", INTRODUCTION]
         for package, layers in LAYERS.items():
+            lines += ["", f"## {package}"]
             for layer in layers:
-                lines += ["", f"## {package}.{layer}", ""]
+                lines += ["", f"### {layer}", ""]
                 for module in self.modules.values():
                     if module.name.split(".")[:2] == [package, layer]:
                         summary = module.doc.split("\n\n")[0].replace("\n", " ")
