@@ -1,1 +1,1 @@
-"""What chapter 03, notebooks/03_self_and_multi_head.ipynb, shows: its models, tasks and drawings."""
+"""What chapter 03 shows: models, tasks and drawings of notebooks/03_self_and_multi_head.ipynb."""

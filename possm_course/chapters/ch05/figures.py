@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from possm_course.chapters.ch02.figures import Adam
+from possm_course.chapters.ch02.adam import Adam
 from possm_course.diagrams import Diagram
 from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE
 from possm_lite.nn.time_features import (

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from possm_course.chapters.ch04 import figures
+from possm_course.chapters.ch04 import toy
 from possm_lite.nn.attention import attend, scaled_dot_score
 from possm_lite.nn.positions import sinusoidal_encoding
 
@@ -25,7 +25,7 @@ def predict():
 
 @pytest.mark.parametrize("code", ["none", "learned", "added", "rotated"])
 def test_networks_side_by_side_are_torch_attention_each(predict, code):
-    weights = {name: w.detach() for name, w in figures.initial_weights().items()}
+    weights = {name: w.detach() for name, w in toy.initial_weights().items()}
     symbols, places = torch.randint(8, (3, 2, 12)), torch.arange(5, 17)
     together = predict(weights, symbols, places, code)
     for s in range(3):
@@ -43,12 +43,12 @@ def test_networks_side_by_side_are_torch_attention_each(predict, code):
 @pytest.mark.parametrize(("code", "moves"), [("none", False), ("learned", True), ("added", True), ("rotated", False)])
 def test_which_answers_move_with_the_text(predict, code, moves):
     """The answer of exercise 4.3, with weights that nobody trained."""
-    weights = {name: 3 * w.detach() for name, w in figures.initial_weights().items()}
+    weights = {name: 3 * w.detach() for name, w in toy.initial_weights().items()}
     symbols, places = torch.randint(8, (3, 4, 32)), torch.arange(32)
     here, later = (predict(weights, symbols, places + start, code) for start in (0, 100))
     assert ((here - later).abs().max() > 0.1 * here.std()) == moves
 
 
 def test_learns_to_look_three_places_back(predict):
-    trained = figures.train(predict, "rotated", n_steps=150)
-    assert (figures.share_right(predict, trained, "rotated", torch.arange(100, 132)) > 0.95).all()
+    trained = toy.train(predict, "rotated", n_steps=150)
+    assert (toy.share_right(predict, trained, "rotated", torch.arange(100, 132)) > 0.95).all()
