@@ -18,22 +18,32 @@ RIDGES = tuple(10.0 ** np.arange(0, 5.5, 0.5))
 def fit_wiener(
     session: Session, n_history: int = 10, ridges: Sequence[float] = RIDGES
 ) -> WienerFilter:
-    """A Wiener filter of the last `n_history` bins, with the ridge penalty that has the best validation R²."""
+    """A Wiener filter of the training part, with the ridge penalty of the best validation R².
+
+    Args:
+        session: a session of `prepare`.
+        n_history: number of bins of counts that it decodes from, the newest included.
+        ridges: penalties to choose from.
+
+    Returns:
+        The filter, ready to decode.
+    """
     model = _empty(WienerFilter, session, n_history=n_history)
-    solutions = model.solve(*binned(session, "train"), ridges)
+    counts, behavior = binned(session, "train")
+    solutions = model.solve(counts, behavior, ridges)
     scores = []
     for model.weight.data, model.offset.data in solutions:
-        scores.append(
-            np.nan_to_num(evaluate(model, session, "valid").r2_columns).sum()
-        )  # NaN: constant
+        r2_columns = evaluate(model, session, "valid").r2_columns
+        scores.append(np.nan_to_num(r2_columns).sum())  # NaN: constant
     model.weight.data, model.offset.data = solutions[int(np.argmax(scores))]
     return model
 
 
 def fit_kalman(session: Session) -> KalmanFilter:
-    """A Kalman filter of maximum likelihood on the training part."""
+    """A Kalman filter of maximum likelihood on the training part of `session`."""
     model = _empty(KalmanFilter, session)
-    model.solve(*binned(session, "train"))
+    counts, behavior = binned(session, "train")
+    model.solve(counts, behavior)
     return model
 
 
@@ -45,9 +55,23 @@ def search_lag(
     seed: int = 0,
     **filter_settings,
 ) -> np.ndarray:
-    """Validation R² of a Wiener filter at each lag, (n,); NaN if no column varies. `filter_settings`: of `fit_wiener`.
+    """Validation R² of a Wiener filter at each lag.
 
-    score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (17.5)
+        score(L) = R² of v(t) decoded from counts up to t - L, on the validation part        (17.5)
+
+    Args:
+        recording: spikes and behaviour.
+        lags_s: L, behaviour minus spikes, seconds, n of them.
+        split: how to divide the recording, as for `prepare`.
+        bin_width_s: width of a bin, seconds.
+        seed: of a random split.
+        filter_settings: further arguments of `fit_wiener`.
+
+    Returns:
+        R² at each lag, the mean of the columns that vary, (n,); NaN if none does.
+
+    Raises:
+        RecordingError: as by `prepare`.
     """
     scores = []
     for lag_s in lags_s:
@@ -57,33 +81,47 @@ def search_lag(
 
 
 def binned(session: Session, part: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Square-root counts (T, U), and means of standardised behaviour (T, n_slots, C), of each segment of a part."""
+    """Square-root counts and means of standardised behaviour, on the bins of a part.
+
+    Args:
+        session: a session of `prepare`.
+        part: "train", "valid" or "test".
+
+    Returns:
+        Of each segment with a whole bin, the square roots of counts, (T, U) in T bins; and of each
+        the means of behaviour in the slots of a bin, (T, n_slots, C), NaN without a sample.
+    """
     width = session.timeline.bin_width_s
     n_slots = len(slot_offsets(session))
-    counts, behavior = [], []
+    counts = []
+    behavior = []
     for start, stop in session.segments(part):
-        if (n_bins := int((stop - start) / width + 1e-6)) == 0:
+        n_bins = int((stop - start) / width + 1e-6)
+        if n_bins == 0:
             continue
-        batch = session.timeline.cut(start, n_bins * width)
         counts.append(np.sqrt(session.timeline.counts(start, n_bins), dtype=np.float32))
-        slot = bin_index(batch.times_s[batch.mask], width / n_slots)
-        n_samples = np.bincount(slot, minlength=n_bins * n_slots)
-        sums = [
-            np.bincount(slot, v, minlength=n_bins * n_slots)
-            for v in batch.behavior[batch.mask].numpy().T
-        ]
-        mean = np.stack(sums, 1) / np.where(n_samples > 0, n_samples, np.nan)[:, None]
-        behavior.append(((mean - session.mean) / session.std).reshape(n_bins, n_slots, -1))
+        batch = session.timeline.cut(start, n_bins * width)
+        samples = batch.behavior[batch.mask].numpy()  # (K, C)
+        slot = bin_index(batch.times_s[batch.mask], width / n_slots)  # (K,)
+        mean = _mean_by_slot(samples, slot, n_bins * n_slots)
+        standardised = (mean - session.mean) / session.std
+        behavior.append(standardised.reshape(n_bins, n_slots, -1))
     return counts, behavior
+
+
+def _mean_by_slot(samples: np.ndarray, slot: np.ndarray, n: int) -> np.ndarray:
+    """Mean of the samples (K, C) of each of n slots, (n, C); NaN without a sample."""
+    n_samples = np.bincount(slot, minlength=n)
+    sums = [np.bincount(slot, column, minlength=n) for column in samples.T]
+    return np.stack(sums, 1) / np.where(n_samples > 0, n_samples, np.nan)[:, None]
 
 
 def _empty(kind, session: Session, **sizes):
     """A filter with the sizes and the scale of a session."""
+    recording = session.recording
     n_slots = len(slot_offsets(session))
-    n_columns = session.recording.n_columns
-    model = kind(
-        session.recording.n_units, session.timeline.bin_width_s, n_slots, n_columns, **sizes
-    )
+    width = session.timeline.bin_width_s
+    model = kind(recording.n_units, width, n_slots, recording.n_columns, **sizes)
     model.behavior_mean[1] = torch.from_numpy(session.mean)
     model.behavior_std[1] = torch.from_numpy(session.std)
     return model
