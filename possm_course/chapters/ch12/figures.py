@@ -1,4 +1,4 @@
-"""The drawings of chapter 12: movement in the spikes, the decoder and its feed-forward layer, a training watched."""
+"""The drawings of chapter 12: movement in the spikes, the decoder, and a training watched."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,31 +11,33 @@ from possm_course.style import BLUE, GRAY, INK, ORANGE
 
 
 def movement(recording, units, start: float, duration: float) -> Figure:
-    """Smoothed rates of the tuned units, sorted by preferred direction, where the hand is going, and its velocity."""
-    tuned = np.flatnonzero(units.tuned)
-    tuned = tuned[np.argsort(units.preferred_direction_rad[tuned])]
+    """Draws the rates of the tuned units, where the hand is going, and its velocity.
+
+    Rates are smoothed over 60 ms and over units that prefer about the same direction.
+
+    Args:
+        recording: spikes and hand velocity in mm/s.
+        units: tuning of its units in truth.
+        start: of what is drawn, in s.
+        duration: of what is drawn, in s.
+
+    Returns:
+        The figure.
+    """
     step, margin = 0.01, 0.3  # s
     edges = np.arange(start - margin, start + duration + margin, step)
-    trains = [recording.spike_times[recording.spike_units == unit] for unit in tuned]
-    rate = gaussian_filter1d(
-        np.stack([np.histogram(train, edges)[0] for train in trains]) / step, 6, axis=1
-    )  # 60 ms
-    rate /= np.array([[len(train)] for train in trains]) / np.ptp(recording.spike_times)
-    angles = np.radians(np.arange(-175, 180, 10))
-    away = np.cos(angles[:, None] - units.preferred_direction_rad[tuned])
-    near = np.exp(6 * (away - 1))  # units that prefer about this direction, within some 24 degrees
-    rate = near @ rate / near.sum(1, keepdims=True)  # (36, T)
+    rate = _rates_by_direction(recording, units, edges, step)  # (36, T)
 
     shown = (recording.behavior_times >= start) & (recording.behavior_times < start + duration)
-    seconds, velocity = recording.behavior_times[shown] - start, recording.behavior[shown]
+    seconds = recording.behavior_times[shown] - start
+    velocity = recording.behavior[shown]
     fast = np.hypot(*velocity.T) > 150
     figure, (rates, hand) = plt.subplots(
         2, 1, figsize=(6.4, 4.6), sharex=True, height_ratios=(2, 1), layout="constrained"
     )
     extent = (-margin, duration + margin, -180, 180)
-    image = rates.imshow(
-        rate - rate.mean(0), extent=extent, origin="lower", aspect="auto", vmin=-0.6, vmax=0.9
-    )
+    look = {"origin": "lower", "aspect": "auto", "vmin": -0.6, "vmax": 0.9}
+    image = rates.imshow(rate - rate.mean(0), extent=extent, **look)
     heading = np.degrees(np.arctan2(velocity[fast, 1], velocity[fast, 0]))
     rates.plot(seconds[fast], heading, "o", color=ORANGE, ms=3.5)
     rates.set(ylabel="preferred direction (°)", yticks=(-180, -90, 0, 90, 180))
@@ -46,6 +48,20 @@ def movement(recording, units, start: float, duration: float) -> Figure:
     hand.legend(ncols=2, loc="upper left", bbox_to_anchor=(0.15, 1.2))
     plt.close(figure)
     return figure
+
+
+def _rates_by_direction(recording, units, edges: np.ndarray, step: float) -> np.ndarray:
+    """Rates between the edges (T+1,), over the mean rate, of units that prefer each of 36 directions."""
+    tuned = np.flatnonzero(units.tuned)
+    tuned = tuned[np.argsort(units.preferred_direction_rad[tuned])]
+    trains = [recording.spike_times[recording.spike_units == unit] for unit in tuned]
+    counts = np.stack([np.histogram(train, edges)[0] for train in trains])
+    rate = gaussian_filter1d(counts / step, 6, axis=1)  # (tuned units, T), over 60 ms
+    rate /= np.array([[len(train)] for train in trains]) / np.ptp(recording.spike_times)
+    angles = np.radians(np.arange(-175, 180, 10))
+    away = np.cos(angles[:, None] - units.preferred_direction_rad[tuned])
+    near = np.exp(6 * (away - 1))  # units that prefer about this direction, within some 24 degrees
+    return near @ rate / near.sum(1, keepdims=True)
 
 
 def decoder() -> Figure:
@@ -152,7 +168,14 @@ def feed_forward() -> Figure:
 
 
 def losses(runs: dict[str, Run]) -> Figure:
-    """The loss of each step, smoothed; on the right, one minus it."""
+    """Draws the loss of each step and its mean over 15 steps; on the right, one minus it.
+
+    Args:
+        runs: name of a decoder to its training.
+
+    Returns:
+        The figure.
+    """
     figure, axes = plt.subplots(figsize=(6.4, 2.7), layout="constrained")
     for whose, run in runs.items():
         color = ORANGE if whose == YOURS else BLUE
@@ -171,39 +194,52 @@ def losses(runs: dict[str, Run]) -> Figure:
 
 
 def hand(run: Run, session, start: float, duration: float, what: str = "five seconds") -> Figure:
-    """The hand, recorded and decoded, after some steps: velocity (mm/s), and the way (mm) of each trial from its start.
+    """Draws the hand as recorded and as decoded after some numbers of steps, a row for each.
 
-    `run` has decoded `session.cut(start, duration)`.
+    Args:
+        run: a training that has decoded `session.cut(start, duration)` on the way.
+        session: the session trained on, with velocity in mm/s.
+        start: of what was decoded, in s.
+        duration: of what was decoded, in s.
+        what: name of what was decoded, in `run.decoded`.
+
+    Returns:
+        The figure: velocity in mm/s, and the way in mm of each trial from its start.
     """
     batch = session.cut(start, duration)
-    times_s, recorded = batch.times_s[0].numpy(), batch.behavior[0].numpy()
+    times_s = batch.times_s[0].numpy()
+    recorded = batch.behavior[0].numpy()  # (Q, 2)
     step_s = np.median(np.diff(times_s))
     trials = session.recording.trials[:, 0] - start
-    edges = [
-        0,
-        *np.searchsorted(times_s, trials[(trials > 0.01) & (trials < times_s[-1])]),
-        len(times_s),
-    ]
-    begin = np.cumsum(recorded, 0) * step_s
+    within = trials[(trials > 0.01) & (trials < times_s[-1])]
+    edges = [0, *np.searchsorted(times_s, within), len(times_s)]
+    begin = np.cumsum(recorded, 0) * step_s  # (Q, 2), mm
     figure, axes = plt.subplots(len(run.decoded), 3, figsize=(6.4, 6.6), layout="constrained")
-    for i, (n_steps, looks) in enumerate(run.decoded.items()):
+    for row, (n_steps, looks) in zip(axes, run.decoded.items(), strict=True):
         decoded = session.mean + session.std * looks[what].numpy()
-        for velocity, color, width, name in (
-            (recorded, GRAY, 3.5, "recorded"),
-            (decoded, ORANGE, 1.4, "decoded"),
-        ):
+        curves = ((recorded, GRAY, 3.5, "recorded"), (decoded, ORANGE, 1.4, "decoded"))
+        for velocity, color, width, name in curves:
             for axis in range(2):
-                axes[i, axis].plot(times_s, velocity[:, axis], color=color, lw=width, label=name)
+                row[axis].plot(times_s, velocity[:, axis], color=color, lw=width, label=name)
             for first, last in zip(edges, edges[1:], strict=False):
                 way = begin[first] + np.cumsum(velocity[first:last], 0) * step_s
-                axes[i, 2].plot(*way.T, color=color, lw=width)
-                axes[i, 2].plot(*begin[first], "o", color=INK, ms=3)
-        axes[i, 0].set_ylabel(f"step {n_steps}", fontweight="bold")
+                row[2].plot(*way.T, color=color, lw=width)
+                row[2].plot(*begin[first], "o", color=INK, ms=3)
+        row[0].set_ylabel(f"step {n_steps}", fontweight="bold")
+    _finish_hand(axes, recorded, begin, duration)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    plt.close(figure)
+    return figure
+
+
+def _finish_hand(axes, recorded: np.ndarray, begin: np.ndarray, duration: float) -> None:
+    """Limits, ticks and labels of the panels of `hand`, by what was recorded and the way of it."""
     top = 1.1 * np.abs(recorded).max()
     for panel in axes[:, :2].flat:
         panel.set(xlim=(0, duration), ylim=(-top, top))
     for panel in axes[:, 2]:
-        panel.set(xlim=(begin[:, 0].min() - 30, begin[:, 0].max() + 30), aspect="equal", anchor="C")
+        panel.set_xlim(begin[:, 0].min() - 30, begin[:, 0].max() + 30)
+        panel.set(aspect="equal", anchor="C")
         panel.set_ylim(begin[:, 1].min() - 30, begin[:, 1].max() + 30)
     for panel in axes[:-1].flat:
         panel.tick_params(labelbottom=False)
@@ -213,6 +249,3 @@ def hand(run: Run, session, start: float, duration: float, what: str = "five sec
         panel.set_title(title, fontsize=11)
     for panel in axes[-1, :2]:
         panel.set_xlabel("time (s)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-    plt.close(figure)
-    return figure

@@ -33,8 +33,15 @@ YOURS, PACKAGE = "your decoder", "the package's decoder"
 
 @dataclass(frozen=True)
 class Own:
+    """A decoder, and whose it is.
+
+    Attributes:
+        model: the decoder, trained.
+        whose: `YOURS` or `PACKAGE`.
+    """
+
     model: POSSM
-    whose: str  # YOURS or PACKAGE
+    whose: str
 
 
 def default_file() -> Path:
@@ -43,49 +50,89 @@ def default_file() -> Path:
 
 
 def save(model: POSSM, session, file: Path | None = None) -> None:
-    """Write the student's decoder, as a model of the package (`as_package` of the exercises of chapter 12)."""
+    """Writes the student's decoder as a checkpoint of the package.
+
+    Args:
+        model: the decoder as a model of the package (`as_package` of the exercises of chapter 12).
+        session: the session that it was trained on.
+        file: where to; None is `default_file`.
+    """
     file = file or default_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     save_checkpoint(file, model, TrainedOn.from_session(session, "data/simulated_session.npz"))
 
 
 def load(package: POSSM, file: Path | None = None) -> Own:
-    """The student's decoder, or `package` where none was saved."""
+    """The student's decoder, or the package's where none was saved.
+
+    Args:
+        package: a trained model of the package.
+        file: the checkpoint; None is `default_file`.
+
+    Returns:
+        The decoder, and whose it is.
+    """
     file = file or default_file()
-    return Own(load_checkpoint(file)[0], YOURS) if file.exists() else Own(package, PACKAGE)
+    if not file.exists():
+        return Own(package, PACKAGE)
+    model, *_ = load_checkpoint(file)
+    return Own(model, YOURS)
 
 
 class Packaged(nn.Module):
-    """The package's decoder of the sizes of `Decoder`, called like one: velocity in standard deviations."""
+    """The package's decoder of the sizes of the chapter's `Decoder`, and called like one.
 
-    def __init__(self, n_units):
+    Args:
+        n_units: number of units.
+    """
+
+    def __init__(self, n_units: int):
         super().__init__()
         self.model = POSSM(POSSMConfig(n_units, head_dim=32, n_freqs=8, reading="softmax"))
 
     def forward(self, spikes, times):
-        return self.model(spikes, times, torch.ones(len(times), dtype=torch.int64))
+        """Velocity (B, Q, 2) in standard deviations, from spikes (a batch) and times (B, Q), s."""
+        session = torch.ones(len(times), dtype=torch.int64)
+        return self.model(spikes, times, session)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training that was watched."""
+    """A training that was watched.
+
+    Attributes:
+        decoder: the trained decoder.
+        loss: of each step.
+        decoded: number of steps done to name to what was decoded then, (Q, 2), in standard
+            deviations.
+    """
 
     decoder: nn.Module
-    loss: list[float]  # of each step
-    decoded: dict[
-        int, dict[str, Tensor]
-    ]  # by the number of steps done: what it made of each thing to look at
+    loss: list[float]
+    decoded: dict[int, dict[str, Tensor]]
 
 
 def watch(
     make: Callable, loop: Callable, draw: Callable, rate: Callable, n_steps: int, look_at: dict
 ) -> Run:
-    """Train `make()` by `loop`, a `train` of exercise 12.6; before some steps and at the end, decode what to look at.
+    """Trains a decoder; before the steps of `MOMENTS` and at the end it decodes what to look at.
 
-    `draw(rng)` gives spikes, times, target and known; `look_at` has spikes and times (1, Q) by name.
+    Args:
+        make: makes the decoder, without arguments.
+        loop: a `train` of exercise 12.6.
+        draw: draw(rng) gives spikes, times, target and known.
+        rate: rate(step, n_steps) gives the learning rate.
+        n_steps: number of steps.
+        look_at: name to spikes and times (1, Q) in s.
+
+    Returns:
+        The training.
     """
     torch.manual_seed(0)
-    decoder, rng, decoded, n_drawn = make(), np.random.default_rng(0), {}, 0
+    decoder = make()
+    rng = np.random.default_rng(0)
+    decoded = {}
+    n_drawn = 0
 
     def look():
         training = decoder.training
@@ -100,9 +147,7 @@ def watch(
         n_drawn += 1
         return draw(rng)
 
-    loss = [
-        float(value)
-        for value in loop(decoder, draw_and_look, n_steps, lambda step: rate(step, n_steps))
-    ]
+    values = loop(decoder, draw_and_look, n_steps, lambda step: rate(step, n_steps))
+    loss = [float(value) for value in values]
     look()
     return Run(decoder, loss, decoded)

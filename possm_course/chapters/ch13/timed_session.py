@@ -31,25 +31,39 @@ JITTER_S = 0.0005  # standard deviation
 
 
 def simulate_timed_session(seed: int = 0, n_trials: int = 150) -> Recording:
-    """Single slow reaches for under three minutes, deterministic: velocity in mm/s at 1 kHz, trials without gaps."""
+    """Simulates single slow reaches, under three minutes of them, always the same for a seed.
+
+    Args:
+        seed: of all random numbers.
+        n_trials: number of trials, without gaps between them.
+
+    Returns:
+        The recording: spikes of `N_UNITS` units, velocity in mm/s at 1 kHz.
+    """
     rng = np.random.Generator(np.random.PCG64(seed))
-    reaches = plan_reaches(rng, TaskConfig(n_trials, random_target_share=1.0, n_random_reaches=1, reach_base_s=0.5))
+    task = TaskConfig(n_trials, random_target_share=1.0, n_random_reaches=1, reach_base_s=0.5)
+    reaches = plan_reaches(rng, task)
     end = reaches.trials[-1, 1]
     cycles = np.cumsum(rng.uniform(*CYCLE_S, size=int(end / CYCLE_S[0])))
     cycles = cycles[cycles < end - CYCLE_S[1]]  # (M,)
     direction = rng.uniform(-np.pi, np.pi, N_UNITS)
     tuned = np.arange(N_UNITS) >= N_REFERENCE
-    along = hand_at(reaches, cycles)[1] @ np.stack([np.cos(direction), np.sin(direction)])  # (M, U), mm/s
+    _, velocity = hand_at(reaches, cycles)  # (M, 2)
+    along = velocity @ np.stack([np.cos(direction), np.sin(direction)])  # (M, U), mm/s
     delay = np.clip(DELAY_S + GAIN_S2_PER_MM * along, 0, 2 * DELAY_S) * tuned
     times = cycles[:, None] + delay + JITTER_S * rng.standard_normal(delay.shape)
     times = np.round(times * TICKS_PER_SECOND) / TICKS_PER_SECOND
     fires = rng.random(delay.shape) < FIRING_SHARE
-    names = [f"{'tuned' if is_tuned else 'reference'}{unit:02d}" for unit, is_tuned in enumerate(tuned)]
+    trains = {}
+    for unit, is_tuned in enumerate(tuned):
+        kind = "tuned" if is_tuned else "reference"
+        trains[f"{kind}{unit:02d}"] = times[fires[:, unit], unit]
     samples = sample_times(reaches)
+    _, behavior = hand_at(reaches, samples)
     return Recording.from_trains(
-        {name: times[fires[:, unit], unit] for unit, name in enumerate(names)},
+        trains,
         samples,
-        hand_at(reaches, samples)[1],
+        behavior,
         behavior_unit="mm/s",
         trials=reaches.trials,
         session_id=f"timed-{seed}",
@@ -58,11 +72,24 @@ def simulate_timed_session(seed: int = 0, n_trials: int = 150) -> Recording:
 
 
 def learned(code: str, timed) -> float:
-    """R² on the test trials of the session `timed` after a training; `code`: of time, see `time_codes.py`."""
+    """R² on the test trials after a short training.
+
+    Args:
+        code: of time, see `time_codes.py`.
+        timed: the session of a recording of `simulate_timed_session`, as from `prepare`.
+
+    Returns:
+        R².
+    """
     torch.manual_seed(0)
     periods = {"shortest_period_s": 0.01, "longest_period_s": 0.2}
     network = make_model(code, reading="sum", n_units=N_UNITS, hidden=64, **periods)
-    fit(network, timed, FitConfig(epochs=14, window_s=1.0, batch=12, samples=10, validations=0), progress=False)
+    fit(
+        network,
+        timed,
+        FitConfig(epochs=14, window_s=1.0, batch=12, samples=10, validations=0),
+        progress=False,
+    )
     return evaluate(network, timed).r2
 
 

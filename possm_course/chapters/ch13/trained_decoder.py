@@ -1,6 +1,7 @@
-"""The package's decoder as chapter 12 builds it, trained for six passes: chapter 13 scores it where no own one is.
+"""The package's decoder as chapter 12 builds it, trained for six passes.
 
-experiments/ch13_decoder.py has trained it.
+Chapter 13 scores it where there is no decoder of a student's. experiments/ch13_decoder.py has
+trained it.
 """
 
 import numpy as np
@@ -10,10 +11,12 @@ from possm_course.stored import result
 from possm_lite.decoder import POSSM, POSSMConfig
 
 
-def make(n_units):
+def make(n_units: int) -> POSSM:
+    """The decoder for `n_units` units, untrained."""
     return POSSM(POSSMConfig(n_units, head_dim=32, n_freqs=8, reading="softmax"))
 
 
-def load(n_units):
+def load(n_units: int) -> POSSM:
+    """The decoder for the `n_units` units of the embedded session, trained."""
     with np.load(result("ch13_decoder.npz")) as stored:
         return decoders.unpack(make(n_units), stored)
