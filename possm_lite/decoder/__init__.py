@@ -1,4 +1,4 @@
-"""The spike decoder: as a textbook writes it, in batches, and in real time, with the same weights and numbers."""
+"""The spike decoder: as a textbook writes it, in batches, and in real time, with one result."""
 
 from importlib import import_module
 

@@ -1,7 +1,8 @@
 """One step of each backbone and of the feed-forward layer, in NumPy and SciPy: formulas as in `nn`.
 
-A cell, made of a layer of a `frozen` model, has `start`, the arrays of its first state, and `step`, from input (d,) and
-state to output (h,) and new state. `docs/live/decoder.js` uses the same constants: what changes here changes there.
+A cell is made of one layer of a `frozen` model. It has `start`, the arrays of its first state, and
+`step`, from an input (d,) and those arrays to an output (h,) and the new ones. The page
+`docs/live/decoder.js` uses the same constants: what changes here changes there.
 """
 
 from copy import deepcopy
@@ -11,35 +12,54 @@ from scipy.special import expit, ndtr
 
 
 def frozen(model):
-    """A copy of a torch module on the CPU in float64, whose parameters NumPy reads like arrays."""
+    """A copy of the torch module `model` on the CPU, in float64, that NumPy reads like arrays."""
     return deepcopy(model).cpu().double().requires_grad_(False)
 
 
 def constant(x, dtype) -> np.ndarray:
-    """A copy of a tensor or an array in the precision of `dtype`, complex where it was."""
-    return np.asarray(x).astype(
-        np.result_type(dtype, np.complex64) if np.iscomplexobj(x) else dtype, "C"
-    )
+    """A contiguous copy of an array in another precision.
+
+    Args:
+        x: a tensor or an array, real or complex, or a number.
+        dtype: float32 or float64; where `x` is complex, the complex type of that precision is used.
+
+    Returns:
+        The copy, of the shape of `x`.
+    """
+    if np.iscomplexobj(x):
+        dtype = np.result_type(dtype, np.complex64)
+    return np.asarray(x).astype(dtype, "C")
 
 
 class LayerNorm:
-    """gain * (x - mean) / sqrt(variance + eps) + shift over the last axis of x (..., n)."""
+    """gain * (x - mean) / sqrt(variance + eps) + shift over the last axis of x (..., n).
+
+    Args:
+        norm: the torch module of the same name.
+        dtype: precision.
+    """
 
     def __init__(self, norm, dtype):
         self.eps = constant(norm.eps, dtype)  # NumPy 1 adds a float to one float32 as float64
         self.gain = constant(norm.weight, dtype)
         self.shift = constant(norm.bias, dtype)
-        self.average = np.full_like(
-            self.gain, 1 / len(self.gain)
-        )  # a product with it starts sooner than a mean
+        # a product with it starts sooner than a mean
+        self.average = np.full_like(self.gain, 1 / len(self.gain))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         x = x - x.dot(self.average)[..., None]
-        return x / np.sqrt((x * x).dot(self.average) + self.eps)[..., None] * self.gain + self.shift
+        deviation = np.sqrt((x * x).dot(self.average) + self.eps)
+        return x / deviation[..., None] * self.gain + self.shift
 
 
 class Linear:
-    """x @ W + b; `weight` (outputs, inputs) and `bias` (outputs,) are those of torch."""
+    """x @ W + b.
+
+    Args:
+        dtype: precision.
+        weight: as torch keeps it, shape (outputs, inputs).
+        bias: shape (outputs,), or None for zeros.
+    """
 
     def __init__(self, dtype, weight, bias=None):
         self.weight = constant(weight.T, dtype)
@@ -50,7 +70,14 @@ class Linear:
 
 
 class FeedForward:
-    """`nn.feedforward` and the residual, of x (n, D): x + W_2 (a * gelu(b)) + b_2, [a, b] = W_1 LN(x) + b_1."""
+    """The feed-forward layer and its residual, of x (n, D).
+
+        x + W_2 (a * gelu(b)) + b_2,   [a, b] = W_1 LN(x) + b_1
+
+    Args:
+        layer: a `GatedFeedForward`.
+        dtype: precision.
+    """
 
     def __init__(self, layer, dtype):
         self.norm = LayerNorm(layer.norm, dtype)
@@ -60,12 +87,19 @@ class FeedForward:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         expanded = self.expand(self.norm(x))
         half = expanded.shape[1] // 2
-        gate = expanded[:, half:]
-        return x + self.contract(expanded[:, :half] * gate * ndtr(gate))  # gelu(b) = b ndtr(b)
+        value, gate = expanded[:, :half], expanded[:, half:]
+        return x + self.contract(value * gate * ndtr(gate))  # gelu(b) = b ndtr(b)
 
 
 class RNNCell:
-    n_states = 1
+    """One layer of `nn.recurrent.RNN`, the formula of `rnn_cell`; the state is h.
+
+    Args:
+        weights: W_x, W_h, b_x and b_h, a row of `all_weights` of the torch module.
+        dtype: precision.
+    """
+
+    n_states = 1  # arrays in a state
 
     def __init__(self, weights, dtype):
         w_x, w_h, b_x, b_h = weights
@@ -79,17 +113,22 @@ class RNNCell:
 
 
 class GRUCell(RNNCell):
+    """One layer of `nn.recurrent.GRU`, the formula of `gru_cell`; the state is h."""
+
     def step(self, x, h):
         n = len(h)
         from_x = self.from_x(x)  # (3 h,): reset, update, new
         from_h = self.from_h(h)
         gates = expit(from_x[: 2 * n] + from_h[: 2 * n])
-        new = np.tanh(from_x[2 * n :] + gates[:n] * from_h[2 * n :])
-        h = new + gates[n:] * (h - new)
+        reset, update = gates[:n], gates[n:]
+        new = np.tanh(from_x[2 * n :] + reset * from_h[2 * n :])
+        h = new + update * (h - new)
         return h, (h,)
 
 
 class LSTMCell(RNNCell):
+    """One layer of `nn.recurrent.LSTM`, the formula of `lstm_cell`; the state is h and c."""
+
     n_states = 2
 
     def step(self, x, h, c):
@@ -100,6 +139,13 @@ class LSTMCell(RNNCell):
 
 
 class S4DCell:
+    """One step of an `S4DLayer`, with its residual; the state is the modes (h, N).
+
+    Args:
+        layer: the torch module.
+        dtype: precision.
+    """
+
     def __init__(self, layer, dtype):
         decay, drive, C = layer.system()
         self.norm = LayerNorm(layer.norm, dtype)
@@ -118,6 +164,15 @@ class S4DCell:
 
 
 class MambaCell:
+    """One step of a `MambaLayer`, with its residual.
+
+    The state is the last inputs of the convolution (K - 1, E) and the modes (E, N).
+
+    Args:
+        layer: the torch module.
+        dtype: precision.
+    """
+
     def __init__(self, layer, dtype):
         self.norm = LayerNorm(layer.norm, dtype)
         self.in_proj = Linear(dtype, layer.in_proj.weight)
@@ -134,38 +189,50 @@ class MambaCell:
         inner, gate = np.split(self.in_proj(self.norm(x)), 2)
         window = np.concatenate([recent, inner[None]])  # (K, E)
         inner = (window * self.conv).sum(0) + self.conv_bias
-        inner = inner * expit(inner)
+        inner = inner * expit(inner)  # silu
         rank, n_states = len(self.dt_proj.weight), self.A.shape[1]
         delta, B, C = np.split(self.x_proj(inner), (rank, rank + n_states))
-        delta = np.logaddexp(0, self.dt_proj(delta))
-        modes = np.exp(delta[:, None] * self.A) * modes + (delta * inner)[:, None] * B  # (E, N)
+        delta = np.logaddexp(0, self.dt_proj(delta))  # softplus, (E,)
+        decay = np.exp(delta[:, None] * self.A)
+        modes = decay * modes + (delta * inner)[:, None] * B  # (E, N)
         y = (modes.dot(C) + self.D * inner) * gate * expit(gate)
         return x + self.out_proj(y), (window[1:], modes)
 
 
 class Backbone:
-    """The cells of a backbone one after the other, after its projection of the input where it has one."""
+    """The cells of a backbone one after the other, after its projection of the input if it has one.
 
-    def __init__(self, kind: str, backbone, dtype):
-        cell = {
-            "rnn": RNNCell,
-            "gru": GRUCell,
-            "lstm": LSTMCell,
-            "s4d": S4DCell,
-            "mamba": MambaCell,
-        }[kind]
-        projection = getattr(backbone, "input_proj", None)
-        self.project = (
-            None if projection is None else Linear(dtype, projection.weight, projection.bias)
-        )
-        self.cells = [
-            cell(layer, dtype)
-            for layer in (backbone.layers if projection else backbone.all_weights)
-        ]
+    Args:
+        cell: the class of its cells, see `backbones.REGISTRY`.
+        layers: the torch module of the whole backbone, `frozen`.
+        dtype: precision.
+
+    Attributes:
+        cells: one for each layer.
+        start: the state before the first step, a tuple of arrays for each layer.
+    """
+
+    def __init__(self, cell: type, layers, dtype):
+        if hasattr(layers, "input_proj"):
+            self.project = Linear(dtype, layers.input_proj.weight, layers.input_proj.bias)
+            self.cells = [cell(layer, dtype) for layer in layers.layers]
+        else:
+            self.project = None
+            self.cells = [cell(weights, dtype) for weights in layers.all_weights]
         self.start = [cell.start for cell in self.cells]
 
     def step(self, x: np.ndarray, state: list) -> tuple[np.ndarray, list]:
-        x = x if self.project is None else self.project(x)
+        """One step of all layers.
+
+        Args:
+            x: the input, shape (d,).
+            state: as `start`.
+
+        Returns:
+            The output, shape (h,), and the new state.
+        """
+        if self.project is not None:
+            x = self.project(x)
         new_state = []
         for cell, previous in zip(self.cells, state, strict=True):
             x, new = cell.step(x, *previous)

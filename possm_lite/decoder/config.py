@@ -2,38 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-BACKBONES = ("rnn", "gru", "lstm", "s4d", "mamba")
+from .backbones import BACKBONES
+
 READINGS = ("softmax", "softmax_blank", "sigmoid", "sum")
+
+# what a field may be; every field of `POSSMConfig` is in one of these four
+COUNTS = (
+    "n_units",
+    "n_sessions",
+    "dim",
+    "n_heads",
+    "n_kv_heads",
+    "head_dim",
+    "n_latents",
+    "n_freqs",
+    "expansion",
+    "hidden",
+    "n_layers",
+    "context_bins",
+    "n_outputs",
+)
+POSITIVE = ("shortest_period_s", "longest_period_s", "bin_width_s")
+CHOICES = {"backbone": BACKBONES, "reading": READINGS}
+SWITCHES = ("feed_forward",)
 
 
 @dataclass(frozen=True)
 class POSSMConfig:
-    """Sizes and switches of a POSSM; ValueError naming the field. The defaults are published, but for `reading`.
+    """Sizes and switches of a POSSM. The defaults are the published ones, but for `reading`.
 
     Attributes:
-        n_units: of all sessions together; embedding row 0 is the blank token, units count from 1.
-        n_sessions: likewise counted from 1.
+        n_units: U, units of all sessions together; embedding row 0 is the blank token, units count
+            from 1.
+        n_sessions: sessions, likewise counted from 1.
         dim: D, size of tokens, latents and queries.
-        n_heads: heads of both cross-attentions.
-        n_kv_heads: fewer than n_heads: heads share keys and values (grouped-query attention).
-        head_dim: size of a head, even.
+        n_heads: H, heads of both cross-attentions.
+        n_kv_heads: G, heads of keys and values; where fewer than n_heads, heads share them
+            (grouped-query attention).
+        head_dim: d, size of a head, even.
         n_latents: L, latent queries per bin; their outputs are concatenated for the backbone.
         n_freqs: F, rotated pairs per head; the other head_dim - 2F dimensions are not rotated.
-        shortest_period_s: of the rotation, seconds; periods are log-spaced up to the longest.
-        longest_period_s: likewise.
-        reading: weight of a spike in its bin.
-            "softmax" of the scores, as published, averages; "softmax_blank" adds a blank token to every bin; "sigmoid"
-            is gain * sigmoid(score + bias), which counts; "sum" is the gain alone and has no scores.
-        feed_forward: a gated feed-forward layer after each attention.
+        shortest_period_s: of the rotation, s; periods are log-spaced up to the longest.
+        longest_period_s: of the rotation, s.
+        reading: weight of a spike in its bin, one of `READINGS`. "softmax" of the scores, as
+            published, averages; "softmax_blank" adds a blank token to every bin; "sigmoid" is
+            gain * sigmoid(score + bias), which counts; "sum" is the gain alone and has no scores.
+        feed_forward: whether a gated feed-forward layer follows each attention.
         expansion: hidden size of the feed-forward layers over D.
         backbone: one of `BACKBONES`.
-        hidden: units in a layer of the backbone.
+        hidden: h, units in a layer of the backbone.
         n_layers: layers of the backbone.
         context_bins: k, hidden states an output query sees: its own bin's and the k - 1 before.
-        bin_width_s: seconds.
+        bin_width_s: width of a bin, s.
         n_outputs: C, columns of behaviour that are decoded.
+
+    Raises:
+        ValueError: names a field whose value is not possible, and what is.
     """
 
     n_units: int
@@ -57,18 +83,18 @@ class POSSMConfig:
     n_outputs: int = 2
 
     def __post_init__(self):
-        for name, kind, value in (
-            (field.name, field.type, getattr(self, field.name)) for field in fields(self)
-        ):
-            if kind == "int" and not (type(value) is int and value >= 1):
+        for name in COUNTS:
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
                 raise ValueError(f"{name} must be a whole number of 1 or more, not {value!r}.")
-            if kind == "float" and not 0 < value < float("inf"):
+        for name in POSITIVE:
+            value = getattr(self, name)
+            if not 0 < value < float("inf"):
                 raise ValueError(f"{name} must be a positive number, not {value!r}.")
-        for name, allowed in {"backbone": BACKBONES, "reading": READINGS}.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}."
-                )
+        for name, allowed in CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
         if self.n_heads % self.n_kv_heads:
             raise ValueError(
                 f"n_kv_heads must divide n_heads: {self.n_kv_heads} does not divide {self.n_heads}."

@@ -6,6 +6,7 @@ import scipy.signal
 import torch
 from torch.nn import functional as F
 
+from possm_lite.decoder.backbones import REGISTRY
 from possm_lite.decoder.cells import Backbone, frozen
 from possm_lite.nn.mamba import Mamba, MambaLayer
 from possm_lite.nn.s4d import S4D
@@ -97,7 +98,7 @@ def test_a_sequence_equals_its_steps_with_gradients(kind, n_steps):
 def test_a_sequence_equals_the_steps_of_its_cells(kind):
     """The formula of one step, in NumPy, over more than one chunk."""
     model, x = make_backbone(kind), torch.randn(1, 150, 5, dtype=torch.float64)
-    cells, stepped = Backbone(kind, frozen(model), np.float64), []
+    cells, stepped = Backbone(REGISTRY[kind].cell, frozen(model), np.float64), []
     state = cells.start
     for x_t in x[0].numpy():
         output, state = cells.step(x_t, state)
