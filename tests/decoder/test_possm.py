@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
-from possm_lite.decoder.config import READINGS
+from possm_lite.decoder.config import CHOICES, COUNTS, POSITIVE, READINGS, SWITCHES
 from possm_lite.decoder.textbook import decode_textbook
 from possm_lite.recordings import SpikeBatch
 
@@ -141,6 +142,79 @@ def test_what_torch_brain_lacks_is_refused(name):
         POSSM(POSSMConfig(8, **switches)).to_torch_brain()
 
 
+# One other value of each field of the configuration, with what has to change with it, for torch_brain
+OTHER_VALUES = dict(n_units=9, n_sessions=3, dim=32, n_heads=2, n_kv_heads=2, head_dim=32, n_latents=2, n_freqs=8)
+OTHER_VALUES |= dict(shortest_period_s=3e-4, longest_period_s=5.0, reading="sum", feed_forward=False, expansion=2)
+OTHER_VALUES |= dict(backbone="lstm", hidden=48, n_layers=2, context_bins=2, bin_width_s=0.02, n_outputs=3)
+WITH_IT = {"n_heads": {"n_kv_heads": 2}, "n_kv_heads": {"n_heads": 4}, "head_dim": {"n_freqs": 8}}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(POSSMConfig)])
+def test_every_field_is_exported_or_refused(rng, name):
+    """No field of the configuration is lost in silence; a new one has to be added to OTHER_VALUES."""
+    switches = {"n_units": 8, "reading": "softmax"} | WITH_IT.get(name, {}) | {name: OTHER_VALUES[name]}
+    torch.manual_seed(0)
+    model = POSSM(POSSMConfig(**switches)).double()
+    try:
+        arrays = model.to_torch_brain()
+    except ValueError as error:
+        assert str(error).startswith(f"{name} is ")
+        return
+    again = POSSM.from_torch_brain(arrays)
+    assert again.config == model.config and getattr(again.config, name) == OTHER_VALUES[name]
+    batch, (times, session) = make_batch(rng), make_queries(rng)
+    session = session.clamp(max=model.config.n_sessions)
+    with torch.no_grad():
+        assert torch.equal(again(batch, times, session), model(batch, times, session))
+
+
+def test_a_field_that_export_does_not_know_must_have_its_default():
+    """As if somebody had added a temperature to the attention."""
+
+    @dataclass(frozen=True)
+    class Tempered(POSSMConfig):
+        temperature: float = 1.0
+
+    model = make_model(reading="softmax")
+    model.config = Tempered(8, 2, hidden=32, reading="softmax")
+    assert model.to_torch_brain()
+    model.config = Tempered(8, 2, hidden=32, reading="softmax", temperature=0.5)
+    with pytest.raises(ValueError, match="temperature is 0.5"):
+        model.to_torch_brain()
+
+
+def test_arrays_of_another_network_are_named(authors):
+    """A deeper network would otherwise load as a shallow one. Dicts of names are no arrays of a network."""
+    params = {k[6:]: v for k, v in authors.items() if k.startswith("param.")}
+    POSSM.from_torch_brain(params | {"unit_emb.vocab": {"NA": 0}})
+    deeper = params | {"proc_layers.0.0.norm.weight": np.ones(8), "proc_layers.0.1.0.bias": np.ones(8)}
+    with pytest.raises(ValueError, match="proc_layers.0.0.norm.weight, proc_layers.0.1.0.bias"):
+        POSSM.from_torch_brain(deeper)
+    second = {k.replace("_l0", "_l2"): v for k, v in params.items() if "_l0" in k}
+    with pytest.raises(ValueError, match="lack backbone.net.bias_hh_l1"):
+        POSSM.from_torch_brain(params | second)
+
+
+def test_missing_arrays_are_named():
+    """All at once, those that sizes are inferred from too."""
+    params = make_model(reading="softmax").to_torch_brain()
+    for name in ("rotary_emb.omega", "enc_atn.norm.bias", "backbone.net.weight_hh_l0"):
+        del params[name]
+    with pytest.raises(ValueError, match="lack backbone.net.weight_hh_l0, enc_atn.norm.bias, rotary_emb.omega"):
+        POSSM.from_torch_brain(params)
+
+
+def test_reading_weights_draws_what_a_model_draws(authors):
+    """Seeds of what comes after it keep their meaning."""
+    params = {k[6:]: v for k, v in authors.items() if k.startswith("param.")}
+    torch.manual_seed(0)
+    model = POSSM.from_torch_brain(params)
+    state = torch.get_rng_state()
+    torch.manual_seed(0)
+    POSSM(model.config)
+    assert torch.equal(state, torch.get_rng_state())
+
+
 # Explicit lines
 
 
@@ -259,3 +333,13 @@ def test_what_would_be_a_wrong_number_is_refused(unit, width_s, times, session):
 def test_wrong_configurations_are_refused(wrong):
     with pytest.raises(ValueError):
         POSSMConfig(n_units=3, **wrong)
+
+
+def test_every_field_of_the_configuration_is_checked():
+    """A field that is in none of the lists would take any value. A switch is checked by nothing."""
+    listed = [*COUNTS, *POSITIVE, *CHOICES, *SWITCHES]
+    assert sorted(listed) == sorted(field.name for field in fields(POSSMConfig))
+    wrong = {name: 0 for name in [*COUNTS, *POSITIVE]} | {name: "other" for name in CHOICES}
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            POSSMConfig(**{"n_units": 3} | {name: value})
