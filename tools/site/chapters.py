@@ -20,6 +20,12 @@ TAG = re.compile(r"\\tag\{(\d+\.\d+)\}")
 
 @dataclass(frozen=True)
 class Chapter:
+    """A chapter, or what it can do without.
+
+    Attributes:
+        path: of its notebook.
+    """
+
     path: Path
 
     @cached_property
@@ -41,9 +47,9 @@ class Chapter:
         return self.cells[0].source.splitlines()[0].removeprefix("# ")
 
     @cached_property
-    def minutes(self) -> int:
-        """Of reading and exercises, from the table at its head."""
-        return int(self._in_table("Time").split()[0])
+    def time(self) -> str:
+        """Of reading and exercises, from the table at its head, as "40 to 55 minutes"."""
+        return re.match(r".+? minutes", self._in_table("Time"))[0]
 
     @cached_property
     def aim(self) -> str:
@@ -69,7 +75,9 @@ class Chapter:
         found = {}
         text = "\n\n".join(cell.source for cell in self.cells if cell.cell_type == "markdown")
         for display in DISPLAY.findall(text):
-            for line in re.split(r"\\\\(?:\[.*?\])?", display) if len(TAG.findall(display)) > 1 else [display]:
+            several = len(TAG.findall(display)) > 1
+            lines = re.split(r"\\\\(?:\[.*?\])?", display) if several else [display]
+            for line in lines:
                 for number in TAG.findall(line):
                     found[number] = TAG.sub("", line).strip()
         return found
@@ -91,5 +99,8 @@ def imports(code: str) -> list[tuple[str, str]]:
         tree = ast.parse(code)
     except SyntaxError:  # a magic command
         return []
-    froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
-    return [(node.module, a.name) for node in froms if node.module.split(".")[0] in PACKAGES for a in node.names]
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in PACKAGES:
+            found += [(node.module, alias.name) for alias in node.names]
+    return found

@@ -83,23 +83,47 @@ def run() -> str:
 
 
 def cards(chapters: list[Chapter], images: Path) -> str:
+    """The cards of all chapters in Markdown, part by part; their figures are written into the folder `images`."""
     lines = []
     images.mkdir()
     for title, numbers in PARTS.items():
         lines += [f"### {title}", "", "::::{grid} 1 2 3 3", ":gutter: 3", ":class-container: chapters", ""]
-        for chapter in (c for c in chapters if int(c.number) in numbers):
-            cell = CARD_FIGURE.get(chapter.number, next(iter(chapter.figures)))
-            if cell not in chapter.figures:
-                raise ValueError(f"CARD_FIGURE names cell {cell!r} of chapter {chapter.name}, which has no figure.")
-            (images / f"{chapter.name}.png").write_bytes(thumbnail(chapter.figures[cell]))
-            lines += [f":::{{grid-item-card}} {chapter.title}", f":link: {chapter.name}", ":link-type: doc"]
-            lines += [f":img-top: {images.name}/{chapter.name}.png"]
-            lines += [f":img-alt: A figure of chapter {chapter.title}", ""]
-            aim = chapter.aim.replace(r"\sqrt ", "√").replace("$", "")  # the page loads nothing for formulas
-            lines += [f"{aim[0].upper()}{aim[1:]}.", ""]
-            lines += [f'<p class="minutes">{chapter.minutes} minutes</p>', ":::", ""]
+        for chapter in chapters:
+            if int(chapter.number) in numbers:
+                (images / f"{chapter.name}.png").write_bytes(thumbnail(card_figure(chapter)))
+                lines += card(chapter, f"{images.name}/{chapter.name}.png")
         lines += ["::::", ""]
     return "\n".join(lines)
+
+
+def card_figure(chapter: Chapter) -> str:
+    """The figure of a card, a PNG in base64.
+
+    Raises:
+        ValueError: `CARD_FIGURE` names a cell without a figure.
+    """
+    cell = CARD_FIGURE.get(chapter.number, next(iter(chapter.figures)))
+    if cell not in chapter.figures:
+        raise ValueError(f"CARD_FIGURE names cell {cell!r} of chapter {chapter.name}, which has no figure.")
+    return chapter.figures[cell]
+
+
+def card(chapter: Chapter, image: str) -> list[str]:
+    """Lines of one card; `image` is the address of its figure."""
+    aim = chapter.aim.replace(r"\sqrt ", "√").replace("$", "")  # the page loads nothing for formulas
+    return [
+        f":::{{grid-item-card}} {chapter.title}",
+        f":link: {chapter.name}",
+        ":link-type: doc",
+        f":img-top: {image}",
+        f":img-alt: A figure of chapter {chapter.title}",
+        "",
+        f"{aim[0].upper()}{aim[1:]}.",
+        "",
+        f'<p class="minutes">{chapter.time}</p>',
+        ":::",
+        "",
+    ]
 
 
 def thumbnail(png: str) -> bytes:
@@ -115,20 +139,41 @@ def thumbnail(png: str) -> bytes:
 def measured() -> str:
     """Two tables out of the benchmarks: decoders compared on each recording, and single figures with their limits."""
     sections = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
-    lines = ["| recording | decoder | R² | R² displayed |", "|---|---|---|---|"]
-    for table in (i for i in sections["accuracy"]["items"] if i.get("title", "").startswith(COMPARED)):
-        column = {name: table["head"].index(name) for name in ("R²", "R² displayed")}
-        recording = table["title"].removeprefix(COMPARED)
-        for row in (next(row for row in table["rows"] if row[0] == decoder) for decoder in DECODERS):
-            lines += [f"| {recording} | {row[0]} | {row[column['R²']]} | {row[column['R² displayed']]} |"]
-            recording = ""
-    lines += ["", "R² displayed: of the newest finished output at each moment."]
-    lines += ["", "| | measured | limit |", "|---|---|---|"]
-    for section, what in MEASURED:
-        row = next(item for item in sections[section]["items"] if item.get("what") == what)
-        limit = row["limit"] if row["holds"] else f"{row['limit']}, **missed**"
-        lines += [f"| {what} | {row['measured']} | {limit} |"]
-    dates = [sections[name]["date"] for name in {"accuracy", *(section for section, _ in MEASURED)}]
-    lines += ["", f"Measured by `make bench`, {' to '.join(sorted({min(dates), max(dates)}))}."]
-    lines += ["[All figures](BENCHMARKS.md), with those that missed their limit, the machines and the commands."]
+    dates = {sections["accuracy"]["date"]} | {sections[section]["date"] for section, _ in MEASURED}
+    first_to_last = " to ".join(sorted({min(dates), max(dates)}))
+    lines = [
+        *compared(sections["accuracy"]["items"]),
+        "",
+        "R² displayed: of the newest finished output at each moment.",
+        "",
+        *against_limits(sections),
+        "",
+        f"Measured by `make bench`, {first_to_last}.",
+        "[All figures](BENCHMARKS.md), with those that missed their limit, the machines and the commands.",
+    ]
     return "\n".join(lines)
+
+
+def compared(items: list[dict]) -> list[str]:
+    """Lines of the table of decoders, from the items of the section "accuracy"."""
+    lines = ["| recording | decoder | R² | R² displayed |", "|---|---|---|---|"]
+    for table in items:
+        if not table.get("title", "").startswith(COMPARED):
+            continue
+        recording = table["title"].removeprefix(COMPARED)
+        rows = {row[0]: dict(zip(table["head"], row, strict=True)) for row in table["rows"]}
+        for decoder in DECODERS:
+            lines += [f"| {recording} | {decoder} | {rows[decoder]['R²']} | {rows[decoder]['R² displayed']} |"]
+            recording = ""  # once for all of its rows
+    return lines
+
+
+def against_limits(sections: dict[str, dict]) -> list[str]:
+    """Lines of the table of single figures, from all sections."""
+    lines = ["| | measured | limit |", "|---|---|---|"]
+    for section, what in MEASURED:
+        rows = {item["what"]: item for item in sections[section]["items"] if "what" in item}
+        row = rows[what]
+        missed = "" if row["holds"] else ", **missed**"
+        lines += [f"| {what} | {row['measured']} | {row['limit']}{missed} |"]
+    return lines

@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import torch
@@ -43,6 +44,7 @@ STILL = '<p class="in-package">In the notebook this figure has sliders.</p>'
 
 
 def main(folder: Path) -> None:
+    """Write the source of all pages into `folder`, in place of what is there."""
     shutil.rmtree(folder, ignore_errors=True)
     folder = folder.resolve()
     (folder / "_extra/_static").mkdir(parents=True)
@@ -55,7 +57,8 @@ def main(folder: Path) -> None:
     for chapter in course + deeper:
         nbformat.write(page(chapter, reference), folder / f"{chapter.name}.ipynb")
     for name in GUIDES:
-        (folder / name).write_text(relink((ROOT / "docs" / name).read_text(encoding="utf-8")), encoding="utf-8")
+        guide = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        (folder / name).write_text(relink(guide), encoding="utf-8")
     shutil.copytree(ROOT / FIGURES, folder / FIGURES)
     for name, text in reference.pages():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
@@ -64,13 +67,12 @@ def main(folder: Path) -> None:
 
 def page(chapter: Chapter, reference: Reference) -> NotebookNode:
     """A chapter as a web page; code that is hidden in JupyterLab is folded."""
-    path, notebook = chapter.path, read(chapter.path)
+    notebook = read(chapter.path)
     notebook.cells = [cell for cell in notebook.cells if not cell.source.endswith(".sweep()")]  # tests of sliders
     notebook.metadata["description"] = plain(notebook.cells[0].source)
     add_alt_texts(notebook.cells)
-    solutions = solutions_of(ROOT / "notebooks" / "solutions" / path.name)
-    scripts = [f"_static/figures/{name}.js" for name in ("axes", "controls", chapter.name)]
-    moving = moving_figures(chapter) if (ROOT / "docs/site" / scripts[-1]).exists() else {}
+    solutions = solutions_of(ROOT / "notebooks" / "solutions" / chapter.path.name)
+    moving = moving_figures(chapter)
     cells = []
     for cell in notebook.cells:
         cells.append(cell)
@@ -79,61 +81,111 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
             continue
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
-        where, html = moving.get(cell.id, ("", ""))
-        if where == "at":
+        if cell.id in moving and moving[cell.id].replaces:
             cell.outputs = []
-        elif "= explore(" in cell.source:
-            cells.append(new_markdown_cell(STILL))
-        cells += [new_markdown_cell(html)] if html else []
-        if (checked := re.fullmatch(r"check\.(\w+)\(.*\)", cell.source.strip())) and checked[1] in solutions:
-            cells.append(new_markdown_cell(solutions[checked[1]]))
-        used = [found for pair in imports(cell.source) if (found := reference.find(*pair))]
-        used = [(module, name) for module, name in used if not module.startswith(TOOLS)]
-        if used:
-            cells.append(new_markdown_cell(f'<p class="in-package">In the package: {reference.links(used)}</p>'))
-        cells += [new_markdown_cell(INSIDE)] if cell.id == "machine-12-figure" else []
-    late = next((i for i, cell in enumerate(notebook.cells) if cell.id in moving), 0)
-    if 3 * late > len(notebook.cells):  # on a long page, the first figure that moves is at its beginning, too
-        cells.insert(1, new_markdown_cell(FIRST + moving[notebook.cells[late].id][1]))
-    cells.insert(1, new_markdown_cell(buttons(path, REPOSITORY)))
+        texts = [*figure_texts(cell, moving), *solution_texts(cell, solutions), *reference_texts(cell, reference)]
+        if cell.id == "machine-12-figure":
+            texts.append(INSIDE)
+        cells += map(new_markdown_cell, texts)
+    title, *rest = cells
+    head = [buttons(chapter.path, REPOSITORY), *early_figure(notebook.cells, moving)]
+    notebook.cells = [title, *map(new_markdown_cell, head), *rest]
     if moving:
-        cells.append(new_markdown_cell("".join(f'<script src="{script}"></script>' for script in scripts)))
-    notebook.cells = cells
+        tags = [f'<script src="_static/figures/{name}.js"></script>' for name in ("axes", "controls", chapter.name)]
+        notebook.cells.append(new_markdown_cell("".join(tags)))
     return notebook
 
 
-def moving_figures(chapter: Chapter) -> dict[str, tuple[str, str]]:
-    """By the id of a cell, whether a figure that the browser draws replaces its picture, and the HTML with its data."""
-    head = (ROOT / f"docs/site/_static/figures/{chapter.name}.js").read_text(encoding="utf-8")
+class Moving(NamedTuple):
+    """A figure that the browser draws.
+
+    Attributes:
+        replaces: whether it stands in place of the picture of its cell, not below it.
+        html: with its data.
+    """
+
+    replaces: bool
+    html: str
+
+
+def moving_figures(chapter: Chapter) -> dict[str, Moving]:
+    """The figures of a chapter that the browser draws, by the id of their cell."""
+    script = ROOT / f"docs/site/_static/figures/{chapter.name}.js"
+    if not script.exists():
+        return {}
     sources, figures = {cell.id: cell.source for cell in chapter.cells}, {}
-    for name, where, cell, made_by, expression in MOVING.findall(head):
+    for name, where, cell, made_by, expression in MOVING.findall(script.read_text(encoding="utf-8")):
         found = {"print": lambda *_: None}
         for id_ in made_by.split():
             exec(sources[id_], found)  # noqa: S102  (code of the course)
         made = eval(expression.replace("\n//", "") or "None", found)  # noqa: S307  (of a file beside this one)
-        data = json.dumps(made, default=lambda x: torch.as_tensor(x).double().round(decimals=7).tolist())
-        script = f'<script type="application/json">{data}</script>'
-        figures[cell] = where, f'<figure class="moving" data-figure="{name}">{script}</figure>'
+        data = f'<script type="application/json">{json.dumps(made, default=rounded)}</script>'
+        figures[cell] = Moving(where == "at", f'<figure class="moving" data-figure="{name}">{data}</figure>')
     return figures
+
+
+def rounded(array) -> list:
+    """An array or tensor as lists of numbers with seven decimals."""
+    return torch.as_tensor(array).double().round(decimals=7).tolist()
+
+
+def figure_texts(cell: NotebookNode, moving: dict[str, Moving]) -> list[str]:
+    """What stands below a cell of code about its figure: that it is still here, and the one that moves."""
+    figure = moving.get(cell.id)
+    texts = []
+    if "= explore(" in cell.source and not (figure and figure.replaces):
+        texts.append(STILL)
+    if figure:
+        texts.append(figure.html)
+    return texts
+
+
+def solution_texts(cell: NotebookNode, solutions: dict[str, str]) -> list[str]:
+    """The solution below the check of an exercise."""
+    checked = re.fullmatch(r"check\.(\w+)\(.*\)", cell.source.strip())
+    return [solutions[checked[1]]] if checked and checked[1] in solutions else []
+
+
+def reference_texts(cell: NotebookNode, reference: Reference) -> list[str]:
+    """Links to what a cell of code imports from the packages for the subject of its chapter."""
+    places = [reference.find(*pair) for pair in imports(cell.source)]
+    used = [place for place in places if place and not place[0].startswith(TOOLS)]
+    return [f'<p class="in-package">In the package: {reference.links(used)}</p>'] if used else []
+
+
+def early_figure(cells: list[NotebookNode], moving: dict[str, Moving]) -> list[str]:
+    """On a long page, the first figure that moves, for its beginning."""
+    for i, cell in enumerate(cells):
+        if cell.id in moving:
+            return [FIRST + moving[cell.id].html] if 3 * i > len(cells) else []
+    return []
 
 
 def add_alt_texts(cells: list[NotebookNode]) -> None:
     """The alternative text of a figure is the beginning of the text below it."""
     for cell, after in zip(cells, [*cells[1:], None], strict=True):
-        if cell.cell_type == "code" and any("image/png" in o.get("data", {}) for o in cell.outputs):
-            said = plain(after.source) if after is not None and after.cell_type == "markdown" else ""
-            alt = said or "A figure drawn by the code above."
-            cell.metadata["mystnb"] = {"image": {"alt": alt}}
+        if cell.cell_type != "code" or not any("image/png" in o.get("data", {}) for o in cell.outputs):
+            continue
+        said = plain(after.source) if after is not None and after.cell_type == "markdown" else ""
+        alt = said or "A figure drawn by the code above."
+        cell.metadata["mystnb"] = {"image": {"alt": alt}}
 
 
 def plain(markdown: str) -> str:
     """The first two sentences of a Markdown text, without markup."""
-    paragraph = next(
-        (p for p in markdown.split("\n\n") if p.strip() and not p.lstrip().startswith(("#", "|", "$$"))), ""
-    )
+    paragraph = first_paragraph(markdown)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
     text = re.sub(r"[*_`>$\\{}\"]|<[^>]*>", "", " ".join(text.split()))
-    return " ".join(re.split(r"(?<=[.?!]) (?=[A-Z])", text)[:2]).strip()
+    sentences = re.split(r"(?<=[.?!]) (?=[A-Z])", text)
+    return " ".join(sentences[:2]).strip()
+
+
+def first_paragraph(markdown: str) -> str:
+    """The first block of a Markdown text that is no heading, table or formula, "" if there is none."""
+    for block in markdown.split("\n\n"):
+        if block.strip() and not block.lstrip().startswith(("#", "|", "$$")):
+            return block
+    return ""
 
 
 def solutions_of(path: Path) -> dict[str, str]:
@@ -142,11 +194,12 @@ def solutions_of(path: Path) -> dict[str, str]:
         return {}
     cells, dropdowns = read(path).cells, {}
     for i, cell in enumerate(cells):
-        found = next((m for m in map(EXERCISE.fullmatch, cell.metadata.get("tags", [])) if m), None)
-        if found:
-            text = "\n\n".join(c.source for c in cells[i + 1 : i + 3] if c.cell_type == "markdown")
-            text = relink(text)
-            dropdowns[found[1]] = f"::::{{dropdown}} A solution\n\n```python\n{cell.source}\n```\n\n{text}\n\n::::"
+        for tag in cell.metadata.get("tags", []):
+            if found := EXERCISE.fullmatch(tag):
+                below = [c.source for c in cells[i + 1 : i + 3] if c.cell_type == "markdown"]
+                text = relink("\n\n".join(below))
+                code = f"```python\n{cell.source}\n```"
+                dropdowns[found[1]] = f"::::{{dropdown}} A solution\n\n{code}\n\n{text}\n\n::::"
     return dropdowns
 
 
@@ -179,12 +232,14 @@ def link_formulas(markdown: str, reference: Reference) -> str:
 def index(course: list[Chapter], deeper: list[Chapter], images: Path) -> str:
     """The first page, with what is in the list at its side."""
     lists = {part: [c.name for c in course if int(c.number) in numbers] for part, numbers in PARTS.items()}
-    lists |= {"Deeper": [c.name for c in deeper]} if deeper else {}
-    lists |= {"For teachers": ["TEACHING", "GLOSSARY"], "For users": ["api", "BENCHMARKS"]}
-    trees = [
-        f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n:hidden:\n\n" + "\n".join(names) + "\n```\n"
-        for caption, names in lists.items()
-    ]
+    if deeper:
+        lists["Deeper"] = [chapter.name for chapter in deeper]
+    lists["For teachers"] = ["TEACHING", "GLOSSARY"]
+    lists["For users"] = ["api", "BENCHMARKS"]
+    trees = []
+    for caption, names in lists.items():
+        head = f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n:hidden:\n\n"
+        trees.append(head + "\n".join(names) + "\n```\n")
     return "\n".join([landing(course, images), *trees])
 
 
