@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from possm_lite.errors import RecordingError
-from possm_lite.recordings.formats.assemble import Contents, Selection, Series, assemble, is_position
+from possm_lite.recordings.formats.assemble import assemble
+from possm_lite.recordings.formats.contents import Contents, Selection, Series
 from possm_lite.recordings.formats.filters import matching_rows
+from possm_lite.recordings.formats.series_names import is_position
 
 TABLE = {
     "id": np.array(["0", "7", "12"]),

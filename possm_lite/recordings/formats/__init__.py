@@ -6,7 +6,8 @@ from pathlib import Path
 from ...errors import RecordingError, prefix_errors, wrap_errors
 from ..arrays import check_readable, from_arrays, load_npz
 from ..recording import Recording
-from .assemble import Contents, Selection, assemble
+from .assemble import assemble
+from .contents import Contents, Selection
 from .folders import read_phy, read_pynapple
 from .hdf5 import read_brainsets, read_indy
 from .mat import read_mat

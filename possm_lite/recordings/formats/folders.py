@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import RecordingError, prefix_errors, wrap_errors
 from ..arrays import load_npz
-from .assemble import Contents, Series, intervals
+from .contents import Contents, Series, intervals
 
 
 def read_phy(path: Path) -> Contents:

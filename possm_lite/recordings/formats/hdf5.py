@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .assemble import Contents, Series, intervals
+from .contents import Contents, Series, intervals
 
 
 def read_indy(path: Path) -> Contents:

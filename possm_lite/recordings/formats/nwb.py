@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import RecordingError
-from .assemble import Contents, Series, intervals, is_position
+from .contents import Contents, Series, intervals
 from .hdf5 import find, read_columns
+from .series_names import is_position
 
 
 def read_nwb(path: Path) -> Contents:
