@@ -15,12 +15,12 @@ import pytest
 import torch
 
 from possm_lite.app import experiment
-from possm_lite.app.cli import main
+from possm_lite.app.cli import _parse, main
 from possm_lite.app.commands import read_matching
-from possm_lite.decoder.config import BACKBONES
+from possm_lite.decoder.config import BACKBONES, POSSMConfig
 from possm_lite.recordings.arrays import read_arrays
 from possm_lite.recordings.timeline import Timeline
-from possm_lite.training import load_checkpoint
+from possm_lite.training import FitConfig, load_checkpoint
 
 from .training.helpers import InterruptedCheckpoint, simulated
 
@@ -106,6 +106,17 @@ def test_decode_writes_checkpoint_metrics_and_figure(here, capfd):
         assert {"r2_displayed", "train_s"} < model.keys()
         assert model["r2"] == pytest.approx(np.mean(model["r2_columns"])) and len(model["r2_columns"]) == 2
         assert model["params"] > 0 and 0 < model["step_us_p50"] <= model["step_us_p99"]
+
+
+@pytest.mark.parametrize(
+    ("config", "others"),
+    [(POSSMConfig(1), {"n_units", "n_sessions", "n_outputs"}), (FitConfig(), {"validations"})],
+)
+def test_every_number_of_a_configuration_is_an_option(config, others):
+    """But for those that follow from the recording, and the number of validations."""
+    options = vars(_parse(["decode"]))
+    numbers = {name for name, value in vars(config).items() if type(value) in (int, float)}
+    assert numbers - options.keys() == others
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
