@@ -162,6 +162,6 @@ def adapt(
 
 
 def _single_session(model: POSSM, n_units: int) -> POSSM:
-    """A POSSM of one session with newly drawn weights, of the dtype and on the device of `model`."""
+    """A POSSM of one session with newly drawn weights, with dtype and device of `model`."""
     new = POSSM(replace(model.config, n_units=n_units, n_sessions=1))
     return new.to(model.readout.weight)
