@@ -35,6 +35,7 @@ SENTENCE = re.compile(r"(?<=[.?!:])(?<!et al\.)(?:\*|\)|\"|”)*\s+(?=[\"“(*`$
 
 
 def main(folder: Path) -> None:
+    """Write the slides of all chapters into `folder`, in place of what is there."""
     shutil.rmtree(folder, ignore_errors=True)
     vendor(folder / "lib")
     for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
@@ -81,13 +82,14 @@ def html(notebook: NotebookNode) -> str:
 def to_slides(notebook: NotebookNode) -> NotebookNode:
     """The notebook divided into slides, each with the title of its section and the notes of all of its texts."""
     add_alt_texts(notebook.cells)
-    notebook.metadata["title"] = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
-    slides, section = [[]], notebook.metadata["title"]
+    section = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
+    notebook.metadata["title"] = section
+    slides = [[]]
     for cell in notebook.cells:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = sorted({*cell.metadata.get("tags", []), "slide:no-input"})
-        heading = re.match(r"## (.+)", cell.source) if cell.cell_type == "markdown" else None
-        section = heading[1] if heading else section
+        if cell.cell_type == "markdown" and (heading := re.match(r"## (.+)", cell.source)):
+            section = heading[1]
         for piece in pieces(cell):
             kind = piece.metadata.slideshow.slide_type
             if kind in STARTS:
@@ -96,9 +98,10 @@ def to_slides(notebook: NotebookNode) -> NotebookNode:
                     slides[-1].append(slide_cell(f'<p class="section">{section}</p>', kind))
                     piece.metadata.slideshow.slide_type = "-"
             slides[-1].append(piece)
-    for slide in slides[1:]:
+    del slides[0]  # what comes before the first slide
+    for slide in slides:
         mark_figure(slide)
-    notebook.cells = [cell for slide in slides[1:] for cell in notes_first(slide)]
+    notebook.cells = [cell for slide in slides for cell in notes_first(slide)]
     return notebook
 
 
@@ -113,12 +116,22 @@ def split(cells: list[NotebookNode]) -> list[list[NotebookNode]]:
 
 
 def shown_text(slide: list[NotebookNode]) -> str:
-    texts = [c.source for c in slide if c.cell_type == "markdown" and c.metadata.slideshow.slide_type != "notes"]
+    """The Markdown on a slide."""
+    texts = [c.source for c in slide if c.cell_type == "markdown" and not is_note(c)]
     return "\n\n".join(texts)
 
 
 def notes(slide: list[NotebookNode]) -> str:
-    return "\n\n".join(c.source for c in slide if c.metadata.slideshow.slide_type == "notes")
+    """The notes of a slide."""
+    return "\n\n".join(c.source for c in slide if is_note(c))
+
+
+def is_note(cell: NotebookNode) -> bool:
+    return cell.metadata.slideshow.slide_type == "notes"
+
+
+def shows_code(cell: NotebookNode) -> bool:
+    return cell.cell_type == "code" and "slide:no-input" not in cell.metadata.get("tags", [])
 
 
 def count_words(text: str) -> int:
@@ -130,8 +143,8 @@ def count_words(text: str) -> int:
 
 def code_lines(slide: list[NotebookNode]) -> int:
     """Lines of code on a slide, without blank ones."""
-    sources = [c.source for c in slide if c.cell_type == "code" and "slide:no-input" not in c.metadata.get("tags", [])]
-    return sum(bool(line.strip()) for source in sources for line in source.splitlines())
+    lines = [line for cell in slide if shows_code(cell) for line in cell.source.splitlines()]
+    return sum(bool(line.strip()) for line in lines)
 
 
 def shows_something(slide: list[NotebookNode]) -> bool:
@@ -144,17 +157,19 @@ def shows_something(slide: list[NotebookNode]) -> bool:
 def mark_figure(slide: list[NotebookNode]) -> None:
     """Set the slide's `data-picture`: "alone" for a figure only, "tall" for one that goes beside its text."""
     outputs = [output for c in slide for output in c.get("outputs", []) if "image/png" in output.get("data", {})]
-    shown = [c for c in slide if c.cell_type == "code" or c.metadata.slideshow.slide_type != "notes"]
-    code = any(c.cell_type == "code" and "slide:no-input" not in c.metadata.get("tags", []) for c in slide)
-    if len(outputs) == 1 and not code:
-        alone = len(shown) == 1 + shown[0].source.startswith('<p class="section">')
-        wide, high = png_size(outputs[0].data["image/png"])
-        if alone or high > TALL * wide:
-            slide[0].metadata.slideshow["data"] = {"picture": "alone" if alone else "tall"}
+    if len(outputs) != 1 or any(map(shows_code, slide)):
+        return
+    shown = [c for c in slide if not is_note(c)]
+    has_section = shown[0].source.startswith('<p class="section">')
+    width, height = png_size(outputs[0].data["image/png"])
+    if len(shown) == 1 + has_section:
+        slide[0].metadata.slideshow["data"] = {"picture": "alone"}
+    elif height > TALL * width:
+        slide[0].metadata.slideshow["data"] = {"picture": "tall"}
 
 
 def png_size(png: str) -> tuple[int, int]:
-    """Width and height in px, from the first 24 bytes."""
+    """Width and height in px of a PNG in base64, from its first 24 bytes."""
     return struct.unpack(">II", base64.b64decode(png[:32])[16:24])
 
 
@@ -164,15 +179,7 @@ def pieces(cell: NotebookNode) -> list[NotebookNode]:
     if kind == "skip":
         return []
     if cell.cell_type == "code":
-        cell.metadata["alt"] = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
-        tags = cell.metadata.get("tags", [])
-        if "slide:only-picture" in tags:
-            cell.outputs = [output for output in cell.outputs if "image/png" in output.get("data", {})]
-        if "slide:no-output" in tags:
-            cell.outputs = []
-        if show is not None:
-            cell.source = definitions(cell.source, show)
-        return [cell]
+        return [shown_code(cell, show)]
     text = re.sub(r"\]\((\w+)\.(?:ipynb|md)", r"](../\1.html", relink(cell.source))  # the pages of `make site`
     if show is None:
         return [slide_cell(text, kind)]
@@ -180,11 +187,30 @@ def pieces(cell: NotebookNode) -> list[NotebookNode]:
     for is_break, group in groupby(show, key=lambda start: start == BREAK):
         if not is_break:
             found.append(slide_cell(excerpt(text, list(group)), "subslide" if found else kind))
-    return [found[0], slide_cell(text, "notes"), *found[1:]]
+    first, *others = found
+    return [first, slide_cell(text, "notes"), *others]
+
+
+def shown_code(cell: NotebookNode, show: list[str] | None) -> NotebookNode:
+    """The cell of code with what is on its slide: the outputs by its tags, of the code what begins with one of `show`,
+    None: all."""
+    cell.metadata["alt"] = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+    tags = cell.metadata.get("tags", [])
+    if "slide:only-picture" in tags:
+        cell.outputs = [output for output in cell.outputs if "image/png" in output.get("data", {})]
+    if "slide:no-output" in tags:
+        cell.outputs = []
+    if show is not None:
+        cell.source = definitions(cell.source, show)
+    return cell
 
 
 def definitions(source: str, show: list[str]) -> str:
-    """The blocks of code that begin with one of `show`; raises ValueError if there is none for one of them."""
+    """The blocks of code that begin with one of `show`.
+
+    Raises:
+        ValueError: no block begins with one of them.
+    """
     blocks = re.split(r"\n{3,}", source)
     if missing := [start for start in show if not any(block.startswith(start) for block in blocks)]:
         raise ValueError(f"nothing begins with {missing[0]!r} in the cell that begins with {source[:60]!r}")
@@ -197,9 +223,10 @@ def slide_cell(text: str, kind: str) -> NotebookNode:
 
 def notes_first(slide: list[NotebookNode]) -> list[NotebookNode]:
     """The notes of a slide merged, after its first cell and outside of all fragments, so that they show at once."""
-    notes = [cell.source for cell in slide if cell.metadata.slideshow.slide_type == "notes"]
-    shown = [cell for cell in slide if cell.metadata.slideshow.slide_type != "notes"]
-    return [*shown[:1], *([slide_cell("\n\n".join(notes), "notes")] if notes else []), *shown[1:]]
+    shown = [cell for cell in slide if not is_note(cell)]
+    if merged := notes(slide):
+        shown.insert(1, slide_cell(merged, "notes"))
+    return shown
 
 
 def excerpt(text: str, show: list[str]) -> str:
@@ -208,23 +235,28 @@ def excerpt(text: str, show: list[str]) -> str:
     Raises:
         ValueError: no part begins with one of them.
     """
-    found, blocks = set(), []
+    missing, blocks = list(show), []
     for quoted, block in parts(text):
-        taken = {part: next((s for s in show if begins(part, s)), None) for part in block}
-        found |= set(taken.values())
-        shown = " ".join(part for part, start in taken.items() if start is not None)
-        if shown and quoted:
-            # one quotation stays one
-            joint = ">\n" if blocks and blocks[-1].startswith(">") else ""
-            blocks.append(joint + re.sub(r"^", "> ", shown, flags=re.M))
-        elif shown:
-            blocks.append(shown)
-    if missing := [s for s in show if s not in found]:
+        taken = []
+        for part in block:
+            if starts := [start for start in show if begins(part, start)]:
+                taken.append(part)
+                missing = [start for start in missing if start != starts[0]]
+        if taken:
+            blocks.append(quotation(" ".join(taken), blocks) if quoted else " ".join(taken))
+    if missing:
         raise ValueError(f"nothing begins with {missing[0]!r} in the cell that begins with {text[:60]!r}")
     return re.sub(r"\n\n(?=>\n)", "\n", "\n\n".join(blocks))
 
 
+def quotation(text: str, before: list[str]) -> str:
+    """The text as a quotation; one that follows on another in the blocks `before` stays one with it."""
+    joint = ">\n" if before and before[-1].startswith(">") else ""
+    return joint + re.sub(r"^", "> ", text, flags=re.M)
+
+
 def begins(part: str, start: str) -> bool:
+    """Whether a part of a text begins with `start`, or is the formula of that number, such as "(1.3)"."""
     if re.fullmatch(r"\(\d+\.\d+\w?\)", start):
         return part.startswith("$$") and rf"\tag{{{start[1:-1]}}}" in part
     return " ".join(part.split()).startswith(start)
@@ -235,23 +267,33 @@ def parts(text: str) -> list[tuple[bool, list[str]]]:
     sentences; a heading, formula, table or piece of code is one part."""
     blocks = []
     for quoted, lines in groupby(text.splitlines(), key=lambda line: line.startswith(">")):
-        body = "\n".join(re.sub("^> ?", "", line) if quoted else line for line in lines)
-        for piece in re.split(r"(^```.*?^```$|\$\$.+?\$\$)", body, flags=re.M | re.S):
-            for block in re.split(r"\n\s*\n|\n(?=[*#-] )|\n(?=\d\. )", piece) if piece[:1] not in "`$" else [piece]:
-                whole = re.match(r"[#|]|```|\$\$", block.strip())
-                if block.strip():
-                    blocks.append((quoted, [block.strip()] if whole else sentences(block.strip())))
+        if quoted:
+            lines = [re.sub("^> ?", "", line) for line in lines]
+        for block in split_blocks("\n".join(lines)):
+            is_whole = re.match(r"[#|]|```|\$\$", block)
+            blocks.append((quoted, [block] if is_whole else sentences(block)))
     return blocks
 
 
+def split_blocks(text: str) -> list[str]:
+    """Paragraphs, items, headings, tables, formulas and pieces of code of a text, in order."""
+    blocks = []
+    for piece in re.split(r"(^```.*?^```$|\$\$.+?\$\$)", text, flags=re.M | re.S):
+        is_whole = piece[:1] in ("`", "$")
+        blocks += [piece] if is_whole else re.split(r"\n\s*\n|\n(?=[*#-] )|\n(?=\d\. )", piece)
+    return [block.strip() for block in blocks if block.strip()]
+
+
 def sentences(paragraph: str) -> list[str]:
+    """The sentences of a paragraph; a mark between dollars or backticks ends none."""
     found, start = [], 0
     for end in SENTENCE.finditer(paragraph):
         before = paragraph[start : end.end()]
         if before.count("$") % 2 == 0 and before.count("`") % 2 == 0:
             found.append(before.strip())
             start = end.end()
-    return [part for part in [*found, paragraph[start:].strip()] if part]
+    found.append(paragraph[start:].strip())
+    return [part for part in found if part]
 
 
 if __name__ == "__main__":
