@@ -1,4 +1,4 @@
-"""The cursor of a closed loop (chapter 14): a figure with sliders, and live at 20 bins a second."""
+"""The cursor of a closed loop (chapter 14), with sliders and live, and when a loop settles."""
 
 import asyncio
 import io
@@ -26,10 +26,18 @@ TAIL_S = 1.5
 def make_draw(
     loop: closed_loop.ClosedLoop, decoders: dict[float, StreamingDecoder], seconds: float = 4.0
 ) -> Callable[..., Figure]:
-    """draw(latency_ms, ahead_ms, lost, gain) -> Figure: path on the screen (left), distance to target (right).
+    """Prepares the path of the cursor on the screen (left) and its distance to the target (right).
 
     Each figure runs the loop from its start, with the same random numbers, faster than real time.
-    `decoders`: lead (ms) -> decoder of the velocity that much later than now.
+
+    Args:
+        loop: the closed loop; each figure changes it.
+        decoders: lead in ms to a decoder of the velocity that much later than now.
+        seconds: length of a run in s.
+
+    Returns:
+        draw(latency_ms, ahead_ms, lost, gain) -> Figure: latency in ms, lead of the decoder in ms,
+        silent units in %, gain of the cursor.
     """
     copy = copies(*_panels(loop, seconds))
 
@@ -100,22 +108,34 @@ def _configure(
 
 
 def frame(loop: closed_loop.ClosedLoop) -> bytes:
-    """The screen now, as a PNG: targets, cursor and its path in the last 1.5 s. Pillow draws it in 2 ms."""
-    image = Image.new("RGB", (PIXELS * OVERSAMPLING, PIXELS * OVERSAMPLING), "white")
-    pen, scale = ImageDraw.Draw(image), PIXELS * OVERSAMPLING / (2 * EDGE_MM)
-    tail = np.vstack([[0, 0], loop.cursor_mm])[-round(TAIL_S / closed_loop.TIME_STEP_S) :]
+    """The screen now: targets, cursor and its path in the last 1.5 s. Pillow draws it in 2 ms.
+
+    Args:
+        loop: the closed loop.
+
+    Returns:
+        A PNG of `PIXELS` x `PIXELS`.
+    """
+    side = PIXELS * OVERSAMPLING
+    scale = side / (2 * EDGE_MM)
+    image = Image.new("RGB", (side, side), "white")
+    pen = ImageDraw.Draw(image)
+    n_tail = round(TAIL_S / closed_loop.TIME_STEP_S)
+    tail = np.vstack([[0, 0], loop.cursor_mm])[-n_tail:]
 
     def to_pixels(points_mm):
         return scale * (EDGE_MM + np.multiply(points_mm, [1, -1]))
 
     def disc(centre_mm, radius_mm, **style):
-        centre, radius = to_pixels(centre_mm), scale * radius_mm
+        centre = to_pixels(centre_mm)
+        radius = scale * radius_mm
         pen.ellipse([*(centre - radius), *(centre + radius)], **style)
 
     for target in loop.task.targets_mm:
         disc(target, loop.task.radius_mm, outline="#dddddd", width=OVERSAMPLING)
     disc(loop.target_mm, loop.task.radius_mm, outline=ORANGE, width=4 * OVERSAMPLING)
-    pen.line(to_pixels(tail).ravel().tolist(), fill=BLUE, width=2 * OVERSAMPLING, joint="curve")
+    path = to_pixels(tail).ravel().tolist()
+    pen.line(path, fill=BLUE, width=2 * OVERSAMPLING, joint="curve")
     disc(tail[-1], 5, fill=INK)
     buffer = io.BytesIO()
     image.reduce(OVERSAMPLING).save(buffer, format="png", compress_level=1)
@@ -123,42 +143,48 @@ def frame(loop: closed_loop.ClosedLoop) -> bytes:
 
 
 def limits(found: dict, loops: dict) -> Figure:
-    """`found`, by name: `ends` for each kappa. `loops`: gain and delay (s) of the loop without added latency."""
+    """Draws where a loop settles, over the gain of the user and the added latency, with the theory.
+
+    Args:
+        found: name of a loop to what `ends` gives, for each of `KAPPAS`.
+        loops: name of a loop to its gain and its delay in s without added latency.
+
+    Returns:
+        The figure: distance at the end in colour, a dot where the target was passed, and the
+        lines of products of gain and delay.
+    """
     figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.6), layout="constrained", sharey=True)
     kappas = np.linspace(1, 9, 200)
     x, y = np.meshgrid(KAPPAS, 1000 * np.array(LATENCIES_S))
+    look = {"cmap": "YlOrRd", "vmin": 0, "vmax": 60, "s": 110, "marker": "s"}
+    look |= {"edgecolor": INK, "lw": 0.5}
+    products = ((np.pi / 2, "-", INK, "κδ = π/2"), (1 / np.e, "--", BLUE, "κδ = 1/e"))
     for axes, (name, columns) in zip(panels, found.items(), strict=True):
         far, passed = np.transpose(columns)  # (latencies, kappas) each
-        squares = axes.scatter(
-            x, y, c=far, cmap="YlOrRd", vmin=0, vmax=60, s=110, marker="s", edgecolor=INK, lw=0.5
-        )
+        squares = axes.scatter(x, y, c=far, **look)
         if name == "perfect decoder":
             axes.plot(x[passed > 1], y[passed > 1], ".", color=INK, ms=5)
         gain, delay_s = loops[name]
-        for product, style, color, label in (
-            (np.pi / 2, "-", INK, "κδ = π/2"),
-            (1 / np.e, "--", BLUE, "κδ = 1/e"),
-        ):
-            axes.plot(
-                kappas,
-                1000 * (product / (gain * kappas) - delay_s),
-                style,
-                color=color,
-                lw=2,
-                label=label,
-            )
+        for product, style, color, label in products:
+            latency_ms = 1000 * (product / (gain * kappas) - delay_s)
+            axes.plot(kappas, latency_ms, style, color=color, lw=2, label=label)
         axes.set(title=name, xlabel="gain of the user, κ (1/s)", xlim=(1.3, 8.7), ylim=(-40, 560))
     panels[0].set_ylabel("added latency (ms)")
     figure.colorbar(squares, ax=panels, label="distance at the end (mm)", extend="max")
-    figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=9
-    )
+    handles = panels[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=2, fontsize=9)
     plt.close(figure)
     return figure
 
 
 class LiveLoop(ImageWithSliders):
-    """A live closed loop: a frame a bin, a button to start it for `seconds`, sliders; `decoders` as in `make_draw`."""
+    """A closed loop live: a frame a bin, a button to start it, sliders.
+
+    Args:
+        loop: the closed loop.
+        decoders: as in `make_draw`.
+        seconds: length of a run in s.
+    """
 
     def __init__(
         self,
@@ -186,7 +212,12 @@ class LiveLoop(ImageWithSliders):
         self.box.children = [button, *self.box.children, self._text]
 
     def play(self, seconds: float = 3.0, realtime: bool = True) -> None:
-        """Run from the start and print the report. `realtime=False` does not wait for the next bin."""
+        """Runs from the start and prints the report.
+
+        Args:
+            seconds: length of the run in s.
+            realtime: whether to wait for the next bin.
+        """
         for wait_s in self._bins(seconds):
             time.sleep(wait_s if realtime else 0)
         print(self.report())

@@ -31,7 +31,15 @@ C = np.random.default_rng(0).standard_normal((8, 1))
 
 
 def simulate(n_bins: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """z (T, 1) and n (T, 8) of (15.1), from z_0 = 0."""
+    """Simulates the linear dynamical system of (15.1) from z_0 = 0.
+
+    Args:
+        n_bins: T.
+        seed: of the random numbers.
+
+    Returns:
+        The hidden number z, shape (T, 1), and what eight units do, n, shape (T, 8).
+    """
     rng = np.random.default_rng(seed)
     z, path = np.zeros(1), []
     for w in rng.multivariate_normal(np.zeros(1), W, n_bins):
@@ -42,39 +50,75 @@ def simulate(n_bins: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def kalman_filter(n: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(15.2) and (15.3): means s (T, 1), covariances P (T, 1, 1), gains G (T, 1, 8); z_0 = 0 is known."""
-    s, P, kept = np.zeros(1), np.zeros((1, 1)), []
+    """The Kalman filter of the system, (15.2) and (15.3); z_0 = 0 is known.
+
+    Args:
+        n: what the units do, shape (T, 8).
+
+    Returns:
+        Means s (T, 1), covariances P (T, 1, 1) and gains G (T, 1, 8).
+    """
+    s, P = np.zeros(1), np.zeros((1, 1))
+    means, covariances, gains = [], [], []
     for n_t in n:
         s, P = A @ s, A @ P @ A.T + W
         G = P @ C.T @ np.linalg.inv(C @ P @ C.T + V)
         s, P = s + G @ (n_t - C @ s), P - G @ C @ P
-        kept.append((s, P, G))
-    s, P, G = (np.array(x) for x in zip(*kept, strict=True))
-    return s, P, G
+        means.append(s)
+        covariances.append(P)
+        gains.append(G)
+    return np.array(means), np.array(covariances), np.array(gains)
 
 
 # The two tasks: inputs x (n, T, 2), answers y (n, T), and the steps that count, (T,)
 def flags(n: int, n_steps: int = 20, p: float = 0.2) -> tuple[Tensor, Tensor, Tensor]:
-    """Values and flags; say the last value that had a flag, at every step."""
-    value, flag = torch.randn(n, n_steps), torch.rand(n, n_steps) < p
+    """The task of the flags: say the last value that had a flag, at every step.
+
+    Args:
+        n: number of sequences.
+        n_steps: T.
+        p: probability of a flag; the first step always has one.
+
+    Returns:
+        Values and flags (n, T, 2), answers (n, T), and the steps that count, all of them (T,).
+    """
+    value = torch.randn(n, n_steps)
+    flag = torch.rand(n, n_steps) < p
     flag[:, 0] = True
     last = torch.where(flag, torch.arange(n_steps), 0).cummax(1).values  # (n, T): when it was
     return torch.stack([value, flag.float()], -1), value.gather(1, last), torch.ones(n_steps)
 
 
 def delay(n: int, n_steps: int = 300, lag: int = 200) -> tuple[Tensor, Tensor, Tensor]:
-    """A slow random signal; say what it was `lag` bins ago."""
+    """The task of the delay: say what a slow random signal was some bins ago.
+
+    Args:
+        n: number of sequences.
+        n_steps: T, in bins.
+        lag: how long ago, in bins.
+
+    Returns:
+        The signal beside zeros (n, T, 2), answers (n, T), and the steps that count (T,): those
+        from `lag` on.
+    """
     bump = torch.exp(-0.5 * (torch.arange(-30.0, 31.0) / 10) ** 2)
-    signal = nn.functional.conv1d(torch.randn(n, 1, n_steps + 60), (bump / bump.norm())[None, None])[:, 0]  # (n, T)
+    bump = (bump / bump.norm())[None, None]  # (1, 1, 61)
+    signal = nn.functional.conv1d(torch.randn(n, 1, n_steps + 60), bump)[:, 0]  # (n, T)
     y = nn.functional.pad(signal[:, :-lag], (lag, 0))
-    return torch.stack([signal, torch.zeros_like(signal)], -1), y, (torch.arange(n_steps) >= lag).float()
+    counts = (torch.arange(n_steps) >= lag).float()
+    return torch.stack([signal, torch.zeros_like(signal)], -1), y, counts
 
 
 TASKS = {"flags": flags, "delay": delay}
 
 
 class Attention(nn.Module):
-    """One causal transformer block over (B, T, d), positions added."""
+    """One causal transformer block, positions added.
+
+    Args:
+        input_size: size of an input.
+        hidden_size: d.
+    """
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
@@ -82,6 +126,7 @@ class Attention(nn.Module):
         self.block = TransformerBlock(hidden_size, n_heads=2, expansion=1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        """Outputs (B, T, d) for x (B, T, input_size), and None in place of a state."""
         n = x.shape[1]
         x = self.input_proj(x) + sinusoidal_encoding(torch.arange(n), self.input_proj.out_features)
         return self.block(x, torch.ones(n, n, dtype=torch.bool).tril()), None
@@ -89,7 +134,15 @@ class Attention(nn.Module):
 
 @torch.no_grad()
 def patient(memory: nn.Module, longest: float = 200.0) -> nn.Module:
-    """The memory with time-scales up to `longest` bins at its start: by the bias of Z (6.15), or by the step sizes."""
+    """A memory with long time-scales at its start: by the bias of Z (6.15), or by the step sizes.
+
+    Args:
+        memory: one of `MEMORIES`; it is changed in place. Attention stays as it is.
+        longest: the longest time-scale in bins.
+
+    Returns:
+        The memory.
+    """
     if isinstance(memory, GRU):
         rows = slice(memory.hidden_size, 2 * memory.hidden_size)
         memory.bias_ih_l0[rows] = (1 + (longest - 2) * torch.rand(memory.hidden_size)).log()
@@ -112,32 +165,80 @@ RATES, SEEDS, STEPS = (0.01, 0.03, 0.1), (0, 1, 2), {"flags": 300, "delay": 300}
 
 
 class WithReadout(nn.Module):
-    """A memory and one linear number read from it: x (B, T, 2) to (B, T)."""
+    """A memory and one number that is a linear function of its output.
+
+    Args:
+        memory: gives outputs (B, T, width) and a state.
+        width: size of its output.
+    """
 
     def __init__(self, memory: nn.Module, width: int):
         super().__init__()
         self.memory, self.readout = memory, nn.Linear(width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The number at each step, shape (B, T), for x (B, T, 2)."""
         return self.readout(self.memory(x)[0])[..., 0]
 
 
 def new(name: str, task: str = "flags") -> WithReadout:
-    """On the delay each begins with time-scales as long as the delay."""
+    """A memory with its readout, untrained.
+
+    Args:
+        name: a key of `MEMORIES`.
+        task: "flags" or "delay"; on the delay it begins with time-scales as long as the delay.
+
+    Returns:
+        The network.
+    """
     memory = MEMORIES[name]()
-    return WithReadout(patient(memory) if task == "delay" else memory, 22 if name == "GRU" else 16)
+    if task == "delay":
+        memory = patient(memory)
+    width = 22 if name == "GRU" else 16
+    return WithReadout(memory, width)
 
 
 def error(model: nn.Module, x: Tensor, y: Tensor, counts: Tensor) -> Tensor:
-    """Mean squared error of the steps that count."""
+    """The mean squared error of the steps that count.
+
+    Args:
+        model: gives (n, T) for x.
+        x: inputs, shape (n, T, 2).
+        y: answers, shape (n, T).
+        counts: 1 for a step that counts, else 0, shape (T,).
+
+    Returns:
+        The error, shape ().
+    """
     return ((model(x) - y).square().mean(0) * counts).sum() / counts.sum()
 
 
 @torch.enable_grad()
-def learn(name: str, task: str, seed: int, rate: float, n_steps: int, every: int = 50, change: Callable | None = None):
-    """Train a memory on fresh sequences: the model, and its errors on unseen sequences on the way.
+def learn(
+    name: str,
+    task: str,
+    seed: int,
+    rate: float,
+    n_steps: int,
+    every: int = 50,
+    change: Callable | None = None,
+) -> tuple[WithReadout, list[float]]:
+    """Trains a memory on fresh sequences.
 
-    Adam, 16 sequences a step, clipped to a norm of 1; the rate rises for 50 steps and falls to zero along a cosine.
+    Adam, 16 sequences a step, clipped to a norm of 1; the rate rises for 50 steps and falls to
+    zero along a cosine.
+
+    Args:
+        name: a key of `MEMORIES`.
+        task: a key of `TASKS`.
+        seed: of weights and sequences.
+        rate: the largest learning rate.
+        n_steps: number of steps.
+        every: steps from one test on 200 unseen sequences to the next.
+        change: applied to the model before the training.
+
+    Returns:
+        The model, and its errors on the unseen sequences on the way.
     """
     torch.manual_seed(1)
     unseen = TASKS[task](200)
@@ -148,7 +249,9 @@ def learn(name: str, task: str, seed: int, rate: float, n_steps: int, every: int
     adam = AdamW(model.parameters(), weight_decay=0.0, fused=True)
     errors = []
     for step in range(1, n_steps + 1):
-        adam.param_groups[0]["lr"] = rate * min(1, step / 50) * (1 + math.cos(math.pi * step / n_steps)) / 2
+        warm_up = min(1, step / 50)
+        cosine = (1 + math.cos(math.pi * step / n_steps)) / 2
+        adam.param_groups[0]["lr"] = rate * warm_up * cosine
         loss = error(model, *TASKS[task](16))
         adam.zero_grad()
         loss.backward()
@@ -160,11 +263,21 @@ def learn(name: str, task: str, seed: int, rate: float, n_steps: int, every: int
     return model, errors
 
 
-clock = time.perf_counter if os.name == "nt" else time.process_time  # Windows counts processor time coarsely
+clock = (
+    time.perf_counter if os.name == "nt" else time.process_time
+)  # Windows counts processor time coarsely
 
 
 def fastest_ms(run: Callable[[], object], n: int = 3) -> float:
-    """Milliseconds of processor time of the fastest of n runs, or of those that half a second has time for."""
+    """Milliseconds of processor time of the fastest of some runs.
+
+    Args:
+        run: what is timed, called without arguments.
+        n: number of runs, or fewer if they take half a second.
+
+    Returns:
+        Time in ms.
+    """
     taken: list[float] = []
     while len(taken) < n and sum(taken) < 0.5:
         began = clock()
@@ -174,7 +287,15 @@ def fastest_ms(run: Callable[[], object], n: int = 3) -> float:
 
 
 def training_step_ms(name: str, n_steps: int) -> float:
-    """Forward and back, eight sequences of `n_steps` bins."""
+    """Milliseconds of processor time forward and back, of eight sequences.
+
+    Args:
+        name: a key of `MEMORIES`.
+        n_steps: length of the sequences in bins.
+
+    Returns:
+        Time in ms.
+    """
     model, (x, y, counts) = new(name), flags(8, n_steps)
 
     @torch.enable_grad()
