@@ -1,4 +1,4 @@
-"""The sessions and the drift of chapter 16 (path and deeper), and what the ways to a decoder reach with few trials.
+"""The sessions and the drift of chapter 16 (path and deeper), and what few trials are enough for.
 
 `RESULTS` is what experiments/ch16_new_sessions.py has measured.
 """
@@ -31,16 +31,25 @@ SPLIT = "chronological:70/3/27"  # % of trials for training, validation, test; l
 
 
 def imagined(session: Session, timing: bool = False) -> Session:
-    """The session as if only targets were known, in training trials: a straight reach, of minimum jerk or as timed."""
-    r, velocity = session.recording, np.zeros_like(session.recording.behavior)
+    """The session as if only targets were known, in training trials: straight reaches.
+
+    Args:
+        session: the session; it is not changed.
+        timing: whether the speed is the recorded one; else it is that of minimum jerk.
+
+    Returns:
+        The session with imagined velocities.
+    """
+    recording = session.recording
+    velocity = np.zeros_like(recording.behavior)
     for start, stop in session.split.train:
-        inside = (r.behavior_times >= start) & (r.behavior_times < stop)
-        t = (r.behavior_times[inside] - start) / (stop - start)  # 0..1
-        speed = np.linalg.norm(r.behavior[inside], axis=1) if timing else t**2 * (1 - t) ** 2
-        velocity[inside] = (
-            r.behavior[inside].mean(0) * (speed / speed.mean())[:, None]
-        )  # the same way in the same time
-    return prepare(replace(r, behavior=velocity), SPLIT)
+        inside = (recording.behavior_times >= start) & (recording.behavior_times < stop)
+        recorded = recording.behavior[inside]
+        t = (recording.behavior_times[inside] - start) / (stop - start)  # 0..1
+        speed = np.linalg.norm(recorded, axis=1) if timing else t**2 * (1 - t) ** 2
+        # the same way in the same time
+        velocity[inside] = recorded.mean(0) * (speed / speed.mean())[:, None]
+    return prepare(replace(recording, behavior=velocity), SPLIT)
 
 
 def drift_tuning(
@@ -51,12 +60,23 @@ def drift_tuning(
     replaced_share: float = 0.1,
     config: SimulationConfig | None = None,
 ) -> UnitTuning:
-    """The tuning of the same electrodes on a later day; `units` is not changed.
+    """The tuning of the same electrodes on a later day.
 
-        preferred direction + rotation_deg z,    baseline and depth x exp(gain_spread z),    z standard normal
+        preferred direction + rotation_deg z,    baseline and depth x exp(gain_spread z)
 
-    A random share of the units is replaced by others, drawn from `config`, under the same names. How long units stay
-    was measured by Chestek et al. 2007 and Dickey et al. 2009; the defaults are a choice of this course.
+    z is standard normal. How long units stay was measured by Chestek et al. 2007 and Dickey et al.
+    2009; the defaults are a choice of this course.
+
+    Args:
+        units: the tuning now; it is not changed.
+        rng: source of the random numbers.
+        rotation_deg: spread of the rotation of preferred directions in °.
+        gain_spread: spread of the logarithm of baseline and depth.
+        replaced_share: share of the units, chosen at random, that others replace, under their names.
+        config: what the others are drawn from; None is the default.
+
+    Returns:
+        The tuning on the later day.
     """
     n = len(units.tuned)
     config = replace(config or SimulationConfig(), n_units=n, n_common=units.common_gain.shape[1])
@@ -76,7 +96,17 @@ def drift_tuning(
 
 
 def drifted(units: UnitTuning, days: int, seed: int, **amounts: float) -> UnitTuning:
-    """The units after so many days, each on top of the days before."""
+    """The units after some days, each on top of the days before.
+
+    Args:
+        units: the tuning on day 0; it is not changed.
+        days: number of days.
+        seed: of the random numbers.
+        amounts: of `drift_tuning`.
+
+    Returns:
+        The tuning on the last day.
+    """
     rng = np.random.default_rng(seed)
     for _ in range(days):
         units = drift_tuning(units, rng, config=NEW, **amounts)
@@ -89,20 +119,36 @@ PAST_SEEDS, N_PAST = range(6), (1, 2, 4, 8)
 
 
 def past_sessions(seed: int, n: int) -> list[Session]:
-    """So many sessions of the two subjects in turn; with even seeds A begins."""
-    configs = [(A, B)[(i + seed) % 2] for i in range(n)]
-    return combine_sessions(
-        [
-            prepare(simulate_session(1000 * seed + 1 + i, config).recording, SPLIT)
-            for i, config in enumerate(configs)
-        ]
-    )
+    """Sessions of the two subjects in turn, combined; with an even seed A begins.
+
+    Args:
+        seed: of the sessions.
+        n: number of sessions.
+
+    Returns:
+        The sessions.
+    """
+    sessions = []
+    for i in range(n):
+        config = (A, B)[(i + seed) % 2]
+        recording = simulate_session(1000 * seed + 1 + i, config).recording
+        sessions.append(prepare(recording, SPLIT))
+    return combine_sessions(sessions)
 
 
 def after_five_days(seed: int, n_trials=N_TRIALS, scale: float = 1.0) -> dict[str, list[float]]:
     """R² of the GRU on counts on day 5, by way and number of trials.
 
-    A table takes 100 steps, a decoder without a past 240; from 80 trials on twice as many. Three ways have 20 alone.
+    A table takes 100 steps, a decoder without a past 240; from 80 trials on twice as many. Three
+    ways have 20 alone.
+
+    Args:
+        seed: of sessions and trainings.
+        n_trials: numbers of trials.
+        scale: of all numbers of steps.
+
+    Returns:
+        Way to R² for each number of trials; "day 0" and "untouched" have one value.
     """
     past = pretrained(CountGRU, past_sessions(seed, 3), round(400 * scale), seed)
     first = simulate_session(1000 * seed + 90, NEW)
@@ -112,7 +158,8 @@ def after_five_days(seed: int, n_trials=N_TRIALS, scale: float = 1.0) -> dict[st
     known = identify(past, day_0, round(200 * scale), seed)
     found = {"day 0": [evaluate(known, day_0).r2], "untouched": [evaluate(known, day_5).r2]}
     for n in n_trials:
-        today, steps = day_5.first_trials(n), round(100 * scale * (2 if n >= 80 else 1))
+        today = day_5.first_trials(n)
+        steps = round(100 * scale * (2 if n >= 80 else 1))
         made = {
             "old table": old_table(known, today, steps, seed),
             "fresh table": identify(past, today, steps, seed),
@@ -124,22 +171,31 @@ def after_five_days(seed: int, n_trials=N_TRIALS, scale: float = 1.0) -> dict[st
         if n == 20:
             made["day-specific layer"] = day_layer(known, today, steps, seed)
             for name, timing in (("targets alone", False), ("targets and speed", True)):
-                made[name] = old_table(known, imagined(day_5, timing).first_trials(n), steps, seed)
+                targets = imagined(day_5, timing).first_trials(n)
+                made[name] = old_table(known, targets, steps, seed)
         for way, model in made.items():
             found.setdefault(way, []).append(evaluate(model, day_5).r2)
     return {way: np.round(r2, 4).tolist() for way, r2 in found.items()}
 
 
 def by_past(seed: int, n_past=N_PAST) -> dict[str, list[float]]:
-    """R² of the GRU on counts on a session with new units, from 5 and from 20 trials, by the sessions of its past.
+    """R² of the GRU on counts on a session with new units, by the sessions of its past.
 
     Each past has 600 steps, a fresh table 100.
+
+    Args:
+        seed: of sessions and trainings.
+        n_past: numbers of sessions.
+
+    Returns:
+        "5 trials" and "20 trials" of the new session to R² for each number of sessions.
     """
     sessions = past_sessions(seed, max(n_past))
     new = prepare(simulate_session(1000 * seed + 90, NEW).recording, SPLIT)
     found: dict[str, list[float]] = {"5 trials": [], "20 trials": []}
     for n in n_past:
         past = pretrained(CountGRU, combine_sessions(sessions[:n]), 600, seed)
-        for k, r2 in ((5, found["5 trials"]), (20, found["20 trials"])):
-            r2.append(round(evaluate(identify(past, new.first_trials(k), 100, seed), new).r2, 4))
+        for n_trials in (5, 20):
+            decoder = identify(past, new.first_trials(n_trials), 100, seed)
+            found[f"{n_trials} trials"].append(round(evaluate(decoder, new).r2, 4))
     return found

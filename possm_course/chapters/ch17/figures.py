@@ -1,4 +1,4 @@
-"""The drawings of chapter 17: one neuron or several, the same neuron twice, estimates and reports."""
+"""The drawings of chapter 17: one neuron or several, one neuron twice, estimates and reports."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,17 @@ from possm_lite.recordings import Recording, quality
 
 
 def draw_correlogram(axes, a, b, edges, duration_s, color, title):
-    """Bars of (17.4), and the line of independent trains."""
+    """Draws (17.4) as bars, and the line of independent trains.
+
+    Args:
+        axes: where to.
+        a: spike times in s, shape (N_a,).
+        b: spike times in s, shape (N_b,).
+        edges: in s, evenly spaced, shape (K + 1,).
+        duration_s: of the recording in s.
+        color: of the bars.
+        title: of the panel.
+    """
     width = np.diff(edges)
     axes.bar(1e3 * edges[:-1], correlogram(a, b, edges), 1e3 * width, align="edge", color=color)
     axes.axhline(
@@ -29,7 +39,12 @@ def draw_correlogram(axes, a, b, edges, duration_s, color, title):
 
 
 def not_judged(axes, known: bool):
-    """Say across the picture that spike times are too coarse for it."""
+    """Says across a picture that spike times are too coarse for it, where they are.
+
+    Args:
+        axes: the picture.
+        known: whether spike times are known to the millisecond.
+    """
     if not known:
         look = {"ha": "center", "color": INK, "fontsize": 12, "bbox": {"color": "white"}}
         axes.text(
@@ -38,7 +53,14 @@ def not_judged(axes, known: bool):
 
 
 def draw_one_neuron(recording: Recording, broken: Recording, unit: int, known: bool):
-    """Short intervals against rate, and the autocorrelogram of a unit in the recording and in the broken copy."""
+    """Draws short intervals against rate, and a unit's autocorrelogram in two recordings.
+
+    Args:
+        recording: as recorded; each unit is a dot.
+        broken: a copy in which the unit is merged with another.
+        unit: number of the unit.
+        known: whether spike times are known to the millisecond.
+    """
     figure, panels = plt.subplot_mosaic(
         [["dots"] * 2, ["clean", "merged"]], figsize=(6.4, 4.9), layout="constrained"
     )
@@ -73,7 +95,14 @@ def draw_one_neuron(recording: Recording, broken: Recording, unit: int, known: b
 
 
 def draw_twice(recording: Recording, broken: Recording, pair: tuple[int, int] | None, known: bool):
-    """Coincidences of all pairs against chance, and the cross-correlogram of a pair, as recorded and doubled."""
+    """Draws coincidences of all pairs against chance, and the cross-correlogram of one pair.
+
+    Args:
+        recording: as recorded; each pair is a dot.
+        broken: a copy in which the second unit of the pair is a copy of the first.
+        pair: numbers of the two units; None where fewer than four units fire.
+        known: whether spike times are known to the millisecond.
+    """
     figure, panels = plt.subplot_mosaic(
         [["dots"] * 2, ["clean", "copy"]], figsize=(6.4, 4.9), layout="constrained"
     )
@@ -107,7 +136,11 @@ def draw_twice(recording: Recording, broken: Recording, pair: tuple[int, int] | 
 
 
 def draw_estimates(ways: dict[str, np.ndarray]):
-    """Strips of the estimates, and their medians in print."""
+    """Draws estimates as strips over the true share, and prints their medians.
+
+    Args:
+        ways: name of one or two estimates to what they say, shape (3, pairs), from `estimates`.
+    """
     figure, axes = plt.subplots(figsize=(6.4, 2.9), layout="constrained")
     axes.plot([0, 0.5], [0, 0.5], ":", color=GRAY, lw=1.4)
     for i, ((name, found), color, marker) in enumerate(
@@ -128,7 +161,12 @@ def draw_estimates(ways: dict[str, np.ndarray]):
 
 
 def try_it(recording: Recording, estimate: Callable):
-    """An estimate with the arguments of (17.10) beside (17.3), on units merged on purpose."""
+    """Draws an estimate with the arguments of (17.10) beside (17.3), on units merged on purpose.
+
+    Args:
+        recording: whose units are merged.
+        estimate: estimate(times, ...) with times in s and the three durations of (17.10) in s.
+    """
     duration_s = quality.recording_duration(recording)
     ways = {
         "(17.3)": lambda t: from_rate(t, duration_s),
@@ -138,7 +176,12 @@ def try_it(recording: Recording, estimate: Callable):
 
 
 def draw_reports(reports: dict[str, np.ndarray], interval: np.ndarray):
-    """Rows of ways to report: seeds small, their mean large and printed; the first row with its interval."""
+    """Draws a row for each way to report: seeds small, their mean large and printed.
+
+    Args:
+        reports: way to R² of the seeds; a mean that is far below the first is an arrow.
+        interval: of the first row, low and high R².
+    """
     reported = next(iter(reports.values())).mean()
     lowest = reported - 0.35
     figure, axes = plt.subplots(figsize=(6.4, 0.7 + 0.42 * len(reports)), layout="constrained")

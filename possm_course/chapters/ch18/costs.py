@@ -11,7 +11,17 @@ from possm_lite.training.fit import AdamW
 
 
 def fastest_s(*functions: Callable[[], None], times: int = 4) -> list[float]:
-    """Least processor time of each, called in turns; time spent waiting for other programs is not counted."""
+    """The least processor time of some functions, called in turns.
+
+    Time spent waiting for other programs is not counted.
+
+    Args:
+        functions: called without arguments.
+        times: calls of each that count, after one that does not.
+
+    Returns:
+        Time of each in s.
+    """
     seconds = [[] for _ in functions]
     for _ in range(times + 1):
         for own, function in zip(seconds, functions, strict=True):
@@ -22,7 +32,15 @@ def fastest_s(*functions: Callable[[], None], times: int = 4) -> list[float]:
 
 
 def make_step(n_units: int, batch: SpikeBatch) -> Callable[[], None]:
-    """A whole training step of a decoder that knows n_units, as a function to be timed."""
+    """A whole training step of a decoder, as a function to be timed.
+
+    Args:
+        n_units: units that the decoder knows.
+        batch: what it is trained on.
+
+    Returns:
+        The function, without arguments.
+    """
     model = POSSM(POSSMConfig(n_units))
     optimizer = AdamW(model.parameters(), fused=True)
     session = torch.ones(batch.n_trials, dtype=torch.int64)
@@ -37,7 +55,14 @@ def make_step(n_units: int, batch: SpikeBatch) -> Callable[[], None]:
 
 
 def make_update(n_units: int) -> Callable[[], None]:
-    """What a step does to the embeddings of units that nobody reads, as a function to be timed."""
+    """What a step does to the embeddings of units that nobody reads, as a function to be timed.
+
+    Args:
+        n_units: number of these units.
+
+    Returns:
+        The function, without arguments.
+    """
     table = torch.nn.Parameter(torch.randn(n_units, 64))
     optimizer = AdamW([table], fused=True)
 
@@ -50,7 +75,14 @@ def make_update(n_units: int) -> Callable[[], None]:
 
 
 def kept_bytes(forward: Callable[[], torch.Tensor]) -> int:
-    """Bytes of all tensors that a forward pass keeps for the backward pass, each counted once."""
+    """Bytes of all tensors that a forward pass keeps for the backward pass, each counted once.
+
+    Args:
+        forward: the forward pass, without arguments; gives a tensor.
+
+    Returns:
+        Bytes; 0 if the result needs no gradient.
+    """
     kept = {}
 
     def remember(tensor):

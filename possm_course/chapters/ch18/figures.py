@@ -10,6 +10,11 @@ from possm_lite.training.windows import sessions_of_slots, slots_of_rank
 
 
 def draw_rounds(n: int = 4) -> None:
+    """Draws how many gradients are in each chunk of each process after every round of the ring.
+
+    Args:
+        n: number of processes.
+    """
     figure, panels = plt.subplots(2, 4, figsize=(6.4, 3.9), layout="constrained")
     rounds = full_after(n)
     for i, (axes, n_in) in enumerate(zip([*panels[0], *panels[1][:3]], rounds, strict=True)):
@@ -41,7 +46,12 @@ def draw_rounds(n: int = 4) -> None:
 
 
 def draw_places(cases: tuple[tuple[int, int], ...], n_places: int = 16) -> None:
-    """Who fills which place of a batch with a window of which session; cases: (sessions, processes)."""
+    """Draws who fills which place of a batch with a window of which session, a row for each case.
+
+    Args:
+        cases: numbers of sessions and of processes.
+        n_places: windows in the batch.
+    """
     figure, panels = plt.subplots(
         len(cases), 1, figsize=(6.4, 4.3), sharex=True, layout="constrained"
     )
@@ -81,7 +91,13 @@ def draw_places(cases: tuple[tuple[int, int], ...], n_places: int = 16) -> None:
 
 
 def draw_shards(n: int = 4) -> None:
-    """What each of n processes keeps: filled squares. The first of "embeddings" is what all sessions share."""
+    """Draws what each process keeps, as filled squares, in four ways to share the work.
+
+    The first of "embeddings" is what all sessions share.
+
+    Args:
+        n: number of processes.
+    """
     cases = {
         "data parallelism": "all all all",
         "ZeRO, stage 1": "all all own",
@@ -113,7 +129,13 @@ def draw_shards(n: int = 4) -> None:
 def draw_scaling(
     n: np.ndarray, panels_of: dict[str, dict[str, np.ndarray]], measured: tuple
 ) -> None:
-    """Speed-up over n processes: title -> name of the network -> values; `measured`: (n, values), without a network."""
+    """Draws the speed-up over the number of processes, a panel for each of two cases.
+
+    Args:
+        n: numbers of processes, shape (k,).
+        panels_of: title to name of the network to speed-ups, shape (k,).
+        measured: numbers of processes and speed-ups measured without a network, in the first panel.
+    """
     figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.3), sharey=True, layout="constrained")
     for axes, (title, curves) in zip(panels, panels_of.items(), strict=True):
         axes.plot(n, n, color=GRAY, lw=1.2, label="n times as fast")
@@ -136,6 +158,13 @@ def draw_scaling(
 
 
 def draw_answer(S: np.ndarray, curves: dict[str, np.ndarray], n: int) -> None:
+    """Draws the speed-up over the number of sessions, both axes logarithmic.
+
+    Args:
+        S: numbers of sessions, shape (k,).
+        curves: name of a way to windows per second, in times of one process, shape (k,).
+        n: number of processes.
+    """
     figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     lines = ((ORANGE, "--"), (GREEN, "-."), (PURPLE, ":"), (BLUE, "-"))
     for (name, values), (color, style) in zip(curves.items(), lines, strict=True):

@@ -27,9 +27,13 @@ MODULE = str(Path(possm_lite.__file__).with_name("__main__.py"))  # the program 
 
 
 class Torchrun:
-    """`torchrun --nproc-per-node PROCESSES ARGUMENTS` in a folder; on Linux, with torch imported before.
+    """`torchrun --nproc-per-node PROCESSES ARGUMENTS` in a folder.
 
-    Called, it returns what was written; RuntimeError if a process fails.
+    On Linux it has torch imported before. Called with arguments and the number of processes, it
+    returns what was written and raises RuntimeError if a process fails.
+
+    Args:
+        folder: where the processes run.
     """
 
     def __init__(self, folder: Path):

@@ -4,7 +4,14 @@ import torch
 
 
 def full_after(n: int) -> list[torch.Tensor]:
-    """How many gradients are in chunk c of process r after every round of the ring: a list of (n, n)."""
+    """How many gradients are in each chunk of each process after every round of the ring.
+
+    Args:
+        n: number of processes, and of chunks.
+
+    Returns:
+        For the start and each of the 2 (n - 1) rounds a table [process, chunk], shape (n, n).
+    """
     held = torch.ones(n, n, dtype=torch.int64)  # [process, chunk]
     rounds = [held.clone()]
     for i in range(2 * (n - 1)):
