@@ -11,7 +11,7 @@ try:
     packages = json.loads(report)["dependencies"]
 except ValueError:  # pip-audit is not installed, or the advisory service did not respond
     packages = []
-known = [package for package in packages if "skip_reason" not in package]
+known = [package for package in packages if "skip_reason" not in package]  # to the service
 advisories = [(package, advisory) for package in known for advisory in package["vulns"]]
 for package, advisory in advisories:
     fixed = ", ".join(advisory["fix_versions"]) or "no version yet"

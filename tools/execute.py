@@ -44,16 +44,25 @@ def execute(path: Path, timeout_s: float = 120) -> None:
 
 
 def read(path: Path) -> NotebookNode:
+    """The notebook at `path`."""
     return nbformat.read(path, as_version=4)
 
 
 def run(notebook: NotebookNode, folder: Path, timeout_s: float) -> None:
-    """Execute all cells in `folder`; raises as `execute`."""
+    """Execute all cells of `notebook` in `folder`, each for at most `timeout_s` seconds; raises as `execute`."""
     # a kernel that has used processes of joblib waits for their keeper, which outlives it: two seconds, for nothing
     at_end = Config({"KernelManager": {"shutdown_wait_time": 1.0}})  # s: half of it to leave, half to be ended
-    settings = {"resources": {"metadata": {"path": str(folder)}}, "record_timing": False, "coalesce_streams": True}
-    settings |= {"timeout": timeout_s, "kernel_name": KERNELSPEC["name"], "extra_arguments": ["--log-level=ERROR"]}
-    NotebookClient(notebook, config=at_end, **settings).execute()
+    client = NotebookClient(
+        notebook,
+        config=at_end,
+        resources={"metadata": {"path": str(folder)}},
+        record_timing=False,
+        coalesce_streams=True,
+        timeout=timeout_s,
+        kernel_name=KERNELSPEC["name"],
+        extra_arguments=["--log-level=ERROR"],
+    )
+    client.execute()
 
 
 def fingerprint(notebook: NotebookNode) -> str:
@@ -70,12 +79,18 @@ def tidy(notebook: NotebookNode) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
-            # a widget with nothing but its repr shows nothing without a kernel
-            cell.outputs = [out for out in cell.outputs if set(out.get("data", {})) - {"text/plain"} != {WIDGET_VIEW}]
-            for data in (output.get("data", {}) for output in cell.outputs):
-                data.pop(WIDGET_VIEW, None)
-                if "image/png" in data:
-                    data["image/png"] = fewer_colors(data["image/png"])
+            tidy_outputs(cell)
+
+
+def tidy_outputs(cell: NotebookNode) -> None:
+    """Remove, in place, views of widgets from the outputs of a cell, and make images smaller."""
+    # a widget with nothing but its repr shows nothing without a kernel
+    cell.outputs = [out for out in cell.outputs if set(out.get("data", {})) - {"text/plain"} != {WIDGET_VIEW}]
+    for output in cell.outputs:
+        data = output.get("data", {})
+        data.pop(WIDGET_VIEW, None)
+        if "image/png" in data:
+            data["image/png"] = fewer_colors(data["image/png"])
 
 
 def fewer_colors(png: str) -> str:

@@ -22,6 +22,7 @@ BRANCH = "colab"
 
 
 def main(folder: Path, repository: str) -> None:
+    """Write the copies into `folder`; `repository` is OWNER/NAME."""
     shutil.rmtree(folder, ignore_errors=True)
     for path in sorted((ROOT / "notebooks").rglob("[0-9][0-9]_*.ipynb")):
         relative = path.relative_to(ROOT)

@@ -46,6 +46,9 @@ UNITS = SimulationConfig(
 )
 AHEAD_S = (0.0, 0.05, 0.1)  # how much later than the spikes the velocities are that the decoders give, two columns each
 ARM_S = 0.025  # time constant of the arm that follows the pointer
+# share of each kind of movement, and how long it lasts at least and at most, in s; 0.02 s is a tap with a finger
+MOVEMENTS = {"reach": (0.4, 0.02, 1.0), "scribble": (0.2, 1.0, 5.0), "key": (0.1, 0.1, 0.6), "rest": (0.3, 0.1, 1.0)}
+KEY_MM_S = 300.0  # speed under an arrow key
 SECONDS, TRIAL_S = 600, 4.0  # of the session
 RATE_HZ, BEHAVIOR_HZ = 1000, 100  # of the hand, and of the velocity that is trained on
 QUERIES_S = np.arange(5) / BEHAVIOR_HZ  # in a bin
@@ -57,30 +60,47 @@ TRAINING = FitConfig(epochs=20, window_s=1.0, samples=20, lr=3e-3, validations=0
 def visitor(rng: np.random.Generator, seconds: float, edge_mm: float) -> np.ndarray:
     """Where a visitor's pointer is, every ms, (T, 2) in mm from the centre: reaches, scribbles, arrow keys, rests.
 
-    Reaches have a minimum-jerk profile and last 1 s down to 0.02 s, as a tap with a finger; scribbles are sums of two
-    sines of 0.2 to 2 Hz an axis; an arrow key moves at 300 mm/s.
+    Args:
+        rng: draws all of it.
+        seconds: the duration.
+        edge_mm: the pointer stays within ±`edge_mm` on both axes.
     """
+    kinds, shares = list(MOVEMENTS), [share for share, _, _ in MOVEMENTS.values()]
     pieces, at, total = [], np.zeros(2), 0
     while total < seconds * RATE_HZ:
-        kind = rng.choice(["reach", "scribble", "key", "rest"], p=(0.4, 0.2, 0.1, 0.3))
-        shortest, longest = {"reach": (0.02, 1.0), "scribble": (1.0, 5.0), "key": (0.1, 0.6), "rest": (0.1, 1.0)}[kind]
+        kind = rng.choice(kinds, p=shares)
+        _, shortest, longest = MOVEMENTS[kind]
         n = round(RATE_HZ * np.exp(rng.uniform(np.log(shortest), np.log(longest))))
         t = np.arange(1, n + 1)[:, None] / RATE_HZ  # (n, 1)
         if kind == "reach":
-            u = t * RATE_HZ / n
-            piece = at + (rng.uniform(-edge_mm, edge_mm, 2) - at) * u**3 * (10 - 15 * u + 6 * u**2)
+            piece = reach(rng, at, t, edge_mm)
         elif kind == "scribble":
-            hz, phase = np.exp(rng.uniform(np.log(0.2), np.log(2.0), (2, 2))), rng.uniform(0, 2 * np.pi, (2, 2))
-            size = rng.uniform(0.1, 0.6, (2, 2)) * edge_mm / np.maximum(1, hz)
-            waves = size * (np.sin(2 * np.pi * hz * t[..., None] + phase) - np.sin(phase))  # (n, axis, sine)
-            piece = at + waves.sum(-1)
+            piece = at + scribble(rng, t, edge_mm)
         elif kind == "key":
-            piece = at + 300.0 * rng.integers(-1, 2, 2) * t
+            piece = at + KEY_MM_S * rng.integers(-1, 2, 2) * t
         else:
             piece = np.repeat(at[None], n, 0)
         pieces.append(np.clip(piece, -edge_mm, edge_mm))
-        at, total = pieces[-1][-1], total + n
+        at = pieces[-1][-1]
+        total += n
     return np.concatenate(pieces)[: round(seconds * RATE_HZ)]
+
+
+def reach(rng: np.random.Generator, at: np.ndarray, t: np.ndarray, edge_mm: float) -> np.ndarray:
+    """Positions (n, 2) on the way from `at`, (2,), to a random place, at the times `t`, (n, 1) in s, of which the last
+    is the arrival; with a minimum-jerk profile."""
+    u = t * RATE_HZ / len(t)  # 0 to 1
+    target = rng.uniform(-edge_mm, edge_mm, 2)
+    return at + (target - at) * u**3 * (10 - 15 * u + 6 * u**2)
+
+
+def scribble(rng: np.random.Generator, t: np.ndarray, edge_mm: float) -> np.ndarray:
+    """Positions (n, 2), relative to where it began, at the times `t`, (n, 1) in s: two sines of 0.2 to 2 Hz an axis."""
+    hz = np.exp(rng.uniform(np.log(0.2), np.log(2.0), (2, 2)))  # (axis, sine)
+    phase = rng.uniform(0, 2 * np.pi, (2, 2))
+    size = rng.uniform(0.1, 0.6, (2, 2)) * edge_mm / np.maximum(1, hz)
+    waves = size * (np.sin(2 * np.pi * hz * t[..., None] + phase) - np.sin(phase))  # (n, axis, sine)
+    return waves.sum(-1)
 
 
 def arm(pointer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -92,46 +112,84 @@ def arm(pointer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def simulate(units: UnitTuning, seed: int = 0, seconds: float = SECONDS) -> Recording:
-    """A session of the units during a visitor's movements, by the rules of `possm_lite.simulate`."""
+    """A session of the units during a visitor's movements, by the rules of `possm_lite.simulate`.
+
+    Args:
+        units: their tuning.
+        seed: of movements, drift and spikes.
+        seconds: the duration.
+    """
     move, drift, fire = (np.random.Generator(np.random.PCG64(s)) for s in np.random.SeedSequence(seed).spawn(3))
-    later = round(RATE_HZ * max(units.lag_s.max(), AHEAD_S[-1])) + 1
+    later = round(RATE_HZ * max(units.lag_s.max(), AHEAD_S[-1])) + 1  # ms that are looked ahead at the end
     position, velocity = arm(visitor(move, seconds + later / RATE_HZ, UNITS.workspace_mm))
     common = draw_common(drift, seconds, UNITS)
-    grid, n_ticks = np.arange(len(common)) / UNITS.common_rate_hz, round(seconds * TICKS_PER_SECOND)
-    trains = []
-    for unit in range(UNITS.n_units):  # thinning, as in `draw_spikes`
-        limit = units.saturation_hz[unit]
-        ticks = np.sort(fire.integers(n_ticks, size=fire.poisson(limit * seconds)))
-        times = ticks / TICKS_PER_SECOND
-        at = ((times + units.lag_s[unit]) * RATE_HZ).astype(int)
-        z = np.stack([np.interp(times, grid, column) for column in common.T], -1)
-        rate = firing_rate(units, unit, position[at], velocity[at], z)
-        kept = ticks[fire.random(len(ticks)) * limit < rate]
-        trains.append(block_refractory(kept, int(np.ceil(UNITS.refractory_s * TICKS_PER_SECOND))) / TICKS_PER_SECOND)
+    trains = [
+        spike_train(units, unit, fire, position, velocity, common, round(seconds * TICKS_PER_SECOND))
+        for unit in range(UNITS.n_units)
+    ]
     times = np.arange(round(seconds * BEHAVIOR_HZ)) / BEHAVIOR_HZ
     columns = [velocity[np.rint((times + ahead) * RATE_HZ).astype(int)] for ahead in AHEAD_S]
     start = np.arange(0, seconds, TRIAL_S)
-    return Recording.from_trains(
-        trains, times, np.concatenate(columns, 1), behavior_unit="mm/s", trials=np.stack([start, start + TRIAL_S], 1)
-    )
+    trials = np.stack([start, start + TRIAL_S], 1)
+    return Recording.from_trains(trains, times, np.concatenate(columns, 1), behavior_unit="mm/s", trials=trials)
+
+
+def spike_train(
+    units: UnitTuning,
+    unit: int,
+    rng: np.random.Generator,
+    position: np.ndarray,
+    velocity: np.ndarray,
+    common: np.ndarray,
+    n_ticks: int,
+) -> np.ndarray:
+    """Spike times of one unit in seconds, by thinning, as in `draw_spikes` of `possm_lite.simulate`.
+
+    Args:
+        units: the tuning of all.
+        unit: which one.
+        rng: draws the spikes.
+        position: of the hand every ms, (T, 2) in mm.
+        velocity: of the hand every ms, (T, 2) in mm/s.
+        common: what all units share, (samples, inputs), at `UNITS.common_rate_hz`.
+        n_ticks: the duration in ticks of the clock of spikes.
+    """
+    limit = units.saturation_hz[unit]
+    seconds = n_ticks / TICKS_PER_SECOND
+    ticks = np.sort(rng.integers(n_ticks, size=rng.poisson(limit * seconds)))
+    times = ticks / TICKS_PER_SECOND
+    at = ((times + units.lag_s[unit]) * RATE_HZ).astype(int)
+    grid = np.arange(len(common)) / UNITS.common_rate_hz
+    shared = np.stack([np.interp(times, grid, column) for column in common.T], -1)  # (spikes, inputs)
+    rate = firing_rate(units, unit, position[at], velocity[at], shared)
+    kept = ticks[rng.random(len(ticks)) * limit < rate]
+    refractory = int(np.ceil(UNITS.refractory_s * TICKS_PER_SECOND))
+    return block_refractory(kept, refractory) / TICKS_PER_SECOND
 
 
 def trained() -> tuple[POSSM, WienerFilter, UnitTuning]:
     """Both decoders, POSSM in float64, and the units: from the cache, or trained, which takes half a minute."""
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
     units = draw_units(np.random.Generator(np.random.PCG64(0)), UNITS)
-    models = POSSM(CONFIG).double(), WienerFilter(UNITS.n_units, n_slots=len(QUERIES_S), n_outputs=CONFIG.n_outputs)
     if not (CACHE.exists() and str(np.load(CACHE)["sources"]) == sources):
-        arrays = {"sources": np.array(sources)}
-        for name, model in zip(("possm", "wiener"), train(units), strict=True):
-            arrays |= {f"{name}.{key}": value.numpy() for key, value in model.state_dict().items()}
-        CACHE.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(CACHE) as partial, open(partial, "wb") as file:
-            np.savez(file, **arrays)
+        possm, wiener = train(units)
+        save_cache(sources, {"possm": possm, "wiener": wiener})
     arrays = np.load(CACHE)
-    for name, model in zip(("possm", "wiener"), models, strict=True):
+    possm = POSSM(CONFIG).double()
+    wiener = WienerFilter(UNITS.n_units, n_slots=len(QUERIES_S), n_outputs=CONFIG.n_outputs)
+    for name, model in {"possm": possm, "wiener": wiener}.items():
         model.load_state_dict({key: torch.from_numpy(arrays[f"{name}.{key}"]) for key in model.state_dict()})
-    return *models, units
+    return possm, wiener, units
+
+
+def save_cache(sources: str, models: dict[str, torch.nn.Module]) -> None:
+    """Write the weights of the models, by name, with the hash of the code that they come from."""
+    arrays = {"sources": np.array(sources)}
+    for name, model in models.items():
+        arrays |= {f"{name}.{key}": value.numpy() for key, value in model.state_dict().items()}
+    CACHE.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(CACHE) as partial, open(partial, "wb") as file:
+        np.savez(file, **arrays)
 
 
 def train(units: UnitTuning) -> tuple[POSSM, WienerFilter]:
@@ -143,7 +201,7 @@ def train(units: UnitTuning) -> tuple[POSSM, WienerFilter]:
     fit(possm, session, TRAINING, progress=False)
     wiener = fit_wiener(session)
     for model in (possm, wiener):
-        r2 = np.reshape(evaluate(model, session).r2_columns, (-1, 2)).mean(1)
+        r2 = np.reshape(evaluate(model, session).r2_columns, (-1, 2)).mean(1)  # of each time ahead
         print(f"{type(model).__name__}: R² {r2.round(3)}, {1000 * np.array(AHEAD_S)} ms ahead")
     return possm, wiener
 
@@ -175,7 +233,8 @@ def weights(possm: POSSM, wiener: WienerFilter, units: UnitTuning) -> dict:
 
 def pack(array: np.ndarray) -> dict:
     """An array as its shape and its values, little-endian, in base64. Long ones become float32, complex ones pairs."""
-    array = array.view(float) if np.iscomplexobj(array) else array
+    if np.iscomplexobj(array):
+        array = array.view(float)
     array = array.astype(np.float32 if array.size > LONG else np.float64)
     data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     return {"type": array.dtype.name, "shape": array.shape, "data": base64.b64encode(data).decode()}
@@ -193,6 +252,7 @@ def pack_all(part) -> dict:
 
 
 def main(folder: Path) -> None:
+    """Write the page, its scripts and `weights.js` into `folder`."""
     (folder / "live").mkdir(parents=True, exist_ok=True)
     (folder / "live" / "weights.js").write_text(f"const WEIGHTS = {json.dumps(weights(*trained()))};\n")
     for path in PAGE.iterdir():

@@ -28,6 +28,7 @@ PLAYED_SECONDS = 10.0
 
 
 def main() -> None:
+    """Write the data of the moving picture, and the still."""
     session = prepare(load_recording(EMBEDDED))
     torch.manual_seed(0)
     model = POSSM(POSSMConfig(n_units=session.recording.n_units))
@@ -53,8 +54,14 @@ def still() -> None:
 
 
 def excerpt(session: Session, played: Replay) -> dict:
-    """Spikes, and velocities recorded and decoded, in the first seconds of the test part, as whole numbers."""
-    start, recording = played.times_s[0], session.recording
+    """Spikes, and velocities recorded and decoded, in the first seconds of the test part, as whole numbers.
+
+    Args:
+        session: the embedded one.
+        played: its test part, decoded.
+    """
+    recording = session.recording
+    start = played.times_s[0]
     now = played.times_s < start + PLAYED_SECONDS
     spikes = (recording.spike_times >= start) & (recording.spike_times < start + PLAYED_SECONDS)
 
