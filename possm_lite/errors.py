@@ -1,4 +1,4 @@
-"""The exceptions of the package, and context managers that turn errors about files into one line."""
+"""The exceptions of the package, and context managers that turn errors into one line."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,10 @@ from pathlib import Path
 
 
 class PossmError(Exception):
-    """Base class: input that cannot be used, or training that cannot continue. The message is one line."""
+    """Base class: input that cannot be used, or training that cannot continue.
+
+    The message is one line.
+    """
 
 
 class FileFormatError(PossmError, ValueError):
@@ -14,7 +17,10 @@ class FileFormatError(PossmError, ValueError):
 
 
 class RecordingError(FileFormatError):
-    """A recording, or the file it is read from, cannot be used. The message names field, index, value and remedy."""
+    """A recording, or the file it is read from, cannot be used.
+
+    The message names field, index, value and remedy.
+    """
 
 
 class CheckpointError(FileFormatError):
@@ -26,15 +32,23 @@ class DistributedError(PossmError, RuntimeError):
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first six names, and how many more there are."""
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    """The first six of `names` as text, and how many more there are."""
+    text = ", ".join(names[:6])
+    if len(names) > 6:
+        text += f" and {len(names) - 6} more"
+    return text
 
 
 @contextmanager
 def prefix_errors(
     path: str | Path, error: type[FileFormatError] = RecordingError
 ) -> Iterator[None]:
-    """Raise a FileFormatError from inside as `error`, on one line that begins with the path."""
+    """Raise a FileFormatError from inside on one line that begins with a path.
+
+    Args:
+        path: the file that is read or written.
+        error: class of the exception that is raised instead.
+    """
     try:
         yield
     except FileFormatError as exc:
@@ -43,7 +57,16 @@ def prefix_errors(
 
 @contextmanager
 def wrap_errors(message: str) -> Iterator[None]:
-    """Raise any exception of a library's parser, MemoryError included, as FileFormatError; ours pass unchanged."""
+    """Raise any exception of a library's parser, MemoryError included, as FileFormatError.
+
+    Ours pass unchanged.
+
+    Args:
+        message: what is wrong with the file; the reason is added.
+
+    Raises:
+        FileFormatError: the message with the reason, or which package is missing.
+    """
     try:
         yield
     except FileFormatError:

@@ -1,4 +1,4 @@
-"""Results for people: the table and the figure of a run, and what `check` prints and draws of a recording."""
+"""Results for people: table and figure of a run, and what `check` prints and draws."""
 
 from collections.abc import Sequence
 
@@ -18,71 +18,102 @@ _SHOWN_S = 10.0
 
 
 def table(models: dict[str, dict], columns: Sequence[str]) -> str:
-    """The models of `metrics.json` side by side, as lines of text: R² of each column of behaviour, costs."""
+    """The models of `metrics.json` side by side: R² of each column of behaviour, and costs.
+
+    Args:
+        models: the results of each model, by its name in `metrics.json`.
+        columns: names of the columns of behaviour.
+
+    Returns:
+        Lines of text, one for each result, with a column for each model.
+    """
     results = models.values()
     rows = [("", *(_NAMES.get(name, name) for name in models))]
     if len(columns) > 1:
-        rows += [
-            (f"R² {name}", *(f"{m['r2_columns'][i]:.3f}" for m in results))
-            for i, name in enumerate(columns)
-        ]
+        for i, name in enumerate(columns):
+            rows.append((f"R² {name}", *(f"{m['r2_columns'][i]:.3f}" for m in results)))
     rows.append(("R² mean", *(f"{m['r2']:.3f}" for m in results)))
     rows.append(("R² displayed", *(f"{m['r2_displayed']:.3f}" for m in results)))
     rows.append(("parameters", *(f"{m['params']:,}" for m in results)))
-    rows += [(label, *(f"{m[key]:.1f}" for m in results)) for label, key in _COSTS.items()]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    )
+    for label, key in _COSTS.items():
+        rows.append((label, *(f"{m[key]:.1f}" for m in results)))
+    widths = [max(len(cell) for cell in cells) for cells in zip(*rows, strict=True)]
+    lines = []
+    for label, *values in rows:
+        cells = [value.rjust(width) for value, width in zip(values, widths[1:], strict=True)]
+        lines.append("  ".join([label.ljust(widths[0]), *cells]))
+    return "\n".join(lines)
 
 
 @rc_context({"text.parse_math": False})  # a "$" in a name is drawn
 def plot(
     recording: Recording, interval: tuple[float, float], decoded: Decoded | None = None
 ) -> Figure:
-    """The beginning of an interval: spikes, units by their rate, above behaviour as recorded and, if given, decoded."""
+    """A figure of the beginning of an interval: spikes, units by their rate, above behaviour.
+
+    Args:
+        recording: its spikes and its behaviour as recorded are drawn.
+        interval: start and stop, seconds.
+        decoded: behaviour as decoded, drawn over it; its R² is in the title.
+
+    Returns:
+        The figure, to be saved.
+    """
     shown = (interval[0], min(interval[1], interval[0] + _SHOWN_S))
     names = recording.behavior_columns[:_N_COLUMNS]
     figure = Figure(figsize=(10.4, 4.0 + 1.5 * len(names)), layout="constrained")
     ratios = [2] + [1] * len(names)
-    raster, *axes = figure.subplots(len(ratios), sharex=True, squeeze=False, height_ratios=ratios)[
-        :, 0
-    ]
-    spikes = slice(*np.searchsorted(recording.spike_times, shown))
-    order = np.argsort(quality.firing_rates(recording), kind="stable")
-    row = np.argsort(order)[recording.spike_units[spikes]]
-    raster.plot(recording.spike_times[spikes], row, "|", color="black", ms=2, mew=0.6)
-    raster.set(xlim=shown, ylim=(-1, recording.n_units), ylabel="unit, by rate")
-    lines = [("recorded", "#333333", recording.behavior_times, recording.behavior)]
+    grid = figure.subplots(len(ratios), sharex=True, squeeze=False, height_ratios=ratios)
+    raster, *axes = grid[:, 0]
+    _draw_spikes(raster, recording, shown)
+    # two colours that are distinct with colour blindness
+    _draw_behavior(axes, shown, recording.behavior_times, recording.behavior, "recorded", "#333333")
     if decoded:
-        lines.append(
-            ("decoded", "#d55e00", decoded.times_s, decoded.decoded)
-        )  # distinct with colour blindness
-    for label, color, times, values in lines:
-        samples = slice(*np.searchsorted(times, shown))
-        for column, ax in enumerate(axes):
-            ax.plot(
-                times[samples],
-                values[samples, column],
-                ".-",
-                color=color,
-                ms=2,
-                lw=1.2,
-                label=label,
-            )
+        _draw_behavior(axes, shown, decoded.times_s, decoded.decoded, "decoded", "#d55e00")
     for ax, name in zip(axes, names, strict=True):
         ax.set_ylabel(f"{name} ({recording.behavior_unit})")
     axes[0].legend(frameon=False, fontsize="small", loc="best")
     axes[-1].set_xlabel("time (s)")
-    title = f"{recording.session_id}: {recording.behavior_name}, {len(names)} of {recording.n_columns} columns"
-    figure.suptitle(
-        f"{title}\nheld-out, R² = {decoded.r2:.3f} over all of it" if decoded else title
-    )
+    title = f"{recording.session_id}: {recording.behavior_name}"
+    title += f", {len(names)} of {recording.n_columns} columns"
+    if decoded:
+        title += f"\nheld-out, R² = {decoded.r2:.3f} over all of it"
+    figure.suptitle(title)
     return figure
 
 
+def _draw_spikes(ax, recording: Recording, shown: tuple[float, float]):
+    """A raster of the spikes in an interval, units in the order of their rate."""
+    spikes = slice(*np.searchsorted(recording.spike_times, shown))
+    order = np.argsort(quality.firing_rates(recording), kind="stable")
+    row_of_unit = np.argsort(order)
+    rows = row_of_unit[recording.spike_units[spikes]]
+    ax.plot(recording.spike_times[spikes], rows, "|", color="black", ms=2, mew=0.6)
+    ax.set(xlim=shown, ylim=(-1, recording.n_units), ylabel="unit, by rate")
+
+
+def _draw_behavior(
+    axes: Sequence, shown: tuple[float, float], times: np.ndarray, values: np.ndarray, label, color
+):
+    """Behaviour (T, C) at times (T,) in an interval, a column on each of the axes."""
+    samples = slice(*np.searchsorted(times, shown))
+    for column, ax in enumerate(axes):
+        series = values[samples, column]
+        ax.plot(times[samples], series, ".-", color=color, ms=2, lw=1.2, label=label)
+
+
 def check_recording(recording: Recording) -> list[str]:
-    """What is in a recording, and what is odd about it. RecordingError if nothing can be decoded."""
+    """What is in a recording, and what is odd about it.
+
+    Args:
+        recording: the recording.
+
+    Returns:
+        Lines of text.
+
+    Raises:
+        RecordingError: nothing can be decoded.
+    """
     lines = data_report(recording)
     if not quality.times_are_resolved(recording):
         return [

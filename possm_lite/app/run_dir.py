@@ -1,10 +1,12 @@
 """The folder of a run.
 
-unfinished.json, training-units.pt, training.pt             the command, and states of training, until there are results
-checkpoint.npz, metrics.json, decoded.npz, decoded.png      results; of several sessions, in a folder for each
+Until there are results:
+    unfinished.json                     the command
+    training-units.pt, training.pt      states of training
+Results; of several sessions, in a folder for each:
+    checkpoint.npz, metrics.json, decoded.npz, decoded.png
 """
 
-import itertools
 import json
 import os
 import shlex
@@ -19,29 +21,34 @@ from ..errors import CheckpointError, PossmError, prefix_errors, wrap_errors
 from ..recordings.arrays import atomic_write
 from ..training.checkpoint import TrainedOn, load_checkpoint
 
-TRAINING_FILES = (
-    "training-units.pt",
-    "training.pt",
-)  # of unit identification, in `decode --from`; of all weights
+# of unit identification, in `decode --from`; of the training of all weights
+TRAINING_FILES = ("training-units.pt", "training.pt")
 _COMMAND_FILE = "unfinished.json"
 
 
 def write_json(path: Path, value):
-    """Write a JSON file, as a whole or not at all. Raises CheckpointError."""
+    """Write a JSON file, as a whole or not at all.
+
+    Args:
+        path: the file.
+        value: what JSON can hold.
+
+    Raises:
+        CheckpointError: the file could not be written.
+    """
     with prefix_errors(path, CheckpointError), atomic_write(path) as partial:
         partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def safe_name(name: str) -> str:
-    """The name of a folder, of up to 60 letters, digits, "-", "_" and "."."""
-    return (
-        "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".")[:60].rstrip(".")
-        or "run"
-    )
+    """A `name` as that of a folder, of up to 60 letters, digits, "-", "_" and "."."""
+    allowed = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
+    shortened = allowed.strip(".")[:60].rstrip(".")
+    return shortened or "run"
 
 
 def check_new(*paths: Path | None):
-    """Raises FileExistsError if one of the paths exists."""
+    """Raises FileExistsError if one of the `paths` exists; None is passed over."""
     for path in paths:
         if path and os.path.lexists(path):
             raise FileExistsError(
@@ -50,14 +57,32 @@ def check_new(*paths: Path | None):
 
 
 def new_path(name: str, suffix: str = "") -> Path:
-    """The first of NAME-1, NAME-2, ... that does not exist."""
-    paths = (Path(f"{name}-{i}{suffix}") for i in itertools.count(1))
-    return next(path for path in paths if not os.path.lexists(path))
+    """The first of NAME-1, NAME-2, ... that does not exist.
+
+    Args:
+        name: the path before the number.
+        suffix: what follows the number, such as ".png".
+
+    Returns:
+        A path at which there is neither file nor folder.
+    """
+    number = 1
+    while os.path.lexists(f"{name}-{number}{suffix}"):
+        number += 1
+    return Path(f"{name}-{number}{suffix}")
 
 
 @contextmanager
 def new_folder(out: Path | None, name: str) -> Iterator[tuple[Path, Path]]:
-    """Yields a folder to write to, and the path that it gets when all is written: `out`, or runs/NAME-1, -2, ..."""
+    """A folder that is there as a whole or not at all.
+
+    Args:
+        out: its path; None: runs/NAME-1, -2, ..., the first that is free.
+        name: NAME, such as that of a session.
+
+    Yields:
+        A folder to write to, and the path that it gets when all is written.
+    """
     folder = out or new_path(f"runs/{safe_name(name)}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(
@@ -70,19 +95,39 @@ def new_folder(out: Path | None, name: str) -> Iterator[tuple[Path, Path]]:
 
 
 def create_run(out: Path | None, name: str, arguments: list[str]) -> Path:
-    """A new run, which can be resumed with these arguments of the command; their paths are relative to this folder."""
+    """Make the folder of a new run, which can be resumed.
+
+    Args:
+        out: its path; None: the first of runs/NAME-1, -2, ... that is free.
+        name: NAME.
+        arguments: those of the command; their paths are relative to the working directory.
+
+    Returns:
+        The path of the folder.
+    """
+    command = {"folder": str(Path.cwd()), "arguments": arguments}
     with new_folder(out, name) as (new, folder):
-        write_json(new / _COMMAND_FILE, {"folder": str(Path.cwd()), "arguments": arguments})
+        write_json(new / _COMMAND_FILE, command)
     return folder
 
 
 def is_unfinished(run: Path) -> bool:
-    """Whether the folder is of a run that can be resumed."""
+    """Whether a folder, `run`, is of a run that can be resumed."""
     return (run / _COMMAND_FILE).exists()
 
 
 def load_command(run: Path) -> tuple[Path, list[str]]:
-    """Folder and arguments of the command of an unfinished run; what was half written goes. Raises CheckpointError."""
+    """The command of an unfinished run; what was half written is removed.
+
+    Args:
+        run: folder of the run.
+
+    Returns:
+        The directory that the command was started in, and its arguments.
+
+    Raises:
+        CheckpointError: there is nothing to resume, or the file of the command is damaged.
+    """
     if not is_unfinished(run):
         raise CheckpointError(
             f"{run} is finished, or is not a run folder: there is nothing to resume."
@@ -97,7 +142,14 @@ def load_command(run: Path) -> tuple[Path, list[str]]:
 
 @contextmanager
 def resumable(options: Namespace) -> Iterator[None]:
-    """Where an interruption or another error ends the unfinished run `options.resume`, PossmError says how to go on."""
+    """Say how to go on, where an error or an interruption ends an unfinished run.
+
+    Args:
+        options: those of `decode`; `resume` is the folder of the run, once there is one.
+
+    Raises:
+        PossmError: the error and the command to go on with.
+    """
     try:
         yield
     except (KeyboardInterrupt, PossmError, OSError) as exc:
@@ -109,13 +161,23 @@ def resumable(options: Namespace) -> Iterator[None]:
 
 
 def mark_finished(run: Path):
-    """Remove what only an unfinished run has."""
+    """Remove what only an unfinished run has from its folder, `run`."""
     for name in (_COMMAND_FILE, *TRAINING_FILES):
         (run / name).unlink(missing_ok=True)
 
 
 def load_run(run: Path) -> tuple[POSSM, TrainedOn]:
-    """The decoder of a run's folder, or of a file. CheckpointError names the folder or command that is meant."""
+    """The decoder of a run.
+
+    Args:
+        run: the folder of a run of one session, or a file of `save_checkpoint`.
+
+    Returns:
+        The decoder, and what it was trained on.
+
+    Raises:
+        CheckpointError: there is no decoder; the message names the folder or command that is meant.
+    """
     if is_unfinished(run):
         raise CheckpointError(
             f"{run} is not finished: possm-lite decode --resume {shlex.quote(str(run))}"
