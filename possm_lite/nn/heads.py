@@ -1,4 +1,4 @@
-"""Several heads of attention over one sequence or two, keys and values shared by groups; the transformer block."""
+"""Several heads of attention, keys and values shared by groups; the transformer block."""
 
 from torch import Tensor, nn
 
@@ -6,20 +6,38 @@ from .attention import attend, scaled_dot_score
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
-    """(..., N, H d) to (..., H, N, d): head i gets features i d to (i + 1) d of every token.
+    """Cuts the features into heads: head i gets features i d to (i + 1) d of every token.
 
-    `x.view(..., H, N, d)` has the same shape and other numbers in it: it cuts the *tokens* into heads.
+    `x.view(..., H, N, d)` has the same shape and other numbers in it: it cuts the *tokens* into
+    heads.
+
+    Args:
+        x: shape (..., N, H d).
+        n_heads: H.
+
+    Returns:
+        Shape (..., H, N, d).
     """
     return x.unflatten(-1, (n_heads, -1)).transpose(-2, -3)
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """(..., H, N, d) to (..., N, H d): the inverse of `split_heads`, "concat" in the formula."""
+    """The inverse of `split_heads`, "concat" in the formula: x (..., H, N, d) to (..., N, H d)."""
     return x.transpose(-2, -3).flatten(-2)
 
 
 def share_heads(x: Tensor, n_heads: int) -> Tensor:
-    """Keys or values (..., G, M, d) to (..., H, M, d): head i reads group i // (H / G). Ainslie et al. 2023, 2.2."""
+    """Repeats the keys or values of each group for its heads: head i reads group i // (H / G).
+
+    Args:
+        x: keys or values of G groups, shape (..., G, M, d).
+        n_heads: H, a multiple of G.
+
+    Returns:
+        Shape (..., H, M, d).
+
+    Source: Ainslie et al. 2023, 2.2.
+    """
     return x.repeat_interleave(n_heads // x.shape[-3], dim=-3)
 
 
@@ -33,10 +51,21 @@ def multi_head_attention(
 ) -> tuple[Tensor, Tensor]:
     """Attention by H = `n_heads` heads side by side, each on its own slice of the features.
 
-        head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,  g = i // (H / G),  output = concat(head_0, ..., head_{H-1})   (3.5)
+        head_i = softmax(Q_i K_g^T / sqrt(d)) V_g,   g = i // (H / G)
+        output = concat(head_0, ..., head_{H-1})                               (3.5)
 
-    Of projected queries (..., Q, H d), keys (..., M, G d), values (..., M, G v) and one mask for all heads (..., Q, M)
-    the output (..., Q, H v) and the weights (..., H, Q, M). Source: Vaswani et al. 2017, 3.2.2; Ainslie et al. 2023.
+    Args:
+        queries: projected, shape (..., Q, H d).
+        keys: projected, shape (..., M, G d).
+        values: projected, shape (..., M, G v).
+        n_heads: H, heads of queries.
+        n_kv_heads: G, heads of keys and values; None: H.
+        mask: True where a key may be read, one for all heads, broadcastable to (..., Q, M).
+
+    Returns:
+        The output, shape (..., Q, H v), and the weights, shape (..., H, Q, M).
+
+    Source: Vaswani et al. 2017, 3.2.2; Ainslie et al. 2023.
     """
     n_kv_heads = n_kv_heads or n_heads
     q = split_heads(queries, n_heads)  # (..., H, Q, d)
@@ -44,17 +73,26 @@ def multi_head_attention(
     v = share_heads(split_heads(values, n_kv_heads), n_heads)  # (..., H, M, v)
     scores = scaled_dot_score(q, k)  # (..., H, Q, M)
     if mask is not None:
-        mask = mask.broadcast_to(*scores.shape[:-3], *scores.shape[-2:]).unsqueeze(
-            -3
-        )  # (..., 1, Q, M)
+        without_heads = (*scores.shape[:-3], *scores.shape[-2:])  # (..., Q, M)
+        mask = mask.broadcast_to(without_heads).unsqueeze(-3)  # (..., 1, Q, M)
     pooled, weights = attend(scores, v, mask)
     return merge_heads(pooled), weights
 
 
 class MultiHeadAttention(nn.Module):
-    """y = concat_i att(X W_q^i, C W_k^i, C W_v^i) W_o (3.3); C = X is self-attention. Vaswani et al. 2017, 3.2.2.
+    """Projections, attention by several heads, projection; with C = X it is self-attention.
 
-    `dim` is D, the features of X and y, `head_dim` d (None: D / H), `context_dim` the features of C (None: D).
+        y = concat_i att(X W_q^i, C W_k^i, C W_v^i) W_o        (3.3)
+
+    Args:
+        dim: D, features of X and y.
+        n_heads: H.
+        n_kv_heads: G, heads of keys and values; None: H.
+        head_dim: d, features of a head; None: D / H.
+        context_dim: features of C; None: D.
+        bias: whether the projections have one.
+
+    Source: Vaswani et al. 2017, 3.2.2.
     """
 
     def __init__(
@@ -79,17 +117,35 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, x: Tensor, context: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """x (..., Q, D), context (..., M, C) or None for x itself: output (..., Q, D), weights (..., H, Q, M)."""
+        """Attends to the context.
+
+        Args:
+            x: X, what asks, shape (..., Q, D).
+            context: C, what is read, shape (..., M, C); None: x itself.
+            mask: True where the context may be read, broadcastable to (..., Q, M).
+
+        Returns:
+            The output, shape (..., Q, D), and the weights, shape (..., H, Q, M).
+        """
         context = x if context is None else context
-        q, k, v = self.to_q(x), self.to_k(context), self.to_v(context)
+        q = self.to_q(x)
+        k = self.to_k(context)
+        v = self.to_v(context)
         pooled, weights = multi_head_attention(q, k, v, self.n_heads, self.n_kv_heads, mask)
         return self.to_out(pooled), weights
 
 
 class TransformerBlock(nn.Module):
-    """z = x + att(LN(x)), y = z + mlp(LN(z)) (3.11); mlp: D to `expansion` D, GELU, D. Xiong et al. 2020 (pre-norm).
+    """Self-attention and a feed-forward network, each with its residual.
 
-    x (..., N, D) and a mask (..., N, N), True where a token may read: y (..., N, D).
+        z = x + att(LN(x)),     y = z + mlp(LN(z))        (3.11)
+
+    Args:
+        dim: D, features of x and y.
+        n_heads: H.
+        expansion: the mlp goes from D to expansion * D features, GELU, and back to D.
+
+    Source: Xiong et al. 2020 (pre-norm).
     """
 
     def __init__(self, dim: int, n_heads: int, expansion: int = 4):
@@ -102,5 +158,15 @@ class TransformerBlock(nn.Module):
         )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        z = x + self.attention(self.attention_norm(x), mask=mask)[0]
+        """y.
+
+        Args:
+            x: shape (..., N, D).
+            mask: True where a token may read another, broadcastable to (..., N, N).
+
+        Returns:
+            Shape (..., N, D).
+        """
+        attended, _ = self.attention(self.attention_norm(x), mask=mask)
+        z = x + attended
         return z + self.mlp(self.mlp_norm(z))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from possm_lite.nn.positions import (
+    as_pairs,
     log_spaced_frequencies,
     phasors,
     rope_frequencies,
@@ -39,6 +40,17 @@ def test_rotation_is_complex_multiplication():
             a, b = x[i, 2 * pair : 2 * pair + 2].tolist()
             expected = complex(a, b) * complex(math.cos(omega * t), math.sin(omega * t))
             assert complex(*rotated[i, 2 * pair : 2 * pair + 2].tolist()) == pytest.approx(expected, abs=1e-12)
+
+
+def test_views_that_begin_at_an_odd_number_are_rotated():
+    """torch makes no complex view of them."""
+    times = torch.rand(4, dtype=torch.float64)
+    for view in (make_vectors(d=33)[1:].view(4, 8), make_vectors(d=11)[1:9].expand(4, 8)):
+        copy = view.clone()
+        assert view.storage_offset() == 1
+        assert torch.equal(rotated_by(view, times), rotated_by(copy, times))
+        for ours, expected in zip(as_pairs(view, 4), as_pairs(copy, 4), strict=True):
+            assert torch.equal(ours, expected)
 
 
 def test_conjugate_and_opposite_time_undo_rotation():
