@@ -7,12 +7,13 @@ from torch import Tensor
 
 
 class MemoryAugmented(NamedTuple):
-    """Four functions that make a memory-augmented network; hidden state h and memory m are any objects.
+    """Four functions that make a memory-augmented network; h and m may be any objects.
 
         h_t, q_t, v_t = controller(x_t, r_{t-1}, h_{t-1})
         m_t = write(m_{t-1}, q_t, v_t),   r_t = read(m_t, q_t),   y_t = readout(h_t, r_t)   (8.11)
 
-    The query q says where to write and what to look for, the value v what to write.
+    h is the hidden state, m the memory. The query q says where to write and what to look for, the
+    value v what to write.
 
     Attributes:
         controller: (x_t, r_{t-1}, h_{t-1}) to (h_t, q_t, v_t).

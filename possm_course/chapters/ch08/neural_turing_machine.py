@@ -78,7 +78,7 @@ def sharpen(weights: Tensor, gamma: Tensor) -> Tensor:
 
     Source: Graves et al. 2014, eq. 9.
     """
-    # a power of a weight that is zero has no defined gradient in gamma, and a sum of tiny powers may be zero
+    # a power of a zero weight has no defined gradient in gamma, a sum of tiny powers may be zero
     powered = (weights + 1e-8) ** gamma[..., None]
     return powered / powered.sum(-1, keepdim=True)
 

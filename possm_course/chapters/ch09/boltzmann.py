@@ -144,7 +144,7 @@ def boltzmann_gradient(
         model: moments of the machine, in the same form.
 
     Returns:
-        For the weights, shape (..., N, N), zero on the diagonal, and for the biases, shape (..., N).
+        For weights, shape (..., N, N), zero on the diagonal, and for biases, shape (..., N).
 
     Source: Ackley et al. 1985, eq. 6-7.
     """
@@ -188,7 +188,8 @@ def autocorrelation_time(rho: Tensor) -> float:
     return max(1.0, float(1 + 2 * rho[1:first_low].sum()))
 
 
-# The restricted machine: visible units v (..., K, V), hidden ones h (..., K, H), weights (..., V, H) only between them
+# The restricted machine: visible units v (..., K, V), hidden ones h (..., K, H), and weights
+# (..., V, H) only between them
 
 
 def hidden_probability(visible: Tensor, weights: Tensor, hidden_bias: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Associative memories: the Hopfield network of 1982, and the modern one, whose update is attention."""
+"""Associative memories: the Hopfield network of 1982, and the modern one, an attention."""
 
 import torch
 from torch import Tensor

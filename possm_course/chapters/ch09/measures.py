@@ -1,4 +1,4 @@
-"""What chapter 09 measures: how many memories fit, what damage does, Cover's count, sparse codes."""
+"""What chapter 09 measures: memories that fit, effects of damage, Cover's count, sparse codes."""
 
 import math
 

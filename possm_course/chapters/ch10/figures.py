@@ -12,7 +12,8 @@ from possm_course.style import BLUE, GRAY, INK, ORANGE, SKY
 from possm_course.widgets import copies
 from possm_lite.recordings import Recording
 
-MAX_POINTS = 600  # about the width of the figure in pixels: of a line with twice as many, every second is drawn
+# about the width of the figure in pixels: of a line with twice as many, every second is drawn
+MAX_POINTS = 600
 # of the first columns of behaviour
 LINES = ({"color": ORANGE, "ls": "-"}, {"color": BLUE, "ls": "--"}, {"color": INK, "ls": ":"})
 
@@ -23,7 +24,7 @@ def make_draw(
     row_ticks: Mapping[str, float] | None = None,
     label="unit",
 ) -> Callable[..., Figure]:
-    """Prepares the raster of a recording: spikes above, behaviour below, grey lines at trial starts.
+    """Prepares the raster of a recording: spikes above, behaviour below, trial starts in grey.
 
     Args:
         recording: what is drawn.
@@ -34,57 +35,26 @@ def make_draw(
     Returns:
         draw(start, length) -> Figure of the window [start, start + length), both in s.
     """
-    n_units = recording.n_units
-    row = np.argsort(np.arange(n_units) if order is None else order)[recording.spike_units]  # (N,)
-
-    figure = Figure(figsize=(7.2, 4.9))
-    ticks = row_ticks or {"0": 0, str(n_units - 1): n_units - 1}
-    spikes = figure.add_axes(
-        (0.155, 0.385, 0.825, 0.545), ylim=(-1, n_units), ylabel=label, xticks=[]
-    )
-    spikes.set_yticks(list(ticks.values()), list(ticks))
-    hand = figure.add_axes(
-        (0.155, 0.115, 0.825, 0.235),
-        xticks=[],
-        ylabel=f"{recording.behavior_name}\n({recording.behavior_unit})",
-    )
-    largest = 1.05 * float(np.abs(recording.behavior).max()) or 1.0
-    hand.set_ylim(-largest, largest)
-    hand.locator_params(axis="y", nbins=4)
-    hand.set_xlabel("time in the session (s)", labelpad=16)  # space for the times of the window
-    for x, name, line in zip((0.70, 0.80, 0.90), recording.behavior_columns, LINES, strict=False):
-        hand.plot(
-            [x, x + 0.037],
-            [0.955, 0.955],
-            lw=2,
-            transform=figure.transFigure,
-            clip_on=False,
-            **line,
-        )
-        figure.text(x + 0.045, 0.955, name, color=INK, va="center")
-    copy = copies(spikes, hand)
+    if order is None:
+        order = np.arange(recording.n_units)
+    row = np.argsort(order)[recording.spike_units]  # (N,)
+    copy = copies(*_panels(recording, row_ticks, label))
 
     def draw(start: float, length: float) -> Figure:
         """The spikes of all units within a window, and the velocity of the hand below."""
         figure, (spikes, hand) = copy()
         stop = start + length
         first, end = np.searchsorted(recording.spike_times, (start, stop))
-        spikes.plot(
-            recording.spike_times[first:end] - start,
-            row[first:end],
-            "|",
-            color=INK,
-            ms=3.2,
-            mew=0.8,
-        )
-        figure.text(
-            0.155, 0.955, f"{end - first:,} spikes in {length:.2f} s", color=INK, va="center"
-        )
+        times = recording.spike_times[first:end] - start
+        spikes.plot(times, row[first:end], "|", color=INK, ms=3.2, mew=0.8)
+        written = f"{end - first:,} spikes in {length:.2f} s"
+        figure.text(0.155, 0.955, written, color=INK, va="center")
 
         first, end = np.searchsorted(recording.behavior_times, (start, stop))
         thinned = slice(first, end, max(1, (end - first) // MAX_POINTS))
+        times = recording.behavior_times[thinned] - start
         for values, line in zip(recording.behavior[thinned].T, LINES, strict=False):
-            hand.plot(recording.behavior_times[thinned] - start, values, lw=1.6, **line)
+            hand.plot(times, values, lw=1.6, **line)
 
         for axes in (spikes, hand):
             axes.set_xlim(0, length)
@@ -92,17 +62,33 @@ def make_draw(
                 if start <= trial_start < stop:
                     axes.axvline(trial_start - start, color=GRAY, lw=1.2, ls="--")
         for share, side in ((0, "left"), (0.5, "center"), (1, "right")):
-            figure.text(
-                0.155 + 0.825 * share,
-                0.1,
-                f"{start + share * length:.2f}",
-                fontsize=10,
-                ha=side,
-                va="top",
-            )
+            at = 0.155 + 0.825 * share
+            written = f"{start + share * length:.2f}"
+            figure.text(at, 0.1, written, fontsize=10, ha=side, va="top")
         return figure
 
     return draw
+
+
+def _panels(recording: Recording, row_ticks: Mapping[str, float] | None, label: str) -> list[Axes]:
+    """The panels of spikes and of behaviour, with all that does not depend on the window."""
+    n_units = recording.n_units
+    figure = Figure(figsize=(7.2, 4.9))
+    spikes = figure.add_axes((0.155, 0.385, 0.825, 0.545))
+    spikes.set(ylim=(-1, n_units), ylabel=label, xticks=[])
+    ticks = row_ticks or {"0": 0, str(n_units - 1): n_units - 1}
+    spikes.set_yticks(list(ticks.values()), list(ticks))
+    hand = figure.add_axes((0.155, 0.115, 0.825, 0.235))
+    hand.set(xticks=[], ylabel=f"{recording.behavior_name}\n({recording.behavior_unit})")
+    largest = 1.05 * float(np.abs(recording.behavior).max()) or 1.0
+    hand.set_ylim(-largest, largest)
+    hand.locator_params(axis="y", nbins=4)
+    hand.set_xlabel("time in the session (s)", labelpad=16)  # space for the times of the window
+    above = {"lw": 2, "transform": figure.transFigure, "clip_on": False}
+    for x, name, line in zip((0.70, 0.80, 0.90), recording.behavior_columns, LINES, strict=False):
+        hand.plot([x, x + 0.037], [0.955, 0.955], **above, **line)
+        figure.text(x + 0.045, 0.955, name, color=INK, va="center")
+    return [spikes, hand]
 
 
 def draw_tuning(
@@ -132,7 +118,7 @@ def draw_tuning(
 
 
 def _draw_cosine(axes: Axes, counts: np.ndarray, direction: np.ndarray, unit: int) -> None:
-    """Counts (R,) of a unit against direction (R,), and the cosine with the square root about it."""
+    """Counts (R,) of a unit over direction (R,), and the cosine plus and minus its square root."""
     b, x, y = fit_cosine(counts[:, None], direction)[0][:, 0]
     theta = np.linspace(-np.pi, np.pi, 200)
     curve = b + x * np.cos(theta) + y * np.sin(theta)

@@ -37,7 +37,7 @@ def to_notes(recording: Recording, bin_width_s: float = 0.05) -> list[dict]:
 
 
 def from_notes(trials: list[dict], bin_width_s: float = 0.05, **fields) -> Recording:
-    """The recording that lecture notes describe, one trial after the other with a pause between them.
+    """The recording that lecture notes describe, its trials one after the other with pauses.
 
     Args:
         trials: in the form of `to_notes`.

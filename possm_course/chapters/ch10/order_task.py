@@ -96,7 +96,8 @@ def share_right(
     Args:
         model: gives logits (n,) from bins, and phasors of their spikes or None.
         rotated: whether the model gets the phasors of the spike times.
-        known: bins to train on and their directions (n,), a pair for each session, all at each step.
+        known: bins to train on and their directions (n,), a pair for each session; all are used
+            at each step.
         unseen: bins to test on, in the same form.
         steps: number of training steps.
 

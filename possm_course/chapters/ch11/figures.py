@@ -69,48 +69,48 @@ def draw_units(shares: dict[str, Tensor], tuned: Tensor) -> None:
         1, len(shares), figsize=(6.4, 2.8), sharey=True, layout="constrained"
     )
     jitter = np.random.default_rng(0).uniform(-0.13, 0.13, len(tuned))
+    groups = ((~tuned, -0.2, ORANGE, "D"), (tuned, 0.2, BLUE, "o"))
     for ax, (when, of_seed) in zip(axes, shares.items(), strict=True):
         for seed, share in enumerate(of_seed):
-            for who, x, color, marker in ((~tuned, -0.2, ORANGE, "D"), (tuned, 0.2, BLUE, "o")):
-                at = seed + x
-                ax.plot(
-                    at + jitter[who], share[who], marker, color=color, ms=3, mfc="none", mew=0.8
-                )
+            for who, beside, color, marker in groups:
+                at = seed + beside
+                look = {"color": color, "ms": 3, "mfc": "none", "mew": 0.8}
+                ax.plot(at + jitter[who], share[who], marker, **look)
                 ax.plot([at - 0.17, at + 0.17], [share[who].mean()] * 2, color=INK, lw=2)
         ax.axhline(1, color=GRAY, lw=1, ls="--")
         ax.set(title=when, xlabel="seed", xticks=range(len(of_seed)))
     axes[0].set_ylabel("weight of its spikes,\nin equal shares")
-    lines = [
-        plt.Line2D([], [], color=c, marker=m, ls="", mfc="none")
-        for c, m in ((ORANGE, "D"), (BLUE, "o"))
-    ]
-    figure.legend(lines, ["untuned unit", "tuned unit"], loc="outside lower center", ncols=2)
+    untuned_mark = plt.Line2D([], [], color=ORANGE, marker="D", ls="", mfc="none")
+    tuned_mark = plt.Line2D([], [], color=BLUE, marker="o", ls="", mfc="none")
+    marks = [untuned_mark, tuned_mark]
+    figure.legend(marks, ["untuned unit", "tuned unit"], loc="outside lower center", ncols=2)
     plt.show()
 
 
 def draw_cost(spikes: np.ndarray, cost: np.ndarray) -> None:
-    """Draws time and memory of the three forms against the number of spikes, both axes logarithmic.
+    """Draws time and memory of the three forms over the number of spikes, both axes logarithmic.
 
     Args:
         spikes: in each batch, shape (n,).
         cost: milliseconds and megabytes of the three forms, shape (n, 2, 3), from `measure_cost`.
     """
-    figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.3), layout="constrained")
-    names = "padded, a key per slot", "list, a key per spike", "list, a row per unit"
-    for j, (name, look) in enumerate(
-        zip(names, (("s--", ORANGE), ("^-.", GREEN), ("o-", BLUE)), strict=True)
-    ):
-        for axes, measure in zip(panels, (0, 1), strict=True):
-            axes.loglog(
-                spikes, cost[:, measure, j], look[0], color=look[1], lw=1.8, ms=6, label=name
-            )
-    panels[0].set(xlabel="spikes", ylabel="forward and backward (ms)")
-    panels[1].set(xlabel="spikes", ylabel="memory kept (MB)")
-    for axes in panels:
+    figure, (times, memory) = plt.subplots(1, 2, figsize=(6.4, 3.3), layout="constrained")
+    forms = (
+        ("padded, a key per slot", "s--", ORANGE),
+        ("list, a key per spike", "^-.", GREEN),
+        ("list, a row per unit", "o-", BLUE),
+    )
+    for j, (name, style, color) in enumerate(forms):
+        look = {"color": color, "lw": 1.8, "ms": 6, "label": name}
+        times.loglog(spikes, cost[:, 0, j], style, **look)
+        memory.loglog(spikes, cost[:, 1, j], style, **look)
+    times.set(xlabel="spikes", ylabel="forward and backward (ms)")
+    memory.set(xlabel="spikes", ylabel="memory kept (MB)")
+    for axes in (times, memory):
         low, high = axes.get_ylim()
         ticks = [t for t in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500) if low < t < high]
         axes.set_yticks(ticks, ticks)
         axes.set_xticks([1000, 10_000], ["1,000", "10,000"])
         axes.minorticks_off()
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.legend(*times.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     plt.show()

@@ -42,10 +42,10 @@ def read_with_keys(model: POSSM, batch: SpikeBatch) -> Tensor:
 def measure_cost(
     model: POSSM, session: Session, windows=(1, 3, 10, 30)
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The cost of three forms of the input attention: a padded grid, a list with keys, a table of units.
+    """The cost of three forms of input attention: a padded grid, a list with keys, unit tables.
 
-    Time is processor time forward and backward, the least of several runs. Memory is what the forward
-    pass keeps for the backward pass.
+    Time is processor time forward and backward, the least of several runs. Memory is what the
+    forward pass keeps for the backward pass.
 
     Args:
         model: the decoder.
@@ -57,7 +57,8 @@ def measure_cost(
     """
     spikes, cost = [], []
     for n_windows in windows:
-        batch = session.timeline.cut(session.split.train[0, 0] + np.arange(n_windows), 1.0)
+        starts = session.split.train[0, 0] + np.arange(n_windows)
+        batch = session.timeline.cut(starts, 1.0)
         grid = batch.padded()  # made once and not counted, in favour of the textbook
         forms = [
             lambda: encode_textbook(model, grid),  # noqa: B023  (used before the next pass)
@@ -65,9 +66,11 @@ def measure_cost(
             lambda: model.encode(batch),  # noqa: B023
         ]
         n_rounds = 5 + 10 // n_windows  # what is short is measured more often
-        taken = np.array([[_seconds(form) for form in forms] for _ in range(n_rounds)])[1:].min(0)
+        rounds = [[_seconds(form) for form in forms] for _ in range(n_rounds)]
+        taken_s = np.min(rounds[1:], axis=0)  # (3,), without the first round
+        saved_mb = [_saved_mb(model, form) for form in forms]
         spikes.append(batch.n_spikes)
-        cost.append([1000 * taken, [_saved_mb(model, form) for form in forms]])
+        cost.append([1000 * taken_s, saved_mb])
     return np.array(spikes), np.array(cost)
 
 
@@ -80,11 +83,12 @@ def _seconds(form: Callable[[], Tensor]) -> float:
 
 def _saved_mb(model: POSSM, form: Callable[[], Tensor]) -> float:
     """Megabytes that a form keeps for the backward pass, each piece once, parameters left out."""
-    pieces, own = {}, {p.untyped_storage().data_ptr() for p in model.parameters()}
+    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    pieces = {}
 
     def note(x):
         memory = x.untyped_storage()
-        if memory.data_ptr() not in own:
+        if memory.data_ptr() not in parameters:
             pieces[memory.data_ptr()] = memory.nbytes()
         return x
 

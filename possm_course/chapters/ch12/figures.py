@@ -51,7 +51,7 @@ def movement(recording, units, start: float, duration: float) -> Figure:
 
 
 def _rates_by_direction(recording, units, edges: np.ndarray, step: float) -> np.ndarray:
-    """Rates between the edges (T+1,), over the mean rate, of units that prefer each of 36 directions."""
+    """Rates between edges (T+1,) over the mean rate, of units that prefer each of 36 directions."""
     tuned = np.flatnonzero(units.tuned)
     tuned = tuned[np.argsort(units.preferred_direction_rad[tuned])]
     trains = [recording.spike_times[recording.spike_units == unit] for unit in tuned]

@@ -1,18 +1,26 @@
-"""A decoder of one's own: watched while it learns in chapter 12 and saved there; chapters 13, 14 and 16 load it.
+"""A decoder of one's own, watched while it learns in chapter 12 and saved there.
+
+Chapters 13, 14 and 16 load it:
 
     own = own_decoder.load(package)
 
-`own.model` is a POSSM. It has the weights of the `Decoder` that a student has built and trained, or it is `package`, a
-trained model of the package, where there is none. It is used like any other:
+`own.model` is a POSSM. It has the weights of the `Decoder` that a student has built and trained, or
+it is `package`, a trained model of the package, where there is none. It is used like any other:
 
-    own.model(batch, batch.times_s, ones)                  velocity (B, Q, 2) in mm/s; ones (B,), int64: session 1
-    forward_textbook(own.model, batch.padded(), batch.times_s, ones)       the same, from padded tensors
-    evaluate(own.model, session)                           a part of a session: R² as asked and as displayed
-    StreamingDecoder(own.model).step(units, offsets)       bin by bin
-    adapt(own.model, other)                                on a new session
+    # velocity (B, Q, 2) in mm/s; ones (B,), int64: session 1
+    own.model(batch, batch.times_s, ones)
+    # the same, from padded tensors
+    forward_textbook(own.model, batch.padded(), batch.times_s, ones)
+    # a part of a session: R² as asked and as displayed
+    evaluate(own.model, session)
+    # bin by bin
+    StreamingDecoder(own.model).step(units, offsets)
+    # on a new session
+    adapt(own.model, other)
 
-`own.whose` is "your decoder" or "the package's decoder". The file is a checkpoint of the package, so the commands take
-its folder too: possm-lite stream runs/own_decoder. It is trained on data/simulated_session.npz at a lag of 0.
+`own.whose` is "your decoder" or "the package's decoder". The file is a checkpoint of the package,
+so the commands take its folder too: possm-lite stream runs/own_decoder. It is trained on
+data/simulated_session.npz at a lag of 0.
 """
 
 from collections.abc import Callable

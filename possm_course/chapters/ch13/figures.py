@@ -1,4 +1,4 @@
-"""Pictures of chapter 13: error bars and the null, rivals compared, what each part buys, and the answer."""
+"""Pictures of chapter 13: error bars and the null, rivals, what each part buys, and the answer."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,7 +38,7 @@ def draws_and_null(r2: dict[str, np.ndarray], null: np.ndarray) -> Figure:
 
 
 def differences(of_draws: dict[str, np.ndarray], seeds: dict[str, float], to: str) -> Figure:
-    """Draws R² less that of a rival, in pairs: the mean, 95 % of the draws, and the spread of the seeds.
+    """Draws R² less that of a rival, in pairs: mean, 95 % of the draws, and spread of the seeds.
 
     Args:
         of_draws: name to differences of R² in K bootstrap draws, shape (K,): a row each.

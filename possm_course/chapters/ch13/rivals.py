@@ -38,7 +38,7 @@ class EachBinAlone(nn.Module):
         self.mix = nn.Linear(config.dim, config.hidden)
 
     def forward(self, x, state=None):
-        """The bins (B, T, h), each alone, for x (B, T, D); state is not used, the new one is None."""
+        """The bins (B, T, h), each alone, for x (B, T, D), and None; the state is not used."""
         return torch.tanh(self.mix(x)), None
 
 
@@ -46,7 +46,7 @@ class InTheMiddle(POSSM):
     """POSSM that sees each spike in the middle of its bin; the output query knows its time."""
 
     def encode(self, batch: SpikeBatch) -> torch.Tensor:
-        """What `POSSM.encode` gives for a batch, each of whose spikes is in the middle of its bin."""
+        """`POSSM.encode` of a batch, with each of its spikes in the middle of its bin."""
         return super().encode(
             replace(batch, offset=torch.full_like(batch.offset, batch.bin_width_s / 2))
         )
@@ -139,20 +139,19 @@ def load() -> tuple[dict, dict]:
     """What experiments/ch13_rivals.py has stored.
 
     Returns:
-        The search: lag in s to what the validation trials gave. The runs: (name of a decoder, lag in s)
-        to the R² of its seeds and the mean of their sums, "sums" (2, n, 4, 2), as asked and as
-        displayed.
+        The search: lag in s to what the validation trials gave. The runs: (name of a decoder, lag
+        in s) to the R² of its seeds and the mean of their sums, "sums" (2, n, 4, 2), as asked and
+        as displayed.
     """
     stored = json.loads(result("ch13_rivals.json").read_text(encoding="utf-8"))
+    searched = {float(lag): valid for lag, valid in stored["searched"].items()}
     runs = {}
     for lag, of_lag in stored["runs"].items():
-        truth = np.array(
-            of_lag.pop("truth")
-        )  # (2, n, 3, 2): asked and displayed, trials, columns, axes
+        # asked and displayed, trials, columns, axes: the sums that are the same for all decoders
+        truth = np.array(of_lag.pop("truth"))  # (2, n, 3, 2)
         for name, run in of_lag.items():
             if "error" in run:
-                run["sums"] = np.concatenate(
-                    [truth, np.array(run.pop("error"))[:, :, None]], 2
-                )  # (2, n, 4, 2)
+                error = np.array(run.pop("error"))  # (2, n, 2)
+                run["sums"] = np.concatenate([truth, error[:, :, None]], 2)  # (2, n, 4, 2)
             runs[name, float(lag)] = run
-    return {float(lag): valid for lag, valid in stored["searched"].items()}, runs
+    return searched, runs

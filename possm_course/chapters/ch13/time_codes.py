@@ -1,10 +1,12 @@
 """Other codes of time for POSSM than the rotation, and a query for each millisecond.
 
-What chapters 11 and 13 and `make bench` compare. A code of time acts on the normalised tokens x, before they are
-projected to keys and values, by tau, the seconds from the query to the token:
+What chapters 11 and 13 and `make bench` compare. A code of time acts on the normalised tokens x,
+before they are projected to keys and values, by tau, the seconds from the query to the token:
 
     embedding:                 R_tau x
-    sinusoid, bochner, mercer: x + Phi(tau),   Phi(tau) = [a_1 cos w_1 tau, a_1 sin w_1 tau, a_2 cos w_2 tau, ..., 0]
+    sinusoid, bochner, mercer: x + Phi(tau)
+
+    Phi(tau) = [a_1 cos w_1 tau, a_1 sin w_1 tau, a_2 cos w_2 tau, ..., 0]
 """
 
 import math
@@ -119,7 +121,7 @@ class Bochner(Sinusoid):
 
 
 class Mercer(Sinusoid):
-    """x + Phi(tau) of truncated Fourier series without their constants, periods and coefficients learned.
+    """x + Phi(tau) of Fourier series without their constants; periods and coefficients are learned.
 
     Args:
         config: of the decoder.
@@ -153,10 +155,10 @@ BEFORE_PROJECTION = {
 
 
 class CodedPOSSM(POSSM):
-    """POSSM with a code of time that acts before the projection of a token: nothing else is rotated.
+    """POSSM with a code of time that acts before a token is projected: nothing else is rotated.
 
-    Scores and pooling are linear in the coded token c: q . W_k c = (W_k^T q) . c, and sum_m w_m W_v c_m
-    = W_v sum_m w_m c_m. So no token is projected.
+    Scores and pooling are linear in the coded token c: q . W_k c = (W_k^T q) . c, and
+    sum_m w_m W_v c_m = W_v sum_m w_m c_m. So no token is projected.
 
     Args:
         config: of the decoder.
@@ -181,7 +183,7 @@ class CodedPOSSM(POSSM):
         return self._read_bins(batch)[1]
 
     def _read_bins(self, batch: SpikeBatch) -> tuple[Tensor, Tensor]:
-        """As of `InputAttention`: latents (n_bins, L, D), and the weight of each token, (N, L, H)."""
+        """As of `InputAttention`: latents (n_bins, L, D), and the weights of tokens (N, L, H)."""
         layer = self.encoder
         n_bins = int(batch.n_bins.sum())
         if layer.reading == "softmax_blank":
@@ -197,7 +199,7 @@ class CodedPOSSM(POSSM):
         return layer.project_out(layer.latents, values), weights
 
     def _input_weights(self, tokens: Tensor, bins: Tensor, n_bins: int) -> Tensor:
-        """The weight of each coded token (N, D) in its bin (N,), (N, L, H), by the layer's reading."""
+        """The weights (N, L, H) of coded tokens (N, D) in bins (N,), by the layer's reading."""
         layer = self.encoder
         if layer.reading == "sum":  # without scores
             return layer.gain.expand(len(tokens), len(layer.latents), -1)
@@ -258,7 +260,7 @@ class MillisecondPOSSM(POSSM):
         nn.init.normal_(self.ms_embedding.weight, std=0.02)
 
     def decode(self, hidden: Tensor, output_times_s: Tensor, session: Tensor) -> Tensor:
-        """The behaviour (B, Q, C) as `POSSM.decode`, by the query of the millisecond of each output time.
+        """The behaviour (B, Q, C) as `POSSM.decode`, by a query for each output time's millisecond.
 
         Args:
             hidden: states, shape (B, T, h).

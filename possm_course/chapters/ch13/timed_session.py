@@ -1,12 +1,14 @@
 """A simulated session in which spike times carry the signal and rates do not (chapter 13).
 
-All units follow a common irregular rhythm. In a cycle that begins at c, a unit fires once with a fixed probability,
-whatever the hand does, so counts are noise. The velocity v is in the time of a spike relative to the reference units:
+All units follow a common irregular rhythm. In a cycle that begins at c, a unit fires once with a
+fixed probability, whatever the hand does, so counts are noise. The velocity v is in the time of a
+spike relative to the reference units:
 
     reference unit:  t = c + jitter
-    tuned unit:      t = c + delay + gain v . e(direction) + jitter,  delay + gain v . e clipped to 0 .. 2 delay
+    tuned unit:      t = c + delay + gain v . e(direction) + jitter
 
-experiments/ch13_timed_session.py has trained the two decoders of deeper 13 on it.
+with delay + gain v . e clipped to 0 .. 2 delay. experiments/ch13_timed_session.py has trained the
+two decoders of deeper 13 on it.
 """
 
 import json
@@ -25,7 +27,8 @@ N_UNITS = 20
 N_REFERENCE = 5  # units that mark the beginning of a cycle; the others are tuned
 CYCLE_S = (0.04, 0.06)  # shortest and longest cycle, uniform
 FIRING_SHARE = 0.6  # of the cycles, in which a unit fires
-DELAY_S = 0.01  # of a tuned unit at rest; at most half of the shortest cycle, so that a spike lies in its own
+# of a tuned unit at rest; at most half of the shortest cycle, so that a spike lies in its own
+DELAY_S = 0.01
 GAIN_S2_PER_MM = 0.008 / 200  # delay per mm/s in the preferred direction
 JITTER_S = 0.0005  # standard deviation
 

@@ -90,7 +90,7 @@ class Population:
         return unit[fired] + 1, ticks[fired] / TICKS_PER_SECOND
 
     def _rates(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-        """Rates (time steps, U) in Hz, each unit's by the intention that is as old as its lag asks for."""
+        """Rates (time steps, U) in Hz, each unit's by the intention as old as its lag asks."""
         edge = self.truth.config.workspace_mm  # the tuning is not defined outside of it
         intentions = np.concatenate([np.clip(position, -edge, edge), velocity], 1)
         self._intentions = np.concatenate([self._intentions[self.n_steps :], intentions])
@@ -107,9 +107,9 @@ class Population:
         )
 
     def _block(self, unit: np.ndarray, ticks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The spikes that no earlier one blocks, and before them the last one of each unit, ticks < 0.
+        """The spikes that no earlier one blocks, after the last one of each unit, with ticks < 0.
 
-        All units are in one long row, each started by its last spike, so that one call blocks them all.
+        All units are in one long row, each started by its last spike: one call blocks them all.
         """
         start = (3 * np.arange(self.n_units) + 1) * self._bin_ticks
         row = np.sort(np.concatenate([self._last + start, ticks + start[unit]]))

@@ -42,7 +42,7 @@ def make_draw(
     copy = copies(*_panels(loop, seconds))
 
     def draw(latency_ms: float, ahead_ms: float, lost: float, gain: float) -> Figure:
-        """The path of the cursor among its targets, and its distance from the present one against time."""
+        """The path of the cursor among its targets, and its distance from the present one."""
         _configure(loop, decoders, latency_ms, ahead_ms, lost, gain)
         loop.reset()
         path = loop.run(seconds).cursor_mm
@@ -98,7 +98,7 @@ def _configure(
     lost,
     gain,
 ) -> None:
-    """Apply the values of the sliders: latency and lead of the decoder in ms, silent units in %, gain of the cursor."""
+    """Apply the sliders: latency and lead of the decoder in ms, silent units in %, gain."""
     decoder = decoders[min(decoders, key=lambda lead_ms: abs(lead_ms - ahead_ms))]
     if decoder is not loop.decoder:
         decoder.reset()
@@ -226,11 +226,13 @@ class LiveLoop(ImageWithSliders):
         """Computing time of the bins of the last run, drawing included."""
         if not self.used_ms:
             return "nothing played yet"
-        bin_ms, used = 1000 * self.loop.population.bin_width_s, np.array(self.used_ms)
+        bin_ms = 1000 * self.loop.population.bin_width_s
+        used = np.array(self.used_ms)
         median, p99 = np.percentile(used, [50, 99])
         return (
-            f"{len(used)} bins of {bin_ms:.0f} ms, {(used > bin_ms).sum()} of them late. User, units, decoder and "
-            f"picture took {median:.1f} ms (median), {p99:.1f} ms (99th percentile): "
+            f"{len(used)} bins of {bin_ms:.0f} ms, {(used > bin_ms).sum()} of them late. "
+            f"User, units, decoder and picture took {median:.1f} ms (median), "
+            f"{p99:.1f} ms (99th percentile): "
             f"{100 * (1 - median / bin_ms):.0f} % of a bin was left"
         )
 
@@ -254,7 +256,8 @@ class LiveLoop(ImageWithSliders):
     def _start_or_stop(self, _button=None) -> None:
         if self._task is not None and not self._task.done():
             self._task.cancel()
-        else:  # a task of the kernel's event loop, so that slider messages are handled while it runs
+        else:
+            # a task of the kernel's event loop: slider messages are handled while it runs
             self._task = asyncio.ensure_future(self._play_live())
 
     async def _play_live(self) -> None:

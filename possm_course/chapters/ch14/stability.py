@@ -1,4 +1,4 @@
-"""When does a closed loop settle (chapter 14)? One target that stays, with and without a decoder."""
+"""When does a closed loop settle (chapter 14)? One target that stays, and how the cursor ends."""
 
 import numpy as np
 

@@ -1,6 +1,7 @@
-"""The filter, the two tasks and the four memories of chapter 15 (path and deeper), and how they learn.
+"""The filter, the two tasks and the four memories of chapter 15, path and deeper.
 
-`RESULTS` has the errors of both tasks by experiments/ch15_memories.py, `BACKBONES` what ch15_backbones.py measured.
+`RESULTS` has the errors of both tasks by experiments/ch15_memories.py, `BACKBONES` what
+ch15_backbones.py measured.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A decoder of day 0 on a later day without a gradient: latents aligned, or moments without labels."""
+"""The decoder of day 0 on a later day without a gradient: latents aligned, moments matched."""
 
 import copy
 from collections.abc import Callable

@@ -202,7 +202,7 @@ def old_table(model, session: Session, steps: int, seed: int):
 
 
 def day_layer(model, session: Session, steps: int, seed: int):
-    """A copy of a decoder with a square layer before its table, which alone learns from the identity on.
+    """A copy of a decoder with a square layer before its table; it alone learns, from identity.
 
     Args:
         model: the `CountGRU` of day 0; it is not changed.

@@ -27,7 +27,8 @@ RESULTS: dict = json.loads(result("ch16_new_sessions.json").read_text(encoding="
 A = SimulationConfig(n_units=40, n_trials=600, random_target_share=1.0, n_random_reaches=1)
 B = replace(A, lag_s=0.13, common_turning_deg=-25.0, bend_deg=20.0)
 NEW = replace(B, n_trials=200)
-SPLIT = "chronological:70/3/27"  # % of trials for training, validation, test; little is decided by validation here
+# % of trials for training, validation, test; little is decided by validation here
+SPLIT = "chronological:70/3/27"
 
 
 def imagined(session: Session, timing: bool = False) -> Session:
@@ -72,7 +73,8 @@ def drift_tuning(
         rng: source of the random numbers.
         rotation_deg: spread of the rotation of preferred directions in °.
         gain_spread: spread of the logarithm of baseline and depth.
-        replaced_share: share of the units, chosen at random, that others replace, under their names.
+        replaced_share: share of the units, chosen at random, that others replace under their
+            names.
         config: what the others are drawn from; None is the default.
 
     Returns:

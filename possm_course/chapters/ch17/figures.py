@@ -31,9 +31,8 @@ def draw_correlogram(axes, a, b, edges, duration_s, color, title):
     """
     width = np.diff(edges)
     axes.bar(1e3 * edges[:-1], correlogram(a, b, edges), 1e3 * width, align="edge", color=color)
-    axes.axhline(
-        len(a) * len(b) * width[0] / duration_s, color=INK, lw=1.4, ls="--", label="independent"
-    )
+    independent = len(a) * len(b) * width[0] / duration_s
+    axes.axhline(independent, color=INK, lw=1.4, ls="--", label="independent")
     axes.set(xlabel="distance (ms)", xlim=(1e3 * edges[0], 1e3 * edges[-1]), ylabel="pairs")
     axes.set_title(title, fontsize=11)
 
@@ -61,34 +60,28 @@ def draw_one_neuron(recording: Recording, broken: Recording, unit: int, known: b
         unit: number of the unit.
         known: whether spike times are known to the millisecond.
     """
-    figure, panels = plt.subplot_mosaic(
-        [["dots"] * 2, ["clean", "merged"]], figsize=(6.4, 4.9), layout="constrained"
+    _, panels = plt.subplot_mosaic(
+        [["dots", "dots"], ["clean", "merged"]], figsize=(6.4, 4.9), layout="constrained"
     )
     axes = panels["dots"]
-    r = np.geomspace(0.1, max(1.0, 1.5 * quality.firing_rates(broken).max()), 100)  # Hz
-    for part, style, label in ((1, "-", "a crowd"), (0.5, "--", "two neurons, half and half")):
-        axes.plot(r, 100 * part * -np.expm1(-r * TAU_S), style, color=GRAY, lw=1.6, label=label)
+    broken_rates = quality.firing_rates(broken)
+    r = np.geomspace(0.1, max(1.0, 1.5 * broken_rates.max()), 100)  # Hz
+    short = -np.expm1(-r * TAU_S)  # share of the intervals of a crowd
+    axes.plot(r, 100 * short, "-", color=GRAY, lw=1.6, label="a crowd")
+    axes.plot(r, 50 * short, "--", color=GRAY, lw=1.6, label="two neurons, half and half")
     if known:
-        for one, units, marker, color, size, label in (
-            (recording, slice(None), "o", BLUE, 4, "a unit of the recording"),
-            (broken, unit, "*", ORANGE, 15, "the merged unit"),
-        ):
-            place = quality.firing_rates(one)[units], 100 * quality.isi_violations(one)[units]
-            axes.plot(*place, marker, color=color, ms=size, label=label)
+        clean = quality.firing_rates(recording), 100 * quality.isi_violations(recording)
+        axes.plot(*clean, "o", color=BLUE, ms=4, label="a unit of the recording")
+        merged = broken_rates[unit], 100 * quality.isi_violations(broken)[unit]
+        axes.plot(*merged, "*", color=ORANGE, ms=15, label="the merged unit")
     axes.set(xscale="log", xlabel="rate (Hz)", ylabel="intervals < 2 ms (%)")
     axes.legend(loc="upper left", fontsize=9)
     edges = np.arange(-25, 26) / 1e3
     for name, one, color in (("clean", recording, BLUE), ("merged", broken, ORANGE)):
-        a = train(one, unit)
-        draw_correlogram(
-            panels[name],
-            a,
-            a,
-            edges,
-            quality.recording_duration(one),
-            color,
-            f"{name} unit, with itself",
-        )
+        times = train(one, unit)
+        duration_s = quality.recording_duration(one)
+        title = f"{name} unit, with itself"
+        draw_correlogram(panels[name], times, times, edges, duration_s, color, title)
     for axes in panels.values():
         not_judged(axes, known)
     plt.show()
@@ -141,21 +134,19 @@ def draw_estimates(ways: dict[str, np.ndarray]):
     Args:
         ways: name of one or two estimates to what they say, shape (3, pairs), from `estimates`.
     """
-    figure, axes = plt.subplots(figsize=(6.4, 2.9), layout="constrained")
+    _, axes = plt.subplots(figsize=(6.4, 2.9), layout="constrained")
     axes.plot([0, 0.5], [0, 0.5], ":", color=GRAY, lw=1.4)
-    for i, ((name, found), color, marker) in enumerate(
-        zip(ways.items(), (ORANGE, BLUE), "os", strict=False)
-    ):
+    styles = ((ORANGE, "o", -0.018), (BLUE, "s", 0.018))
+    for (name, found), (color, marker, beside) in zip(ways.items(), styles, strict=False):
         for share, values in zip(SHARES, found, strict=True):
-            at = share + (-0.018, 0.018)[i]
+            at = share + beside
             jitter = np.linspace(-0.012, 0.012, len(values))
             label = name if share == SHARES[0] else None
             axes.plot(at + jitter, values, marker, color=color, ms=3, alpha=0.5, label=label)
             axes.plot(at + np.array([-0.016, 0.016]), [np.median(values)] * 2, color=INK, lw=2)
             print(f"{name:22} true share {share:.2f}: median {np.median(values):.2f}")
-    axes.set(
-        xlabel="true share of foreign spikes", ylabel="estimated", xlim=(0, 0.5), ylim=(-0.02, 0.54)
-    )
+    axes.set(xlabel="true share of foreign spikes", ylabel="estimated")
+    axes.set(xlim=(0, 0.5), ylim=(-0.02, 0.54))
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     plt.show()
 
@@ -182,27 +173,25 @@ def draw_reports(reports: dict[str, np.ndarray], interval: np.ndarray):
         reports: way to R² of the seeds; a mean that is far below the first is an arrow.
         interval: of the first row, low and high R².
     """
-    reported = next(iter(reports.values())).mean()
+    first, *_ = reports.values()
+    reported = first.mean()
     lowest = reported - 0.35
-    figure, axes = plt.subplots(figsize=(6.4, 0.7 + 0.42 * len(reports)), layout="constrained")
+    _, axes = plt.subplots(figsize=(6.4, 0.7 + 0.42 * len(reports)), layout="constrained")
     for height, (how, values) in enumerate(reports.items()):
         color = BLUE if how.startswith("Wiener") else ORANGE
-        if (mean := values.mean()) < lowest:
-            axes.annotate(
-                "",
-                (lowest, height),
-                (lowest + 0.06, height),
-                arrowprops={"arrowstyle": "->", "color": color},
-            )
+        mean = values.mean()
+        if mean < lowest:
+            arrow = {"arrowstyle": "->", "color": color}
+            axes.annotate("", (lowest, height), (lowest + 0.06, height), arrowprops=arrow)
         else:
-            axes.plot(
-                values, np.full(len(values), height), "o", color=color, ms=4, alpha=0.5, mew=0
-            )
+            heights = np.full(len(values), height)
+            axes.plot(values, heights, "o", color=color, ms=4, alpha=0.5, mew=0)
             axes.plot(mean, height, "o", color=color, ms=9)
         axes.text(1.03, height, f"{mean:.2f}", va="center", transform=axes.get_yaxis_transform())
     axes.plot(interval, [0, 0], color=ORANGE, lw=5, alpha=0.35, solid_capstyle="butt")
     axes.axvline(reported, color=GRAY, lw=1.2, ls=":")
     axes.set_yticks(range(len(reports)), reports)
-    highest = np.nanmax([*interval, *(v.max() for v in reports.values())])
+    best = [values.max() for values in reports.values()]
+    highest = np.nanmax([*interval, *best])
     axes.set(xlabel="R²", ylim=(len(reports) - 0.5, -0.5), xlim=(lowest - 0.01, highest + 0.02))
     plt.show()

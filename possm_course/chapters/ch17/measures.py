@@ -35,14 +35,17 @@ def card(recording: Recording, known: bool) -> dict[str, str]:
     Returns:
         Name of a measure to what it found, as text.
     """
-    rates, gaps = quality.firing_rates(recording), quality.behavior_gaps(recording)
+    rates = quality.firing_rates(recording)
+    gaps = quality.behavior_gaps(recording)
+    foreign = duplicates = "?"
+    if known:
+        foreign = f"{len(quality.contaminated_units(recording))}"
+        duplicates = f"{len(quality.duplicated_units(recording))}"
     return {
         "units, silent ones": f"{recording.n_units}, {len(quality.silent_units(recording))}",
         "rate (Hz): median, fastest": f"{np.median(rates):.1f}, {rates.max():.1f}",
-        "units with foreign spikes": f"{len(quality.contaminated_units(recording))}"
-        if known
-        else "?",
-        "pairs of duplicates": f"{len(quality.duplicated_units(recording))}" if known else "?",
+        "units with foreign spikes": foreign,
+        "pairs of duplicates": duplicates,
         "gaps of behaviour: number, s": f"{len(gaps)}, {np.diff(gaps).sum():.1f}",
         "trials": f"{len(recording.trials)}",
     }
@@ -54,9 +57,10 @@ def train(recording: Recording, unit: int) -> np.ndarray:
 
 
 def correlogram(a: np.ndarray, b: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Pairs of spikes with edges_k <= t_b - t_a < edges_k+1; of a spike with itself none, if b is a. (17.4)
+    """Pairs of spikes with edges_k <= t_b - t_a < edges_k+1 (17.4); if b is a, none with itself.
 
-    Independent trains of N_a and N_b spikes in T seconds have N_a N_b / T of them a second of distance.
+    Independent trains of N_a and N_b spikes in T seconds have N_a N_b / T of them a second of
+    distance.
 
     Args:
         a: spike times t_a in s, shape (N_a,).

@@ -15,33 +15,26 @@ def draw_rounds(n: int = 4) -> None:
     Args:
         n: number of processes.
     """
-    figure, panels = plt.subplots(2, 4, figsize=(6.4, 3.9), layout="constrained")
+    _, panels = plt.subplots(2, 4, figsize=(6.4, 3.9), layout="constrained")
+    *of_round, key = panels.flat
     rounds = full_after(n)
-    for i, (axes, n_in) in enumerate(zip([*panels[0], *panels[1][:3]], rounds, strict=True)):
+    for i, (axes, n_in) in enumerate(zip(of_round, rounds, strict=True)):
         axes.imshow(n_in, cmap="cividis", vmin=0, vmax=n)
         for r in range(n):
             for c in range(n):
                 if i and n_in[r, c] != rounds[i - 1][r, c]:  # has just come in
-                    axes.add_patch(
-                        plt.Rectangle(
-                            (c - 0.46, r - 0.46), 0.92, 0.92, fill=False, ec=ORANGE, lw=2.5
-                        )
-                    )
-                axes.text(
-                    c,
-                    r,
-                    int(n_in[r, c]),
-                    ha="center",
-                    va="center",
-                    color="white" if n_in[r, c] < 3 else INK,
-                )
+                    corner = (c - 0.46, r - 0.46)
+                    frame = plt.Rectangle(corner, 0.92, 0.92, fill=False, ec=ORANGE, lw=2.5)
+                    axes.add_patch(frame)
+                color = "white" if n_in[r, c] < 3 else INK
+                axes.text(c, r, int(n_in[r, c]), ha="center", va="center", color=color)
         axes.set_title("start" if i == 0 else f"round {i}", fontsize=11)
         axes.set(xticks=range(n), yticks=range(n), xlabel="chunk")
     for axes in panels[:, 0]:
         axes.set_ylabel("process")
-    panels[1, 3].axis("off")
-    key = "number:\nhow many\ngradients\nare in\nthe sum\n\nframe:\njust come in"
-    panels[1, 3].text(0.5, 0.5, key, ha="center", va="center", color=INK)
+    key.axis("off")
+    meaning = "number:\nhow many\ngradients\nare in\nthe sum\n\nframe:\njust come in"
+    key.text(0.5, 0.5, meaning, ha="center", va="center", color=INK)
     plt.show()
 
 
@@ -52,40 +45,22 @@ def draw_places(cases: tuple[tuple[int, int], ...], n_places: int = 16) -> None:
         cases: numbers of sessions and of processes.
         n_places: windows in the batch.
     """
-    figure, panels = plt.subplots(
-        len(cases), 1, figsize=(6.4, 4.3), sharex=True, layout="constrained"
-    )
+    _, panels = plt.subplots(len(cases), 1, figsize=(6.4, 4.3), sharex=True, layout="constrained")
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    written = {"ha": "center", "va": "center", "fontsize": 10, "bbox": box}
+    looks = ((SKY, ""), (ORANGE, "//"), (GRAY, ".."))
+    legend = {"handlelength": 1.2, "columnspacing": 1, "bbox_to_anchor": (1, 0.97)}
     for axes, (n_sessions, size) in zip(panels, cases, strict=True):
-        of_place = sessions_of_slots(n_sessions, n_places)
-        for rank, (color, hatch) in zip(
-            range(size), ((SKY, ""), (ORANGE, "//"), (GRAY, "..")), strict=False
-        ):
+        for rank, (color, hatch) in zip(range(size), looks, strict=False):
             mine = slots_of_rank(ProcessGroup(rank, size), n_places)
-            axes.bar(
-                mine + 1,
-                1,
-                width=0.92,
-                color=color,
-                hatch=hatch,
-                edgecolor="white",
-                label=f"process {rank}",
-            )
-        for place, sessions in enumerate(of_place):
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-            axes.text(
-                place + 1,
-                0.5,
-                "\n".join(map(str, sessions)),
-                ha="center",
-                va="center",
-                fontsize=10,
-                bbox=box,
-            )
+            look = {"color": color, "hatch": hatch, "edgecolor": "white"}
+            axes.bar(mine + 1, 1, width=0.92, label=f"process {rank}", **look)
+        for place, sessions in enumerate(sessions_of_slots(n_sessions, n_places)):
+            axes.text(place + 1, 0.5, "\n".join(map(str, sessions)), **written)
         axes.set(yticks=[], ylim=(0, 1), xlim=(0.4, n_places + 0.6), xticks=range(1, n_places + 1))
         axes.spines["left"].set_visible(False)
         axes.set_title(f"sessions: {n_sessions}, processes: {size}", fontsize=11, loc="left")
-        options = {"handlelength": 1.2, "columnspacing": 1, "bbox_to_anchor": (1, 0.97)}
-        axes.legend(ncols=3, fontsize=10, loc="lower right", **options)
+        axes.legend(ncols=3, fontsize=10, loc="lower right", **legend)
     panels[-1].set_xlabel("place in the batch; the number in a box is the session")
     plt.show()
 
@@ -98,32 +73,34 @@ def draw_shards(n: int = 4) -> None:
     Args:
         n: number of processes.
     """
-    cases = {
-        "data parallelism": "all all all",
-        "ZeRO, stage 1": "all all own",
-        "FSDP": "own own own",
+    cases = {  # of weights, gradients, moments
+        "data parallelism": ("all", "all", "all"),
+        "ZeRO, stage 1": ("all", "all", "own"),
+        "FSDP": ("own", "own", "own"),
+        "embeddings alone": ("embeddings", "embeddings", "embeddings"),
     }
-    cases["embeddings alone"] = "embeddings embeddings embeddings"
-    figure, panels = plt.subplots(
-        1, len(cases), figsize=(6.4, 3.0), sharey=True, layout="constrained"
-    )
+    _, panels = plt.subplots(1, len(cases), figsize=(6.4, 3.0), sharey=True, layout="constrained")
     for axes, (name, rows) in zip(panels, cases.items(), strict=True):
-        for row, how in enumerate(rows.split()):
-            n_pieces = n + (how == "embeddings")
+        for row, how in enumerate(rows):
             for r in range(n):
-                for piece in range(n_pieces):
-                    keeps = {"all": True, "own": piece == r, "embeddings": piece in (0, r + 1)}[how]
-                    color = ORANGE if how == "embeddings" and piece else SKY
-                    size, bottom = 0.9 / n_pieces, 1.1 * row + 0.9 * piece / n_pieces
-                    axes.bar(
-                        r, size, 0.86, bottom, color=color if keeps else "white", ec=GRAY, lw=0.6
-                    )
+                _draw_pieces(axes, row, r, how, n)
         axes.set(xticks=range(n), xlabel="process", ylim=(3.2, -0.1))
         axes.set_yticks([0.45, 1.55, 2.65], ("weights", "gradients", "AdamW's\nmoments"))
         axes.set_title(name, fontsize=10)
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
     plt.show()
+
+
+def _draw_pieces(axes, row: int, r: int, how: str, n: int) -> None:
+    """The pieces of a row in process r of n, filled where it keeps them."""
+    n_pieces = n + (how == "embeddings")
+    for piece in range(n_pieces):
+        keeps = {"all": True, "own": piece == r, "embeddings": piece in (0, r + 1)}[how]
+        filled = ORANGE if how == "embeddings" and piece else SKY
+        color = filled if keeps else "white"
+        bottom = 1.1 * row + 0.9 * piece / n_pieces
+        axes.bar(r, 0.9 / n_pieces, 0.86, bottom, color=color, ec=GRAY, lw=0.6)
 
 
 def draw_scaling(

@@ -38,41 +38,39 @@ class Torchrun:
 
     def __init__(self, folder: Path):
         environment = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"}
-        environment |= {
-            "OMP_NUM_THREADS": "1",
-            "TMPDIR": str(folder),
-        }  # torchrun leaves a folder of its own behind
+        environment["OMP_NUM_THREADS"] = "1"
+        environment["TMPDIR"] = str(folder)  # torchrun leaves a folder of its own behind
+        self._folder = folder
         self._options = {"cwd": folder, "env": environment, "text": True}
         self._start()
 
     def _start(self):
+        """On Linux, start the launcher, which imports torch once for all calls."""
         if sys.platform == "linux":
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self._launcher = subprocess.Popen(
-                [sys.executable, "-c", LAUNCHER], **pipes, **self._options
-            )
+            command = [sys.executable, "-c", LAUNCHER]
+            self._launcher = subprocess.Popen(command, **pipes, **self._options)
 
     def __call__(self, *arguments: str, processes: int) -> subprocess.CompletedProcess:
-        method = "fork" if sys.platform == "linux" else "spawn"
-        line = [
-            "--standalone",
-            "--nproc-per-node",
-            str(processes),
-            "--start-method",
-            method,
-            "--run-path",
-            *arguments,
-        ]
-        if method == "spawn":
-            command = [sys.executable, "-m", "torch.distributed.run", *line]
-            done = subprocess.run(command, capture_output=True, timeout=300, **self._options)
+        options = ["--standalone", "--nproc-per-node", str(processes)]
+        if sys.platform == "linux":
+            done = self._fork([*options, "--start-method", "fork", "--run-path", *arguments])
         else:
-            if self._launcher.poll() is not None:  # a cell was interrupted
-                self._start()
-            print(json.dumps(line), file=self._launcher.stdin, flush=True)
-            status = int(self._launcher.stdout.readline())
-            written = [(self._options["cwd"] / name).read_text() for name in ("stdout", "stderr")]
-            done = subprocess.CompletedProcess(line, status, *written)
+            done = self._spawn([*options, "--start-method", "spawn", "--run-path", *arguments])
         if done.returncode:
             raise RuntimeError(done.stderr)
         return done
+
+    def _fork(self, line: list[str]) -> subprocess.CompletedProcess:
+        """Run torchrun with a line of arguments in a fork of the launcher."""
+        if self._launcher.poll() is not None:  # a cell was interrupted
+            self._start()
+        print(json.dumps(line), file=self._launcher.stdin, flush=True)
+        status = int(self._launcher.stdout.readline())
+        written = [(self._folder / name).read_text() for name in ("stdout", "stderr")]
+        return subprocess.CompletedProcess(line, status, *written)
+
+    def _spawn(self, line: list[str]) -> subprocess.CompletedProcess:
+        """Run torchrun with a line of arguments in a new process."""
+        command = [sys.executable, "-m", "torch.distributed.run", *line]
+        return subprocess.run(command, capture_output=True, timeout=300, **self._options)
