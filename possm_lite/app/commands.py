@@ -29,7 +29,16 @@ __all__ = ["check", "decode", "download", "live", "predict", "simulate", "stream
 
 
 def stream(options: Namespace) -> int:
-    """Replay held-out trials through the streaming decoder; print latency, R², and the difference to the batch form."""
+    """Replay held-out trials through the streaming decoder.
+
+    Prints latency, R², and the difference to the batch form.
+
+    Args:
+        options: those of `stream`.
+
+    Returns:
+        The exit status, 0.
+    """
     model, trained_on = run_dir.load_run(options.run)
     source = options.recording or Path(trained_on.source or EMBEDDED)
     recording = read_matching(source, trained_on)
@@ -40,9 +49,8 @@ def stream(options: Namespace) -> int:
         print(describe(session), flush=True)
     played = replay(StreamingDecoder(model, 1, slot_offsets(session)), session)
     difference = abs(played.outputs - batch_decode(model, session, played)).max()
-    print(
-        f"{sum(played.bins)} bins of {session.timeline.bin_width_s:g} s, {len(played.outputs)} outputs"
-    )
+    width = session.timeline.bin_width_s
+    print(f"{sum(played.bins)} bins of {width:g} s, {len(played.outputs)} outputs")
     latency = np.percentile(played.step_us, (50, 90, 99, 99.9))
     print("latency  p50 {:.0f} µs  p90 {:.0f} µs  p99 {:.0f} µs  p99.9 {:.0f} µs".format(*latency))
     print(f"largest difference to the batch form  {difference:.1e} {recording.behavior_unit}")
@@ -51,46 +59,87 @@ def stream(options: Namespace) -> int:
 
 
 def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording:
-    """The recording, read as for the training but for `selection`, with the units of the decoder in its order.
+    """A recording for a trained decoder, with the units of the decoder in its order.
 
-    RecordingError for other units, or behaviour with other columns or in another unit.
+    Args:
+        source: the file.
+        trained_on: what the decoder was trained on; the file is read alike.
+        selection: fields of `Selection` that are read otherwise.
+
+    Returns:
+        The recording; a note says so if units were taken by name.
+
+    Raises:
+        RecordingError: other units, or behaviour with other columns or in another unit.
     """
     selection = {**vars(trained_on.selection), **selection, "units": ""}
     recording = load_recording(source, **selection)
     with prefix_errors(source):
-        unit_ids = tuple(recording.unit_ids.tolist())
-        missing = [name for name in trained_on.unit_ids if name not in unit_ids]
-        unknown = [name for name in unit_ids if name not in trained_on.unit_ids]
-        if missing or (
-            unknown and not trained_on.selection.units
-        ):  # a filter leaves out others in each file
-            surplus = f"missing: {listed(missing) or 'none'}; unknown: {listed(unknown) or 'none'}"
+        _check_units(recording, trained_on)
+        if len(recording.behavior_times):
+            _check_behavior(recording, trained_on)
+    return _in_order(recording, trained_on.unit_ids)
+
+
+def _check_units(recording: Recording, trained_on: TrainedOn):
+    """RecordingError unless the recording has the units of the decoder, and no others."""
+    unit_ids = recording.unit_ids.tolist()
+    missing = [name for name in trained_on.unit_ids if name not in unit_ids]
+    unknown = [name for name in unit_ids if name not in trained_on.unit_ids]
+    # a filter leaves out others in each file
+    are_others_expected = bool(trained_on.selection.units)
+    if missing or (unknown and not are_others_expected):
+        surplus = f"missing: {listed(missing) or 'none'}; unknown: {listed(unknown) or 'none'}"
+        raise RecordingError(
+            f"unit_ids are not those of the decoder, {surplus}. decode --from RUN adapts it."
+        )
+
+
+def _check_behavior(recording: Recording, trained_on: TrainedOn):
+    """RecordingError unless behaviour has the columns and the unit of the decoder's outputs."""
+    pairs = {
+        "behavior_columns": (
+            recording.behavior_columns.tolist(),
+            list(trained_on.behavior_columns),
+        ),
+        "behavior_unit": (recording.behavior_unit, trained_on.behavior_unit),
+    }
+    for name, (found, theirs) in pairs.items():
+        if found != theirs:
             raise RecordingError(
-                f"unit_ids are not those of the decoder, {surplus}. decode --from RUN adapts it."
+                f"{name} is {str(found)[:99]}, the decoder was trained on {str(theirs)[:99]}."
             )
-        for name in ("behavior_columns", "behavior_unit") if len(recording.behavior_times) else ():
-            found, theirs = (
-                np.array(getattr(one, name)).tolist() for one in (recording, trained_on)
-            )
-            if found != theirs:
-                raise RecordingError(
-                    f"{name} is {str(found)[:99]}, the decoder was trained on {str(theirs)[:99]}."
-                )
-    if unit_ids == trained_on.unit_ids:
+
+
+def _in_order(recording: Recording, unit_ids: tuple[str, ...]) -> Recording:
+    """The recording with these units alone, in this order."""
+    names = recording.unit_ids.tolist()
+    if tuple(names) == unit_ids:
         return recording
-    index = {name: unit for unit, name in enumerate(trained_on.unit_ids)}
-    units = np.array([index.get(name, -1) for name in unit_ids])[recording.spike_units]
+    index = {name: unit for unit, name in enumerate(unit_ids)}
+    new_of_old = np.array([index.get(name, -1) for name in names])  # -1: left out
+    units = new_of_old[recording.spike_units]
+    is_kept = units >= 0
     return replace(
         recording,
-        spike_times=recording.spike_times[units >= 0],
-        spike_units=units[units >= 0],
-        unit_ids=trained_on.unit_ids,
+        spike_times=recording.spike_times[is_kept],
+        spike_units=units[is_kept],
+        unit_ids=unit_ids,
         notes=(*recording.notes, "Units were taken by name, in the order of the decoder."),
     )
 
 
 def predict(options: Namespace) -> int:
-    """Apply a trained decoder to a recording; write the output, and print R² if the file has the behaviour."""
+    """Apply a trained decoder to a recording and write the output.
+
+    Prints R² if the file has the behaviour.
+
+    Args:
+        options: those of `predict`.
+
+    Returns:
+        The exit status, 0.
+    """
     model, trained_on = run_dir.load_run(options.run)
     run_dir.check_new(options.out)
     try:
@@ -101,34 +150,47 @@ def predict(options: Namespace) -> int:
     with prefix_errors(options.recording):
         report = data_report(recording, model.config.bin_width_s)
         times, decoded, played = _decode_all(model, recording, trained_on.lag_s)
-    columns = trained_on.behavior_columns
     with run_dir.new_folder(options.out, f"{recording.session_id}-predicted") as (new, folder):
         save_decoded(new / "decoded.npz", trained_on, times, decoded)
-        header = ",".join(column.replace(",", ";") for column in ("time", *columns))
-        form = "%.6f" + ",%.7g" * len(columns)
-        np.savetxt(
-            new / "decoded.csv",
-            np.c_[times, decoded],
-            form,
-            header=header,
-            comments="",
-            encoding="utf-8",
-        )
-    print(*report, *(f"note: {note}" for note in recording.notes), sep="\n")
+        _write_csv(new / "decoded.csv", trained_on.behavior_columns, times, decoded)
+    _print_lines(report, recording)
     if len(played.times_s):
-        scores = "  ".join(
-            f"{column} {r2:.3f}" for column, r2 in zip(columns, played.r2_columns, strict=True)
-        )
-        seen = (
-            "; RUN was trained on this session"
-            if recording.session_id == trained_on.session_id
-            else ""
-        )
-        print(f"R²  {scores}  mean {played.r2:.3f}, of all {len(played.times_s):,} samples{seen}")
+        is_same = recording.session_id == trained_on.session_id
+        _print_scores(played, trained_on.behavior_columns, is_same)
     else:
         print("only spikes were used: no behaviour was read")
     print(f"{folder}: decoded.npz, decoded.csv, {len(times):,} times")
     return 0
+
+
+def _write_csv(path: Path, columns: tuple[str, ...], times: np.ndarray, decoded: np.ndarray):
+    """Times (T,) and decoded behaviour (T, C) as a table with a line of names."""
+    names = [column.replace(",", ";") for column in columns]
+    np.savetxt(
+        path,
+        np.c_[times, decoded],
+        fmt="%.6f" + ",%.7g" * len(columns),
+        header=",".join(["time", *names]),
+        comments="",
+        encoding="utf-8",
+    )
+
+
+def _print_lines(lines: list[str], recording: Recording):
+    """Print lines about a recording, and its notes."""
+    notes = [f"note: {note}" for note in recording.notes]
+    print(*lines, *notes, sep="\n")
+
+
+def _print_scores(played: Replay, columns: tuple[str, ...], is_same_session: bool):
+    """Print R² of each column and their mean."""
+    scores = []
+    for column, r2 in zip(columns, played.r2_columns, strict=True):
+        scores.append(f"{column} {r2:.3f}")
+    line = f"R²  {'  '.join(scores)}  mean {played.r2:.3f}, of all {len(played.times_s):,} samples"
+    if is_same_session:
+        line += "; RUN was trained on this session"
+    print(line)
 
 
 def _decode_all(
@@ -144,39 +206,56 @@ def _decode_all(
     else:
         intervals = np.array([recording.span]) + [lag_s, lag_s + width]
     offsets = even_offsets(width)
-    scale = np.zeros(recording.n_columns)
+    unused = np.zeros(recording.n_columns)  # the decoder has the scale of its training
     session = Session(
-        Timeline(recording, lag_s, width), SplitConfig(), Split(*[intervals] * 3), scale, scale
+        timeline=Timeline(recording, lag_s, width),
+        split_config=SplitConfig(),
+        split=Split(train=intervals, valid=intervals, test=intervals),
+        mean=unused,
+        std=unused,
     )
     played = replay(StreamingDecoder(model, 1, offsets), session)
-    starts, stops = (
-        np.repeat(edge, played.bins) for edge in session.segments("test").T
-    )  # of the segment of each bin
-    bins = np.concatenate([np.arange(n) for n in played.bins])
-    times = (starts + bins * width)[:, None] + offsets
-    inside = (times < stops[:, None]).ravel()  # the last bin ends after the segment
+    of_bins = np.repeat(session.segments("test"), played.bins, axis=0)  # (n_bins, 2)
+    start = of_bins[:, 0]
+    stop = of_bins[:, 1]
+    place = np.concatenate([np.arange(n) for n in played.bins])  # of a bin in its segment
+    times = (start + place * width)[:, None] + offsets  # (n_bins, n_slots)
+    inside = (times < stop[:, None]).ravel()  # the last bin ends after the segment
     return times.ravel()[inside], played.outputs[inside], played
 
 
 def check(options: Namespace) -> int:
-    """Measure the quality of a recording; print it and save a picture."""
+    """Measure the quality of a recording; print it and save a picture.
+
+    Args:
+        options: those of `check`.
+
+    Returns:
+        The exit status, 0.
+    """
     path = options.out or run_dir.new_path(f"{options.recording.stem}-check", ".png")
     run_dir.check_new(path)
     recording = load_recording(options.recording, **given(Selection, options))
     with prefix_errors(options.recording):
         lines = check_recording(recording)
-    print(*lines, *(f"note: {note}" for note in recording.notes), sep="\n")
+    _print_lines(lines, recording)
     path.parent.mkdir(parents=True, exist_ok=True)
     stretches = recording.trials if len(recording.trials) else [recording.span]
-    plot(recording, stretches[len(stretches) // 2]).savefig(
-        path, dpi=120, format="png"
-    )  # whatever its suffix
+    figure = plot(recording, stretches[len(stretches) // 2])
+    figure.savefig(path, dpi=120, format="png")  # whatever its suffix
     print(f"{path}: picture")
     return 0
 
 
 def download(options: Namespace) -> int:
-    """Download a public recording."""
+    """Download a public recording.
+
+    Args:
+        options: those of `download`.
+
+    Returns:
+        The exit status, 0.
+    """
     path = download_recording(options.name, options.to)
     print(f"{path}: complete. To decode it: possm-lite decode {shlex.quote(str(path))}")
     return 0
