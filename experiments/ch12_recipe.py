@@ -63,19 +63,36 @@ class Training:
         shown = rng.random((n, self.session.recording.n_units)) >= hide * rng.random((n, 1))
         windows = self.session.cut(starts, window_s, shown)
         windows = windows.with_samples(np.sort(rng.permutation(windows.times_s.shape[1])[:samples]))
-        return windows, windows.times_s, ((windows.behavior - self.mean) / self.std).float(), windows.mask
+        target = ((windows.behavior - self.mean) / self.std).float()
+        return windows, windows.times_s, target, windows.mask
 
     def __call__(
         self, seed, n_steps=60, optimizer=torch.optim.AdamW, peak=2e-3, longest=1.0, warm_up=True, cosine=True, **line
     ) -> tuple[float, float]:
-        """Validation R² at the end, and seconds; `line`: weight_decay, momentum, feed_forward, words of `draw`."""
+        """One training.
+
+        Args:
+            seed: of weights and windows.
+            n_steps: number of steps.
+            optimizer: its class.
+            peak: the largest learning rate.
+            longest: norm to which gradients are clipped.
+            warm_up: whether the rate rises at first.
+            cosine: whether the rate falls to zero along a cosine.
+            line: weight_decay, momentum, feed_forward, and arguments of `draw`.
+
+        Returns:
+            Validation R² at the end, and seconds of processor time.
+        """
         began = time.process_time()
         torch.manual_seed(seed)
-        rng, index = np.random.default_rng(seed), torch.ones(16, dtype=torch.int64)  # all windows are of session 1
+        rng = np.random.default_rng(seed)
+        index = torch.ones(16, dtype=torch.int64)  # all windows are of session 1
         sizes = {"head_dim": 32, "n_freqs": 8, "hidden": 128, "reading": "softmax"}
         decoder = POSSM(POSSMConfig(self.session.recording.n_units, **sizes))
         if make := line.pop("feed_forward", None):
-            decoder.encoder.feed_forward, decoder.decoder.feed_forward = make(64), make(64)
+            decoder.encoder.feed_forward = make(64)
+            decoder.decoder.feed_forward = make(64)
         of_optimizer = {name: line.pop(name) for name in ("weight_decay", "momentum") if name in line}
         optimizer = optimizer(decoder.parameters(), fused=True, **of_optimizer)
         for step in range(n_steps):

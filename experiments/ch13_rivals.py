@@ -39,7 +39,15 @@ FILE = Path(__file__).with_suffix(".json")
 
 
 def train(name: str, lag_s: float, seed: int, setting: dict, shift_s: float = 0.0) -> dict:
-    """A training at full length: R² of the parts, and what the bootstrap needs."""
+    """A training at full length: R² of the parts, and what the bootstrap needs.
+
+    Args:
+        name: a network or an ablation.
+        lag_s: how much later the velocity is than the spikes, in s.
+        seed: of weights and windows.
+        setting: one of `GRID`.
+        shift_s: by which the spikes are moved round, in s.
+    """
     recording = load_recording(embedded_session())
     session = prepare(shifted(recording, shift_s) if shift_s else recording, lag_s=lag_s)
     torch.manual_seed(seed)
@@ -51,12 +59,15 @@ def train(name: str, lag_s: float, seed: int, setting: dict, shift_s: float = 0.
 def score(model, session) -> dict:
     """R² of a decoder on the validation and the test trials, and the sums of each test trial."""
     of = evaluate(model, session)
-    sums = [sums_of_trials(of.true, x, of.times_s, session.split.test) for x in (of.decoded, of.displayed)]
+    trials = session.split.test
+    asked = sums_of_trials(of.true, of.decoded, of.times_s, trials)
+    displayed = sums_of_trials(of.true, of.displayed, of.times_s, trials)
     valid = evaluate(model, session, "valid").r2
-    return {"valid": valid, "asked": of.r2, "displayed": of.r2_displayed, "sums": np.stack(sums)}
+    return {"valid": valid, "asked": of.r2, "displayed": of.r2_displayed, "sums": np.stack([asked, displayed])}
 
 
 def best_wiener(session):
+    """The Wiener filter whose history is the best on the validation trials."""
     filters = [fit_wiener(session, n_history) for n_history in HISTORIES]
     return max(filters, key=lambda model: evaluate(model, session, "valid").r2)
 
@@ -87,7 +98,10 @@ def measure(lag_s: float, searched: dict[str, list[float]]) -> dict[str, list[di
 
 
 def store(searched: dict[float, dict[str, list[float]]], measured: dict[float, dict[str, list[dict]]]) -> None:
-    """R² is linear in the errors: the sums of the seeds of a decoder are stored as their mean."""
+    """Write what `search` and `measure` gave for each lag in s.
+
+    R² is linear in the errors: the sums of the seeds of a decoder are stored as their mean.
+    """
     by_lag = {}
     for lag, of_lag in measured.items():
         truth = of_lag[GRU][0]["sums"][:, :, :3]
@@ -97,19 +111,22 @@ def store(searched: dict[float, dict[str, list[float]]], measured: dict[float, d
             if name not in (*ABLATIONS, NULL):
                 entry["error"] = shorter(np.mean([run["sums"][:, :, 3] for run in runs], 0), 4)
             by_lag[lag][name] = entry
-    lines = [
-        f'"{lag}": {{\n' + ",\n".join(f'"{k}": {json.dumps(v)}' for k, v in of.items()) + "}"
-        for lag, of in by_lag.items()
-    ]
-    text = f'{{"searched": {json.dumps(searched)},\n"runs": {{' + ",\n".join(lines) + "}}\n"
-    FILE.write_text(text, encoding="utf-8")
+    lags = []
+    for lag, of_lag in by_lag.items():  # a line for each decoder
+        entries = ",\n".join(f'"{name}": {json.dumps(entry)}' for name, entry in of_lag.items())
+        lags.append(f'"{lag}": {{\n{entries}}}')
+    runs = ",\n".join(lags)
+    FILE.write_text(f'{{"searched": {json.dumps(searched)},\n"runs": {{{runs}}}}}\n', encoding="utf-8")
 
 
 def shorter(x: np.ndarray, n_digits: int) -> list:
-    """Each number with so many digits; whole ones without a point."""
-    return np.vectorize(lambda number: json.loads(f"{float(f'{number:.{n_digits}g}'):.15g}"), otypes=[object])(
-        x
-    ).tolist()
+    """Each number of x with `n_digits` digits; whole ones without a point."""
+
+    def shortened(number: float) -> float | int:
+        rounded = float(f"{number:.{n_digits}g}")
+        return json.loads(f"{rounded:.15g}")  # a whole number is read as an int
+
+    return np.vectorize(shortened, otypes=[object])(x).tolist()
 
 
 if __name__ == "__main__":

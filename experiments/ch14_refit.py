@@ -35,7 +35,8 @@ def one_seed(seed):
     found = {}
     for kind, first in (("straight", trained), ("rotated", rotated(trained, 45))):
         driven = Driven(StreamingDecoder(first, 1, 0.04), truth, 100 + seed)
-        labels = {"as decoded": driven.decoded, "relabelled": meant(driven.decoded, driven.cursor, driven.target, 20.0)}
+        relabelled = meant(driven.decoded, driven.cursor, driven.target, 20.0)
+        labels = {"as decoded": driven.decoded, "relabelled": relabelled}
         decoders = {"as trained": first}
         for name, velocity in labels.items():
             torch.manual_seed(seed)
