@@ -1,4 +1,7 @@
-"""Arrays in `.npz` files, read without pickle and written atomically, and a recording as such arrays."""
+"""Arrays in `.npz` files, and a recording as such arrays.
+
+Files are read without pickle and written atomically.
+"""
 
 import contextlib
 import os
@@ -27,7 +30,16 @@ _STORED = (
 def read_arrays(
     path: str | Path, error: type[FileFormatError] = FileFormatError
 ) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file by name. Raises `error`, one line that begins with the path."""
+    """The arrays of an `.npz` file by name, read without pickle.
+
+    Args:
+        path: the file.
+        error: the exception to raise.
+
+    Raises:
+        error: the file is missing, damaged, or holds anything but arrays of numbers and text. One
+            line that begins with the path.
+    """
     with prefix_errors(path, error):
         check_readable(path)
         with wrap_errors("is damaged or not an .npz file"):
@@ -35,9 +47,19 @@ def read_arrays(
 
 
 def load_npz(path: str | Path, omit: Container[str] = ()) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file but those in `omit`. Raises what NumPy does, and FileFormatError for a checksum."""
+    """The arrays of an `.npz` file by name.
+
+    Args:
+        path: the file.
+        omit: names of arrays that are not read.
+
+    Raises:
+        FileFormatError: an array has another checksum than the file says. Without the path.
+        Exception: what NumPy raises for a file that it cannot read.
+    """
     with np.load(path, allow_pickle=False) as file:
-        # an array whose header was damaged may be read only in part, and then NumPy does not reach its checksum
+        # an array whose header was damaged may be read only in part, and then NumPy does not
+        # reach its checksum
         if damaged := file.zip.testzip():
             raise FileFormatError(f"is damaged: {damaged} has another checksum.")
         return {name: np.asarray(file[name]) for name in file.files if name not in omit}
@@ -48,7 +70,17 @@ def write_arrays(
     arrays: Mapping[str, np.ndarray],
     error: type[FileFormatError] = FileFormatError,
 ):
-    """Write numbers and text to a compressed `.npz`. Raises `error`, one line; a file at `path` is then unchanged."""
+    """Write arrays of numbers or text to a compressed `.npz` file, for `read_arrays`.
+
+    Args:
+        path: the file.
+        arrays: the arrays by name, of any shape.
+        error: the exception to raise.
+
+    Raises:
+        error: an array holds Python objects, or the file could not be written; a file that was at
+            `path` is then unchanged. One line that begins with the path.
+    """
     arrays = {name: np.asarray(array) for name, array in arrays.items()}
     with prefix_errors(path, error):
         for name, array in arrays.items():
@@ -60,7 +92,15 @@ def write_arrays(
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`, which it replaces on success only. FileFormatError if it cannot."""
+    """Yield a temporary name beside a path to write to; on success, the file there replaces it.
+
+    Args:
+        path: the file to be written.
+
+    Raises:
+        FileFormatError: it could not be written; a file that was at `path` is unchanged. Without
+            the path.
+    """
     path = Path(path)
     partial = path.with_name(f".{uuid.uuid4().hex}.partial")
     try:
@@ -76,49 +116,70 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 def check_readable(path: str | Path):
-    """Raise FileFormatError, without the path, unless there is such a file."""
+    """Raise FileFormatError, without the path, unless there is a file at `path`."""
     if not Path(path).is_file():
         raise FileFormatError("cannot be read: No such file.")
 
 
 def to_arrays(fields: Mapping) -> dict[str, np.ndarray]:
-    """The fields of a recording as arrays, and `format`; times, behaviour and units in fewer bytes where lossless."""
+    """The fields of a recording as arrays for `write_arrays`, in fewer bytes where lossless.
+
+    Times on a regular clock become `behavior_clock`, [start in s, rate in Hz, samples]; behaviour
+    becomes float32 if that is exact, unit indices the smallest integers that hold them.
+
+    Args:
+        fields: the fields of `Recording` by name.
+
+    Returns:
+        The arrays by name, and the version of the format as `format`.
+    """
     arrays = {name: np.asarray(fields[name]) for name in _STORED}
     arrays["notes"] = np.array(fields["notes"], dtype=str)
-    arrays["spike_units"] = arrays["spike_units"].astype(
-        np.min_scalar_type(len(fields["unit_ids"]) - 1)
-    )
+    smallest = np.min_scalar_type(len(fields["unit_ids"]) - 1)
+    arrays["spike_units"] = arrays["spike_units"].astype(smallest)
     with np.errstate(over="ignore"):
         short = arrays["behavior"].astype(np.float32)
     if np.array_equal(short, arrays["behavior"]):
         arrays["behavior"] = short
     times = fields["behavior_times"]
+    clock = _regular_clock(times)
+    if clock is None:
+        return {"format": np.array(FORMAT), **arrays, "behavior_times": times}
+    return {"format": np.array(FORMAT), **arrays, "behavior_clock": clock}
+
+
+def _regular_clock(times: np.ndarray) -> np.ndarray | None:
+    """[start, rate, n] of n times (T,) that are exactly at a whole number of Hz, else None."""
     n = len(times)
-    rate = round(min((n - 1) / (times[-1] - times[0]), 1e9)) if n else 0
-    if (
-        rate and (times[0] + np.arange(n) / rate).tobytes() == times.tobytes()
-    ):  # exactly a whole number of Hz
-        return {
-            "format": np.array(FORMAT),
-            **arrays,
-            "behavior_clock": np.array([times[0], rate, n], np.float64),
-        }
-    return {"format": np.array(FORMAT), **arrays, "behavior_times": times}
+    if n == 0:
+        return None
+    rate = round(min((n - 1) / (times[-1] - times[0]), 1e9))
+    if not rate:
+        return None
+    regular = times[0] + np.arange(n) / rate
+    if regular.tobytes() != times.tobytes():
+        return None
+    return np.array([times[0], rate, n], np.float64)
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> dict:
-    """The arguments of `Recording` from the arrays of a file; `load_recording` documents the defaults."""
+    """The arguments of `Recording` from the arrays of a file.
+
+    Args:
+        arrays: of `to_arrays`, or those of another source under the same names: `spike_times`,
+            `spike_units` and any other field of `Recording`. Names that begin with `truth_` are
+            ignored.
+        default_session_id: where the file has no `session_id`.
+
+    Returns:
+        The fields by name. Without `unit_ids` they are 0, 1, ... up to the largest unit of a spike.
+
+    Raises:
+        RecordingError: another version of the format, an array that is missing, or a clock of
+            behaviour that does not fit.
+    """
     fields = {name: array for name, array in arrays.items() if not name.startswith("truth_")}
-    if (version := str(fields.pop("format", FORMAT))) != FORMAT:
-        raise RecordingError(f"format is {version!r:.80}; this version reads {FORMAT!r}.")
-    if "format" in arrays and (
-        lost := sorted(set(_STORED) - fields.keys())
-    ):  # one bit of a zip's directory
-        raise RecordingError(f"is damaged: {', '.join(lost)} is not in it.")
-    if not {"spike_times", "spike_units"} <= fields.keys():
-        raise RecordingError(
-            f"needs spike_times and spike_units, not {listed(sorted(fields))}: CONVERTERS.md."
-        )
+    _check_names(fields, is_own="format" in arrays)
     for name in fields.keys() & _TEXTS:
         fields[name] = fields[name].astype(str).item()
     if "notes" in fields:
@@ -133,3 +194,17 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
     if "unit_ids" not in fields:
         fields["unit_ids"] = np.arange(int(fields["spike_units"].max()) + 1)
     return {"session_id": default_session_id, **fields}
+
+
+def _check_names(fields: dict[str, np.ndarray], is_own: bool):
+    """Take `format` out of the fields; RecordingError if it is another, or an array is missing."""
+    version = str(fields.pop("format", FORMAT))
+    if version != FORMAT:
+        raise RecordingError(f"format is {version!r:.80}; this version reads {FORMAT!r}.")
+    lost = sorted(set(_STORED) - fields.keys())
+    if is_own and lost:  # one bit of a zip's directory hides an array
+        raise RecordingError(f"is damaged: {', '.join(lost)} is not in it.")
+    if not {"spike_times", "spike_units"} <= fields.keys():
+        raise RecordingError(
+            f"needs spike_times and spike_units, not {listed(sorted(fields))}: CONVERTERS.md."
+        )

@@ -1,4 +1,9 @@
-"""What a recording holds and what is odd about it, in a few lines, before anything is trained on it."""
+"""What a recording holds and what is odd about it, in a few lines, before training.
+
+`check_decodable` refuses a recording of which no decoding can mean anything; `data_report` has a
+line for what is merely odd. A new rule is a function of its own: `_check_...`, which raises, or one
+that yields a line, "warning: " first, beside those of behaviour, trials, spikes or units.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,20 +25,45 @@ _UNITS_OF_TIME |= {rate: f"sample indices at {rate:,.0f} Hz" for rate in _SAMPLE
 def data_report(
     recording: Recording, bin_width_s: float = 0.05, parts: Mapping[str, np.ndarray] | None = None
 ) -> list[str]:
-    """What is decoded and how it was sampled, trials, spikes, units: a line each, and what is odd, most as "warning: ".
+    """What is decoded and how it was sampled, trials, spikes and units of a recording.
 
-    `parts` and RecordingError as in `check_decodable`. Of spikes alone, only the lines about them.
+    Args:
+        recording: the session; one of spikes alone gets the lines about them.
+        bin_width_s: of the bins that it will be decoded in, seconds.
+        parts: of a split, as in `check_decodable`.
+
+    Returns:
+        A line for each, and for what is odd; most of the latter begin with "warning: ".
+
+    Raises:
+        RecordingError: as `check_decodable`.
     """
     check_decodable(recording, parts)
     pieces = recorded_time(recording)
-    lines = [*_behavior(recording, bin_width_s)] if len(recording.behavior_times) else []
-    return [*lines, *_trials_and_spikes(recording, pieces), *_units(recording)]
+    lines: list[str] = []
+    if len(recording.behavior_times):
+        lines += _columns(recording)
+        lines += _sampling(recording, bin_width_s)
+        lines += _gaps(recording)
+        lines += _rest(recording)
+    lines += _trials(recording, pieces)
+    lines += _spikes(recording, pieces)
+    lines += _silence(recording, pieces)
+    lines += _units(recording)
+    lines += _duplicates(recording)
+    return lines
 
 
 def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None = None):
-    """Raise RecordingError, with the likely cause, if no decoding can mean anything.
+    """Refuse a recording of which no decoding can mean anything.
 
-    Each of the `parts` of a split, start and stop in seconds (n, 2) by name, must have spikes.
+    Args:
+        recording: the session.
+        parts: start and stop in seconds, (n, 2), of the parts of a split by name; each must have
+            spikes.
+
+    Raises:
+        RecordingError: with the likely cause.
     """
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")
@@ -53,11 +83,7 @@ def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None
             "times look like milliseconds or samples: units have less than a spike a minute."
         )
     for name, part in (parts or {}).items():
-        if np.diff(np.searchsorted(recording.spike_times, part)).sum() == 0:
-            empty = f"the {name} part, {part[0, 0]:.1f} to {part[-1, 1]:.1f} s, has no spike: {_extent(recording)}"
-            raise RecordingError(
-                f"{empty}. The recording of spikes was shorter, or has another clock."
-            )
+        _check_part(recording, name, part)
 
 
 def _check_clocks(recording: Recording):
@@ -66,112 +92,176 @@ def _check_clocks(recording: Recording):
     start, stop = recording.behavior_times[[0, -1]]
     inside = np.diff(np.searchsorted(recording.spike_times, (start, stop)))[0]
     share = inside / len(recording.spike_times)
-    if share > 0.05 and min(stop, last) - max(start, first) > 0.05 * (stop - start):
+    overlap = min(stop, last) - max(start, first)
+    if share > 0.05 and overlap > 0.05 * (stop - start):
         return
-    ratio = max(last - first, 1e-9) / (stop - start)
-    for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
-        scale = min(_UNITS_OF_TIME, key=lambda unit: abs(np.log(unit / factor)))
-        if 0.8 < factor / scale < 1.25:
-            found = f"the span is {stop - start:,.0f} s, the last spike is at {last:,.0f}. Divide by {scale:,.10g}."
-            raise RecordingError(f"{field} look like {_UNITS_OF_TIME[scale]}: {found}")
-    if inside / recording.n_units >= 0.05 * (
-        stop - start
-    ):  # ordinary rates: a short part of a long session
+    _check_unit_of_time(last - first, stop - start, last)
+    # ordinary rates: a short part of a long session
+    if inside / recording.n_units >= 0.05 * (stop - start):
         return
     offset = first - start
-    cause = (
-        f"spike_times have an offset of about {offset:,.1f} s"
-        if inside == 0
-        else "spike_times have another clock"
-    )
     if abs(offset) > _UNIX_S:
         cause = f"{'spike_times' if offset > 0 else 'behavior_times'} look like Unix time"
-    raise RecordingError(
-        f"{cause}: {_extent(recording)}; {100 * share:.3g} % of the spikes are inside of that."
-    )
-
-
-def _behavior(recording: Recording, bin_width_s: float) -> Iterator[str]:
-    names = recording.behavior_columns
-    yield f"decoded: {recording.behavior_name} in {recording.behavior_unit}, {len(names)} columns: {listed(names)}"
-    constant = np.ptp(recording.behavior, axis=0) == 0
-    if constant.any():
-        yield f"warning: {constant.sum()} of {len(names)} columns are constant: {listed(names[constant])}"
-    times = recording.behavior_times
-    interval = recording.sample_interval
-    yield f"behaviour: {times[0]:.1f} to {times[-1]:.1f} s, {len(times):,} samples, {1 / interval:.4g} Hz"
-    if interval > 1.01 * bin_width_s:
-        yield f"warning: behaviour is sampled every {interval:.3g} s, more slowly than bins of {bin_width_s:g} s"
-    gaps = behavior_gaps(recording)
-    trials = recording.trials if len(recording.trials) else np.array([recording.span])
-    lost = np.diff(elapsed(gaps, trials))[:, 0]
-    lost[lost < 5 * interval] = 0  # at the edges of trials
-    if lost.sum() > 0.001 * len(times) * interval:
-        longest = f"the longest is {lost.max():.1f} s at {gaps[lost.argmax(), 0]:.1f} s"
-        yield f"warning: gaps in behaviour: {(lost > 0).sum()}, {lost.sum():.1f} s in all; {longest}"
-    changed = np.diff(recording.behavior, axis=0).any(axis=1) | (np.diff(times) > 1)
-    first = np.flatnonzero(np.append(True, changed))  # of each run of equal samples
-    frozen = times[np.append(first[1:], len(times)) - 1] - times[first]  # seconds without a change
-    share = frozen[frozen > 1].sum() / (len(times) * interval)
-    if frozen.max() > 5 or share > 0.05:
-        longest = f"for up to {frozen.max():.1f} s, from {times[first[frozen.argmax()]]:.1f} s on"
-        yield f"warning: behaviour does not change {longest}, {100 * share:.3g} % of the time: rest, or lost tracking"
-
-
-def _trials_and_spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
-    trials = recording.trials
-    times = recording.spike_times
-    if len(trials):
-        lengths = np.diff(trials)[:, 0]
-        yield f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, {lengths.sum():.1f} s in all"
+    elif inside == 0:
+        cause = f"spike_times have an offset of about {offset:,.1f} s"
     else:
-        yield f"trials: none; {np.diff(pieces).sum():.1f} s without pauses"
-    n_spikes = np.diff(np.searchsorted(times, trials))[:, 0]
-    silent = n_spikes == 0
-    if silent.any() and n_spikes.mean() > 3:
-        yield f"warning: {silent.sum()} of {len(trials)} trials have no spike, first at {trials[silent][0, 0]:.1f} s"
-    start, stop = pieces[0, 0], pieces[-1, 1]
-    inside = times[(times >= start) & (times <= stop)]
-    line = f"spikes: {len(times):,}, {100 * len(inside) / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
-    yield f"warning: {line}: no behaviour for the others" if 2 * len(inside) < len(times) else line
-    bounds = np.concatenate([[start], inside, [stop]])
-    silence = (
-        np.diff(elapsed(bounds, pieces)) / np.diff(pieces).sum()
-    )  # shares of the recorded time
-    i = silence.argmax()
-    n = len(silence)
-    if silence[i] > max(
-        0.03, 3 * np.log(n + 1) / n
-    ):  # the longest of n random intervals is about log(n) / n
-        span = f"{bounds[i]:.1f} to {bounds[i + 1]:.1f} s"
-        yield f"warning: no unit has a spike from {span}, {100 * silence[i]:.3g} % of the recorded time"
+        cause = "spike_times have another clock"
+    found = f"{100 * share:.3g} % of the spikes are inside of that"
+    raise RecordingError(f"{cause}: {_extent(recording)}; {found}.")
 
 
-def _units(recording: Recording) -> Iterator[str]:
-    names = recording.unit_ids
-    yield f"units: {len(names)}, median rate {np.median(firing_rates(recording)):.3g} Hz"
-    silent = silent_units(recording)
-    if len(silent):
-        warning = "warning: " if len(silent) > 0.1 * len(names) else ""
-        yield f"{warning}{len(silent)} of {len(names)} units are silent (< 1 spike a minute): {listed(names[silent])}"
-    # coincidences of all spikes would take long to count: those in the middle
-    first = max(0, (len(recording.spike_times) - _COMPARED) // 2)
-    spikes = {
-        name: getattr(recording, name)[first : first + _COMPARED]
-        for name in ("spike_times", "spike_units")
-    }
-    part = replace(
-        recording, **spikes, behavior_times=[], behavior=recording.behavior[:0], trials=[]
+def _check_unit_of_time(spike_s: float, behavior_s: float, last_spike: float):
+    """Raise RecordingError if the spans of spikes and behaviour differ by a common unit of time."""
+    ratio = max(spike_s, 1e-9) / behavior_s
+    for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
+        distance = {unit: abs(np.log(unit / factor)) for unit in _UNITS_OF_TIME}
+        unit = min(distance, key=distance.get)
+        if 0.8 < factor / unit < 1.25:
+            name = _UNITS_OF_TIME[unit]
+            found = f"the span is {behavior_s:,.0f} s, the last spike is at {last_spike:,.0f}"
+            raise RecordingError(f"{field} look like {name}: {found}. Divide by {unit:,.10g}.")
+
+
+def _check_part(recording: Recording, name: str, part: np.ndarray):
+    """Raise RecordingError if a part of a split, (n, 2) s, has no spike."""
+    if np.diff(np.searchsorted(recording.spike_times, part)).sum():
+        return
+    span = f"{part[0, 0]:.1f} to {part[-1, 1]:.1f} s"
+    raise RecordingError(
+        f"the {name} part, {span}, has no spike: {_extent(recording)}. "
+        "The recording of spikes was shorter, or has another clock."
     )
-    pairs = duplicated_units(part) if times_are_resolved(part) else ()
-    if len(pairs):
-        same = listed([f"{names[a]} and {names[b]}" for a, b in pairs])
-        yield f"warning: units with the same spikes, or many of them: {same}"
 
 
 def _extent(recording: Recording) -> str:
+    """When spikes and behaviour begin and end, for messages."""
     start, stop = recording.span
     first, last = recording.spike_times[[0, -1]]
     return (
         f"spikes are at {first:,.1f} to {last:,.1f} s, behaviour at {start:,.1f} to {stop:,.1f} s"
     )
+
+
+def _columns(recording: Recording) -> Iterator[str]:
+    """What is decoded, and its columns that are constant."""
+    names = recording.behavior_columns
+    what = f"{recording.behavior_name} in {recording.behavior_unit}"
+    yield f"decoded: {what}, {len(names)} columns: {listed(names)}"
+    constant = np.ptp(recording.behavior, axis=0) == 0
+    if constant.any():
+        of_all = f"{constant.sum()} of {len(names)} columns"
+        yield f"warning: {of_all} are constant: {listed(names[constant])}"
+
+
+def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
+    """When and how often behaviour was sampled."""
+    times = recording.behavior_times
+    interval = recording.sample_interval
+    span = f"{times[0]:.1f} to {times[-1]:.1f} s"
+    yield f"behaviour: {span}, {len(times):,} samples, {1 / interval:.4g} Hz"
+    if interval > 1.01 * bin_width_s:
+        slowly = f"every {interval:.3g} s, more slowly than bins of {bin_width_s:g} s"
+        yield f"warning: behaviour is sampled {slowly}"
+
+
+def _gaps(recording: Recording) -> Iterator[str]:
+    """Gaps in behaviour within trials, if they add up to a thousandth of the time."""
+    interval = recording.sample_interval
+    gaps = behavior_gaps(recording)
+    trials = recording.trials if len(recording.trials) else np.array([recording.span])
+    lost = np.diff(elapsed(gaps, trials))[:, 0]  # seconds of each gap
+    lost[lost < 5 * interval] = 0  # at the edges of trials
+    if lost.sum() > 0.001 * len(recording.behavior_times) * interval:
+        found = f"{(lost > 0).sum()}, {lost.sum():.1f} s in all"
+        longest = f"the longest is {lost.max():.1f} s at {gaps[lost.argmax(), 0]:.1f} s"
+        yield f"warning: gaps in behaviour: {found}; {longest}"
+
+
+def _rest(recording: Recording) -> Iterator[str]:
+    """Time in which behaviour does not change, if it is long."""
+    times = recording.behavior_times
+    changed = np.diff(recording.behavior, axis=0).any(axis=1) | (np.diff(times) > 1)
+    first = np.flatnonzero(np.append(True, changed))  # of each run of equal samples
+    last = np.append(first[1:], len(times)) - 1
+    frozen = times[last] - times[first]  # seconds without a change
+    share = frozen[frozen > 1].sum() / (len(times) * recording.sample_interval)
+    if frozen.max() > 5 or share > 0.05:
+        longest = f"for up to {frozen.max():.1f} s, from {times[first[frozen.argmax()]]:.1f} s on"
+        of_all = f"{100 * share:.3g} % of the time"
+        yield f"warning: behaviour does not change {longest}, {of_all}: rest, or lost tracking"
+
+
+def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
+    """How many trials, how long, and those without a spike."""
+    trials = recording.trials
+    if len(trials):
+        lengths = np.diff(trials)[:, 0]
+        each = f"{len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s"
+        yield f"trials: {each}, {lengths.sum():.1f} s in all"
+    else:
+        yield f"trials: none; {np.diff(pieces).sum():.1f} s without pauses"
+    n_spikes = np.diff(np.searchsorted(recording.spike_times, trials))[:, 0]
+    silent = n_spikes == 0
+    if silent.any() and n_spikes.mean() > 3:
+        first = f"first at {trials[silent][0, 0]:.1f} s"
+        yield f"warning: {silent.sum()} of {len(trials)} trials have no spike, {first}"
+
+
+def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
+    """How many spikes, and whether most of them are at times of behaviour."""
+    times = recording.spike_times
+    start, stop = pieces[0, 0], pieces[-1, 1]
+    inside = ((times >= start) & (times <= stop)).sum()
+    share = f"{100 * inside / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
+    line = f"spikes: {len(times):,}, {share}"
+    if 2 * inside < len(times):
+        line = f"warning: {line}: no behaviour for the others"
+    yield line
+
+
+def _silence(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
+    """The longest time in which no unit has a spike, if it is longer than chance."""
+    times = recording.spike_times
+    start, stop = pieces[0, 0], pieces[-1, 1]
+    inside = times[(times >= start) & (times <= stop)]
+    bounds = np.concatenate([[start], inside, [stop]])
+    silence = np.diff(elapsed(bounds, pieces)) / np.diff(pieces).sum()  # shares of recorded time
+    i = silence.argmax()
+    n = len(silence)
+    # the longest of n random intervals is about log(n) / n
+    if silence[i] > max(0.03, 3 * np.log(n + 1) / n):
+        span = f"{bounds[i]:.1f} to {bounds[i + 1]:.1f} s"
+        share = f"{100 * silence[i]:.3g} % of the recorded time"
+        yield f"warning: no unit has a spike from {span}, {share}"
+
+
+def _units(recording: Recording) -> Iterator[str]:
+    """How many units, how fast, and those that are silent."""
+    names = recording.unit_ids
+    yield f"units: {len(names)}, median rate {np.median(firing_rates(recording)):.3g} Hz"
+    silent = silent_units(recording)
+    if len(silent):
+        warning = "warning: " if len(silent) > 0.1 * len(names) else ""
+        of_all = f"{len(silent)} of {len(names)} units"
+        yield f"{warning}{of_all} are silent (< 1 spike a minute): {listed(names[silent])}"
+
+
+def _duplicates(recording: Recording) -> Iterator[str]:
+    """Units with the same spikes, among the spikes in the middle of the recording."""
+    # coincidences of all spikes would take long to count
+    first = max(0, (len(recording.spike_times) - _COMPARED) // 2)
+    middle = slice(first, first + _COMPARED)
+    part = replace(
+        recording,
+        spike_times=recording.spike_times[middle],
+        spike_units=recording.spike_units[middle],
+        behavior_times=[],
+        behavior=recording.behavior[:0],
+        trials=[],
+    )
+    if not times_are_resolved(part):
+        return
+    names = recording.unit_ids
+    pairs = [f"{names[a]} and {names[b]}" for a, b in duplicated_units(part)]
+    if pairs:
+        yield f"warning: units with the same spikes, or many of them: {listed(pairs)}"

@@ -2,25 +2,31 @@
 
 import numpy as np
 
-_ERROR = 0.05  # of the typical speed: largest error in velocity that is accepted from the rounding of a position
+# of the typical speed: largest error in velocity that is accepted from the rounding of a position
+_ERROR = 0.05
 _LONGEST_S = 0.1  # longest window that a velocity is averaged over
 
 
 def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, str]:
     """Velocity by central differences, NaN where a position is missing, not taken across a gap.
 
-    A gap is a row with NaN, or more than twice the median step between two times. A position that is held from one
-    update to the next, such as a cursor's of 60 Hz logged at 1 kHz, is differentiated from update to update, and
-    velocity interpolated in between. Of a rounded position, such as whole pixels, velocity is the slope of a line
-    fitted in a window so long that rounding adds about 5 % of the typical speed.
+    A gap is a row with NaN, or more than twice the median step between two times. A position that
+    is held from one update to the next, such as a cursor's of 60 Hz logged at 1 kHz, is
+    differentiated from update to update, and velocity interpolated in between. Of a rounded
+    position, such as whole pixels, velocity is the slope of a line fitted in a window so long that
+    rounding adds about 5 % of the typical speed.
 
-    `times` are seconds, (T,). Returns velocity, (T, C) as position, and how it was taken: "" for central differences.
+    Args:
+        times: seconds, increasing, shape (T,).
+        position: in any unit, shape (T, C).
+
+    Returns:
+        Velocity in units per second, shape (T, C), and how it was taken: "" for central differences
+        between all samples.
     """
     velocity = np.full(position.shape, np.nan)
     step = np.median(np.diff(times))
-    valid = np.flatnonzero(np.isfinite(position).all(axis=1))
-    gap = (np.diff(valid) > 1) | (np.diff(times[valid]) > 2 * step * (1 + 1e-6))
-    pieces = [piece for piece in np.split(valid, np.flatnonzero(gap) + 1) if len(piece) > 1]
+    pieces = _pieces(times, position, step)
     if not pieces:
         return velocity, ""
     period = _update_period([position[piece] for piece in pieces])
@@ -32,16 +38,34 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
         slope = _slope(times[update], position[update], n)
         for column in range(position.shape[1]):
             velocity[piece, column] = np.interp(times[piece], times[update], slope[:, column])
-    held = f"logged at {1 / step:.4g} Hz, it changes at {1 / (period * step):.3g} Hz: taken between its changes"
-    rounded = f"rounded to steps, so taken over {n * period * step * 1000:.3g} ms"
-    return velocity, ", and ".join([held] * (period > 1) + [rounded] * (n > 3))
+    how = []
+    if period > 1:
+        logged, changes = f"{1 / step:.4g} Hz", f"{1 / (period * step):.3g} Hz"
+        how.append(f"logged at {logged}, it changes at {changes}: taken between its changes")
+    if n > 3:
+        how.append(f"rounded to steps, so taken over {n * period * step * 1000:.3g} ms")
+    return velocity, ", and ".join(how)
+
+
+def _pieces(times: np.ndarray, position: np.ndarray, step: float) -> list[np.ndarray]:
+    """The samples between gaps, an array of indices for each piece of two samples or more."""
+    valid = np.flatnonzero(np.isfinite(position).all(axis=1))
+    is_missing = np.diff(valid) > 1
+    is_pause = np.diff(times[valid]) > 2 * step * (1 + 1e-6)
+    pieces = np.split(valid, np.flatnonzero(is_missing | is_pause) + 1)
+    return [piece for piece in pieces if len(piece) > 1]
 
 
 def _update_period(pieces: list[np.ndarray]) -> float:
-    """Samples from one update of a held position to the next, 1 where it is not held: most changes are so far apart."""
-    steps = np.concatenate(
-        [np.diff(np.flatnonzero(np.diff(x, axis=0).any(axis=1))) for x in pieces]
-    )
+    """Samples from one update of a held position to the next, 1 where it is not held.
+
+    It is held if most changes are so far apart.
+    """
+    steps = []
+    for position in pieces:
+        changed = np.diff(position, axis=0).any(axis=1)
+        steps.append(np.diff(np.flatnonzero(changed)))
+    steps = np.concatenate(steps)
     if len(steps) < 10:
         return 1.0
     period = steps[steps <= 1.5 * np.percentile(steps, 5) + 1].mean()
@@ -59,33 +83,35 @@ def _updates(position: np.ndarray, piece: np.ndarray, period: float) -> np.ndarr
         np.arange(start, stop - period / 2, period)
         for start, stop in zip(changed, ends, strict=True)
     ]
-    if (
-        len(changed) > 1
-    ):  # the first value may be older than the piece: its updates are counted back from the next
+    if len(changed) > 1:
+        # the first value may be older than the piece: its updates are counted back from the next
         at[0] = np.arange(changed[1] - period, -1, -period)
     return piece[np.unique(np.concatenate(at).astype(int))]
 
 
 def _window(position: np.ndarray, step: float) -> int:
-    """Samples, an odd number, of a window in which rounding leaves an error of `_ERROR`; 1 if nothing is rounded."""
+    """Samples, an odd number, of a window in which rounding leaves an error of `_ERROR`.
+
+    1 if nothing is rounded.
+    """
     lag = max(1, round(_LONGEST_S / step))
     quanta = []
     for x in position.T:
         values = np.unique(x)
-        if (
-            1 < len(values) < len(x) / 4
-        ):  # a rounded position comes back to each value again and again
+        # a rounded position comes back to each value again and again
+        if 1 < len(values) < len(x) / 4:
             quanta.append(np.median(np.diff(values)))
     if not quanta or len(position) <= lag:
         return 1
-    speed = np.sqrt(np.mean((position[lag:] - position[:-lag]) ** 2, axis=0).max()) / (lag * step)
+    moved = position[lag:] - position[:-lag]
+    speed = np.sqrt(np.mean(moved**2, axis=0).max()) / (lag * step)
     error = max(quanta) / np.sqrt(12)  # standard deviation of rounding
     seconds = min(error / (_ERROR * speed), _LONGEST_S)
     return 2 * int(np.ceil(seconds / step / 2)) + 1
 
 
 def _slope(times: np.ndarray, position: np.ndarray, n: int) -> np.ndarray:
-    """Slope (T, C) of the line fitted to the n samples around each; central differences up to n = 3."""
+    """Slope (T, C) of a line fitted to the n samples around each; to n = 3 central differences."""
     if n <= 3 or len(times) < n:
         return np.gradient(position, times, axis=0)
     from scipy.ndimage import correlate1d  # slow to import

@@ -14,28 +14,53 @@ from .trains import in_seconds, merge_trains, refuse, spread_counts, whole_count
 
 @dataclass(frozen=True, eq=False)  # arrays have no single answer to ==
 class Recording:
-    """One recording session, checked on construction and never repaired silently.
+    """One recording session: spikes, behaviour and trials on one clock.
 
-    A RecordingError names the field or argument, the first offending index and the value; so in the class methods.
+    It is checked on construction and never repaired silently. The arrays are read-only copies.
+    `Recording.from_trains` takes one array of spike times per unit, `Recording.from_position` the
+    same with a position whose velocity is decoded, `Recording.from_counts` spike counts in bins,
+    and `load_recording` a file:
+
+        trains = {"unit 3": [0.012, 0.480, 1.201], "unit 8": [0.250, 0.900]}  # seconds
+        recording = Recording.from_trains(trains, times, velocity, behavior_unit="mm/s")
+        recording.save("monday.npz")
+
+    Attributes:
+        spike_times: seconds, sorted, shape (N,), float64.
+        spike_units: for each spike the index of its unit in `unit_ids`, from 0, shape (N,), int64.
+        unit_ids: the laboratory's names of the units, all different, shape (U,), text. Units
+            without spikes are included.
+        behavior_times: seconds on the clock of the spikes, strictly increasing, shape (T,),
+            float64; gaps are allowed. T may be 0: spikes alone can be decoded, but not trained on.
+        behavior: what is decoded, at these times, shape (T, C), float64: any continuous columns,
+            one or more. Shape (T,) becomes one column.
+        behavior_unit: the unit of the columns, such as "mm/s".
+        trials: start and stop of each trial in seconds, in order, not overlapping, shape (n, 2),
+            float64; behaviour covers each trial, to two sample intervals. May be empty.
+        session_id: the name of the session.
+        notes: decisions made by the reader of the file, a sentence each; reported with every
+            result.
+        behavior_name: what is decoded, such as "velocity", "hand_vel" or "EMG".
+        behavior_columns: names of the columns, shape (C,), text; default x, y, z up to three, else
+            "0", "1", ...
+
+    Raises:
+        RecordingError: an array has another shape or type, is not finite, not sorted or of another
+            length than required, or a unit or a trial is invalid. The message names the field or
+            argument, the first offending index and the value; so in the class methods.
     """
 
-    spike_times: np.ndarray  # seconds, sorted, (N,), float64
-    spike_units: (
-        np.ndarray
-    )  # for each spike the index of its unit in `unit_ids`, from 0, (N,), int64
-    unit_ids: (
-        np.ndarray
-    )  # the laboratory's names of the units, (U,); units without spikes are included
-    behavior_times: np.ndarray = ()  # seconds on the clock of the spikes, increasing, (T,), float64; T may be 0
-    behavior: np.ndarray = ()  # what is decoded, at these times, (T, C), float64; (T,) becomes one column
-    behavior_unit: str = "a.u."  # such as "mm/s"
-    trials: np.ndarray = ()  # start and stop of each trial in seconds, in order, not overlapping, (n, 2); may be empty
+    spike_times: np.ndarray
+    spike_units: np.ndarray
+    unit_ids: np.ndarray
+    behavior_times: np.ndarray = ()
+    behavior: np.ndarray = ()
+    behavior_unit: str = "a.u."
+    trials: np.ndarray = ()
     session_id: str = "recording"
-    notes: tuple[
-        str, ...
-    ] = ()  # decisions made by the reader of the file, a sentence each; reported with every result
-    behavior_name: str = "velocity"  # what is decoded, such as "hand_vel" or "EMG"
-    behavior_columns: np.ndarray = ()  # names of the columns, (C,); default x, y, z up to three, else "0", "1", ...
+    notes: tuple[str, ...] = ()
+    behavior_name: str = "velocity"
+    behavior_columns: np.ndarray = ()
 
     def __post_init__(self):
         for name, (shape, dtype) in _FIELDS.items():
@@ -43,7 +68,11 @@ class Recording:
         if len(self.behavior_columns) == 0:
             object.__setattr__(self, "behavior_columns", default_columns(self.n_columns))
         object.__setattr__(self, "notes", tuple(self.notes))
-        _check(self)
+        _check_lengths(self)
+        check_order("spike_times", self.spike_times, strict=False)
+        check_order("behavior_times", self.behavior_times, strict=True)
+        _check_units(self)
+        _check_trials(self)
 
     @classmethod
     def from_trains(
@@ -51,8 +80,17 @@ class Recording:
     ) -> "Recording":
         """A recording from one array of spike times per unit.
 
-        `trains` is a mapping from the unit's id, or one array per unit, called "0", "1", ... Times are in any order, in
-        seconds or in a unit of their own (Neo, quantities); `fields` are those of `Recording`.
+        Args:
+            trains: spike times in seconds, in any order, or in a unit of their own (Neo,
+                quantities): a mapping from the unit's id, or one array per unit, whose ids are then
+                "0", "1", ...
+            behavior_times: seconds, or in a unit of their own, shape (T,). Without them the
+                recording has spikes alone.
+            behavior: what is decoded, shape (T, C), or (T,) for one column.
+            **fields: `behavior_unit`, `trials`, `session_id` and others of `Recording`.
+
+        Raises:
+            RecordingError: as for `Recording`, or a train is not times of spikes.
         """
         spike_times, spike_units, ids = merge_trains(trains)
         fields = {"unit_ids": ids} | fields
@@ -64,9 +102,21 @@ class Recording:
     def from_position(
         cls, trains: Mapping | Iterable, times, position, unit: str = "a.u.", **fields
     ) -> "Recording":
-        """`from_trains` with the velocity of a position, differentiated at its real resolution; a note says how.
+        """`from_trains` with the velocity of a position; a note says how it was taken.
 
-        `times` are seconds, (T,), `position` is (T, C) or (T,), NaN where it is missing. A `unit` of "mm" gives "mm/s".
+        The position is differentiated at its real resolution, see `differentiate`; rows without a
+        velocity are left out.
+
+        Args:
+            trains: spike times per unit, as in `from_trains`.
+            times: of the position, seconds, shape (T,).
+            position: what is differentiated, shape (T, C) or (T,); NaN or masked where it is
+                missing.
+            unit: of the position, such as "mm"; the behaviour is in "mm/s".
+            **fields: as in `from_trains`.
+
+        Raises:
+            RecordingError: as for `Recording`, or no two neighbouring rows are finite.
         """
         times = _as_array("times", times, "(n,)", np.float64)
         position = _as_array("position", position, "(n, columns)", np.float64, finite=False)
@@ -76,53 +126,60 @@ class Recording:
             raise RecordingError(
                 "position must have two neighbouring rows that are finite in all columns."
             )
-        missing = f"{(~valid).sum()} of {len(valid)} rows have none" if not valid.all() else ""
-        note = (
-            "; ".join(filter(None, ("Velocity is the derivative of the position", missing, how)))
-            + "."
-        )
-        fields = (
-            {"behavior_unit": f"{unit}/s"} | fields | {"notes": (*fields.get("notes", ()), note)}
-        )
+        note = "Velocity is the derivative of the position"
+        if not valid.all():
+            note += f"; {(~valid).sum()} of {len(valid)} rows have none"
+        if how:
+            note += f"; {how}"
+        fields = {"behavior_unit": f"{unit}/s"} | fields
+        fields["notes"] = (*fields.get("notes", ()), f"{note}.")
         return cls.from_trains(trains, times[valid], velocity[valid], **fields)
 
     @classmethod
     def from_counts(
         cls, counts, bin_width_s: float, behavior=(), bin_starts=None, **fields
     ) -> "Recording":
-        """A recording from spike counts in bins. The spikes of a bin are spread evenly over it; a note says so.
+        """A recording from spike counts in bins.
+
+        The spikes of a bin are spread evenly over it; a note says so.
 
         Args:
             counts: whole numbers, shape (bins, units).
-            bin_starts: seconds, (bins,); there may be gaps. Default: 0, 1, 2, ... widths.
-            behavior, fields: as in `from_trains`; `behavior_times` are by default the middles of the bins.
+            bin_width_s: width of a bin, seconds.
+            behavior: as in `from_trains`.
+            bin_starts: seconds, shape (bins,); there may be gaps. Default: 0, 1, 2, ... widths.
+            **fields: as in `from_trains`. `behavior_times` are by default the middles of the bins,
+                which is the time of an average over a bin.
+
+        Raises:
+            RecordingError: as for `Recording`; the counts are not whole, or the bins overlap.
         """
         counts = whole_counts(np.ma.filled(counts, np.nan))  # masked: refused as NaN
-        starts = (
-            bin_width_s * np.arange(len(counts))
-            if bin_starts is None
-            else np.asarray(bin_starts, np.float64)
+        if bin_starts is None:
+            starts = bin_width_s * np.arange(len(counts))
+        else:
+            starts = np.asarray(bin_starts, np.float64)
+        _check_bins(starts, len(counts), bin_width_s)
+        width = f"{1000 * bin_width_s:g} ms"
+        note = (
+            f"Spikes came as counts in bins of {width}: those of a bin are spread evenly over it."
         )
-        is_apart = (
-            bin_width_s > 0 and (np.diff(starts) >= 0.98 * bin_width_s).all()
-        )  # starts may have been rounded
-        if not is_apart or len(starts) != len(counts):
-            found = f"{len(starts)} for {len(counts)} bins of {bin_width_s} s"
-            raise RecordingError(
-                f"bin_starts must be one for each bin, and a positive bin_width_s apart: {found}."
-            )
-        note = f"Spikes came as counts in bins of {1000 * bin_width_s:g} ms: those of a bin are spread evenly over it."
         fields["notes"] = (*fields.get("notes", ()), note)
         if len(behavior):
             fields.setdefault("behavior_times", starts + bin_width_s / 2)
-        return cls.from_trains(
-            spread_counts(counts, starts, bin_width_s), behavior=behavior, **fields
-        )
+        trains = spread_counts(counts, starts, bin_width_s)
+        return cls.from_trains(trains, behavior=behavior, **fields)
 
     def save(self, path: str | Path, extra: Mapping[str, np.ndarray] | None = None):
         """Write the recording to an `.npz` file that `load_recording` reads back bit for bit.
 
-        `extra` are further arrays, named `truth_...`, which it ignores. After a RecordingError, nothing was written.
+        Args:
+            path: the file; its name ends in .npz.
+            extra: further arrays by name, which begins with `truth_`; `load_recording` ignores
+                them.
+
+        Raises:
+            RecordingError: nothing was written, and a file that was at `path` is unchanged.
         """
         if Path(path).suffix.lower() != ".npz":
             raise RecordingError(f"{path}: a recording is saved as .npz.")
@@ -130,29 +187,34 @@ class Recording:
 
     @property
     def n_units(self) -> int:
+        """U: units, with those that have no spikes."""
         return len(self.unit_ids)
 
     @property
     def n_columns(self) -> int:
+        """C: columns of behaviour."""
         return self.behavior.shape[1]
 
     @property
     def span(self) -> tuple[float, float]:
-        """Start and stop in seconds of the trials; without trials of the behaviour, and without both of the spikes."""
+        """Start and stop in seconds of the trials; without them, of the behaviour or the spikes.
+
+        The last sample of behaviour lasts one sample interval, so it lies inside the span. The last
+        of spikes alone is at its end.
+        """
         if len(self.trials):
             return float(self.trials[0, 0]), float(self.trials[-1, 1])
         if len(self.behavior_times) == 0:
             return float(self.spike_times[0]), float(self.spike_times[-1])
-        return float(self.behavior_times[0]), float(
-            self.behavior_times[-1] + self.sample_interval
-        )  # of the last, too
+        stop = self.behavior_times[-1] + self.sample_interval
+        return float(self.behavior_times[0]), float(stop)
 
     @property
     def sample_interval(self) -> float:
         """Median seconds between two behaviour samples; NaN of spikes alone."""
-        return (
-            float(np.median(np.diff(self.behavior_times))) if len(self.behavior_times) else np.nan
-        )
+        if len(self.behavior_times) == 0:
+            return np.nan
+        return float(np.median(np.diff(self.behavior_times)))
 
 
 _FIELDS = {
@@ -167,13 +229,16 @@ _FIELDS = {
 
 
 def default_columns(n: int) -> np.ndarray:
-    """Names of n columns, shape (n,)."""
-    return np.array(list("xyz"[:n]) if n <= 3 else [str(i) for i in range(n)])
+    """Names of n columns, shape (n,): x, y, z up to three, else "0", "1", ..."""
+    if n <= 3:
+        return np.array(list("xyz"[:n]))
+    return np.array([str(i) for i in range(n)])
 
 
 def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) -> np.ndarray:
-    """A read-only copy of `value` with this type and shape; another kind, such as text for numbers, is refused."""
-    value = in_seconds(value) if name == "trials" or name.endswith("times") else value
+    """A read-only copy of `value` with this type and shape; another kind is refused."""
+    if name == "trials" or name.endswith("times"):
+        value = in_seconds(value)
     array = np.ma.filled(value, np.nan)  # masked: refused as NaN; np.asarray would ignore the mask
     if array.size and dtype is not np.str_ and not np.can_cast(array.dtype, dtype, "same_kind"):
         raise RecordingError(
@@ -182,64 +247,74 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
     array = array.astype(dtype)
     if array.ndim == 1 and shape != "(n,)":  # one column, or an empty list
         array = array[:, None] if len(array) else array.reshape(0, 2)
-    if array.ndim != (1 if shape == "(n,)" else 2) or (shape == "(n, 2)" and array.shape[1] != 2):
+    n_dimensions = 1 if shape == "(n,)" else 2
+    if array.ndim != n_dimensions or (shape == "(n, 2)" and array.shape[1] != 2):
         raise RecordingError(f"{name} must have shape {shape}, not {array.shape}.")
     if finite and dtype is np.float64:
-        refuse(
-            name,
-            array,
-            ~np.isfinite(array),
-            "must be finite (drop such rows and their times: gaps are allowed)",
-        )
+        rule = "must be finite (drop such rows and their times: gaps are allowed)"
+        refuse(name, array, ~np.isfinite(array), rule)
     array.flags.writeable = False
     return array
 
 
-def _check(r: Recording):
-    if len(r.behavior_times) == 1 or len(r.behavior_times) == len(r.spike_times) == 0:
+def _check_bins(starts: np.ndarray, n_bins: int, width: float):
+    """Raise RecordingError unless there are as many starts (s) as bins, and a width apart."""
+    # starts may have been rounded
+    is_apart = width > 0 and (np.diff(starts) >= 0.98 * width).all()
+    if not is_apart or len(starts) != n_bins:
+        found = f"{len(starts)} for {n_bins} bins of {width} s"
         raise RecordingError(
-            f"behavior_times needs at least two samples, not {len(r.behavior_times)}."
+            f"bin_starts must be one for each bin, and a positive bin_width_s apart: {found}."
         )
+
+
+def _check_lengths(r: Recording):
+    """Raise RecordingError if there is too little, or arrays differ in length that must not."""
+    n_samples = len(r.behavior_times)
+    n_spikes = len(r.spike_times)
+    if n_samples == 1 or n_samples == n_spikes == 0:
+        raise RecordingError(f"behavior_times needs at least two samples, not {n_samples}.")
     for name, others, required in (
-        ("spike_units", "spike_times", r.spike_times),
-        ("behavior", "behavior_times", r.behavior_times),
-        ("behavior_columns", "columns of behavior", r.behavior.T),
+        ("spike_units", "spike_times", n_spikes),
+        ("behavior", "behavior_times", n_samples),
+        ("behavior_columns", "columns of behavior", r.n_columns),
     ):
-        if (n := len(getattr(r, name))) != len(required):
+        n = len(getattr(r, name))
+        if n != required:
             raise RecordingError(
-                f"{name} must be as many as the {others}: {n} against {len(required)} {others}."
+                f"{name} must be as many as the {others}: {n} against {required} {others}."
             )
-    check_order("spike_times", r.spike_times, strict=False)
-    check_order("behavior_times", r.behavior_times, strict=True)
+
+
+def _check_units(r: Recording):
+    """Raise RecordingError if two units have one id, or a spike has no unit."""
     repeated = np.ones(r.n_units, bool)
     repeated[np.unique(r.unit_ids, return_index=True)[1]] = False
     refuse("unit_ids", r.unit_ids, repeated, "must differ")
     outside = (r.spike_units < 0) | (r.spike_units >= r.n_units)
-    refuse(
-        "spike_units",
-        r.spike_units,
-        outside,
-        f"are indices in unit_ids, and must lie in 0..{r.n_units - 1}",
-    )
+    rule = f"are indices in unit_ids, and must lie in 0..{r.n_units - 1}"
+    refuse("spike_units", r.spike_units, outside, rule)
+
+
+def _check_trials(r: Recording):
+    """Raise RecordingError if a trial stops too early, overlaps the last, or lacks behaviour."""
     start, stop = r.trials.T
     refuse("trials", r.trials, stop <= start, "must stop after they start")
-    refuse(
-        "trials",
-        r.trials,
-        np.append(False, start[1:] < stop[:-1]),
-        "must be in order and not overlap",
-    )
+    overlaps = np.append(False, start[1:] < stop[:-1])
+    refuse("trials", r.trials, overlaps, "must be in order and not overlap")
     if len(r.behavior_times):
-        refuse(
-            "trials",
-            r.trials,
-            ~covered_trials(r.trials, r.behavior_times),
-            "must be covered by behavior_times",
-        )
+        uncovered = ~covered_trials(r.trials, r.behavior_times)
+        refuse("trials", r.trials, uncovered, "must be covered by behavior_times")
 
 
 def check_order(name: str, times: np.ndarray, strict: bool):
-    """Raise RecordingError unless seconds, shape (T,), never decrease or, if `strict`, increase."""
+    """Raise RecordingError, with the likely remedy, unless times are sorted.
+
+    Args:
+        name: of the field, for the message.
+        times: seconds, (T,).
+        strict: they must increase; otherwise, they must not decrease.
+    """
     step = np.diff(times)
     bad = step <= 0 if strict else step < 0
     if not bad.any():
@@ -255,13 +330,19 @@ def check_order(name: str, times: np.ndarray, strict: bool):
 
 
 def covered_trials(trials: np.ndarray, behavior_times: np.ndarray) -> np.ndarray:
-    """True for each trial, (n, 2) s, with behaviour inside, within two sample intervals of its start and its stop."""
+    """Whether behaviour covers each trial, within two sample intervals of its start and its stop.
+
+    Args:
+        trials: start and stop, seconds, (n, 2).
+        behavior_times: of the samples, seconds, increasing, (T,).
+
+    Returns:
+        True for each trial with samples from its start to its stop, (n,), bool.
+    """
     slack = 2 * np.median(np.diff(behavior_times)) * (1 + 1e-6)
     start, stop = trials.T
-    first, end = (
-        np.searchsorted(behavior_times, start),
-        np.searchsorted(behavior_times, stop),
-    )  # (n,), (n,)
+    first = np.searchsorted(behavior_times, start)  # (n,)
+    end = np.searchsorted(behavior_times, stop)  # (n,)
     earliest = behavior_times[np.minimum(first, len(behavior_times) - 1)]
     latest = behavior_times[np.maximum(end - 1, 0)]
     return (first < end) & (earliest <= start + slack) & (latest >= stop - slack)

@@ -9,13 +9,27 @@ _MAX_RATE_HZ = 100.0
 
 
 class Timeline:
-    """Spikes and behaviour on one clock: a sample of behaviour at time t is paired with spikes at t - lag.
+    """Spikes and behaviour on one clock, behaviour shifted back by the lag and subsampled.
 
-    Behaviour is subsampled, never interpolated: faster than 100 Hz, it is reduced to every n-th sample. ValueError
-    unless the bin width is positive.
+    A sample of behaviour at time t is paired with spikes at t - lag. Behaviour is subsampled, never
+    interpolated: faster than 100 Hz, it is reduced to every n-th sample.
+
+    Args:
+        recording: the session.
+        lag_s: how much later the behaviour is than the spikes it is paired with, seconds.
+        bin_width_s: width of a bin of spikes, seconds.
 
     Attributes:
-        spike_times (N,), spike_units (N,) from 1, times (T,) of behaviour in seconds minus lag, behavior (T, C).
+        recording: the session.
+        lag_s: the lag, seconds.
+        bin_width_s: the width of a bin, seconds.
+        spike_times: seconds, shape (N,).
+        spike_units: the unit of each spike, from 1, as 0 is the blank token, shape (N,).
+        times: of the samples of behaviour that are kept, seconds minus the lag, shape (T,).
+        behavior: at these times, shape (T, C).
+
+    Raises:
+        ValueError: the bin width is not positive.
     """
 
     def __init__(self, recording: Recording, lag_s: float = 0.0, bin_width_s: float = 0.05):
@@ -33,9 +47,17 @@ class Timeline:
         self.behavior = recording.behavior[::stride]
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
-        """Windows of one length as a batch with targets; starts (B,) in seconds on the unshifted clock of behaviour.
+        """Windows of one length as a batch of B trials with targets.
 
-        `keep_unit`, (B, U), bool, is False where the spikes of a unit are dropped from a window; None keeps all.
+        Args:
+            starts: start of each window, seconds on the unshifted clock of behaviour, shape (B,).
+            duration_s: of every window, seconds.
+            keep_unit: False where the spikes of a unit are dropped from a window, bool, shape
+                (B, U); None keeps all.
+
+        Returns:
+            The spikes in bins; behaviour at seconds from the start of each window, (B, Q, C),
+            padded to the window with most samples.
         """
         starts = np.atleast_1d(np.asarray(starts, dtype=np.float64)) - self.lag_s
         window, index = self._ranges(self.spike_times, starts, duration_s)
@@ -50,7 +72,15 @@ class Timeline:
         return batch.with_targets(*self._targets(starts, duration_s))
 
     def counts(self, start: float, n_bins: int) -> np.ndarray:
-        """Spikes per bin and unit, (n_bins, U), from a start on the unshifted clock of behaviour."""
+        """Spikes per bin and unit.
+
+        Args:
+            start: of the first bin, seconds on the unshifted clock of behaviour.
+            n_bins: how many bins.
+
+        Returns:
+            Counts, shape (n_bins, U), int64.
+        """
         start = start - self.lag_s
         _, index = self._ranges(self.spike_times, np.array([start]), n_bins * self.bin_width_s)
         bins = np.maximum(bin_index(self.spike_times[index] - start, self.bin_width_s), 0)
@@ -59,12 +89,11 @@ class Timeline:
         return counts
 
     def _targets(self, starts: np.ndarray, duration_s: float):
-        """Times from each window's start, behaviour and mask, padded to the window with most samples."""
+        """Times from each window's start (B, Q), behaviour (B, Q, C) and mask (B, Q), padded."""
         window, index = self._ranges(self.times, starts, duration_s)
-        n_samples = np.bincount(window, minlength=len(starts))
-        mask = (
-            np.arange(n_samples.max(initial=1)) < n_samples[:, None]
-        )  # in the order of `window` and `index`
+        n_samples = np.bincount(window, minlength=len(starts))  # (B,)
+        # (B, Q), and its True places in the order of `window` and `index`
+        mask = np.arange(n_samples.max(initial=1)) < n_samples[:, None]
         times = np.zeros(mask.shape)
         times[mask] = np.maximum(self.times[index] - starts[window], 0.0)
         behavior = np.zeros((*mask.shape, self.recording.n_columns))
@@ -74,10 +103,11 @@ class Timeline:
     def _ranges(
         self, times: np.ndarray, starts: np.ndarray, duration_s: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """For sorted times: window and index of every time with start <= time < start + duration, window by window.
+        """Window and index of every time with start <= time < start + duration, window by window.
 
-        A time less than a microsecond below an edge counts as on it: finer than any clock, coarser than the rounding of
-        the subtraction. In bins longer than a second it is as much as in `bin_index`.
+        The times, (T,), are sorted. A time less than a microsecond below an edge counts as on it:
+        finer than any clock, coarser than the rounding of the subtraction. In bins longer than a
+        second it is as much as in `bin_index`.
         """
         tolerance_s = 1e-6 * max(self.bin_width_s, 1.0)
         first = np.searchsorted(times, starts - tolerance_s)
