@@ -134,8 +134,13 @@ class _Recurrent:
 class RNN(_Recurrent, nn.RNN):
     """Elman network over (B, T, d).
 
-    Its first arguments are input_size, d, hidden_size, h, and n_layers. `forward` gives (B, T, h)
-    and the state after the last step; `step`, by `rnn_cell`, gives the same one step at a time.
+    `forward` gives the outputs (B, T, h) and the state after the last step; `step`, by `rnn_cell`,
+    gives the same one step at a time.
+
+    Args:
+        input_size: d.
+        hidden_size: h.
+        n_layers: layers.
     """
 
     cell = staticmethod(rnn_cell)
@@ -144,8 +149,13 @@ class RNN(_Recurrent, nn.RNN):
 class GRU(_Recurrent, nn.GRU):
     """Gated recurrent unit over (B, T, d), reset-after.
 
-    Its first arguments are input_size, d, hidden_size, h, and n_layers. `forward` gives (B, T, h)
-    and the state after the last step; `step`, by `gru_cell`, gives the same one step at a time.
+    `forward` gives the outputs (B, T, h) and the state after the last step; `step`, by `gru_cell`,
+    gives the same one step at a time.
+
+    Args:
+        input_size: d.
+        hidden_size: h.
+        n_layers: layers.
     """
 
     cell = staticmethod(gru_cell)
@@ -154,8 +164,13 @@ class GRU(_Recurrent, nn.GRU):
 class LSTM(_Recurrent, nn.LSTM):
     """Long short-term memory over (B, T, d).
 
-    Its first arguments are input_size, d, hidden_size, h, and n_layers. `forward` gives (B, T, h)
-    and the state after the last step; `step`, by `lstm_cell`, gives the same one step at a time.
+    `forward` gives the outputs (B, T, h) and the state after the last step; `step`, by `lstm_cell`,
+    gives the same one step at a time.
+
+    Args:
+        input_size: d.
+        hidden_size: h.
+        n_layers: layers.
     """
 
     cell = staticmethod(lstm_cell)
