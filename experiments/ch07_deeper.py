@@ -8,18 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from possm_course.chapters.ch07 import deeper, task
+from possm_course.chapters.ch07 import alignment, deeper, task
 from possm_course.parallel import in_parallel
 
 FILE = Path(__file__).with_suffix(".json")
 
 
 def rounded(x):
+    """Numbers as lists, rounded to four decimals."""
     return np.round(np.asarray(x, float), 4).tolist()
 
 
 def main():
-    means = in_parallel(task.mean_alignment, deeper.KINDS.values())
+    means = in_parallel(alignment.mean_alignment, deeper.KINDS.values())
     mistakes, lies, changes = zip(*in_parallel(deeper.german, [(seed,) for seed in task.SEEDS]), strict=True)
     sorted_ = in_parallel(deeper.sorting, [(repeats, seed) for repeats in (False, True) for seed in task.SEEDS])
     shares, gaps = zip(*sorted_, strict=True)

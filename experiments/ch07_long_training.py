@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from possm_course.chapters.ch07 import task
+from possm_course.chapters.ch07 import alignment, decoding, deeper, task
 from possm_course.chapters.ch07.pointer import PointerNetwork
 from possm_course.chapters.ch07.seq2seq import BahdanauSeq2Seq, LuongSeq2Seq, Seq2Seq
+from possm_course.chapters.ch07.transformer import Transformer
 
 FILE = Path(__file__).with_suffix(".json")
 
@@ -34,7 +35,7 @@ MODELS = {  # sizes that make the number of weights nearly the same, but for the
     "Bahdanau": lambda: BahdanauSeq2Seq(13, task.N_WORDS),
     "Luong": lambda: LuongSeq2Seq(13, task.N_WORDS, hidden=69),
     "both forwards": lambda: BothForwards(13, task.N_WORDS),
-    "transformer": lambda: task.Transformer(13, task.N_WORDS),
+    "transformer": lambda: Transformer(13, task.N_WORDS),
 }
 STEPS, SEEDS, N_TESTED = (200, 800, 2000), (0, 1, 2), 200
 RATES, ROWS_OF = (0.003, 0.01, 0.03), (6, 8, 12)
@@ -95,8 +96,8 @@ def longer_sorting() -> dict:
         for seed in SEEDS:
             torch.manual_seed(seed)
             network = PointerNetwork(1, hidden=32, repeats=True)
-            task.train(network, task.sorting_loss, steps=steps)
-            shares[-1].append([round(task.sorted_share(network, n), 3) for n in ROWS_OF])
+            task.train(network, deeper.sorting_loss, steps=steps)
+            shares[-1].append([round(deeper.sorted_share(network, n), 3) for n in ROWS_OF])
     print(shares, flush=True)
     return {"sorting": {"rows_of": ROWS_OF, "steps": (120, 2000), "shares": shares}}
 
@@ -109,14 +110,16 @@ def alignments(n: int = 683_554) -> dict:
         each = [trained(name, 200, seed) for seed in seeds]
         assert all(task.all_right(model, x, y) for model in each)
         weights[name] = [np.round(model.align(x, y)[0].double(), 3).tolist() for model in each]
-    weights["copy"] = np.round(task.mean_alignment(BahdanauSeq2Seq).double(), 3).tolist()
+    weights["copy"] = np.round(alignment.mean_alignment(BahdanauSeq2Seq).double(), 3).tolist()
     return {"alignments": {"number": n, "weights": weights}}
 
 
 def half_baked() -> dict:
     """Seeds 0 and 1 as they are after 80 of 200 steps: right words with and without the teacher, and four searches."""
     models = [trained("Bahdanau", 200, seed, stop=80) for seed in SEEDS[:2]]
-    return {"half-baked": [{"teacher": task.with_and_without_teacher(m), "ways": task.four_ways(m)} for m in models]}
+    return {
+        "half-baked": [{"teacher": decoding.with_and_without_teacher(m), "ways": decoding.four_ways(m)} for m in models]
+    }
 
 
 def chapter() -> dict:

@@ -1,1 +1,1 @@
-"""What chapter 07, notebooks/07_sequence_to_sequence.ipynb, shows: its models, tasks and drawings."""
+"""What chapter 07 shows: models, tasks and drawings of notebooks/07_sequence_to_sequence.ipynb."""
