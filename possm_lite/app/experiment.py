@@ -24,7 +24,7 @@ from ..recordings.recording import Recording
 from ..recordings.split import SplitConfig
 from ..training.checkpoint import History, TrainedOn, TrainingCheckpoint, save_checkpoint
 from ..training.distributed import ProcessGroup, process_group
-from ..training.evaluate import evaluate, replay, slot_offsets
+from ..training.evaluate import Decoded, evaluate, replay, slot_offsets
 from ..training.fit import FitConfig, check_ranges, fit
 from ..training.linear import fit_wiener, search_lag
 from ..training.session import Session, prepare
@@ -34,101 +34,129 @@ from . import run_dir
 from .report import plot, table
 from .run_dir import safe_name, write_json
 
-_DATA = (
-    Path(__file__).resolve().parents[1] / "data"
-)  # of an installed package; in the repository it is one folder up
+# of an installed package; in the repository it is one folder up
+_DATA = Path(__file__).resolve().parents[1] / "data"
 EMBEDDED = (_DATA if _DATA.is_dir() else _DATA.parents[1] / "data") / "simulated_session.npz"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is decoded, by which model, and how it is trained."""
+    """What is decoded, by which model, and how it is trained.
 
-    sources: Sequence[Path]  # the recordings
-    model: (
-        POSSMConfig  # sizes of POSSM; n_units, n_sessions and n_outputs follow from the recordings
-    )
-    training: FitConfig  # of POSSM
-    baselines: FitConfig  # of the GRU on binned counts
-    selection: Selection = Selection()  # what of a file is read
-    split: str = "chronological"  # of each recording, as for `prepare`; the seed of a random one is that of training
-    lag_s: float | str = 0.0  # behaviour minus spikes; "auto": the best of a search
-    device: str = "cpu"  # of all training; decoders are tested on the CPU
-    start: POSSM | None = (
-        None  # a decoder that is adapted to the only session, instead of training a new one
-    )
-    adapted_from: str = ""  # the folder of its run
+    Attributes:
+        sources: the recordings.
+        model: sizes of POSSM; n_units, n_sessions and n_outputs follow from the recordings.
+        training: settings of the training of POSSM.
+        baselines: settings of the training of the GRU on binned counts.
+        selection: what of a file is read.
+        split: how each recording is divided, as for `prepare`; the seed of a random split is that
+            of training.
+        lag_s: behaviour minus spikes, seconds; "auto": the best of a search.
+        device: device of all training; decoders are tested on the CPU.
+        start: a decoder that is adapted to the only session; None: a new one is trained.
+        adapted_from: the folder of its run; empty without one.
+    """
+
+    sources: Sequence[Path]
+    model: POSSMConfig
+    training: FitConfig
+    baselines: FitConfig
+    selection: Selection = Selection()
+    split: str = "chronological"
+    lag_s: float | str = 0.0
+    device: str = "cpu"
+    start: POSSM | None = None
+    adapted_from: str = ""
 
 
 def decode(options: Namespace) -> int:
-    """Read, prepare, train, test, save, print; with `--resume` training goes on from the state in the run's folder."""
+    """Read, prepare, train, test, save, print.
+
+    With `--resume`, training goes on from the state in the folder of the run.
+
+    Args:
+        options: those of `decode`.
+
+    Returns:
+        The exit status, 0.
+    """
     with run_dir.resumable(options), process_group() as group:
         settings = _settings(options, group)
         run_dir.check_new(options.json, None if options.resume else options.out)
         recordings = read(settings, group)
         sessions = prepare_sessions(recordings, settings, group)
         if group.is_main and not options.resume:
-            name = "joint" if len(settings.sources) > 1 else sessions[0].recording.session_id
-            lag = (
-                f"--lag={sessions[0].timeline.lag_s}"  # the one that was found: the last one counts
-            )
-            options.resume = run_dir.create_run(options.out, name, [*options.arguments, lag])
+            options.resume = _create_run(options, settings, sessions[0])
         folder = options.resume = group.broadcast(options.resume)
         possm, history = train(sessions, settings, folder, group)
         # a session may be in several processes: the last one tests it
         rank = group.all_gather({s.index: group.rank for s in sessions})
         own = [s for s in sessions if rank[s.index] == group.rank]
-        metrics = group.all_gather(
-            {s.index: test(possm, history, s, settings, folder, group) for s in own}
-        )
+        tested = {s.index: test(possm, history, s, settings, folder, group) for s in own}
+        metrics = group.all_gather(tested)
         if group.is_main:
             run_dir.mark_finished(folder)
             _print_metrics(list(metrics.values()), folder, options.json)
     return 0
 
 
+def _create_run(options: Namespace, settings: Settings, first: Session) -> Path:
+    """The folder of a new run, named after its first session if that is the only one."""
+    name = "joint" if len(settings.sources) > 1 else first.recording.session_id
+    lag = f"--lag={first.timeline.lag_s}"  # the one that was found: the last one counts
+    return run_dir.create_run(options.out, name, [*options.arguments, lag])
+
+
 def _settings(options: Namespace, group: ProcessGroup) -> Settings:
-    """What the options ask for; what they leave open is with `--from` that of its run. Raises PossmError."""
-    sizes = given(POSSMConfig, options)
-    training = given(FitConfig, options)
-    selection = given(Selection, options)
+    """What the options ask for; what they leave open is with `--from` that of its run.
+
+    Raises:
+        PossmError: options that are out of their range, or do not go together.
+    """
     others = given(Settings, options) | {"device": _device(options.device, group)}
-    sources = options.recording or [EMBEDDED]
-    run = options.from_run
     try:
         check_ranges(vars(options))
-        model = POSSMConfig(1, **sizes)
+        model = POSSMConfig(1, **given(POSSMConfig, options))
         SplitConfig.parse(options.split or Settings.split)
     except ValueError as exc:
         raise PossmError(str(exc)) from exc
-    baselines = FitConfig(**training)
-    if run is None:
-        return Settings(sources, model, baselines, baselines, Selection(**selection), **others)
-    if len(sources) > 1 or sizes:
+    training = FitConfig(**given(FitConfig, options))
+    settings = Settings(
+        sources=options.recording or [EMBEDDED],
+        model=model,
+        training=training,
+        baselines=training,
+        selection=Selection(**given(Selection, options)),
+    )
+    if options.from_run is not None:
+        settings = _adapting(settings, options)
+    return replace(settings, **others)
+
+
+def _adapting(settings: Settings, options: Namespace) -> Settings:
+    """The settings of adapting the decoder of `options.from_run`; options come before its own."""
+    run = options.from_run
+    sizes = given(POSSMConfig, options)
+    if len(settings.sources) > 1 or sizes:
         surplus = ", ".join(sizes) or "the others"
         raise PossmError(
             f"--from adapts {run}, sizes as they are, to one recording: leave out {surplus}."
         )
     start, trained_on = run_dir.load_run(run)
-    selection = replace(trained_on.selection, **selection)
-    stored = {
-        "split": trained_on.split,
-        "lag_s": trained_on.lag_s,
-        "start": start,
-        "adapted_from": str(run.resolve()),
-    }
-    return Settings(
-        sources,
-        start.config,
-        replace(ADAPTATION, **training),
-        baselines,
-        selection,
-        **stored | others,
+    return replace(
+        settings,
+        model=start.config,
+        training=replace(ADAPTATION, **given(FitConfig, options)),
+        selection=replace(trained_on.selection, **given(Selection, options)),
+        split=trained_on.split,
+        lag_s=trained_on.lag_s,
+        start=start,
+        adapted_from=str(run.resolve()),
     )
 
 
 def given(kind: type, options: Namespace) -> dict:
-    """The fields of a dataclass that are options and have a value."""
+    """The fields of a dataclass, `kind`, that are among `options` and have a value there."""
     values = {field.name: getattr(options, field.name, None) for field in fields(kind)}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -138,13 +166,26 @@ def _device(name: str, group: ProcessGroup) -> str:
     usable = torch.cuda.is_available() and group.size == 1
     if name == "cuda" and not usable:
         raise PossmError(
-            "--device cuda: torch finds no GPU here, or is run by torchrun, which trains on the CPU."
+            "--device cuda: torch finds no GPU here, or is run by torchrun, "
+            "which trains on the CPU."
         )
     return "cuda" if usable and name != "cpu" else "cpu"
 
 
 def read(settings: Settings, group: ProcessGroup) -> dict[int, Recording]:
-    """The recordings that this process trains on, by the index of their session, from 1."""
+    """The recordings that this process trains on.
+
+    Args:
+        settings: whose `sources` and `selection` are read.
+        group: the processes of the training.
+
+    Returns:
+        Recordings by the index of their session, from 1.
+
+    Raises:
+        RecordingError: a recording cannot be used.
+        DistributedError: more processes than windows in a step.
+    """
     indices = sessions_of_rank(group, len(settings.sources), settings.training.batch)
     return {i: load_recording(settings.sources[i - 1], **vars(settings.selection)) for i in indices}
 
@@ -152,16 +193,30 @@ def read(settings: Settings, group: ProcessGroup) -> dict[int, Recording]:
 def prepare_sessions(
     recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup
 ) -> list[Session]:
-    """The recordings of this process as sessions of one model; the main process prints what all of them hold."""
+    """The recordings of this process as sessions of one model.
+
+    The main process prints what all of them hold.
+
+    Args:
+        recordings: recordings by the index of their session, from `read`.
+        settings: how they are prepared.
+        group: the processes of the training.
+
+    Returns:
+        The sessions of this process, numbered for the model.
+
+    Raises:
+        RecordingError: a recording cannot be decoded, or not together with the others.
+    """
     width = settings.model.bin_width_s
     lag_s = _best_lag(recordings, settings, group) if settings.lag_s == "auto" else settings.lag_s
-    sessions, about = {}, {}
+    sessions = {}
+    about = {}
     for i, recording in recordings.items():
         with prefix_errors(settings.sources[i - 1]):
             sessions[i] = prepare(recording, settings.split, lag_s, width, settings.training.seed)
-            if settings.start and recording.n_columns != (n := settings.start.config.n_outputs):
-                names = recording.behavior_columns.tolist()
-                raise RecordingError(f"decoded are {names}, but {n} columns in the run of --from.")
+            if settings.start:
+                _check_columns(recording, settings.start.config.n_outputs)
             about[i] = safe_name(recording.session_id), describe(sessions[i])
     names, descriptions = zip(*group.all_gather(about).values(), strict=True)
     if len(set(names)) < len(names):
@@ -174,26 +229,50 @@ def prepare_sessions(
     return combined
 
 
+def _check_columns(recording: Recording, n_outputs: int):
+    """RecordingError unless behaviour has as many columns as the decoder that is adapted."""
+    if recording.n_columns != n_outputs:
+        names = recording.behavior_columns.tolist()
+        raise RecordingError(f"decoded are {names}, but {n_outputs} columns in the run of --from.")
+
+
 def describe(session: Session) -> str:
-    """What is decoded, in some lines. Raises RecordingError if it cannot be decoded meaningfully."""
+    """What is decoded, in some lines.
+
+    Args:
+        session: a session of `prepare`.
+
+    Returns:
+        Lines of text: split, report of the data, notes.
+
+    Raises:
+        RecordingError: the session cannot be decoded meaningfully.
+    """
     recording = session.recording
     parts = vars(session.split)
     report = data_report(recording, session.timeline.bin_width_s, parts)
-    what = "trials" if len(recording.trials) >= len(parts) else "recorded time"
-    sizes = [
-        f"{len(p)}" if what == "trials" else f"{np.diff(p).sum():.1f} s" for p in parts.values()
-    ]
+    if len(recording.trials) >= len(parts):
+        what = "trials"
+        sizes = [f"{len(part)}" for part in parts.values()]
+    else:
+        what = "recorded time"
+        sizes = [f"{np.diff(part).sum():.1f} s" for part in parts.values()]
     line = f"{recording.session_id}: {session.split_config} of {what}: {', '.join(sizes)}"
-    return "\n  ".join([line, *report, *(f"note: {note}" for note in recording.notes)])
+    notes = [f"note: {note}" for note in recording.notes]
+    return "\n  ".join([line, *report, *notes])
 
 
 def _best_lag(
     recordings: Mapping[int, Recording], settings: Settings, group: ProcessGroup
 ) -> float:
-    """The largest lag whose validation R² of a Wiener filter is within 0.01 of the best: it decodes earliest."""
+    """The largest lag whose validation R² of a Wiener filter is within 0.01 of the best.
+
+    The largest decodes earliest.
+    """
     width = settings.model.bin_width_s
     step = max(width / 2, 0.01)
-    lags = np.round(step * np.arange(round(-0.2 / step), round(0.3 / step) + 1), 6)
+    multiples = np.arange(round(-0.2 / step), round(0.3 / step) + 1)
+    lags = np.round(step * multiples, 6)  # s
     scores = {}
     for i, recording in recordings.items():
         bar = tqdm(lags, desc="lag", leave=False, disable=not group.is_main)
@@ -204,13 +283,24 @@ def _best_lag(
         raise RecordingError(
             "--lag auto: behaviour does not change in the validation part; give a number."
         )
-    return float(lags[mean >= mean.max() - 0.01][-1])
+    is_good = mean >= mean.max() - 0.01
+    return float(lags[is_good][-1])
 
 
 def train(
     sessions: Sequence[Session], settings: Settings, folder: Path, group: ProcessGroup
 ) -> tuple[POSSM, History]:
-    """One POSSM of all sessions; training goes on from the state in the folder of the run, if there is one."""
+    """One POSSM of all sessions, new or adapted.
+
+    Args:
+        sessions: those of this process, from `prepare_sessions`.
+        settings: sizes of the model, and how it is trained.
+        folder: of the run; training goes on from the state in it, if there is one.
+        group: the processes of the training.
+
+    Returns:
+        The decoder, and the course of its training.
+    """
     checkpoints = [TrainingCheckpoint(folder / name) for name in run_dir.TRAINING_FILES]
     if settings.start:
         return adapt(
@@ -237,58 +327,43 @@ def test(
     folder: Path,
     group: ProcessGroup,
 ) -> dict:
-    """Test the decoder of a session beside a Wiener filter and a GRU on binned counts; returns metrics."""
+    """Test the decoder of a session beside a Wiener filter and a GRU on binned counts.
+
+    Results are written to the folder of the run.
+
+    Args:
+        possm: the decoder of all sessions.
+        history: the course of its training.
+        session: one of its sessions.
+        settings: how all was trained.
+        folder: of the run; of several sessions, each has a folder in it.
+        group: the processes of the training.
+
+    Returns:
+        The metrics, as in metrics.json.
+    """
     possm = extract_session(possm, session).cpu()
     source = settings.sources[session.index - 1]
     session = replace(session, index=1, first_unit=1)  # of a model of its own
     slots = slot_offsets(session)
-    recording = session.recording
-    torch.manual_seed(settings.baselines.seed)
-    gru = BinnedGRU(
-        recording.n_units, session.timeline.bin_width_s, len(slots), recording.n_columns
-    )
-    gru_s = fit(gru.to(settings.device), session, settings.baselines, group.is_main).seconds
+    gru, gru_s = _train_gru(session, len(slots), settings, group)
     start = time.perf_counter()
     wiener = fit_wiener(session)
     wiener_s = time.perf_counter() - start
-    models, decoded = {}, {}
+    decoded = {}
+    models = {}
     for name, model, stream, seconds in (
         ("possm", possm, StreamingDecoder(possm, 1, slots), history.seconds),
         ("wiener", wiener, BinnedStream(wiener), wiener_s),
-        ("gru", gru.cpu(), BinnedStream(gru), gru_s),
+        ("gru", gru, BinnedStream(gru), gru_s),
     ):
         decoded[name] = evaluate(model, session)
-        step_us_p50, step_us_p99 = np.percentile(replay(stream, session).step_us, (50, 99)).tolist()
-        models[name] = {
-            "r2": decoded[name].r2,
-            "r2_displayed": decoded[name].r2_displayed,
-            "r2_columns": decoded[name].r2_columns,
-            "params": sum(p.numel() for p in model.parameters()),
-            "train_s": seconds,
-            "step_us_p50": step_us_p50,
-            "step_us_p99": step_us_p99,
-        }
+        models[name] = _results(model, decoded[name], replay(stream, session).step_us, seconds)
     path = "" if source == EMBEDDED else str(source.resolve())
     trained_on = TrainedOn.from_session(session, path, settings.selection)
-    about = asdict(trained_on)
-    metrics = {
-        "session": about.pop("session_id"),
-        **about,
-        "notes": list(recording.notes),
-        "bin_width_s": session.timeline.bin_width_s,
-        "model": asdict(possm.config),
-        "training": asdict(settings.training),
-        "epochs": len(
-            history.loss
-        ),  # of all stages, also where `adapt` took more than the settings say
-        "adapted_from": settings.adapted_from,
-        "device": settings.device,
-        "versions": {"possm_lite": __version__, "torch": torch.__version__},
-        "valid_r2": history.valid_r2,
-        "models": models,
-    }
+    metrics = _metrics(trained_on, session, possm, history, settings) | {"models": models}
     if len(settings.sources) > 1:
-        folder /= safe_name(recording.session_id)
+        folder /= safe_name(session.recording.session_id)
     folder.mkdir(exist_ok=True)
     save_checkpoint(folder / "checkpoint.npz", possm, trained_on)
     write_json(folder / "metrics.json", metrics)
@@ -297,29 +372,91 @@ def test(
         folder / "decoded.npz", trained_on, output.times_s, output.decoded, recorded=output.true
     )
     longest = max(session.segments("test"), key=np.ptp)
-    plot(recording, longest, output).savefig(folder / "decoded.png", dpi=120)
+    plot(session.recording, longest, output).savefig(folder / "decoded.png", dpi=120)
     return metrics
+
+
+def _train_gru(
+    session: Session, n_slots: int, settings: Settings, group: ProcessGroup
+) -> tuple[BinnedGRU, float]:
+    """The GRU on binned counts, on the CPU, and how many seconds its training took."""
+    recording = session.recording
+    torch.manual_seed(settings.baselines.seed)
+    gru = BinnedGRU(recording.n_units, session.timeline.bin_width_s, n_slots, recording.n_columns)
+    history = fit(gru.to(settings.device), session, settings.baselines, progress=group.is_main)
+    return gru.cpu(), history.seconds
+
+
+def _results(model: torch.nn.Module, output: Decoded, step_us: np.ndarray, seconds: float) -> dict:
+    """What metrics.json has of one model."""
+    step_us_p50, step_us_p99 = np.percentile(step_us, (50, 99)).tolist()
+    return {
+        "r2": output.r2,
+        "r2_displayed": output.r2_displayed,
+        "r2_columns": output.r2_columns,
+        "params": sum(p.numel() for p in model.parameters()),
+        "train_s": seconds,
+        "step_us_p50": step_us_p50,
+        "step_us_p99": step_us_p99,
+    }
+
+
+def _metrics(
+    trained_on: TrainedOn, session: Session, possm: POSSM, history: History, settings: Settings
+) -> dict:
+    """What metrics.json has besides the results of the models."""
+    about = asdict(trained_on)
+    return {
+        "session": about.pop("session_id"),
+        **about,
+        "notes": list(session.recording.notes),
+        "bin_width_s": session.timeline.bin_width_s,
+        "model": asdict(possm.config),
+        "training": asdict(settings.training),
+        # of all stages, also where `adapt` took more than the settings say
+        "epochs": len(history.loss),
+        "adapted_from": settings.adapted_from,
+        "device": settings.device,
+        "versions": {"possm_lite": __version__, "torch": torch.__version__},
+        "valid_r2": history.valid_r2,
+    }
 
 
 def save_decoded(
     path: Path, trained_on: TrainedOn, times: np.ndarray, decoded: np.ndarray, **others: np.ndarray
 ):
-    """Write times (T,), decoded behaviour (T, C), other arrays, names of the columns (C,) and their unit."""
-    names = {"columns": trained_on.behavior_columns, "unit": trained_on.behavior_unit}
-    write_arrays(
-        path, {"times": times, "decoded": decoded, **others, **names}, error=CheckpointError
-    )
+    """Write decoded behaviour, with the names of its columns and their unit.
+
+    Args:
+        path: the file, `.npz`.
+        trained_on: has the names (C,) and the unit.
+        times: times on the clock of behaviour, seconds, (T,).
+        decoded: decoded behaviour, (T, C).
+        others: further arrays, by the name they get in the file.
+
+    Raises:
+        CheckpointError: the file could not be written.
+    """
+    arrays = {
+        "times": times,
+        "decoded": decoded,
+        **others,
+        "columns": trained_on.behavior_columns,
+        "unit": trained_on.behavior_unit,
+    }
+    write_arrays(path, arrays, error=CheckpointError)
 
 
 def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
-    """Print the tables of a run and where its results are; write the metrics to `json` too, if given."""
+    """Print the tables of a run and where its results are; write the metrics to `json`, too."""
     if json:
         json.parent.mkdir(parents=True, exist_ok=True)
         write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
     for m in metrics:
         print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
     print(
-        "R² displayed: of what a screen shows at each moment. µs/bin: streaming, median and 99th percentile."
+        "R² displayed: of what a screen shows at each moment. "
+        "µs/bin: streaming, median and 99th percentile."
     )
     where = " for each session" if len(metrics) > 1 else ""
     print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")

@@ -1,4 +1,4 @@
-"""Spike events by Lab Streaming Layer (LSL), with the package pylsl: sent, received, and decoded while they arrive.
+"""Spike events by Lab Streaming Layer (LSL), with the package pylsl: sent, received and decoded.
 
 LIVE.md has their format.
 """
@@ -19,39 +19,50 @@ from ..decoder.stream import StreamingDecoder
 from ..errors import PossmError, listed
 from ..recordings.batch import bin_index
 from ..recordings.formats import load_recording
+from ..training.checkpoint import TrainedOn
 from ..training.evaluate import even_offsets
 from .experiment import EMBEDDED
 from .run_dir import load_run
 
-_SETTINGS = (
-    "lsl_api.cfg",
-    "~/lsl_api/lsl_api.cfg",
-    "/etc/lsl_api/lsl_api.cfg",
-)  # where LSL looks for its own
+# where LSL looks for its own
+_SETTINGS = ("lsl_api.cfg", "~/lsl_api/lsl_api.cfg", "/etc/lsl_api/lsl_api.cfg")
 _QUIET_S = 1.0  # so long without an event is reported
 _KINDS = ("late", "lost", "of unknown units", "off the clock")
 
 
 def import_pylsl():
-    """The module `pylsl`. It logs nothing, unless LSL has settings on this computer. PossmError if not installed."""
+    """The module `pylsl`. It logs nothing, unless LSL has settings on this computer.
+
+    Raises:
+        PossmError: pylsl, or the library that it loads, is not installed.
+    """
     try:
         import pylsl
-    except (
-        ImportError,
-        RuntimeError,
-        OSError,
-    ) as exc:  # RuntimeError: of the library that it loads
+    except (ImportError, RuntimeError, OSError) as exc:  # RuntimeError: of that library
+        reason = str(exc).split(". ")[0]
         remedy = 'Install "possm-lite[live]", and the library liblsl where pylsl does not bring it.'
-        raise PossmError(f"{str(exc).split('. ')[0]}. {remedy}") from exc
-    if "LSLAPICFG" not in os.environ and not any(
+        raise PossmError(f"{reason}. {remedy}") from exc
+    has_settings = "LSLAPICFG" in os.environ or any(
         Path(path).expanduser().exists() for path in _SETTINGS
-    ):
+    )
+    if not has_settings:
         pylsl.set_config_content("[log]\nlevel = -3\n")
     return pylsl
 
 
 def spike_outlet(name: str, unit_ids):
-    """A `pylsl.StreamOutlet` for spike events of these units."""
+    """A `pylsl.StreamOutlet` for spike events.
+
+    Args:
+        name: name of the stream.
+        unit_ids: names of its units, which events number from 1.
+
+    Returns:
+        An outlet of two int32 channels: unit, 0 for none, and number of the event, from 0.
+
+    Raises:
+        PossmError: without pylsl.
+    """
     pylsl = import_pylsl()
     info = pylsl.StreamInfo(name, "Spikes", 2, pylsl.IRREGULAR_RATE, "int32", f"possm-lite-{name}")
     info.set_channel_labels(["unit", "number"])
@@ -62,9 +73,19 @@ def spike_outlet(name: str, unit_ids):
 
 
 def simulate(options: Namespace) -> int:
-    """Send the spikes of a recording from `start_s` on as a stream, at their own pace, once there is a receiver.
+    """Send the spikes of a recording as a stream, at their own pace, once there is a receiver.
 
-    A sample without a spike marks the start, with which a receiver may begin its bins, and another one the end.
+    A sample without a spike marks the start, with which a receiver may begin its bins, and another
+    one the end.
+
+    Args:
+        options: those of `simulate`; `start_s` is where in the recording to start, seconds.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        PossmError: without pylsl, or for a start that is not before the end.
     """
     recording = load_recording(options.recording or EMBEDDED)
     name = options.stream
@@ -96,10 +117,19 @@ def simulate(options: Namespace) -> int:
 
 
 class SpikeInlet:
-    """A connection to the stream of spike events `name`, which is waited for. PossmError for another format.
+    """A connection to a stream of spike events, which is waited for.
 
-    `correction_s`, added to a time stamp, gives the LSL clock of this computer. pylsl's LostError or TimeoutError says
-    that the source has stopped.
+    pylsl's LostError or TimeoutError says that the source has stopped.
+
+    Args:
+        name: name of the stream.
+
+    Attributes:
+        unit_ids: names of the units of the stream, which events number from 1.
+        correction_s: seconds that, added to a time stamp, give the LSL clock of this computer.
+
+    Raises:
+        PossmError: the stream has another format, or there is no pylsl.
     """
 
     def __init__(self, name: str):
@@ -111,9 +141,8 @@ class SpikeInlet:
             raise PossmError(
                 f"stream {name} must have two int32 channels: unit and number of each event."
             )
-        self._inlet = pylsl.StreamInlet(
-            found[0], recover=False
-        )  # LSL would hide that a source stops
+        # recovering, LSL would hide that a source stops
+        self._inlet = pylsl.StreamInlet(found[0], recover=False)
         unit = self._inlet.info(5.0).desc().child("units").child("unit")
         while not unit.empty():
             self.unit_ids.append(unit.child_value("id"))
@@ -126,24 +155,41 @@ class SpikeInlet:
         self._inlet.open_stream(5.0)  # nothing is received that was sent before
 
     def now(self) -> float:
+        """The time on the clock of the stream, seconds."""
         return self._pylsl.local_clock() - self.correction_s
 
     def pull(self, timeout_s: float) -> list[tuple[int, int, float]]:
-        """Unit, number and time stamp of each new event; the first is waited for, `timeout_s` at most."""
+        """The new events.
+
+        Args:
+            timeout_s: how long the first one is waited for at most, seconds.
+
+        Returns:
+            Of each event its unit, its number and its time stamp, seconds on the clock of the
+            stream.
+        """
         self.correction_s = self._inlet.time_correction(1.0)
-        samples, stamps = self._inlet.pull_chunk(
-            timeout_s, 2**16, min_samples=1
-        )  # all: more than it keeps
-        return [
-            (unit, number, stamp) for (unit, number), stamp in zip(samples, stamps, strict=True)
-        ]
+        n_most = 2**16  # more than it keeps: all
+        samples, stamps = self._inlet.pull_chunk(timeout_s, n_most, min_samples=1)
+        events = zip(samples, stamps, strict=True)
+        return [(unit, number, stamp) for (unit, number), stamp in events]
 
 
 class LiveBins:
     """Sorts events into bins of the stream's clock, and counts those that cannot be used.
 
-    Bin 0 begins with the first event. A bin is over when an event of a later bin has come, or else `wait_s` after its
-    end. `warn` gets a line for the first event of each kind that is counted, again after a `restart`.
+    Bin 0 begins with the first event. A bin is over when an event of a later bin has come, or else
+    some time after its end.
+
+    Args:
+        unit_ids: names of the units of the decoder, in its order.
+        bin_width_s: width of a bin, seconds.
+        wait_s: how long after its end a bin waits for late events, seconds.
+        warn: gets a line for the first event of each kind that is counted, again after a
+            `restart`.
+
+    Attributes:
+        counts: number of events of each kind that could not be used.
     """
 
     def __init__(
@@ -161,29 +207,34 @@ class LiveBins:
         self.restart([])
 
     def restart(self, stream_units: Sequence[str]):
-        """Forget all but the counts. `stream_units`: names of the units of the stream from now on."""
-        units = {place: self._model_units.get(name) for place, name in enumerate(stream_units, 1)}
-        self._unit_of_place = {0: 0} | {
-            place: unit for place, unit in units.items() if unit
-        }  # 0: no spike
+        """Forget all but the counts.
+
+        Args:
+            stream_units: names of the units of the stream from now on.
+        """
+        self._unit_of_place = {0: 0}  # 0: no spike
+        for place, name in enumerate(stream_units, 1):
+            if name in self._model_units:
+                self._unit_of_place[place] = self._model_units[name]
         self._warned = set()
         self._start_s = None
         self._number = None
         self._latest_s = -np.inf
         self._next = 0  # the bin to be handed out next
         self._newest = 0  # that of the newest event
-        self._events: dict[
-            int, list[tuple[int, float, float]]
-        ] = {}  # of each bin: unit, offset, time
+        # of each bin: unit, offset, time
+        self._events: dict[int, list[tuple[int, float, float]]] = {}
 
     def add(self, place: int, number: int, time_s: float, now_s: float):
-        """Sort in an event as the stream has it. `time_s` and `now_s` are on the clock of the stream."""
-        if self._number is not None and number > self._number + 1:
-            n = number - self._number - 1
-            self._count(
-                "lost", f"{n} events are lost: number {number} comes after {self._number}", n
-            )
-        self._number = number
+        """Sort in an event.
+
+        Args:
+            place: number of the unit in the stream, from 1; 0: no spike.
+            number: number of the event, from 0.
+            time_s: its time stamp, seconds on the clock of the stream.
+            now_s: the time now, on the same clock.
+        """
+        self._check_number(number)
         age_s = now_s - time_s
         if age_s < -self._width_s or (self._start_s is None and age_s > _QUIET_S):
             off = f"{abs(age_s):.3f} s {'behind' if age_s > 0 else 'ahead of'} its LSL clock"
@@ -197,37 +248,53 @@ class LiveBins:
                 "late", f"an event comes {age_s:.3f} s late: such events are not used"
             )
         self._newest = max(self._newest, index)
-        unit = self._unit_of_place.get(place, 0)
         if place not in self._unit_of_place:
             self._count(
                 "of unknown units", f"unit {place} of the stream is not one of the run: not used"
             )
-        offset_s = max(time_s - self._start_s - index * self._width_s, 0.0)
-        self._events.setdefault(index, []).append(
-            (unit, min(offset_s, np.nextafter(self._width_s, 0)), time_s)
-        )
+        unit = self._unit_of_place.get(place, 0)
+        since_start_s = max(time_s - self._start_s - index * self._width_s, 0.0)
+        offset_s = min(since_start_s, np.nextafter(self._width_s, 0))  # rounding stays in the bin
+        self._events.setdefault(index, []).append((unit, offset_s, time_s))
+
+    def _check_number(self, number: int):
+        """Count the events that are missing before this one."""
+        if self._number is not None and number > self._number + 1:
+            n = number - self._number - 1
+            line = f"{n} events are lost: number {number} comes after {self._number}"
+            self._count("lost", line, n)
+        self._number = number
 
     def due_s(self) -> float:
-        """When the next bin is over, on the clock of the stream, if no event comes."""
-        return (
-            np.inf
-            if self._start_s is None
-            else self._start_s + (self._next + 1) * self._width_s + self._wait_s
-        )
+        """When the next bin is over, seconds on the clock of the stream, if no event comes."""
+        if self._start_s is None:
+            return np.inf
+        return self._start_s + (self._next + 1) * self._width_s + self._wait_s
 
     def finished(self, now_s: float) -> Iterator[tuple[float, list[int], list[float], float]]:
-        """Start, units, offsets and newest event of each bin that is over; events up to `now_s` were added before."""
+        """Each bin that is over, once.
+
+        Args:
+            now_s: seconds on the clock of the stream, up to which all events were added.
+
+        Yields:
+            Start of the bin; unit of each spike, in the order of the decoder; its time since the
+            start; and time stamp of the newest event, NaN without one. All in seconds.
+        """
         while self._next < self._newest or self.due_s() <= now_s:
             events = self._events.pop(self._next, [])
             start_s = self._start_s + self._next * self._width_s
             self._next += 1
             if start_s - self._latest_s > _QUIET_S:
                 self._count("silent", f"no event for {_QUIET_S:g} s: silent bins are decoded")
-            units = [unit for unit, *_ in events if unit]
-            offsets = [offset for unit, offset, _ in events if unit]
-            yield start_s, units, offsets, max((time for *_, time in events), default=np.nan)
+            spikes = [(unit, offset_s) for unit, offset_s, _ in events if unit]
+            units = [unit for unit, _ in spikes]
+            offsets = [offset_s for _, offset_s in spikes]
+            newest_s = max((time_s for _, _, time_s in events), default=np.nan)
+            yield start_s, units, offsets, newest_s
 
     def _count(self, kind: str, line: str, n: int = 1):
+        """Count n events of a kind; the first time, say so in a line."""
         self.counts[kind] += n
         if kind not in self._warned:
             self._warned.add(kind)
@@ -235,10 +302,19 @@ class LiveBins:
 
 
 def live(options: Namespace) -> int:
-    """Decode a stream of spike events NAME until Ctrl-C, and publish the behaviour as the stream NAME-decoded.
+    """Decode a stream of spike events NAME until Ctrl-C, and publish the stream NAME-decoded.
 
-    Its samples are those of `predict`, all of a bin at once, stamped with the times of the behaviour. Prints the
-    number of bins, of events that were not used, and the latency. PossmError without LSL, or as `SpikeInlet`.
+    Its samples are those of `predict`, all of a bin at once, stamped with the times of the
+    behaviour. Prints the number of bins, of events that were not used, and the latency.
+
+    Args:
+        options: those of `live`; `stream` is NAME.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        PossmError: without pylsl, or for a stream of another format.
     """
     model, trained_on = load_run(options.run)
     name = options.stream
@@ -250,14 +326,7 @@ def live(options: Namespace) -> int:
     offsets_s = even_offsets(model.config.bin_width_s)
     decoder = StreamingDecoder(model, 1, offsets_s)
     bins = LiveBins(trained_on.unit_ids, model.config.bin_width_s, options.wait_s, warn)
-    columns = list(trained_on.behavior_columns)
-    output = f"{name}-decoded"  # float32, without a regular rate
-    info = pylsl.StreamInfo(
-        output, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{output}"
-    )
-    info.set_channel_labels(columns)
-    info.set_channel_units(trained_on.behavior_unit)
-    outlet = pylsl.StreamOutlet(info)
+    outlet = _behavior_outlet(f"{name}-decoded", trained_on)
     latency_s = array("d")
 
     def decode_connection(inlet: SpikeInlet):
@@ -271,27 +340,47 @@ def live(options: Namespace) -> int:
         while True:
             now_s = inlet.now()  # before pulling: all events of before are then received
             # not waited for longer than 0.05 s: Ctrl-C is noticed in between
-            for event in inlet.pull(min(max(bins.due_s() - now_s, 0.0), 0.05)):
-                bins.add(*event, inlet.now())
+            timeout_s = min(max(bins.due_s() - now_s, 0.0), 0.05)
+            for unit, number, time_s in inlet.pull(timeout_s):
+                bins.add(unit, number, time_s, inlet.now())
             for start_s, units, offsets, last_s in bins.finished(now_s):
                 times_s = start_s + offsets_s + trained_on.lag_s + inlet.correction_s
-                outlet.push_chunk(decoder.step(units, offsets)[1], times_s.tolist())
+                _, decoded = decoder.step(units, offsets)  # (n_slots, C)
+                outlet.push_chunk(decoded, times_s.tolist())
                 latency_s.append(inlet.now() - last_s)
 
     gone = contextlib.suppress(pylsl.util.LostError, pylsl.util.TimeoutError)
     with contextlib.suppress(KeyboardInterrupt):
         warn("waiting for the stream")
         while True:
-            with gone:  # a source that has stopped is sometimes found once more, and said to have stopped only once
+            # a source that has stopped is sometimes found once more, and said to have stopped only
+            # once
+            with gone:
                 inlet = SpikeInlet(name)
                 with gone:
                     decode_connection(inlet)
                 warn("the source stopped; waiting for it")
-    line = f"{len(latency_s):,} bins; events: " + ", ".join(
-        f"{bins.counts[kind]:,} {kind}" for kind in _KINDS
+    print(_summary(bins.counts, latency_s))
+    return 0
+
+
+def _behavior_outlet(name: str, trained_on: TrainedOn):
+    """A `pylsl.StreamOutlet` for the outputs of a decoder: float32, without a regular rate."""
+    pylsl = import_pylsl()
+    columns = list(trained_on.behavior_columns)
+    info = pylsl.StreamInfo(
+        name, trained_on.behavior_name, len(columns), source_id=f"possm-lite-{name}"
     )
+    info.set_channel_labels(columns)
+    info.set_channel_units(trained_on.behavior_unit)
+    return pylsl.StreamOutlet(info)
+
+
+def _summary(counts: Counter, latency_s: Sequence[float]) -> str:
+    """A line on a decoding; the latency of each bin, in s, is NaN without an event."""
+    events = ", ".join(f"{counts[kind]:,} {kind}" for kind in _KINDS)
+    line = f"{len(latency_s):,} bins; events: {events}"
     if np.isfinite(latency_s).any():
         p50, p99 = 1e3 * np.nanpercentile(latency_s, (50, 99))
         line += f"; from the last event of a bin to its output p50 {p50:.2f} ms, p99 {p99:.2f} ms"
-    print(line)
-    return 0
+    return line
