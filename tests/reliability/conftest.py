@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ..benchmarks import page
+from experiments.benchmarks import page
 
 
 @pytest.fixture(scope="session")
