@@ -14,11 +14,13 @@ FILE = Path(__file__).with_suffix(".json")
 
 
 def rounded(x):
+    """Numbers as lists, rounded to four decimals."""
     return np.round(np.asarray(x, float), 4).tolist()
 
 
 def main():
-    clipped = deeper.trained(deeper.clipped_run, [(rate, c) for rate in deeper.RATES for c in deeper.LIMITS], 4)
+    settings = [(rate, c) for rate in deeper.RATES for c in deeper.LIMITS]
+    clipped = deeper.trained(deeper.clipped_run, settings, 4)
     found = {
         "held": rounded(deeper.trained(deeper.held, [(False,), (True,)], 4)),  # free and held: (2, 4, 3)
         "losses": rounded([[losses for losses, _ in runs] for runs in clipped]),  # (rates and limits, 4, 60)

@@ -16,11 +16,10 @@ FILE = Path(__file__).with_suffix(".json")
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # the models are small: a second thread would only get in the way
-    runs = {
-        kind: {
-            name: [toy.run(kind, good, seed) for seed in range(4)]
-            for name, good in (("torch's", False), ("good", True))
+    runs = {}
+    for kind in toy.KINDS:
+        runs[kind] = {
+            "torch's": [toy.run(kind, False, seed) for seed in range(4)],
+            "good": [toy.run(kind, True, seed) for seed in range(4)],
         }
-        for kind in toy.KINDS
-    }
     FILE.write_text(json.dumps(runs) + "\n", encoding="utf-8")

@@ -1,4 +1,7 @@
-"""Whole sequences from the cells of `recurrent`, step by step: layers, directions, lengths, gradients through time."""
+"""Whole sequences from the cells of `recurrent`, step by step.
+
+Layers, directions and lengths, and gradients through time.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -10,39 +13,88 @@ from possm_lite.nn.attention import length_mask
 from possm_lite.nn.recurrent import gru_cell, lstm_cell, rnn_cell, textbook_gru_cell
 
 
-def scan(cell: Callable, x: Tensor, state: Tensor, weights: list, valid, reverse) -> tuple[Tensor, Tensor]:
-    """H_t = cell(x_t, H_{t-1}) along x (B, T, d), or from the end: the states (B, T, h) and the last one.
+def scan(
+    cell: Callable,
+    x: Tensor,
+    state: Tensor,
+    weights: list[Tensor],
+    valid: Tensor | None,
+    reverse: bool,
+) -> tuple[Tensor, Tensor]:
+    """A cell along a sequence, H_t = cell(x_t, H_{t-1}).
 
-    A step that is not `valid` (B, T) keeps the state and outputs zero: backwards, a short sequence begins at its end.
+    A step that is not valid keeps the state and outputs zero: backwards, a short sequence begins at
+    its end.
+
+    Args:
+        cell: cell(x_t, state, *weights) gives the next state, shape (B, h).
+        x: The sequence, shape (B, T, d).
+        state: The first state, shape (B, h).
+        weights: Further arguments of the cell.
+        valid: True at the steps of each sequence, shape (B, T). None: all are.
+        reverse: Whether to go from the end.
+
+    Returns:
+        The states, shape (B, T, h), and the last one, shape (B, h).
     """
     n_steps = x.shape[1]
-    outputs = [x] * n_steps
-    for t in reversed(range(n_steps)) if reverse else range(n_steps):
-        outputs[t] = after = cell(x[:, t], state, *weights)
+    steps = range(n_steps)
+    if reverse:
+        steps = reversed(steps)
+    outputs = [x] * n_steps  # each is replaced
+    for t in steps:
+        output = after = cell(x[:, t], state, *weights)
         if valid is not None:
             now = valid[:, t, None]  # (B, 1)
             after = torch.where(now, after, state)
-            outputs[t] = torch.where(now, after, 0)
+            output = torch.where(now, after, 0)
+        outputs[t] = output
         state = after
     return torch.stack(outputs, 1), state
 
 
 class _Unrolled:
-    """Mixin: torch's weights, and a loop over `cell`. Both directions: Schuster and Paliwal 1997."""
+    """Mixin: torch's weights, and a loop over `cell`.
 
-    def __init__(self, input_size: int, hidden_size: int, n_layers: int = 1, bidirectional: bool = False):
-        super().__init__(input_size, hidden_size, n_layers, batch_first=True, bidirectional=bidirectional)
+    Source: for both directions, Schuster and Paliwal 1997.
+    """
 
-    def forward(self, x: Tensor, state: Tensor | None = None, lengths: Tensor | Sequence[int] | None = None):
-        """x (B, T, d) to the states of the last layer (B, T, directions * h), and the last state of every layer.
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        n_layers: int = 1,
+        bidirectional: bool = False,
+    ):
+        super().__init__(
+            input_size, hidden_size, n_layers, batch_first=True, bidirectional=bidirectional
+        )
 
-        A state is (layers * directions, B, h), None for zeros. What is after a length is never read, the output there
-        is zero, and the last state is of each sequence's own last step.
+    def forward(
+        self,
+        x: Tensor,
+        state: Tensor | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The states of the last layer, and the last state of every layer.
+
+        Args:
+            x: Sequences, shape (B, T, d).
+            state: The first states, shape (layers * directions, B, h); None for zeros.
+            lengths: Steps of each sequence, shape (B,); None: all have T. What is after a length
+                is never read.
+
+        Returns:
+            The states of the last layer, shape (B, T, directions * h), zero after a length, and the
+            states of every layer after each sequence's own last step, shape
+            (layers * directions, B, h).
         """
         valid = None
         if lengths is not None:
             valid = length_mask(torch.as_tensor(lengths, device=x.device), x.shape[1])
-            x = torch.where(valid[..., None], x, 0)  # a NaN in the padding must not reach a gradient
+            x = torch.where(
+                valid[..., None], x, 0
+            )  # a NaN in the padding must not reach a gradient
         n_directions = 1 + self.bidirectional
         if state is None:
             state = x.new_zeros(self.num_layers * n_directions, len(x), self.hidden_size)
@@ -59,58 +111,102 @@ class _Unrolled:
 
 
 class UnrolledRNN(_Unrolled, nn.RNN):
+    """torch's RNN, as a loop over `rnn_cell`."""
+
     cell = staticmethod(rnn_cell)
 
 
 class UnrolledGRU(_Unrolled, nn.GRU):
+    """torch's GRU, as a loop over `gru_cell`."""
+
     cell = staticmethod(gru_cell)
 
 
 class UnrolledTextbookGRU(_Unrolled, nn.GRU):
+    """The GRU of the textbook, as a loop over `textbook_gru_cell`, with the weights of torch's."""
+
     cell = staticmethod(textbook_gru_cell)
 
 
 class WithOutput(nn.Module):
-    """A layer of this module or of `recurrent`, then O_t = W_q H_t + b_q (6.2): (B, T, d) to (B, T, n_outputs)."""
+    """A layer of this module or of `recurrent`, then an output layer.
+
+        O_t = W_q H_t + b_q        (6.2)
+
+    Args:
+        layer: The layer.
+        n_outputs: Numbers in an output.
+    """
 
     def __init__(self, layer: nn.RNNBase, n_outputs: int):
         super().__init__()
         n_inputs = (1 + layer.bidirectional) * layer.hidden_size
+        bound = n_inputs**-0.5
         self.layer = layer
-        self.w_q = nn.Parameter(torch.empty(n_outputs, n_inputs).uniform_(-(n_inputs**-0.5), n_inputs**-0.5))
+        self.w_q = nn.Parameter(torch.empty(n_outputs, n_inputs).uniform_(-bound, bound))
         self.b_q = nn.Parameter(torch.zeros(n_outputs))
 
     def forward(self, x: Tensor, *args) -> Tensor:
-        return F.linear(self.layer(x, *args)[0], self.w_q, self.b_q)
+        """The outputs, shape (B, T, n_outputs), of x, shape (B, T, d); args go to the layer too."""
+        states, _ = self.layer(x, *args)  # (B, T, h)
+        return F.linear(states, self.w_q, self.b_q)
 
 
 def gradients_through_time(layer: nn.RNNBase, x: Tensor) -> Tensor:
-    """Jacobians (T + 1, B, h, S) of one layer in one direction, from zero, on x (B, T, d). Pascanu et al. 2013, eq. 5.
+    """Jacobians of the last output by the states, from t = T down to 0.
 
-    dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t),   from t = T down to 0 (6.13), where S is H, of an LSTM (H, C)
+        dH_T/dS_t = (dH_T/dS_{t+1}) (dS_{t+1}/dS_t)        (6.13)
+
+    S_t is the state that the cell carries on: H_t, of an LSTM (H_t, C_t).
+
+    Args:
+        layer: One layer in one direction, which starts from zero.
+        x: Inputs, shape (B, T, d).
+
+    Returns:
+        dH_T/dS_t for t = 0 ... T, shape (T + 1, B, h, S).
+
+    Source: Pascanu et al. 2013, eq. 5.
     """
     weights = [w.detach() for w in layer.all_weights[0]]
     n_parts = 2 if layer.cell is lstm_cell else 1
-
-    s, jacobians = x.new_zeros(len(x), n_parts * layer.hidden_size), []
-    each = torch.eye(s.shape[1], dtype=x.dtype, device=x.device)[:, None].expand(-1, len(x), -1)  # a row each
+    s = x.new_zeros(len(x), n_parts * layer.hidden_size)  # (B, S)
+    eye = torch.eye(s.shape[1], dtype=x.dtype, device=x.device)
+    each_row = eye[:, None].expand(-1, len(x), -1)  # (S, B, S)
+    jacobians = []
     for x_t in x.detach().unbind(1):
         s = s.detach().requires_grad_()
         with torch.enable_grad():
             after = layer.cell(x_t, *s.chunk(n_parts, -1), *weights)
-            after = torch.cat(after, -1) if n_parts == 2 else after
-        (rows,) = torch.autograd.grad(after, s, each, is_grads_batched=True)  # (S, B, S)
+            if n_parts == 2:
+                after = torch.cat(after, -1)
+        (rows,) = torch.autograd.grad(after, s, each_row, is_grads_batched=True)  # (S, B, S)
         jacobians.append(rows.transpose(0, 1))
         s = after
-    of_last = torch.eye(s.shape[1], dtype=x.dtype, device=x.device)[: layer.hidden_size].expand(len(x), -1, -1)
-    gradients = [of_last]  # dH_T/dS_T
+    of_last = eye[: layer.hidden_size].expand(len(x), -1, -1)  # dH_T/dS_T (B, h, S)
+    gradients = [of_last]
     for jacobian in reversed(jacobians):
         gradients.append(gradients[-1] @ jacobian)
     return torch.stack(gradients[::-1])
 
 
-def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> tuple[list[Tensor], Tensor]:
-    """g <- g * min(1, max_norm / norm) (6.16), and the norm of all tensors before. Pascanu et al. 2013, algorithm 1."""
+def clip_by_global_norm(
+    gradients: Sequence[Tensor], max_norm: float
+) -> tuple[list[Tensor], Tensor]:
+    """Gradients that are scaled down together to a largest norm.
+
+        g <- g * min(1, max_norm / norm)        (6.16)
+
+    Args:
+        gradients: Tensors of any shapes.
+        max_norm: The largest norm of all of them together.
+
+    Returns:
+        The scaled gradients, and the norm before, shape ().
+
+    Source: Pascanu et al. 2013, algorithm 1.
+    """
     norm = torch.stack([g.norm() for g in gradients]).norm()
-    factor = torch.clamp(max_norm / norm, max=1.0)  # a norm of zero gives inf, and so a factor of one
+    # a norm of zero gives inf, and so a factor of one
+    factor = torch.clamp(max_norm / norm, max=1.0)
     return [g * factor for g in gradients], norm
