@@ -5,14 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import RecordingError, listed
-from ..derivative import differentiate
-from ..recording import check_order, default_columns
 from .contents import Contents, Selection, Series
 from .join_series import common_times, joined_series
-from .select_rows import as_numbers, drop_rows
-from .series_names import RAW, SERIES, find_series, is_position, list_series, role_of
-
-_FEW = 0.01  # share of samples with a time out of order that are left out; with more, the clock is refused
+from .load_series import load_series
+from .select_rows import drop_rows
+from .series_names import RAW, SERIES, find_series, list_series, role_of
 
 
 def select_behavior(contents: Contents, selection: Selection, notes: list[str]) -> dict:
@@ -20,7 +17,7 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
     series = [*joined_series(contents.series), *contents.series]
     names = selection.behavior or contents.default
     loaded = [
-        _load(find_series(name.removesuffix(RAW), series), name.endswith(RAW), notes)
+        load_series(find_series(name.removesuffix(RAW), series), name.endswith(RAW), notes)
         for name in names
     ]
     loaded = loaded or [_load_default(series, notes)]
@@ -72,34 +69,10 @@ def _load_default(
     still: list[str] = []
     for one in (one for role in SERIES for one in series if role_of(one.name) == role):
         own_notes: list[str] = []
-        loaded = _load(one, False, own_notes)
+        loaded = load_series(one, False, own_notes)
         if np.nan_to_num(loaded[2]).any():
             notes += still + own_notes
             return loaded
         still.append(f"{one.name} is zero or missing throughout, so it was not decoded.")
     cure = f"Name what to decode with --behavior NAME, one or more of {list_series(series)}; see CONVERTERS.md."
     raise RecordingError(" ".join([*still, cure]))
-
-
-def _load(series: Series, raw: bool, notes: list[str]) -> tuple[Series, np.ndarray, np.ndarray]:
-    """What is decoded of a series, at times (T,) that increase, (T, C); positions are differentiated unless `raw`."""
-    name = series.name
-    times, values = map(as_numbers, series.read())
-    values = values[:, None] if values.ndim == 1 else values
-    times, values = drop_rows(
-        ~np.isfinite(times), (times, values), f"samples of {name} without a time", notes
-    )
-    late = np.zeros(len(times), dtype=bool)  # than a sample before
-    late[1:] = times[1:] <= np.maximum.accumulate(times)[:-1]
-    if late.sum() > _FEW * len(times):
-        check_order(f"times of {name}", times, strict=True)
-    times, values = drop_rows(
-        late, (times, values), f"samples of {name} with a time out of order or repeated", notes
-    )
-    columns = series.columns or tuple(default_columns(values.shape[1]).tolist())
-    series = series._replace(unit=series.unit or "a.u.", columns=columns)
-    if raw or not (is_position(name) if series.is_position is None else series.is_position):
-        return series, times, values
-    values, how = differentiate(times, values)
-    notes.append(f"Velocity is the derivative of the position {name}{': ' if how else ''}{how}.")
-    return series._replace(name=f"velocity of {name}", unit=f"{series.unit}/s"), times, values
