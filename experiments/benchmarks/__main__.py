@@ -36,11 +36,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=ROOT, metavar="DIR", help="write there, not into the repository")
     parser.add_argument("--page", action="store_true", help="only write the page, from the saved results")
     options = parser.parse_args(argv)
-    if unknown := sorted(set(options.sections) - set(SECTIONS)):
+    unknown = sorted(set(options.sections) - set(SECTIONS))
+    if unknown:
         parser.error(f"unknown section {unknown[0]!r}; choose from {', '.join(SECTIONS)}")
     if options.short and options.out == ROOT:
         parser.error("values of --short are not for the page; name another folder: --out DIR")
-    names = [] if options.page else options.sections or list(SECTIONS)
+    names = options.sections or list(SECTIONS)
+    if options.page:
+        names = []
     with joblib.parallel_config(verbose=5):  # the progress of trainings side by side
         held = [_run_section(name, options) for name in names]
     print(f"written: {write_page(options.out)}")
@@ -49,9 +52,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run_section(name: str, options: argparse.Namespace) -> bool:
     """Measure a section, print its rows and notes as they come, save it. False if a limit is missed."""
-    command = f'make bench ARGS="{name}{" --short" if options.short else ""}"'
+    arguments = f"{name} --short" if options.short else name
+    command = f'make bench ARGS="{arguments}"'
     metadata = {"date": time.strftime("%Y-%m-%d"), "command": command, "machine": describe()}
-    start, items = time.perf_counter(), []
+    start = time.perf_counter()
+    items = []
     for item in SECTIONS[name](options.short):
         items.append(item)
         if isinstance(item, Row):
@@ -59,7 +64,8 @@ def _run_section(name: str, options: argparse.Namespace) -> bool:
             print(f"{state}  {name:8}  {item.what:64}  {item.measured:>20}  {item.limit}".rstrip(), flush=True)
         elif isinstance(item, Note):
             print(f"      {name:8}  {item.text}", flush=True)
-    save_results(options.out, name, metadata | {"seconds": round(time.perf_counter() - start, 1)}, items)
+    metadata["seconds"] = round(time.perf_counter() - start, 1)
+    save_results(options.out, name, metadata, items)
     return all(item.holds for item in items if isinstance(item, Row))
 
 

@@ -30,12 +30,12 @@ def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> It
     learned, readings = LEARNED, READ
     if short:
         learned, readings = {name: LEARNED[name] for name in ("POSSM, rnn", DEFAULT, GRU)}, _first(READ)
-    n_seeds = dict.fromkeys((*learned, *readings), 2 if short else 5) | dict.fromkeys(FILTERS, 1)
+    n_seeds = dict.fromkeys([*learned, *readings], 2 if short else 5) | dict.fromkeys(FILTERS, 1)
     found, missing = comparison.present(recordings)
     yield from missing
     best, searched = comparison.search(found, learned, short)
     yield searched
-    settings = best | {(s, d): best[s, DEFAULT] for s, d in product(found, readings)}
+    settings = best | {(source, reading): best[source, DEFAULT] for source, reading in product(found, readings)}
     of = comparison.score_all(found, learned | FILTERS | readings, settings, n_seeds, short)
     for source in found:
         yield from limits(source, {d: of[source, d] for d in n_seeds})
@@ -50,17 +50,21 @@ def measure_codes(short: bool = False, recordings: dict[str, Path] = RECORDINGS)
     """The codes of time, with the default settings of training."""
     found, missing = comparison.present(recordings)
     yield from missing
-    variants: dict[str, Decoder] = {ROTATION: {}} | (_first(CODES) if short else CODES)
-    of = comparison.score_all(found, variants, {}, dict.fromkeys(variants, 1 if short else 3), short)
+    codes = _first(CODES) if short else CODES
+    variants: dict[str, Decoder] = {ROTATION: {}} | codes
+    n_seeds = dict.fromkeys(variants, 1 if short else 3)
+    of = comparison.score_all(found, variants, {}, n_seeds, short)
     yield from comparison.tables("The code of time", found, variants, of, ROTATION)
     yield comparison.NOTE
 
 
 def _first(variants: dict[str, Decoder]) -> dict[str, Decoder]:
+    """The first of the variants alone."""
     return dict(list(variants.items())[:1])
 
 
 def limits(source: str, scores: dict[str, list[dict]]) -> Iterator[Row]:
+    """The rows with limits of one recording, from the scores of each decoder."""
     possm, gru = (r2_of(scores[d]).mean() for d in (DEFAULT, GRU))
     yield row(f"{source}, POSSM R², mean of seeds", possm, "{:.3f}", f">= {GOALS[source]}", possm >= GOALS[source])
     yield row(f"{source}, above the GRU on counts by", possm - gru, "{:+.3f}", ">= 0.010", possm - gru >= 0.01)
@@ -72,7 +76,8 @@ def limits(source: str, scores: dict[str, list[dict]]) -> Iterator[Row]:
 def _plot(sources: list[str], of: Scores) -> Figure:
     decoders = [d for d in [KALMAN, WIENER, *reversed(LEARNED)] if (sources[0], d) in of]
     figure = Figure(figsize=(3.6 * len(sources) + 1.5, 3.4), layout="constrained")
-    for panel, source in zip(figure.subplots(1, len(sources), sharey=True, squeeze=False)[0], sources, strict=True):
+    (panels,) = figure.subplots(1, len(sources), sharey=True, squeeze=False)
+    for panel, source in zip(panels, sources, strict=True):
         for y, decoder in enumerate(decoders):
             r2 = r2_of(of[source, decoder])
             color = ORANGE if decoder.startswith("POSSM") else BLUE

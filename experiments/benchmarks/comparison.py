@@ -24,7 +24,12 @@ SENSORY = "somatosensory cortex, 1,050 s"
 DATA = ROOT.parent / "shared" / "data"
 RECORDINGS = {SIMULATED: EMBEDDED, REAL: DATA / "m1_stevenson_2011.mat", SENSORY: DATA / "s1_first_1050s.mat"}
 EPOCHS = {SIMULATED: 40, REAL: 60, SENSORY: 40}
-GRID = [dict(lr=lr, **w) for lr in (1e-3, 2e-3) for w in (dict(window_s=2.0, batch=16), dict(window_s=4.0, batch=8))]
+GRID = [
+    {"lr": 1e-3, "window_s": 2.0, "batch": 16},
+    {"lr": 1e-3, "window_s": 4.0, "batch": 8},
+    {"lr": 2e-3, "window_s": 2.0, "batch": 16},
+    {"lr": 2e-3, "window_s": 4.0, "batch": 8},
+]
 HISTORIES = [5, 10, 15, 20]  # bins that a Wiener filter reads: as many settings as the others have
 MLP, GRU, WIENER, KALMAN = "MLP on counts", "GRU on counts", "Wiener filter", "Kalman filter"
 
@@ -50,38 +55,66 @@ def present(recordings: dict[str, Path]) -> tuple[dict[str, Path], list[Note]]:
 def search(
     found: dict[str, Path], decoders: dict[str, Decoder], short: bool = False
 ) -> tuple[dict[tuple[str, str], dict], Table]:
-    """The settings of `GRID` with the best validation R² of one training, by recording and decoder."""
+    """The settings of `GRID` with the best validation R² of one training.
+
+    Args:
+        found: the recordings.
+        decoders: by name.
+        short: two settings, one epoch.
+
+    Returns:
+        Settings by recording and decoder, and a table of them.
+    """
     grid = GRID[:2] if short else GRID
     keys = list(product(found, decoders))
-    calls = [call(found, s, decoders[d], 100, short, **settings) for (s, d), settings in product(keys, grid)]
+    calls = []
+    for (source, decoder), settings in product(keys, grid):
+        calls.append(call(found, source, decoders[decoder], 100, short, **settings))
     valid = [score["valid"] for score in in_parallel(train_and_score, calls)]
     choice = np.reshape(valid, (len(keys), len(grid))).argmax(-1)
     best = {key: grid[i] for key, i in zip(keys, choice, strict=True)}
     title = f"Settings of training with the best validation R², of {len(GRID)}, one training of each"
     form = "lr {lr:g}, {batch} windows of {window_s:g} s"
-    return best, Table(title, ["", *found], [[d, *(form.format(**best[s, d]) for s in found)] for d in decoders])
+    rows = [[decoder, *(form.format(**best[source, decoder]) for source in found)] for decoder in decoders]
+    return best, Table(title, ["", *found], rows)
 
 
 def score_all(
     found: dict[str, Path], decoders: dict[str, Decoder], settings: dict, n_seeds: dict[str, int], short: bool
 ) -> Scores:
-    """Train every decoder on every recording with the settings for the two, from the seeds 0, 1, ..."""
-    keys = [(s, d, seed) for s, d in product(found, decoders) for seed in range(n_seeds[d])]
-    calls = [call(found, s, decoders[d], seed, short, **settings.get((s, d), {})) for s, d, seed in keys]
+    """Train every decoder on every recording from the seeds 0, 1, ...
+
+    Args:
+        found: the recordings.
+        decoders: by name.
+        settings: of training, by recording and decoder; the defaults where there are none.
+        n_seeds: by decoder.
+        short: one epoch.
+    """
+    keys, calls = [], []
+    for source, decoder in product(found, decoders):
+        for seed in range(n_seeds[decoder]):
+            keys.append((source, decoder))
+            calls.append(call(found, source, decoders[decoder], seed, short, **settings.get((source, decoder), {})))
     of: Scores = {}
-    for (source, decoder, _), score in zip(keys, in_parallel(train_and_score, calls), strict=True):
-        of.setdefault((source, decoder), []).append(score)
+    for key, score in zip(keys, in_parallel(train_and_score, calls), strict=True):
+        of.setdefault(key, []).append(score)
     return of
 
 
 def call(found: dict[str, Path], source: str, decoder: Decoder, seed: int, short: bool, **settings) -> tuple:
-    """Arguments of `train_and_score`."""
+    """Arguments of `train_and_score`; `settings` are fields of `FitConfig`."""
     epochs = 1 if short else EPOCHS[source]
     return found[source], decoder, FitConfig(epochs=epochs, seed=seed, validations=0, **settings)
 
 
 def train_and_score(path: Path, decoder: Decoder, settings: FitConfig) -> dict:
-    """Train a decoder: R² on the test and on the validation part, seconds of the core it took."""
+    """Train a decoder on the recording at `path`.
+
+    Returns:
+        R² on the test part ("r2", "displayed") and on the validation part ("valid"), "seconds" of the core that it
+        took, number of "parameters".
+    """
     session = prepare(load_recording(path))
     torch.manual_seed(settings.seed)
     start = time.process_time()
@@ -115,9 +148,13 @@ def _trained(decoder: Decoder, session: Session, settings: FitConfig) -> torch.n
 
 def tables(title: str, found: Iterable[str], decoders: Iterable[str], of: Scores, reference: str) -> Iterator[Item]:
     """A table for each recording, with the decoders as rows, each but `reference` compared with that one."""
+    decoders = list(decoders)
+    head = ["", "R²", "lowest to highest", f"against {reference}", "R² displayed", "parameters", "core s"]
     for source in found:
-        rows = [[d, *_cells(of[source, d], None if d == reference else of[source, reference])] for d in decoders]
-        head = ["", "R²", "lowest to highest", f"against {reference}", "R² displayed", "parameters", "core s"]
+        rows = []
+        for decoder in decoders:
+            against = None if decoder == reference else of[source, reference]
+            rows.append([decoder, *_cells(of[source, decoder], against)])
         yield Table(f"{title}: {source}, {len(of[source, reference])} seeds", head, rows)
 
 
@@ -131,10 +168,13 @@ def _cells(scores: list[dict], reference: list[dict] | None) -> list[str]:
 
 
 def _difference(r2: np.ndarray, other: np.ndarray) -> str:
+    """The difference of the means, and whether it is larger than the spread over seeds."""
     difference = r2.mean() - other.mean()
     variance = sum(x.var(ddof=1) for x in (r2, other) if len(x) > 1)
-    return f"{difference:+.3f}, {'larger than' if abs(difference) > variance**0.5 else 'within'} the spread"
+    compared = "larger than" if abs(difference) > variance**0.5 else "within"
+    return f"{difference:+.3f}, {compared} the spread"
 
 
 def r2_of(scores: list[dict]) -> np.ndarray:
+    """R² of each seed, (n,)."""
     return np.array([score["r2"] for score in scores])

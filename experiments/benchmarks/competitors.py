@@ -14,18 +14,28 @@ from possm_lite.recordings.batch import PaddedBatch
 class PaddedPossm:
     """POSSM in its textbook form, in eager torch, with the state of the backbone kept between bins.
 
-    Arguments are as for `StreamingDecoder`, of the only session.
+    Args:
+        model: with one session.
+        offsets_s: query times since the start of the bin, (Q,) in s.
     """
 
     def __init__(self, model: POSSM, offsets_s: np.ndarray):
-        self._model, self._offsets = model, torch.as_tensor(offsets_s)
-        self._session, self._state, self._recent = torch.ones(1, dtype=torch.int64), None, None
+        self._model = model
+        self._offsets = torch.as_tensor(offsets_s)
+        self._session = torch.ones(1, dtype=torch.int64)
+        self._state = None  # of the backbone
+        self._recent = None  # its last outputs
 
     @torch.no_grad()
     def step(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Velocity at the query times of the bin, (Q, 2). A bin must have at least one spike."""
+        """Velocity at the query times of the bin, (Q, 2), from the units, (N,), and offsets, (N,) in s, of its spikes.
+
+        A bin must have at least one spike.
+        """
         config = self._model.config
-        tokens = torch.stack([torch.from_numpy(units).double(), torch.from_numpy(offsets)], -1)[None, None]
+        tokens = torch.stack([torch.from_numpy(units).double(), torch.from_numpy(offsets)], -1)[
+            None, None
+        ]  # (1, 1, N, 2)
         mask = torch.ones(1, 1, len(units), dtype=torch.bool)
         padded = PaddedBatch(tokens, mask[..., 0], mask, None, config.bin_width_s)
         encoded = encode_textbook(self._model, padded)[:, 0]  # (1, L D)
@@ -39,8 +49,15 @@ class PaddedPossm:
 class Poyo:
     """POYO of torch_brain. It keeps no state: each bin is decoded from the whole window of 1 s that it ends.
 
-    The tokens that are the same in every window are made once and nothing is padded: the fastest way to call it. Query
-    times `offsets_s` are since the start of the bin. ImportError: torch_brain, the extra `bench`, is not installed.
+    The tokens that are the same in every window are made once and nothing is padded: the fastest way to call it.
+
+    Args:
+        n_units: their number.
+        offsets_s: query times since the start of the bin, (Q,) in s.
+        bin_width_s: of a bin.
+
+    Raises:
+        ImportError: torch_brain, the extra `bench`, is not installed.
 
     Source: Azabou et al. 2023; sizes from torch_brain's configuration of 1.3 M parameters.
     """
@@ -59,20 +76,23 @@ class Poyo:
         kind, unit, time_s = create_start_end_unit_tokens(np.array(units), 0, self.WINDOW_S)
         self._latents = [torch.from_numpy(x)[None] for x in latents]
         self._ends = torch.from_numpy(kind), torch.from_numpy(unit + 1), torch.from_numpy(time_s)
-        self._n_bins, self._width = round(self.WINDOW_S / bin_width_s), bin_width_s
-        self._bins = deque([(np.zeros(0, np.int64), np.zeros(0))] * self._n_bins, maxlen=self._n_bins)
+        self._width = bin_width_s
+        n_bins = round(self.WINDOW_S / bin_width_s)
+        empty = np.zeros(0, np.int64), np.zeros(0)
+        self._bins = deque([empty] * n_bins, maxlen=n_bins)
         self._query_times = torch.from_numpy(self.WINDOW_S - bin_width_s + offsets_s)[None]
         self._session = torch.ones(1, dtype=torch.int64)
         self.n_parameters = sum(p.numel() for p in self.model.parameters())
 
     @torch.no_grad()
     def step(self, units: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Velocity at the query times of the bin, (Q, 2)."""
+        """Velocity at the query times of the bin, (Q, 2), from the units and offsets of its spikes, (N,), s."""
         self._bins.append((units, offsets))
-        unit = torch.from_numpy(np.concatenate([u for u, _ in self._bins]))
-        time_s = torch.from_numpy(np.concatenate([i * self._width + o for i, (_, o) in enumerate(self._bins)]))
+        unit = torch.from_numpy(np.concatenate([units for units, _ in self._bins]))
+        times = [i * self._width + offsets for i, (_, offsets) in enumerate(self._bins)]
+        time_s = torch.from_numpy(np.concatenate(times))
         end_kinds, end_units, end_times = self._ends
-        return self.model(
+        decoded = self.model(
             input_unit_index=torch.cat([end_units, unit])[None],
             input_timestamps=torch.cat([end_times, time_s])[None],
             input_token_type=torch.cat([end_kinds, torch.zeros_like(unit)])[None],
@@ -80,11 +100,18 @@ class Poyo:
             latent_timestamps=self._latents[1],
             session_index=self._session,
             output_timestamps=self._query_times,
-        )[0].numpy()
+        )
+        return decoded[0].numpy()
 
 
 def gru_cell(model: POSSM) -> Callable:
     """Step of the backbone's GRU cell alone, in torch: a lower bound for any decoder with this state."""
     config, weights = model.config, model.backbone.all_weights[0]
-    x, h = torch.ones(1, config.n_latents * config.dim), torch.ones(1, config.hidden)
-    return torch.no_grad()(lambda units, offsets: torch.gru_cell(x, h, *weights))
+    x = torch.ones(1, config.n_latents * config.dim)
+    h = torch.ones(1, config.hidden)
+
+    @torch.no_grad()
+    def step(units: np.ndarray, offsets: np.ndarray) -> torch.Tensor:
+        return torch.gru_cell(x, h, *weights)
+
+    return step

@@ -18,10 +18,13 @@ PARTS = {  # pattern of the notebooks, and how long they may take together
 
 
 def measure(short: bool = False) -> Iterator[Item]:
+    """The rows of the section; `short`: the first notebook of each part."""
     for part, (pattern, limit) in PARTS.items():
+        paths = sorted((ROOT / "notebooks").glob(pattern))
         total = 0.0
-        for path in sorted((ROOT / "notebooks").glob(pattern))[: 1 if short else None]:
-            total += (took := time_notebook(path))
+        for path in paths[:1] if short else paths:
+            took = time_notebook(path)
+            total += took
             name = str(path.relative_to(ROOT / "notebooks").with_suffix(""))
             yield row(name, took, "{:.0f} s", f"<= {LONGEST_S} s", took <= LONGEST_S)
         yield row(f"{part} together", total, "{:.0f} s", f"<= {limit} s", total <= limit)
@@ -29,6 +32,7 @@ def measure(short: bool = False) -> Iterator[Item]:
 
 def time_notebook(path: Path) -> float:
     """Seconds from the start of the kernel to the end of the last cell. The file is not changed."""
-    notebook, start = execute.read(path), time.perf_counter()
+    notebook = execute.read(path)
+    start = time.perf_counter()
     execute.run(notebook, path.parent, timeout_s=300)
     return time.perf_counter() - start

@@ -21,7 +21,13 @@ Change = Callable[[Recording], dict]
 
 
 class Fault(NamedTuple):
-    """A fault by name: the fields of the recording that it changes, and part of the line that must name it."""
+    """A fault of a recording.
+
+    Attributes:
+        name: of the fault.
+        change: the fields that it changes, with their values.
+        named: part of the line that must name it.
+    """
 
     name: str
     change: Change
@@ -29,14 +35,23 @@ class Fault(NamedTuple):
 
 
 def _spike_times(change: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """Spike times changed like this."""
     return lambda r: {"spike_times": change(r.spike_times)}
 
 
 def _spikes(kept: Callable[[Recording], np.ndarray]) -> Change:
-    return lambda r: {"spike_times": r.spike_times[kept(r)], "spike_units": r.spike_units[kept(r)]}
+    """Only these spikes."""
+
+    def change(r: Recording) -> dict:
+        chosen = kept(r)
+        return {"spike_times": r.spike_times[chosen], "spike_units": r.spike_units[chosen]}
+
+    return change
 
 
 def _samples(kept: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """Only these samples of behaviour, chosen by their times, and no trials."""
+
     def change(r: Recording) -> dict:
         chosen = kept(r.behavior_times)
         return {"behavior_times": r.behavior_times[chosen], "behavior": r.behavior[chosen], "trials": []}
@@ -45,10 +60,12 @@ def _samples(kept: Callable[[np.ndarray], np.ndarray]) -> Change:
 
 
 def _in_ms(*names: str) -> Change:
+    """These fields in milliseconds."""
     return lambda r: {name: 1e3 * getattr(r, name) for name in names}
 
 
 def _restarted(times: np.ndarray) -> np.ndarray:
+    """The clock begins again at half of the spikes."""
     half = len(times) // 2
     return np.concatenate([times[:half], times[half:] - times[half]])
 
@@ -64,6 +81,7 @@ def _duplicated(r: Recording) -> dict:
 
 
 def _frozen(r: Recording) -> dict:
+    """Behaviour keeps one value from 30 to 55 s."""
     behavior = r.behavior.copy()
     first, last = np.searchsorted(r.behavior_times, (30.0, 55.0))
     behavior[first:last] = behavior[first + 200]
@@ -133,12 +151,14 @@ def printed(recording: Recording, change: Callable[[Recording], dict], path: Pat
 
 
 def measure(short: bool) -> Iterator[Item]:
-    recording, rows = simulated(), []
+    """The rows of the section; there is no shorter form."""
+    recording = simulated()
+    rows, n_named = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for fault in FAULTS:
             lines = printed(recording, fault.change, Path(folder, "recording.npz"))
             found = [line for line in lines if fault.named in line]
+            n_named += bool(found)
             rows.append([fault.name, *(found or ["not named"])])
-    n_named = sum(line != "not named" for _, line in rows)
     yield row("faults named correctly", n_named, f"{{}} of {len(rows)}", "all", n_named == len(rows))
     yield Table("What is printed before training", ["fault", "line"], rows)

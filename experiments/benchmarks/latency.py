@@ -22,10 +22,16 @@ PADDED, POYO = "POSSM, padded, eager torch", "POYO, 1.27 M parameters, last 1 s"
 
 
 def measure(short: bool = False) -> Iterator[Item]:
+    """The rows of the section; `short`: few bins."""
     with threads(1):
-        yield from _comparison(*((3, 4) if short else (200, 100)))
-        yield from _paced(*((2, 2) if short else (16, 25)))
-        yield from _at_other_sizes(*((2, 2) if short else (15, 30)))
+        if short:
+            yield from _comparison(rounds=3, n_bins=4)
+            yield from _paced(rounds=2, n_bins=2)
+            yield from _at_other_sizes(rounds=2, n_bins=2)
+        else:
+            yield from _comparison(rounds=200, n_bins=100)
+            yield from _paced(rounds=16, n_bins=25)
+            yield from _at_other_sizes(rounds=15, n_bins=30)
 
 
 def _comparison(rounds: int, n_bins: int) -> Iterator[Item]:
@@ -44,7 +50,8 @@ def _comparison(rounds: int, n_bins: int) -> Iterator[Item]:
     title = f"{size}, one thread, {times[STREAMING].size:,} bins each"
     table = Table(title, ["", "p50 µs", "p99 µs", "p99.9 µs", "times the streaming step"], [])
     for name, each in times.items():
-        table.rows.append([name, *(_digits(value) for value in (*us[name], ratio(each, times[STREAMING])))])
+        values = [*us[name], ratio(each, times[STREAMING])]
+        table.rows.append([name, *map(_digits, values)])
     yield table
 
 
@@ -53,7 +60,8 @@ def _paced(rounds: int, n_bins: int) -> Iterator[Item]:
     calls = {name: call for name, call in _calls(SIZES).items() if name in (STREAMING, GRU)}
     title = f"Called every 50 ms, as at a rig, one thread, {rounds * n_bins:,} bins each"
     table = Table(title, ["", "called", "p50 µs", "p99 µs"], [])
-    for how, pause in {"one after the other": lambda: None, "sleeping in between": _sleep_to_next_bin}.items():
+    pauses = {"one after the other": lambda: None, "sleeping in between": _sleep_to_next_bin}
+    for how, pause in pauses.items():
         times = time_in_turns(calls, rounds, n_bins, pause)
         us = {name: 1e6 * np.percentile(each, (50, 99)) for name, each in times.items()}
         table.rows.extend([name, how, *map(_digits, us[name])] for name in calls)
@@ -72,19 +80,25 @@ def _sleep_to_next_bin() -> None:
 
 def _at_other_sizes(rounds: int, n_bins: int) -> Iterator[Item]:
     """Median times where one size is another."""
-    table = Table("With other sizes, p50 in µs", ["", *(f"{n:,} {size}" for size, n in OTHER_SIZES)], [])
+    head = [f"{n:,} {size}" for size, n in OTHER_SIZES]
     found: dict[str, list[str]] = {}
     for size, n in OTHER_SIZES:
         calls = _calls(SIZES | {size: n})
         repeats = dict.fromkeys(calls, n_bins) | {POYO: 1}
         for name, each in time_in_turns(calls, rounds, repeats).items():
             found.setdefault(name, []).append(_digits(1e6 * float(np.median(each))))
-    table.rows.extend([name, *us] for name, us in found.items())
-    yield table
+    yield Table("With other sizes, p50 in µs", ["", *head], [[name, *us] for name, us in found.items()])
 
 
 def _calls(sizes: dict[str, int]) -> dict[str, Callable]:
-    """Functions that decode one bin after the other, the same spikes for all; POYO's window is full on return."""
+    """Functions that decode one bin after the other, the same spikes for all; POYO's window is full on return.
+
+    Args:
+        sizes: with the keys of `SIZES`.
+
+    Returns:
+        By name; without POYO where it is not installed.
+    """
     model = POSSM(POSSMConfig(n_units=sizes["units"], hidden=sizes["hidden"])).eval()
     steps = {
         STREAMING: StreamingDecoder(model, 1, OFFSETS_S).step,

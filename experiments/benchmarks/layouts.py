@@ -26,23 +26,17 @@ CLOSE = 0.02  # R² of one content read in two ways, after rounding and derivati
 
 
 def measure(short: bool = False) -> Iterator[Item]:
+    """The rows of the section; `short`: a small session, one epoch."""
     n_trials, n_units, epochs = (16, 10, 1) if short else (80, 40, 20)
     session = simulate_session(3, SimulationConfig(n_units=n_units, n_trials=n_trials, **COSINE)).recording
-    rows, pairs = [], {}  # of layouts that are read: the recording, and the same content in our own format
-    for title, write in LAYOUTS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            layout = write(Path(folder), session)
-            try:
-                pairs[title] = layouts.read(title, layout, Path(folder)), layout.expected
-            except PossmError as exc:
-                rows.append([title, "", "", "", "", f"refused: {str(exc).replace(folder, '')}"])
+    pairs, refused = read_all(session)
+    rows = [[title, "", "", "", "", f"refused: {reason}"] for title, reason in refused.items()]
     scores = in_parallel(score, [(recording, epochs) for pair in pairs.values() for recording in pair])
     n_equal = 0
-    for title, (possm, wiener), (own_possm, own_wiener) in zip(pairs, scores[::2], scores[1::2], strict=True):
-        equal = max(abs(possm - own_possm), abs(wiener - own_wiener)) <= CLOSE
-        n_equal += equal
-        r2 = (possm, wiener, own_possm, own_wiener)
-        rows.append([title, *(f"{x:.3f}" for x in r2), "yes" if equal else "**no**"])
+    for title, here, own in zip(pairs, scores[::2], scores[1::2], strict=True):
+        is_equal = all(abs(r2 - own_r2) <= CLOSE for r2, own_r2 in zip(here, own, strict=True))
+        n_equal += is_equal
+        rows.append([title, *(f"{r2:.3f}" for r2 in (*here, *own)), "yes" if is_equal else "**no**"])
     head = ["layout", "POSSM R²", "Wiener R²", "own format, POSSM", "own format, Wiener", f"within {CLOSE}"]
     yield row("layouts that decode as in our own format", n_equal, f"{{}} of {len(rows)}", "all", n_equal == len(rows))
     seconds = session.span[1] - session.span[0]
@@ -53,8 +47,25 @@ def measure(short: bool = False) -> Iterator[Item]:
     )
 
 
+def read_all(session: Recording) -> tuple[dict[str, tuple[Recording, Recording]], dict[str, str]]:
+    """The session written in every layout and read again.
+
+    Returns:
+        By title of the layout: the recording with the same content in our own format, and why others were refused.
+    """
+    pairs, refused = {}, {}
+    for title, write in LAYOUTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            layout = write(Path(folder), session)
+            try:
+                pairs[title] = layouts.read(title, layout, Path(folder)), layout.expected
+            except PossmError as exc:
+                refused[title] = str(exc).replace(folder, "")
+    return pairs, refused
+
+
 def score(recording: Recording, epochs: int) -> tuple[float, float]:
-    """R² of POSSM and of the Wiener filter."""
+    """R² of POSSM, trained for so many epochs, and of the Wiener filter."""
     session = prepare(recording)
     torch.manual_seed(0)
     model = POSSM(POSSMConfig(n_units=recording.n_units, n_outputs=recording.n_columns))

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ SETTINGS = "[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {127.0.0.1}
 
 
 def measure(short: bool = False) -> Iterator[Item]:
+    """The rows of the section; `short`: two seconds. A note where Lab Streaming Layer is not installed."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder, "lsl_api.cfg")
         settings.write_text(SETTINGS)
@@ -46,28 +48,47 @@ def measure(short: bool = False) -> Iterator[Item]:
         save_checkpoint(Path(folder, "checkpoint.npz"), model, TrainedOn.from_session(session, "", Selection()))
         expected = replay(StreamingDecoder(model, 1, even_offsets(BIN_S)), session).outputs
         seconds = 2.0 if short else 60.0
-        decoded, delays_s, after_s, summary = play_and_decode(folder, session, seconds)
-    n = len(decoded)
-    difference = float(np.abs(decoded - expected[:n]).max() / np.abs(expected).max())
+        played = play_and_decode(folder, session, seconds)
     size = f"{session.recording.n_units} units, {seconds:.0f} s"
+    largest = np.abs(played.decoded - expected[: len(played.decoded)]).max()
+    difference = float(largest / np.abs(expected).max())
     what = f"{size}: largest difference to the replay of `stream`, over the largest output"
     yield row(what, difference, "{:.1e}", "<= 1e-6", difference <= 1e-6)
     for kind in ("late", "lost"):
-        count = int(re.search(rf"([\d,]+) {kind}", summary)[1].replace(",", ""))
+        count = int(re.search(rf"([\d,]+) {kind}", played.summary)[1].replace(",", ""))
         yield row(f"{size}: {kind} events", count, "{:d}", "0", count == 0)
-    published = [float(ms) for ms in re.search(r"p50 ([\d.]+) ms, p99 ([\d.]+) ms", summary).groups()]
-    received, after = (1e3 * np.percentile(each, (50, 99)) for each in (delays_s, after_s))
+    published = [float(ms) for ms in re.search(r"p50 ([\d.]+) ms, p99 ([\d.]+) ms", played.summary).groups()]
+    received = 1e3 * np.percentile(played.delays_s, (50, 99))
+    after = 1e3 * np.percentile(played.after_s, (50, 99))
     for i, percentile in enumerate(("p50", "p99")):
         yield row(f"last event of a bin to its published output, {percentile}", published[i], "{:.1f} ms")
         yield row(f"to its arrival in a third process, {percentile}", received[i], "{:.1f} ms")
         yield row(f"first event of a later bin to that arrival, {percentile}", after[i], "{:.1f} ms")
 
 
-def play_and_decode(run: str, session: Session, seconds: float):
-    """Decode the beginning of the test part of a session that another process plays, for so many seconds.
+class Played(NamedTuple):
+    """What arrived of a session that was played and decoded.
 
-    Returns the output (n, C); for each bin with a spike, the seconds from its last, and from the first of a later bin,
-    by which it is over, to the arrival of its output here; and the last line of `live`.
+    Attributes:
+        decoded: the output, (n, C).
+        delays_s: for each bin with a spike, the seconds from its last to the arrival of its output here.
+        after_s: the same from the first spike of a later bin, by which the bin is over.
+        summary: the last line of `live`.
+    """
+
+    decoded: np.ndarray
+    delays_s: np.ndarray
+    after_s: np.ndarray
+    summary: str
+
+
+def play_and_decode(run: str, session: Session, seconds: float) -> Played:
+    """Decode the beginning of the test part of a session that another process plays.
+
+    Args:
+        run: the folder of the checkpoint.
+        session: the embedded one.
+        seconds: how long.
     """
     pylsl, name = import_pylsl(), f"bench-{os.getpid()}"
     start_s = session.segments("test")[0, 0] - session.timeline.lag_s
@@ -91,14 +112,17 @@ def play_and_decode(run: str, session: Session, seconds: float):
         for process in processes:
             process.kill()
             process.communicate()
-    spikes_s, bins = session.timeline.spike_times - start_s, np.arange(len(arrivals))
+    spikes_s = session.timeline.spike_times - start_s
+    bins = np.arange(len(arrivals))
     later = np.searchsorted(spikes_s, BIN_S * (bins + 1) - 1e-6)  # the first spike after each bin
     arrivals_s = np.array(arrivals) - (stamps[0] - session.timeline.lag_s)  # bin 0 begins with the first stamp
     fired = spikes_s[later - 1] > BIN_S * bins
-    delays_s, after_s = ((arrivals_s - spikes_s[index])[fired] for index in (later - 1, later))
-    return np.array(decoded), delays_s, after_s, summary
+    delays_s = (arrivals_s - spikes_s[later - 1])[fired]
+    after_s = (arrivals_s - spikes_s[later])[fired]
+    return Played(np.array(decoded), delays_s, after_s, summary)
 
 
 def start_command(command: str, *arguments) -> subprocess.Popen:
+    """`possm-lite COMMAND ARGUMENTS` in a process of its own."""
     line = [sys.executable, "-m", "possm_lite", command, *map(str, arguments)]
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -17,13 +17,10 @@ import torch
 
 
 def describe() -> dict[str, str]:
-    """What the results depend on."""
-    command = ["sysctl", "machdep.cpu.brand_string"] if sys.platform == "darwin" else ["cat", "/proc/cpuinfo"]
-    output = subprocess.run(command, capture_output=True, text=True).stdout
-    name = re.search(r"(?:model name\s*|brand_string): (.+)|$", output)[1] or platform.machine()
+    """What the results depend on: the machine, its software, its load and the time of a loop."""
     loop_s = timeit.timeit(lambda: exec("for i in range(10**7): pass", {}), number=1)  # as at the prompt: i is global
     return {
-        "processor": f"{name}, {torch.backends.cpu.get_cpu_capability()}, {os.cpu_count() or 1} cores",
+        "processor": f"{_processor()}, {torch.backends.cpu.get_cpu_capability()}, {os.cpu_count() or 1} cores",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
         "software": f"Python {platform.python_version()}, torch {torch.__version__}, NumPy {np.__version__}",
@@ -31,6 +28,14 @@ def describe() -> dict[str, str]:
         "load": f"load average {os.getloadavg()[0]:.1f} before the start",
         "loop": f"`for i in range(10**7): pass` in {loop_s:.2f} s",
     }
+
+
+def _processor() -> str:
+    """The model of the processor, or its architecture where the system does not say."""
+    command = ["sysctl", "machdep.cpu.brand_string"] if sys.platform == "darwin" else ["cat", "/proc/cpuinfo"]
+    output = subprocess.run(command, capture_output=True, text=True).stdout
+    found = re.search(r"(?:model name\s*|brand_string): (.+)", output)
+    return found[1] if found else platform.machine()
 
 
 @contextmanager
@@ -49,15 +54,23 @@ def time_in_turns(
 ) -> dict[str, np.ndarray]:
     """Times of each call, interleaved, so that a slow moment of the machine affects all of them.
 
-    A turn of `repeats` calls, a number for all or by name, begins with one that is not counted, because the turn before
-    has replaced the contents of the caches. `pause` is called before each call, untimed.
-    Returns seconds by name, (rounds, repeats).
+    A turn begins with a call that is not counted, because the turn before has replaced the contents of the caches.
+
+    Args:
+        calls: what is timed, by name.
+        rounds: turns of each.
+        repeats: calls in a turn, a number for all or by name.
+        pause: called before each call, untimed.
+
+    Returns:
+        Seconds by name, (rounds, repeats).
     """
     times = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             n = repeats if isinstance(repeats, int) else repeats[name]
-            times[name].append([_seconds(call, pause) for _ in range(n + 1)][1:])
+            _, *counted = [_seconds(call, pause) for _ in range(n + 1)]
+            times[name].append(counted)
     return {name: np.array(each) for name, each in times.items()}
 
 
@@ -69,7 +82,7 @@ def _seconds(call: Callable, pause: Callable) -> float:
 
 
 def ratio(slow: np.ndarray, fast: np.ndarray) -> float:
-    """Median over rounds of the ratio of the medians of each round."""
+    """Median over rounds of the ratio of the medians of each round, from times (rounds, repeats) of two programs."""
     return float(np.median(np.median(slow, 1) / np.median(fast, 1)))
 
 

@@ -43,7 +43,14 @@ IN_README += [f"`make decode`, R² of {name}" for name in ("POSSM", "the GRU on 
 
 
 class Row(NamedTuple):
-    """One measured value, with its unit; `limit` in words, or empty; `holds`: whether the value is within the limit."""
+    """One measured value.
+
+    Attributes:
+        what: was measured.
+        measured: the value, with its unit.
+        limit: in words, or empty.
+        holds: whether the value is within the limit.
+    """
 
     what: str
     measured: str
@@ -52,13 +59,27 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
+    """A table.
+
+    Attributes:
+        title: above it.
+        head: names of the columns.
+        rows: cells, row by row.
+    """
+
     title: str
     head: list[str]
     rows: list[list[str]]
 
 
 class Plot(NamedTuple):
-    """A figure, saved as `name`.png with `alt` as its alternative text; `figure` is None once it is saved."""
+    """A figure.
+
+    Attributes:
+        name: of its file, without ".png".
+        alt: its alternative text.
+        figure: None once it is saved.
+    """
 
     name: str
     alt: str
@@ -76,40 +97,50 @@ _KINDS = {kind.__name__.lower(): kind for kind in (Row, Table, Plot, Note)}
 
 
 def row(what: str, measured: float, form: str, limit: str = "", holds: bool = True) -> Row:
-    """A row whose value is formatted by a string such as "{:.0f} µs"."""
+    """A row whose value `measured` is formatted by `form`, such as "{:.0f} µs"; the others as in `Row`."""
     return Row(what, form.format(measured), limit, bool(holds))
 
 
 def with_spread(values: np.ndarray, sign: str = "") -> str:
     """The mean, and ± the standard deviation of several values, (n,); `sign` as in a format."""
-    return f"{values.mean():{sign}.3f}" + (f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else "")
+    mean = f"{values.mean():{sign}.3f}"
+    return f"{mean} ± {values.std(ddof=1):.3f}" if len(values) > 1 else mean
 
 
 def save_results(root: Path, name: str, metadata: dict, items: Iterable[Item]) -> None:
-    """Write a section's JSON file and figures under `root`, the repository or a folder with the same layout.
+    """Write a section's JSON file and figures.
 
-    `metadata` has "date", "command", "machine" (a dict) and "seconds", None where they mean nothing.
+    Args:
+        root: the repository, or a folder with the same layout.
+        name: of the section.
+        metadata: "date", "command", "machine" (a dict) and "seconds", None where they mean nothing.
+        items: in the order of the page.
     """
     for folder in (RESULTS, FIGURES):
         (root / folder).mkdir(parents=True, exist_ok=True)
     saved = []
     for item in items:
         if isinstance(item, Plot) and item.figure is not None:
-            png = io.BytesIO()
-            item.figure.savefig(png, format="png", dpi=100)
-            small = base64.b64decode(fewer_colors(base64.b64encode(png.getvalue()).decode()))
-            (root / FIGURES / f"{item.name}.png").write_bytes(small)
+            (root / FIGURES / f"{item.name}.png").write_bytes(_png(item.figure))
             item = Plot(item.name, item.alt)
         saved.append({"kind": type(item).__name__.lower(), **item._asdict()})
     text = json.dumps({"section": name, **metadata, "items": saved}, indent=1, ensure_ascii=False)
     (root / RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
+def _png(figure: Figure) -> bytes:
+    png = io.BytesIO()
+    figure.savefig(png, format="png", dpi=100)
+    return base64.b64decode(fewer_colors(base64.b64encode(png.getvalue()).decode()))
+
+
 def record(what: str, measured: str) -> None:
     """Save a row of the section that long tests write, in place of the one that said the same, and render the page."""
+    today = time.strftime("%Y-%m-%d")
     found = load_results(ROOT).get("reliability", {"items": []})
-    rows = {item.what: item for item in found["items"]} | {what: Row(what, f"{measured} ({time.strftime('%Y-%m-%d')})")}
-    metadata = {"date": time.strftime("%Y-%m-%d"), "command": "make soak", "machine": describe(), "seconds": None}
+    rows = {item.what: item for item in found["items"]}
+    rows[what] = Row(what, f"{measured} ({today})")
+    metadata = {"date": today, "command": "make soak", "machine": describe(), "seconds": None}
     save_results(ROOT, "reliability", metadata, rows.values())
     write_page(ROOT)
 
@@ -136,25 +167,46 @@ def write_page(root: Path) -> Path:
 
 
 def fill(template: str, sections: dict[str, dict]) -> str:
-    """The template with each {{section / row}}, {{section / table / row / column}}, {{section / key of its machine}}
-    and {{missed}}."""
+    """The template with its places filled in: each {{section / row}}, {{section / table / row / column}} and
+    {{section / key of its machine}} by a figure, {{missed}} by the list of limits that are missed.
+
+    Raises:
+        ValueError: a place names no figure, or several.
+    """
 
     def value(place: re.Match) -> str:
         if place[1] == "missed":
-            return "\n".join(missed)
+            return "\n".join(missed(sections))
         name, *path = place[1].split(" / ")
-        items = sections[name]["items"]
-        found = [i.measured for i in items if isinstance(i, Row) and [i.what] == path]
-        for table in (i for i in items if isinstance(i, Table) and i.title == path[0]):
-            found += [cells[table.head.index(path[2])] for cells in table.rows if cells[0] == path[1]]
-        found += [text for key, text in sections[name]["machine"].items() if [key] == path]
+        found = figures_at(sections[name], path)
         if len(found) != 1:
             raise ValueError(f"{place[0]} names {len(found)} figures, not one.")
         return found[0]
 
-    limits = [(TITLES[name], r) for name, s in sections.items() for r in s["items"] if isinstance(r, Row) and r.limit]
-    missed = [f"* {title}: {r.what}: {r.measured}, limit {r.limit}" for title, r in limits if not r.holds]
     return re.sub(r"\{\{(.+?)\}\}", value, template)
+
+
+def figures_at(section: dict, path: list[str]) -> list[str]:
+    """The figures of a section with the path [row], [table, row, column] or [key of its machine]."""
+    found = []
+    for item in section["items"]:
+        if isinstance(item, Row) and [item.what] == path:
+            found.append(item.measured)
+        elif isinstance(item, Table) and item.title == path[0]:
+            column = item.head.index(path[2])
+            found += [cells[column] for cells in item.rows if cells[0] == path[1]]
+    found += [text for key, text in section["machine"].items() if [key] == path]
+    return found
+
+
+def missed(sections: dict[str, dict]) -> list[str]:
+    """Lines of the limits that are missed."""
+    lines = []
+    for name, section in sections.items():
+        for item in section["items"]:
+            if isinstance(item, Row) and item.limit and not item.holds:
+                lines.append(f"* {TITLES[name]}: {item.what}: {item.measured}, limit {item.limit}")
+    return lines
 
 
 def render(sections: dict[str, dict]) -> str:
@@ -171,15 +223,20 @@ def render(sections: dict[str, dict]) -> str:
         lines += ["", f"## {TITLES[name]}", "", run]
         for kind, items in groupby(section["items"], key=type):
             if kind is Row:  # consecutive rows are one table
-                cells = [[r.what, r.measured, r.limit if r.holds else f"{r.limit}, **missed**"] for r in items]
-                lines += ["", *_table(["what", "measured", "limit"], cells)]
-            elif kind is Table:
-                lines += [line for t in items for line in ("", f"### {t.title}", "", *_table(t.head, t.rows))]
-            elif kind is Plot:
-                lines += [line for p in items for line in ("", f"![{p.alt}](figures/{p.name}.png)")]
-            else:
-                lines += [line for note in items for line in ("", note.text)]
+                lines += ["", *_table(["what", "measured", "limit"], [_cells(row) for row in items])]
+                continue
+            for item in items:
+                if kind is Table:
+                    lines += ["", f"### {item.title}", "", *_table(item.head, item.rows)]
+                elif kind is Plot:
+                    lines += ["", f"![{item.alt}](figures/{item.name}.png)"]
+                else:
+                    lines += ["", item.text]
     return "\n".join([*lines, "", NOTES.read_text(encoding="utf-8")])
+
+
+def _cells(row: Row) -> list[str]:
+    return [row.what, row.measured, row.limit if row.holds else f"{row.limit}, **missed**"]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:

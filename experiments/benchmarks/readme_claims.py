@@ -12,11 +12,12 @@ from .page import Item, Row, row
 
 
 def measure(short: bool = False) -> Iterator[Item]:
+    """The rows of the section; `short`: with `--quick`."""
     yield from decode(["--quick"] if short else [])
 
 
 def decode(options: list[str]) -> Iterator[Row]:
-    """`possm-lite decode` on the embedded session."""
+    """Time and R² of `possm-lite decode` on the embedded session, with these options."""
     models, seconds = run_decode(options)
     possm, wiener, gru = (models[name]["r2"] for name in ("possm", "wiener", "gru"))
     floor = wiener + 0.1

@@ -19,6 +19,7 @@ RAGGED, PADDED = FORMS = ("ragged", "padded")
 
 
 def measure(short: bool = False) -> Iterator[Item]:
+    """The rows of the section; `short`: few windows and spikes."""
     n_windows, n_spikes, rounds = (4, 400, 2) if short else (N_WINDOWS, N_SPIKES, 100)
     times = time_in_turns({form: training_step(form, n_windows, n_spikes) for form in FORMS}, rounds)
     ms = {form: 1e3 * float(np.median(each)) for form, each in times.items()}
@@ -52,13 +53,21 @@ def _peak_memory_mib() -> float:
 
 
 def training_step(form: str, n_windows: int, n_spikes: int) -> Callable[[], None]:
-    """A forward and backward pass over windows of 1 s; the units' rates are log-normal, as in recordings."""
+    """A forward and backward pass over windows of 1 s; the units' rates are log-normal, as in recordings.
+
+    Args:
+        form: one of `FORMS`.
+        n_windows: in the batch.
+        n_spikes: of all windows together.
+    """
     rng = np.random.default_rng(0)
     rates = rng.lognormal(0.0, 1.0, N_UNITS)
     unit = 1 + rng.choice(N_UNITS, n_spikes, p=rates / rates.sum())
-    batch = SpikeBatch.from_events(rng.integers(0, n_windows, n_spikes), unit, rng.random(n_spikes), n_windows, 1.0)
+    window, time_s = rng.integers(0, n_windows, n_spikes), rng.random(n_spikes)
+    batch = SpikeBatch.from_events(window, unit, time_s, n_windows, 1.0)
     times = torch.arange(N_QUERIES, dtype=torch.float64).expand(n_windows, N_QUERIES) / N_QUERIES
-    session, target = torch.ones(n_windows, dtype=torch.int64), torch.randn(n_windows, N_QUERIES, 2)
+    session = torch.ones(n_windows, dtype=torch.int64)
+    target = torch.randn(n_windows, N_QUERIES, 2)
     model = POSSM(POSSMConfig(n_units=N_UNITS))
     padded = batch.padded()  # made before: padding is not timed
 

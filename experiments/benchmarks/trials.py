@@ -42,19 +42,24 @@ STYLES = {
 
 
 def measure(short: bool = False) -> Iterator[Item]:
+    """The items of the section; `short`: one seed, five trials, two steps of each training."""
     n_seeds, n_trials = (1, N_TRIALS[:1]) if short else (5, N_TRIALS)
     calls = [(drifted, seed, n_trials, short) for drifted in (False, True) for seed in range(n_seeds)]
     found = in_parallel(r2_of_all_ways, calls)
-    panels = {}
-    titles = ("A session with new units", f"The same units after {DAYS} days of drift")
-    for title, seeds in zip(titles, (found[:n_seeds], found[n_seeds:]), strict=True):
-        ways = {way: np.array([r2[way] for r2 in seeds]) for way in seeds[0]}  # (seeds, trials)
-        head = [f"R², mean of {n_seeds} seeds ± standard deviation", *(f"{n} trials" for n in n_trials)]
+    panels = {
+        "A session with new units": by_way(found[:n_seeds]),
+        f"The same units after {DAYS} days of drift": by_way(found[n_seeds:]),
+    }
+    columns = [f"{n} trials" for n in n_trials]
+    for title, ways in panels.items():
+        head = [f"R², mean of {n_seeds} seeds ± standard deviation", *columns]
         yield Table(title, head, [[way, *map(with_spread, r2.T)] for way, r2 in ways.items()])
-        others = [way for way in ways if way != IDENTIFIED]
-        rows = [[f"minus {way}", *(with_spread(d, "+") for d in (ways[IDENTIFIED] - ways[way]).T)] for way in others]
-        yield Table(f"{title}: {IDENTIFIED}, seed by seed", ["difference of R²", *head[1:]], rows)
-        panels[title] = ways
+        rows = []
+        for way in ways:
+            if way != IDENTIFIED:
+                difference = ways[IDENTIFIED] - ways[way]  # (seeds, trials)
+                rows.append([f"minus {way}", *(with_spread(each, "+") for each in difference.T)])
+        yield Table(f"{title}: {IDENTIFIED}, seed by seed", ["difference of R²", *columns], rows)
     yield Note(
         "Simulated sessions of 40 units; a seed has its own three sessions of the past, new session, drift and first "
         "weights. 'Units identified': the embeddings alone learn, all other weights stay. `adapt` is what `--from` "
@@ -64,6 +69,11 @@ def measure(short: bool = False) -> Iterator[Item]:
         "The number of steps does not depend on that of trials. The settings are those of chapter 16."
     )
     yield Plot("trials", "R² against the number of trials for each way, with new units and after drift", _plot(panels))
+
+
+def by_way(seeds: list[dict[str, list[float]]]) -> dict[str, np.ndarray]:
+    """R² of each way, (seeds, trials), from what `r2_of_all_ways` found of each seed."""
+    return {way: np.array([r2[way] for r2 in seeds]) for way in seeds[0]}
 
 
 def r2_of_all_ways(drifted: bool, seed: int, n_trials: tuple[int, ...], short: bool) -> dict[str, list[float]]:
@@ -81,7 +91,12 @@ def r2_of_all_ways(drifted: bool, seed: int, n_trials: tuple[int, ...], short: b
 
 @dataclass(frozen=True)
 class Study:
-    """One seed: its sessions and decoders. A short one only tests that it runs."""
+    """One seed: its sessions and decoders.
+
+    Attributes:
+        seed: of sessions, drift and first weights.
+        short: it only tests that it runs: small sessions, two steps of each training.
+    """
 
     seed: int
     short: bool
@@ -117,6 +132,7 @@ class Study:
         return session, ways | self.from_scratch()
 
     def from_scratch(self) -> dict[str, Callable]:
+        """The ways that know no other session."""
         return {
             SCRATCH: lambda some: chapter.from_scratch(POSSM, some, self.steps(240), self.seed),
             TABLE_SCRATCH: lambda some: chapter.from_scratch(chapter.CountGRU, some, self.steps(240), self.seed),
@@ -125,19 +141,26 @@ class Study:
 
     def pasts(self) -> tuple[nn.Module, nn.Module]:
         """A POSSM and a GRU with a table, trained on three sessions of two subjects together."""
-        simulated = [self.simulate(i, config) for i, config in enumerate((chapter.A, chapter.A, chapter.B), 1)]
+        simulated = [
+            self.simulate(number, config) for number, config in ((1, chapter.A), (2, chapter.A), (3, chapter.B))
+        ]
         old = combine_sessions([prepare(s.recording, chapter.SPLIT) for s in simulated])
-        return tuple(chapter.pretrained(kind, old, self.steps(290), self.seed) for kind in (POSSM, chapter.CountGRU))
+        possm = chapter.pretrained(POSSM, old, self.steps(290), self.seed)
+        table = chapter.pretrained(chapter.CountGRU, old, self.steps(290), self.seed)
+        return possm, table
 
     def identify(self, past: nn.Module, session: Session, steps: int) -> nn.Module:
         """The decoder with fresh embeddings, which alone learn."""
         return chapter.identify(past, session, self.steps(steps), self.seed)
 
     def steps(self, n: int) -> int:
+        """The steps of a training of `n`."""
         return 2 if self.short else n
 
     def simulate(self, number: int, config: SimulationConfig, units=None) -> SimulatedSession:
-        config = replace(config, n_trials=20, n_units=6) if self.short else config
+        """Session `number` of this seed; `units`: their tuning, drawn anew where it is None."""
+        if self.short:
+            config = replace(config, n_trials=20, n_units=6)
         return simulate_session(100 * self.seed + number, config, units)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -59,6 +59,7 @@ R2 = dict[tuple[str, str], np.ndarray]
 
 
 def measure(short: bool = False) -> Iterator[Item]:
+    """The items of the section; `short`: one seed, two steps of each training."""
     n_seeds = 1 if short else 3
     calls = [(*pair, seed, short) for pair in TRAINED for seed in range(n_seeds)]
     found = defaultdict(list)
@@ -69,14 +70,16 @@ def measure(short: bool = False) -> Iterator[Item]:
 
 
 def report(r2: R2) -> Iterator[Item]:
+    """Rows, tables, note and figure from R² of all seeds."""
     yield from limits(r2)
+    decoders = (*READINGS, GRU, WIENER)
     head = ["R², mean of seeds ± standard deviation", *CONDITIONS]
-    rows = [[d, *(with_spread(r2[c, d]) for c in CONDITIONS)] for d in (*READINGS, GRU, WIENER)]
-    yield Table("How a bin is read", head, rows)
-    rows = [[name, *(with_spread(r2[c, a] - r2[c, b], "+") for c in CONDITIONS)] for name, (a, b, _) in EFFECTS.items()]
-    yield Table("What the weights add, and what the number of spikes adds", ["difference of R²", *CONDITIONS], rows)
-    decoders = {code: "softmax" if code == "rotation" else f"softmax, {code}" for code in time_codes.CODES}
-    rows = [[code, *(with_spread(r2[c, decoder]) for c in (CLEAN, TIMED))] for code, decoder in decoders.items()]
+    yield Table("How a bin is read", head, [[d, *_scores(r2, d, CONDITIONS)] for d in decoders])
+    head = ["difference of R²", *CONDITIONS]
+    rows = [[name, *_differences(r2, a, b)] for name, (a, b, _) in EFFECTS.items()]
+    yield Table("What the weights add, and what the number of spikes adds", head, rows)
+    codes = {code: "softmax" if code == "rotation" else f"softmax, {code}" for code in time_codes.CODES}
+    rows = [[code, *_scores(r2, decoder, (CLEAN, TIMED))] for code, decoder in codes.items()]
     yield Table("The code of time, reading softmax", ["", CLEAN, TIMED], rows)
     yield Note(
         f"{len(r2[CLEAN, 'softmax'])} seeds, each with its own session, initial weights and windows; "
@@ -88,6 +91,15 @@ def report(r2: R2) -> Iterator[Item]:
     yield Plot("weights", "Differences of R² between readings in each condition, a dot per seed", _plot(r2))
 
 
+def _scores(r2: R2, decoder: str, conditions: Iterable[str]) -> list[str]:
+    return [with_spread(r2[condition, decoder]) for condition in conditions]
+
+
+def _differences(r2: R2, a: str, b: str) -> list[str]:
+    """How much better `a` is than `b` in each condition, of the same seeds."""
+    return [with_spread(r2[condition, a] - r2[condition, b], "+") for condition in CONDITIONS]
+
+
 def limits(r2: R2) -> Iterator[Row]:
     """The timed session is what it claims to be: counts say nothing, times do."""
     counts = max(r2[TIMED, GRU].mean(), r2[TIMED, WIENER].mean())
@@ -97,26 +109,42 @@ def limits(r2: R2) -> Iterator[Row]:
 
 
 def train_and_score(training: str, decoder: str, seed: int, short: bool) -> list[float]:
-    """R² in every condition of this training."""
+    """R² in every condition of this training.
+
+    Args:
+        training: one of `TRAININGS`.
+        decoder: a reading, `GRU` or `WIENER`; for other codes of time "softmax, CODE".
+        seed: of the sessions, of initial weights and of windows.
+        short: two steps on a small session.
+    """
     sessions = training_sessions(training, seed, short)
     if decoder == WIENER:
         sessions = [replace(session, index=1, first_unit=1) for session in sessions]
         models = [fit_wiener(session) for session in sessions]  # one for each session
     else:
-        torch.manual_seed(seed)
-        model = new_model(decoder, sessions)
         n_steps = 2 if short else N_STEPS.get(training, DEFAULT_STEPS)
-        per_epoch = max(1, round(sum(WindowSampler(s, FIT).n_windows for s in sessions) / FIT.batch))
-        fit(model, sessions, replace(FIT, epochs=math.ceil(n_steps / per_epoch), seed=seed), progress=False)
-        models = [model] * len(sessions)
+        models = [trained(decoder, sessions, seed, n_steps)] * len(sessions)
     scores = []
     for condition in TRAININGS[training]:
         tested = [_changed(session, condition, seed, short) for session in sessions]
-        scores.append(float(np.mean([evaluate(m, s).r2 for m, s in zip(models, tested, strict=True)])))
+        r2 = [evaluate(model, session).r2 for model, session in zip(models, tested, strict=True)]
+        scores.append(float(np.mean(r2)))
     return scores
 
 
+def trained(decoder: str, sessions: list[Session], seed: int, n_steps: int) -> torch.nn.Module:
+    """One network, trained on all sessions for `n_steps`, rounded up to whole epochs."""
+    torch.manual_seed(seed)
+    model = new_model(decoder, sessions)
+    n_windows = sum(WindowSampler(session, FIT).n_windows for session in sessions)
+    steps_per_epoch = max(1, round(n_windows / FIT.batch))
+    config = replace(FIT, epochs=math.ceil(n_steps / steps_per_epoch), seed=seed)
+    fit(model, sessions, config, progress=False)
+    return model
+
+
 def new_model(decoder: str, sessions: list[Session]) -> torch.nn.Module:
+    """An untrained network for the units of all sessions; `decoder` as for `train_and_score`, but `WIENER`."""
     n_units = sum(session.recording.n_units for session in sessions)
     if decoder == GRU:
         model = BinnedGRU(n_units, sessions[0].timeline.bin_width_s, len(slot_offsets(sessions[0])), hidden=HIDDEN)
@@ -129,18 +157,25 @@ def new_model(decoder: str, sessions: list[Session]) -> torch.nn.Module:
 
 
 def training_sessions(training: str, seed: int, short: bool) -> list[Session]:
+    """What is trained on; arguments as for `train_and_score`."""
     if training == "timed":
         return [prepare(timed.simulate_timed_session(seed, 12 if short else 150), SPLIT)]
     if training == "three sessions":
         return combine_sessions([prepare(simulated(3 * seed + i, short).recording, SPLIT) for i in range(3)])
     recording = simulated(seed, short).recording
-    session = prepare(add_noise(recording, seed) if training == "noise" else recording, SPLIT)
-    return [session.first_trials(2 if short else N_FEW) if training == "few" else session]
+    if training == "noise":
+        recording = add_noise(recording, seed)
+    session = prepare(recording, SPLIT)
+    if training == "few":
+        session = session.first_trials(2 if short else N_FEW)
+    return [session]
 
 
 @cache
 def simulated(seed: int, short: bool) -> SimulatedSession:
-    return simulate_session(seed, replace(SESSION, n_trials=10, n_units=8) if short else SESSION)
+    """The session of a seed, with what is known of it; `short`: small."""
+    config = replace(SESSION, n_trials=10, n_units=8) if short else SESSION
+    return simulate_session(seed, config)
 
 
 def add_noise(recording: Recording, seed: int, share: float = 1 / 3) -> Recording:
@@ -172,7 +207,9 @@ def _changed(session: Session, condition: str, seed: int, short: bool) -> Sessio
     """The session to test on; a trained model has the scale of behaviour of the one that it was trained on."""
     if condition == SILENT:
         return prepare(silence(session.recording, seed), SPLIT)
-    return prepare(drift(seed, short), SPLIT) if condition == DRIFTED else session
+    if condition == DRIFTED:
+        return prepare(drift(seed, short), SPLIT)
+    return session
 
 
 def _plot(r2: R2) -> Figure:
