@@ -43,16 +43,25 @@ RATES, ROWS_OF = (0.003, 0.01, 0.03), (6, 8, 12)
 
 def numbers_by_digits() -> list:
     """Numbers of 1 to 6 digits. Those of 4 to 6 digits are not in the training set; nearly all shorter ones are."""
-    random, seen = torch.Generator().manual_seed(0), {tuple(row) for row in task.X_TRAIN.tolist()}
+    generator = torch.Generator().manual_seed(0)
+    seen = {tuple(row) for row in task.X_TRAIN.tolist()}
+
+    def is_seen(n: int) -> bool:
+        x, _ = task.to_tokens([n, 111_111])  # as wide as a row of the training set
+        return tuple(x[0].tolist()) in seen
+
     numbers = []
     for digits in range(1, 7):
-        some = torch.randint(10 ** (digits - 1), 10**digits, (20 * N_TESTED,), generator=random).tolist()
-        unseen = [n for n in some if digits < 4 or tuple(task.to_tokens([n, 111_111])[0][0].tolist()) not in seen]
-        numbers.append(task.to_tokens(unseen[:N_TESTED]))
+        low, high = 10 ** (digits - 1), 10**digits
+        drawn = torch.randint(low, high, (20 * N_TESTED,), generator=generator).tolist()
+        if digits >= 4:
+            drawn = [n for n in drawn if not is_seen(n)]
+        numbers.append(task.to_tokens(drawn[:N_TESTED]))
     return numbers
 
 
 def trained(name: str, steps: int, seed: int, **how):
+    """One of the MODELS after its training; `how` goes to `task.train`."""
     torch.manual_seed(seed)
     model = MODELS[name]()
     task.train(model, task.translation_loss, steps=steps, **how)
