@@ -2,8 +2,11 @@
 
 The metadata of each cell, under `slideshow`, has
 * `slide_type`: slide, subslide, fragment, - (continued), notes (for the lecturer) or skip, as JupyterLab edits it;
-* `show`: the parts of a long text that are on the slide, each given by its beginning, a formula by its number "(1.3)";
-  "---" starts a new slide. The notes have the whole text. For code, the parts are separated by two blank lines.
+* `text`: what the slides say in place of the cell's text, in sentences of their own: Markdown, one string a slide. The
+  notes have the whole text of the cell.
+* `show`: for a cell without `text`, the parts of its text that are on the slide, each given by its beginning, a formula
+  by its number "(1.3)"; "---" starts a new slide. The notes have the whole text. For code, the parts are separated by
+  two blank lines.
 A slide has a picture, a formula, a table, a few lines of code, a result or a question, and at most `WORDS` words.
 The tags `slide:no-input` and `slide:no-output` leave out the code or the output of a cell, as hidden code is anyway;
 `slide:only-picture` leaves out the text that is printed beside a figure.
@@ -180,15 +183,22 @@ def pieces(cell: NotebookNode) -> list[NotebookNode]:
         return []
     if cell.cell_type == "code":
         return [shown_code(cell, show)]
-    text = re.sub(r"\]\((\w+)\.(?:ipynb|md)", r"](../\1.html", relink(cell.source))  # the pages of `make site`
-    if show is None:
+    text = link_pages(cell.source)
+    if "text" in cell.metadata.slideshow:
+        shown = [link_pages(part) for part in cell.metadata.slideshow["text"]]
+    elif show is not None:
+        groups = groupby(show, key=lambda start: start == BREAK)
+        shown = [excerpt(text, list(group)) for is_break, group in groups if not is_break]
+    else:
         return [slide_cell(text, kind)]
-    found = []
-    for is_break, group in groupby(show, key=lambda start: start == BREAK):
-        if not is_break:
-            found.append(slide_cell(excerpt(text, list(group)), "subslide" if found else kind))
-    first, *others = found
-    return [first, slide_cell(text, "notes"), *others]
+    first, *others = shown
+    notes = slide_cell(text, "notes")
+    return [slide_cell(first, kind), notes, *(slide_cell(part, "subslide") for part in others)]
+
+
+def link_pages(markdown: str) -> str:
+    """A text whose links to chapters and guides lead to the pages of `make site`."""
+    return re.sub(r"\]\((\w+)\.(?:ipynb|md)", r"](../\1.html", relink(markdown))
 
 
 def shown_code(cell: NotebookNode, show: list[str] | None) -> NotebookNode:
