@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from possm_lite.nn.positions import log_spaced_frequencies, phasors
 from possm_lite.recordings import SpikeBatch
 from possm_lite.recordings.batch import bin_index
-from possm_lite.training.fit import AdamW
 
 D, WIDTH_S = 16, 0.05
 OMEGA = log_spaced_frequencies(

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 
 import torch
+from torch.optim import AdamW
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.recordings import SpikeBatch
-from possm_lite.training.fit import AdamW
 
 
 def fastest_s(*functions: Callable[[], None], times: int = 4) -> list[float]:
