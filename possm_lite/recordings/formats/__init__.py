@@ -1,4 +1,16 @@
-"""Recordings from files: our own `.npz`, MATLAB, NWB and others."""
+"""Recordings from files: our own `.npz`, MATLAB, NWB and others.
+
+A file goes one way, each step in a module of its own:
+
+1. `find_format` and `READERS`, here: which function reads the file.
+2. `folders`, `hdf5`, `mat`, `nwb`: what is in it, as `Contents`, and what is special to one format,
+   such as the labels of a sorter.
+3. `assemble`: the same for all formats. `select_units` and `select_trials` apply filters
+   (`filters`), sort and mend; `select_behavior` finds the series that is decoded (`series_names`,
+   `join_series`), reads it (`load_series`, where a position becomes a velocity) and leaves out
+   rows. Each choice and repair is a note of the recording.
+4. `Recording` checks what comes out, and `data_report` says what is odd about it.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,12 +29,22 @@ __all__ = ["load_recording"]
 
 
 def read_npz(path: Path) -> Recording:
-    """A recording saved by `Recording.save`, or the arrays of another source under the same names."""
+    """The recording in an `.npz` file.
+
+    Args:
+        path: a file of `Recording.save`, or one of another source with arrays under the same names:
+            `spike_times`, `spike_units` and, unless it has spikes alone, `behavior_times` and
+            `behavior`. Defaults of the others are those of `from_arrays` and `Recording`.
+
+    Raises:
+        RecordingError: an array is missing or cannot be used. Without the path.
+    """
     return Recording(**from_arrays(load_npz(path), path.stem))
 
 
-# Each reads a path to what it found there. To add a format, add its function here, and in `find_format` how it is
-# recognised if not by the suffix. Any exception of a reader becomes one line that names file, format and cause.
+# Each reads a path to what it found there. To add a format, add its function here, and in
+# `find_format` how it is recognised if not by the suffix. Any exception of a reader becomes one
+# line that names file, format and cause.
 READERS: dict[str, Callable[[Path], Contents | Recording]] = {
     ".npz": read_npz,
     ".mat": read_mat,
@@ -36,20 +58,33 @@ READERS: dict[str, Callable[[Path], Contents | Recording]] = {
 
 
 def find_format(path: Path) -> str:
-    """The key of `READERS` for a file or folder. Raises FileFormatError, without the name of the file."""
+    """The key of `READERS` for a file or folder.
+
+    Args:
+        path: the file or folder.
+
+    Raises:
+        FileFormatError: there is no such file, or its format is not read. Without the path.
+    """
     if path.is_dir():
         kind = "folder of phy" if any(path.glob("spike_*.npy")) else "folder of pynapple"
     else:
         check_readable(path)
         kind = path.suffix.lower() or "file without a suffix"
-        with open(path, "rb") as file:
-            file.seek(512)  # MATLAB puts as many bytes before HDF5
-            kind += " v7.3" if kind == ".mat" and file.read(4) == b"\x89HDF" else ""
+        if kind == ".mat" and _is_hdf5(path):
+            kind = ".mat v7.3"
     if kind not in READERS:
         raise RecordingError(
             f"is a {kind}, which is not read: read are {', '.join(READERS)}. See CONVERTERS.md."
         )
     return kind
+
+
+def _is_hdf5(path: Path) -> bool:
+    """Whether a `.mat` file is of version 7.3, which is HDF5."""
+    with open(path, "rb") as file:
+        file.seek(512)  # MATLAB puts as many bytes before HDF5
+        return file.read(4) == b"\x89HDF"
 
 
 def load_recording(
@@ -60,21 +95,27 @@ def load_recording(
     trials: str = "",
     spikes_only: bool = False,
 ) -> Recording:
-    """Read a recording: `.npz`, `.mat`, `.nwb`, `.h5` of brainsets, a folder of phy or of pynapple's `.npz` files.
+    """The recording in a file or folder.
 
-    CONVERTERS.md says what each holds. What was chosen, left out or mended is in the notes of the recording.
+    Read are `.npz`, `.mat`, `.nwb`, `.h5` of brainsets, folders of phy and of pynapple's `.npz`
+    files; CONVERTERS.md says what each holds. An `.npz` written by `Recording.save` gives the same
+    recording. What was chosen, left out or mended is in the notes of the recording.
+
+        recording = load_recording("monday.nwb", "hand_pos", units="quality == 'good'")
 
     Args:
         path: the file or folder.
-        behavior: the series to decode, by name or that of its container; several are decoded side by side. Default: a
-            velocity of hand, finger or cursor. Of a position the velocity is taken; "hand_pos:raw" is the position.
+        behavior: the series to decode, by name or that of its container; several are decoded side
+            by side. Default: a velocity of hand, finger or cursor. Of a position the velocity is
+            taken; "hand_pos:raw" is the position.
         columns: of these series, by name or by number from 0. Default: all.
-        units: a filter such as "quality == 'good' and rate > 1", of the columns of the file's table of units, `id` and
-            `rate` in Hz.
+        units: a filter such as "quality == 'good' and rate > 1", of the columns of the file's table
+            of units, `id` and `rate` in Hz; comparisons are joined by and, or, not.
         trials: a filter such as "result == 'R'", with `start`, `stop` and `duration` in seconds.
         spikes_only: behaviour is not read and need not be there.
 
-    Raises RecordingError if it cannot be used, in one line: the file, the field, the value.
+    Raises:
+        RecordingError: the file cannot be used. One line: the file, the field, the value.
     """
     path = Path(path)
     selection = Selection(behavior, columns, units, trials, spikes_only)

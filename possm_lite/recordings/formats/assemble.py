@@ -1,6 +1,8 @@
-"""What a reader finds in a file, and the one way from there to a `Recording`: chosen, filtered, mended, checked."""
+"""The one way from what a reader finds in a file to a `Recording`: chosen, mended, checked."""
 
 from dataclasses import replace
+
+import numpy as np
 
 from ...errors import RecordingError
 from ..recording import Recording, covered_trials
@@ -12,44 +14,69 @@ from .select_units import select_units
 
 
 def assemble(found: Contents | Recording, selection: Selection) -> Recording:
-    """The recording that a selection makes of what is in a file; every choice and repair is a note.
+    """The recording that a selection makes of what is in a file.
 
-    Where a file holds a recording as it is, that is returned unless something is selected; its behaviour is never
-    differentiated. Raises RecordingError.
+    Where a file holds a recording as it is, that is returned unless something is selected; its
+    behaviour is never differentiated.
+
+    Args:
+        found: what the reader of the file returned.
+        selection: what of it is wanted.
+
+    Returns:
+        The recording; every choice and repair is one of its notes.
+
+    Raises:
+        RecordingError: what is selected is not in the file, or cannot be used.
     """
     if isinstance(found, Recording):
         if selection == Selection():
             return found
         if len(found.behavior_times) == 0 and not selection.behavior:
             selection = replace(selection, spikes_only=True)
-        r = found
-        columns = tuple(r.behavior_columns.tolist())
-        series = [
-            Series(
-                r.behavior_name,
-                lambda: (r.behavior_times, r.behavior),
-                r.behavior_unit,
-                False,
-                columns,
-            )
-        ]
-        series = series if len(r.behavior_times) else []
-        spikes = r.spike_times, r.spike_units, r.unit_ids
-        found = Contents(
-            *spikes, series, r.session_id, r.trials, default=(r.behavior_name,), notes=r.notes
-        )
+        found = _contents_of(found)
     notes = list(found.notes)
     spikes = select_units(found, selection.units, notes)
     trials = select_trials(found, selection.trials, notes)
     behavior = {}
     if not selection.spikes_only:
         behavior = select_behavior(found, selection, notes)
-        covered = covered_trials(trials, behavior["behavior_times"])
-        if len(trials) and not covered.any():
-            raise RecordingError(
-                "behaviour covers none of the trials: is their unit of time or clock another?"
-            )
-        (trials,) = drop_rows(~covered, (trials,), "trials that behaviour does not cover", notes)
+        trials = _drop_uncovered(trials, behavior["behavior_times"], notes)
     return Recording(
         **spikes, **behavior, trials=trials, session_id=found.session_id, notes=tuple(notes)
     )
+
+
+def _contents_of(recording: Recording) -> Contents:
+    """A recording as contents of a file, whose behaviour is decoded as it is."""
+    series = []
+    if len(recording.behavior_times):
+        decoded = Series(
+            recording.behavior_name,
+            lambda: (recording.behavior_times, recording.behavior),
+            recording.behavior_unit,
+            is_position=False,
+            columns=tuple(recording.behavior_columns.tolist()),
+        )
+        series.append(decoded)
+    return Contents(
+        recording.spike_times,
+        recording.spike_units,
+        recording.unit_ids,
+        series,
+        recording.session_id,
+        recording.trials,
+        default=(recording.behavior_name,),
+        notes=recording.notes,
+    )
+
+
+def _drop_uncovered(trials: np.ndarray, behavior_times: np.ndarray, notes: list[str]) -> np.ndarray:
+    """The trials, (n, 2) s, that behaviour covers; RecordingError if it covers none."""
+    covered = covered_trials(trials, behavior_times)
+    if len(trials) and not covered.any():
+        raise RecordingError(
+            "behaviour covers none of the trials: is their unit of time or clock another?"
+        )
+    (trials,) = drop_rows(~covered, (trials,), "trials that behaviour does not cover", notes)
+    return trials

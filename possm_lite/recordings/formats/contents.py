@@ -1,4 +1,7 @@
-"""What a reader finds in a file, and what of it is wanted, before anything is chosen, mended or checked."""
+"""What a reader finds in a file, and what of it is wanted.
+
+Nothing is chosen, mended or checked here.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +12,24 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Selection:
-    """What of a file is wanted."""
+    """What of a file is wanted.
 
-    behavior: tuple[
-        str, ...
-    ] = ()  # names of series, decoded side by side; (): the default of the file
-    columns: tuple[str, ...] = ()  # of them, by name or by number from 0; (): all
-    units: str = ""  # filter of units such as "quality == 'good'"
-    trials: str = ""  # filter of trials such as "result == 'R' and duration > 0.3"
-    spikes_only: bool = False  # behaviour is not read
+    It is also read from checkpoints, as JSON, so names may be of any type and are made text.
+
+    Attributes:
+        behavior: names of series, decoded side by side; a single text is one name. Default: that of
+            the file.
+        columns: of these series, by name or by number from 0. Default: all.
+        units: filter of units, such as "quality == 'good'"; "" for all.
+        trials: filter of trials, such as "result == 'R' and duration > 0.3"; "" for all.
+        spikes_only: behaviour is not read.
+    """
+
+    behavior: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    units: str = ""
+    trials: str = ""
+    spikes_only: bool = False
 
     def __post_init__(self):
         for name in ("behavior", "columns"):
@@ -27,38 +39,83 @@ class Selection:
 
 
 class Series(NamedTuple):
-    """One behavioural time series of a file, read only when it is chosen."""
+    """One behavioural time series of a file, read only when it is chosen.
 
-    name: str  # "hand_vel", "Position/hand_pos"
-    read: Callable[
-        [], tuple[np.ndarray, np.ndarray]
-    ]  # times (T,) in s, values (T,) or (T, C), NaN where missing
+    Attributes:
+        name: such as "hand_vel" or, in a container, "Position/hand_pos".
+        read: a function that returns times in seconds, (T,), and values, (T,) or (T, C), NaN where
+            missing.
+        unit: of the values, such as "mm".
+        is_position: True if it is differentiated, unless the position itself is asked for; False if
+            not; None: as its name says.
+        columns: their names; (): x, y, z up to three, else "0", "1", ...
+        shape: of the values, (T,) or (T, C); () where it is not known.
+    """
+
+    name: str
+    read: Callable[[], tuple[np.ndarray, np.ndarray]]
     unit: str = "a.u."
-    is_position: bool | None = (
-        None  # differentiated, unless the position itself is asked for; None: as its name says
-    )
-    columns: tuple[str, ...] = ()  # names; (): x, y, z up to three, else "0", "1", ...
-    shape: tuple[int, ...] = ()  # of the values
+    is_position: bool | None = None
+    columns: tuple[str, ...] = ()
+    shape: tuple[int, ...] = ()
 
 
 class Contents(NamedTuple):
-    """What a reader finds in a file, before anything is chosen, mended or checked."""
+    """What a reader finds in a file, before anything is chosen, mended or checked.
 
-    spike_times: np.ndarray  # (N,) s, in any order
-    spike_units: np.ndarray  # (N,) index into unit_ids
-    unit_ids: np.ndarray  # (U,)
+    Attributes:
+        spike_times: seconds, in any order, shape (N,).
+        spike_units: index in `unit_ids` of each spike, shape (N,).
+        unit_ids: names or numbers of the units, shape (U,).
+        series: of behaviour, all that the file has.
+        session_id: the name of the session.
+        trials: start and stop in seconds, as in the file, shape (n, 2).
+        unit_table: further columns of units for filters, by name, shape (U,) each.
+        trial_table: further columns of trials for filters, by name, shape (n,) each.
+        observed: start and stop in seconds of the times at which the recording was on, shape
+            (m, 2); None: always.
+        default: names of series to decode if none is named; (): the first of `SERIES` that moves.
+        notes: what the reader decided, a sentence each.
+    """
+
+    spike_times: np.ndarray
+    spike_units: np.ndarray
+    unit_ids: np.ndarray
     series: Sequence[Series]
     session_id: str
-    trials: np.ndarray = np.empty((0, 2))  # (n, 2) s, as in the file
-    unit_table: Mapping[str, np.ndarray] = {}  # further columns of units, (U,) each
-    trial_table: Mapping[str, np.ndarray] = {}  # further columns of trials, (n,) each
-    observed: np.ndarray | None = None  # (m, 2) s, when the recording was on; None: always
-    default: tuple[
-        str, ...
-    ] = ()  # series to decode if none is named; (): the first of SERIES that moves
+    trials: np.ndarray = np.empty((0, 2))
+    unit_table: Mapping[str, np.ndarray] = {}
+    trial_table: Mapping[str, np.ndarray] = {}
+    observed: np.ndarray | None = None
+    default: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
+def series_in_memory(name: str, times: np.ndarray, values: np.ndarray) -> Series:
+    """A series that is read already.
+
+    Args:
+        name: of the series.
+        times: seconds, (T,).
+        values: (T,) or (T, C).
+    """
+    return Series(name, lambda: (times, values), shape=values.shape)
+
+
 def intervals(table: dict[str, np.ndarray], start: str = "start", stop: str = "stop") -> np.ndarray:
-    """These two columns, (n, 2), which are taken out of a table; (0, 2) of one without columns."""
-    return np.stack([table.pop(start), table.pop(stop)], axis=1) if table else np.empty((0, 2))
+    """Two columns of a table as intervals; they are taken out of it.
+
+    Args:
+        table: columns by name, (n,) each.
+        start: the name of the column of starts, in seconds.
+        stop: the name of the column of stops, in seconds.
+
+    Returns:
+        Starts and stops, (n, 2); (0, 2) of a table without columns.
+
+    Raises:
+        KeyError: the table has columns, but not these.
+    """
+    if not table:
+        return np.empty((0, 2))
+    return np.stack([table.pop(start), table.pop(stop)], axis=1)

@@ -7,7 +7,10 @@ from pathlib import Path
 from ...errors import PossmError, wrap_errors
 
 FOLDER = Path("data", "recordings")
-_SPYKES_ML = "https://raw.githubusercontent.com/KordingLab/spykesML/ff2b1830ae07909e5f1a0811445ca3fd5732dc6f/data"
+_SPYKES_ML = (
+    "https://raw.githubusercontent.com/KordingLab/spykesML/"
+    "ff2b1830ae07909e5f1a0811445ca3fd5732dc6f/data"
+)
 ADDRESSES = {
     "stevenson-2011": f"{_SPYKES_ML}/m1_stevenson_2011.mat",
     "s1": f"{_SPYKES_ML}/s1_data.mat",
@@ -26,44 +29,70 @@ CHECKSUMS = {  # DANDI's client knows those of its files
 
 
 def recording_at_hand() -> Path | None:
-    """The path in the environment variable `POSSM_LITE_RECORDING`, else a downloaded recording, else None.
+    """The path in the environment variable `POSSM_LITE_RECORDING`, else a download, else None.
 
     Downloads are in `data/recordings/` of the current folder or of one above it.
     """
-    if named := os.environ.get("POSSM_LITE_RECORDING"):
+    named = os.environ.get("POSSM_LITE_RECORDING")
+    if named:
         return Path(named).expanduser()
     folders = [folder / FOLDER for folder in (Path.cwd(), *Path.cwd().parents)]
-    paths = (folder / _file_name(name) for name in ADDRESSES for folder in folders)
-    return next((path for path in paths if path.is_file()), None)
+    for name in ADDRESSES:
+        for folder in folders:
+            path = folder / _file_name(name)
+            if path.is_file():
+                return path
+    return None
 
 
 def download(name: str, folder: Path = FOLDER) -> Path:
-    """Download a recording into a folder, unless it is there already, and return its path.
+    """Download a recording into a folder, unless it is there already.
 
-    The file gets this path once it is complete and its checksum is right. Raises PossmError otherwise, in one line.
+    Args:
+        name: of the recording, one of `ADDRESSES`.
+        folder: where it is saved.
+
+    Returns:
+        The path of the file, which has this path once it is complete and its checksum is right.
+
+    Raises:
+        PossmError: an unknown name, a package that is not installed, no connection, or a wrong
+            checksum. One line.
     """
     if name not in ADDRESSES:
+        names = ", ".join(ADDRESSES)
         raise PossmError(
-            f"{name!r} is not a recording that can be downloaded; choose from {', '.join(ADDRESSES)}."
+            f"{name!r} is not a recording that can be downloaded; choose from {names}."
         )
     path = folder / _file_name(name)
     with wrap_errors(f"{name}: {ADDRESSES[name]} cannot be saved as {path}"):
         if name in CHECKSUMS:
-            import pooch
-
-            pooch.get_logger().setLevel("WARNING")
-            client = pooch.HTTPDownloader(progressbar=True, timeout=30)
-            pooch.retrieve(ADDRESSES[name], CHECKSUMS[name], path.name, folder, downloader=client)
+            _download_file(name, path)
         elif not path.is_file():
-            from dandi.download import download as dandi_download
-
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder) as partial:
-                dandi_download(ADDRESSES[name], partial)
-                (found,) = Path(partial).rglob("*train*.nwb")  # test files have no behaviour
-                found.replace(path)
+            _download_from_dandi(name, path)
     return path
 
 
+def _download_file(name: str, path: Path):
+    """Download a file whose checksum is known, unless it is there with this checksum."""
+    import pooch
+
+    pooch.get_logger().setLevel("WARNING")
+    client = pooch.HTTPDownloader(progressbar=True, timeout=30)
+    pooch.retrieve(ADDRESSES[name], CHECKSUMS[name], path.name, path.parent, downloader=client)
+
+
+def _download_from_dandi(name: str, path: Path):
+    """Download a data set of DANDI, of which the file of the training part is kept."""
+    from dandi.download import download as dandi_download
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as partial:
+        dandi_download(ADDRESSES[name], partial)
+        (found,) = Path(partial).rglob("*train*.nwb")  # test files have no behaviour
+        found.replace(path)
+
+
 def _file_name(name: str) -> str:
+    """The name of the file of a recording."""
     return name + (".mat" if name in CHECKSUMS else ".nwb")

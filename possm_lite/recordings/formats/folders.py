@@ -1,4 +1,11 @@
-"""Folders of phy or Kilosort, and of pynapple, in the layouts of CONVERTERS.md."""
+"""Folders of phy or Kilosort, and of pynapple.
+
+* phy: `spike_times.npy`, samples; `spike_clusters.npy`; `params.py`; tables of clusters; and beside
+  them a CSV file of behaviour whose first column, time or time_s, is seconds since the first
+  sample, and perhaps `trials.csv` with the columns start and stop.
+* pynapple: a TsGroup, and Tsd, TsdFrame and IntervalSet, each saved as an `.npz`. What is in them
+  as a pickle, metadata and names of columns, is not read.
+"""
 
 import re
 import warnings
@@ -9,87 +16,123 @@ import numpy as np
 
 from ...errors import RecordingError, prefix_errors, wrap_errors
 from ..arrays import load_npz
-from .contents import Contents, Series, intervals
+from .contents import Contents, Series, intervals, series_in_memory
 
 
 def read_phy(path: Path) -> Contents:
-    """Spikes without the clusters labelled noise, the tables of clusters for filters, behaviour and trials."""
-    import pandas
+    """What is in a folder of phy or Kilosort.
 
-    samples, clusters = (
-        _read(path / f"spike_{name}.npy", np.load).ravel() for name in ("times", "clusters")
-    )
+    Args:
+        path: the folder.
+
+    Returns:
+        Spikes in seconds, without the clusters labelled noise; the tables of clusters for filters;
+        a series for each column of the table of behaviour; trials.
+
+    Raises:
+        RecordingError: a file is missing or cannot be used. Without the path.
+    """
+    samples = _read(path / "spike_times.npy", np.load).ravel()
+    clusters = _read(path / "spike_clusters.npy", np.load).ravel()
     if samples.dtype.kind not in "iu":
         raise RecordingError(
             f"spike_times.npy must be samples, whole numbers, not {samples.dtype}."
         )
-    info = path / "cluster_info.tsv"
-    files = [info] if info.exists() else sorted(path.glob("cluster_*.tsv"))
-    by_cluster = [
-        _read(file, _read_table) for file in files
-    ]  # the first column is the number of the cluster
-    table = pandas.concat(
-        [pandas.DataFrame(), *(one.set_index(one.columns[0]) for one in by_cluster)], axis=1
-    )
-    noise = table.index[table.get("group", table.get("KSLabel", table.index)) == "noise"]
+    table = _read_clusters(path)
+    noise = _noise_clusters(table)
     kept = ~np.isin(clusters, noise)
     unit_ids, spike_units = np.unique(clusters[kept], return_inverse=True)
     tables = {file.name: _columns(_read(file, _read_table)) for file in sorted(path.glob("*.csv"))}
     trials = tables.pop("trials.csv", {})
-    if len(tables) > 1:
-        raise RecordingError(f"has {len(tables)} tables of behaviour, {', '.join(tables)[:200]}.")
-    behavior = next(iter(tables.values()), {"time": np.empty(0)})
-    if (first := next(iter(behavior))) not in ("time", "time_s"):
-        raise RecordingError(
-            f"{', '.join(tables)}: the first column must be time, in seconds, not {first!r:.80}."
-        )
-    times = behavior.pop(first)
+    series = _behavior_series(tables)
+    notes = ()
+    if len(noise):
+        notes = (f"{len(noise)} of {len(table)} clusters, labelled noise, were left out.",)
     return Contents(
         samples[kept] / _read(path / "params.py", _read_rate),
         spike_units,
         unit_ids,
-        [
-            Series(name, lambda values=values: (times, values), shape=values.shape)
-            for name, values in behavior.items()
-        ],
+        series,
         session_id=path.resolve().name,
         trials=intervals(trials),
         unit_table=_columns(table.reindex(unit_ids)),
         trial_table=trials,
-        notes=(f"{len(noise)} of {len(table)} clusters, labelled noise, were left out.",)
-        if len(noise)
-        else (),
+        notes=notes,
     )
+
+
+def _read_clusters(path: Path):
+    """The table of clusters of phy, of pandas, with a row for each and its number as the index."""
+    import pandas
+
+    info = path / "cluster_info.tsv"
+    files = [info] if info.exists() else sorted(path.glob("cluster_*.tsv"))
+    tables = [pandas.DataFrame()]
+    for file in files:
+        table = _read(file, _read_table)
+        tables.append(table.set_index(table.columns[0]))  # the number of the cluster
+    return pandas.concat(tables, axis=1)
+
+
+def _noise_clusters(table):
+    """The numbers of the clusters labelled noise, by a person or, without such, by Kilosort."""
+    for column in ("group", "KSLabel"):
+        if column in table:
+            return table.index[table[column] == "noise"]
+    return table.index[:0]
+
+
+def _behavior_series(tables: dict[str, dict[str, np.ndarray]]) -> list[Series]:
+    """A series for each column of the one table of behaviour, whose first column is the time."""
+    if not tables:
+        return []
+    if len(tables) > 1:
+        raise RecordingError(f"has {len(tables)} tables of behaviour, {', '.join(tables)[:200]}.")
+    ((file_name, behavior),) = tables.items()
+    first, *names = behavior
+    if first not in ("time", "time_s"):
+        raise RecordingError(
+            f"{file_name}: the first column must be time, in seconds, not {first!r:.80}."
+        )
+    return [series_in_memory(name, behavior[first], behavior[name]) for name in names]
 
 
 def read_pynapple(path: Path) -> Contents:
-    """The TsGroup as spikes, each Tsd and TsdFrame as a series with the name of its file, an IntervalSet as trials."""
-    pickled = ("_metadata", "columns")  # not read
-    objects = {
-        file.stem: _read(file, lambda file: load_npz(file, pickled))
-        for file in sorted(path.glob("*.npz"))
-    }
-    kinds = {
-        name: str(arrays.get("type", ["no object of pynapple"])[0])
-        for name, arrays in objects.items()
-    }
-    groups, trials = (
-        [objects[n] for n in objects if kinds[n] == kind] for kind in ("TsGroup", "IntervalSet")
-    )
+    """What is in a folder of pynapple's `.npz` files.
+
+    Args:
+        path: the folder.
+
+    Returns:
+        The TsGroup as spikes, each Tsd and TsdFrame as a series with the name of its file, an
+        IntervalSet as trials.
+
+    Raises:
+        RecordingError: there is no TsGroup, or more than one, or a file cannot be used. Without the
+            path.
+    """
+    objects = {file.stem: _read(file, _read_object) for file in sorted(path.glob("*.npz"))}
+    kinds = {}
+    for name, arrays in objects.items():
+        kind = arrays.get("type", ["no object of pynapple"])[0]
+        kinds[name] = str(kind)
+    groups = [objects[name] for name, kind in kinds.items() if kind == "TsGroup"]
+    trials = [objects[name] for name, kind in kinds.items() if kind == "IntervalSet"]
     if len(groups) != 1 or len(trials) > 1:
         found = f"one TsGroup and at most one IntervalSet of pynapple; it has {kinds or 'neither'}"
         raise RecordingError(f"must have files of phy, or {found}. See CONVERTERS.md.")
-    keys, index = np.unique(groups[0]["keys"]), groups[0]["index"]
-    if not np.isin(index, keys).all():
+    (group,) = groups
+    keys = np.unique(group["keys"])
+    if not np.isin(group["index"], keys).all():
         raise RecordingError("index of the TsGroup must be of its keys.")
     return Contents(
-        groups[0]["t"],
-        np.searchsorted(keys, index),
+        group["t"],
+        np.searchsorted(keys, group["index"]),
         keys,
         [
-            Series(name, lambda a=arrays: (a["t"], a["d"]), shape=arrays["d"].shape)
-            for name, arrays in objects.items()
-            if kinds[name] in ("Tsd", "TsdFrame")
+            series_in_memory(name, objects[name]["t"], objects[name]["d"])
+            for name, kind in kinds.items()
+            if kind in ("Tsd", "TsdFrame")
         ],
         session_id=path.resolve().name,
         trials=intervals(trials[0], "start", "end") if trials else np.empty((0, 2)),
@@ -102,16 +145,20 @@ def _read(file: Path, read: Callable):
         return read(file)
 
 
+def _read_object(file: Path) -> dict[str, np.ndarray]:
+    """The arrays of an object of pynapple, without those that it pickles."""
+    return load_npz(file, omit=("_metadata", "columns"))
+
+
 def _read_rate(file: Path) -> float:
-    """`sample_rate` of params.py, in Hz. The file is not executed."""
-    (rate,) = re.findall(
-        r"^\s*sample_rate\s*=\s*([\d._eE+]+)\s*(?:#.*)?$", file.read_text("utf-8"), re.MULTILINE
-    )
+    """`sample_rate` of `params.py`, in Hz. The file is not executed."""
+    assignment = r"^\s*sample_rate\s*=\s*([\d._eE+]+)\s*(?:#.*)?$"
+    (rate,) = re.findall(assignment, file.read_text("utf-8"), re.MULTILINE)
     return float(rate)
 
 
 def _read_table(file: Path):
-    """A table of pandas. It refuses rows longer than the header, whose last cells would be left out."""
+    """A table of pandas. Refuses rows longer than the header, whose last cells would be lost."""
     import pandas
 
     with warnings.catch_warnings():
@@ -121,9 +168,8 @@ def _read_table(file: Path):
 
 def _columns(frame) -> dict[str, np.ndarray]:
     """The columns of a table of pandas by name, numbers or text."""
-    return {
-        str(name): column.to_numpy()
-        if column.dtype.kind in "biuf"
-        else column.fillna("").to_numpy(str)
-        for name, column in frame.items()
-    }
+    columns = {}
+    for name, column in frame.items():
+        is_number = column.dtype.kind in "biuf"
+        columns[str(name)] = column.to_numpy() if is_number else column.fillna("").to_numpy(str)
+    return columns

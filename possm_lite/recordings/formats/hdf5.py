@@ -1,10 +1,13 @@
 """HDF5 files: those of O'Doherty and Sabes, and of brainsets.
 
-* `indy_*.mat` and `loco_*.mat` (Zenodo 583331), MATLAB v7.3: `t` (k,) s; `cursor_pos` (k, 2) mm; `finger_pos` (k, 3 or
-  6), first z, -x, -y in cm; `chan_names`; `spikes`, cells (channels, units) of times in s. HDF5 holds the transposes.
+* `indy_*.mat` and `loco_*.mat` (Zenodo 583331), MATLAB v7.3: `t` (k,) s; `cursor_pos` (k, 2) mm;
+  `finger_pos` (k, 3 or 6), first z, -x, -y in cm; `chan_names`; `spikes`, cells (channels, units)
+  of times in s, of which the first unit of a channel are threshold crossings that were sorted into
+  no unit. HDF5 holds the transposes.
 * `.h5` of brainsets: a `temporaldata.Data` as its `to_hdf5` writes it.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,32 +16,34 @@ from .contents import Contents, Series, intervals
 
 
 def read_indy(path: Path) -> Contents:
-    """Spikes, and the positions of cursor and finger. "M1 001/0" are the unsorted spikes of a channel, as in POSSM."""
+    """What is in a file of O'Doherty and Sabes.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Spikes, and the positions of cursor and finger. "M1 001/0" are the unsorted spikes of a
+        channel, as in POSSM. The cursor is decoded by default.
+    """
     import h5py
 
     with h5py.File(path, "r") as file:
-        channels = np.array(
-            ["".join(map(chr, file[name][()].flat)) for name in file["chan_names"][()].flat]
-        )
-        cells = {
-            place: file[cell] for place, cell in np.ndenumerate(file["spikes"][()])
-        }  # (unit, channel)
-        # MATLAB stores the shape of an empty array in its place
-        full = {
-            at: cell[()].ravel()
-            for at, cell in cells.items()
-            if cell.size and "MATLAB_empty" not in cell.attrs
-        }
-        unit, channel = np.array(list(full)).T
+        channels = np.array(_texts(file, "chan_names"))
+        trains = _trains(file)
         t = file["t"][()].ravel()
-        series = [Series("cursor_pos", lambda cursor=file["cursor_pos"][()].T: (t, cursor), "mm")]
+        cursor = file["cursor_pos"][()].T
+        series = [Series("cursor_pos", lambda: (t, cursor), "mm")]
         if "finger_pos" in file:
-            finger = file["finger_pos"][()].T[:, [1, 2, 0]] * [-1, -1, 1]
+            finger = file["finger_pos"][()].T[:, [1, 2, 0]] * [-1, -1, 1]  # x, y, z
             series.append(Series("finger_pos", lambda: (t, finger), "cm"))
+    unit, channel = np.array(list(trains)).T
     names = channels[channel]
+    n_unsorted = (unit == 0).sum()
+    of_all = f"{n_unsorted} of {len(unit)} units"
+    note = f"{of_all} are unsorted spikes; the filter unit > 0 leaves them out."
     return Contents(
-        np.concatenate(list(full.values())),
-        np.repeat(np.arange(len(full)), [len(train) for train in full.values()]),
+        np.concatenate(list(trains.values())),
+        np.repeat(np.arange(len(trains)), [len(train) for train in trains.values()]),
         np.array([f"{name}/{u}" for name, u in zip(names, unit, strict=True)]),
         series,
         session_id=path.stem,
@@ -48,39 +53,50 @@ def read_indy(path: Path) -> Contents:
             "area": np.array([name.split()[0] for name in names]),
         },
         default=("cursor_pos",),
-        notes=(
-            f"{(unit == 0).sum()} of {len(unit)} units are unsorted spikes; the filter unit > 0 leaves them out.",
-        ),
+        notes=(note,),
     )
 
 
+def _texts(file, name: str) -> list[str]:
+    """The texts in an array of cells of MATLAB, whose characters are stored as numbers."""
+    texts = []
+    for cell in file[name][()].flat:
+        characters = file[cell][()].flat
+        texts.append("".join(map(chr, characters)))
+    return texts
+
+
+def _trains(file) -> dict[tuple[int, int], np.ndarray]:
+    """The spike times in s of each cell that is not empty, by unit of the channel and channel."""
+    trains = {}
+    for place, reference in np.ndenumerate(file["spikes"][()]):
+        cell = file[reference]
+        # MATLAB stores the shape of an empty array in its place
+        if cell.size and "MATLAB_empty" not in cell.attrs:
+            trains[place] = cell[()].ravel()
+    return trains
+
+
 def read_brainsets(path: Path) -> Contents:
-    """Spikes, trials, `domain` as the observed times, and every field of a time series, called "cursor/vel"."""
+    """What is in a file of brainsets.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Spikes, trials, the domain as the observed times, and every field of a time series, called
+        "cursor/vel". A series is read from the file only when it is chosen.
+    """
     import h5py
 
-    def read(name: str, field: str) -> tuple[np.ndarray, np.ndarray]:
-        with h5py.File(path, "r") as file:
-            group = file[name]
-            values = group[field][()]
-            if "timestamps" in group:
-                return group["timestamps"][()], values
-            return group["domain/start"][0] + np.arange(len(values)) / group.attrs[
-                "sampling_rate"
-            ], values
-
     with h5py.File(path, "r") as file:
-        units, trials, domain = (
-            read_columns(find(file, name)) for name in ("units", "trials", "domain")
-        )
-        series = [
-            Series(f"{name}/{field}", lambda n=name, f=field: read(n, f), shape=data.shape)
-            for name, group in file.items()
-            if "TimeSeries" in str(group.attrs.get("object")) and name != "spikes"
-            for field, data in group.items()
-            if not field.startswith("timestamp")
-            and getattr(data, "ndim", 0) in (1, 2)
-            and data.dtype.kind in "iuf"
-        ]
+        units = read_columns(find(file, "units"))
+        trials = read_columns(find(file, "trials"))
+        domain = read_columns(find(file, "domain"))
+        series = []
+        for name, group in file.items():
+            if name != "spikes" and "TimeSeries" in str(group.attrs.get("object")):
+                series += _fields(path, name, group)
         return Contents(
             file["spikes/timestamps"][()],
             file["spikes/unit_index"][()],
@@ -94,25 +110,62 @@ def read_brainsets(path: Path) -> Contents:
         )
 
 
+def _fields(path: Path, name: str, group) -> list[Series]:
+    """A series for each field of numbers in a time series of brainsets."""
+    series = []
+    for field, data in group.items():
+        is_numbers = getattr(data, "ndim", 0) in (1, 2) and data.dtype.kind in "iuf"
+        if is_numbers and not field.startswith("timestamp"):
+            read = partial(_read_field, path, name, field)
+            series.append(Series(f"{name}/{field}", read, shape=data.shape))
+    return series
+
+
+def _read_field(path: Path, name: str, field: str) -> tuple[np.ndarray, np.ndarray]:
+    """Times (T,) in s and values of a field of a time series of brainsets."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        group = file[name]
+        values = group[field][()]
+        if "timestamps" in group:
+            return group["timestamps"][()], values
+        seconds = np.arange(len(values)) / group.attrs["sampling_rate"]
+        return group["domain/start"][0] + seconds, values
+
+
 def find(file, address: str):
-    """What is at an address of an HDF5 file, None where nothing is. A link to nothing raises KeyError."""
+    """What is at an address of an HDF5 file, None where nothing is.
+
+    Args:
+        file: of h5py, or a group of it.
+        address: names of groups and of what is in the last, with slashes between them.
+
+    Raises:
+        KeyError: there is a link to nothing.
+    """
     for name in address.split("/"):
-        if file is None or name not in set(
-            file.keys()
-        ):  # `name in file` is False of a link to nothing
+        # `name in file` is False of a link to nothing
+        if file is None or name not in set(file.keys()):
             return None
         file = file[name]
     return file
 
 
 def read_columns(table) -> dict[str, np.ndarray]:
-    """The data sets (n,) of numbers or text in a group by name; {} of None."""
+    """The data sets of numbers or text in a group, by name, (n,) each.
+
+    Args:
+        table: the group of h5py; None has no columns.
+    """
     import h5py
 
     found = {}
     for name, data in (table or {}).items():
-        if getattr(data, "ndim", 0) == 1 and h5py.check_string_dtype(data.dtype):
+        if getattr(data, "ndim", 0) != 1:
+            continue
+        if h5py.check_string_dtype(data.dtype):
             found[name] = data.asstr(errors="replace")[()].astype(str)
-        elif getattr(data, "ndim", 0) == 1 and data.dtype.kind in "iufb":
+        elif data.dtype.kind in "iufb":
             found[name] = data[()]
     return found

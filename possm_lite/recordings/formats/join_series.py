@@ -13,39 +13,69 @@ _AXIS = re.compile(r"_[xyz]$|^[xyz]_", re.IGNORECASE)  # hand_vel_x, x_vel
 
 
 def joined_series(series: Sequence[Series]) -> list[Series]:
-    """1-D series of one movement as one: those for its axes (hand_vel_x, hand_vel_y) or all of a container."""
-    groups: dict[str, dict[str, Series]] = {}
+    """The 1-D series of one movement as one: those for its axes, or all of a container.
+
+    So "hand_vel_x" and "hand_vel_y" are "hand_vel" with the columns "x" and "y".
+
+    Args:
+        series: all of a file.
+
+    Returns:
+        The joined series, which are read when they are chosen, like the others.
+    """
     taken = {one.name for one in series}
-    for one in (one for one in series if one.shape[1:] in ((), (1,))):
+    joined = []
+    for name, parts in _groups(series).items():
+        if len(parts) < 2 or name in taken:
+            continue
+        first = parts[min(parts)]
+        read = partial(_read_joined, parts)
+        joined.append(first._replace(name=name, read=read, columns=tuple(sorted(parts)), shape=()))
+    return joined
+
+
+def _groups(series: Sequence[Series]) -> dict[str, dict[str, Series]]:
+    """The 1-D series by the name of what they are parts of, and there by axis or own name."""
+    groups: dict[str, dict[str, Series]] = {}
+    for one in series:
+        if one.shape[1:] not in ((), (1,)):
+            continue
         container, slash, last = one.name.rpartition("/")
-        if match := _AXIS.search(last):
-            base = container + slash + _AXIS.sub("", last, count=1)
-            groups.setdefault(base, {})[match[0].strip("_").lower()] = one
+        match = _AXIS.search(last)
+        if match:
+            axis = match[0].strip("_").lower()
+            movement = container + slash + _AXIS.sub("", last, count=1)
+            groups.setdefault(movement, {})[axis] = one
         if container:
             groups.setdefault(container, {})[last] = one
-    return [
-        parts[min(parts)]._replace(
-            name=name, read=partial(_read_joined, parts), columns=tuple(sorted(parts)), shape=()
-        )
-        for name, parts in groups.items()
-        if len(parts) > 1 and name not in taken
-    ]
+    return groups
 
 
 def _read_joined(parts: Mapping[str, Series]) -> tuple[np.ndarray, np.ndarray]:
+    """Times (T,) in s and values (T, C) of series side by side, in the order of their keys."""
     samples = {one.name: one.read() for _, one in sorted(parts.items())}
     times = common_times({name: times for name, (times, _) in samples.items()})
     return times, np.column_stack([values for _, values in samples.values()])
 
 
 def common_times(times: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The times of the first series, (T,), if all others have the same to half a sample. RecordingError otherwise."""
+    """The times of the first series, if all others have the same to half a sample.
+
+    Args:
+        times: of each series by name, seconds, (T,) each.
+
+    Returns:
+        Seconds, (T,).
+
+    Raises:
+        RecordingError: the series have samples at different times.
+    """
     first, *others = times.values()
     half = np.median(np.diff(first)) / 2
-    if any(
-        len(other) != len(first) or not (np.abs(other - first) <= half).all() for other in others
-    ):
-        raise RecordingError(
-            f"{', '.join(times)} have samples at different times: they are not decoded side by side."
-        )
+    for other in others:
+        if len(other) != len(first) or not (np.abs(other - first) <= half).all():
+            names = ", ".join(times)
+            raise RecordingError(
+                f"{names} have samples at different times: they are not decoded side by side."
+            )
     return first

@@ -1,4 +1,10 @@
-"""The samples of one series: at increasing times, a position differentiated."""
+"""The samples of one series: at increasing times, a position differentiated.
+
+Rules about the samples of a series, for all formats, belong here: times that cannot be, positions
+that become velocities.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,30 +14,64 @@ from .contents import Series
 from .select_rows import as_numbers, drop_rows
 from .series_names import is_position
 
-_FEW = 0.01  # share of samples with a time out of order that are left out; with more, the clock is refused
+# share of samples with a time out of order that are left out; with more, the clock is refused
+_FEW = 0.01
 
 
-def load_series(
-    series: Series, raw: bool, notes: list[str]
-) -> tuple[Series, np.ndarray, np.ndarray]:
-    """What is decoded of a series, at times (T,) that increase, (T, C); positions are differentiated unless `raw`."""
+class Samples(NamedTuple):
+    """What is decoded of a series.
+
+    Attributes:
+        series: the series, with name, unit and columns of what is decoded.
+        times: seconds, increasing, shape (T,).
+        values: shape (T, C), NaN where missing.
+    """
+
+    series: Series
+    times: np.ndarray
+    values: np.ndarray
+
+
+def load_series(series: Series, raw: bool, notes: list[str]) -> Samples:
+    """What is decoded of a series: its values, or of a position the velocity.
+
+    Args:
+        series: of a file.
+        raw: a position is decoded as it is.
+        notes: gets a note of samples that are left out, and of a derivative.
+
+    Raises:
+        RecordingError: more than 1 % of the times are out of order.
+    """
+    times, values = _read(series, notes)
+    columns = series.columns or tuple(default_columns(values.shape[1]).tolist())
+    series = series._replace(unit=series.unit or "a.u.", columns=columns)
     name = series.name
-    times, values = map(as_numbers, series.read())
-    values = values[:, None] if values.ndim == 1 else values
+    has_positions = is_position(name) if series.is_position is None else series.is_position
+    if raw or not has_positions:
+        return Samples(series, times, values)
+    velocity, how = differentiate(times, values)
+    how = f": {how}" if how else ""
+    notes.append(f"Velocity is the derivative of the position {name}{how}.")
+    series = series._replace(name=f"velocity of {name}", unit=f"{series.unit}/s")
+    return Samples(series, times, velocity)
+
+
+def _read(series: Series, notes: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Times (T,) that increase, and values (T, C), as in the file."""
+    name = series.name
+    times, values = series.read()
+    times, values = as_numbers(times), as_numbers(values)
+    if values.ndim == 1:
+        values = values[:, None]  # (T, 1)
     times, values = drop_rows(
         ~np.isfinite(times), (times, values), f"samples of {name} without a time", notes
     )
-    late = np.zeros(len(times), dtype=bool)  # than a sample before
+    late = np.zeros(len(times), dtype=bool)  # not after all samples before
     late[1:] = times[1:] <= np.maximum.accumulate(times)[:-1]
     if late.sum() > _FEW * len(times):
         check_order(f"times of {name}", times, strict=True)
     times, values = drop_rows(
         late, (times, values), f"samples of {name} with a time out of order or repeated", notes
     )
-    columns = series.columns or tuple(default_columns(values.shape[1]).tolist())
-    series = series._replace(unit=series.unit or "a.u.", columns=columns)
-    if raw or not (is_position(name) if series.is_position is None else series.is_position):
-        return series, times, values
-    values, how = differentiate(times, values)
-    notes.append(f"Velocity is the derivative of the position {name}{': ' if how else ''}{how}.")
-    return series._replace(name=f"velocity of {name}", unit=f"{series.unit}/s"), times, values
+    return times, values

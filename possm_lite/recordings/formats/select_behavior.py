@@ -1,78 +1,142 @@
-"""What is decoded: the series that are chosen, at increasing times, positions differentiated."""
+"""What is decoded: the series and columns that are chosen, without rows that cannot be used.
+
+Rules about the rows of all series together belong here, such as samples outside of the observed
+times; those about the samples of one series to `load_series`.
+"""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import RecordingError, listed
 from .contents import Contents, Selection, Series
 from .join_series import common_times, joined_series
-from .load_series import load_series
+from .load_series import Samples, load_series
 from .select_rows import drop_rows
 from .series_names import RAW, SERIES, find_series, list_series, role_of
 
 
+class _Behavior(NamedTuple):
+    """Series side by side: their names and units joined, times (T,) in s, values (T, C)."""
+
+    name: str
+    unit: str
+    columns: list[str]
+    times: np.ndarray
+    values: np.ndarray
+
+
 def select_behavior(contents: Contents, selection: Selection, notes: list[str]) -> dict:
-    """The fields of a Recording that begin with `behavior`."""
-    series = [*joined_series(contents.series), *contents.series]
-    names = selection.behavior or contents.default
-    loaded = [
-        load_series(find_series(name.removesuffix(RAW), series), name.endswith(RAW), notes)
-        for name in names
-    ]
-    loaded = loaded or [_load_default(series, notes)]
-    parts = [part for part, _, _ in loaded]
-    times = common_times({part.name: times for part, times, _ in loaded})
-    name = " + ".join(part.name for part in parts)
-    unit = ", ".join(dict.fromkeys(part.unit for part in parts))
-    columns = [
-        column if len(parts) == 1 else f"{part.name} {column}"
-        for part in parts
-        for column in part.columns
-    ]
-    places = {str(i): i for i in range(len(columns))} | {
-        column: i for i, column in enumerate(columns)
-    }
-    if missing := [column for column in selection.columns if column not in places]:
-        raise RecordingError(
-            f"columns={', '.join(missing)!r:.80} is not among {name}: {', '.join(columns)[:300]}."
-        )
-    index = [places[column] for column in selection.columns or columns]
-    columns = [columns[i] for i in index]
-    values = np.concatenate([values for _, _, values in loaded], axis=1)[:, index]
+    """The behaviour that a selection chooses.
+
+    Args:
+        contents: what is in the file.
+        selection: with the names of series and columns.
+        notes: gets a note of what is decoded, and of samples that are left out.
+
+    Returns:
+        The fields of a `Recording` that begin with `behavior`.
+
+    Raises:
+        RecordingError: a series or column is not in the file, has no times in common with the
+            others, or has too few values.
+    """
+    found = _side_by_side(_load_chosen(contents, selection.behavior, notes))
+    found = _choose_columns(found, selection.columns)
     notes.append(
-        f"Behaviour is {name} in {unit}: {listed(columns)}. The file has {list_series(contents.series)}."
+        f"Behaviour is {found.name} in {found.unit}: {listed(found.columns)}. "
+        f"The file has {list_series(contents.series)}."
     )
+    times, values = found.times, found.values
     if contents.observed is not None:
-        start, stop = np.sort(contents.observed, axis=0).T
-        # outside of all intervals, bounds included, as many have ended as have begun
-        outside = np.searchsorted(start, times, "right") <= np.searchsorted(stop, times, "left")
-        times, values = drop_rows(
-            outside, (times, values), "samples of behaviour outside the observed times", notes
-        )
-    missing = ~np.isfinite(values)
-    if (~missing.any(axis=1)).sum() < 2:
+        outside = _outside(contents.observed, times)
+        what = "samples of behaviour outside the observed times"
+        times, values = drop_rows(outside, (times, values), what, notes)
+    is_missing = ~np.isfinite(values).all(axis=1)
+    if (~is_missing).sum() < 2:
         raise RecordingError(
-            f"{name} has fewer than two rows without a missing value; choose other --columns."
+            f"{found.name} has fewer than two rows without a missing value; choose other --columns."
         )
-    times, values = drop_rows(
-        missing.any(axis=1), (times, values), f"rows of {name} without a value", notes
-    )
-    names = {"behavior_unit": unit, "behavior_name": name, "behavior_columns": columns}
-    return {"behavior_times": times, "behavior": values, **names}
+    what = f"rows of {found.name} without a value"
+    times, values = drop_rows(is_missing, (times, values), what, notes)
+    return {
+        "behavior_times": times,
+        "behavior": values,
+        "behavior_unit": found.unit,
+        "behavior_name": found.name,
+        "behavior_columns": found.columns,
+    }
 
 
-def _load_default(
-    series: Sequence[Series], notes: list[str]
-) -> tuple[Series, np.ndarray, np.ndarray]:
+def _load_chosen(contents: Contents, behavior: tuple[str, ...], notes: list[str]) -> list[Samples]:
+    """The series that are named, else those of the file, else the first of `SERIES` that moves."""
+    series = [*joined_series(contents.series), *contents.series]
+    names = behavior or contents.default
+    if not names:
+        return [_load_default(series, notes)]
+    loaded = []
+    for name in names:
+        one = find_series(name.removesuffix(RAW), series)
+        loaded.append(load_series(one, name.endswith(RAW), notes))
+    return loaded
+
+
+def _load_default(series: Sequence[Series], notes: list[str]) -> Samples:
     """The first of `SERIES` in the file that is not zero throughout."""
+    candidates = [one for role in SERIES for one in series if role_of(one.name) == role]
     still: list[str] = []
-    for one in (one for role in SERIES for one in series if role_of(one.name) == role):
+    for one in candidates:
         own_notes: list[str] = []
         loaded = load_series(one, False, own_notes)
-        if np.nan_to_num(loaded[2]).any():
+        if np.nan_to_num(loaded.values).any():
             notes += still + own_notes
             return loaded
         still.append(f"{one.name} is zero or missing throughout, so it was not decoded.")
-    cure = f"Name what to decode with --behavior NAME, one or more of {list_series(series)}; see CONVERTERS.md."
-    raise RecordingError(" ".join([*still, cure]))
+    names = list_series(series)
+    remedy = f"Name what to decode with --behavior NAME, one or more of {names}; see CONVERTERS.md."
+    raise RecordingError(" ".join([*still, remedy]))
+
+
+def _side_by_side(loaded: Sequence[Samples]) -> _Behavior:
+    """All series as one; where there are several, columns begin with the name of their series."""
+    parts = [samples.series for samples in loaded]
+    times = common_times({samples.series.name: samples.times for samples in loaded})
+    units = dict.fromkeys(part.unit for part in parts)  # each once
+    columns: list[str] = []
+    for part in parts:
+        prefix = f"{part.name} " if len(parts) > 1 else ""
+        columns += [prefix + column for column in part.columns]
+    return _Behavior(
+        name=" + ".join(part.name for part in parts),
+        unit=", ".join(units),
+        columns=columns,
+        times=times,
+        values=np.concatenate([samples.values for samples in loaded], axis=1),
+    )
+
+
+def _choose_columns(found: _Behavior, chosen: tuple[str, ...]) -> _Behavior:
+    """The columns that are chosen by name or by number from 0, in this order; () for all."""
+    if not chosen:
+        chosen = tuple(found.columns)
+    place = {str(i): i for i in range(len(found.columns))}
+    place |= {column: i for i, column in enumerate(found.columns)}
+    missing = [column for column in chosen if column not in place]
+    if missing:
+        raise RecordingError(
+            f"columns={', '.join(missing)!r:.80} is not among {found.name}: "
+            f"{', '.join(found.columns)[:300]}."
+        )
+    index = [place[column] for column in chosen]
+    columns = [found.columns[i] for i in index]
+    return found._replace(columns=columns, values=found.values[:, index])
+
+
+def _outside(observed: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """True for times (T,) outside of all observed intervals (m, 2) s, bounds included, (T,)."""
+    start, stop = np.sort(observed, axis=0).T
+    # where as many intervals have ended as have begun
+    n_begun = np.searchsorted(start, times, "right")
+    n_ended = np.searchsorted(stop, times, "left")
+    return n_begun <= n_ended

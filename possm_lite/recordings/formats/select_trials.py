@@ -1,4 +1,4 @@
-"""The trials that are chosen, in order and without overlap."""
+"""The trials that are chosen, in order and without overlap. Rules about trials belong here."""
 
 import numpy as np
 
@@ -8,7 +8,21 @@ from .select_rows import as_numbers, drop_rows, select_rows
 
 
 def select_trials(contents: Contents, expression: str, notes: list[str]) -> np.ndarray:
-    """Start and stop of the trials that the filter chooses, in order and without overlap, (n, 2)."""
+    """The trials that a filter chooses.
+
+    Args:
+        contents: what is in the file.
+        expression: the filter, of the columns of the file's table of trials, `start`, `stop` and
+            `duration` in seconds; "" for all.
+        notes: gets a note of each choice, of trials that are left out, and of those that end
+            earlier.
+
+    Returns:
+        Start and stop in seconds, in order and without overlap, (n, 2).
+
+    Raises:
+        RecordingError: the filter chooses no trial, or the file has none to choose from.
+    """
     if len(contents.trials) == 0:
         notes.append("There are no trials.")
         if expression:
@@ -21,8 +35,14 @@ def select_trials(contents: Contents, expression: str, notes: list[str]) -> np.n
     bad = ~(trials[:, 0] < trials[:, 1]) | np.isinf(trials).any(axis=1)  # True for NaN
     (trials,) = drop_rows(bad, (trials,), "trials without a stop after their start", notes)
     trials = trials[np.argsort(trials[:, 0], kind="stable")]
+    return _without_overlap(trials, notes)
+
+
+def _without_overlap(trials: np.ndarray, notes: list[str]) -> np.ndarray:
+    """Trials, (n, 2) s, in order, each of which ends where the next one starts, or earlier."""
     overlap = trials[:-1, 1] - trials[1:, 0]
-    if n := (overlap > 0).sum():
+    n = (overlap > 0).sum()
+    if n:
         by = f"by up to {overlap.max():.1g} s"
         notes.append(
             f"{n} of {len(trials)} trials overlapped the next one {by} and now end where it starts."

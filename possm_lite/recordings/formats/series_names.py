@@ -1,4 +1,7 @@
-"""Names of behavioural series: which is decoded by default, which is meant, which is a position."""
+"""Names of behavioural series: which is decoded by default, which is meant, which is a position.
+
+A name of a series that a laboratory uses, and that is not recognised, belongs here.
+"""
 
 import re
 from collections.abc import Sequence
@@ -6,6 +9,7 @@ from collections.abc import Sequence
 from ...errors import RecordingError
 from .contents import Series
 
+# decoded by default, the first that a file has and that moves
 SERIES = (
     "hand_vel",
     "finger_vel",
@@ -15,23 +19,32 @@ SERIES = (
     "finger_pos",
     "cursor_pos",
     "pos",
+    "preprocessed_emg",  # of FALCON M1
+    "openloopkinematicsvel",  # of FALCON H1
 )
-SERIES += ("preprocessed_emg", "openloopkinematicsvel")  # of FALCON M1 and H1
-
-
 RAW = ":raw"  # ends the name of a position that is itself decoded
 
-
-_KIND = re.compile(
-    r"(pos|vel)(ition|ocity)?(_\w{1,2})?$", re.IGNORECASE
-)  # hand_pos, Velocity, position_x, pos_3d
+# hand_pos, Velocity, position_x, pos_3d
+_KIND = re.compile(r"(pos|vel)(ition|ocity)?(_\w{1,2})?$", re.IGNORECASE)
 
 
 def find_series(name: str, series: Sequence[Series]) -> Series:
-    """The series with this name, or with this as the last part of its name, or in a container with this name."""
-    by_last = [one for one in series if one.name.rpartition("/")[2].lower() == name.lower()]
-    by_part = [one for one in series if name.lower() in one.name.lower().split("/")]
-    found = [one for one in series if one.name == name] or by_last or by_part
+    """The series that a name means.
+
+    It has this name; or this is the last part of its name; or it is in a container with this name.
+
+    Args:
+        name: such as "hand_vel"; but for the full name, in upper or lower case.
+        series: all of a file.
+
+    Raises:
+        RecordingError: no series has this name, or several have.
+    """
+    lower = name.lower()
+    exact = [one for one in series if one.name == name]
+    by_last = [one for one in series if one.name.rpartition("/")[2].lower() == lower]
+    by_part = [one for one in series if lower in one.name.lower().split("/")]
+    found = exact or by_last or by_part
     if len(found) != 1:
         raise RecordingError(
             f"behavior={name!r} must name one of the series of the file: {list_series(series)}."
@@ -40,24 +53,36 @@ def find_series(name: str, series: Sequence[Series]) -> Series:
 
 
 def list_series(series: Sequence[Series]) -> str:
-    return ", ".join(f"{one.name} {one.shape or ''}".rstrip() for one in series)[:600] or "none"
+    """Names and shapes of all `series` of a file, for messages; "none" if there are none."""
+    names = [f"{one.name} {one.shape or ''}".rstrip() for one in series]
+    return ", ".join(names)[:600] or "none"
 
 
 def role_of(name: str) -> str:
-    """Its name in `SERIES`, or "": of "Velocity/cursor_vel" cursor_vel, of "hand/vel" and "Velocity/Hand" hand_vel."""
-    *containers, last = (
-        name.lower().replace("velocity", "vel").replace("position", "pos").split("/")
-    )
+    """The `name` of a series as it is in `SERIES`, or "" if it is not.
+
+    That of "Velocity/cursor_vel" is cursor_vel, of "hand/vel" and "Velocity/Hand" hand_vel.
+    """
+    plain = name.lower().replace("velocity", "vel").replace("position", "pos")
+    *containers, last = plain.split("/")
     container = containers[-1:]
-    roles = (
-        "_".join([*container, last]),
-        last,
-        "_".join([last, *container]).removeprefix("spatialseries_"),
-    )
-    return next((role for role in roles if role in SERIES), "")
+    container_first = "_".join([*container, last])
+    container_last = "_".join([last, *container]).removeprefix("spatialseries_")
+    for role in (container_first, last, container_last):
+        if role in SERIES:
+            return role
+    return ""
 
 
 def is_position(name: str, default: bool = False) -> bool:
-    """Whether the name of a series says that it is a position or, if it says neither, that of its container."""
-    found = (_KIND.search(part) for part in reversed(name.split("/")))
-    return next((match[1].lower() == "pos" for match in found if match), default)
+    """Whether the name of a series says that it is a position.
+
+    Args:
+        name: of the series; what its last part does not say, its containers may.
+        default: the answer for a name that says neither position nor velocity.
+    """
+    for part in reversed(name.split("/")):
+        match = _KIND.search(part)
+        if match:
+            return match[1].lower() == "pos"
+    return default
