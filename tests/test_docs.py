@@ -54,9 +54,10 @@ def test_links_and_commands_exist(guide):
 
 
 def test_readme_names_every_chapter_and_existing_modules():
-    readme, package = (ROOT / "README.md").read_text(encoding="utf-8"), ROOT / "possm_lite"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    folders = (ROOT, ROOT / "possm_lite", ROOT / "possm_course")
     files = re.findall(r"`(\w+/[\w/]+\.py)`", readme)
-    assert [name for name in files if not (ROOT / name).exists() and not (package / name).exists()] == []
+    assert [name for name in files if not any((folder / name).exists() for folder in folders)] == []
     rows = [row for row in table(readme) if row[0].startswith("[")]
     assert [row[0] for row in rows] == [f"[{path.stem}](notebooks/{path.name})" for path in CHAPTERS.values()]
 
