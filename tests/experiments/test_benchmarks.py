@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from experiments.benchmarks import __main__ as bench
-from experiments.benchmarks import accuracy, comparison, machine, page, readme_claims, training
+from experiments.benchmarks import accuracy, comparison, machine, page, readme_claims, suite, training
 from experiments.benchmarks.competitors import PaddedPossm, gru_cell
 from experiments.benchmarks.page import Note, Plot, Row, Table
 from possm_lite.decoder import POSSM, POSSMConfig, StreamingDecoder
@@ -119,3 +119,8 @@ def test_figures_of_the_readme_are_the_measured_ones():
     rows = [r for section in page.load_results(page.ROOT).values() for r in of(Row, section["items"])]
     measured, readme = {r.what: r.measured for r in rows}, (page.ROOT / "README.md").read_text(encoding="utf-8")
     assert [what for what in page.IN_README if measured[what] not in readme] == []
+
+
+def test_statements_are_counted_without_docstrings():
+    source = '"""Of the module."""\nx = 1\n\n\ndef f():\n    """Of the function."""\n    return x\n'
+    assert suite.count_statements(source) == 3

@@ -2,6 +2,7 @@ import ast
 
 import pytest
 
+from tools.site import api
 from tools.site.api import NUMBER, Reference
 from tools.site.chapters import chapters
 
@@ -23,3 +24,39 @@ def test_numbers_in_docstrings_are_those_of_formulas(reference):
         docs = [ast.get_docstring(n) or "" for n in ast.walk(ast.parse(module.source)) if isinstance(n, DOCUMENTED)]
         unknown = set(NUMBER.findall("\n".join(docs))) - set(reference.formulas)
         assert not unknown, f"{module.name}: {unknown} is in no chapter"
+
+
+CLASS = '''
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a thing.
+
+    Attributes:
+        n_units: their number,
+            on two lines.
+
+    Raises:
+        ValueError: naming the field.
+
+    Source: a book,
+    chapter 2.
+    """
+
+    n_units: int
+    notes: list = field(default_factory=list)
+'''
+
+
+def test_docstring_and_fields_of_a_dataclass_are_shown():
+    (node,) = ast.parse(CLASS).body
+    assert api._constructor(node) == "(n_units: int, notes: list = list())"
+    text, sections = api._split(ast.get_docstring(node))
+    assert text.strip() == "Sizes of a thing."
+    shown = [line for section in sections for line in section.markdown() if line]
+    assert shown == [
+        ":Attributes:",
+        "    * `n_units`: their number, on two lines.",
+        ":Raises:",
+        "    * `ValueError`: naming the field.",
+        ":Source: a book, chapter 2.",
+    ]
