@@ -1,4 +1,7 @@
-"""How values are compared. NumPy's arrays, lists, plain numbers and tensors of any precision are alike here."""
+"""How an answer is compared with the right one.
+
+NumPy's arrays, lists, plain numbers and tensors of any precision count as equal where their numbers are equal.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,79 +12,143 @@ from torch import Tensor
 
 
 def difference(a: Any, b: Any, tolerance: float, names: Sequence[str] = ()) -> str | None:
-    """What is wrong with `a`, as a clause, or None if it equals `b`; `names`: what the parts of `b` are called."""
+    """What is wrong with an answer, in one clause, or None where it equals the right one.
+
+    Args:
+        a: The student's answer: a tensor, array, number, truth value or string, or a list, tuple or dict of these.
+        b: The right answer. Its type decides how the two are compared: a dict by its keys, a list or tuple part by
+            part, a string or truth value exactly, everything else as numbers.
+        tolerance: Largest difference allowed of two real or complex numbers, relative to the size of the right one
+            where that is above one.
+        names: What the message calls each part of a list or tuple `b`; "result 1" and so on where it is empty.
+
+    Returns:
+        A clause with its full stop, such as "expected 1 at [0], got 0; 1 of 3 are wrong.", or None.
+    """
     if isinstance(b, dict):
-        if not isinstance(a, dict) or set(a) != set(b):
-            return f"expected a dict with the keys {', '.join(b)}, got {described(a)}."
-        a, b, names = [a[key] for key in b], [*b.values()], [*b]
+        return _difference_of_dicts(a, b, tolerance)
     if isinstance(b, list | tuple):
         return _difference_of_parts(a, b, tolerance, names)
-    a, b = (x.item() if isinstance(x, Tensor) and x.shape == () and x.dtype == torch.bool else x for x in (a, b))
+    a, b = _plain(a), _plain(b)
     if isinstance(b, bool | str):
-        return None if type(a) is type(b) and a == b else f"expected {described(b)}, got {described(a)}."
+        is_equal = type(a) is type(b) and a == b
+        return None if is_equal else f"expected {described(b)}, got {described(a)}."
     return _difference_of_numbers(as_tensor(a), as_tensor(b), tolerance)
 
 
+def _plain(value: Any) -> Any:
+    """A truth value for a tensor of one; other values unchanged."""
+    is_flag = isinstance(value, Tensor) and value.shape == () and value.dtype == torch.bool
+    return value.item() if is_flag else value
+
+
+def _difference_of_dicts(a: Any, b: dict, tolerance: float) -> str | None:
+    """As `difference`: both must have the same keys, and equal values in them."""
+    if not isinstance(a, dict) or set(a) != set(b):
+        return f"expected a dict with the keys {', '.join(b)}, got {described(a)}."
+    return _difference_of_parts([a[key] for key in b], list(b.values()), tolerance, names=list(b))
+
+
 def _difference_of_parts(a: Any, b: Sequence, tolerance: float, names: Sequence[str]) -> str | None:
-    if isinstance(a, Tensor) and a.dim() and [x.shape for x in a] == [getattr(y, "shape", ()) for y in b]:
-        a = [*a]  # several results in one tensor
+    """As `difference`: the first part that differs, after its name."""
+    if _holds_parts(a, b):
+        a = list(a)
     if not isinstance(a, list | tuple) or len(a) != len(b):
         return f"expected {len(b)} results, got {described(a)}."
-    names = names or [f"result {i + 1}" for i in range(len(b))]
+    if not names:
+        names = [f"result {i + 1}" for i in range(len(b))]
     for name, x, y in zip(names, a, b, strict=True):
         if message := difference(x, y, tolerance):
             return f"{name}: {message}"
     return None
 
 
+def _holds_parts(a: Any, b: Sequence) -> bool:
+    """Whether `a` is one tensor that has the parts of `b` along its first axis."""
+    if not isinstance(a, Tensor) or a.dim() == 0:
+        return False
+    return [x.shape for x in a] == [getattr(y, "shape", ()) for y in b]
+
+
 def _difference_of_numbers(a: Any, b: Tensor, tolerance: float) -> str | None:
+    """As `difference`: kind, shape and dtype first, then the numbers."""
     if not isinstance(a, Tensor) or (a.dim() and not b.dim()):
         kind = "a tensor or an array of numbers" if b.dim() else "a number"
         return f"expected {kind}, got {described(a)}."
     if a.shape != b.shape:
         return f"the shape is {tuple(a.shape)}, expected {tuple(b.shape)}."
     if not b.dim() and not b.is_complex():
-        b = b.double()
-    # integers pass for real numbers, but truth values do not
-    if a.numel() and not (torch.can_cast(a.dtype, b.dtype) and (a.dtype == torch.bool) == (b.dtype == torch.bool)):
+        b = b.double()  # a single number may have any precision
+    if a.numel() and not _passes_for(a.dtype, b.dtype):
         return f"the dtype is {a.dtype}, expected {b.dtype}."
     a, b = a.detach().to(b.dtype), b.detach()
+    wrong = _wrong_entries(a, b, tolerance)
+    return _first_wrong(a, b, wrong) if wrong.any() else None
+
+
+def _passes_for(dtype: torch.dtype, expected: torch.dtype) -> bool:
+    """Whether a dtype is accepted: integers pass for real numbers, but truth values do not."""
+    return torch.can_cast(dtype, expected) and (dtype == torch.bool) == (expected == torch.bool)
+
+
+def _wrong_entries(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
+    """True where two tensors of one shape and dtype differ by more than `tolerance`; NaN equals NaN."""
     wrong = (a != b) & ~(a.isnan() & b.isnan())
     if b.is_floating_point() or b.is_complex():
-        wrong &= ~(b.isfinite() & ((a - b).abs() <= tolerance * b.abs().clamp(min=1.0)))
-    if not wrong.any():
-        return None
+        is_close = (a - b).abs() <= tolerance * b.abs().clamp(min=1.0)
+        wrong &= ~(b.isfinite() & is_close)
+    return wrong
+
+
+def _first_wrong(a: Tensor, b: Tensor, wrong: Tensor) -> str:
+    """The message about the first of the `wrong` entries of `a`."""
     where = tuple(wrong.nonzero()[0].tolist())
-    x, y = b[where].item(), a[where].item()
-    digits = next((n for n in range(6, 17) if f"{x:.{n}g}" != f"{y:.{n}g}"), 17)  # six, or what tells them apart
-    expected, got = f"{x:.{digits}g}", f"{y:.{digits}g}"
+    expected, got = _told_apart(b[where].item(), a[where].item())
     if not where:
         return f"expected {expected}, got {got}."
     return f"expected {expected} at {list(where)}, got {got}; {int(wrong.sum())} of {a.numel()} are wrong."
 
 
+def _told_apart(x: complex, y: complex) -> tuple[str, str]:
+    """Two numbers as text, with six digits, or with as many as tell them apart; with 17 at most."""
+    for digits in range(6, 18):
+        texts = f"{x:.{digits}g}", f"{y:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
 def as_tensor(value: Any) -> Any:
-    """A tensor of an array, a number or nested lists of these and tensors, with gradients; other values unchanged."""
+    """A tensor of numbers that come in another form.
+
+    Args:
+        value: A tensor, an array, a number, or lists and tuples of these, nested to any depth.
+
+    Returns:
+        The tensor, with its gradients; the value itself where it is no numbers: text, objects, rows of unequal length.
+    """
     try:
         if isinstance(value, list | tuple) and any(isinstance(item, list | tuple | Tensor) for item in value):
             return torch.stack([as_tensor(item) for item in value])
         return value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
-    except (TypeError, ValueError, RuntimeError):  # text, objects, rows of unequal length
+    except (TypeError, ValueError, RuntimeError):
         return value
 
 
 def without_arrays(value: Any) -> Any:
-    """The value with tensors for NumPy's arrays and numbers, also in lists and tuples."""
+    """The `value` with tensors in place of NumPy's arrays and numbers, also inside lists and tuples."""
     if type(value) in (list, tuple):
         return type(value)(without_arrays(item) for item in value)
     return as_tensor(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
 def described(value: Any) -> str:
-    """What a message calls a value."""
+    """What a message calls a `value`: a tensor by its shape, a number or string by itself, others by their type."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
     if value is None or isinstance(value, int | float | str):
         return repr(value)
     kind = type(value).__name__
-    return f"a {kind} of {len(value)}" if isinstance(value, list | tuple | dict) else f"a value of type {kind}"
+    if isinstance(value, list | tuple | dict):
+        return f"a {kind} of {len(value)}"
+    return f"a value of type {kind}"

@@ -1,18 +1,21 @@
 """The engine of the checks, and what holds for every exercise of the course."""
 
 import functools
+import importlib
 import inspect
 import linecache
 import math
+import re
 import signal
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from possm_course import exercises
+from possm_course import checks, exercises
 from possm_course.checks import Case, Check, ValueCheck, exercise, gradient, sandbox
 from tools import execute
 
@@ -247,6 +250,19 @@ order = ValueCheck("order", expected="2, 0, 1", mistakes={"0, 1, 2": "that is th
 )
 def test_value_is_compared(exercise, value, message):
     assert exercise.examine(value).message.startswith(message)
+
+
+def test_example_of_the_package_is_an_exercise(tmp_path, monkeypatch, capsys):
+    """What `help(possm_course.checks)` shows to somebody who adds an exercise, as a module of its own."""
+    example = re.search(r"^    from possm_course.*?(?=^\S)", checks.__doc__, flags=re.M | re.S)[0]
+    (tmp_path / "example.py").write_text(textwrap.dedent(example), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    centered = importlib.import_module("example").centered
+    for answer in (stub, lambda x: x - x.mean(-1, keepdim=True), lambda x: x - x.mean()):
+        centered(answer)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["· centered: not attempted yet", "✓ centered"]
+    assert lines[2:] == ["✗ centered: one mean is subtracted from all rows. Each has its own."]
 
 
 def test_edit_of_other_code_is_an_error():
