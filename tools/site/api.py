@@ -25,7 +25,7 @@ INTRODUCTION = (
     "what only the course uses."
 )
 NUMBER = re.compile(r"\((\d+\.\d+)\)")
-SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Source):(?: (.*))?$")
+SECTION = re.compile(r"(Args|Attributes|Returns|Yields|Raises|Source):(?: (.*))?$")
 # the sections of a docstring that list items, by their title on the page; the others are running text
 LISTS = {"Args": "Arguments", "Attributes": "Attributes", "Raises": "Raises"}
 
