@@ -106,8 +106,9 @@ def _check_clocks(recording: Recording):
         cause = f"spike_times have an offset of about {offset:,.1f} s"
     else:
         cause = "spike_times have another clock"
-    found = f"{100 * share:.3g} % of the spikes are inside of that"
-    raise RecordingError(f"{cause}: {_extent(recording)}; {found}.")
+    raise RecordingError(
+        f"{cause}: {_extent(recording)}; {100 * share:.3g} % of the spikes are inside of that."
+    )
 
 
 def _check_unit_of_time(spike_s: float, behavior_s: float, last_spike: float):
@@ -117,19 +118,19 @@ def _check_unit_of_time(spike_s: float, behavior_s: float, last_spike: float):
         distance = {unit: abs(np.log(unit / factor)) for unit in _UNITS_OF_TIME}
         unit = min(distance, key=distance.get)
         if 0.8 < factor / unit < 1.25:
-            name = _UNITS_OF_TIME[unit]
-            found = f"the span is {behavior_s:,.0f} s, the last spike is at {last_spike:,.0f}"
-            raise RecordingError(f"{field} look like {name}: {found}. Divide by {unit:,.10g}.")
+            raise RecordingError(
+                f"{field} look like {_UNITS_OF_TIME[unit]}: the span is {behavior_s:,.0f} s, "
+                f"the last spike is at {last_spike:,.0f}. Divide by {unit:,.10g}."
+            )
 
 
 def _check_part(recording: Recording, name: str, part: np.ndarray):
     """Raise RecordingError if a part of a split, (n, 2) s, has no spike."""
     if np.diff(np.searchsorted(recording.spike_times, part)).sum():
         return
-    span = f"{part[0, 0]:.1f} to {part[-1, 1]:.1f} s"
     raise RecordingError(
-        f"the {name} part, {span}, has no spike: {_extent(recording)}. "
-        "The recording of spikes was shorter, or has another clock."
+        f"the {name} part, {part[0, 0]:.1f} to {part[-1, 1]:.1f} s, has no spike: "
+        f"{_extent(recording)}. The recording of spikes was shorter, or has another clock."
     )
 
 
@@ -145,23 +146,31 @@ def _extent(recording: Recording) -> str:
 def _columns(recording: Recording) -> Iterator[str]:
     """What is decoded, and its columns that are constant."""
     names = recording.behavior_columns
-    what = f"{recording.behavior_name} in {recording.behavior_unit}"
-    yield f"decoded: {what}, {len(names)} columns: {listed(names)}"
+    yield (
+        f"decoded: {recording.behavior_name} in {recording.behavior_unit}, "
+        f"{len(names)} columns: {listed(names)}"
+    )
     constant = np.ptp(recording.behavior, axis=0) == 0
     if constant.any():
-        of_all = f"{constant.sum()} of {len(names)} columns"
-        yield f"warning: {of_all} are constant: {listed(names[constant])}"
+        yield (
+            f"warning: {constant.sum()} of {len(names)} columns are constant: "
+            f"{listed(names[constant])}"
+        )
 
 
 def _sampling(recording: Recording, bin_width_s: float) -> Iterator[str]:
     """When and how often behaviour was sampled."""
     times = recording.behavior_times
     interval = recording.sample_interval
-    span = f"{times[0]:.1f} to {times[-1]:.1f} s"
-    yield f"behaviour: {span}, {len(times):,} samples, {1 / interval:.4g} Hz"
+    yield (
+        f"behaviour: {times[0]:.1f} to {times[-1]:.1f} s, {len(times):,} samples, "
+        f"{1 / interval:.4g} Hz"
+    )
     if interval > 1.01 * bin_width_s:
-        slowly = f"every {interval:.3g} s, more slowly than bins of {bin_width_s:g} s"
-        yield f"warning: behaviour is sampled {slowly}"
+        yield (
+            f"warning: behaviour is sampled every {interval:.3g} s, "
+            f"more slowly than bins of {bin_width_s:g} s"
+        )
 
 
 def _gaps(recording: Recording) -> Iterator[str]:
@@ -172,9 +181,10 @@ def _gaps(recording: Recording) -> Iterator[str]:
     lost = np.diff(elapsed(gaps, trials))[:, 0]  # seconds of each gap
     lost[lost < 5 * interval] = 0  # at the edges of trials
     if lost.sum() > 0.001 * len(recording.behavior_times) * interval:
-        found = f"{(lost > 0).sum()}, {lost.sum():.1f} s in all"
-        longest = f"the longest is {lost.max():.1f} s at {gaps[lost.argmax(), 0]:.1f} s"
-        yield f"warning: gaps in behaviour: {found}; {longest}"
+        yield (
+            f"warning: gaps in behaviour: {(lost > 0).sum()}, {lost.sum():.1f} s in all; "
+            f"the longest is {lost.max():.1f} s at {gaps[lost.argmax(), 0]:.1f} s"
+        )
 
 
 def _rest(recording: Recording) -> Iterator[str]:
@@ -186,9 +196,11 @@ def _rest(recording: Recording) -> Iterator[str]:
     frozen = times[last] - times[first]  # seconds without a change
     share = frozen[frozen > 1].sum() / (len(times) * recording.sample_interval)
     if frozen.max() > 5 or share > 0.05:
-        longest = f"for up to {frozen.max():.1f} s, from {times[first[frozen.argmax()]]:.1f} s on"
-        of_all = f"{100 * share:.3g} % of the time"
-        yield f"warning: behaviour does not change {longest}, {of_all}: rest, or lost tracking"
+        yield (
+            f"warning: behaviour does not change for up to {frozen.max():.1f} s, "
+            f"from {times[first[frozen.argmax()]]:.1f} s on, "
+            f"{100 * share:.3g} % of the time: rest, or lost tracking"
+        )
 
 
 def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
@@ -196,15 +208,19 @@ def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     trials = recording.trials
     if len(trials):
         lengths = np.diff(trials)[:, 0]
-        each = f"{len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s"
-        yield f"trials: {each}, {lengths.sum():.1f} s in all"
+        yield (
+            f"trials: {len(trials)} of {lengths.min():.3g} to {lengths.max():.3g} s, "
+            f"{lengths.sum():.1f} s in all"
+        )
     else:
         yield f"trials: none; {np.diff(pieces).sum():.1f} s without pauses"
     n_spikes = np.diff(np.searchsorted(recording.spike_times, trials))[:, 0]
     silent = n_spikes == 0
     if silent.any() and n_spikes.mean() > 3:
-        first = f"first at {trials[silent][0, 0]:.1f} s"
-        yield f"warning: {silent.sum()} of {len(trials)} trials have no spike, {first}"
+        yield (
+            f"warning: {silent.sum()} of {len(trials)} trials have no spike, "
+            f"first at {trials[silent][0, 0]:.1f} s"
+        )
 
 
 def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
@@ -212,8 +228,8 @@ def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     times = recording.spike_times
     start, stop = pieces[0, 0], pieces[-1, 1]
     inside = ((times >= start) & (times <= stop)).sum()
-    share = f"{100 * inside / len(times):.3g} % of them at {start:.1f} to {stop:.1f} s"
-    line = f"spikes: {len(times):,}, {share}"
+    percent = 100 * inside / len(times)
+    line = f"spikes: {len(times):,}, {percent:.3g} % of them at {start:.1f} to {stop:.1f} s"
     if 2 * inside < len(times):
         line = f"warning: {line}: no behaviour for the others"
     yield line
@@ -230,9 +246,10 @@ def _silence(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     n = len(silence)
     # the longest of n random intervals is about log(n) / n
     if silence[i] > max(0.03, 3 * np.log(n + 1) / n):
-        span = f"{bounds[i]:.1f} to {bounds[i + 1]:.1f} s"
-        share = f"{100 * silence[i]:.3g} % of the recorded time"
-        yield f"warning: no unit has a spike from {span}, {share}"
+        yield (
+            f"warning: no unit has a spike from {bounds[i]:.1f} to {bounds[i + 1]:.1f} s, "
+            f"{100 * silence[i]:.3g} % of the recorded time"
+        )
 
 
 def _units(recording: Recording) -> Iterator[str]:
@@ -242,8 +259,10 @@ def _units(recording: Recording) -> Iterator[str]:
     silent = silent_units(recording)
     if len(silent):
         warning = "warning: " if len(silent) > 0.1 * len(names) else ""
-        of_all = f"{len(silent)} of {len(names)} units"
-        yield f"{warning}{of_all} are silent (< 1 spike a minute): {listed(names[silent])}"
+        yield (
+            f"{warning}{len(silent)} of {len(names)} units are silent (< 1 spike a minute): "
+            f"{listed(names[silent])}"
+        )
 
 
 def _duplicates(recording: Recording) -> Iterator[str]:

@@ -156,9 +156,8 @@ class Recording:
         """
         counts = whole_counts(np.ma.filled(counts, np.nan))  # masked: refused as NaN
         if bin_starts is None:
-            starts = bin_width_s * np.arange(len(counts))
-        else:
-            starts = np.asarray(bin_starts, np.float64)
+            bin_starts = bin_width_s * np.arange(len(counts))
+        starts = np.asarray(bin_starts, np.float64)
         _check_bins(starts, len(counts), bin_width_s)
         width = f"{1000 * bin_width_s:g} ms"
         note = (

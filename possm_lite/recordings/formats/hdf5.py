@@ -39,8 +39,10 @@ def read_indy(path: Path) -> Contents:
     unit, channel = np.array(list(trains)).T
     names = channels[channel]
     n_unsorted = (unit == 0).sum()
-    of_all = f"{n_unsorted} of {len(unit)} units"
-    note = f"{of_all} are unsorted spikes; the filter unit > 0 leaves them out."
+    note = (
+        f"{n_unsorted} of {len(unit)} units are unsorted spikes; "
+        "the filter unit > 0 leaves them out."
+    )
     return Contents(
         np.concatenate(list(trains.values())),
         np.repeat(np.arange(len(trains)), [len(train) for train in trains.values()]),
@@ -61,8 +63,7 @@ def _texts(file, name: str) -> list[str]:
     """The texts in an array of cells of MATLAB, whose characters are stored as numbers."""
     texts = []
     for cell in file[name][()].flat:
-        characters = file[cell][()].flat
-        texts.append("".join(map(chr, characters)))
+        texts.append("".join(chr(code) for code in file[cell][()].flat))
     return texts
 
 

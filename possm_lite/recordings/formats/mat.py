@@ -58,10 +58,9 @@ def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray):
     for array in (time.ravel()[None], counts, velocity):
         is_number = array.dtype.kind in "iuf"
         if not is_number or array.shape != (len(array), n_bins):
-            found = f"{time.shape}, {counts.shape}, {velocity.shape}"
             raise RecordingError(
                 f"needs {', '.join(_NAMES)}, shape (1, bins), (units, bins), (C, bins), "
-                f"found: {found}; other layouts: CONVERTERS.md."
+                f"found: {time.shape}, {counts.shape}, {velocity.shape}; other layouts: CONVERTERS.md."
             )
 
 
@@ -73,8 +72,10 @@ def _on_regular_clock(time: np.ndarray, width: float, notes: list[str]) -> np.nd
     if not off <= _JITTER * width:
         return time
     if off > 1e-6 * width:
-        by = f"up to {1e3 * off:.2g} ms off"
-        notes.append(f"Bin starts {by} were put on a regular clock of {1e3 * width:g} ms.")
+        notes.append(
+            f"Bin starts up to {1e3 * off:.2g} ms off were put on a regular clock of "
+            f"{1e3 * width:g} ms."
+        )
     return regular
 
 

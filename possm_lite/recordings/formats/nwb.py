@@ -170,8 +170,10 @@ def _clock(name: str, group, last_spike: float, notes: list[str]) -> tuple[float
     rate = group["starting_time"].attrs["rate"]
     seconds = len(group["data"]) * rate  # if it is not a rate but an interval
     if 0 < rate < 1 and abs(seconds - last_spike) < last_spike / 2:  # in FALCON H1
-        taken = "was taken as seconds a sample: so it ends as the spikes do"
-        notes.append(f"The rate of {name}, {rate:g}, {taken}.")
+        notes.append(
+            f"The rate of {name}, {rate:g}, was taken as seconds a sample: "
+            "so it ends as the spikes do."
+        )
         rate = 1 / rate
     return start, rate
 

@@ -136,7 +136,7 @@ def _choose_columns(found: _Behavior, chosen: tuple[str, ...]) -> _Behavior:
 def _outside(observed: np.ndarray, times: np.ndarray) -> np.ndarray:
     """True for times (T,) outside of all observed intervals (m, 2) s, bounds included, (T,)."""
     start, stop = np.sort(observed, axis=0).T
-    # where as many intervals have ended as have begun
+    # there, as many intervals have ended as have begun
     n_begun = np.searchsorted(start, times, "right")
     n_ended = np.searchsorted(stop, times, "left")
     return n_begun <= n_ended
