@@ -11,7 +11,7 @@ from possm_lite.recordings.data_report import data_report
 pytest.importorskip("h5py")
 pytest.importorskip("pynwb")
 
-from .field import CASES  # noqa: E402
+from .field import CASES
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
