@@ -159,9 +159,9 @@ class Recording:
             bin_starts = bin_width_s * np.arange(len(counts))
         starts = np.asarray(bin_starts, np.float64)
         _check_bins(starts, len(counts), bin_width_s)
-        width = f"{1000 * bin_width_s:g} ms"
         note = (
-            f"Spikes came as counts in bins of {width}: those of a bin are spread evenly over it."
+            f"Spikes came as counts in bins of {1000 * bin_width_s:g} ms: "
+            "those of a bin are spread evenly over it."
         )
         fields["notes"] = (*fields.get("notes", ()), note)
         if len(behavior):

@@ -60,7 +60,8 @@ def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray):
         if not is_number or array.shape != (len(array), n_bins):
             raise RecordingError(
                 f"needs {', '.join(_NAMES)}, shape (1, bins), (units, bins), (C, bins), "
-                f"found: {time.shape}, {counts.shape}, {velocity.shape}; other layouts: CONVERTERS.md."
+                f"found: {time.shape}, {counts.shape}, {velocity.shape}; "
+                "other layouts: CONVERTERS.md."
             )
 
 
