@@ -19,7 +19,7 @@ from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..errors import CheckpointError, FileFormatError, prefix_errors, wrap_errors
 from ..recordings.arrays import atomic_write, read_arrays, write_arrays
-from ..recordings.formats.assemble import Selection
+from ..recordings.formats.contents import Selection
 from .distributed import ProcessGroup
 from .session import Session
 

@@ -10,7 +10,7 @@ import torch
 
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.recordings.arrays import write_arrays
-from possm_lite.recordings.formats.assemble import Selection
+from possm_lite.recordings.formats.contents import Selection
 from possm_lite.training import CheckpointError, TrainedOn, load_checkpoint, prepare, save_checkpoint
 
 from .helpers import change_metadata
