@@ -19,10 +19,10 @@ def project_root() -> Path:
 
 
 def result(name: str) -> Path:
-    """The file `name` in `experiments/`, which a script beside it has written."""
+    """The path of the file `name` in `experiments/`, which a script beside it has written."""
     return project_root() / "experiments" / name
 
 
 def embedded_session() -> Path:
-    """The simulated session of the course, data/simulated_session.npz."""
+    """The path of the simulated session of the course, data/simulated_session.npz."""
     return project_root() / "data" / "simulated_session.npz"
