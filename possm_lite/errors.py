@@ -1,6 +1,6 @@
 """The exceptions of the package, and context managers that turn errors into one line."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,13 +56,14 @@ def prefix_errors(
 
 
 @contextmanager
-def wrap_errors(message: str) -> Iterator[None]:
+def wrap_errors(message: str | Callable[[Exception], str]) -> Iterator[None]:
     """Raise any exception of a library's parser, MemoryError included, as FileFormatError.
 
     Ours pass unchanged.
 
     Args:
-        message: what is wrong with the file; the reason is added.
+        message: what is wrong with the file, to which the reason is added; or a function that makes
+            the whole message of the exception.
 
     Raises:
         FileFormatError: the message with the reason, or which package is missing.
@@ -75,5 +76,7 @@ def wrap_errors(message: str) -> Iterator[None]:
         package = str(exc.name).partition(".")[0]
         raise FileFormatError(f"needs {package}: pip install {package}") from exc
     except Exception as exc:
+        if callable(message):
+            raise FileFormatError(message(exc)) from exc
         reason = " ".join(f"{type(exc).__name__} {exc}".split())
         raise FileFormatError(f"{message}: {reason[:200]}") from exc

@@ -12,17 +12,20 @@ A file goes one way, each step in a module of its own:
 4. `Recording` checks what comes out, and `data_report` says what is odd about it.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from ...errors import RecordingError, prefix_errors, wrap_errors
-from ..arrays import check_readable, from_arrays, load_npz
+from ...errors import RecordingError, listed, prefix_errors, wrap_errors
+from ..arrays import from_arrays, load_npz
 from ..recording import Recording
 from .assemble import assemble
 from .contents import Contents, Selection
+from .explain import check_content, explain, refuse_old_nwb
 from .folders import read_phy, read_pynapple
-from .hdf5 import read_brainsets, read_indy
-from .mat import read_mat
+from .hdf5 import read_brainsets
+from .mat import read_mat, read_mat73
 from .nwb import read_nwb
 
 __all__ = ["load_recording"]
@@ -48,7 +51,7 @@ def read_npz(path: Path) -> Recording:
 READERS: dict[str, Callable[[Path], Contents | Recording]] = {
     ".npz": read_npz,
     ".mat": read_mat,
-    ".mat v7.3": read_indy,
+    ".mat v7.3": read_mat73,
     ".nwb": read_nwb,
     ".h5": read_brainsets,
     ".hdf5": read_brainsets,
@@ -67,17 +70,43 @@ def find_format(path: Path) -> str:
         FileFormatError: there is no such file, or its format is not read. Without the path.
     """
     if path.is_dir():
-        kind = "folder of phy" if any(path.glob("spike_*.npy")) else "folder of pynapple"
-    else:
-        check_readable(path)
-        kind = path.suffix.lower() or "file without a suffix"
-        if kind == ".mat" and _is_hdf5(path):
-            kind = ".mat v7.3"
+        return _folder_format(path)
+    check_content(path)
+    kind = path.suffix.lower() or "file without a suffix"
+    if kind == ".mat" and _is_hdf5(path):
+        kind = ".mat v7.3"
+    if kind == ".nwb":
+        refuse_old_nwb(path)
     if kind not in READERS:
         raise RecordingError(
             f"is a {kind}, which is not read: read are {', '.join(READERS)}. See CONVERTERS.md."
         )
     return kind
+
+
+def _folder_format(path: Path) -> str:
+    """The key of `READERS` for a folder.
+
+    RecordingError names what to open instead: recordings in it, or the folder of the sorter.
+    """
+    if any(path.glob("spike_*.npy")):
+        return "folder of phy"
+    if any((path / name).exists() for name in (".zgroup", ".zattrs", "zarr.json")):
+        raise RecordingError(
+            "is NWB in the form of Zarr, which is not read: save it as one HDF5 file, "
+            "with NWBHDF5IO.export of pynwb."
+        )
+    if inside := sorted(file.parent.name for file in path.glob("*/spike_times.npy")):
+        raise RecordingError(f"has the files of phy in {listed(inside)}: name that folder.")
+    if any(path.glob("*.npz")):
+        return "folder of pynapple"
+    recordings = sorted(file.name for file in path.iterdir() if file.suffix.lower() in READERS)
+    if recordings:
+        raise RecordingError(f"is a folder; name the recording in it: {listed(recordings)}.")
+    raise RecordingError(
+        "is a folder without spike_times.npy of phy or Kilosort and without files of pynapple. "
+        "What is read: CONVERTERS.md."
+    )
 
 
 def _is_hdf5(path: Path) -> bool:
@@ -121,5 +150,7 @@ def load_recording(
     selection = Selection(behavior, columns, units, trials, spikes_only)
     with prefix_errors(path):
         kind = find_format(path)
-        with wrap_errors(f"cannot be read as {kind}, of whose layout see CONVERTERS.md"):
+        with wrap_errors(partial(explain, path=path, kind=kind)):
+            with contextlib.suppress(ImportError):  # pynwb #1529: it registers its filters
+                import hdf5plugin
             return assemble(READERS[kind](path), selection)

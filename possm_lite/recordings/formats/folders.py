@@ -10,13 +10,24 @@
 import re
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from ...errors import RecordingError, prefix_errors, wrap_errors
+from ...errors import RecordingError, listed, prefix_errors, wrap_errors
 from ..arrays import load_npz
 from .contents import Contents, Series, intervals, series_in_memory
+from .explain import check_content, explain
+
+# pynapple before 0.6 wrote no `type`; its own reader tells kinds by what they hold, in this order
+_KINDS = {
+    "TsGroup": {"t", "index"},
+    "TsdFrame": {"t", "d", "columns"},
+    "Tsd": {"t", "d"},
+    "Ts": {"t"},
+    "IntervalSet": set(),
+}
 
 
 def read_phy(path: Path) -> Contents:
@@ -112,16 +123,19 @@ def read_pynapple(path: Path) -> Contents:
             path.
     """
     objects = {file.stem: _read(file, _read_object) for file in sorted(path.glob("*.npz"))}
-    kinds = {}
-    for name, arrays in objects.items():
-        kind = arrays.get("type", ["no object of pynapple"])[0]
-        kinds[name] = str(kind)
-    groups = [objects[name] for name, kind in kinds.items() if kind == "TsGroup"]
-    trials = [objects[name] for name, kind in kinds.items() if kind == "IntervalSet"]
-    if len(groups) != 1 or len(trials) > 1:
-        found = f"one TsGroup and at most one IntervalSet of pynapple; it has {kinds or 'neither'}"
-        raise RecordingError(f"must have files of phy, or {found}. See CONVERTERS.md.")
-    (group,) = groups
+    kinds = {name: _kind(arrays) for name, arrays in objects.items()}
+    notes: list[str] = []
+    group = _one_of("TsGroup", ("spikes", "units"), kinds, notes)
+    if not group:
+        found = [f"{name} ({kind or 'not of pynapple'})" for name, kind in kinds.items()]
+        raise RecordingError(
+            "has no TsGroup of pynapple, which would hold the spikes. "
+            f"Its files: {listed(found)}. What is read: CONVERTERS.md."
+        )
+    trials = _one_of("IntervalSet", ("trials",), kinds, notes)
+    group = objects[group]
+    if "keys" not in group:  # before pynapple 0.6
+        group["keys"] = np.unique(group["index"])
     keys = np.unique(group["keys"])
     if not np.isin(group["index"], keys).all():
         raise RecordingError("index of the TsGroup must be of its keys.")
@@ -135,18 +149,59 @@ def read_pynapple(path: Path) -> Contents:
             if kind in ("Tsd", "TsdFrame")
         ],
         session_id=path.resolve().name,
-        trials=intervals(trials[0], "start", "end") if trials else np.empty((0, 2)),
+        trials=intervals(objects[trials], "start", "end") if trials else np.empty((0, 2)),
+        notes=tuple(notes),
     )
+
+
+def _kind(arrays: dict[str, np.ndarray]) -> str:
+    """The kind of an object of pynapple, "" of arrays of another program."""
+    if "type" in arrays:
+        return str(np.ravel(arrays["type"])[0])
+    for kind, names in _KINDS.items():
+        if names | {"start", "end"} <= arrays.keys():
+            return kind
+    return ""
+
+
+def _one_of(
+    kind: str, usual: tuple[str, ...], kinds: dict[str, str], notes: list[str]
+) -> str | None:
+    """The name of the file of a kind: the only one, or one with a usual name.
+
+    pynapple #53: a folder of a session has epochs, sleep and wake beside the trials. Without a
+    usual name, spikes are refused and trials are not used, with a note.
+    """
+    names = [name for name, found in kinds.items() if found == kind]
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        return None
+    others = f"has {len(names)} files of a {kind}, {listed(names)}"
+    for name in names:
+        if name.lower() in usual:
+            notes.append(f"The folder {others}: {name} was used.")
+            return name
+    remedy = f"call the one that is meant {usual[0]}.npz"
+    if kind == "TsGroup":
+        raise RecordingError(f"{others}: {remedy}.")
+    notes.append(f"The folder {others}: none was used as trials; {remedy}.")
+    return None
 
 
 def _read(file: Path, read: Callable):
     """`read(file)`; the name of the file is in each error."""
-    with prefix_errors(file.name), wrap_errors("cannot be read"):
-        return read(file)
+    with prefix_errors(file.name):
+        check_content(file)
+        with wrap_errors(partial(explain, path=file, kind=file.suffix)):
+            return read(file)
 
 
 def _read_object(file: Path) -> dict[str, np.ndarray]:
-    """The arrays of an object of pynapple, without those that it pickles."""
+    """The arrays of an object of pynapple, without those that it pickles; {} of other arrays."""
+    with np.load(file, allow_pickle=False) as archive:
+        if not {"start", "end"} <= set(archive.files):  # every object of pynapple has both
+            return {}
     return load_npz(file, omit=("_metadata", "columns"))
 
 

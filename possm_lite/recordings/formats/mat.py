@@ -1,15 +1,17 @@
 """MATLAB files of spike counts in bins.
 
-The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts; `handVel` (C, n)
-m/s. It has no trials.
+The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts, full or sparse;
+`handVel` (C, n) m/s. It has no trials.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from ...errors import RecordingError
+from ...errors import RecordingError, listed
 from ..recording import Recording
+from .contents import Contents
+from .hdf5 import read_indy
 
 _NAMES = ("time", "spikes", "handVel")
 # of a bin: largest distance of its start from the regular clock, as of times in whole ms
@@ -19,21 +21,74 @@ _JITTER = 0.02 * (1 + 1e-6)
 def read_mat(path: Path) -> Recording:
     """The recording in a MATLAB file of the layout above.
 
-    The spikes of a bin are placed by `Recording.from_counts`, the bins on a regular clock if every
-    start is within 2 % of a bin of it, as such starts were rounded; else they may have gaps.
-    Behaviour has the times of the bins' starts.
-
     Args:
         path: a file of MATLAB v4, v6 or v7.
 
     Raises:
         RecordingError: a variable is missing or has another shape. Without the path.
     """
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
 
     variables = loadmat(path, variable_names=_NAMES)
-    time, counts, velocity = (variables.get(name, np.array("absent")) for name in _NAMES)
-    _check_shapes(time, counts, velocity)
+    names = [f"{name} ({kind})" for name, _, kind in whosmat(path)]
+    found = {name: _full(variables[name]) for name in _NAMES if name in variables}
+    return _from_bins(found, names, path.stem)
+
+
+def read_mat73(path: Path) -> Contents | Recording:
+    """What is in a file of MATLAB v7.3: the layout above, or that of O'Doherty and Sabes.
+
+    Args:
+        path: the file, which is HDF5.
+
+    Raises:
+        RecordingError: a variable is missing or has another shape. Without the path.
+    """
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        names = [name for name in file if not name.startswith("#")]
+        if "chan_names" in file:
+            return read_indy(path)
+        if not {"time", "spikes"} <= set(names):
+            raise RecordingError(
+                f"needs {', '.join(_NAMES)}, or t, chan_names, spikes and cursor_pos of the files "
+                f"of O'Doherty and Sabes; it has {listed(names)}. Other layouts: CONVERTERS.md."
+            )
+        found = {name: _full_of_hdf5(file[name]) for name in _NAMES if name in file}
+    return _from_bins(found, names, path.stem)
+
+
+def _full(variable) -> np.ndarray:
+    """An array of SciPy's `loadmat`, sparse or full, as a full one.
+
+    mat7.3 #28: counts are often saved as a sparse matrix.
+    """
+    return variable.toarray() if hasattr(variable, "toarray") else variable
+
+
+def _full_of_hdf5(variable) -> np.ndarray:
+    """An array of MATLAB v7.3, which HDF5 holds transposed and, if sparse, by columns."""
+    if "MATLAB_sparse" not in variable.attrs:
+        return variable[()].T if hasattr(variable, "shape") else np.array("a struct")
+    n_rows = int(variable.attrs["MATLAB_sparse"])
+    starts = variable["jc"][()].astype(np.int64)  # of the columns among the values
+    full = np.zeros((n_rows, len(starts) - 1))
+    if "data" in variable:  # of a matrix of zeros there is none
+        columns = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        full[variable["ir"][()].astype(np.int64), columns] = variable["data"][()]
+    return full
+
+
+def _from_bins(found: dict[str, np.ndarray], names: list[str], session_id: str) -> Recording:
+    """The recording of the variables above.
+
+    The spikes of a bin are placed by `Recording.from_counts`, the bins on a regular clock if every
+    start is within 2 % of a bin of it, as such starts were rounded; else they may have gaps.
+    Behaviour has the times of the bins' starts.
+    """
+    time, counts, velocity = (found.get(name, np.array("absent")) for name in _NAMES)
+    _check_shapes(time, counts, velocity, names)
     notes: list[str] = []
     time = time.ravel().astype(np.float64)
     width = round(float(np.median(np.diff(time))), 6)
@@ -48,21 +103,27 @@ def read_mat(path: Path) -> Recording:
         notes=notes,
         behavior_unit="m/s",
         behavior_name="hand velocity",
-        session_id=path.stem,
+        session_id=session_id,
     )
 
 
-def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray):
-    """Raise RecordingError unless all are numbers with a column for each bin."""
+def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray, names: list[str]):
+    """Raise RecordingError, with what the file has, unless all are numbers a column for each bin."""
     n_bins = time.size
     for array in (time.ravel()[None], counts, velocity):
         is_number = array.dtype.kind in "iuf"
         if not is_number or array.shape != (len(array), n_bins):
             raise RecordingError(
                 f"needs {', '.join(_NAMES)}, shape (1, bins), (units, bins), (C, bins), "
-                f"found: {time.shape}, {counts.shape}, {velocity.shape}; "
-                "other layouts: CONVERTERS.md."
+                f"found: {_found(time)}, {_found(counts)}, {_found(velocity)}; "
+                f"other layouts: CONVERTERS.md. The file has {listed(names)}."
             )
+
+
+def _found(array: np.ndarray) -> str:
+    """The shape of an array for a message, or what is in its place."""
+    is_other = array.ndim == 0 or array.dtype.kind not in "iuf"
+    return f"{array}"[:40] if array.ndim == 0 else f"{array.shape}" + " no numbers" * is_other
 
 
 def _on_regular_clock(time: np.ndarray, width: float, notes: list[str]) -> np.ndarray:
