@@ -48,18 +48,25 @@ def table(markdown: str) -> list[list[str]]:
 def test_links_and_commands_exist(guide):
     markdown, folder = (ROOT / guide).read_text(encoding="utf-8"), (ROOT / guide).parent
     links = [link for link in re.findall(r"\]\(([^)#]+)", markdown) if not link.startswith("http")]
-    assert [link for link in links if not (folder / link).exists()] == []
+    broken = [link for link in links if not (folder / link).exists()]
+    assert not broken, f"links of {guide} lead to no file: they are relative to {guide}"
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
-    assert set(re.findall(r"(?:`|^)make ([a-z]+)", markdown, flags=re.MULTILINE)) <= targets
+    unknown = set(re.findall(r"(?:`|^)make ([a-z]+)", markdown, flags=re.MULTILINE)) - targets
+    assert not unknown, f"{guide} names targets that the Makefile does not have: `make help` lists those it has"
 
 
 def test_readme_names_every_chapter_and_existing_modules():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     folders = (ROOT, ROOT / "possm_lite", ROOT / "possm_course")
     files = re.findall(r"`(\w+/[\w/]+\.py)`", readme)
-    assert [name for name in files if not any((folder / name).exists() for folder in folders)] == []
+    missing = [name for name in files if not any((folder / name).exists() for folder in folders)]
+    assert not missing, "README.md names modules that do not exist: they were moved or renamed"
     rows = [row for row in table(readme) if row[0].startswith("[")]
-    assert [row[0] for row in rows] == [f"[{path.stem}](notebooks/{path.name})" for path in CHAPTERS.values()]
+    named = [row[0] for row in rows]
+    chapters = [f"[{path.stem}](notebooks/{path.name})" for path in CHAPTERS.values()]
+    assert named == chapters, (
+        "the table of README.md must have a row for each chapter, in order, that begins with its link"
+    )
 
 
 @pytest.mark.parametrize("number", CHAPTERS)
@@ -85,24 +92,33 @@ def test_the_card_has_the_minutes_of_the_chapter(number):
 def test_plans_name_sections_and_exercises_that_exist():
     plans = TEACHING.split("\n## Plans\n")[1].split("\n## ")[0]
     for number, listed in re.findall(r"(\d\d)(?: to)?((?:,? (?:and )?§\d+(?: to §\d+)?)+)", plans):
-        assert set(re.findall(r"§(\d+)", listed)) <= sections(number), f"{number}{listed}"
-    assert set(re.findall(r"`(\w+)`", plans)) <= {name for number in CHAPTERS for name in exercises(number)}
+        unknown = set(re.findall(r"§(\d+)", listed)) - sections(number)
+        assert not unknown, f"a plan of docs/TEACHING.md names {number}{listed}; chapter {number} has no such section"
+    unknown = set(re.findall(r"`(\w+)`", plans)) - {name for number in CHAPTERS for name in exercises(number)}
+    assert not unknown, "a plan of docs/TEACHING.md names exercises that no chapter has: was one renamed?"
     cards = [card(read(path)) for path in CHAPTERS.values()]
     hours = f"{sum(each.low for each in cards) / 60:.0f} to {sum(each.high for each in cards) / 60:.0f} hours"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert hours in TEACHING and hours in readme, f"all chapters together take {hours}"
+    assert hours in TEACHING and hours in readme, f"README.md and docs/TEACHING.md must say {hours!r} of all chapters"
 
 
 def test_glossary_is_complete_and_sorted():
     symbols, terms = (table(GLOSSARY.split(f"\n## {title}\n")[1].split("\n## ")[0]) for title in ("Symbols", "Terms"))
-    assert " ".join(row[1].strip("`") for row in symbols[:12]) == DIMENSIONS
-    assert "".join(row[0].strip("$") for row in symbols[:12]) == "BTNULDHdFhkQ"
+    first = "the first rows of the symbols in docs/GLOSSARY.md must be the dimensions, in this order"
+    assert " ".join(row[1].strip("`") for row in symbols[:12]) == DIMENSIONS, first
+    assert "".join(row[0].strip("$") for row in symbols[:12]) == "BTNULDHdFhkQ", first
     names = [row[0].casefold() for row in terms]
-    assert len(names) >= 120 and names == sorted(set(names))
+    assert len(names) >= 120, "docs/GLOSSARY.md has lost terms"
+    assert names == sorted(set(names)), "the terms of docs/GLOSSARY.md must be in alphabetical order, each once"
     for *_, english, chinese, link in [*symbols, *([term, chinese, link] for term, chinese, _, link in terms)]:
-        assert re.search(r"[\u4e00-\u9fff]", chinese), english
-        number, section, deeper = re.match(r"\[(\d\d)(?: §(\d+)|( deeper))?\]", link).groups()
-        assert section is None or section in sections(number), english
+        row = f"docs/GLOSSARY.md, {english!r}"
+        assert re.search(r"[\u4e00-\u9fff]", chinese), f"{row}: the Chinese name is missing"
+        place = re.match(r"\[(\d\d)(?: §(\d+)|( deeper))?\]", link)
+        assert place, f"{row}: the link {link!r} must be named after its chapter: [02], [02 §3] or [02 deeper]"
+        number, section, deeper = place.groups()
+        assert section is None or section in sections(number), f"{row}: chapter {number} has no section {section}"
         markdown = text(number, "notebooks/deeper") if deeper else text(number)
         words = re.sub(r"\s+", " ", re.sub(r"[*`]", "", markdown)).casefold()
-        assert english.split(" (")[0].casefold() in words, f"{english} is not in chapter {number}"
+        assert english.split(" (")[0].casefold() in words, (
+            f"{row}: chapter {number}{deeper or ''} does not have this word. Use it there, or link another"
+        )

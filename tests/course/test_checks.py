@@ -272,7 +272,8 @@ def test_edit_of_other_code_is_an_error():
 
 @pytest.mark.parametrize("found", EXERCISES)
 def test_stub_right_answer_and_every_mistake_are_recognised(found, monkeypatch, request):
-    assert len(found.mistakes) <= 6 and f".{found.name}]" in request.node.name
+    assert len(found.mistakes) <= 6, f"{found.name} has {len(found.mistakes)} mistakes: keep the six likeliest"
+    assert f".{found.name}]" in request.node.name, f"give the variable and the exercise {found.name} one name"
     if isinstance(found, ValueCheck):
         empty, right, traps = None, found.expected, [(message, value) for value, message in found.mistakes.items()]
     else:
@@ -280,20 +281,37 @@ def test_stub_right_answer_and_every_mistake_are_recognised(found, monkeypatch, 
         # each mistake is an attempt as well: run every one once
         monkeypatch.setattr(found, "outcome", functools.cache(found.outcome))
         monkeypatch.setattr(found, "_known_outcome", found.outcome)
-    assert found.examine(empty).status == "missing"
-    assert found.examine(right).message == f"✓ {found.name}"
+    assert found.examine(empty).status == "missing", f"an empty answer to {found.name} passes for an attempt"
+    assert found.examine(right).message == f"✓ {found.name}", (
+        f"the right answer to {found.name} is called wrong: is it the same in every call, and does it leave its "
+        "arguments as they are?"
+    )
     for message, trap in traps:
-        assert found.examine(trap).message == f"✗ {found.name}: {message}"
+        assert found.examine(trap).message == f"✗ {found.name}: {message}", (
+            f"the answer with this mistake gets another line than {message!r}. If it is ✓, no case shows the mistake: "
+            "add one. If it is the message of another mistake, no case tells the two apart, and the first one wins. "
+            "If it begins with 'on', another mistake is in the answer too, or it fails by an error"
+        )
+
+
+def source(answer) -> str:
+    """The source of a function or class, without its decorators."""
+    lines = inspect.getsource(answer).splitlines(keepends=True)
+    first = next(i for i, line in enumerate(lines) if line.startswith(("def ", "class ")))
+    return "".join(lines[first:]).strip()
 
 
 @pytest.mark.parametrize("found", [each for each in EXERCISES if isinstance(each.values[0], Check)])
 def test_solution_is_the_right_answer(found):
     """Word for word, so that what students read is what was tested."""
-    answer = found.reference
-    lines = inspect.getsource(answer).splitlines(keepends=True)
-    first = next(i for i, line in enumerate(lines) if line.startswith(("def ", "class ")))
-    number = answer.__module__.removeprefix("possm_course.exercises.ch")
+    number = found.reference.__module__.removeprefix("possm_course.exercises.ch")
     (notebook,) = (NOTEBOOKS / "solutions").glob(f"{number}_*.ipynb")
+    where = f"notebooks/solutions/{notebook.name}"
     cells = execute.read(notebook).cells
-    (solution,) = (cell for cell in cells if f"exercise:{found.name}" in cell.metadata.get("tags", []))
-    assert "".join(lines[first:]).strip() in solution.source
+    tagged = [cell for cell in cells if f"exercise:{found.name}" in cell.metadata.get("tags", [])]
+    assert len(tagged) == 1, f"{len(tagged)} cells of {where} have the tag exercise:{found.name}: there must be one"
+    right = source(found.reference)
+    assert right in tagged[0].source, (
+        f"the cell exercise:{found.name} of {where} must have this function of possm_course/exercises/ch{number}.py, "
+        f"word for word:\n\n{right}\n"
+    )

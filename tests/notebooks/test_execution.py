@@ -12,13 +12,22 @@ from functools import cache
 
 import pytest
 
-from tools import execute
-
-from .test_chapters import CHAPTERS, DEEPER, NOTEBOOKS, SOLUTIONS, exercises, printed
+from .test_chapters import (
+    CHAPTERS,
+    DEEPER,
+    NOTEBOOKS,
+    SOLUTIONS,
+    cell_name,
+    execute_it,
+    exercises,
+    index_of,
+    printed,
+    read,
+    shown,
+    source_after,
+)
 
 NEEDED = {"read_bin": "R"}  # exercise -> name from a cell below the imports that its solution reads
-
-read = cache(execute.read)
 
 
 def reads(table: symtable.SymbolTable) -> set[str]:
@@ -30,27 +39,37 @@ def reads(table: symtable.SymbolTable) -> set[str]:
 
 @pytest.mark.parametrize("path", CHAPTERS + DEEPER, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_no_later_cell_reads_an_exercise(path):
-    chapter, solutions = read(path), read(NOTEBOOKS / "solutions" / path.name)
-    solved = exercises(solutions)
-    for exercise, index in exercises(chapter).items():
-        both = chapter.cells[index].source + "\n" + solutions.cells[solved[exercise]].source
+    chapter, solutions = read(path), NOTEBOOKS / "solutions" / path.name
+    for exercise, index in exercises(path).items():
+        solution = read(solutions).cells[index_of(exercise, solutions)]
+        both = chapter.cells[index].source + "\n" + solution.source
         symbols = symtable.symtable(both, exercise, "exec").get_symbols()
         defined = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
-        for cell in chapter.cells[index + 2 :]:
+        for later, cell in enumerate(chapter.cells[index + 2 :], start=index + 2):
             asks = f"check.{exercise}.examine({exercise})" in cell.source
-            if cell.cell_type == "code" and not asks and "reads-exercises" not in cell.metadata.get("tags", []):
-                assert not defined & reads(symtable.symtable(cell.source, cell.id, "exec")), cell.id
+            if cell.cell_type != "code" or asks or "reads-exercises" in cell.metadata.get("tags", []):
+                continue
+            also_read = defined & reads(symtable.symtable(cell.source, cell.id, "exec"))
+            assert not also_read, (
+                f"{cell_name(path, later)} reads {', '.join(sorted(also_read))}, which students write in "
+                f"exercise:{exercise}: a chapter must run without their answers. Rename what the cell reads, ask "
+                f"`check.{exercise}.examine({exercise})` in it first, or give it the tag reads-exercises"
+            )
 
 
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_solutions_print_their_committed_outputs(path, monkeypatch, capsys):
     monkeypatch.chdir(path.parent)
     namespace = {}
-    for cell in read(path).cells:
-        if cell.cell_type == "code":
-            assert all(output.get("name") == "stdout" for output in cell.outputs)
-            exec(compile(cell.source, cell.id, "exec"), namespace)
-            assert capsys.readouterr().out == printed(cell), cell.id
+    for index, cell in enumerate(read(path).cells):
+        if cell.cell_type != "code":
+            continue
+        only_prints = all(output.get("name") == "stdout" for output in cell.outputs)
+        assert only_prints, f"{cell_name(path, index)} shows a value, a figure or a warning: a solution only prints"
+        exec(compile(cell.source, cell.id, "exec"), namespace)
+        assert capsys.readouterr().out == printed(cell), (
+            f"{cell_name(path, index)} prints something else than what is stored: {execute_it(path)}"
+        )
 
 
 @cache
@@ -70,20 +89,24 @@ def after_imports(path) -> dict:
     [
         pytest.param(path, exercise, id=f"{path.name[:2]}-{exercise}")
         for path in CHAPTERS + DEEPER
-        for exercise in exercises(read(path))
+        for exercise in exercises(path)
     ],
 )
 def test_exercise_needs_only_the_imports(path, exercise, capsys):
     """After a restart of the kernel, any exercise can be solved and checked, or the message names what is missing."""
     namespace, verdicts = dict(after_imports(path)), []
-    for notebook in (read(path), read(NOTEBOOKS / "solutions" / path.name)):
-        index = exercises(notebook)[exercise]
-        exec(compile(notebook.cells[index].source, "<cell>", "exec"), namespace)
+    solutions = NOTEBOOKS / "solutions" / path.name
+    for notebook in (path, solutions):
+        index = index_of(exercise, notebook)
+        exec(compile(read(notebook).cells[index].source, "<cell>", "exec"), namespace)
         capsys.readouterr()
-        exec(notebook.cells[index + 1].source, namespace)
+        exec(source_after(notebook, index), namespace)
         verdicts.append(capsys.readouterr().out)
-    assert verdicts[0] == f"· {exercise}: not attempted yet\n"
+    alone = f"runs after a restart with nothing but the imports of {shown(path)}"
+    assert verdicts[0] == f"· {exercise}: not attempted yet\n", f"the stub of {exercise} {alone}: leave `...` in it"
     expected = f"✓ {exercise}"
     if name := NEEDED.get(exercise):
         expected = rf"✗ {exercise}: .*name '{name}' is not defined\. .*`{name}`, run that first.*"
-    assert re.fullmatch(expected + "\n", verdicts[1])
+    assert re.fullmatch(expected + "\n", verdicts[1]), (
+        f"the solution of {exercise} {alone}: import what it needs in the first cells of the chapter"
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from tools.execute import read
 
-from .test_chapters import CHAPTERS
+from .test_chapters import CHAPTERS, cell_name, shown
 
 KINDS = {"slide", "subslide", "fragment", "-", "notes", "skip"}
 TAGS = {"slide:no-input", "slide:no-output", "slide:only-picture"}
@@ -25,35 +25,59 @@ def rehearse(slides):
     return importlib.import_module("tools.rehearse")
 
 
+def slide_types(path) -> list[str]:
+    """The slide type of every cell, each of which must have one."""
+    cells = read(path).cells
+    kinds = [cell.metadata.get("slideshow", {}).get("slide_type") for cell in cells]
+    for index, kind in enumerate(kinds):
+        assert kind in KINDS, (
+            f"{cell_name(path, index)} has the slide type {kind}: give it one of {', '.join(sorted(KINDS))} "
+            "(JupyterLab: property inspector, Slide Type; in the file: slideshow.slide_type in the cell's metadata). "
+            'skip is for cells that no slide shows, "-" for those that go on with the slide before'
+        )
+    return kinds
+
+
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_every_cell_has_a_slide_type(path):
-    cells = read(path).cells
-    kinds = [cell.metadata.slideshow.slide_type for cell in cells]
-    assert set(kinds) <= KINDS and kinds[0] == "slide"
-    breaks = sum(cell.metadata.slideshow.get("show", []).count("---") for cell in cells)
-    breaks += sum(len(cell.metadata.slideshow.get("text", [""])) - 1 for cell in cells)
-    assert 12 <= breaks + sum(kind in ("slide", "subslide") for kind in kinds) <= 45
-    for cell, kind in zip(cells, kinds, strict=True):
-        tags = cell.metadata.get("tags", [])
-        assert {tag for tag in tags if tag.startswith("slide:")} <= TAGS
+    cells, kinds = read(path).cells, slide_types(path)
+    assert kinds[0] == "slide", f"{cell_name(path, 0)} must have the slide type slide: it is the title"
+    n_slides = sum(kind in ("slide", "subslide") for kind in kinds)
+    n_slides += sum(cell.metadata.slideshow.get("show", []).count("---") for cell in cells)
+    n_slides += sum(len(cell.metadata.slideshow.get("text", [""])) - 1 for cell in cells)
+    assert 12 <= n_slides <= 45, f"{shown(path)} has {n_slides} slides: between 12 and 45 is what a class can follow"
+    for index, (cell, kind) in enumerate(zip(cells, kinds, strict=True)):
+        tags, name = cell.metadata.get("tags", []), cell_name(path, index)
+        unknown = {tag for tag in tags if tag.startswith("slide:")} - TAGS
+        assert not unknown, f"{name} has the tag {', '.join(unknown)}: the tags of slides are {', '.join(sorted(TAGS))}"
         if cell.cell_type == "markdown" and cell.source.startswith("## "):
-            assert kind == "slide", cell.source[:60]
+            assert kind == "slide", f"{name} has the slide type {kind}: a section begins a slide"
         if cell.source.startswith("check.") or cell.source.endswith(".sweep()"):
-            assert kind == "skip", cell.source
+            assert kind == "skip", f"{name} has the slide type {kind}: checks and sweeps are not shown, skip them"
         if any(tag.startswith("exercise:") for tag in tags):
-            assert kind not in ("skip", "notes"), "exercises are shown"
+            assert kind not in ("skip", "notes"), f"{name} has the slide type {kind}: exercises are shown"
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_a_slide_shows_something_in_few_words(slides, path):
     """`to_slides` raises where no sentence of the chapter begins with an excerpt's words."""
+    slide_types(path)
     for slide in slides.split(slides.to_slides(read(path)).cells):
         text = slides.shown_text(slide)
-        assert slides.count_words(text) <= slides.WORDS, text
-        assert slides.code_lines(slide) <= slides.CODE_LINES, text
-        assert slides.shows_something(slide), text
+        this = f"This slide of {shown(path)}:\n\n{text}\n\n"
+        show = "(slideshow.show or slideshow.text in the metadata of its cell; tools/site/slides.py says how)"
+        n_words, n_lines = slides.count_words(text), slides.code_lines(slide)
+        assert n_words <= slides.WORDS, f"{this}has {n_words} words, at most {slides.WORDS}: say less on it {show}"
+        assert n_lines <= slides.CODE_LINES, (
+            f"{this}has {n_lines} lines of code, at most {slides.CODE_LINES}: show some of its functions {show}, "
+            "or give its cell the tag slide:no-input"
+        )
+        assert slides.shows_something(slide), (
+            f"{this}has statements only: show a picture, a result, code, a formula, a table or a question {show}, "
+            "or give its cell the slide type notes"
+        )
         kinds = [cell.metadata.slideshow.slide_type for cell in slide]
-        assert kinds.count("notes") <= 1 and "notes" not in kinds[2:], text
+        assert kinds.count("notes") <= 1 and "notes" not in kinds[2:], f"{this}has its notes in two places"
 
 
 def test_a_cell_has_sentences_of_its_own_for_its_slides(slides):
