@@ -1,8 +1,10 @@
 """The command line: `possm-lite` decode, stream, predict, live, simulate, check and download."""
 
 import argparse
+import codecs
 import os
 import sys
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     Returns:
         The exit status: 0, or 2 with one line on stderr for unusable input, or 130 if interrupted.
     """
+    _print_in_any_code_page()
     try:
         options = _parse(sys.argv[1:] if argv is None else argv)
         from . import commands
@@ -72,6 +75,28 @@ def main(argv: list[str] | None = None) -> int:
     # written at once, as two processes may write into one terminal
     sys.stderr.write(f"possm-lite: {message}\n")
     return 130 if is_interrupted else 2
+
+
+def _print_in_any_code_page():
+    """Let the output of this process spell what its encoding has no character for.
+
+    SpikeInterface #3429: output redirected on Chinese Windows is in GBK, which has no "²".
+    """
+    codecs.register_error("possm_lite.spell", _spell)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # not in a notebook
+            stream.reconfigure(errors="possm_lite.spell")
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    """What is written for characters that cannot be encoded: R2 for R², us for µs, else ?."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    spelled = ""
+    for character in error.object[error.start : error.end]:
+        letter = unicodedata.normalize("NFKD", character.replace("µ", "u"))[0]
+        spelled += letter if letter.isascii() else "?"
+    return spelled, error.end
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:

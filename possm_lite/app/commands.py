@@ -23,7 +23,7 @@ from ..training.session import Session
 from . import run_dir
 from .experiment import EMBEDDED, decode, describe, given, save_decoded
 from .lsl import live, simulate
-from .report import check_recording, plot
+from .report import check_recording, plot, undrawn_characters
 
 __all__ = ["check", "decode", "download", "live", "predict", "simulate", "stream"]
 
@@ -239,11 +239,17 @@ def check(options: Namespace) -> int:
     with prefix_errors(options.recording):
         lines = check_recording(recording)
     _print_lines(lines, recording)
-    path.parent.mkdir(parents=True, exist_ok=True)
     stretches = recording.trials if len(recording.trials) else [recording.span]
     figure = plot(recording, stretches[len(stretches) // 2])
-    figure.savefig(path, dpi=120, format="png")  # whatever its suffix
+    with run_dir.name_out(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120, format="png")  # whatever its suffix
     print(f"{path}: picture")
+    if lost := undrawn_characters(recording):
+        print(
+            f"note: no font of this computer has {lost}; the picture has ? in their place. "
+            "Install one that has them, such as Noto Sans CJK."
+        )
     return 0
 
 

@@ -1,5 +1,6 @@
 """The command `decode` and its steps: read, prepare, train, test, save, print."""
 
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from ..training.distributed import ProcessGroup, process_group
 from ..training.evaluate import Decoded, evaluate, replay, slot_offsets
 from ..training.fit import FitConfig, check_ranges, fit
 from ..training.linear import fit_wiener, search_lag
+from ..training.offset import search_offset
 from ..training.session import Session, prepare
 from ..training.transfer import ADAPTATION, adapt, combine_sessions, extract_session
 from ..training.windows import sessions_of_rank
@@ -37,6 +39,9 @@ from .run_dir import safe_name, write_json
 # of an installed package; in the repository it is one folder up
 _DATA = Path(__file__).resolve().parents[1] / "data"
 EMBEDDED = (_DATA if _DATA.is_dir() else _DATA.parents[1] / "data") / "simulated_session.npz"
+
+
+NO_RELATION = 0.02  # R² of all decoders below it is none
 
 
 @dataclass(frozen=True)
@@ -275,7 +280,7 @@ def _best_lag(
     lags = np.round(step * multiples, 6)  # s
     scores = {}
     for i, recording in recordings.items():
-        bar = tqdm(lags, desc="lag", leave=False, disable=not group.is_main)
+        bar = tqdm(lags, desc="lag", leave=False, disable=not _shows_bars(group))
         with prefix_errors(settings.sources[i - 1]):
             scores[i] = search_lag(recording, bar, settings.split, width, settings.training.seed)
     mean = np.mean(list(group.all_gather(scores).values()), axis=0)
@@ -307,6 +312,7 @@ def train(
             settings.start.to(settings.device),
             sessions[0],
             settings.training,
+            progress=_shows_bars(group),
             checkpoints=checkpoints,
         )
     n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
@@ -316,7 +322,23 @@ def train(
     )
     torch.manual_seed(settings.training.seed)
     possm = POSSM(config).to(settings.device)
-    return possm, fit(possm, sessions, settings.training, group=group, checkpoint=checkpoints[-1])
+    history = fit(
+        possm,
+        sessions,
+        settings.training,
+        progress=_shows_bars(group),
+        group=group,
+        checkpoint=checkpoints[-1],
+    )
+    return possm, history
+
+
+def _shows_bars(group: ProcessGroup) -> bool:
+    """Whether bars of progress are shown: in a terminal alone.
+
+    tqdm #1342: a log gets each state of a bar, as a line that is written over itself.
+    """
+    return group.is_main and sys.stderr.isatty()
 
 
 def test(
@@ -362,6 +384,8 @@ def test(
     path = "" if source == EMBEDDED else str(source.resolve())
     trained_on = TrainedOn.from_session(session, path, settings.selection)
     metrics = _metrics(trained_on, session, possm, history, settings) | {"models": models}
+    if max(model["r2"] for model in models.values()) < NO_RELATION:
+        metrics["no_relation"] = no_relation(session)
     if len(settings.sources) > 1:
         folder /= safe_name(session.recording.session_id)
     folder.mkdir(exist_ok=True)
@@ -383,7 +407,7 @@ def _train_gru(
     recording = session.recording
     torch.manual_seed(settings.baselines.seed)
     gru = BinnedGRU(recording.n_units, session.timeline.bin_width_s, n_slots, recording.n_columns)
-    history = fit(gru.to(settings.device), session, settings.baselines, progress=group.is_main)
+    history = fit(gru.to(settings.device), session, settings.baselines, progress=_shows_bars(group))
     return gru.cpu(), history.seconds
 
 
@@ -422,6 +446,46 @@ def _metrics(
     }
 
 
+def no_relation(session: Session) -> str:
+    """What it usually means that no decoder finds a relation, and the lag that a search finds.
+
+    From reports: clocks of spikes and behaviour differ by 20 s (KiloSort #77, SpikeInterface #604).
+
+    Args:
+        session: a session whose behaviour no decoder predicts.
+
+    Returns:
+        One line.
+    """
+    finding = f"no decoder finds a relation of behaviour to the spikes (all R² below {NO_RELATION})"
+    lag_s = search_offset(session.recording)
+    set_s = session.timeline.lag_s
+    if lag_s is None:
+        return (
+            f"{finding}, and a search from -60 to 60 s finds no lag that is better. Usually the "
+            "behaviour jumps or rests, the spikes are of another time, or the clock drifts: look "
+            "at the warnings above and at decoded.png. Else these units may not encode it."
+        )
+    if abs(lag_s - set_s) <= 0.5:
+        return (
+            f"{finding}, though a search from -60 to 60 s finds that they are related, at a lag of "
+            f"{lag_s:g} s: look at the warnings above, and train longer, or on more trials."
+        )
+    later = "later" if lag_s > 0 else "earlier"
+    change = "subtract" if lag_s > 0 else "add"
+    seconds = f"{abs(lag_s):g} s"
+    remedy = f"decode again with --lag {lag_s:g}"
+    if abs(lag_s) > 1:
+        remedy = (
+            f"the two have probably different clocks: {change} {seconds} "
+            f"{'from' if lag_s > 0 else 'to'} the times of behaviour and trials"
+        )
+    return (
+        f"{finding}. A search from -60 to 60 s finds them related where behaviour is {seconds} "
+        f"{later} than the spikes: {remedy}."
+    )
+
+
 def save_decoded(
     path: Path, trained_on: TrainedOn, times: np.ndarray, decoded: np.ndarray, **others: np.ndarray
 ):
@@ -454,9 +518,24 @@ def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
         write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
     for m in metrics:
         print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
+        if "no_relation" in m:
+            print(f"warning: {m['no_relation']}")
     print(
         "R² displayed: of what a screen shows at each moment. "
         "µs/bin: streaming, median and 99th percentile."
     )
+    if _has_negative_r2(metrics):
+        print("R² below 0: decoded worse than if the mean of the behaviour were always given.")
     where = " for each session" if len(metrics) > 1 else ""
     print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")
+
+
+def _has_negative_r2(metrics: list[dict]) -> bool:
+    """Whether any R² that is printed is below 0."""
+    printed = [
+        r2
+        for m in metrics
+        for model in m["models"].values()
+        for r2 in (model["r2"], model["r2_displayed"], *model["r2_columns"])
+    ]
+    return min(printed) <= -0.0005

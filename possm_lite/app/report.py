@@ -1,10 +1,12 @@
 """Results for people: table and figure of a run, and what `check` prints and draws."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParams
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
 from ..recordings import quality
 from ..recordings.data_report import data_report
@@ -45,7 +47,6 @@ def table(models: dict[str, dict], columns: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-@rc_context({"text.parse_math": False})  # a "$" in a name is drawn
 def plot(
     recording: Recording, interval: tuple[float, float], decoded: Decoded | None = None
 ) -> Figure:
@@ -57,8 +58,86 @@ def plot(
         decoded: behaviour as decoded, drawn over it; its R² is in the title.
 
     Returns:
-        The figure, to be saved.
+        The figure, to be saved. Names in Chinese and others are in a font that has them; a
+        character that none has is a "?", and so a column is called by its number.
     """
+    families, lost = _fonts_for(_drawn_names(recording))
+    settings = {
+        "text.parse_math": False,  # a "$" in a name is drawn
+        "font.family": [*rcParams["font.family"], *families],
+    }
+    with rc_context(settings):
+        return _plot(_spelled(recording, lost), interval, decoded)
+
+
+def undrawn_characters(recording: Recording) -> str:
+    """The characters in names of a recording that no font of this computer has.
+
+    Args:
+        recording: what `plot` draws.
+    """
+    return "".join(_fonts_for(_drawn_names(recording))[1])
+
+
+def _drawn_names(recording: Recording) -> list[str]:
+    """The names that are drawn."""
+    columns = recording.behavior_columns[:_N_COLUMNS].tolist()
+    return [recording.session_id, recording.behavior_name, recording.behavior_unit, *columns]
+
+
+def _spelled(recording: Recording, lost: Sequence[str]) -> Recording:
+    """The recording with names that can be drawn, without these characters."""
+    if not lost:
+        return recording
+    to_mark = str.maketrans(dict.fromkeys(lost, "?"))
+    columns = []
+    for i, name in enumerate(recording.behavior_columns.tolist()):
+        columns.append(f"column {i}" if set(name) & set(lost) else name)
+    return replace(
+        recording,
+        session_id=recording.session_id.translate(to_mark),
+        behavior_name=recording.behavior_name.translate(to_mark),
+        behavior_unit=recording.behavior_unit.translate(to_mark),
+        behavior_columns=columns,
+    )
+
+
+def _fonts_for(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Fonts for what the usual one lacks, and what no font of this computer has.
+
+    matplotlib #15062: without a font for Chinese it draws boxes, and warns at each.
+
+    Args:
+        texts: all that is to be drawn.
+
+    Returns:
+        Names of the fonts, each of which has further characters; the characters that are left.
+    """
+    usual = get_font(findfont(FontProperties()))
+    lost = _absent(usual, sorted(set("".join(texts))))
+    families: list[str] = []
+    for entry in fontManager.ttflist if lost else ():
+        if "LastResort" in entry.name.replace(" ", ""):  # a box for every character
+            continue
+        try:
+            left = _absent(get_font(entry.fname), lost)
+        except (RuntimeError, OSError):  # not a font that is drawn
+            continue
+        if len(left) < len(lost):
+            families.append(entry.name)
+            lost = left
+    return families, lost
+
+
+def _absent(font, characters: Sequence[str]) -> list[str]:
+    """Those of the characters that a font of matplotlib does not have."""
+    return [c for c in characters if c != "\n" and not font.get_char_index(ord(c))]
+
+
+def _plot(
+    recording: Recording, interval: tuple[float, float], decoded: Decoded | None = None
+) -> Figure:
+    """The figure of `plot`, of a recording with names that can be drawn."""
     shown = (interval[0], min(interval[1], interval[0] + _SHOWN_S))
     names = recording.behavior_columns[:_N_COLUMNS]
     figure = Figure(figsize=(10.4, 4.0 + 1.5 * len(names)), layout="constrained")

@@ -73,6 +73,25 @@ def new_path(name: str, suffix: str = "") -> Path:
 
 
 @contextmanager
+def name_out(path: Path) -> Iterator[None]:
+    """Say where else to write, where a path cannot be written, as in a folder that is read-only.
+
+    Args:
+        path: the file or folder that is written.
+
+    Raises:
+        PossmError: the path, why it cannot be written, and the option --out.
+    """
+    try:
+        yield
+    except OSError as exc:
+        raise PossmError(
+            f"{path} cannot be written ({exc.strerror or exc}): "
+            "name a place where you may write, with --out."
+        ) from exc
+
+
+@contextmanager
 def new_folder(out: Path | None, name: str) -> Iterator[tuple[Path, Path]]:
     """A folder that is there as a whole or not at all.
 
@@ -84,10 +103,12 @@ def new_folder(out: Path | None, name: str) -> Iterator[tuple[Path, Path]]:
         A folder to write to, and the path that it gets when all is written.
     """
     folder = out or new_path(f"runs/{safe_name(name)}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(
-        prefix=".", suffix=".partial", dir=folder.parent, ignore_cleanup_errors=True
-    ) as partial:
+    with name_out(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = TemporaryDirectory(
+            prefix=".", suffix=".partial", dir=folder.parent, ignore_cleanup_errors=True
+        )
+    with temporary as partial:
         new = Path(partial, "run")
         new.mkdir()
         yield new, folder

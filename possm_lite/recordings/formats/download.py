@@ -1,6 +1,7 @@
 """Public recordings by name, for `possm-lite download`."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def _download_file(name: str, path: Path):
     import pooch
 
     pooch.get_logger().setLevel("WARNING")
-    client = pooch.HTTPDownloader(progressbar=True, timeout=30)
+    client = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)
     pooch.retrieve(ADDRESSES[name], CHECKSUMS[name], path.name, path.parent, downloader=client)
 
 

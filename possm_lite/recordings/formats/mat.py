@@ -108,7 +108,7 @@ def _from_bins(found: dict[str, np.ndarray], names: list[str], session_id: str) 
 
 
 def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray, names: list[str]):
-    """Raise RecordingError, with what the file has, unless all are numbers a column for each bin."""
+    """Raise RecordingError, with what the file has, unless all have a number for each bin."""
     n_bins = time.size
     for array in (time.ravel()[None], counts, velocity):
         is_number = array.dtype.kind in "iuf"
