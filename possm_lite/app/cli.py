@@ -244,6 +244,11 @@ def _add_live(parser: argparse.ArgumentParser, path: Callable[[str], Path]):
         help="after a bin, for late events (default 0.05)",
     )
     _add_stream_name(parser)
+    parser.add_argument(
+        "--source",
+        metavar="ID",
+        help="host or source id of the stream, where several have its name",
+    )
 
 
 def _add_simulate(parser: argparse.ArgumentParser, path: Callable[[str], Path]):

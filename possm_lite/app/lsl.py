@@ -5,11 +5,12 @@ LIVE.md has their format.
 
 import contextlib
 import os
+import socket
 import sys
 import time
 from argparse import Namespace
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from .run_dir import load_run
 # where LSL looks for its own
 _SETTINGS = ("lsl_api.cfg", "~/lsl_api/lsl_api.cfg", "/etc/lsl_api/lsl_api.cfg")
 _QUIET_S = 1.0  # so long without an event is reported
+_JUMP_S = 0.5  # so long only events that cannot be used: the clock of the source has jumped
+_N_STRAY = 3  # so many in a row at least
 _KINDS = ("late", "lost", "of unknown units", "off the clock")
 
 
@@ -64,7 +67,8 @@ def spike_outlet(name: str, unit_ids):
         PossmError: without pylsl.
     """
     pylsl = import_pylsl()
-    info = pylsl.StreamInfo(name, "Spikes", 2, pylsl.IRREGULAR_RATE, "int32", f"possm-lite-{name}")
+    source_id = f"possm-lite-{name}-{socket.gethostname()}"
+    info = pylsl.StreamInfo(name, "Spikes", 2, pylsl.IRREGULAR_RATE, "int32", source_id)
     info.set_channel_labels(["unit", "number"])
     units = info.desc().append_child("units")
     for unit_id in unit_ids:
@@ -116,6 +120,23 @@ def simulate(options: Namespace) -> int:
     return 0
 
 
+def _streams(name: str, source: str | None) -> list:
+    """The streams of a name, as `pylsl.StreamInfo`, that come from a host or have a source id.
+
+    LSL gives the first that answers, unless it waits for others.
+    """
+    pylsl = import_pylsl()
+    found = pylsl.resolve_byprop("name", name, timeout=0.5)
+    if found:
+        found = pylsl.resolve_byprop("name", name, minimum=2**10, timeout=1.0) or found
+    return [s for s in found if source in (None, s.hostname(), s.source_id())]
+
+
+def _origin(stream) -> str:
+    """Where a stream comes from, for a message."""
+    return f"host {stream.hostname()} (source id {stream.source_id() or 'none'})"
+
+
 class SpikeInlet:
     """A connection to a stream of spike events, which is waited for.
 
@@ -123,20 +144,32 @@ class SpikeInlet:
 
     Args:
         name: name of the stream.
+        source: host or source id of the stream that is meant, where several have this name.
 
     Attributes:
+        origin: host and source id of the stream.
         unit_ids: names of the units of the stream, which events number from 1.
         correction_s: seconds that, added to a time stamp, give the LSL clock of this computer.
 
     Raises:
-        PossmError: the stream has another format, or there is no pylsl.
+        PossmError: the stream has another format, several have its name, or there is no pylsl.
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, source: str | None = None):
         self._pylsl = pylsl = import_pylsl()
         self.unit_ids: list[str] = []
-        while not (found := pylsl.resolve_byprop("name", name, timeout=0.5)):
+        while not (found := _streams(name, source)):
             pass
+        if len(found) > 1:
+            # one that has just stopped may still be found
+            time.sleep(_QUIET_S)
+            found = _streams(name, source) or found
+        if len(found) > 1:
+            raise PossmError(
+                f"{len(found)} streams are called {name}: {listed([_origin(s) for s in found])}. "
+                "Stop the others, or name the host or the source id of one with --source."
+            )
+        self.origin = _origin(found[0])
         if (found[0].channel_count(), found[0].channel_format()) != (2, pylsl.cf_int32):
             raise PossmError(
                 f"stream {name} must have two int32 channels: unit and number of each event."
@@ -181,12 +214,17 @@ class LiveBins:
     Bin 0 begins with the first event. A bin is over when an event of a later bin has come, or else
     some time after its end.
 
+    Where only events come that cannot be used, no bin is handed out. If for half a second all of
+    them are off by the same time, the clock of the source has jumped (labstreaminglayer #131): they
+    are sorted in on the old clock, on which bins go on, and so are those that follow. Events that
+    are off by different times are dropped, and so are the bins of that time.
+
     Args:
         unit_ids: names of the units of the decoder, in its order.
         bin_width_s: width of a bin, seconds.
         wait_s: how long after its end a bin waits for late events, seconds.
         warn: gets a line for the first event of each kind that is counted, again after a
-            `restart`.
+            `restart`; and for each jump of the clock.
 
     Attributes:
         counts: number of events of each kind that could not be used.
@@ -219,11 +257,17 @@ class LiveBins:
         self._warned = set()
         self._start_s = None
         self._number = None
-        self._latest_s = -np.inf
+        self._heard_s = -np.inf  # when the last event came
         self._next = 0  # the bin to be handed out next
         self._newest = 0  # that of the newest event
         # of each bin: unit, offset, time
         self._events: dict[int, list[tuple[int, float, float]]] = {}
+        self._jump_s = 0.0  # by which the clock of the source has jumped since the first event
+        self._ages_s = deque([0.0], maxlen=100)  # of the last usable events, when they came
+        # events in a row that cannot be used: place, time, time of arrival, kind
+        self._strays: deque[tuple[int, float, float, str]] = deque()
+        self._astray_s = np.inf  # since when all are
+        self._unknown = (0, 0)  # bins from, to: without an event that can be used, not silent
 
     def add(self, place: int, number: int, time_s: float, now_s: float):
         """Sort in an event.
@@ -235,18 +279,32 @@ class LiveBins:
             now_s: the time now, on the same clock.
         """
         self._check_number(number)
+        self._heard_s = now_s
+        time_s -= self._jump_s
+        kind = self._sort_in(place, time_s, now_s)
+        if kind is None:
+            self._end_strays(time_s)
+        elif self._start_s is not None:
+            self._astray_s = min(self._astray_s, now_s)
+            self._strays.append((place, time_s, now_s, kind))
+            self._follow_jump(now_s)
+
+    def _sort_in(self, place: int, time_s: float, now_s: float) -> str | None:
+        """Sort in an event on the clock of the bins; returns why it cannot be used, or None."""
         age_s = now_s - time_s
         if age_s < -self._width_s or (self._start_s is None and age_s > _QUIET_S):
             off = f"{abs(age_s):.3f} s {'behind' if age_s > 0 else 'ahead of'} its LSL clock"
             return self._count("off the clock", f"a time stamp is {off}: such events are not used")
         if self._start_s is None:
             self._start_s = time_s
-        self._latest_s = max(time_s, self._latest_s)
-        index = int(bin_index(time_s - self._start_s, self._width_s))
-        if index < self._next:
+        index = self._bin_of(time_s)
+        # where no bin is handed out, as if they were
+        is_over = index < self._next or (self._are_astray() and self._end_s(index) <= now_s)
+        if is_over:
             return self._count(
                 "late", f"an event comes {age_s:.3f} s late: such events are not used"
             )
+        self._ages_s.append(age_s)
         self._newest = max(self._newest, index)
         if place not in self._unit_of_place:
             self._count(
@@ -256,6 +314,44 @@ class LiveBins:
         since_start_s = max(time_s - self._start_s - index * self._width_s, 0.0)
         offset_s = min(since_start_s, np.nextafter(self._width_s, 0))  # rounding stays in the bin
         self._events.setdefault(index, []).append((unit, offset_s, time_s))
+        return None
+
+    def _bin_of(self, time_s: float) -> int:
+        """The bin that a time is in."""
+        return int(bin_index(time_s - self._start_s, self._width_s))
+
+    def _follow_jump(self, now_s: float):
+        """Sort in the strays of the last second on the old clock, if all are off by one time."""
+        while now_s - self._strays[0][2] > _QUIET_S:
+            self._strays.popleft()
+        first_s = self._strays[0][2]
+        if not self._are_astray() or now_s - first_s < _JUMP_S * (1 - 1e-6):
+            return
+        ages_s = [came_s - time_s for _, time_s, came_s, _ in self._strays]
+        if np.ptp(ages_s) > _JUMP_S / 2:  # no clock that goes on as before
+            return
+        jump_s = float(np.median(self._ages_s) - np.median(ages_s))
+        self._jump_s += jump_s
+        self._warn(
+            f"the clock of the source has jumped by {round(jump_s, 1 if abs(jump_s) >= 1 else 2):+}"
+            " s: decoding goes on with the new clock"
+        )
+        strays = list(self._strays)
+        self._end_strays(first_s)
+        for place, time_s, came_s, kind in strays:
+            self.counts[kind] -= 1
+            self._sort_in(place, time_s - jump_s, came_s)
+
+    def _are_astray(self) -> bool:
+        """Whether only events come that cannot be used."""
+        return len(self._strays) >= _N_STRAY
+
+    def _end_strays(self, time_s: float):
+        """Drop the strays: from a time on there are events that can be used, or none."""
+        if self._are_astray():
+            self._unknown = (self._bin_of(self._astray_s), self._bin_of(time_s))
+        self._strays.clear()
+        self._astray_s = np.inf
 
     def _check_number(self, number: int):
         """Count the events that are missing before this one."""
@@ -267,9 +363,13 @@ class LiveBins:
 
     def due_s(self) -> float:
         """When the next bin is over, seconds on the clock of the stream, if no event comes."""
-        if self._start_s is None:
+        if self._start_s is None or self._are_astray():
             return np.inf
-        return self._start_s + (self._next + 1) * self._width_s + self._wait_s
+        return self._end_s(self._next)
+
+    def _end_s(self, index: int) -> float:
+        """When a bin, and the time that it waits for late events, is over."""
+        return self._start_s + (index + 1) * self._width_s + self._wait_s
 
     def finished(self, now_s: float) -> Iterator[tuple[float, list[int], list[float], float]]:
         """Each bin that is over, once.
@@ -281,11 +381,20 @@ class LiveBins:
             Start of the bin; unit of each spike, in the order of the decoder; its time since the
             start; and time stamp of the newest event, NaN without one. All in seconds.
         """
-        while self._next < self._newest or self.due_s() <= now_s:
+        if self._start_s is None:
+            return
+        if now_s - self._heard_s > _QUIET_S:
+            self._end_strays(self._heard_s)
+        if self._are_astray():
+            now_s = min(now_s, self._astray_s)
+        while self._next < self._newest or self._end_s(self._next) <= now_s:
             events = self._events.pop(self._next, [])
             start_s = self._start_s + self._next * self._width_s
+            is_unknown = self._unknown[0] <= self._next < self._unknown[1]
             self._next += 1
-            if start_s - self._latest_s > _QUIET_S:
+            if is_unknown and not events:
+                continue
+            if start_s - self._heard_s > _QUIET_S:
                 self._count("silent", f"no event for {_QUIET_S:g} s: silent bins are decoded")
             spikes = [(unit, offset_s) for unit, offset_s, _ in events if unit]
             units = [unit for unit, _ in spikes]
@@ -293,12 +402,13 @@ class LiveBins:
             newest_s = max((time_s for _, _, time_s in events), default=np.nan)
             yield start_s, units, offsets, newest_s
 
-    def _count(self, kind: str, line: str, n: int = 1):
-        """Count n events of a kind; the first time, say so in a line."""
+    def _count(self, kind: str, line: str, n: int = 1) -> str:
+        """Count n events of a kind; the first time, say so in a line. Returns the kind."""
         self.counts[kind] += n
         if kind not in self._warned:
             self._warned.add(kind)
             self._warn(line)
+        return kind
 
 
 def live(options: Namespace) -> int:
@@ -314,7 +424,7 @@ def live(options: Namespace) -> int:
         The exit status, 0.
 
     Raises:
-        PossmError: without pylsl, or for a stream of another format.
+        PossmError: without pylsl, for a stream of another format, or for several of this name.
     """
     model, trained_on = load_run(options.run)
     name = options.stream
@@ -333,7 +443,8 @@ def live(options: Namespace) -> int:
         missing = [unit for unit in trained_on.unit_ids if unit not in inlet.unit_ids]
         without = f", without {len(missing)} of the run: {listed(missing)}" if missing else ""
         warn(
-            f"connected, {len(inlet.unit_ids)} units{without}; decoding begins with the first event"
+            f"connected, {len(inlet.unit_ids)} units{without}, {inlet.origin}; "
+            "decoding begins with the first event"
         )
         decoder.reset()
         bins.restart(inlet.unit_ids)
@@ -356,7 +467,7 @@ def live(options: Namespace) -> int:
             # a source that has stopped is sometimes found once more, and said to have stopped only
             # once
             with gone:
-                inlet = SpikeInlet(name)
+                inlet = SpikeInlet(name, options.source)
                 with gone:
                     decode_connection(inlet)
                 warn("the source stopped; waiting for it")

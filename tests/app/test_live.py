@@ -94,6 +94,75 @@ def test_silence_is_reported_once_and_decoded(bins, lines):
     assert len(list(bins.finished(9.0))) == 20 and lines == ["no event for 1 s: silent bins are decoded"]
 
 
+def play(bins, stamp, seconds: float = 4.0, begin_s: float = 7.0, every_s: float = 0.01) -> list:
+    """An event each 10 ms, with the time that `stamp` makes of its own; the bins that are over, when each was."""
+    found = []
+    for number in range(round(seconds / every_s)):
+        now_s = begin_s + number * every_s
+        bins.add(1, number, stamp(now_s), now_s)
+        found += [(now_s, *bin) for bin in bins.finished(now_s)]
+    return found
+
+
+@pytest.mark.parametrize("jump_s", [-3.0, 2.0, -0.4, -0.12, 0.3, -86400.0, 5e5])
+def test_clock_that_jumps_is_followed(bins, lines, jump_s):
+    """labstreaminglayer #131: bins go on, none without its spikes, on the clock of before."""
+    found = play(bins, lambda t: t + (jump_s if t > 9.004 else 0.0))
+    (line,) = [line for line in lines if "jumped" in line]
+    assert f"has jumped by {round(jump_s, 1 if abs(jump_s) >= 1 else 2):+} s: decoding goes on" in line
+    assert not any("no event" in line for line in lines) and len(lines) == 2
+    starts = [start_s for _, start_s, *_ in found]
+    np.testing.assert_allclose(starts, 7.0 + WIDTH_S * np.arange(len(starts)), atol=1e-6)
+    assert len(found) >= 78 and all(4 <= len(units) <= 6 for _, _, units, _, _ in found)
+    assert sum(bins.counts.values()) <= 3  # all of the others were sorted in
+
+
+def test_clock_that_jumps_twice_is_reported_twice(bins, lines):
+    play(bins, lambda t: t + (-3.0 if 9 < t < 12 else 0.0), 9.0)
+    assert [line.split(" s: ")[0].split()[-1] for line in lines if "jumped" in line] == ["-3.0", "+3.0"]
+
+
+@pytest.mark.parametrize("stamp", [lambda t: 8.0, lambda t: 1000 * t, lambda t: 9.0 - (t - 9.0)])
+def test_nothing_is_published_while_no_event_can_be_used(bins, lines, stamp):
+    """Stamps that stand still, in ms, or that run back: no clock to follow."""
+    found = play(bins, lambda t: stamp(t) if 9.004 < t < 12.004 else t, 6.0)
+    assert all(units for _, _, units, _, _ in found)  # no silent bin among them
+    during = [now_s for now_s, *_ in found if 9.1 < now_s < 11.99]
+    assert not during and len([1 for now_s, *_ in found if now_s > 12.1]) >= 15
+    assert not any("no event" in line or "jumped" in line for line in lines) and lines
+
+
+def test_stall_of_the_network_is_no_jump(bins, lines):
+    """Events of a second come at once, then as before."""
+    for number in range(100):
+        bins.add(1, number, 7.0 + 0.01 * number, 7.0 + 0.01 * number)
+        list(bins.finished(7.0 + 0.01 * number))
+    for number in range(100, 200):
+        list(bins.finished(8.99))
+        bins.add(1, number, 7.0 + 0.01 * number, 8.99)
+    assert bins.counts["late"] > 80 and len(lines) == 1 and "late" in lines[0]
+
+
+def test_source_that_sends_late_events_and_ends_becomes_silent(bins, lines):
+    play(bins, lambda t: t - (0.5 if t > 8 else 0.0), 1.2)
+    assert len(list(bins.finished(12.0))) > 50 and "no event for 1 s: silent bins are decoded" in lines
+
+
+def test_streams_of_one_name_are_refused_unless_one_is_chosen(tmp_path, pylsl):
+    """sccn/labstreaminglayer: the first that answers would be heard, whichever that is."""
+    infos = [pylsl.StreamInfo(tmp_path.name, "Spikes", 2, pylsl.IRREGULAR_RATE, "int32", id) for id in ("a", "b")]
+    for info in infos:
+        info.desc().append_child("units").append_child("unit").append_child_value("id", info.source_id())
+    outlets = [pylsl.StreamOutlet(info) for info in infos]
+    with pytest.raises(PossmError, match=r"2 streams are called .*host \S+ \(source id a\).*source id b.*--source"):
+        SpikeInlet(tmp_path.name)
+    with pytest.raises(PossmError, match="2 streams"):  # both are of this host
+        SpikeInlet(tmp_path.name, outlets[0].get_info().hostname())
+    inlet = SpikeInlet(tmp_path.name, "b")
+    assert inlet.unit_ids == ["b"] and "source id b" in inlet.origin
+    del outlets
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
 def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording, tmp_path, pylsl):
     session = prepare(small_recording)
