@@ -24,6 +24,9 @@ from possm_lite.nn.positions import phasors, rope_frequencies, rotate
         "torch.stack([angle.sin(), angle.cos()], -1).flatten(1) → torch.cat([angle.sin(), angle.cos()], -1)": (
             "all sines come first and then all cosines. (4.1) lays sine and cosine of a pair side by side."
         ),
+        "angle.sin(), angle.cos() → angle.cos(), angle.sin()": (
+            "sine and cosine have changed seats: by (4.1) column 2j is the sine and column 2j + 1 the cosine."
+        ),
     },
 )
 def fixed_encoding(n, D, base=10_000.0):
@@ -196,6 +199,9 @@ def _tokens(n, d, window):
         " / math.sqrt(d) → ": "the scores are not divided by the root of d.",
         "[-window:] → ": "the window is ignored: tokens that left it are still read.",
         "[-window:] → [-window - 1 :]": "the window holds one token too many: the newest is one of them.",
+        "torch.tensor(m) → torch.tensor(len(keys))": (
+            "right until the window is full. From then on `len(keys)` stands still, and the position must go on: use m."
+        ),
     },
 )
 def cached_step(q, k, v, cache, window):

@@ -1,4 +1,4 @@
-"""Drawings of chapter 04: rotated arrows, phasors, scores of all pairs of places, right answers."""
+"""Drawings of chapter 04: clocks, rotated arrows, phasors, scores of all places, right answers."""
 
 from collections.abc import Callable, Sequence
 
@@ -184,6 +184,39 @@ def draw_question(text: str = "CAFBEHDA", query: int = 5) -> None:
         ax.spines[["left", "bottom"]].set_visible(False)
     axes[0].set_title("which symbol was three places back?", fontsize=11)
     axes[1].set_xlabel("place")
+
+
+def draw_clocks(times: Sequence[int]) -> None:
+    """A clock face for each time, with its second, minute and hour hand.
+
+    Args:
+        times: Whole seconds after twelve o'clock.
+    """
+    hands = {  # seconds for one round, length, width, colour
+        "second hand": (60, 0.92, 1.6, ORANGE),
+        "minute hand": (3600, 0.80, 3.0, BLUE),
+        "hour hand": (43_200, 0.52, 5.0, INK),
+    }
+    figure, axes = plt.subplots(1, len(times), figsize=(6.4, 2.5), layout="constrained")
+    for ax, time in zip(axes, times, strict=True):
+        ax.add_patch(plt.Circle((0, 0), 1.06, fill=False, color=GRAY, lw=1.2))
+        for mark in np.exp(2j * np.pi * np.arange(12) / 12):
+            ax.plot(*_xy(np.array([0.96, 1.06]) * mark), color=GRAY, lw=1)
+        for name, (period, length, width, color) in hands.items():
+            tip = length * 1j * np.exp(-2j * np.pi * time / period)  # from twelve, clockwise
+            line = _xy(np.array([0, tip]))
+            ax.plot(*line, color=color, lw=width, solid_capstyle="round", label=name)
+        ax.set_title(f"{time // 3600}:{time // 60 % 60:02}:{time % 60:02}", fontsize=11)
+        ax.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
+        ax.set_axis_off()
+    lines, names = axes[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=3)
+    plt.show()
+
+
+def _xy(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Complex numbers as two coordinates."""
+    return z.real, z.imag
 
 
 def draw_scores(**scores: Tensor) -> None:

@@ -56,7 +56,7 @@
 
   figures.define("04 phasors", {
     parameters: {
-      base: { label: "base b", low: 1, high: 1e6, value: 100, log: true },
+      base: { label: "base b", low: 1, high: 1e6, value: 1e4, log: true },
       distance: { label: "distance n − m (positions)", low: 0, high: 400, value: 20, step: 1 },
     },
     panels: [
