@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from possm_lite.recordings import Recording
+from possm_lite.recordings import Recording, RecordingError
 
 PAUSE_BINS = 19  # between trials: nothing is known of the time there
 
@@ -40,22 +40,28 @@ def from_notes(trials: list[dict], bin_width_s: float = 0.05, **fields) -> Recor
     """The recording that lecture notes describe, its trials one after the other with pauses.
 
     Args:
-        trials: in the form of `to_notes`.
+        trials: in the form of `to_notes`; `vel` may also be one array of samples for the whole
+            trial, (samples, C), evenly spaced from its start.
         bin_width_s: width of a bin in s.
         fields: further fields of `Recording`.
 
     Returns:
         The recording.
+
+    Raises:
+        RecordingError: times of spikes that are not seconds in their bin, with the factor, or
+            samples of velocity that do not fit the bins.
     """
+    _check_offsets(trials, bin_width_s)
     trains, times, behavior, intervals = {}, [], [], []
     first = 0  # bin of the trial, counted through the session
-    for trial in trials:
-        for b, (pairs, samples) in enumerate(
-            zip(trial["spikes"], trial["vel"], strict=True), first
-        ):
+    velocities, per_bin = _velocity_in_bins(trials)
+    for trial, velocity in zip(trials, velocities, strict=True):
+        for b, (pairs, samples) in enumerate(zip(trial["spikes"], velocity, strict=True), first):
             for unit, time in pairs or ():
                 trains.setdefault(unit, []).append(b * bin_width_s + time)
-            times += [(b + j / len(samples)) * bin_width_s for j in range(len(samples))]
+            n = per_bin or len(samples)
+            times += [(b + j / n) * bin_width_s for j in range(len(samples))]
             behavior += list(samples)
         stop = first + len(trial["spikes"])
         intervals.append((first * bin_width_s, stop * bin_width_s))
@@ -63,3 +69,69 @@ def from_notes(trials: list[dict], bin_width_s: float = 0.05, **fields) -> Recor
     return Recording.from_trains(
         dict(sorted(trains.items())), times, behavior, trials=intervals, **fields
     )
+
+
+def _check_offsets(trials: list[dict], bin_width_s: float):
+    """RecordingError unless each spike has a time in its bin, from 0 up to its width, in s.
+
+    From the lecture notes: offsets in whole milliseconds, 0 to 49, put spikes up to 49 s late.
+    """
+    offsets, bins = [], []
+    for trial in trials:
+        for b, pairs in enumerate(trial["spikes"]):
+            offsets += [time for _, time in pairs or ()]
+            bins += [b] * len(pairs or ())
+    offsets = np.array(offsets, dtype=np.float64)
+    starts = bin_width_s * np.array(bins)
+    width = bin_width_s * (1 + 1e-6)
+    if len(offsets) == 0 or (offsets.min() >= 0 and offsets.max() <= width):
+        return
+    found = f"times of spikes in their bin run from {offsets.min():g} to {offsets.max():g}"
+    since_bin = offsets - starts
+    if since_bin.min() >= -1e-6 and since_bin.max() <= width:
+        raise RecordingError(
+            f"{found}: they are counted from the start of the trial. "
+            f"Subtract the start of the bin, {bin_width_s:g} s times its number."
+        )
+    for unit, factor in (("milliseconds", 1e3), ("samples at 30,000 Hz", 3e4), ("µs", 1e6)):
+        # a bin that is full of spikes has one in its second half
+        if offsets.min() >= 0 and 0.5 < offsets.max() / (factor * bin_width_s) <= 1 + 1e-6:
+            raise RecordingError(
+                f"{found}, a bin has {bin_width_s:g} s: they are {unit}. Divide them by "
+                f"{factor:,.0f}."
+            )
+    raise RecordingError(
+        f"{found}; they must be seconds from the start of the bin, from 0 to {bin_width_s:g}."
+    )
+
+
+def _velocity_in_bins(trials: list[dict]) -> tuple[list[list], int | None]:
+    """The samples of each bin of each trial, from both forms of `vel`, and how many a bin has.
+
+    Lecture notes have a list of bins, each as long as it is (None), or one array for a trial. Such
+    an array may differ from the bins of its trial by less than a bin: what is after them is left
+    out, and the last bin may have fewer samples.
+    """
+    if not trials or not all(_is_one_array(trial["vel"]) for trial in trials):
+        return [trial["vel"] for trial in trials], None
+    n_samples = np.array([len(trial["vel"]) for trial in trials])
+    n_bins = np.array([len(trial["spikes"]) for trial in trials])
+    per_bin = n_samples / np.maximum(n_bins, 1)
+    for k in (int(np.floor(per_bin.min() + 1e-9)), int(np.ceil(per_bin.max() - 1e-9))):
+        if k and (abs(n_samples - k * n_bins) < k).all():
+            bins = [
+                [trial["vel"][k * b : k * b + k] for b in range(n)]
+                for trial, n in zip(trials, n_bins.tolist(), strict=True)
+            ]
+            return bins, k
+    worst = int(np.argmax(abs(per_bin - np.median(per_bin))))
+    raise RecordingError(
+        f"vel must have as many samples in each bin: trials have {per_bin.min():.3g} to "
+        f"{per_bin.max():.3g} a bin; trial {worst} has {n_samples[worst]} samples and "
+        f"{n_bins[worst]} bins."
+    )
+
+
+def _is_one_array(velocity) -> bool:
+    """Whether the first entry of `vel` is one sample, (C,), and not the samples of a bin."""
+    return len(velocity) > 0 and np.ndim(velocity[0]) == 1
