@@ -64,7 +64,8 @@ def from_notes(trials: list[dict], bin_width_s: float = 0.05, **fields) -> Recor
             times += [(b + j / n) * bin_width_s for j in range(len(samples))]
             behavior += list(samples)
         stop = first + len(trial["spikes"])
-        intervals.append((first * bin_width_s, stop * bin_width_s))
+        last = stop - 1 + len(samples) / n  # the array of a trial may end within its last bin
+        intervals.append((first * bin_width_s, last * bin_width_s))
         first = stop + PAUSE_BINS
     return Recording.from_trains(
         dict(sorted(trains.items())), times, behavior, trials=intervals, **fields
