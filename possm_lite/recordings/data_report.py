@@ -14,6 +14,7 @@ from ..errors import RecordingError, listed
 from .quality import behavior_gaps, duplicated_units, firing_rates, silent_units, times_are_resolved
 from .recording import Recording
 from .split import elapsed, recorded_time
+from .tracking import bad_frames, labels, lost_samples, wrapping_period
 
 _UNIX_S = 1e8  # clocks that differ by more count from 1970 and from the start of a recording
 _SAMPLE_RATES = (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
@@ -46,6 +47,8 @@ def data_report(
         lines += _sampling(recording, bin_width_s)
         lines += _gaps(recording)
         lines += _rest(recording)
+        lines += _labels(recording)
+        lines += _jumps(recording, pieces)
     lines += _trials(recording, pieces)
     lines += _spikes(recording, pieces)
     lines += _silence(recording, pieces)
@@ -95,7 +98,7 @@ def _check_clocks(recording: Recording):
     overlap = min(stop, last) - max(start, first)
     if share > 0.05 and overlap > 0.05 * (stop - start):
         return
-    _check_unit_of_time(last - first, stop - start, last)
+    check_unit_of_time(recording.spike_times, recording.n_units, recording.behavior_times)
     # ordinary rates: a short part of a long session
     if inside / recording.n_units >= 0.05 * (stop - start):
         return
@@ -111,17 +114,56 @@ def _check_clocks(recording: Recording):
     )
 
 
-def _check_unit_of_time(spike_s: float, behavior_s: float, last_spike: float):
-    """Raise RecordingError if the spans of spikes and behaviour differ by a common unit of time."""
-    ratio = max(spike_s, 1e-9) / behavior_s
-    for field, factor in (("spike_times", ratio), ("behavior_times", 1 / ratio)):
+def check_unit_of_time(spike_times: np.ndarray, n_units: int, behavior_times: np.ndarray):
+    """Refuse spikes and behaviour whose spans differ by a common unit of time.
+
+    The longer of the two is in that unit, unless the times then make no sense: rates of units and
+    the interval of samples say which. From reports: spikes divided by the sampling rate twice
+    (nwbinspector #679).
+
+    Args:
+        spike_times: sorted, (N,), two or more.
+        n_units: U.
+        behavior_times: sorted, (T,), two or more.
+
+    Raises:
+        RecordingError: with the times at fault and the factor.
+    """
+    spike_s, behavior_s = max(np.ptp(spike_times), 1e-9), np.ptp(behavior_times)
+    rate = len(spike_times) / n_units / spike_s
+    interval = np.median(np.diff(behavior_times))
+    ratio = spike_s / behavior_s
+    spans = f"the span is {behavior_s:,.4g} s, the last spike is at {spike_times[-1]:,.4g}"
+    if behavior_s > 10:
+        spans = f"the span is {behavior_s:,.0f} s, the last spike is at {spike_times[-1]:,.0f}"
+    # the longer times, divided; or else the shorter ones, multiplied
+    for longer, shorter, factor in (
+        ("spike_times", "behavior_times", ratio),
+        ("behavior_times", "spike_times", 1 / ratio),
+    ):
         distance = {unit: abs(np.log(unit / factor)) for unit in _UNITS_OF_TIME}
         unit = min(distance, key=distance.get)
-        if 0.8 < factor / unit < 1.25:
+        if not 0.8 < factor / unit < 1.25:
+            continue
+        if longer == "spike_times":
+            divided, multiplied = (rate * unit, interval), (rate, interval * unit)
+        else:
+            divided, multiplied = (rate, interval / unit), (rate / unit, interval)
+        if _is_plausible(*multiplied) and not _is_plausible(*divided):
             raise RecordingError(
-                f"{field} look like {_UNITS_OF_TIME[unit]}: the span is {behavior_s:,.0f} s, "
-                f"the last spike is at {last_spike:,.0f}. Divide by {unit:,.10g}."
+                f"{shorter} look divided by {unit:,.10g} once too often: spikes last "
+                f"{spike_s:,.3g} s, behaviour {behavior_s:,.3g} s, and units would fire at "
+                f"{divided[0]:,.3g} Hz, with a sample of behaviour every {divided[1]:.3g} s. "
+                f"Multiply {shorter} by {unit:,.10g}."
             )
+        raise RecordingError(
+            f"{longer} look like {_UNITS_OF_TIME[unit]}: {spans}. Divide by {unit:,.10g}."
+        )
+
+
+def _is_plausible(rate: float, interval: float) -> bool:
+    """Whether units can fire so often, Hz, and behaviour have a sample so often, seconds."""
+    return 0.01 < rate < 500 and 2e-4 < interval < 20
 
 
 def _check_part(recording: Recording, name: str, part: np.ndarray):
@@ -203,6 +245,49 @@ def _rest(recording: Recording) -> Iterator[str]:
         )
 
 
+def _labels(recording: Recording) -> Iterator[str]:
+    """Columns of a few whole numbers that repeat: choices, directions, states."""
+    for name, column in zip(recording.behavior_columns, recording.behavior.T, strict=True):
+        values = labels(recording.behavior_times, column)
+        if len(values):
+            yield (
+                f"warning: {name} holds {len(values)} whole numbers alone, "
+                f"{listed([f'{value:g}' for value in values])}, each for a while: labels, such as "
+                "choices or states, are decoded as amounts here, and R² says little of them; "
+                "--behavior names another series"
+            )
+
+
+def _jumps(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
+    """Behaviour that jumps where no movement does: lost tracking, angles that wrap, bad frames.
+
+    From reports: neuroconv #524, nwbinspector #233.
+    """
+    behavior = recording.behavior
+    lost, value = lost_samples(behavior)
+    if lost.any():
+        yield (
+            f"warning: behaviour jumps to {value} and back, {lost.sum()} of {len(lost)} samples: "
+            "tracking was probably lost there; leave these samples out"
+        )
+    first = np.searchsorted(pieces[:, 0], recording.behavior_times, side="right") - 1
+    is_recorded = (first >= 0) & (recording.behavior_times < pieces[first, 1])
+    behavior = behavior[is_recorded & ~lost]
+    for name, column in zip(recording.behavior_columns, behavior.T, strict=True):
+        period = wrapping_period(column)
+        if period:
+            yield (
+                f"warning: {name} is an angle that wraps at {period:.4g}: each wrap is a jump that "
+                "no decoder follows; decode its velocity, or its sine and cosine"
+            )
+        elif n := bad_frames(column):
+            yield (
+                f"warning: {name} jumps in {n} of {len(column)} samples, which hold half of its "
+                "variance: bad frames of the tracking, a reset, or a track that begins again; "
+                "leave them out"
+            )
+
+
 def _trials(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     """How many trials, how long, and those without a spike."""
     trials = recording.trials
@@ -236,20 +321,26 @@ def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
 
 
 def _silence(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
-    """The longest time in which no unit has a spike, if it is longer than chance."""
+    """Times in which no unit has a spike, all that are longer than a second and than chance.
+
+    From reports: spikes that are valid in some epochs alone (pynapple #53).
+    """
     times = recording.spike_times
     start, stop = pieces[0, 0], pieces[-1, 1]
     inside = times[(times >= start) & (times <= stop)]
     bounds = np.concatenate([[start], inside, [stop]])
-    silence = np.diff(elapsed(bounds, pieces)) / np.diff(pieces).sum()  # shares of recorded time
-    i = silence.argmax()
+    silence = np.diff(elapsed(bounds, pieces))  # seconds of recorded time
+    recorded = np.diff(pieces).sum()
     n = len(silence)
     # the longest of n random intervals is about log(n) / n
-    if silence[i] > max(0.03, 3 * np.log(n + 1) / n):
-        yield (
-            f"warning: no unit has a spike from {bounds[i]:.1f} to {bounds[i + 1]:.1f} s, "
-            f"{100 * silence[i]:.3g} % of the recorded time"
-        )
+    holes = np.flatnonzero(silence > max(1.0, 3 * np.log(n + 1) / n * recorded))
+    if not len(holes):
+        return
+    spans = [f"{bounds[i]:.1f} to {bounds[i + 1]:.1f} s" for i in holes]
+    yield (
+        f"warning: no unit has a spike from {listed(spans)}, "
+        f"{100 * silence[holes].sum() / recorded:.3g} % of the recorded time"
+    )
 
 
 def _units(recording: Recording) -> Iterator[str]:

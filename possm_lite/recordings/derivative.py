@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .tracking import lost_samples, unwrap_angles
+
 # of the typical speed: largest error in velocity that is accepted from the rounding of a position
 _ERROR = 0.05
 _LONGEST_S = 0.1  # longest window that a velocity is averaged over
@@ -14,7 +16,8 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
     is held from one update to the next, such as a cursor's of 60 Hz logged at 1 kHz, is
     differentiated from update to update, and velocity interpolated in between. Of a rounded
     position, such as whole pixels, velocity is the slope of a line fitted in a window so long that
-    rounding adds about 5 % of the typical speed.
+    rounding adds about 5 % of the typical speed. Where tracking was lost, as `lost_samples` finds,
+    a position is missing; an angle that wraps is unwrapped first.
 
     Args:
         times: seconds, increasing, shape (T,).
@@ -22,13 +25,15 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
 
     Returns:
         Velocity in units per second, shape (T, C), and how it was taken: "" for central differences
-        between all samples.
+        between all samples, of which none was left out.
     """
+    how: list[str] = []
+    position = _mend(position, how)
     velocity = np.full(position.shape, np.nan)
     step = np.median(np.diff(times))
     pieces = _pieces(times, position, step)
     if not pieces:
-        return velocity, ""
+        return velocity, "; ".join(how)
     period = _update_period([position[piece] for piece in pieces])
     updates = [_updates(position, piece, period) for piece in pieces]
     n = _window(position[np.concatenate(updates)], period * step)
@@ -38,13 +43,31 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
         slope = _slope(times[update], position[update], n)
         for column in range(position.shape[1]):
             velocity[piece, column] = np.interp(times[piece], times[update], slope[:, column])
-    how = []
     if period > 1:
         logged, changes = f"{1 / step:.4g} Hz", f"{1 / (period * step):.3g} Hz"
         how.append(f"logged at {logged}, it changes at {changes}: taken between its changes")
     if n > 3:
         how.append(f"rounded to steps, so taken over {n * period * step * 1000:.3g} ms")
-    return velocity, ", and ".join(how)
+    return velocity, "; ".join(how)
+
+
+def _mend(position: np.ndarray, how: list[str]) -> np.ndarray:
+    """The position (T, C), NaN where tracking was lost, its angles unwrapped.
+
+    Each is a sentence of `how`.
+    """
+    lost, value = lost_samples(position)
+    if lost.any():
+        how.append(
+            f"{lost.sum()} of {len(lost)} samples at {value} were left out, as tracking was lost: "
+            "it jumps there and back"
+        )
+        position = np.where(lost[:, None], np.nan, position)
+    position, unwrapped = unwrap_angles(position)
+    for column, period in unwrapped:
+        name = "" if position.shape[1] == 1 else f"column {column} "
+        how.append(f"the angle {name}wraps at {period:.4g} and was unwrapped")
+    return position
 
 
 def _pieces(times: np.ndarray, position: np.ndarray, step: float) -> list[np.ndarray]:

@@ -50,6 +50,8 @@ class Series(NamedTuple):
             not; None: as its name says.
         columns: their names; (): x, y, z up to three, else "0", "1", ...
         shape: of the values, (T,) or (T, C); () where it is not known.
+        confidence: a function that returns how sure the tracking was of each sample, 0 to 1, (T,);
+            None: it is not known.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Series(NamedTuple):
     is_position: bool | None = None
     columns: tuple[str, ...] = ()
     shape: tuple[int, ...] = ()
+    confidence: Callable[[], np.ndarray] | None = None
 
 
 class Contents(NamedTuple):
@@ -75,6 +78,7 @@ class Contents(NamedTuple):
         observed: start and stop in seconds of the times at which the recording was on, shape
             (m, 2); None: always.
         default: names of series to decode if none is named; (): the first of `SERIES` that moves.
+        behavior_error: why there are no series, where that is an error if behaviour is wanted.
         notes: what the reader decided, a sentence each.
     """
 
@@ -88,6 +92,7 @@ class Contents(NamedTuple):
     trial_table: Mapping[str, np.ndarray] = {}
     observed: np.ndarray | None = None
     default: tuple[str, ...] = ()
+    behavior_error: str = ""
     notes: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""One-dimensional series of one movement, joined to one series."""
+"""One-dimensional series of one movement, joined to one series; one time for each sample."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,10 @@ def joined_series(series: Sequence[Series]) -> list[Series]:
             continue
         first = parts[min(parts)]
         read = partial(_read_joined, parts)
-        joined.append(first._replace(name=name, read=read, columns=tuple(sorted(parts)), shape=()))
+        columns = tuple(sorted(parts))
+        joined.append(
+            first._replace(name=name, read=read, columns=columns, shape=(), confidence=None)
+        )
     return joined
 
 
@@ -53,7 +56,9 @@ def _groups(series: Sequence[Series]) -> dict[str, dict[str, Series]]:
 
 def _read_joined(parts: Mapping[str, Series]) -> tuple[np.ndarray, np.ndarray]:
     """Times (T,) in s and values (T, C) of series side by side, in the order of their keys."""
-    samples = {one.name: one.read() for _, one in sorted(parts.items())}
+    samples = {
+        one.name: one_time_each(one.name, *one.read(), notes=[]) for _, one in sorted(parts.items())
+    }
     times = common_times({name: times for name, (times, _) in samples.items()})
     return times, np.column_stack([values for _, values in samples.values()])
 
@@ -79,3 +84,47 @@ def common_times(times: Mapping[str, np.ndarray]) -> np.ndarray:
                 f"{names} have samples at different times: they are not decoded side by side."
             )
     return first
+
+
+def one_time_each(
+    name: str, times: np.ndarray, values: np.ndarray, notes: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Times (T,) and values, (T,) or (T, C), of a series; transposed values are turned.
+
+    From reports: timestamps of two clocks, (2, T) (pynwb #1775, AllenSDK #1410); MATLAB writes the
+    transpose of what Python reads.
+
+    Args:
+        name: of the series, for messages.
+        times: as in the file.
+        values: as in the file.
+        notes: gets a note of values that were turned.
+
+    Raises:
+        RecordingError: there is not one time for each sample.
+    """
+    times = np.atleast_1d(times)
+    if times.size == max(times.shape):
+        times = times.ravel()  # a single row or column, as in MATLAB
+    shapes = f"{name} has timestamps of shape {times.shape} for data of shape {values.shape}"
+    if times.ndim != 1:
+        n_clocks = min(times.shape)
+        raise RecordingError(
+            f"{shapes}: there must be one time for each sample. They are probably the times of "
+            f"{n_clocks} clocks: write the file again with those of the clock of the spikes alone."
+        )
+    if len(times) == len(values):
+        if values.ndim == 2 and len(values) <= 20 and values.shape[1] > 50 * len(values):
+            raise RecordingError(
+                f"{name} has data of shape {values.shape}, {len(values)} samples of "
+                f"{values.shape[1]:,} columns: it is probably transposed. Write the file again "
+                "with a row for each sample."
+            )
+        return times, values
+    if values.ndim == 2 and values.shape[1] == len(times):
+        notes.append(f"{shapes}: the data are transposed, and were turned.")
+        return times, values.T
+    raise RecordingError(
+        f"{shapes}: there must be one time for each sample. The end or the beginning of one of the "
+        "two was probably cut: write the file again with as many times as samples."
+    )

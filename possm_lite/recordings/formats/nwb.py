@@ -6,15 +6,16 @@ what NeuroConv writes. A series is called "hand_vel", or in a container "Positio
 outside of FALCON's eval_mask or of obs_intervals are unused.
 """
 
+import json
 import re
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from ...errors import RecordingError
 from .contents import Contents, Series, intervals
-from .hdf5 import find, read_columns
+from .hdf5 import find
+from .nwb_units import members, plain_columns, read_units
 from .series_names import is_position
 
 
@@ -29,30 +30,27 @@ def read_nwb(path: Path) -> Contents:
         behaviour, which is read from the file only when it is chosen.
 
     Raises:
-        RecordingError: an index does not fit its column. Without the path.
+        RecordingError: there are no units with spikes, ids of units repeat, or an index does not
+            fit its column. Without the path.
     """
     import h5py
 
     with h5py.File(path, "r") as file:
-        units = file["units"]
-        spike_times, spike_units = _read_ragged(units, "spike_times")
         notes: list[str] = []
-        series = _find_series(file, path, spike_times.max(initial=0), notes)
+        units = read_units(file, notes)
+        last_spike = units.spike_times.max(initial=0)
+        series = _find_series(file, path, last_spike, notes)
         mask = series.pop("eval_mask", None)
-        observed = None
-        if mask:
-            observed = _observed_by_mask(mask)
-        elif "obs_intervals" in units:  # when any unit was observed
-            observed = np.unique(_read_ragged(units, "obs_intervals")[0], axis=0)
-        trial_table = _plain_columns(find(file, "intervals/trials"))
+        observed = _observed_by_mask(mask) if mask else units.observed
+        trial_table = plain_columns(find(file, "intervals/trials"))
         return Contents(
-            spike_times,
-            spike_units,
-            units["id"][()],
+            units.spike_times,
+            units.spike_units,
+            units.ids,
             list(series.values()),
             session_id=_session_id(file),
             trials=intervals(trial_table, "start_time", "stop_time"),
-            unit_table=_plain_columns(units),
+            unit_table=units.table,
             trial_table=trial_table,
             observed=observed,
             notes=tuple(notes),
@@ -75,28 +73,6 @@ def _read_text(file, address: str) -> str | None:
     return data and data.asstr()[()]
 
 
-def _read_ragged(units, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """All entries of a ragged column of the table of units, and the unit of each."""
-    values = units[name][()]
-    counts = np.diff(units[f"{name}_index"][()].astype(np.int64), prepend=0)
-    if counts.sum() != len(values):
-        raise RecordingError(
-            f"units/{name}_index must divide all {len(values)} entries among the units."
-        )
-    return values, np.repeat(np.arange(len(units["id"])), counts)
-
-
-def _plain_columns(table) -> dict[str, np.ndarray]:
-    """The columns of a table that are not ragged, (n,) each, without its ids; {} of None."""
-    columns = read_columns(table)
-    plain = {}
-    for name, column in columns.items():
-        is_ragged = name.endswith("_index") or f"{name}_index" in columns
-        if name != "id" and not is_ragged:
-            plain[name] = column
-    return plain
-
-
 def _observed_by_mask(mask: Series) -> np.ndarray:
     """First and last time of each run of samples that are to be scored, (m, 2)."""
     times, values = mask.read()
@@ -115,26 +91,15 @@ def _find_series(file, path: Path, last_spike: float, notes: list[str]) -> dict[
     behavior_first = sorted(modules, key=lambda name: name != "behavior")
     addresses = [f"processing/{name}" for name in behavior_first]
     found: dict[str, Series] = {}
+    kinds = _kinds_of_positions(file)
     for address in [*addresses, "acquisition"]:
         module = address.rpartition("/")[2]
-        for name, group in _members(find(file, address) or {}).items():
+        for name, group in members(find(file, address) or {}).items():
             if _is_series(group):
                 if name in found:
                     name = f"{module}/{name}"
-                found[name] = _as_series(path, name, group, last_spike, notes)
+                found[name] = _as_series(path, name, group, kinds, last_spike, notes)
     return found
-
-
-def _members(module) -> dict:
-    """What is in a module, and what is in its containers, as "container/name"."""
-    # None for a link to a file that is not there
-    members = {name: module.get(name) for name in module}
-    nested = {}
-    for name, member in members.items():
-        if hasattr(member, "keys") and "data" not in member:
-            for part in member:
-                nested[f"{name}/{part}"] = member.get(part)
-    return members | nested
 
 
 def _is_series(group) -> bool:
@@ -143,8 +108,51 @@ def _is_series(group) -> bool:
     return has_data and getattr(group["data"], "ndim", 0) in (1, 2)
 
 
-def _as_series(path: Path, name: str, group, last_spike: float, notes: list[str]) -> Series:
-    """A TimeSeries of NWB as a Series, which opens the file again to be read."""
+def _kinds_of_positions(file) -> set[str]:
+    """SpatialSeries, and the types of NWB that are made from it, as the file itself describes them.
+
+    From reports: a keypoint of DeepLabCut is a PoseEstimationSeries (spyglass #1321, DLC2NWB #24).
+    """
+    parents = {"PoseEstimationSeries": "SpatialSeries"}
+    for name, namespace in (find(file, "specifications") or {}).items():
+        if name == "core" or not hasattr(namespace, "values"):
+            continue
+        for version in namespace.values():
+            for text in getattr(version, "values", list)():
+                parents |= _parents(_parse_json(text))
+    kinds = {"SpatialSeries"}
+    while more := {kind for kind, parent in parents.items() if parent in kinds} - kinds:
+        kinds |= more
+    return kinds
+
+
+def _parse_json(data):
+    """What is in a data set of JSON; None where it is none."""
+    try:
+        return json.loads(data.asstr()[()])
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def _parents(specification) -> dict[str, str]:
+    """Of each type that a specification defines, the type that it is made from."""
+    parents = {}
+    groups = specification.get("groups", []) if isinstance(specification, dict) else []
+    for group in groups:
+        kind, parent = group.get("neurodata_type_def"), group.get("neurodata_type_inc")
+        if kind and parent:
+            parents[kind] = parent
+        parents |= _parents(group)
+    return parents
+
+
+def _as_series(
+    path: Path, name: str, group, kinds: set[str], last_spike: float, notes: list[str]
+) -> Series:
+    """A TimeSeries of NWB as a Series, which opens the file again to be read.
+
+    Those of these `kinds` are positions.
+    """
     data = group["data"]
     conversion = data.attrs.get("conversion", 1.0)
     offset = data.attrs.get("offset", 0.0)
@@ -156,9 +164,10 @@ def _as_series(path: Path, name: str, group, last_spike: float, notes: list[str]
         name,
         partial(_read_series, path, group.name, conversion, offset, start, rate),
         unit=str(data.attrs.get("unit", "")),
-        is_position=is_position(name, default=group.attrs.get("neurodata_type") == "SpatialSeries"),
+        is_position=is_position(name, default=group.attrs.get("neurodata_type") in kinds),
         columns=_column_names(group),
         shape=data.shape,
+        confidence=partial(_read_confidence, path, group.name) if "confidence" in group else None,
     )
 
 
@@ -199,3 +208,11 @@ def _read_series(
         if "timestamps" in group:
             return group["timestamps"][()], values
         return start + np.arange(len(values)) / rate, values
+
+
+def _read_confidence(path: Path, address: str) -> np.ndarray:
+    """How sure the tracking was of each sample of a PoseEstimationSeries, 0 to 1, (T,)."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return file[address]["confidence"][()]

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import RecordingError, listed
+from ..data_report import check_unit_of_time
 from .contents import Contents, Selection, Series
 from .join_series import common_times, joined_series
 from .load_series import Samples, load_series
-from .select_rows import drop_rows
+from .select_rows import as_numbers, drop_rows
 from .series_names import RAW, SERIES, find_series, list_series, role_of
 
 
@@ -49,8 +50,10 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
         f"The file has {list_series(contents.series)}."
     )
     times, values = found.times, found.values
+    _check_clocks(contents, times)
     if contents.observed is not None:
         outside = _outside(contents.observed, times)
+        _check_observed(contents, found.name, times, outside, notes)
         what = "samples of behaviour outside the observed times"
         times, values = drop_rows(outside, (times, values), what, notes)
     is_missing = ~np.isfinite(values).all(axis=1)
@@ -67,6 +70,55 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
         "behavior_name": found.name,
         "behavior_columns": found.columns,
     }
+
+
+def _check_clocks(contents: Contents, times: np.ndarray):
+    """Raise RecordingError if spikes and behaviour are in different units of time.
+
+    Without this, trials would be blamed that behaviour does not cover.
+    """
+    spikes = as_numbers(contents.spike_times)
+    few = spikes[:: max(1, len(spikes) // 100_000)]
+    few = few[np.isfinite(few)]
+    if len(few) < 2 or len(times) < 2:
+        return
+    # without impossible spikes, which are left out elsewhere
+    low, high = np.percentile(few, (1, 99))
+    ratio = max(high - low, 1e-9) / (times[-1] - times[0])
+    if 1 / 500 < ratio < 500:
+        return
+    possible = np.sort(spikes[(spikes >= low) & (spikes <= high)])
+    check_unit_of_time(possible, len(contents.unit_ids), times)
+
+
+def _check_observed(
+    contents: Contents, name: str, times: np.ndarray, outside: np.ndarray, notes: list[str]
+):
+    """Raise RecordingError if no sample is inside of the observed times.
+
+    If these are far longer than behaviour, a note says so.
+
+    From reports: obs_intervals in ms (nwbinspector #5).
+    """
+    first, last = np.min(contents.observed, initial=np.inf), np.max(contents.observed, initial=0)
+    start, stop = times[[0, -1]] if len(times) else (0.0, 0.0)
+    spans = f"these are {first:,.1f} to {last:,.1f} s, {name} is at {start:,.1f} to {stop:,.1f} s"
+    spikes = as_numbers(contents.spike_times)
+    spikes = spikes[np.isfinite(spikes)]
+    if len(spikes):
+        spans += f", spikes are at {spikes.min():,.1f} to {spikes.max():,.1f} s"
+    cause = ""
+    if last - first > 10 * (stop - start):
+        cause = " They look like milliseconds or samples."
+    n_outside = outside.sum()
+    where = "the observed times (obs_intervals of NWB, domain of brainsets)"
+    if len(times) - n_outside < 2:
+        raise RecordingError(
+            f"{len(times) - n_outside} of {len(times)} samples of behaviour are inside {where}: "
+            f"{spans}.{cause} Correct them, or take them out of the file."
+        )
+    if n_outside and cause:
+        notes.append(f"{n_outside} samples of behaviour are outside {where}: {spans}.{cause}")
 
 
 def _load_chosen(contents: Contents, behavior: tuple[str, ...], notes: list[str]) -> list[Samples]:

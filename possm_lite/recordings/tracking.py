@@ -1,0 +1,207 @@
+"""Signs of a movement that is not one: lost tracking, angles that wrap, and labels.
+
+Nothing is changed here but by `unwrap_angles`; a caller says what it left out or unwrapped. T is
+the number of samples, C that of columns.
+"""
+
+import numpy as np
+
+PERIODS = (2 * np.pi, 360.0)  # of an angle, in radians and degrees
+_FAR = 5.0  # a jump is so many times a large step
+_FAR_IF_EXACT = 2.0  # to the only value that repeats
+_LARGE = 99.5  # percentile of the steps that is a large step
+_MOST_LABELS = 20
+_SHORTEST_LABEL_S = 0.2
+_FEW_FRAMES = 0.01  # share of the samples
+_MOST_VARIANCE = 0.5
+
+
+def lost_samples(values: np.ndarray) -> tuple[np.ndarray, str]:
+    """Samples at which tracking was lost, and which value stands for that.
+
+    Such a value, all columns or one of them, is exactly the same each time; the movement jumps to
+    it, much farther than from any sample to the next, and then back to about where it was. A cursor
+    that waits at its centre leaves it in small steps; between steps of a target nothing moves.
+
+    From reports: Neuralynx writes (0, 0) (neuroconv #524); others write -1 or 1e6.
+
+    Args:
+        values: a movement, shape (T, C), NaN where missing.
+
+    Returns:
+        True for each such sample, shape (T,), and the value as text, such as "(0, 0)"; "" if there
+        is none.
+    """
+    lost = np.zeros(len(values), dtype=bool)
+    found: list[str] = []
+    columns = [[c] for c in range(values.shape[1])]
+    whole = [list(range(values.shape[1]))] if len(columns) > 1 else []
+    for group in [*whole, *columns]:
+        present = np.flatnonzero(~lost & np.isfinite(values[:, group]).all(axis=1))
+        part = values[np.ix_(present, group)]
+        for value in _lost_values(part):
+            lost[present[(part == value).all(axis=1)]] = True
+            found.append(_as_text(value))
+    return lost, " and ".join(dict.fromkeys(found))
+
+
+def _as_text(value: np.ndarray) -> str:
+    """A row of numbers, (C,), as "(0, 0)"; a single one without parentheses."""
+    text = ", ".join(f"{number:.6g}" for number in value)
+    return f"({text})" if len(value) > 1 else text
+
+
+def _lost_values(part: np.ndarray) -> list[np.ndarray]:
+    """The values, (C,) each, to which finite samples, (T, C), jump and from which they return."""
+    found: list[np.ndarray] = []
+    if len(part) < 50:
+        return found
+    changed = np.diff(part, axis=0).any(axis=1)
+    first = np.flatnonzero(np.append(True, changed))  # of each run of equal samples
+    runs = part[first]
+    lengths = np.diff(np.append(first, len(part)))
+    while len(runs) > 20 and len(found) < 3:
+        jump = np.linalg.norm(np.diff(runs, axis=0), axis=1)
+        candidate = _candidate(runs, lengths, jump)
+        if candidate is None or not _is_lost(candidate, runs, lengths, jump):
+            break
+        found.append(candidate)
+        kept = (runs != candidate).any(axis=1)
+        runs, lengths = runs[kept], lengths[kept]
+    return found
+
+
+def _candidate(runs: np.ndarray, lengths: np.ndarray, jump: np.ndarray) -> np.ndarray | None:
+    """The value with most of the largest jumps from it and to it, (C,); None without a repeat."""
+    both = np.minimum(jump[:-1], jump[1:])  # of runs that are neither first nor last
+    n = min(200, len(both))
+    largest = np.argpartition(both, -n)[-n:]
+    largest = 1 + largest[both[largest] > 0.2 * both.max()]
+    values, inverse = np.unique(runs[largest], axis=0, return_inverse=True)
+    inverse = inverse.ravel()
+    # a run of several equal samples counts twice: one alone is a repeat too
+    weight = np.bincount(inverse, np.minimum(lengths[largest], 2))
+    best = weight.argmax()
+    return values[best] if weight[best] >= 2 else None
+
+
+def _is_lost(value: np.ndarray, runs: np.ndarray, lengths: np.ndarray, jump: np.ndarray) -> bool:
+    """Whether the movement jumps to a value (C,) and back, far, in most of the runs there."""
+    at = (runs == value).all(axis=1)
+    if 2 * lengths[at].sum() > lengths.sum():
+        return False
+    others = jump[~at[:-1] & ~at[1:]]
+    if len(others) < 20:
+        return False
+    large = np.percentile(others, _LARGE)
+    spread = np.percentile(runs[~at], (1, 99), axis=0)
+    if np.linalg.norm(np.diff(spread, axis=0)) < 2 * large:
+        return False  # it has two states rather than moves
+    inner = np.flatnonzero(at[1:-1]) + 1
+    if not len(inner):
+        return False
+    nearest = np.minimum(jump[inner - 1], jump[inner])
+    is_back = np.linalg.norm(runs[inner + 1] - runs[inner - 1], axis=1) < nearest
+    n_values = len(np.unique(runs[~at][:, 0]))
+    is_exact = at.sum() >= 5 and n_values > 0.9 * (~at).sum()
+    far = _FAR_IF_EXACT if is_exact else _FAR
+    return np.mean((nearest > far * large) & is_back) > 0.6
+
+
+def wrapping_period(column: np.ndarray) -> float:
+    """The period at which an angle wraps, 0 where it does not.
+
+    All values are within one period, and each step of more than half of it is, but for a usual
+    step, one whole period.
+
+    From reports: CompassDirection in NWB, 0 to 2 pi (nwbinspector #233).
+
+    Args:
+        column: finite samples, shape (T,).
+    """
+    if len(column) < 50:
+        return 0.0
+    extent = np.ptp(column)
+    step = None
+    for period in PERIODS:
+        if not 0.8 * period < extent < 1.001 * period:
+            continue
+        step = np.abs(np.diff(column)) if step is None else step
+        wraps = step > 0.6 * period
+        if not wraps.any() or wraps.mean() > 0.2:
+            continue
+        usual = step[~wraps].max()
+        if usual < 0.4 * period and (step[wraps] > period - max(2 * usual, 0.01 * period)).all():
+            return period
+    return 0.0
+
+
+def unwrap_angles(values: np.ndarray) -> tuple[np.ndarray, list[tuple[int, float]]]:
+    """Columns that wrap at 2 pi or 360, without their jumps.
+
+    Args:
+        values: shape (T, C), NaN where missing.
+
+    Returns:
+        The values, shape (T, C), and of each column that was unwrapped its index and its period.
+    """
+    unwrapped = []
+    for column in range(values.shape[1]):
+        present = np.flatnonzero(np.isfinite(values[:, column]))
+        angle = values[present, column]
+        period = wrapping_period(angle)
+        if period:
+            values = values.copy() if not unwrapped else values
+            values[present, column] = np.unwrap(angle, period=period)
+            unwrapped.append((column, period))
+    return values, unwrapped
+
+
+def labels(times: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """The few whole numbers that a column holds, if it holds nothing else and each for a while.
+
+    So do choices, directions and states, but not the counts of an encoder or whole pixels.
+
+    Args:
+        times: seconds, (T,).
+        column: (T,).
+
+    Returns:
+        The numbers, sorted, (n,); empty for a movement or a constant.
+    """
+    none = np.empty(0)
+    start = column[:1000]
+    if len(column) < 50 or (start != np.floor(start)).any() or (column != np.floor(column)).any():
+        return none
+    first = np.flatnonzero(np.append(True, np.diff(column) != 0))  # of each run of equal samples
+    values = np.unique(column[first])
+    few = min(_MOST_LABELS, len(column) / 10)
+    if not 1 < len(values) <= few or len(first) < 4:
+        return none
+    held = np.diff(times[first])  # seconds
+    return values if np.median(held) >= _SHORTEST_LABEL_S else none
+
+
+def bad_frames(column: np.ndarray) -> int:
+    """Samples, one or two at a time, that hold most of the variance of a column, 0 if none do.
+
+    So does the velocity of a position that jumps for a frame, or where a cursor is reset. A
+    movement, however rare, lasts longer.
+
+    Args:
+        column: finite samples, shape (T,).
+    """
+    if len(column) < 200:
+        return 0
+    squares = (column - np.median(column)) ** 2
+    n = int(np.ceil(_FEW_FRAMES * len(column)))
+    largest = np.argpartition(squares, -n)[-n:]
+    total = squares.sum()
+    if squares[largest].sum() <= _MOST_VARIANCE * total:
+        return 0
+    # as few of them as hold most of the variance
+    largest = largest[np.argsort(squares[largest])[::-1]]
+    n = int(np.searchsorted(np.cumsum(squares[largest]), _MOST_VARIANCE * total)) + 1
+    largest = np.sort(largest[:n])
+    runs = np.diff(np.flatnonzero(np.append(np.append(True, np.diff(largest) > 1), True)))
+    return n if runs.mean() <= 2 else 0
