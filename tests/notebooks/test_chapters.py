@@ -93,15 +93,19 @@ def printed(cell) -> str:
     return "".join(output.get("text", "") for output in cell.outputs)
 
 
-def verdict(path: Path, exercise: str) -> str:
-    """What the check of an exercise has printed in a notebook, after it was seen that there is one."""
-    index = index_of(exercise, path)
-    call = f"check.{exercise}({exercise})"
+def index_of_check(exercise: str, path: Path) -> int:
+    """The index of the cell that checks an exercise, which comes directly after that of the exercise."""
+    index, call = index_of(exercise, path), f"check.{exercise}({exercise})"
     assert source_after(path, index) == call, (
         f"after {cell_name(path, index)} comes {source_after(path, index)[:60]!r}: "
         f"a code cell with nothing but `{call}` must come directly after the exercise"
     )
-    return printed(read(path).cells[index + 1])
+    return index + 1
+
+
+def verdict(path: Path, exercise: str) -> str:
+    """What the check of an exercise has printed in a notebook."""
+    return printed(read(path).cells[index_of_check(exercise, path)])
 
 
 @pytest.mark.parametrize("path", ALL)

@@ -21,10 +21,10 @@ from .test_chapters import (
     execute_it,
     exercises,
     index_of,
+    index_of_check,
     printed,
     read,
     shown,
-    source_after,
 )
 
 NEEDED = {"read_bin": "R"}  # exercise -> name from a cell below the imports that its solution reads
@@ -97,10 +97,14 @@ def test_exercise_needs_only_the_imports(path, exercise, capsys):
     namespace, verdicts = dict(after_imports(path)), []
     solutions = NOTEBOOKS / "solutions" / path.name
     for notebook in (path, solutions):
-        index = index_of(exercise, notebook)
-        exec(compile(read(notebook).cells[index].source, "<cell>", "exec"), namespace)
+        cells, index = read(notebook).cells, index_of_check(exercise, notebook)
+        exec(compile(cells[index - 1].source, "<cell>", "exec"), namespace)
         capsys.readouterr()
-        exec(source_after(notebook, index), namespace)
+        assert hasattr(namespace["check"], exercise), (
+            f"possm_course/exercises/ch{path.name[:2]}.py has no {exercise}: "
+            "write the right answer under `@exercise` there; help(possm_course.checks) has an example"
+        )
+        exec(cells[index].source, namespace)
         verdicts.append(capsys.readouterr().out)
     alone = f"runs after a restart with nothing but the imports of {shown(path)}"
     assert verdicts[0] == f"· {exercise}: not attempted yet\n", f"the stub of {exercise} {alone}: leave `...` in it"
