@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FileFormatError, RecordingError, listed, prefix_errors, wrap_errors
+from .clocks import impossible_times, note_impossible
 
 FORMAT = "possm-lite recording 2"
 _TEXTS = ("behavior_unit", "behavior_name", "session_id")
@@ -193,7 +194,26 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
         fields["behavior_times"] = start + np.arange(int(n)) / rate
     if "unit_ids" not in fields:
         fields["unit_ids"] = np.arange(int(fields["spike_units"].max()) + 1)
+    if "format" not in arrays:
+        _drop_impossible(fields)
     return {"session_id": default_session_id, **fields}
+
+
+def _drop_impossible(fields: dict):
+    """Take spikes without a possible time out of the fields, with a note that counts them.
+
+    AllenSDK #1349 and Kilosort #645: -1, and integers that wrapped, in files of one's own.
+    """
+    times, units = fields["spike_times"], fields["spike_units"]
+    if times.ndim != 1 or times.shape != units.shape or times.dtype.kind not in "iuf":
+        return  # refused by `Recording`
+    times = times.astype(np.float64)
+    impossible = impossible_times(times)
+    if not impossible.any():
+        return
+    notes = note_impossible(impossible, times, units, fields["unit_ids"])
+    fields["notes"] = [*fields.get("notes", ()), *notes]
+    fields["spike_times"], fields["spike_units"] = times[~impossible], units[~impossible]
 
 
 def _check_names(fields: dict[str, np.ndarray], is_own: bool):

@@ -6,6 +6,7 @@ for times made from counts in bins: check `times_are_resolved` first. U is the n
 
 import numpy as np
 
+from .clocks import isolated_times
 from .recording import Recording
 
 REFRACTORY_S = 0.002
@@ -14,8 +15,14 @@ _CLOCK_S = 1e-6  # rounding of clocks: differences of times are compared to a mi
 
 
 def recording_duration(recording: Recording) -> float:
-    """Seconds from the first spike or sample of behaviour of a `recording` to the last."""
-    return float(np.ptp(np.concatenate([recording.behavior_times, recording.spike_times])))
+    """Seconds from the first spike or sample of behaviour of a `recording` to the last.
+
+    Without spikes at times that are not possible, see `isolated_times`.
+    """
+    isolated = isolated_times(recording.spike_times)
+    times = recording.spike_times[~isolated] if isolated.any() else recording.spike_times
+    ends = [part[[0, -1]] for part in (recording.behavior_times, times) if len(part)]
+    return float(np.ptp(ends))
 
 
 def firing_rates(recording: Recording) -> np.ndarray:
@@ -23,8 +30,12 @@ def firing_rates(recording: Recording) -> np.ndarray:
 
     rate_u = N_u / T                                            (17.1)
 
+    Spikes at times that are not possible are not counted.
     """
-    return _spike_counts(recording) / recording_duration(recording)
+    isolated = isolated_times(recording.spike_times)
+    units_left_out = recording.spike_units[isolated]
+    n = _spike_counts(recording) - np.bincount(units_left_out, minlength=recording.n_units)
+    return n / recording_duration(recording)
 
 
 def silent_units(recording: Recording) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import RecordingError
 from .arrays import to_arrays, write_arrays
+from .clocks import check_trains, find_restarts, impossible_times, note_impossible, restart_remedy
 from .derivative import differentiate
 from .trains import in_seconds, merge_trains, refuse, spread_counts, whole_counts
 
@@ -69,9 +70,9 @@ class Recording:
             object.__setattr__(self, "behavior_columns", default_columns(self.n_columns))
         object.__setattr__(self, "notes", tuple(self.notes))
         _check_lengths(self)
-        check_order("spike_times", self.spike_times, strict=False)
-        check_order("behavior_times", self.behavior_times, strict=True)
         _check_units(self)
+        _check_spike_order(self)
+        check_order("behavior_times", self.behavior_times, strict=True)
         _check_trials(self)
 
     @classmethod
@@ -306,6 +307,20 @@ def _check_trials(r: Recording):
         refuse("trials", r.trials, uncovered, "must be covered by behavior_times")
 
 
+def _check_spike_order(r: Recording):
+    """Raise RecordingError unless spikes are sorted: for impossible times and restarts as such."""
+    times = r.spike_times
+    if not (np.diff(times) < 0).any():
+        return
+    impossible = impossible_times(times)
+    if impossible.any():
+        (note,) = note_impossible(impossible, times, r.spike_units, r.unit_ids)
+        raise RecordingError(f"spike_times: {note.replace('were left out', 'must be left out')}")
+    if not len(find_restarts(times)):  # of all, but perhaps of a few units
+        check_trains(times, r.spike_units, r.unit_ids)
+    check_order("spike_times", times, strict=False)
+
+
 def check_order(name: str, times: np.ndarray, strict: bool):
     """Raise RecordingError, with the likely remedy, unless times are sorted.
 
@@ -318,13 +333,14 @@ def check_order(name: str, times: np.ndarray, strict: bool):
     bad = step <= 0 if strict else step < 0
     if not bad.any():
         return
-    i = bad.argmax() + 1
-    remedy = "Sort them together with their values: order = np.argsort(times, kind='stable')."
+    restarts = find_restarts(times)
+    i = restarts[0] if len(restarts) else bad.argmax() + 1
+    found = f"{name}[{i}] = {times[i]:.12g} s comes after {times[i - 1]:.12g} s"
+    if len(restarts):  # and nobody is told to sort what sorting destroys
+        raise RecordingError(f"{found}. {restart_remedy(len(restarts))}")
+    remedy = "Sort them together with their values."
     if times[i] == times[i - 1]:
         remedy = "Two samples cannot share one time."
-    elif np.sum(step < 0) == 1 and np.all(times[i : i + 10] < times[i - 1]):
-        remedy = "The clock restarts: save the two blocks as two recordings."
-    found = f"{name}[{i}] = {times[i]:.12g} s comes after {times[i - 1]:.12g} s"
     raise RecordingError(f"{name} must be sorted: {found}. {remedy}")
 
 

@@ -47,7 +47,7 @@ def test_every_example_of_the_page_has_a_layout():
 
 PROGRAMS = {  # series, its unit, a filter of units and the places of those that it leaves, a filter of trials, a note
     "indy": ("cursor_pos", "mm", "area == 'M1' and unit == 0", [0, 2, 4, 6], "", "8 of 12 units are unsorted"),
-    "phy": ("cursor_pos", "a.u.", "group == 'good'", [0], "result == 'R'", "1 of 4 clusters, labelled noise"),
+    "phy": ("cursor_pos", "a.u.", "group == 'good'", [0], "result == 'R'", "1 of 13 clusters, labelled noise"),
     "pynapple": ("cursor_pos", "a.u.", "id != '2'", list(range(1, 12)), "duration > 1.5", "units were chosen"),
     "brainsets": ("cursor/pos", "a.u.", "area == 'M1'", [0, 1, 3, 5, 7, 9, 11], "result == 'R' and is_valid", "gaze"),
 }

@@ -40,7 +40,10 @@ def assemble(found: Contents | Recording, selection: Selection) -> Recording:
     trials = select_trials(found, selection.trials, notes)
     behavior = {}
     if not selection.spikes_only:
-        behavior = select_behavior(found, selection, notes)
+        if found.behavior_error:
+            raise RecordingError(found.behavior_error)
+        # clocks are compared with those spikes that are used
+        behavior = select_behavior(found._replace(**spikes), selection, notes)
         trials = _drop_uncovered(trials, behavior["behavior_times"], notes)
     return Recording(
         **spikes, **behavior, trials=trials, session_id=found.session_id, notes=tuple(notes)

@@ -7,9 +7,10 @@
   as a pickle, metadata and names of columns, is not read.
 """
 
+import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +18,12 @@ import numpy as np
 
 from ...errors import RecordingError, listed, prefix_errors, wrap_errors
 from ..arrays import load_npz
+from .clusters import cluster_column, cluster_table, noise_clusters
 from .contents import Contents, Series, intervals, series_in_memory
 from .explain import check_content, explain
+from .text import read_text
 
+_TIME = ("time", "time_s")  # names of the first column of behaviour
 # pynapple before 0.6 wrote no `type`; its own reader tells kinds by what they hold, in this order
 _KINDS = {
     "TsGroup": {"t", "index"},
@@ -49,63 +53,101 @@ def read_phy(path: Path) -> Contents:
         raise RecordingError(
             f"spike_times.npy must be samples, whole numbers, not {samples.dtype}."
         )
-    table = _read_clusters(path)
-    noise = _noise_clusters(table)
-    kept = ~np.isin(clusters, noise)
-    unit_ids, spike_units = np.unique(clusters[kept], return_inverse=True)
-    tables = {file.name: _columns(_read(file, _read_table)) for file in sorted(path.glob("*.csv"))}
-    trials = tables.pop("trials.csv", {})
-    series = _behavior_series(tables)
-    notes = ()
-    if len(noise):
-        notes = (f"{len(noise)} of {len(table)} clusters, labelled noise, were left out.",)
+    if len(samples) != len(clusters):
+        raise RecordingError(
+            f"spike_times.npy has {len(samples)} spikes, spike_clusters.npy {len(clusters)}: "
+            "one of them is of another sorting."
+        )
+    notes: list[str] = []
+    tables = {file.name: _read(file, _read_table) for file in _table_files(path, notes)}
+    table = cluster_table(tables, notes)
+    is_noise = np.isin(clusters, noise_clusters(table))
+    _note_noise(clusters, is_noise, notes)
+    # Kilosort #645: before the first sample; as unsigned integers they wrapped
+    is_early = _signed(samples) < 0
+    if is_early.any():
+        notes.append(
+            f"{is_early.sum()} of {len(samples)} spikes without a possible time were left out: "
+            "they are before the first sample."
+        )
+    kept = ~is_noise & ~is_early
+    unit_ids = np.unique(clusters[~is_noise])
+    trials = _columns(tables["trials.csv"]) if "trials.csv" in tables else {}
+    series, behavior_error = _behavior_series(tables)
     return Contents(
         samples[kept] / _read(path / "params.py", _read_rate),
-        spike_units,
+        np.searchsorted(unit_ids, clusters[kept]),
         unit_ids,
         series,
         session_id=path.resolve().name,
-        trials=intervals(trials),
+        trials=_trials(trials),
         unit_table=_columns(table.reindex(unit_ids)),
         trial_table=trials,
-        notes=notes,
+        behavior_error=behavior_error,
+        notes=tuple(notes),
     )
 
 
-def _read_clusters(path: Path):
-    """The table of clusters of phy, of pandas, with a row for each and its number as the index."""
-    import pandas
-
-    info = path / "cluster_info.tsv"
-    files = [info] if info.exists() else sorted(path.glob("cluster_*.tsv"))
-    tables = [pandas.DataFrame()]
-    for file in files:
-        table = _read(file, _read_table)
-        tables.append(table.set_index(table.columns[0]))  # the number of the cluster
-    return pandas.concat(tables, axis=1)
+def _signed(samples: np.ndarray) -> np.ndarray:
+    """Whole numbers, (N,), as the signed ones of 64 bits that they are, or that wrapped."""
+    return samples.view(np.int64) if samples.dtype == np.uint64 else samples
 
 
-def _noise_clusters(table):
-    """The numbers of the clusters labelled noise, by a person or, without such, by Kilosort."""
-    for column in ("group", "KSLabel"):
-        if column in table:
-            return table.index[table[column] == "noise"]
-    return table.index[:0]
+def _note_noise(clusters: np.ndarray, is_noise: np.ndarray, notes: list[str]):
+    """Note how many clusters are left out as noise; RecordingError if all are.
+
+    Args:
+        clusters: number of the cluster of each spike, (N,).
+        is_noise: for each spike whether its cluster is noise, (N,), bool.
+        notes: gets the note.
+    """
+    n = len(np.unique(clusters))
+    n_noise = len(np.unique(clusters[is_noise]))
+    if n_noise == n > 0:
+        raise RecordingError(f"all {n} clusters are labelled noise: no spikes are left.")
+    if n_noise:
+        notes.append(f"{n_noise} of {n} clusters, labelled noise, were left out.")
 
 
-def _behavior_series(tables: dict[str, dict[str, np.ndarray]]) -> list[Series]:
-    """A series for each column of the one table of behaviour, whose first column is the time."""
-    if not tables:
-        return []
-    if len(tables) > 1:
-        raise RecordingError(f"has {len(tables)} tables of behaviour, {', '.join(tables)[:200]}.")
-    ((file_name, behavior),) = tables.items()
-    first, *names = behavior
-    if first not in ("time", "time_s"):
+def _trials(table: dict[str, np.ndarray]) -> np.ndarray:
+    """Start and stop of each trial in s, (n, 2), taken out of the columns of `trials.csv`."""
+    if table and not {"start", "stop"} <= table.keys():
         raise RecordingError(
-            f"{file_name}: the first column must be time, in seconds, not {first!r:.80}."
+            f"trials.csv must have the columns start and stop, in seconds, not {listed([*table])}."
         )
-    return [series_in_memory(name, behavior[first], behavior[name]) for name in names]
+    return intervals(table)
+
+
+def _behavior_series(tables: Mapping) -> tuple[list[Series], str]:
+    """A series for each column of the table of behaviour.
+
+    It is the CSV file whose first column is time. Tables of clusters are none, whatever their name
+    (SpikeInterface #1167: a copy of `cluster_info.tsv` as .csv), nor is `trials.csv`.
+
+    Args:
+        tables: of pandas, by the names of their files.
+
+    Returns:
+        The series, and why they are none, which is an error only if behaviour is wanted.
+    """
+    others = {
+        name: _columns(table)
+        for name, table in tables.items()
+        if name.endswith(".csv") and name != "trials.csv" and cluster_column(name, table) is None
+    }
+    timed = {name: table for name, table in others.items() if next(iter(table), "") in _TIME}
+    if len(timed) > 1:
+        names = ", ".join(timed)[:200]
+        return [], f"has {len(timed)} tables of behaviour, {names}: keep one, move the others."
+    if not timed and others:
+        name, table = next(iter(others.items()))
+        first = next(iter(table), "")
+        return [], f"{name}: the first column must be time, in seconds, not {first!r:.80}."
+    series = []
+    for table in timed.values():
+        first, *names = table
+        series += [series_in_memory(name, table[first], table[name]) for name in names]
+    return series, ""
 
 
 def read_pynapple(path: Path) -> Contents:
@@ -150,8 +192,23 @@ def read_pynapple(path: Path) -> Contents:
         ],
         session_id=path.resolve().name,
         trials=intervals(objects[trials], "start", "end") if trials else np.empty((0, 2)),
+        observed=_support(group),
         notes=tuple(notes),
     )
+
+
+def _support(group: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Epochs, (m, 2) s, in which spikes of a TsGroup are valid; None where it was not restricted.
+
+    pynapple #53: spikes were restricted to epochs before they were saved, behaviour was not. A
+    group that was not is valid from its first spike to its last, which is no restriction.
+    """
+    if len(group["t"]) == 0:
+        return None
+    epochs = np.column_stack((group["start"], group["end"]))
+    extent = np.array([[group["t"].min(), group["t"].max()]])
+    is_extent = len(epochs) == 1 and np.allclose(epochs, extent, rtol=0, atol=1e-5)
+    return None if is_extent or len(epochs) == 0 else epochs
 
 
 def _kind(arrays: dict[str, np.ndarray]) -> str:
@@ -177,7 +234,7 @@ def _one_of(
         return names[0]
     if not names:
         return None
-    others = f"has {len(names)} files of a {kind}, {listed(names)}"
+    others = f"has {len(names)} files of the kind {kind}, {listed(names)}"
     for name in names:
         if name.lower() in usual:
             notes.append(f"The folder {others}: {name} was used.")
@@ -208,17 +265,38 @@ def _read_object(file: Path) -> dict[str, np.ndarray]:
 def _read_rate(file: Path) -> float:
     """`sample_rate` of `params.py`, in Hz. The file is not executed."""
     assignment = r"^\s*sample_rate\s*=\s*([\d._eE+]+)\s*(?:#.*)?$"
-    (rate,) = re.findall(assignment, file.read_text("utf-8"), re.MULTILINE)
-    return float(rate)
+    rates = re.findall(assignment, read_text(file), re.MULTILINE)
+    if not rates:
+        raise RecordingError("has no line such as sample_rate = 30000.")
+    return float(rates[-1])  # as Python would have it
+
+
+def _table_files(path: Path, notes: list[str]) -> list[Path]:
+    """The tables in a folder: all CSV files, and of clusters also TSV files; a note if empty."""
+    files = []
+    for file in sorted([*path.glob("cluster*.tsv"), *path.glob("*.csv")]):
+        if file.is_file() and file.stat().st_size == 0:  # phy was stopped while it saved
+            notes.append(f"{file.name} is empty, and was not used.")
+        else:
+            files.append(file)
+    return files
 
 
 def _read_table(file: Path):
-    """A table of pandas. Refuses rows longer than the header, whose last cells would be lost."""
+    """A table of pandas, its columns apart by tabs or commas whatever the file is called.
+
+    Refuses rows longer than the header, whose last cells would be lost.
+    """
     import pandas
 
+    text = read_text(file)
+    header = text.lstrip().partition("\n")[0]
+    usual = "\t" if file.suffix == ".tsv" else ","
+    separator = next((one for one in (usual, "\t", ",", ";") if one in header), usual)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)
-        return pandas.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",", index_col=False)
+        table = pandas.read_csv(io.StringIO(text), sep=separator, index_col=False)
+    return table.rename(columns=lambda name: str(name).strip())
 
 
 def _columns(frame) -> dict[str, np.ndarray]:

@@ -6,9 +6,9 @@ the labels of its sorter, belongs to its reader.
 
 import numpy as np
 
-from ...errors import RecordingError
+from ..clocks import check_possible, check_trains, impossible_times, note_impossible
 from .contents import Contents
-from .select_rows import as_numbers, drop_rows, select_rows
+from .select_rows import as_numbers, select_rows
 
 
 def select_units(contents: Contents, expression: str, notes: list[str]) -> dict[str, np.ndarray]:
@@ -24,39 +24,38 @@ def select_units(contents: Contents, expression: str, notes: list[str]) -> dict[
         `spike_times`, `spike_units` and `unit_ids` as in `Recording`.
 
     Raises:
-        RecordingError: the clock of the spikes restarts, or the filter chooses no unit.
+        RecordingError: the filter chooses no unit, or the clock of those that it chooses restarts.
     """
     times = as_numbers(contents.spike_times)
     units = np.asarray(contents.spike_units).astype(np.int64, casting="same_kind")
     names = np.asarray(contents.unit_ids).astype(str)
-    times, units = drop_rows(~np.isfinite(times), (times, units), "spikes without a time", notes)
-    span = np.ptp(times) if len(times) else 0.0
-    _check_restart(times, units, len(names), span)
-    order = np.argsort(times, kind="stable")
-    times, units = times[order], units[order]
-    rate = np.bincount(units, minlength=len(names)) / max(span, 1e-9)  # raises for a unit below 0
+    impossible = impossible_times(times)
+    rate = _rates(*_rows(~impossible, times, units), len(names))
     table = {"id": names, "rate": rate, **contents.unit_table}
     kept = select_rows("units", expression, table, notes)
-    is_kept = kept[units]
+    # filters come before checks: a unit with bad times can be left out
+    times, units, impossible = _rows(kept[units], times, units, impossible)
+    if impossible.any():
+        check_possible(impossible, times, units, names)
+        notes += note_impossible(impossible, times, units, names)
+        times, units = _rows(~impossible, times, units)
+    check_trains(times, units, names)
+    order = np.argsort(times, kind="stable")
     new_units = np.cumsum(kept) - 1  # index among the units that are kept, (U,)
     return {
-        "spike_times": times[is_kept],
-        "spike_units": new_units[units[is_kept]],
+        "spike_times": times[order],
+        "spike_units": new_units[units[order]],
         "unit_ids": names[kept],
     }
 
 
-def _check_restart(times: np.ndarray, units: np.ndarray, n_units: int, span: float):
-    """Raise RecordingError if the times of a few units go back by 1 % of the span or more.
+def _rows(kept: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The rows of arrays, (N,) each, that are kept; the arrays themselves if all are."""
+    return arrays if kept.all() else tuple(array[kept] for array in arrays)
 
-    Times, (N,) s, and units, (N,), are in the order of the file. Where there are more steps back,
-    the spikes of a unit are not sorted at all.
-    """
-    by_unit = np.argsort(units, kind="stable")
-    is_same_unit = np.diff(units[by_unit]) == 0
-    back = (np.diff(times[by_unit]) < -0.01 * span) & is_same_unit
-    if 0 < back.sum() <= 2 * n_units:
-        seconds = times[by_unit[back.argmax()]]
-        raise RecordingError(
-            f"spike_times restart after {seconds:.1f} s: save the two blocks as two recordings."
-        )
+
+def _rates(times: np.ndarray, units: np.ndarray, n_units: int) -> np.ndarray:
+    """Spikes of each unit per second of the time from the first to the last of all, (U,) Hz."""
+    span = np.ptp(times) if len(times) else 0.0
+    # raises for a unit below 0
+    return np.bincount(units, minlength=n_units) / max(span, 1e-9)

@@ -1,0 +1,276 @@
+"""Clocks that restart, and spikes at times that are not possible; the two are told apart.
+
+* AllenSDK #1349: -1 stands for an invalid spike. Kilosort #645: samples below 0, cast to unsigned
+  integers, are 1.8e19. Such times are alone, far from the others.
+* python-neo #1755 (Blackrock): the clock was reset, once or several times; nwbinspector #394: that
+  of one unit alone. Sorting would lay the blocks over each other.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import RecordingError, listed
+
+_FAR = 3  # far: so many times the extent of the middle half away from it
+_SLOTS = 20  # of the time around a spike in which others are looked for
+_FEW_SLOTS = 4  # of them have spikes around one that is alone
+_SPARSE = 0.2  # of the usual number of spikes is around one that is alone
+_LOOK = 4000  # times that a quick look takes
+_FEWEST = 20  # different times, below which nothing is far
+_STEP_BACK = 0.01  # of the span: shorter steps back are jitter
+_UNSORTED = 0.25  # share of steps back from which times are in no order at all
+
+
+def impossible_times(times: np.ndarray) -> np.ndarray:
+    """Which spikes have no time, or one that is not possible.
+
+    Args:
+        times: of all spikes, seconds, in any order, (N,).
+
+    Returns:
+        True for NaN, infinity and the times of `isolated_times`, (N,), bool.
+    """
+    impossible = ~np.isfinite(times)
+    if not impossible.any() and not _reaches_far(times):
+        return impossible
+    valid = np.flatnonzero(~impossible)
+    order = valid[np.argsort(times[valid], kind="stable")]
+    impossible[order] = isolated_times(times[order])
+    return impossible
+
+
+@np.errstate(over="ignore", invalid="ignore")  # times may be as large as numbers are
+def isolated_times(times: np.ndarray) -> np.ndarray:
+    """Which spikes are before zero or far from the others, and have hardly another around them.
+
+    A block of spikes that is as dense as the others is never left out, wherever it is: recordings
+    may begin before zero, and go on the next day. Several spikes at one time count as one, so that
+    a value such as -1 may be there a thousand times.
+
+    Args:
+        times: of all spikes, seconds, sorted and finite, (N,).
+
+    Returns:
+        True for each such spike, (N,), bool.
+    """
+    nothing = np.zeros(len(times), dtype=bool)
+    if not _reaches_far(times):
+        return nothing
+    distinct = times[np.append(True, np.diff(times) > 0)]
+    first, last = _usual(distinct)
+    extent = last - first
+    if len(distinct) < _FEWEST or extent <= 0:
+        return nothing
+    low, high = min(0.0, first - _FAR * extent), last + _FAR * extent
+    is_far = (distinct < low) | (distinct > high) | ((distinct < 0) & (first >= 0))
+    rate = len(distinct) / 2 / extent  # of different times, Hz
+    alone = distinct[is_far][_are_alone(distinct, distinct[is_far], rate)]
+    return np.isin(times, alone)
+
+
+def _reaches_far(times: np.ndarray) -> bool:
+    """Whether times, (N,) s in any order, go below zero or far beyond their middle half.
+
+    A quick look at a part of them, so that an hour of spikes need not be sorted for it.
+    """
+    if len(times) < _FEWEST:
+        return False
+    part = np.sort(times[:: max(1, len(times) // _LOOK)])
+    first, last = _usual(part)
+    extent = last - first
+    highest = times.max()
+    # also where a value that is not possible is there so often that it is in the middle half
+    is_beyond = highest > last + _FAR * extent or highest - last < 1e-3 * extent
+    return times.min() < 0 or is_beyond
+
+
+def _usual(times: np.ndarray) -> tuple[float, float]:
+    """First and last time, s, of the middle half of sorted times, (N,)."""
+    return times[len(times) // 4], times[3 * len(times) // 4]
+
+
+def _are_alone(distinct: np.ndarray, far: np.ndarray, rate: float) -> np.ndarray:
+    """Which of some times, (n,) s, have hardly another time around them, (n,) bool.
+
+    Args:
+        distinct: all different times, seconds, sorted, (N,).
+        far: those asked about, of them.
+        rate: how many of them there usually are, Hz.
+    """
+    width = max(1.0, _SLOTS / rate)  # s, in which as many spikes are usual as there are slots
+    n_near = _number_within(distinct, far, width / 2)
+    slots = np.unique(np.floor(distinct / (width / _SLOTS)))
+    n_slots = _number_within(slots, np.floor(far / (width / _SLOTS)), _SLOTS / 2)
+    alone = (n_near < _SPARSE * rate * width) | (n_slots < _FEW_SLOTS)
+    # AllenSDK #1349: -1, also in a recording of so few spikes that the first ones are around it
+    is_code = (far < 0) & (far == np.floor(far))
+    before_zero = distinct[distinct < 0]
+    alone |= is_code & (_number_within(before_zero, far, width / 2) < _FEW_SLOTS)
+    # the first and last ones of a dense block are no worse than the others
+    block = np.cumsum(np.diff(far, prepend=far[:1]) > width)
+    share = np.bincount(block, alone) / np.maximum(np.bincount(block), 1)
+    return share[block] > 0.5
+
+
+def _number_within(values: np.ndarray, centers: np.ndarray, distance: float) -> np.ndarray:
+    """How many of the sorted values, (N,), are within a distance of each center, (n,)."""
+    first = np.searchsorted(values, centers - distance, "left")
+    stop = np.searchsorted(values, centers + distance, "right")
+    return stop - first
+
+
+def note_impossible(
+    impossible: np.ndarray, times: np.ndarray, units: np.ndarray, names: Sequence[str]
+) -> list[str]:
+    """A note for spikes that are left out because they have no time, or none that is possible.
+
+    Args:
+        impossible: of `impossible_times`, (N,).
+        times: of all spikes, seconds, (N,).
+        units: index in `names` of each spike, (N,).
+        names: of the units, (U,).
+    """
+    notes = []
+    missing = ~np.isfinite(times)
+    if missing.any():
+        notes.append(f"{missing.sum()} of {len(times)} spikes without a time were left out.")
+    is_far = impossible & ~missing
+    if is_far.any():
+        of_units = _units(names, np.unique(units[is_far]))
+        notes.append(
+            f"{is_far.sum()} of {len(times)} spikes without a possible time were left out: "
+            f"{_extent(times[is_far])}, far from the others, of {of_units}."
+        )
+    return notes
+
+
+def _extent(times: np.ndarray) -> str:
+    """The times, (n,) s, in a few words: "at -1 s" or "at 300 to 2e+06 s"."""
+    first, last = times.min(), times.max()
+    return f"at {first:.6g} s" if first == last else f"at {first:.6g} to {last:.6g} s"
+
+
+def find_restarts(times: np.ndarray) -> np.ndarray:
+    """Where a clock begins again.
+
+    It goes back by 1 % of the span or more, by at least half of what it had advanced since it last
+    began, and stays below for three times. Where a quarter of all steps go back, or most of those
+    steps back are no restarts, the times are merely in no order.
+
+    Args:
+        times: seconds, in the order in which they were recorded, (N,).
+
+    Returns:
+        Index of the first time of each block but the first, (n,).
+    """
+    steps = np.diff(times)
+    back = 1 + np.flatnonzero(steps < -_STEP_BACK * np.ptp(times)) if len(steps) else steps[:0]
+    if len(back) > _UNSORTED * len(steps):
+        return np.empty(0, dtype=int)
+    restarts: list[int] = []
+    begin = 0
+    for i in back.astype(int):
+        peak = times[i - 1]
+        begins_again = peak - times[i] >= 0.5 * (peak - times[begin])
+        following = times[i : i + 3]
+        if begins_again and len(following) == 3 and (following < peak).all():
+            restarts.append(i)
+            begin = i
+    is_clock = 2 * len(restarts) >= len(back)
+    return np.array(restarts if is_clock else [], dtype=int)
+
+
+def restart_remedy(n_restarts: int) -> str:
+    """What happened to a clock that restarts `n_restarts` times, and what to do, in a sentence."""
+    often = "once" if n_restarts == 1 else f"{n_restarts} times"
+    n = n_restarts + 1
+    return (
+        f"The clock restarts {often}: save the {n} blocks as {n} recordings and train on all, "
+        "as CONVERTERS.md shows."
+    )
+
+
+def check_trains(times: np.ndarray, units: np.ndarray, names: Sequence[str]):
+    """Raise RecordingError if the clock of the spikes restarts, or that of a few units.
+
+    Args:
+        times: of the spikes, seconds, those of each unit in the order of the file, (N,).
+        units: index in `names` of each spike, (N,).
+        names: of the units, (U,).
+
+    Raises:
+        RecordingError: with the number of blocks, or the names of the units.
+    """
+    if not (np.diff(times) < 0).any():
+        return
+    by_unit, unit = times, units
+    if (np.diff(units) < 0).any():
+        order = np.argsort(units, kind="stable")
+        by_unit, unit = times[order], units[order]
+    is_back = (np.diff(by_unit) < 0) & (np.diff(unit) == 0)
+    if not is_back.any():
+        return
+    n_restarts = np.zeros(len(names), dtype=int)
+    last = np.full(len(names), np.nan)  # s, before the clock of the unit first restarts
+    for u in np.unique(unit[1:][is_back]):
+        start, stop = np.searchsorted(unit, [u, u + 1])
+        restarts = find_restarts(by_unit[start:stop])
+        n_restarts[u] = len(restarts)
+        if len(restarts):
+            last[u] = by_unit[start + restarts[0] - 1]
+    bad = np.flatnonzero(n_restarts)
+    if len(bad) == 0:
+        return
+    n_spikes = np.bincount(units, minlength=len(names))
+    seconds = last[bad[n_spikes[bad].argmax()]]
+    n_firing = np.count_nonzero(n_spikes > 3)  # of fewer spikes no restart is known
+    if 2 * len(bad) > n_firing:
+        # a unit without spikes in a block has fewer; one that has more is odd
+        n = int(np.quantile(n_restarts[bad], 0.9, method="higher"))
+        raise RecordingError(f"spike_times restart after {seconds:.1f} s. {restart_remedy(n)}")
+    raise RecordingError(
+        f"spike_times of {_units(names, bad)} restart after {seconds:.1f} s, those of the other "
+        f"{n_firing - len(bad)} units do not. {_leave_out(names, bad)}"
+    )
+
+
+def check_possible(
+    impossible: np.ndarray, times: np.ndarray, units: np.ndarray, names: Sequence[str]
+):
+    """Raise RecordingError for a unit most of whose spikes are at many impossible times.
+
+    Such a unit has another clock or unit of time than the others; the few of its spikes that seem
+    possible are no better.
+
+    Args:
+        impossible: of `impossible_times`, (N,).
+        times: of the spikes, seconds, (N,).
+        units: index in `names` of each spike, (N,).
+        names: of the units, (U,).
+    """
+    is_far = impossible & np.isfinite(times)
+    n_far = np.bincount(units[is_far], minlength=len(names))
+    n_all = np.bincount(units, minlength=len(names))
+    suspects = np.flatnonzero((2 * n_far > n_all) & (n_far >= _FEWEST))
+    bad = [u for u in suspects if len(np.unique(times[is_far & (units == u)])) >= _FEWEST]
+    if not bad:
+        return
+    own = times[is_far & np.isin(units, bad)]
+    raise RecordingError(
+        f"spike_times of {_units(names, bad)} are not possible: {len(own)} of them are "
+        f"{_extent(own)}, far from those of the other units. {_leave_out(names, bad)}"
+    )
+
+
+def _units(names: Sequence[str], bad: Sequence[int]) -> str:
+    """The units at these indices, in words."""
+    return f"unit{'s' if len(bad) > 1 else ''} {listed([str(names[u]) for u in bad])}"
+
+
+def _leave_out(names: Sequence[str], bad: Sequence[int]) -> str:
+    """The option that leaves these units out, in a sentence."""
+    is_number = all(str(name).isdecimal() for name in names)
+    ids = [str(names[u]) if is_number else repr(str(names[u])) for u in bad]
+    rule = f"id != {ids[0]}" if len(ids) == 1 else f"id not in [{', '.join(ids)}]"
+    return f'Leave out what cannot be right: --units "{rule}".'

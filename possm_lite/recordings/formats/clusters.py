@@ -1,0 +1,118 @@
+"""Tables of clusters of phy, Kilosort and what others put beside them.
+
+A table is what its columns say, not what its name says. Seen in folders:
+
+* Kilosort 2.5 to 4 copy `cluster_KSLabel.tsv` as `cluster_group.tsv`, with the column KSLabel
+  (Kilosort #498), until somebody saves in phy.
+* `cluster_groups.csv` of the first phy has tabs, and so have copies as .csv (SpikeInterface #1167).
+* `cluster_info.tsv` has all columns, and repeats those of the other files.
+"""
+
+from collections.abc import Hashable, Mapping
+
+_IDS = ("cluster_id", "unit_id", "cluster", "id")
+
+
+def cluster_column(file_name: str, table) -> Hashable | None:
+    """The column of a table that has the numbers of clusters; None if it is no table of clusters.
+
+    Args:
+        file_name: of the table. In `cluster*` the first column of whole numbers will do; elsewhere
+            the column must be called cluster_id or unit_id, and the first not be time.
+        table: of pandas.
+    """
+    names = {str(name).lower(): name for name in reversed(table.columns)}
+    is_named_so = file_name.lower().startswith("cluster")
+    first = next(iter(table.columns), None)
+    if not is_named_so and str(first).lower() in ("time", "time_s"):
+        return None
+    for name in _IDS if is_named_so else _IDS[:2]:
+        if name in names:
+            return names[name]
+    is_whole = len(table) > 0 and is_named_so and (_numbers(table[first]) % 1 == 0).all()
+    return first if is_whole else None
+
+
+def cluster_table(tables: Mapping, notes: list[str]):
+    """All columns of the tables of clusters, one row for each cluster and one column for each name.
+
+    A column that several tables have is that of `cluster_info`, then that of the table which is
+    called like the column, then of the others; where one has nothing, the next is asked.
+
+    Args:
+        tables: of pandas, by the names of their files; others than those of clusters are ignored.
+        notes: gets a note of tables that differ, and of those that cannot be used.
+
+    Returns:
+        A table of pandas, whose index is the number of the cluster.
+    """
+    import pandas
+
+    found: dict[str, dict] = {}  # by column and file
+    for file_name, table in tables.items():
+        id_column = cluster_column(file_name, table)
+        if id_column is not None:
+            for name, column in _by_cluster(table, id_column).items():
+                found.setdefault(str(name), {})[file_name] = column
+        elif file_name.startswith("cluster"):
+            notes.append(f"{file_name} has no column cluster_id, and was not used.")
+    merged = {}
+    for name, columns in found.items():
+        first, *others = sorted(columns, key=lambda file: _rank(file, name))
+        column = columns[first]
+        for file_name in others:
+            _note_difference(name, column, columns[file_name], (first, file_name), notes)
+            column = column.combine_first(columns[file_name])
+        merged[name] = column
+    return pandas.DataFrame(merged)
+
+
+def _by_cluster(table, id_column: Hashable):
+    """A table with the number of the cluster as its index, without rows that have none.
+
+    Of a cluster with several rows the last one counts.
+    """
+    numbers = _numbers(table[id_column])
+    is_valid = numbers % 1 == 0
+    table = table[is_valid].drop(columns=id_column)
+    table.index = numbers[is_valid].astype("int64")
+    return table[~table.index.duplicated(keep="last")]
+
+
+def _numbers(column):
+    """A column of pandas as numbers, NaN for what is none."""
+    import pandas
+
+    return pandas.to_numeric(column, errors="coerce")
+
+
+def _rank(file_name: str, column: str) -> tuple[bool, bool, str]:
+    """Where a file stands among those that have this column: first ones count."""
+    stem, _, suffix = file_name.rpartition(".")
+    is_own = stem in ("cluster_info", f"cluster_{column}")
+    return not is_own, suffix != "tsv", stem != "cluster_info", file_name
+
+
+def _note_difference(name: str, column, other, files: tuple[str, str], notes: list[str]):
+    """Note for how many clusters two columns of pandas of one name have different values."""
+    column, other = column.dropna(), other.dropna()
+    both = column.index.intersection(other.index)
+    n = (column[both].astype(str) != other[both].astype(str)).sum()
+    if n:
+        notes.append(
+            f"{name} of {n} clusters differs in {files[0]} and {files[1]}: {files[0]} was used."
+        )
+
+
+def noise_clusters(table):
+    """The numbers of the clusters labelled noise, by a person or, without such, by Kilosort.
+
+    Args:
+        table: of `cluster_table`.
+    """
+    names = {str(name).lower(): name for name in reversed(table.columns)}
+    for name in ("group", "kslabel"):
+        if name in names:
+            labels = table[names[name]].astype(str).str.strip().str.lower()
+            return table.index[labels == "noise"]
+    return table.index[:0]
