@@ -1,5 +1,6 @@
 """The command line: what its commands write and print, and one line on stderr and no file for bad input."""
 
+import errno
 import json
 import os
 import re
@@ -17,8 +18,10 @@ import torch
 from possm_lite.app import experiment
 from possm_lite.app.cli import _parse, main
 from possm_lite.app.commands import read_matching
+from possm_lite.app.report import plot
 from possm_lite.decoder.config import BACKBONES, POSSMConfig
 from possm_lite.recordings.arrays import read_arrays
+from possm_lite.recordings.formats import load_recording
 from possm_lite.recordings.timeline import Timeline
 from possm_lite.training import FitConfig, load_checkpoint
 
@@ -238,6 +241,51 @@ def test_check_prints_and_draws(here, small_recording, capfd):
         assert "intervals below 2 ms" in out and "units: 12" in out and out.count("\n") < 16
         assert (here / f"{name}-check-{number}.png").read_bytes().startswith(b"\x89PNG")
     assert main(["check", "spikes.npz", "--out", "folder/picture"]) == 0 and (here / "folder" / "picture").exists()
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "ascii", "cp1252"])
+def test_output_in_any_code_page(here, encoding):
+    """SpikeInterface #3429: redirected on Chinese Windows, output is in GBK. No bars, no warnings in a log."""
+    environment = {"PYTHONIOENCODING": encoding, "PYTHONPATH": str(ROOT)}
+    names = {"session_id": "猴子甲", "behavior_columns": ["水平", "y"], "behavior_unit": "毫米/s"}
+    np.savez(here / "周一.npz", **{**read_arrays(here / "a.npz"), **names})
+    commands = ["stream run", "predict run a.npz --out p", "check 周一.npz --out p.png"]
+    if encoding == "gbk":
+        commands.append(" ".join(["decode 周一.npz --quick --out new", *SMALL]))
+    printed = ""
+    for command in commands:
+        python = [sys.executable, "-m", "possm_lite", *command.split()]
+        ended = subprocess.run(python, env=os.environ | environment, capture_output=True)
+        assert ended.returncode == 0 and not ended.stderr, ended.stderr
+        printed += ended.stdout.decode(encoding)
+    expected = {
+        "gbk": ["R2 displayed", "us/bin p50", "猴子甲", "毫米/s"],
+        "ascii": ["R2  ", "us  p90", "in ??/s"],
+        "cp1252": ["R²  ", "µs  p90", "in ??/s"],
+    }
+    for text in expected[encoding]:
+        assert text in printed, printed
+
+
+def test_names_without_a_font_are_spelled(here, capfd, recwarn):
+    replaced = replace(load_recording(here / "a.npz"), session_id="𒀀 一", behavior_columns=["𒀀", "y"])
+    replaced.save(here / "names.npz")
+    assert main(["check", "names.npz"]) == 0
+    out, err = capfd.readouterr()
+    assert not err and "note: no font of this computer has" in out and "𒀀" in out
+    assert not [w for w in recwarn if "Glyph" in str(w.message)]
+    figure = plot(replaced, replaced.trials[0])
+    assert [axes.get_ylabel() for axes in figure.axes[1:]] == ["column 0 (mm/s)", "y (mm/s)"]
+    assert figure.get_suptitle().startswith("?")
+
+
+def test_folder_that_cannot_be_written_names_out(here, capfd, monkeypatch):
+    def refuse(*args, **options):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    for command in ("check a.npz", "predict run spikes.npz", "decode a.npz --quick"):
+        assert_refused(capfd, command.split(), "cannot be written (Read-only file system)", "with --out")
 
 
 @pytest.mark.parametrize(
