@@ -9,6 +9,7 @@ from possm_course.checks import ValueCheck, exercise
 
 # Exercise 0.1: firing rate
 def _times(*seconds):
+    """Times in s, (n_spikes,)."""
     return torch.tensor(seconds, dtype=torch.float64)
 
 
@@ -57,7 +58,8 @@ my_angle = ValueCheck(
 
 # Exercise 0.3: subtract the mean of each unit
 def _counts(n_trials, n_units):
-    rates = torch.linspace(1.0, 9.0, n_units).expand(n_trials, n_units)  # each unit has its own
+    """Counts (n_trials, n_units), in which each unit has a rate of its own."""
+    rates = torch.linspace(1.0, 9.0, n_units).expand(n_trials, n_units)
     return torch.poisson(rates, generator=torch.Generator().manual_seed(n_trials))
 
 
@@ -89,10 +91,12 @@ def _reaches(angles_deg, new_deg, n_units, noise=0.0, seed=0):
         generator = torch.Generator().manual_seed(seed)
         preferred = math.tau * torch.rand(n_units, generator=generator, dtype=torch.float64)
         usual, depth = 5 + 10 * torch.rand(2, n_units, generator=generator, dtype=torch.float64)
-        seen, new = (torch.tensor(deg, dtype=torch.float64).deg2rad() for deg in (angles_deg, new_deg))
-        rates, others = (usual + depth * torch.cos(angle[:, None] - preferred) for angle in (seen, new))
+        seen = torch.tensor(angles_deg, dtype=torch.float64).deg2rad()
+        new = torch.tensor(new_deg, dtype=torch.float64).deg2rad()
+        seen_rates = usual + depth * torch.cos(seen[:, None] - preferred)  # (R, n_units)
+        new_rates = usual + depth * torch.cos(new[:, None] - preferred)
         chance = noise * torch.randn(len(seen), n_units, generator=generator, dtype=torch.float64)
-        return rates + chance, seen, others
+        return seen_rates + chance, seen, new_rates
 
     return make
 

@@ -7,7 +7,8 @@ from possm_course.checks import Case, ValueCheck, exercise, gradient, normal
 
 def _points():
     """Times in s, in order but not evenly spaced, and velocities in mm/s."""
-    return torch.tensor([0.06, 0.56, 0.81, 1.5, 1.52, 1.6]).double(), 100 * normal(6, seed=1).double()
+    times = torch.tensor([0.06, 0.56, 0.81, 1.5, 1.52, 1.6]).double()
+    return times, 100 * normal(6, seed=1).double()
 
 
 # Exercise 1.1: Gaussian weights
@@ -149,17 +150,21 @@ book_weight = ValueCheck(
 
 # Exercise 1.7: build it, a width for every feature
 def _scattered(n_points, n_features, seed):
+    """Points at random places, and a wave of their first feature with noise."""
     x_i = normal(n_points, n_features, seed=seed, dtype=torch.float64)
-    return x_i, x_i[:, 0].sin() + 0.1 * normal(n_points, seed=seed + 1, dtype=torch.float64)
+    noise = normal(n_points, seed=seed + 1, dtype=torch.float64)
+    return x_i, x_i[:, 0].sin() + 0.1 * noise
 
 
 def _tied():
+    """Points of which two are at one place."""
     x_i, y_i = _scattered(6, 2, 4)
     x_i[3] = x_i[2]
     return x_i, y_i
 
 
 def _widths(*w):
+    """One over the width of each feature, in float64."""
     return torch.tensor(w, dtype=torch.float64)
 
 

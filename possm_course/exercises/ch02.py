@@ -11,6 +11,7 @@ from possm_course.checks import Case, ValueCheck, as_tensor, exercise, gradient,
 
 # Exercise 2.1: softmax under a mask
 def _rows(*rows):
+    """Scores and mask, each (rows, keys), of rows that are pairs of both."""
     scores, mask = zip(*rows, strict=True)
     return torch.tensor(scores), torch.tensor(mask).bool()
 
@@ -66,6 +67,7 @@ def masked_weights(scores, mask):
 
 # Exercise 2.2: additive scores
 def _additive_inputs(B, n_queries, n_keys):
+    """Queries of three numbers, keys of two, and W_q, W_k and w_v of five hidden units."""
     q, k = normal(B, n_queries, 3, seed=1), normal(B, n_keys, 2, seed=2)
     return q, k, normal(5, 3, seed=3), normal(5, 2, seed=4), normal(5, seed=5)
 
@@ -110,6 +112,7 @@ growth_of_spread = ValueCheck(
 
 # Exercise 2.4: scaled scores of each head
 def _head_inputs(n_heads, D, n_keys=3):
+    """Two trials with four queries each, and keys, of D numbers, and the number of heads."""
     return normal(2, 4, D, seed=1), normal(2, n_keys, D, seed=2), n_heads
 
 
@@ -145,20 +148,26 @@ def _to_pool(kind, *lengths, scale=1.0, padding=1e12, gaps=False, low=False):
         B, M = len(lengths), max(lengths)
         d_q, d_k = (4, 4) if kind == "dot" else (3, 2)
         shapes = {"dot": [], "bilinear": [(d_q, d_k)], "additive": [(5, d_q), (5, d_k), (5,)]}[kind]
-        weights = tuple(normal(*shape, seed=4 + i) for i, shape in enumerate(shapes))
-        weights = (*weights[:-1], scale * weights[-1]) if weights else ()
-        mask = torch.arange(M) < torch.tensor(lengths)[:, None]
-        mask = mask.flip(1) if gaps else mask
+        weights = [normal(*shape, seed=4 + i) for i, shape in enumerate(shapes)]
+        mask = torch.arange(M) < torch.tensor(lengths)[:, None]  # (B, M)
+        if gaps:
+            mask = mask.flip(1)
         q, k, v = normal(B, 3, d_q, seed=1), normal(B, M, d_k, seed=2), normal(B, M, 2, seed=3)
-        q, k = (-q.abs(), k.abs()) if low else (q, k)  # all scores below zero
-        q = q if weights else scale * q
-        k, v = (x.masked_fill(~mask[..., None], padding) for x in (k, v))
-        return q, k, v, mask, weights
+        if low:  # all scores below zero
+            q, k = -q.abs(), k.abs()
+        if weights:
+            weights[-1] = scale * weights[-1]
+        else:
+            q = scale * q
+        k = k.masked_fill(~mask[..., None], padding)
+        v = v.masked_fill(~mask[..., None], padding)
+        return q, k, v, mask, tuple(weights)
 
     return make
 
 
 def _gradients(function, q, k, v, mask, weights):
+    """Observe the gradient of what is pooled by every tensor, by name."""
     by_all = gradient(*range(3 + len(weights)))
     gradients = by_all(lambda q, k, v, *w: function(q, k, v, mask, w), q, k, v, *weights)
     names = {0: "q k v", 1: "q k v W", 3: "q k v W_q W_k w_v"}[len(weights)].split()
@@ -218,6 +227,7 @@ def _bilinear_matrix(function, W, d):
 
 
 def _of_rank(rank, d_q, d_k):
+    """A matrix (d_q, d_k) of this rank."""
     return normal(d_q, rank, seed=1) @ normal(rank, d_k, seed=2)
 
 
@@ -290,6 +300,7 @@ def _choices(*baseline):
 
 
 def _gradients_with_leave_one_out(function, *args):
+    """Observe the gradients where the baseline is computed from the losses."""
     return gradient(0, 1)(lambda log_p, loss: function(log_p, loss, leave_one_out_mean(loss)), *args)
 
 

@@ -10,6 +10,7 @@ from possm_lite.nn.attention import attend, scaled_dot_score
 
 
 def _normals(*shapes):
+    """Normal numbers of these shapes, each with a seed of its own."""
     return tuple(normal(*shape, seed=i) for i, shape in enumerate(shapes))
 
 
@@ -52,6 +53,7 @@ def self_attention(X, W_q, W_k, W_v):
 
 # Exercise 3.2: split the heads
 def _numbered(*shape):
+    """The numbers 0, 1, 2 and so on in a tensor of this shape, which say where they come from."""
     return torch.arange(float(math.prod(shape))).reshape(shape)
 
 
@@ -97,7 +99,14 @@ my_order = ValueCheck(
 def _parts():
     """A table of tokens, attention and a network with weights of their own."""
     X, W, W_1, W_2 = _normals((5, 4), (4, 4), (4, 6), (6, 4))
-    return 3 * X + 1, lambda x: torch.softmax(x @ x.T, -1) @ x @ W, lambda x: (x @ W_1).relu() @ W_2
+
+    def attention(x):
+        return torch.softmax(x @ x.T, -1) @ x @ W
+
+    def network(x):
+        return (x @ W_1).relu() @ W_2
+
+    return 3 * X + 1, attention, network
 
 
 @exercise(
@@ -136,11 +145,12 @@ def _batch(*lengths, heads=2, scale=1.0, left=False):
     """Makes sequences of these lengths, with sevens for padding, and the four matrices."""
 
     def make():
-        n = max(lengths)
-        X, W_q, W_k, W_v, W_o = _normals((len(lengths), n, 5), *[(5, 2 * heads)] * 3, (2 * heads, 5))
-        exists = torch.arange(n) < torch.tensor(lengths)[:, None]
+        B, n, d = len(lengths), max(lengths), 2 * heads
+        X, W_q, W_k, W_v, W_o = _normals((B, n, 5), (5, d), (5, d), (5, d), (d, 5))
+        exists = torch.arange(n) < torch.tensor(lengths)[:, None]  # (B, n)
         X = X.masked_fill(~exists[..., None], 7.0)
-        X, exists = (X.flip(1), exists.flip(1)) if left else (X, exists)
+        if left:
+            X, exists = X.flip(1), exists.flip(1)
         return X, exists, scale * W_q, W_k, W_v, W_o, heads
 
     return make
@@ -246,6 +256,7 @@ def _document(*lengths, n_words=4):
 
 
 def _left_padded():
+    """Sentences with their padding on the left."""
     words, mask, *queries = _document(2, 4, 1)
     return words.flip(1), mask.flip(1), *queries
 

@@ -39,6 +39,7 @@ def fixed_encoding(n, D, base=10_000.0):
 
 # Exercise 4.2: RoPE
 def _vectors(*shape):
+    """Normal numbers of this shape."""
     return normal(*shape, seed=4)
 
 
@@ -147,6 +148,7 @@ def safe_score(q, k, t_q, t_k, omega):
 
 # Exercise 4.5: a cache of rotated keys
 def _run(function, q, k, v, window):
+    """All answers (n, d) of a cached step that is called token by token, and its last cache."""
     cache, answers = None, []
     for token in zip(q, k, v, strict=True):
         result = function(*token, cache, window)
@@ -158,6 +160,7 @@ def _run(function, q, k, v, window):
 
 
 def _answers(*args):
+    """Observe the answers alone."""
     return _run(*args)[0]
 
 
@@ -165,9 +168,13 @@ def _numbers(cache):
     """How many numbers are kept, in objects, dicts, lists, tensors and arrays."""
     if hasattr(cache, "shape"):
         return math.prod(cache.shape)
-    cache = vars(cache) if hasattr(cache, "__dict__") else cache
-    cache = cache.values() if isinstance(cache, dict) else cache
-    return sum(map(_numbers, cache)) if hasattr(cache, "__iter__") and not isinstance(cache, str) else 1
+    if hasattr(cache, "__dict__"):
+        cache = vars(cache)
+    if isinstance(cache, dict):
+        cache = cache.values()
+    if isinstance(cache, str) or not hasattr(cache, "__iter__"):
+        return 1
+    return sum(map(_numbers, cache))
 
 
 def _kept(function, q, k, v, window):
@@ -179,6 +186,7 @@ def _kept(function, q, k, v, window):
 
 
 def _tokens(n, d, window):
+    """Makes queries, keys and values (n, d) of n tokens, and the length of the window."""
     return lambda: (*(normal(n, d, seed=i) for i in (5, 6, 7)), window)
 
 

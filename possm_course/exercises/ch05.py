@@ -8,18 +8,22 @@ from possm_course.checks import Case, ValueCheck, as_tensor, exercise, gradient,
 
 
 def _float64(*rows):
+    """A tensor in float64 of each row."""
     return tuple(torch.tensor(row, dtype=torch.float64) for row in rows)
 
 
 # Exercise 5.1: features of time. The order of the features is free, so their kernel is compared
 def _shape(function, *args):
+    """Observe the shape alone: zeros of that shape."""
     result = as_tensor(function(*args))
     return torch.zeros(*result.shape) if hasattr(result, "shape") else result
 
 
 def _kernel(function, t, *args):
     """Of the features of two calls, as those of queries and keys are made, with other times first and last."""
-    first, second = (as_tensor(function(times, *args)) for times in (t, torch.cat([t[1:], t[:1] + 2])))
+    other_times = torch.cat([t[1:], t[:1] + 2])
+    first = as_tensor(function(t, *args))
+    second = as_tensor(function(other_times, *args))
     return first @ second.mT
 
 
@@ -68,6 +72,7 @@ my_factor = ValueCheck(
 
 # Exercise 5.3: catch the box
 def _sum_of_box(function):
+    """In words, whether times and weights make a negative sum, and what is in the way."""
     t, alpha = (torch.as_tensor(x, dtype=torch.float64).flatten() for x in function())
     if len(t) != len(alpha):
         return f"{len(t)} times and {len(alpha)} weights"
@@ -78,7 +83,8 @@ def _sum_of_box(function):
         return "events all within one second: each box is one, and the sum is (alpha_1 + alpha_2 + ...) squared"
     if box.sum() == len(t):
         return "no two events within the box of one second, which leaves a sum of squares"
-    return "a negative sum" if alpha @ box @ alpha < -1e-9 * alpha @ alpha else "a sum that is not negative"
+    is_negative = alpha @ box @ alpha < -1e-9 * alpha @ alpha
+    return "a negative sum" if is_negative else "a sum that is not negative"
 
 
 @exercise(
@@ -96,11 +102,14 @@ def catch_box():
 # Exercise 5.4: score of two events
 def _events(content=1.0, span=2.0, start=0.0):
     """Two queries, three keys, their times, two frequencies; content has 4 numbers, so that Z + Phi can be added."""
-    z_q, z_k, t_q, t_k = (normal(*n, seed=i).double() for i, n in enumerate(((2, 4), (3, 4), (2,), (3,))))
-    return content * z_q, content * z_k, start + span * t_q, start + span * t_k, torch.tensor([1.0, 7.0]).double()
+    z_q, z_k = normal(2, 4, seed=0).double(), normal(3, 4, seed=1).double()
+    t_q, t_k = normal(2, seed=2).double(), normal(3, seed=3).double()
+    omega = torch.tensor([1.0, 7.0]).double()
+    return content * z_q, content * z_k, start + span * t_q, start + span * t_k, omega
 
 
 def _added(z_q, z_k, t_q, t_k, omega):
+    """The scores where features of time are added to content."""
     features = time_features.reference
     return (z_q + features(t_q, omega)) @ (z_k + features(t_k, omega)).T
 
@@ -154,6 +163,7 @@ def unit_table(q, k, n_freqs):
 
 # Exercise 5.6, deeper: a learned inverse CDF
 def _steps(*u):
+    """The steps of a density of time, and where its inverse is asked for."""
     return _float64(2.0, [1.0, 0.1, 5.0], [*u])
 
 
@@ -208,11 +218,14 @@ def periodic_features(t, w, c):
 
 # Exercise 5.8, deeper: features of any kernel
 def _gram(n):
+    """A kernel that is no kernel of differences, at six times, (6, 6), and the number of features."""
     t = torch.tensor([0.0, 0.2, 0.5, 1.1, 1.3, 2.0], dtype=torch.float64)
-    return torch.exp(-((t[:, None] - t) ** 2)) * (1 + t[:, None] * t), n  # a kernel that is not shift-invariant
+    gauss = torch.exp(-((t[:, None] - t) ** 2))
+    return gauss * (1 + t[:, None] * t), n
 
 
 def _product(function, *args):
+    """Observe the dot products of the features, which do not depend on their signs."""
     features = as_tensor(function(*args))
     return features @ features.mT
 

@@ -13,6 +13,7 @@ _normal = partial(normal, seed=7)
 
 
 def _sentences(*rows, scale=1.0):
+    """Logits (B, n, 5), and the words of these rows."""
     targets = torch.tensor(rows)
     return scale * _normal(*targets.shape, 5), targets
 
@@ -45,13 +46,19 @@ def token_loss(logits, targets, pad=0):
 
 
 def _decoder(*lengths, n=4, size=3):
+    """State, last word, states of the source of these lengths, their mask, a score and a cell."""
     B = len(lengths)
     W_q, W_k, w_v = 2 * _normal(size, size), 2 * _normal(size, size, seed=8), 2 * _normal(size, seed=9)
     W_x, W_h = _normal(size, 2 * size, seed=10), _normal(size, size, seed=11)
     s, y, H = _normal(B, size, seed=1), _normal(B, size, seed=2), _normal(B, n, size, seed=3)
-    mask = torch.arange(n) < torch.tensor(lengths)[:, None]
-    score = lambda s, H: torch.tanh((s @ W_q.T)[:, None] + H @ W_k.T) @ w_v  # noqa: E731
-    cell = lambda x, s: torch.tanh(x @ W_x[:, : x.shape[-1]].T + s @ W_h.T)  # noqa: E731
+    mask = torch.arange(n) < torch.tensor(lengths)[:, None]  # (B, n)
+
+    def score(s, H):
+        return torch.tanh((s @ W_q.T)[:, None] + H @ W_k.T) @ w_v
+
+    def cell(x, s):
+        return torch.tanh(x @ W_x[:, : x.shape[-1]].T + s @ W_h.T)
+
     return s, y, H, mask, score, cell
 
 
@@ -83,6 +90,7 @@ def bahdanau_step(s, y, H, mask, score, cell):
 
 
 def _texts(so_far, rows, finished, k=2, end=0, before=0.0):
+    """log p of the texts so far and of each next word, of these probabilities, and which texts are finished."""
     return torch.tensor(so_far).log() + before, torch.tensor(rows).log(), torch.tensor(finished).bool(), k, end
 
 
@@ -158,12 +166,14 @@ SIZES = {"n_source": 9, "n_target": 8, "dim": 5, "hidden": 6}  # all different, 
 
 @cache
 def _weights():
+    """Known weights of a translator, by name."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         weights = Translator.reference(**SIZES).state_dict()
         return {name: 0.9 * normal(*value.shape, seed=i) for i, (name, value) in enumerate(weights.items())}
 
 
 def _filled(make):
+    """An object of the student's class with known weights."""
     model = make(*SIZES.values())
     if not isinstance(model, nn.Module):
         raise Complaint("the class is not a torch.nn.Module: it begins with `class Translator(nn.Module):`.")
@@ -177,8 +187,11 @@ def _filled(make):
 
 
 def _stage(name):
+    """Observe what one method of the student's class returns."""
+
     def observe(make, *args):
-        result = getattr(_filled(make), name, lambda *args: None)(*args)
+        method = getattr(_filled(make), name, None)
+        result = None if method is None else method(*args)
         if result is None or result is ...:
             raise Complaint(f"`{name}` is not there yet, or returns nothing; the parts before it are right.")
         return result
@@ -193,11 +206,13 @@ def _encoded(make, source):
 
 
 def _all_gradients(make, source, target):
+    """Observe the size of the gradient that reaches each weight, in the order of their names."""
     model = _filled(make)
     out = model.forward(source, target)
     if out.requires_grad:
+        weighed = out * torch.linspace(-1, 2, out.numel()).view_as(out)
         # padding of the target has no loss, so its vector may stay as it is (padding_idx)
-        (out * torch.linspace(-1, 2, out.numel()).view_as(out))[target != PAD].sum().backward()
+        weighed[target != PAD].sum().backward()
     silent = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     if silent:
         raise Complaint(f"the logits are right, but no gradient reaches `{silent[0]}`: was something detached?")
@@ -205,15 +220,18 @@ def _all_gradients(make, source, target):
 
 
 def _sources(*rows):
+    """Rows of words of unequal length as one tensor, padded."""
     return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
 
 
 def _pair():
+    """Three sources and their targets."""
     return _sources([3, 5, 8, 4], [6, 3], [7]), _sources([4, 3, END], [7, 5, 6, 3, END], [END])
 
 
 def _attended(*lengths):
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    """State (B, 6), states of the source (B, n, 12) of these lengths, and their mask."""
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]  # (B, n)
     return normal(len(lengths), 6, seed=1), normal(*mask.shape, 12, seed=2), mask
 
 
@@ -353,8 +371,9 @@ crossing = ValueCheck(
 
 
 def _orders(*rows):
+    """Logits (B, n, n) of a pointer, the order of each row, padded with 0, and the lengths."""
     lengths = torch.tensor([len(row) for row in rows])
-    order = torch.tensor([[*row, *[0] * (lengths.max() - len(row))] for row in rows])
+    order = nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
     return 2 * _normal(*order.shape, order.shape[1]), order, lengths
 
 

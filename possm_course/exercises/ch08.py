@@ -12,6 +12,7 @@ _normal = partial(normal, seed=8)
 
 
 def _weights(*shape):
+    """Weights of this shape that sum to one along the last axis."""
     return torch.softmax(2 * _normal(*shape), -1)
 
 
@@ -19,7 +20,8 @@ def _weights(*shape):
 def _n_right(numbers):
     """Stories in which the sum of the two numbers has the right sign; numbers (4,), three of the stories at best."""
     things, boxes = np.reshape(numbers, (2, 2))
-    return int((np.array([[1, -1], [-1, 1]]) * np.add.outer(things, boxes) > 0).sum())
+    right_signs = np.array([[1, -1], [-1, 1]])
+    return int((right_signs * np.add.outer(things, boxes) > 0).sum())
 
 
 class FourNumbers(ValueCheck):
@@ -43,6 +45,7 @@ best_of_four = FourNumbers(
 
 
 def _story(n, d, n_hops):
+    """A question (d,), the vectors of n sentences for input and output (n, d), and the number of hops."""
     x = _normal(2 * n + 1, d)
     return x[0], x[1 : n + 1], x[n + 1 :], n_hops
 
@@ -72,6 +75,7 @@ def read_in_hops(q, a, c, n_hops):
 
 
 def _write(weights, erase, n=4, m=3):
+    """A memory (n, m), where it is written, what is erased, and what is added."""
     return _normal(n, m), weights(n), torch.tensor(erase).expand(m), _normal(n + 1, m)[-1]
 
 
@@ -149,25 +153,34 @@ def _copied(controller, length):
     """What is read after the go sign, (L, 4), on a list of `length` vectors, a ring of 24 slots of 0.1."""
     bits = _normal(length, 4).sign()
     heard = torch.zeros(2 * length + 1, 5)
-    heard[:length, :4], heard[length, 4] = bits, 1.0
-    memory, (writer, reader), said, before = torch.full((24, 4), 0.1), torch.eye(24)[[0, 0]], [], {}
+    heard[:length, :4] = bits
+    heard[length, 4] = 1.0  # the go sign
+    memory = torch.full((24, 4), 0.1)
+    writer = reader = torch.eye(24)[0]
+    said, before = [], {}
     for x in heard:
-        told = controller(x.clone())
-        if not (isinstance(told, tuple | list) and [np.shape(part) for part in told] == [(3,), (3,), (4,), (4,)]):
-            raise Complaint("return four tensors: s_write (3,), s_read (3,), erase (4,) and add (4,).")
-        s_write, s_read, erase, add = (torch.as_tensor(part, dtype=torch.float32) for part in told)
-        for probabilities in (s_write, s_read):
-            if probabilities.min() < 0 or abs(float(probabilities.sum()) - 1) > 1e-5:
-                raise Complaint("the three numbers of a shift are probabilities: none below zero, and their sum is 1.")
-        if erase.min() < 0 or erase.max() > 1:
-            raise Complaint("each number of `erase` lies between 0 and 1.")
-        told = torch.cat([s_write, s_read, erase, add])
-        if not torch.equal(told, before.setdefault(tuple(x.tolist()), told)):
+        s_write, s_read, erase, add = signals = _signals(controller, x)
+        output = torch.cat(signals)
+        if not torch.equal(output, before.setdefault(tuple(x.tolist()), output)):
             raise Complaint("the same x gave two answers. Your controller has no state: only x decides what it does.")
         writer, reader = shift(writer, s_write), shift(reader, s_read)
         memory = write(memory, writer, erase, add)
         said.append(read(reader, memory))
     return torch.stack(said[length + 1 :])
+
+
+def _signals(controller, x):
+    """What a controller returns for one input: both shifts (3,), erase (4,) and add (4,)."""
+    output = controller(x.clone())
+    if not (isinstance(output, tuple | list) and [np.shape(part) for part in output] == [(3,), (3,), (4,), (4,)]):
+        raise Complaint("return four tensors: s_write (3,), s_read (3,), erase (4,) and add (4,).")
+    s_write, s_read, erase, add = (torch.as_tensor(part, dtype=torch.float32) for part in output)
+    for probabilities in (s_write, s_read):
+        if probabilities.min() < 0 or abs(float(probabilities.sum()) - 1) > 1e-5:
+            raise Complaint("the three numbers of a shift are probabilities: none below zero, and their sum is 1.")
+    if erase.min() < 0 or erase.max() > 1:
+        raise Complaint("each number of `erase` lies between 0 and 1.")
+    return s_write, s_read, erase, add
 
 
 # Exercise 8.5: the controller of a machine that copies by place
@@ -207,6 +220,7 @@ def copy_by_place(x):
 
 
 def _search(beta, n=4, m=3):
+    """A key (m,), a memory (n, m), and beta."""
     return _normal(n + 1, m)[-1], 2 * _normal(n, m), torch.tensor(beta)
 
 
@@ -239,11 +253,19 @@ def _frame(n_steps, gain, recurrent):
     def write(memory, query, value):
         return memory * (1 - gain * query[:, None]) + gain * query[:, None] * value
 
+    def read(memory, query):
+        return query @ memory
+
+    def readout(h, r):
+        return 2 * h - r
+
     x = _normal(n_steps + 5, 3)
-    return controller, write, lambda m, query: query @ m, lambda h, r: 2 * h - r, list(x[5:]), x[:3], x[3], x[4]
+    memory, h, r, inputs = x[:3], x[3], x[4], list(x[5:])
+    return controller, write, read, readout, inputs, memory, h, r
 
 
 def _outputs_and_memory(run, *args):
+    """Observe both results of the frame, in their order."""
     pair = run(*args)
     if not (isinstance(pair, tuple | list) and len(pair) == 2):
         raise Complaint("return two things: the list of all outputs y, and the last memory.")
@@ -283,7 +305,9 @@ def run_frame(controller, write, read, readout, inputs, memory, h, r):
 
 
 def _table(beta, n=3, m=2):
-    return _normal(n, m), _normal(n + 1, n)[-1], _normal(n + 2, m)[-1], torch.tensor(beta)
+    """A table (n, m), a key (n,), a value (m,), and beta."""
+    memory, w, v = _normal(n, m), _normal(n + 1, n)[-1], _normal(n + 2, m)[-1]
+    return memory, w, v, torch.tensor(beta)
 
 
 # Exercise 8.8: the delta rule

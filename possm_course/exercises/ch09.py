@@ -9,10 +9,12 @@ from possm_course.checks import ValueCheck, exercise, normal
 
 
 def _signs(*shape, seed=9):
+    """States -1 and 1 of this shape."""
     return torch.where(normal(*shape, seed=seed) > 0, 1.0, -1.0)
 
 
 def _symmetric(n, seed=9):
+    """Weights between n units, the same both ways, with zeros on the diagonal."""
     upper = normal(n, n, seed=seed).triu(1)
     return upper + upper.T
 
@@ -23,10 +25,12 @@ def _pair(s, weight):
 
 
 def _network(seed):
+    """A state of twelve units, their weights and biases."""
     return _signs(12, seed=seed), _symmetric(12, seed=seed + 10), normal(12, seed=seed + 20)
 
 
 def _unconnected(s, b):
+    """Three units in state s with biases b and no weights."""
     return torch.tensor(s), torch.zeros(3, 3), torch.tensor(b)
 
 
@@ -71,6 +75,7 @@ n_end_states = ValueCheck(
 
 
 def _unconnected_pair(s, bias, T):
+    """Two units in state s without weights, of which unit 1 is asked for and has a bias, at temperature T."""
     return torch.tensor(s), 1, torch.zeros(2, 2), torch.tensor([0.0, bias]), T
 
 

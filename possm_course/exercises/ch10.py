@@ -23,10 +23,12 @@ def _named(*names):
 # Exercise 10.1: pairs of counts and velocity, one later than the other
 def _numbered(n_bins, lag_bins):
     """Counts and velocities that say which bin they are from."""
-    row = torch.arange(1.0, n_bins + 1)[:, None]
-    return Case(
-        lambda: (10 * row + torch.arange(3), 100 * row + torch.arange(2), lag_bins), _named("counts", "velocity")
-    )
+
+    def make():
+        row = torch.arange(1.0, n_bins + 1)[:, None]
+        return 10 * row + torch.arange(3), 100 * row + torch.arange(2), lag_bins
+
+    return Case(make, _named("counts", "velocity"))
 
 
 @exercise(
@@ -154,6 +156,8 @@ def masked_mse(predicted, vel, n_bins):
 
 # Exercise 10.4: the token of a spike
 def _spikes(units, times_s, bins, n_units=4, shortest_s=0.01):
+    """Makes spikes, their bins, embeddings of n_units, four frequencies and the width of a bin in s."""
+
     def make():
         omega = 2 * torch.pi / torch.tensor([shortest_s, 0.03, 0.1, 0.4], dtype=torch.float64)
         time_s = torch.tensor(times_s, dtype=torch.float64)
@@ -212,17 +216,22 @@ _Arrays = namedtuple("_Arrays", "spike_times spike_units behavior_times behavior
 
 def _session(begins=0.0, silent=False, gap=False, on_edges=False):
     """Ten seconds of four units, and behaviour at 200 Hz."""
-    draw, times = np.random.default_rng(7), begins + np.arange(2000) / 200
-    spike_times = begins + np.sort(draw.uniform(0, 10, 60 if silent else 600))
+    rng = np.random.default_rng(7)
+    times = begins + np.arange(2000) / 200
+    spike_times = begins + np.sort(rng.uniform(0, 10, 60 if silent else 600))
     if on_edges:
         spike_times = begins + np.array([3.0, 3.15, 3.3, 3.35])
-    seen = (times < begins + 4.2) | (times >= begins + 4.5) if gap else times >= begins
-    units = draw.integers(0, 4, len(spike_times))
+    units = rng.integers(0, 4, len(spike_times))
     velocity = np.stack([np.sin(times), np.cos(3 * times)], 1)
-    return _Arrays(spike_times, units, times[seen], velocity[seen])
+    if gap:
+        seen = (times < begins + 4.2) | (times >= begins + 4.5)
+        times, velocity = times[seen], velocity[seen]
+    return _Arrays(spike_times, units, times, velocity)
 
 
 def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
+    """A case of n windows between begin and end, in s, of a `_session`."""
+
     def make():
         return _session(**session), begin, end, n, window_s, lag_s, width_s, np.random.default_rng(3)
 
@@ -284,9 +293,12 @@ def training_windows(recording, begin, end, n, window_s, lag_s, width_s, rng):
 
 # Exercise 10.6: bins of the lecture notes as a ragged batch
 def _notes(*trials):
-    return Case(
-        lambda: ([{"trial_id": i, "spikes": s} for i, s in enumerate(trials)],), _named("unit", "offset", "bin")
-    )
+    """A case of trials as the lecture notes keep them."""
+
+    def make():
+        return ([{"trial_id": i, "spikes": spikes} for i, spikes in enumerate(trials)],)
+
+    return Case(make, _named("unit", "offset", "bin"))
 
 
 @exercise(

@@ -12,6 +12,7 @@ _normal = partial(normal, dtype=torch.float64)
 
 
 def _omega(*periods_s):
+    """Angular frequencies in rad/s of these periods in s."""
     return 2 * torch.pi / torch.tensor(periods_s, dtype=torch.float64)
 
 
@@ -30,6 +31,7 @@ my_weight = ValueCheck(
 
 # Exercise 11.2: the sum that was not rotated back
 def R(x, t, omega):
+    """The vectors `x` rotated by the angles of the times `t`, in s, at the frequencies `omega`, in rad/s."""
     return rotate(x, phasors(t, omega, x.dtype))
 
 
@@ -66,10 +68,12 @@ def read_bin(q, t, k, v, dt, omega):
 
 # Exercise 11.3: the table
 def _vectors(q, *keys):
+    """Makes a query and keys in float64, and one frequency."""
     return lambda: (torch.tensor(q, dtype=torch.float64), torch.tensor(keys, dtype=torch.float64), 1)
 
 
 def _units(n_units, size, n_freqs):
+    """Makes a query and the keys of n_units, of `size` numbers, and the number of frequencies."""
     return lambda: (_normal(size, seed=1), _normal(n_units, size, seed=2), n_freqs)
 
 
@@ -104,6 +108,7 @@ _LARGEST_OF_ALL = "you subtract the largest score of all, so a bin of much lower
 
 
 def _tokens(scores, bins, *observe):
+    """A case of scores, the bin of each, and the number of bins."""
     return Case(lambda: (torch.tensor(scores), torch.tensor(bins), max(bins) + 1), *observe)
 
 
@@ -143,13 +148,15 @@ def _list(tau_ms, unit, bins, *observe, n_freqs=2, sharp=1.0):
 
     def make():
         q, k, v = sharp * normal(6, seed=1), normal(5, 6, seed=2), normal(5, 6, seed=3)
-        tau, omega = torch.tensor(tau_ms, dtype=torch.float64) / 1000, _omega(0.03, 0.2, 1.0)[:n_freqs]
+        omega = _omega(0.03, 0.2, 1.0)[:n_freqs]
+        tau = torch.tensor(tau_ms, dtype=torch.float64) / 1000  # s
         return q, k, v, omega, torch.tensor(unit), tau, torch.tensor(bins), max(bins) + 1
 
     return Case(make, *observe)
 
 
 def _gradients(function, *args):
+    """Observe the gradients of the first result by query, keys and values."""
     return gradient(0, 1, 2)(lambda *args: function(*args)[0], *args)
 
 
@@ -198,6 +205,7 @@ def read_list(q, k, v, omega, unit, tau, bins, n_bins):
 
 # Exercise 11.6, deeper: five readings
 def _weights(reading, scores, bins=(0, 0, 0, 1, 1), blank_score=0.7):
+    """Makes a reading, scores, the bin of each, the score of the blank token, gain and bias."""
     gain, bias = torch.tensor(3.0), torch.tensor(-1.0)
     return lambda: (reading, torch.tensor(scores), torch.tensor(bins), torch.tensor(blank_score), gain, bias)
 

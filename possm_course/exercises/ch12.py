@@ -23,26 +23,54 @@ NAMES = {
 
 def _of_package(name: str) -> str:
     """The package's name of a weight of a `Decoder`."""
-    part = max((part for part in NAMES if name.startswith(part)), key=len)
-    return NAMES[part] + name.removeprefix(part)
+    parts = [part for part in NAMES if name.startswith(part)]
+    longest = max(parts, key=len)
+    return NAMES[longest] + name.removeprefix(longest)
 
 
 def published(model: POSSM, decoder: nn.Module) -> dict[str, Tensor]:
-    """The weights of the package's model, of one session, under the names of a `Decoder`."""
+    """The weights of the package's model under the names of a `Decoder`.
+
+    Args:
+        model: Of one session.
+        decoder: A `Decoder` of the same sizes, for its names.
+
+    Returns:
+        Name -> weight, for the `load_state_dict` of the decoder.
+    """
     state = model.state_dict()
     state["task_embedding"] = model.task_embedding + model.session_embedding.weight[1]
     return {name: state[_of_package(name)].detach() for name, _ in decoder.named_parameters()}
 
 
 def as_package(decoder: nn.Module, mean, std) -> POSSM:
-    """The way back: the package's model with the weights of a `Decoder`, and mean and spread (2,) of the velocity."""
+    """The way back: the package's model with the weights of a `Decoder`.
+
+    Args:
+        decoder: A trained `Decoder`.
+        mean: Of the velocity that it was trained on, (2,).
+        std: Its spread, (2,), in the same unit.
+
+    Returns:
+        A model of one session, for decoding: `eval()` has been called.
+    """
     weights = {_of_package(name): weight.detach() for name, weight in decoder.named_parameters()}
-    (rows, dim), d = weights["unit_embedding.weight"].shape, len(weights["encoder.to_q.weight"])
-    sizes = {"dim": dim, "head_dim": d, "n_freqs": d // 4, "hidden": weights["decoder.norm_context.weight"].numel()}
-    model = POSSM(POSSMConfig(rows - 1, context_bins=decoder.k, reading="softmax", **sizes))
+    rows, dim = weights["unit_embedding.weight"].shape  # units and the blank token
+    head_dim = len(weights["encoder.to_q.weight"])
+    config = POSSMConfig(
+        rows - 1,
+        context_bins=decoder.k,
+        reading="softmax",
+        dim=dim,
+        head_dim=head_dim,
+        n_freqs=head_dim // 4,
+        hidden=weights["decoder.norm_context.weight"].numel(),
+    )
+    model = POSSM(config)
     model.load_state_dict(weights, strict=False)  # all but the session's own numbers
     model.session_embedding.weight.data.zero_()
-    model.behavior_mean[1], model.behavior_std[1] = torch.as_tensor(mean), torch.as_tensor(std)
+    model.behavior_mean[1] = torch.as_tensor(mean)
+    model.behavior_std[1] = torch.as_tensor(std)
     return model.eval()
 
 
@@ -50,7 +78,8 @@ def as_package(decoder: nn.Module, mean, std) -> POSSM:
 def _filled(student, *sizes):
     """An object of the student's class with known weights, large enough for every part to be seen."""
     module = student(*sizes)
-    if any(kind.__module__.startswith("possm_lite.") for part in module.modules() for kind in type(part).__mro__):
+    kinds = [kind for part in module.modules() for kind in type(part).__mro__]
+    if any(kind.__module__.startswith("possm_lite.") for kind in kinds):
         raise Complaint("a layer of possm_lite is in it: this is the one that you are asked to write.")
     parameters = dict(module.named_parameters())
     if not parameters:
@@ -73,14 +102,17 @@ def _module(make, *sizes, call=lambda module, *args: module(*args)):
 
 
 def _gradients(make, *sizes):
+    """A case that observes the size of the gradient of each weight, by its name."""
+
     def call(module, *args):
         out = module(*args)
-        out = out[0] if isinstance(out, tuple | list) else out
+        if isinstance(out, tuple | list):
+            out = out[0]
         if not isinstance(out, Tensor):
             return None
         parameters = dict(sorted(module.named_parameters()))
         weighed = (out * torch.linspace(-1, 2, out.numel()).view_as(out)).sum()
-        gradients = torch.autograd.grad(weighed, [*parameters.values()], materialize_grads=True)
+        gradients = torch.autograd.grad(weighed, list(parameters.values()), materialize_grads=True)
         return {f"`{name}`": gradient.norm() for name, gradient in zip(parameters, gradients, strict=True)}
 
     return _module(make, *sizes, call=call)
@@ -97,7 +129,9 @@ def _parameters(*sizes):
 
 # Exercise 12.1: embed
 def _tokens(*units):
-    return lambda: (torch.tensor([[[(u, 0.011 * i) for i, u in enumerate(units)]]], dtype=torch.float64),)
+    """Makes one bin of spikes of these units, 11 ms apart: (1, 1, n, 2)."""
+    spikes = [(unit, 0.011 * i) for i, unit in enumerate(units)]
+    return lambda: (torch.tensor([[spikes]], dtype=torch.float64),)
 
 
 @exercise(
@@ -134,7 +168,8 @@ def _context(n_queries=1, lengths=(4, 2, 5), width=0.05, far=0.0):
     def make():
         M = max(lengths)
         tau = far + width * normal(2, 3, M, seed=1, dtype=torch.float64).sigmoid()
-        mask = (torch.arange(M) < torch.tensor(lengths)[:, None, None]).repeat(2, 1, n_queries, 1)  # (2, 3, n, M)
+        mask = torch.arange(M) < torch.tensor(lengths)[:, None, None]  # (3, 1, M)
+        mask = mask.repeat(2, 1, n_queries, 1)  # (2, 3, n, M)
         times = torch.full((n_queries,), far + width / 2, dtype=torch.float64)
         return normal(n_queries, 6, seed=2), times, normal(2, 3, M, 7, seed=3), tau, mask
 
@@ -142,7 +177,9 @@ def _context(n_queries=1, lengths=(4, 2, 5), width=0.05, far=0.0):
 
 
 def _of_states():
-    times, ends = 0.25 * normal(2, 4, seed=1).double().sigmoid(), 0.05 * torch.arange(1, 6).double()
+    """Queries (2, 4, 6) at their times, five states (2, 5, 7) at the ends of their bins, and a mask."""
+    times = 0.25 * normal(2, 4, seed=1).double().sigmoid()
+    ends = 0.05 * torch.arange(1, 6).double()
     return normal(2, 4, 6, seed=2), times, normal(2, 5, 7, seed=3), ends, ends > times[..., None]
 
 
@@ -222,6 +259,7 @@ class FeedForward(nn.Module):
 
 # Exercise 12.4: remember
 def _states(memory, x):
+    """The states alone, the first of two results."""
     result = memory(x)
     if isinstance(result, Tensor):
         raise Complaint("it returns one thing and not two: the states, and the state after the last bin.")
@@ -231,10 +269,12 @@ def _states(memory, x):
 def _in_two(memory, x):
     """The states of two calls, the second one with the state that the first has left."""
     first, state = memory(x[:, :3])
-    return torch.cat([first, memory(x[:, 3:], state)[0]], 1)
+    second, _ = memory(x[:, 3:], state)
+    return torch.cat([first, second], 1)
 
 
 def _three_trials():
+    """Three trials of five bins of six numbers."""
     return (normal(3, 5, 6, seed=4),)
 
 
@@ -263,6 +303,7 @@ class Memory(nn.Module):
 
 # Exercise 12.5: ask
 def _asked(*times, n_bins=7, k=3):
+    """Makes a query, the states of two trials, the times asked for in s, in the second trial backwards, and k."""
     return lambda: (normal(6, seed=5), normal(2, n_bins, 7), torch.tensor([times, times[::-1]], dtype=torch.float64), k)
 
 
@@ -275,12 +316,15 @@ def _clamped(attention, query, hidden, times, k):
     """The state of the first bin stands in for those that do not exist."""
     b = (times / 0.05 + 1e-6).long()[..., None]
     j = (b + torch.arange(1 - k, 1)).clamp(min=0)  # (B, Q, k)
-    states = hidden[torch.arange(len(hidden))[:, None, None], j]  # (B, Q, k, h)
-    x, seen = query.expand(*times.shape, 1, -1), torch.ones(1, k, dtype=torch.bool)
+    trial = torch.arange(len(hidden))[:, None, None]
+    states = hidden[trial, j]  # (B, Q, k, h)
+    x = query.expand(*times.shape, 1, -1)
+    seen = torch.ones(1, k, dtype=torch.bool)
     return attention(x, times[..., None], states, (j.double() + 1) * 0.05, seen).squeeze(-2)
 
 
 def _ask(*times, **sizes):
+    """A case in which the student's function gets an attention that is right."""
     return Case(_asked(*times, **sizes), lambda student, *args: student(_attention(), *args), 1e-3)
 
 
@@ -339,7 +383,8 @@ class _Linear(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.weight, self.slope = (nn.Parameter(normal(*s, seed=3).double()) for s in ((10, 2), (2,)))
+        self.weight = nn.Parameter(normal(10, 2, seed=3).double())
+        self.slope = nn.Parameter(normal(2, seed=3).double())
         self.eval()
 
     def forward(self, spikes, times):
@@ -348,21 +393,26 @@ class _Linear(nn.Module):
 
 
 def _drawn(step, unknown, scale):
-    spikes, times = normal(4, 6, 10, seed=2 * step).double(), 0.1 * torch.arange(24).view(4, 6).double()
+    """One batch: spikes, times in s, targets, and which of these are known."""
+    spikes = normal(4, 6, 10, seed=2 * step).double()
+    times = 0.1 * torch.arange(24).view(4, 6).double()
     target = scale * (0.3 * normal(4, 6, 2, seed=2 * step + 1).double() + spikes[..., :2])
     known = torch.ones(4, 6, dtype=torch.bool)
     if unknown:
-        known[:, 3:], target[:, 3:] = False, 40.0
+        known[:, 3:] = False
+        target[:, 3:] = 40.0
     return 0.1 * spikes, times, 0.1 * target, known
 
 
 def _losses(losses, model):
+    """The losses that the training has returned."""
     if isinstance(losses, float | Tensor):  # one number in all
         return torch.as_tensor(losses, dtype=torch.float64)
     return torch.tensor([float(value) for value in losses], dtype=torch.float64)
 
 
 def _learned(losses, model):
+    """The weights after the training."""
     return torch.cat([model.weight.detach().flatten(), model.slope.detach()])
 
 

@@ -19,17 +19,21 @@ my_r2 = ValueCheck(
 
 # Exercise 13.2: R² over all trials
 def _trials(*lengths, size=(1.0, 1.0), gain=1.0, drift=0.0):
+    """Makes true and decoded velocity of trials of these lengths, each with a level of its own."""
+
     def make():
         n = sum(lengths)
-        level = torch.repeat_interleave(normal(len(lengths), 2, seed=5), torch.tensor(lengths), dim=0)
+        level = normal(len(lengths), 2, seed=5)  # one of each trial
+        level = torch.repeat_interleave(level, torch.tensor(lengths), dim=0)  # (n, 2)
         true = ((normal(n, 2, seed=3) + level) * torch.tensor(size) + drift).double()
         decoded = gain * true + 0.4 * normal(n, 2, seed=4).double()
-        return [*true.split(lengths)], [*decoded.split(lengths)]
+        return list(true.split(lengths)), list(decoded.split(lengths))
 
     return make
 
 
 def _mean_of_trials(true, decoded):
+    """A mistake: the mean of one R² of each trial."""
     return torch.stack([r2_of_trials.reference([v], [w]) for v, w in zip(true, decoded, strict=True)]).mean()
 
 
@@ -57,6 +61,7 @@ def r2_of_trials(true, decoded):
 
 # Exercise 13.3: a causal history
 def _counts(n_bins=6, n_units=2, n_history=3):
+    """Makes counts (n_bins, n_units) that are all different, and the length of the history."""
     return lambda: (1.0 + torch.arange(n_bins * n_units).reshape(n_bins, n_units), n_history)
 
 
@@ -92,6 +97,7 @@ def causal_history(counts, n_history):
 
 # Exercise 13.4: the bootstrap over trials
 def _drawn(*draws):
+    """Makes three trials, and draws of them for the bootstrap."""
     return lambda: (*_trials(3, 9, 4)(), torch.tensor(draws))
 
 
@@ -119,7 +125,9 @@ def bootstrap_r2(true, decoded, draws):
 
 # Exercise 13.5, deeper: which answer is on the screen
 def _times(n, step=0.01, phase=0.004, lag_s=0.0, width_s=0.05):
-    return lambda: (torch.tensor([round(j * step + phase, 9) for j in range(n)]).double(), width_s, lag_s)
+    """Makes n times, one every `step`, in s, the width of a bin and a lag."""
+    times = [round(j * step + phase, 9) for j in range(n)]
+    return lambda: (torch.tensor(times).double(), width_s, lag_s)
 
 
 @exercise(

@@ -22,6 +22,7 @@ def _toy_answer(recent):
 
 
 def _toy_stream(function, bins, k):
+    """The answers of a stream of the toy decoder, as one tensor."""
     answers = function(bins, _toy_step, _toy_answer, k)
     if isinstance(answers, list | tuple) and all(isinstance(a, Tensor) for a in answers):
         return torch.stack(list(answers)) if answers else torch.empty(0, 2)
@@ -29,6 +30,7 @@ def _toy_stream(function, bins, k):
 
 
 def _inputs(n, k):
+    """A case of n bins of which k are kept."""
     return Case(lambda: ([*normal(n, 2, seed=13)], k), _toy_stream)
 
 
@@ -75,6 +77,7 @@ mean_age_ms = ValueCheck(
 
 # Exercise 14.3: the user
 def _user(target, delay, n=6):
+    """Makes the path of a cursor, a target, the delay of the user in bins, a radius and a speed."""
     path = [[0.0, 0.0], [3.0, 1.0], [8.0, 2.0], [15.0, 6.0], [21.0, 12.0], [26.0, 20.0]]
     return lambda: (torch.tensor(path[:n]), torch.tensor(target), delay, 2.0, 400.0)
 
@@ -167,10 +170,11 @@ def _fed(student, packets, *parts):
 
 
 def _when_and_what(student, packets, k):
+    """How many answers come after each packet, and the answers."""
     result = _fed(student, packets, _toy_read, _toy_step, _toy_answer, k)
-    flat = [a for each in result for a in each]
     numbers = ", ".join(str(len(each)) for each in result)
-    return {"answers after each packet": numbers, "the answers": torch.stack(flat) if flat else torch.zeros(0)}
+    answers = [answer for each in result for answer in each]
+    return {"answers after each packet": numbers, "the answers": torch.stack(answers) if answers else torch.zeros(0)}
 
 
 def _offsets(student, packets, k):
@@ -189,9 +193,13 @@ def _packets(ticks, ends, k=3, observe=_when_and_what, tolerance=1e-5):
     """Spikes at these samples, of units 1, 2, 3, 4, 1 and so on, in packets that end before `ends`."""
 
     def make():
-        time, unit = torch.tensor(ticks), torch.arange(len(ticks)) % 4 + 1
-        inside = [(time >= start) & (time < end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-        return [(unit[i], time[i], end) for i, end in zip(inside, ends, strict=True)], k
+        time = torch.tensor(ticks)
+        unit = torch.arange(len(ticks)) % 4 + 1
+        packets = []
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            inside = (time >= start) & (time < end)
+            packets.append((unit[inside], time[inside], end))
+        return packets, k
 
     return Case(make, observe, tolerance)
 
@@ -256,6 +264,7 @@ class PacketDecoder:
 
 # Exercise 14.6: times since the bin began, in float32
 def _times_and_bins(times, bins, width=0.05):
+    """Makes times in s, the bin of each, and the width of a bin in s."""
     return lambda: (torch.tensor(times, dtype=torch.float64), torch.tensor(bins), width)
 
 

@@ -48,9 +48,15 @@ fades_after_s = ValueCheck(
 
 # Exercise 15.3: a scan that selects
 def _selection(T, E, N, **given):
-    x, b, c = _random(T, E), _random(T, N, seed=1), _random(T, N, seed=2)
-    delta, a = _random(T, E, seed=3).abs(), -_random(E, N, seed=4).abs() - 0.1
-    return tuple(({"x": x, "delta": delta, "a": a, "b": b, "c": c} | given).values())
+    """x, delta, a, b and c of a selective scan, of which some may be given."""
+    drawn = {
+        "x": _random(T, E),
+        "delta": _random(T, E, seed=3).abs(),
+        "a": -_random(E, N, seed=4).abs() - 0.1,
+        "b": _random(T, N, seed=1),
+        "c": _random(T, N, seed=2),
+    }
+    return tuple((drawn | given).values())
 
 
 @exercise(
@@ -80,6 +86,7 @@ def selective(x, delta, a, b, c):
 
 # Exercise 15.4: two steps as one, so that a scan need not go step by step
 def _steps(*shape):
+    """Two steps of a scan, each a pair of complex numbers."""
     a, u, b, w = (torch.complex(_random(*shape, seed=i), _random(*shape, seed=i + 4)) for i in range(4))
     return (a, u), (b, w)
 
@@ -116,14 +123,17 @@ class _CountingJoin:
 
 
 def _effort(function, join, decay, entering):
+    """In words, how often a scan has called join, and for how many pairs: 18 times and 1,984 if it is right."""
     function(join, decay, entering)
     if join.pairs < len(decay) - 1:
         return "other arithmetic than join"
-    calls, pairs = ("at most" if ok else "more than" for ok in (join.calls <= 23, join.pairs <= 4000))  # 18, 1,984
+    calls = "at most" if join.calls <= 23 else "more than"
+    pairs = "at most" if join.pairs <= 4000 else "more than"
     return f"{calls} 23 calls of join, for {pairs} 4,000 pairs"
 
 
 def _scan_of(*shape, dtype=torch.float32):
+    """Makes a join that counts, decays between 0 and 1, and what enters."""
     decay, entering = torch.sigmoid(_random(*shape, seed=5)), _random(*shape, seed=6)
     if dtype.is_complex:
         decay = decay * torch.exp(1j * _random(*shape, seed=7))
@@ -173,8 +183,14 @@ memories = ValueCheck("memories", expected="GRU, attention, S4D", mistakes=_NOT_
 
 # Exercise 15.7, in deeper: a step of the Kalman filter
 def _filter(h, U):
-    W, V = (_random(k, k, seed=k) @ _random(k, k, seed=k).T + torch.eye(k) for k in (h, U))
-    return _random(h, seed=2), 0.5 * torch.eye(h), _random(U, seed=3), _random(h, h), _random(U, h, seed=1), W, V
+    """The state (h,) and covariance of a Kalman filter, counts (U,), and its four matrices."""
+
+    def covariance(n):
+        root = _random(n, n, seed=n)
+        return root @ root.T + torch.eye(n)
+
+    m, P, x = _random(h, seed=2), 0.5 * torch.eye(h), _random(U, seed=3)
+    return m, P, x, _random(h, h), _random(U, h, seed=1), covariance(h), covariance(U)
 
 
 @exercise(

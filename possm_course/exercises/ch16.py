@@ -12,6 +12,7 @@ from possm_lite.decoder import POSSM, POSSMConfig
 
 # Exercise 16.1: the row of a token of one of several sessions in the table of embeddings
 def _tokens(unit, session, n_units):
+    """Makes the unit and the session of tokens, and the number of units of each session."""
     return lambda: (torch.tensor(unit), torch.tensor(session), torch.tensor(n_units))
 
 
@@ -41,19 +42,24 @@ def table_row(unit, session, n_units):
 def _flags(function, model):
     """Which parameters learn and which are in the list, in words."""
     listed = function(model)
-    listed = [*listed] if hasattr(listed, "__iter__") and not isinstance(listed, str | torch.Tensor) else [listed]
+    is_several = hasattr(listed, "__iter__") and not isinstance(listed, str | torch.Tensor)
+    listed = list(listed) if is_several else [listed]
     named = {id(p): name for name, p in model.named_parameters()}
     learning = _names(name for name, p in model.named_parameters() if p.requires_grad)
     returned = _names({named.get(id(each), "something else") for each in listed})
-    return f"{learning} learn" + ("" if returned == learning else f", returned: {returned}")
+    return f"{learning} learn" if returned == learning else f"{learning} learn, returned: {returned}"
 
 
 def _names(names):
+    """The first four names in alphabetical order, and how many more there are."""
     names = sorted(name.removesuffix(".weight") for name in names)
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") or "none"
+    first = ", ".join(names[:4]) or "none"
+    return f"{first} and {len(names) - 4} more" if len(names) > 4 else first
 
 
 def _small(learning, another_table=False):
+    """A case of a small model of which all or nothing learns, perhaps with a table of its own."""
+
     def make():
         model = POSSM(POSSMConfig(n_units=3, dim=4, head_dim=4, n_freqs=1, hidden=4))
         if another_table:
@@ -90,6 +96,7 @@ def may_learn(model):
 
 # Exercise 16.3: canonical correlation analysis, as a map from the latents of today to those of another day
 def _least_squares(x, y):
+    """A mistake: any linear map, not a rotation."""
     return torch.linalg.lstsq(x - x.mean(0), y - y.mean(0)).solution, align.reference(x, y)[1]
 
 
@@ -98,10 +105,12 @@ def _latents(noise, mix, mean=0.0):
 
     def make():
         generator = torch.Generator().manual_seed(16)
-        x, e = (torch.randn(40, 3, generator=generator, dtype=torch.float64) for _ in range(2))
-        mixed, (x, e) = torch.tensor(mix, dtype=torch.float64), (x - x.mean(0), e - e.mean(0))
+        x = torch.randn(40, 3, generator=generator, dtype=torch.float64)
+        e = torch.randn(40, 3, generator=generator, dtype=torch.float64)
+        x, e = x - x.mean(0), e - e.mean(0)
+        mixed = x @ torch.tensor(mix, dtype=torch.float64)
         offset = mean * torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
-        return x + offset, x @ mixed + noise * e - 2 * offset
+        return x + offset, mixed + noise * e - 2 * offset
 
     return make
 
@@ -165,7 +174,8 @@ def _tiny_session(n_units, seed):
 
 def _what_it_made(function, decoder, counts, velocity):
     """In words: the table, what else changed, and R² on 20 trials that were not given."""
-    before, flags = copy.deepcopy(decoder.state_dict()), [p.requires_grad for p in decoder.parameters()]
+    before = copy.deepcopy(decoder.state_dict())
+    flags = [p.requires_grad for p in decoder.parameters()]
     new = function(decoder, counts, velocity)
     if not isinstance(new, nn.Module):
         return f"a value of type {type(new).__name__} instead of a decoder"
@@ -178,18 +188,31 @@ def _what_it_made(function, decoder, counts, velocity):
     old = "kept" if kept(decoder, before) else "changed"
     if old == "kept" and [p.requires_grad for p in decoder.parameters()] != flags:
         old = "kept, but what may learn in it was switched"
-    _, counts, velocity = _tiny_session(counts.shape[-1], seed=2)
-    with torch.no_grad():
-        error, spread = (new(counts[30:]) - velocity[30:]).square().sum(), velocity[30:].square().sum()
-    r2 = (1 - error / spread).item()
-    hint = "more steps?" if new.table.std() < 0.5 else "it began as large as an nn.Embedding: try 0.1 * torch.randn"
-    level = "0.65 or more" if r2 >= 0.65 else f"below 0.65: {hint}"
-    if not r2 >= 0.2:
-        level = "below 0.2" if r2 > -5 else "not finite, or far below 0: the steps are too long"
+    level = _level(_r2_on_new_trials(new, n_units=counts.shape[-1]), new.table)
     return f"a table {(*new.table.shape,)}, common weights {common}, the given decoder {old}, R² on new trials {level}"
 
 
+def _r2_on_new_trials(decoder, n_units):
+    """R² of a decoder on the trials of the second day that were not given."""
+    _, counts, velocity = _tiny_session(n_units, seed=2)
+    with torch.no_grad():
+        error = (decoder(counts[30:]) - velocity[30:]).square().sum()
+    return (1 - error / velocity[30:].square().sum()).item()
+
+
+def _level(r2, table):
+    """R² in words, with what to try where it is low."""
+    if not r2 >= 0.2:  # also where it is NaN
+        return "below 0.2" if r2 > -5 else "not finite, or far below 0: the steps are too long"
+    if r2 >= 0.65:
+        return "0.65 or more"
+    hint = "more steps?" if table.std() < 0.5 else "it began as large as an nn.Embedding: try 0.1 * torch.randn"
+    return f"below 0.65: {hint}"
+
+
 def _new_day(n_units, frozen=False):
+    """A case of the decoder of the first day, and 30 trials of a second day with n_units."""
+
     def make():
         decoder = TinyDecoder(*_tiny_session(20, seed=1))
         _, counts, velocity = _tiny_session(n_units, seed=2)
@@ -250,10 +273,15 @@ def paired(a, b):
 
 # Exercise 16.6 (deeper): recalibration without labels, as another map into the same decoder
 def _counts(units, shift=0.0):
+    """Makes counts of two days (30, units), the second of other size, weights (units, 2) and a bias (2,)."""
+
     def make():
         rng = np.random.default_rng(units)
-        today, first, W = (torch.from_numpy(rng.standard_normal((n, units))) for n in (30, 30, 2))
-        return today + shift, first * (1 + torch.arange(units)) + 2 * shift, W.T, torch.tensor([0.5, -1.0]).double()
+        today = torch.from_numpy(rng.standard_normal((30, units)))
+        first = torch.from_numpy(rng.standard_normal((30, units)))
+        W = torch.from_numpy(rng.standard_normal((2, units)))
+        first = first * (1 + torch.arange(units)) + 2 * shift
+        return today + shift, first, W.T, torch.tensor([0.5, -1.0]).double()
 
     return make
 

@@ -20,6 +20,7 @@ def _on_arrays(make):
 
 
 def _seconds(*times_ms):
+    """Times in s of times in ms."""
     return torch.tensor(times_ms, dtype=torch.float64) / 1000
 
 
@@ -33,8 +34,9 @@ def _file(*trains_ms):
             np.savez(path, spike_times=times.numpy(), spike_times_index=stops.numpy().astype(np.uint16))
             return function(path)
 
-    times, stops = sum(trains_ms, ()), np.cumsum([len(train) for train in trains_ms])
-    return Case(lambda: (_seconds(*times), torch.from_numpy(stops)), observe)
+    times_ms = [time for train in trains_ms for time in train]
+    stops = np.cumsum([len(train) for train in trains_ms])
+    return Case(lambda: (_seconds(*times_ms), torch.from_numpy(stops)), observe)
 
 
 @exercise(
@@ -63,6 +65,8 @@ def read_units(path):
 
 # Exercise 17.2: how many pairs of spikes at which distance
 def _pairs(a, b, *edges_ms):
+    """A case of two trains and the edges of the bins, all in ms."""
+
     def observe(function, *args):
         return torch.as_tensor(function(*(x.numpy() for x in args))).double()  # counts may be whole or not
 
@@ -70,8 +74,11 @@ def _pairs(a, b, *edges_ms):
 
 
 def _each_next(a, b, edges):
+    """A mistake: the distance from each spike to the next one alone."""
     after = np.searchsorted(b, a)
-    return np.histogram((b[after[after < len(b)]] - a[after < len(b)]), edges)[0]
+    has_next = after < len(b)
+    distances = b[after[has_next]] - a[has_next]
+    return np.histogram(distances, edges)[0]
 
 
 @exercise(
@@ -98,12 +105,16 @@ def correlogram(a, b, edges):
 
 # Exercise 17.3: a mean over the last n rows
 def _trace(n_rows, n):
+    """A case of a trace (n_rows, 2), and n."""
     x = torch.randn(n_rows, 2, generator=torch.Generator().manual_seed(16), dtype=torch.float64)
     return _on_arrays(lambda: (x.clone(), n))
 
 
 def _jump():
-    return torch.cat([torch.zeros(6, 2), torch.tensor([[1.0, -2.0]]).repeat(6, 1)]).double(), 3
+    """Six rows of rest, six of one velocity, and n = 3."""
+    rest = torch.zeros(6, 2)
+    motion = torch.tensor([[1.0, -2.0]]).repeat(6, 1)
+    return torch.cat([rest, motion]).double(), 3
 
 
 @exercise(
@@ -129,6 +140,7 @@ def causal_mean(x, n):
 
 # Exercise 17.4: which number to report
 def _scores(valid, test):
+    """A case of R² of settings and seeds, on validation and test."""
     return _on_arrays(lambda: (torch.tensor(valid, dtype=torch.float64), torch.tensor(test, dtype=torch.float64)))
 
 
@@ -163,6 +175,7 @@ def honest_r2(valid, test):
 
 # Exercise 17.5: a share of foreign spikes that knows how the rate varies
 def _one_unit(*times_ms, windows=(0.002, 0.02, 0.1)):
+    """A case of one train, in ms, and three times in s: refractory period, begin and end of the long window."""
     return _on_arrays(lambda: (_seconds(*times_ms), *windows))
 
 

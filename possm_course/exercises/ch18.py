@@ -8,9 +8,14 @@ from possm_course.checks.compare import difference
 
 # Exercise 18.1: the gradient of the whole from those of its parts
 def _parts(*n_samples, shape=(4,)):
+    """Makes the gradient of each part, NaN of one without samples, and the number of samples of each."""
+
     def make():
-        gradients = [normal(*shape, seed=i) for i in range(len(n_samples))]
-        return [g if n else g * torch.nan for g, n in zip(gradients, n_samples, strict=True)], [*n_samples]
+        gradients = []
+        for i, n in enumerate(n_samples):
+            gradient = normal(*shape, seed=i)
+            gradients.append(gradient if n else gradient * torch.nan)
+        return gradients, list(n_samples)
 
     return make
 
@@ -41,7 +46,12 @@ def whole_gradient(gradients, n_samples):
 
 # Exercise 18.2: the windows of a process
 def _processes(size, n, seed=3, room_s=600.0):
-    return Case(lambda: (size,), lambda f, size: tuple(f(seed, n, room_s, rank, size) for rank in range(size)))
+    """A case that observes the windows of all `size` processes."""
+
+    def observe(function, size):
+        return tuple(function(seed, n, room_s, rank, size) for rank in range(size))
+
+    return Case(lambda: (size,), observe)
 
 
 @exercise(
@@ -73,6 +83,7 @@ def my_windows(seed, n, room_s, rank, size):
 
 # Exercise 18.3: gradient accumulation
 def _in_turns(function, *sizes):
+    """Observe the gradient after batches of these sizes, and how many samples are kept at once for the way back."""
     model = torch.nn.Linear(3, 2)
     model.weight.grad = torch.ones(2, 3)  # of the step before
     kept = []  # more and fewer samples that wait for the way back
@@ -124,6 +135,7 @@ sessions_at_half = ValueCheck(
 
 # Exercise 18.5: a ring of processes
 def _sums_and_bytes(function, buffers):
+    """Observe both results of a ring, whichever way round it goes."""
     result = function(buffers)
     if difference(result, _to_the_left(buffers), 0.0) is None:
         result = ring_all_reduce.reference(buffers)  # the other direction is as good
@@ -136,14 +148,17 @@ def _sums_and_bytes(function, buffers):
 
 
 def _buffers(n, length, dtype=torch.float32):
+    """A case of a tensor (length,) in each of n processes."""
     return Case(lambda: ([normal(length, seed=r).to(dtype) for r in range(n)],), _sums_and_bytes)
 
 
 def _order_shows():
     """Numbers of which some sums in float32 depend on the order."""
     generator = torch.Generator().manual_seed(18)
-    size = 10.0 ** torch.tensor([7, 0, 7, 0])
-    return ([size[r] * (-1) ** (r // 2) * (1 + torch.rand(8, generator=generator)) for r in range(4)],)
+    buffers = []
+    for size in (1e7, 1.0, -1e7, -1.0):
+        buffers.append(size * (1 + torch.rand(8, generator=generator)))
+    return (buffers,)
 
 
 @exercise(
