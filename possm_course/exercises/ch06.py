@@ -13,6 +13,7 @@ from possm_lite.nn.recurrent import gru_cell
 
 
 def _draw(*shapes, seed):
+    """Normal numbers of these shapes."""
     return [normal(*shape, seed=10 * seed + i) for i, shape in enumerate(shapes)]
 
 
@@ -83,30 +84,30 @@ def _states(weights, inputs):
 def _first_fault(make):
     """What is wrong with a counter, in a word: of several faults the one that comes first here."""
     weights = [torch.as_tensor(w, dtype=torch.float32).detach() for w in make()]
-    if [w.shape for w in weights] != [(3, 3), (3, 1), (3,), (3,)] or not all(w.isfinite().all() for w in weights):
+    has_shapes = [w.shape for w in weights] == [(3, 3), (3, 1), (3,), (3,)]
+    if not has_shapes or not all(w.isfinite().all() for w in weights):
         raise Complaint("return w_ih, w_hh, b_ih, b_hh, of shapes (3, 3), (3, 1), (3,), (3,), without NaN or infinity.")
     if _states(weights, [NOTHING] * 20).abs().max() > 1e-3:
         return "a state that moves though nothing comes"
     stair = _states(weights, [UP])[0]
     if stair < 0.009:
         return "no stair" if stair < 1e-3 else f"a first stair of {stair:.3f}: too small"
-    climb, down, clear, wait = (
-        _states(weights, inputs) / stair  # in stairs
-        for inputs in (
-            [UP] * 10,
-            [UP] * 6 + [DOWN] * 6 + [DOWN] * 10,
-            [UP] * 7 + [CLEAR] + [UP] * 3 + [CLEAR] + [DOWN] * 4 + [CLEAR, UP, UP],
-            [UP, *[NOTHING] * 100] * 10,
-        )
-    )
+
+    def counted(inputs):
+        return _states(weights, inputs) / stair  # in stairs
+
+    climb = counted([UP] * 10)
     if climb[1] < 1.6:
         return "no second stair"
     if abs(climb[-1] - 10) > 0.5:
         return "stairs that shrink" if climb[-1] < 10 else "stairs that grow"
+    down = counted([UP] * 6 + [DOWN] * 16)
     if abs(down[6] - 5) > 0.5 or abs(down[-1] + 10) > 0.5:
         return "a pulse down that does not take away what a pulse up adds"
+    clear = counted([UP] * 7 + [CLEAR] + [UP] * 3 + [CLEAR] + [DOWN] * 4 + [CLEAR, UP, UP])
     if abs(clear[-1] - 2) > 0.5:
         return "a count that is not cleared" if abs(clear[7] - clear[6]) > 1e-3 else "a clear that leaves Z shut"
+    wait = counted([UP, *[NOTHING] * 100] * 10)
     return "a count that fades" if abs(wait[-1] - 10) > 0.5 else "a counter"
 
 
@@ -135,6 +136,7 @@ def counting_gru():
 
 
 def _path(n_steps, seed=0):
+    """States of an RNN (n_steps + 1, 3), W_hh, and the gradient (3,) of the last state."""
     H, W_hh, g = _draw((n_steps + 1, 3), (3, 3), (3,), seed=seed)
     return torch.tanh(H), W_hh, g
 
@@ -165,13 +167,15 @@ def back_through_time(H, W_hh, g):
 
 
 def _recording(n_bins, n, n_layers=1, Layer=nn.GRU):
-    layer, x = Layer(2, 3, n_layers, batch_first=True), 2 * normal(1, n_bins, 2)
+    """A recurrent layer with known weights, a recording of n_bins, and n."""
+    layer = Layer(2, 3, n_layers, batch_first=True)
     for i, weight in enumerate(layer.parameters()):
         weight.data = normal(*weight.shape, seed=i)
-    return layer, x, n
+    return layer, 2 * normal(1, n_bins, 2), n
 
 
 def _summed(layer, x, n):
+    """A mistake: the gradients of all chunks so far, for each chunk."""
     return [sum(gradients) for gradients in accumulate(([g] for g in chunk_gradients.reference(layer, x, n)), add)]
 
 
@@ -211,6 +215,7 @@ def chunk_gradients(layer, x, n):
 
 
 def _lstm_inputs(state=1.0, cell=1.0, bias=1.0, seed=0):
+    """x, h, c and the weights of an LSTM; `state`, `cell` and `bias` scale h, c and b."""
     X, H, C, w_ih, w_hh, b = _draw((3, 2), (3, 4), (3, 4), (16, 2), (16, 4), (16,), seed=seed)
     return X, state * H, cell * C, w_ih, w_hh, bias * b
 
@@ -237,6 +242,7 @@ def lstm_step(X, H, C, w_ih, w_hh, b):
 
 
 def _padded(*lengths):
+    """Sequences (n, 5, 2), of which the first `lengths` rows are real."""
     return normal(len(lengths), 5, 2), torch.tensor(lengths)
 
 
