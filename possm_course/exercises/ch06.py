@@ -56,6 +56,7 @@ _SWAPPED = "(1 - z) * n + z * h → z * n + (1 - z) * h"
         "four units, with all biases": partial(_torch_inputs, seed=3),
     },
     mistakes={
+        (*_ORDER, _BEFORE, _SWAPPED): "all three bugs are still in it. Compare it with (6.5), (6.9) and (6.3).",
         _ORDER: "the blocks are cut in another order. Torch's are r, z, n.",
         _BEFORE: "R is multiplied before the product: that is the textbook's GRU. Torch has R * (H W + b).",
         _SWAPPED: "Z and 1 - Z are swapped. Torch's Z keeps the old state.",
@@ -81,6 +82,16 @@ def _states(weights, inputs):
     return torch.cat(states[1:])[:, 0]
 
 
+def _uneven_stairs(weights):
+    """Why stairs shrink: stairs of a tenth shrink, too, unless it is the bend of the tanh."""
+    w_ih, *others = weights
+    tenth = [w_ih * torch.tensor([[1.0], [1.0], [0.1]]), *others]  # rows r, z, n
+    climb = _states(tenth, [UP] * 10)
+    if abs(climb[-1] / climb[0] - 10) > 0.5:
+        return "stairs that shrink, small ones as well"
+    return "stairs that shrink"
+
+
 def _first_fault(make):
     """What is wrong with a counter, in a word: of several faults the one that comes first here."""
     weights = [torch.as_tensor(w, dtype=torch.float32).detach() for w in make()]
@@ -100,7 +111,7 @@ def _first_fault(make):
     if climb[1] < 1.6:
         return "no second stair"
     if abs(climb[-1] - 10) > 0.5:
-        return "stairs that shrink" if climb[-1] < 10 else "stairs that grow"
+        return _uneven_stairs(weights) if climb[-1] < 10 else "stairs that grow"
     down = counted([UP] * 6 + [DOWN] * 16)
     if abs(down[6] - 5) > 0.5 or abs(down[-1] + 10) > 0.5:
         return "a pulse down that does not take away what a pulse up adds"
@@ -119,6 +130,10 @@ def _first_fault(make):
             "the count does not stay while nothing comes: Z must be nearer to one there. A bias of 20 will do."
         ),
         "0.02 → 0.2": "the stairs shrink. The tanh is straight only near zero: make the first stair smaller.",
+        "b_ih = [20.0, → b_ih = [3.0,": (
+            "the stairs shrink, and smaller ones would, too: the candidate sees R times the old state. R must be "
+            "nearer to one, unless it clears. A bias of 20 will do."
+        ),
         "-40.0],  # r → 0.0],  # r": "clear does not clear: the candidate must not see the old state.",
         "[-40.0, -40.0, -40.0] → [0.0, 0.0, 0.0]": "a first pulse up does nothing. Is Z open? Rows: r, z, n.",
     },

@@ -1,4 +1,4 @@
-"""Recurrent layers: one step as its formulas, whole sequences through torch's fused kernels."""
+"""Recurrent layers: one step as its formulas, whole sequences through torch's own layers."""
 
 import torch
 from torch import Tensor, nn
@@ -104,7 +104,7 @@ def lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_x: Tensor, w_h: Tensor, b_x: Te
 
 
 class _Recurrent:
-    """Mixin: `forward` is torch's kernel, batch first, `step` the formula of `cell`.
+    """Mixin: `forward` is torch's, batch first, `step` the formula of `cell`.
 
     Here for a state of one tensor.
     """

@@ -131,6 +131,26 @@ def trace(layer: nn.RNNBase, x: Tensor) -> Tensor:
     return distance / distance[0]
 
 
+@torch.no_grad()
+def look_inside(layer: GRU, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Update gates and states of a GRU in games.
+
+    Args:
+        layer: The GRU.
+        x: Games, shape (n, T, 6).
+
+    Returns:
+        Z and H of every bin, shape (n, T, h) each.
+    """
+    w_x, w_h, b_x, b_h = layer.all_weights[0]
+    H, _ = layer(x)  # (n, T, h)
+    before = nn.functional.pad(H[:, :-1], (0, 0, 1, 0))  # H_{t-1}
+    rows = slice(layer.hidden_size, 2 * layer.hidden_size)  # the second block is Z
+    of_input = x @ w_x[rows].T + b_x[rows]
+    of_state = before @ w_h[rows].T + b_h[rows]
+    return torch.sigmoid(of_input + of_state), H
+
+
 def reach(layer: nn.RNNBase, x: Tensor) -> Tensor:
     """How far back a gradient reaches.
 
