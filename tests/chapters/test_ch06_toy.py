@@ -1,5 +1,7 @@
 """The starts and trainings of chapter 06: where one starts decides, and what the reset gate does, on the same seeds."""
 
+import math
+
 import pytest
 import torch
 
@@ -24,6 +26,20 @@ def test_good_starts():
         layer = toy.start(kind, True)
         biases = (layer.bias_ih_l0 + layer.bias_hh_l0).unflatten(0, (-1, 24))
         assert (biases[1] == 3).all() and biases[[0, *range(2, len(biases))]].abs().max() < 1
+
+
+def test_gates_seen_inside_make_the_states():
+    """H_t = Z H_{t-1} + (1 - Z) N, formula (6.3), with a candidate N that is the same for every input."""
+    layer, (x, _) = toy.start("GRU", False), toy.play(3, seed=0)
+    with torch.no_grad():
+        for weight in layer.all_weights[0][:2]:
+            weight[48:] = 0  # of the candidate, the third block
+        layer.bias_hh_l0[48:] = 0
+        layer.bias_ih_l0[48:] = 0.5
+    Z, H = toy.look_inside(layer, x)
+    before = torch.cat([torch.zeros(3, 1, 24), H[:, :-1]], 1)
+    torch.testing.assert_close(H, Z * before + (1 - Z) * math.tanh(0.5), rtol=0, atol=1e-5)
+    assert Z.std() > 0.05
 
 
 @pytest.mark.parametrize("kind", toy.KINDS)
