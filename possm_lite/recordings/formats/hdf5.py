@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...errors import RecordingError
 from .contents import Contents, Series, intervals
 
 
@@ -143,13 +144,17 @@ def find(file, address: str):
         address: names of groups and of what is in the last, with slashes between them.
 
     Raises:
-        KeyError: there is a link to nothing.
+        RecordingError: there is a link to nothing.
     """
     for name in address.split("/"):
         # `name in file` is False of a link to nothing
         if file is None or name not in set(file.keys()):
             return None
-        file = file[name]
+        link = file.get(name, getlink=True)
+        file = file.get(name)
+        if file is None:
+            target = getattr(link, "filename", "") or getattr(link, "path", "")
+            raise RecordingError(f"{name} is a link to {target}, which is not there.")
     return file
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .contents import Contents, Series, intervals
 from .hdf5 import find
-from .nwb_units import members, plain_columns, read_units
+from .nwb_units import find_group, members, plain_columns, read_units
 from .series_names import is_position
 
 
@@ -87,14 +87,14 @@ def _find_series(file, path: Path, last_spike: float, notes: list[str]) -> dict[
     They are in processing/behavior, in other modules, and in acquisition, in this order; one whose
     name is taken gets that of its module before it.
     """
-    modules = (find(file, "processing") or {}).keys()
+    modules = find_group(file, "processing")
     behavior_first = sorted(modules, key=lambda name: name != "behavior")
     addresses = [f"processing/{name}" for name in behavior_first]
     found: dict[str, Series] = {}
     kinds = _kinds_of_positions(file)
     for address in [*addresses, "acquisition"]:
         module = address.rpartition("/")[2]
-        for name, group in members(find(file, address) or {}).items():
+        for name, group in members(find_group(file, address)).items():
             if _is_series(group):
                 if name in found:
                     name = f"{module}/{name}"
@@ -114,7 +114,8 @@ def _kinds_of_positions(file) -> set[str]:
     From reports: a keypoint of DeepLabCut is a PoseEstimationSeries (spyglass #1321, DLC2NWB #24).
     """
     parents = {"PoseEstimationSeries": "SpatialSeries"}
-    for name, namespace in (find(file, "specifications") or {}).items():
+    specifications = find(file, "specifications")
+    for name, namespace in getattr(specifications, "items", dict)():
         if name == "core" or not hasattr(namespace, "values"):
             continue
         for version in namespace.values():
@@ -128,6 +129,8 @@ def _kinds_of_positions(file) -> set[str]:
 
 def _parse_json(data):
     """What is in a data set of JSON; None where it is none."""
+    if getattr(data, "shape", None) != ():
+        return None
     try:
         return json.loads(data.asstr()[()])
     except (AttributeError, TypeError, ValueError):

@@ -45,9 +45,9 @@ def read_units(file, notes: list[str]) -> Units:
     Raises:
         RecordingError: there is no table with spikes, or ids repeat and no column tells them apart.
     """
-    main = find(file, "units")
+    main = find_group(file, "units")
     elsewhere = _other_tables(file)
-    if main is not None and "spike_times" in main:
+    if "spike_times" in main:
         if elsewhere:
             others = listed(list(elsewhere))
             notes.append(f"Units were read from units; there are others in {others}, not read.")
@@ -56,25 +56,25 @@ def read_units(file, notes: list[str]) -> Units:
         units = _joined(elsewhere)
         n_units = [f"{name} ({len(table['id'])})" for name, table in elsewhere.items()]
         notes.append(f"Units are not in units, but in {listed(n_units)}, and were read from there.")
-    elif main is not None:
-        columns = listed(list(main)) or "nothing"
+    elif main:
         raise RecordingError(
-            f"the table of units has no spike_times, only {columns}: export the sorted spikes too."
+            f"the table of units has no spike_times, only {listed(list(main))}: export the sorted "
+            "spikes too."
         )
     else:
         raise RecordingError(
-            "has no table of units, in /units or elsewhere: it needs sorted spikes, as spike_times "
-            "of each unit."
+            "has no table of units, in units or elsewhere: it needs sorted spikes, spike_times of "
+            "each unit; of counts in bins see CONVERTERS.md."
         )
     return units._replace(ids=distinct_ids(units.ids, units.table, notes))
 
 
 def _other_tables(file) -> dict:
     """Tables of units with spikes in processing modules, in analysis and scratch, by address."""
-    modules = [f"processing/{name}" for name in find(file, "processing") or {}]
+    modules = [f"processing/{name}" for name in find_group(file, "processing")]
     tables = {}
     for address in [*modules, "analysis", "scratch"]:
-        for name, group in members(find(file, address) or {}).items():
+        for name, group in members(find_group(file, address)).items():
             if hasattr(group, "keys") and {"spike_times", "id"} <= set(group.keys()):
                 tables[f"{address}/{name}"] = group
     return tables
@@ -162,6 +162,24 @@ def distinct_ids(ids: np.ndarray, table: Mapping[str, np.ndarray], notes: list[s
         f"the id {values[counts > 1][0]} is of several units, and no column of the table tells "
         f"them apart ({columns}): give each unit an id of its own, or a column that says its probe."
     )
+
+
+def find_group(file, address: str):
+    """The group at an address, {} where nothing is.
+
+    Args:
+        file: of h5py.
+        address: names of groups, with slashes between them.
+
+    Raises:
+        RecordingError: there is a data set, which may be too large to be read through.
+    """
+    group = find(file, address)
+    if group is None:
+        return {}
+    if not hasattr(group, "keys"):
+        raise RecordingError(f"{address} must be a group of NWB, but is an array: it is damaged.")
+    return group
 
 
 def members(module) -> dict:
