@@ -212,7 +212,7 @@ def _read_ragged(units, name: str) -> tuple[np.ndarray, np.ndarray]:
 def plain_columns(table) -> dict[str, np.ndarray]:
     """The columns of a `table` that are not ragged, (n,) each, without its ids; {} of None.
 
-    Of a column of references, such as `electrode_group`, the names of what they refer to.
+    Of a column of references (groups of electrodes), the names of what they refer to.
     """
     columns = read_columns(table)
     plain = {}
