@@ -5,7 +5,7 @@ from pathlib import Path
 from experiments.benchmarks.suite import count_statements
 
 PACKAGE = Path(__file__).parents[1] / "possm_lite"
-STATEMENTS = 5_130  # a tenth more than at the commit that began to count them
+STATEMENTS = 6_300  # a tenth more than where public reports of recordings were met
 
 
 def test_statements_of_the_package():

@@ -182,7 +182,10 @@ BAD = {  # a mutation, and what is named
     "index without the last spike": (put("units/spike_times_index", np.array([2, 3])), "units/spike_times_index"),
     "trials of another clock": (put_trials([500.0, 502.0], [501.0, 503.0]), "is their unit of time"),
     "a data set for a group": (lambda file: huge(file, "processing"), "processing must be a group"),
-    "trials that cannot be opened": (put(TRIALS, h5py.SoftLink("/nowhere")), "trials is a link to /nowhere"),  # not as if there were none
+    "trials that cannot be opened": (
+        put(TRIALS, h5py.SoftLink("/nowhere")),
+        "trials is a link to /nowhere",
+    ),  # not as if there were none
 }
 
 

@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from ...errors import PossmError, wrap_errors
@@ -66,12 +67,22 @@ def download(name: str, folder: Path = FOLDER) -> Path:
             f"{name!r} is not a recording that can be downloaded; choose from {names}."
         )
     path = folder / _file_name(name)
-    with wrap_errors(f"{name}: {ADDRESSES[name]} cannot be saved as {path}"):
+    with wrap_errors(partial(_failure, name, path)):
         if name in CHECKSUMS:
             _download_file(name, path)
         elif not path.is_file():
             _download_from_dandi(name, path)
     return path
+
+
+def _failure(name: str, path: Path, error: Exception) -> str:
+    """What has gone wrong in a download, and what to do."""
+    line = f"{name}: {ADDRESSES[name]} cannot be saved as {path}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{line} ({error.strerror}): choose another folder with --to."
+    if isinstance(error, OSError):  # of the network, in the package requests
+        return f"{line}: there is no connection. Is the network up, does it need a proxy?"
+    return f"{line}: {error}"
 
 
 def _download_file(name: str, path: Path):

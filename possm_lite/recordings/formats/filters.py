@@ -53,8 +53,17 @@ def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str)
     except Exception as exc:  # of text that is no expression, or of a value that cannot be compared
         names = ", ".join(sorted(columns))
         raise RecordingError(
-            f"{option}={expression!r:.200} is no filter of the columns {names}: {exc}."
+            f"{option}={expression!r:.200} is no filter of the columns {names}: {_reason(exc)}."
         ) from exc
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a filter, without the words of Python's parser."""
+    if isinstance(error, KeyError):
+        return f"there is no column {error.args[0]}"
+    if isinstance(error, RecordingError):
+        return str(error)
+    return "write it as quality == 'good' and rate > 1, with two = and text in quotes"
 
 
 def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:
