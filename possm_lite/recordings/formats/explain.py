@@ -23,12 +23,12 @@ _MEANINGS = {
         "is open for writing in another program, such as a notebook: close it there "
         "(in Python: io.close()), or read a copy of the file."
     ),
-    # h5py #1101: network drives without locks
+    # network drives without locks
     r"unable to lock file": (
         "lies on a drive that cannot lock files: copy it to a disk of this computer, "
         "or set the variable HDF5_USE_FILE_LOCKING to FALSE."
     ),
-    # pynwb #1077: a program crashed while it wrote
+    # a program crashed while it wrote
     r"already open for (?:write|read)|consistency flags": (
         "was not closed by the program that wrote it: close it there; if the program has crashed, "
         "run h5clear -s FILE, which comes with HDF5."
@@ -103,7 +103,7 @@ def _refuse_broken_link(target: str):
 def _check_first_bytes(start: bytes):
     """Refuse what is no recording by its first bytes.
 
-    datalad #3513, git-lfs #325: a clone has pointers until the content is fetched.
+    datalad #3513: a clone has pointers until the content is fetched.
     """
     if not start:
         raise RecordingError("is empty, 0 bytes: copy or download it again.")
@@ -156,7 +156,7 @@ def explain(error: Exception, path: Path, kind: str) -> str:
 def refuse_old_nwb(path: Path):
     """Raise RecordingError, without the path, for a file of NWB 1, in which all is elsewhere.
 
-    CRCNS: alm-1, hc-3 and others were published in it.
+    Older public data sets are in it.
     """
     h5py, file = _open_hdf5(path)
     if file is None:
@@ -173,7 +173,7 @@ def refuse_old_nwb(path: Path):
 def _lost_files(path: Path) -> list[str]:
     """Names of other files that an HDF5 file links to and that are not there.
 
-    pynwb #1087: data were written as a link, and one file was moved without the other.
+    Data were written as a link, and one file was moved without the other.
     """
     h5py, file = _open_hdf5(path)
     if file is None:

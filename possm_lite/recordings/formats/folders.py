@@ -176,7 +176,7 @@ def read_pynapple(path: Path) -> Contents:
         )
     trials = _one_of("IntervalSet", ("trials",), kinds, notes)
     group = objects[group]
-    if "keys" not in group:  # before pynapple 0.6
+    if "keys" not in group:  # older versions of pynapple
         group["keys"] = np.unique(group["index"])
     keys = np.unique(group["keys"])
     if not np.isin(group["index"], keys).all():

@@ -201,7 +201,7 @@ def rewritten(path: Path, drop: tuple[str, ...]):
 
 
 def of_old_pynapple(path: Path, recording: Recording):
-    """Before pynapple 0.6: no `keys`, and in the first releases no `type`."""
+    """Older versions of pynapple: no `keys`, and in the first releases no `type`."""
     for file in path.glob("*.npz"):
         rewritten(file, ("type", "keys", "_metadata"))
 
@@ -259,7 +259,7 @@ def chinese(recording: Recording, folder: Path) -> Path:
 
 CASES: list[FieldCase] = [
     FieldCase("nwb_locked", "h5py #1066, pynwb #1790", locked, "another program.*close it there"),
-    FieldCase("h5_of_a_crash", "pynwb #1077", crashed, "not closed by the program.*h5clear"),
+    FieldCase("h5_of_a_crash", "own variant", crashed, "not closed by the program.*h5clear"),
     FieldCase(
         "nwb_annex_lfs",
         "datalad #6973, #3513",
@@ -282,8 +282,8 @@ CASES: list[FieldCase] = [
     FieldCase("nwb_packed", "a download as it came", content("a.nwb.gz", b"\x1f\x8b"), r"is packed \(\.gz\): unpack"),
     FieldCase("nwb_truncated", "h5py", truncated, r"is incomplete, \d+ bytes of \d+: copy or download it again"),
     FieldCase("nwb_filter", "pynwb #1529, h5py #2294", compressed, "compressed by.*32768.*pip install hdf5plugin"),
-    FieldCase("nwb_linked_out", "pynwb #1087", linked_out, "links to files that are not there: sorted.h5"),
-    FieldCase("nwb_of_version_1", "CRCNS alm-1", old_nwb, "NWB-1.0.6: only NWB 2 is read"),
+    FieldCase("nwb_linked_out", "own variant", linked_out, "links to files that are not there: sorted.h5"),
+    FieldCase("nwb_of_version_1", "own variant", old_nwb, "NWB-1.0.6: only NWB 2 is read"),
     FieldCase("npz_pickled", "NumPy", pickled, "objects of Python.*save arrays of numbers"),
     FieldCase("mat_sparse", "mat7.3 #28, scipy #23594", mat_sparse, expected=from_counts),
     FieldCase("mat73_counts", "mat7.3 #28", mat73(False), expected=from_counts),
