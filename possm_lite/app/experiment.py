@@ -442,6 +442,7 @@ def _metrics(
         "adapted_from": settings.adapted_from,
         "device": settings.device,
         "versions": {"possm_lite": __version__, "torch": torch.__version__},
+        "loss": history.loss,
         "valid_r2": history.valid_r2,
     }
 
