@@ -2,6 +2,7 @@
 
 import argparse
 import codecs
+import contextlib
 import os
 import sys
 import unicodedata
@@ -85,7 +86,8 @@ def _print_in_any_code_page():
     codecs.register_error("possm_lite.spell", _spell)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # not in a notebook
-            stream.reconfigure(errors="possm_lite.spell")
+            with contextlib.suppress(ValueError):  # closed, or read from already
+                stream.reconfigure(errors="possm_lite.spell")
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
