@@ -86,7 +86,7 @@ def _print_in_any_code_page():
     codecs.register_error("possm_lite.spell", _spell)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # not in a notebook
-            with contextlib.suppress(Exception):  # a stream that cannot be changed is left as it is
+            with contextlib.suppress(OSError, ValueError):  # a pipe in the place of a file; closed
                 stream.reconfigure(errors="possm_lite.spell")
 
 
