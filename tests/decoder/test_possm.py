@@ -69,15 +69,36 @@ def test_streaming_equals_authors(authors, dtype, limit):
             assert (np.abs(velocity - authors["velocity"][trial])[in_bin] < limit).all()
 
 
+DIFFERENT = "POSSM.forward and textbook.py compute different things: change both in the same way."
+
+
 @pytest.mark.parametrize("switches", [*VARIANTS.values(), *LAYERS.values()], ids=[*VARIANTS, *LAYERS])
 def test_fast_equals_textbook_with_gradients(rng, switches):
     model, batch, queries = make_model(n_units=11, **switches), make_batch(rng), make_queries(rng)  # 3 are silent
     outputs = [forward(model, batch, *queries) for _, forward in FORMS.values()]
-    torch.testing.assert_close(*outputs, rtol=0, atol=1e-9)
+    torch.testing.assert_close(*outputs, rtol=0, atol=1e-9, msg=lambda text: f"{DIFFERENT} {text}")
     gradients = [torch.autograd.grad(output.square().sum(), list(model.parameters())) for output in outputs]
     for (name, _), one, other in zip(model.named_parameters(), *gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
-        assert one.abs().max() > 0 or "embedding" in name, name
+        message = f"the gradient of {name}: {DIFFERENT}"
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9, msg=lambda text, m=message: f"{m} {text}")
+        assert one.abs().max() > 0 or "embedding" in name, f"{name} changes no output: its gradient is zero"
+
+
+@pytest.mark.parametrize(
+    "switches", [*list(VARIANTS.values())[1:], *LAYERS.values()], ids=[*list(VARIANTS)[1:], *LAYERS]
+)
+def test_each_variant_is_another_model(rng, switches):
+    """A switch that changes nothing would make the tests of that variant empty."""
+    batch, queries = make_batch(rng), make_queries(rng)
+
+    def outputs(**switches):
+        torch.manual_seed(0)
+        return make_model(**switches)(batch, *queries)
+
+    if switches == dict(backbone="gru", n_layers=1):  # what the default is
+        assert torch.equal(outputs(**switches), outputs())
+    else:
+        assert not torch.allclose(outputs(**switches), outputs()), f"{switches} gives the outputs of the default model"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +116,11 @@ def test_streaming_equals_fast(rng, switches, offsets, limit32, dtype):
     at, velocity = (np.concatenate(x) for x in zip(*[stream.step(*spikes) for spikes in bins], strict=True))
     np.testing.assert_allclose(at, times[0], rtol=0, atol=1e-12)
     assert velocity.dtype == expected.dtype and expected.std() > 0.1
-    assert np.abs(velocity - expected).max() < (1e-9 if dtype == torch.float64 else limit32)
+    difference = np.abs(velocity - expected).max()
+    assert difference < (1e-9 if dtype == torch.float64 else limit32), (
+        f"StreamingDecoder.step and POSSM.forward differ by {difference:.3g}: "
+        "what one computes, the other has to (decoder/stream.py and its cells in decoder/cells.py)"
+    )
     for arrays in stream._state:
         assert all(np.finfo(array.dtype).dtype == expected.dtype for array in arrays)
 
@@ -152,6 +177,7 @@ WITH_IT = {"n_heads": {"n_kv_heads": 2}, "n_kv_heads": {"n_heads": 4}, "head_dim
 @pytest.mark.parametrize("name", [field.name for field in fields(POSSMConfig)])
 def test_every_field_is_exported_or_refused(rng, name):
     """No field of the configuration is lost in silence; a new one has to be added to OTHER_VALUES."""
+    assert name in OTHER_VALUES, f"POSSMConfig.{name} is new: add a value that is not its default to OTHER_VALUES"
     switches = {"n_units": 8, "reading": "softmax"} | WITH_IT.get(name, {}) | {name: OTHER_VALUES[name]}
     torch.manual_seed(0)
     model = POSSM(POSSMConfig(**switches)).double()
