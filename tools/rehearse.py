@@ -1,5 +1,5 @@
 """How long a chapter and its slides take: python -m tools.rehearse prints the minutes of TEACHING.md and of the card of
-each chapter, and what each row of a plan needs.
+each chapter, and what each row of a plan needs; python -m tools.rehearse 04 prints them of chapter 04 alone.
 
 The card gives a range. Its lower end counts the words and the exercises; its upper end also a minute for each picture
 and displayed formula, and the lines of visible code.
@@ -13,7 +13,9 @@ aloud.
 import json
 import math
 import re
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from nbformat import NotebookNode
 
@@ -214,23 +216,39 @@ def plan_rows(guide: str) -> dict[str, tuple[int, ...]]:
     return found
 
 
-if __name__ == "__main__":
-    guide = (ROOT / "docs" / "TEACHING.md").read_text(encoding="utf-8")
-    rows = chapter_rows()
-    cards = []
-    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        notebook = read(path)
-        title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
-        cards.append(card(notebook))
-        slides, words, aloud, _ = rows[path.name[:2]]
-        print(f"{title}: {slides} slides, {words:,} words\n* {cards[-1]}, {aloud} aloud")
-        sittings = "" if cards[-1].high <= LONGEST else "; in two sittings, ..."
-        print(f"| **Time** | {cards[-1]}, {cards[-1].exercises} of them for exercises{sittings} |")
-    low, high = sum(each.low for each in cards), sum(each.high for each in cards)
-    print(f"\nAll chapters: {low / 60:.0f} to {high / 60:.0f} hours")
+def print_chapter(path: Path, row: tuple[int, ...]) -> Card:
+    """Print the lines of one chapter for TEACHING.md and for its card."""
+    notebook = read(path)
+    title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
+    slides, words, aloud, _ = row
+    lasting = card(notebook)
+    print(f"{title}: {slides} slides, {words:,} words\n* {lasting}, {aloud} aloud")
+    sittings = "" if lasting.high <= LONGEST else "; in two sittings, ..."
+    print(f"| **Time** | {lasting}, {lasting.exercises} of them for exercises{sittings} |")
+    return lasting
+
+
+def print_plans(guide: str) -> None:
+    """Print what each row of each plan needs."""
     filled = plan_rows(guide)
     for title, rows in plans(guide).items():
         print("\n{}: {} slides, {:,} words, {} + {} + {} minutes, {} of {}".format(title, *filled[title]))
         for row in rows:
             late = "  TOO LONG" if row.needed > row.planned else ""
             print(f"  {row.planned:3} planned, {row.needed:3} needed, {row.slides:2} slides: {row.what[:70]}{late}")
+
+
+def main(numbers: list[str]) -> None:
+    rows, paths = chapter_rows(), sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    if unknown := set(numbers) - set(rows):
+        sys.exit(f"no chapter {', '.join(sorted(unknown))}: chapters are {min(rows)} to {max(rows)}")
+    cards = [print_chapter(path, rows[path.name[:2]]) for path in paths if not numbers or path.name[:2] in numbers]
+    if numbers:
+        return
+    low, high = sum(each.low for each in cards), sum(each.high for each in cards)
+    print(f"\nAll chapters: {low / 60:.0f} to {high / 60:.0f} hours")
+    print_plans((ROOT / "docs" / "TEACHING.md").read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -155,6 +155,23 @@ def test_stubs_checks_and_solutions_match(path):
         )
 
 
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_exercises_are_numbered_in_order(path):
+    """Ascending within the chapter and within its deeper notebook, and none twice."""
+    numbers = []
+    for notebook in [path, *(deeper for deeper in DEEPER if deeper.name == path.name)]:
+        texts = [cell.source for cell in read(notebook).cells if cell.cell_type == "markdown"]
+        found = re.findall(r"\*\*Exercise (\d+)\.(\d+)", "\n".join(texts))
+        assert {chapter for chapter, _ in found} <= {str(int(path.name[:2]))}, (
+            f"{shown(notebook)} has an exercise that is numbered as one of another chapter: {found}"
+        )
+        here = [int(number) for _, number in found]
+        assert here == sorted(here), f"the exercises of {shown(notebook)} are not in the order of their numbers: {here}"
+        numbers += here
+    twice = sorted({number for number in numbers if numbers.count(number) > 1})
+    assert not twice, f"chapter {path.name[:2]} and its deeper notebook number two exercises alike: {twice}"
+
+
 @pytest.mark.parametrize("path", ALL)
 def test_interactive_figures_are_followed_by_a_sweep(path):
     cells = read(path).cells
