@@ -132,3 +132,12 @@ def test_a_part_has_a_trial_at_least():
     for shares, n_trials in (((0.9, 0.05, 0.05), [8, 1, 1]), ((0.05, 0.05, 0.9), [1, 1, 8])):
         split = SplitConfig(shares=shares).apply(make_recording(), 0.05)
         assert [len(part) for part in vars(split).values()] == n_trials
+
+
+@pytest.mark.parametrize("order", ["chronological", "random"])
+def test_three_trials_are_one_for_each_part(order):
+    recording = make_recording(n_trials=3)
+    parts = list(vars(SplitConfig(order).apply(recording, 0.05)).values())
+    assert [len(part) for part in parts] == [1, 1, 1]
+    whole = np.concatenate(parts)
+    np.testing.assert_array_equal(whole[np.argsort(whole[:, 0])], recording.trials)
