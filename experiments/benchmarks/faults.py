@@ -15,6 +15,7 @@ from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig
 from possm_lite.training import prepare
 
+from . import field
 from .page import Item, Table, row
 
 Change = Callable[[Recording], dict]
@@ -162,3 +163,4 @@ def measure(short: bool) -> Iterator[Item]:
             rows.append([fault.name, *(found or ["not named"])])
     yield row("faults named correctly", n_named, f"{{}} of {len(rows)}", "all", n_named == len(rows))
     yield Table("What is printed before training", ["fault", "line"], rows)
+    yield from field.measure_named()

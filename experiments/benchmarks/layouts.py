@@ -17,6 +17,7 @@ from possm_lite.training.linear import fit_wiener
 from tests.recordings import layouts
 from tests.recordings.layout_files import LAYOUTS
 
+from . import field
 from .page import Item, Note, Table, row
 
 # units with cosine tuning and nothing else, so that a short session is enough
@@ -45,6 +46,7 @@ def measure(short: bool = False) -> Iterator[Item]:
         "Each layout keeps other parts of the session: counts lose the times of spikes, files without trials are split "
         "by time. It is compared with the same content in our own format."
     )
+    yield from field.measure_read()
 
 
 def read_all(session: Recording) -> tuple[dict[str, tuple[Recording, Recording]], dict[str, str]]:

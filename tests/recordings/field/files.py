@@ -262,14 +262,14 @@ CASES: list[FieldCase] = [
     FieldCase("h5_of_a_crash", "own variant", crashed, "not closed by the program.*h5clear"),
     FieldCase(
         "nwb_annex_lfs",
-        "datalad #6973, #3513",
+        "datalad #6973, datalad #3513",
         content("a.nwb", f"version https://git-lfs.github.com/spec/v1\noid {_POINTER}\nsize 12\n"),
         "pointer of Git LFS.*git lfs pull",
         silent="CONVERTERS|Error",
     ),
     FieldCase(
         "nwb_annex_unlocked",
-        "datalad #6973, #3513",
+        "datalad #6973, datalad #3513",
         content("a.nwb", f"/{_KEY}\n"),
         "pointer of git-annex or DataLad.*datalad get",
         silent="CONVERTERS|Error",
