@@ -193,6 +193,11 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
             )
         fields["behavior_times"] = start + np.arange(int(n)) / rate
     if "unit_ids" not in fields:
+        if fields["spike_units"].dtype.kind not in "iu" or not fields["spike_units"].size:
+            raise RecordingError(
+                "spike_units must hold whole numbers, for each spike that of its unit, not "
+                f"{fields['spike_units'].dtype} of shape {fields['spike_units'].shape}."
+            )
         fields["unit_ids"] = np.arange(int(fields["spike_units"].max()) + 1)
     if "format" not in arrays:
         _drop_impossible(fields)

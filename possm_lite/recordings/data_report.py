@@ -318,6 +318,11 @@ def _spikes(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     if 2 * inside < len(times):
         line = f"warning: {line}: no behaviour for the others"
     yield line
+    if len(times) > 20 and (times == np.floor(times)).all():
+        yield (
+            "warning: all spikes are at whole seconds: they were probably saved as whole numbers; "
+            "export them again with their decimals"
+        )
 
 
 def _silence(recording: Recording, pieces: np.ndarray) -> Iterator[str]:

@@ -12,6 +12,7 @@ _FAR_IF_EXACT = 2.0  # to the only value that repeats
 _LARGE = 99.5  # percentile of the steps that is a large step
 _MOST_LABELS = 20
 _SHORTEST_LABEL_S = 0.2
+_IMPOSSIBLE = 1e3  # so many times as far from the median as the usual farthest: no movement
 _FEW_FRAMES = 0.01  # share of the samples
 _MOST_VARIANCE = 0.5
 
@@ -51,6 +52,7 @@ def _as_text(value: np.ndarray) -> str:
     return f"({text})" if len(value) > 1 else text
 
 
+@np.errstate(over="ignore", invalid="ignore")  # values may be as large as numbers are
 def _lost_values(part: np.ndarray) -> list[np.ndarray]:
     """The values, (C,) each, to which finite samples, (T, C), jump and from which they return."""
     found: list[np.ndarray] = []
@@ -61,7 +63,7 @@ def _lost_values(part: np.ndarray) -> list[np.ndarray]:
     runs = part[first]
     lengths = np.diff(np.append(first, len(part)))
     while len(runs) > 20 and len(found) < 3:
-        jump = np.linalg.norm(np.diff(runs, axis=0), axis=1)
+        jump = _distance(np.diff(runs, axis=0))
         candidate = _candidate(runs, lengths, jump)
         if candidate is None or not _is_lost(candidate, runs, lengths, jump):
             break
@@ -69,6 +71,11 @@ def _lost_values(part: np.ndarray) -> list[np.ndarray]:
         kept = (runs != candidate).any(axis=1)
         runs, lengths = runs[kept], lengths[kept]
     return found
+
+
+def _distance(steps: np.ndarray) -> np.ndarray:
+    """Lengths, (n,), of steps, (n, C); finite, though a value may be as large as numbers are."""
+    return np.minimum(np.linalg.norm(steps, axis=1), np.finfo(float).max / 100)
 
 
 def _candidate(runs: np.ndarray, lengths: np.ndarray, jump: np.ndarray) -> np.ndarray | None:
@@ -95,13 +102,13 @@ def _is_lost(value: np.ndarray, runs: np.ndarray, lengths: np.ndarray, jump: np.
         return False
     large = np.percentile(others, _LARGE)
     spread = np.percentile(runs[~at], (1, 99), axis=0)
-    if np.linalg.norm(np.diff(spread, axis=0)) < 2 * large:
+    if _distance(np.diff(spread, axis=0))[0] < 2 * large:
         return False  # it has two states rather than moves
     inner = np.flatnonzero(at[1:-1]) + 1
     if not len(inner):
         return False
     nearest = np.minimum(jump[inner - 1], jump[inner])
-    is_back = np.linalg.norm(runs[inner + 1] - runs[inner - 1], axis=1) < nearest
+    is_back = _distance(runs[inner + 1] - runs[inner - 1]) < nearest
     n_values = len(np.unique(runs[~at][:, 0]))
     is_exact = at.sum() >= 5 and n_values > 0.9 * (~at).sum()
     far = _FAR_IF_EXACT if is_exact else _FAR
@@ -186,14 +193,21 @@ def bad_frames(column: np.ndarray) -> int:
     """Samples, one or two at a time, that hold most of the variance of a column, 0 if none do.
 
     So does the velocity of a position that jumps for a frame, or where a cursor is reset. A
-    movement, however rare, lasts longer.
+    movement, however rare, lasts longer. Also those that are a thousand times as far away as nine
+    tenths of the samples, as values of a damaged file are.
 
     Args:
         column: finite samples, shape (T,).
     """
+    if len(column) < 50:
+        return 0
+    distance = np.abs(column / 4 - np.median(column) / 4)  # a quarter, which is always finite
+    usual = np.percentile(distance, 90)
+    if usual > 0 and (n := np.count_nonzero(distance / usual > _IMPOSSIBLE)):
+        return n
     if len(column) < 200:
         return 0
-    squares = (column - np.median(column)) ** 2
+    squares = (distance / max(distance.max(), np.finfo(float).tiny)) ** 2
     n = int(np.ceil(_FEW_FRAMES * len(column)))
     largest = np.argpartition(squares, -n)[-n:]
     total = squares.sum()

@@ -103,6 +103,8 @@ def mutate_field(rng, path: Path, kind: str):
             names = []
             arrays.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
             names = [name for name in names if not name.startswith(("specifications", "general"))]
+        if not names:
+            raise ValueError(f"{path.name} has no array that could be changed: give it one, or mutate its bytes.")
         name = str(rng.choice(sorted(names)))
         old, attributes = np.asarray(arrays[name]), dict(getattr(arrays[name], "attrs", {}))
         new = old

@@ -8,7 +8,9 @@ A table is what its columns say, not what its name says. Seen in folders:
 * `cluster_info.tsv` has all columns, and repeats those of the other files.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+
+from ...errors import listed
 
 _IDS = ("cluster_id", "unit_id", "cluster", "id")
 
@@ -110,9 +112,38 @@ def noise_clusters(table):
     Args:
         table: of `cluster_table`.
     """
+    name = _label_column(table)
+    if name is None:
+        return table.index[:0]
+    labels = table[name].astype(str).str.strip().str.lower()
+    return table.index[labels == "noise"]
+
+
+def _label_column(table) -> Hashable | None:
+    """The column with the labels of clusters: a person's or, without such, Kilosort's."""
     names = {str(name).lower(): name for name in reversed(table.columns)}
-    for name in ("group", "kslabel"):
-        if name in names:
-            labels = table[names[name]].astype(str).str.strip().str.lower()
-            return table.index[labels == "noise"]
-    return table.index[:0]
+    return next((names[name] for name in ("group", "kslabel") if name in names), None)
+
+
+def note_unlabelled(table, clusters: Sequence[int], notes: list[str]):
+    """Note how many clusters have spikes but no label, where others have one.
+
+    phy writes those alone that somebody labelled, and a table that was cut has fewer: whoever
+    labelled noise may believe that the others are left out too.
+
+    Args:
+        table: of `cluster_table`.
+        clusters: numbers of those that are used.
+        notes: gets the note.
+    """
+    name = _label_column(table)
+    if name is None:
+        return
+    labels = table[name].reindex(clusters).fillna("").astype(str).str.strip()
+    without = labels.index[labels == ""]
+    if len(without) > 0:
+        numbers = listed([str(number) for number in without])
+        notes.append(
+            f"{len(without)} of {len(labels)} clusters have spikes but no label in the column "
+            f"{name}, and were used: {numbers}."
+        )

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import RecordingError, listed, prefix_errors, wrap_errors
 from ..arrays import load_npz
-from .clusters import cluster_column, cluster_table, noise_clusters
+from .clusters import cluster_column, cluster_table, noise_clusters, note_unlabelled
 from .contents import Contents, Series, intervals, series_in_memory
 from .explain import check_content, explain
 from .text import read_text
@@ -53,6 +53,10 @@ def read_phy(path: Path) -> Contents:
         raise RecordingError(
             f"spike_times.npy must be samples, whole numbers, not {samples.dtype}."
         )
+    if clusters.dtype.kind not in "iu":
+        raise RecordingError(
+            f"spike_clusters.npy must be numbers of clusters, whole numbers, not {clusters.dtype}."
+        )
     if len(samples) != len(clusters):
         raise RecordingError(
             f"spike_times.npy has {len(samples)} spikes, spike_clusters.npy {len(clusters)}: "
@@ -63,6 +67,7 @@ def read_phy(path: Path) -> Contents:
     table = cluster_table(tables, notes)
     is_noise = np.isin(clusters, noise_clusters(table))
     _note_noise(clusters, is_noise, notes)
+    note_unlabelled(table, np.unique(clusters[~is_noise]), notes)
     # Kilosort #645: before the first sample; as unsigned integers they wrapped
     is_early = _signed(samples) < 0
     if is_early.any():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...errors import RecordingError
 from .contents import Contents, Series, intervals
 from .hdf5 import find
 from .nwb_units import find_group, members, plain_columns, read_units
@@ -210,6 +211,11 @@ def _read_series(
         values = group["data"][()] * conversion + offset
         if "timestamps" in group:
             return group["timestamps"][()], values
+        if not rate > 0:
+            raise RecordingError(
+                f"{group.name.rpartition('/')[2]} has neither timestamps nor a rate: it is not "
+                "known when its samples were taken. Add one of them, or name another --behavior."
+            )
         return start + np.arange(len(values)) / rate, values
 
 

@@ -201,8 +201,11 @@ def _read_ragged(units, name: str) -> tuple[np.ndarray, np.ndarray]:
         raise RecordingError(
             f"the table of units has {name}, but no {name}_index, which says whose they are."
         )
-    counts = np.diff(units[f"{name}_index"][()].astype(np.int64), prepend=0)
-    if counts.sum() != len(values):
+    index = units[f"{name}_index"][()]
+    if index.dtype.kind not in "iu":
+        raise RecordingError(f"units/{name}_index must hold whole numbers, not {index.dtype}.")
+    counts = np.diff(index.astype(np.int64), prepend=0)
+    if (counts < 0).any() or counts.sum() != len(values):
         raise RecordingError(
             f"units/{name}_index must divide all {len(values)} entries among the units."
         )

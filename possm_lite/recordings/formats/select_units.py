@@ -6,6 +6,7 @@ the labels of its sorter, belongs to its reader.
 
 import numpy as np
 
+from ...errors import RecordingError
 from ..clocks import check_possible, check_trains, impossible_times, note_impossible
 from .contents import Contents
 from .select_rows import as_numbers, select_rows
@@ -29,6 +30,11 @@ def select_units(contents: Contents, expression: str, notes: list[str]) -> dict[
     times = as_numbers(contents.spike_times)
     units = np.asarray(contents.spike_units).astype(np.int64, casting="same_kind")
     names = np.asarray(contents.unit_ids).astype(str)
+    if len(times) != len(units):
+        raise RecordingError(
+            f"there are {len(times):,} spike times, but units of {len(units):,} spikes: one of the "
+            "two was cut, or is of another sorting. Export both again."
+        )
     impossible = impossible_times(times)
     rate = _rates(*_rows(~impossible, times, units), len(names))
     table = {"id": names, "rate": rate, **contents.unit_table}
