@@ -56,21 +56,7 @@ def time_features(t, omega):
     return torch.cat([angle.cos(), angle.sin()], -1) / math.sqrt(len(omega))  # (N, 2F)
 
 
-# Exercise 5.2: the price of precision
-my_factor = ValueCheck(
-    "my_factor",
-    expected=100.0,
-    tolerance=0.05,
-    mistakes={
-        10.0: "ten would do if the error fell as 1/F. Look at the slope you have just seen: it is not -1.",
-        math.sqrt(10): "that is the root of ten: you went the wrong way round.",
-        0.01: "more frequencies are needed, not fewer: say F_new / F_old.",
-        **dict.fromkeys((5.0, 20.0, 50.0), "the slope -1/2 is an exponent of F, not a factor."),
-    },
-)
-
-
-# Exercise 5.3: catch the box
+# Exercise 5.2: catch the box
 def _sum_of_box(function):
     """In words, whether times and weights make a negative sum, and what is in the way."""
     t, alpha = (torch.as_tensor(x, dtype=torch.float64).flatten() for x in function())
@@ -99,7 +85,7 @@ def catch_box():
     return torch.tensor([0.0, 0.6, 1.2]), torch.tensor([1.0, -1.0, 1.0])
 
 
-# Exercise 5.4: score of two events
+# Exercise 5.3: score of two events
 def _events(content=1.0, span=2.0, start=0.0):
     """Two queries, three keys, their times, two frequencies; content has 4 numbers, so that Z + Phi can be added."""
     z_q, z_k = normal(2, 4, seed=0).double(), normal(3, 4, seed=1).double()
@@ -124,7 +110,7 @@ def _added(z_q, z_k, t_q, t_k, omega):
     mistakes={
         _added: "content and time were added, and the dot product of sums has cross terms of content with time.",
         ".mean(-1) → .sum(-1)": "the part of the time is too large: it is the mean over the frequencies.",
-        "z_q @ z_k.T + kernel → (z_q @ z_k.T + kernel) / z_q.shape[1] ** 0.5": "(5.11) has no division by sqrt(D).",
+        "z_q @ z_k.T + kernel → (z_q @ z_k.T + kernel) / z_q.shape[1] ** 0.5": "(5.7) has no division by sqrt(D).",
         " + kernel →  * kernel": "content and kernel are added, not multiplied.",
     },
 )
@@ -135,7 +121,7 @@ def event_score(z_q, z_k, t_q, t_k, omega):
     return z_q @ z_k.T + kernel
 
 
-# Exercise 5.5: one function of time for each unit
+# Exercise 5.4: one function of time for each unit
 @exercise(
     cases={
         "a key that is the query": lambda: (normal(8).double(), normal(8).double()[None], 2),
@@ -154,11 +140,25 @@ def event_score(z_q, z_k, t_q, t_k, omega):
     },
 )
 def unit_table(q, k, n_freqs):
-    """The table P (U, 2F + 1) of (5.14): rows a_1 ... a_F, b_1 ... b_F, a_0, from q (d,) and k (U, d)."""
+    """The table P (U, 2F + 1) of (5.10): rows a_1 ... a_F, b_1 ... b_F, a_0, from q (d,) and k (U, d)."""
     q_f, k_f = (torch.complex(x[..., 0 : 2 * n_freqs : 2], x[..., 1 : 2 * n_freqs : 2]) for x in (q, k))  # (F,), (U, F)
     product = q_f.conj() * k_f  # (U, F)
     rest = k[:, 2 * n_freqs :] @ q[2 * n_freqs :]  # (U,)
     return torch.cat([product.real, -product.imag, rest[:, None]], -1)  # (U, 2F + 1)
+
+
+# Exercise 5.5, deeper: the price of precision
+my_factor = ValueCheck(
+    "my_factor",
+    expected=100.0,
+    tolerance=0.05,
+    mistakes={
+        10.0: "ten would do if the error fell as 1/F. Look at the slope you have just seen: it is not -1.",
+        math.sqrt(10): "that is the root of ten: you went the wrong way round.",
+        0.01: "more frequencies are needed, not fewer: say F_new / F_old.",
+        **dict.fromkeys((5.0, 20.0, 50.0), "the slope -1/2 is an exponent of F, not a factor."),
+    },
+)
 
 
 # Exercise 5.6, deeper: a learned inverse CDF
@@ -209,7 +209,7 @@ def inverse_cdf(start, steps, u):
     },
 )
 def periodic_features(t, w, c):
-    """The features (5.8), (N, 2J + 1), of times t (N,) in s for half a period w in s and coefficients c (2J + 1,)."""
+    """The features (5.12), (N, 2J + 1), of times t (N,) in s for half a period w in s and coefficients c (2J + 1,)."""
     j = torch.arange(1, len(c) // 2 + 1)  # 1 ... J
     angle = t[:, None] * j * (math.pi / w)  # (N, J)
     waves = torch.stack([angle.cos(), angle.sin()], -1).flatten(1)  # (N, 2J)

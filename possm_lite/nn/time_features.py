@@ -143,7 +143,7 @@ def mercer_features(times: Tensor, half_periods: Tensor, coefficients: Tensor) -
     """Truncated Fourier features of periodic kernels, one block for each period.
 
         Phi_w(t) = [sqrt c_1, sqrt c_2 cos(pi t/w), sqrt c_3 sin(pi t/w),
-                    sqrt c_4 cos(2 pi t/w), ...]                                          (5.8)
+                    sqrt c_4 cos(2 pi t/w), ...]                                          (5.12)
         Phi_w(t_1) . Phi_w(t_2) = c_1 + sum_j c_2j cos(j pi (t_1 - t_2)/w)   where c_2j = c_{2j+1}
 
     Args:
@@ -197,7 +197,7 @@ class MercerTime(nn.Module):
 def content_and_time_score(
     queries: Tensor, keys: Tensor, query_time: Tensor, key_time: Tensor
 ) -> Tensor:
-    """The score on Z || Phi(t), <Z_1, Z_2> + <Phi(t_1), Phi(t_2)> (5.11): content plus time.
+    """The score on Z || Phi(t), <Z_1, Z_2> + <Phi(t_1), Phi(t_2)> (5.7): content plus time.
 
     Args:
         queries: content Z_1, shape (..., Q, D).
@@ -214,7 +214,7 @@ def content_and_time_score(
 def rotary_kernel(q: Tensor, k: Tensor, n_freqs: int) -> tuple[Tensor, Tensor, Tensor]:
     """RoPE's score as a function of time.
 
-        q . R_t k = sum_f (a_f cos w_f t + b_f sin w_f t) + a_0        (5.13)
+        q . R_t k = sum_f (a_f cos w_f t + b_f sin w_f t) + a_0        (5.9)
 
     Here a - i b = conj(q) k. It is a positive semi-definite kernel of t = t_k - t_q exactly where
     all b_f = 0, a_f >= 0 and a_0 >= 0.

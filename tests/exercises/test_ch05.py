@@ -56,7 +56,7 @@ test_answers = answers(
 
 
 def test_eigenvectors_of_a_periodic_kernel_are_its_harmonics():
-    """Poisson's kernel (5.9) on a grid over its period: eigenvalues r^j, features the waves of (5.8)."""
+    """Poisson's kernel (5.13) on a grid over its period: eigenvalues r^j, features the waves of (5.12)."""
     r, n = 0.6, 64
     x = 2 * math.pi * torch.arange(n, dtype=torch.float64) / n
     lag = x[:, None] - x

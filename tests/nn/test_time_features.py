@@ -38,7 +38,7 @@ def test_bochner_features_match_loops():
         assert feature.tolist() == pytest.approx(expected, abs=1e-12)
     assert_close(gram(features), torch.cos(LAGS[..., None] * omega).mean(-1))
     psi, psi_of_two = (gaussian_kernel(lag, 0.0, 2.0) for lag in (LAGS, 2 * LAGS))
-    for n in (10, 1000):  # frequencies drawn: the squared error (5.5)
+    for n in (10, 1000):  # frequencies drawn: the squared error (5.11)
         drawn = torch.stack([gram(bochner_features(TIMES, 2 * torch.randn(n).double())) for _ in range(300)])
         assert_close((drawn - psi).square().mean(), ((1 + psi_of_two) / 2 - psi**2).mean() / n, rtol=0.2, atol=0)
 

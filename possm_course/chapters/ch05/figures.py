@@ -1,4 +1,4 @@
-"""Drawings of chapter 05: press and tone, features, kernels and their spectra, answers by lag."""
+"""Drawings of chapter 05: press and tone, features, kernels, a rhythm, units, answers by lag."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from possm_course.chapters.ch05.toy import KINDS
 from possm_course.diagrams import Diagram
-from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE
+from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE
 from possm_lite.nn.time_features import bochner_features, gaussian_kernel
 
 LOOKS = (("|", INK), ("^", BLUE), ("o", ORANGE))  # marker and color of each of the KINDS
@@ -113,7 +113,7 @@ def make_draw_estimate() -> Callable[..., Figure]:
 
 
 def draw_errors(sigma: float = 4.0, n_seeds: int = 20) -> float:
-    """The error of the kernel of F random frequencies against F, a dot for each draw, and (5.5).
+    """The error of the kernel of F random frequencies against F, a dot for each draw, and (5.11).
 
     Args:
         sigma: Standard deviation of the frequencies in rad/s.
@@ -126,12 +126,12 @@ def draw_errors(sigma: float = 4.0, n_seeds: int = 20) -> float:
     lag = torch.linspace(0, 2, 201, dtype=torch.float64)  # s
     error = _kernel_errors(sizes, lag, sigma, n_seeds)
     true = gaussian_kernel(lag, 0.0, sigma)
-    at_lags = (1 + gaussian_kernel(2 * lag, 0.0, sigma)) / 2 - true**2  # (5.5)
+    at_lags = (1 + gaussian_kernel(2 * lag, 0.0, sigma)) / 2 - true**2  # (5.11)
     variance = at_lags.mean().item()
     figure, axes = plt.subplots(figsize=(5.4, 2.8), layout="constrained")
     axes.loglog(sizes, error.T, ".", color=BLUE, ms=5, alpha=0.5)
     axes.loglog([], [], ".", color=BLUE, label="one draw")
-    axes.loglog(sizes, (variance / sizes) ** 0.5, "--", color=INK, lw=2, label="formula (5.5)")
+    axes.loglog(sizes, (variance / sizes) ** 0.5, "--", color=INK, lw=2, label="formula (5.11)")
     axes.set(xlabel="number of frequencies F", ylabel="error, 0 to 2 s (rms)")
     axes.legend()
     plt.show()
@@ -170,6 +170,57 @@ def draw_spectra(tau: Tensor, omega: Tensor, psi: dict[str, Tensor], p: dict[str
     right.axhline(0, color=GRAY, lw=1)
     right.set(xlabel="ω (rad/s)", ylabel="spectrum p(ω)", xlim=(-15, 15))
     figure.legend(loc="outside upper center", ncols=3, fontsize=10, columnspacing=1)
+    plt.show()
+
+
+def draw_rhythm(
+    trials: list[np.ndarray], lag_s: Tensor, measured: Tensor, expected: Tensor, n_rows: int = 15
+) -> None:
+    """Spikes of some trials, a row each, beside the kernel of the pairs of spikes of all trials.
+
+    Args:
+        trials: The spike times of each trial in s, shape (spikes,) each.
+        lag_s: The times between two spikes in s, shape (L,).
+        measured: The kernel from the pairs, by (5.5), shape (L,).
+        expected: The kernel (5.4) of the true spectrum, shape (L,).
+        n_rows: How many trials are shown.
+    """
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(6.4, 2.8), width_ratios=(1, 1.3), layout="constrained"
+    )
+    left.eventplot(trials[:n_rows], color=INK, linelengths=0.8)
+    left.set(xlabel="time (s)", ylabel=f"trial (the first {n_rows})", yticks=[])
+    right.plot(lag_s, measured, ".", color=GRAY, label="measured, (5.5)")
+    right.plot(lag_s, expected, color=BLUE, label="expected, (5.4)")
+    right.set(xlabel="time between two spikes, τ (s)", ylabel="kernel ψ", ylim=(-1.1, 1.1))
+    figure.legend(loc="outside upper right", ncols=2)
+    plt.show()
+
+
+def draw_unit_curves(curves: Tensor, dt: Tensor, unit: Tensor, dt_s: Tensor) -> None:
+    """The score of each unit against the time of its spike, and spikes that read it there.
+
+    Args:
+        curves: The score of each unit at the times `dt`, shape (U, T).
+        dt: The times of `curves`, from the query, in s, shape (T,).
+        unit: The unit of each spike, shape (n,).
+        dt_s: The time of each spike from the query in s, shape (n,).
+    """
+    figure, (top, bottom) = plt.subplots(
+        2, 1, figsize=(6.4, 3.8), height_ratios=(1, 2.4), sharex=True, layout="constrained"
+    )
+    looks = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PURPLE, ":"), (INK, "-"))
+    for u, (color, style) in zip(range(len(curves)), looks, strict=True):
+        spikes = dt_s[unit == u]
+        top.plot(spikes, torch.full_like(spikes, -u), "|", color=color, ms=10, mew=2)
+        bottom.plot(dt, curves[u], style, color=color, lw=1.8, label=f"unit {u}")
+        heights = np.interp(spikes, dt, curves[u])
+        bottom.plot(spikes, heights, "o", color=color, ms=6)
+    top.set(ylim=(-len(curves) + 0.4, 0.6), yticks=[0, -len(curves) + 1])
+    top.set_yticklabels(["unit 0", f"unit {len(curves) - 1}"])
+    bottom.axhline(0, color=GRAY, lw=0.8)
+    bottom.set(xlabel="time of a spike from the query, Δt (s)", ylabel="score", xlim=(0, 1))
+    bottom.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     plt.show()
 
 

@@ -1,4 +1,4 @@
-"""A neuron with a rhythm (deeper/05): its spikes, the kernel of their pairs, and fitted spectra."""
+"""A neuron with a rhythm: its spikes, the kernel of their pairs, and fitted spectra."""
 
 import math
 
@@ -40,7 +40,7 @@ def rhythmic_spikes(hz: np.ndarray, rng: np.random.Generator) -> list[np.ndarray
 def measured_kernel(
     trials: list[np.ndarray], bin_s: float = 0.01, longest_s: float = 0.6
 ) -> tuple[Tensor, Tensor]:
-    """The kernel of a rhythm from the pairs of its spikes, by (5.7).
+    """The kernel of a rhythm from the pairs of its spikes, by (5.5).
 
     Args:
         trials: Spike times of each trial in s.
