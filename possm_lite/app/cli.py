@@ -249,7 +249,7 @@ def _add_live(parser: argparse.ArgumentParser, path: Callable[[str], Path]):
     parser.add_argument(
         "--source",
         metavar="ID",
-        help="host or source id of the stream, where several have its name",
+        help="host, source id or number of the stream, where several have its name",
     )
 
 

@@ -129,12 +129,25 @@ def _streams(name: str, source: str | None) -> list:
     found = pylsl.resolve_byprop("name", name, timeout=0.5)
     if found:
         found = pylsl.resolve_byprop("name", name, minimum=2**10, timeout=1.0) or found
-    return [s for s in found if source in (None, s.hostname(), s.source_id())]
+    return [s for s in found if source in (None, s.hostname(), s.source_id(), s.uid())]
 
 
 def _origin(stream) -> str:
     """Where a stream comes from, for a message."""
     return f"host {stream.hostname()} (source id {stream.source_id() or 'none'})"
+
+
+def _origins(streams: Sequence) -> list[str]:
+    """Where several streams come from; of those that share host and source id also what differs.
+
+    So do two programs of one kind on one computer: LSL numbers each at its start.
+    """
+    origins = [_origin(stream) for stream in streams]
+    are_same = len(set(origins)) < len(origins)
+    return [
+        f"{origin[:-1]}, number {stream.uid()})" if are_same else origin
+        for origin, stream in zip(origins, streams, strict=True)
+    ]
 
 
 class SpikeInlet:
@@ -144,7 +157,7 @@ class SpikeInlet:
 
     Args:
         name: name of the stream.
-        source: host or source id of the stream that is meant, where several have this name.
+        source: host, source id or number of the stream that is meant, where several have this name.
 
     Attributes:
         origin: host and source id of the stream.
@@ -166,8 +179,8 @@ class SpikeInlet:
             found = _streams(name, source) or found
         if len(found) > 1:
             raise PossmError(
-                f"{len(found)} streams are called {name}: {listed([_origin(s) for s in found])}. "
-                "Stop the others, or name the host or the source id of one with --source."
+                f"{len(found)} streams are called {name}: {listed(_origins(found))}. Stop the "
+                "others, or name host, source id or number of one with --source."
             )
         self.origin = _origin(found[0])
         if (found[0].channel_count(), found[0].channel_format()) != (2, pylsl.cf_int32):
@@ -215,9 +228,10 @@ class LiveBins:
     some time after its end.
 
     Where only events come that cannot be used, no bin is handed out. If for half a second all of
-    them are off by the same time, the clock of the source has jumped (labstreaminglayer #131): they
-    are sorted in on the old clock, on which bins go on, and so are those that follow. Events that
-    are off by different times are dropped, and so are the bins of that time.
+    them are off by the same time, the clock of the source has jumped (labstreaminglayer #131), or
+    was another from the first event on: they are sorted in on the old clock, or on that of this
+    computer, on which bins go on, and so are those that follow. Events that are off by different
+    times are dropped, and so are the bins of that time.
 
     Args:
         unit_ids: names of the units of the decoder, in its order.
@@ -255,6 +269,7 @@ class LiveBins:
             if name in self._model_units:
                 self._unit_of_place[place] = self._model_units[name]
         self._warned = set()
+        self._held: dict[str, str] = {}  # lines that wait: it may be a jump of the clock
         self._start_s = None
         self._number = None
         self._heard_s = -np.inf  # when the last event came
@@ -284,7 +299,8 @@ class LiveBins:
         kind = self._sort_in(place, time_s, now_s)
         if kind is None:
             self._end_strays(time_s)
-        elif self._start_s is not None:
+            self._say_held()
+        else:
             self._astray_s = min(self._astray_s, now_s)
             self._strays.append((place, time_s, now_s, kind))
             self._follow_jump(now_s)
@@ -294,16 +310,16 @@ class LiveBins:
         age_s = now_s - time_s
         if age_s < -self._width_s or (self._start_s is None and age_s > _QUIET_S):
             off = f"{abs(age_s):.3f} s {'behind' if age_s > 0 else 'ahead of'} its LSL clock"
-            return self._count("off the clock", f"a time stamp is {off}: such events are not used")
+            line = f"a time stamp is {off}: such events are not used"
+            return self._count_stray("off the clock", line)
         if self._start_s is None:
             self._start_s = time_s
         index = self._bin_of(time_s)
         # where no bin is handed out, as if they were
         is_over = index < self._next or (self._are_astray() and self._end_s(index) <= now_s)
         if is_over:
-            return self._count(
-                "late", f"an event comes {age_s:.3f} s late: such events are not used"
-            )
+            line = f"an event comes {age_s:.3f} s late: such events are not used"
+            return self._count_stray("late", line)
         self._ages_s.append(age_s)
         self._newest = max(self._newest, index)
         if place not in self._unit_of_place:
@@ -329,18 +345,31 @@ class LiveBins:
             return
         ages_s = [came_s - time_s for _, time_s, came_s, _ in self._strays]
         if np.ptp(ages_s) > _JUMP_S / 2:  # no clock that goes on as before
+            self._say_held()
             return
         jump_s = float(np.median(self._ages_s) - np.median(ages_s))
         self._jump_s += jump_s
-        self._warn(
-            f"the clock of the source has jumped by {round(jump_s, 1 if abs(jump_s) >= 1 else 2):+}"
-            " s: decoding goes on with the new clock"
-        )
+        self._held.clear()  # this line says it better
+        self._warn(self._jump_line(jump_s))
         strays = list(self._strays)
         self._end_strays(first_s)
         for place, time_s, came_s, kind in strays:
             self.counts[kind] -= 1
             self._sort_in(place, time_s - jump_s, came_s)
+
+    def _jump_line(self, jump_s: float) -> str:
+        """What is said of a clock that jumps by so many seconds, or is another from the first."""
+        seconds = round(jump_s, 1 if abs(jump_s) >= 1 else 2)
+        if self._start_s is None:
+            where = "behind" if jump_s < 0 else "ahead of"
+            return (
+                f"the time stamps are {abs(seconds)} s {where} the LSL clock from the first on: "
+                "they are taken to be of the moment at which they come"
+            )
+        return (
+            f"the clock of the source has jumped by {seconds:+} s: decoding goes on with the new "
+            "clock"
+        )
 
     def _are_astray(self) -> bool:
         """Whether only events come that cannot be used."""
@@ -348,7 +377,7 @@ class LiveBins:
 
     def _end_strays(self, time_s: float):
         """Drop the strays: from a time on there are events that can be used, or none."""
-        if self._are_astray():
+        if self._are_astray() and self._start_s is not None:
             self._unknown = (self._bin_of(self._astray_s), self._bin_of(time_s))
         self._strays.clear()
         self._astray_s = np.inf
@@ -381,9 +410,12 @@ class LiveBins:
             Start of the bin; unit of each spike, in the order of the decoder; its time since the
             start; and time stamp of the newest event, NaN without one. All in seconds.
         """
+        is_quiet = now_s - self._heard_s > _QUIET_S
+        if is_quiet:
+            self._say_held()
         if self._start_s is None:
             return
-        if now_s - self._heard_s > _QUIET_S:
+        if is_quiet:
             self._end_strays(self._heard_s)
         if self._are_astray():
             now_s = min(now_s, self._astray_s)
@@ -401,6 +433,23 @@ class LiveBins:
             offsets = [offset_s for _, offset_s in spikes]
             newest_s = max((time_s for _, _, time_s in events), default=np.nan)
             yield start_s, units, offsets, newest_s
+
+    def _count_stray(self, kind: str, line: str) -> str:
+        """Count an event that is not of its time; the line waits until it is no jump of the clock.
+
+        Returns the kind.
+        """
+        self.counts[kind] += 1
+        if kind not in self._warned:
+            self._held.setdefault(kind, line)
+        return kind
+
+    def _say_held(self):
+        """Say the lines that have waited."""
+        for kind, line in self._held.items():
+            self._warned.add(kind)
+            self._warn(line)
+        self._held.clear()
 
     def _count(self, kind: str, line: str, n: int = 1) -> str:
         """Count n events of a kind; the first time, say so in a line. Returns the kind."""

@@ -19,8 +19,8 @@ from .tracking import bad_frames, labels, lost_samples, wrapping_period
 _UNIX_S = 1e8  # clocks that differ by more count from 1970 and from the start of a recording
 _SAMPLE_RATES = (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
 _COMPARED = 200_000  # spikes in which duplicated units are looked for
-_UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
-_UNITS_OF_TIME |= {rate: f"sample indices at {rate:,.0f} Hz" for rate in _SAMPLE_RATES}
+UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
+UNITS_OF_TIME |= {rate: f"sample indices at {rate:,.0f} Hz" for rate in _SAMPLE_RATES}
 
 
 def data_report(
@@ -141,7 +141,7 @@ def check_unit_of_time(spike_times: np.ndarray, n_units: int, behavior_times: np
         ("spike_times", "behavior_times", ratio),
         ("behavior_times", "spike_times", 1 / ratio),
     ):
-        distance = {unit: abs(np.log(unit / factor)) for unit in _UNITS_OF_TIME}
+        distance = {unit: abs(np.log(unit / factor)) for unit in UNITS_OF_TIME}
         unit = min(distance, key=distance.get)
         if not 0.8 < factor / unit < 1.25:
             continue
@@ -157,7 +157,7 @@ def check_unit_of_time(spike_times: np.ndarray, n_units: int, behavior_times: np
                 f"Multiply {shorter} by {unit:,.10g}."
             )
         raise RecordingError(
-            f"{longer} look like {_UNITS_OF_TIME[unit]}: {spans}. Divide by {unit:,.10g}."
+            f"{longer} look like {UNITS_OF_TIME[unit]}: {spans}. Divide by {unit:,.10g}."
         )
 
 
@@ -232,7 +232,9 @@ def _gaps(recording: Recording) -> Iterator[str]:
 def _rest(recording: Recording) -> Iterator[str]:
     """Time in which behaviour does not change, if it is long."""
     times = recording.behavior_times
-    changed = np.diff(recording.behavior, axis=0).any(axis=1) | (np.diff(times) > 1)
+    changed = np.diff(times) > 1
+    for column in recording.behavior.T:  # of few columns faster than by any
+        changed |= np.diff(column) != 0
     first = np.flatnonzero(np.append(True, changed))  # of each run of equal samples
     last = np.append(first[1:], len(times)) - 1
     frozen = times[last] - times[first]  # seconds without a change
@@ -374,9 +376,18 @@ def _duplicates(recording: Recording) -> Iterator[str]:
         behavior=recording.behavior[:0],
         trials=[],
     )
-    if not times_are_resolved(part):
-        return
+    duplicates = duplicated_units(part) if times_are_resolved(part) else _equal_units(part)
     names = recording.unit_ids
-    pairs = [f"{names[a]} and {names[b]}" for a, b in duplicated_units(part)]
+    pairs = [f"{names[a]} and {names[b]}" for a, b in duplicates]
     if pairs:
         yield f"warning: units with the same spikes, or many of them: {listed(pairs)}"
+
+
+def _equal_units(recording: Recording) -> list[tuple[int, int]]:
+    """Pairs of units with exactly the same spikes, ten or more: all that can be said of counts."""
+    units_of: dict[bytes, list[int]] = {}
+    for unit in range(recording.n_units):
+        times = recording.spike_times[recording.spike_units == unit]
+        if len(times) >= 10:
+            units_of.setdefault(times.tobytes(), []).append(unit)
+    return [(units[0], other) for units in units_of.values() for other in units[1:]]

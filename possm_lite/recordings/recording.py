@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -209,7 +210,7 @@ class Recording:
         stop = self.behavior_times[-1] + self.sample_interval
         return float(self.behavior_times[0]), float(stop)
 
-    @property
+    @cached_property
     def sample_interval(self) -> float:
         """Median seconds between two behaviour samples; NaN of spikes alone."""
         if len(self.behavior_times) == 0:

@@ -8,7 +8,8 @@ import numpy as np
 
 PERIODS = (2 * np.pi, 360.0)  # of an angle, in radians and degrees
 _FAR = 5.0  # a jump is so many times a large step
-_FAR_IF_EXACT = 2.0  # to the only value that repeats
+_FAR_IF_OFTEN = 1.2  # to a value that is there much more often than those around it
+_OFTEN = 10.0  # so many times as often
 _LARGE = 99.5  # percentile of the steps that is a large step
 _MOST_LABELS = 20
 _SHORTEST_LABEL_S = 0.2
@@ -35,13 +36,17 @@ def lost_samples(values: np.ndarray) -> tuple[np.ndarray, str]:
     """
     lost = np.zeros(len(values), dtype=bool)
     found: list[str] = []
-    columns = [[c] for c in range(values.shape[1])]
-    whole = [list(range(values.shape[1]))] if len(columns) > 1 else []
+    columns = [slice(c, c + 1) for c in range(values.shape[1])]
+    whole = [slice(None)] if len(columns) > 1 else []
+    is_whole = np.isfinite(values).all()
     for group in [*whole, *columns]:
-        present = np.flatnonzero(~lost & np.isfinite(values[:, group]).all(axis=1))
-        part = values[np.ix_(present, group)]
+        part = values[:, group]
+        present = slice(None)
+        if lost.any() or not is_whole:
+            present = np.flatnonzero(~lost & np.isfinite(part).all(axis=1))
+            part = part[present]
         for value in _lost_values(part):
-            lost[present[(part == value).all(axis=1)]] = True
+            lost[present] |= (part == value).all(axis=1)
             found.append(_as_text(value))
     return lost, " and ".join(dict.fromkeys(found))
 
@@ -58,24 +63,28 @@ def _lost_values(part: np.ndarray) -> list[np.ndarray]:
     found: list[np.ndarray] = []
     if len(part) < 50:
         return found
-    changed = np.diff(part, axis=0).any(axis=1)
-    first = np.flatnonzero(np.append(True, changed))  # of each run of equal samples
-    runs = part[first]
+    jump = _distance(np.diff(part, axis=0))
+    first = np.flatnonzero(np.append(True, jump > 0))  # of each run of equal samples
+    runs = part if len(first) == len(part) else part[first]
     lengths = np.diff(np.append(first, len(part)))
+    jump = jump[first[1:] - 1]
     while len(runs) > 20 and len(found) < 3:
-        jump = _distance(np.diff(runs, axis=0))
         candidate = _candidate(runs, lengths, jump)
         if candidate is None or not _is_lost(candidate, runs, lengths, jump):
             break
         found.append(candidate)
         kept = (runs != candidate).any(axis=1)
         runs, lengths = runs[kept], lengths[kept]
+        jump = _distance(np.diff(runs, axis=0))
     return found
 
 
 def _distance(steps: np.ndarray) -> np.ndarray:
     """Lengths, (n,), of steps, (n, C); finite, though a value may be as large as numbers are."""
-    return np.minimum(np.linalg.norm(steps, axis=1), np.finfo(float).max / 100)
+    squares = np.zeros(len(steps))
+    for column in steps.T:  # of few columns faster than by a norm
+        squares += column**2
+    return np.minimum(np.sqrt(squares), np.finfo(float).max / 100)
 
 
 def _candidate(runs: np.ndarray, lengths: np.ndarray, jump: np.ndarray) -> np.ndarray | None:
@@ -109,10 +118,26 @@ def _is_lost(value: np.ndarray, runs: np.ndarray, lengths: np.ndarray, jump: np.
         return False
     nearest = np.minimum(jump[inner - 1], jump[inner])
     is_back = _distance(runs[inner + 1] - runs[inner - 1]) < nearest
-    n_values = len(np.unique(runs[~at][:, 0]))
-    is_exact = at.sum() >= 5 and n_values > 0.9 * (~at).sum()
-    far = _FAR_IF_EXACT if is_exact else _FAR
+    far = _FAR_IF_OFTEN if _is_often(value, runs, at, large) else _FAR
     return np.mean((nearest > far * large) & is_back) > 0.6
+
+
+def _is_often(value: np.ndarray, runs: np.ndarray, at: np.ndarray, large: float) -> bool:
+    """Whether a value, (C,), is there much more often than others around it, as no movement is.
+
+    Args:
+        value: of which is asked.
+        runs: of equal samples, (n, C).
+        at: True for those with the value, (n,), bool.
+        large: a large step, within which others are counted.
+    """
+    others = runs[~at][:100_000]
+    n_near = (np.abs(others - value) < large).all(axis=1).sum()
+    n_places = 1.0  # different values around it, as of whole pixels
+    for column in others.T:
+        values = np.unique(column)
+        n_places *= max(1.0, 2 * large / np.median(np.diff(values))) if len(values) > 1 else 1.0
+    return at.sum() >= 5 and at.sum() > _OFTEN * n_near / n_places
 
 
 def wrapping_period(column: np.ndarray) -> float:
@@ -201,18 +226,23 @@ def bad_frames(column: np.ndarray) -> int:
     """
     if len(column) < 50:
         return 0
-    distance = np.abs(column / 4 - np.median(column) / 4)  # a quarter, which is always finite
-    usual = np.percentile(distance, 90)
-    if usual > 0 and (n := np.count_nonzero(distance / usual > _IMPOSSIBLE)):
-        return n
+    quarter = column / 4  # a difference of quarters is always finite
+    distance = np.abs(quarter - np.median(quarter))
+    n = int(np.ceil(_FEW_FRAMES * len(column)))
+    ranked = np.partition(distance, (int(0.9 * len(column)), len(column) - n))
+    usual = ranked[int(0.9 * len(column))]
+    if usual > 0 and ranked[-n:].max() / _IMPOSSIBLE > usual:
+        return np.count_nonzero(distance / _IMPOSSIBLE > usual)
     if len(column) < 200:
         return 0
-    squares = (distance / max(distance.max(), np.finfo(float).tiny)) ** 2
-    n = int(np.ceil(_FEW_FRAMES * len(column)))
-    largest = np.argpartition(squares, -n)[-n:]
-    total = squares.sum()
-    if squares[largest].sum() <= _MOST_VARIANCE * total:
+    farthest = ranked[-n:].max()
+    if farthest == 0:
         return 0
+    squares = (distance / farthest) ** 2
+    total = squares.sum()
+    if np.sum((ranked[-n:] / farthest) ** 2) <= _MOST_VARIANCE * total:
+        return 0
+    largest = np.argpartition(squares, -n)[-n:]
     # as few of them as hold most of the variance
     largest = largest[np.argsort(squares[largest])[::-1]]
     n = int(np.searchsorted(np.cumsum(squares[largest]), _MOST_VARIANCE * total)) + 1

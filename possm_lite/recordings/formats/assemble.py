@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import RecordingError
+from ..data_report import UNITS_OF_TIME
 from ..recording import Recording, covered_trials
 from .contents import Contents, Selection, Series
 from .select_behavior import select_behavior
@@ -74,12 +75,31 @@ def _contents_of(recording: Recording) -> Contents:
     )
 
 
+def _uncovered(trials: np.ndarray, behavior_times: np.ndarray) -> str:
+    """Why behaviour covers none of the trials, (n, 2) s: both spans, and the likely cause.
+
+    From reports: intervals in milliseconds or samples (nwbinspector #5).
+    """
+    start, stop = behavior_times[[0, -1]]
+    first, last = trials.min(), trials.max()
+    spans = (
+        f"behaviour covers none of the trials: trials are at {first:,.1f} to {last:,.1f} s, "
+        f"behaviour at {start:,.1f} to {stop:,.1f} s"
+    )
+    for factor, unit in UNITS_OF_TIME.items():
+        is_inside = start - 1 <= first / factor and last / factor <= stop + 0.1 * (stop - start)
+        if last - first > 3 * (stop - start) and is_inside and last / factor > 0.3 * stop:
+            return f"{spans}. The trials look like {unit}: divide them by {factor:,.10g}."
+    if last < start or first > stop:
+        offset = first - start
+        return f"{spans}. They have another clock, with an offset of about {offset:,.1f} s."
+    return f"{spans}. Behaviour has a gap in each trial, or trials are longer than it."
+
+
 def _drop_uncovered(trials: np.ndarray, behavior_times: np.ndarray, notes: list[str]) -> np.ndarray:
     """The trials, (n, 2) s, that behaviour covers; RecordingError if it covers none."""
     covered = covered_trials(trials, behavior_times)
     if len(trials) and not covered.any():
-        raise RecordingError(
-            "behaviour covers none of the trials: is their unit of time or clock another?"
-        )
+        raise RecordingError(_uncovered(trials, behavior_times))
     (trials,) = drop_rows(~covered, (trials,), "trials that behaviour does not cover", notes)
     return trials
