@@ -6,7 +6,7 @@
   of one unit alone. Sorting would lay the blocks over each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -191,37 +191,52 @@ def restart_remedy(n_restarts: int) -> str:
     )
 
 
-def check_trains(times: np.ndarray, units: np.ndarray, names: Sequence[str]):
+def check_trains(times: np.ndarray, units: np.ndarray, names: Sequence[str]) -> list[str]:
     """Raise RecordingError if the clock of the spikes restarts, or that of a few units.
+
+    Not of a unit whose blocks each go on until the others end: it was merged of several, one after
+    the other (phy and MATLAB append), and sorting is right.
 
     Args:
         times: of the spikes, seconds, those of each unit in the order of the file, (N,).
         units: index in `names` of each spike, (N,).
         names: of the units, (U,).
 
+    Returns:
+        A note of merged units, if there are any.
+
     Raises:
         RecordingError: with the number of blocks, or the names of the units.
     """
     if not (np.diff(times) < 0).any():
-        return
+        return []
     by_unit, unit = times, units
     if (np.diff(units) < 0).any():
         order = np.argsort(units, kind="stable")
         by_unit, unit = times[order], units[order]
     is_back = (np.diff(by_unit) < 0) & (np.diff(unit) == 0)
     if not is_back.any():
-        return
+        return []
     n_restarts = np.zeros(len(names), dtype=int)
     last = np.full(len(names), np.nan)  # s, before the clock of the unit first restarts
+    ends: dict[int, np.ndarray] = {}  # s, the last time of each block of a unit that restarts
     for u in np.unique(unit[1:][is_back]):
         start, stop = np.searchsorted(unit, [u, u + 1])
         restarts = find_restarts(by_unit[start:stop])
         n_restarts[u] = len(restarts)
         if len(restarts):
             last[u] = by_unit[start + restarts[0] - 1]
+            ends[u] = np.append(by_unit[start + restarts - 1], by_unit[stop - 1])
     bad = np.flatnonzero(n_restarts)
     if len(bad) == 0:
-        return
+        return []
+    if 2 * len(bad) <= len(names) and (merged := _merged(ends, by_unit, ~np.isin(unit, bad))):
+        if len(merged) == len(bad):
+            return [
+                f"The spikes of {_units(names, merged)} came in several blocks that each last as "
+                "long as the recording, as of units that were merged: they were sorted."
+            ]
+        bad = np.setdiff1d(bad, merged)
     n_spikes = np.bincount(units, minlength=len(names))
     seconds = last[bad[n_spikes[bad].argmax()]]
     n_firing = np.count_nonzero(n_spikes > 3)  # of fewer spikes no restart is known
@@ -233,6 +248,20 @@ def check_trains(times: np.ndarray, units: np.ndarray, names: Sequence[str]):
         f"spike_times of {_units(names, bad)} restart after {seconds:.1f} s, those of the other "
         f"{n_firing - len(bad)} units do not. {_leave_out(names, bad)}"
     )
+
+
+def _merged(ends: Mapping[int, np.ndarray], times: np.ndarray, is_other: np.ndarray) -> list[int]:
+    """The units each of whose blocks goes on until about the end of the others.
+
+    Args:
+        ends: the last time of each block, seconds, by unit.
+        times: of all spikes, seconds, (N,).
+        is_other: True for those of units that do not restart, (N,), bool.
+    """
+    if not is_other.any():
+        return []
+    first, last = times[is_other].min(), times[is_other].max()
+    return [u for u, stops in ends.items() if (stops > first + 0.9 * (last - first)).all()]
 
 
 def check_possible(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .tracking import lost_samples, unwrap_angles
+from .tracking import breaks, lost_samples, unwrap_angles
 
 # of the typical speed: largest error in velocity that is accepted from the rounding of a position
 _ERROR = 0.05
@@ -17,7 +17,8 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
     differentiated from update to update, and velocity interpolated in between. Of a rounded
     position, such as whole pixels, velocity is the slope of a line fitted in a window so long that
     rounding adds about 5 % of the typical speed. Where tracking was lost, as `lost_samples` finds,
-    a position is missing; an angle that wraps is unwrapped first.
+    a position is missing; an angle that wraps is unwrapped first. Across a step that no movement
+    makes, as `breaks` finds, no velocity is taken.
 
     Args:
         times: seconds, increasing, shape (T,).
@@ -31,7 +32,13 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
     position = _mend(position, how)
     velocity = np.full(position.shape, np.nan)
     step = np.median(np.diff(times))
-    pieces = _pieces(times, position, step)
+    cuts = breaks(times, position)
+    if len(cuts):
+        how.append(
+            f"it breaks off and goes on elsewhere {len(cuts)} times, as where a cursor is put "
+            "back: no velocity was taken across"
+        )
+    pieces = _pieces(times, position, step, cuts)
     if not pieces:
         return velocity, "; ".join(how)
     period = _update_period([position[piece] for piece in pieces])
@@ -70,12 +77,18 @@ def _mend(position: np.ndarray, how: list[str]) -> np.ndarray:
     return position
 
 
-def _pieces(times: np.ndarray, position: np.ndarray, step: float) -> list[np.ndarray]:
-    """The samples between gaps, an array of indices for each piece of two samples or more."""
+def _pieces(
+    times: np.ndarray, position: np.ndarray, step: float, cuts: np.ndarray
+) -> list[np.ndarray]:
+    """The samples between gaps, an array of indices for each piece of two samples or more.
+
+    A new piece also begins at each sample of `cuts`.
+    """
     valid = np.flatnonzero(np.isfinite(position).all(axis=1))
     is_missing = np.diff(valid) > 1
     is_pause = np.diff(times[valid]) > 2 * step * (1 + 1e-6)
-    pieces = np.split(valid, np.flatnonzero(is_missing | is_pause) + 1)
+    is_cut = np.isin(valid[1:], cuts)
+    pieces = np.split(valid, np.flatnonzero(is_missing | is_pause | is_cut) + 1)
     return [piece for piece in pieces if len(piece) > 1]
 
 

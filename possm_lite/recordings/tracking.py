@@ -10,6 +10,9 @@ PERIODS = (2 * np.pi, 360.0)  # of an angle, in radians and degrees
 _FAR = 5.0  # a jump is so many times a large step
 _FAR_IF_OFTEN = 1.2  # to a value that is there much more often than those around it
 _OFTEN = 10.0  # so many times as often
+_BREAK = 3.0  # a step is so many times those around it where a movement breaks off
+_MOST_BREAKS = 0.04  # of all steps
+_SLOWEST_S = 0.025  # a movement that is sampled more rarely may have such steps, as of eyes
 _LARGE = 99.5  # percentile of the steps that is a large step
 _MOST_LABELS = 20
 _SHORTEST_LABEL_S = 0.2
@@ -138,6 +141,37 @@ def _is_often(value: np.ndarray, runs: np.ndarray, at: np.ndarray, large: float)
         values = np.unique(column)
         n_places *= max(1.0, 2 * large / np.median(np.diff(values))) if len(values) > 1 else 1.0
     return at.sum() >= 5 and at.sum() > _OFTEN * n_near / n_places
+
+
+def breaks(times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Samples before which a movement breaks off and goes on elsewhere.
+
+    There alone is a step so large that no movement makes it, between steps as usual: a cursor that
+    is put back to its start, or a tracker that takes up another animal. They are few.
+
+    Args:
+        times: seconds, increasing, (T,).
+        values: shape (T, C), NaN where missing.
+
+    Returns:
+        Indices, (n,).
+    """
+    none = np.empty(0, dtype=int)
+    present = np.flatnonzero(np.isfinite(values).all(axis=1))
+    if len(present) < 200:
+        return none
+    step = _distance(np.diff(values[present], axis=0))
+    pause = np.diff(times[present])
+    step[pause > 2 * np.median(pause) * (1 + 1e-6)] = 0  # there is a gap anyway
+    moves = np.flatnonzero(step)  # a position may be held between its updates
+    if len(moves) < 200 or np.median(np.diff(times[present[moves]])) > _SLOWEST_S:
+        return none
+    size = step[moves]
+    padded = np.pad(size, 2)
+    beside = np.max([padded[:-4], padded[1:-3], padded[3:-1], padded[4:]], axis=0)
+    is_far = size > 2 * np.percentile(size, 95)
+    found = moves[is_far & (size > _BREAK * beside)]
+    return present[found + 1] if len(found) <= _MOST_BREAKS * len(size) else none
 
 
 def wrapping_period(column: np.ndarray) -> float:

@@ -45,7 +45,7 @@ def select_units(contents: Contents, expression: str, notes: list[str]) -> dict[
         check_possible(impossible, times, units, names)
         notes += note_impossible(impossible, times, units, names)
         times, units = _rows(~impossible, times, units)
-    check_trains(times, units, names)
+    notes += check_trains(times, units, names)
     order = np.argsort(times, kind="stable")
     new_units = np.cumsum(kept) - 1  # index among the units that are kept, (U,)
     return {
