@@ -1,4 +1,4 @@
-"""Exercises of chapter 06: half-life, torch's GRU, a GRU counts, back through time, chunks; deeper: 6.6 to 6.9."""
+"""Exercises of chapter 06: half-life, torch's GRU, back through time, chunks; deeper: 6.5 to 6.9."""
 
 import math
 from functools import partial
@@ -122,7 +122,7 @@ def _first_fault(make):
     return "a count that fades" if abs(wait[-1] - 10) > 0.5 else "a counter"
 
 
-# Exercise 6.3, to build: a GRU that counts
+# Exercise 6.5, to build: a GRU that counts
 @exercise(
     cases={"pulses up and down, clears and waits": Case(tuple, _first_fault)},
     mistakes={
@@ -156,7 +156,7 @@ def _path(n_steps, seed=0):
     return torch.tanh(H), W_hh, g
 
 
-# Exercise 6.4: back through time
+# Exercise 6.3: back through time
 @exercise(
     cases={
         "a single step": partial(_path, 1),
@@ -197,7 +197,7 @@ def _summed(layer, x, n):
 _JOINED = "layer.weight_hh_l0) → layer.weight_hh_l0, retain_graph=True)"
 
 
-# Exercise 6.5, to build: truncated back-propagation
+# Exercise 6.4, to build: truncated back-propagation
 @exercise(
     cases={
         "a single chunk": partial(_recording, 4, 4),

@@ -170,22 +170,29 @@ def gradients_through_time(layer: nn.RNNBase, x: Tensor) -> Tensor:
     """
     weights = [w.detach() for w in layer.all_weights[0]]
     n_parts = 2 if layer.cell is lstm_cell else 1
-    s = x.new_zeros(len(x), n_parts * layer.hidden_size)  # (B, S)
-    eye = torch.eye(s.shape[1], dtype=x.dtype, device=x.device)
-    each_row = eye[:, None].expand(-1, len(x), -1)  # (S, B, S)
-    jacobians = []
-    for x_t in x.detach().unbind(1):
-        s = s.detach().requires_grad_()
-        with torch.enable_grad():
-            after = layer.cell(x_t, *s.chunk(n_parts, -1), *weights)
-            if n_parts == 2:
-                after = torch.cat(after, -1)
-        (rows,) = torch.autograd.grad(after, s, each_row, is_grads_batched=True)  # (S, B, S)
-        jacobians.append(rows.transpose(0, 1))
-        s = after
+    x_by_bin = x.detach().transpose(0, 1)  # (T, B, d)
+
+    def step(x_t: Tensor, s: Tensor) -> Tensor:
+        """The next state, shape (..., S)."""
+        after = layer.cell(x_t, *s.chunk(n_parts, -1), *weights)
+        return torch.cat(after, -1) if n_parts == 2 else after
+
+    states = [x.new_zeros(len(x), n_parts * layer.hidden_size)]  # (B, S) each
+    with torch.no_grad():
+        for x_t in x_by_bin[:-1]:
+            states.append(step(x_t, states[-1]))
+    before = torch.cat(states).requires_grad_()  # (T * B, S): all steps in one go
+    with torch.enable_grad():
+        after = step(x_by_bin.flatten(0, 1), before)
+    rows = [
+        torch.autograd.grad(number.sum(), before, retain_graph=True)[0]
+        for number in after.unbind(-1)
+    ]
+    jacobians = torch.stack(rows, 1).unflatten(0, x_by_bin.shape[:2])  # (T, B, S, S)
+    eye = torch.eye(before.shape[1], dtype=x.dtype, device=x.device)
     of_last = eye[: layer.hidden_size].expand(len(x), -1, -1)  # dH_T/dS_T (B, h, S)
     gradients = [of_last]
-    for jacobian in reversed(jacobians):
+    for jacobian in jacobians.flip(0):
         gradients.append(gradients[-1] @ jacobian)
     return torch.stack(gradients[::-1])
 
