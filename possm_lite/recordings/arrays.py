@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FileFormatError, RecordingError, listed, prefix_errors, wrap_errors
-from .clocks import impossible_times, note_impossible
+from .clocks import impossible_times, note_impossible, padding
 
 FORMAT = "possm-lite recording 2"
 _TEXTS = ("behavior_unit", "behavior_name", "session_id")
@@ -192,6 +192,8 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
                 "behavior_clock must have the samples of behavior, and no behavior_times beside it."
             )
         fields["behavior_times"] = start + np.arange(int(n)) / rate
+    if "format" not in arrays:
+        _turn(fields)
     if "unit_ids" not in fields:
         if fields["spike_units"].dtype.kind not in "iu" or not fields["spike_units"].size:
             raise RecordingError(
@@ -204,6 +206,20 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
     return {"session_id": default_session_id, **fields}
 
 
+def _turn(fields: dict):
+    """Make rows of what MATLAB holds as columns, and the transpose of behaviour, with a note."""
+    for name in ("spike_times", "spike_units", "behavior_times"):
+        array = fields.get(name)
+        if array is not None and array.size and array.size == max(array.shape, default=0):
+            fields[name] = array.ravel()
+    behavior = fields.get("behavior")
+    n_samples = len(fields["behavior_times"]) if np.ndim(fields.get("behavior_times")) else 0
+    if np.ndim(behavior) == 2 and len(behavior) != n_samples == behavior.shape[1]:
+        fields["behavior"] = behavior.T
+        note = f"behavior has shape {behavior.shape}: it is transposed, and was turned."
+        fields["notes"] = [*fields.get("notes", ()), note]
+
+
 def _drop_impossible(fields: dict):
     """Take spikes without a possible time out of the fields, with a note that counts them.
 
@@ -213,7 +229,10 @@ def _drop_impossible(fields: dict):
     if times.ndim != 1 or times.shape != units.shape or times.dtype.kind not in "iuf":
         return  # refused by `Recording`
     times = times.astype(np.float64)
+    is_index = units.dtype.kind in "iu" and len(units) > 0 and units.min() >= 0
     impossible = impossible_times(times)
+    if is_index:
+        impossible |= padding(times, units)
     if not impossible.any():
         return
     notes = note_impossible(impossible, times, units, fields["unit_ids"])

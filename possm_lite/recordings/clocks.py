@@ -40,6 +40,30 @@ def impossible_times(times: np.ndarray) -> np.ndarray:
     return impossible
 
 
+def padding(times: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Spikes at exactly 0 s of which a unit has several: an array was filled up with zeros.
+
+    MATLAB fills up so what has less spikes than others in a matrix. Not where other times repeat
+    as often, as rounded ones do.
+
+    Args:
+        times: of all spikes, seconds, in any order, (N,).
+        units: index of the unit of each, from 0, (N,).
+
+    Returns:
+        True for each such spike, (N,), bool.
+    """
+    is_zero = times == 0
+    if np.count_nonzero(is_zero) < 2:
+        return np.zeros(len(times), dtype=bool)
+    n_zeros = np.bincount(units[is_zero], minlength=units.max() + 1)
+    is_padding = is_zero & (n_zeros[units] > 1)
+    order = np.lexsort((times, units))
+    is_repeat = (np.diff(times[order]) == 0) & (np.diff(units[order]) == 0)
+    n_others = np.count_nonzero(is_repeat & ~is_zero[order[1:]])
+    return is_padding if np.count_nonzero(is_padding) > n_others else np.zeros_like(is_padding)
+
+
 @np.errstate(over="ignore", invalid="ignore")  # times may be as large as numbers are
 def isolated_times(times: np.ndarray) -> np.ndarray:
     """Which spikes are before zero or far from the others, and have hardly another around them.
@@ -134,8 +158,17 @@ def note_impossible(
     notes = []
     missing = ~np.isfinite(times)
     if missing.any():
-        notes.append(f"{missing.sum()} of {len(times)} spikes without a time were left out.")
-    is_far = impossible & ~missing
+        of_units = _units(names, np.unique(units[missing]))
+        notes.append(
+            f"{missing.sum()} of {len(times)} spikes without a time were left out, of {of_units}."
+        )
+    is_padding = impossible & (times == 0)
+    if is_padding.any():
+        notes.append(
+            f"{is_padding.sum()} of {len(times)} spikes at 0 s, where units have several, were "
+            "left out: they only fill an array."
+        )
+    is_far = impossible & ~missing & ~is_padding
     if is_far.any():
         of_units = _units(names, np.unique(units[is_far]))
         notes.append(
@@ -166,7 +199,7 @@ def find_restarts(times: np.ndarray) -> np.ndarray:
     """
     steps = np.diff(times)
     back = 1 + np.flatnonzero(steps < -_STEP_BACK * np.ptp(times)) if len(steps) else steps[:0]
-    if len(back) > _UNSORTED * len(steps):
+    if np.count_nonzero(steps < 0) > _UNSORTED * len(steps):
         return np.empty(0, dtype=int)
     restarts: list[int] = []
     begin = 0

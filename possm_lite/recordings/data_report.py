@@ -83,7 +83,8 @@ def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None
     is_slow = len(recording.behavior_times) == 0 or recording.sample_interval > 0.5
     if is_slow and len(recording.spike_times) < recording.n_units * (stop - start) / 60:
         raise RecordingError(
-            "times look like milliseconds or samples: units have less than a spike a minute."
+            "times look like milliseconds or samples: units have less than a spike a minute. "
+            "Divide all times, those of spikes, behaviour and trials, by 1,000 or by the rate."
         )
     for name, part in (parts or {}).items():
         _check_part(recording, name, part)
@@ -253,8 +254,8 @@ def _labels(recording: Recording) -> Iterator[str]:
         values = labels(recording.behavior_times, column)
         if len(values):
             yield (
-                f"warning: {name} holds {len(values)} whole numbers alone, "
-                f"{listed([f'{value:g}' for value in values])}, each for a while: labels, such as "
+                f"warning: {name} holds {len(values)} numbers alone, "
+                f"{listed([f'{value:g}' for value in values])}, again and again: labels, such as "
                 "choices or states, are decoded as amounts here, and R² says little of them; "
                 "--behavior names another series"
             )

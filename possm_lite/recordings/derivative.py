@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .tracking import breaks, lost_samples, unwrap_angles
+from .tracking import breaks, glitches, lost_samples, unwrap_angles
 
 # of the typical speed: largest error in velocity that is accepted from the rounding of a position
 _ERROR = 0.05
@@ -29,13 +29,13 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
         between all samples, of which none was left out.
     """
     how: list[str] = []
-    position = _mend(position, how)
+    position = _mend(times, position, how)
     velocity = np.full(position.shape, np.nan)
     step = np.median(np.diff(times))
     cuts = breaks(times, position)
     if len(cuts):
         how.append(
-            f"it breaks off and goes on elsewhere {len(cuts)} times, as where a cursor is put "
+            f"it breaks off and goes on elsewhere in {len(cuts)} places, as where a cursor is put "
             "back: no velocity was taken across"
         )
     pieces = _pieces(times, position, step, cuts)
@@ -58,8 +58,8 @@ def differentiate(times: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
     return velocity, "; ".join(how)
 
 
-def _mend(position: np.ndarray, how: list[str]) -> np.ndarray:
-    """The position (T, C), NaN where tracking was lost, its angles unwrapped.
+def _mend(times: np.ndarray, position: np.ndarray, how: list[str]) -> np.ndarray:
+    """The position (T, C) at times (T,) s, NaN where tracking was lost, its angles unwrapped.
 
     Each is a sentence of `how`.
     """
@@ -74,6 +74,13 @@ def _mend(position: np.ndarray, how: list[str]) -> np.ndarray:
     for column, period in unwrapped:
         name = "" if position.shape[1] == 1 else f"column {column} "
         how.append(f"the angle {name}wraps at {period:.4g} and was unwrapped")
+    is_glitch = glitches(times, position)
+    if is_glitch.any():
+        how.append(
+            f"{is_glitch.sum()} of {len(position)} samples were left out, to which it jumps for "
+            "0.1 s at most and back, as no movement does"
+        )
+        position = np.where(is_glitch[:, None], np.nan, position)
     return position
 
 

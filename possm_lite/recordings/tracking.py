@@ -11,6 +11,7 @@ _FAR = 5.0  # a jump is so many times a large step
 _FAR_IF_OFTEN = 1.2  # to a value that is there much more often than those around it
 _OFTEN = 10.0  # so many times as often
 _BREAK = 3.0  # a step is so many times those around it where a movement breaks off
+_GLITCH_S = 0.1
 _MOST_BREAKS = 0.04  # of all steps
 _SLOWEST_S = 0.025  # a movement that is sampled more rarely may have such steps, as of eyes
 _LARGE = 99.5  # percentile of the steps that is a large step
@@ -143,6 +144,55 @@ def _is_often(value: np.ndarray, runs: np.ndarray, at: np.ndarray, large: float)
     return at.sum() >= 5 and at.sum() > _OFTEN * n_near / n_places
 
 
+def glitches(times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Samples, for 0.1 s at most, to which a movement jumps and from which it returns.
+
+    From reports: keypoints of DeepLabCut in single frames (DLC2NWB #24), elsewhere each time.
+
+    Args:
+        times: seconds, increasing, (T,).
+        values: shape (T, C), NaN where missing.
+
+    Returns:
+        True for each such sample, (T,), bool.
+    """
+    is_glitch = np.zeros(len(values), dtype=bool)
+    present, step = _steps(times, values)
+    if not len(step):
+        return is_glitch
+    far = np.flatnonzero(step > 3 * np.percentile(step[step > 0], 95))
+    if len(far) < 2 or len(far) > 2 * _MOST_BREAKS * len(step):
+        return is_glitch
+    first, last = far[:-1], far[1:]  # jumps there and back
+    padded = np.pad(step, 1)
+    outside = np.maximum(padded[first], padded[last + 2])
+    smaller = np.minimum(step[first], step[last])
+    returns = _distance(values[present[last + 1]] - values[present[first]])
+    is_short = times[present[last + 1]] - times[present[first]] < _GLITCH_S
+    is_back = is_short & (returns < 0.5 * smaller) & (smaller > _BREAK * outside)
+    for i, j in zip(first[is_back], last[is_back], strict=True):
+        is_glitch[present[i + 1 : j + 1]] = True
+    return is_glitch
+
+
+def _steps(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Samples without NaN, (n,), and the lengths of the steps between them, 0 across a pause.
+
+    Empty where they are few or so rare that a movement may have any step.
+    """
+    nothing = np.empty(0, dtype=int), np.empty(0)
+    present = np.flatnonzero(np.isfinite(values).all(axis=1))
+    if len(present) < 200:
+        return nothing
+    step = _distance(np.diff(values[present], axis=0))
+    pause = np.diff(times[present])
+    step[pause > 2 * np.median(pause) * (1 + 1e-6)] = 0  # there is a gap anyway
+    moves = np.flatnonzero(step)  # a position may be held between its updates
+    if len(moves) < 200 or np.median(np.diff(times[present[moves]])) > _SLOWEST_S:
+        return nothing
+    return present, step
+
+
 def breaks(times: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Samples before which a movement breaks off and goes on elsewhere.
 
@@ -157,15 +207,10 @@ def breaks(times: np.ndarray, values: np.ndarray) -> np.ndarray:
         Indices, (n,).
     """
     none = np.empty(0, dtype=int)
-    present = np.flatnonzero(np.isfinite(values).all(axis=1))
-    if len(present) < 200:
+    present, step = _steps(times, values)
+    if not len(step):
         return none
-    step = _distance(np.diff(values[present], axis=0))
-    pause = np.diff(times[present])
-    step[pause > 2 * np.median(pause) * (1 + 1e-6)] = 0  # there is a gap anyway
-    moves = np.flatnonzero(step)  # a position may be held between its updates
-    if len(moves) < 200 or np.median(np.diff(times[present[moves]])) > _SLOWEST_S:
-        return none
+    moves = np.flatnonzero(step)
     size = step[moves]
     padded = np.pad(size, 2)
     beside = np.max([padded[:-4], padded[1:-3], padded[3:-1], padded[4:]], axis=0)
@@ -199,7 +244,28 @@ def wrapping_period(column: np.ndarray) -> float:
         usual = step[~wraps].max()
         if usual < 0.4 * period and (step[wraps] > period - max(2 * usual, 0.01 * period)).all():
             return period
-    return 0.0
+    return _unusual_period(column, extent)
+
+
+def _unusual_period(column: np.ndarray, extent: float) -> float:
+    """The period of a value that begins again at its other end, as turns, 0 if it does not.
+
+    At three places or more it goes from near one end to near the other in one step, and all other
+    steps are short; in between it passes through the middle, as a switch does not.
+    """
+    step = np.abs(np.diff(column))
+    wraps = step > 0.6 * extent
+    if np.count_nonzero(wraps) < 3 or wraps.mean() > 0.1:
+        return 0.0
+    usual = step[~wraps].max()
+    middle = np.abs(column - (column.min() + column.max()) / 2) < extent / 4
+    is_to_the_end = (step[wraps] > extent - 2 * usual).all()
+    if not (0 < usual < 0.3 * extent and is_to_the_end) or middle.mean() < 0.2:
+        return 0.0
+    for period in (1.0, np.pi, 180.0, 4096.0):
+        if 0.9 * period < extent < 1.001 * period:
+            return period
+    return float(extent + np.median(step[~wraps]))
 
 
 def unwrap_angles(values: np.ndarray) -> tuple[np.ndarray, list[tuple[int, float]]]:
@@ -224,9 +290,10 @@ def unwrap_angles(values: np.ndarray) -> tuple[np.ndarray, list[tuple[int, float
 
 
 def labels(times: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """The few whole numbers that a column holds, if it holds nothing else and each for a while.
+    """The few numbers that a column holds, if it holds nothing else and each for a while.
 
-    So do choices, directions and states, but not the counts of an encoder or whole pixels.
+    So do choices, directions and states, but not the counts of an encoder or whole pixels. Two
+    numbers alone are labels, however short: licks, a lever, light on or off.
 
     Args:
         times: seconds, (T,).
@@ -236,16 +303,18 @@ def labels(times: np.ndarray, column: np.ndarray) -> np.ndarray:
         The numbers, sorted, (n,); empty for a movement or a constant.
     """
     none = np.empty(0)
-    start = column[:1000]
-    if len(column) < 50 or (start != np.floor(start)).any() or (column != np.floor(column)).any():
+    if len(column) < 50:
         return none
+    for part in (column[:1000], column[:: max(1, len(column) // 1000)]):  # a quick look
+        if len(np.unique(part)) > _MOST_LABELS:
+            return none
     first = np.flatnonzero(np.append(True, np.diff(column) != 0))  # of each run of equal samples
     values = np.unique(column[first])
     few = min(_MOST_LABELS, len(column) / 10)
     if not 1 < len(values) <= few or len(first) < 4:
         return none
     held = np.diff(times[first])  # seconds
-    return values if np.median(held) >= _SHORTEST_LABEL_S else none
+    return values if len(values) == 2 or np.median(held) >= _SHORTEST_LABEL_S else none
 
 
 def bad_frames(column: np.ndarray) -> int:

@@ -108,7 +108,7 @@ def refusal(path) -> str:
 
 
 BROKEN = {  # a layout, a mutation, and what is named
-    "samples that are not whole": ("phy", lambda path: np.save(path / "spike_times.npy", np.ones(5)), "whole"),
+    "samples that are not whole": ("phy", lambda path: np.save(path / "spike_times.npy", np.full(5, 1.5)), "whole"),
     "a rate to be computed": ("phy", lambda path: (path / "params.py").write_text("sample_rate = f()"), "params.py"),
     "milliseconds": ("phy", lambda path: (path / "tracking.csv").write_text("time (ms),vel\n0,1\n4,1\n"), "(ms)"),
     "a long row": ("phy", lambda path: (path / "tracking.csv").write_text("time,x\n0,1,5\n1,2,6\n"), "tracking.csv"),

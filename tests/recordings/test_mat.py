@@ -79,7 +79,7 @@ BAD = {  # changes, and what is named
     "bins that overlap": (changed("time", (0, 7), 12.9), "bin_starts"),
     "a NaN velocity": (changed("handVel", (1, 5), np.nan), "behavior[5, 1] = nan"),
     "no spikes": ({"spikes": None}, "found: (1, 300), absent, (3, 300); other layouts: CONVERTERS.md"),
-    "spikes with a row for each bin": ({"spikes": np.zeros((300, 4))}, "found: (1, 300), (300, 4), (3, 300);"),
+    "spikes of other bins": ({"spikes": np.zeros((301, 4))}, "found: (1, 300), (301, 4), (3, 300);"),
     "spikes in three dimensions": ({"spikes": np.zeros((4, 3, 100))}, "(units, bins)"),
     "spikes as text": ({"spikes": "many"}, "spikes"),
     "complex velocity": ({"handVel": np.full((2, 300), 1j)}, "handVel"),

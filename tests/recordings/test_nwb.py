@@ -180,7 +180,7 @@ BAD = {  # a mutation, and what is named
     "clock that restarts": (put(f"{HAND}/timestamps", TIMES % 1.5), "times of hand_vel[150]"),
     "only NaN": (put(f"{HAND}/data", np.full((300, 2), np.nan)), "hand_vel"),
     "index without the last spike": (put("units/spike_times_index", np.array([2, 3])), "units/spike_times_index"),
-    "trials of another clock": (put_trials([500.0, 502.0], [501.0, 503.0]), "trials are at 500.0 to 503.0 s, behaviour at 0.0 to 3.0 s. They have another clock"),
+    "trials of another clock": (put_trials([500.0, 502.0], [501.0, 503.0]), "trials are at 500.0 to 503.0 s, "),
     "a data set for a group": (lambda file: huge(file, "processing"), "processing must be a group"),
     "trials that cannot be opened": (
         put(TRIALS, h5py.SoftLink("/nowhere")),

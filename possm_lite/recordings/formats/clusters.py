@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from ...errors import listed
 
 _IDS = ("cluster_id", "unit_id", "cluster", "id")
+_LABELS = ("group", "label", "kslabel")  # columns with labels, a person's first
 
 
 def cluster_column(file_name: str, table) -> Hashable | None:
@@ -20,7 +21,8 @@ def cluster_column(file_name: str, table) -> Hashable | None:
 
     Args:
         file_name: of the table. In `cluster*` the first column of whole numbers will do; elsewhere
-            the column must be called cluster_id or unit_id, and the first not be time.
+            the column must be called cluster_id or unit_id, and the first not be time; in
+            `*metrics*` the first may also have no name, as SpikeInterface writes it.
         table: of pandas.
     """
     names = {str(name).lower(): name for name in reversed(table.columns)}
@@ -31,7 +33,9 @@ def cluster_column(file_name: str, table) -> Hashable | None:
     for name in _IDS if is_named_so else _IDS[:2]:
         if name in names:
             return names[name]
-    is_whole = len(table) > 0 and is_named_so and (_numbers(table[first]) % 1 == 0).all()
+    is_unnamed = "metrics" in file_name.lower() and str(first).startswith("Unnamed")
+    may_be_first = len(table) > 0 and (is_named_so or is_unnamed)
+    is_whole = may_be_first and (_numbers(table[first]) % 1 == 0).all()
     return first if is_whole else None
 
 
@@ -122,7 +126,7 @@ def noise_clusters(table):
 def _label_column(table) -> Hashable | None:
     """The column with the labels of clusters: a person's or, without such, Kilosort's."""
     names = {str(name).lower(): name for name in reversed(table.columns)}
-    return next((names[name] for name in ("group", "kslabel") if name in names), None)
+    return next((names[name] for name in _LABELS if name in names), None)
 
 
 def note_unlabelled(table, clusters: Sequence[int], notes: list[str]):
@@ -140,6 +144,11 @@ def note_unlabelled(table, clusters: Sequence[int], notes: list[str]):
     if name is None:
         return
     labels = table[name].reindex(clusters).fillna("").astype(str).str.strip()
+    if len(labels) and labels.str.fullmatch(r"-?\d+(\.0)?").all():
+        notes.append(
+            f"The labels of clusters, {name}, are numbers: which is noise is not known, so all "
+            f'were used; leave some out with --units "{name} != 0".'
+        )
     without = labels.index[labels == ""]
     if len(without) > 0:
         numbers = listed([str(number) for number in without])

@@ -23,7 +23,10 @@ from .contents import Contents, Series, intervals, series_in_memory
 from .explain import check_content, explain
 from .text import read_text
 
-_TIME = ("time", "time_s")  # names of the first column of behaviour
+# names of the first column of behaviour, in lower case and without a unit, which must be seconds
+_TIME = ("time", "times", "time_s", "timestamp", "timestamps", "t", "seconds", "sec")
+_SECONDS = re.compile(r"[\s_]*[\[(]\s*(s|sec|seconds?)\s*[\])]$")
+_USUAL_BEHAVIOR = ("behavior.csv", "behaviour.csv")
 # pynapple before 0.6 wrote no `type`; its own reader tells kinds by what they hold, in this order
 _KINDS = {
     "TsGroup": {"t", "index"},
@@ -47,22 +50,14 @@ def read_phy(path: Path) -> Contents:
     Raises:
         RecordingError: a file is missing or cannot be used. Without the path.
     """
-    samples = _read(path / "spike_times.npy", np.load).ravel()
-    clusters = _read(path / "spike_clusters.npy", np.load).ravel()
-    if samples.dtype.kind not in "iu":
-        raise RecordingError(
-            f"spike_times.npy must be samples, whole numbers, not {samples.dtype}."
-        )
-    if clusters.dtype.kind not in "iu":
-        raise RecordingError(
-            f"spike_clusters.npy must be numbers of clusters, whole numbers, not {clusters.dtype}."
-        )
+    notes: list[str] = []
+    samples = _whole(path / "spike_times.npy", "samples")
+    clusters = _whole(_cluster_file(path, notes), "numbers of clusters")
     if len(samples) != len(clusters):
         raise RecordingError(
             f"spike_times.npy has {len(samples)} spikes, spike_clusters.npy {len(clusters)}: "
             "one of them is of another sorting."
         )
-    notes: list[str] = []
     tables = {file.name: _read(file, _read_table) for file in _table_files(path, notes)}
     table = cluster_table(tables, notes)
     is_noise = np.isin(clusters, noise_clusters(table))
@@ -78,9 +73,9 @@ def read_phy(path: Path) -> Contents:
     kept = ~is_noise & ~is_early
     unit_ids = np.unique(clusters[~is_noise])
     trials = _columns(tables["trials.csv"]) if "trials.csv" in tables else {}
-    series, behavior_error = _behavior_series(tables)
+    series, behavior_error = _behavior_series(tables, notes)
     return Contents(
-        samples[kept] / _read(path / "params.py", _read_rate),
+        samples[kept] / _read_params(path),
         np.searchsorted(unit_ids, clusters[kept]),
         unit_ids,
         series,
@@ -91,6 +86,40 @@ def read_phy(path: Path) -> Contents:
         behavior_error=behavior_error,
         notes=tuple(notes),
     )
+
+
+def _whole(file: Path, what: str) -> np.ndarray:
+    """The whole numbers in a file of NumPy, (N,); MATLAB may write them as floating-point numbers.
+
+    Args:
+        file: of the folder.
+        what: they are, for a message.
+    """
+    numbers = _read(file, np.load).ravel()
+    if numbers.dtype.kind == "f" and (numbers % 1 == 0).all():
+        numbers = numbers.astype(np.int64)
+    if numbers.dtype.kind not in "iu":
+        raise RecordingError(f"{file.name} must be {what}, whole numbers, not {numbers.dtype}.")
+    return numbers
+
+
+def _cluster_file(path: Path, notes: list[str]) -> Path:
+    """The file with the cluster of each spike; before anybody curates, that of its template."""
+    templates = path / "spike_templates.npy"
+    if (path / "spike_clusters.npy").exists() or not templates.exists():
+        return path / "spike_clusters.npy"
+    notes.append("There is no spike_clusters.npy: clusters are those of spike_templates.npy.")
+    return templates
+
+
+def _read_params(path: Path) -> float:
+    """The sampling rate of a folder of phy, Hz."""
+    if not (path / "params.py").exists():
+        raise RecordingError(
+            "has no params.py, which says the sampling rate: write one with the line "
+            "sample_rate = 30000., or with what your amplifier has."
+        )
+    return _read(path / "params.py", _read_rate)
 
 
 def _signed(samples: np.ndarray) -> np.ndarray:
@@ -123,24 +152,30 @@ def _trials(table: dict[str, np.ndarray]) -> np.ndarray:
     return intervals(table)
 
 
-def _behavior_series(tables: Mapping) -> tuple[list[Series], str]:
+def _behavior_series(tables: Mapping, notes: list[str]) -> tuple[list[Series], str]:
     """A series for each column of the table of behaviour.
 
     It is the CSV file whose first column is time. Tables of clusters are none, whatever their name
-    (SpikeInterface #1167: a copy of `cluster_info.tsv` as .csv), nor is `trials.csv`.
+    (SpikeInterface #1167: a copy of `cluster_info.tsv` as .csv), nor is `trials.csv`, nor one
+    without numbers, as of events.
 
     Args:
         tables: of pandas, by the names of their files.
+        notes: gets a note if there are others.
 
     Returns:
         The series, and why they are none, which is an error only if behaviour is wanted.
     """
     others = {
-        name: _columns(table)
+        name: _columns(_without_index(table))
         for name, table in tables.items()
         if name.endswith(".csv") and name != "trials.csv" and cluster_column(name, table) is None
     }
-    timed = {name: table for name, table in others.items() if next(iter(table), "") in _TIME}
+    timed = {name: table for name, table in others.items() if _has_time_and_numbers(table)}
+    usual = [name for name in timed if name.lower() in _USUAL_BEHAVIOR]
+    if len(timed) > 1 and len(usual) == 1:
+        notes.append(f"Of the tables {listed(list(timed))} {usual[0]} was used as behaviour.")
+        timed = {usual[0]: timed[usual[0]]}
     if len(timed) > 1:
         names = ", ".join(timed)[:200]
         return [], f"has {len(timed)} tables of behaviour, {names}: keep one, move the others."
@@ -150,9 +185,25 @@ def _behavior_series(tables: Mapping) -> tuple[list[Series], str]:
         return [], f"{name}: the first column must be time, in seconds, not {first!r:.80}."
     series = []
     for table in timed.values():
-        first, *names = table
+        first, *names = [name for name in table if table[name].dtype.kind in "biuf"]
         series += [series_in_memory(name, table[first], table[name]) for name in names]
     return series, ""
+
+
+def _without_index(table):
+    """A table of pandas without a first column that merely counts its rows, as pandas writes it."""
+    first = next(iter(table.columns), "")
+    if not str(first).startswith("Unnamed") or len(table.columns) < 3:
+        return table
+    is_count = np.array_equal(table[first].to_numpy(), np.arange(len(table)))
+    return table.drop(columns=first) if is_count else table
+
+
+def _has_time_and_numbers(table: Mapping[str, np.ndarray]) -> bool:
+    """Whether the first column of a table is time in seconds, and another one has numbers."""
+    first, *others = [*table, ""]
+    name = _SECONDS.sub("", first.strip().lower())
+    return name in _TIME and any(table[other].dtype.kind in "biuf" for other in others[:-1])
 
 
 def read_pynapple(path: Path) -> Contents:
@@ -297,10 +348,15 @@ def _read_table(file: Path):
     text = read_text(file)
     header = text.lstrip().partition("\n")[0]
     usual = "\t" if file.suffix == ".tsv" else ","
-    separator = next((one for one in (usual, "\t", ",", ";") if one in header), usual)
+    separator = next((one for one in (usual, "\t", ";", ",") if one in header), usual)
+    if separator not in header and " " in header.strip():
+        separator = r"\s+"
+    if ";" in header:  # of a spreadsheet, in whose country commas are in numbers
+        separator = ";"
+    decimal = "," if separator == ";" and re.search(r"\d,\d", text) else "."
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)
-        table = pandas.read_csv(io.StringIO(text), sep=separator, index_col=False)
+        table = pandas.read_csv(io.StringIO(text), sep=separator, index_col=False, decimal=decimal)
     return table.rename(columns=lambda name: str(name).strip())
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import RecordingError
+from ...errors import RecordingError, listed
 from .contents import Contents, Series, intervals
 
 
@@ -92,6 +92,12 @@ def read_brainsets(path: Path) -> Contents:
     import h5py
 
     with h5py.File(path, "r") as file:
+        missing = [name for name in ("spikes", "units") if name not in file]
+        if missing:
+            raise RecordingError(
+                f"has no {' and no '.join(missing)}, as a file of brainsets has: it has "
+                f"{listed(list(file)) or 'nothing'}. Make a Recording of it as CONVERTERS.md says."
+            )
         units = read_columns(find(file, "units"))
         trials = read_columns(find(file, "trials"))
         domain = read_columns(find(file, "domain"))

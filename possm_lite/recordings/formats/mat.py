@@ -88,8 +88,10 @@ def _from_bins(found: dict[str, np.ndarray], names: list[str], session_id: str) 
     Behaviour has the times of the bins' starts.
     """
     time, counts, velocity = (found.get(name, np.array("absent")) for name in _NAMES)
-    _check_shapes(time, counts, velocity, names)
     notes: list[str] = []
+    counts = _turned("spikes", counts, time.size, notes)
+    velocity = _turned("handVel", velocity, time.size, notes)
+    _check_shapes(time, counts, velocity, names)
     time = time.ravel().astype(np.float64)
     width = round(float(np.median(np.diff(time))), 6)
     time = _on_regular_clock(time, width, notes)
@@ -105,6 +107,14 @@ def _from_bins(found: dict[str, np.ndarray], names: list[str], session_id: str) 
         behavior_name="hand velocity",
         session_id=session_id,
     )
+
+
+def _turned(name: str, array: np.ndarray, n_bins: int, notes: list[str]) -> np.ndarray:
+    """An array with a column for each bin, turned if it has a row for each, with a note."""
+    is_turned = array.ndim == 2 and len(array) == n_bins != array.shape[1]
+    if is_turned:
+        notes.append(f"{name} has shape {array.shape}, a row for each bin, and was turned.")
+    return array.T if is_turned else array
 
 
 def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray, names: list[str]):

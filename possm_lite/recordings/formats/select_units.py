@@ -7,7 +7,7 @@ the labels of its sorter, belongs to its reader.
 import numpy as np
 
 from ...errors import RecordingError
-from ..clocks import check_possible, check_trains, impossible_times, note_impossible
+from ..clocks import check_possible, check_trains, impossible_times, note_impossible, padding
 from .contents import Contents
 from .select_rows import as_numbers, select_rows
 
@@ -35,7 +35,7 @@ def select_units(contents: Contents, expression: str, notes: list[str]) -> dict[
             f"there are {len(times):,} spike times, but units of {len(units):,} spikes: one of the "
             "two was cut, or is of another sorting. Export both again."
         )
-    impossible = impossible_times(times)
+    impossible = impossible_times(times) | padding(times, units)
     rate = _rates(*_rows(~impossible, times, units), len(names))
     table = {"id": names, "rate": rate, **contents.unit_table}
     kept = select_rows("units", expression, table, notes)

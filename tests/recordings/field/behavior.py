@@ -203,6 +203,38 @@ def labels_of_trials(x):
     return np.repeat(np.arange(len(x) // 100 + 1) * 3 % 8 - 1.0, 100)[: len(x), None]
 
 
+def labels_of_licks(x):
+    return (np.arange(len(x)) % 73 < 3).astype(float)[:, None]
+
+
+def lost_anywhere(x):
+    """Bad frames, each elsewhere, at the edge of the picture."""
+    x, rng = x + 300, np.random.default_rng(0)
+    for i, first in enumerate(range(40, len(x) - 9, 100)):
+        n = 1 + i % 3
+        x[first : first + n] = rng.normal(0, 2, size=(n, 2))
+    return x
+
+
+def put_back(r: Recording, x):
+    """At 0.3 s of each trial the cursor is put to one place."""
+    x = x.copy()
+    for start, _ in r.trials[1:]:
+        i = np.searchsorted(r.behavior_times, start + 0.3)
+        x[i:] -= x[i] - [3, 4]
+    return x
+
+
+def trials_times(factor: float) -> Callable:
+    """A change: trials are in another unit of time."""
+
+    def change(file):
+        for name in ("start_time", "stop_time"):
+            put(f"intervals/trials/{name}", lambda t: t * factor)(file)
+
+    return change
+
+
 def without_holes(holes, recording: Recording) -> tuple:
     times = recording.spike_times
     kept = ~np.any([(times > a) & (times < b) for a, b in holes], axis=0)
@@ -311,6 +343,40 @@ CASES: list[FieldCase] = [
     lost_case("nwb_lost_tracking_far", -9999),
     lost_case("nwb_lost_tracking_pixels", -1, whole_pixels=True),
     lost_case("nwb_lost_tracking_x", 0, [0]),
+    *(lost_case(f"nwb_lost_tracking_{value:g}", value) for value in (65535, 1e9, -1)),
+    lost_case("nwb_lost_tracking_inside", 320, whole_pixels=True),
+    FieldCase(
+        "nwb_lost_tracking_anywhere",
+        "DLC2NWB #24",
+        partial(write_nwb, movement=partial(position, change=lost_anywhere)),
+        says=r"43 of \d+ samples were left out, to which it jumps for 0.1 s at most and back",
+        options={"behavior": "hand"},
+        expected=partial(without, lambda r: lost_anywhere(position_of(r))[:, 0] < 100),
+    ),
+    FieldCase(
+        "nwb_cursor_put_back",
+        "own variant",
+        partial(write_nwb, movement=lambda r: position(r, partial(put_back, r))),
+        says="breaks off and goes on elsewhere in 11 places",
+        silent="warning",
+        options={"behavior": "hand"},
+        expected=at_100_hz,
+    ),
+    *(
+        FieldCase(
+            f"nwb_trials_in_{name}",
+            "nwbinspector #5",
+            partial(write_nwb, change=trials_times(factor)),
+            says=rf"trials are at .*, behaviour at 0.0 to .*look like {unit}.*: divide them by {factor:,}",
+        )
+        for name, factor, unit in (("ms", 1000, "milliseconds"), ("samples", 30_000, "sample indices"))
+    ),
+    FieldCase(
+        "nwb_without_a_clock",
+        "pynwb",
+        partial(write_nwb, change=lambda file: file.__delitem__(f"{HAND}/timestamps")),
+        says="hand_vel has neither timestamps nor a rate",
+    ),
     *(
         FieldCase(
             f"nwb_head_direction_{name}",
@@ -324,6 +390,9 @@ CASES: list[FieldCase] = [
             ("radians", 2 * np.pi, 0.0),
             ("around_zero", 2 * np.pi, -np.pi),
             ("degrees", 360.0, 0.0),
+            ("degrees_around_zero", 360.0, -180.0),
+            ("turns", 1.0, 0.0),
+            ("half_turns", 180.0, 0.0),
         )
     ),
     FieldCase(
@@ -352,7 +421,10 @@ CASES: list[FieldCase] = [
     ),
     raw_case("npz_lost_tracking", "neuroconv #524", lost_at(0), r"behaviour jumps to \(0, 0\) and back"),
     raw_case("npz_angle", "nwbinspector #233", lambda x: 7.2 * x[:, :1] % 360, "x is an angle that wraps at 360"),
-    raw_case("npz_labels", "issue 50", labels_of_trials, "x holds 8 whole numbers alone"),
+    raw_case("npz_labels", "issue 50", labels_of_trials, "x holds 8 numbers alone"),
+    raw_case("npz_labels_of_two", "own variant", labels_of_licks, "x holds 2 numbers alone, 0, 1"),
+    raw_case("npz_directions", "own variant", lambda x: np.pi / 4 * labels_of_trials(x), "x holds 8 numbers alone"),
+    raw_case("npz_turns", "own variant", lambda x: x[:, :1] / 50 % 1.0, "x is an angle that wraps at 1"),
     raw_case("good_pixels", "", lambda x: np.round(x + 300), "", SILENT),
     raw_case("good_angle", "", lambda x: x[:, :1] / 100, "", SILENT),
     raw_case("good_rest_at_zero", "", lambda x: np.where(x > 0, x, 0.0), "", SILENT),

@@ -147,6 +147,27 @@ def mat_sparse(recording: Recording, folder: Path) -> Path:
     return folder / "a.mat"
 
 
+def mat_rows(recording: Recording, folder: Path) -> Path:
+    """A row for each bin, as Python would have it."""
+    starts, counts, velocity = counts_of(recording)
+    scipy.io.savemat(folder / "a.mat", {"time": starts[:, None], "spikes": counts, "handVel": velocity})
+    return folder / "a.mat"
+
+
+def mat_csr(recording: Recording, folder: Path) -> Path:
+    """Velocity is sparse, too."""
+    starts, counts, velocity = counts_of(recording)
+    sparse = {"spikes": scipy.sparse.csr_matrix(counts.T.astype(float)), "handVel": scipy.sparse.csc_matrix(velocity.T)}
+    scipy.io.savemat(folder / "a.mat", {"time": starts[None], **sparse})
+    return folder / "a.mat"
+
+
+def own_hdf5(recording: Recording, folder: Path) -> Path:
+    with h5py.File(folder / "own.h5", "w") as file:
+        file["spike_times"], file["spike_units"] = recording.spike_times, recording.spike_units
+    return folder / "own.h5"
+
+
 def mat73(is_sparse: bool, names: tuple[str, ...] = ("time", "spikes", "handVel")):
     """A writer of the counts as `save -v7.3` writes them: HDF5, transposed, behind 512 bytes."""
 
@@ -286,6 +307,15 @@ CASES: list[FieldCase] = [
     FieldCase("nwb_of_version_1", "own variant", old_nwb, "NWB-1.0.6: only NWB 2 is read"),
     FieldCase("npz_pickled", "NumPy", pickled, "objects of Python.*save arrays of numbers"),
     FieldCase("mat_sparse", "mat7.3 #28, scipy #23594", mat_sparse, expected=from_counts),
+    FieldCase("mat_rows_for_bins", "MATLAB", mat_rows, "a row for each bin, and was turned", expected=from_counts),
+    FieldCase("mat_csr", "mat7.3 #28", mat_csr, expected=from_counts),
+    FieldCase("h5_of_ones_own", "own variant", own_hdf5, "has no spikes and no units, as a file of brainsets"),
+    FieldCase(
+        "mat_lfs",
+        "datalad #3513",
+        content("a.mat", f"version https://git-lfs.github.com/spec/v1\noid {_POINTER}\n"),
+        "git lfs pull",
+    ),
     FieldCase("mat73_counts", "mat7.3 #28", mat73(False), expected=from_counts),
     FieldCase("mat73_sparse", "mat7.3 #28", mat73(True), expected=from_counts),
     FieldCase("mat73_other", "mat7.3", mat73(False, ("t0", "n", "v")), "needs time, spikes.*it has n, t0, v"),

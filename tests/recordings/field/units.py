@@ -213,6 +213,97 @@ def in_epochs(shares, recording):
     return Recording(r.spike_times[kept], r.spike_units[kept], r.unit_ids, r.behavior_times[rows], r.behavior[rows])
 
 
+# More spellings and layouts of tables
+
+
+def with_files(files: dict[str, str | bytes], r, folder, changes: Callable[[Path], None] = lambda path: None):
+    """A folder of phy with these files, which is changed then."""
+    path = write_phy(r, folder)
+    for name, text in files.items():
+        (path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    changes(path)
+    return path
+
+
+def of_clusters(head: str, *columns: Callable, r=range(12)) -> str:
+    """A table with a row for each of the twelve clusters; the first column is its number."""
+    lines = [[3 * k + 2, *(column(k) for column in columns)] for k in r]
+    return head + "\n" + "".join("\t".join(map(str, line)) + "\n" for line in lines)
+
+
+def noise_of_2(k: int) -> str:
+    return "noise" if k == 2 else "good"
+
+
+def of_behavior(change: Callable[[str], str | bytes]) -> Callable:
+    """A change of the table of behaviour."""
+
+    def changes(path: Path):
+        text = change((path / "behavior.csv").read_text())
+        (path / "behavior.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return changes
+
+
+def with_row_numbers(text: str) -> str:
+    head, *lines = text.splitlines()
+    return "\n".join([f",{head}", *(f"{i},{line}" for i, line in enumerate(lines))]) + "\n"
+
+
+def as_templates(path: Path):
+    (path / "spike_clusters.npy").rename(path / "spike_templates.npy")
+
+
+def as_floats(path: Path):
+    for name in ("spike_times.npy", "spike_clusters.npy"):
+        np.save(path / name, np.load(path / name).astype(float))
+
+
+def filled(value: float) -> Callable:
+    """Trains as rows of a matrix, filled up."""
+
+    def change(trains):
+        longest = max(map(len, trains))
+        for u, train in enumerate(trains):
+            trains[u] = np.r_[train, np.full(longest - len(train), value)]
+
+    return change
+
+
+def one_backwards(trains):
+    trains[4] = trains[4][::-1]
+
+
+def one_merged(trains):
+    """phy appends the spikes of one cluster to those of another; unit 2 is empty then."""
+    trains[1] = np.r_[trains[1], trains[2]]
+    trains[2] = trains[2][:0]
+
+
+def with_merged(recording):
+    r = read_as(recording)
+    return replace(r, spike_units=np.where(r.spike_units == 2, 1, r.spike_units))
+
+
+def saved_arrays(r, folder, **changes):
+    """Arrays of one's own, some of them in another shape."""
+    behavior = read_as(r)
+    fields = {"spike_times": r.spike_times, "spike_units": r.spike_units}
+    fields |= {"behavior_times": behavior.behavior_times, "behavior": behavior.behavior}
+    np.savez(folder / "own.npz", **fields | {name: change(fields[name]) for name, change in changes.items()})
+    return folder / "own.npz"
+
+
+def shorter_train(r, folder):
+    """A TsGroup that lost the time of its last spike."""
+    path = pynapple(((0, 1),), r, folder)
+    with np.load(path / "spikes.npz") as file:
+        arrays = dict(file)
+    np.savez(path / "spikes.npz", **arrays | {"t": arrays["t"][:-1]})
+    return path
+
+
+GROUPS = of_clusters("cluster_id\tgroup", noise_of_2)
 TWO, ONE = ((0, 0.3), (0.55, 0.85)), ((0.1, 0.6),)
 
 NOISE = "^1 of 12 clusters, labelled noise, were left out"
@@ -415,4 +506,150 @@ EPOCHS = [
     for name, shares in (("pynapple_support", TWO), ("pynapple_one_epoch", ONE))
 ]
 
-CASES = [*TABLES, *SPIKES, *SOUND, *EPOCHS]
+SPELLINGS = [
+    *(
+        FieldCase(name, source, partial(with_files, files), says=NOISE, expected=without(2))
+        for name, source, files in (
+            (
+                "phy_of_spikeinterface",
+                "SpikeInterface #1167",
+                {
+                    "cluster_group.tsv": GROUPS,
+                    "cluster_si_unit_ids.tsv": of_clusters("cluster_id\tsi_unit_id", lambda k: k + 100),
+                    "quality_metrics.csv": of_clusters("\tsnr", lambda k: k).replace("\t", ","),
+                },
+            ),
+            ("phy_utf16", "SpikeInterface #3429", {"cluster_group.tsv": GROUPS.encode("utf-16")}),
+            ("phy_utf16_without_mark", "SpikeInterface #3429", {"cluster_group.tsv": GROUPS.encode("utf-16-le")}),
+            (
+                "phy_bom_crlf",
+                "SpikeInterface #3429",
+                {"cluster_group.tsv": GROUPS.replace("\n", "\r\n").encode("utf-8-sig")},
+            ),
+            ("phy_label", "own variant", {"cluster_labels.tsv": GROUPS.replace("group", "label")}),
+            ("phy_blanks", "own variant", {"cluster_group.tsv": GROUPS.replace("\t", " ")}),
+            (
+                "phy_capitals",
+                "own variant",
+                {"cluster_group.tsv": of_clusters("Cluster ID\tGroup", lambda k: noise_of_2(k).upper())},
+            ),
+            (
+                "phy_float_ids",
+                "own variant",
+                {"cluster_info.tsv": GROUPS.replace("\tg", ".0\tg").replace("_id.0", "_id").replace("8\tn", "8.0\tn")},
+            ),
+        )
+    ),
+    FieldCase(
+        "phy_metrics_filter",
+        "SpikeInterface",
+        partial(with_files, {"quality_metrics.csv": of_clusters("\tsnr", lambda k: k).replace("\t", ",")}),
+        says="9 of 12 units were chosen",
+        options={"units": "snr > 2"},
+        expected=without(0, 1, 2),
+    ),
+    FieldCase(
+        "phy_labels_are_numbers",
+        "phy before 1.0",
+        partial(with_files, {"cluster_groups.csv": of_clusters("cluster_id\tgroup", lambda k: 0 if k == 2 else 2)}),
+        says='are numbers: which is noise is not known.*--units "group != 0"',
+        expected=read_as,
+    ),
+    FieldCase(
+        "phy_unlabelled",
+        "phy",
+        partial(with_files, {"cluster_group.tsv": of_clusters("cluster_id\tgroup", noise_of_2, r=range(10))}),
+        says="2 of 11 clusters have spikes but no label in the column group, and were used: 32, 35",
+        expected=without(2),
+    ),
+    FieldCase(
+        "phy_zero_bytes",
+        "a crash",
+        partial(with_files, {"cluster_group.tsv": GROUPS[:60].encode() + bytes(60)}),
+        says="cluster_group.tsv: is damaged: it holds zero bytes",
+    ),
+    FieldCase(
+        "phy_without_params",
+        "a new user",
+        partial(with_files, {}, changes=lambda p: (p / "params.py").unlink()),
+        says="has no params.py.*sample_rate = 30000",
+    ),
+    FieldCase(
+        "phy_templates",
+        "Kilosort",
+        partial(with_files, {}, changes=as_templates),
+        says="of spike_templates",
+        expected=read_as,
+    ),
+    FieldCase("phy_of_matlab", "npy-matlab", partial(with_files, {}, changes=as_floats), expected=read_as),
+    *(
+        FieldCase(
+            f"phy_behavior_{name}",
+            "own variant",
+            partial(with_files, {}, changes=of_behavior(change)),
+            expected=read_as,
+        )
+        for name, change in {
+            "time_in_brackets": lambda text: text.replace("time,", "Time (s),", 1),
+            "timestamps": lambda text: text.replace("time,", "timestamps,", 1),
+            "with_row_numbers": with_row_numbers,
+            "decimal_commas": lambda text: text.replace(",", ";").replace(".", ","),
+            "utf16": lambda text: text.encode("utf-16"),
+        }.items()
+    ),
+    FieldCase(
+        "phy_events",
+        "own variant",
+        partial(with_files, {"events.csv": "time,event\n" + "".join(f"{i},lick\n" for i in range(9))}),
+        expected=read_as,
+    ),
+    FieldCase(
+        "nwb_filled_with_zeros",
+        "MATLAB",
+        partial(write_nwb, change=filled(0.0)),
+        says="only fill an array",
+        silent=BLOCKS,
+        expected=read_as,
+    ),
+    FieldCase(
+        "nwb_filled_with_nan",
+        "MATLAB",
+        partial(write_nwb, change=filled(np.nan)),
+        says="without a time.* of units",
+        expected=read_as,
+    ),
+    FieldCase(
+        "nwb_one_backwards", "own variant", partial(write_nwb, change=one_backwards), silent="restart", expected=read_as
+    ),
+    FieldCase(
+        "nwb_one_merged",
+        "phy",
+        partial(write_nwb, change=one_merged),
+        says="unit 1 .*merged: they were sorted",
+        silent="restart",
+        expected=with_merged,
+    ),
+    FieldCase(
+        "npz_transposed",
+        "MATLAB",
+        partial(saved_arrays, behavior=np.transpose),
+        says="is transposed, and was turned",
+        expected=read_as,
+    ),
+    FieldCase(
+        "npz_columns",
+        "MATLAB",
+        partial(saved_arrays, spike_times=lambda t: t[:, None], behavior_times=lambda t: t[None]),
+        expected=read_as,
+    ),
+    FieldCase(
+        "npz_whole_seconds",
+        "own variant",
+        partial(saved_arrays, spike_times=np.floor),
+        says="all spikes are at whole seconds",
+        expected=lambda r: replace(read_as(r), spike_times=np.floor(r.spike_times)),
+    ),
+    FieldCase("pynapple_cut", "broken files", shorter_train, says="spike times, but units of"),
+]
+
+CASES = [*TABLES, *SPIKES, *SPELLINGS, *SOUND, *EPOCHS]
