@@ -176,7 +176,7 @@ def huge(file, name):
 
 BAD = {  # a mutation, and what is named
     "no units": (put("units"), "no table of units"),
-    "no behavior": (put("processing/behavior"), "--behavior"),
+    "no behavior": (put("processing/behavior"), "no series of behaviour that can be read"),
     "clock that restarts": (put(f"{HAND}/timestamps", TIMES % 1.5), "times of hand_vel[150]"),
     "only NaN": (put(f"{HAND}/data", np.full((300, 2), np.nan)), "hand_vel"),
     "index without the last spike": (put("units/spike_times_index", np.array([2, 3])), "units/spike_times_index"),

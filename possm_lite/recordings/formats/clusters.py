@@ -130,7 +130,7 @@ def _label_column(table) -> Hashable | None:
 
 
 def note_unlabelled(table, clusters: Sequence[int], notes: list[str]):
-    """Note how many clusters have spikes but no label, where others have one.
+    """Note how many clusters have spikes but no label, where most have one.
 
     phy writes those alone that somebody labelled, and a table that was cut has fewer: whoever
     labelled noise may believe that the others are left out too.
@@ -150,7 +150,7 @@ def note_unlabelled(table, clusters: Sequence[int], notes: list[str]):
             f'were used; leave some out with --units "{name} != 0".'
         )
     without = labels.index[labels == ""]
-    if len(without) > 0:
+    if 0 < len(without) <= len(labels) / 2:  # else somebody labelled a few alone
         numbers = listed([str(number) for number in without])
         notes.append(
             f"{len(without)} of {len(labels)} clusters have spikes but no label in the column "

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import RecordingError
+from ...errors import RecordingError, listed
 from .contents import Contents, Series, intervals
 from .hdf5 import find
 from .nwb_units import find_group, members, plain_columns, read_units
@@ -54,6 +54,7 @@ def read_nwb(path: Path) -> Contents:
             unit_table=units.table,
             trial_table=trial_table,
             observed=observed,
+            behavior_error="" if series else _without_series(file),
             notes=tuple(notes),
         )
 
@@ -101,6 +102,24 @@ def _find_series(file, path: Path, last_spike: float, notes: list[str]) -> dict[
                     name = f"{module}/{name}"
                 found[name] = _as_series(path, name, group, kinds, last_spike, notes)
     return found
+
+
+def _without_series(file) -> str:
+    """Why a file has no series of behaviour that can be read, in a sentence.
+
+    From reports: shapes that do not fit (pynwb #1775), links to a file that was not moved along.
+    """
+    unread = []
+    modules = [f"processing/{name}" for name in find_group(file, "processing")]
+    for address in [*modules, "acquisition"]:
+        for name, group in members(find_group(file, address)).items():
+            shape = getattr(group.get("data"), "shape", None) if hasattr(group, "keys") else None
+            if group is None:
+                unread.append(f"{name} is a link to what is not there")
+            elif shape is not None:
+                unread.append(f"{name} has data of shape {shape}, not (samples, columns)")
+    found = f": {listed(unread)}" if unread else " in its processing modules and in acquisition"
+    return f"has no series of behaviour that can be read{found}. Add one, as CONVERTERS.md says."
 
 
 def _is_series(group) -> bool:

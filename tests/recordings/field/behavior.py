@@ -225,6 +225,11 @@ def put_back(r: Recording, x):
     return x
 
 
+def linked_out(file):
+    del file[HAND]
+    file[HAND] = h5py.ExternalLink("raw.nwb", "/hand")
+
+
 def trials_times(factor: float) -> Callable:
     """A change: trials are in another unit of time."""
 
@@ -370,6 +375,18 @@ CASES: list[FieldCase] = [
             says=rf"trials are at .*, behaviour at 0.0 to .*look like {unit}.*: divide them by {factor:,}",
         )
         for name, factor, unit in (("ms", 1000, "milliseconds"), ("samples", 30_000, "sample indices"))
+    ),
+    FieldCase(
+        "nwb_three_dimensions",
+        "pynwb #1775",
+        partial(write_nwb, change=put(f"{HAND}/data", lambda x: x[:, :, None])),
+        says=r"no series of behaviour that can be read: hand_vel has data of shape \(2235, 2, 1\)",
+    ),
+    FieldCase(
+        "nwb_behavior_linked_out",
+        "own variant",
+        partial(write_nwb, change=linked_out),
+        says="no series of behaviour that can be read: hand_vel is a link|links to files that are not there: raw.nwb",
     ),
     FieldCase(
         "nwb_without_a_clock",
