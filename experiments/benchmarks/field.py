@@ -8,11 +8,13 @@ from pathlib import Path
 from possm_lite.recordings import Recording
 from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig
+from tests.app import live_cases
 from tests.recordings.field import CASES
 from tests.recordings.field.case import FieldCase, Outcome, outcome
 
 from .page import Item, Table, row
 
+Case = FieldCase | live_cases.LiveCase
 # What a report is about, by the first word of a case's name
 SOURCES = {
     "ks4": "Kilosort, phy, SpikeInterface",
@@ -26,11 +28,11 @@ SOURCES = {
     "npz": "arrays of one's own, .npz",
     "good": "arrays of one's own, .npz",
     "folder": "folders and downloads",
-    "notes": "spikes counted from the start of a trial",
+    "live": "Lab Streaming Layer",
 }
 
 
-def source_of(case: FieldCase) -> str:
+def source_of(case: Case) -> str:
     """The program or format that a case is about."""
     return SOURCES[case.name.partition("_")[0]]
 
@@ -61,7 +63,9 @@ def measure_named() -> Iterator[Item]:
         found = _outcome(case)
         if text := found.unsaid or (not is_read(case) and found.wrong):
             unsaid[case.name] = text
-    yield from _by_source("faults of public reports named", "Faults of public reports that are named", kept, unsaid)
+    unsaid |= {case.name: text for case in live_cases.CASES if (text := live_cases.unsaid(case))}
+    title = "Faults of public reports that are named"
+    yield from _by_source("faults of public reports named", title, [*kept, *live_cases.CASES], unsaid)
 
 
 @cache
@@ -76,7 +80,7 @@ def _outcome(case: FieldCase) -> Outcome:
         return outcome(case, _recording(), Path(folder))
 
 
-def _by_source(what: str, title: str, cases: list[FieldCase], failed: dict[str, str]) -> Iterator[Item]:
+def _by_source(what: str, title: str, cases: list[Case], failed: dict[str, str]) -> Iterator[Item]:
     """The row of all cases, and a table with a line for each source.
 
     Args:
@@ -96,7 +100,7 @@ def _by_source(what: str, title: str, cases: list[FieldCase], failed: dict[str, 
     yield Table(title, ["source", "right", "reports", "not right"], rows)
 
 
-def _reports(cases: list[FieldCase]) -> str:
+def _reports(cases: list[Case]) -> str:
     """The public reports that cases stand for, each once."""
     parts = [part.strip() for case in cases for part in case.source.split(",")]
     return ", ".join(sorted({part for part in parts if "#" in part}, key=str.lower))

@@ -16,8 +16,7 @@ from possm_lite.training import prepare
 from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
 
 from ..training.helpers import small_possm
-
-WIDTH_S = 0.05
+from .live_cases import CASES, WIDTH_S, play, unsaid
 
 
 @pytest.fixture
@@ -110,14 +109,9 @@ def test_silence_is_reported_once_and_decoded(bins, lines):
     assert len(list(bins.finished(9.0))) == 20 and lines == ["no event for 1 s: silent bins are decoded"]
 
 
-def play(bins, stamp, seconds: float = 4.0, begin_s: float = 7.0, every_s: float = 0.01) -> list:
-    """An event each 10 ms, with the time that `stamp` makes of its own; the bins that are over, when each was."""
-    found = []
-    for number in range(round(seconds / every_s)):
-        now_s = begin_s + number * every_s
-        bins.add(1, number, stamp(now_s), now_s)
-        found += [(now_s, *bin) for bin in bins.finished(now_s)]
-    return found
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_stream_of_a_public_report(case):
+    assert not unsaid(case)
 
 
 @pytest.mark.parametrize("jump_s", [-3.0, 2.0, -0.4, -0.12, 0.3, -86400.0, 5e5])

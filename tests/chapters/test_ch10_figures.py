@@ -74,6 +74,20 @@ def test_one_array_of_another_length_is_refused(small_recording):
         lecture_notes.from_notes(notes)
 
 
+def test_transposed_velocity_is_refused(small_recording):
+    notes = one_array_a_trial(lecture_notes.to_notes(small_recording))
+    notes = [trial | {"vel": trial["vel"].T} for trial in notes]
+    with pytest.raises(RecordingError, match=r"vel has shape \(2, \d+\).*transposed. Turn it"):
+        lecture_notes.from_notes(notes)
+
+
+def test_counts_in_the_place_of_spikes_are_refused(small_recording):
+    notes = lecture_notes.to_notes(small_recording)
+    notes = [trial | {"spikes": np.ones((len(trial["spikes"]), 12), int)} for trial in notes]
+    with pytest.raises(RecordingError, match=r"spikes of bin 0 have shape \(12,\).*from_counts"):
+        lecture_notes.from_notes(notes)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -52,13 +52,14 @@ def from_notes(trials: list[dict], bin_width_s: float = 0.05, **fields) -> Recor
         RecordingError: times of spikes that are not seconds in their bin, with the factor, or
             samples of velocity that do not fit the bins.
     """
+    _check_pairs(trials)
     _check_offsets(trials, bin_width_s)
     trains, times, behavior, intervals = {}, [], [], []
     first = 0  # bin of the trial, counted through the session
     velocities, per_bin = _velocity_in_bins(trials)
     for trial, velocity in zip(trials, velocities, strict=True):
         for b, (pairs, samples) in enumerate(zip(trial["spikes"], velocity, strict=True), first):
-            for unit, time in pairs or ():
+            for unit, time in _pairs(pairs):
                 trains.setdefault(unit, []).append(b * bin_width_s + time)
             n = per_bin or len(samples)
             times += [(b + j / n) * bin_width_s for j in range(len(samples))]
@@ -72,6 +73,28 @@ def from_notes(trials: list[dict], bin_width_s: float = 0.05, **fields) -> Recor
     )
 
 
+def _pairs(spikes) -> list:
+    """The spikes of a bin, (unit, time) each; none for 0."""
+    return [] if np.ndim(spikes) == 0 else spikes
+
+
+def _check_pairs(trials: list[dict]):
+    """RecordingError unless the spikes of each bin are pairs of a unit and a time, or 0.
+
+    From lecture notes of others: a matrix of counts, (bins, units).
+    """
+    for trial in trials:
+        for b, pairs in enumerate(trial["spikes"]):
+            is_none = np.ndim(pairs) == 0 and not pairs
+            is_pairs = not is_none and np.ndim(pairs) == 2 and np.shape(pairs)[1] == 2
+            if not (is_none or is_pairs or np.shape(pairs) == (0,)):
+                raise RecordingError(
+                    f"spikes of bin {b} have shape {np.shape(pairs)}; each bin has a list of "
+                    "(unit, time), or 0. Of counts, (bins, units), Recording.from_counts makes a "
+                    "recording."
+                )
+
+
 def _check_offsets(trials: list[dict], bin_width_s: float):
     """RecordingError unless each spike has a time in its bin, from 0 up to its width, in s.
 
@@ -80,8 +103,8 @@ def _check_offsets(trials: list[dict], bin_width_s: float):
     offsets, bins = [], []
     for trial in trials:
         for b, pairs in enumerate(trial["spikes"]):
-            offsets += [time for _, time in pairs or ()]
-            bins += [b] * len(pairs or ())
+            offsets += [time for _, time in _pairs(pairs)]
+            bins += [b] * len(_pairs(pairs))
     offsets = np.array(offsets, dtype=np.float64)
     starts = bin_width_s * np.array(bins)
     width = bin_width_s * (1 + 1e-6)
@@ -125,6 +148,12 @@ def _velocity_in_bins(trials: list[dict]) -> tuple[list[list], int | None]:
                 for trial, n in zip(trials, n_bins.tolist(), strict=True)
             ]
             return bins, k
+    n_columns = np.array([np.shape(trial["vel"])[1] for trial in trials])
+    if (n_samples < 10).all() and (n_columns >= n_bins).all():
+        raise RecordingError(
+            f"vel has shape {np.shape(trials[0]['vel'])}, {n_samples[0]} samples of "
+            f"{n_columns[0]} columns: it is transposed. Turn it, so that each sample has a row."
+        )
     worst = int(np.argmax(abs(per_bin - np.median(per_bin))))
     raise RecordingError(
         f"vel must have as many samples in each bin: trials have {per_bin.min():.3g} to "
