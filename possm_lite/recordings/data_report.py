@@ -71,7 +71,7 @@ def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None
     if len(recording.spike_times) == 0:
         raise RecordingError("spike_times is empty: nothing can be decoded.")
     start, stop = recording.span
-    if start == stop:
+    if recording.spike_times[0] == recording.spike_times[-1]:
         raise RecordingError("spike_times are all the same: nothing can be decoded.")
     if len(recording.behavior_times):
         _check_clocks(recording)
