@@ -74,77 +74,17 @@ n_end_states = ValueCheck(
 )
 
 
-def _unconnected_pair(s, bias, T):
-    """Two units in state s without weights, of which unit 1 is asked for and has a bias, at temperature T."""
-    return torch.tensor(s), 1, torch.zeros(2, 2), torch.tensor([0.0, bias]), T
-
-
-# Exercise 9.3: the chance that a unit is on, with units of -1 and 1
-@exercise(
-    cases={
-        "two units at T = 1, no biases": lambda: (-torch.ones(2), 0, 0.8 * (1 - torch.eye(2)), torch.zeros(2), 1.0),
-        "a unit with a bias": partial(_unconnected_pair, [1.0, 1.0], 0.4, 1.0),
-        "a unit with a bias that is off": partial(_unconnected_pair, [-1.0, -1.0], 0.4, 1.0),
-        "a temperature of 2": lambda: (_signs(4), 2, _symmetric(4), torch.zeros(4), 2.0),
-        "eight units with everything": lambda: (_signs(8), 5, 0.3 * _symmetric(8), normal(8, seed=2), 0.7),
-        "a cold unit, whose bias keeps it off": partial(_unconnected_pair, [1.0, -1.0], -0.5, 0.004),
-        "a cold unit, whose bias keeps it on": partial(_unconnected_pair, [1.0, -1.0], 0.5, 0.004),
-    },
+# Exercise 9.3: how the modern network grows with a smaller beta
+growth = ValueCheck(
+    "growth",
+    expected=math.exp(24 * (0.75 / 4 - math.log(math.cosh(1 / 4)))),  # 42.8
+    tolerance=2.0,  # 41 is what is measured
     mistakes={
-        "2 * (W → (W": "a factor 2 is missing: the gap is E(s_i = -1) - E(s_i = 1), and from -1 to 1 is a step of two.",
-        "2 * (W → -2 * (W": "this is the chance that the unit is off: the gap has the wrong sign.",
-        "2 * (W → 2 * s[i] * (W": "with s_i in the gap this is the chance that the unit stays. Wanted is that of 1.",
-        "gap / T → gap": "T is not used: divide the gap by it.",
+        1977: "that is the factor for beta = 1. Here a dot product s weighs exp(s / 4).",
+        90: "the strangers weigh too: (cosh 1/4)^d on average.",
+        6.67: "a quarter of the exponent? ln cosh 1/4 is less than a quarter of ln cosh 1.",
     },
 )
-def chance_on(s, i, W, b, T):
-    """The probability that unit i of s (N,) is on, given all others; units are -1 and 1."""
-    gap = 2 * (W[i] @ s + b[i])  # E(s_i = -1) - E(s_i = 1)
-    return torch.sigmoid(gap / T)
-
-
-# Exercise 9.4: contrastive divergence
-def _restricted(K, V, H, k):
-    """Data, W, b, c, and random numbers for k sweeps."""
-    uniform = [torch.special.ndtr(normal(k, K, n, seed=n)) for n in (H, V)]
-    return _signs(K, V), normal(V, H, seed=2), normal(V, seed=3), normal(H, seed=4), *uniform
-
-
-@exercise(
-    cases={
-        "one datum, one hidden unit, one sweep": partial(_restricted, 1, 2, 1, 1),
-        "six data, three hidden units, one sweep": partial(_restricted, 6, 4, 3, 1),
-        "twenty data, three hidden units, two sweeps": partial(_restricted, 20, 4, 3, 2),
-        "thirty data, five hidden units, ten sweeps": partial(_restricted, 30, 6, 5, 10),
-    },
-    mistakes={
-        "2 * (units @ W + bias) → units @ W + bias": "a factor 2 is missing: from -1 to 1 is a step of two, see (9.8).",
-        "h = torch.where(u_h < on(v, W, c), 1.0, -1.0) → h = torch.where(u_h < on(data, W, c), 1.0, -1.0)": (
-            "every sweep begins at the data again. The second begins where the first has ended."
-        ),
-        "zip(for_h, for_v, strict=True) → [(for_h[0], for_v[0])]": "one sweep only: there are k of them.",
-        "1.0, -1.0) → 1.0, 0.0)": "a unit that is off is -1 here. You have drawn units of 0 and 1.",
-        "2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1 → on(data, W, c), on(v, W, c)": (
-            "you average the probability p of a hidden unit. Its mean is 2p - 1, as it is 1 or -1."
-        ),
-        "h_later = 2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1 → h_later = 2 * on(data, W, c) - 1, h": (
-            "at the end the mean of h given the last v is wanted, not the h from which that v was drawn."
-        ),
-    },
-    results=("the direction of W", "the direction of b", "the direction of c"),
-)
-def cd_directions(data, W, b, c, for_h, for_v):
-    """CD-k: directions for W (V, H), b (V,) and c (H,) from data (K, V) and random numbers (k, K, H), (k, K, V)."""
-
-    def on(units, W, bias):  # (9.8): the probability of being 1
-        return torch.sigmoid(2 * (units @ W + bias))
-
-    v = data
-    for u_h, u_v in zip(for_h, for_v, strict=True):
-        h = torch.where(u_h < on(v, W, c), 1.0, -1.0)  # (K, H)
-        v = torch.where(u_v < on(h, W.T, b), 1.0, -1.0)  # (K, V)
-    h_data, h_later = 2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1  # (K, H): means
-    return (data.T @ h_data - v.T @ h_later) / len(data), (data - v).mean(0), (h_data - h_later).mean(0)
 
 
 def _cues(Q, M, d, beta, n_updates, share=0.6):
@@ -153,7 +93,7 @@ def _cues(Q, M, d, beta, n_updates, share=0.6):
     return torch.where(known, _signs(Q, d), 99.0), known, _signs(M, d, seed=3), beta, n_updates
 
 
-# Exercise 9.5: a modern Hopfield network whose cue is known in part
+# Exercise 9.4: a modern Hopfield network whose cue is known in part
 @exercise(
     cases={
         "one cue of which all is known": partial(_cues, 1, 3, 8, 0.3, 1, share=math.inf),
@@ -184,7 +124,80 @@ def complete_cues(cues, known, memories, beta, n_updates):
     return {"xi": xi, "weights": weights}
 
 
-# Exercise 9.6: what cutting half of the weights amounts to
+def _unconnected_pair(s, bias, T):
+    """Two units in state s without weights, of which unit 1 is asked for and has a bias, at temperature T."""
+    return torch.tensor(s), 1, torch.zeros(2, 2), torch.tensor([0.0, bias]), T
+
+
+# Exercise 9.5: the chance that a unit is on, with units of -1 and 1
+@exercise(
+    cases={
+        "two units at T = 1, no biases": lambda: (-torch.ones(2), 0, 0.8 * (1 - torch.eye(2)), torch.zeros(2), 1.0),
+        "a unit with a bias": partial(_unconnected_pair, [1.0, 1.0], 0.4, 1.0),
+        "a unit with a bias that is off": partial(_unconnected_pair, [-1.0, -1.0], 0.4, 1.0),
+        "a temperature of 2": lambda: (_signs(4), 2, _symmetric(4), torch.zeros(4), 2.0),
+        "eight units with everything": lambda: (_signs(8), 5, 0.3 * _symmetric(8), normal(8, seed=2), 0.7),
+        "a cold unit, whose bias keeps it off": partial(_unconnected_pair, [1.0, -1.0], -0.5, 0.004),
+        "a cold unit, whose bias keeps it on": partial(_unconnected_pair, [1.0, -1.0], 0.5, 0.004),
+    },
+    mistakes={
+        "2 * (W → (W": "a factor 2 is missing: the gap is E(s_i = -1) - E(s_i = 1), and from -1 to 1 is a step of two.",
+        "2 * (W → -2 * (W": "this is the chance that the unit is off: the gap has the wrong sign.",
+        "2 * (W → 2 * s[i] * (W": "with s_i in the gap this is the chance that the unit stays. Wanted is that of 1.",
+        "gap / T → gap": "T is not used: divide the gap by it.",
+    },
+)
+def chance_on(s, i, W, b, T):
+    """The probability that unit i of s (N,) is on, given all others; units are -1 and 1."""
+    gap = 2 * (W[i] @ s + b[i])  # E(s_i = -1) - E(s_i = 1)
+    return torch.sigmoid(gap / T)
+
+
+# Exercise 9.6: contrastive divergence
+def _restricted(K, V, H, k):
+    """Data, W, b, c, and random numbers for k sweeps."""
+    uniform = [torch.special.ndtr(normal(k, K, n, seed=n)) for n in (H, V)]
+    return _signs(K, V), normal(V, H, seed=2), normal(V, seed=3), normal(H, seed=4), *uniform
+
+
+@exercise(
+    cases={
+        "one datum, one hidden unit, one sweep": partial(_restricted, 1, 2, 1, 1),
+        "six data, three hidden units, one sweep": partial(_restricted, 6, 4, 3, 1),
+        "twenty data, three hidden units, two sweeps": partial(_restricted, 20, 4, 3, 2),
+        "thirty data, five hidden units, ten sweeps": partial(_restricted, 30, 6, 5, 10),
+    },
+    mistakes={
+        "2 * (units @ W + bias) → units @ W + bias": "a factor 2 is missing: -1 to 1 is a step of two, see (9.12).",
+        "h = torch.where(u_h < on(v, W, c), 1.0, -1.0) → h = torch.where(u_h < on(data, W, c), 1.0, -1.0)": (
+            "every sweep begins at the data again. The second begins where the first has ended."
+        ),
+        "zip(for_h, for_v, strict=True) → [(for_h[0], for_v[0])]": "one sweep only: there are k of them.",
+        "1.0, -1.0) → 1.0, 0.0)": "a unit that is off is -1 here. You have drawn units of 0 and 1.",
+        "2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1 → on(data, W, c), on(v, W, c)": (
+            "you average the probability p of a hidden unit. Its mean is 2p - 1, as it is 1 or -1."
+        ),
+        "h_later = 2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1 → h_later = 2 * on(data, W, c) - 1, h": (
+            "at the end the mean of h given the last v is wanted, not the h from which that v was drawn."
+        ),
+    },
+    results=("the direction of W", "the direction of b", "the direction of c"),
+)
+def cd_directions(data, W, b, c, for_h, for_v):
+    """CD-k: directions for W (V, H), b (V,) and c (H,) from data (K, V) and random numbers (k, K, H), (k, K, V)."""
+
+    def on(units, W, bias):  # (9.12): the probability of being 1
+        return torch.sigmoid(2 * (units @ W + bias))
+
+    v = data
+    for u_h, u_v in zip(for_h, for_v, strict=True):
+        h = torch.where(u_h < on(v, W, c), 1.0, -1.0)  # (K, H)
+        v = torch.where(u_v < on(h, W.T, b), 1.0, -1.0)  # (K, V)
+    h_data, h_later = 2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1  # (K, H): means
+    return (data.T @ h_data - v.T @ h_later) / len(data), (data - v).mean(0), (h_data - h_later).mean(0)
+
+
+# Exercise 9.7: what cutting half of the weights amounts to
 n_alike = ValueCheck(
     "n_alike",
     expected=11.5,  # 12, or 11 by (9.5), which has M - 1 terms
@@ -196,7 +209,7 @@ n_alike = ValueCheck(
 )
 
 
-# Exercise 9.7: the pseudo-inverse rule
+# Exercise 9.8: the pseudo-inverse rule
 @exercise(
     tolerance=1e-4,
     cases={
@@ -215,19 +228,6 @@ def inverse_weights(X):
     overlaps = X @ X.T  # (M, M)
     W = X.T @ torch.linalg.solve(overlaps, X)  # (N, N)
     return W - torch.diag(W.diag())
-
-
-# Exercise 9.8: how the modern network grows with a smaller beta
-growth = ValueCheck(
-    "growth",
-    expected=math.exp(24 * (0.75 / 4 - math.log(math.cosh(1 / 4)))),  # 42.8
-    tolerance=2.0,  # 41 is what is measured
-    mistakes={
-        1977: "that is the factor for beta = 1. Here a dot product s weighs exp(s / 4).",
-        90: "the strangers weigh too: (cosh 1/4)^d on average.",
-        6.67: "a quarter of the exponent? ln cosh 1/4 is less than a quarter of ln cosh 1.",
-    },
-)
 
 
 # Exercise 9.9: a Boltzmann machine that learns with exact averages

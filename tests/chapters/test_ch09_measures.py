@@ -50,7 +50,7 @@ def test_damaged_weights_against_a_damaged_table():
 
 
 def test_a_stranger_weighs_cosh_to_the_d():
-    """The average of exp(beta x . xi) over all x of d units, for any xi: the line from which (9.13) follows."""
+    """The average of exp(beta x . xi) over all x of d units, for any xi: the line from which (9.8) follows."""
     x = all_states(10, torch.float64)
     for beta in (0.25, 1.0):
         assert torch.exp(beta * x @ x[77]).mean().item() == pytest.approx(math.cosh(beta) ** 10)

@@ -79,7 +79,7 @@ def on_probability(
     """The probability of each unit to be 1, given all others.
 
         p(s_i = 1) = sigmoid(Delta_i / T),
-        Delta_i = E(s_i = -1) - E(s_i = 1) = 2 (sum_j w_ij s_j + b_i)                        (9.5)
+        Delta_i = E(s_i = -1) - E(s_i = 1) = 2 (sum_j w_ij s_j + b_i)                        (9.9)
 
     Args:
         states: s, shape (..., K, N).
@@ -137,7 +137,7 @@ def boltzmann_gradient(
     """The gradient of the log-likelihood, times T.
 
         T d<log p>/dw_ij = <s_i s_j>_data - <s_i s_j>_model,
-        T d<log p>/db_i = <s_i>_data - <s_i>_model                                           (9.7)
+        T d<log p>/db_i = <s_i>_data - <s_i>_model                                          (9.11)
 
     Args:
         data: moments of the data, (..., N, N) and (..., N), as from `moments`.
@@ -253,7 +253,7 @@ def contrastive_divergence(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """CD-k: the directions of learning, with <h> for h where it is only averaged.
 
-        dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j in the same way   (9.9)
+        dw_ij = <v_i h_j>_data - <v_i h_j>_k sweeps later,   db_i and dc_j in the same way  (9.13)
 
     Args:
         visible: data v, shape (..., K, V).

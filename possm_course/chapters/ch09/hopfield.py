@@ -177,7 +177,7 @@ def modern_hopfield(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tens
 def modern_energy(states: Tensor, memories: Tensor, beta: float = 1.0) -> Tensor:
     """The energy, which `modern_hopfield` never raises.
 
-        E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi                         (9.12)
+        E(xi) = -(1/beta) log sum_m exp(beta x_m . xi) + 1/2 xi . xi                          (9.7)
 
     Args:
         states: xi, shape (..., Q, d).
