@@ -122,7 +122,7 @@ def _reaches(angles_deg, new_deg, n_units, noise=0.0, seed=0):
     },
 )
 def first_decoder(rates, angles, new):
-    """Directions (S,) in rad, from votes along (0.4). rates (R, U), angles (R,) in rad, new (S, U)."""
+    """Directions (S,) in rad, from votes along (0.3). rates (R, U), angles (R,) in rad, new (S, U)."""
     design = torch.stack([torch.ones_like(angles), angles.cos(), angles.sin()], -1)  # (R, 3)
     b, x, y = torch.linalg.lstsq(design, rates).solution  # (U,) each
     votes = torch.stack([x, y]) / torch.hypot(x, y)  # (2, U), of length one
