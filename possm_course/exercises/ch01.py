@@ -135,7 +135,7 @@ def pool(scores, values):
     return weights @ values, weights  # (Q, V), (Q, M)
 
 
-# Exercise 1.6: one thing fits with score 0, three with -1; saliency adds 2 to one of the three
+# Exercise 1.7: one thing fits with score 0, three with -1; saliency adds 2 to one of the three
 book_weight = ValueCheck(
     "book_weight",
     expected=0.2245,
@@ -148,7 +148,7 @@ book_weight = ValueCheck(
 )
 
 
-# Exercise 1.7: build it, a width for every feature
+# Exercise 1.6: build it, a width for every feature
 def _scattered(n_points, n_features, seed):
     """Points at random places, and a wave of their first feature with noise."""
     x_i = normal(n_points, n_features, seed=seed, dtype=torch.float64)
