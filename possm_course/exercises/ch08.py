@@ -79,7 +79,7 @@ def _write(weights, erase, n=4, m=3):
     return _normal(n, m), weights(n), torch.tensor(erase).expand(m), _normal(n + 1, m)[-1]
 
 
-# Exercise 8.3: repair the write
+# Exercise 8.5: repair the write
 @exercise(
     cases={
         "one slot, wiped and written": partial(_write, lambda n: torch.eye(n)[1], 1.0),
@@ -111,7 +111,7 @@ def _head(slot, gate, s, gamma):
 _STAY, _AHEAD = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
 
 
-# Exercise 8.4: from the content weights to the weights of the head
+# Exercise 8.3: from the content weights to the weights of the head
 @exercise(
     tolerance=1e-4,
     cases={
@@ -183,7 +183,7 @@ def _signals(controller, x):
     return s_write, s_read, erase, add
 
 
-# Exercise 8.5: the controller of a machine that copies by place
+# Exercise 8.4: the controller of a machine that copies by place
 @exercise(
     cases={
         "a list of one": Case(lambda: (1,), _copied),

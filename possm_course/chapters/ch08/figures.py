@@ -32,6 +32,26 @@ def draw_foursome() -> None:
         axes.axis("off")
 
 
+def draw_questions(names: list[str], questions: Tensor) -> None:
+    """Draws a question before the first hop and after each hop, as one panel of bars each.
+
+    Args:
+        names: what the coordinates stand for, K of them.
+        questions: the question's numbers at these names, shape (hops + 1, K), hops at least 1.
+    """
+    _, panels = plt.subplots(
+        1, len(questions), figsize=(6.8, 2.4), sharey=True, layout="constrained"
+    )
+    titles = ["before", *(f"after hop {n}" for n in range(1, len(questions)))]
+    for axes, title, heights in zip(panels, titles, questions, strict=True):
+        colors = [ORANGE if i == heights.argmax() else GRAY for i in range(len(names))]
+        axes.bar(range(len(names)), heights, color=colors)
+        axes.axhline(0, color=GRAY, lw=0.8)
+        axes.set_xticks(range(len(names)), names, rotation=60, fontsize=10)
+        axes.set_title(title, fontsize=11)
+    panels[0].set_ylabel("q at this name")
+
+
 def draw_task(x: Tensor, bits: Tensor) -> None:
     """Draws a list to be copied: what is heard, above what is to be said at the same steps.
 
