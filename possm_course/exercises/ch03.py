@@ -289,7 +289,7 @@ def _filler_sentence():
     },
 )
 def read_document(words, mask, word_query, sentence_query):
-    """Formula (3.7). words (S, M, D), mask (S, M), queries (D,); gives (D,)."""
+    """Formula (3.14). words (S, M, D), mask (S, M), queries (D,); gives (D,)."""
     word_scores = scaled_dot_score(word_query[None], words)  # (S, 1, M)
     sentences = attend(word_scores, words, mask[:, None])[0][:, 0]  # (S, D)
     has_words = mask.any(dim=-1)  # (S,)

@@ -14,7 +14,7 @@ def hierarchical_attend(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One query pools the words of each sentence, a second one pools the sentences.
 
-        s_i = sum_j a_ij x_ij,   a_ij = softmax_j(q_w . x_ij / sqrt(D))        (3.7)
+        s_i = sum_j a_ij x_ij,   a_ij = softmax_j(q_w . x_ij / sqrt(D))        (3.14)
         y   = sum_i b_i s_i,     b_i  = softmax_i(q_s . s_i / sqrt(D))
 
     The first sum is over the words j of sentence i, the second one over the sentences i.

@@ -8,7 +8,7 @@ from torch.func import functional_call, stack_module_state
 from torch.nn import functional as F
 
 from possm_course.chapters.ch02.adam import Adam
-from possm_lite.nn.heads import MultiHeadAttention
+from possm_lite.nn.heads import MultiHeadAttention, TransformerBlock
 
 N = 8  # people, and numbers
 D = 4 * N  # features of a token: name | number | friend | rival
@@ -75,6 +75,35 @@ class Asker(nn.Module):
         """
         y, weights = self.attention(X)  # (B, N, D), (B, H, N, N)
         return self.readout(y).unflatten(-1, (2, N)), weights
+
+
+class Stack(nn.Module):
+    """Four transformer blocks with two heads, then a readout that guesses two numbers.
+
+    Args:
+        plus: Whether the blocks add their parts to what is there; otherwise each part hands on
+            only its own output.
+    """
+
+    def __init__(self, plus: bool):
+        super().__init__()
+        self.blocks = nn.ModuleList(TransformerBlock(D, n_heads=2) for _ in range(4))
+        self.readout = nn.Linear(D, 2 * N)
+        self.plus = plus
+
+    def through(self, X: Tensor) -> Tensor:
+        """Tokens X, shape (..., N, D), after the four blocks, shape (..., N, D)."""
+        for block in self.blocks:
+            if self.plus:
+                X = block(X)
+            else:
+                fetched, _ = block.attention(block.attention_norm(X))
+                X = block.mlp(block.mlp_norm(fetched))
+        return X
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens X, shape (B, N, D), to guesses (B, N, 2, 8), and a zero in place of weights."""
+        return self.readout(self.through(X)).unflatten(-1, (2, N)), torch.zeros(1)
 
 
 def train(
