@@ -39,6 +39,7 @@ TITLES = {
 }
 # Rows whose figures the README quotes, by hand
 IN_README = ["`make decode`, without set-up", "layouts that decode as in our own format", "faults named correctly"]
+IN_README += ["recordings of public reports, read as in our own format", "faults of public reports named"]
 IN_README += [f"`make decode`, R² of {name}" for name in ("POSSM", "the GRU on counts", "the Wiener filter")]
 
 
