@@ -81,7 +81,9 @@ def outcome(path: Path, options: dict, intact: Read, part: str, kind: str) -> st
         return "read, with other numbers in spite of checksums"
     if any(line not in intact.lines for line in found.lines if is_remark(line, found)):
         return "said"
-    are_fewer_units = kind == "shorter" and path.suffix == ".mat"  # a matrix with one row for each
+    # a matrix with a row for each, without the last; or all spikes of one cluster
+    are_fewer_units = kind == ("shorter" if path.suffix == ".mat" else "constant")
+    are_fewer_units &= recording.n_units < intact.recording.n_units
     is_visible = max(changes) == FAR or (ROWS in changes and part == "field" and not are_fewer_units)
     return f"read, without a word, with {changes} of {NUMBERS}" if is_visible else "other"
 
