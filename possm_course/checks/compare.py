@@ -1,9 +1,12 @@
 """How an answer is compared with the right one.
 
-NumPy's arrays, lists, plain numbers and tensors of any precision count as equal where their numbers are equal.
+NumPy's arrays, lists, plain numbers and tensors of any precision count as equal where their numbers are equal. What the
+numbers are compared to follows the precision of the answer: float16 keeps three digits, and no more are asked of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -31,7 +34,7 @@ def difference(a: Any, b: Any, tolerance: float, names: Sequence[str] = ()) -> s
         return _difference_of_parts(a, b, tolerance, names)
     a, b = _plain(a), _plain(b)
     if isinstance(b, bool | str):
-        is_equal = type(a) is type(b) and a == b
+        is_equal = type(a) is type(b) and a == b  # so that no __eq__ of the student's is asked
         return None if is_equal else f"expected {described(b)}, got {described(a)}."
     return _difference_of_numbers(as_tensor(a), as_tensor(b), tolerance)
 
@@ -75,15 +78,35 @@ def _difference_of_numbers(a: Any, b: Tensor, tolerance: float) -> str | None:
     if not isinstance(a, Tensor) or (a.dim() and not b.dim()):
         kind = "a tensor or an array of numbers" if b.dim() else "a number"
         return f"expected {kind}, got {described(a)}."
+    if a.device != b.device and a.device.type == "meta":
+        return "the result is on the device meta, where a tensor has no numbers. Expected one on the cpu."
+    a = a.detach().cpu()  # from a GPU: its numbers are what counts
+    if a.layout != torch.strided:
+        a = a.to_dense()
     if a.shape != b.shape:
         return f"the shape is {tuple(a.shape)}, expected {tuple(b.shape)}."
     if not b.dim() and not b.is_complex():
         b = b.double()  # a single number may have any precision
     if a.numel() and not _passes_for(a.dtype, b.dtype):
         return f"the dtype is {a.dtype}, expected {b.dtype}."
-    a, b = a.detach().to(b.dtype), b.detach()
-    wrong = _wrong_entries(a, b, tolerance)
+    tolerance = tolerance_of(a, tolerance)
+    a, b = a.to(b.dtype), b.detach()
+    wrong = wrong_entries(a, b, tolerance)
     return _first_wrong(a, b, wrong) if wrong.any() else None
+
+
+def tolerance_of(a: Any, tolerance: float) -> float:
+    """The largest difference allowed of an answer: at least four steps of its precision, if that is a coarse one.
+
+    Args:
+        a: The answer.
+        tolerance: What a case allows; 0 stays 0.
+
+    Returns:
+        That, or more for float16 and bfloat16.
+    """
+    is_coarse = isinstance(a, Tensor) and a.dtype in (torch.float16, torch.bfloat16)
+    return max(tolerance, 4 * torch.finfo(a.dtype).eps) if is_coarse and tolerance > 0 else tolerance
 
 
 def _passes_for(dtype: torch.dtype, expected: torch.dtype) -> bool:
@@ -91,8 +114,17 @@ def _passes_for(dtype: torch.dtype, expected: torch.dtype) -> bool:
     return torch.can_cast(dtype, expected) and (dtype == torch.bool) == (expected == torch.bool)
 
 
-def _wrong_entries(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
-    """True where two tensors of one shape and dtype differ by more than `tolerance`; NaN equals NaN."""
+def wrong_entries(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
+    """Where two tensors of one shape and dtype differ.
+
+    Args:
+        a: The student's numbers.
+        b: The right ones.
+        tolerance: Largest difference allowed, relative to the size of the right number where that is above one.
+
+    Returns:
+        True where they differ by more; NaN equals NaN.
+    """
     wrong = (a != b) & ~(a.isnan() & b.isnan())
     if b.is_floating_point() or b.is_complex():
         is_close = (a - b).abs() <= tolerance * b.abs().clamp(min=1.0)
@@ -130,15 +162,27 @@ def as_tensor(value: Any) -> Any:
     try:
         if isinstance(value, list | tuple) and any(isinstance(item, list | tuple | Tensor) for item in value):
             return torch.stack([as_tensor(item) for item in value])
-        return value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
-    except (TypeError, ValueError, RuntimeError):
+        if isinstance(value, Tensor):
+            return value if type(value) is Tensor else value.as_subclass(Tensor)
+        array = np.array(value)
+        if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # longdouble, which torch does not know
+            array = array.astype(np.float64)
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+    except Exception:  # whatever an object of the student's raises that is asked for its numbers
         return value
 
 
+_MOST = 100_000  # items of a generator
+
+
 def without_arrays(value: Any) -> Any:
-    """The `value` with tensors in place of NumPy's arrays and numbers, also inside lists and tuples."""
+    """The `value` with tensors in place of arrays and numbers of NumPy, also in lists, tuples, dicts, generators."""
+    if isinstance(value, Iterator):
+        value = list(islice(value, _MOST))
     if type(value) in (list, tuple):
         return type(value)(without_arrays(item) for item in value)
+    if type(value) is dict:
+        return {key: without_arrays(item) for key, item in value.items()}
     return as_tensor(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
@@ -146,9 +190,12 @@ def described(value: Any) -> str:
     """What a message calls a `value`: a tensor by its shape, a number or string by itself, others by their type."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
-    if value is None or isinstance(value, int | float | str):
-        return repr(value)
+    if value is None or type(value) in (bool, int, float, str):
+        return shorten(repr(value), 80, placeholder="...")
     kind = type(value).__name__
-    if isinstance(value, list | tuple | dict):
-        return f"a {kind} of {len(value)}"
-    return f"a value of type {kind}"
+    try:
+        if isinstance(value, int | float | str):
+            return shorten(repr(value), 80, placeholder="...")
+        return f"a {kind} of {len(value)}" if isinstance(value, list | tuple | dict) else f"a value of type {kind}"
+    except Exception:  # a __repr__ or __len__ of the student's
+        return f"a value of type {kind}"

@@ -34,6 +34,23 @@ def _times(*seconds):
         "(spike_times >= start) & (spike_times < stop) → spike_times >= start & spike_times < stop": (
             "`&` comes before `>=` and `<`: put brackets around each comparison."
         ),
+        "(spike_times >= start) & (spike_times < stop) → (spike_times > start) & (spike_times <= stop)": (
+            "both ends are the wrong ones: a spike at start counts, a spike at stop belongs to the next window."
+        ),
+        "inside.sum().item() / (stop - start) → inside.double().mean().item()": (
+            "this is the share of all spikes that are inside. Per second means divided by the length of the window."
+        ),
+        "inside.sum().item() / (stop - start) → (stop - start) / max(inside.sum().item(), 1)": (
+            "this is seconds per spike. A rate is the other way round."
+        ),
+        "return inside.sum().item() / (stop - start) → s = spike_times[inside]; "
+        "return (1 / s.diff().mean()).item() if len(s) > 1 else 0.0": (
+            "this is one over the mean interval, which has one spike less and forgets the rest of the window."
+        ),
+        "return inside.sum().item() / (stop - start) → s = spike_times[inside]; "
+        "return len(s) / (s[-1] - s[0]).item() if len(s) > 1 else 0.0": (
+            "you divide by the time from the first spike to the last. The window is stop - start long, spikes or not."
+        ),
     },
 )
 def firing_rate(spike_times, start, stop):
@@ -76,6 +93,14 @@ def _counts(n_trials, n_units):
         "x.mean(0) → x.mean(1)": "you took the mean over the units of each trial. Trials are axis 0.",
         "x.mean(0) → x.mean()": "you subtract one mean for all. Each unit has its own.",
         "x - x.mean(0) → x.mean(0)": "these are the means themselves. Subtract them from x.",
+        "x - x.mean(0) → (x - x.mean(0)) / x.std(0)": "divided by the spread as well: only the mean should go.",
+        (
+            "x - x.mean(0) → (x - x.mean(0)) / x.std(0, correction=0)"
+        ): "divided by the spread, too: only the mean should go.",
+        "x - x.mean(0) → x.mean(0) - x": "the other way round: the mean of a unit is subtracted from x.",
+        "x.mean(0) → x.median(0).values": "this is the median of each unit. Subtract its mean.",
+        "x.mean(0) → x.sum(0)": "this is the sum over the trials, not the mean.",
+        "x - x.mean(0) → x / x.mean(0)": "you divide by the mean. Subtract it.",
     },
 )
 def center(x):
@@ -119,6 +144,20 @@ def _reaches(angles_deg, new_deg, n_units, noise=0.0, seed=0):
         "atan2(y, x) → atan2(x, y)": "cosine and sine have changed places: atan2 wants y first.",
         "atan2(y, x) → atan2(y, x).remainder(math.tau)": "the range is wrong: it is from -π to π, not from 0 to 2π.",
         "atan2(y, x) → atan(y / x)": "atan of y / x cannot tell a direction from the opposite one: use atan2.",
+        "torch.atan2(y, x) → torch.atan2(y, x).rad2deg()": "the directions are in degrees, and should be in radians.",
+        "(new - b) → (b - new)": (
+            "the votes point the wrong way: a unit that fires *more* than usual votes for its direction."
+        ),
+        "rates).solution → rates - rates.mean(0)).solution": (
+            "the mean of each unit was taken off before the fit, so that b is not what the unit fires without a "
+            "direction."
+        ),
+        "(new - b).T → (new > b).double().T": (
+            "every vote counts alike. A vote weighs how much more than usual the unit fires."
+        ),
+        "angles.cos(), angles.sin() → angles.deg2rad().cos(), angles.deg2rad().sin()": (
+            "the angles are in radians already: converted once more they are all near 0."
+        ),
     },
 )
 def first_decoder(rates, angles, new):

@@ -29,6 +29,23 @@ def _points():
         "torch.softmax(-0.5 * u**2, dim=-1) → (K := torch.exp(-0.5 * u**2)) / K.sum(-1, keepdim=True)": (
             "far from all points every exp(...) is rounded to 0, and 0 / 0 is NaN: let torch.softmax do it."
         ),
+        "torch.softmax(-0.5 * u**2, dim=-1) → w / (2 * torch.pi) ** 0.5 * torch.exp(-0.5 * u**2)": (
+            "this is the density of the normal distribution. Weights of a query should sum to one: divide by "
+            "their sum instead."
+        ),
+        "-0.5 * u**2 → -0.5 * u.abs()": "the distance is not squared.",
+        "-0.5 * u**2 → 0.5 * u**2": "the sign: far points get the largest weights. A Gaussian falls with the distance.",
+        "return torch.softmax(-0.5 * u**2, dim=-1) → "
+        "K = torch.exp(-0.5 * u**2); return K / (K.sum(-1, keepdim=True) + 1e-6)": (
+            "the small number in the denominator takes over where all K are tiny: far away the weights should "
+            "still sum to one."
+        ),
+        "return torch.softmax(-0.5 * u**2, dim=-1) → return torch.softmax(-0.5 * u**2, dim=-1).T": (
+            "keys and queries have changed places: rows are queries, columns are points."
+        ),
+        "torch.softmax(-0.5 * u**2, dim=-1) → (K := torch.exp(-0.5 * u**2)) / K.sum()": (
+            "one sum over the whole table. Each query should have its own."
+        ),
     },
 )
 def gaussian_weights(x, x_i, w):
@@ -86,6 +103,15 @@ far_answer = ValueCheck(
         "(w * (x_i[:, None] - x_i)) ** 2 → w * (x_i[:, None] - x_i) ** 2": "it looks as if w is outside the square.",
         "-torch.inf → -1e6": "a finite score is not the least where all others are lower still: which score always is?",
         ".mean() → .mean().sqrt()": "this is the root, as in the pictures. (1.7) is the mean of the squares.",
+        "-0.5 * (w → -1.0 * (w": "the factor 1/2 before the square is missing.",
+        (
+            "((y_i - p @ y_i) ** 2).mean() → (y_i - p @ y_i).abs().mean()"
+        ): "this is the mean of the sizes. (1.7) has squares.",
+        ".mean() → .sum()": "the errors are summed. (1.7) has their mean.",
+        "dim=-1) → dim=0)": "the softmax runs over the points that are asked: the shares of a row should sum to one.",
+        "(w * (x_i[:, None] - x_i)) ** 2 → ((x_i[:, None] - x_i) / w) ** 2": (
+            "you divide by w, but w is one over the width: multiply."
+        ),
     },
 )
 def loo_error(x_i, y_i, w):
@@ -127,6 +153,24 @@ _TWO_VALUES = [[1.0, 10.0], [3.0, 40.0]]
             "the largest score of the whole table is subtracted. Subtract the largest of each row."
         ),
         "weights @ values, weights → weights, weights @ values": "the two results have changed places.",
+        "torch.softmax(scores, dim=-1) → torch.softmax(torch.softmax(scores, -1), -1)": (
+            "the softmax is taken twice. Once makes weights of scores."
+        ),
+        "torch.softmax(scores, dim=-1) → torch.softmax(scores[..., None], -1)[..., 0]": (
+            "all weights are 1: the softmax runs over an axis of size one. It should run over the keys."
+        ),
+        "torch.softmax(scores, dim=-1) → scores / scores.sum(-1, keepdim=True)": (
+            "the scores themselves are divided by their sum: exp is missing."
+        ),
+        "torch.softmax(scores, dim=-1) → torch.log_softmax(scores, dim=-1)": (
+            "these are logarithms of the weights: `softmax`, not `log_softmax`."
+        ),
+        "torch.softmax(scores, dim=-1) → torch.softmax(scores / scores.shape[-1] ** 0.5, -1)": (
+            "the scores are divided by a root. Here they come ready."
+        ),
+        "torch.softmax(scores, dim=-1) → torch.sigmoid(scores)": (
+            "each score goes through a sigmoid of its own: weights should compete, and sum to one."
+        ),
     },
 )
 def pool(scores, values):
@@ -187,6 +231,14 @@ def _widths(*w):
             "log_w = (log_w - step * slope) → total = total + slope\n        log_w = (log_w - step * total)",
         ): "the slopes of all steps pile up: `.backward()` adds to `.grad`. Set it to zero before each step.",
         ".mean() → .sum()": "the errors are summed. (1.7) has their mean.",
+        "return log_w.exp().detach() → return log_w.detach()": "this is log w. Return w.",
+        "torch.autograd.grad(error, log_w) → (torch.autograd.grad(error, log_w)[0] / log_w.exp().detach(),)": (
+            "the slope is that by w. The steps are on log w, whose slope is w times as large."
+        ),
+        "(u**2).sum(-1) → (u**2).mean(-1)": "the mean over the features. (1.11) sums their squares.",
+        "-0.5 * (u**2).sum(-1) → -(u**2).sum(-1)": "the factor 1/2 before the squares is missing.",
+        "log_w.exp() * (x_i → (1 / log_w.exp()) * (x_i": "you divide by w, but w is one over the width: multiply.",
+        ".mean() → .mean().sqrt()": "this is the slope of the root. (1.7) is the mean of the squares.",
     },
 )
 def learn_widths(x_i, y_i, w, steps, step):

@@ -55,6 +55,79 @@ _EMPTY = ([0.3, 1.0, -0.5], [0, 0, 0])
             "scores.masked_fill(~mask, -math.inf) → scores + (1 - mask.float()) * -1e9",
             "(scores, -1).masked_fill(~readable, 0.0) → (scores, -1) * mask",
         ): "what is added to padding does not hide a large number there: fill it in, with `masked_fill` or `where`.",
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores.masked_fill(mask, -math.inf)",
+            "readable = mask → readable = (~mask)",
+        ): "the mask is the wrong way round: True means that a key *may* be read.",
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores.masked_fill(~mask, -1e9)",
+            "scores.masked_fill(~readable, 0.0) → scores",
+            "torch.softmax(scores, -1).masked_fill(~readable, 0.0) → torch.softmax(scores, 0) * mask",
+        ): "the softmax runs over the first axis. It should run over the keys, the last axis.",
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores.masked_fill(~mask, -1e9)",
+            "scores.masked_fill(~readable, 0.0) → scores",
+            "torch.softmax(scores, -1).masked_fill(~readable, 0.0) → "
+            "torch.softmax(scores, 1 if scores.dim() > 1 else 0) * mask",
+        ): "the softmax runs over axis 1, which is not the last one in every case. It should run over the keys.",
+        "torch.softmax(scores, -1).masked_fill(~readable, 0.0) → torch.softmax(scores, -1)": (
+            "a row that may read nothing is read all the same, with equal weights. Its weights should be zeros."
+        ),
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores",
+            "scores.masked_fill(~readable, 0.0) → scores",
+            "return torch.softmax(scores, -1).masked_fill(~readable, 0.0) → "
+            "p = torch.softmax(scores, -1) * mask; return p / p.sum(-1, keepdim=True).clamp(min=1e-30)",
+        ): (
+            "masked after the softmax, and divided again: right on paper, but a large score in the padding has taken "
+            "everything by then, and what is left of the real ones is rounded to 0. The mask belongs before the "
+            "softmax."
+        ),
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores",
+            "scores.masked_fill(~readable, 0.0) → scores",
+            "return torch.softmax(scores, -1).masked_fill(~readable, 0.0) → "
+            "p = torch.softmax(scores, -1) * mask; return p / p.sum(-1, keepdim=True)",
+        ): (
+            "masked after the softmax, and divided again: where nothing is left that is 0 / 0. The mask belongs "
+            "before it."
+        ),
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores * mask",
+            "scores.masked_fill(~readable, 0.0) → scores",
+            "return torch.softmax(scores, -1).masked_fill(~readable, 0.0) → "
+            "p = torch.softmax(scores, -1) * mask; return p / (p.sum(-1, keepdim=True) + 1e-13)",
+        ): (
+            "scores are multiplied by the mask, so padding has the score 0, which is large beside -200: real "
+            "weights are "
+            "rounded to 0, and dividing once more does not bring them back. Fill padding in before the softmax."
+        ),
+        (
+            "scores.masked_fill(~readable, 0.0) → scores",
+            "return torch.softmax(scores, -1).masked_fill(~readable, 0.0) → "
+            "e = torch.exp(scores) * mask; return e / (e.sum(-1, keepdim=True) + 1e-9)",
+        ): (
+            "exp of a large score is infinite. The largest score of a row that may be read should be subtracted first."
+        ),
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores",
+            "scores.masked_fill(~readable, 0.0) → scores",
+            "return torch.softmax(scores, -1).masked_fill(~readable, 0.0) → "
+            "e = torch.exp(scores) * mask; return e / (e.sum(-1, keepdim=True) + 1e-9)",
+        ): "exp of what stands in the padding is infinite, and infinity times 0 is NaN: fill it in before exp.",
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores + (1 - mask.float()) * -math.inf",
+            "scores.masked_fill(~readable, 0.0) → scores",
+            ".masked_fill(~readable, 0.0)\n → \n",
+        ): "minus infinity is multiplied by the mask, and 0 times infinity is NaN: use `masked_fill` or `torch.where`.",
+        (
+            "scores.masked_fill(~mask, -math.inf) → scores.masked_fill(~mask, -1e4)",
+            "torch.softmax(scores, -1).masked_fill(~readable, 0.0) → torch.softmax(scores, -1) * mask",
+        ): "-10,000 is not small beside scores of -30,000: the padding wins. Is there a number below all?",
+        (
+            "scores.masked_fill(~mask, -math.inf) → torch.where(mask, scores, torch.finfo(scores.dtype).tiny)",
+            "torch.softmax(scores, -1).masked_fill(~readable, 0.0) → torch.softmax(scores, -1) * mask",
+        ): "the fill is a tiny *positive* number, so padding has a score like any other. It should be far below all.",
     },
 )
 def masked_weights(scores, mask):
@@ -88,6 +161,29 @@ def _additive_inputs(B, n_queries, n_keys):
             "an axis of k is missing: its trials meet the queries. k needs an axis of size one where q has its queries."
         ),
         "torch.tanh(from_q + from_k) → (from_q + from_k)": "the tanh is missing: without it softmax drops the query.",
+        "torch.tanh(from_q + from_k) → (torch.tanh(from_q) + torch.tanh(from_k))": (
+            "each part has a tanh of its own. The tanh is of the sum: that is what makes a query matter to each key."
+        ),
+        "torch.tanh(from_q + from_k) → torch.sigmoid(from_q + from_k)": "this is a sigmoid. The score has a tanh.",
+        "torch.tanh(from_q + from_k) → torch.relu(from_q + from_k)": "this is a ReLU. The score has a tanh.",
+        (
+            "torch.tanh(from_q + from_k) → torch.tanh(from_q * from_k)"
+        ): "the two parts are multiplied. They should be added.",
+        "@ w_v → @ w_v / w_v.norm()": "w_v is divided by its length. It should stay as it is.",
+        "@ w_v → @ w_v / len(w_v) ** 0.5": "divided by the root of the hidden size: this score has no scale.",
+        "return torch.tanh(from_q + from_k) @ w_v → return torch.softmax(torch.tanh(from_q + from_k) @ w_v, -1)": (
+            "these are weights. Return the scores, before the softmax."
+        ),
+        "return torch.tanh(from_q + from_k) @ w_v → return (torch.tanh(from_q + from_k) @ w_v).squeeze()": (
+            "`squeeze()` without an axis also drops the batch of one: name the axis."
+        ),
+        "return torch.tanh(from_q + from_k) @ w_v → return torch.tanh(q @ W_q.T + k @ W_k.T) @ w_v": (
+            "query 1 meets key 1 alone, query 2 key 2. Every query should meet every key: both need an axis of "
+            "size one."
+        ),
+        "return torch.tanh(from_q + from_k) @ w_v → return torch.tanh((from_q + from_k) @ w_v)": (
+            "the tanh is taken of the score. It belongs inside, on the hidden units, before w_v."
+        ),
     },
 )
 def additive_scores(q, k, W_q, W_k, w_v):
@@ -130,6 +226,18 @@ def _head_inputs(n_heads, D, n_keys=3):
         "math.sqrt(d) → d": "divided by d, not by its root: the variance is d, the standard deviation its root.",
         "unflatten(-1, (n_heads, d)).transpose(1, 2) → unflatten(-1, (d, n_heads)).permute(0, 3, 1, 2)": (
             "the scale is right, the heads are not: they take their numbers in turn, not side by side."
+        ),
+        ("unflatten(-1, (n_heads, d)).transpose(1, 2) → reshape(len(queries), n_heads, -1, d)",): (
+            "the heads are cut in one step, (B, Q, D) to (B, H, Q, d): that cuts the tokens. Only the last axis "
+            "should be cut, "
+            "and then two axes swapped."
+        ),
+        "/ math.sqrt(d) → / d**-0.5": "divided by d ** -0.5, which multiplies by the root: one of the two is too much.",
+        (
+            "math.sqrt(d) → math.sqrt(keys.shape[1])"
+        ): "divided by the root of how many keys there are, not of a head's size.",
+        "/ math.sqrt(d) → / d**0.25": (
+            "divided by the fourth root: each of q and k may have one, both together the root of d."
         ),
     },
 )
@@ -201,6 +309,24 @@ def _gradients(function, q, k, v, mask, weights):
         "torch.exp(scores - scores.max(-1, keepdim=True).values) → torch.exp(scores)": (
             "exp of a large score is infinite. Subtract the largest score of each row before exp."
         ),
+        "p = torch.where(mask, e / e.sum(-1, keepdim=True), 0.0) → p = e / e.sum(-1, keepdim=True)": (
+            "a trial without any key reads its padding: all its scores are equal, and so are its weights. Clear them."
+        ),
+        "torch.where(mask, scores, -1e30) → scores": "padding is read: the mask has to come before the softmax.",
+        "torch.where(mask, scores, -1e30) → torch.where(mask, -1e30, scores)": (
+            "the mask is the wrong way round: True means that a key is real."
+        ),
+        (
+            "torch.tanh((q @ W_q.T)[:, :, None] + (k @ W_k.T)[:, None]) → ((q @ W_q.T)[:, :, None] + (k @ "
+            "W_k.T)[:, None])"
+        ): ("the tanh of the additive score is missing."),
+        (
+            "math.sqrt(q.shape[-1]) → math.sqrt(k.shape[1])"
+        ): "divided by the root of the number of keys, not of their size.",
+        "math.sqrt(q.shape[-1]) → q.shape[-1]": "divided by d, and not by its root.",
+        (
+            "e.sum(-1, keepdim=True) → e.sum(1, keepdim=True)"
+        ): "the weights sum to one over the queries. It should be the keys.",
     },
 )
 def masked_pooling(q, k, v, mask, weights):
@@ -249,6 +375,13 @@ def _zero_columns():
     mistakes={
         "U.T, Vh → U.T, sigma[:, None] * Vh": "the singular values are in both matrices, so each counts squared.",
         "sigma[:, None] * U.T, Vh → U.T, Vh": "the singular values are in neither matrix.",
+        "sigma[:, None] * U.T → sigma[:, None].sqrt() * U.T": (
+            "the roots of the singular values are in one matrix only. Both together should have each of them once."
+        ),
+        (
+            "sigma[:, None] * U.T, Vh → sigma[:, None] * U, Vh"
+        ): "U is not transposed: the rows of W_q are the columns of U.",
+        "sigma[:, None] * U.T, Vh → sigma[:, None] * U.T, Vh.T": "`svd` returns V transposed already.",
     },
 )
 def two_projections(W, d):
@@ -283,6 +416,20 @@ def _items(*lengths, below=0.0, bias=(0.0, 0.0, 0.0)):
         "-math.inf → 0.0": "padding counts as zero, and zero wins over negative numbers.",
         "largest.masked_fill(~mask.any(1)[:, None], 0.0) → largest": (
             "a trial without items gives minus infinity: give zeros there."
+        ),
+        (
+            "torch.sigmoid(items @ W_g.T + b_g) → torch.tanh(items @ W_g.T + b_g)"
+        ): "the gates go through a tanh: a sigmoid.",
+        "+ b_g → ": "the bias of the gates is missing.",
+        ".max(1).values → .mean(1)": "this is a mean over the items. The largest of each feature is wanted.",
+        (
+            "gated.masked_fill(~mask[..., None], -math.inf) → gated"
+        ): "padding takes part: its large numbers are the largest.",
+        "torch.sigmoid(items @ W_g.T + b_g) * items → torch.sigmoid(items @ W_g.T + b_g)": (
+            "these are the gates themselves. They should be multiplied with the items."
+        ),
+        "return largest → return gated[torch.arange(len(items)), gated.norm(dim=-1).argmax(1)]; return largest": (
+            "one item is chosen as a whole. The largest should be taken of each feature by itself."
         ),
     },
 )
@@ -321,6 +468,19 @@ def _gradients_with_leave_one_out(function, *args):
         "* log_p → * log_p.exp()": (
             "p where log p should be: each draw comes with frequency p already, so its own p must not count again."
         ),
+        (
+            "(loss - baseline).detach() → loss.detach()"
+        ): "the baseline is not used: it should be subtracted from the loss.",
+        "return loss + advantage * log_p → return advantage * log_p": (
+            "the loss itself is missing: what made it should get its own gradient."
+        ),
+        "return loss + advantage * log_p → return loss.detach() + advantage * log_p": (
+            "the loss is stopped as well, so that what made it gets no gradient."
+        ),
+        "advantage * log_p → advantage * log_p.detach()": "log p is stopped: nothing is learned about the choice.",
+        (
+            "return loss + → return loss - baseline +"
+        ): "the value is the loss and a term: the baseline belongs in that term only.",
     },
 )
 def surrogate(log_p, loss, baseline):

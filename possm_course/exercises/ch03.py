@@ -42,6 +42,38 @@ def _normals(*shapes):
         "dim=-1 → dim=0": (
             "the weights of a row do not sum to one: it looks as if the softmax went over the tokens that ask."
         ),
+        "/ math.sqrt(K.shape[-1]) → / K.shape[-1] ** -0.5": (
+            "divided by d ** -0.5, which multiplies by the root: one of the two is too much."
+        ),
+        "/ math.sqrt(K.shape[-1]) → / K.shape[-1]": "divided by d. It should be its root.",
+        (
+            "/ math.sqrt(K.shape[-1]) → / math.sqrt(V.shape[-1])"
+        ): "scaled by the size of a value. A score is a sum over keys.",
+        (
+            "/ math.sqrt(K.shape[-1]) → / math.sqrt(len(X))"
+        ): "scaled by the number of tokens. A score is a sum over d products.",
+        "torch.softmax(scores, dim=-1) @ V → torch.softmax(scores, dim=-1).T @ V": (
+            "the weights are transposed: row n of the result should be what token n reads."
+        ),
+        "return torch.softmax(scores, dim=-1) @ V → return torch.softmax(scores, dim=-1) @ X": (
+            "the tokens themselves are averaged. (3.2) averages their values."
+        ),
+        (
+            "Q @ K.T / math.sqrt(K.shape[-1]) → Q @ K.T",
+            "torch.softmax(scores, dim=-1) → torch.softmax(scores, dim=-1) / math.sqrt(K.shape[-1])",
+        ): "divided after the softmax, so that the weights do not sum to one. The scores should be divided.",
+        (
+            "return torch.softmax(scores, dim=-1) @ V → return torch.exp(scores) / torch.exp(scores).sum(-1, "
+            "keepdim=True) @ V"
+        ): (
+            "exp of a large score is infinite, and inf / inf is NaN: subtract the largest of each row, or use "
+            "`softmax`."
+        ),
+        "return torch.softmax(scores, dim=-1) @ V → "
+        "order = torch.ones_like(scores, dtype=torch.bool).tril(); "
+        "return torch.softmax(scores.masked_fill(~order, -torch.inf), -1) @ V": (
+            "tokens read only those before them. (3.2) has no mask: every token reads all."
+        ),
     },
 )
 def self_attention(X, W_q, W_k, W_v):
@@ -73,6 +105,30 @@ def _numbered(*shape):
         "cut.transpose(1, 2) → cut": "the axes are (B, N, H, d). Heads come before tokens: swap the two.",
         "reshape(B, N, n_heads, features // n_heads) → reshape(B, N, -1, n_heads).mT": (
             "every head gets each H-th feature, dealt out like cards. Those of a head lie side by side."
+        ),
+        "return cut.transpose(1, 2) → return x.reshape(B * n_heads, N, -1)": (
+            "batch and heads are one axis, (B H, N, d), and were cut in one step. Four axes are wanted: first "
+            "cut the last one."
+        ),
+        "return cut.transpose(1, 2) → return cut.permute(2, 0, 1, 3)": (
+            "the heads come first, (H, B, N, d). They belong behind the batch, before the tokens."
+        ),
+        "return cut.transpose(1, 2) → return cut.permute(0, 2, 3, 1)": (
+            "the axes are (B, H, d, N): tokens and features of a head have changed places."
+        ),
+        (
+            "B, N, features = x.shape → N, B, features = x.shape",
+            "x.reshape(B, N, n_heads, features // n_heads) → x.reshape(N, B, n_heads, features // n_heads)",
+            "cut.transpose(1, 2) → cut.permute(1, 2, 0, 3)",
+        ): (
+            "you take the first axis for the tokens and the second for the batch. Here x is (B, N, H d), the "
+            "batch first."
+        ),
+        "return cut.transpose(1, 2) → return cut.transpose(1, 2).flatten(0, 1)": (
+            "batch and heads are flattened into one axis: they should stay two."
+        ),
+        "return cut.transpose(1, 2) → return x.reshape(B, n_heads, features // n_heads, N).mT": (
+            "the shape is right and the numbers are scrambled: only the last axis should be cut, into H and d."
         ),
     },
 )
@@ -131,6 +187,38 @@ def _parts():
             "F.layer_norm(X, size)) → X)",
             "return Z + mlp(F.layer_norm(Z, size)) → Z = F.layer_norm(Z, Z.shape[1:]); return Z + mlp(Z)",
         ): "the norm stands before the fork, so the plus adds LN(X). It adds X as it came.",
+        (
+            "F.layer_norm(X, size) → ((X - X.mean(-1, keepdim=True)) / (X.std(-1, keepdim=True) + 1e-6))",
+            "F.layer_norm(Z, size) → ((Z - Z.mean(-1, keepdim=True)) / (Z.std(-1, keepdim=True) + 1e-6))",
+        ): "the spread is divided by D - 1: `std` has that as its default. A layer norm divides by D (`correction=0`).",
+        ("F.layer_norm(X, size) → F.layer_norm(X, X.shape)", "F.layer_norm(Z, size) → F.layer_norm(Z, Z.shape)"): (
+            "the norm is over all tokens together. Each token should have its own mean and spread."
+        ),
+        (
+            "F.layer_norm(X, size) → ((X - X.mean(0)) / (X.var(0, correction=0) + 1e-5).sqrt())",
+            "F.layer_norm(Z, size) → ((Z - Z.mean(0)) / (Z.var(0, correction=0) + 1e-5).sqrt())",
+        ): (
+            "the norm is over the tokens, feature by feature, as a batch norm's. It should be over the features "
+            "of a token."
+        ),
+        (
+            "att(F.layer_norm(X, size)) → F.layer_norm(att(X), size)",
+            "mlp(F.layer_norm(Z, size)) → F.layer_norm(mlp(Z), size)",
+        ): "the norms are of what att and mlp return. They should be of what these read.",
+        "att(F.layer_norm(X, size)) → att(X)": "the first norm is missing: att reads LN(X).",
+        ("att(F.layer_norm(X, size)) → att(X)", "mlp(F.layer_norm(Z, size)) → mlp(Z)"): "both norms are missing.",
+        "Z = X + att(F.layer_norm(X, size)) → Z = att(F.layer_norm(X, size))": (
+            "the first plus is missing: what goes in should be added to what attention brings."
+        ),
+        "return Z + mlp(F.layer_norm(Z, size)) → return mlp(F.layer_norm(Z, size))": (
+            "the second plus is missing: Z should be added to what mlp returns."
+        ),
+        "F.layer_norm(X, size) → (X / X.norm(dim=-1, keepdim=True))": (
+            "the length of each token is made one. A layer norm takes off the mean and divides by the spread."
+        ),
+        "return Z + mlp(F.layer_norm(Z, size)) → return F.layer_norm(Z + mlp(F.layer_norm(Z, size)), size)": (
+            "a third norm stands at the end. (3.11) has two."
+        ),
     },
 )
 def transformer_block(X, att, mlp):
@@ -193,6 +281,50 @@ def _rows(function, X, exists, *args):
         ("-1e30 → -math.inf", "Y * exists[..., None] → Y.masked_fill(~exists[..., None], 0.0)"): (
             "the values are right and a gradient is NaN: weights of NaN had met the values before the row was cleared."
         ),
+        ".transpose(1, 2).reshape(B, N, -1) @ W_o → .reshape(B, N, -1) @ W_o": (
+            "heads are put together without swapping the axes back: the result of (B, H, N, d) should be (B, N, "
+            "H, d) first."
+        ),
+        "reshape(B, N, n_heads, d).transpose(1, 2) for W → reshape(B, n_heads, N, d) for W": (
+            "the heads are cut in one step, (B, N, D) to (B, H, N, d): that cuts the tokens. Only the last axis "
+            "should be cut."
+        ),
+        "reshape(B, N, n_heads, d).transpose(1, 2) for W → reshape(B, N, d, n_heads).permute(0, 3, 1, 2) for W": (
+            "the heads take their features in turn, like cards. Those of a head should lie side by side."
+        ),
+        "order & exists[:, None, None, :] → order & ~exists[:, None, None, :]": (
+            "`exists` is the wrong way round: True means a real token, which may be read."
+        ),
+        "order & exists[:, None, None, :] → ~order & exists[:, None, None, :]": (
+            "the mask of order is the wrong way round: tokens read those after them. In "
+            "`scaled_dot_product_attention` True "
+            "means that a token may be read; in other places it means the opposite."
+        ),
+        "torch.arange(N)[:, None] >= torch.arange(N) → torch.arange(N)[:, None] <= torch.arange(N)": (
+            "the mask of order is transposed: every token reads itself and those *after* it."
+        ),
+        "torch.arange(N)[:, None] >= torch.arange(N) → torch.arange(N)[:, None] > torch.arange(N)": (
+            "a token cannot read itself: row n should read up to n, with n."
+        ),
+        "return Y * exists[..., None] → return Y": "the rows of padded tokens are not cleared: they should be zeros.",
+        "math.sqrt(d) → math.sqrt(n_heads)": "divided by the root of how many heads there are, not of their size.",
+        " / math.sqrt(d) → ": "the scores are not divided by the root of d.",
+        "math.sqrt(d) → d": "divided by d, and not by its root.",
+        "/ math.sqrt(d) → / d**-0.5": "divided by d ** -0.5, which multiplies by the root.",
+        "exists[:, None, None, :] → exists.repeat(n_heads, 1).view(B, n_heads, 1, N)": (
+            "the mask is repeated in another order than the heads: a sequence gets the padding of another one. "
+            "An axis of size one for the heads should do."
+        ),
+        "scores - scores.max(-1, keepdim=True).values → scores": (
+            "exp of a large score is infinite: subtract the largest of each row first, or use `softmax`."
+        ),
+        "scores - scores.max(-1, keepdim=True).values → scores - scores.max()": (
+            "the largest score of all is subtracted: rows with lower scores are rounded to 0. It should be each "
+            "row's own."
+        ),
+        "weights.sum(-1, keepdim=True) → weights.sum(-2, keepdim=True)": (
+            "the weights sum to one over the tokens that ask. It should be those that are read."
+        ),
     },
 )
 def masked_heads(X, exists, W_q, W_k, W_v, W_o, n_heads):
@@ -225,6 +357,16 @@ def masked_heads(X, exists, W_q, W_k, W_v, W_o, n_heads):
         "V.repeat_interleave(times, dim=0) → V.repeat(times, 1, 1)": (
             "keys and values are repeated in different orders. A head reads the values that belong to its keys."
         ),
+        "return weights @ V → Q = Q.unflatten(0, (-1, times)).mean(1).repeat_interleave(times, 0)\n"
+        "    return torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1) @ V": (
+            "the queries of a group are averaged. Each head keeps its own query; only keys and values are shared."
+        ),
+        "K, V = K.repeat_interleave(times, dim=0), V.repeat_interleave(times, dim=0) → "
+        "K, V = K.mean(0, keepdim=True), V.mean(0, keepdim=True)": (
+            "all key heads are averaged into one. Each group should read its own."
+        ),
+        " / math.sqrt(Q.shape[-1]) → ": "the scores are not divided by the root of d.",
+        "dim=-1)  # (H, N, M) → dim=1)  # (H, N, M)": "the softmax runs over the queries. It should run over the keys.",
     },
 )
 def grouped_attention(Q, K, V):
@@ -285,6 +427,26 @@ def _filler_sentence():
         ", mask[:, None]) → )": "the padded slots of a sentence are read. The softmax over words needs the mask.",
         ", has_words[None]) → )": (
             "a sentence without words is read: its vector of zeros takes a share of the second softmax."
+        ),
+        "word_query[None], words → sentence_query[None], words": "the words are asked by the query of the sentences.",
+        (
+            "sentence_query[None], sentences → word_query[None], sentences"
+        ): "the sentences are asked by the query of the words.",
+        "sentences = attend(word_scores, words, mask[:, None])[0][:, 0] → "
+        "sentences = (words * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)": (
+            "the words of a sentence are averaged. They should be weighed by the first query."
+        ),
+        "return attend(sentence_scores, sentences, has_words[None])[0][0] → return sentences[has_words].mean(0)": (
+            "the sentences are averaged. They should be weighed by the second query."
+        ),
+        "has_words = mask.any(dim=-1) → has_words = sentences.any(dim=-1)": (
+            "a sentence of zero vectors is taken for one without words. `mask` says which sentences have words."
+        ),
+        "has_words = mask.any(dim=-1) → has_words = mask.all(dim=-1)": (
+            "sentences with padding are left out: a sentence has words if it has any."
+        ),
+        "has_words = mask.any(dim=-1) → has_words = mask[:, 0]": (
+            "you look at the first slot alone, which may be padding although the sentence has words."
         ),
     },
 )

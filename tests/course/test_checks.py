@@ -272,7 +272,6 @@ def test_edit_of_other_code_is_an_error():
 
 @pytest.mark.parametrize("found", EXERCISES)
 def test_stub_right_answer_and_every_mistake_are_recognised(found, monkeypatch, request):
-    assert len(found.mistakes) <= 6, f"{found.name} has {len(found.mistakes)} mistakes: keep the six likeliest"
     assert f".{found.name}]" in request.node.name, f"give the variable and the exercise {found.name} one name"
     if isinstance(found, ValueCheck):
         empty, right, traps = None, found.expected, [(message, value) for value, message in found.mistakes.items()]
