@@ -55,7 +55,7 @@ def test_word_errors_are_those_of_the_exercise():
 
 @pytest.mark.parametrize("wanted", ["A", "JA", "AA", "JAJ"])
 def test_ctc_is_the_sum_over_all_alignments(wanted):
-    """`collapse` and (7.11) against torch's `ctc_loss`; "AA" needs a blank between its letters."""
+    """`collapse` and (7.8) against torch's `ctc_loss`; "AA" needs a blank between its letters."""
     p = torch.rand(5, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     p = p / p.sum(-1, keepdim=True)
     paths = [path for path in product(range(3), repeat=5) if decoding.collapse("-JA"[s] for s in path) == wanted]

@@ -73,7 +73,7 @@ def test_padding_changes_nothing():
 @pytest.mark.parametrize("repeats", [False, True])
 @torch.no_grad()
 def test_all_orders_together_have_probability_one(repeats):
-    """(7.9) is exact: without repeats over the 24 orders of four items, with them over all 256 answers."""
+    """(7.12) is exact: without repeats over the 24 orders of four items, with them over all 256 answers."""
     model, items = make(repeats), torch.randn(1, 4, 1)
     answers = torch.tensor([*(product(range(4), repeat=4) if repeats else permutations(range(4)))])
     log_p = model(items.expand(len(answers), -1, -1), torch.full((len(answers),), 4), answers)

@@ -13,7 +13,7 @@ from possm_course.chapters.ch07.task import N_WORDS, X_TEST, Y_TEST, to_words
 def search(
     model: nn.Module, x: Tensor, width: int = 1, power: float = 0.0, max_len: int = 12
 ) -> tuple[Tensor, Tensor]:
-    """Beam search by (7.7) for many sources at once; for one, it is `beam_search`.
+    """Beam search by (7.10) for many sources at once; for one, it is `beam_search`.
 
     Args:
         model: As `Seq2Seq`, with `start` and `step`.

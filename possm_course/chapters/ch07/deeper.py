@@ -13,9 +13,9 @@ from possm_course.chapters.ch07.seq2seq import PAD, BahdanauSeq2Seq, LuongSeq2Se
 from possm_lite.nn.attention import length_mask
 
 KINDS = {  # arguments of `mean_alignment`
-    "copy, (7.5)": (BahdanauSeq2Seq,),
-    "reversed, (7.5)": (BahdanauSeq2Seq, True),
-    "copy, (7.6)": (LuongSeq2Seq,),
+    "copy, Bahdanau": (BahdanauSeq2Seq,),
+    "reversed, Bahdanau": (BahdanauSeq2Seq, True),
+    "copy, Luong": (LuongSeq2Seq,),
 }
 ROWS_OF = (2, 4, 6, 8, 12, 16, 24)
 

@@ -1,4 +1,4 @@
-"""Drawings of chapter 07: numbers above their words, alignments, mean curves, the paths of CTC."""
+"""Drawings of chapter 07: numbers above words, alignments, mean curves, dots, paths of CTC."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from possm_course.chapters.ch07.task import german
-from possm_course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.style import BLUE, GRAY, INK, ORANGE, PURPLE
 
 
 def draw_lines(axes: Axes, n: int, weights: Tensor | None = None, title: str = "") -> None:
@@ -89,6 +89,45 @@ def band(axes: Axes, x: Sequence, shares: np.ndarray, color: str, style: str, la
     """
     axes.plot(x, shares.mean(0), style, color=color, lw=2, label=label)
     axes.fill_between(x, shares.min(0), shares.max(0), color=color, alpha=0.2, lw=0)
+
+
+def draw_ways(results: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """How right the answers are that some ways of choosing words find: a dot for each network.
+
+    Args:
+        results: By the name of the way, what `decoding.judged` gives for each network; at most
+            four ways.
+
+    Returns:
+        The means over networks, which are the bars of the picture, by way and by measure.
+    """
+    measures = {  # title: sign and name
+        "mean log p": (1, "mean log p"),
+        "words too few": (-1, "words too many"),
+        "numbers right\n(%)": (1, "numbers right (%)"),
+        "word error rate\n(%)": (1, "word error rate (%)"),
+    }
+    height = 1.4 + 0.3 * len(results)
+    _, axes = plt.subplots(1, 4, figsize=(6.4, height), sharey=True, layout="constrained")
+    means = {
+        way: {name: float(np.mean([r[name] for r in rows])) for _, name in measures.values()}
+        for way, rows in results.items()
+    }
+    for ax, (title, (sign, name)) in zip(axes, measures.items(), strict=True):
+        for i, (way, rows) in enumerate(results.items()):
+            color = (INK, ORANGE, BLUE, PURPLE)[i]
+            dots = [sign * row[name] for row in rows]
+            ax.plot(dots, [i] * len(rows), "o", color=color, ms=5, alpha=0.45, mew=0)
+            ax.plot(sign * means[way][name], i, "|", color=color, ms=20, mew=3)
+        ax.set_xlabel(title, fontsize=10)
+        ax.locator_params(axis="x", nbins=2)
+        ax.grid(axis="x", color=GRAY, lw=0.4)
+    axes[0].set_yticks(range(len(results)), list(results))
+    axes[0].set_ylim(len(results) - 0.5, -0.5)
+    axes[1].axvline(0, color=INK, lw=0.8)
+    low, high = axes[0].get_xlim()
+    axes[0].set_xlim(np.floor(2 * low) / 2, np.ceil(2 * high) / 2)  # room for round numbers
+    return means
 
 
 def draw_paths(p: Tensor, paths: dict[tuple, float], signs: str) -> None:

@@ -19,7 +19,7 @@ def pointer_log_probs(
 ) -> Tensor:
     """Attention whose weights are the output.
 
-        p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m))        (7.8)
+        p(c_m = n) = softmax_n(v . tanh(W x_n + U h_m))        (7.11)
 
     Args:
         items: x_n, shape (..., N, d).

@@ -41,7 +41,7 @@ def beam_search(
 ) -> list[Hypothesis]:
     """Keeps the best hypotheses at every length; with a width of 1 it is greedy search.
 
-        score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha        (7.7)
+        score(y) = sum_t log p(y_t | y_1 ... y_{t-1}) / |y|^alpha        (7.10)
 
     Args:
         step: step(tokens, state) gives the log-probabilities of the next token, shape (K, V), and

@@ -276,7 +276,7 @@ class LuongSeq2Seq(AttentionSeq2Seq):
     """The new state asks, and the context goes to the readout alone.
 
         s_t = GRU(E' y_{t-1}, s_{t-1}),   c_t = sum_i alpha_i(s_t) h_i
-        p(y_t) = softmax(W tanh(W_c [c_t; s_t]) + b)        (7.6)
+        p(y_t) = softmax(W tanh(W_c [c_t; s_t]) + b)        (7.9)
 
     Args:
         n_source: Tokens of the source's vocabulary.

@@ -41,7 +41,7 @@ class WritingBlock(TransformerBlock):
 
 
 class Transformer(nn.Module):
-    """Blocks that read, and blocks that write (7.10).
+    """Blocks that read, and blocks that write (7.7).
 
     Args:
         n_source: Tokens of the source's vocabulary.
