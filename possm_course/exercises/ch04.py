@@ -27,6 +27,39 @@ from possm_lite.nn.positions import phasors, rope_frequencies, rotate
         "angle.sin(), angle.cos() → angle.cos(), angle.sin()": (
             "sine and cosine have changed seats: by (4.1) column 2j is the sine and column 2j + 1 the cosine."
         ),
+        (
+            "j = torch.arange(D // 2) → j = torch.arange(D)",
+            "torch.stack([angle.sin(), angle.cos()], -1).flatten(1) → "
+            "torch.where(torch.arange(D) % 2 == 0, angle.sin(), angle.cos())",
+        ): (
+            "the exponent is 2 times the *column*: it counts columns where it should count pairs. Columns 2j and "
+            "2j + 1 share j."
+        ),
+        "angle.cos() → (i / base ** (2 * (j + 1) / D)).cos()": (
+            "the cosine has the frequency of the next pair: sine and cosine of a pair should share one."
+        ),
+        "angle.cos() → (i / base ** (2 * (2 * j + 1) / D)).cos()": (
+            "the exponents grow with the column: the sine and the cosine of a pair should share one frequency."
+        ),
+        "2 * j / D → 2 * j / max(D - 2, 1)": (
+            "the exponents run up to one: divided by the number of pairs less one. (4.1) divides 2j by D."
+        ),
+        "i / base ** (2 * j / D) → i * (2 * j / D) ** (1 / base)": (
+            "base and exponent have changed places: it should be base to the power of 2j/D."
+        ),
+        (
+            "i / base ** (2 * j / D) → i * base ** (2 * j / D)"
+        ): "frequencies grow with j: divide by the power of the base.",
+        "base ** (2 * j / D) → 10_000 ** (2 * j / D)": "10,000 is written into the function. It should be `base`.",
+        "torch.arange(n)[:, None] → torch.arange(1, n + 1)[:, None]": "positions count from 1. They should begin at 0.",
+        "i / base ** (2 * j / D) → i / base ** (2 * j)": "the exponent is not divided by D.",
+        (
+            "i / base ** (2 * j / D) → 2 * torch.pi * i / base ** (2 * j / D)"
+        ): "there is a factor 2π that should not be there.",
+        "base ** (2 * j / D) → base ** (2 * j // D)": "the exponent is rounded to a whole number: `/`, not `//`.",
+        "i / base ** (2 * j / D) → i * torch.exp(2 * j * (-math.log(base) / D // 1))": (
+            "the exponent is rounded to a whole number: `//` binds the whole quotient. It should be `/`."
+        ),
     },
 )
 def fixed_encoding(n, D, base=10_000.0):
@@ -41,6 +74,22 @@ def fixed_encoding(n, D, base=10_000.0):
 def _vectors(*shape):
     """Normal numbers of this shape."""
     return normal(*shape, seed=4)
+
+
+def _halves_of_neighbours(x, positions, base=10_000.0):
+    """A mistake: angles of neighbouring pairs, but x is cut into halves."""
+    theta = base ** (-2 * torch.arange(x.shape[-1] // 2) / x.shape[-1])
+    angle = (positions[:, None] * theta).repeat_interleave(2, -1)  # (M, d): a a b b
+    first, second = x.chunk(2, -1)
+    return x * angle.cos() + torch.cat([-second, first], -1) * angle.sin()
+
+
+def _neighbours_of_halves(x, positions, base=10_000.0):
+    """A mistake: neighbours are rotated, but the angles are laid out for halves."""
+    theta = base ** (-2 * torch.arange(x.shape[-1] // 2) / x.shape[-1])
+    angle = (positions[:, None] * theta).repeat(1, 2)  # (M, d): a b a b
+    turned = torch.stack([-x[..., 1::2], x[..., 0::2]], -1).flatten(-2)
+    return x * angle.cos() + turned * angle.sin()
 
 
 @exercise(
@@ -71,6 +120,50 @@ def _vectors(*shape):
             "rotated, and then joined wrong: each first coordinate is followed by the second one of its own pair."
         ),
         "positions[:, None] → torch.arange(x.shape[-2])[:, None]": "tokens counted from 0. They are at `positions`.",
+        _halves_of_neighbours: (
+            "two conventions are mixed: the angles belong to neighbours, (a, a, b, b), but halves of x were "
+            "rotated with each "
+            "other. Here neighbours are pairs, in both."
+        ),
+        _neighbours_of_halves: (
+            "two conventions are mixed: neighbours were rotated with each other, but the angles are laid out for "
+            "halves, "
+            "(a, b, a, b). Both numbers of a pair should have one angle."
+        ),
+        "positions[:, None] → positions.long()[:, None]": (
+            "positions were rounded to whole numbers, as for a table of cosines. They may lie between."
+        ),
+        (
+            "positions[:, None] → (positions[:, None] + 1)"
+        ): "positions count from one more than they should: use them as given.",
+        "base ** (-2 * torch.arange(d // 2) / d) → base ** (2 * torch.arange(d // 2) / d)": (
+            "the frequencies grow with the pair: the exponent should be negative."
+        ),
+        "base ** (-2 → 10_000.0 ** (-2": "10,000 is written into the function. It should be `base`.",
+        "theta = base → theta = 1e6": "the base is another number, and `base` is not used: it should be.",
+        (
+            "theta = base ** (-2 * torch.arange(d // 2) / d) → theta = (base ** (-2 * torch.arange(d // 2) / "
+            "d)).bfloat16().float()"
+        ): (
+            "the frequencies were rounded to half precision: positions far out get a wrong angle. Compute angles "
+            "in float32."
+        ),
+        "rotated = torch.stack([cos * even - sin * odd, sin * even + cos * odd], -1) → "
+        "rotated = torch.stack([even + sin, odd + cos], -1)": (
+            "sine and cosine are added to x, as in (4.1). RoPE multiplies: it rotates."
+        ),
+        "sin * even + cos * odd → cos * odd - sin * even": (
+            "both lines have a minus: one of the two should have a plus, or it is no rotation."
+        ),
+        "cos * even - sin * odd → cos * even + sin * odd": (
+            "both lines have a plus: the minus belongs in the first one, or it is no rotation."
+        ),
+        (
+            "positions[:, None] * theta → 2 * torch.pi * positions[:, None] * theta"
+        ): "there is a factor 2π that does not belong.",
+        (
+            "cos * even - sin * odd, sin * even + cos * odd → cos * even, cos * odd"
+        ): "the sines are missing: this only scales x.",
     },
 )
 def rope(x, positions, base=10_000.0):
@@ -134,6 +227,19 @@ def _spikes(start, t_q=0.025):
         ),
         "t_k - t_q → (t_k - t_q).abs()": "a spike before the query rotates the other way: keep the sign.",
         "t_k - t_q → t_q - t_k": "the sign: by (4.5) the angle is the time of the key minus that of the query.",
+        "t_k - t_q → t_k": "only the keys are rotated: (4.5) needs the time between key and query.",
+        "t_k - t_q → ((t_k - t_q) * 1000).round() / 1000": (
+            "times are rounded to milliseconds: pairs that rotate in a millisecond lose their angle."
+        ),
+        "t_k - t_q → ((t_k - t_q) * 1000).long() / 1000": "times are cut to whole milliseconds: keep them as they are.",
+        "t_k - t_q → (t_k - t_q) * 1000": "these are milliseconds. The frequencies are in radians per second.",
+        "elapsed[:, None] * omega → 2 * torch.pi * elapsed[:, None] * omega": (
+            "a factor 2π too much: omega is in radians per second already."
+        ),
+        "rotated @ q → rotated @ q / math.sqrt(len(q))": "divided by the root of d: here the plain product is wanted.",
+        "even, odd = k[:, 0::2], k[:, 1::2] → even, odd = k.chunk(2, -1)": (
+            "coordinate j was rotated with j + d/2. Here neighbours are pairs, 2j with 2j + 1."
+        ),
     },
 )
 def safe_score(q, k, t_q, t_k, omega):
@@ -209,6 +315,31 @@ def _tokens(n, d, window):
         "[-window:] → [-window - 1 :]": "the window holds one token too many: the newest is one of them.",
         "torch.tensor(m) → torch.tensor(len(keys))": (
             "right until the window is full. From then on `len(keys)` stands still, and the position must go on: use m."
+        ),
+        "values = torch.cat([values, v[None]]) → values = torch.cat([values, rotate(v, phase)[None]])": (
+            "the values are rotated as well. (4.5) rotates queries and keys only."
+        ),
+        "rotate(k, phase) → k": "the keys are not rotated. (4.5) needs both.",
+        "m + 1) → m + len(keys))": "the position jumps: m should grow by one with every token.",
+        "rotate(q, phase) → rotate(q, phasors(torch.tensor(m + 1), rope_frequencies(d), q.dtype))": (
+            "the query is one position ahead of its own key: both belong to the newest token, at m."
+        ),
+        "rotate(k, phase) → rotate(k, phasors(torch.tensor(m + 1), rope_frequencies(d), q.dtype))": (
+            "the key is one position ahead of its own query: both belong to the newest token, at m."
+        ),
+        (
+            "keys = torch.cat([keys, rotate(k, phase)[None]])[-window:] → keys = rotate(torch.cat([keys, "
+            "k[None]])[-window:], phase)"
+        ): "all kept keys are rotated again at every step. Each should be rotated once, when it comes.",
+        "torch.tensor(m) → torch.tensor(min(m, window - 1))": (
+            "the position stops at the end of the window. It should go on."
+        ),
+        "keys @ rotate(q, phase) / math.sqrt(d) → keys @ rotate(q, phase) / math.sqrt(len(keys))": (
+            "divided by the root of how many keys are kept. It should be that of d."
+        ),
+        "keys @ rotate(q, phase) / math.sqrt(d) → keys @ rotate(q, phase) / d": "divided by d, and not by its root.",
+        "torch.cat([values, v[None]])[-window:] → torch.cat([v[None], values])[:window]": (
+            "new values come first and new keys last: each value should stand beside its own key."
         ),
     },
 )

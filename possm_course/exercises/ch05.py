@@ -48,6 +48,31 @@ def _kernel(function, t, *args):
             "only the cosines are there. cos a cos b alone is not cos(a - b): the sines are the other half."
         ),
         "math.sqrt(len(omega)) → len(omega)": "the dot product has the square of your factor in it: (5.3) has a root.",
+        "/ math.sqrt(len(omega)) → * math.sqrt(2 / len(omega))": (
+            "the factor is that of random features with one random phase, sqrt(2/F). With a cosine *and* a sine "
+            "for each "
+            "frequency it should be sqrt(1/F)."
+        ),
+        "t[:, None] * omega → 2 * math.pi * t[:, None] * omega": (
+            "a factor 2π too much: omega is in radians per second already."
+        ),
+        "t[:, None] * omega → t.float()[:, None] * omega.float()": (
+            "times were rounded to float32: an hour in, that loses fractions of a millisecond. Multiply in float64."
+        ),
+        "return torch.cat([angle.cos(), angle.sin()], -1) → return torch.cat([angle.cos(), angle.cos()], -1)": (
+            "both halves are cosines. One of them should be the sines."
+        ),
+        "return torch.cat([angle.cos(), angle.sin()], -1) / math.sqrt(len(omega)) → "
+        "f = torch.cat([angle.cos(), angle.sin()], -1) / math.sqrt(len(omega)); f[:, 0] = angle[:, 0]; return f": (
+            "the first feature grows with the time, as in Time2Vec. Then the dot product is no function of the "
+            "difference."
+        ),
+        "return torch.cat([angle.cos(), angle.sin()], -1) / math.sqrt(len(omega)) → w = torch.cat([omega, omega]); "
+        "b = 6.28 * torch.linspace(0, 1, len(w), dtype=t.dtype); return math.sqrt(2 / len(w)) * "
+        "torch.cos(t[:, None] * w + b)": (
+            "cosines with phases of their own give the kernel only on average. A cosine and a sine of each give "
+            "it exactly."
+        ),
     },
 )
 def time_features(t, omega):
@@ -112,6 +137,27 @@ def _added(z_q, z_k, t_q, t_k, omega):
         ".mean(-1) → .sum(-1)": "the part of the time is too large: it is the mean over the frequencies.",
         "z_q @ z_k.T + kernel → (z_q @ z_k.T + kernel) / z_q.shape[1] ** 0.5": "(5.7) has no division by sqrt(D).",
         " + kernel →  * kernel": "content and kernel are added, not multiplied.",
+        (
+            "lag[..., None] * omega → 2 * math.pi * lag[..., None] * omega"
+        ): "a factor 2π too much: omega is in rad/s already.",
+        "t_q[:, None] - t_k → t_q.float()[:, None] - t_k.float()": (
+            "times were rounded to float32 before the difference: after an hour that is wrong. Subtract first."
+        ),
+        (
+            "torch.cos(lag[..., None] * omega) → torch.sin(lag[..., None] * omega)"
+        ): "these are sines. The kernel is of cosines.",
+        (
+            "return z_q @ z_k.T + kernel → return kernel"
+        ): "the content is missing: z_q . z_k is the other part of the score.",
+        (
+            "return z_q @ z_k.T + kernel → return z_q @ z_k.T"
+        ): "the time is missing: the kernel is the other part of the score.",
+        "return z_q @ z_k.T + kernel → return torch.softmax(z_q @ z_k.T + kernel, -1)": (
+            "these are weights. Return the scores, before the softmax."
+        ),
+        "return z_q @ z_k.T + kernel → return (z_q @ z_k.T + kernel) / math.sqrt(z_q.shape[1] + 2 * len(omega))": (
+            "divided by the root of the size of joined vectors. (5.7) has no division."
+        ),
     },
 )
 def event_score(z_q, z_k, t_q, t_k, omega):
@@ -137,6 +183,15 @@ def event_score(z_q, z_k, t_q, t_k, omega):
         "k[:, 2 * n_freqs :] @ q[2 * n_freqs :] → k @ q": "a_0 is the dot product of what is *not* rotated.",
         "k[:, 2 * n_freqs :] @ q[2 * n_freqs :] → k[:, n_freqs:] @ q[n_freqs:]": "a_0 begins after 2F numbers, not F.",
         ".conj() → ": "the bar is missing: of q_f the complex conjugate is wanted.",
+        (
+            "rest[:, None]], -1) → rest[:, None]], -1) / math.sqrt(len(q))"
+        ): "divided by the root of d: (5.10) has no division.",
+        "[product.real, -product.imag, rest[:, None]] → [rest[:, None], product.real, -product.imag]": (
+            "a_0 comes first. In (5.10) it is the last column."
+        ),
+        "torch.cat([product.real, -product.imag, rest[:, None]], -1) → torch.cat([torch.stack([product.real, "
+        "-product.imag], "
+        "-1).flatten(1), rest[:, None]], -1)": "a and b take turns. All a come first, then all b.",
     },
 )
 def unit_table(q, k, n_freqs):
@@ -179,6 +234,11 @@ def _steps(*u):
         "start + steps.cumsum(0)]) → steps.cumsum(0)])": "g begins at `start`, and every height stands on it.",
         "return → return start.detach() - start +": "the gradient does not reach `start`.",
         "* steps[k] → * steps.detach()[k]": "part of the gradient by `steps` is lost: that of the line that u is on.",
+        (
+            "(u * len(steps) - k) * steps[k] → u * steps[k]"
+        ): "along a line only what is left of u after whole steps counts.",
+        "u * len(steps)).long() → u * (len(steps) - 1)).long()": "there are K lines for u from 0 to 1, each 1/K wide.",
+        ".clamp(max=len(steps) - 1) → ": "at u = 1 the last line ends: its index should stay K - 1.",
     },
 )
 def inverse_cdf(start, steps, u):

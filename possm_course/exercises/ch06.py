@@ -61,6 +61,30 @@ _SWAPPED = "(1 - z) * n + z * h → z * n + (1 - z) * h"
         _BEFORE: "R is multiplied before the product: that is the textbook's GRU. Torch has R * (H W + b).",
         _SWAPPED: "Z and 1 - Z are swapped. Torch's Z keeps the old state.",
         "r * hn → r * (h @ w_hh.chunk(3)[2].T) + b_hh.chunk(3)[2]": "the bias of n is outside the bracket.",
+        (*_ORDER, _BEFORE): (
+            "two of the three bugs are left: the order of the blocks, and the place of the reset gate R."
+        ),
+        (*_ORDER, _SWAPPED): "two of the three bugs are left: the order of the blocks, and the roles of Z and 1 - Z.",
+        (_BEFORE, _SWAPPED): (
+            "two of the three bugs are left: the place of the reset gate R, and the roles of Z and 1 - Z."
+        ),
+        "torch.sigmoid(xr + hr), torch.sigmoid(xz + hz) → (0.2 * (xr + hr) + 0.5).clamp(0, 1), "
+        "(0.2 * (xz + hz) + 0.5).clamp(0, 1)": (
+            "the gates are straight lines that are cut off (Keras' hard sigmoid): a sigmoid."
+        ),
+        "torch.sigmoid(xr + hr), torch.sigmoid(xz + hz) → torch.tanh(xr + hr), torch.tanh(xz + hz)": (
+            "the gates go through a tanh. Gates should be between 0 and 1."
+        ),
+        (
+            "torch.tanh(xn + r * hn) → torch.sigmoid(xn + r * hn)"
+        ): "the candidate goes through a sigmoid. It should be a tanh.",
+        "xn + r * hn → xn + hn": "the reset gate is not used.",
+        "xn + r * hn → xn + z * hn": "the candidate is reset by Z. It should be R.",
+        "xn + r * hn → r * (xn + hn)": (
+            "R multiplies the input, too. It should multiply only what comes from the state."
+        ),
+        "h @ w_hh.T + b_hh → h @ w_hh.T": "the biases b_hh are missing.",
+        "x @ w_ih.T + b_ih → x @ w_ih.T": "the biases b_ih are missing.",
     },
 )
 def torch_gru_step(x, h, w_ih, w_hh, b_ih, b_hh):
@@ -170,6 +194,16 @@ def _path(n_steps, seed=0):
         "(H[t - 1], inside) → (inside, H[t - 1])": "each term lies on its side: its rows are numbered by H_{t-1}.",
         "(H[t - 1], inside) → (H[t - 1], g)": "the slopes 1 - H_t**2 are on the way back, but not in the terms.",
         "H[t - 1] → H[t]": "the new state H_t stands where H_{t-1} belongs: W_hh is multiplied with the state before.",
+        "(1 - H[t] ** 2) → (1 - H[t - 1] ** 2)": (
+            "the slope is that of the state before. The tanh of step t has made H_t: its slope is 1 - H_t**2."
+        ),
+        "g = W_hh @ inside → g = W_hh @ g": (
+            "the slopes are in the terms, but not on the way back: W_hh should meet what is inside the tanh."
+        ),
+        "g * (1 - H[t] ** 2) → g * (1 - H[t])": "the slope of the tanh is 1 minus the *square*.",
+        "g * (1 - H[t] ** 2) → g * H[t] * (1 - H[t])": "this is the slope of a sigmoid. Here is a tanh.",
+        "total += torch.outer → total = torch.outer": "only the first step's term is left: add them up.",
+        "g = W_hh @ inside → pass": "the gradient does not go back: every step gets that of the last state.",
     },
 )
 def back_through_time(H, W_hh, g):
@@ -198,6 +232,12 @@ _JOINED = "layer.weight_hh_l0) → layer.weight_hh_l0, retain_graph=True)"
 
 
 # Exercise 6.4, to build: truncated back-propagation
+def _last_of_all(layer, x, n):
+    """A mistake: the same tensor in every entry."""
+    gradients = chunk_gradients.reference(layer, x, n)
+    return [gradients[-1]] * len(gradients)
+
+
 @exercise(
     cases={
         "a single chunk": partial(_recording, 4, 4),
@@ -217,6 +257,17 @@ _JOINED = "layer.weight_hh_l0) → layer.weight_hh_l0, retain_graph=True)"
         ),
         _summed: "the gradients add up from chunk to chunk: `.grad` is not emptied between.",
         "x.split(n, 1) → x[:, : x.shape[1] // n * n].split(n, 1)": "the last chunk, which is shorter, is missing.",
+        "H.square().mean() → H.square().sum()": "this is the gradient of the sum of squares. The mean is wanted.",
+        "H.square().mean() → H[:, -1].square().mean()": "only the last bin of a chunk has a loss. Every bin should.",
+        _last_of_all: (
+            "all entries are the last gradient: `.grad` is one tensor that is written over. Append a copy of it."
+        ),
+        "gradients += torch.autograd.grad(loss, layer.weight_hh_l0) → "
+        "gradients += torch.autograd.grad(loss, layer.weight_ih_l0)": "this is the gradient by W_ih. Wanted is W_hh's.",
+        (
+            "return gradients → return [sum(gradients) / len(gradients)]"
+        ): "one mean of all chunks. Return one gradient of each.",
+        "return gradients → return [sum(gradients)]": "the sum over all chunks. Return one gradient of each.",
     },
 )
 def chunk_gradients(layer, x, n):
@@ -248,6 +299,31 @@ def _lstm_inputs(state=1.0, cell=1.0, bias=1.0, seed=0):
         "i, f, g, o → i, f, o, g": "g and o are swapped. Torch's blocks are i, f, g, o.",
         "torch.tanh(C), C → C, C": "H is O times C: the tanh of (6.11) is missing.",
         "sigmoid → tanh": "the gates go through a tanh. Gates are between 0 and 1: a sigmoid.",
+        "i, f, g, o → i, o, f, g": "the blocks are in ONNX's order. Torch's are i, f, g, o.",
+        "i, f, g, o → i, g, f, o": "the blocks are in TensorFlow's order, i, g, f, o. Torch's are i, f, g, o.",
+        "i, f, g, o → f, i, g, o": "i and f are swapped. Torch's blocks are i, f, g, o.",
+        "i, f, g, o → f, i, o, g": "the blocks are in another order, f, i, o, g. Torch's are i, f, g, o.",
+        "i, f, g, o → o, f, i, g": "the blocks are in another order. Torch's are i, f, g, o.",
+        "torch.sigmoid(f) → torch.sigmoid(f + 1)": (
+            "1 is added to the forget gate, as TensorFlow does by itself. Torch has it in the bias if at all."
+        ),
+        "return torch.sigmoid(o) * torch.tanh(C), C → return C, torch.sigmoid(o) * torch.tanh(C)": (
+            "the results have changed places: H comes first, then C."
+        ),
+        (
+            "C = torch.sigmoid(f) * C + torch.sigmoid(i) * torch.tanh(g) → "
+            "new = torch.sigmoid(f) * C + torch.sigmoid(i) * torch.tanh(g)",
+            "torch.tanh(C), C → torch.tanh(C), new",
+        ): "H is made of the old cell. It should be made of the new one.",
+        "torch.sigmoid(i) * torch.tanh(g) → torch.sigmoid(i) * g": "the candidate g has no tanh.",
+        "torch.sigmoid(i) * torch.tanh(g) → torch.sigmoid(i) * torch.sigmoid(g)": (
+            "the candidate g goes through a sigmoid. It should be a tanh."
+        ),
+        "torch.sigmoid(i) * torch.tanh(g) → (1 - torch.sigmoid(f)) * torch.tanh(g)": (
+            "1 - f lets in, as in a GRU. An LSTM has a gate i of its own."
+        ),
+        " + b) → )": "the bias is missing.",
+        "X @ w_ih.T + H @ w_hh.T → X @ w_ih.T": "the old state H is not used.",
     },
 )
 def lstm_step(X, H, C, w_ih, w_hh, b):
@@ -275,6 +351,18 @@ def _padded(*lengths):
         ),
         "n - 1 - t → (n - t).clamp(max=x.shape[1] - 1)": "you are off by one: of n steps the last has the index n - 1.",
         "return x → return (x * (t < n)[..., None])": "the steps after a length have become zeros. They should stay.",
+        "return x[torch.arange(len(x))[:, None], source] → return x.flip(0)": (
+            "the sequences changed places. Their steps should: axis 1."
+        ),
+        "return x[torch.arange(len(x))[:, None], source] → return x.flip(-1)": (
+            "the features are reversed. The steps should be: axis 1."
+        ),
+        "lengths[:, None] → lengths.max().expand(len(x), 1)": (
+            "all are reversed within the longest length. Each should be within its own."
+        ),
+        "torch.where(t < n, n - 1 - t, t) → (n - 1 - t) % x.shape[1]": (
+            "the steps after a length have moved as well. They should stay where they are."
+        ),
     },
 )
 def reverse_valid(x, lengths):
@@ -309,6 +397,13 @@ def _start_fault(make, G):
         ),
         "torch.linalg.qr(G)[0] → torch.linalg.qr(G)[1]": "that is R, the triangle. The rotation is Q.",
         "torch.linalg.qr(G)[0] → G": "G itself: its radius is about the root of h.",
+        "torch.linalg.qr(G)[0] → G / torch.linalg.matrix_norm(G, 2)": (
+            "divided by the largest stretch: no direction grows now, but most shrink. *No* length may change."
+        ),
+        "torch.linalg.qr(G)[0] → G / G.norm()": "divided by the norm of all numbers: everything shrinks.",
+        "torch.linalg.qr(G)[0] → G / G.norm(dim=0)": (
+            "the columns have length one, but are not at right angles: *no* length may change, in any direction."
+        ),
     },
 )
 def good_start(G):
@@ -330,6 +425,25 @@ def good_start(G):
         ),
         "norm <= max_norm → norm == 0": "short gradients are made longer. The factor must not be above one.",
         "math.sqrt → float": "the root is missing: you compare with the squared length.",
+        (
+            "return [g * (max_norm / norm) for g in gradients] → return [g.clamp(-max_norm, max_norm) for g in "
+            "gradients]"
+        ): ("every number is cut off by itself, which changes the direction. One norm over all, one factor for all."),
+        "math.sqrt(sum(g.square().sum().item() for g in gradients)) → sum(g.norm().item() for g in gradients)": (
+            "the norms are added up. The norm of all together is the root of the sum of all *squares*."
+        ),
+        "math.sqrt(sum(g.square().sum().item() for g in gradients)) → max(g.norm().item() for g in gradients)": (
+            "this is the norm of the longest tensor. The norm should be over all of them together."
+        ),
+        "math.sqrt(sum(g.square().sum().item() for g in gradients)) → max(g.abs().max().item() for g in gradients)": (
+            "this is the largest number. The norm is the root of the sum of all squares."
+        ),
+        "math.sqrt(sum(g.square().sum().item() for g in gradients)) → sum(g.abs().sum().item() for g in gradients)": (
+            "sizes are added up. The norm is the root of the sum of all squares."
+        ),
+        "(max_norm / norm) → (1 / norm)": "the gradient has length one now. It should have length max_norm.",
+        "(max_norm / norm) → max_norm": "multiplied by max_norm, but not divided by the norm.",
+        ("norm <= max_norm → norm == 0", "(max_norm / norm) → (norm / max_norm)"): "the factor is upside down.",
     },
 )
 def clip_gradients(gradients, max_norm):

@@ -36,6 +36,41 @@ def _sentences(*rows, scale=1.0):
         "right[targets != pad] → ((right * (targets != pad)).sum(1) / (targets != pad).sum(1))": (
             "you took a mean for each sentence, then the mean of these. (7.3) has one sum and one count."
         ),
+        (
+            "-right[targets != pad].mean() → -right[targets != pad].sum()"
+        ): "this is the sum. Divide it by the number of words.",
+        "-right[targets != pad].mean() → -right[targets != pad].sum() / len(targets)": (
+            "divided by the number of sentences. (7.3) divides by the number of words."
+        ),
+        "right[targets != pad].mean() → (right * (targets != pad)).mean(1).sum()": (
+            "means of the sentences are added up: one sum over all, divided by the number of real words."
+        ),
+        "right[targets != pad].mean() → (right * (targets != pad) / (targets != pad).sum()).mean()": (
+            "divided twice: by the number of words, and by a mean over all slots once more."
+        ),
+        "targets != pad → targets != 0": "0 is written into the function. It should be `pad`.",
+        "targets != pad → (targets != pad) & (targets != END)": (
+            "the end of a sentence is left out as well. It is a word that should be learned."
+        ),
+        "torch.log_softmax(logits, -1) → torch.log_softmax(torch.softmax(logits, -1), -1)": (
+            "the softmax is taken twice: `cross_entropy` and `log_softmax` want the logits as they are."
+        ),
+        "torch.log_softmax(logits, -1) → torch.softmax(logits, -1)": (
+            "these are probabilities. The loss is of their logarithms."
+        ),
+        "torch.log_softmax(logits, -1) → torch.log_softmax(logits, 1)": (
+            "the softmax runs over the steps. It should run over the words."
+        ),
+        "torch.log_softmax(logits, -1) → torch.log(torch.softmax(logits, -1) + 1e-9)": (
+            "a small number stands in the logarithm: with large logits it takes over. `log_softmax` needs none."
+        ),
+        "torch.log_softmax(logits, -1) → torch.softmax(logits, -1).log()": (
+            "a probability is rounded to 0, and its logarithm is -inf: `log_softmax` does both in one."
+        ),
+        "return -right → return right": "the sign: a loss is *minus* the log of the probability.",
+        "return -right[targets != pad].mean() → return (-right[targets != pad].mean()).exp()": (
+            "this is the perplexity, exp of the loss. Return the loss."
+        ),
     },
 )
 def token_loss(logits, targets, pad=0):
@@ -79,6 +114,32 @@ def _decoder(*lengths, n=4, size=3):
         ): ("the new state asks. Ask with the previous one, and step afterwards."),
         ".masked_fill(~mask, -torch.inf) → ": "padding is looked at. Give the mask to the softmax.",
         "[y, c] → [c, y]": "the cell reads [y; c], the word first and then the context. Yours are the other way round.",
+        "alpha = torch.softmax(scores, -1) → alpha = torch.softmax(score(s, H), -1) * mask": (
+            "the mask comes after the softmax, so the weights do not sum to one. Mask the scores."
+        ),
+        "alpha = torch.softmax(scores, -1) → alpha = torch.softmax(scores[..., None], -1)[..., 0].nan_to_num()": (
+            "all weights are 1: the softmax runs over an axis of size one. It should run over the words of the source."
+        ),
+        "alpha = torch.softmax(scores, -1) → alpha = torch.softmax(scores.masked_fill(~mask, -1e9), 0)": (
+            "the softmax runs over the sentences of the batch. It should run over the words of the source."
+        ),
+        "cell(torch.cat([y, c], -1), s) → cell(c, s)": "the cell gets the context alone. It should get the word, too.",
+        "cell(torch.cat([y, c], -1), s) → cell(y, s)": "the cell gets the word alone. It should get the context, too.",
+        "cell(torch.cat([y, c], -1), s), alpha → alpha, cell(torch.cat([y, c], -1), s)": (
+            "the results have changed places: the new state comes first."
+        ),
+        ".masked_fill(~mask, -torch.inf) → .masked_fill(~mask, 0.0)": (
+            "padding has the score 0, which is a score like any other. It should be minus infinity."
+        ),
+        ".masked_fill(~mask, -torch.inf) → .masked_fill(mask, -1e9)": (
+            "the mask is the wrong way round: True means a real word."
+        ),
+        "(alpha[:, None] @ H)[:, 0] → (alpha[..., None] * H).mean(1)": (
+            "the weighted states are averaged: divided by their number once more. They should be added."
+        ),
+        "(alpha[:, None] @ H)[:, 0] → H[torch.arange(len(H)), alpha.argmax(-1)]": (
+            "the state with the largest weight is taken alone. All should be added, each with its weight."
+        ),
     },
 )
 def bahdanau_step(s, y, H, mask, score, cell):
@@ -116,6 +177,29 @@ _TEN_WORDS = [[0.01] * 9 + [0.91], [0.005] * 9 + [0.955]]
         "place // n_words, place % n_words → place % n_words, place // n_words": (
             "row and word are swapped: of index i in a flat table of width V the row is i // V and the column i % V."
         ),
+        (
+            "(scores[:, None] + log_probs).flatten().topk(k) → ((scores[:, None] + log_probs) / "
+            "2**0.75).flatten().topk(k)"
+        ): ("the sums are divided for the length of the text. A step only adds: lengths are weighed at the end."),
+        "place // n_words, place % n_words → place / n_words, place % n_words": (
+            "rows are fractions: `/` divides, `//` gives whole numbers."
+        ),
+        "torch.where(finished[:, None], only_end, log_probs) → log_probs.masked_fill(finished[:, None], -math.inf)": (
+            "a finished text is taken out of the beam. It should stay, with its score, as long as it is good enough."
+        ),
+        "(scores[:, None] + log_probs).flatten().topk(k) → "
+        "(scores.exp()[:, None] * log_probs.exp()).log().flatten().topk(k)": (
+            "probabilities are multiplied: of a long text they are 0 in float32. Add logs."
+        ),
+        "(scores[:, None] + log_probs) → log_probs": "the scores so far are not used: add them.",
+        (
+            "(scores[:, None] + log_probs).flatten().topk(k) → (scores[:, None] + log_probs).flatten().topk(k, "
+            "largest=False)"
+        ): ("these are the worst. Logs of probabilities: the largest is the best."),
+        "return best, place // n_words, place % n_words → best, words = (scores[:, None] + log_probs).max(1); "
+        "return best[:k], torch.arange(len(best))[:k], words[:k]": (
+            "one word is taken for each text. The k best should come from all texts and words together."
+        ),
     },
 )
 def beam_step(scores, log_probs, finished, k, end):
@@ -148,6 +232,30 @@ _TEXTS = {
         ),
         "(word != wanted) → 2 * (word != wanted)": "a changed word costs two, as if left out and put in. It costs one.",
         "return row[-1] → return row[-1] / max(len(right), 1)": "this is the rate. Return the number of wrong words.",
+        "return row[-1] → from collections import Counter; a, b = Counter(said), Counter(right); "
+        "return max(sum((a - b).values()), sum((b - a).values()))": (
+            "words are counted without their order. Two words that are exchanged are two errors."
+        ),
+        (
+            "row = list(range(len(right) + 1)) → row = [0] * (len(right) + 1)",
+            "above, row = row, [i + 1] → above, row = row, [0]",
+        ): "the first row and column are zeros: words that are missing, or too many, should cost one each there, too.",
+        "row = list(range(len(right) + 1)) → row = [0] * (len(right) + 1)": (
+            "the first row is zeros: it should say how many words are put in."
+        ),
+        "above, row = row, [i + 1] → above, row = row, [0]": (
+            "the first column is zeros: it should say how many words are left out."
+        ),
+        "return row[-1] → import difflib; return sum(max(b - a, d - c) for op, a, b, c, d in "
+        "difflib.SequenceMatcher(None, said, right).get_opcodes() if op != 'equal')": (
+            "`difflib` looks for long equal blocks, which are not always the fewest changes."
+        ),
+        (
+            "return row[-1] → return word_errors.reference(' '.join(said), ' '.join(right)) if ' ' not in "
+            "[*said, *right] else row[-1]"
+        ): ("letters are compared. Compare words."),
+        "return row[-1] → return abs(len(said) - len(right))": "only the lengths are compared.",
+        "return row[-1] → return len(right) - row[-1]": "these are the right words. Count the wrong ones.",
     },
 )
 def word_errors(said, right):
@@ -343,6 +451,12 @@ def look_up(rows, E):
         "score(new, H) → score(s, H)": "the old state asks, as in (7.4). Here the new one does: step first.",
         ".masked_fill(~mask, -torch.inf) → ": "padding is looked at. Give the mask to the softmax.",
         "[c, new] → [new, c]": "W_c reads [c; s], the context first. Yours are the other way round.",
+        "torch.tanh(torch.cat([c, new], -1) @ W_c.T) → torch.cat([c, new], -1) @ W_c.T": "the tanh is missing.",
+        "alpha = torch.softmax(score(new, H).masked_fill(~mask, -torch.inf), -1) → "
+        "alpha = torch.softmax(score(new, H), -1) * mask": "the mask comes after the softmax: mask the scores.",
+        "return new, torch.tanh(torch.cat([c, new], -1) @ W_c.T) → "
+        "return torch.tanh(torch.cat([c, new], -1) @ "
+        "W_c.T), new": "the results have changed places: the state comes first.",
     },
 )
 def luong_step(s, y, H, mask, score, cell, W_c):
@@ -389,6 +503,21 @@ def _orders(*rows):
         "torch.where(real, factors, 0.0) → factors": "steps after the end of a row count. Two items have two steps.",
         "scores.masked_fill(~(real[:, None] & ~chosen), -1e9).log_softmax(-1) → "
         "(scores.softmax(-1) * (real[:, None] & ~chosen)).log()": "you masked after the softmax: the sum is not one.",
+        "onehot.cumsum(1) - onehot → onehot.cumsum(1)": (
+            "the item of this step is taken out, too: it should only be gone in the steps after it."
+        ),
+        "scores.masked_fill(~(real[:, None] & ~chosen), -1e9) → (scores * (real[:, None] & ~chosen))": (
+            "scores are multiplied by the mask, and a score of zero is a score like any other. It should be very low."
+        ),
+        "torch.where(real, factors, 0.0).sum(1) → torch.where(real, factors, 0.0).sum(1).exp()": (
+            "this is the probability. Return its log."
+        ),
+        "torch.where(real, factors, 0.0).sum(1) → torch.where(real, factors, 0.0).mean(1)": (
+            "this is a mean over the steps. The log of a product is a sum."
+        ),
+        (
+            "torch.where(real, factors, 0.0).sum(1) → -torch.where(real, factors, 0.0).sum(1)"
+        ): "the sign: the log itself is wanted.",
     },
 )
 def order_log_prob(scores, order, lengths):

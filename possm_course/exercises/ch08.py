@@ -64,6 +64,16 @@ def _story(n, d, n_hops):
         "q + p @ c → p @ c": "what was read replaces the question. It should be added to it: q + r.",
         "p @ c → p @ a": "the outputs c are never read: you find facts by a and read a too. There are two memories.",
         "a @ q → a @ q / len(q) ** 0.5": "the scores of (8.1) are not divided by the root of D.",
+        "p = torch.softmax(a @ q, dim=0) → p = torch.softmax(c @ q, dim=0)": (
+            "the question is compared with the outputs c. Facts are found by a."
+        ),
+        "q = q + p @ c → q = q + c[p.argmax()]": "only the best fact is read. All should be, each with its weight.",
+        (
+            "p = torch.softmax(a @ q, dim=0) → p = torch.sigmoid(a @ q)"
+        ): "a sigmoid of each score. The weights should sum to one.",
+        "p = torch.softmax(a @ q, dim=0) → p = a @ q": "the softmax is missing.",
+        "range(n_hops) → range(1)": "one hop only: there are n_hops.",
+        "return q → return p @ c": "what was read last is returned. The question should be, with all that was added.",
     },
 )
 def read_in_hops(q, a, c, n_hops):
@@ -95,6 +105,13 @@ def _write(weights, erase, n=4, m=3):
         ),
         "w * add → add": "every slot gets all of `add`, wherever the head is. Weigh it with w.",
         "w * erase → w": "`erase` has no effect: a slot is always wiped in full. How much goes is w times e.",
+        "memory * (1 - w * erase) → memory * (1 - erase)": "every slot is erased. How much goes is w times e.",
+        "memory * (1 - w * erase) + w * add → memory - w * erase + w * add": (
+            "a fixed amount is taken off. Erasing should multiply: what is left is a share of what was there."
+        ),
+        "w * add → w * w * add": "w is still squared in what is added.",
+        "memory * (1 - w * erase) → memory * w * erase": "what should go is kept: 1 minus it should stay.",
+        "+ w * add → - w * add": "the sign: `add` should be added.",
     },
 )
 def erase_then_add(memory, w, erase, add):
@@ -139,6 +156,20 @@ _STAY, _AHEAD = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
             "w = gate * content + → w = content\n    later =",
             "torch.roll(w, 1)\n → torch.roll(w, 1)\n    w = gate * w + later\n",
         ): "only the content weights are shifted. What moves is the mixture of (8.7).",
+        "w = w**gamma\n    return w / w.sum() → return torch.softmax(gamma * w, 0)": (
+            "a softmax instead of the power: (8.9) raises each weight to gamma and divides by the sum."
+        ),
+        (
+            "w = s[0] → w = w**gamma; w = w / w.sum()\n    w = s[0]",
+            "w = w**gamma\n    return w / w.sum() → return w",
+        ): "sharpened first, then shifted. (8.9) comes last.",
+        "torch.roll(w, -1) + s[1] * w + s[2] * torch.roll(w, 1) → "
+        "torch.cat([w[1:], w[:1] * 0]) + s[1] * w + s[2] * torch.cat([w[:1] * 0, w[:-1]])": (
+            "the ends are cut off: from the last slot one step ahead should lead to the first."
+        ),
+        "w = w**gamma → w = w * gamma": "multiplied by gamma. Each weight should be raised to the power gamma.",
+        "(1 - gate) * previous → previous": "the old weights enter whole. They should weigh 1 - g.",
+        "gate * content + (1 - gate) * previous → content": "the gate is not used.",
     },
 )
 def locate(content, previous, gate, s, gamma):
@@ -235,6 +266,16 @@ def _search(beta, n=4, m=3):
     mistakes={
         " / (memory.norm(dim=1) * key.norm()) → ": "nothing is divided by the lengths: long slots win.",
         "beta * cosine → cosine": "beta has no effect: cosines differ by 2 at most, so their softmax is nearly flat.",
+        "torch.softmax(beta * cosine, dim=0) → torch.softmax(cosine / beta, dim=0)": "divided by beta. Multiply.",
+        " / (memory.norm(dim=1) * key.norm()) →  / memory.norm(dim=1)": "the length of the key is missing.",
+        " / (memory.norm(dim=1) * key.norm()) →  / (memory.norm() * key.norm())": (
+            "divided by the norm of the whole memory. Each slot should have its own."
+        ),
+        " / (memory.norm(dim=1) * key.norm()) →  / len(key) ** 0.5": (
+            "divided by the root of the size. A cosine is divided by both lengths."
+        ),
+        "torch.softmax(beta * cosine, dim=0) → beta * cosine": "the softmax is missing.",
+        "memory.norm(dim=1) → memory.norm(dim=0)": "the norms are those of the columns. Each slot, a row, has one.",
     },
 )
 def content(key, memory, beta):
@@ -291,6 +332,11 @@ def _outputs_and_memory(run, *args):
             "q, v)\n        r = read(memory, q) → q, v)",
         ): "you read before you write. In (8.11) the new memory is read.",
         ("r = read → now = read", "readout(h, r) → readout(h, now)"): "the controller gets the same r in every step.",
+        (
+            "outputs.append(readout(h, r)) → outputs = [readout(h, r)]"
+        ): "only the last output is kept: return the list of all.",
+        "controller(x, r, h) → controller(x, r, 0 * h)": "the controller forgets its h from step to step.",
+        "memory = write(memory, q, v) → write(memory, q, v)": "what `write` returns is not kept: it is the new memory.",
     },
 )
 def run_frame(controller, write, read, readout, inputs, memory, h, r):
@@ -325,6 +371,9 @@ def _table(beta, n=3, m=2):
             "each slot loses what is in itself, as in (8.5) with e = beta. Subtract what w reads of all slots together."
         ),
         "beta * w[:, None] → w[:, None]": "beta has no effect: it says how much of the difference is written.",
+        "(v - w @ memory) → (w @ memory - v)": "the sign: what is missing is v minus what w reads.",
+        "memory + beta → (1 - beta) * memory + beta": "the memory fades as well. Only the difference is written.",
+        "w @ memory → memory.mean(0)": "the mean of all slots is subtracted. It should be what w reads.",
     },
 )
 def delta_write(memory, w, v, beta):

@@ -50,6 +50,16 @@ def _unconnected(s, b):
         ),
         "a != 0 → True": "a field of exactly 0 made a unit 0, and a unit is -1 or 1. At 0 it keeps its state.",
         ("a != 0 → True", "torch.sign(a) → 1.0 if a >= 0 else -1.0"): "at a field of exactly 0 a unit keeps its state.",
+        "s[i] = torch.sign(a) → s[i] = torch.tanh(a)": "a unit has become a number between -1 and 1: take the sign.",
+        ("a != 0 → True", "torch.sign(a) → 1.0 if a > 0 else -1.0"): (
+            "at a field of exactly 0 a unit has gone to -1. It should keep its state."
+        ),
+        "+ b[i] → ": "the biases are missing.",
+        "+ b[i] → - b[i]": "the biases have the wrong sign: the field is W s plus b.",
+        "torch.sign(a) → -torch.sign(a)": "the sign: a unit takes that of its field.",
+        "torch.sign(a) → (a > 0).to(s.dtype)": "a unit that is off is -1 here, not 0.",
+        "range(len(s)) → reversed(range(len(s)))": "the last unit had its turn first: go from the first to the last.",
+        "range(len(s)) → 3 * [*range(len(s))]": "more than one sweep: each unit has one turn.",
     },
 )
 def recall_sweep(s, W, b):
@@ -113,6 +123,25 @@ def _cues(Q, M, d, beta, n_updates, share=0.6):
         "beta * xi → xi": "beta is not used.",
         "memories.T, -1) → memories.T, 0)": "the softmax runs over the cues: the weights of one cue must sum to one.",
         "range(n_updates) → range(1)": "one update only: there are n_updates.",
+        (
+            'return {"xi": xi, "weights": weights} → return {"xi": xi, "weights": torch.softmax(beta * xi @ '
+            "memories.T, -1)}"
+        ): ("the weights are those of one more look. They should be those with which xi was made."),
+        "xi = torch.where(known, cues, weights @ memories) → xi = weights @ memories if _ < n_updates - 1 else "
+        "torch.where(known, cues, weights @ memories)": (
+            "known units are put back only at the end. Put them back after every update."
+        ),
+        (
+            "xi = torch.where(known, cues, weights @ memories) → xi = torch.where(known, cues, (weights @ "
+            "memories).sign())"
+        ): ("signs are taken of the mean. It stays as it is."),
+        "beta * xi → xi / beta": "divided by beta. Multiply.",
+        "beta * xi @ memories.T → beta * xi @ memories.T / xi.shape[1] ** 0.5": (
+            "divided by the root of d: beta alone sets the scale here."
+        ),
+        "torch.where(known, cues, weights @ memories) → torch.where(known, weights @ memories, cues)": (
+            "the mask is the wrong way round: where a unit is known, it keeps its cue."
+        ),
     },
 )
 def complete_cues(cues, known, memories, beta, n_updates):
@@ -145,6 +174,29 @@ def _unconnected_pair(s, bias, T):
         "2 * (W → -2 * (W": "this is the chance that the unit is off: the gap has the wrong sign.",
         "2 * (W → 2 * s[i] * (W": "with s_i in the gap this is the chance that the unit stays. Wanted is that of 1.",
         "gap / T → gap": "T is not used: divide the gap by it.",
+        "2 * (W[i] @ s + b[i]) → 2 * W[i] @ s + b[i]": (
+            "the factor 2 is on the weights alone: the whole field is doubled, the bias with it."
+        ),
+        "2 * (W[i] @ s + b[i]) → W[i] @ s + 2 * b[i]": (
+            "the factor 2 is on the bias alone: the whole field is doubled, the weights with it."
+        ),
+        "2 * (W[i] @ s + b[i]) → 0.5 * (W[i] @ s + b[i])": (
+            "the field is halved. From -1 to 1 is a step of two, so it is doubled."
+        ),
+        "2 * (W[i] @ s + b[i]) → W[i] @ ((s + 1) / 2) + b[i]": (
+            "units are taken for 0 and 1. Here they are -1 and 1, so that the step is two."
+        ),
+        "+ b[i] → ": "the bias is missing.",
+        "gap / T → gap * T": "multiplied by T. A hot unit is less certain: divide.",
+        "return torch.sigmoid(gap / T) → return torch.exp(gap / T) / (1 + torch.exp(gap / T))": (
+            "exp of a large gap is infinite, and inf / inf is NaN: `torch.sigmoid` does it."
+        ),
+        "return torch.sigmoid(gap / T) → return torch.tanh(gap / T)": (
+            "this is the mean of the unit, between -1 and 1. The probability is a sigmoid."
+        ),
+        "return torch.sigmoid(gap / T) → return torch.tanh(gap / T / 2)": (
+            "this is the mean of the unit, 2p - 1. The probability p is wanted."
+        ),
     },
 )
 def chance_on(s, i, W, b, T):
@@ -180,6 +232,44 @@ def _restricted(K, V, H, k):
         "h_later = 2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1 → h_later = 2 * on(data, W, c) - 1, h": (
             "at the end the mean of h given the last v is wanted, not the h from which that v was drawn."
         ),
+        "2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1 → 2 * on(data, W, c) - 1, 2 * on(data, W, c) - 1": (
+            "both means are made of the data. The second should be made of the v at the end."
+        ),
+        "h_data, h_later = 2 * on(data, W, c) - 1, 2 * on(v, W, c) - 1 → "
+        "h_data, h_later = torch.where(for_h[0] < on(data, W, c), 1.0, -1.0), h": (
+            "hidden units are drawn, in both phases. For the directions their means should be taken: less chance "
+            "is in them."
+        ),
+        "h_data, h_later = 2 * on(data, W, c) - 1, → "
+        "h_data, h_later = torch.where(for_h[0] < on(data, W, c), 1.0, -1.0),": (
+            "the hidden units of the data are drawn. For the directions their means should be taken."
+        ),
+        "(data.T @ h_data - v.T @ h_later) / len(data) → (data.T @ h_data - v.T @ h_later)": (
+            "the direction of W is not divided by the number of data: it should be a mean, as the others are."
+        ),
+        (
+            "(data.T @ h_data - v.T @ h_later) / len(data) → (data.T @ h_data - v.T @ h_later)",
+            "(data - v).mean(0), (h_data - h_later).mean(0) → (data - v).sum(0), (h_data - h_later).sum(0)",
+        ): "nothing is divided by the number of data: means are wanted, not sums.",
+        "(data - v).mean(0), (h_data - h_later).mean(0) → (data - v).mean(), (h_data - h_later).mean()": (
+            "one number for all biases. Each unit should have its own: the mean over the data alone."
+        ),
+        "(data.T @ h_data - v.T @ h_later) / len(data), (data - v).mean(0), (h_data - h_later).mean(0) → "
+        "(v.T @ h_later - data.T @ h_data) / len(data), (v - data).mean(0), (h_later - h_data).mean(0)": (
+            "the sign: the data's mean comes first, and what the machine makes is subtracted."
+        ),
+        "v = torch.where(u_v < on(h, W.T, b), 1.0, -1.0) → v = 2 * on(h, W.T, b) - 1": (
+            "the visible units are means. They should be drawn, with the numbers that are given."
+        ),
+        "h = torch.where(u_h < on(v, W, c), 1.0, -1.0) → h = 2 * on(v, W, c) - 1": (
+            "the hidden units are means on the way to v. They should be drawn, with the numbers that are given."
+        ),
+        "u_h < on(v, W, c) → u_h > on(v, W, c)": ("a unit is on where the random number is *below* its probability."),
+        "(data.T @ h_data - v.T @ h_later) → (data.T @ h_data - data.T @ h_later)": (
+            "the second product has the data in it. It should have the v at the end."
+        ),
+        "on(h, W.T, b) → on(h, W.T, 0 * b)": "the biases b of the visible units are missing.",
+        "on(v, W, c), 1.0 → on(v, W, 0 * c), 1.0": "the biases c of the hidden units are missing where they are drawn.",
     },
     results=("the direction of W", "the direction of b", "the direction of c"),
 )
@@ -221,6 +311,9 @@ n_alike = ValueCheck(
     mistakes={
         "torch.linalg.solve(overlaps, X) → X / X.shape[1]": "this is Hebb's rule.",
         " - torch.diag(W.diag()) → ": "the diagonal is still there. Set it to 0 at the end.",
+        "X.T @ torch.linalg.solve(overlaps, X) → X.T @ X": "this is Hebb's rule, and not divided.",
+        "return W - torch.diag(W.diag()) → return torch.diag(W.diag())": "only the diagonal is left. It should be 0.",
+        "torch.linalg.solve(overlaps, X) → overlaps @ X": "multiplied by the overlaps. Their inverse is needed.",
     },
 )
 def inverse_weights(X):
@@ -249,6 +342,14 @@ def inverse_weights(X):
             "the weights take half a step. w_ij and w_ji are one weight: for torch they are two, so add up both slopes."
         ),
         "data) - log_z → data)": "log Z is missing in the likelihood: without it log p is only -E.",
+        "data.T @ data / len(data) → data.T @ data": "the data's products are summed. Divide by their number.",
+        "+ rate * (data.mean(0) - p @ states) → ": "the biases do not learn.",
+        (
+            '"line": torch.stack(line) → "line": -torch.stack(line)'
+        ): "the sign: log p of the data, which rises as it learns.",
+        "/ len(data) - states.T @ (p[:, None] * states)) → / len(data) - states.T @ states / len(states))": (
+            "all states count alike. Each should weigh its probability p."
+        ),
     },
 )
 def boltzmann_machine(data, n_steps, rate):
