@@ -403,7 +403,9 @@ def _of_gradients(case: Case) -> bool:
 
 
 def _cut(outcome: Any, right: Any, case: Case) -> str:
-    """A sentence about gradients that do not arrive: zero where they should not be; empty where that is not so."""
+    """A sentence about gradients that do not arrive, in part or at all; empty where that is not so."""
+    if not _of_gradients(case):
+        return ""
     if isinstance(outcome, dict) and isinstance(right, dict):
         pairs = [(outcome.get(key), value) for key, value in right.items()]
     else:
@@ -411,8 +413,10 @@ def _cut(outcome: Any, right: Any, case: Case) -> str:
     for a, b in pairs:
         if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape != b.shape:
             continue
-        if a.device == b.device and not a.any() and b.any() and _of_gradients(case):
-            return " Nothing flows back to it: `.detach()`, `.data`, `torch.tensor(x)`, NumPy and `no_grad` cut it off."
+        if a.device != b.device or not a.isfinite().all() or torch.allclose(a, b.to(a.dtype), rtol=1e-3, atol=1e-5):
+            continue
+        how = "Part of it is lost on the way" if a.any() else "Nothing flows back to it"
+        return f" {how}: `.detach()`, `.data`, `torch.tensor(x)`, NumPy and `no_grad` cut a gradient off."
     return ""
 
 

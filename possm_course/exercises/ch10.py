@@ -47,6 +47,22 @@ def _numbered(n_bins, lag_bins):
         "[first : first + n], velocity[later : later + n] → [: len(counts) - lag_bins], velocity[lag_bins:]": (
             "right up to a lag of 0. With a negative one the roles change: then the first *counts* have no partner."
         ),
+        (
+            "return counts[first : first + n], velocity[later : later + n] → return counts, torch.roll(velocity, "
+            "-lag_bins, 0)"
+        ): (
+            "`roll` joins the ends: the last counts got the first velocities. Rows without a partner should be "
+            "left out."
+        ),
+        "return counts[first : first + n], velocity[later : later + n] → "
+        "v = velocity[lag_bins:]; m = min(len(counts), len(v)); return counts[:m], v[:m]": (
+            "right for lags of 0 and more. With a negative one `velocity[-2:]` is the end of the recording: the first "
+            "*counts* should go there."
+        ),
+        "n = len(counts) - abs(lag_bins) → n = len(counts) - abs(lag_bins) - 1": "one pair too few is left.",
+        "return counts[first : first + n], velocity[later : later + n] → "
+        "return velocity[later : later + n], counts[first "
+        ": first + n]": "the results have changed places: counts first.",
     },
 )
 def lagged(counts, velocity, lag_bins):
@@ -91,6 +107,29 @@ def _reaches(*degrees, preferred=70.0, noise=0.0, window_s=0.2, seed=0):
         "np.linalg.lstsq(design, counts / window_s, rcond=None)[0] → "
         "(design.T * counts / window_s).mean(1) * [1, 2, 2]": (
             "right where all directions are equally often. Where not, a sum of arrows leans to the frequent ones."
+        ),
+        "np.hypot(x, y), → 2 * np.hypot(x, y),": (
+            "this is from the lowest rate to the highest. The depth is half of that, from the middle to the highest."
+        ),
+        "((counts - expected) ** 2).mean() → counts.var(ddof=1)": (
+            "the spread about the *mean* also holds what the direction explains. Take the spread about the cosine."
+        ),
+        "((counts - expected) ** 2).mean() → ((counts - expected) ** 2).sum() / (len(counts) - 3)": (
+            "divided by R - 3. The mean of the squares should be over all R."
+        ),
+        "((counts - expected) ** 2).mean() → (counts - expected).std(ddof=1)": (
+            "this is a standard deviation. The Fano factor has the variance."
+        ),
+        "((counts - expected) ** 2).mean() → ((counts - expected) ** 2).mean() / window_s": (
+            "the variance is divided by the window: the Fano factor is that of counts, not of rates."
+        ),
+        "/ counts.mean() → / expected.mean() ** 2": "divided by the square of the mean. It should be the mean.",
+        (
+            "counts / window_s, rcond → counts, rcond"
+        ): "the fit is of counts. A rate should be counts divided by the window.",
+        "np.arctan2(y, x) → np.arctan(y / x)": "arctan cannot tell a direction from the opposite one: use `arctan2`.",
+        "np.arctan2(y, x) → direction_rad[counts.argmax()]": (
+            "this is the direction of the largest count. The preferred one is that of the arrow (x, y)."
         ),
     },
 )
@@ -146,6 +185,23 @@ _NAN = float("nan")
             "predicted[real] - vel[real] → predicted - vel",
             ".mean() → .where(real[..., None], 0).sum() / (2 * real.sum())",
         ): "the value is right, its gradient is NaN: pick the real entries out *before* you subtract.",
+        "return (predicted[real] - vel[real]).square().mean() → "
+        "return torch.stack([(p[m] - v[m]).square().mean() for p, v, m in zip(predicted, vel, real)]).mean()": (
+            "you take a mean for each trial, then the mean of these: a bin of a short trial then weighs more. "
+            "One mean over "
+            "all bins is wanted."
+        ),
+        ".mean() → .sum() / real.sum()": "divided by bins. Each bin has two numbers, x and y, and all should count.",
+        "real = torch.arange(vel.shape[1]) < n_bins[:, None] → real = (vel != 0).any(-1)": (
+            "you take what is 0 for padding. A hand that rests has velocity 0, too: `n_bins` says what is real."
+        ),
+        "real = torch.arange(vel.shape[1]) < n_bins[:, None] → real = ~vel.isnan().any(-1)": (
+            "you take what is NaN for padding. Padding may hold anything: `n_bins` says what is real."
+        ),
+        "< n_bins[:, None] → <= n_bins[:, None]": "one bin too many: bin n is the first of the padding.",
+        ".square().mean() → .square().mean().sqrt()": "this is the root. The mean of the squares is wanted.",
+        ".square().mean() → .abs().mean()": "these are sizes. The mean of the squares is wanted.",
+        ".square().mean() → .square().sum()": "this is the sum. Divide by the number of real numbers.",
     },
 )
 def masked_mse(predicted, vel, n_bins):
@@ -183,6 +239,38 @@ def _spikes(units, times_s, bins, n_units=4, shortest_s=0.01):
         "b.double() → b": "right, except late in a recording: the start of the bin was float32.",
         "offset[:, None] * omega → (offset[:, None] * omega).float()": "the angle was float32: cast cosine and sine.",
         ("E[unit, 0::2], E[unit, 1::2] → E[unit].chunk(2, -1)", "], -1) → ], 1)"): "a pair is two *neighbours*.",
+        "time_s - b.double() * width_s → ((time_s - b.double() * width_s) * 1000).long() / 1000": (
+            "times were cut to whole milliseconds: keep them as they are."
+        ),
+        "time_s - b.double() * width_s → ((time_s - b.double() * width_s) * 1000).round() / 1000": (
+            "times were rounded to milliseconds: keep them as they are."
+        ),
+        "time_s - b.double() * width_s → time_s % width_s": (
+            "the remainder puts a spike on an edge at the end of the bin before. Subtract the start of its bin, from b."
+        ),
+        "E[unit, 0::2], E[unit, 1::2] → E[unit - 1, 0::2], E[unit - 1, 1::2]": (
+            "row u - 1 is the unit before: row 0 is the blank token, and unit u has row u."
+        ),
+        "return torch.stack([x * cos - y * sin, x * sin + y * cos], -1).flatten(1) → "
+        "return torch.stack([x * cos - y * sin, x * sin + y * cos], -1).flatten(1) * (unit > 0)[:, None]": (
+            "the blank token is zeros. It should be row 0 of E, rotated as every other."
+        ),
+        "x * cos - y * sin, x * sin + y * cos → x * cos + y * sin, y * cos - x * sin": (
+            "the pairs rotate the wrong way round: the minus sign belongs in the first line."
+        ),
+        (
+            "offset[:, None] * omega → 2 * torch.pi * offset[:, None] * omega"
+        ): "a factor 2π too much: omega is in rad/s already.",
+        "time_s - b.double() * width_s → time_s.float() - b.float() * width_s": (
+            "the times were rounded to float32 before the start of the bin was subtracted. Subtract first."
+        ),
+        "time_s - b.double() * width_s → time_s - (b.double() + 0.5) * width_s": (
+            "this is the time since the *middle* of the bin. It should be since its start."
+        ),
+        "return torch.stack([x * cos - y * sin, x * sin + y * cos], -1).flatten(1) → "
+        "return torch.cat([x * cos - y * sin, x * sin + y * cos], 1)": (
+            "rotated, and then joined wrong: each first number should be followed by the second of its pair."
+        ),
     },
 )
 def spike_tokens(unit, time_s, b, E, omega, width_s):
@@ -220,7 +308,7 @@ def _session(begins=0.0, silent=False, gap=False, on_edges=False):
     times = begins + np.arange(2000) / 200
     spike_times = begins + np.sort(rng.uniform(0, 10, 60 if silent else 600))
     if on_edges:
-        spike_times = begins + np.array([3.0, 3.15, 3.3, 3.35])
+        spike_times = begins + np.array([3.0, 3.15, 3.3, 3.35, 3.5])  # the last one is in no window
     units = rng.integers(0, 4, len(spike_times))
     velocity = np.stack([np.sin(times), np.cos(3 * times)], 1)
     if gap:
@@ -262,6 +350,48 @@ def _draw(begin, end, n, window_s=1.0, lag_s=0.0, width_s=0.05, **session):
         "np.setdiff1d(np.arange(n_bins), b) → np.arange(0)": "bins without spikes have no token.",
         "[inside] + 1 → [inside]": "units are counted from 1 in a batch, 0 is the blank token: add 1 to `spike_units`.",
         " + i * n_bins → ": "every window begins with bin 0 again. Bins are counted through the batch.",
+        "since < window_s - 1e-6 → since <= window_s": (
+            "a spike exactly at the end of the window is taken. It belongs to the next one, as in (10.2)."
+        ),
+        "since > -1e-6 → since > 1e-6": (
+            "a spike exactly at the start of the window is left out. The window begins with it."
+        ),
+        "< start + window_s - 1e-6 → < start + window_s + 1e-6": (
+            "behaviour exactly at the end of the window is taken. It belongs to the next one."
+        ),
+        "behavior_times > start - 1e-6 → behavior_times > start": (
+            "behaviour exactly at the start of the window is left out. The window begins with it."
+        ),
+        "int(np.ceil(window_s / width_s - 1e-6)) → int(window_s / width_s)": (
+            "the number of bins is rounded down, so that the end of a window has no bin; and 0.15 / 0.05 is a "
+            "hair less than 3."
+        ),
+        "int(np.ceil(window_s / width_s - 1e-6)) → int(np.ceil(window_s / width_s))": (
+            "a bin too many: 0.15 / 0.05 may be a hair *more* than 3. Take off a millionth before rounding up."
+        ),
+        "np.floor(since / width_s + 1e-6) → np.round(since / width_s)": (
+            "bins are rounded: a spike in the second half of a bin went to the next. `floor`."
+        ),
+        "recording.behavior_times[seen] - start → recording.behavior_times[seen]": (
+            "the times of behaviour count from the start of the recording. They should count from that of the window."
+        ),
+        "np.maximum(since - b * width_s, 0.0) → since": (
+            "the offset counts from the start of the window. It should count from the start of the bin."
+        ),
+        'order = np.argsort(np.r_[b, silent], kind="stable") → '
+        "order = np.lexsort((np.r_[units, 0 * silent], np.r_[b, silent]))": (
+            "within a bin spikes are sorted by unit. They should stay in the order of their times."
+        ),
+        "starts = rng.uniform(begin, end - window_s, n) → "
+        "starts = np.random.default_rng(0).uniform(begin, end - window_s, n)": (
+            "the windows are drawn from a generator of your own. They should be drawn from `rng`."
+        ),
+        "starts = rng.uniform(begin, end - window_s, n) → starts = np.sort(rng.uniform(begin, end - window_s, n))": (
+            "the windows are sorted. They should stay in the order in which they were drawn."
+        ),
+        "since - b * width_s, 0.0) → since - (b + 0.5) * width_s, -1.0)": (
+            "the offset counts from the *middle* of the bin. It should count from its start."
+        ),
     },
 )
 def training_windows(recording, begin, end, n, window_s, lag_s, width_s, rng):
@@ -310,6 +440,13 @@ def _notes(*trials):
         "pairs or [(0, 0.0)] → pairs or []": "a bin without spikes needs its blank token: unit 0, offset 0.",
         "b += 1\n → b += 1 if pairs else 0\n": "a silent bin is a bin, too: the bins after it move on by one.",
         "    for pairs →     b = 0\n        for pairs": "bins are counted through the batch, not anew in each trial.",
+        "tokens, b = [], 0 → tokens, b = [], 1": "bins are counted from 1. They should begin at 0.",
+        "(unit, offset, b) for unit, offset in → (unit - 1, offset, b) for unit, offset in": (
+            "units are shifted by one. 0 is the blank token, and unit u stays u."
+        ),
+        "(unit, offset, b) for unit, offset in → (unit, offset + 0.05 * b, b) for unit, offset in": (
+            "times count from the start of all. An offset counts from the start of its bin."
+        ),
     },
 )
 def flat_notes(trials):

@@ -57,6 +57,22 @@ def _bin(*dt, t=0.025, size=6, periods_s=(0.03, 0.2)):
         "R(q, t, omega) → q": "the keys are rotated, the query is not: the score depends on where the clock starts.",
         "R(z, -t, omega) → R(z, t, omega)": "the sum is rotated on, not back: by -t.",
         " / math.sqrt(len(q)) → ": "the scores are not divided by the root of d.",
+        "@ R(v, dt, omega) → @ v": (
+            "the values are not rotated, but the sum is rotated back. Rotate each value by its own time first."
+        ),
+        "R(k, dt, omega) → k": "the query is rotated, the keys are not: each key should be rotated by its own time.",
+        ("R(k, dt, omega) → k", "R(q, t, omega) → q"): (
+            "neither query nor keys are rotated: the score knows nothing of time."
+        ),
+        ("@ R(v, dt, omega) → @ v", "R(z, -t, omega) → z", "R(q, t, omega) → q"): (
+            "only the keys are rotated. Query and values should be, too, and the sum rotated back."
+        ),
+        (
+            "R(z, -t, omega) → R(z, -dt.mean(), omega)"
+        ): "rotated back by the times of the spikes. It should be the query's.",
+        "torch.softmax(s, 0) @ → torch.sigmoid(s) @": "a sigmoid of each score. The weights should sum to one.",
+        "math.sqrt(len(q)) → len(q)": "divided by d, and not by its root.",
+        "math.sqrt(len(q)) → math.sqrt(len(k))": "divided by the root of the number of spikes. It should be that of d.",
     },
 )
 def read_bin(q, t, k, v, dt, omega):
@@ -91,6 +107,16 @@ def _units(n_units, size, n_freqs):
         " / math.sqrt(len(q)) → ": "everything is too large by one factor: the root of the size d.",
         "q_f.conj() → q_f": "the bar of (11.6) is missing: q is conjugated, k is not.",
         "k_rest @ q_rest → k_rest @ q_rest * math.sqrt(len(q))": "the last column is divided by the root of d, too.",
+        "torch.cat([w.real, -w.imag, c[:, None]], -1) → "
+        "torch.cat([torch.stack([w.real, -w.imag], -1).flatten(1), c[:, None]], -1)": (
+            "cosines and sines take turns. All a come first, then all b."
+        ),
+        "[w.real, -w.imag, c[:, None]] → [-w.imag, w.real, c[:, None]]": "b comes before a: the cosines are first.",
+        "[w.real, -w.imag, c[:, None]] → [c[:, None], w.real, -w.imag]": "the last column has come first.",
+        "math.sqrt(len(q)) → math.sqrt(n_freqs)": (
+            "divided by the root of the number of frequencies. It should be that of d."
+        ),
+        "math.sqrt(len(q)) → len(q)": "divided by d, and not by its root.",
     },
 )
 def score_table(q, k, n_freqs):
@@ -110,6 +136,21 @@ _LARGEST_OF_ALL = "you subtract the largest score of all, so a bin of much lower
 def _tokens(scores, bins, *observe):
     """A case of scores, the bin of each, and the number of bins."""
     return Case(lambda: (torch.tensor(scores), torch.tensor(bins), max(bins) + 1), *observe)
+
+
+def _padded_with_zeros(scores, bins, n_bins):
+    """A mistake: a table of bins whose empty places are zeros."""
+    real = torch.arange(int(torch.bincount(bins).max())) < torch.bincount(bins, minlength=n_bins)[:, None]
+    table = torch.zeros(real.shape).masked_scatter(real, scores)
+    return torch.softmax(table, 1)[real]
+
+
+def _less_the_mean(scores, bins, n_bins):
+    """A mistake: the mean of a bin is subtracted in place of the largest."""
+    n = torch.zeros(n_bins).index_add(0, bins, torch.ones_like(scores))
+    mean = torch.zeros(n_bins).index_add(0, bins, scores.detach()) / n
+    weights = torch.exp(scores - mean[bins])
+    return weights / torch.zeros(n_bins).index_add(0, bins, weights)[bins]
 
 
 @exercise(
@@ -132,6 +173,15 @@ def _tokens(scores, bins, *observe):
         "scores - peak[bins] → scores - scores.max()": _LARGEST_OF_ALL,
         "scores - peak[bins] → scores - scores.max().detach()": _LARGEST_OF_ALL,
         "-math.inf → 0.0": "the peaks start from 0, so a bin of scores far below 0 becomes 0/0. Start from -infinity.",
+        _padded_with_zeros: (
+            "the empty places of a table take part: padding with 0 is a score like any other. Fill it with -infinity."
+        ),
+        _less_the_mean: (
+            "the mean of the bin is subtracted. With scores far apart exp still overflows: it should be the largest."
+        ),
+        "return weights / total[bins] → return weights / total.sum()": _ALL_SUM_TO_ONE,
+        "return weights / total[bins] → return weights": "nothing is divided: the weights of a bin should sum to one.",
+        "return weights / total[bins] → return (weights / total[bins]).log()": "these are logs of the weights.",
     },
 )
 def bin_softmax(scores, bins, n_bins):
@@ -183,6 +233,20 @@ _SEVEN = partial(_list, [-23, -4, 19, -12, 23, -21, 6], [1, 3, 3, 2, 1, 4, 2], [
         "s - peak[bins] → s": "large scores overflow: subtract the largest score of each bin first.",
         "s - peak[bins] → s - s.max()": _LARGEST_OF_ALL,
         "p = p / p.new_zeros(n_bins).index_add(0, bins, p)[bins] → p = p / p.sum()": _ALL_SUM_TO_ONE,
+        "phase = phasors(tau, omega, P.dtype) → phase = phasors(-tau, omega, P.dtype)": (
+            "time runs backwards: tau is the time of the spike minus that of the query, and rotates as it is."
+        ),
+        " / math.sqrt(len(q))  # (U+1, 2F+1) →   # (U+1, 2F+1)": "the scores are not divided by the root of d.",
+        "torch.ones_like(phase.real[:, :1]) → torch.zeros_like(phase.real[:, :1])": (
+            "the constant of phi is zero: what is not rotated should have its part in the score."
+        ),
+        "k_rest @ q_rest → k @ q": "the last column is k . q over all coordinates: leave out the rotated ones.",
+        "q_f.conj() * k_f → q_f * k_f": "the bar of (11.6) is missing.",
+        "[phase.real, phase.imag, → [phase.imag, phase.real,": "cosine and sine have changed places in phi.",
+        "v[unit], phase → v[unit - 1], phase": "row u - 1 is the unit before: row 0 is the blank token.",
+        "return values.new_zeros(n_bins, len(q)).index_add(0, bins, values), p → "
+        "return p, values.new_zeros(n_bins, "
+        "len(q)).index_add(0, bins, values)": "the results have changed places: z first.",
     },
 )
 def read_list(q, k, v, omega, unit, tau, bins, n_bins):
@@ -226,6 +290,14 @@ _SCORES = [0.5, -1.0, 2.0, 0.3, 0.1]
         "total = total + blank_score.exp() → pass": "the blank token is in no bin: add its term to every total.",
         "torch.sigmoid(scores + bias) → (torch.sigmoid(scores) + bias)": "the bias belongs inside of the sigmoid.",
         "/ total[bins] → / total.sum()": "divide by the total of the token's own bin.",
+        (
+            "return gain * torch.sigmoid(scores + bias) → return torch.sigmoid(scores + bias)"
+        ): "the gain of the sigmoid is missing.",
+        "torch.sigmoid(scores + bias) → torch.sigmoid(scores - bias)": "the sign of the bias: it is added.",
+        "return gain * torch.ones_like(scores) → return torch.ones_like(scores)": "the gain of the sum is missing.",
+        (
+            "torch.ones_like(scores) if reading → scores if reading"
+        ): "the mean: every token of a bin should weigh the same.",
     },
 )
 def bin_weights(reading, scores, bins, blank_score, gain, bias):
@@ -257,6 +329,10 @@ def _coded(code):
         ),
         "[:, : 2 * len(omega) : 2] → [:, 1 : 2 * len(omega) : 2]": "cosines are first in each pair, sines second.",
         " / math.sqrt(len(q)) → ": "divide by the root of the size of a query.",
+        "(x + rotate(start, phase)) @ W_k.T → x @ W_k.T + rotate(start, phase)[:, : len(q)]": (
+            "the sinusoid is added to the key. It should be added to the token, before W."
+        ),
+        "start[:, : 2 * len(omega) : 2] = 1 → start[:] = 1": "all coordinates begin at 1. Pairs begin at (1, 0).",
     },
 )
 def code_scores(code, q, W_k, x, tau, omega):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from possm_course.checks import MISSING, Case, Complaint, exercise, normal
+from possm_course.checks import MISSING, Case, Complaint, exercise, gradient, normal
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.nn.positions import log_spaced_frequencies, phasors, rotate
 
@@ -115,7 +115,27 @@ def _gradients(make, *sizes):
         gradients = torch.autograd.grad(weighed, list(parameters.values()), materialize_grads=True)
         return {f"`{name}`": gradient.norm() for name, gradient in zip(parameters, gradients, strict=True)}
 
-    return _module(make, *sizes, call=call)
+    case = _module(make, *sizes, call=call)
+    return Case(make, _named_gradients(case.observe), 1e-3)
+
+
+def _named_gradients(observe):
+    """The same `observe` under a name by which a check knows that gradients are observed."""
+
+    def gradients(student, *args):
+        return observe(student, *args)
+
+    return gradients
+
+
+def _input_gradients(make, sizes, *arguments, call=lambda module, *args: module(*args)):
+    """A case that observes the gradients by some of the arguments, counted from 0: those that must learn."""
+
+    def gradients(student, *args):
+        module = _filled(student, *sizes)
+        return gradient(*arguments)(lambda *given: call(module, *given), *args)
+
+    return Case(make, gradients, 1e-3)
 
 
 def _parameters(*sizes):
@@ -147,6 +167,21 @@ def _tokens(*units):
         "n_units + 1, D → n_units, D": "unit U has no row. Units count from 1, and row 0 is the blank: U + 1 rows.",
         "unit.long() → unit": "a row is looked up by a whole number, and `padded_bin` is float64: `.long()`.",
         "unit.long() → unit.long() - 1": "unit u has the row of the unit before it: row 0 is the blank.",
+        "unit, offset = padded_bin.unbind(-1) → offset, unit = padded_bin.unbind(-1)": (
+            "unit and offset have changed places: the unit is the first of the two numbers."
+        ),
+        "return self.table(unit.long()), offset → return offset, self.table(unit.long())": (
+            "the results have changed places: the vectors come first."
+        ),
+        (
+            "return self.table(unit.long()), offset → return self.table(unit.long())"
+        ): "the offsets are missing: return both.",
+        "self.table(unit.long()), offset → self.table(unit.long()).detach(), offset": (
+            "no gradient reaches the table: something cuts it off, and it does not learn."
+        ),
+        "self.table(unit.long()), offset → self.table(unit.long()) * (unit > 0)[..., None], offset": (
+            "the blank token gives zeros. Row 0 should be learned as every other."
+        ),
     },
 )
 class Embed(nn.Module):
@@ -193,6 +228,7 @@ def _of_states():
         "tokens after seven and a half minutes": _module(_context(far=450.0), 6, 7, 8),
         "states of two trials, four queries in each": _module(_of_states, 6, 7, 8),
         "the gradients of the parameters": _gradients(_context(2), 6, 7, 8),
+        "the gradients by queries and context": _input_gradients(_context(2), (6, 7, 8), 0, 2),
     },
     mistakes={
         "x + self.to_out → self.to_out": "the query is not added to what was read: x + to_out(z).",
@@ -205,6 +241,54 @@ def _of_states():
         ("self.norm_query(x) → x", "self.norm_context(context) → context"): "the layer norms of (12.2) are missing.",
         "rotate(v, at_tau) → v": "keys are rotated by tau, and so are values.",
         "/ q.shape[-1] ** 0.5 → / x.shape[-1] ** 0.5": "the scores are divided by the root of d, not of D.",
+        "p = scores.masked_fill(~mask, -torch.inf).softmax(-1) → p = scores.softmax(-1) * mask": (
+            "the mask comes after the softmax, so the weights do not sum to one. Mask the scores."
+        ),
+        "masked_fill(~mask, -torch.inf) → masked_fill(mask, -1e30)": (
+            "the mask is the wrong way round: True means a real token, which is read."
+        ),
+        "self.norm_query(x) → x": "the layer norm of the query is missing.",
+        "self.norm_context(context) → context": "the layer norm of the context is missing.",
+        "k, v = self.to_kv → v, k = self.to_kv": "values and keys have changed places: in `to_kv` the keys come first.",
+        "at_t, at_tau = → x = self.norm_query(x); at_t, at_tau =": (
+            "what is added is LN(x), or the norm is taken twice. The residual adds x as it came."
+        ),
+        "q = rotate(self.to_q(self.norm_query(x)), at_t) → x = self.norm_query(x); q = rotate(self.to_q(x), at_t)": (
+            "the normed query is added. The residual should add x as it came."
+        ),
+        ("self.norm_query(x) → x", "return x + self.to_out(z) → return self.norm_query(x + self.to_out(z))"): (
+            "the norm of the query stands after the plus. It should stand before `to_q`."
+        ),
+        "rotate(self.to_q(self.norm_query(x)), at_t) → self.to_q(self.norm_query(x))": "the query is not rotated.",
+        "q @ rotate(k, at_tau).transpose → q @ k.transpose": "the keys are not rotated.",
+        ("rotate(v, at_tau) → v", "rotate(p @ v, at_t.conj()) → p @ v"): (
+            "the values are never rotated: rotate each by its tau, and the sum back by t."
+        ),
+        "at_t.conj() → at_t": "the sum is rotated on, not back: by -t.",
+        " / q.shape[-1] ** 0.5 → ": "the scores are not divided by the root of d.",
+        "/ q.shape[-1] ** 0.5 → / q.shape[-1]": "divided by d, and not by its root.",
+        (
+            "self.norm_query(x) → x",
+            "self.norm_context(context) → context",
+            ("rotate(self.to_q(x), at_t) → self.to_q(x)"),
+            "rotate(p @ rotate(v, at_tau), at_t.conj()) → p @ v",
+            "x + self.to_out → self.to_out",
+        ): (
+            "only the keys are rotated, and norms and residual are missing: compare it with (12.2) to (12.4), "
+            "line by line."
+        ),
+        "phasors(time, self.omega, x.dtype) → phasors(time.float(), self.omega.float(), x.dtype)": (
+            "times were rounded to float32: after minutes that is wrong. Angles in float64."
+        ),
+        "self.norm_context(context) → self.norm_context(context.detach())": (
+            "the values are right, but no gradient reaches the context: tokens and states would not learn."
+        ),
+        "return x + self.to_out(z) → return x.detach() + self.to_out(z)": (
+            "the values are right, but the gradient by x is cut in the residual: latent and query would hardly learn."
+        ),
+        "self.norm_query(x) → self.norm_query(x.detach())": (
+            "the values are right, but the gradient by x is cut before the query: what it asks would not be learned."
+        ),
     },
 )
 class CrossAttention(nn.Module):
@@ -234,6 +318,7 @@ class CrossAttention(nn.Module):
         "one vector": _module(lambda: (normal(6, seed=1),), 6),
         "two trials of three bins": _module(lambda: (normal(2, 3, 6, seed=2),), 6),
         "the gradients of the parameters": _gradients(lambda: (normal(3, 6, seed=3),), 6),
+        "the gradient by what goes in": _input_gradients(lambda: (normal(3, 6, seed=3),), (6,), 0),
     },
     mistakes={
         "return x + → return": "what went in is not added to what comes out: the residual.",
@@ -241,6 +326,24 @@ class CrossAttention(nn.Module):
             "the halves have changed places: gelu is taken of the second, LN(x) W_2."
         ),
         "self.norm(x) → x": "the norm comes first: both products are of LN(x).",
+        ("return x + self → x = self.norm(x)\n        return x + self",): (
+            "the normed vector is added. The residual should add x as it came."
+        ),
+        "nn.functional.gelu(b) → nn.functional.relu(b)": "this is a ReLU. (12.5) has gelu.",
+        "nn.functional.gelu(b) → nn.functional.silu(b)": "this is silu. (12.5) has gelu.",
+        "nn.functional.gelu(b) → torch.sigmoid(b)": "this is a sigmoid. (12.5) has gelu.",
+        "a * nn.functional.gelu(b) → a + nn.functional.gelu(b)": "the halves are added. They should be multiplied.",
+        "a * nn.functional.gelu(b) → nn.functional.gelu(a) * nn.functional.gelu(b)": (
+            "gelu is taken of both halves. It should be taken of the second alone."
+        ),
+        (
+            "self.norm(x) → x",
+            "return x + self.contract(a * nn.functional.gelu(b)) → "
+            "return self.norm(x + self.contract(a * "
+            "nn.functional.gelu(b)))",
+        ): "the norm stands after the plus. It comes first.",
+        "return x + → return x.detach() +": "the values are right, but the gradient by x is cut in the residual.",
+        "self.norm(x) → self.norm(x.detach())": "the values are right, but the gradient by x is cut before the norm.",
     },
 )
 class FeedForward(nn.Module):
@@ -278,16 +381,91 @@ def _three_trials():
     return (normal(3, 5, 6, seed=4),)
 
 
+def _twice(memory, x):
+    """The states of a second call, on other trials: neither gets a state."""
+    memory(2 * x)
+    return _states(memory, x)
+
+
+class _KeepsState(nn.Module):
+    """A mistake: the state belongs to the object."""
+
+    always = True
+
+    def __init__(self, D, h):
+        super().__init__()
+        self.gru, self.kept = nn.GRU(D, h, batch_first=True), None
+
+    def forward(self, x, state=None):
+        states, self.kept = self.gru(x, self.kept if self.always or state is None else state)
+        return states, self.kept
+
+
+class _KeepsStateIfNone(_KeepsState):
+    """A mistake: the state of the object is used where none is given."""
+
+    always = False
+
+
+class _SqueezedState(nn.Module):
+    """A mistake: the state without its first axis."""
+
+    def __init__(self, D, h):
+        super().__init__()
+        self.gru = nn.GRU(D, h, batch_first=True)
+
+    def forward(self, x, state=None):
+        states, last = self.gru(x, None if state is None else state[None])
+        return states, last[0]
+
+
+class _TwoLayers(nn.Module):
+    """A mistake: one layer more than there should be."""
+
+    def __init__(self, D, h):
+        super().__init__()
+        self.gru = nn.GRU(D, h, num_layers=2, batch_first=True)
+
+    def forward(self, x, state=None):
+        return self.gru(x, state)
+
+
 @exercise(
     cases={
         "one trial": _module(lambda: (normal(1, 5, 6, seed=4),), 6, 4, call=_states),
         "three trials": _module(_three_trials, 6, 4, call=_states),
         "three trials whose bins come in two calls": _module(_three_trials, 6, 4, call=_in_two),
         "the names and shapes of its parameters": _parameters(6, 4),
+        "three trials that are given a state": _module(
+            lambda: (*_three_trials(), normal(1, 3, 4, seed=5)), 6, 4, call=lambda memory, x, state: memory(x, state)
+        ),
+        "a second call without a state, which begins from zeros": _module(_three_trials, 6, 4, call=_twice),
+        "the state after the last bin": _module(_three_trials, 6, 4, call=lambda memory, x: memory(x)[1]),
+        "the gradient by x": _input_gradients(_three_trials, (6, 4), 0, call=_states),
+        "the gradient that comes back through the state": _input_gradients(_three_trials, (6, 4), 0, call=_in_two),
+        "the gradients of the parameters": _gradients(_three_trials, 6, 4),
     },
     mistakes={
         ", batch_first=True → ": "the GRU runs over the trials, not over the bins: batch_first=True.",
         "self.gru(x, state) → self.gru(x)": "the second call has forgotten the first: hand the state on to the GRU.",
+        "return self.gru(x, state) → states, last = self.gru(x, state); return states.detach(), last": (
+            "the values are right, but no gradient flows back through the states: the spikes would not be learned."
+        ),
+        "self.gru(x, state) → self.gru(x.detach(), state)": (
+            "the values are right, but no gradient reaches x: what comes before would not learn."
+        ),
+        "return self.gru(x, state) → states, last = self.gru(x, state); return states, last.detach()": (
+            "the gradient is cut in the state that is handed on. Whoever calls decides about that."
+        ),
+        _KeepsState: (
+            "the state is kept in the object, and goes on in the next call although none was handed in. It "
+            "should come in as "
+            "an argument and go out as the second result, and nothing else."
+        ),
+        _KeepsStateIfNone: ("without a state the last one goes on. A call without a state should begin from zeros."),
+        _SqueezedState: ("the state has lost its first axis. As torch gives it, and takes it, it should be (1, B, h)."),
+        _TwoLayers: "there are two layers. One GRU layer is wanted.",
+        "return self.gru(x, state) → return self.gru(x, state)[::-1]": "the results have changed places: states first.",
     },
 )
 class Memory(nn.Module):
@@ -328,6 +506,15 @@ def _ask(*times, **sizes):
     return Case(_asked(*times, **sizes), lambda student, *args: student(_attention(), *args), 1e-3)
 
 
+def _zero_states(attention, query, hidden, times, k):
+    """A mistake: zeros stand in for the states before the first bin."""
+    padded = torch.cat([hidden.new_zeros(len(hidden), k - 1, hidden.shape[-1]), hidden], 1)
+    j = torch.arange(1 - k, hidden.shape[1])
+    b = (times / 0.05 + 1e-6).long()[..., None]
+    mask = (j <= b) & (j > b - k)
+    return attention(query.expand(*times.shape, -1), times, padded, (j.double() + 1) * 0.05, mask)
+
+
 @exercise(
     cases={
         "the middle of a trial": _ask(0.212, 0.141, 0.163),
@@ -337,6 +524,11 @@ def _ask(*times, **sizes):
         "the second bin": _ask(0.061, 0.084),
         "the edge of two bins": _ask(0.15, 0.3),
         "a time after seven and a half minutes": _ask(450.013, n_bins=9001),
+        "the gradients by query and states": Case(
+            _asked(0.212, 0.141, 0.163),
+            _named_gradients(lambda student, *args: gradient(0, 1)(lambda *a: student(_attention(), *a), *args)),
+            1e-3,
+        ),
     },
     mistakes={
         "+ 1) * 0.05, mask → ) * 0.05, mask": "each state has the time when its bin begins: it is known at the end.",
@@ -345,6 +537,31 @@ def _ask(*times, **sizes):
         "j > b - k → j >= b - k": "one state too many: k are seen, its own bin's among them.",
         "(j <= b) & → ": "bins after that of the query are read, too: they have not happened yet.",
         _clamped: "before the first bin there is none. Its state must not be read again in place of one.",
+        _zero_states: (
+            "before the first bin there is none, and states of zeros stand in for it. They take a share of the "
+            "softmax: mask "
+            "them."
+        ),
+        "(times / 0.05 + 1e-6).long() → (times / 0.05).round().long()": (
+            "bins are rounded: a time in the second half of its bin went to the next one."
+        ),
+        "(times / 0.05 + 1e-6).long() → (times / 0.05).long()": (
+            "a time on an edge is in the bin before: 0.15 / 0.05 is a hair less than 3. Add a millionth of a bin first."
+        ),
+        "b = (times → times = times.float(); b = (times": (
+            "times were rounded to float32: after minutes that is wrong. Keep them in float64."
+        ),
+        (
+            "times, hidden, (j.double() + 1) → times, hidden, (j.float() + 1)"
+        ): "the ends of the bins are float32: float64.",
+        "(j <= b) & (j > b - k) → (j <= b)": "all states up to now are seen. Only the last k should be.",
+        "hidden, (j.double() → hidden.detach(), (j.double()": (
+            "the values are right, but no gradient reaches the states: everything before them would not learn."
+        ),
+        "query.expand → query.detach().expand": (
+            "the values are right, but no gradient reaches the query: what it asks would not be learned."
+        ),
+        "return attention( → return query + attention(": "the query is added twice: `attention` adds it already.",
     },
 )
 def ask(attention, query, hidden, times, k):
@@ -450,6 +667,42 @@ def _steps(n, seen, unknown=False, scales=(1.0,), rates=(0.05,)):
             "the gradient is not clipped: do it between backward() and step()."
         ),
         "clip_grad_norm_ → clip_grad_value_": "clip the length of all together, not each number: clip_grad_norm_.",
+        (
+            "torch.optim.AdamW(model.parameters(), weight_decay=0.01) → torch.optim.Adam(model.parameters(), "
+            "weight_decay=0.01)"
+        ): ("this is Adam, whose weight decay goes through the gradient. It should be AdamW."),
+        "torch.optim.AdamW(model.parameters(), weight_decay=0.01) → torch.optim.Adam(model.parameters())": (
+            "there is no weight decay. It should be AdamW with 0.01."
+        ),
+        (
+            "torch.optim.AdamW(model.parameters(), weight_decay=0.01) → torch.optim.SGD(model.parameters(), "
+            "lr=0.1, momentum=0.9)"
+        ): ("this is SGD with momentum. It should be AdamW."),
+        "torch.optim.AdamW(model.parameters(), weight_decay=0.01) → torch.optim.SGD(model.parameters(), lr=0.1)": (
+            "this is SGD. It should be AdamW."
+        ),
+        (
+            "        optimizer.zero_grad()\n → ",
+            "        loss.backward()\n → \n        loss.backward()\n        optimizer.zero_grad()\n",
+        ): "nothing is learned: the gradient is emptied between `backward` and `step`, or `step` is missing.",
+        "loss = error[known].square().mean() → loss = (error * known[..., None]).square().mean()": (
+            "samples that are not known are out of the sum, but still in the number it is divided by."
+        ),
+        "error[known].square().mean() → error[known].square().sum()": "this is the sum of squares. The mean is wanted.",
+        (
+            "error[known].square().mean() → error[known].abs().mean()"
+        ): "this is the mean of sizes. It should be of squares.",
+        (
+            "error[known].square().mean() → error[known].square().mean().sqrt()"
+        ): "this is the root of the mean. The mean is wanted.",
+        "rate(step) → rate(step + 1)": "the rate is one step ahead: step 0 should have rate(0).",
+        'optimizer.param_groups[0]["lr"] = rate(step) → optimizer.param_groups[0]["lr"] = rate(0)': (
+            "the rate stays that of the first step. It should be rate(step) in each step."
+        ),
+        (
+            "losses = []\n → losses = []\n    spikes, times, target, known = draw()\n",
+            "        spikes, times, target, known = draw()\n → ",
+        ): "one batch is drawn for all steps. Each step should draw its own.",
     },
 )
 def train(model, draw, n_steps, rate):
