@@ -37,6 +37,13 @@ def _mean_of_trials(true, decoded):
     return torch.stack([r2_of_trials.reference([v], [w]) for v, w in zip(true, decoded, strict=True)]).mean()
 
 
+def _weighted_mean_of_trials(true, decoded):
+    """A mistake: lengths weigh the R² of each trial."""
+    each = torch.stack([r2_of_trials.reference([v], [w]) for v, w in zip(true, decoded, strict=True)])
+    lengths = torch.tensor([float(len(v)) for v in true]).double()
+    return (each * lengths).sum() / lengths.sum()
+
+
 @exercise(
     cases={
         "one trial in which the decoder says twice the velocity": _trials(6, gain=2.0),
@@ -49,6 +56,43 @@ def _mean_of_trials(true, decoded):
         "v - v.mean(0) → v": "the spread of (13.1) is about the mean: subtract that of each axis.",
         ".sum(0) → .sum()": "x and y share one sum, so the axis that moves more decides.",
         "v, v_hat = → v_hat, v =": "true and decoded are swapped: divide by the spread of `true`.",
+        _weighted_mean_of_trials: (
+            "this is a mean of each trial's R², weighted by length. One error and one spread over all trials are "
+            "wanted."
+        ),
+        "return (1 - error / spread).mean() → return torch.stack([torch.corrcoef(torch.stack([v[:, i], "
+        "v_hat[:, i]]))[0, 1] ** 2 "
+        "for i in range(2)]).mean()": (
+            "this is the square of the correlation, which does not see that every peak is twice too high. R² does."
+        ),
+        "return (1 - error / spread).mean() → return torch.stack([torch.corrcoef(torch.stack([v[:, i], "
+        "v_hat[:, i]]))[0, 1] "
+        "for i in range(2)]).mean()": (
+            "this is the correlation, which does not see that every peak is twice too high. R² does."
+        ),
+        "return (1 - error / spread).mean() → return 1 - error / spread": (
+            "these are two numbers, one for each axis. Their mean is wanted."
+        ),
+        "return (1 - error / spread).mean() → d = (v - v_hat).flatten(); w = v.flatten(); "
+        "return 1 - (d**2).sum() / ((w - w.mean()) ** 2).sum()": (
+            "x and y are put into one row: they share one mean and one sum. Each axis should have its own."
+        ),
+        "spread = ((v - v.mean(0)) ** 2).sum(0) → spread = sum(((x - x.mean(0)) ** 2).sum(0) for x in true)": (
+            "the spread is about the mean of each trial. It should be about the mean of all."
+        ),
+        "error = ((v - v_hat) ** 2).sum(0) → error = ((v - v_hat - (v - v_hat).mean(0)) ** 2).sum(0)": (
+            "the mean of the error is taken off, as in an explained variance. R² counts it."
+        ),
+        "v, v_hat = torch.cat(true), torch.cat(decoded) → v, v_hat = ("
+        "torch.nn.utils.rnn.pad_sequence(x, batch_first=True).flatten(0, 1) for x in (true, decoded))": (
+            "trials are padded to one length, and the zeros of the padding count. Join them one after the other."
+        ),
+        (
+            "return (1 - error / spread).mean() → return (error / spread).mean()"
+        ): "this is the share that is missing: 1 minus it.",
+        (
+            "((v - v.mean(0)) ** 2).sum(0) → v.var(0)"
+        ): "a sum of squares is divided by a variance: both should be sums, or means.",
     },
 )
 def r2_of_trials(true, decoded):
@@ -86,6 +130,34 @@ def _before_a_change(function, counts, n_history):
         "torch.cat([padded[i : i + T] for i in range(n_history)], 1) → padded.unfold(0, n_history, 1).flatten(1)": (
             "the bins of each unit are next to each other: all units of the oldest bin come first."
         ),
+        "return torch.cat([padded[i : i + T] for i in range(n_history)], 1) → "
+        "return torch.cat([torch.roll(counts, n_history - 1 - i, 0) for i in range(n_history)], 1)": (
+            "`roll` joins the ends: the first rows hold the end of the recording. Before the first bin there "
+            "should be zeros."
+        ),
+        "counts.new_zeros(n_history - 1, U) → counts[:1].expand(n_history - 1, U)": (
+            "the first bin is repeated before the start. There should be zeros."
+        ),
+        "counts.new_zeros(n_history - 1, U) → counts.new_full((n_history - 1, U), torch.nan)": (
+            "there is NaN before the first bin. There should be zeros."
+        ),
+        "return torch.cat([padded[i : i + T] for i in range(n_history)], 1) → x = counts.new_full((T, "
+        "n_history, U), torch.nan)\n"
+        "    for t in range(n_history - 1, T):\n        x[t] = counts[t - n_history + 1 : t + 1]\n    return "
+        "x.flatten(1)": ("rows without a whole history are NaN. What is missing should be zeros, and the rest stay."),
+        "return torch.cat([padded[i : i + T] for i in range(n_history)], 1) → x = counts.new_zeros(T, n_history, U)\n"
+        "    for t in range(T - n_history):\n        x[t + n_history] = counts[t : t + n_history]\n    "
+        "return x.flatten(1)": (
+            "row t ends one bin too early, and the first rows are empty: bin t itself should be the last of row t."
+        ),
+        "return torch.cat([padded[i : i + T] for i in range(n_history)], 1) → "
+        "return torch.cat([padded[i : i + T] for i in range(n_history)], 1)[n_history - 1 :]": (
+            "the first rows are left out. Each bin should have a row, with zeros for what is missing."
+        ),
+        "padded = torch.cat([counts.new_zeros(n_history - 1, U), counts]) → "
+        "padded = torch.cat([counts, counts.new_zeros(n_history - 1, U)])": (
+            "row t begins at t and goes on into the future. It should end at t."
+        ),
     },
 )
 def causal_history(counts, n_history):
@@ -101,6 +173,18 @@ def _drawn(*draws):
     return lambda: (*_trials(3, 9, 4)(), torch.tensor(draws))
 
 
+def _mean_of_drawn(true, decoded, draws):
+    """A mistake: the mean of one R² of each trial that is drawn."""
+    each = torch.stack([r2_of_trials.reference([v], [w]) for v, w in zip(true, decoded, strict=True)])
+    return each[draws].mean(1)
+
+
+def _samples_drawn(true, decoded, draws):
+    """A mistake: draws are taken for numbers of samples."""
+    v, w = torch.cat(true), torch.cat(decoded)
+    return torch.stack([r2_of_trials.reference([v[draw]], [w[draw]]) for draw in draws])
+
+
 @exercise(
     cases={
         "every trial drawn once": _drawn([2, 0, 1]),
@@ -111,6 +195,21 @@ def _drawn(*draws):
         "for i in draw] → for i in set(draw)]": "each trial enters once: a trial that is drawn twice counts twice.",
         "v.mean(0) → torch.cat(true).mean(0)": "the mean is that of all trials: take that of the samples drawn.",
         "(r2) → (r2).sort().values": "the results are sorted: two decoders are compared draw by draw.",
+        _mean_of_drawn: (
+            "this is the mean of the drawn trials' R². Their samples should be joined, and one R² made of them."
+        ),
+        _samples_drawn: ("samples are drawn, not trials: a number of a draw is that of a whole trial."),
+        "v, v_hat = (torch.cat([x[i] for i in draw]) for x in (true, decoded)) → "
+        "v, v_hat = torch.cat([true[i] for i in draw]), torch.cat([decoded[i] for i in sorted(draw)])": (
+            "true and decoded come in different orders: both should be those of one draw."
+        ),
+        "return torch.stack(r2) → return torch.stack(r2).quantile(torch.tensor([0.025, 0.975]).double())": (
+            "these are the ends of an interval. Return the R² of every draw."
+        ),
+        "return torch.stack(r2) → return torch.stack(r2).mean()": "this is the mean. Return the R² of every draw.",
+        ".sum(0), ((v - v.mean(0)) ** 2).sum(0) → .sum(), ((v - v.mean(0)) ** 2).sum()": (
+            "x and y share one sum, so the axis that moves more decides."
+        ),
     },
 )
 def bootstrap_r2(true, decoded, draws):
@@ -144,6 +243,11 @@ def _times(n, step=0.01, phase=0.004, lag_s=0.0, width_s=0.05):
         ),
         "(bins, now) → (bins, now - 1)": "an answer is shown a bin too late: a bin that ends at t is over at t.",
         "(t + lag_s) → t": "the lag is not used: at t all bins are over that end at or before t + lag_s.",
+        "(n_finished, torch.arange(1, len(t) + 1)) - 1 → (n_finished, torch.arange(1, len(t) + 1))": (
+            "this is how many are finished. The newest of n has the number n - 1."
+        ),
+        "+ 1e-6 → ": "a time on an edge is in the bin before: add a millionth of a bin first.",
+        "(t + lag_s) → (t - lag_s)": "the sign of the lag: with it *more* bins are over.",
     },
 )
 def on_screen(t, width_s=0.05, lag_s=0.0):
@@ -161,6 +265,8 @@ def on_screen(t, width_s=0.05, lag_s=0.0):
         " / q.shape[-1] ** 0.5 → ": "the scores are not divided by the root of d.",
         "q.shape[-1] ** 0.5 → H.shape[-1] ** 0.5": "divide by the root of d, the size of a query, not of a state.",
         ", -1) @ V → , 0) @ V": "the softmax runs over the queries. The weights of a query over the states sum to one.",
+        "@ V → @ K": "the keys are averaged. The values should be.",
+        "q.shape[-1] ** 0.5 → q.shape[-1]": "divided by d, and not by its root.",
     },
 )
 def ask_each_ms(q, H, W_k, W_v):

@@ -50,6 +50,24 @@ def _inputs(n, k):
             "recent = [*recent, h][-k:]  # the oldest drops out → ",
             "(recent)) → (recent or [h])); recent = [*recent, h][-k:]",
         ): ("the answer is one bin late: add the state of this bin before you call `answer`."),
+        "answers.append(answer(recent)) → answers.append(answer([torch.zeros_like(h)] * (k - len(recent)) + recent))": (
+            "zeros stand in for states that do not exist yet. Hand on the ones there are."
+        ),
+        "answers.append(answer(recent)) → answers.append(answer([recent[0]] * (k - len(recent)) + recent))": (
+            "the first state is repeated for those that do not exist yet. Hand on the ones there are."
+        ),
+        (
+            "answers.append(answer(recent)) → answers.append(answer([h]))"
+        ): "only the newest state is handed on: the last k should.",
+        (
+            "[*recent, h][-k:] → [*recent, state][-k:]"
+        ): "`state` is kept in place of h: `answer` takes what `step` returns first.",
+        "[*recent, h][-k:] → [*recent, h][-k - 1 :]": "one state too many: the last k, this bin's among them.",
+        "return answers → return answers[-1:]": "only the last answer is returned. Return the list of all.",
+        (
+            "        answers.append(answer(recent)) → \n        if len(recent) == k:\n            "
+            "answers.append(answer(recent))"
+        ): ("there is no answer until k states are there. Every bin should have one."),
     },
 )
 def stream(bins, step, answer, k):
@@ -107,6 +125,16 @@ def _user(target, delay, n=6):
         "u * (max_speed / speed) if speed > max_speed else u → u * min(1.0, max_speed / float(speed))": (
             "where the cursor is seen right on the target, the length of u is zero, and you divide by it."
         ),
+        "gain * (target - seen) → gain * (seen - target)": "it points away from the target.",
+        "- 1 - delay → - delay": (
+            "the user sees one moment too new: cursor[-1] is now, so `delay` moments before is -1 - delay."
+        ),
+        "return u * (max_speed / speed) if speed > max_speed else u → return u": "the speed is not limited.",
+        (
+            "return u * (max_speed / speed) if speed > max_speed else u → return u * (max_speed / speed) if "
+            "speed > 0 else u"
+        ): ("the velocity always has the largest speed. It should only be limited."),
+        "gain * (target - seen) → (target - seen)": "the gain is not used.",
     },
 )
 def intention(cursor, target, delay, gain, max_speed):
@@ -139,6 +167,17 @@ def _meant(*rows, radius=20.0):
         "velocity.norm(dim=1, keepdim=True) → velocity": "x and y are multiplied one by one. Take the length.",
         "torch.where(distance > radius, speed * way / distance, 0.0) → (distance > radius) * speed * way / distance": (
             "right on the target you divide by zero, and zero times NaN is NaN."
+        ),
+        (
+            "velocity.norm(dim=1, keepdim=True) → velocity.norm()"
+        ): "one length for all rows. Each row should have its own.",
+        "way.norm(dim=1, keepdim=True) → way.norm()": "one distance for all rows. Each row should have its own.",
+        "distance > radius, speed * way / distance, 0.0 → distance > radius, speed * way / distance, velocity": (
+            "within its circle the decoded velocity is kept. There nothing was meant: zero."
+        ),
+        "speed * way / distance → way / distance": "the direction alone. It should be as fast as decoded.",
+        "speed * way / distance → (velocity * way).sum(1, keepdim=True) / distance * way / distance": (
+            "this is the part of the velocity along the way. (14.7) keeps the whole speed and turns it."
         ),
     },
 )
@@ -235,6 +274,24 @@ _LATE = [30, 1_800_369, 1_801_101]
         "units = torch → if not mine: self.b += 1; continue\n            units = torch": (
             "a silent bin was skipped: it too is read, goes through `step` and has an answer."
         ),
+        "while now >= 1500 * (self.b + 1) → while now > 1500 * (self.b + 1)": (
+            "a bin is over when `now` is exactly at its end: >=, not >."
+        ),
+        "if tick < 1500 * (self.b + 1) → if tick <= 1500 * (self.b + 1)": (
+            "a spike exactly at the end of a bin belongs to the next one: <, not <=."
+        ),
+        "/ 30_000 → / 30": "the times `read` gets are in milliseconds. They should be in seconds.",
+        "self.waiting = self.waiting[len(mine) :] → self.waiting = []": (
+            "spikes of later bins are thrown away. Keep those that wait."
+        ),
+        "self.waiting = self.waiting[len(mine) :] → pass": "spikes that have been read are read again: take them off.",
+        (
+            "[*self.recent, h][-self.k :] → [*self.recent, h]"
+        ): "`answer` gets all states there have ever been, not the last k.",
+        (
+            "h, self.state = self.step(self.read(units, offsets), self.state) → h, _ = "
+            "self.step(self.read(units, offsets), None)"
+        ): ("every bin begins with an empty memory: hand the state on."),
     },
 )
 class PacketDecoder:
@@ -289,6 +346,13 @@ def _times_and_bins(times, bins, width=0.05):
             "the remainder of a division puts a spike on an edge at the end of the bin before: subtract its start."
         ),
         ".float() → ": ("the result is float64. Round it to float32 at the end: the network computes in float32."),
+        (
+            "(time_s - bin.double() * width) → (time_s - (bin.double() + 1) * width)"
+        ): "this is the time until the end of the bin.",
+        (
+            "(time_s - bin.double() * width) → ((time_s - bin.double() * width) * 1000)"
+        ): "these are milliseconds: seconds.",
+        "bin.double() * width → bin.double() * 0.05": "0.05 is written into the function. It should be `width`.",
     },
 )
 def offsets_in_bin(time_s, bin, width):

@@ -24,6 +24,16 @@ _random = partial(normal, seed=14)
         ", 2 * T)[ → , T)[": "there and back are on two different rings: give irfft the length of rfft, then take T.",
         "[..., :T] → ": "the ring is long enough now, but you returned all of it. The result has T steps, the first.",
         ("2 * T → 2 * T - 1", ", 2 * T - 1)[ → )["): "2 T - 1 places are enough, but irfft must be told their number.",
+        "return torch.fft.irfft(product, 2 * T)[..., :T] → return torch.fft.irfft(product, 2 * T)[..., T:]": (
+            "the second half is returned. The result is the first T steps."
+        ),
+        "torch.fft.rfft(x, 2 * T) * torch.fft.rfft(kernel, 2 * T) → "
+        "torch.fft.rfft(x, 2 * T) * torch.fft.rfft(kernel, 2 * T).conj()": (
+            "a conjugate makes a correlation of it: what comes later would act on what is before."
+        ),
+        "torch.fft.rfft(kernel, 2 * T) → torch.fft.rfft(kernel.flip(-1), 2 * T)": (
+            "the kernel is turned round. The FFT does that by itself."
+        ),
     },
 )
 def convolve(x, kernel):
@@ -73,6 +83,21 @@ def _selection(T, E, N, **given):
             "this is the drive of (15.9). Formula (15.13) has its short form."
         ),
         ("s = torch → old, s = s, torch", "s @ c → old @ c"): "the answers come one step late: read after x_t is in.",
+        (
+            "torch.exp(delta[t, :, None] * a) → torch.exp(-delta[t, :, None] * a)"
+        ): "the state grows: the sign in the exponent.",
+        "torch.exp(delta[t, :, None] * a) → torch.exp(-delta[t, :, None] * torch.exp(a))": (
+            "a goes through an exp once more: here it comes as it is, below zero."
+        ),
+        "torch.exp(delta[t, :, None] * a) → (1 + delta[t, :, None] * a)": "this is Euler's step. (15.13) has an exp.",
+        "* b[t]  # → * b[t - 1]  #": "b is one step late.",
+        "(delta[t] * x[t])[:, None] → (delta[t - 1] * x[t - 1] if t else 0 * x[t])[:, None]": (
+            "the input is one step late: x_t enters at step t."
+        ),
+        "* s + (delta[t] * x[t])[:, None] * b[t] → * (s + (delta[t] * x[t])[:, None] * b[t])": (
+            "what enters at a step fades in that very step. It should fade from the next one on."
+        ),
+        "y.append(s @ c[t]) → y.append(s @ c[t] + x[t])": "x is added to the answer. (15.13) has no such term.",
     },
 )
 def selective(x, delta, a, b, c):
@@ -101,6 +126,12 @@ def _steps(*shape):
         "second[0] * first[1] + → first[0] * first[1] +": "what enters first fades by the decay of the second step.",
         "first[1] + second[1] → (first[1] + second[1])": "what enters at the second step has not faded yet.",
         "second[0] * first[1] + second[1] → first[0] * second[1] + first[1]": "that is `second`, then `first`.",
+        "return second[0] * first[0], second[0] * first[1] + second[1] → "
+        "return second[0] + first[0], second[0] * first[1] + second[1]": "decays multiply. They are added here.",
+        "return second[0] * first[0], second[0] * first[1] + second[1] → "
+        "return second[0] * first[1] + second[1], "
+        "second[0] * first[0]": "the results have changed places: the decay first.",
+        "second[0] * first[0], → first[0],": "the decay is that of the first step alone: both should be in it.",
     },
     results=("the decay", "the entering number"),
 )
@@ -204,6 +235,16 @@ def _filter(h, U):
         "A @ s, A @ P → s, A @ P": "first predict: the surprise is about A s, not about the old guess.",
         "(n - C @ s) → n": "the guess is corrected by the surprise, n - C s, not by the counts.",
         "P - G @ C @ P → P": "after a look you are surer than before: P must shrink, (15.3).",
+        (
+            "s, P = A @ s, A @ P @ A.T + W → s, M = A @ s, A @ P @ A.T + W",
+            "P - G @ C @ P → M - G @ C @ M",
+        ): "the gain is made of the covariance before the prediction. It should be that after A and W.",
+        "A @ P @ A.T + W → A.T @ P @ A + W": "A and its transpose have changed places: A P A^T.",
+        "A @ P @ A.T + W → A @ P + W": "the second A is missing: A P A^T + W.",
+        "torch.linalg.inv(C @ P @ C.T + V) → (C @ P @ C.T + V)": "the bracket of the gain is not inverted.",
+        "s + G @ (n - C @ s) → s - G @ (n - C @ s)": "the sign: the surprise is added.",
+        "P - G @ C @ P → P + G @ C @ P": "the sign: after a look you are surer, so P shrinks.",
+        "C @ P @ C.T + V) → C @ P @ C.T + V.inverse())": "the noise V is inverted: it is added as it is.",
     },
     results=("the guess s", "the covariance P"),
     tolerance=1e-4,
@@ -224,6 +265,16 @@ def kalman_step(s, P, n, A, C, W, V):
     mistakes={
         ("torch.exp(a * step) → 1 + a * step", "(decay - 1) / a → step + 0 * a"): "this is Euler's step, not (15.9).",
         "(decay - 1) / a → decay - 1": "the drive is not divided by a: with x = 1 the state must come to rest at -1/a.",
+        (
+            ("torch.exp(a * step) → (1 + a * step / 2) / (1 - a * step / 2)"),
+            "(decay - 1) / a → step / (1 - a * step / 2)",
+        ): ("this is the bilinear step, as in S4. (15.9) holds the input: an exp."),
+        "(decay - 1) / a → (decay - 1) / (a * step)": "divided by a times the step: by a alone.",
+        "(decay - 1) / a → step + 0 * a": "the drive is the short form, the step. (15.9) has (exp(a step) - 1) / a.",
+        "(decay - 1) / a → (1 - decay) / a": "the sign of the drive: exp(a step) minus one.",
+        (
+            "torch.exp(a * step) → torch.exp(-a * step)"
+        ): "the sign in the exponent: a is below zero, so it fades as it is.",
     },
     results=("the decay", "the drive"),
 )
@@ -245,6 +296,9 @@ alias = ValueCheck("alias", expected=-5.0, mistakes={5.0: "a quarter of a rotati
         "-torch.where → torch.where": "this memory grows: there is a minus before the bracket of (15.16).",
         "n[:, None] > n → n[:, None] < n": "rows and columns are swapped: n counts rows, j columns.",
         "torch.diag(n + 1) → torch.diag(2 * n + 1)": "on the diagonal is n + 1, not 2n + 1.",
+        "torch.sqrt(2 * n + 1) → (2 * n + 1)": "the roots are missing: sqrt(2n + 1).",
+        "-torch.where(n[:, None] > n, root[:, None] * root, torch.diag(n + 1)), root → "
+        "-torch.where(n[:, None] > n, root[:, None] * root, torch.diag(n + 1)), n + 1": "B is sqrt(2n + 1).",
     },
     results=("A", "B"),
 )

@@ -1,12 +1,14 @@
 """Exercises of chapter 16: rows of a joint table, what may learn, alignment, identification; pairs, statistics."""
 
+import contextlib
 import copy
 
 import numpy as np
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from possm_course.checks import Case, exercise
+from possm_course.checks import Case, Complaint, exercise
 from possm_lite.decoder import POSSM, POSSMConfig
 
 
@@ -30,6 +32,13 @@ def _tokens(unit, session, n_units):
         "unit + before[session - 1] → unit": "add the units of all earlier sessions.",
         " - n_units  # →   # ": "the offset of a session must not count its own units, only those before it.",
         "before[session - 1] → (session - 1) * n_units[0]": "sessions differ in how many units they have.",
+        "unit + before[session - 1], 0) → unit + before[session - 1] - 1, 0)": (
+            "one row too low: row 0 is the blank token, so unit 1 of the first session has row 1."
+        ),
+        "before[session - 1] → before[session % len(n_units)]": "sessions count from 1: the first has index 0.",
+        "before[session - 1] → (before + session.new_tensor(range(len(n_units))))[session - 1]": (
+            "each session has a blank row of its own. One is common to all."
+        ),
     },
 )
 def table_row(unit, session, n_units):
@@ -46,8 +55,15 @@ def _flags(function, model):
     listed = list(listed) if is_several else [listed]
     named = {id(p): name for name, p in model.named_parameters()}
     learning = _names(name for name, p in model.named_parameters() if p.requires_grad)
-    returned = _names({named.get(id(each), "something else") for each in listed})
+    returned = _names({named.get(id(each), _kind(each)) for each in listed})
     return f"{learning} learn" if returned == learning else f"{learning} learn, returned: {returned}"
+
+
+def _kind(each):
+    """What is in the list and is no parameter of the model."""
+    if isinstance(each, nn.Module):
+        return "modules"
+    return "names" if isinstance(each, str) else "something else"
 
 
 def _names(names):
@@ -83,6 +99,15 @@ def _small(learning, another_table=False):
         ", model.session_embedding.weight] → ]": "the session embedding must learn, too: it is the session's own.",
         "model.requires_grad_(False) → model.requires_grad = False": "nothing was frozen: a module has no such flag.",
         "parameter.requires_grad_(True) → pass": "the right list, but you did not switch the two on again.",
+        "return own → return [model.unit_embedding, model.session_embedding]": (
+            "these are modules. The list should hold their parameters, `.weight`."
+        ),
+        "return own → return [name for name, p in model.named_parameters() if p.requires_grad]": (
+            "these are names. The list should hold the parameters themselves."
+        ),
+        (
+            "return own → return list(model.parameters())"
+        ): "the list holds all parameters. Only those that learn should be in it.",
     },
 )
 def may_learn(model):
@@ -131,6 +156,20 @@ _MIX = [[1.5, 0.5, 0.0], [-0.4, 0.8, 0.3], [0.2, 0.0, 0.6]]
         _least_squares: "that is least squares: it shrinks what is noisy, CCA keeps the variance.",
         ("x - x.mean(0) → x", "y - y.mean(0) → y"): "take off the mean of each column first.",
         "U @ Vt → U @ Vt.T": "`torch.linalg.svd` returns Vᵀ already: do not transpose it again.",
+        (
+            "torch.linalg.solve(r_x, U @ Vt @ r_y) → torch.linalg.solve(r_x, U @ Vt)"
+        ): "the map ends in y's own units: r_y is missing.",
+        "torch.linalg.solve(r_x, U @ Vt @ r_y) → r_x @ U @ Vt @ r_y": "r_x should be undone: solve, not multiply.",
+        "torch.linalg.solve(r_x, U @ Vt @ r_y), S → torch.linalg.solve(r_x, U @ Vt @ r_y), S**2": (
+            "the correlations are squared."
+        ),
+        (
+            "torch.linalg.solve(r_x, U @ Vt @ r_y) → U @ Vt"
+        ): "this is only the rotation between the whitened. r_x and r_y belong to it.",
+        "torch.linalg.svd(q_x.T @ q_y) → torch.linalg.svd(q_y.T @ q_x)": "x and y have changed places in the product.",
+        "q_x.T @ q_y → (x - x.mean(0)).T @ (y - y.mean(0))": (
+            "the product is of the latents themselves: that is Procrustes. CCA has them made round first, q_x and q_y."
+        ),
     },
 )
 def align(x, y):
@@ -176,7 +215,13 @@ def _what_it_made(function, decoder, counts, velocity):
     """In words: the table, what else changed, and R² on 20 trials that were not given."""
     before = copy.deepcopy(decoder.state_dict())
     flags = [p.requires_grad for p in decoder.parameters()]
-    new = function(decoder, counts, velocity)
+    with _adding_up() as n_added:
+        new = function(decoder, counts, velocity)
+    if n_added[0] > 5:
+        raise Complaint(
+            "the gradients of all steps add up, because `zero_grad` is missing: empty `.grad` in each step, before "
+            "`backward` or after `step`."
+        )
     if not isinstance(new, nn.Module):
         return f"a value of type {type(new).__name__} instead of a decoder"
 
@@ -190,6 +235,34 @@ def _what_it_made(function, decoder, counts, velocity):
         old = "kept, but what may learn in it was switched"
     level = _level(_r2_on_new_trials(new, n_units=counts.shape[-1]), new.table)
     return f"a table {(*new.table.shape,)}, common weights {common}, the given decoder {old}, R² on new trials {level}"
+
+
+@contextlib.contextmanager
+def _adding_up():
+    """Counts, in a list of one number, the steps of optimizers on a gradient that still has an older one in it."""
+    n_added, fresh = [0], {}
+
+    def watch(parameter):
+        def add(gradient):
+            fresh[parameter] = gradient.detach() + fresh.get(parameter, 0.0)
+
+        return add
+
+    def before_step(optimizer, args, kwargs):
+        for parameter in optimizer.param_groups[0]["params"]:
+            if parameter not in fresh:
+                if parameter.requires_grad:
+                    parameter.register_hook(watch(parameter))
+            elif parameter.grad is not None and isinstance(fresh[parameter], torch.Tensor):
+                a, b = parameter.grad.flatten(), fresh[parameter].flatten()
+                n_added[0] += bool(a @ b < 0.999 * a.norm() * b.norm())  # clipped it would have the same direction
+            fresh[parameter] = 0.0
+
+    handle = register_optimizer_step_pre_hook(before_step)
+    try:
+        yield n_added
+    finally:
+        handle.remove()
 
 
 def _r2_on_new_trials(decoder, n_units):
@@ -263,6 +336,10 @@ def _seeds(n, sign):
         "d.std() / np.sqrt(len(d)) → d.std()": "that is the spread: the mean of S seeds is more certain, by √S.",
         "d.std() → d.std(correction=0)": "divide the squares by S − 1: the mean is of the same numbers.",
         "a - b → b - a": "the sign: how much *better* is a than b?",
+        "d.std() / np.sqrt(len(d)) → d.std() / len(d)": "divided by S, and not by its root.",
+        "d.std() / np.sqrt(len(d)) → d.var() / len(d)": "this is the square of it: the variance.",
+        "d.std() / np.sqrt(len(d)) → 1.96 * d.std() / np.sqrt(len(d))": "times 1.96: that is half an interval.",
+        "d.mean(), → d.median(),": "this is the median. The mean is wanted.",
     },
 )
 def paired(a, b):
@@ -293,6 +370,9 @@ def _counts(units, shift=0.0):
         "first.std(0) / today.std(0) → today.std(0) / first.std(0)": "the other way: today's spread becomes day 0's.",
         " - today.mean(0) * stretch → ": "today's mean has to go before that of day 0 comes.",
         " * stretch) @ W → ) @ W": "today's mean is stretched, too, before it is taken off.",
+        "stretch[:, None] * W, b + → W, b +": "the weights are not stretched.",
+        "first.mean(0) - today.mean(0) * stretch → today.mean(0) * stretch - first.mean(0)": "the sign of the shift.",
+        "first.std(0) / today.std(0) → first.var(0) / today.var(0)": "variances are divided. It should be the spreads.",
     },
 )
 def matched(today, first, W, b):

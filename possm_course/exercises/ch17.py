@@ -51,6 +51,10 @@ def _file(*trains_ms):
         "times[order], units[order] → np.sort(times), units": "the units stayed where they were: sort both.",
         '"right" → "left"': "the spike at place `stop` belongs to the next unit, as in a slice of Python.",
         '"right") → "right") - 1': "`spike_times_index` says where a unit *ends*, not where it begins.",
+        "return times[order], units[order] → return times[order], units[order] + 1": "units count from 0 here.",
+        (
+            "return times[order], units[order] → return units[order], times[order]"
+        ): "the results have changed places: times first.",
     },
     results=("times", "units"),
 )
@@ -87,6 +91,7 @@ def _each_next(a, b, edges):
         "three spikes of b in one bin": _pairs((0, 500), (11, 12, 13, 512), 0, 10, 20, 30),
         "a distance that is exactly an edge": _pairs((0, 1000, 4000), (250, 1500, 4125), 0, 125, 250, 500, 750),
         "a unit with itself, where each spike meets itself once": _pairs((0, 3, 7), (0, 3, 7), -5, -2, 2, 5),
+        "distances that are exactly the first edge and the last": _pairs((0,), (0, 250, 500), 0, 250, 500),
     },
     mistakes={
         "np.searchsorted(b, a + edge) → np.searchsorted(a, b + edge)": (
@@ -95,6 +100,24 @@ def _each_next(a, b, edges):
         _each_next: "you count the *next* spike of b only. Count all pairs.",
         "a + edge) → a + edge, 'right')": "a bin has its left edge and not its right one: (17.4) has ≤, then <.",
         "np.diff(pairs_before) → np.array(pairs_before[1:])": "these are all pairs below an edge. A bin has two edges.",
+        "return np.diff(pairs_before) → return np.histogram((b[None, :] - a[:, None]).ravel(), edges)[0]": (
+            "the last bin of `np.histogram` is closed: a distance that is exactly the last edge is counted. "
+            "(17.4) leaves it "
+            "out. (And the table of all pairs does not fit into memory with a real unit.)"
+        ),
+        "return np.diff(pairs_before) → return np.histogram((a[None, :] - b[:, None]).ravel(), edges)[0]": (
+            "the wrong way round: a spike of b that comes *after* one of a has a positive distance."
+        ),
+        "return np.diff(pairs_before) → d = (b[None, :] - a[:, None]).ravel(); "
+        "return np.histogram(d[np.abs(d) > 1e-9], edges)[0]": (
+            "pairs at distance 0 are left out. (17.4) counts them, also of a unit with itself."
+        ),
+        (
+            "return np.diff(pairs_before) → return np.diff(pairs_before) / len(a)"
+        ): "divided by the number of spikes. Pairs are wanted.",
+        "return np.diff(pairs_before) → return np.diff(pairs_before) / np.diff(edges)": (
+            "divided by the widths of the bins. Pairs are wanted."
+        ),
     },
 )
 def correlogram(a, b, edges):
@@ -117,6 +140,32 @@ def _jump():
     return torch.cat([rest, motion]).double(), 3
 
 
+def _there_and_back(x, n):
+    """A mistake: forwards and backwards."""
+    forwards = causal_mean.reference(x, n)
+    return causal_mean.reference(forwards[::-1], n)[::-1]
+
+
+def _nan_at_the_start(x, n):
+    """A mistake: no mean before there are n rows."""
+    means = causal_mean.reference(x, n).copy()
+    means[: n - 1] = np.nan
+    return means
+
+
+def _of_one_column(x, n):
+    """A mistake: one mean for x and y."""
+    return causal_mean.reference(x, n).mean(1, keepdims=True).repeat(2, 1)
+
+
+def _exponential(x, n):
+    """A mistake: a mean that forgets."""
+    means = [x[0]]
+    for row in x[1:]:
+        means.append(means[-1] + (row - means[-1]) * 2 / (n + 1))
+    return np.stack(means)
+
+
 @exercise(
     cases={
         "a hand that rests and then moves at once": _on_arrays(_jump),
@@ -131,6 +180,32 @@ def _jump():
         "max(t - n + 1, 0) : t + 1 → t : t + n": "the mean begins at each row and goes on into the future.",
         ".mean(0) → .sum(0) / n": "at the start you divide by n where there are fewer rows: too small there.",
         "t - n + 1 → t - n": "one row too many: the last n rows are t - n + 1 to t.",
+        lambda x, n: np.stack([x[max(t - n // 2, 0) : t + (n + 1) // 2].mean(0) for t in range(len(x))]): (
+            "the mean is centred: half of the rows are in the future. It should end at t."
+        ),
+        lambda x, n: np.stack([x[max(t - n // 2, 0) : t + n // 2 + 1].mean(0) for t in range(len(x))]): (
+            "the mean is centred: half of the rows are in the future. It should end at t."
+        ),
+        lambda x, n: np.stack([x[max(t - (n - 1) // 2, 0) : t + n // 2 + 1].mean(0) for t in range(len(x))]): (
+            "the mean is centred: half of the rows are in the future. It should end at t."
+        ),
+        lambda x, n: np.stack([x[max(t - n, 0) : t].mean(0) if t else x[0] for t in range(len(x))]): (
+            "the mean ends before t. Row t itself should be its last."
+        ),
+        _there_and_back: (
+            "the mean runs forwards and then backwards, as `filtfilt` does: the second pass reads the future."
+        ),
+        _nan_at_the_start: (
+            "the first rows are NaN, as pandas' `rolling` makes them. They should be means of what there is."
+        ),
+        "return np.stack([x[max(t - n + 1, 0) : t + 1].mean(0) for t in range(len(x))]) → "
+        "return np.stack([x[t - n + 1 : t + 1].mean(0) for t in range(n - 1, len(x))])": (
+            "the first rows are left out. They should be means of what there is."
+        ),
+        _of_one_column: "x and y are averaged together. Each column should have its own mean.",
+        _exponential: (
+            "this is an exponential mean, which never forgets. The last n rows should weigh alike, and no others."
+        ),
     },
 )
 def causal_mean(x, n):
@@ -165,6 +240,14 @@ def _scores(valid, test):
         "test[ → valid[": "that is the R² of the validation part, which chose the setting.",
         "chosen.mean() → chosen.max()": "that is the best seed. A seed means nothing, so report the mean of all.",
         "ddof=1 → ": "the mean is right, the standard deviation too small: divide by S - 1.",
+        "return chosen.mean(), chosen.std(ddof=1) → return chosen.mean(), chosen.std(ddof=1) / np.sqrt(len(chosen))": (
+            "this is the standard error. The standard deviation over seeds is wanted."
+        ),
+        "valid.mean(1) → np.median(valid, 1)": "chosen by the median over seeds. Take the mean.",
+        "valid.mean(1) → (valid.mean(1) - valid.std(1))": "chosen by mean less spread. The mean alone should choose.",
+        (
+            "chosen = test[valid.mean(1).argmax()] → chosen = test.mean(1)"
+        ): "all settings are averaged. Validation chooses one.",
     },
 )
 def honest_r2(valid, test):
@@ -204,6 +287,18 @@ _REGULAR = range(25, 2400, 22)
         "(1, len(spike_times) + 1) → (len(spike_times))": "each spike is counted as a pair with itself.",
         "(far_s - near_s) → far_s": "the long window is far_s - near_s wide, not far_s.",
         "(1 - np.sqrt → (1 + np.sqrt": "that is the other solution: f is the *smaller* share, at most a half.",
+        "(n_short / refractory_s) / (n_long / (far_s - near_s)) → n_short / len(spike_times)": (
+            "divided by the number of spikes. (17.10) compares two rates of pairs."
+        ),
+        "np.sqrt(1 - 2 * ratio) → np.sqrt(1 - ratio)": "the factor 2 under the root is missing.",
+        "np.sqrt(1 - 2 * ratio) → np.sqrt(1 - 4 * ratio)": "the factor under the root is 2, not 4.",
+        "return (1 - np.sqrt(1 - 2 * ratio)) / 2 if ratio < 0.5 else 0.5 → return ratio": (
+            "this is the ratio of the two rates. The share f solves the equation (17.10)."
+        ),
+        "return (1 - np.sqrt(1 - 2 * ratio)) / 2 → return ratio / 2": (
+            "this is f for small shares only. Solve the equation (17.10)."
+        ),
+        "n_long = far - near → n_long = far": "the long window begins at `near`: subtract the pairs before it.",
     },
 )
 def contamination(spike_times, refractory_s, near_s, far_s):

@@ -36,6 +36,20 @@ def _parts(*n_samples, shape=(4,)):
         ),
         ("n * g → n * g.nan_to_num()", " if n > 0 → "): "the NaN of a part *with* samples must not be hidden.",
         " if n > 0 → ": "a part without samples spoils all: 0 times NaN is NaN. Leave such a part out.",
+        "return sum(known) / sum(n_samples) → return sum(known)": "the sum is not divided by the number of samples.",
+        (
+            "return sum(known) / sum(n_samples) → return sum(known) / len(n_samples)"
+        ): "divided by the parts. Divide by the samples.",
+        (
+            "n * g → g",
+            "sum(n_samples) → len(known)",
+        ): (
+            "the mean of the gradients of parts that have samples: a sample of a small part counts for more. "
+            "Weigh by samples."
+        ),
+        ("n * g → g", "return sum(known) / sum(n_samples) → return sum(known)"): (
+            "the gradients are added as they are. They are means: weigh each by its samples, then divide by all."
+        ),
     },
 )
 def whole_gradient(gradients, n_samples):
@@ -72,6 +86,42 @@ def _processes(size, n, seed=3, room_s=600.0):
             "windows are lost where their number is no multiple: 8 windows of three processes are 3, 3 and 2."
         ),
         ".tensor_split(size)[rank] → [rank::size]": "the batch is right, but you deal it out like cards.",
+        ("rand(n, → rand(n // size,", ".tensor_split(size)[rank] → "): (
+            "the seed is right now, and one of the two bugs is left: every process draws the same few windows. "
+            "All should draw "
+            "all n, and each take its own."
+        ),
+        ("rand(n, → rand(-(-n // size),", ".tensor_split(size)[rank] → "): (
+            "every process draws the same few windows. All should draw all n, and each take its own."
+        ),
+        "seed(seed) → seed(seed + rank)": (
+            "one of the two bugs is left: the seed still depends on the rank, so that each process cuts its part "
+            "out of other "
+            "windows."
+        ),
+        ".tensor_split(size)[rank] → .chunk(size)[rank] if rank < len(torch.arange(n).chunk(size)) else starts[:0]": (
+            "`chunk` rounds the size of a part up: the last process gets few windows, or none. Parts should "
+            "differ by one at most."
+        ),
+        ".tensor_split(size)[rank] → [rank * (n // size) : (rank + 1) * (n // size) if rank < size - 1 else n]": (
+            "the last process takes all that is left over. Parts should differ by one at most."
+        ),
+        "return starts.tensor_split(size)[rank] → m = -(-n // size); "
+        "return torch.cat([starts, starts[: m * size - n]])[rank * m : (rank + 1) * m]": (
+            "the batch is filled up with repeats, as DistributedSampler does: some windows count twice. Parts "
+            "may differ by one."
+        ),
+        "return starts.tensor_split(size)[rank] → m = -(-n // size); "
+        "return torch.cat([starts, starts[: m * size - n]])[rank::size]": (
+            "the batch is filled up with repeats and dealt out, as DistributedSampler does: some windows count twice."
+        ),
+        "torch.rand(n, generator=generator, dtype=torch.float64) → torch.rand(n, generator=generator).double()": (
+            "drawn in float32, which are other numbers: `dtype=torch.float64`."
+        ),
+        " * room_s → ": "the starts are between 0 and 1. They should be between 0 and room_s.",
+        (
+            "return starts.tensor_split(size)[rank] → return starts"
+        ): "every process takes all windows. Each should take its part.",
     },
 )
 def my_windows(seed, n, room_s, rank, size):
@@ -107,6 +157,9 @@ def _in_turns(function, *sizes):
         "/ n → / y.numel()": "every batch has its own mean: divide by the number of values in all batches.",
         "/ n → / y.numel() / len(batches)": "the mean of the batches' means: a value of a small batch counts for more.",
         "((model(x) → model.zero_grad(); ((model(x)": "`zero_grad` inside the loop: only the last batch is left.",
+        "return [p.grad for p in model.parameters()] → return [p.grad / len(batches) for p in model.parameters()]": (
+            "divided by the number of batches once more: the mean over all values is enough."
+        ),
     },
 )
 def accumulated(model, batches):
@@ -175,6 +228,16 @@ def _order_shows():
         "range(2 * (n - 1)) → range(n - 1)": "each process has one complete chunk, the others are parts of sums.",
         "(r - i) % n → (r - i % (n - 1)) % n": "the second half begins with the chunk that is complete, r + 1, not r.",
         " if adding else message → ": "in the second half a chunk that arrives is complete: do not add it.",
+        "sent[r] += message.nbytes → sent[r] += message.numel()": "numbers are counted. The bytes sent should be.",
+        "sent[r] += message.nbytes → sent[r] += 1": "messages are counted. The bytes sent should be.",
+        "return [torch.cat(own) for own in chunks], sent → return [torch.cat(own) / n for own in chunks], sent": (
+            "divided by the number of processes. The sum is wanted."
+        ),
+        "message.nbytes → buffers[0].nbytes": "whole buffers are counted. In each round one chunk is sent.",
+        (
+            "return [torch.cat(own) for own in chunks], sent → return [sum(buffers)] * n, [2 * (n - 1) * "
+            "buffers[0].nbytes // n] * n"
+        ): ("the bytes are those of the formula. With chunks of unequal length each process sends its own number."),
     },
 )
 def ring_all_reduce(buffers):
