@@ -69,7 +69,10 @@ my_angle = ValueCheck(
         3.927: "that is in radians. The question asks for degrees: a whole rotation has 360, or 2π radians.",
         135.0: "that many degrees are missing to the whole rotation. How far has the arrow come?",
         -135.0: "it points there. But how far has it come, the long way round?",
+        576.0: "that is 80/50 of a rotation, the wrong way round: the time that has passed is divided by the period.",
+        1.6: "that is 80 / 50, the wrong way round, and not yet in degrees.",
     },
+    hint="Of how many milliseconds is a whole rotation, and what share of it has passed? A whole one has 360 degrees.",
 )
 
 

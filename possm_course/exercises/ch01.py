@@ -63,7 +63,9 @@ heard_number = ValueCheck(
         3.4: "that is a quarter. The exponents are four times as large, but how much narrower is the kernel?",
         13.7: "that is the number at w = 10. Of a narrower kernel, do more points get a share, or fewer?",
         27.4: "that is twice as many. A larger w makes a narrower kernel: fewer points get a share.",
+        9.7: "that is divided by the root of two. How does the width follow from w?",
     },
+    hint="A kernel of half the width reaches half as far: about how many points lie there?",
 )
 
 # Exercise 1.3: a query far from all points
@@ -75,6 +77,7 @@ far_answer = ValueCheck(
         "last": "that is the far end. The question comes before all points, not after them.",
         "mean": "the mean is what a very *small* w would give. Which of the exponents is the least negative?",
     },
+    hint="Compare the exponents of the first, the middle and the last point: which is the least negative?",
 )
 
 
@@ -188,7 +191,9 @@ book_weight = ValueCheck(
         0.4754: "that is the weight before the phone rings. It now has the score -1 + 2, and the shares are made anew.",
         0.6103: "that is the weight of the phone. The question is what is left for the book.",
         0.2073: "that counts the phone twice: once as one of three with score -1, and once with its new score.",
+        0.25: "that is an equal share of four. The scores differ.",
     },
+    hint="Write down the four scores as they are now, take exp of each, and divide by the sum.",
 )
 
 

@@ -202,7 +202,10 @@ growth_of_spread = ValueCheck(
         16.0: "that is how the variance grows. The standard deviation is its square root.",
         1.0: "the dot product does grow: it is not divided by anything yet.",
         0.25: "the right number, the wrong way round: a sum of more terms spreads wider.",
+        256.0: "that is the size itself. Compare two spreads.",
+        2.0: "one root too many: the variance grows sixteenfold, the spread by its root.",
     },
+    hint="The variance is a sum over the numbers of a vector: how does it grow, and what follows for the spread?",
 )
 
 

@@ -148,6 +148,7 @@ my_order = ValueCheck(
         "3 2 0 1": "that is the way back: the row in which each old output lies now. Asked is what each row holds.",
         "new": "each token still meets the same four tokens, itself among them. Which number could change?",
     },
+    hint="Row n is the output of the token that stands there now.",
 )
 
 
@@ -385,7 +386,9 @@ my_ratio = ValueCheck(
         10_000: "N^2 = 10,000 times as many as one D x D matrix. Self-attention has four of them.",
         10_000 / 3: "that counts three matrices. W_o is one as well.",
         25: "that is what it has for one token of its output, of N.",
+        40_000: "multiplied by four. The four matrices stand below the line.",
     },
+    hint="Count (N D)² for the one, and the D × D matrices of the other.",
 )
 
 

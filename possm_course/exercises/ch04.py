@@ -189,6 +189,7 @@ same_anywhere = ValueCheck(
         "BCD": "B and C add another vector at another place, and every score with it. In A nothing changes.",
         "DA": "the letters are right. Write them in the order of the alphabet.",
     },
+    hint="Move every word by one place and write down each term of the score: which of them have changed?",
 )
 
 
@@ -364,4 +365,5 @@ only_distance = ValueCheck(
         "ACDE": "D keeps lengths, but from m to m + 1 it rotates by (2m + 1) degrees, which depends on m.",
         "ABCE": "B changes lengths: at the same distance the score grows by 1.1 squared with every step.",
     },
+    hint="The score is q . (A^m)^T A^n k: for which maps does only n - m remain?",
 )

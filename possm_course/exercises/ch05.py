@@ -213,6 +213,7 @@ my_factor = ValueCheck(
         0.01: "more frequencies are needed, not fewer: say F_new / F_old.",
         **dict.fromkeys((5.0, 20.0, 50.0), "the slope -1/2 is an exponent of F, not a factor."),
     },
+    hint="The slope of the line says by how much the error falls for ten times F. What is needed for a tenth?",
 )
 
 

@@ -39,6 +39,7 @@ my_gate = ValueCheck(
         0.5 ** (1 / 10): "that leaves half after ten bins, which is half a second. One second is 20 bins of 50 ms.",
         0.97: "that is nearly it, but it leaves half after 23 bins, not 20. Give three digits.",
     },
+    hint="After n bins the share that is left is Z to the power n.",
 )
 
 

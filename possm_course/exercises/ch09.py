@@ -80,7 +80,10 @@ n_end_states = ValueCheck(
         1: "the pattern itself is one. What does the energy (9.3) say of the state in which every sign is changed?",
         3: "mirrored half and half? In such a mixture every unit has a side with more units, and goes over to it.",
         4096: "4,096 is the number of starts. Most of them do not stay where they are.",
+        12: "12 is the number of units. An end state is a pattern of all of them.",
+        4: "look at the energy: what does it say of a state with all signs changed, and of no other?",
     },
+    hint="Which states have the same energy as the pattern, and are there others at a minimum?",
 )
 
 
@@ -94,6 +97,7 @@ growth = ValueCheck(
         90: "the strangers weigh too: (cosh 1/4)^d on average.",
         6.67: "a quarter of the exponent? ln cosh 1/4 is less than a quarter of ln cosh 1.",
     },
+    hint="Put beta = 1/4 into the two exponents, the signal's and that of the strangers.",
 )
 
 
@@ -296,6 +300,7 @@ n_alike = ValueCheck(
         24: "that would be so if crosstalk stayed as loud as it was. It is a sum of half as many terms now.",
         6: "that would be so if both shrank alike. The signal is halved, the crosstalk divided by the root of 2.",
     },
+    hint="Signal and crosstalk both shrink, but not alike: the one is a sum of equal terms, the other of random signs.",
 )
 
 

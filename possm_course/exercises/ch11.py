@@ -25,7 +25,11 @@ my_weight = ValueCheck(
         0.75: "that is its weight before: a second spike of unit 1 is one more token that takes a share.",
         0.375: "it does not fall to a half: only the spike of unit 1 came twice, not the whole sum.",
         0.4: "that is the share of unit 1, of its two spikes together.",
+        0.5: (
+            "that would be three tokens against three. Which exp(s) has the spike of unit 1, and how often is it there?"
+        ),
     },
+    hint="Write down exp(s) of each of the three tokens, and divide by their sum.",
 )
 
 

@@ -14,6 +14,7 @@ my_r2 = ValueCheck(
         0.25: "that is the share of the square that is missing. R² is one minus that.",
         1.0: "that is the correlation. It does not see that every peak is too low; R² does.",
     },
+    hint="What is left of the error, squared, as a share of the squared velocity?",
 )
 
 

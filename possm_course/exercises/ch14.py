@@ -89,7 +89,11 @@ mean_age_ms = ValueCheck(
         26: "half a bin is missing: a spike waits for the end of its bin, *and* the velocity is held for a whole bin.",
         101: "that is the worst case. On average a spike waits half a bin, and the velocity is used half a bin later.",
         50: "the 1 ms of computing is missing. It is little, but it is a part of (14.2).",
+        76: "one half of a bin too much: both waits are 25 ms on average.",
+        75: "one half of a bin too much, and the computing is missing.",
+        100: "these are two whole bins. On average both waits are half a bin.",
     },
+    hint="Add three times: until the bin ends, on average; the computing; and until half of the next bin is over.",
 )
 
 

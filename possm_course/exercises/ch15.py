@@ -52,7 +52,10 @@ fades_after_s = ValueCheck(
         20.0: "20 is the number of bins. How long are 20 bins of 50 ms?",
         2.0: "2 is the time-scale before there are steps, 1/0.5. Each bin is only a step of 0.1 of it.",
         0.5: "the real part is -1/2, not -1: it fades half as fast.",
+        0.2: "one step of a tenth of the time-scale is a bin of 50 ms: how many bins until the exponent is -1?",
+        10.0: "10 is a number of steps. Half of the real part is missing, and then the width of a bin.",
     },
+    hint="Set the real part's exponent to -1, and mind the unit.",
 )
 
 
@@ -209,7 +212,12 @@ _NOT_THESE = {
     "GRU, attention, Mamba": "Mamba computes its step from what comes. Which kernel is the same whatever comes?",
     "GRU, Mamba, S4D": "Mamba's state has one size. What must be kept to compare a query with every bin so far?",
 }
-memories = ValueCheck("memories", expected="GRU, attention, S4D", mistakes=_NOT_THESE)
+memories = ValueCheck(
+    "memories",
+    expected="GRU, attention, S4D",
+    mistakes=_NOT_THESE,
+    hint="One has a bend between its states, one keeps every bin, one has the same kernel whatever comes.",
+)
 
 
 # Exercise 15.7, in deeper: a step of the Kalman filter
@@ -286,7 +294,12 @@ def hold(a, step):
 
 # Exercise 15.9, in deeper: e^{1.5 pi i} a bin is e^{-0.5 pi i}
 _SLOWER = "that is mode 15 itself. Which slower one is at the same place in every bin?"
-alias = ValueCheck("alias", expected=-5.0, mistakes={5.0: "a quarter of a rotation, yes. Which way?", 15.0: _SLOWER})
+alias = ValueCheck(
+    "alias",
+    expected=-5.0,
+    mistakes={5.0: "a quarter of a rotation, yes. Which way?", 15.0: _SLOWER},
+    hint="Which frequency between -10 and 10 is at the same place in every bin?",
+)
 
 
 # Exercise 15.10, in deeper: the matrices of HiPPO

@@ -183,6 +183,7 @@ sessions_at_half = ValueCheck(
         _SESSIONS / 2: "with two processes each sends 2 (n - 1) / n = 1 times the gradient: once, not twice.",
         _SESSIONS * 2: "with two processes 2 (n - 1) / n is 1, not a half: the sums go round, and then once more.",
     },
+    hint="Bytes of a gradient for each session, and bytes that the network carries in the time: mind bits and bytes.",
 )
 
 
