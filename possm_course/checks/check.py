@@ -211,8 +211,9 @@ class Check(Exercise):
                 if seconds[i] < _AGAIN and self._keeps_something(student, case, outcomes[i]):
                     return f"on {name}: {_KEPT}"
                 return (
-                    self._alike(outcomes, i)
+                    self._alike(outcomes, i, same_everywhere=True)
                     or self._nearly_a_mistake(outcomes, i)
+                    or self._alike(outcomes, i, same_everywhere=False)
                     or f"on {name}: {message}{_cut(outcomes[i], right, case)}"
                 )
         case = next(iter(self.cases.values()))
@@ -307,8 +308,13 @@ class Check(Exercise):
                 return message
         return None
 
-    def _alike(self, outcomes: list, first_wrong: int) -> str | None:
-        """How a wrong answer is like the right one in every case that is wrong, with the first of them; or None."""
+    def _alike(self, outcomes: list, first_wrong: int, same_everywhere: bool) -> str | None:
+        """How a wrong answer is like the right one in every case that is wrong, with the first of them; or None.
+
+        The factor, say, must be the same everywhere if `same_everywhere`; else it may depend on the case.
+        """
+        if _of_gradients([*self.cases.values()][first_wrong]):
+            return None  # more is said of a gradient that is lost
         found, n_cases = [], 0
         for i, (case, outcome) in enumerate(zip(self.cases.values(), outcomes, strict=True)):
             right = self._known_outcome(self.reference, case)
@@ -320,6 +326,8 @@ class Check(Exercise):
             found.append(like)
             n_cases += 1
         if not found or any(each.kind != found[0].kind for each in found):
+            return None
+        if same_everywhere and not consistent(found):
             return None
         name, case = [*self.cases.items()][first_wrong]
         right = self._known_outcome(self.reference, case)
@@ -364,9 +372,10 @@ class Check(Exercise):
                 continue
             if isinstance(outcomes[i], Failure) or isinstance(trapped, Failure) or not _tells(trapped):
                 return False
+            right = self._known_outcome(self.reference, cases[i])
             like = likeness(outcomes[i], trapped, cases[i].tolerance)
-            if like is None or like.kind not in HARMLESS:
-                return False
+            if like is None or like.kind not in HARMLESS or likeness(trapped, right, cases[i].tolerance):
+                return False  # also where the mistake itself is but a factor: then the right answer is as near to it
             n_like += 1
         return n_like > 0
 

@@ -61,7 +61,7 @@ def _of_parts(a: Any, b: Sequence, tolerance: float, names: Sequence[str]) -> Li
         if difference(x, y, tolerance) is None:
             continue
         like = likeness(x, y, tolerance)
-        if like is None:
+        if like is None or as_tensor(y).numel() < 3:  # a single number is always some factor away from another
             return None
         name = f"{names[i]}: " if i < len(names) else ""
         found.append(like._replace(message=name + like.message))
@@ -151,7 +151,9 @@ def _recomputed(a: Tensor, b: Tensor, tolerance: float, equal: Any) -> Iterator[
     offset = float((a - b).mean())
     if abs(offset) > 1e-4 and equal(a - offset, b):
         side = "large" if offset > 0 else "small"
-        yield Likeness("offset", offset, f"every number is too {side}, by {abs(offset):.4g}, so nothing else is wrong.")
+        yield Likeness(
+            "offset", offset, f"every number is too {side}, by {abs(offset):.4g}: the rest is as it should be."
+        )
     if equal(a.abs(), b.abs()):
         yield Likeness("sign", 0.0, "the sizes are right, but not all signs are what they should be.")
     for function, message in _POWERS:

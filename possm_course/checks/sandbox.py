@@ -108,8 +108,8 @@ def run(function: Callable[[], Any]) -> Any:
 class _Limit:
     """Interrupts a function after `SECONDS`, and again until it ends, so that no `except:` in it keeps it alive.
 
-    The first interrupt may fall into a `try` whose `except: pass` swallows it. So interrupts go on, at uneven times a
-    millisecond or so apart, and one falls between two rounds of such a loop. What the user interrupts is treated alike.
+    The first interrupt may fall into a `try` whose `except: pass` swallows it. So each one leaves the next behind it,
+    which Python delivers at the end of the round, outside of the `try`. What the user interrupts is treated alike.
 
     Attributes:
         expired: Whether the time was up.
@@ -146,10 +146,9 @@ class _Limit:
         if self._ended.is_set():
             return
         self.expired = not self.stopped_by_user
-        uneven = random.Random(0)
-        while not self._ended.wait(uneven.uniform(0.0, 0.002)):
-            for _ in range(3):
-                self._signal()
+        self._signal()
+        while not self._ended.wait(0.2):  # should one have been lost
+            self._signal()
 
     @staticmethod
     def _signal() -> None:
@@ -167,7 +166,21 @@ class _Limit:
         while frame is not None and frame.f_code is not _Limit.call.__code__:
             frame = frame.f_back
         if frame is not None:
+            _AGAIN.trip  # noqa: B018
             raise KeyboardInterrupt
+
+
+class _Signal(int):
+    """The number of a signal, of which reading `trip` makes it pending.
+
+    Python looks for signals after every call, but not after reading an attribute: so the handler can leave one behind
+    without being called for it at once.
+    """
+
+    trip = property(_thread.interrupt_main)
+
+
+_AGAIN = _Signal(signal.SIGINT)
 
 
 def _raised(error: BaseException) -> Failure:

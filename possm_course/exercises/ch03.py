@@ -326,6 +326,27 @@ def _rows(function, X, exists, *args):
         "weights.sum(-1, keepdim=True) → weights.sum(-2, keepdim=True)": (
             "the weights sum to one over the tokens that ask. It should be those that are read."
         ),
+        (
+            ("order & exists[:, None, None, :] → order & ~exists[:, None, None, :]"),
+            "sum(-1, keepdim=True) → sum(-1, keepdim=True) * mask",
+        ): ("`exists` is the wrong way round: True means a real token, which may be read."),
+        (
+            ("order & exists[:, None, None, :] → ~order & exists[:, None, None, :]"),
+            "sum(-1, keepdim=True) → sum(-1, keepdim=True) * mask",
+        ): (
+            "the mask of order is the wrong way round: tokens read those after them. In "
+            "`scaled_dot_product_attention` True "
+            "means that a token may be read; in other places it means the opposite."
+        ),
+        (
+            ("torch.arange(N)[:, None] >= torch.arange(N) → torch.arange(N)[:, None] > torch.arange(N)"),
+            "sum(-1, keepdim=True) → sum(-1, keepdim=True) * mask",
+        ): ("a token cannot read itself: row n should read up to n, with n."),
+        ("-1e30 → -math.inf", "order & exists[:, None, None, :] → ~order & exists[:, None, None, :]"): (
+            "the mask of order is the wrong way round: tokens read those after them. In "
+            "`scaled_dot_product_attention` True "
+            "means that a token may be read; in other places it means the opposite."
+        ),
     },
 )
 def masked_heads(X, exists, W_q, W_k, W_v, W_o, n_heads):

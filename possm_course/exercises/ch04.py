@@ -164,6 +164,10 @@ def _neighbours_of_halves(x, positions, base=10_000.0):
         (
             "cos * even - sin * odd, sin * even + cos * odd → cos * even, cos * odd"
         ): "the sines are missing: this only scales x.",
+        "angle = positions[:, None] * theta → angle = (positions[:, None].bfloat16() * theta.bfloat16()).float()": (
+            "positions and frequencies were rounded to half precision: positions far out get a wrong angle. Use "
+            "float32."
+        ),
     },
 )
 def rope(x, positions, base=10_000.0):
@@ -207,6 +211,12 @@ def _spikes(start, t_q=0.025):
     return make
 
 
+def _rotated_in_float32(q, k, t_q, t_k, omega):
+    """A mistake: query and keys are rotated by times in float32."""
+    q, k = (rotate(x, torch.exp(1j * t.float()[..., None] * omega.float())) for x, t in ((q, t_q), (k, t_k)))
+    return k @ q
+
+
 @exercise(
     tolerance=2e-3,
     cases={
@@ -240,6 +250,9 @@ def _spikes(start, t_q=0.025):
         "rotated @ q → rotated @ q / math.sqrt(len(q))": "divided by the root of d: here the plain product is wanted.",
         "even, odd = k[:, 0::2], k[:, 1::2] → even, odd = k.chunk(2, -1)": (
             "coordinate j was rotated with j + d/2. Here neighbours are pairs, 2j with 2j + 1."
+        ),
+        _rotated_in_float32: (
+            "both were rotated by times in float32: after an hour these have lost their milliseconds. Subtract first."
         ),
     },
 )

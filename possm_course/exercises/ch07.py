@@ -224,6 +224,11 @@ _TEXTS = {
 
 
 # Exercise 7.4: wrong words
+def _letters_compared(said, right):
+    """A mistake: the texts, letter by letter."""
+    return word_errors.reference(" ".join(said), " ".join(right))
+
+
 @exercise(
     cases={name: lambda pair=pair: tuple(text.split() for text in pair) for name, pair in _TEXTS.items()},
     mistakes={
@@ -256,6 +261,7 @@ _TEXTS = {
         ): ("letters are compared. Compare words."),
         "return row[-1] → return abs(len(said) - len(right))": "only the lengths are compared.",
         "return row[-1] → return len(right) - row[-1]": "these are the right words. Count the wrong ones.",
+        _letters_compared: "letters are compared. Compare words.",
     },
 )
 def word_errors(said, right):
