@@ -374,8 +374,11 @@ class Check(Exercise):
                 return False
             right = self._known_outcome(self.reference, cases[i])
             like = likeness(outcomes[i], trapped, cases[i].tolerance)
-            if like is None or like.kind not in HARMLESS or likeness(trapped, right, cases[i].tolerance):
-                return False  # also where the mistake itself is but a factor: then the right answer is as near to it
+            itself = likeness(trapped, right, cases[i].tolerance)
+            if like is None or like.kind not in HARMLESS:
+                return False
+            if itself is not None and itself.kind in HARMLESS:  # a mere factor, to which the right answer is as near
+                return False
             n_like += 1
         return n_like > 0
 
