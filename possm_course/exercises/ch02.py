@@ -302,6 +302,7 @@ def _gradients(function, q, k, v, mask, weights):
         "the gradients beside large padding": Case(_to_pool("dot", 4, 2), _gradients),
         "the gradients of the bilinear score": Case(_to_pool("bilinear", 4, 0), _gradients),
         "the gradients of the additive score": Case(_to_pool("additive", 4, 0, padding=1.0), _gradients),
+        "dot products below -10,000": _to_pool("dot", 4, 3, scale=1e5, low=True),
     },
     mistakes={
         " / math.sqrt(q.shape[-1]) → ": "the dot product is not scaled: divide it by the root of d.",
@@ -330,6 +331,9 @@ def _gradients(function, q, k, v, mask, weights):
         (
             "e.sum(-1, keepdim=True) → e.sum(1, keepdim=True)"
         ): "the weights sum to one over the queries. It should be the keys.",
+        "torch.where(mask, scores, -1e30) → torch.where(mask, scores, -1e4)": (
+            "the fill is not below all real scores: those here go lower. It should be below any."
+        ),
     },
 )
 def masked_pooling(q, k, v, mask, weights):
