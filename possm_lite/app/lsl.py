@@ -138,16 +138,16 @@ def _origin(stream) -> str:
 
 
 def _origins(streams: Sequence) -> list[str]:
-    """Where several streams come from; of those that share host and source id also what differs.
+    """Where several streams come from, in alphabetical order, since they answer in any.
 
-    So do two programs of one kind on one computer: LSL numbers each at its start.
+    Of those that share host and source id also what differs. So do two programs of one kind on one computer: LSL numbers each at its start.
     """
     origins = [_origin(stream) for stream in streams]
     are_same = len(set(origins)) < len(origins)
-    return [
+    return sorted(
         f"{origin[:-1]}, number {stream.uid()})" if are_same else origin
         for origin, stream in zip(origins, streams, strict=True)
-    ]
+    )
 
 
 class SpikeInlet:
