@@ -140,7 +140,8 @@ def _origin(stream) -> str:
 def _origins(streams: Sequence) -> list[str]:
     """Where several streams come from, in alphabetical order, since they answer in any.
 
-    Of those that share host and source id also what differs. So do two programs of one kind on one computer: LSL numbers each at its start.
+    Of those that share host and source id also what differs: two programs of one kind on one
+    computer do, and LSL numbers each at its start.
     """
     origins = [_origin(stream) for stream in streams]
     are_same = len(set(origins)) < len(origins)
