@@ -182,12 +182,12 @@ def gradients_through_time(layer: nn.RNNBase, x: Tensor) -> Tensor:
         for x_t in x_by_bin[:-1]:
             states.append(step(x_t, states[-1]))
     before = torch.cat(states).requires_grad_()  # (T * B, S): all steps in one go
-    with torch.enable_grad():
+    with torch.enable_grad():  # a notebook that only looks has switched gradients off
         after = step(x_by_bin.flatten(0, 1), before)
-    rows = [
-        torch.autograd.grad(number.sum(), before, retain_graph=True)[0]
-        for number in after.unbind(-1)
-    ]
+        rows = [
+            torch.autograd.grad(number.sum(), before, retain_graph=True)[0]
+            for number in after.unbind(-1)
+        ]
     jacobians = torch.stack(rows, 1).unflatten(0, x_by_bin.shape[:2])  # (T, B, S, S)
     eye = torch.eye(before.shape[1], dtype=x.dtype, device=x.device)
     of_last = eye[: layer.hidden_size].expand(len(x), -1, -1)  # dH_T/dS_T (B, h, S)
