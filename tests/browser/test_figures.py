@@ -50,11 +50,10 @@ LAGS, STEPS = torch.arange(201).double() / 100, np.arange(61)
 # figure, what its sliders are at, what it draws then, and what that is by the package
 CASES = [
     ("01", {"w": 40}, "[...n.estimate, n.error]", kernel),
-    ("02 temperature", {"tau": 0.3}, "n.weights", lambda: torch.tensor([2, 1, 0, -1]).double().div(0.3).softmax(0)),
     ("02 size", {"d": 32, "scaled": 1}, "n.weights", lambda scores, mean: scores[5].div(32**0.5).softmax(0)),
     ("03", {"person": 3, "step": 70}, "n.weights", lambda watched, **_: watched[7, :, 3]),
     ("04 rotation", {"m": 5, "distance": 3, "theta": 30}, "n.product", lambda q, k: k[0] * q[1] - k[1] * q[0]),
-    ("04 phasors", {"base": 1e3, "distance": 30}, "n.score", lambda: (30 * rope_frequencies(32, 1e3)).cos().mean()),
+    ("04 phasors", {"distance": 30}, "n.score", lambda: (30 * rope_frequencies(32)).cos().mean()),
     ("05", {"n_freqs": 50, "sigma": 3}, "n.estimate", lambda eps: (f := bochner_features(LAGS, 3 * eps[:50])) @ f[0]),
     ("06", {"hold": 0.8, "second": 0.25}, "n.state", gate),
     ("09", {"percent": 40, "n_patterns": 25}, "n.energy", memory),

@@ -15,7 +15,7 @@ from ..exercises.helpers import NOTEBOOKS
 
 @pytest.fixture(scope="module")
 def predict():
-    """The network of section 7, from its cell in the chapter."""
+    """The network of section 6, from its cell in the chapter."""
     cells = json.loads((NOTEBOOKS / "04_positions.ipynb").read_text(encoding="utf-8"))["cells"]
     [source] = ["".join(cell["source"]) for cell in cells if cell["id"] == "predict-back"]
     names = {"F": F, "attend": attend, "scaled_dot_score": scaled_dot_score}

@@ -84,23 +84,26 @@ def _panels(q: complex, k: complex) -> list[Axes]:
     return [arrows, scores]
 
 
-def make_draw_phasors(dim: int = 32, max_distance: int = 400) -> Callable[..., Figure]:
+def make_draw_phasors(
+    dim: int = 32, max_distance: int = 400, dashed_base: float = 10_000.0
+) -> Callable[..., Figure]:
     """The drawing behind the sliders of phasors.
 
     Args:
         dim: Features of a head; dim / 2 phasors are drawn.
         max_distance: The largest distance of two positions.
+        dashed_base: The base of the curve to compare with.
 
     Returns:
         draw(base, distance) -> Figure: the phasors at this distance, pointing right at distance 0,
-        thick where they are rotated by less than a quarter (left), and the score of two equal
-        vectors against distance, dashed for a base of 10,000 (right). The score is the mean of how
-        far right the phasors point, mean_j cos(theta_j distance).
+        thick where they have rotated by less than a quarter of a round (left), and the score of two
+        equal vectors against distance, dashed for `dashed_base` (right). The score is the mean of
+        how far right the phasors point, mean_j cos(theta_j distance).
     """
     j = np.arange(dim // 2)
     centers = 1.15 * (j % 4 - 1j * (j // 4))
     grid = np.arange(max_distance + 1)
-    copy = copies(*_phasor_panels(centers, grid, score_at(grid, 10_000.0, dim)))
+    copy = copies(*_phasor_panels(centers, grid, score_at(grid, dashed_base, dim)))
 
     def draw(base: float, distance: float) -> Figure:
         """Sixteen phasors, fast to slow, and the score of two equal vectors against distance."""
@@ -112,7 +115,7 @@ def make_draw_phasors(dim: int = 32, max_distance: int = 400) -> Callable[..., F
             gaps = np.full(chosen.sum(), np.nan)
             ends = np.stack([centers[chosen], tips[chosen], gaps], -1).ravel()
             faces.plot(ends.real, ends.imag, color=color, lw=width, solid_capstyle="round")
-        faces.set_title(f"{slow.sum()} of {len(angle)} phasors in their first quarter", **TITLE)
+        faces.set_title("thick: less than a quarter of a round", **TITLE)
 
         score = score_at(distance, base, dim)
         scores.plot(grid, score_at(grid, base, dim), color=BLUE, lw=1.6)
@@ -123,8 +126,8 @@ def make_draw_phasors(dim: int = 32, max_distance: int = 400) -> Callable[..., F
     return draw
 
 
-def _phasor_panels(centers: np.ndarray, grid: np.ndarray, usual_score: np.ndarray) -> list[Axes]:
-    """Circles around `centers`, and the score of base 10,000 against distance."""
+def _phasor_panels(centers: np.ndarray, grid: np.ndarray, dashed_score: np.ndarray) -> list[Axes]:
+    """Circles around `centers`, and the score to compare with against distance."""
     figure = Figure(figsize=(6.4, 3.0))
     faces = figure.add_axes((0.01, 0.02, 0.43, 0.86), aspect="equal")
     faces.set_axis_off()
@@ -132,8 +135,8 @@ def _phasor_panels(centers: np.ndarray, grid: np.ndarray, usual_score: np.ndarra
     faces.set_xlim(centers.real.min() - 0.6, centers.real.max() + 0.6)
     faces.set_ylim(centers.imag.min() - 0.6, centers.imag.max() + 0.6)
 
-    scores = figure.add_axes((0.55, 0.19, 0.42, 0.69), xlim=(-5, grid[-1] + 5), ylim=(-1.1, 1.1))
-    scores.plot(grid, usual_score, color=GRAY, lw=1.2, ls="--")
+    scores = figure.add_axes((0.55, 0.19, 0.42, 0.69), xlim=(-2, grid[-1] + 2), ylim=(-1.1, 1.1))
+    scores.plot(grid, dashed_score, color=GRAY, lw=1.2, ls="--")
     scores.set(xticks=[0, grid[-1] // 2, grid[-1]], yticks=[-1, 0, 1])
     scores.set_xlabel("distance n − m (positions)")
     scores.set_ylabel("score, 1 at distance 0", labelpad=0)

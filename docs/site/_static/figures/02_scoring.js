@@ -1,46 +1,11 @@
 "use strict";
-// Chapter 02: the weights of four scores at a temperature; and what the size d does to the weights of sixteen keys.
-// figure "02 temperature" at draw-temperature
+// Chapter 02: what the size d does to the weights of sixteen keys.
 // figure "02 size" at 60a4792b, from 7f82da53 340a7e07 6d939fa1:
 //   {"scores": [all_k[:, :d] @ all_q[0, :d] for d in sizes], "mean": [mean_entropy[on] for on in (False, True)]}
 {
   const { softmax, linspace, fixed } = axes;
   const entropy = (p) => -p.reduce((sum, x) => sum + (x > 0 ? x * Math.log2(x) : 0), 0);
-  const [KEYS, SIZES] = [[1, 2, 3, 4], [[0, "1"], [5, "32"], [10, "1024"]]];
-  const COLORS = ["orange", "blue", "ink", "gray"];
-  const TAUS = linspace(-1, 1, 100).map((power) => 10 ** power);
-  const scoresOf = (p) => [p.s1, p.s2, p.s3, p.s4];
-  const score = (i) => ({ label: `score of key ${i + 1}`, low: -3, high: 3, value: 2 - i, step: 0.1, hidden: true });
-
-  figures.define("02 temperature", {
-    parameters: {
-      tau: { label: "temperature τ", low: 0.1, high: 10, value: 1, log: true },
-      ...Object.fromEntries([0, 1, 2, 3].map((i) => [`s${i + 1}`, score(i)])),
-    },
-    panels: [
-      { name: "scores", x: [0.4, 4.6, "key: drag its score", KEYS], y: [-3.3, 3.3, "score", [-3, 0, 3]], basis: 190 },
-      { name: "weights", x: [0.4, 4.6, "key", KEYS], y: [0, 1.03, "weight", [0, 0.5, 1]], basis: 190 },
-      { name: "all temperatures", x: [0.09, 11, "τ", [0.1, 1, 10]], y: [0, 1.03, ""], log: true, basis: 190 },
-    ],
-    numbers(p) {
-      const weights = (tau) => softmax(scoresOf(p).map((s) => s / tau));
-      return { weights: weights(p.tau), curves: TAUS.map(weights), bits: entropy(weights(p.tau)) };
-    },
-    draw([scores, weights, curves], p, n) {
-      scores.line([0.4, 4.6], [0, 0], "gray", { width: 1 });
-      scores.bars(KEYS, scoresOf(p), COLORS, 0.12);
-      weights.bars(KEYS, n.weights, COLORS, 0.6);
-      COLORS.forEach((color, i) => {
-        const curve = n.curves.map((row) => row[i]);
-        curves.line(TAUS, curve, color, { dash: ["", "7 4", "7 4 1 4", "2 4"][i] });
-      });
-      curves.line([p.tau, p.tau], [0, 1], "ink", { width: 1, dash: "4 4" });
-    },
-    handles: ["s1", "s2", "s3", "s4"].map((moves, i) => {
-      return { panel: 0, moves, vertical: true, color: COLORS[i], at: (p) => [i + 1, p[moves]] };
-    }),
-    say: (p, n) => `Weights ${n.weights.map((w) => fixed(w, 2)).join(", ")}: ${fixed(n.bits, 2)} of 2 bits.`,
-  });
+  const SIZES = [[0, "1"], [5, "32"], [10, "1024"]];
 
   figures.define("02 size", {
     parameters: {

@@ -49,23 +49,20 @@
     say: ({ distance }, n) => `Dot product ${fixed(n.product, 2)} at n − m = ${fixed(distance, 0)}, whatever m is.`,
   });
 
-  const HALF = 16; // pairs, of d = 32
-  const GRID = linspace(0, 400, 401);
-  const turned = (base, distance) => linspace(0, HALF - 1, HALF).map((j) => distance * base ** (-j / HALF));
-  const score = (base, distance) => turned(base, distance).reduce((sum, angle) => sum + Math.cos(angle), 0) / HALF;
+  const HALF = 16; // pairs, of d = 32 and base 10,000
+  const GRID = linspace(0, 60, 61);
+  const turned = (distance) => linspace(0, HALF - 1, HALF).map((j) => distance * 1e4 ** (-j / HALF));
+  const score = (distance) => turned(distance).reduce((sum, angle) => sum + Math.cos(angle), 0) / HALF;
 
   figures.define("04 phasors", {
     parameters: {
-      base: { label: "base b", low: 1, high: 1e6, value: 1e4, log: true },
-      distance: { label: "distance n − m (positions)", low: 0, high: 400, value: 20, step: 1 },
+      distance: { label: "distance n − m (positions)", low: 0, high: 60, value: 8, step: 1 },
     },
     panels: [
       { name: "phasors of 16 pairs", x: [-0.6, 4.05], y: [-4.05, 0.6], square: true, bare: true, height: 270 },
-      { name: "score", x: [0, 400, "n − m", [0, 200, 400]], y: [-1.1, 1.1, "score", [-1, 0, 1]], height: 270 },
+      { name: "score", x: [0, 60, "n − m", [0, 30, 60]], y: [-1.1, 1.1, "score", [-1, 0, 1]], height: 270 },
     ],
-    numbers({ base, distance }) {
-      return { angles: turned(base, distance), curve: GRID.map((at) => score(base, at)), score: score(base, distance) };
-    },
+    numbers: ({ distance }) => ({ angles: turned(distance), curve: GRID.map(score), score: score(distance) }),
     draw([faces, scores], _p, n) {
       const radius = 0.5 * (faces.px(1) - faces.px(0));
       n.angles.forEach((angle, j) => {
@@ -74,10 +71,10 @@
         faces.dots([x], [y], "none", radius, "gray");
         faces.line([x, x + 0.42 * Math.cos(angle)], [y, y + 0.42 * Math.sin(angle)], color, { width });
       });
-      faces.title(`${n.angles.filter((angle) => angle < Math.PI / 2).length} of 16 in their first quarter`);
-      scores.line(GRID, GRID.map((at) => score(10000, at)), "gray", { width: 1.2, dash: "5 4" });
+      faces.title("thick: less than a quarter of a round");
+      scores.line(GRID, GRID.map(Math.cos), "gray", { width: 1.2, dash: "5 4" });
       scores.line(GRID, n.curve, "blue", { width: 1.6 });
-      scores.title("dashed: base 10,000");
+      scores.title("dashed: one frequency, 1");
     },
     handles: [{ panel: 1, moves: "distance", color: "ink", at: ({ distance }, n) => [distance, n.score] }],
     say: ({ distance }, n) => `The score at a distance of ${distance} is ${fixed(n.score, 2)}.`,
