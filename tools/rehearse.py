@@ -136,7 +136,9 @@ def exercise_minutes(notebook: NotebookNode) -> dict[str, int]:
             stated = STATED.search(statement)
             guess = WRITING if DEFINES.search(cell.source) else PREDICTING
             found[name] = int(stated[1]) if stated else guess
-        statement = cell.source if cell.cell_type == "markdown" else ""
+            statement = ""
+        elif STATED.search(cell.source) and cell.cell_type == "markdown":
+            statement = cell.source  # the code of a friend may come before the cell of the exercise
     return found
 
 
