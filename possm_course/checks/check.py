@@ -23,8 +23,9 @@ import re
 import sys
 import textwrap
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -70,10 +71,11 @@ class Verdict(NamedTuple):
     message: str
 
 
-class Exercise:
+class Exercise(ABC):
     """What both kinds of checks share: called with an answer, one prints a line about it.
 
-    A subclass has a `name`, that of the exercise, and a method `fault`.
+    Attributes:
+        name: that of the exercise.
     """
 
     name: str
@@ -97,9 +99,9 @@ class Exercise:
             return Verdict("wrong", f"✗ {self.name}: {' '.join(fault.split())}")
         return Verdict("right", f"✓ {self.name}")
 
+    @abstractmethod
     def fault(self, student: Any) -> str | None:
         """What is wrong with the answer `student`, in one line: `MISSING` of a stub, None where it is right."""
-        raise NotImplementedError
 
 
 def edited(answer: Callable, edits: str | tuple[str, ...] | Callable) -> Callable:
@@ -208,7 +210,7 @@ class Check(Exercise):
             if message := _differs(outcomes[i], right, case, self.results):
                 if found := self._mistake(outcomes, i) or self._two_mistakes(outcomes, i):
                     return found
-                if seconds[i] < _AGAIN and self._keeps_something(student, case, outcomes[i]):
+                if seconds[i] < _AGAIN_S and self._keeps_something(student, case, outcomes[i]):
                     return f"on {name}: {_KEPT}"
                 return (
                     self._alike(outcomes, i, same_everywhere=True)
@@ -217,7 +219,7 @@ class Check(Exercise):
                     or f"on {name}: {message}{_cut(outcomes[i], right, case)}"
                 )
         case = next(iter(self.cases.values()))
-        if seconds[0] < _AGAIN and self._keeps_something(student, case, outcomes[0]):
+        if seconds[0] < _AGAIN_S and self._keeps_something(student, case, outcomes[0]):
             return f"right when it is called once, but {_KEPT}"
         return None
 
@@ -383,7 +385,7 @@ class Check(Exercise):
         return n_like > 0
 
 
-_AGAIN = 0.5  # s: what took longer is not called a second time
+_AGAIN_S = 0.5  # s: what took longer is not called a second time
 _PAIRS_S = 2.0  # s, for all pairs of mistakes
 _KEPT = (
     "a second call with the same arguments gives something else: what does it keep from the first one (a default "
@@ -511,11 +513,10 @@ class ValueCheck(Exercise):
     """
 
     name: str
-    _: KW_ONLY
-    expected: float | str
-    tolerance: float = 0.0
-    mistakes: Mapping[float | str, str]
-    hint: str = ""
+    expected: float | str = field(kw_only=True)
+    tolerance: float = field(default=0.0, kw_only=True)
+    mistakes: Mapping[float | str, str] = field(kw_only=True)
+    hint: str = field(default="", kw_only=True)
 
     def fault(self, student: Any) -> str | None:
         """What is wrong with the value `student`: None, the message of a known mistake, or that it is not right."""

@@ -103,7 +103,9 @@ def _rearranged(a: Tensor, b: Tensor, equal: Any) -> Iterator[Likeness]:
         for order in permutations(range(b.dim())):
             if [*order] != [*range(b.dim())] and equal(a.permute(order), b):
                 moved = [i for i, axis in enumerate(order) if i != axis]
-                places = f"axes {moved[0]} and {moved[1]} have changed places" if len(moved) == 2 else "axes are not"
+                places = "axes are in another order"
+                if len(moved) == 2:
+                    places = f"axes {moved[0]} and {moved[1]} have changed places"
                 yield Likeness("axes", 0.0, f"the numbers are right, but their {places}; it should be {_shape(b)}.")
     if a.shape != b.shape and equal(a.reshape(b.shape), b):
         yield Likeness("shape", 0.0, f"the numbers are right, but the shape is {_shape(a)} and should be {_shape(b)}.")

@@ -43,8 +43,8 @@ def impossible_times(times: np.ndarray) -> np.ndarray:
 def padding(times: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Spikes at exactly 0 s of which a unit has several: an array was filled up with zeros.
 
-    MATLAB fills up so what has less spikes than others in a matrix. Not where other times repeat
-    as often, as rounded ones do.
+    In MATLAB, a matrix with a row for each unit is as long as the busiest one, and zeros fill the
+    other rows. None are found where other times repeat as often, as rounded times do.
 
     Args:
         times: of all spikes, seconds, in any order, (N,).

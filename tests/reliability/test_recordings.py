@@ -18,6 +18,7 @@ import pytest
 
 pytest.importorskip("pynwb")  # with it come h5py and pandas
 
+from possm_lite.errors import prefix_errors
 from possm_lite.recordings import Recording, RecordingError, load_recording
 from possm_lite.recordings.data_report import data_report
 from possm_lite.simulate import simulate_session
@@ -52,7 +53,9 @@ class Read(NamedTuple):
 def read(path: Path, options: dict) -> Read:
     """What `check` and `decode` have before training; RecordingError: refused."""
     recording = load_recording(path, **options)
-    return Read(recording, [*recording.notes, *data_report(recording)])
+    with prefix_errors(path):  # as `check` does
+        report = list(data_report(recording))
+    return Read(recording, [*recording.notes, *report])
 
 
 def outcome(path: Path, options: dict, intact: Read, part: str, kind: str) -> str:
@@ -64,8 +67,8 @@ def outcome(path: Path, options: dict, intact: Read, part: str, kind: str) -> st
             found = read(path, options)
     except RecordingError as exc:
         message = str(exc).removeprefix(f"{path}: ")
-        is_one_line = "\n" not in message and 10 < len(message) < 900
-        return "refused" if is_one_line else f"not one line: {exc}"
+        is_one_line = message != str(exc) and "\n" not in message and 10 < len(message) < 900
+        return "refused" if is_one_line else f"not one line that begins with the path: {exc}"
     except Exception:
         return f"not refused, but {traceback.format_exc()}"
     recording = found.recording
