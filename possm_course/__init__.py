@@ -8,4 +8,4 @@ from importlib.util import find_spec
 
 for _name in ("ipywidgets", "joblib"):
     if find_spec(_name) is None:
-        raise ImportError(f"possm_course needs {_name}: in the folder of the project, pip install -e '.[lab]'")
+        raise ImportError(f'possm_course needs {_name}: in the folder of the project, pip install -e ".[lab]"')
