@@ -175,31 +175,35 @@ def event_score(z_q, z_k, t_q, t_k, omega):
         "keys that are rotated as a whole": lambda: (normal(4).double(), normal(3, 4, seed=1).double(), 2),
     },
     mistakes={
-        "-product.imag → product.imag": "all b have the other sign: minus the imaginary part.",
-        "x[..., 0 : 2 * n_freqs : 2], x[..., 1 : 2 * n_freqs : 2] → x[..., :n_freqs], x[..., n_freqs : 2 * n_freqs]": (
-            "these pairs are a number of the first half with one of the second. A pair is two neighbours."
-        ),
-        ", rest[:, None]] → ]": "the last column is missing: a_0, the dot product of what is not rotated.",
+        "y * v - x * w → x * w - y * v": "all b have the other sign: b_f is y_f v_f - x_f w_f, by (5.9).",
+        (
+            "q[0 : 2 * n_freqs : 2], q[1 : 2 * n_freqs : 2] → q[:n_freqs], q[n_freqs : 2 * n_freqs]",
+            "k[:, 0 : 2 * n_freqs : 2], k[:, 1 : 2 * n_freqs : 2] → k[:, :n_freqs], k[:, n_freqs : 2 * n_freqs]",
+        ): "these pairs are a number of the first half with one of the second. A pair is two neighbours.",
+        ", a_0[:, None]] → ]": "the last column is missing: a_0, the dot product of what is not rotated.",
         "k[:, 2 * n_freqs :] @ q[2 * n_freqs :] → k @ q": "a_0 is the dot product of what is *not* rotated.",
         "k[:, 2 * n_freqs :] @ q[2 * n_freqs :] → k[:, n_freqs:] @ q[n_freqs:]": "a_0 begins after 2F numbers, not F.",
-        ".conj() → ": "the bar is missing: of q_f the complex conjugate is wanted.",
-        (
-            "rest[:, None]], -1) → rest[:, None]], -1) / math.sqrt(len(q))"
-        ): "divided by the root of d: (5.10) has no division.",
-        "[product.real, -product.imag, rest[:, None]] → [rest[:, None], product.real, -product.imag]": (
-            "a_0 comes first. In (5.10) it is the last column."
+        "x * v + y * w, y * v - x * w → x * v - y * w, -y * v - x * w": (
+            "the angles of query and key were added. By (5.9) the sign is plus in a_f = x_f v_f + y_f w_f and minus in "
+            "b_f = y_f v_f - x_f w_f."
         ),
-        "torch.cat([product.real, -product.imag, rest[:, None]], -1) → torch.cat([torch.stack([product.real, "
-        "-product.imag], "
-        "-1).flatten(1), rest[:, None]], -1)": "a and b take turns. All a come first, then all b.",
+        (
+            "a_0[:, None]], -1) → a_0[:, None]], -1) / math.sqrt(len(q))"
+        ): "divided by the root of d: (5.10) has no division.",
+        "[a, b, a_0[:, None]] → [a_0[:, None], a, b]": "a_0 comes first. In (5.10) it is the last column.",
+        "[a, b, a_0[:, None]] → [b, a, a_0[:, None]]": "a and b have changed places: the cosines come first.",
+        "torch.cat([a, b, a_0[:, None]], -1) → torch.cat([torch.stack([a, b], -1).flatten(1), a_0[:, None]], -1)": (
+            "a and b take turns. All a come first, then all b."
+        ),
     },
 )
 def unit_table(q, k, n_freqs):
     """The table P (U, 2F + 1) of (5.10): rows a_1 ... a_F, b_1 ... b_F, a_0, from q (d,) and k (U, d)."""
-    q_f, k_f = (torch.complex(x[..., 0 : 2 * n_freqs : 2], x[..., 1 : 2 * n_freqs : 2]) for x in (q, k))  # (F,), (U, F)
-    product = q_f.conj() * k_f  # (U, F)
-    rest = k[:, 2 * n_freqs :] @ q[2 * n_freqs :]  # (U,)
-    return torch.cat([product.real, -product.imag, rest[:, None]], -1)  # (U, 2F + 1)
+    x, y = q[0 : 2 * n_freqs : 2], q[1 : 2 * n_freqs : 2]  # (F,), (F,)
+    v, w = k[:, 0 : 2 * n_freqs : 2], k[:, 1 : 2 * n_freqs : 2]  # (U, F), (U, F)
+    a, b = x * v + y * w, y * v - x * w  # (U, F), (U, F)
+    a_0 = k[:, 2 * n_freqs :] @ q[2 * n_freqs :]  # (U,)
+    return torch.cat([a, b, a_0[:, None]], -1)  # (U, 2F + 1)
 
 
 # Exercise 5.5, deeper: the price of precision

@@ -48,17 +48,20 @@ def draw_machine() -> Figure:
     omega = np.array([2.0, 5.0, 9.0])  # rad/s
     angle = t[:, None] * omega  # (N, F)
     waves = np.concatenate([np.cos(angle), np.sin(angle)], 1)  # (N, 2F)
-    kernel = np.clip(waves @ waves.T / 3, 0, 1)  # (N, N)
-    diagram = Diagram(18.4, 6)
+    kernel = waves @ waves.T / 3  # (N, N)
+    diagram = Diagram(20.4, 6)
     t_box = diagram.matrix(0.8, 2.6, 4, 1, "t", t[:, None], cell=(0.95, 0.6))
     omega_box = diagram.matrix(4.5, 4.9, 1, 3, "frequencies ω", [omega], 0.4, cell=(0.8, 0.6))
     angle_box = diagram.matrix(4.5, 2.6, 4, 3, "", np.round(angle, 1), cell=(0.8, 0.6))
     text = "cos, sin,\ndivide\nby √F"
-    wave = diagram.box(8.0, 2.6, text, "operation", width=2.2, height=1.6)
+    wave = diagram.box(8.0, 2.6, text, "operation", width=2.4, height=1.6)
     shades = (waves + 1) / 2
-    Phi_box = diagram.matrix(11.7, 2.6, 4, 6, "features Φ(t)", "", shades, cell=(0.6, 0.6))
-    dot = diagram.box(15.0, 2.6, "Φ·Φ", "operation", width=1.1, height=0.9)
-    psi_box = diagram.matrix(17.1, 2.6, 4, 4, "kernel", "", kernel, cell=(0.5, 0.6))
+    Phi_box = diagram.matrix(11.5, 2.6, 4, 6, "features Φ(t)", "", shades, cell=(0.5, 0.6))
+    dot = diagram.box(14.5, 2.6, "Φ·Φ", "operation", width=1.2, height=0.9)
+    values = np.round(kernel, 1) + 0.0  # no minus before a zero
+    psi_box = diagram.matrix(
+        17.9, 2.6, 4, 4, "kernel", values, np.clip(kernel, 0, 1), cell=(1.1, 0.6)
+    )
     diagram.arrow(t_box, angle_box, "multiply")
     diagram.arrow(omega_box, angle_box)
     diagram.arrow(angle_box, wave)
@@ -70,8 +73,8 @@ def draw_machine() -> Figure:
     diagram.note(Phi_box.x, 1.0, "(N, 2F)")
     diagram.note(psi_box.x, 1.0, "(N, N)")
     diagram.note(6.0, 4.9, "(F,)", ha="left")
-    diagram.note(10.8, 0.4, "cosines")
-    diagram.note(12.6, 0.4, "sines")
+    diagram.note(10.7, 0.4, "cosines")
+    diagram.note(12.3, 0.4, "sines")
     return diagram.figure()
 
 
@@ -234,13 +237,13 @@ def draw_reader() -> Figure:
     kinds = diagram.box(1.2, 4.0, "kinds")
     times = diagram.box(1.2, 2.3, "times")
     keys = diagram.box(4.9, 4.0, "a key for\neach kind", "learned", width=3.1, height=1.1)
-    tone = diagram.box(4.9, 2.3, "time to the\ntone", "operation", width=3.1, height=1.1)
+    tone = diagram.box(4.9, 2.3, "time from\nthe tone", "operation", width=3.1, height=1.1)
     query = diagram.box(4.9, 0.7, "$z_q$", "learned", width=1.3, height=0.9)
     text = "clock: a score\nfor each event,\nsoftmax"
     score = diagram.box(10.4, 2.3, text, "operation", width=4.2, height=1.7)
     values = diagram.box(15.2, 4.0, "a value for\neach kind", "learned", width=3.4, height=1.1)
     read = diagram.box(15.2, 2.3, "weighted sum,\nlinear", "learned", width=3.6, height=1.1)
-    soon = diagram.box(18.5, 2.3, "soon?")
+    soon = diagram.box(18.4, 2.3, "within\n1 s?")
     diagram.arrow(kinds, keys, "(N,)")
     diagram.arrow(kinds, values, via=[(1.2, 5.3), (15.2, 5.3)])
     diagram.arrow(times, tone, "(N,)")
