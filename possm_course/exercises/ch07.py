@@ -1,4 +1,4 @@
-"""Exercises of chapter 07: a loss without padding, attention in a step, a beam, wrong words, a translator, pointers."""
+"""Exercises of chapter 07: a loss without padding, attention in a step, a beam, a translator, wrong words, pointers."""
 
 import math
 from functools import cache, partial
@@ -212,69 +212,6 @@ def beam_step(scores, log_probs, finished, k, end):
     return best, place // n_words, place % n_words
 
 
-_TEXTS = {
-    "one wrong word": ("drei und vierzig", "drei und fünfzig"),
-    "a word missing in the middle": ("drei zwei und vierzig", "drei hundert zwei und vierzig"),
-    "a word too many at the beginning": ("ein zwei und vierzig", "zwei und vierzig"),
-    "two words exchanged": ("und zwei", "zwei und"),
-    "nothing said": ("", "zwei und vierzig"),
-    "nothing to say": ("drei", ""),
-    "a word missing in front": ("und zwei zwei acht", "drei und und zwei"),  # a greedy walk finds four errors
-}
-
-
-# Exercise 7.4: wrong words
-def _letters_compared(said, right):
-    """A mistake: the texts, letter by letter."""
-    return word_errors.reference(" ".join(said), " ".join(right))
-
-
-@exercise(
-    cases={name: lambda pair=pair: tuple(text.split() for text in pair) for name, pair in _TEXTS.items()},
-    mistakes={
-        "return row[-1] → return sum(a != b for a, b in zip(said, right)) + abs(len(said) - len(right))": (
-            "words are compared place by place, so one missing word makes all that follow wrong. They may move up."
-        ),
-        "(word != wanted) → 2 * (word != wanted)": "a changed word costs two, as if left out and put in. It costs one.",
-        "return row[-1] → return row[-1] / max(len(right), 1)": "this is the rate. Return the number of wrong words.",
-        "return row[-1] → from collections import Counter; a, b = Counter(said), Counter(right); "
-        "return max(sum((a - b).values()), sum((b - a).values()))": (
-            "words are counted without their order. Two words that are exchanged are two errors."
-        ),
-        (
-            "row = list(range(len(right) + 1)) → row = [0] * (len(right) + 1)",
-            "above, row = row, [i + 1] → above, row = row, [0]",
-        ): "the first row and column are zeros: words that are missing, or too many, should cost one each there, too.",
-        "row = list(range(len(right) + 1)) → row = [0] * (len(right) + 1)": (
-            "the first row is zeros: it should say how many words are put in."
-        ),
-        "above, row = row, [i + 1] → above, row = row, [0]": (
-            "the first column is zeros: it should say how many words are left out."
-        ),
-        "return row[-1] → import difflib; return sum(max(b - a, d - c) for op, a, b, c, d in "
-        "difflib.SequenceMatcher(None, said, right).get_opcodes() if op != 'equal')": (
-            "`difflib` looks for long equal blocks, which are not always the fewest changes."
-        ),
-        (
-            "return row[-1] → return word_errors.reference(' '.join(said), ' '.join(right)) if ' ' not in "
-            "[*said, *right] else row[-1]"
-        ): ("letters are compared. Compare words."),
-        "return row[-1] → return abs(len(said) - len(right))": "only the lengths are compared.",
-        "return row[-1] → return len(right) - row[-1]": "these are the right words. Count the wrong ones.",
-        _letters_compared: "letters are compared. Compare words.",
-    },
-)
-def word_errors(said, right):
-    """Fewest words to change, put in or leave out until the list `said` is the list `right`: a whole number."""
-    row = list(range(len(right) + 1))  # from an empty text to the first j words: j words put in
-    for i, word in enumerate(said):
-        above, row = row, [i + 1]
-        for j, wanted in enumerate(right):
-            change = above[j] + (word != wanted)  # nothing, if they are equal
-            row.append(min(change, above[j + 1] + 1, row[j] + 1))  # or leave `word` out, or put `wanted` in
-    return row[-1]
-
-
 SIZES = {"n_source": 9, "n_target": 8, "dim": 5, "hidden": 6}  # all different, so that mistakes show in a shape
 
 
@@ -349,7 +286,7 @@ def _attended(*lengths):
     return normal(len(lengths), 6, seed=1), normal(*mask.shape, 12, seed=2), mask
 
 
-# Exercise 7.5: the whole translator
+# Exercise 7.4: the whole translator
 @exercise(
     cases={
         "the parameters": Case(tuple, lambda make: len(list(_filled(make).parameters()))),
@@ -430,7 +367,7 @@ class Translator(nn.Module):
         return torch.stack(written, 1)
 
 
-# Exercise 7.6 (deeper): what an embedding does
+# Exercise 7.5 (deeper): what an embedding does
 @exercise(
     cases={
         "two rows of one length": lambda: ([[3, 8], [7, 3]], _normal(9, 5)),
@@ -447,7 +384,7 @@ def look_up(rows, E):
     return onehot @ E
 
 
-# Exercise 7.7 (deeper): the new state asks
+# Exercise 7.6 (deeper): the new state asks
 @exercise(
     cases={
         "one sentence without padding": lambda: (*_decoder(4), _normal(3, 6, seed=14)),
@@ -471,6 +408,69 @@ def luong_step(s, y, H, mask, score, cell, W_c):
     alpha = torch.softmax(score(new, H).masked_fill(~mask, -torch.inf), -1)  # (B, N)
     c = (alpha[:, None] @ H)[:, 0]  # (B, e)
     return new, torch.tanh(torch.cat([c, new], -1) @ W_c.T)
+
+
+_TEXTS = {
+    "one wrong word": ("drei und vierzig", "drei und fünfzig"),
+    "a word missing in the middle": ("drei zwei und vierzig", "drei hundert zwei und vierzig"),
+    "a word too many at the beginning": ("ein zwei und vierzig", "zwei und vierzig"),
+    "two words exchanged": ("und zwei", "zwei und"),
+    "nothing said": ("", "zwei und vierzig"),
+    "nothing to say": ("drei", ""),
+    "a word missing in front": ("und zwei zwei acht", "drei und und zwei"),  # a greedy walk finds four errors
+}
+
+
+# Exercise 7.7 (deeper): wrong words
+def _letters_compared(said, right):
+    """A mistake: the texts, letter by letter."""
+    return word_errors.reference(" ".join(said), " ".join(right))
+
+
+@exercise(
+    cases={name: lambda pair=pair: tuple(text.split() for text in pair) for name, pair in _TEXTS.items()},
+    mistakes={
+        "return row[-1] → return sum(a != b for a, b in zip(said, right)) + abs(len(said) - len(right))": (
+            "words are compared place by place, so one missing word makes all that follow wrong. They may move up."
+        ),
+        "(word != wanted) → 2 * (word != wanted)": "a changed word costs two, as if left out and put in. It costs one.",
+        "return row[-1] → return row[-1] / max(len(right), 1)": "this is the rate. Return the number of wrong words.",
+        "return row[-1] → from collections import Counter; a, b = Counter(said), Counter(right); "
+        "return max(sum((a - b).values()), sum((b - a).values()))": (
+            "words are counted without their order. Two words that are exchanged are two errors."
+        ),
+        (
+            "row = list(range(len(right) + 1)) → row = [0] * (len(right) + 1)",
+            "above, row = row, [i + 1] → above, row = row, [0]",
+        ): "the first row and column are zeros: words that are missing, or too many, should cost one each there, too.",
+        "row = list(range(len(right) + 1)) → row = [0] * (len(right) + 1)": (
+            "the first row is zeros: it should say how many words are put in."
+        ),
+        "above, row = row, [i + 1] → above, row = row, [0]": (
+            "the first column is zeros: it should say how many words are left out."
+        ),
+        "return row[-1] → import difflib; return sum(max(b - a, d - c) for op, a, b, c, d in "
+        "difflib.SequenceMatcher(None, said, right).get_opcodes() if op != 'equal')": (
+            "`difflib` looks for long equal blocks, which are not always the fewest changes."
+        ),
+        (
+            "return row[-1] → return word_errors.reference(' '.join(said), ' '.join(right)) if ' ' not in "
+            "[*said, *right] else row[-1]"
+        ): ("letters are compared. Compare words."),
+        "return row[-1] → return abs(len(said) - len(right))": "only the lengths are compared.",
+        "return row[-1] → return len(right) - row[-1]": "these are the right words. Count the wrong ones.",
+        _letters_compared: "letters are compared. Compare words.",
+    },
+)
+def word_errors(said, right):
+    """Fewest words to change, put in or leave out until the list `said` is the list `right`: a whole number."""
+    row = list(range(len(right) + 1))  # from an empty text to the first j words: j words put in
+    for i, word in enumerate(said):
+        above, row = row, [i + 1]
+        for j, wanted in enumerate(right):
+            change = above[j] + (word != wanted)  # nothing, if they are equal
+            row.append(min(change, above[j + 1] + 1, row[j] + 1))  # or leave `word` out, or put `wanted` in
+    return row[-1]
 
 
 # Exercise 7.8 (deeper): where the long text overtakes the short one. ln 0.30 / 2^a = ln 0.1615 / 4^a

@@ -92,7 +92,9 @@ def band(axes: Axes, x: Sequence, shares: np.ndarray, color: str, style: str, la
 
 
 def draw_ways(results: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """How right the answers are that some ways of choosing words find: a dot for each network.
+    """How right the answers are that some ways of choosing words find.
+
+    A dot is a network, and a thin line joins the dots of the same network.
 
     Args:
         results: By the name of the way, what `decoding.judged` gives for each network; at most
@@ -114,6 +116,8 @@ def draw_ways(results: dict[str, list[dict[str, float]]]) -> dict[str, dict[str,
         for way, rows in results.items()
     }
     for ax, (title, (sign, name)) in zip(axes, measures.items(), strict=True):
+        for rows in zip(*results.values(), strict=True):  # of one network
+            ax.plot([sign * row[name] for row in rows], range(len(rows)), color=GRAY, lw=0.6)
         for i, (way, rows) in enumerate(results.items()):
             color = (INK, ORANGE, BLUE, PURPLE)[i]
             dots = [sign * row[name] for row in rows]
