@@ -151,11 +151,10 @@ def check_unit_of_time(spike_times: np.ndarray, n_units: int, behavior_times: np
         else:
             divided, multiplied = (rate, interval / unit), (rate / unit, interval)
         if _is_plausible(*multiplied) and not _is_plausible(*divided):
+            by = "the sampling rate" if unit in _SAMPLE_RATES else f"{unit:,.0f}"
             raise RecordingError(
-                f"{shorter} look divided by {unit:,.10g} once too often: spikes last "
-                f"{spike_s:,.3g} s, behaviour {behavior_s:,.3g} s, and units would fire at "
-                f"{divided[0]:,.3g} Hz, with a sample of behaviour every {divided[1]:.3g} s. "
-                f"Multiply {shorter} by {unit:,.10g}."
+                f"spike_times span {spike_s:,.3g} s, behavior_times {behavior_s:,.3g} s: {shorter} "
+                f"look divided by {by} once too often. Write them multiplied by {unit:,.10g}."
             )
         raise RecordingError(
             f"{longer} look like {UNITS_OF_TIME[unit]}: {spans}. Divide by {unit:,.10g}."

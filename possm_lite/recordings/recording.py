@@ -309,7 +309,10 @@ def _check_trials(r: Recording):
 
 
 def _check_spike_order(r: Recording):
-    """Raise RecordingError unless spikes are sorted: for impossible times and restarts as such."""
+    """Raise RecordingError unless spikes are sorted: for impossible times and restarts as such.
+
+    Own arrays of a list of trains put one unit, or one probe, after the other: no clock restarts.
+    """
     times = r.spike_times
     if not (np.diff(times) < 0).any():
         return
@@ -317,8 +320,20 @@ def _check_spike_order(r: Recording):
     if impossible.any():
         (note,) = note_impossible(impossible, times, r.spike_units, r.unit_ids)
         raise RecordingError(f"spike_times: {note.replace('were left out', 'must be left out')}")
-    if not len(find_restarts(times)):  # of all, but perhaps of a few units
+    order = np.argsort(r.spike_units, kind="stable")
+    by_unit, unit = times[order], r.spike_units[order]
+    is_sorted = not (np.diff(by_unit)[np.diff(unit) == 0] < 0).any()
+    restarts = find_restarts(times)
+    n_changes = np.count_nonzero(np.diff(r.spike_units))
+    units_apart = 0 < n_changes == np.count_nonzero(np.diff(unit))
+    if units_apart or not len(restarts):  # of all, but perhaps of a few units
         check_trains(times, r.spike_units, r.unit_ids)
+    if units_apart or (len(restarts) and is_sorted):  # a clock that restarts leaves no unit sorted
+        groups = "unit" if units_apart else "group"
+        raise RecordingError(
+            f"spike_times come {groups} after {groups}, not in order of time: sort all spikes by "
+            "time, and spike_units in the same order."
+        )
     check_order("spike_times", times, strict=False)
 
 

@@ -100,7 +100,7 @@ def test_units_of_spikes_alone_are_filtered(small_recording):
     alone = replace(small_recording, behavior_times=[], behavior=[])
     found = assemble(alone, Selection(units="id == 'sim003'"))
     assert found.unit_ids.tolist() == ["sim003"] and len(found.behavior_times) == 0
-    with pytest.raises(RecordingError, match="must name one"):
+    with pytest.raises(RecordingError, match="has spikes alone"):
         assemble(alone, Selection("hand_vel"))
 
 

@@ -13,6 +13,11 @@ from .select_rows import drop_rows
 from .select_trials import select_trials
 from .select_units import select_units
 
+_NO_SERIES = (
+    "has spikes alone, no series of behaviour such as hand_vel: add one and save the file again. "
+    "The layouts that are read: CONVERTERS.md."
+)
+
 
 def assemble(found: Contents | Recording, selection: Selection) -> Recording:
     """The recording that a selection makes of what is in a file.
@@ -41,8 +46,8 @@ def assemble(found: Contents | Recording, selection: Selection) -> Recording:
     trials = select_trials(found, selection.trials, notes)
     behavior = {}
     if not selection.spikes_only:
-        if found.behavior_error:
-            raise RecordingError(found.behavior_error)
+        if found.behavior_error or not found.series:
+            raise RecordingError(found.behavior_error or _NO_SERIES)
         # clocks are compared with those spikes that are used
         behavior = select_behavior(found._replace(**spikes), selection, notes)
         trials = _drop_uncovered(trials, behavior["behavior_times"], notes)

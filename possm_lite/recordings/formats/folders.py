@@ -179,10 +179,17 @@ def _behavior_series(tables: Mapping, notes: list[str]) -> tuple[list[Series], s
     if len(timed) > 1:
         names = ", ".join(timed)[:200]
         return [], f"has {len(timed)} tables of behaviour, {names}: keep one, move the others."
-    if not timed and others:
-        name, table = next(iter(others.items()))
+    untimed = {name: table for name, table in others.items() if not _is_timed(table)}
+    if not timed and untimed:
+        name, table = next(iter(untimed.items()))
         first = next(iter(table), "")
         return [], f"{name}: the first column must be time, in seconds, not {first!r:.80}."
+    if not timed:
+        return [], (
+            "has no table of behaviour: put behavior.csv into the folder, with a first column time "
+            "(s from the first sample of the recording) and a column for each signal, such as "
+            "hand_vel_x, hand_vel_y."
+        )
     series = []
     for table in timed.values():
         first, *names = [name for name in table if table[name].dtype.kind in "biuf"]
@@ -199,11 +206,15 @@ def _without_index(table):
     return table.drop(columns=first) if is_count else table
 
 
+def _is_timed(table: Mapping[str, np.ndarray]) -> bool:
+    """Whether the first column of a table is time in seconds."""
+    return _SECONDS.sub("", next(iter(table), "").strip().lower()) in _TIME
+
+
 def _has_time_and_numbers(table: Mapping[str, np.ndarray]) -> bool:
     """Whether the first column of a table is time in seconds, and another one has numbers."""
-    first, *others = [*table, ""]
-    name = _SECONDS.sub("", first.strip().lower())
-    return name in _TIME and any(table[other].dtype.kind in "biuf" for other in others[:-1])
+    _, *others = [*table, ""]
+    return _is_timed(table) and any(table[other].dtype.kind in "biuf" for other in others[:-1])
 
 
 def read_pynapple(path: Path) -> Contents:

@@ -294,6 +294,12 @@ def saved_arrays(r, folder, **changes):
     return folder / "own.npz"
 
 
+def unit_after_unit(r, folder, n_groups=12):
+    """Own arrays of a list of trains, or of two probes, one after the other; each unit is in order."""
+    order = np.argsort(r.spike_units * n_groups // 12, kind="stable")
+    return saved_arrays(r, folder, spike_times=lambda t: t[order], spike_units=lambda u: u[order])
+
+
 def shorter_train(r, folder):
     """A TsGroup that lost the time of its last spike."""
     path = pynapple(((0, 1),), r, folder)
@@ -650,6 +656,30 @@ SPELLINGS = [
         expected=lambda r: replace(read_as(r), spike_times=np.floor(r.spike_times)),
     ),
     FieldCase("pynapple_cut", "broken files", shorter_train, says="spike times, but units of"),
+    *(
+        FieldCase(
+            f"npz_{name}_after_{name}",
+            "issue 50",
+            partial(unit_after_unit, n_groups=n_groups),
+            says=f"spike_times come {name} after {name}, .*: sort all spikes by time, and spike_units",
+            silent="restart|blocks|argsort",
+        )
+        for name, n_groups in (("unit", 12), ("group", 2))
+    ),
+    FieldCase(
+        "phy_without_behavior",
+        "issue 50",
+        partial(write_phy, behavior=""),
+        says="has no table of behaviour: put behavior.csv into the folder, with a first column time",
+        silent="--behavior|none",
+    ),
+    FieldCase(
+        "phy_with_events_alone",
+        "issue 50",
+        partial(with_files, {"events.csv": "time,event\n0.5,lick\n"}, changes=lambda p: (p / "behavior.csv").unlink()),
+        says="has no table of behaviour",
+        silent="first column must be",
+    ),
 ]
 
 CASES = [*TABLES, *SPIKES, *SPELLINGS, *SOUND, *EPOCHS]
