@@ -39,6 +39,16 @@ def listed(names: Sequence[str]) -> str:
     return text
 
 
+def as_option(name: str, value: str) -> str:
+    """An option with its value as somebody types it, such as --units "rate > 1"."""
+    text = value if value.isprintable() else repr(value)[1:-1]
+    text = f"{text:.200}"
+    if any(not (letter.isalnum() or letter in "_-/:.,") for letter in text) or not text:
+        quote = "'" if '"' in text else '"'
+        text = f"{quote}{text}{quote}"
+    return f"--{name} {text}"
+
+
 @contextmanager
 def prefix_errors(
     path: str | Path, error: type[FileFormatError] = RecordingError

@@ -10,7 +10,7 @@ import numpy as np
 from ..decoder.possm import POSSM
 from ..decoder.stream import StreamingDecoder
 from ..errors import RecordingError, listed, prefix_errors
-from ..recordings.data_report import data_report
+from ..recordings.data_report import data_report, note_lines
 from ..recordings.formats import load_recording
 from ..recordings.formats.assemble import Selection
 from ..recordings.formats.download import download as download_recording
@@ -178,8 +178,7 @@ def _write_csv(path: Path, columns: tuple[str, ...], times: np.ndarray, decoded:
 
 def _print_lines(lines: list[str], recording: Recording):
     """Print lines about a recording, and its notes."""
-    notes = [f"note: {note}" for note in recording.notes]
-    print(*lines, *notes, sep="\n")
+    print(*lines, *note_lines(recording), sep="\n")
 
 
 def _print_scores(played: Replay, columns: tuple[str, ...], is_same_session: bool):

@@ -18,7 +18,7 @@ from ..decoder.possm import POSSM
 from ..decoder.stream import StreamingDecoder
 from ..errors import CheckpointError, PossmError, RecordingError, prefix_errors
 from ..recordings.arrays import write_arrays
-from ..recordings.data_report import data_report
+from ..recordings.data_report import data_report, note_lines
 from ..recordings.formats import load_recording
 from ..recordings.formats.assemble import Selection
 from ..recordings.recording import Recording
@@ -263,8 +263,7 @@ def describe(session: Session) -> str:
         what = "recorded time"
         sizes = [f"{np.diff(part).sum():.1f} s" for part in parts.values()]
     line = f"{recording.session_id}: {session.split_config} of {what}: {', '.join(sizes)}"
-    notes = [f"note: {note}" for note in recording.notes]
-    return "\n  ".join([line, *report, *notes])
+    return "\n  ".join([line, *report, *note_lines(recording)])
 
 
 def _best_lag(

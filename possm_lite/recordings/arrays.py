@@ -15,6 +15,11 @@ from ..errors import FileFormatError, RecordingError, listed, prefix_errors, wra
 from .clocks import impossible_times, note_impossible, padding
 
 FORMAT = "possm-lite recording 2"
+AS_SAVED = "behavior"  # the name of what a file decodes and does not name
+PLACES_OF_UNITS = (
+    "must be whole numbers (int), the place of each spike's unit in the list of units, counted "
+    "from 0."
+)
 _TEXTS = ("behavior_unit", "behavior_name", "session_id")
 _STORED = (
     "spike_times",
@@ -195,14 +200,14 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
     if "format" not in arrays:
         _turn(fields)
     if "unit_ids" not in fields:
-        if fields["spike_units"].dtype.kind not in "iu" or not fields["spike_units"].size:
-            raise RecordingError(
-                "spike_units must hold whole numbers, for each spike that of its unit, not "
-                f"{fields['spike_units'].dtype} of shape {fields['spike_units'].shape}."
-            )
+        if not fields["spike_units"].size:
+            raise RecordingError("spike_units is empty: there is no spike.")
+        if fields["spike_units"].dtype.kind not in "iu":
+            raise RecordingError(f"spike_units {PLACES_OF_UNITS}")
         fields["unit_ids"] = np.arange(int(fields["spike_units"].max()) + 1)
     if "format" not in arrays:
         _drop_impossible(fields)
+        fields.setdefault("behavior_name", AS_SAVED)  # a velocity or, by mistake, a position
     return {"session_id": default_session_id, **fields}
 
 

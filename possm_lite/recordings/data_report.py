@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import RecordingError, listed
+from .arrays import AS_SAVED
 from .quality import behavior_gaps, duplicated_units, firing_rates, silent_units, times_are_resolved
 from .recording import Recording
 from .split import elapsed, recorded_time
@@ -55,6 +56,11 @@ def data_report(
     lines += _units(recording)
     lines += _duplicates(recording)
     return lines
+
+
+def note_lines(recording: Recording) -> list[str]:
+    """The notes of a recording as lines; one that is a warning says so itself."""
+    return [note if note.startswith("warning: ") else f"note: {note}" for note in recording.notes]
 
 
 def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None = None):
@@ -188,9 +194,10 @@ def _extent(recording: Recording) -> str:
 def _columns(recording: Recording) -> Iterator[str]:
     """What is decoded, and its columns that are constant."""
     names = recording.behavior_columns
+    how = " as saved (not differentiated)" if recording.behavior_name == AS_SAVED else ""
     yield (
-        f"decoded: {recording.behavior_name} in {recording.behavior_unit}, "
-        f"{len(names)} columns: {listed(names)}"
+        f"decoded: {recording.behavior_name} in {recording.behavior_unit}{how}, "
+        f"{len(names)} column{'s' * (len(names) > 1)}: {listed(names)}"
     )
     constant = np.ptp(recording.behavior, axis=0) == 0
     if constant.any():
@@ -230,7 +237,12 @@ def _gaps(recording: Recording) -> Iterator[str]:
 
 
 def _rest(recording: Recording) -> Iterator[str]:
-    """Time in which behaviour does not change, if it is long."""
+    """Time in which behaviour does not change, if it is long and it holds more than labels.
+
+    neuroconv #524: a tracker that loses the animal often repeats its last position.
+    """
+    if any("as labels do" in note for note in recording.notes):
+        return
     times = recording.behavior_times
     changed = np.diff(times) > 1
     for column in recording.behavior.T:  # of few columns faster than by any
@@ -248,15 +260,19 @@ def _rest(recording: Recording) -> Iterator[str]:
 
 
 def _labels(recording: Recording) -> Iterator[str]:
-    """Columns of a few whole numbers that repeat: choices, directions, states."""
+    """Columns of a few values that repeat: choices, directions, states.
+
+    Issue 50: R² 0.575 was reported of class labels -1 to 7.
+    """
     for name, column in zip(recording.behavior_columns, recording.behavior.T, strict=True):
         values = labels(recording.behavior_times, column)
         if len(values):
+            if list(recording.behavior_columns) == ["x"]:  # by default, for want of a name
+                name = recording.behavior_name
             yield (
-                f"warning: {name} holds {len(values)} numbers alone, "
-                f"{listed([f'{value:g}' for value in values])}, again and again: labels, such as "
-                "choices or states, are decoded as amounts here, and R² says little of them; "
-                "--behavior names another series"
+                f"warning: {name} holds only {len(values)} values "
+                f"({listed([f'{value:g}' for value in values])}), as labels do. They are decoded "
+                "as they are, as amounts; R² says little of them."
             )
 
 
@@ -270,23 +286,27 @@ def _jumps(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     if lost.any():
         yield (
             f"warning: behaviour jumps to {value} and back, {lost.sum()} of {len(lost)} samples: "
-            "tracking was probably lost there; leave these samples out"
+            "tracking was probably lost there; delete these samples and their times (gaps are "
+            "allowed)"
         )
     first = np.searchsorted(pieces[:, 0], recording.behavior_times, side="right") - 1
     is_recorded = (first >= 0) & (recording.behavior_times < pieces[first, 1])
     behavior = behavior[is_recorded & ~lost]
+    times = recording.behavior_times[is_recorded & ~lost]
     for name, column in zip(recording.behavior_columns, behavior.T, strict=True):
         period = wrapping_period(column)
+        if period and len(labels(times, column)):
+            continue  # directions in radians are named as labels
         if period:
             yield (
-                f"warning: {name} is an angle that wraps at {period:.4g}: each wrap is a jump that "
-                "no decoder follows; decode its velocity, or its sine and cosine"
+                f"warning: {name} is an angle that wraps at {period:.4g}, and no decoder follows "
+                "the jumps: save its sine and cosine, or its speed, in its place"
             )
         elif n := bad_frames(column):
             yield (
                 f"warning: {name} jumps in {n} of {len(column)} samples, which hold half of its "
                 "variance: bad frames of the tracking, a reset, or a track that begins again; "
-                "leave them out"
+                "delete these samples and their times (gaps are allowed)"
             )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import RecordingError
-from .arrays import to_arrays, write_arrays
+from .arrays import PLACES_OF_UNITS, to_arrays, write_arrays
 from .clocks import check_trains, find_restarts, impossible_times, note_impossible, restart_remedy
 from .derivative import differentiate
 from .trains import in_seconds, merge_trains, refuse, spread_counts, whole_counts
@@ -242,20 +242,50 @@ def _as_array(name: str, value, shape: str, dtype: type, finite: bool = True) ->
         value = in_seconds(value)
     array = np.ma.filled(value, np.nan)  # masked: refused as NaN; np.asarray would ignore the mask
     if array.size and dtype is not np.str_ and not np.can_cast(array.dtype, dtype, "same_kind"):
+        if dtype is np.int64:
+            raise RecordingError(f"{name} {PLACES_OF_UNITS}")
+        found = {"U": "text", "S": "text", "O": "objects of Python", "c": "complex numbers"}
+        found |= {"M": "dates", "m": "durations"}
         raise RecordingError(
-            f"{name} must hold {dtype.__name__}, not {array.dtype}: convert it by astype."
+            f"{name} holds {found.get(array.dtype.kind, array.dtype)}: save numbers"
+            f"{', in seconds' * name.endswith('times')}."
         )
     array = array.astype(dtype)
     if array.ndim == 1 and shape != "(n,)":  # one column, or an empty list
         array = array[:, None] if len(array) else array.reshape(0, 2)
     n_dimensions = 1 if shape == "(n,)" else 2
     if array.ndim != n_dimensions or (shape == "(n, 2)" and array.shape[1] != 2):
-        raise RecordingError(f"{name} must have shape {shape}, not {array.shape}.")
-    if finite and dtype is np.float64:
-        rule = "must be finite (drop such rows and their times: gaps are allowed)"
-        refuse(name, array, ~np.isfinite(array), rule)
+        size = " x ".join(f"{n:,}" for n in array.shape)
+        if shape == "(n, 2)" and array.ndim == 2 and len(array) == 2 < array.shape[1]:
+            raise RecordingError(
+                f"{name} is lying on its side, {size}: save its transpose, a row for each trial "
+                "with start and stop."
+            )
+        wanted = {
+            "(n,)": "one list of values",
+            "(n, 2)": "a row for each trial, with start and stop",
+        }.get(shape, "a row for each sample, a column for each signal")
+        raise RecordingError(f"{name} must have shape {shape}, {wanted}, not {size}.")
+    if finite and dtype is np.float64 and not np.isfinite(array).all():
+        raise RecordingError(_missing(name, array))
     array.flags.writeable = False
     return array
+
+
+def _missing(name: str, array: np.ndarray) -> str:
+    """In how many rows of an array, (n,) or (n, C), a value is not finite, and what to do."""
+    rows = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    index = np.argwhere(~np.isfinite(array))[0].tolist()
+    value = array[tuple(index)]
+    what, remedy = {
+        "spike_times": ("spikes", "delete these spikes in spike_times and spike_units"),
+        "trials": ("trials", "delete these trials"),
+    }.get(name, ("samples", "delete these samples and their times; gaps are allowed"))
+    found = "no value (NaN)" if np.isnan(value) else "an infinite value"
+    return (
+        f"{name} has {found} in {rows.sum():,} of {len(rows):,} {what}, first "
+        f"{name}{index} = {value}: {remedy}."
+    )
 
 
 def _check_bins(starts: np.ndarray, n_bins: int, width: float):
@@ -275,16 +305,20 @@ def _check_lengths(r: Recording):
     n_spikes = len(r.spike_times)
     if n_samples == 1 or n_samples == n_spikes == 0:
         raise RecordingError(f"behavior_times needs at least two samples, not {n_samples}.")
-    for name, others, required in (
-        ("spike_units", "spike_times", n_spikes),
-        ("behavior", "behavior_times", n_samples),
-        ("behavior_columns", "columns of behavior", r.n_columns),
-    ):
-        n = len(getattr(r, name))
-        if n != required:
-            raise RecordingError(
-                f"{name} must be as many as the {others}: {n} against {required} {others}."
-            )
+    if (n := len(r.spike_units)) != n_spikes:
+        raise RecordingError(
+            f"spike_units has {n:,} values, spike_times {n_spikes:,} times: one of them was cut, "
+            "or is of another sorting; save both again."
+        )
+    if (n := len(r.behavior)) != n_samples:
+        raise RecordingError(
+            f"behavior has {n:,} samples, behavior_times {n_samples:,} times: one of them was cut; "
+            "save both again."
+        )
+    if (n := len(r.behavior_columns)) != r.n_columns:
+        raise RecordingError(
+            f"behavior_columns has {n} names, behavior {r.n_columns} columns: give each its name."
+        )
 
 
 def _check_units(r: Recording):
@@ -292,9 +326,18 @@ def _check_units(r: Recording):
     repeated = np.ones(r.n_units, bool)
     repeated[np.unique(r.unit_ids, return_index=True)[1]] = False
     refuse("unit_ids", r.unit_ids, repeated, "must differ")
-    outside = (r.spike_units < 0) | (r.spike_units >= r.n_units)
-    rule = f"are indices in unit_ids, and must lie in 0..{r.n_units - 1}"
-    refuse("spike_units", r.spike_units, outside, rule)
+    if len(r.spike_units) == 0:
+        return
+    low, high = r.spike_units.min(), r.spike_units.max()
+    if low == 1 and high == r.n_units:  # of MATLAB
+        raise RecordingError(f"spike_units look counted from 1 (1 to {high}): subtract 1.")
+    refuse("spike_units", r.spike_units, r.spike_units < 0, "are counted from 0")
+    if high >= r.n_units:
+        i = r.spike_units.argmax()
+        raise RecordingError(
+            f"spike_units goes up to spike_units[{i}] = {high}, but there are {r.n_units} "
+            f"unit_ids, counted from 0 to {r.n_units - 1}."
+        )
 
 
 def _check_trials(r: Recording):

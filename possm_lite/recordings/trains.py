@@ -68,20 +68,29 @@ def refuse(name: str, values: np.ndarray, invalid: np.ndarray, rule: str):
         raise RecordingError(f"{name} {rule}: {name}{index} = {values[tuple(index)]}.")
 
 
-def whole_counts(counts: np.ndarray) -> np.ndarray:
-    """The `counts`, (bins, units), as int64.
+def whole_counts(counts: np.ndarray, name: str = "counts") -> np.ndarray:
+    """The `counts`, (bins, units) or its transpose, as int64.
+
+    Rates in Hz, and counts that were smoothed, are saved as often as counts are (issue 50).
+
+    Args:
+        counts: what should be counts.
+        name: of them, for messages.
 
     Raises:
         RecordingError: they are not whole, below 0 or above 10,000, or all multiples of a number
             above 1, as rates in Hz are.
     """
     invalid = (counts != np.floor(counts)) | (counts < 0) | (counts > _MAX_COUNT)
-    refuse("counts", counts, invalid, f"must be whole counts from 0 to {_MAX_COUNT}")
+    rule = f"must be whole counts from 0 to {_MAX_COUNT:,}"
+    if (counts != np.floor(counts)).any():
+        rule += " (smoothed rates are not read, save the counts)"
+    refuse(name, counts, invalid, rule)
     counts = counts.astype(np.int64)
     factor = np.gcd.reduce(counts, axis=None)
     if factor > 1 and np.count_nonzero(counts) > 100:
         raise RecordingError(
-            f"counts are all multiples of {factor}: if they are rates, multiply by the bin width."
+            f"{name} are all multiples of {factor}: if they are rates, multiply by the bin width."
         )
     return counts
 

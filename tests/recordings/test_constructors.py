@@ -70,7 +70,7 @@ BAD = [  # a constructor, its arguments, and what the message names
     (Recording.from_trains, ([np.ones(9, bool)],), r"trains\[0\] .* bool"),
     (Recording.from_trains, (np.arange(9.0),), "trains must hold the spike times of each unit"),
     (Recording.from_trains, ([np.ma.masked_less([1.0, 2.0], 2)],), r"spike_times\[1\] = nan"),
-    (Recording.from_counts, (np.ones((3, 400)), 0.1, BEHAVIOR), "400 against 3 behavior_times"),
+    (Recording.from_counts, (np.ones((3, 400)), 0.1, BEHAVIOR), "behavior has 400 samples, behavior_times 3 times"),
     (Recording.from_counts, (RATES, 0.05), "counts are all multiples of 20"),
     (Recording.from_counts, ([[1.0, 0.5]], 0.1), r"counts\[0, 1\] = 0.5"),
     (Recording.from_counts, (np.ma.masked_equal([[2.0], [1.0]], 1), 0.1), r"counts\[1, 0\] = nan"),

@@ -47,7 +47,7 @@ def test_every_example_of_the_page_has_a_layout():
 
 PROGRAMS = {  # series, its unit, a filter of units and the places of those that it leaves, a filter of trials, a note
     "indy": ("cursor_pos", "mm", "area == 'M1' and unit == 0", [0, 2, 4, 6], "", "8 of 12 units are unsorted"),
-    "phy": ("cursor_pos", "a.u.", "group == 'good'", [0], "result == 'R'", "1 of 13 clusters, labelled noise"),
+    "phy": ("cursor_pos", "a.u.", "group == 'good'", [0], "result == 'R'", "; 1 labelled noise was left out."),
     "pynapple": ("cursor_pos", "a.u.", "id != '2'", list(range(1, 12)), "duration > 1.5", "units were chosen"),
     "brainsets": ("cursor/pos", "a.u.", "area == 'M1'", [0, 1, 3, 5, 7, 9, 11], "result == 'R' and is_valid", "gaze"),
 }
@@ -81,7 +81,9 @@ def test_other_series_of_the_layouts(tmp_path, small_recording):
     np.testing.assert_allclose(gaze.behavior_times, times[::2], atol=1e-9)
     np.testing.assert_array_equal(gaze.behavior[:, 0], times[::2])
     np.testing.assert_array_equal(load_recording(pynapple, "speed").behavior, times[:, None])
-    with pytest.raises(RecordingError, match=r"of the file: cursor/acc .*, cursor/pos .*, gaze/angle \(\d+,\)\.$"):
+    with pytest.raises(
+        RecordingError, match=r"file has cursor/acc .*, cursor/pos .*, gaze/angle \([\d,]+ samples\)\.$"
+    ):
         load_recording(brainsets, "unknown")
 
 

@@ -75,12 +75,20 @@ def changed(name, index, value):
 
 
 BAD = {  # changes, and what is named
-    "a NaN time": (changed("time", (0, 7), np.nan), "nan"),
+    "a NaN time": (changed("time", (0, 7), np.nan), "time has no value (NaN) in 1 of 300 bins, first in bin 8: delete"),
     "bins that overlap": (changed("time", (0, 7), 12.9), "bin_starts"),
-    "a NaN velocity": (changed("handVel", (1, 5), np.nan), "behavior[5, 1] = nan"),
-    "no spikes": ({"spikes": None}, "found: (1, 300), absent, (3, 300); other layouts: CONVERTERS.md"),
-    "spikes of other bins": ({"spikes": np.zeros((301, 4))}, "found: (1, 300), (301, 4), (3, 300);"),
-    "spikes in three dimensions": ({"spikes": np.zeros((4, 3, 100))}, "(units, bins)"),
+    "a NaN velocity": (
+        changed("handVel", (1, 5), np.nan),
+        "handVel has no value (NaN) in 1 of 300 bins, first in bin 6: delete",
+    ),
+    "no spikes": ({"spikes": None}, "has no spikes, only time (double), handVel (double)"),
+    "spikes of other bins": (
+        {"spikes": np.zeros((301, 4))},
+        "spikes has 4 columns, time has 300 bins: both must have one",
+    ),
+    "spikes in three dimensions": ({"spikes": np.zeros((4, 3, 100))}, "(units x bins)"),
+    "smoothed": ({"spikes": np.full((4, 300), 0.4)}, "(smoothed rates are not read, save the counts): spikes[0, 0]"),
+    "rates": ({"spikes": 20 * layout()["spikes"]}, "spikes are all multiples of 20"),
     "spikes as text": ({"spikes": "many"}, "spikes"),
     "complex velocity": ({"handVel": np.full((2, 300), 1j)}, "handVel"),
 }

@@ -39,7 +39,7 @@ def test_observed_times_and_filters(tmp_path):
     np.testing.assert_array_equal(recording.behavior[:, 0], np.cos(times[observed]))
     np.testing.assert_array_equal(recording.trials, spans)
     assert recording.notes == (
-        "Behaviour is hand_vel in a: x. The file has hand_vel (350,).",
+        "Behaviour is hand_vel in a: x. The file has hand_vel (350 samples).",
         f"{(~observed).sum()} of 350 samples of behaviour outside the observed times were left out.",
     )
     chosen = load_recording(path, units="not heldout and id != 100", trials="split == 'train' and duration > 1")
@@ -106,12 +106,12 @@ def test_columns_are_selected_by_name_or_number(several):
 @pytest.mark.parametrize(
     "behavior, selection, named",
     [
-        ("foot_vel", {}, r"behavior='foot_vel' .* cursor_vel \(200, 2\)"),
-        ("Position", {}, "behavior='Position' .* Position/wrist"),
+        ("foot_vel", {}, r"--behavior foot_vel: there is no such series; .* cursor_vel \(200 samples x 2\)"),
+        ("Position", {}, "--behavior Position: several series are called so, .*Position/wrist"),
         (["wrist", "later"], {}, "Position/wrist, later have samples at different times"),
-        ("wrist", {"columns": ["z"]}, "columns='z' .* x, y"),
-        ("wrist", {"trials": "duration > 1"}, "trials='duration > 1'"),
-        ("wrist", {"units": "quality == 'good'"}, "of the columns id, rate"),
+        ("wrist", {"columns": ["z"]}, "--columns z: .* has the columns x, y"),
+        ("wrist", {"trials": "duration > 1"}, '--trials "duration > 1": the file has no trials'),
+        ("wrist", {"units": "quality == 'good'"}, "the table of units has no column quality, only id, rate"),
     ],
 )
 def test_an_invalid_selection_is_refused(several, behavior, selection, named):

@@ -78,8 +78,11 @@ def find_format(path: Path) -> str:
     if kind == ".nwb":
         refuse_old_nwb(path)
     if kind not in READERS:
+        if any(path.parent.glob("spike_*.npy")):
+            raise RecordingError("is one file of a folder of phy or Kilosort: name the folder.")
         raise RecordingError(
-            f"is a {kind}, which is not read: read are {', '.join(READERS)}. See CONVERTERS.md."
+            f"is a {kind}, which is not read. Read are NWB, folders of phy, Kilosort or pynapple, "
+            ".mat of counts, .h5 of brainsets and .npz; from others: CONVERTERS.md."
         )
     return kind
 
@@ -88,13 +91,14 @@ def _folder_format(path: Path) -> str:
     """The key of `READERS` for a folder.
 
     RecordingError names what to open instead: recordings in it, or the folder of the sorter.
+    neuroconv and DANDI offer NWB as Zarr, a folder of many files.
     """
     if any(path.glob("spike_*.npy")):
         return "folder of phy"
     if any((path / name).exists() for name in (".zgroup", ".zattrs", "zarr.json")):
         raise RecordingError(
-            "is NWB in the form of Zarr, which is not read: save it as one HDF5 file, "
-            "with NWBHDF5IO.export of pynwb."
+            "is NWB in the form of Zarr, which is not read: export it as NWB in the form of HDF5, "
+            "which is one file."
         )
     if inside := sorted(file.parent.name for file in path.glob("*/spike_times.npy")):
         raise RecordingError(f"has the files of phy in {listed(inside)}: name that folder.")

@@ -8,12 +8,14 @@ A table is what its columns say, not what its name says. Seen in folders:
 * `cluster_info.tsv` has all columns, and repeats those of the other files.
 """
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 
 from ...errors import listed
 
 _IDS = ("cluster_id", "unit_id", "cluster", "id")
 _LABELS = ("group", "label", "kslabel")  # columns with labels, a person's first
+_NUMBER = r"-?\d+(\.0)?"
 
 
 def cluster_column(file_name: str, table) -> Hashable | None:
@@ -129,6 +131,29 @@ def _label_column(table) -> Hashable | None:
     return next((names[name] for name in _LABELS if name in names), None)
 
 
+def labels_in_words(table, clusters: Sequence[int]) -> str:
+    """How many clusters have each label, and the filter of the good ones, to go on a sentence.
+
+    "" where all have one label, or labels are numbers.
+
+    Args:
+        table: of `cluster_table`.
+        clusters: numbers of those that are used.
+    """
+    column = _label_column(table)
+    if column is None:
+        return ""
+    written = table[column].reindex(clusters).fillna("").astype(str)
+    counts = written.str.strip().replace("", "without a label").value_counts()
+    if len(counts) < 2 or counts.index.str.fullmatch(_NUMBER).any():
+        return ""
+    found = listed([f"{n} {label}" for label, n in counts.items()])
+    good = written[written.str.strip().str.lower() == "good"].unique()
+    name = re.sub(r"\W", "_", str(column))
+    rule = f"; the good ones alone: --units \"{name} == '{good[0]}'\"" if len(good) == 1 else ""
+    return f": {found} ({column}){rule}"
+
+
 def note_unlabelled(table, clusters: Sequence[int], notes: list[str]):
     """Note how many clusters have spikes but no label, where most have one.
 
@@ -144,7 +169,7 @@ def note_unlabelled(table, clusters: Sequence[int], notes: list[str]):
     if name is None:
         return
     labels = table[name].reindex(clusters).fillna("").astype(str).str.strip()
-    if len(labels) and labels.str.fullmatch(r"-?\d+(\.0)?").all():
+    if len(labels) and labels.str.fullmatch(_NUMBER).all():
         notes.append(
             f"The labels of clusters, {name}, are numbers: which is noise is not known, so all "
             f'were used; leave some out with --units "{name} != 0".'

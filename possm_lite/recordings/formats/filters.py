@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...errors import RecordingError
+from ...errors import RecordingError, as_option, listed
 
 
 def _not_in(column: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -52,18 +52,36 @@ def matching_rows(expression: str, table: Mapping[str, np.ndarray], option: str)
         return _rows(ast.parse(expression.strip(), mode="eval").body, columns)
     except Exception as exc:  # of text that is no expression, or of a value that cannot be compared
         names = ", ".join(sorted(columns))
-        raise RecordingError(
-            f"{option}={expression!r:.200} is no filter of the columns {names}: {_reason(exc)}."
-        ) from exc
+        where = f"{as_option(option, expression)}: "
+        if isinstance(exc, KeyError):
+            where += f"the table of {option} has no column {exc.args[0]}, only {names}."
+        elif isinstance(exc, RecordingError):
+            where += f"{exc}. The columns are {names}."
+        else:
+            where += (
+                "write it as quality == 'good' and rate > 1, with two = and text in quotes. "
+                f"The columns are {names}."
+            )
+        raise RecordingError(where) from exc
 
 
-def _reason(error: Exception) -> str:
-    """What is wrong with a filter, without the words of Python's parser."""
-    if isinstance(error, KeyError):
-        return f"there is no column {error.args[0]}"
-    if isinstance(error, RecordingError):
-        return str(error)
-    return "write it as quality == 'good' and rate > 1, with two = and text in quotes"
+def values_of(expression: str, table: Mapping[str, np.ndarray]) -> list[str]:
+    """What the columns hold that an expression names, such as "rate is 2.1 to 31".
+
+    Args:
+        expression: a filter of `matching_rows`.
+        table: as there.
+    """
+    columns = {re.sub(r"\W", "_", name): column for name, column in table.items()}
+    found = []
+    for name in dict.fromkeys(re.findall(r"\w+", expression)):
+        column = columns.get(name, np.empty(0))
+        if column.dtype.kind in "US" and len(column):
+            found.append(f"{name} is {listed(np.unique(column).tolist())}")
+        elif column.dtype.kind in "iuf" and np.isfinite(column).any():
+            low, high = np.min(column[np.isfinite(column)]), np.max(column[np.isfinite(column)])
+            found.append(f"{name} is {low:.3g} to {high:.3g}" if low < high else f"{name} is {low}")
+    return found
 
 
 def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -78,7 +96,10 @@ def _rows(node: ast.expr, columns: Mapping[str, np.ndarray]) -> np.ndarray:
             return combine.reduce([_rows(value, columns) for value in values])
         case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[right]):
             return _compare(name, columns[name], op, right)
-    raise RecordingError(f"it may not use {ast.unparse(node)[:80]!r}")
+    raise RecordingError(
+        f"{ast.unparse(node)[:80]} cannot be used: compare a column with a value, and join several "
+        "comparisons by and, or, not, such as rate > 1 and rate < 100"
+    )
 
 
 def _compare(name: str, column: np.ndarray, op: ast.cmpop, right: ast.expr) -> np.ndarray:
@@ -90,7 +111,9 @@ def _compare(name: str, column: np.ndarray, op: ast.cmpop, right: ast.expr) -> n
         is_text = False
     is_list = isinstance(op, ast.In | ast.NotIn)
     if is_text != (values.dtype.kind == "U") or values.ndim != is_list:
+        holds = "text" if is_text else "truth values" if column.dtype == bool else "numbers"
         raise RecordingError(
-            f"it compares {name}, {column.dtype}, with {ast.unparse(right)}; text has quotes"
+            f"{name} holds {holds} and cannot be compared so with {ast.unparse(right)[:80]}: text "
+            "is in quotes, numbers are not, and a list needs in"
         )
     return _COMPARE[type(op)](column, values)

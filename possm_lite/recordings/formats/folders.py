@@ -18,7 +18,13 @@ import numpy as np
 
 from ...errors import RecordingError, listed, prefix_errors, wrap_errors
 from ..arrays import load_npz
-from .clusters import cluster_column, cluster_table, noise_clusters, note_unlabelled
+from .clusters import (
+    cluster_column,
+    cluster_table,
+    labels_in_words,
+    noise_clusters,
+    note_unlabelled,
+)
 from .contents import Contents, Series, intervals, series_in_memory
 from .explain import check_content, explain
 from .text import read_text
@@ -61,7 +67,7 @@ def read_phy(path: Path) -> Contents:
     tables = {file.name: _read(file, _read_table) for file in _table_files(path, notes)}
     table = cluster_table(tables, notes)
     is_noise = np.isin(clusters, noise_clusters(table))
-    _note_noise(clusters, is_noise, notes)
+    _note_labels(clusters, is_noise, table, notes)
     note_unlabelled(table, np.unique(clusters[~is_noise]), notes)
     # Kilosort #645: before the first sample; as unsigned integers they wrapped
     is_early = _signed(samples) < 0
@@ -99,7 +105,10 @@ def _whole(file: Path, what: str) -> np.ndarray:
     if numbers.dtype.kind == "f" and (numbers % 1 == 0).all():
         numbers = numbers.astype(np.int64)
     if numbers.dtype.kind not in "iu":
-        raise RecordingError(f"{file.name} must be {what}, whole numbers, not {numbers.dtype}.")
+        found = "numbers with decimals" if numbers.dtype.kind == "f" else "no numbers"
+        raise RecordingError(
+            f"{file.name} must hold {what}, whole numbers, as the sorter writes them, not {found}."
+        )
     return numbers
 
 
@@ -127,20 +136,30 @@ def _signed(samples: np.ndarray) -> np.ndarray:
     return samples.view(np.int64) if samples.dtype == np.uint64 else samples
 
 
-def _note_noise(clusters: np.ndarray, is_noise: np.ndarray, notes: list[str]):
-    """Note how many clusters are left out as noise; RecordingError if all are.
+def _note_labels(clusters: np.ndarray, is_noise: np.ndarray, table, notes: list[str]):
+    """Note how many clusters are used of each label, and left out as noise.
+
+    Kilosort #498: most label their clusters by KSLabel alone, and mua is used with the good ones.
 
     Args:
         clusters: number of the cluster of each spike, (N,).
         is_noise: for each spike whether its cluster is noise, (N,), bool.
+        table: of `cluster_table`.
         notes: gets the note.
+
+    Raises:
+        RecordingError: all are noise.
     """
-    n = len(np.unique(clusters))
+    used = np.unique(clusters[~is_noise])
     n_noise = len(np.unique(clusters[is_noise]))
-    if n_noise == n > 0:
-        raise RecordingError(f"all {n} clusters are labelled noise: no spikes are left.")
-    if n_noise:
-        notes.append(f"{n_noise} of {n} clusters, labelled noise, were left out.")
+    if n_noise and not len(used):
+        raise RecordingError(f"all {n_noise} clusters are labelled noise: no spikes are left.")
+    labels = labels_in_words(table, used)
+    noise = f"; {n_noise} labelled noise {'was' if n_noise == 1 else 'were'} left out" * (
+        n_noise > 0
+    )
+    if labels or noise:
+        notes.append(f"{len(used)} clusters were used{labels}{noise}.")
 
 
 def _trials(table: dict[str, np.ndarray]) -> np.ndarray:

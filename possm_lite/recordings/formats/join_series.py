@@ -31,10 +31,38 @@ def joined_series(series: Sequence[Series]) -> list[Series]:
         first = parts[min(parts)]
         read = partial(_read_joined, parts)
         columns = tuple(sorted(parts))
+        shape = (*first.shape[:1], len(parts)) if first.shape else ()
         joined.append(
-            first._replace(name=name, read=read, columns=columns, shape=(), confidence=None)
+            first._replace(name=name, read=read, columns=columns, shape=shape, confidence=None)
         )
     return joined
+
+
+def list_series(series: Sequence[Series]) -> str:
+    """Names and sizes of all `series` of a file, for messages; those for the axes as one."""
+    joined = {one.name: one for one in joined_series(series)}
+    shown = {}
+    for one in series:
+        if one.shape[1:] in ((), (1,)):
+            one = joined.get(_movement(one.name)[0], one)
+        shown[one.name] = f"{one.name} {_size(one.shape)}".rstrip()
+    return ", ".join(shown.values())[:600]
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    """A shape in words, such as (26,289 samples x 2); "" if it is not known."""
+    if len(shape) == 2 and shape[0] < shape[1]:  # transposed, perhaps
+        return f"({shape[0]:,} x {shape[1]:,} values)"
+    return f"({shape[0]:,} samples{''.join(f' x {n}' for n in shape[1:])})" if shape else ""
+
+
+def _movement(name: str) -> tuple[str, str]:
+    """The name of what a series is an axis of, and the axis; the name and "" if it is none."""
+    container, slash, last = name.rpartition("/")
+    match = _AXIS.search(last)
+    if not match:
+        return name, ""
+    return container + slash + _AXIS.sub("", last, count=1), match[0].strip("_").lower()
 
 
 def _groups(series: Sequence[Series]) -> dict[str, dict[str, Series]]:
@@ -43,11 +71,9 @@ def _groups(series: Sequence[Series]) -> dict[str, dict[str, Series]]:
     for one in series:
         if one.shape[1:] not in ((), (1,)):
             continue
-        container, slash, last = one.name.rpartition("/")
-        match = _AXIS.search(last)
-        if match:
-            axis = match[0].strip("_").lower()
-            movement = container + slash + _AXIS.sub("", last, count=1)
+        container, _, last = one.name.rpartition("/")
+        movement, axis = _movement(one.name)
+        if axis:
             groups.setdefault(movement, {})[axis] = one
         if container:
             groups.setdefault(container, {})[last] = one

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...errors import as_option
 from ..derivative import differentiate
 from ..recording import check_order, default_columns
 from ..tracking import labels
@@ -54,10 +55,11 @@ def load_series(series: Series, raw: bool, notes: list[str]) -> Samples:
     has_positions = is_position(name) if series.is_position is None else series.is_position
     if raw or not has_positions:
         return Samples(series, times, values)
-    if any(len(labels(times, column)) for column in values.T):
+    # a target or a choice is often a SpatialSeries of NWB (issue 50)
+    if n_labels := max(len(labels(times, column)) for column in values.T):
         notes.append(
-            f"{name} holds only a few whole numbers, as labels do, not a position that moves: "
-            f"--behavior {name}:raw decodes the numbers as they are."
+            f"warning: {name} holds only {n_labels} values, as labels do, so its velocity means "
+            f"nothing. The values themselves: {as_option('behavior', f'{name}:raw')}."
         )
     velocity, how = differentiate(times, values)
     how = f": {how}" if how else ""

@@ -4,16 +4,20 @@ The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts,
 `handVel` (C, n) m/s. It has no trials.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from ...errors import RecordingError, listed
 from ..recording import Recording
+from ..trains import whole_counts
 from .contents import Contents
 from .hdf5 import read_indy
 
 _NAMES = ("time", "spikes", "handVel")
+_NEEDED = "time (1 x bins), spikes (units x bins) and handVel (columns x bins)"
+_STRUCT = " (struct)"
 # of a bin: largest distance of its start from the regular clock, as of times in whole ms
 _JITTER = 0.02 * (1 + 1e-6)
 
@@ -50,12 +54,8 @@ def read_mat73(path: Path) -> Contents | Recording:
         names = [name for name in file if not name.startswith("#")]
         if "chan_names" in file:
             return read_indy(path)
-        if not {"time", "spikes"} <= set(names):
-            raise RecordingError(
-                f"needs {', '.join(_NAMES)}, or t, chan_names, spikes and cursor_pos of the files "
-                f"of O'Doherty and Sabes; it has {listed(names)}. Other layouts: CONVERTERS.md."
-            )
         found = {name: _full_of_hdf5(file[name]) for name in _NAMES if name in file}
+        names = [name + _STRUCT * _is_struct(file[name]) for name in names]
     return _from_bins(found, names, path.stem)
 
 
@@ -70,7 +70,10 @@ def _full(variable) -> np.ndarray:
 def _full_of_hdf5(variable) -> np.ndarray:
     """An array of MATLAB v7.3, which HDF5 holds transposed and, if sparse, by columns."""
     if "MATLAB_sparse" not in variable.attrs:
-        return variable[()].T if hasattr(variable, "shape") else np.array("a struct")
+        if _is_struct(variable):
+            return np.array("a struct")
+        data = variable[()].T
+        return data.astype(object) if variable.attrs.get("MATLAB_class") == b"cell" else data
     n_rows = int(variable.attrs["MATLAB_sparse"])
     starts = variable["jc"][()].astype(np.int64)  # of the columns among the values
     full = np.zeros((n_rows, len(starts) - 1))
@@ -80,6 +83,11 @@ def _full_of_hdf5(variable) -> np.ndarray:
     return full
 
 
+def _is_struct(variable) -> bool:
+    """Whether a variable of MATLAB v7.3 is a struct: a group of HDF5, and no sparse matrix."""
+    return not hasattr(variable, "shape") and "MATLAB_sparse" not in variable.attrs
+
+
 def _from_bins(found: dict[str, np.ndarray], names: list[str], session_id: str) -> Recording:
     """The recording of the variables above.
 
@@ -87,12 +95,13 @@ def _from_bins(found: dict[str, np.ndarray], names: list[str], session_id: str) 
     start is within 2 % of a bin of it, as such starts were rounded; else they may have gaps.
     Behaviour has the times of the bins' starts.
     """
-    time, counts, velocity = (found.get(name, np.array("absent")) for name in _NAMES)
+    _check_variables(found, names)
     notes: list[str] = []
-    counts = _turned("spikes", counts, time.size, notes)
-    velocity = _turned("handVel", velocity, time.size, notes)
-    _check_shapes(time, counts, velocity, names)
-    time = time.ravel().astype(np.float64)
+    time = found["time"].ravel().astype(np.float64)
+    counts = _turned("spikes", found["spikes"], time.size, notes)
+    velocity = _turned("handVel", found["handVel"], time.size, notes)
+    _check_bins(time, counts, velocity)
+    counts = whole_counts(counts, "spikes")
     width = round(float(np.median(np.diff(time))), 6)
     time = _on_regular_clock(time, width, notes)
     velocity = _moving_rows(velocity, notes)
@@ -117,23 +126,56 @@ def _turned(name: str, array: np.ndarray, n_bins: int, notes: list[str]) -> np.n
     return array.T if is_turned else array
 
 
-def _check_shapes(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray, names: list[str]):
-    """Raise RecordingError, with what the file has, unless all have a number for each bin."""
-    n_bins = time.size
-    for array in (time.ravel()[None], counts, velocity):
-        is_number = array.dtype.kind in "iuf"
-        if not is_number or array.shape != (len(array), n_bins):
+def _check_variables(found: Mapping[str, np.ndarray], names: list[str]):
+    """Raise RecordingError unless all variables are there, and are matrices of numbers.
+
+    From reports: one struct with all of them (SciPy), cells of spike times (Kording lab).
+    """
+    missing = [name for name in _NAMES if name not in found]
+    structs = [name.removesuffix(_STRUCT) for name in names if name.endswith(_STRUCT)]
+    if len(missing) == len(_NAMES) and len(names) == len(structs) == 1:
+        raise RecordingError(
+            f"has only {structs[0]}, a struct. In MATLAB: load it, then "
+            f"save('new.mat', '-struct', '{structs[0]}'); needed are {_NEEDED}."
+        )
+    if missing:
+        raise RecordingError(
+            f"has no {' and no '.join(missing)}, only {listed(names) or 'nothing'}; needed are "
+            f"{_NEEDED}. Other layouts: CONVERTERS.md."
+        )
+    for name, array in found.items():
+        is_cells = array.dtype == object
+        if is_cells and name == "spikes":
             raise RecordingError(
-                f"needs {', '.join(_NAMES)}, shape (1, bins), (units, bins), (C, bins), "
-                f"found: {_found(time)}, {_found(counts)}, {_found(velocity)}; "
-                f"other layouts: CONVERTERS.md. The file has {listed(names)}."
+                "spikes is a cell array, of spike times it seems: counts are needed, in a row for "
+                "each unit u: counts(u,:) = histcounts(spikes{u}, edges)."
             )
+        if array.dtype.kind not in "iuf" or (array.ndim != 2 and name != "time"):
+            what = (
+                "a cell array"
+                if is_cells
+                else f"{array}"[:40]
+                if array.ndim == 0
+                else "no matrix of real numbers"
+            )
+            raise RecordingError(f"{name} is {what}; needed are {_NEEDED}, matrices of numbers.")
 
 
-def _found(array: np.ndarray) -> str:
-    """The shape of an array for a message, or what is in its place."""
-    is_other = array.ndim == 0 or array.dtype.kind not in "iuf"
-    return f"{array}"[:40] if array.ndim == 0 else f"{array.shape}" + " no numbers" * is_other
+def _check_bins(time: np.ndarray, counts: np.ndarray, velocity: np.ndarray):
+    """Raise RecordingError unless all have a value for each bin, and time and velocity no NaN."""
+    for name, array in (("spikes", counts), ("handVel", velocity)):
+        if array.shape[1] != time.size:
+            raise RecordingError(
+                f"{name} has {array.shape[1]:,} columns, time has {time.size:,} bins: both must "
+                "have one for each bin."
+            )
+    for name, array in (("time", time[None]), ("handVel", velocity)):
+        missing = ~np.isfinite(array).all(axis=0)
+        if missing.any():
+            raise RecordingError(
+                f"{name} has no value (NaN) in {missing.sum():,} of {len(missing):,} bins, first "
+                f"in bin {missing.argmax() + 1}: delete these bins in time, spikes and handVel."
+            )
 
 
 def _on_regular_clock(time: np.ndarray, width: float, notes: list[str]) -> np.ndarray:

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import RecordingError, listed
+from ...errors import RecordingError, as_option, listed
 from ..data_report import check_unit_of_time
+from ..tracking import labels
 from .contents import Contents, Selection, Series
-from .join_series import common_times, joined_series
+from .join_series import common_times, joined_series, list_series
 from .load_series import Samples, load_series
 from .select_rows import as_numbers, drop_rows
-from .series_names import RAW, SERIES, find_series, list_series, role_of
+from .series_names import RAW, SERIES, find_series, role_of
 
 
 class _Behavior(NamedTuple):
@@ -50,6 +51,8 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
         f"The file has {list_series(contents.series)}."
     )
     times, values = found.times, found.values
+    if any(len(labels(times, column)) for column in values.T):
+        notes += _note_movement(contents.series, found.name)
     _check_clocks(contents, times)
     if contents.observed is not None:
         outside = _outside(contents.observed, times)
@@ -70,6 +73,17 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
         "behavior_name": found.name,
         "behavior_columns": found.columns,
     }
+
+
+def _note_movement(series: Sequence[Series], name: str) -> list[str]:
+    """A note of a movement in the file, if labels were chosen in its place."""
+    every = [*joined_series(series), *series]
+    for role in SERIES:
+        for one in every:
+            if role_of(one.name) == role and one.name not in name:
+                option = as_option("behavior", _short_name(one, every))
+                return [f"The file has a movement too: {option}."]
+    return []
 
 
 def _check_clocks(contents: Contents, times: np.ndarray):
@@ -145,9 +159,32 @@ def _load_default(series: Sequence[Series], notes: list[str]) -> Samples:
             notes += still + own_notes
             return loaded
         still.append(f"{one.name} is zero or missing throughout, so it was not decoded.")
-    names = list_series(series)
-    remedy = f"Name what to decode with --behavior NAME, one or more of {names}; see CONVERTERS.md."
-    raise RecordingError(" ".join([*still, remedy]))
+    others = [_short_name(one, series) for one in series if one not in candidates]
+    if not still:
+        still = [
+            "has no velocity or position of a hand, finger or cursor under a usual name: "
+            f"{_choice(others)}."
+        ]
+    elif others:
+        still.append(f"There are other series: {_choice(others)}.")
+    raise RecordingError(" ".join(still))
+
+
+def _choice(names: Sequence[str]) -> str:
+    """How one of several series is chosen, for messages."""
+    if len(names) == 1:
+        return f"choose with --behavior, here {as_option('behavior', names[0])}"
+    options = [as_option("behavior", name).partition(" ")[2] for name in names]
+    return f"choose with --behavior, one of: {listed(options)}"
+
+
+def _short_name(one: Series, series: Sequence[Series]) -> str:
+    """The last part of the name of a series, or all of it where several would be meant."""
+    last = one.name.rpartition("/")[2]
+    alike = [
+        name for name in (other.name.lower() for other in series) if last.lower() in name.split("/")
+    ]
+    return last if len(alike) == 1 else one.name
 
 
 def _side_by_side(loaded: Sequence[Samples]) -> _Behavior:
@@ -177,7 +214,7 @@ def _choose_columns(found: _Behavior, chosen: tuple[str, ...]) -> _Behavior:
     missing = [column for column in chosen if column not in place]
     if missing:
         raise RecordingError(
-            f"columns={', '.join(missing)!r:.80} is not among {found.name}: "
+            f"{as_option('columns', ','.join(missing))}: {found.name} has the columns "
             f"{', '.join(found.columns)[:300]}."
         )
     index = [place[column] for column in chosen]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...errors import RecordingError
-from .filters import matching_rows
+from ...errors import RecordingError, as_option
+from .filters import matching_rows, values_of
 
 
 def drop_rows(
@@ -61,5 +61,6 @@ def select_rows(
     kept = matching_rows(expression, table, option)
     notes.append(f"{kept.sum()} of {n} {option} were chosen: {expression}.")
     if not kept.any():
-        raise RecordingError(f"{option}={expression!r} holds for none of the {n} {option}.")
+        reason = "; ".join([f"none of the {n} {option} fits", *values_of(expression, table)])
+        raise RecordingError(f"{as_option(option, expression)}: {reason}.")
     return kept

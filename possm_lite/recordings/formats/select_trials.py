@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...errors import RecordingError
+from ...errors import RecordingError, as_option
 from .contents import Contents
 from .select_rows import as_numbers, drop_rows, select_rows
 
@@ -26,7 +26,9 @@ def select_trials(contents: Contents, expression: str, notes: list[str]) -> np.n
     if len(contents.trials) == 0:
         notes.append("There are no trials.")
         if expression:
-            raise RecordingError(f"trials={expression!r}: the file has no trials to choose from.")
+            raise RecordingError(
+                f"{as_option('trials', expression)}: the file has no trials to choose from."
+            )
         return np.empty((0, 2))
     trials = as_numbers(contents.trials)
     start, stop = trials.T

@@ -6,8 +6,9 @@ A name of a series that a laboratory uses, and that is not recognised, belongs h
 import re
 from collections.abc import Sequence
 
-from ...errors import RecordingError
+from ...errors import RecordingError, as_option, listed
 from .contents import Series
+from .join_series import list_series
 
 # decoded by default, the first that a file has and that moves
 SERIES = (
@@ -45,17 +46,18 @@ def find_series(name: str, series: Sequence[Series]) -> Series:
     by_last = [one for one in series if one.name.rpartition("/")[2].lower() == lower]
     by_part = [one for one in series if lower in one.name.lower().split("/")]
     found = exact or by_last or by_part
-    if len(found) != 1:
+    if not found:
         raise RecordingError(
-            f"behavior={name!r} must name one of the series of the file: {list_series(series)}."
+            f"{as_option('behavior', name)}: there is no such series; the file has "
+            f"{list_series(series)}."
+        )
+    if len(found) > 1:
+        names = listed([one.name for one in found])
+        raise RecordingError(
+            f"{as_option('behavior', name)}: several series are called so, {names}: name one in "
+            "full."
         )
     return found[0]
-
-
-def list_series(series: Sequence[Series]) -> str:
-    """Names and shapes of all `series` of a file, for messages; "none" if there are none."""
-    names = [f"{one.name} {one.shape or ''}".rstrip() for one in series]
-    return ", ".join(names)[:600] or "none"
 
 
 def role_of(name: str) -> str:

@@ -438,9 +438,16 @@ CASES: list[FieldCase] = [
     ),
     raw_case("npz_lost_tracking", "neuroconv #524", lost_at(0), r"behaviour jumps to \(0, 0\) and back"),
     raw_case("npz_angle", "nwbinspector #233", lambda x: 7.2 * x[:, :1] % 360, "x is an angle that wraps at 360"),
-    raw_case("npz_labels", "issue 50", labels_of_trials, "x holds 8 numbers alone"),
-    raw_case("npz_labels_of_two", "own variant", labels_of_licks, "x holds 2 numbers alone, 0, 1"),
-    raw_case("npz_directions", "own variant", lambda x: np.pi / 4 * labels_of_trials(x), "x holds 8 numbers alone"),
+    raw_case(
+        "npz_labels",
+        "issue 50",
+        labels_of_trials,
+        r"velocity holds only 8 values \(-1, 0, 1, 2, 3, 4 and 2 more\), as labels do",
+    ),
+    raw_case("npz_labels_of_two", "own variant", labels_of_licks, r"holds only 2 values \(0, 1\), as labels do"),
+    raw_case(
+        "npz_directions", "own variant", lambda x: np.pi / 4 * labels_of_trials(x), "holds only 8 values", "wraps"
+    ),
     raw_case("npz_turns", "own variant", lambda x: x[:, :1] / 50 % 1.0, "x is an angle that wraps at 1"),
     raw_case("good_pixels", "", lambda x: np.round(x + 300), "", SILENT),
     raw_case("good_angle", "", lambda x: x[:, :1] / 100, "", SILENT),
