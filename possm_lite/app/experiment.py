@@ -17,7 +17,7 @@ from ..decoder.config import POSSMConfig
 from ..decoder.possm import POSSM
 from ..decoder.stream import StreamingDecoder
 from ..errors import CheckpointError, PossmError, RecordingError, prefix_errors
-from ..recordings.arrays import write_arrays
+from ..recordings.arrays import atomic_write, write_arrays
 from ..recordings.data_report import data_report, note_lines
 from ..recordings.formats import load_recording
 from ..recordings.formats.assemble import Selection
@@ -395,7 +395,9 @@ def test(
         folder / "decoded.npz", trained_on, output.times_s, output.decoded, recorded=output.true
     )
     longest = max(session.segments("test"), key=np.ptp)
-    plot(session.recording, longest, output).savefig(folder / "decoded.png", dpi=120)
+    picture = folder / "decoded.png"
+    with prefix_errors(picture, CheckpointError), atomic_write(picture) as partial:
+        plot(session.recording, longest, output).savefig(partial, dpi=120, format="png")
     return metrics
 
 
