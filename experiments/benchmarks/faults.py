@@ -109,10 +109,14 @@ FAULTS = (
     Fault(
         "both in milliseconds", _in_ms("spike_times", "behavior_times", "trials"), "look like milliseconds or samples"
     ),
-    Fault("spikes on a clock 500 s later", _spike_times(lambda t: t + 500), "an offset of about 500.0 s"),
+    Fault(
+        "spikes on a clock 500 s later",
+        _spike_times(lambda t: t + 500),
+        "two clocks. Align them by a sync pulse; if both began together, subtract 500.0 s",
+    ),
     Fault("spikes end at 75 %", _spikes(lambda r: r.spike_times < 0.75 * r.span[1]), "the test part, "),
     Fault("spikes end at 90 %", _spikes(lambda r: r.spike_times < 0.9 * r.span[1]), "from 84.8 to 94.2 s"),
-    Fault("a clock that restarts", _spike_times(_restarted), "The clock restarts"),
+    Fault("a clock that restarts", _spike_times(_restarted), "the clock of spike_times restarts once"),
     Fault("half of the units silent", _spikes(lambda r: r.spike_units >= 10), "warning: 10 of 20 units are silent"),
     Fault("a unit twice", _duplicated, "units with the same spikes, or many of them: 3 and 7"),
     Fault("a gap in behaviour", _samples(lambda t: (t < 40) | (t > 52)), "warning: gaps in behaviour: 1, 12.0 s"),

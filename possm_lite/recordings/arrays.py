@@ -212,7 +212,10 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
 
 
 def _turn(fields: dict):
-    """Make rows of what MATLAB holds as columns, and the transpose of behaviour, with a note."""
+    """Make rows of what MATLAB holds as columns, and the transpose of behaviour, with a note.
+
+    MATLAB: vectors are columns or rows, and a movement often has a row for each axis (pynwb #1775).
+    """
     for name in ("spike_times", "spike_units", "behavior_times"):
         array = fields.get(name)
         if array is not None and array.size and array.size == max(array.shape, default=0):

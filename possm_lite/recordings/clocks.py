@@ -43,7 +43,7 @@ def impossible_times(times: np.ndarray) -> np.ndarray:
 def padding(times: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Spikes at exactly 0 s of which a unit has several: an array was filled up with zeros.
 
-    In MATLAB, a matrix with a row for each unit is as long as the busiest one, and zeros fill the
+    MATLAB: a matrix with a row for each unit is as long as the busiest one, and zeros fill the
     other rows. None are found where other times repeat as often, as rounded times do.
 
     Args:
@@ -173,15 +173,20 @@ def note_impossible(
         of_units = _units(names, np.unique(units[is_far]))
         notes.append(
             f"{is_far.sum()} of {len(times)} spikes without a possible time were left out: "
-            f"{_extent(times[is_far])}, far from the others, of {of_units}."
+            f"{_extent(times[is_far])}, {_why(times[is_far])}, of {of_units}."
         )
     return notes
 
 
 def _extent(times: np.ndarray) -> str:
     """The times, (n,) s, in a few words: "at -1 s" or "at 300 to 2e+06 s"."""
-    first, last = times.min(), times.max()
-    return f"at {first:.6g} s" if first == last else f"at {first:.6g} to {last:.6g} s"
+    first, last = (f"{time:.6g}" for time in (times.min(), times.max()))
+    return f"at {first} s" if first == last else f"at {first} to {last} s"
+
+
+def _why(times: np.ndarray) -> str:
+    """Why the times, (n,) s, are not possible."""
+    return "which stands for no time" if (times == -1).all() else "far from the others"
 
 
 def find_restarts(times: np.ndarray) -> np.ndarray:
@@ -214,13 +219,20 @@ def find_restarts(times: np.ndarray) -> np.ndarray:
     return np.array(restarts if is_clock else [], dtype=int)
 
 
-def restart_remedy(n_restarts: int) -> str:
-    """What happened to a clock that restarts `n_restarts` times, and what to do, in a sentence."""
-    often = "once" if n_restarts == 1 else f"{n_restarts} times"
+def restarted(name: str, n_restarts: int, seconds: float) -> str:
+    """What happened to a clock that restarts, and what to do, in a sentence.
+
+    Args:
+        name: of its times.
+        n_restarts: how often.
+        seconds: the last time before it first restarts.
+    """
+    often = f"{n_restarts} times, first" if n_restarts > 1 else "once,"
     n = n_restarts + 1
     return (
-        f"The clock restarts {often}: save the {n} blocks as {n} recordings and train on all, "
-        "as CONVERTERS.md shows."
+        f"the clock of {name.removeprefix('times of ')} restarts {often} after {seconds:.1f} s: "
+        f"export each of the {n} blocks as a file of its own and train on all: possm-lite decode "
+        "BLOCK_1 BLOCK_2 ..."
     )
 
 
@@ -276,7 +288,7 @@ def check_trains(times: np.ndarray, units: np.ndarray, names: Sequence[str]) -> 
     if 2 * len(bad) > n_firing:
         # a unit without spikes in a block has fewer; one that has more is odd
         n = int(np.quantile(n_restarts[bad], 0.9, method="higher"))
-        raise RecordingError(f"spike_times restart after {seconds:.1f} s. {restart_remedy(n)}")
+        raise RecordingError(restarted("spike_times", n, seconds))
     raise RecordingError(
         f"spike_times of {_units(names, bad)} restart after {seconds:.1f} s, those of the other "
         f"{n_firing - len(bad)} units do not. {_leave_out(names, bad)}"

@@ -90,14 +90,19 @@ def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None
     if is_slow and len(recording.spike_times) < recording.n_units * (stop - start) / 60:
         raise RecordingError(
             "times look like milliseconds or samples: units have less than a spike a minute. "
-            "Divide all times, those of spikes, behaviour and trials, by 1,000 or by the rate."
+            "Divide all times, those of spikes, behaviour and trials, by 1,000 or by the sampling "
+            "rate."
         )
     for name, part in (parts or {}).items():
         _check_part(recording, name, part)
 
 
 def _check_clocks(recording: Recording):
-    """Raise RecordingError if spikes and behaviour hardly overlap in time."""
+    """Raise RecordingError if spikes and behaviour hardly overlap in time.
+
+    KiloSort #77, open-ephys/plugin-GUI #548: spikes count from the recording, behaviour from when
+    the acquisition or the computer began.
+    """
     first, last = recording.spike_times[[0, -1]]
     start, stop = recording.behavior_times[[0, -1]]
     inside = np.diff(np.searchsorted(recording.spike_times, (start, stop)))[0]
@@ -110,15 +115,24 @@ def _check_clocks(recording: Recording):
     if inside / recording.n_units >= 0.05 * (stop - start):
         return
     offset = first - start
+    cause = "two clocks"
     if abs(offset) > _UNIX_S:
         cause = f"{'spike_times' if offset > 0 else 'behavior_times'} look like Unix time"
-    elif inside == 0:
-        cause = f"spike_times have an offset of about {offset:,.1f} s"
-    else:
-        cause = "spike_times have another clock"
-    raise RecordingError(
-        f"{cause}: {_extent(recording)}; {100 * share:.3g} % of the spikes are inside of that."
+    spans = (
+        f"spikes are at {first:,.1f} to {last:,.1f} s, behaviour at {start:,.1f} to {stop:,.1f} s"
     )
+    raise RecordingError(f"{spans}: {cause}. {align_remedy(offset, 'spike_times')}")
+
+
+def align_remedy(offset: float, what: str) -> str:
+    """How two clocks are put on one, in a sentence.
+
+    Args:
+        offset: by how much the first time of one is later than that of the other, seconds.
+        what: the times that are later.
+    """
+    how = f"subtract {offset:,.1f} s from" if offset > 0 else f"add {-offset:,.1f} s to"
+    return f"Align them by a sync pulse; if both began together, {how} {what}."
 
 
 def check_unit_of_time(spike_times: np.ndarray, n_units: int, behavior_times: np.ndarray):
@@ -239,7 +253,8 @@ def _gaps(recording: Recording) -> Iterator[str]:
 def _rest(recording: Recording) -> Iterator[str]:
     """Time in which behaviour does not change, if it is long and it holds more than labels.
 
-    neuroconv #524: a tracker that loses the animal often repeats its last position.
+    Stands for trackers that repeat the last position when they lose it, where others write (0, 0)
+    (neuroconv #524).
     """
     if any("as labels do" in note for note in recording.notes):
         return
@@ -366,7 +381,22 @@ def _silence(recording: Recording, pieces: np.ndarray) -> Iterator[str]:
     spans = [f"{bounds[i]:.1f} to {bounds[i + 1]:.1f} s" for i in holes]
     yield (
         f"warning: no unit has a spike from {listed(spans)}, "
-        f"{100 * silence[holes].sum() / recorded:.3g} % of the recorded time"
+        f"{100 * silence[holes].sum() / recorded:.3g} % of the recorded time{_offset(recording)}"
+    )
+
+
+def _offset(recording: Recording) -> str:
+    """A question, to go on a line, if behaviour begins and ends as much later than the spikes."""
+    if len(recording.behavior_times) == 0:
+        return ""
+    (first, last), (start, stop) = recording.spike_times[[0, -1]], recording.behavior_times[[0, -1]]
+    offset = (start - first + stop - last) / 2
+    if abs(offset) < 1 or abs((start - first) - (stop - last)) > 0.1 * abs(offset):
+        return ""
+    how = "late" if offset > 0 else "early"
+    return (
+        f"; spikes are at {first:.1f} to {last:.1f} s, behaviour at {start:.1f} to {stop:.1f} s: "
+        f"is behaviour {abs(offset):.1f} s {how} on the clock of the spikes?"
     )
 
 
@@ -384,7 +414,10 @@ def _units(recording: Recording) -> Iterator[str]:
 
 
 def _duplicates(recording: Recording) -> Iterator[str]:
-    """Units with the same spikes, among the spikes in the middle of the recording."""
+    """Units with the same spikes, among the spikes in the middle of the recording.
+
+    Stands for one neuron in two clusters, and for a table of units that was joined to itself.
+    """
     # coincidences of all spikes would take long to count
     first = max(0, (len(recording.spike_times) - _COMPARED) // 2)
     middle = slice(first, first + _COMPARED)

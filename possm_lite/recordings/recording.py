@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import RecordingError
 from .arrays import PLACES_OF_UNITS, to_arrays, write_arrays
-from .clocks import check_trains, find_restarts, impossible_times, note_impossible, restart_remedy
+from .clocks import check_trains, find_restarts, impossible_times, note_impossible, restarted
 from .derivative import differentiate
 from .trains import in_seconds, merge_trains, refuse, spread_counts, whole_counts
 
@@ -393,10 +393,10 @@ def check_order(name: str, times: np.ndarray, strict: bool):
     if not bad.any():
         return
     restarts = find_restarts(times)
-    i = restarts[0] if len(restarts) else bad.argmax() + 1
-    found = f"{name}[{i}] = {times[i]:.12g} s comes after {times[i - 1]:.12g} s"
     if len(restarts):  # and nobody is told to sort what sorting destroys
-        raise RecordingError(f"{found}. {restart_remedy(len(restarts))}")
+        raise RecordingError(restarted(name, len(restarts), times[restarts[0] - 1]))
+    i = bad.argmax() + 1
+    found = f"{name}[{i}] = {times[i]:.12g} s comes after {times[i - 1]:.12g} s"
     remedy = "Sort them together with their values."
     if times[i] == times[i - 1]:
         remedy = "Two samples cannot share one time."

@@ -199,6 +199,8 @@ def breaks(times: np.ndarray, values: np.ndarray) -> np.ndarray:
     There alone is a step so large that no movement makes it, between steps as usual: a cursor that
     is put back to its start, or a tracker that takes up another animal. They are few.
 
+    Own variant of neuroconv #524 and DLC2NWB #24: there the movement does not jump back.
+
     Args:
         times: seconds, increasing, (T,).
         values: shape (T, C), NaN where missing.

@@ -71,7 +71,7 @@ def refuse(name: str, values: np.ndarray, invalid: np.ndarray, rule: str):
 def whole_counts(counts: np.ndarray, name: str = "counts") -> np.ndarray:
     """The `counts`, (bins, units) or its transpose, as int64.
 
-    Rates in Hz, and counts that were smoothed, are saved as often as counts are (issue 50).
+    Stands for rates in Hz and smoothed counts that are saved in their place (issue 50).
 
     Args:
         counts: what should be counts.

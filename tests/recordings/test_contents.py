@@ -57,7 +57,7 @@ def contents(spike_times=(1.0,), spike_units=(0,), unit_ids="ab", series=(), **o
 
 def test_trains_that_restart_are_refused():
     one = np.linspace(0, 5, 50)
-    with pytest.raises(RecordingError, match="restart after 5.0 s"):
+    with pytest.raises(RecordingError, match="the clock of spike_times restarts once, after 5.0 s"):
         assemble(contents(np.concatenate([one, one, one + 0.01, one]), np.repeat([0, 1], 100)), Selection())
     order = np.random.default_rng(0).permutation(100)  # not sorted: no restart
     recording = assemble(contents(np.tile(one, 2)[order], np.repeat([0, 1], 50)[order]), Selection())

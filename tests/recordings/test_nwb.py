@@ -177,7 +177,7 @@ def huge(file, name):
 BAD = {  # a mutation, and what is named
     "no units": (put("units"), "no table of units"),
     "no behavior": (put("processing/behavior"), "no series of behaviour that can be read"),
-    "clock that restarts": (put(f"{HAND}/timestamps", TIMES % 1.5), "times of hand_vel[150]"),
+    "clock that restarts": (put(f"{HAND}/timestamps", TIMES % 1.5), "the clock of hand_vel restarts once, after 1.5 s"),
     "only NaN": (put(f"{HAND}/data", np.full((300, 2), np.nan)), "hand_vel"),
     "index without the last spike": (put("units/spike_times_index", np.array([2, 3])), "units/spike_times_index"),
     "trials of another clock": (put_trials([500.0, 502.0], [501.0, 503.0]), "trials are at 500.0 to 503.0 s, "),
@@ -210,7 +210,7 @@ MENDED = {  # a mutation, part of the note, and trials afterwards
         [[0.5, 0.9], [0.9, 1.4], [1.4, 2.0]],
     ),
     "no trials": (put(TRIALS), "There are no trials.", np.empty((0, 2))),
-    "trial without behaviour": (put(f"{TRIALS}/stop_time", 9.0, 1), "1 of 2 trials that behaviour", [[0.5, 1.0]]),
+    "trial without behaviour": (put(f"{TRIALS}/stop_time", 9.0, 1), "1 of 2 trials were left out:", [[0.5, 1.0]]),
 }
 
 

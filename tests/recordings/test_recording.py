@@ -94,7 +94,7 @@ def test_invalid_recording_is_refused_by_field_and_value(changes, message):
 
 def test_one_step_back_is_a_restart():
     times = np.arange(1000.0)
-    with pytest.raises(RecordingError, match=r"times\[500\] .* The clock restarts"):
+    with pytest.raises(RecordingError, match="the clock of times restarts once, after 499.0 s"):
         check_order("times", np.r_[times[:500], times[:500]], strict=False)
     for unsorted in (np.r_[times[:500], 0.5, times[500:]], times[::-1]):  # one sample alone is late, and all
         with pytest.raises(RecordingError, match="Sort them together"):

@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import RecordingError
-from ..data_report import UNITS_OF_TIME
+from ..data_report import UNITS_OF_TIME, align_remedy
 from ..recording import Recording, covered_trials
 from .contents import Contents, Selection, Series
 from .select_behavior import select_behavior
-from .select_rows import drop_rows
 from .select_trials import select_trials
 from .select_units import select_units
 
@@ -96,8 +95,8 @@ def _uncovered(trials: np.ndarray, behavior_times: np.ndarray) -> str:
         if last - first > 3 * (stop - start) and is_inside and last / factor > 0.3 * stop:
             return f"{spans}. The trials look like {unit}: divide them by {factor:,.10g}."
     if last < start or first > stop:
-        offset = first - start
-        return f"{spans}. They have another clock, with an offset of about {offset:,.1f} s."
+        remedy = align_remedy(first - start, "the start and stop of each trial")
+        return f"{spans}: two clocks. {remedy[:-1]}; or save the file without trials."
     return f"{spans}. Behaviour has a gap in each trial, or trials are longer than it."
 
 
@@ -106,5 +105,9 @@ def _drop_uncovered(trials: np.ndarray, behavior_times: np.ndarray, notes: list[
     covered = covered_trials(trials, behavior_times)
     if len(trials) and not covered.any():
         raise RecordingError(_uncovered(trials, behavior_times))
-    (trials,) = drop_rows(~covered, (trials,), "trials that behaviour does not cover", notes)
-    return trials
+    if not covered.all():
+        notes.append(
+            f"{(~covered).sum()} of {len(trials)} trials were left out: behaviour is missing at "
+            "their start or end."
+        )
+    return trials[covered]

@@ -157,7 +157,7 @@ def labels_in_words(table, clusters: Sequence[int]) -> str:
 def note_unlabelled(table, clusters: Sequence[int], notes: list[str]):
     """Note how many clusters have spikes but no label, where most have one.
 
-    phy writes those alone that somebody labelled, and a table that was cut has fewer: whoever
+    phy: it writes those alone that somebody labelled, and a table that was cut has fewer: whoever
     labelled noise may believe that the others are left out too.
 
     Args:

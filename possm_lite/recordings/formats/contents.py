@@ -77,6 +77,7 @@ class Contents(NamedTuple):
         trial_table: further columns of trials for filters, by name, shape (n,) each.
         observed: start and stop in seconds of the times at which the recording was on, shape
             (m, 2); None: always.
+        observed_name: what the file calls them.
         default: names of series to decode if none is named; (): the first of `SERIES` that moves.
         behavior_error: why there are no series, where that is an error if behaviour is wanted.
         notes: what the reader decided, a sentence each.
@@ -91,6 +92,7 @@ class Contents(NamedTuple):
     unit_table: Mapping[str, np.ndarray] = {}
     trial_table: Mapping[str, np.ndarray] = {}
     observed: np.ndarray | None = None
+    observed_name: str = "the observed times"
     default: tuple[str, ...] = ()
     behavior_error: str = ""
     notes: tuple[str, ...] = ()

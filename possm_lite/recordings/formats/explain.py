@@ -4,9 +4,13 @@ Before a file is opened, `check_content` looks at what lies there; after a libra
 `explain` says what its exception means. Each rule stands for a public report.
 """
 
+import contextlib
 import os
 import re
+import zipfile
 from pathlib import Path
+
+import numpy as np
 
 from ...errors import RecordingError, listed
 
@@ -33,6 +37,7 @@ _MEANINGS = {
         "was not closed by the program that wrote it: close it there; if the program has crashed, "
         "run h5clear -s FILE, which comes with HDF5."
     ),
+    # h5py: a download or a copy that was broken off
     r"truncated file: eof = (\d+), .*stored_eof = (\d+)": (
         "is incomplete, {0} bytes of {1}: copy or download it again."
     ),
@@ -44,13 +49,11 @@ _MEANINGS = {
     r"does not support the context manager protocol": (
         "is a single array, as of np.save, not {kind} with several: np.savez."
     ),
+    # SciPy, h5py: a file of another program, renamed
     r"file signature not found|Unknown mat file type|not a zip file|bad magic": (
         "is not a {kind} file, though its name ends so: was it copied or downloaded as a whole?"
     ),
-    r"Object arrays cannot be loaded": (
-        "holds objects of Python, which could run code and are not read: "
-        "save arrays of numbers or text."
-    ),
+    # NumPy: np.save of a dict or a list
     r"pickled \(object\) data|containing pickled data": (
         "is not a {kind} file, or holds objects of Python, which could run code and are not read: "
         "save arrays of numbers or text."
@@ -133,6 +136,8 @@ def explain(error: Exception, path: Path, kind: str) -> str:
     """
     if isinstance(error, MemoryError):
         return "needs more memory than this computer has free."
+    if "Object arrays cannot be loaded" in str(error):
+        return _explain_objects(path)
     if lost := _lost_files(path):
         return f"has links to files that are not there: {listed(lost)}. Put them beside it."
     if missing := _missing_filters(path):
@@ -153,6 +158,31 @@ def explain(error: Exception, path: Path, kind: str) -> str:
     )
 
 
+def _explain_objects(path: Path) -> str:
+    """Which arrays of an `.npz` file are lists of Python, and what to save in their place.
+
+    NumPy: trains of several lengths, put into one array, become such a list.
+    """
+    names = []
+    with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                read = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
+                if read(file)[2].hasobject:
+                    names.append(member.removesuffix(".npy"))
+    if "spike_times" in names:
+        return (
+            "spike_times is no array of numbers but, it seems, a list of arrays, one for each "
+            "unit: put all times into one array, sorted by time, and the number of each spike's "
+            "unit (from 0) into spike_units."
+        )
+    return (
+        f"{listed(names) or 'an array'} holds objects of Python, such as lists, which could run "
+        "code and are not read: save arrays of numbers or text."
+    )
+
+
 def refuse_old_nwb(path: Path):
     """Raise RecordingError, without the path, for a file of NWB 1, in which all is elsewhere.
 
@@ -165,8 +195,8 @@ def refuse_old_nwb(path: Path):
         version = file.get("nwb_version")  # a data set only in NWB 1, later an attribute
         if isinstance(version, h5py.Dataset):
             raise RecordingError(
-                f"is of {version.asstr()[()]:.40}: only NWB 2 is read. Make a Recording of it "
-                "as CONVERTERS.md says."
+                f"is of {version.asstr()[()]:.40}: only NWB 2 is read. Convert it to an .npz: "
+                "CONVERTERS.md shows how."
             )
 
 

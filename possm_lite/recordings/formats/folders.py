@@ -279,6 +279,7 @@ def read_pynapple(path: Path) -> Contents:
         session_id=path.resolve().name,
         trials=intervals(objects[trials], "start", "end") if trials else np.empty((0, 2)),
         observed=_support(group),
+        observed_name="the epochs of the TsGroup",
         notes=tuple(notes),
     )
 
@@ -371,7 +372,8 @@ def _table_files(path: Path, notes: list[str]) -> list[Path]:
 def _read_table(file: Path):
     """A table of pandas, its columns apart by tabs or commas whatever the file is called.
 
-    Refuses rows longer than the header, whose last cells would be lost.
+    SpikeInterface #1167: tables with tabs are called .csv. Spreadsheets write semicolons, and
+    commas in numbers. Refuses rows longer than the header, whose last cells would be lost.
     """
     import pandas
 

@@ -96,7 +96,8 @@ def read_brainsets(path: Path) -> Contents:
         if missing:
             raise RecordingError(
                 f"has no {' and no '.join(missing)}, as a file of brainsets has: it has "
-                f"{listed(list(file)) or 'nothing'}. Make a Recording of it as CONVERTERS.md says."
+                f"{listed(list(file)) or 'nothing'}. "
+                "Convert it to an .npz: CONVERTERS.md shows how."
             )
         units = read_columns(find(file, "units"))
         trials = read_columns(find(file, "trials"))
@@ -115,6 +116,7 @@ def read_brainsets(path: Path) -> Contents:
             unit_table=units,
             trial_table=trials,
             observed=intervals(domain, "start", "end") if domain else None,
+            observed_name="domain",
         )
 
 

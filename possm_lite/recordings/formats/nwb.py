@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import RecordingError, listed
+from ...errors import RecordingError
 from .contents import Contents, Series, intervals
 from .hdf5 import find
 from .nwb_units import find_group, members, plain_columns, read_units
@@ -54,6 +54,7 @@ def read_nwb(path: Path) -> Contents:
             unit_table=units.table,
             trial_table=trial_table,
             observed=observed,
+            observed_name="eval_mask" if mask else "obs_intervals of the units",
             behavior_error="" if series else _without_series(file),
             notes=tuple(notes),
         )
@@ -115,11 +116,29 @@ def _without_series(file) -> str:
         for name, group in members(find_group(file, address)).items():
             shape = getattr(group.get("data"), "shape", None) if hasattr(group, "keys") else None
             if group is None:
-                unread.append(f"{name} is a link to what is not there")
+                unread.append(_lost_link(file, f"{address}/{name}"))
             elif shape is not None:
-                unread.append(f"{name} has data of shape {shape}, not (samples, columns)")
-    found = f": {listed(unread)}" if unread else " in its processing modules and in acquisition"
-    return f"has no series of behaviour that can be read{found}. Add one, as CONVERTERS.md says."
+                size = " x ".join(f"{n}" for n in shape)
+                hint = "of pictures, it seems"
+                if np.prod(shape[1:]) <= 20:
+                    hint = "write it with a row for each sample and a column for each axis"
+                unread.append(f"{name} has {size} values: {hint}")
+    if unread:
+        return f"has no series of behaviour that can be read: {'; '.join(unread[:3])}."
+    return (
+        "has no series of behaviour that can be read in its processing modules and in acquisition: "
+        "add one, such as hand_vel with timestamps. The layouts that are read: CONVERTERS.md."
+    )
+
+
+def _lost_link(file, address: str) -> str:
+    """Where a link leads that leads to nothing, and what to do, in a clause."""
+    name = address.rpartition("/")[2]
+    link = file.get(address, getlink=True)
+    target = getattr(link, "filename", "")
+    if not target:
+        return f"{name} is a link to {getattr(link, 'path', 'what')}, which is not there"
+    return f"{name} is a link into {target}, which is not there: put {target} beside this file"
 
 
 def _is_series(group) -> bool:

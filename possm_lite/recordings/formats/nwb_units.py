@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import RecordingError, listed
+from ...errors import RecordingError, as_option, listed
 from .hdf5 import find, read_columns
 
 # in the name of a column that tells two probes apart, the likeliest first
@@ -55,7 +55,11 @@ def read_units(file, notes: list[str]) -> Units:
     elif elsewhere:
         units = _joined(elsewhere)
         n_units = [f"{name} ({len(table['id'])})" for name, table in elsewhere.items()]
-        notes.append(f"Units are not in units, but in {listed(n_units)}, and were read from there.")
+        note = f"Units are not in units, but in {listed(n_units)}, and were read from there"
+        if "probe" in units.table:
+            probe = units.table["probe"][0]
+            note += f"; one probe: {as_option('units', f'probe == {str(probe)!r}')}"
+        notes.append(f"{note}.")
     elif main:
         raise RecordingError(
             f"the table of units has no spike_times, only {listed(list(main))}: export the sorted "

@@ -64,8 +64,10 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
         raise RecordingError(
             f"{found.name} has fewer than two rows without a missing value; choose other --columns."
         )
+    share = f"{is_missing.sum()} of {len(is_missing)} "
+    is_said = any(share in note and "left out" in note for note in notes)  # as lost tracking
     what = f"rows of {found.name} without a value"
-    times, values = drop_rows(is_missing, (times, values), what, notes)
+    times, values = drop_rows(is_missing, (times, values), what, [] if is_said else notes)
     return {
         "behavior_times": times,
         "behavior": values,
@@ -89,7 +91,8 @@ def _note_movement(series: Sequence[Series], name: str) -> list[str]:
 def _check_clocks(contents: Contents, times: np.ndarray):
     """Raise RecordingError if spikes and behaviour are in different units of time.
 
-    Without this, trials would be blamed that behaviour does not cover.
+    Without this, trials would be blamed that behaviour does not cover. From reports: one of the two
+    divided or multiplied once too often (nwbinspector #679).
     """
     spikes = as_numbers(contents.spike_times)
     few = spikes[:: max(1, len(spikes) // 100_000)]
@@ -116,23 +119,24 @@ def _check_observed(
     """
     first, last = np.min(contents.observed, initial=np.inf), np.max(contents.observed, initial=0)
     start, stop = times[[0, -1]] if len(times) else (0.0, 0.0)
-    spans = f"these are {first:,.1f} to {last:,.1f} s, {name} is at {start:,.1f} to {stop:,.1f} s"
-    spikes = as_numbers(contents.spike_times)
-    spikes = spikes[np.isfinite(spikes)]
-    if len(spikes):
-        spans += f", spikes are at {spikes.min():,.1f} to {spikes.max():,.1f} s"
-    cause = ""
-    if last - first > 10 * (stop - start):
-        cause = " They look like milliseconds or samples."
-    n_outside = outside.sum()
-    where = "the observed times (obs_intervals of NWB, domain of brainsets)"
-    if len(times) - n_outside < 2:
+    where = f"{contents.observed_name}, {first:,.1f} to {last:,.1f} s,"
+    what = f"{name}, {start:,.1f} to {stop:,.1f} s"
+    cause, remedy = "they have another clock", "Correct them"
+    is_longer = last - first > 10 * (stop - start)
+    if is_longer:
+        cause = "they look like milliseconds or samples"
+        if 300 * stop < last < 1250 * stop:
+            cause, remedy = "they look like milliseconds", "Divide them by 1,000"
+        elif 3e3 * stop < last < 6e4 * stop:
+            cause, remedy = "they look like samples", "Divide them by the sampling rate"
+    n_inside = len(times) - outside.sum()
+    if n_inside < 2:
         raise RecordingError(
-            f"{len(times) - n_outside} of {len(times)} samples of behaviour are inside {where}: "
-            f"{spans}.{cause} Correct them, or take them out of the file."
+            f"{where} contain {n_inside or 'none'} of the samples of {what}: {cause}. {remedy}, or "
+            "save the file without them."
         )
-    if n_outside and cause:
-        notes.append(f"{n_outside} samples of behaviour are outside {where}: {spans}.{cause}")
+    if outside.any() and is_longer:
+        notes.append(f"{where} contain {n_inside} of {len(times)} samples of {what}: {cause}.")
 
 
 def _load_chosen(contents: Contents, behavior: tuple[str, ...], notes: list[str]) -> list[Samples]:

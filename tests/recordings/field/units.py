@@ -450,7 +450,7 @@ SPIKES = [
             f"{write.__name__[6:]}_{n}_restarts",
             "python-neo #1755",
             made,
-            says=rf"restart.* {n} times: save the {n + 1} blocks|restarts once: save the 2 blocks",
+            says=rf"clock of spike_times restarts ({n} times, first|once,) after .* each of the {n + 1} blocks as a",
             silent=BLOCKS,
         )
         for n in (1, 3, 5)
