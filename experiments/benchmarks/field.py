@@ -55,9 +55,9 @@ def measure_read() -> Iterator[Item]:
     yield from _by_source("recordings of public reports, read as in our own format", title, kept, wrong)
 
 
-def measure_named() -> Iterator[Item]:
-    """How many of the faults that are in the cases are named."""
-    kept = [case for case in CASES if is_named(case)]
+def measure_named(short: bool = False) -> Iterator[Item]:
+    """How many of the faults that are in the cases are named; `short`: of every tenth, since each case is a test."""
+    kept = [case for case in CASES if is_named(case)][:: 10 if short else 1]
     unsaid = {}
     for case in kept:
         found = _outcome(case)
