@@ -327,7 +327,7 @@ class Translator(nn.Module):
         self.readout = nn.Linear(hidden, n_target)
 
     def encode(self, source):
-        """Tokens (B, N) to the states H (B, N, 2h), whatever at padding; s_0 (B, h), the last forward state."""
+        """Tokens (B, N) to the states H (B, N, 2h), any values at padding; s_0 (B, h), the last forward state."""
         n = (source != PAD).sum(1)  # (B,)
         packed = nn.utils.rnn.pack_padded_sequence(self.read(source), n, batch_first=True, enforce_sorted=False)
         H, last = self.encoder(packed)  # last (2, B, h): forwards, then backwards
