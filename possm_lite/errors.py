@@ -1,5 +1,6 @@
 """The exceptions of the package, and context managers that turn errors into one line."""
 
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,13 +41,38 @@ def listed(names: Sequence[str]) -> str:
 
 
 def as_option(name: str, value: str) -> str:
-    """An option with its value as somebody types it, such as --units "rate > 1"."""
+    """An option with its value as somebody types it, such as --units "rate > 1".
+
+    Args:
+        name: of the option, without the dashes.
+        value: any text; of a long one the first 200 characters.
+    """
     text = value if value.isprintable() else repr(value)[1:-1]
     text = f"{text:.200}"
     if any(not (letter.isalnum() or letter in "_-/:.,") for letter in text) or not text:
         quote = "'" if '"' in text else '"'
         text = f"{quote}{text}{quote}"
     return f"--{name} {text}"
+
+
+@contextmanager
+def locate_guide(name: str = "CONVERTERS.md") -> Iterator[None]:
+    """Put where a guide lies, of the project or installed with it, for its name in errors.
+
+    Args:
+        name: of the guide; it stays as it is where the guide is not found.
+    """
+    try:
+        yield
+    except FileFormatError as exc:
+        project, installed = Path(__file__).parents[1] / "docs", Path(sysconfig.get_path("data"))
+        for folder in (project, installed / "share" / "doc" / "possm-lite"):
+            guide = folder / name
+            if guide.is_file() and name in str(exc):
+                if guide.is_relative_to(Path.cwd()):
+                    guide = guide.relative_to(Path.cwd())
+                raise type(exc)(str(exc).replace(name, str(guide))) from exc
+        raise
 
 
 @contextmanager

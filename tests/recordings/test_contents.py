@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from possm_lite.errors import RecordingError
+from possm_lite.recordings.data_report import data_report, note_lines
 from possm_lite.recordings.formats.assemble import assemble
 from possm_lite.recordings.formats.contents import Contents, Selection, Series
 from possm_lite.recordings.formats.filters import matching_rows
@@ -94,6 +95,45 @@ def test_rows_beside_a_missing_position_are_left_out():
 def test_the_hand_is_decoded_by_default(names):
     found = assemble(contents(series={name: np.cos(TIMES) for name in names}), Selection())
     assert found.behavior_name.removeprefix("velocity of ") == names[1]
+
+
+CHOICES = np.repeat(np.arange(10) % 4, 100)
+FIRED = {"spike_times": np.arange(0.05, 9.9, 0.1), "spike_units": np.zeros(99, dtype=int)}
+
+
+def test_labels_are_named_and_a_movement_beside_them():
+    for more, notes in (({"hand_vel": np.cos(TIMES)}, ["The file has a movement too: --behavior hand_vel."]), ({}, [])):
+        recording = assemble(contents(**FIRED, series={"choice": CHOICES} | more), Selection("choice"))
+        assert [note for note in recording.notes if "movement" in note] == notes
+        assert (
+            "warning: choice holds only 4 values (0, 1, 2, 3), as labels do. They are decoded as they are, as amounts; "
+            "R² says little of them."
+        ) in data_report(recording)
+
+
+def test_velocity_of_labels_is_a_warning():
+    recording = assemble(contents(**FIRED, series={"target_pos": CHOICES / 7}), Selection("target_pos"))
+    assert (
+        "warning: target_pos holds only 4 values, as labels do, so its velocity means nothing. "
+        "The values themselves: --behavior target_pos:raw."
+    ) in note_lines(recording)
+    assert not any("rest, or lost tracking" in line for line in data_report(recording))
+    assert not any("velocity" in note for note in assemble(contents(**FIRED), Selection("hand_vel:raw")).notes)
+
+
+@pytest.mark.parametrize(
+    "series, message",
+    [
+        (["Compass/head_direction"], "under a usual name: choose with --behavior, here --behavior head_direction."),
+        (["choice", "left paw"], 'choose with --behavior, one of: choice, "left paw".'),
+        (["a/eye", "b/eye"], "one of: a/eye, b/eye."),
+    ],
+)
+def test_series_are_offered_where_none_has_a_usual_name(series, message):
+    with pytest.raises(RecordingError, match=f"has no velocity or position .*{message}"):
+        assemble(contents(series={name: np.cos(TIMES) for name in series}), Selection())
+    with pytest.raises(RecordingError, match="^hand_vel is zero .* There are other series: .*--behavior eye.$"):
+        assemble(contents(series={"hand_vel": 0 * TIMES, "eye": TIMES}), Selection())
 
 
 def test_units_of_spikes_alone_are_filtered(small_recording):

@@ -71,6 +71,14 @@ def test_every_figure_of_a_small_recording():
     assert "behaviour is sampled every 0.07 s, more slowly than bins of 0.05 s" in data_report(slow)[3]
 
 
+def test_behavior_that_is_late_is_asked_about(sound):
+    late = replace(sound, behavior_times=sound.behavior_times + 20, trials=[])
+    assert any(line.endswith("is behaviour 20.0 s late on the clock of the spikes?") for line in warnings(late))
+    ends = sound.spike_times < 74
+    cut = replace(sound, spike_times=sound.spike_times[ends], spike_units=sound.spike_units[ends], trials=[])
+    assert any("no unit has a spike" in line for line in warnings(cut)) and not any("late" in x for x in warnings(cut))
+
+
 def test_spikes_alone_have_a_report(sound):
     alone = replace(sound, behavior_times=[], behavior=sound.behavior[:0], trials=[])
     assert [line.split(":")[0] for line in data_report(alone)] == ["trials", "spikes", "units"]

@@ -1,6 +1,8 @@
 """One recording in every layout that is read or converted by CONVERTERS.md is read to the same arrays."""
 
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,6 +136,15 @@ def test_other_layouts_point_to_the_converters(tmp_path):
         (tmp_path / f"session{suffix}").write_bytes(b"anything")
     for path in tmp_path.iterdir():
         assert "CONVERTERS.md" in refusal(path)
+
+
+def test_a_file_of_a_sorter_points_to_its_folder(tmp_path, small_recording):
+    path = LAYOUTS["phy"](tmp_path, small_recording).path
+    for name in ("spike_times.npy", "params.py"):
+        assert refusal(path / name) == "is one file of a folder of phy or Kilosort: name the folder."
+    (tmp_path / "a.nev").write_bytes(b"anything")
+    guide = re.search(r"from others: (\S+CONVERTERS\.md)", refusal(tmp_path / "a.nev"))[1]
+    assert Path(guide).is_file()
 
 
 def test_missing_packages_are_named(tmp_path, small_recording, monkeypatch):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from ...errors import RecordingError, listed, prefix_errors, wrap_errors
+from ...errors import RecordingError, listed, locate_guide, prefix_errors, wrap_errors
 from ..arrays import from_arrays, load_npz
 from ..recording import Recording
 from .assemble import assemble
@@ -152,7 +152,7 @@ def load_recording(
     """
     path = Path(path)
     selection = Selection(behavior, columns, units, trials, spikes_only)
-    with prefix_errors(path):
+    with prefix_errors(path), locate_guide():
         kind = find_format(path)
         with wrap_errors(partial(explain, path=path, kind=kind)):
             with contextlib.suppress(ImportError):  # pynwb #1529: it registers its filters
