@@ -93,7 +93,7 @@ growth = ValueCheck(
     expected=math.exp(24 * (0.75 / 4 - math.log(math.cosh(1 / 4)))),  # 42.8
     tolerance=2.0,  # 41 is what is measured
     mistakes={
-        1977: "that is the factor for beta = 1. Here a dot product s weighs exp(s / 4).",
+        1977: "that is the factor for beta = 1. Here a dot product of 6 weighs exp(6 / 4).",
         90: "the strangers weigh too: (cosh 1/4)^d on average.",
         6.67: "a quarter of the exponent? ln cosh 1/4 is less than a quarter of ln cosh 1.",
     },
