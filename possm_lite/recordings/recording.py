@@ -281,7 +281,8 @@ def _missing(name: str, array: np.ndarray) -> str:
         "spike_times": ("spikes", "delete these spikes in spike_times and spike_units"),
         "trials": ("trials", "delete these trials"),
     }.get(name, ("samples", "delete these samples and their times; gaps are allowed"))
-    found = "no value (NaN)" if np.isnan(value) else "an infinite value"
+    is_missing = np.isnan(array[~np.isfinite(array)]).all()
+    found = "no value (NaN)" if is_missing else "a value that is not finite"
     return (
         f"{name} has {found} in {rows.sum():,} of {len(rows):,} {what}, first "
         f"{name}{index} = {value}: {remedy}."

@@ -51,7 +51,8 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
         f"The file has {list_series(contents.series)}."
     )
     times, values = found.times, found.values
-    if any(len(labels(times, column)) for column in values.T):
+    are_labels = [len(labels(times, column)) > 0 for column in values.T]
+    if any(are_labels) or any("as labels do" in note for note in notes):
         notes += _note_movement(contents.series, found.name)
     _check_clocks(contents, times)
     if contents.observed is not None:
@@ -64,7 +65,7 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
         raise RecordingError(
             f"{found.name} has fewer than two rows without a missing value; choose other --columns."
         )
-    share = f"{is_missing.sum()} of {len(is_missing)} "
+    share = f"{is_missing.sum()} of {len(is_missing)} samples"
     is_said = any(share in note and "left out" in note for note in notes)  # as lost tracking
     what = f"rows of {found.name} without a value"
     times, values = drop_rows(is_missing, (times, values), what, [] if is_said else notes)
