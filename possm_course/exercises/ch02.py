@@ -253,35 +253,35 @@ def head_scores(queries, keys, n_heads):
 
 # Exercise 2.5: pooling with one of three scores
 def _to_pool(kind, *lengths, scale=1.0, padding=1e12, gaps=False, low=False):
-    """Makes queries, keys and values of trials of these lengths, and the weights of a score."""
+    """Makes queries, keys and values of trials of these lengths, and the learned tensors of a score."""
 
     def make():
         B, M = len(lengths), max(lengths)
         d_q, d_k = (4, 4) if kind == "dot" else (3, 2)
         shapes = {"dot": [], "bilinear": [(d_q, d_k)], "additive": [(5, d_q), (5, d_k), (5,)]}[kind]
-        weights = [normal(*shape, seed=4 + i) for i, shape in enumerate(shapes)]
+        params = [normal(*shape, seed=4 + i) for i, shape in enumerate(shapes)]
         mask = torch.arange(M) < torch.tensor(lengths)[:, None]  # (B, M)
         if gaps:
             mask = mask.flip(1)
         q, k, v = normal(B, 3, d_q, seed=1), normal(B, M, d_k, seed=2), normal(B, M, 2, seed=3)
         if low:  # all scores below zero
             q, k = -q.abs(), k.abs()
-        if weights:
-            weights[-1] = scale * weights[-1]
+        if params:
+            params[-1] = scale * params[-1]
         else:
             q = scale * q
         k = k.masked_fill(~mask[..., None], padding)
         v = v.masked_fill(~mask[..., None], padding)
-        return q, k, v, mask, tuple(weights)
+        return q, k, v, mask, tuple(params)
 
     return make
 
 
-def _gradients(function, q, k, v, mask, weights):
+def _gradients(function, q, k, v, mask, params):
     """Observe the gradient of what is pooled by every tensor, by name."""
-    by_all = gradient(*range(3 + len(weights)))
-    gradients = by_all(lambda q, k, v, *w: function(q, k, v, mask, w), q, k, v, *weights)
-    names = {0: "q k v", 1: "q k v W", 3: "q k v W_q W_k w_v"}[len(weights)].split()
+    by_all = gradient(*range(3 + len(params)))
+    gradients = by_all(lambda q, k, v, *w: function(q, k, v, mask, w), q, k, v, *params)
+    names = {0: "q k v", 1: "q k v W", 3: "q k v W_q W_k w_v"}[len(params)].split()
     return {f"the gradient for {name}": g for name, g in zip(names, gradients.values(), strict=True)}
 
 
@@ -306,7 +306,7 @@ def _gradients(function, q, k, v, mask, weights):
     },
     mistakes={
         " / math.sqrt(q.shape[-1]) → ": "the dot product is not scaled: divide it by the root of d.",
-        "q @ weights[0] @ k.mT → q @ weights[0] @ k.mT / math.sqrt(q.shape[-1])": (
+        "q @ params[0] @ k.mT → q @ params[0] @ k.mT / math.sqrt(q.shape[-1])": (
             "the bilinear score is divided, too. (2.4) is not: W sets its scale."
         ),
         "mask = mask[:, None] → mask = mask": ("the mask lacks the axis of the queries, so that its trials meet them."),
@@ -336,13 +336,13 @@ def _gradients(function, q, k, v, mask, weights):
         ),
     },
 )
-def masked_pooling(q, k, v, mask, weights):
-    """Attention pooling over real keys; the score by `weights`: () scaled dot, (W,) bilinear, three additive."""
-    if len(weights) == 3:
-        W_q, W_k, w_v = weights
+def masked_pooling(q, k, v, mask, params):
+    """Attention pooling over real keys; the score by `params`: () scaled dot, (W,) bilinear, three additive."""
+    if len(params) == 3:
+        W_q, W_k, w_v = params
         scores = torch.tanh((q @ W_q.T)[:, :, None] + (k @ W_k.T)[:, None]) @ w_v  # (B, Q, M)
-    elif len(weights) == 1:
-        scores = q @ weights[0] @ k.mT
+    elif len(params) == 1:
+        scores = q @ params[0] @ k.mT
     else:
         scores = q @ k.mT / math.sqrt(q.shape[-1])
     mask = mask[:, None]  # (B, 1, M): every query of a trial has the same keys

@@ -58,9 +58,9 @@ def pooled_score(q, k, w):
     return {0: scaled_dot_score, 1: bilinear_score, 3: additive_score}[len(w)](q, k, *w)
 
 
-def pooling_by_torch(q, k, v, mask, weights):
+def pooling_by_torch(q, k, v, mask, params):
     """Torch's own attention adds a score to each pair when the products of q and k are zero."""
-    scores = pooled_score(q, k, weights).masked_fill(~mask[:, None], -1e30)
+    scores = pooled_score(q, k, params).masked_fill(~mask[:, None], -1e30)
     nothing = torch.zeros(*k.shape[:2], q.shape[-1])
     pooled = F.scaled_dot_product_attention(q * 0, nothing, v, scores)
     return torch.where(mask.any(1)[:, None, None], pooled, 0.0)
