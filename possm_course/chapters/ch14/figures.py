@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 
 from possm_course.chapters.ch14 import closed_loop
 from possm_course.chapters.ch14.stability import KAPPAS, LATENCIES_S
-from possm_course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.style import BLUE, GRAY, INK, ORANGE, PURPLE
 from possm_course.widgets import ImageWithSliders, Slider, copies
 from possm_lite.decoder import StreamingDecoder
 
@@ -140,6 +140,32 @@ def frame(loop: closed_loop.ClosedLoop) -> bytes:
     buffer = io.BytesIO()
     image.reduce(OVERSAMPLING).save(buffer, format="png", compress_level=1)
     return buffer.getvalue()
+
+
+def simplest_loops(paths: dict[float, np.ndarray], delay_s: float, step_s: float = 0.001) -> Figure:
+    """Draws the cursor of the simplest loop, which does at once what was intended a delay ago.
+
+    Args:
+        paths: product of gain and delay to the cursor's distance from its target in mm, shape (T,).
+        delay_s: the delay in s.
+        step_s: time from one entry of a path to the next, in s.
+
+    Returns:
+        The figure: a line for each product, and where the user first sees the cursor move.
+    """
+    figure, axes = plt.subplots(figsize=(6.4, 2.9), layout="constrained")
+    looks = ((BLUE, "-"), (ORANGE, "--"), (PURPLE, ":"))
+    for (product, path), (color, style) in zip(paths.items(), looks, strict=True):
+        time_s = step_s * np.arange(len(path))
+        axes.plot(time_s, path, style, color=color, lw=2, label=f"κδ = {product:.1f}")
+    axes.axhline(0, color=GRAY, lw=1.2)
+    axes.axvline(delay_s, color=INK, lw=1, ls=":")
+    axes.text(delay_s + 0.02, 215, "she sees it move", color=INK, va="center", fontsize=10)
+    axes.set(xlabel="time (s)", ylabel="cursor minus target (mm)", xlim=(0, time_s[-1]))
+    axes.set_ylim(-250, 250)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    plt.close(figure)
+    return figure
 
 
 def limits(found: dict, loops: dict) -> Figure:
