@@ -1,4 +1,4 @@
-"""Pictures of chapter 13: error bars and the null, rivals, what each part buys, and the answer."""
+"""Pictures of chapter 13: lags, error bars, the null, rivals, parts, pushes, and the answer."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -7,6 +7,36 @@ from matplotlib.figure import Figure
 from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE, SKY
 
 WITHIN = (0.025, 0.975)  # quantiles: 95 % of the draws
+
+
+def bins_before(before_ms: np.ndarray, r2: np.ndarray, windows: dict[int, float]) -> Figure:
+    """Draws how well one bin alone decodes a moment, and which five bins are read at each lag.
+
+    Args:
+        before_ms: how long before the moment the bin lies, in ms, shape (n,).
+        r2: R² of a filter that sees this bin alone, shape (n,).
+        windows: lag in ms to R² of the filter that reads five bins, the newest so long before.
+
+    Returns:
+        The figure.
+    """
+    figure, (curve, rows) = plt.subplots(
+        2, 1, figsize=(6.4, 3.6), height_ratios=(1.5, 1), sharex=True, layout="constrained"
+    )
+    curve.plot(-np.asarray(before_ms), r2, "o-", color=INK, ms=5)
+    curve.set(ylabel="R² of one bin", ylim=(0, 0.55))
+    for row, (lag_ms, of_five) in enumerate(windows.items()):
+        read = [(-lag_ms - 50 * back - 23, 46) for back in range(5)]
+        rows.broken_barh(read, (row - 0.35, 0.7), color=SKY, lw=0)
+        rows.text(75, row, f"five bins: {of_five:.3f}", va="center", fontsize=10)
+    rows.set(yticks=range(len(windows)), yticklabels=[f"lag {lag} ms" for lag in windows])
+    rows.set(ylim=(len(windows) - 0.4, -0.6), xlim=(-385, 190))
+    rows.set_xlabel("time of a bin, seen from the moment that is wanted (ms)")
+    for axes in (curve, rows):
+        axes.axvline(0, color=ORANGE, lw=2, zorder=0)
+    curve.text(6, 0.5, "the moment", color=ORANGE, fontsize=10)
+    plt.close(figure)
+    return figure
 
 
 def draws_and_null(r2: dict[str, np.ndarray], null: np.ndarray) -> Figure:
@@ -104,6 +134,73 @@ def parts(rows: dict[str, list[float]], sees_count: set[str], xlabel: str) -> Fi
     return figure
 
 
+def pushes(
+    push: np.ndarray, direction_rad: np.ndarray, depth: np.ndarray, tuned: np.ndarray
+) -> Figure:
+    """Draws what one more spike of each unit changes in the decoded velocity.
+
+    Args:
+        push: change of the velocity, in mm/s, shape (U, 2).
+        direction_rad: true preferred direction, shape (U,).
+        depth: true depth of tuning, as log rate per 100 mm/s, shape (U,).
+        tuned: True where a unit is tuned, shape (U,).
+
+    Returns:
+        The figure.
+    """
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(6.4, 3.3), width_ratios=(1.2, 1), layout="constrained"
+    )
+    hue = 0.78 * plt.cm.twilight((direction_rad[tuned] + np.pi) / (2 * np.pi))
+    hue[:, 3] = 1
+    left.quiver(
+        *np.zeros((2, tuned.sum())),
+        *push[tuned].T,
+        color=hue,
+        angles="xy",
+        scale_units="xy",
+        scale=1,
+        width=0.009,
+    )
+    left.plot(*push[~tuned].T, "x", color=INK, ms=5, mew=1.4, label="untuned")
+    limits = 1.1 * np.abs(push).max() * np.array([-1, 1])
+    left.set(xlim=limits, ylim=limits, aspect="equal")
+    left.set(xlabel="push along x (mm/s)", ylabel="push along y (mm/s)")
+    left.legend(fontsize=9, loc="lower left")
+    wheel = left.inset_axes([0.78, 0.78, 0.22, 0.22], projection="polar")
+    ring = np.linspace(-np.pi, np.pi, 25)[1:]
+    colors = 0.78 * plt.cm.twilight((ring + np.pi) / (2 * np.pi))
+    wheel.bar(ring, 1, width=ring[1] - ring[0], bottom=1.2, color=colors)
+    wheel.set(yticks=[], xticks=[])
+    wheel.spines["polar"].set_visible(False)
+    by_depth(right, depth, np.linalg.norm(push, axis=1), tuned)
+    right.set(ylabel="length of the push (mm/s)", ylim=(0, None))
+    plt.close(figure)
+    return figure
+
+
+def by_depth(axes: plt.Axes, depth: np.ndarray, values: np.ndarray, tuned: np.ndarray) -> None:
+    """Draws a mark for each unit over its true depth of tuning.
+
+    Args:
+        axes: where to.
+        depth: true depth of tuning, as log rate per 100 mm/s, shape (U,).
+        values: of the units, shape (U,).
+        tuned: True where a unit is tuned, shape (U,).
+    """
+    axes.plot(depth[tuned], values[tuned], "o", color=BLUE, ms=4.5, label="tuned")
+    axes.plot(depth[~tuned], values[~tuned], "x", color=ORANGE, ms=6, mew=1.6, label="untuned")
+    axes.set_xlabel("true depth of tuning\n(log rate at 100 mm/s)", fontsize=10)
+    axes.legend(
+        fontsize=10,
+        loc="lower center",
+        bbox_to_anchor=(0.45, 1),
+        ncols=2,
+        columnspacing=0.8,
+        handletextpad=0,
+    )
+
+
 def answer(
     good: dict[str, dict[str, np.ndarray]], null: list[float], why: dict[str, list[float]]
 ) -> Figure:
@@ -119,7 +216,7 @@ def answer(
         The figure.
     """
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(6.4, 4.4), width_ratios=(1.5, 1), layout="constrained"
+        1, 2, figsize=(6.4, 4.4), width_ratios=(1.4, 1), layout="constrained"
     )
     styles = zip((ORANGE, BLUE, GREEN), "osD", (-0.2, 0, 0.2), strict=True)
     for (kind, of), (color, marker, up) in zip(good.items(), styles, strict=True):
@@ -146,6 +243,6 @@ def answer(
         right.plot(values, [row] * len(values), "o", color=BLUE, ms=5, mfc="white")
     right.axvline(0, color=INK, lw=1)
     right.set(yticks=range(len(why)), yticklabels=why, ylim=(len(why) - 0.5, -0.5))
-    right.set(title="Why", xlabel="R² lost, lag 100 ms")
+    right.set(title="Why", xlabel="R² lost at 100 ms")
     plt.close(figure)
     return figure

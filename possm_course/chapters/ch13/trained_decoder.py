@@ -1,4 +1,4 @@
-"""The package's decoder as chapter 12 builds it, trained for six passes.
+"""The stored decoder of chapter 13: that of chapter 12, trained for six passes.
 
 Chapter 13 scores it where there is no decoder of a student's. experiments/ch13_decoder.py has
 trained it.
