@@ -285,24 +285,27 @@ _REGULAR = range(25, 2400, 22)
         ): "you count intervals between neighbours. Count pairs.",
         "(n_short / refractory_s) / (n_long / (far_s - near_s)) → n_short / n_long": "the windows differ in width.",
         "(1, len(spike_times) + 1) → (len(spike_times))": "each spike is counted as a pair with itself.",
+        "np.arange(1, len(spike_times) + 1) → (np.searchsorted(spike_times, spike_times) + 1)": (
+            "two spikes at the same time are one pair, with i < j. You count it from each of the two."
+        ),
         "(far_s - near_s) → far_s": "the long window is far_s - near_s wide, not far_s.",
         "(1 - np.sqrt → (1 + np.sqrt": "that is the other solution: f is the *smaller* share, at most a half.",
         "(n_short / refractory_s) / (n_long / (far_s - near_s)) → n_short / len(spike_times)": (
-            "divided by the number of spikes. (17.10) compares two rates of pairs."
+            "divided by the number of spikes. (17.9) compares two rates of pairs."
         ),
         "np.sqrt(1 - 2 * ratio) → np.sqrt(1 - ratio)": "the factor 2 under the root is missing.",
         "np.sqrt(1 - 2 * ratio) → np.sqrt(1 - 4 * ratio)": "the factor under the root is 2, not 4.",
         "return (1 - np.sqrt(1 - 2 * ratio)) / 2 if ratio < 0.5 else 0.5 → return ratio": (
-            "this is the ratio of the two rates. The share f solves the equation (17.10)."
+            "this is the ratio of the two rates. The share f solves the equation (17.9)."
         ),
         "return (1 - np.sqrt(1 - 2 * ratio)) / 2 → return ratio / 2": (
-            "this is f for small shares only. Solve the equation (17.10)."
+            "this is f for small shares only. Solve the equation (17.9)."
         ),
         "n_long = far - near → n_long = far": "the long window begins at `near`: subtract the pairs before it.",
     },
 )
 def contamination(spike_times, refractory_s, near_s, far_s):
-    """Share f of foreign spikes of one unit by (17.10). spike_times (N,) in s, sorted; three numbers in s."""
+    """Share f of foreign spikes of one unit by (17.9). spike_times (N,) in s, sorted; three numbers in s."""
     short, near, far = (np.searchsorted(spike_times, spike_times + s).sum() for s in (refractory_s, near_s, far_s))
     n_short = short - np.arange(1, len(spike_times) + 1).sum()  # without the spike itself and those before it
     n_long = far - near

@@ -32,6 +32,18 @@ def foreign_of_all_pairs(spike_times, refractory_s, near_s, far_s):
     return np.nan if not n_long else 0.5 if half_ratio > 0.25 else np.roots([1, -1, half_ratio]).real.min()
 
 
+def foreign_by_subtracting_n(spike_times, refractory_s, near_s, far_s):
+    """A wrong answer: pairs from a distance of 0 on, less N, which has spikes at one time twice."""
+    before = [np.searchsorted(spike_times, spike_times + s).sum() for s in (0, refractory_s, near_s, far_s)]
+    n_short, n_long = before[1] - before[0] - len(spike_times), before[3] - before[2]
+    ratio = n_short / refractory_s / (n_long / (far_s - near_s)) if n_long else np.nan
+    return np.nan if not n_long else 0.5 if ratio > 0.5 else (1 - np.sqrt(1 - 2 * ratio)) / 2
+
+
+def counts_of_a_table(a, b, edges):
+    return np.histogram((b[None] - a[:, None]).ravel(), edges)[0]
+
+
 test_answers = answers(
     check,
     ("read_units", read_in_a_loop),
@@ -39,4 +51,6 @@ test_answers = answers(
     ("honest_r2", report_of_best),
     ("honest_r2", lambda valid, test: report_of_best(valid + 0.3 * test, test), "test part"),
     ("contamination", foreign_of_all_pairs),
+    ("contamination", foreign_by_subtracting_n, "two spikes at the same time are one pair"),
+    ("correlogram", counts_of_a_table, "the last bin of `np.histogram` is closed"),
 )

@@ -13,7 +13,7 @@ from possm_course.chapters.ch17.measures import (
     from_rate,
     train,
 )
-from possm_course.style import BLUE, GRAY, INK, ORANGE
+from possm_course.style import BLUE, GRAY, INK, ORANGE, SKY
 from possm_lite.recordings import Recording, quality
 
 
@@ -152,11 +152,11 @@ def draw_estimates(ways: dict[str, np.ndarray]):
 
 
 def try_it(recording: Recording, estimate: Callable):
-    """Draws an estimate with the arguments of (17.10) beside (17.3), on units merged on purpose.
+    """Draws an estimate with the arguments of (17.9) beside (17.3), on units merged on purpose.
 
     Args:
         recording: whose units are merged.
-        estimate: estimate(times, ...) with times in s and the three durations of (17.10) in s.
+        estimate: estimate(times, ...) with times in s and the three durations of (17.9) in s.
     """
     duration_s = quality.recording_duration(recording)
     ways = {
@@ -164,6 +164,49 @@ def try_it(recording: Recording, estimate: Callable):
         "yours": lambda t: estimate(t, TAU_S, 0.02, 0.1),
     }
     draw_estimates({name: estimates(recording, way) for name, way in ways.items()})
+
+
+def draw_lags(lags_ms, one_bin, asked, displayed):
+    """Draws validation R² of Wiener filters against the lag; the best lag of each is large.
+
+    Args:
+        lags_ms: in ms, shape (n,).
+        one_bin: R² asked of a filter that reads one bin, shape (n,).
+        asked: R² asked of one that reads seven, shape (n,).
+        displayed: R² displayed of the same, shape (n,).
+    """
+    _, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+    for scores, color, marker, label in (
+        (one_bin, INK, "^", "one bin, asked"),
+        (asked, BLUE, "s", "seven bins, asked"),
+        (displayed, ORANGE, "o", "seven bins, displayed"),
+    ):
+        axes.plot(lags_ms, scores, color=color, marker=marker, ms=5, label=label)
+        axes.plot(lags_ms[np.argmax(scores)], np.max(scores), marker, color=color, ms=11)
+    axes.axvspan(lags_ms[0] - 15, 0, color="0.9", lw=0)
+    axes.set(xlabel="lag (ms); grey: spikes of after the movement", ylabel="validation R²")
+    highest, lowest = np.max(asked), min(np.min(displayed), np.min(one_bin))
+    axes.set(xlim=(lags_ms[0] - 15, lags_ms[-1] + 15), ylim=(max(lowest, highest - 0.9), None))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=3, fontsize=9)
+    plt.show()
+
+
+def draw_thirds(lags_ms, found: dict):
+    """Draws validation R² of one bin against the lag, in each third of two recordings.
+
+    Args:
+        lags_ms: in ms, shape (n,).
+        found: name of a recording to R² of its thirds, shape (3, n).
+    """
+    _, panels = plt.subplots(1, 2, figsize=(6.4, 2.8), sharey=True, layout="constrained")
+    looks = ((SKY, "o", "first third"), (BLUE, "s", "second third"), (INK, "D", "last third"))
+    for axes, (name, scores) in zip(panels, found.items(), strict=True):
+        for values, (color, marker, label) in zip(scores, looks, strict=True):
+            axes.plot(lags_ms, values, color=color, marker=marker, ms=4, label=label)
+        axes.set(xlabel="lag (ms)", title=name)
+    panels[0].set_ylabel("validation R² of one bin")
+    panels[0].legend(fontsize=9)
+    plt.show()
 
 
 def draw_reports(reports: dict[str, np.ndarray], interval: np.ndarray):

@@ -140,3 +140,27 @@ def estimates(
             found.append(estimate(np.sort(np.concatenate([from_a, from_b]))))
         of_share.append(found)
     return np.array(of_share)
+
+
+def bootstrap(decoded: list, group: np.ndarray, draws: int = 1000) -> np.ndarray:
+    """95 % interval of R², the mean of the seeds, over groups drawn with replacement, chapter 13.
+
+    Args:
+        decoded: what each seed decoded of the same T samples, from `evaluate`.
+        group: number of the trial of each sample, shape (T,); a trial is drawn as a whole.
+        draws: how often as many trials are drawn as there are.
+
+    Returns:
+        Low and high R², shape (2,).
+    """
+    _, group = np.unique(group, return_inverse=True)
+    n, rng = group.max() + 1, np.random.default_rng(0)
+    true = decoded[0].true
+    varies = true.std(0) > 0
+    error = np.mean([(true - d.decoded) ** 2 for d in decoded], 0)  # (T, C): R² is linear in it
+    spread = (true - true.mean(0)) ** 2
+    e, s = (
+        np.stack([np.bincount(group, x) for x in both.T[varies]], 1) for both in (error, spread)
+    )  # (n, C)
+    drawn = (rng.integers(0, n, n) for _ in range(draws))
+    return np.quantile([(1 - e[j].sum(0) / s[j].sum(0)).mean() for j in drawn], (0.025, 0.975))
