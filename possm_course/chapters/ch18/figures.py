@@ -1,4 +1,4 @@
-"""The drawings of chapter 18: the ring, places in a batch, shards, and speed-up."""
+"""The drawings of chapter 18: the ring, places in a batch, a step, shards, and speed-up."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -65,28 +65,30 @@ def draw_places(cases: tuple[tuple[int, int], ...], n_places: int = 16) -> None:
     plt.show()
 
 
-def draw_shards(n: int = 4) -> None:
-    """Draws what each process keeps, as filled squares, in four ways to share the work.
-
-    The first of "embeddings" is what all sessions share.
+def draw_shards(of_embeddings: bool, n: int = 4) -> None:
+    """Draws what each process keeps, as filled squares, in some ways to share the work.
 
     Args:
+        of_embeddings: embeddings copied and sharded, with what all sessions share as the first
+            piece; otherwise data parallelism, ZeRO and FSDP, which divide all parameters alike.
         n: number of processes.
     """
-    cases = {  # of weights, gradients, moments
-        "data parallelism": ("all", "all", "all"),
-        "ZeRO, stage 1": ("all", "all", "own"),
-        "FSDP": ("own", "own", "own"),
-        "embeddings alone": ("embeddings", "embeddings", "embeddings"),
-    }
-    _, panels = plt.subplots(1, len(cases), figsize=(6.4, 3.0), sharey=True, layout="constrained")
-    for axes, (name, rows) in zip(panels, cases.items(), strict=True):
+    if of_embeddings:  # how weights, gradients and AdamW's means are kept
+        ways = {"data parallelism": ("table",) * 3, "embeddings sharded": ("rows",) * 3}
+    else:
+        ways = {
+            "data parallelism": ("all",) * 3,
+            "ZeRO, stage 1": ("all", "all", "own"),
+            "FSDP": ("own",) * 3,
+        }
+    _, panels = plt.subplots(1, len(ways), figsize=(6.4, 3.0), sharey=True, layout="constrained")
+    for axes, (name, rows) in zip(panels, ways.items(), strict=True):
         for row, how in enumerate(rows):
             for r in range(n):
                 _draw_pieces(axes, row, r, how, n)
         axes.set(xticks=range(n), xlabel="process", ylim=(3.2, -0.1))
-        axes.set_yticks([0.45, 1.55, 2.65], ("weights", "gradients", "AdamW's\nmoments"))
-        axes.set_title(name, fontsize=10)
+        axes.set_yticks([0.45, 1.55, 2.65], ("weights", "gradients", "AdamW's\nmeans"))
+        axes.set_title(name, fontsize=11)
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
     plt.show()
@@ -94,24 +96,45 @@ def draw_shards(n: int = 4) -> None:
 
 def _draw_pieces(axes, row: int, r: int, how: str, n: int) -> None:
     """The pieces of a row in process r of n, filled where it keeps them."""
-    n_pieces = n + (how == "embeddings")
+    has_common = how in ("table", "rows")
+    n_pieces = n + has_common
     for piece in range(n_pieces):
-        keeps = {"all": True, "own": piece == r, "embeddings": piece in (0, r + 1)}[how]
-        filled = ORANGE if how == "embeddings" and piece else SKY
+        keeps = how in ("all", "table") or piece == r + has_common or (has_common and piece == 0)
+        filled = ORANGE if has_common and piece else SKY
         color = filled if keeps else "white"
         bottom = 1.1 * row + 0.9 * piece / n_pieces
         axes.bar(r, 0.9 / n_pieces, 0.86, bottom, color=color, ec=GRAY, lw=0.6)
 
 
-def draw_scaling(
-    n: np.ndarray, panels_of: dict[str, dict[str, np.ndarray]], measured: tuple
-) -> None:
+def draw_step(parts_s: dict[int, tuple[float, float, float]]) -> None:
+    """Draws how long a step takes, as a bar of three parts for each number of processes.
+
+    Args:
+        parts_s: number of processes to seconds of the fixed part, the windows and the exchange.
+    """
+    _, axes = plt.subplots(figsize=(6.4, 2.4), layout="constrained")
+    names = [f"{n} process" + "es" * (n > 1) for n in parts_s]
+    begins = np.zeros(len(names))
+    looks = (("fixed part", GRAY, ""), ("windows", BLUE, "//"), ("exchange", ORANGE, ".."))
+    for (label, color, hatch), seconds in zip(
+        looks, np.array(list(parts_s.values())).T, strict=True
+    ):
+        look = {"color": color, "hatch": hatch, "ec": "white", "label": label}
+        axes.barh(names, 1e3 * seconds, 0.6, begins, **look)
+        begins += 1e3 * seconds
+    axes.invert_yaxis()
+    axes.set_xlabel("a step (ms)")
+    axes.tick_params(axis="y", length=0)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    plt.show()
+
+
+def draw_scaling(n: np.ndarray, panels_of: dict[str, dict[str, np.ndarray]]) -> None:
     """Draws the speed-up over the number of processes, a panel for each of two cases.
 
     Args:
         n: numbers of processes, shape (k,).
         panels_of: title to name of the network to speed-ups, shape (k,).
-        measured: numbers of processes and speed-ups measured without a network, in the first panel.
     """
     figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.3), sharey=True, layout="constrained")
     for axes, (title, curves) in zip(panels, panels_of.items(), strict=True):
@@ -126,10 +149,9 @@ def draw_scaling(
             xlim=(0.5, 16.5),
             ylim=(0, 16.5),
         )
-    panels[0].plot(*measured, "o", color=BLUE, ms=6, label="measured")
     panels[0].set_ylabel("windows per second,\ntimes those of one process")
     figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=10
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=10
     )
     plt.show()
 
