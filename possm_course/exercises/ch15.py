@@ -1,4 +1,4 @@
-"""Exercises of chapter 15: a ring, a mode, selection, a join, a tree, a choice; deeper: filter, hold, alias, HiPPO."""
+"""Exercises of chapter 15: a ring, a mode, selection, a join, a choice; deeper: filter, hold, alias, HiPPO, a tree."""
 
 from functools import partial
 
@@ -143,7 +143,123 @@ def join(first, second):
     return second[0] * first[0], second[0] * first[1] + second[1]
 
 
-# Exercise 15.5, to build: all states of a scan by a tree of joins: few rounds and little work
+# Exercise 15.5: a bend between states; keys and values of every bin; one kernel whatever comes
+_NOT_THESE = {
+    "Mamba, attention, S4D": "Mamba's state is linear in the one before: the tree of section 9 joins its steps.",
+    "GRU, attention, Mamba": "Mamba computes its step from what comes. Which kernel is the same whatever comes?",
+    "GRU, Mamba, S4D": "Mamba's state has one size. What must be kept to compare a query with every bin so far?",
+}
+memories = ValueCheck(
+    "memories",
+    expected="GRU, attention, S4D",
+    mistakes=_NOT_THESE,
+    hint="One has a bend between its states, one keeps every bin, one has the same kernel whatever comes.",
+)
+
+
+# Exercise 15.6, in deeper: a step of the Kalman filter
+def _filter(h, U):
+    """The state (h,) and covariance of a Kalman filter, counts (U,), and its four matrices."""
+
+    def covariance(n):
+        root = _random(n, n, seed=n)
+        return root @ root.T + torch.eye(n)
+
+    m, P, x = _random(h, seed=2), 0.5 * torch.eye(h), _random(U, seed=3)
+    return m, P, x, _random(h, h), _random(U, h, seed=1), covariance(h), covariance(U)
+
+
+@exercise(
+    cases={
+        "one hidden number and one unit": lambda: _filter(1, 1),
+        "two hidden numbers and three units": lambda: _filter(2, 3),
+    },
+    mistakes={
+        "A @ P @ A.T + W → A @ P @ A.T": "while it moves on you become less sure, by W.",
+        "C @ P @ C.T + V → C @ P @ C.T": "the counts are taken as free of noise: V is missing in the gain.",
+        "A @ s, A @ P → s, A @ P": "first predict: the surprise is about A s, not about the old guess.",
+        "(n - C @ s) → n": "the guess is corrected by the surprise, n - C s, not by the counts.",
+        "P - G @ C @ P → P": "after a look you are surer than before: P must shrink, (15.3).",
+        (
+            "s, P = A @ s, A @ P @ A.T + W → s, M = A @ s, A @ P @ A.T + W",
+            "P - G @ C @ P → M - G @ C @ M",
+        ): "the gain is made of the covariance before the prediction. It should be that after A and W.",
+        "A @ P @ A.T + W → A.T @ P @ A + W": "A and its transpose have changed places: A P A^T.",
+        "A @ P @ A.T + W → A @ P + W": "the second A is missing: A P A^T + W.",
+        "torch.linalg.inv(C @ P @ C.T + V) → (C @ P @ C.T + V)": "the bracket of the gain is not inverted.",
+        "s + G @ (n - C @ s) → s - G @ (n - C @ s)": "the sign: the surprise is added.",
+        "P - G @ C @ P → P + G @ C @ P": "the sign: after a look you are surer, so P shrinks.",
+        "C @ P @ C.T + V) → C @ P @ C.T + V.inverse())": "the noise V is inverted: it is added as it is.",
+    },
+    results=("the guess s", "the covariance P"),
+    tolerance=1e-4,
+)
+def kalman_step(s, P, n, A, C, W, V):
+    """(15.2) and (15.3): the guess (h,) and covariance (h, h) of a bin, from those before it and its counts n (U,)."""
+    s, P = A @ s, A @ P @ A.T + W
+    G = P @ C.T @ torch.linalg.inv(C @ P @ C.T + V)  # (h, U)
+    return s + G @ (n - C @ s), P - G @ C @ P
+
+
+# Exercise 15.7, in deeper: zero-order hold
+@exercise(
+    cases={
+        "a mode that rotates and one that does not": lambda: (torch.tensor([-0.5 + 3j, -2.0]), torch.tensor(0.4)),
+        "two channels with a step each": lambda: (torch.tensor([[-0.5 + 3j, -2.0]] * 2), _random(2, 1).abs()),
+    },
+    mistakes={
+        ("torch.exp(a * step) → 1 + a * step", "(decay - 1) / a → step + 0 * a"): "this is Euler's step, not (15.9).",
+        "(decay - 1) / a → decay - 1": "the drive is not divided by a: with x = 1 the state must come to rest at -1/a.",
+        (
+            ("torch.exp(a * step) → (1 + a * step / 2) / (1 - a * step / 2)"),
+            "(decay - 1) / a → step / (1 - a * step / 2)",
+        ): ("this is the bilinear step, as in S4. (15.9) holds the input: an exp."),
+        "(decay - 1) / a → (decay - 1) / (a * step)": "divided by a times the step: by a alone.",
+        "(decay - 1) / a → step + 0 * a": "the drive is the short form, the step. (15.9) has (exp(a step) - 1) / a.",
+        "(decay - 1) / a → (1 - decay) / a": "the sign of the drive: exp(a step) minus one.",
+        (
+            "torch.exp(a * step) → torch.exp(-a * step)"
+        ): "the sign in the exponent: a is below zero, so it fades as it is.",
+    },
+    results=("the decay", "the drive"),
+)
+def hold(a, step):
+    """decay and drive of (15.9), complex, of the shape of a * step."""
+    decay = torch.exp(a * step)
+    return decay, (decay - 1) / a
+
+
+# Exercise 15.8, in deeper: e^{1.5 pi i} a bin is e^{-0.5 pi i}
+_SLOWER = "that is mode 15 itself. Which slower one is at the same place in every bin?"
+alias = ValueCheck(
+    "alias",
+    expected=-5.0,
+    mistakes={5.0: "a quarter of a rotation, yes. Which way?", 15.0: _SLOWER},
+    hint="Which frequency between -10 and 10 is at the same place in every bin?",
+)
+
+
+# Exercise 15.9, in deeper: the matrices of HiPPO
+@exercise(
+    cases={"one number": lambda: (1,), "two numbers": lambda: (2,), "five numbers": lambda: (5,)},
+    mistakes={
+        "-torch.where → torch.where": "this memory grows: there is a minus before the bracket of (15.16).",
+        "n[:, None] > n → n[:, None] < n": "rows and columns are swapped: n counts rows, j columns.",
+        "torch.diag(n + 1) → torch.diag(2 * n + 1)": "on the diagonal is n + 1, not 2n + 1.",
+        "torch.sqrt(2 * n + 1) → (2 * n + 1)": "the roots are missing: sqrt(2n + 1).",
+        "-torch.where(n[:, None] > n, root[:, None] * root, torch.diag(n + 1)), root → "
+        "-torch.where(n[:, None] > n, root[:, None] * root, torch.diag(n + 1)), n + 1": "B is sqrt(2n + 1).",
+    },
+    results=("A", "B"),
+)
+def hippo(N):
+    """A (N, N) and B (N,) of (15.16), n and j from 0."""
+    n = torch.arange(float(N))
+    root = torch.sqrt(2 * n + 1)
+    return -torch.where(n[:, None] > n, root[:, None] * root, torch.diag(n + 1)), root
+
+
+# Exercise 15.10, in deeper, to build: all states of a scan by a tree of joins: few rounds and little work
 class _CountingJoin:
     """The join of exercise 15.4, which counts how often it is called and for how many pairs of steps."""
 
@@ -204,119 +320,3 @@ def tree_scan(join, decay, entering):
         return states
 
     return scan(decay, entering)
-
-
-# Exercise 15.6: a bend between states; keys and values of every bin; one kernel whatever comes
-_NOT_THESE = {
-    "Mamba, attention, S4D": "Mamba's state is linear in the one before: the tree of 15.5 joins its steps.",
-    "GRU, attention, Mamba": "Mamba computes its step from what comes. Which kernel is the same whatever comes?",
-    "GRU, Mamba, S4D": "Mamba's state has one size. What must be kept to compare a query with every bin so far?",
-}
-memories = ValueCheck(
-    "memories",
-    expected="GRU, attention, S4D",
-    mistakes=_NOT_THESE,
-    hint="One has a bend between its states, one keeps every bin, one has the same kernel whatever comes.",
-)
-
-
-# Exercise 15.7, in deeper: a step of the Kalman filter
-def _filter(h, U):
-    """The state (h,) and covariance of a Kalman filter, counts (U,), and its four matrices."""
-
-    def covariance(n):
-        root = _random(n, n, seed=n)
-        return root @ root.T + torch.eye(n)
-
-    m, P, x = _random(h, seed=2), 0.5 * torch.eye(h), _random(U, seed=3)
-    return m, P, x, _random(h, h), _random(U, h, seed=1), covariance(h), covariance(U)
-
-
-@exercise(
-    cases={
-        "one hidden number and one unit": lambda: _filter(1, 1),
-        "two hidden numbers and three units": lambda: _filter(2, 3),
-    },
-    mistakes={
-        "A @ P @ A.T + W → A @ P @ A.T": "while it moves on you become less sure, by W.",
-        "C @ P @ C.T + V → C @ P @ C.T": "the counts are taken as free of noise: V is missing in the gain.",
-        "A @ s, A @ P → s, A @ P": "first predict: the surprise is about A s, not about the old guess.",
-        "(n - C @ s) → n": "the guess is corrected by the surprise, n - C s, not by the counts.",
-        "P - G @ C @ P → P": "after a look you are surer than before: P must shrink, (15.3).",
-        (
-            "s, P = A @ s, A @ P @ A.T + W → s, M = A @ s, A @ P @ A.T + W",
-            "P - G @ C @ P → M - G @ C @ M",
-        ): "the gain is made of the covariance before the prediction. It should be that after A and W.",
-        "A @ P @ A.T + W → A.T @ P @ A + W": "A and its transpose have changed places: A P A^T.",
-        "A @ P @ A.T + W → A @ P + W": "the second A is missing: A P A^T + W.",
-        "torch.linalg.inv(C @ P @ C.T + V) → (C @ P @ C.T + V)": "the bracket of the gain is not inverted.",
-        "s + G @ (n - C @ s) → s - G @ (n - C @ s)": "the sign: the surprise is added.",
-        "P - G @ C @ P → P + G @ C @ P": "the sign: after a look you are surer, so P shrinks.",
-        "C @ P @ C.T + V) → C @ P @ C.T + V.inverse())": "the noise V is inverted: it is added as it is.",
-    },
-    results=("the guess s", "the covariance P"),
-    tolerance=1e-4,
-)
-def kalman_step(s, P, n, A, C, W, V):
-    """(15.2) and (15.3): the guess (h,) and covariance (h, h) of a bin, from those before it and its counts n (U,)."""
-    s, P = A @ s, A @ P @ A.T + W
-    G = P @ C.T @ torch.linalg.inv(C @ P @ C.T + V)  # (h, U)
-    return s + G @ (n - C @ s), P - G @ C @ P
-
-
-# Exercise 15.8, in deeper: zero-order hold
-@exercise(
-    cases={
-        "a mode that rotates and one that does not": lambda: (torch.tensor([-0.5 + 3j, -2.0]), torch.tensor(0.4)),
-        "two channels with a step each": lambda: (torch.tensor([[-0.5 + 3j, -2.0]] * 2), _random(2, 1).abs()),
-    },
-    mistakes={
-        ("torch.exp(a * step) → 1 + a * step", "(decay - 1) / a → step + 0 * a"): "this is Euler's step, not (15.9).",
-        "(decay - 1) / a → decay - 1": "the drive is not divided by a: with x = 1 the state must come to rest at -1/a.",
-        (
-            ("torch.exp(a * step) → (1 + a * step / 2) / (1 - a * step / 2)"),
-            "(decay - 1) / a → step / (1 - a * step / 2)",
-        ): ("this is the bilinear step, as in S4. (15.9) holds the input: an exp."),
-        "(decay - 1) / a → (decay - 1) / (a * step)": "divided by a times the step: by a alone.",
-        "(decay - 1) / a → step + 0 * a": "the drive is the short form, the step. (15.9) has (exp(a step) - 1) / a.",
-        "(decay - 1) / a → (1 - decay) / a": "the sign of the drive: exp(a step) minus one.",
-        (
-            "torch.exp(a * step) → torch.exp(-a * step)"
-        ): "the sign in the exponent: a is below zero, so it fades as it is.",
-    },
-    results=("the decay", "the drive"),
-)
-def hold(a, step):
-    """decay and drive of (15.9), complex, of the shape of a * step."""
-    decay = torch.exp(a * step)
-    return decay, (decay - 1) / a
-
-
-# Exercise 15.9, in deeper: e^{1.5 pi i} a bin is e^{-0.5 pi i}
-_SLOWER = "that is mode 15 itself. Which slower one is at the same place in every bin?"
-alias = ValueCheck(
-    "alias",
-    expected=-5.0,
-    mistakes={5.0: "a quarter of a rotation, yes. Which way?", 15.0: _SLOWER},
-    hint="Which frequency between -10 and 10 is at the same place in every bin?",
-)
-
-
-# Exercise 15.10, in deeper: the matrices of HiPPO
-@exercise(
-    cases={"one number": lambda: (1,), "two numbers": lambda: (2,), "five numbers": lambda: (5,)},
-    mistakes={
-        "-torch.where → torch.where": "this memory grows: there is a minus before the bracket of (15.16).",
-        "n[:, None] > n → n[:, None] < n": "rows and columns are swapped: n counts rows, j columns.",
-        "torch.diag(n + 1) → torch.diag(2 * n + 1)": "on the diagonal is n + 1, not 2n + 1.",
-        "torch.sqrt(2 * n + 1) → (2 * n + 1)": "the roots are missing: sqrt(2n + 1).",
-        "-torch.where(n[:, None] > n, root[:, None] * root, torch.diag(n + 1)), root → "
-        "-torch.where(n[:, None] > n, root[:, None] * root, torch.diag(n + 1)), n + 1": "B is sqrt(2n + 1).",
-    },
-    results=("A", "B"),
-)
-def hippo(N):
-    """A (N, N) and B (N,) of (15.16), n and j from 0."""
-    n = torch.arange(float(N))
-    root = torch.sqrt(2 * n + 1)
-    return -torch.where(n[:, None] > n, root[:, None] * root, torch.diag(n + 1)), root
