@@ -170,6 +170,7 @@ class Check(Exercise):
         self.cases = cases
         # that of the right answer and of a mistake is always the same: computed once, for all attempts
         self._known_outcome = functools.cache(self.outcome)
+        self._shown = functools.cache(self._shown_by)
 
     @property
     def name(self) -> str:
@@ -247,7 +248,7 @@ class Check(Exercise):
                 return observed
             return _changed(args, case.make()) or observed
 
-    def _shown(self, trap: Callable) -> list[bool]:
+    def _shown_by(self, trap: Callable) -> list[bool]:
         """Of every case, whether it tells a known mistake from the right answer."""
         shown = []
         for case in self.cases.values():
@@ -257,10 +258,13 @@ class Check(Exercise):
 
     def _agreement(self, outcomes: list, trap: Callable) -> list[bool]:
         """Of every case, whether a student's outcome is that of a known mistake."""
-        agrees = []
-        for case, outcome in zip(self.cases.values(), outcomes, strict=True):
-            agrees.append(_differs(outcome, self._known_outcome(trap, case), case) is None)
-        return agrees
+        return [
+            self._agrees(outcome, trap, case) for case, outcome in zip(self.cases.values(), outcomes, strict=True)
+        ]
+
+    def _agrees(self, outcome: Any, trap: Callable, case: Case) -> bool:
+        """Whether a student's outcome in a case is that of a known mistake."""
+        return _differs(outcome, self._known_outcome(trap, case), case) is None
 
     def _mistake(self, outcomes: list, first_wrong: int) -> str | None:
         """The message of the mistake that a student has made, or None.
@@ -269,11 +273,15 @@ class Check(Exercise):
         the student's first wrong case among them. Of several, the one that agrees longest from the first case is meant.
         """
         best, longest = None, 0
+        case = [*self.cases.values()][first_wrong]
         for message, trap in self.traps:
-            agrees, shows = self._agreement(outcomes, trap), self._shown(trap)
+            shows = self._shown(trap)
+            if not shows[first_wrong] or not self._agrees(outcomes[first_wrong], trap, case):
+                continue  # most are told by this one case
+            agrees = self._agreement(outcomes, trap)
             agrees_where_shown = all(agree for agree, shown in zip(agrees, shows, strict=True) if shown)
             n_agreed = [*agrees, False].index(False)  # cases, from the first
-            if shows[first_wrong] and agrees_where_shown and n_agreed > longest:
+            if agrees_where_shown and n_agreed > longest:
                 best, longest = message, n_agreed
         return best
 
@@ -350,10 +358,10 @@ class Check(Exercise):
         """
         best, most = None, 0.0
         for message, trap in self.traps:
-            agrees, shows = self._agreement(outcomes, trap), self._shown(trap)
-            told = [i for i, shown in enumerate(shows) if shown]
+            told = [i for i, shown in enumerate(self._shown(trap)) if shown]
             if first_wrong not in told:
                 continue
+            agrees = self._agreement(outcomes, trap)
             if self._is_like(outcomes, trap, told):
                 return f"{message} Besides, there is a factor, a shape or an order of axes that should be another."
             share = sum(agrees[i] for i in told) / len(told)
