@@ -109,7 +109,7 @@ def _units(n_units, size, n_freqs):
         "c[:, None] → 0 * c[:, None]": "the last column is zero: what is not rotated has a dot product too.",
         "k_rest @ q_rest → k @ q": "the last column is k . q over all coordinates: leave out the rotated ones.",
         " / math.sqrt(len(q)) → ": "everything is too large by one factor: the root of the size d.",
-        "q_f.conj() → q_f": "the bar of (11.6) is missing: q is conjugated, k is not.",
+        "q_f.conj() → q_f": "the bar over q is missing: as complex numbers, q is conjugated and k is not.",
         "k_rest @ q_rest → k_rest @ q_rest * math.sqrt(len(q))": "the last column is divided by the root of d, too.",
         "torch.cat([w.real, -w.imag, c[:, None]], -1) → "
         "torch.cat([torch.stack([w.real, -w.imag], -1).flatten(1), c[:, None]], -1)": (
@@ -190,9 +190,9 @@ def _less_the_mean(scores, bins, n_bins):
 )
 def bin_softmax(scores, bins, n_bins):
     """Softmax of scores (N,) over the tokens of each bin: weights (N,) that sum to one in every bin."""
-    peak = torch.full((n_bins,), -math.inf).scatter_reduce(0, bins, scores.detach(), "amax")  # (n_bins,)
+    peak = scores.new_full((n_bins,), -math.inf).scatter_reduce(0, bins, scores.detach(), "amax")  # (n_bins,)
     weights = torch.exp(scores - peak[bins])  # (N,), the largest of each bin is one
-    total = torch.zeros(n_bins).index_add(0, bins, weights)  # (n_bins,)
+    total = scores.new_zeros(n_bins).index_add(0, bins, weights)  # (n_bins,)
     return weights / total[bins]
 
 
@@ -245,7 +245,7 @@ _SEVEN = partial(_list, [-23, -4, 19, -12, 23, -21, 6], [1, 3, 3, 2, 1, 4, 2], [
             "the constant of phi is zero: what is not rotated should have its part in the score."
         ),
         "k_rest @ q_rest → k @ q": "the last column is k . q over all coordinates: leave out the rotated ones.",
-        "q_f.conj() * k_f → q_f * k_f": "the bar of (11.6) is missing.",
+        "q_f.conj() * k_f → q_f * k_f": "the bar over q is missing: as complex numbers, q is conjugated and k is not.",
         "[phase.real, phase.imag, → [phase.imag, phase.real,": "cosine and sine have changed places in phi.",
         "v[unit], phase → v[unit - 1], phase": "row u - 1 is the unit before: row 0 is the blank token.",
         "return values.new_zeros(n_bins, len(q)).index_add(0, bins, values), p → "

@@ -31,3 +31,9 @@ def test_stored_readers_are_of_this_script():
     start = train(epochs=1, seeds=(0,))
     untrained = decoders.tables(decoders.untrained(0))["k"][None]
     assert start["k"].shape == (1, 121, 32) and not torch.equal(start["k"], untrained)
+
+
+def test_every_other_reading_was_scored():
+    scores = decoders.reading_scores()
+    assert list(scores) == ["softmax", "softmax_blank", "sum", "mean"]
+    assert all(0.8 < float(r2.split(" ± ")[0]) < 0.9 for r2 in scores.values())

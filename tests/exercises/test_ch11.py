@@ -83,3 +83,9 @@ test_answers = answers(
     ("bin_weights", weights_bin_by_bin),
     ("code_scores", scores_token_by_token),
 )
+
+
+def test_weights_have_the_type_of_the_scores():
+    scores = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64)
+    weights = exercises.bin_softmax.reference(scores, torch.tensor([0, 0, 1]), 2)
+    torch.testing.assert_close(weights, softmax_with_a_loop(scores, torch.tensor([0, 0, 1]), 2))

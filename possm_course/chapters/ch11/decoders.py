@@ -1,5 +1,6 @@
 """The decoders of chapter 11, untrained and trained, and their queries, keys and values."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -56,6 +57,24 @@ def trained() -> dict[str, Tensor]:
     """
     with np.load(result("ch11_latent_cross_attention.npz")) as stored:
         return {name: torch.from_numpy(stored[name]).float() for name in stored.files}
+
+
+def reading_scores() -> dict[str, str]:
+    """What `make bench ARGS="accuracy"` stored of decoders that read a bin in other ways.
+
+    Returns:
+        "softmax", "softmax_blank", "sum" and "mean" to R² on the test part, mean ± standard
+        deviation of five seeds.
+    """
+    stored = result("benchmarks/results/accuracy.json").read_text(encoding="utf-8")
+    tables = [item for item in json.loads(stored)["items"] if item["kind"] == "table"]
+    (rows,) = [
+        table["rows"]
+        for table in tables
+        if table["title"] == "How a bin is read: simulated session, 5 seeds"
+    ]
+    name = "reading: "
+    return {what.removeprefix(name): r2 for what, r2, *_ in rows if what.startswith(name)}
 
 
 def with_reading(model: POSSM, reading: str) -> POSSM:

@@ -1,11 +1,14 @@
-"""The drawings of chapter 11: bins and the weights of their spikes, shares of units, and costs."""
+"""The drawings of chapter 11: bins and shares of spikes, score curves, shares of units, costs."""
+
+import math
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from torch import Tensor
 
-from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE
+from possm_course.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE
+from possm_lite.nn.positions import phasors
 from possm_lite.recordings import SpikeBatch
 
 
@@ -17,7 +20,8 @@ def draw_bins(
     Args:
         batch: N spikes of U units.
         tuned: which units are tuned, bool, shape (U,); the others are drawn at the bottom.
-        share: weight of each spike in equal shares, shape (N,): the colour of its dot.
+        share: of each spike, its weight times the spikes in its bin, shape (N,): the colour of
+            its dot.
         z: what was read of each bin, shape (n_bins, 32): the row below; None is a question mark.
     """
     n = torch.bincount(batch.bin)
@@ -53,16 +57,50 @@ def draw_bins(
     axes[0, 0].set_yticklabels(["untuned\nunits", "tuned\nunits"])
     axes[1, 0].set_ylabel("32\nnumbers", rotation=0, ha="right", va="center")
     if share is not None:
-        label = "weight,\nin equal shares"
-        figure.colorbar(dots, ax=axes[0], label=label, ticks=[0.6, 1, 1.4], extend="both")
+        figure.colorbar(dots, ax=axes[0], label="share", ticks=[0.6, 1, 1.4], extend="both")
+    plt.show()
+
+
+def draw_score_curves(
+    tables: dict[str, Tensor], units: list[int], tuned: Tensor, omega: Tensor, width_s: float = 0.05
+) -> None:
+    """Draws the scores of some units as functions of the time in the bin.
+
+    Args:
+        tables: title of a panel to a table P of (11.5), shape (U+1, 2F+1).
+        units: at most four, counted from 1. Pale: all waves; thick: those with periods above 4 ms.
+        tuned: which units are tuned, bool, shape (U,).
+        omega: frequencies in rad/s, float64, shape (F,).
+        width_s: of the bin. The query is in its middle.
+    """
+    fine = torch.linspace(0, width_s, 2001, dtype=torch.float64)  # s since the bin began
+    phase = phasors(fine - width_s / 2, omega, torch.float32)  # (2001, F)
+    features = torch.cat([phase.real, phase.imag, torch.ones(len(fine), 1)], -1)  # (2001, 2F+1)
+    slow = torch.cat([2 * math.pi / omega > 0.004] * 2 + [torch.tensor([True])])  # (2F+1,)
+    looks = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PURPLE, ":"))
+    figure, panels = plt.subplots(
+        1, len(tables), figsize=(6.4, 3.4), sharey=True, squeeze=False, layout="constrained"
+    )
+    for axes, (title, P) in zip(panels[0], tables.items(), strict=True):
+        for u, (color, style) in zip(units, looks, strict=False):
+            axes.plot(1000 * fine, features @ P[u], color=color, lw=0.4, alpha=0.35)
+            label = f"unit {u}{'' if tuned[u - 1] else ' (untuned)'}"
+            slowly = features[:, slow] @ P[u, slow]
+            axes.plot(1000 * fine, slowly, style, color=color, lw=2, label=label)
+        axes.axvline(500 * width_s, color=GRAY, lw=1)
+        axes.set(title=title, xlabel="time in the bin, Δt (ms)", xlim=(0, 1000 * width_s))
+        axes.set_xticks([0, 500 * width_s, 1000 * width_s])
+    panels[0, 0].set_ylabel("score s(u, Δt)")
+    lines = panels[0, 0].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside lower center", ncols=2 if len(units) == 4 else len(units))
     plt.show()
 
 
 def draw_units(shares: dict[str, Tensor], tuned: Tensor) -> None:
-    """Draws the mean weight of a spike of each unit, with the mean of tuned and of untuned units.
+    """Draws the mean share of a spike of each unit, with the mean of tuned and of untuned units.
 
     Args:
-        shares: title of a panel to weights in equal shares, shape (seeds, U).
+        shares: title of a panel to the share of a spike of each unit, shape (seeds, U).
         tuned: which units are tuned, bool, shape (U,).
     """
     figure, axes = plt.subplots(
@@ -79,7 +117,7 @@ def draw_units(shares: dict[str, Tensor], tuned: Tensor) -> None:
                 ax.plot([at - 0.17, at + 0.17], [share[who].mean()] * 2, color=INK, lw=2)
         ax.axhline(1, color=GRAY, lw=1, ls="--")
         ax.set(title=when, xlabel="seed", xticks=range(len(of_seed)))
-    axes[0].set_ylabel("weight of its spikes,\nin equal shares")
+    axes[0].set_ylabel("share of its spikes")
     untuned_mark = plt.Line2D([], [], color=ORANGE, marker="D", ls="", mfc="none")
     tuned_mark = plt.Line2D([], [], color=BLUE, marker="o", ls="", mfc="none")
     marks = [untuned_mark, tuned_mark]
