@@ -1,4 +1,4 @@
-"""Exercises of chapter 16: rows of a joint table, what may learn, alignment, identification; pairs, statistics."""
+"""Exercises of chapter 16: rows of a table, what may learn, attempts, identification; pairs, statistics, alignment."""
 
 import contextlib
 import copy
@@ -119,65 +119,44 @@ def may_learn(model):
     return own
 
 
-# Exercise 16.3: canonical correlation analysis, as a map from the latents of today to those of another day
-def _least_squares(x, y):
-    """A mistake: any linear map, not a rotation."""
-    return torch.linalg.lstsq(x - x.mean(0), y - y.mean(0)).solution, align.reference(x, y)[1]
+# Exercise 16.3: the velocity of a reach that nobody saw
+def _trial(duration_s, shares):
+    """Makes the way (2,) to a target, the length of a trial, and times (N,) at these shares of it."""
+    way = torch.tensor([60.0, -25.0], dtype=torch.float64)
+    duration = torch.tensor(duration_s, dtype=torch.float64)
+    return lambda: (way.clone(), duration.clone(), duration * torch.tensor(shares, dtype=torch.float64))
 
 
-def _latents(noise, mix, mean=0.0):
-    """Latents of two days (40, 3) at matching times; the second is a linear map of the first, and noise."""
-
-    def make():
-        generator = torch.Generator().manual_seed(16)
-        x = torch.randn(40, 3, generator=generator, dtype=torch.float64)
-        e = torch.randn(40, 3, generator=generator, dtype=torch.float64)
-        x, e = x - x.mean(0), e - e.mean(0)
-        mixed = x @ torch.tensor(mix, dtype=torch.float64)
-        offset = mean * torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
-        return x + offset, mixed + noise * e - 2 * offset
-
-    return make
-
-
-_ROTATION = [[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-_MIX = [[1.5, 0.5, 0.0], [-0.4, 0.8, 0.3], [0.2, 0.0, 0.6]]
+def _by_samples(way, duration_s, times_s):
+    """A mistake: c from the times that happen to be asked for."""
+    tau = times_s / duration_s
+    speed = tau**2 * (1 - tau) ** 2
+    return (speed / speed.mean())[:, None] * way / duration_s
 
 
 @exercise(
     tolerance=1e-6,
     cases={
-        "latents that are rotated from one day to the other": _latents(0.0, _ROTATION),
-        "latents that are stretched and sheared as well": _latents(0.0, _MIX),
-        "latents with noise of their own": _latents(1.0, _MIX),
-        "latents that do not have the mean zero": _latents(1.0, _MIX, mean=3.0),
+        "a trial of one second": _trial(1.0, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]),
+        "a trial of 0.8 s": _trial(0.8, [0.0, 0.25, 0.5, 0.75, 1.0]),
+        "three uneven times at its end": _trial(0.7, [0.6, 0.9, 0.97]),
     },
     mistakes={
-        _least_squares: "that is least squares: it shrinks what is noisy, CCA keeps the variance.",
-        ("x - x.mean(0) → x", "y - y.mean(0) → y"): "take off the mean of each column first.",
-        "U @ Vt → U @ Vt.T": "`torch.linalg.svd` returns Vᵀ already: do not transpose it again.",
-        (
-            "torch.linalg.solve(r_x, U @ Vt @ r_y) → torch.linalg.solve(r_x, U @ Vt)"
-        ): "the map ends in y's own units: r_y is missing.",
-        "torch.linalg.solve(r_x, U @ Vt @ r_y) → r_x @ U @ Vt @ r_y": "r_x should be undone: solve, not multiply.",
-        "torch.linalg.solve(r_x, U @ Vt @ r_y), S → torch.linalg.solve(r_x, U @ Vt @ r_y), S**2": (
-            "the correlations are squared."
-        ),
-        (
-            "torch.linalg.solve(r_x, U @ Vt @ r_y) → U @ Vt"
-        ): "this is only the rotation between the whitened. r_x and r_y belong to it.",
-        "torch.linalg.svd(q_x.T @ q_y) → torch.linalg.svd(q_y.T @ q_x)": "x and y have changed places in the product.",
-        "q_x.T @ q_y → (x - x.mean(0)).T @ (y - y.mean(0))": (
-            "the product is of the latents themselves: that is Procrustes. CCA has them made round first, q_x and q_y."
-        ),
+        _by_samples: "c is made of the times that are given. It should be that of the whole trial: integrate.",
+        "30 * tau → tau": "c is missing: the hand does not arrive. The integral of the velocity should be `way`.",
+        " / duration_s\n    return → \n    return": "in one trial of T seconds dt is T dτ: c depends on T.",
+        "times_s / duration_s → times_s": "τ is a share of the trial, from 0 to 1: divide by its length.",
+        "30 * tau → tau / 30": "divide by the integral, 1/30, instead of multiplying by it.",
+        "30 * tau**2 * (1 - tau) ** 2 → 6 * tau * (1 - tau)": "without the squares: that is not the profile of (16.4).",
+        "30 * tau**2 * (1 - tau) ** 2 → 30 * tau**2 * (1 - tau**2)": "(1 − τ)² is not 1 − τ².",
+        "speed[:, None] * way → speed[:, None] * way / way.norm()": "the length of the way is lost.",
     },
 )
-def align(x, y):
-    """The map M (c, c) from latents x to latents y, both (N, c), by (16.5), and the canonical correlations (c,)."""
-    q_x, r_x = torch.linalg.qr(x - x.mean(0))
-    q_y, r_y = torch.linalg.qr(y - y.mean(0))
-    U, S, Vt = torch.linalg.svd(q_x.T @ q_y)
-    return torch.linalg.solve(r_x, U @ Vt @ r_y), S
+def attempt(way, duration_s, times_s):
+    """Velocity (N, 2) in mm/s of a reach that nobody saw, by (16.4). way (2,); duration_s (); times_s (N,)."""
+    tau = times_s / duration_s  # (N,)
+    speed = 30 * tau**2 * (1 - tau) ** 2 / duration_s
+    return speed[:, None] * way
 
 
 # Exercise 16.4: unit identification, built from nothing
@@ -343,7 +322,7 @@ def _seeds(n, sign):
     },
 )
 def paired(a, b):
-    """Mean of a - b, and its standard error, by (16.4). a, b (S,)."""
+    """Mean of a - b, and its standard error, by (16.5). a, b (S,)."""
     d = a - b  # (S,): seed for seed
     return d.mean(), d.std() / np.sqrt(len(d))  # torch's std divides by S - 1
 
@@ -379,3 +358,64 @@ def matched(today, first, W, b):
     """W (U, D) and b (D,) for today: root counts (N, U) get the mean and spread of day 0 before W and b."""
     stretch = first.std(0) / today.std(0)  # (U,)
     return stretch[:, None] * W, b + (first.mean(0) - today.mean(0) * stretch) @ W
+
+
+# Exercise 16.7 (deeper): canonical correlation analysis, as a map from the latents of today to those of another day
+def _least_squares(x, y):
+    """A mistake: any linear map, not a rotation."""
+    return torch.linalg.lstsq(x - x.mean(0), y - y.mean(0)).solution, align.reference(x, y)[1]
+
+
+def _latents(noise, mix, mean=0.0):
+    """Latents of two days (40, 3) at matching times; the second is a linear map of the first, and noise."""
+
+    def make():
+        generator = torch.Generator().manual_seed(16)
+        x = torch.randn(40, 3, generator=generator, dtype=torch.float64)
+        e = torch.randn(40, 3, generator=generator, dtype=torch.float64)
+        x, e = x - x.mean(0), e - e.mean(0)
+        mixed = x @ torch.tensor(mix, dtype=torch.float64)
+        offset = mean * torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+        return x + offset, mixed + noise * e - 2 * offset
+
+    return make
+
+
+_ROTATION = [[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+_MIX = [[1.5, 0.5, 0.0], [-0.4, 0.8, 0.3], [0.2, 0.0, 0.6]]
+
+
+@exercise(
+    tolerance=1e-6,
+    cases={
+        "latents that are rotated from one day to the other": _latents(0.0, _ROTATION),
+        "latents that are stretched and sheared as well": _latents(0.0, _MIX),
+        "latents with noise of their own": _latents(1.0, _MIX),
+        "latents that do not have the mean zero": _latents(1.0, _MIX, mean=3.0),
+    },
+    mistakes={
+        _least_squares: "that is least squares: it shrinks what is noisy, CCA keeps the variance.",
+        ("x - x.mean(0) → x", "y - y.mean(0) → y"): "take off the mean of each column first.",
+        "U @ Vt → U @ Vt.T": "`torch.linalg.svd` returns Vᵀ already: do not transpose it again.",
+        (
+            "torch.linalg.solve(r_x, U @ Vt @ r_y) → torch.linalg.solve(r_x, U @ Vt)"
+        ): "the map ends in y's own units: r_y is missing.",
+        "torch.linalg.solve(r_x, U @ Vt @ r_y) → r_x @ U @ Vt @ r_y": "r_x should be undone: solve, not multiply.",
+        "torch.linalg.solve(r_x, U @ Vt @ r_y), S → torch.linalg.solve(r_x, U @ Vt @ r_y), S**2": (
+            "the correlations are squared."
+        ),
+        (
+            "torch.linalg.solve(r_x, U @ Vt @ r_y) → U @ Vt"
+        ): "this is only the rotation between the whitened. r_x and r_y belong to it.",
+        "torch.linalg.svd(q_x.T @ q_y) → torch.linalg.svd(q_y.T @ q_x)": "x and y have changed places in the product.",
+        "q_x.T @ q_y → (x - x.mean(0)).T @ (y - y.mean(0))": (
+            "the product is of the latents themselves: that is Procrustes. CCA has them made round first, q_x and q_y."
+        ),
+    },
+)
+def align(x, y):
+    """The map M (c, c) from latents x to latents y, both (N, c), by (16.7), and the canonical correlations (c,)."""
+    q_x, r_x = torch.linalg.qr(x - x.mean(0))
+    q_y, r_y = torch.linalg.qr(y - y.mean(0))
+    U, S, Vt = torch.linalg.svd(q_x.T @ q_y)
+    return torch.linalg.solve(r_x, U @ Vt @ r_y), S

@@ -29,6 +29,13 @@ def by_standard_scores(today, first, W, b):
     return score(one) - score(none), score(none)
 
 
+def attempt_by_numpy(way, duration_s, times_s):
+    """The integral of the profile, as a polynomial."""
+    profile = np.poly1d([1, -2, 1, 0, 0])  # tau^4 - 2 tau^3 + tau^2
+    whole = np.polyval(profile.integ(), 1.0)
+    return np.outer(profile((times_s / duration_s).numpy()) / whole, way.numpy() / float(duration_s))
+
+
 def align_by_covariances(x, y):
     """CCA by symmetric whitening, another way to the same map."""
     x, y = (z.numpy() - z.numpy().mean(0) for z in (x, y))
@@ -57,8 +64,9 @@ test_answers = answers(
     check,
     ("table_row", token_by_token),
     ("may_learn", lambda model: [p for p in freeze_backbone(model).parameters() if p.requires_grad]),
-    ("align", align_by_covariances),
+    ("attempt", attempt_by_numpy),
     ("identify_from_scratch", least_squares),
     ("paired", paired_in_numpy),
     ("matched", by_standard_scores),
+    ("align", align_by_covariances),
 )

@@ -92,7 +92,7 @@ def when_alike(
 
 
 def canonical(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Canonical correlation analysis: formula (16.5).
+    """Canonical correlation analysis: formula (16.7).
 
     Args:
         x: latents, shape (N, c).
