@@ -193,7 +193,53 @@ def losses(runs: dict[str, Run]) -> Figure:
     return figure
 
 
-def hand(run: Run, session, start: float, duration: float, what: str = "five seconds") -> Figure:
+def recipe(measured: dict, lines: list[str]) -> Figure:
+    """Draws what R² gains or loses without a line of the recipe, a dot for each seed.
+
+    Args:
+        measured: number of steps, "60" and "600", to what experiments/ch12_recipe.py has stored.
+        lines: the names of what was left out or changed, from top to bottom.
+
+    Returns:
+        The figure: one panel for the short trainings, one for the long ones.
+    """
+    size = (6.4, 0.6 + 0.36 * len(lines))
+    figure, panels = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
+    for axes, (n_steps, found), color in zip(panels, measured.items(), (BLUE, ORANGE), strict=True):
+        whole = np.array(found["r2"]["the whole recipe"])  # (5,): one for each seed
+        for row, line in enumerate(lines):
+            y = row + np.linspace(-0.2, 0.2, len(whole))
+            axes.plot(found["r2"][line] - whole, y, "o", color=color, ms=5, mfc="white", mew=1.6)
+        axes.axvline(0, color=GRAY, lw=1)
+        axes.set(title=f"{n_steps} steps", xlabel="R² minus that of\nthe whole recipe")
+        axes.locator_params(axis="x", nbins=3)
+    panels[0].set(yticks=range(len(lines)), yticklabels=lines, ylim=(len(lines) - 0.5, -0.5))
+    plt.close(figure)
+    return figure
+
+
+def one_batch(curves: dict[str, list[float]]) -> Figure:
+    """Draws the losses of trainings on one and the same batch.
+
+    Args:
+        curves: name of a training to the loss of each of its steps.
+
+    Returns:
+        The figure.
+    """
+    figure, axes = plt.subplots(figsize=(6.4, 2.4), layout="constrained")
+    looks = ((BLUE, "-"), (ORANGE, "--"))
+    for (name, loss), (color, style) in zip(curves.items(), looks, strict=True):
+        axes.plot(loss, style, color=color, lw=2, label=name)
+    axes.set(xlabel="step", ylabel="loss", ylim=(0, None))
+    axes.legend()
+    plt.close(figure)
+    return figure
+
+
+def hand(
+    run: Run, session, start: float, duration: float, whose: str, what: str = "five seconds"
+) -> Figure:
     """Draws the hand as recorded and as decoded after some numbers of steps, a row for each.
 
     Args:
@@ -201,6 +247,7 @@ def hand(run: Run, session, start: float, duration: float, what: str = "five sec
         session: the session trained on, with velocity in mm/s.
         start: of what was decoded, in s.
         duration: of what was decoded, in s.
+        whose: name of the decoder, for the title.
         what: name of what was decoded, in `run.decoded`.
 
     Returns:
@@ -227,7 +274,12 @@ def hand(run: Run, session, start: float, duration: float, what: str = "five sec
                 row[2].plot(*begin[first], "o", color=INK, ms=3)
         row[0].set_ylabel(f"step {n_steps}", fontweight="bold")
     _finish_hand(axes, recorded, begin, duration)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=2,
+        title=whose,
+    )
     plt.close(figure)
     return figure
 

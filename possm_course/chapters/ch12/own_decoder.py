@@ -18,7 +18,7 @@ it is `package`, a trained model of the package, where there is none. It is used
     # on a new session
     adapt(own.model, other)
 
-`own.whose` is "your decoder" or "the package's decoder". The file is a checkpoint of the package,
+`own.whose` is "your decoder" or "the stored decoder". The file is a checkpoint of the package,
 so the commands take its folder too: possm-lite stream runs/own_decoder. It is trained on
 data/simulated_session.npz at a lag of 0.
 """
@@ -35,8 +35,9 @@ from possm_course.stored import project_root
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.training.checkpoint import TrainedOn, load_checkpoint, save_checkpoint
 
-MOMENTS = (0, 60, 300)  # steps before which a training is looked at, and at its end
-YOURS, PACKAGE = "your decoder", "the package's decoder"
+MOMENTS = (0, 20, 60)  # steps before which a training is looked at, and at its end
+YOURS, PACKAGE = "your decoder", "the stored decoder"
+HERE = "a decoder trained here"  # in chapter 12, beside the student's
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def save(model: POSSM, session, file: Path | None = None) -> None:
 
 
 def load(package: POSSM, file: Path | None = None) -> Own:
-    """The student's decoder, or the package's where none was saved.
+    """The student's decoder, or the stored one where none was saved.
 
     Args:
         package: a trained model of the package.
@@ -88,7 +89,7 @@ def load(package: POSSM, file: Path | None = None) -> Own:
 
 
 class Packaged(nn.Module):
-    """The package's decoder of the sizes of the chapter's `Decoder`, and called like one.
+    """A model of the package of the sizes of the chapter's `Decoder`, and called like one.
 
     Args:
         n_units: number of units.
