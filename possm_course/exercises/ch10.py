@@ -1,4 +1,4 @@
-"""Exercises of chapter 10: lag, a tuning curve, a loss, tokens, windows; deeper: bins of the lecture notes."""
+"""Exercises of chapter 10: lag, a loss, tokens, windows; deeper: a tuning curve, bins of the lecture notes."""
 
 from collections import namedtuple
 
@@ -72,77 +72,7 @@ def lagged(counts, velocity, lag_bins):
     return counts[first : first + n], velocity[later : later + n]
 
 
-# Exercise 10.2: a cosine through the counts of one unit, and how the counts scatter about it
-_ROUND = [45.0 * i for i in range(8)]
-
-
-def _reaches(*degrees, preferred=70.0, noise=0.0, window_s=0.2, seed=0):
-    """Counts of reaches in these directions: a cosine, in spikes a window, with noise of which no cosine is a part."""
-
-    def make():
-        direction = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
-        counts = 4 + 3 * (direction - preferred / 180 * torch.pi).cos()
-        counts += noise * normal(len(degrees), seed=seed, dtype=torch.float64)
-        return counts.numpy(), direction.numpy(), window_s
-
-    return Case(make, _named("preferred direction", "depth", "Fano factor"))
-
-
-@exercise(
-    cases={
-        "a cosine without noise, eight directions": _reaches(*_ROUND),
-        "windows of 0.5 s": _reaches(*_ROUND, window_s=0.5),
-        "a preferred direction of -120°": _reaches(*_ROUND, preferred=-120.0),
-        "noisy counts": _reaches(*_ROUND * 5, noise=1.5),
-        "reaches mostly to the right": _reaches(*_ROUND, *[0.0] * 8, *[45.0] * 6, noise=0.5, seed=1),
-    },
-    mistakes={
-        "np.arctan2(y, x) → np.arctan2(x, y)": "x and y are swapped: the angle of the arrow (x, y) is atan2(y, x).",
-        "np.hypot(x, y), → np.hypot(x, y) * window_s,": "the depth is a rate: spikes a second, not a window.",
-        "((counts - expected) ** 2).mean() → counts.var()": (
-            "the spread about the *mean* also holds what the direction explains. Take the spread about the cosine."
-        ),
-        "np.arctan2(y, x) → np.degrees(np.arctan2(y, x))": "the direction is in degrees, wanted in rad.",
-        "np.arctan2(y, x) → np.arctan2(y, x) % (2 * np.pi)": "a direction lies between -π and π, not 0 and 2π.",
-        "np.linalg.lstsq(design, counts / window_s, rcond=None)[0] → "
-        "(design.T * counts / window_s).mean(1) * [1, 2, 2]": (
-            "right where all directions are equally often. Where not, a sum of arrows leans to the frequent ones."
-        ),
-        "np.hypot(x, y), → 2 * np.hypot(x, y),": (
-            "this is from the lowest rate to the highest. The depth is half of that, from the middle to the highest."
-        ),
-        "((counts - expected) ** 2).mean() → counts.var(ddof=1)": (
-            "the spread about the *mean* also holds what the direction explains. Take the spread about the cosine."
-        ),
-        "((counts - expected) ** 2).mean() → ((counts - expected) ** 2).sum() / (len(counts) - 3)": (
-            "divided by R - 3. The mean of the squares should be over all R."
-        ),
-        "((counts - expected) ** 2).mean() → (counts - expected).std(ddof=1)": (
-            "this is a standard deviation. The Fano factor has the variance."
-        ),
-        "((counts - expected) ** 2).mean() → ((counts - expected) ** 2).mean() / window_s": (
-            "the variance is divided by the window: the Fano factor is that of counts, not of rates."
-        ),
-        "/ counts.mean() → / expected.mean() ** 2": "divided by the square of the mean. It should be the mean.",
-        (
-            "counts / window_s, rcond → counts, rcond"
-        ): "the fit is of counts. A rate should be counts divided by the window.",
-        "np.arctan2(y, x) → np.arctan(y / x)": "arctan cannot tell a direction from the opposite one: use `arctan2`.",
-        "np.arctan2(y, x) → direction_rad[counts.argmax()]": (
-            "this is the direction of the largest count. The preferred one is that of the arrow (x, y)."
-        ),
-    },
-)
-def tuning(counts, direction_rad, window_s):
-    """Preferred direction (rad), depth (Hz) and Fano factor of one unit. counts, direction_rad (R,); window_s in s."""
-    design = np.stack([np.ones(len(direction_rad)), np.cos(direction_rad), np.sin(direction_rad)], -1)  # (R, 3)
-    b, x, y = np.linalg.lstsq(design, counts / window_s, rcond=None)[0]  # Hz
-    expected = window_s * design @ [b, x, y]  # (R,) spikes
-    fano = ((counts - expected) ** 2).mean() / counts.mean()
-    return np.arctan2(y, x), np.hypot(x, y), fano
-
-
-# Exercise 10.3: a mean that knows how long each trial is
+# Exercise 10.2: a mean that knows how long each trial is
 def _trials(*lengths, longest, vel_fill=0.0, predicted_fill=None, resting=False, observe=None):
     """Trials of some lengths in a table; what its padding holds may be given."""
 
@@ -210,7 +140,7 @@ def masked_mse(predicted, vel, n_bins):
     return (predicted[real] - vel[real]).square().mean()  # of (number of bins, 2) numbers
 
 
-# Exercise 10.4: the token of a spike
+# Exercise 10.3: the token of a spike
 def _spikes(units, times_s, bins, n_units=4, shortest_s=0.01):
     """Makes spikes, their bins, embeddings of n_units, four frequencies and the width of a bin in s."""
 
@@ -282,7 +212,7 @@ def spike_tokens(unit, time_s, b, E, omega, width_s):
     return torch.stack([x * cos - y * sin, x * sin + y * cos], -1).flatten(1)  # (N, D)
 
 
-# Exercise 10.5: build it, windows at random positions as a ragged batch with targets
+# Exercise 10.4: build it, windows at random positions as a ragged batch with targets
 _NAMES = ("starts", "unit", "bin", "offset", "mask", "times", "velocity")
 
 
@@ -419,6 +349,76 @@ def training_windows(recording, begin, end, n, window_s, lag_s, width_s, rng):
     unit, offset, bins = (np.concatenate(x) for x in (unit, offset, bins))
     targets = {"times": times, "velocity": velocity, "mask": mask}
     return {"starts": starts, "unit": unit, "offset": offset, "bin": bins, **targets}
+
+
+# Exercise 10.5: a cosine through the counts of one unit, and how the counts scatter about it
+_ROUND = [45.0 * i for i in range(8)]
+
+
+def _reaches(*degrees, preferred=70.0, noise=0.0, window_s=0.2, seed=0):
+    """Counts of reaches in these directions: a cosine, in spikes a window, with noise of which no cosine is a part."""
+
+    def make():
+        direction = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
+        counts = 4 + 3 * (direction - preferred / 180 * torch.pi).cos()
+        counts += noise * normal(len(degrees), seed=seed, dtype=torch.float64)
+        return counts.numpy(), direction.numpy(), window_s
+
+    return Case(make, _named("preferred direction", "depth", "Fano factor"))
+
+
+@exercise(
+    cases={
+        "a cosine without noise, eight directions": _reaches(*_ROUND),
+        "windows of 0.5 s": _reaches(*_ROUND, window_s=0.5),
+        "a preferred direction of -120°": _reaches(*_ROUND, preferred=-120.0),
+        "noisy counts": _reaches(*_ROUND * 5, noise=1.5),
+        "reaches mostly to the right": _reaches(*_ROUND, *[0.0] * 8, *[45.0] * 6, noise=0.5, seed=1),
+    },
+    mistakes={
+        "np.arctan2(y, x) → np.arctan2(x, y)": "x and y are swapped: the angle of the arrow (x, y) is atan2(y, x).",
+        "np.hypot(x, y), → np.hypot(x, y) * window_s,": "the depth is a rate: spikes a second, not a window.",
+        "((counts - expected) ** 2).mean() → counts.var()": (
+            "the spread about the *mean* also holds what the direction explains. Take the spread about the cosine."
+        ),
+        "np.arctan2(y, x) → np.degrees(np.arctan2(y, x))": "the direction is in degrees, wanted in rad.",
+        "np.arctan2(y, x) → np.arctan2(y, x) % (2 * np.pi)": "a direction lies between -π and π, not 0 and 2π.",
+        "np.linalg.lstsq(design, counts / window_s, rcond=None)[0] → "
+        "(design.T * counts / window_s).mean(1) * [1, 2, 2]": (
+            "right where all directions are equally often. Where not, a sum of arrows leans to the frequent ones."
+        ),
+        "np.hypot(x, y), → 2 * np.hypot(x, y),": (
+            "this is from the lowest rate to the highest. The depth is half of that, from the middle to the highest."
+        ),
+        "((counts - expected) ** 2).mean() → counts.var(ddof=1)": (
+            "the spread about the *mean* also holds what the direction explains. Take the spread about the cosine."
+        ),
+        "((counts - expected) ** 2).mean() → ((counts - expected) ** 2).sum() / (len(counts) - 3)": (
+            "divided by R - 3. The mean of the squares should be over all R."
+        ),
+        "((counts - expected) ** 2).mean() → (counts - expected).std(ddof=1)": (
+            "this is a standard deviation. The Fano factor has the variance."
+        ),
+        "((counts - expected) ** 2).mean() → ((counts - expected) ** 2).mean() / window_s": (
+            "the variance is divided by the window: the Fano factor is that of counts, not of rates."
+        ),
+        "/ counts.mean() → / expected.mean() ** 2": "divided by the square of the mean. It should be the mean.",
+        (
+            "counts / window_s, rcond → counts, rcond"
+        ): "the fit is of counts. A rate should be counts divided by the window.",
+        "np.arctan2(y, x) → np.arctan(y / x)": "arctan cannot tell a direction from the opposite one: use `arctan2`.",
+        "np.arctan2(y, x) → direction_rad[counts.argmax()]": (
+            "this is the direction of the largest count. The preferred one is that of the arrow (x, y)."
+        ),
+    },
+)
+def tuning(counts, direction_rad, window_s):
+    """Preferred direction (rad), depth (Hz) and Fano factor of one unit. counts, direction_rad (R,); window_s in s."""
+    design = np.stack([np.ones(len(direction_rad)), np.cos(direction_rad), np.sin(direction_rad)], -1)  # (R, 3)
+    b, x, y = np.linalg.lstsq(design, counts / window_s, rcond=None)[0]  # Hz
+    expected = window_s * design @ [b, x, y]  # (R,) spikes
+    fano = ((counts - expected) ** 2).mean() / counts.mean()
+    return np.arctan2(y, x), np.hypot(x, y), fano
 
 
 # Exercise 10.6: bins of the lecture notes as a ragged batch

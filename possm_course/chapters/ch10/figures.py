@@ -1,4 +1,4 @@
-"""The drawings of chapter 10: the raster of a recording with its behaviour, and a unit's tuning."""
+"""The drawings of chapter 10: a recording with its behaviour, a unit's tuning, a ragged batch."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,9 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from possm_course.chapters.ch10.reach_counts import fit_cosine
+from possm_course.diagrams import Diagram
 from possm_course.style import BLUE, GRAY, INK, ORANGE, SKY
 from possm_course.widgets import copies
-from possm_lite.recordings import Recording
+from possm_lite.recordings import Recording, SpikeBatch
 
 # about the width of the figure in pixels: of a line with twice as many, every second is drawn
 MAX_POINTS = 600
@@ -151,3 +152,31 @@ def _draw_variances(axes: Axes, counts: np.ndarray, direction: np.ndarray) -> No
     axes.plot(ends, ends, "--", color=INK, lw=1.6, label="Poisson, $F = 1$")
     axes.set(xlabel="mean count", ylabel="variance of the count")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=9)
+
+
+def draw_list(batch: SpikeBatch) -> Figure:
+    """Draws the three lists of a small ragged batch, with a line where a trial begins.
+
+    Args:
+        batch: a few spikes of a few trials.
+
+    Returns:
+        The figure: unit, offset in ms and bin of each token; the columns of blank tokens are blue.
+    """
+    offset_ms = (1000 * batch.offset).round().long()
+    values = [batch.unit.tolist(), offset_ms.tolist(), batch.bin.tolist()]
+    blank = [[float(unit == 0) for unit in values[0]]] * 3
+    diagram = Diagram(16, 4.0)
+    grid = diagram.matrix(9.0, 2.0, 3, len(batch.unit), "", values, blank, cell=(0.95, 0.75))
+    for row, name in enumerate(("unit", "offset (ms)", "bin in the batch")):
+        diagram.note(grid.cell(row, 0).left[0] - 0.2, grid.cell(row, 0).y, name, ha="right")
+    first_bins = batch.first_bin().tolist()
+    for trial, first in enumerate(first_bins):
+        inside = np.flatnonzero(
+            (batch.bin >= first) & (batch.bin < first + int(batch.n_bins[trial]))
+        )
+        begin, end = grid.cell(0, inside[0]), grid.cell(0, inside[-1])
+        diagram.note((begin.x + end.x) / 2, 3.5, f"trial {trial}", weight="bold")
+        if trial:
+            diagram.axes.plot([begin.left[0]] * 2, [0.7, 3.3], color=INK, lw=2.4)
+    return diagram.figure()
