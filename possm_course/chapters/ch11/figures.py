@@ -25,7 +25,9 @@ def draw_bins(
         z: what was read of each bin, shape (n_bins, 32): the row below; None is a question mark.
     """
     n = torch.bincount(batch.bin)
-    rank = torch.cat([torch.arange(1), tuned.int().argsort(stable=True) + 1]).argsort()
+    n_untuned, gap = int((~tuned).sum()), 6  # rows left free around the grey line
+    row = torch.cat([torch.arange(1), tuned.int().argsort(stable=True) + 1]).argsort()
+    row = row + gap * (row > n_untuned)  # (U+1,)
     chosen = n.argsort(stable=True)[[0, len(n) // 2, -1]].tolist()
     figure, axes = plt.subplots(
         2,
@@ -43,10 +45,10 @@ def draw_bins(
         else:
             look = {"c": share[own], "cmap": "PuOr_r", "vmin": 0.6, "vmax": 1.4}
             look |= {"edgecolors": INK, "linewidths": 0.5}
-        dots = above.scatter(1000 * batch.offset[own], rank[batch.unit[own]], 26, **look)
-        above.axhline(int((~tuned).sum()) + 0.5, color=GRAY, lw=1)
-        above.set(title=f"{n[b]} spikes", xlim=(-2, 52), ylim=(0, len(tuned) + 1))
-        above.set(xticks=[0, 25, 50], yticks=[9, 70])
+        dots = above.scatter(1000 * batch.offset[own], row[batch.unit[own]], 26, **look)
+        above.axhline(n_untuned + (gap + 1) / 2, color=GRAY, lw=1)
+        above.set(title=f"{n[b]} spikes", xlim=(-2, 52), ylim=(-1, len(tuned) + gap + 2))
+        above.set(xticks=[0, 25, 50], yticks=[9, 76])
         below.set(xticks=[], yticks=[])
         if z is None:
             middle = {"ha": "center", "va": "center", "transform": below.transAxes}
