@@ -101,7 +101,7 @@ def score_filter(n_particles: int, seed: int) -> dict:
     known = batch.mask[0]
     times, true = batch.times_s[0, known].numpy(), batch.behavior[0, known].numpy()
     began = time.process_time()
-    decoded = particle_filter.decode(recording, start, times, ParticleFilter(truth, n_particles, seed))
+    decoded, _ = particle_filter.decode(recording, start, times, ParticleFilter(truth, n_particles, seed))
     return {"r2": r2_score(true, decoded).mean(), "seconds": time.process_time() - began}
 
 

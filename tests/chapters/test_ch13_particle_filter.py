@@ -93,7 +93,14 @@ def test_a_filter_decodes_and_more_guesses_decode_better(session):
     times = np.arange(0.0, 8.0, 0.02)
     true = np.stack([np.interp(times + 4.0, recording.behavior_times, v) for v in recording.behavior.T], -1)
     r2 = [
-        r2_score(true, particle_filter.decode(recording, 4.0, times, ParticleFilter(truth, n))).mean()
+        r2_score(true, particle_filter.decode(recording, 4.0, times, ParticleFilter(truth, n))[0]).mean()
         for n in (30, 600)
     ]
     assert r2[1] > 0.5 and r2[1] > r2[0] + 0.1
+
+
+def test_quantiles_follow_the_weights():
+    values = np.arange(5.0)[::-1].reshape(1, 5, 1)
+    weight = np.array([0.1, 0.1, 0.1, 0.1, 0.6])  # the last, 0, has most
+    low, high = (particle_filter.weighted_quantile(values, weight, share)[0, 0] for share in (0.5, 0.95))
+    assert (low, high) == (0.0, 4.0)

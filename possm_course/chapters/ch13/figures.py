@@ -246,3 +246,43 @@ def answer(
     right.set(title="Why", xlabel="R² lost at 100 ms")
     plt.close(figure)
     return figure
+
+
+def how_good(results: dict[str, dict[str, dict[str, float]]]) -> Figure:
+    """Draws R² of the particle filter against its size, and of the decoder against its minutes.
+
+    Args:
+        results: what `experiments/ch13_how_good.py` wrote: "filter", by particles and seed;
+            "longer" and "joint", by what was added and seed.
+
+    Returns:
+        The figure.
+    """
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(6.4, 3.3), width_ratios=(1, 1.4), layout="constrained"
+    )
+    particles = [int(key.split()[0]) for key in results["filter"]]
+    filtered = [run["r2"] for run in results["filter"].values()]
+    best = np.mean([r2 for n, r2 in zip(particles, filtered, strict=True) if n == max(particles)])
+    left.semilogx(particles, filtered, "D", color=GREEN, ms=5)
+    left.set(xlabel="particles", title="knows the simulator", ylabel="R² on the test trials")
+    left.set_xticks(sorted(set(particles)), [f"{n:,}" for n in sorted(set(particles))], fontsize=9)
+    left.minorticks_off()
+    runs = list(results["longer"].values())
+    minutes, r2 = (np.array([run[key] for run in runs]) for key in ("minutes", "r2"))
+    lengths = np.unique(minutes)
+    right.axhline(best, color=GREEN, lw=1.8, ls="--", label="particle filter")
+    right.semilogx(minutes, r2, "o", color=ORANGE, ms=5, mfc="white", label="POSSM, a seed")
+    means = [r2[minutes == length].mean() for length in lengths]
+    right.semilogx(lengths, means, "-", color=ORANGE, lw=1.5)
+    joint = [run["r2"] for run in results.get("joint", {}).values()]
+    if joint:
+        x = np.full(len(joint), lengths[0] * 1.12)
+        right.semilogx(x, joint, "s", color=BLUE, ms=5, label="and 4 sessions of other units")
+    right.set(xlabel="training, same units (minutes)", title="learns from examples")
+    right.set_xticks(lengths, [f"{length:.0f}" for length in lengths])
+    right.minorticks_off()
+    right.set_ylim(0.84, 0.945)
+    right.legend(fontsize=9, loc="upper left")
+    plt.close(figure)
+    return figure

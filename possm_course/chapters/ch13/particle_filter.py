@@ -334,24 +334,29 @@ class ParticleFilter:
         self.path[slots] = torch.where(changed, hand_of(plans, times), self.path[slots])
 
     def velocity(self, times_s: np.ndarray) -> np.ndarray:
-        """The decoded velocity at times of the last 50 ms: the mean of the guesses.
+        """The velocity of each guess at times of the last 50 ms.
 
         Args:
             times_s: seconds since the filter began, shape (T,).
 
         Returns:
-            Velocity, mm/s, shape (T, 2).
+            Velocity, mm/s, shape (T, N, 2). Their mean by `weights` is what is decoded.
         """
-        mean = torch.einsum("n,snc->sc", self.weights(), self.path[..., 2:]).numpy()  # of each slot
+        velocity = self.path[..., 2:].numpy()  # (slots, N, 2)
         at = times_s / FINE_S
         before = np.floor(at).astype(int)
-        share = (at - before)[:, None]
-        return (1 - share) * mean[before % len(mean)] + share * mean[(before + 1) % len(mean)]
+        share = (at - before)[:, None, None]
+        slots = len(velocity)
+        return (1 - share) * velocity[before % slots] + share * velocity[(before + 1) % slots]
 
 
 def decode(
-    recording: Recording, start_s: float, times_s: np.ndarray, guesses: ParticleFilter
-) -> np.ndarray:
+    recording: Recording,
+    start_s: float,
+    times_s: np.ndarray,
+    guesses: ParticleFilter,
+    within: tuple[float, ...] = (),
+) -> tuple[np.ndarray, np.ndarray]:
     """Decode velocity at given times as the networks do: each after the spikes of its bin of 50 ms.
 
     Args:
@@ -359,20 +364,43 @@ def decode(
         start_s: where the first bin begins.
         times_s: seconds since then, increasing, shape (T,).
         guesses: a filter that has absorbed nothing yet; it begins two seconds earlier.
+        within: shares between 0 and 1.
 
     Returns:
-        Velocity, mm/s, shape (T, 2).
+        The mean velocity of the guesses, mm/s, shape (T, 2), and their quantiles at the shares
+        `within`, shape (shares, T, 2).
     """
     counts = counts_of(recording, start_s - WARM_UP_S, start_s + times_s[-1] + BIN_S)
     since = times_s + WARM_UP_S
     bin_of = bin_index(since, BIN_S)
     decoded = np.zeros((len(times_s), 2))
+    quantiles = np.zeros((len(within), len(times_s), 2))
     for step, row in enumerate(counts, start=1):
         guesses.absorb(row)
         if step % KNOT_STEPS == 0:
             asked = bin_of == step // KNOT_STEPS - 1
-            decoded[asked] = guesses.velocity(since[asked])
-    return decoded
+            velocity, weight = guesses.velocity(since[asked]), guesses.weights().numpy()
+            decoded[asked] = np.einsum("n,tnc->tc", weight, velocity)
+            for i, share in enumerate(within):
+                quantiles[i, asked] = weighted_quantile(velocity, weight, share)
+    return decoded, quantiles
+
+
+def weighted_quantile(values: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:
+    """The value below which a share of the weight lies.
+
+    Args:
+        values: shape (T, N, C).
+        weight: of each of the N, with the sum 1, shape (N,).
+        share: between 0 and 1.
+
+    Returns:
+        The quantiles, shape (T, C).
+    """
+    order = values.argsort(axis=1)
+    below = weight[order].cumsum(axis=1)  # (T, N, C)
+    at = (below < share).sum(axis=1, keepdims=True).clip(max=len(weight) - 1)
+    return np.take_along_axis(np.take_along_axis(values, order, 1), at, 1)[:, 0]
 
 
 def counts_of(recording: Recording, start_s: float, stop_s: float) -> Tensor:
