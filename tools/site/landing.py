@@ -38,7 +38,7 @@ CARD_FIGURE = {
     "15": "68d01c2a",
     "16": "23f0e166",
     "17": "c056aeed",
-    "18": "a08c5a91",
+    "18": "ca2a4e9e",
 }
 CARD_WIDTH = 480  # pixels of a card's figure
 RESULTS = ROOT / "experiments" / "benchmarks" / "results"

@@ -1,6 +1,6 @@
 "use strict";
 // Chapter 11: one bin as its query reads it (11.2): the weights of its spikes, and one pair of what is read.
-// figure "11" below 83e8cb49, from 8d631e26 4580e617 637861d7 82343e08 83e8cb49 d09898b1 f7294a94:
+// figure "11" below 83e8cb49, from 8d631e26 4580e617 637861d7 82343e08 83e8cb49 f7294a94:
 //   (lambda own: {"units": batch.unit[own], "ms": 1000 * batch.offset[own], "omega": omega,
 //   "score": P[batch.unit[own]], "value": V[batch.unit[own], :2 * F]})(batch.bin == tokens_in_bin.argmin())
 {
