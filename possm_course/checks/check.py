@@ -258,9 +258,7 @@ class Check(Exercise):
 
     def _agreement(self, outcomes: list, trap: Callable) -> list[bool]:
         """Of every case, whether a student's outcome is that of a known mistake."""
-        return [
-            self._agrees(outcome, trap, case) for case, outcome in zip(self.cases.values(), outcomes, strict=True)
-        ]
+        return [self._agrees(outcome, trap, case) for case, outcome in zip(self.cases.values(), outcomes, strict=True)]
 
     def _agrees(self, outcome: Any, trap: Callable, case: Case) -> bool:
         """Whether a student's outcome in a case is that of a known mistake."""
