@@ -109,7 +109,7 @@ def test_saved_decoder_is_the_decoder(tmp_path):
     own = own_decoder
     session = prepare(load_recording(NOTEBOOKS.parent / "data" / "simulated_session.npz"))
     file = tmp_path / "own" / "checkpoint.npz"
-    assert own.load("the package's", file) == own.Own("the package's", own.PACKAGE)
+    assert own.load("the package's", file) == own.Own("the package's", own.STORED)
     torch.manual_seed(0)
     decoder = check.Decoder(120).requires_grad_(False)
     decoder.query.copy_(torch.randn(64))

@@ -36,7 +36,7 @@ from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.training.checkpoint import TrainedOn, load_checkpoint, save_checkpoint
 
 MOMENTS = (0, 20, 60)  # steps before which a training is looked at, and at its end
-YOURS, PACKAGE = "your decoder", "the stored decoder"
+YOURS, STORED = "your decoder", "the stored decoder"
 HERE = "a decoder trained here"  # in chapter 12, beside the student's
 
 
@@ -46,7 +46,7 @@ class Own:
 
     Attributes:
         model: the decoder, trained.
-        whose: `YOURS` or `PACKAGE`.
+        whose: `YOURS` or `STORED`.
     """
 
     model: POSSM
@@ -83,7 +83,7 @@ def load(package: POSSM, file: Path | None = None) -> Own:
     """
     file = file or default_file()
     if not file.exists():
-        return Own(package, PACKAGE)
+        return Own(package, STORED)
     model, *_ = load_checkpoint(file)
     return Own(model, YOURS)
 

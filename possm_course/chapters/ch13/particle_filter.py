@@ -5,8 +5,9 @@ hand is on, with its target, time and bend, and the common fluctuations of the u
 moves on as the simulator itself would move it, and its weight grows when the spikes that come are
 those that its guess makes likely. The decoded velocity is the weighted mean over the particles.
 
-Nothing is learned: tuning, lags and the distributions of reaches are those of the simulation. So,
-up to the number of particles, no decoder of the same spikes can have a smaller mean squared error.
+Nothing is learned: tuning, lags and the distributions of reaches are those of the simulation. With
+many particles, and copies that are varied little, no decoder of the same spikes can have a smaller
+mean squared error. With few, the filter is a lower bound of what is possible.
 
 Source: Gordon, Salmond & Smith 1993, IEE Proc F 140:107 (the bootstrap filter, and "roughening":
 copies of a guess are made different); Doucet & Johansen 2009 (a tutorial, with resampling).
