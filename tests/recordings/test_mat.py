@@ -27,6 +27,13 @@ def counts_in_bins(recording, starts, width) -> np.ndarray:
     return np.histogram2d(recording.spike_units, recording.spike_times, edges)[0]
 
 
+def test_single_row_of_velocity_is_said(tmp_path):
+    scipy.io.savemat(tmp_path / "one.mat", layout(handVel=np.random.default_rng(1).normal(size=(1, 300))))
+    recording = load_recording(tmp_path / "one.mat")
+    assert recording.behavior.shape == (300, 1)
+    assert "handVel has one row, so one movement, x, is decoded." in recording.notes
+
+
 @pytest.mark.parametrize("options", [{"do_compression": True}, {"do_compression": False}, {"format": "4"}])
 def test_spikes_per_bin_equal_the_counts(tmp_path, options):
     variables = layout()
