@@ -37,7 +37,7 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib.pyplot  # noqa: F401  (a second for every process whose answer draws, if it is not loaded here)
+import matplotlib.pyplot  # a second for every process whose answer draws, were it not loaded here
 import torch
 
 import possm_lite
@@ -45,8 +45,27 @@ import possm_lite
 from .checks import Check
 from .checks.check import Exercise
 from .checks.sandbox import Failure, run
-from .exercises import ch00, ch01, ch02, ch03, ch04, ch05, ch06, ch07, ch08, ch09, ch10, ch11, ch12, ch13, ch14, ch15
-from .exercises import ch16, ch17, ch18
+from .exercises import (
+    ch00,
+    ch01,
+    ch02,
+    ch03,
+    ch04,
+    ch05,
+    ch06,
+    ch07,
+    ch08,
+    ch09,
+    ch10,
+    ch11,
+    ch12,
+    ch13,
+    ch14,
+    ch15,
+    ch16,
+    ch17,
+    ch18,
+)
 
 _MODULES = (ch00, ch01, ch02, ch03, ch04, ch05, ch06, ch07, ch08, ch09, ch10, ch11, ch12, ch13, ch14, ch15, ch16, ch17)
 CHAPTERS = {
@@ -182,6 +201,9 @@ def _load(notebook: Notebook) -> None:
         notebook.problem = "it is no file, or larger than 100 MB"
         return
     notebook.text = path.read_text("utf-8", "replace")
+    if not notebook.text.lstrip().startswith("{"):
+        notebook.problem = "it is not a notebook"
+        return
     named = re.search(r"possm_course\.exercises import ch(\d\d)", notebook.text) or re.match(r"(\d\d)_", path.name)
     if named and named[1] in CHAPTERS:
         notebook.chapter = named[1]
@@ -430,24 +452,25 @@ def _candidates(
     name: str, exercise: Exercise, statements: list[Statement], tags: dict[int, list[str]]
 ) -> list[tuple[int, str]]:
     """Where an exercise may be answered: cell and name of the answer, the likeliest first."""
-    code = ast.FunctionDef | ast.ClassDef
-    wanted = code if isinstance(exercise, Check) else ast.Assign | ast.AnnAssign
+    wanted = ast.FunctionDef | ast.ClassDef if isinstance(exercise, Check) else ast.Assign | ast.AnnAssign
     tagged = [cell for cell, names in tags.items() if name in names]
-    called = {name} | {each for statement in statements for each in _checked(statement.node, name)}
-    own = [(cell, name) for cell in reversed(tagged)]
+    names = {name, *_checked(name, statements)}
+    places = [(cell, name) for cell in reversed(tagged)]
     for statement in reversed(statements):
-        is_wanted = isinstance(statement.node, wanted)
-        if statement.cell in tagged and is_wanted:  # whatever it is called
-            own += [(statement.cell, each) for each in statement.binds]
-        elif is_wanted or statement.cell in tagged:
-            own += [(statement.cell, each) for each in statement.binds & called]
-    return list(dict.fromkeys(own))
+        if isinstance(statement.node, wanted):
+            may_be_called = statement.binds if statement.cell in tagged else statement.binds & names
+            places += [(statement.cell, each) for each in may_be_called]
+    return list(dict.fromkeys(places))
 
 
-def _checked(node: ast.stmt, name: str) -> list[str]:
-    """The names of what `check.name` is called with in a statement."""
-    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call) and _last(each.func) == name]
-    return [_root(call.args[0]) for call in calls if len(call.args) == 1 and _root(call.func) == "check"]
+def _checked(name: str, statements: list[Statement]) -> Iterator[str]:
+    """The names of what students call `check.name` with, in a cell of its own as the chapters have it."""
+    sizes = Counter(each.cell for each in statements)
+    for statement in statements:
+        call = getattr(statement.node, "value", None)
+        is_call = sizes[statement.cell] == 1 and isinstance(call, ast.Call) and len(call.args) == 1
+        if is_call and (_root(call.func), _last(call.func)) == ("check", name):
+            yield _root(call.args[0])
 
 
 def _verdict(
@@ -462,7 +485,8 @@ def _verdict(
         code = compile(ast.Module([statement.node], []), f"<cell {statement.cell}>", "exec")
         outcome = run(lambda code=code: exec(code, namespace))  # noqa: S102
         if isinstance(outcome, Failure):
-            failed = f"cell {statement.cell}, which it needs: {outcome.message}"
+            where = "its cell" if statement.cell == cell else f"cell {statement.cell}, which it needs"
+            failed = f"{where}: {outcome.message}"
             undone |= statement.binds - namespace.keys()
     if answer not in namespace:
         return (NOT_RUN, failed) if failed else (MISSING, "")
@@ -484,33 +508,30 @@ def _needed(statements: list[Statement], cell: int, answer: str) -> tuple[list[S
     anything else that binds its name. What a loop changes, or a call trains, is not what its assignment made of it, so
     it is not taken at all, except in the cell of the answer itself, of which all is run that the answer needs.
     """
-    own = [each for each in statements if each.cell == cell]
-    others = [each for each in statements if each.cell != cell and each.kind != "do"]
     changed = {name for each in statements if each.cell != cell and each.kind == "do" for name in each.binds}
-    chosen, undone, seen, names = set(), set(), set(), [answer]
-    star = [i for i, each in enumerate(others) if "*" in each.binds]
-    chosen.update((False, i) for i in star)
+    chosen = {i for i, each in enumerate(statements) if "*" in each.binds}
+    undone, seen, names = set(), set(), [answer]
     while names:
         name = names.pop()
         if name in seen:
             continue
         seen.add(name)
-        mine = [(True, i) for i, each in enumerate(own) if name in each.binds]
-        makers = [i for i, each in enumerate(others) if name in each.binds]
-        makers = [i for i in makers if others[i].kind == "import"] or makers
-        makers = [i for i in makers if others[i].cell < cell] or makers
-        is_code = any(isinstance(others[i].node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef) for i in makers)
-        if name in changed and not is_code:
-            makers = []
+        binders = [(i, each) for i, each in enumerate(statements) if name in each.binds]
+        own = [(i, each) for i, each in binders if each.cell == cell]
+        makers = [(i, each) for i, each in binders if each.cell != cell and each.kind != "do"]
+        makers = [(i, each) for i, each in makers if each.kind == "import"] or makers
+        makers = [(i, each) for i, each in makers if each.cell < cell] or makers
+        if name in changed and not any(isinstance(each.node, _CODE) for _, each in makers):
             undone.add(name)
-        if mine and name == answer:
             makers = []
-        for is_own, i in mine + [(False, i) for i in makers]:
-            chosen.add((is_own, i))
-            names += (own if is_own else others)[i].reads
-    above = [others[i] for is_own, i in sorted(chosen) if not is_own and others[i].cell < cell]
-    below = [others[i] for is_own, i in sorted(chosen) if not is_own and others[i].cell > cell]
-    return above + below + [own[i] for is_own, i in sorted(chosen) if is_own], undone
+        for i, statement in own if name == answer else own + makers:
+            chosen.add(i)
+            names += statement.reads
+    order = sorted(chosen, key=lambda i: (statements[i].cell == cell, statements[i].cell > cell, i))
+    return [statements[i] for i in order], undone
+
+
+_CODE = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
 
 
 # What a process may not do
@@ -592,7 +613,8 @@ def _guard(home: str, readable: list[str]) -> Callable[[str, tuple], None]:
         else:
             allowed = not event.startswith(_MAY_NOT)
         if not allowed:
-            raise PermissionError(f"an answer that is graded may not do this: {event} {str(args[:1])[1:60]}")
+            what = str(args[0])[:80] if args else ""
+            raise PermissionError(f"an answer that is graded may not do this: {event} {what}")
 
     return hook
 
@@ -640,7 +662,8 @@ def table_rows(notebooks: list[Notebook]) -> list[list[str]]:
         notebooks: Those that have been graded. Of two by one student with the same exercise the better verdict counts.
 
     Returns:
-        For each student and chapter that was handed in, a row for each exercise that anybody's notebook of it has.
+        For each student and chapter that was handed in, a row for each exercise that anybody's notebook of it has;
+        without a chapter, what is of none.
     """
     order = (RIGHT, WRONG, NOT_RUN, MISSING)
     best: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
@@ -648,7 +671,7 @@ def table_rows(notebooks: list[Notebook]) -> list[list[str]]:
         row = best.setdefault((notebook.chapter, notebook.student), {}) if notebook.chapter else {}
         for name, verdict in notebook.verdicts.items():
             row[name] = min(verdict, row.get(name, verdict), key=lambda each: order.index(each[0]))
-    rows = []
+    rows = [[each.student, "", "", NOT_RUN, each.problem] for each in notebooks if not each.chapter]
     for (chapter, student), verdicts in sorted(best.items()):
         found = {name for (other, _), each in best.items() if other == chapter for name in each}
         problem = next((each.problem for each in notebooks if (each.chapter, each.student) == (chapter, student)), "")
@@ -670,11 +693,14 @@ def report(rows: list[list[str]], unread: list[Notebook]) -> str:
         The text.
     """
     lines = []
-    for chapter in sorted({row[1] for row in rows}):
+    for chapter in sorted({row[1] for row in rows if row[1]}):
         lines += ["", f"Chapter {chapter}", *_table([row for row in rows if row[1] == chapter])]
     lines += ["", "✓ right, – not attempted, ? could not be run; else what is wrong"] if rows else []
     lines += [f"? {each.student}, {each.path.name}: {each.problem}" for each in unread]
-    lines += [f"? {row[0]}, {row[2]}: {row[4]}" for row in rows if row[3] == NOT_RUN and row[4] and row[0] not in {each.student for each in unread}]
+    said = {(each.student, each.problem) for each in unread}
+    for student, _, name, status, message in rows:
+        if status == NOT_RUN and (student, message) not in said:
+            lines.append(f"? {student}, {name}: {message}")
     made = Counter((row[1], row[2], row[4]) for row in rows if row[3] == WRONG)
     if made:
         lines += ["", "The commonest mistakes"]
@@ -723,16 +749,15 @@ def phrase(message: str, width: int) -> str:
         width: Letters that there is room for.
 
     Returns:
-        The error that was raised, or the first clause of the message without the words that many messages begin with.
+        The first clause of the message, without the words with which many messages begin.
     """
-    if raised := re.match(r"it raised (\w+)", message):
-        return textwrap.shorten(raised[1], width, placeholder="…") if len(raised[1]) <= width else raised[1][: width - 1] + "…"
     if message.startswith("it was still running"):
         return "endless loop"
     message = re.sub(r"^on [^:]*: ", "", message)
+    message = re.sub(r"^it raised ", "", message)
     message = re.sub(r"^two things are wrong\. First: ", "two: ", message)
     message = re.sub(r"^(that|this|it|these) (is|was|are) (the |an? )?", "", message)
-    clause = re.split(r"[.:;?](?:\s|$)", message, maxsplit=1)[0]
+    clause = re.split(r"[.:;?](?:\s|$)| in line ", message, maxsplit=1)[0]
     return clause if len(clause) <= width else clause[: width - 1].rstrip() + "…"
 
 
