@@ -407,8 +407,9 @@ def _statement(cell: int, node: ast.stmt) -> Statement:
     for part in ast.walk(node) if not isinstance(node, ast.FunctionDef | ast.ClassDef) else ():
         if isinstance(part, ast.Subscript | ast.Attribute) and isinstance(part.ctx, ast.Store):
             binds.add(_root(part))
-        elif isinstance(part, ast.Call) and kind == "do":  # model(x), table.append(x), fit(model): they may change it
-            binds.add(_root(part.func))
+        elif isinstance(part, ast.Call) and kind == "do":  # table.append(x), fit(model), model(x) in a loop: a change
+            if isinstance(part.func, ast.Attribute) or not isinstance(node, ast.Expr):
+                binds.add(_root(part.func))
             binds.update(_root(each) for each in part.args if _TRAINS.search(_last(part.func)))
     return Statement(cell, node, kind, frozenset(binds), frozenset(_reads(table)))
 
@@ -430,9 +431,9 @@ def _kind(node: ast.stmt) -> str:
 
 
 def _root(node: ast.expr) -> str:
-    """The first name of `name.attribute[index](...)`; empty of what has none."""
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call | ast.Starred):
-        node = node.func if isinstance(node, ast.Call) else node.value
+    """The first name of `name.attribute[index]`; empty of what has none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
+        node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
@@ -696,11 +697,12 @@ def report(rows: list[list[str]], unread: list[Notebook]) -> str:
     for chapter in sorted({row[1] for row in rows if row[1]}):
         lines += ["", f"Chapter {chapter}", *_table([row for row in rows if row[1] == chapter])]
     lines += ["", "✓ right, – not attempted, ? could not be run; else what is wrong"] if rows else []
-    lines += [f"? {each.student}, {each.path.name}: {each.problem}" for each in unread]
+    for each in unread:
+        lines += _wrapped(f"? {each.student}, {each.path.name}: {each.problem}")
     said = {(each.student, each.problem) for each in unread}
     for student, _, name, status, message in rows:
         if status == NOT_RUN and (student, message) not in said:
-            lines.append(f"? {student}, {name}: {message}")
+            lines += _wrapped(f"? {student}, {name}: {message}")
     made = Counter((row[1], row[2], row[4]) for row in rows if row[3] == WRONG)
     if made:
         lines += ["", "The commonest mistakes"]
@@ -729,16 +731,19 @@ def what_goes_wrong(chapter: str) -> str:
 
 
 def _table(rows: list[list[str]]) -> list[str]:
-    """Students × exercises of one chapter."""
+    """Students × exercises of one chapter; in two tables or more, where the terminal is narrow."""
     names = list(dict.fromkeys(row[2] for row in rows))
     students = list(dict.fromkeys(row[0] for row in rows))
-    columns = shutil.get_terminal_size((140, 24)).columns
-    room = (columns - max(map(_width, students)) - 2) // len(names) - 2
-    cells = {(row[0], row[2]): SIGNS.get(row[3]) or phrase(row[4], min(26, max(12, room))) for row in rows}
-    grid = [["", *names], *([student, *(cells[student, name] for name in names)] for student in students)]
+    room = shutil.get_terminal_size((140, 24)).columns - max(map(_width, students))
+    fitting = [name for i, name in enumerate(names, 1) if sum(max(14, 2 + len(each)) for each in names[:i]) <= room]
+    first = fitting or names[:1]
+    most = min(26, max(12, room // len(first) - 2))
+    cells = {(row[0], row[2]): SIGNS.get(row[3]) or phrase(row[4], most) for row in rows}
+    grid = [["", *first], *([student, *(cells[student, name] for name in first)] for student in students)]
     widths = [max(map(_width, column)) for column in zip(*grid, strict=True)]
-    padded = [[text + " " * (w - _width(text)) for text, w in zip(line, widths, strict=True)] for line in grid]
-    return ["  ".join(line).rstrip() for line in padded]
+    lines = ["  ".join(text + " " * (w - _width(text)) for text, w in zip(line, widths, strict=True)) for line in grid]
+    others = [row for row in rows if row[2] not in first]
+    return [line.rstrip() for line in lines] + (["", *_table(others)] if others else [])
 
 
 def phrase(message: str, width: int) -> str:
@@ -755,7 +760,7 @@ def phrase(message: str, width: int) -> str:
         return "endless loop"
     message = re.sub(r"^on [^:]*: ", "", message)
     message = re.sub(r"^it raised ", "", message)
-    message = re.sub(r"^two things are wrong\. First: ", "two: ", message)
+    message = re.sub(r"^two things are wrong\. First: ", "", message)
     message = re.sub(r"^(that|this|it|these) (is|was|are) (the |an? )?", "", message)
     clause = re.split(r"[.:;?](?:\s|$)| in line ", message, maxsplit=1)[0]
     return clause if len(clause) <= width else clause[: width - 1].rstrip() + "…"
