@@ -1,6 +1,6 @@
 """The answers that a class has handed in, checked, in one table: `python -m possm_course.grade FOLDER`.
 
-FOLDER has one notebook a student (`anna.ipynb`), or a folder each (`anna/06_recurrent_networks.ipynb`). Every notebook
+FOLDER has one notebook a student (`anna.ipynb`), or a folder each, with `06_recurrent_networks.ipynb`. Every notebook
 is graded in a process of its own, forked from one that has loaded torch and has run the checks once. There
 
 1. `_confine` takes from the process what students' code does not need: files, network, programs, memory;
@@ -569,7 +569,7 @@ def _readable() -> list[str]:
     """What an answer may read outside of its folder: Python, its packages, the system, and the course."""
     course, package = Path(__file__).parent, Path(possm_lite.__file__).parent
     places = [course, package, course.parent / "data", course.parent / "experiments"]
-    places += [sys.prefix, sys.base_prefix, sys.exec_prefix, Path(torch.__file__).parents[1]]
+    places += [sys.prefix, sys.base_prefix, sys.exec_prefix, *(path for path in sys.path if path.endswith("-packages"))]
     places += ["/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/sys", "/dev", "/System", "/Library"]
     return [str(place) for place in places if os.path.isdir(place) and str(place) != os.sep]
 
