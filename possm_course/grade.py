@@ -73,7 +73,7 @@ CHAPTERS = {
     for module in (*_MODULES, ch18)
 }
 
-RIGHT, WRONG, MISSING, NOT_RUN = "right", "wrong", "missing", "not run"
+STATUSES = RIGHT, WRONG, NOT_RUN, MISSING = "right", "wrong", "not run", "missing"  # the best first
 SIGNS = {RIGHT: "✓", MISSING: "–", NOT_RUN: "?"}
 COLUMNS = ["student", "chapter", "exercise", "status", "message"]  # of the CSV
 TEACHING = Path(__file__).parents[1] / "docs" / "TEACHING.md"
@@ -131,12 +131,12 @@ def main(argv: list[str] | None = None) -> int:
         print(_warning(notebooks), flush=True)
         grade([each for each in notebooks if each.chapter], options.seconds, max(1, options.jobs))
         rows = table_rows(notebooks)
+        print(report(rows, [each for each in notebooks if each.problem]))
         with target.open("w", newline="", encoding="utf-8-sig") as file:  # by its first bytes Excel knows UTF-8
             csv.writer(file).writerows([COLUMNS, *([_no_formula(text) for text in row] for row in rows)])
     except (OSError, KeyboardInterrupt) as error:
         sys.stderr.write(f"possm_course.grade: {' '.join(str(error).split()) or 'interrupted'}\n")
         return 130 if isinstance(error, KeyboardInterrupt) else 2
-    print(report(rows, [each for each in notebooks if each.problem]))
     print(f"\nEvery verdict with its whole message: {target}")
     return 0
 
@@ -187,7 +187,10 @@ def collect(folder: Path) -> list[Notebook]:
         inside = path.relative_to(folder).parts
         if not any(part.startswith((".", "__MACOSX")) for part in inside):
             notebook = Notebook(_plain(inside[0] if len(inside) > 1 else path.stem), path)
-            _load(notebook)
+            try:
+                _load(notebook)
+            except OSError as error:
+                notebook.problem = f"it cannot be read ({error.strerror})"
             found.append(notebook)
     if not found:
         raise FileNotFoundError(f"{folder} has no notebooks: NAME.ipynb of each student, or NAME/NN_chapter.ipynb")
@@ -286,15 +289,15 @@ class _Grading:
         self.stop()
         verdicts, begun = self.notebook.verdicts, ""
         for name, status, message in _lines(Path(self.folder.name, "verdicts")):
-            if name:
+            if name in CHAPTERS[self.notebook.chapter] and status in ("", *STATUSES):
                 verdicts[name] = status, _plain(message)
                 begun = name if message == _BEGUN else begun
-            else:
+            elif not name:
                 self.notebook.problem = _plain(message)
         self.folder.cleanup()
         left = [name for name, (status, _) in verdicts.items() if not status]
         code = self.process.exitcode
-        how = f"exit status {code}" if code >= 0 else signal.Signals(-code).name
+        how = f"exit status {code}" if code >= 0 else signal.strsignal(-code) or f"signal {-code}"
         reason = "the time of its notebook was up" if is_late else f"it ended the process that checked it ({how})"
         if begun in left and not is_late:
             verdicts[begun] = NOT_RUN, reason
@@ -324,6 +327,7 @@ def _grade_one(text: str, chapter: str, done: list[str], folder: str, seconds: f
     def note(name: str, status: str, message: str) -> None:
         os.write(log, (json.dumps([name, status, message[:1000]]) + "\n").encode())
 
+    _confine(folder, seconds)
     try:
         statements, tags, broken = _read(text)
     except Exception as error:  # whatever is wrong with a file that somebody calls a notebook
@@ -337,16 +341,17 @@ def _grade_one(text: str, chapter: str, done: list[str], folder: str, seconds: f
     for name in found:
         if name not in done:
             note(name, "", "")
-    _confine(folder, seconds)
     for name, places in found.items():
         if name not in done:
             note(name, "", _BEGUN)
-            status, message = MISSING, ""
+            verdict = MISSING, ""
             for cell, answer in places:
-                status, message = _verdict(exercises[name], statements, cell, answer, broken)
-                if status != MISSING:
+                found_here = _verdict(exercises[name], statements, cell, answer, broken)
+                if verdict[0] == MISSING or found_here[0] == RIGHT:
+                    verdict = found_here
+                if verdict[0] == RIGHT:
                     break
-            note(name, status, message)
+            note(name, *verdict)
 
 
 # How an answer is taken from a notebook
@@ -456,11 +461,12 @@ def _candidates(
     wanted = ast.FunctionDef | ast.ClassDef if isinstance(exercise, Check) else ast.Assign | ast.AnnAssign
     tagged = [cell for cell, names in tags.items() if name in names]
     names = {name, *_checked(name, statements)}
+    named = {each.cell for each in statements if each.binds & names}
     places = [(cell, name) for cell in reversed(tagged)]
     for statement in reversed(statements):
         if isinstance(statement.node, wanted):
-            may_be_called = statement.binds if statement.cell in tagged else statement.binds & names
-            places += [(statement.cell, each) for each in may_be_called]
+            is_renamed = statement.cell in tagged and statement.cell not in named
+            places += [(statement.cell, each) for each in statement.binds & (statement.binds if is_renamed else names)]
     return list(dict.fromkeys(places))
 
 
@@ -666,12 +672,11 @@ def table_rows(notebooks: list[Notebook]) -> list[list[str]]:
         For each student and chapter that was handed in, a row for each exercise that anybody's notebook of it has;
         without a chapter, what is of none.
     """
-    order = (RIGHT, WRONG, NOT_RUN, MISSING)
     best: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for notebook in notebooks:
         row = best.setdefault((notebook.chapter, notebook.student), {}) if notebook.chapter else {}
         for name, verdict in notebook.verdicts.items():
-            row[name] = min(verdict, row.get(name, verdict), key=lambda each: order.index(each[0]))
+            row[name] = min(verdict, row.get(name, verdict), key=lambda each: STATUSES.index(each[0]))
     rows = [[each.student, "", "", NOT_RUN, each.problem] for each in notebooks if not each.chapter]
     for (chapter, student), verdicts in sorted(best.items()):
         found = {name for (other, _), each in best.items() if other == chapter for name in each}

@@ -86,7 +86,9 @@ def handed_in(outside: Path) -> dict[str, dict | str]:
                 "chunk_gradients": "def chunk_gradients(*_): raise NotImplementedError",
             }
         ),
-        "renamed": chapter({GRU: RIGHT_GRU.replace("def torch_gru_step", "def my_step")}),
+        "renamed": chapter(
+            {GRU: RIGHT_GRU.replace("def torch_gru_step", "def my_step") + "\ndef other(x): return x\n"}
+        ),
         "untagged": untagged(chapter({GRU: RIGHT_GRU, "my_gate": "my_gate = 0.034"})),
         "moved": chapter({}, RIGHT_GRU),
         "loud": chapter({GRU: RIGHT_GRU.replace("    xr,", "    print('x' * 10_000_000)\n    xr,")}),
