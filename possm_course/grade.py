@@ -315,7 +315,7 @@ def _lines(log: Path) -> Iterator[tuple[str, str, str]]:
     """Exercise, status and message of each whole line that a process has written."""
     if log.is_file():
         for line in log.read_bytes()[:1_000_000].decode(errors="replace").splitlines():
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, TypeError, RecursionError):
                 name, status, message = json.loads(line)
                 yield str(name), str(status), str(message)
 
