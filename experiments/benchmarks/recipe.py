@@ -1,7 +1,7 @@
 """Changes of the recipe of training, offered alike to POSSM and to the GRU on counts; and intervals over trials.
 
-Each change is made alone, on the simulated session, with the settings that are best for the decoder without it. It is
-adopted if it gains at least `WORTH` of R² on the validation part, mean of the seeds.
+Each change is made alone, on the simulated session, with the settings that are best for the decoder without it. Those
+that gain at least `WORTH` of R² on its validation part, mean of the seeds, are then made together on each recording.
 """
 
 import re
@@ -151,11 +151,11 @@ def train(
     return {AS_IT_IS: scored(model, session), WEIGHTS: scored(average.module, session)}
 
 
-def make(decoder: str, session: Session, n_sessions: int = 1) -> nn.Module:
+def make(decoder: str, session: Session) -> nn.Module:
     """A decoder of either kind for the units and columns of a session."""
     n_units, n_columns = session.recording.n_units, session.recording.n_columns
     if decoder == POSSM_GRU:
-        return POSSM(POSSMConfig(n_units=n_units, n_outputs=n_columns, n_sessions=n_sessions))
+        return POSSM(POSSMConfig(n_units=n_units, n_outputs=n_columns))
     return BinnedGRU(n_units, session.timeline.bin_width_s, len(slot_offsets(session)), n_columns)
 
 
@@ -300,52 +300,67 @@ def interval_over_trials(runs: Sequence[dict], others: Sequence[dict], shown: bo
 
 
 def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> Iterator[Item]:
-    """Each change alone on the simulated session; then all that is adopted, on each recording."""
+    """Each change alone on the simulated session; then those that gain, together on each recording."""
     found, missing = present(recordings)
     yield from missing
     n_seeds = 2 if short else N_SEEDS
     names = list(CHANGES)[:2] if short else list(CHANGES)
-    of: dict[tuple[str, str], list[dict]] = {}
-    for name, decoder in product(names, DECODERS):
-        seeds = min(n_seeds, N_PRETRAINED) if CHANGES[name].n_sessions else n_seeds
-        (of[name, decoder],) = runs_of([(SIMULATED, decoder, (CHANGES[name],), 0.0)], found, seeds, short)
-    alone: dict[str, dict[str, list[dict]]] = {
-        name: {decoder: [run[AS_IT_IS] for run in of[name, decoder]] for decoder in DECODERS} for name in names
-    }
-    alone[WEIGHTS] = {decoder: [run[WEIGHTS] for run in of[AS_IT_IS, decoder]] for decoder in DECODERS}
-    alone[SEVERAL] = {decoder: [together(alone[AS_IT_IS][decoder])] for decoder in DECODERS}
+    alone = runs_alone(names, found, n_seeds, short)
     gains = {name: {d: gain(runs[d], alone[AS_IT_IS][d]) for d in DECODERS} for name, runs in alone.items()}
-    rows = []
-    for name, runs in alone.items():
-        cells = [name]
-        for decoder in DECODERS:
-            test = np.array([run["test"].r2 for run in runs[decoder]])
-            cells += ["" if name == AS_IT_IS else f"{gains[name][decoder]:+.4f}", with_spread(test)]
-        rows.append(cells)
-    head = ["", *(f"{decoder}{column}" for decoder in DECODERS for column in (": gain, validation", ": R², test"))]
-    yield Table(f"Changes, each alone: simulated session, {n_seeds} seeds", head, rows)
+    yield Table(f"Changes, each alone: simulated session, {n_seeds} seeds", *rows_alone(alone, gains))
 
-    adopted = {d: best_of_each_kind({name: gains[name][d] for name in names}) for d in DECODERS}
-    averages = {decoder: gains[WEIGHTS][decoder] >= WORTH for decoder in DECODERS}
+    chosen = {d: best_of_each_kind({name: gains[name][d] for name in names}) for d in DECODERS}
+    averaged = {d: gains[WEIGHTS][d] >= WORTH for d in DECODERS}
     for decoder in DECODERS:
-        words = [*adopted[decoder], *([WEIGHTS] if averages[decoder] else [])]
+        words = [*chosen[decoder], *([WEIGHTS] if averaged[decoder] else [])]
         yield Note(f"{decoder}, gain at least {WORTH} on validation: {', '.join(words) or 'nothing'}.")
     keys = [
         (source, decoder, tuple(CHANGES[name] for name in [AS_IT_IS, *changes]), 0.0)
         for source in found
         for decoder in DECODERS
-        for changes in ([], adopted[decoder])
+        for changes in ([], chosen[decoder])
     ]
     done = iter(runs_of(keys, found, n_seeds, short))
     rows = []
     for source, decoder in product(found, DECODERS):
         before = [run[AS_IT_IS] for run in next(done)]
-        after = [run[WEIGHTS if averages[decoder] else AS_IT_IS] for run in next(done)]
-        r2 = [with_spread(np.array([run["test"].r2 for run in runs])) for runs in (before, after)]
+        after = [run[WEIGHTS if averaged[decoder] else AS_IT_IS] for run in next(done)]
         of_five = [f"{together(runs)['test'].r2:.3f}" for runs in (before, after)]
-        rows.append([f"{source}, {decoder}", r2[0], r2[1], *of_five])
-    head = ["R², test", AS_IT_IS, "with what is adopted", f"{SEVERAL}, {AS_IT_IS}", f"{SEVERAL}, with what is adopted"]
-    yield Table(f"All that is adopted, together, {n_seeds} seeds", head, rows)
+        rows.append([f"{source}, {decoder}", r2_with_spread(before), r2_with_spread(after), *of_five])
+    head = ["R², test", AS_IT_IS, "with these changes", f"{SEVERAL}, {AS_IT_IS}", f"{SEVERAL}, with these changes"]
+    yield Table(f"Changes that gain, together, {n_seeds} seeds", head, rows)
+
+
+def runs_alone(
+    names: Sequence[str], found: dict[str, Path], n_seeds: int, short: bool
+) -> dict[str, dict[str, list[dict]]]:
+    """What each decoder gives on the simulated session with each change alone, by both, a run per seed."""
+    of: dict[tuple[str, str], list[dict]] = {}
+    for name, decoder in product(names, DECODERS):
+        seeds = min(n_seeds, N_PRETRAINED) if CHANGES[name].n_sessions else n_seeds
+        (of[name, decoder],) = runs_of([(SIMULATED, decoder, (CHANGES[name],), 0.0)], found, seeds, short)
+    alone = {name: {d: [run[AS_IT_IS] for run in of[name, d]] for d in DECODERS} for name in names}
+    alone[WEIGHTS] = {d: [run[WEIGHTS] for run in of[AS_IT_IS, d]] for d in DECODERS}
+    alone[SEVERAL] = {d: [together(alone[AS_IT_IS][d])] for d in DECODERS}
+    return alone
+
+
+def rows_alone(
+    alone: dict[str, dict[str, list[dict]]], gains: dict[str, dict[str, float]]
+) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of changes, each alone: gain on validation and R² on the test part, by decoder."""
+    rows = []
+    for name, runs in alone.items():
+        cells = [name]
+        for decoder in DECODERS:
+            cells += ["" if name == AS_IT_IS else f"{gains[name][decoder]:+.4f}", r2_with_spread(runs[decoder])]
+        rows.append(cells)
+    return ["", *(f"{decoder}{what}" for decoder in DECODERS for what in (": gain, validation", ": R², test"))], rows
+
+
+def r2_with_spread(runs: Sequence[dict]) -> str:
+    """R² on the test part with its spread over seeds, as text."""
+    return with_spread(np.array([run["test"].r2 for run in runs]))
 
 
 def best_of_each_kind(gains: dict[str, float]) -> list[str]:
