@@ -91,6 +91,7 @@ WIDTHS = [("screen", 1440), ("print", 690), ("screen", 390)]  # a computer, pape
 OUTSIDE = """() => [...document.querySelectorAll(".cell_input pre, div.math > div")]
     .filter(box => box.scrollWidth > box.clientWidth + 1)
     .concat([...document.querySelectorAll(".katex-error, .math .tag, div.math > span + span")]).map(x => x.innerText)"""
+HANDOUTS = sorted(path.stem for path in (NOTEBOOKS.parent / "docs/handouts").glob("*.md"))
 LOADED = "performance.getEntriesByType('resource').map(entry => new URL(entry.name).pathname)"
 PAGES = (
     "index",
@@ -103,6 +104,15 @@ PAGES = (
     *NAMES,
 )
 COLOURED = ("index", "02_scoring", "TEACHING", "possm_lite.nn.ssm")  # the colours are the same on all pages
+
+
+@pytest.mark.parametrize("name", HANDOUTS)
+def test_a_handout_is_two_sides_of_paper(offline_page, pages, name):
+    offline_page.goto(f"file://{pages}/handout_{name}.html")
+    offline_page.wait_for_function("document.querySelector('.math .katex')")
+    printed = offline_page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 2
+    assert offline_page.problems == []
 
 
 @pytest.mark.parametrize("name", PAGES)

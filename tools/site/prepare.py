@@ -32,6 +32,7 @@ from tools.site.repository import REPOSITORY
 GUIDES = ("TEACHING.md", "GLOSSARY.md", "NOTES.zh.md", "BENCHMARKS.md")
 KATEX = ROOT / "docs/site/node_modules/katex/dist"
 FIGURES = Path("experiments/benchmarks/figures")
+BOARDS = Path("docs/boards")
 # imported for the work of a chapter, not for its subject
 TOOLS = tuple(f"possm_course.{name}" for name in ("checks", "diagrams", "exercises", "style", "widgets"))
 LIVE = ("`docs/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that live.py builds
@@ -59,6 +60,11 @@ def main(folder: Path) -> None:
     for name in GUIDES:
         guide = (ROOT / "docs" / name).read_text(encoding="utf-8")
         (folder / name).write_text(relink(guide), encoding="utf-8")
+    for path in sorted((ROOT / "docs/handouts").glob("*.md")):
+        text = relink(path.read_text(encoding="utf-8"))
+        off_the_bar = f"---\norphan: true\n---\n\n{text}"  # TEACHING links to it, not the bar at the side
+        (folder / f"handout_{path.name}").write_text(off_the_bar, encoding="utf-8")
+    shutil.copytree(ROOT / BOARDS, folder / "boards")
     shutil.copytree(ROOT / FIGURES, folder / FIGURES)
     for name, text in reference.pages():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
@@ -207,12 +213,13 @@ def relink(markdown: str) -> str:
     """Links as they are on the pages, where all notebooks are in one folder; links to other files become plain text."""
     guides = "|".join(map(re.escape, GUIDES))
     markdown = re.sub(rf"\]\((?:\.\./)+(?:docs/)?({guides})", r"](\1", markdown)
-    markdown = markdown.replace(f"](../{FIGURES}/", f"]({FIGURES}/")
+    markdown = markdown.replace(f"](../{FIGURES}/", f"]({FIGURES}/").replace("](../boards/", "](boards/")
+    markdown = re.sub(r"\]\(handouts/(\w+\.md)\)", r"](handout_\1)", markdown)
     markdown = re.sub(
         r"\]\((?:\.\./|notebooks/)*deeper/(\d\d_\w+)\.ipynb(#[^)]*)?\)", r"](\1_deeper.ipynb\2)", markdown
     )
     markdown = re.sub(r"\]\((?:\.\./|notebooks/|solutions/)*(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
-    kept = rf"https?:|#|\d\d_\w+\.ipynb|{guides}|{FIGURES}/|mailto:"
+    kept = rf"https?:|#|\d\d_\w+\.ipynb|{guides}|{FIGURES}/|boards/|handout_|mailto:"
     return re.sub(rf"\[([^\]]+)\]\((?!{kept})[^)]*\)", r"\1", markdown)
 
 
