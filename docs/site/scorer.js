@@ -2,7 +2,7 @@
 if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false; // there, no page may read another
 var Scorer = {
   score([name, , , , score]) {
-    const orders = [/^possm_|^api$/, /./, /_deeper$/, /^\d\d_(?!.*_deeper$)/];
+    const orders = [/^(?!possm_|api$)/, /_deeper$/, /^\d\d_(?!.*_deeper$)/]; // the last that fits counts
     return score + 1000 * orders.findLastIndex((order) => order.test(name));
   },
   // as Sphinx has them (searchtools.js)

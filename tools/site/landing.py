@@ -25,12 +25,12 @@ PARTS = {
 }
 # What a visitor may want to know: the chapters that answer it, and the cell whose figure is on the card
 QUESTIONS = {
-    "What is attention?": (range(1, 4), "93e06cbd"),
+    "What is attention?": (range(1, 4), "ecf41bda"),
     "How does a network know when something happened?": (range(4, 6), "clocks"),
-    "How does a network remember?": ((6, 7, 8, 9, 15), "8a59b9d2"),
+    "How does a network remember?": ((6, 7, 8, 9, 15), "c07answer"),
     "How does a decoder read spikes?": (range(10, 13), "8f98b46e"),
     "Is the decoder any good, and is it fast enough?": (range(13, 15), "0480586d"),
-    "How do I decode a recording of my own?": (range(16, 100), "c056aeed"),
+    "How do I decode a recording of my own?": (range(16, 100), "23f0e166"),
 }
 CARD_WIDTH = 640  # pixels of a card's figure
 RESULTS = ROOT / "experiments" / "benchmarks" / "results"
