@@ -158,11 +158,11 @@ def test_first_page_plays_the_live_page(offline_page, pages):
     live.wait_for_function("document.querySelector('#captions li')?.offsetHeight > 0")
     arena = live.locator("#arena").bounding_box()
     assert arena["y"] + 200 < 720, "the square is below the first screen"
+    assert offline_page.problems == []
     live.locator("a[href^='index.html']").first.evaluate(
         "link => { link.href = '01_kernel_regression.html'; link.click(); }"
     )
     offline_page.wait_for_url("**/01_kernel_regression.html")  # of the page, not of the frame
-    assert offline_page.problems == []
 
 
 def test_search_puts_chapters_before_the_reference(offline_page, pages):
