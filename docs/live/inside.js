@@ -14,7 +14,6 @@ const GRID_COLUMNS = { token: 8, latent: 8, state: 16 };
 const DIVERGING = {
   light: [[0, 90, 156], [255, 255, 255], [204, 84, 0]], dark: [[86, 180, 233], [32, 34, 38], [255, 140, 50]],
 };
-const DIRECTIONS = ["right", "up and right", "up", "up and left", "left", "down and left", "down", "down and right"];
 
 class Inside {
   /** `loop` is the running Loop; colorOf(unit) a CSS colour and rowOf(unit) a place from 0, for units from 0. */

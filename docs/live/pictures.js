@@ -3,6 +3,7 @@
 
 const find = (selector) => document.querySelector(selector);
 const SHOWN_S = 4, GUTTER = 18, PATH_S = 2, GLOW_S = 0.12, TOP_MM_S = 800;
+const DIRECTIONS = ["right", "up and right", "up", "up and left", "left", "down and left", "down", "down and right"];
 let theme = {};
 
 /** Colours of the style sheet, light or dark. */
@@ -72,6 +73,11 @@ class Pictures {
   /** The preferred direction of unit u in 0..2 pi, so that rows go once around the circle. */
   turn(u) {
     return (this.directions[u] + 4 * Math.PI) % (2 * Math.PI);
+  }
+
+  /** The nearest of eight directions, in words. */
+  directionName(u) {
+    return DIRECTIONS[Math.round((8 * this.turn(u)) / (2 * Math.PI)) % 8];
   }
 
   spikes({ units, offsets }) {

@@ -138,6 +138,7 @@ def test_finger_on_a_telephone_without_motion(chromium, pages):
 
 def test_game_is_won_by_the_decoded_cursor(page):
     page.evaluate("find('#pull').checked = true")  # a busy machine steers late
+    page.locator("[data-experiment=loop] input").press("ArrowRight")  # a guess
     page.click("[data-experiment=loop] button")
     box = page.locator("#arena").bounding_box()
     while page.evaluate("!!loop.game"):
@@ -149,3 +150,95 @@ def test_game_is_won_by_the_decoded_cursor(page):
         page.wait_for_timeout(100)
     row = page.inner_text("#results tbody tr")
     assert int(row.split("\t")[5].split()[0]) >= 6, row
+
+
+def test_first_second_invites(page):
+    page.wait_for_function("loop.timeS >= 1")
+    opacity = page.evaluate("[...document.querySelectorAll('#captions li')].map((li) => getComputedStyle(li).opacity)")
+    assert opacity == ["1", "1", "1"] and page.is_visible("#invitation")
+    page.hover("#arena")
+    assert not page.is_visible("#invitation")
+
+
+def test_rest_is_not_scored(page):
+    """Eight seconds of movement, then 15 s of rest."""
+    told = page.evaluate("""() => {
+        const told = [];
+        setPaused(true);
+        while (loop.timeS < 8) loop.step(demonstration);
+        for (let n = 0; n < 300; n++) {
+            loop.step(() => [0, 0]);
+            report();
+            told.push(find("#score").textContent);
+        }
+        return told;
+    }""")
+    assert "explains" in told[0] and told[-1] == "Move, to get a score."
+    assert not [line for line in told if "worse" in line]
+
+
+@pytest.mark.parametrize("name", ["lose", "noise", "ahead", "loop"])
+def test_answer_waits_for_a_guess_and_a_run(page, name):
+    item = page.locator(f"[data-experiment={name}]")
+    button, answer = item.locator("button"), item.locator(".why")
+    assert button.is_disabled() and not answer.is_visible()
+    item.locator("input").first.click()
+    button.click()
+    assert page.evaluate("experiments.running") == name and not answer.is_visible()
+    button.click()
+    assert answer.inner_text().startswith("You guessed: ")
+
+
+def test_square_stays_beside_the_button_on_a_telephone(chromium, pages):
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, offline=True)
+    page = context.new_page()
+    page.goto(f"file://{pages}/live.html")
+    for item in page.locator("[data-experiment]").all():
+        item.locator("input").first.tap()
+        item.locator("button").tap()
+        arena, button = page.locator("#arena").bounding_box(), item.locator("button").bounding_box()
+        assert arena["y"] >= 0 and arena["y"] + arena["height"] <= button["y"] and button["y"] + button["height"] <= 845
+    context.close()
+
+
+def test_name_is_one_path(page):
+    """While a name is written, the decoded path never jumps to the hand."""
+    page.click("#write")
+    points = page.evaluate("""() => {
+        setPaused(true);
+        const { decoded } = experiments.writing;
+        while (decoded.length < 600) {
+            loop.step(demonstration);
+            experiments.keep();
+        }
+        return decoded;
+    }""")
+    assert np.abs(np.diff(points, axis=0)).max() < 20  # mm in 10 ms
+    page.click("#write")
+    assert page.evaluate("loop.anewS === PATH_S && !loop.pulled")
+
+
+@pytest.mark.parametrize("gain", [1.2, 2.5])
+def test_rings_are_won_within_the_square(page, gain):
+    """Somebody whose hand moves by `gain` a second times what the cursor, as it was 0.1 s ago, still lacks."""
+    reached, outside = page.evaluate(
+        """(gain) => {
+            setPaused(true);
+            const player = new Loop(unpack(WEIGHTS)), game = new Game(), frameS = 1 / 60;
+            let hand = [0, 0], next = 0, samples = 0, outside = 0;
+            Object.assign(player, { anewS: Infinity, game });
+            while (game.target) player.step((timeS) => {
+                for (; next <= timeS; next += frameS) {
+                    const seen = player.shown(next - 0.1);
+                    const wanted = hand.map((at, axis) => at + gain * frameS * (game.target?.[axis] - seen[axis]));
+                    samples++;
+                    outside += wanted.some((at) => Math.abs(at) > edge);
+                    if (game.target) hand = wanted.map((at) => Math.min(Math.max(at, -edge), edge));
+                }
+                return hand;
+            });
+            return [game.times.filter((time) => time !== null).length, outside / samples];
+        }""",
+        gain,
+    )
+    assert reached >= 7 and outside < 0.1, (reached, outside)
