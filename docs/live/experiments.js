@@ -34,6 +34,7 @@ class Experiments {
 
   start(name) {
     this.stop();
+    guide.show("network");
     this.running = name;
     const item = find(`[data-experiment=${name}]`), button = item.querySelector("button");
     button.setAttribute("aria-pressed", true);
@@ -115,6 +116,7 @@ class Experiments {
   write() {
     setDemonstrating(false);
     if (paused) setPaused(false);
+    guide.show("network");
     this.stop();
     loop.anewS = Infinity;  // one path, that does not drift away
     loop.pulled = true;
@@ -177,11 +179,13 @@ class Experiments {
 }
 
 const stuck = matchMedia("(max-width: 700px)");  // where the style sheet keeps the square in view
-const experiments = new Experiments();
+const experiments = new Experiments(), guide = new Guide();
 setLost(0);
 setNoise(0);
 find("#delay").textContent = (loop.w.handDelayS + 2 * loop.w.armS).toFixed(2);  // and the arm's, when it moves steadily
 choose();
+guide.show("network");
+find("#told").innerHTML = "New here? Meet one neuron first, then eight, then all. It takes a minute.";
 if (still) {
   begin = performance.now();
   draw();

@@ -122,6 +122,7 @@ function bin() {
   pictures.spikes(spikes);
   inside.update();
   experiments.update();
+  guide.update(spikes);
   if (loop.nBins % 10 === 0) report();
 }
 
@@ -175,7 +176,7 @@ function choose() {
   loop.ahead = Number(find("[name=ahead]:checked").value);
   loop.pulled = drawn === "cursor" && find("#pull").checked;
   loop.anewS = drawn === "paths" ? PATH_S : Infinity;
-  document.body.className = loop.decoder;
+  document.body.classList.toggle("wiener", loop.decoder === "wiener");
   find("#captions span").textContent = DRAWN_BY[loop.decoder];
   readTheme();
   find("#ahead").textContent = AHEAD_NOTES[loop.ahead];
@@ -206,26 +207,26 @@ const raster = find("#raster");
 function chooseRow(i) {
   pictures.chosen = i;
   if (i < 0) return;
-  const u = pictures.order[i], click = loop.units.silent[u] ? "It is silent: click to bring it back." : "Click to silence it.";
+  const u = pictures.shown[i], click = loop.units.silent[u] ? "It is silent: click to bring it back." : "Click to silence it.";
   find("#unit").textContent = `Neuron ${u + 1} fires most for movements ${pictures.directionName(u)} (the curve in the raster). ${click}`;
 }
 
 function toggleRow() {
   if (pictures.chosen < 0) return;
-  const u = pictures.order[pictures.chosen];
+  const u = pictures.shown[pictures.chosen];
   loop.units.silent[u] = !loop.units.silent[u];
   showLost();
   chooseRow(pictures.chosen);
 }
 raster.addEventListener("pointermove", (event) => {
   const box = raster.getBoundingClientRect(), share = (event.clientY - box.top) / box.height;
-  chooseRow(Math.min(Math.max(Math.floor(share * loop.units.n), 0), loop.units.n - 1));
+  chooseRow(Math.min(Math.max(Math.floor(share * pictures.shown.length), 0), pictures.shown.length - 1));
 });
 raster.addEventListener("pointerleave", () => chooseRow(-1));
 raster.addEventListener("click", toggleRow);
 raster.addEventListener("keydown", (event) => {
   const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-  if (by) chooseRow((pictures.chosen + by + loop.units.n) % loop.units.n);
+  if (by) chooseRow((pictures.chosen + by + pictures.shown.length) % pictures.shown.length);
   else if (event.key === "Enter") toggleRow();
   if (by || event.key === "Enter") event.preventDefault();
 });

@@ -67,7 +67,8 @@ def test_steps_equal_those_of_the_package(page, trained):
     page.wait_for_function("inside.trace")
     page.focus("#inside [data-part=bin] canvas")
     page.keyboard.press("ArrowRight")
-    said = page.inner_text("#inside [data-part=score] p")
+    page.click("#inside [data-part=score] canvas")
+    said = page.inner_text("#inside [data-part=score] .numbers")
     assert page.evaluate("inside.held && inside.trace.scores[inside.chosen].toFixed(2)") in said
 
 
