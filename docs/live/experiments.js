@@ -34,12 +34,13 @@ class Experiments {
 
   start(name) {
     this.stop();
-    guide.show("network");
+    if (guide.step !== "network") guide.show("network");
     this.running = name;
     const item = find(`[data-experiment=${name}]`), button = item.querySelector("button");
     button.setAttribute("aria-pressed", true);
     button.textContent = "Stop, and see";
     item.querySelector(".why").hidden = true;
+    if (stuck.matches) button.scrollIntoView({ block: "nearest" });
     if (paused) setPaused(false);
     if (name === "noise") setNoise(30);
     if (name === "ahead") check("ahead", 2);
@@ -47,7 +48,8 @@ class Experiments {
     check("drawn", "cursor");
     setDemonstrating(false);
     loop.game = new Game();
-    find("#message").textContent = "Bring the decoded cursor into the ring. At each ring, and at the wall, it restarts at your hand.";
+    find("#message").textContent = "Bring the decoded cursor into the ring. "
+      + "At each ring, and at the wall, it restarts at your hand.";
     find(".target").hidden = false;
     arena.focus({ preventScroll: true });
     if (!stuck.matches) arena.scrollIntoView({ block: "nearest" });
@@ -116,7 +118,7 @@ class Experiments {
   write() {
     setDemonstrating(false);
     if (paused) setPaused(false);
-    guide.show("network");
+    if (guide.step !== "network") guide.show("network");
     this.stop();
     loop.anewS = Infinity;  // one path, that does not drift away
     loop.pulled = true;

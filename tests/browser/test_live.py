@@ -243,3 +243,79 @@ def test_rings_are_won_within_the_square(page, gain):
         gain,
     )
     assert reached >= 7 and outside < 0.1, (reached, outside)
+
+
+MOVE = """(turn) => {  // a second of movement at 150 mm/s in the neuron's direction, turned
+    const rad = pictures.directions[guide.one] + turn, from = loop.timeS;
+    while (loop.timeS < from + 1) pictures.spikes(loop.step((timeS) => {
+        const mm = 150 * (Math.min(timeS - from, 1) - 0.5);
+        return [mm * Math.cos(rad), mm * Math.sin(rad)];
+    }));
+    return pictures.rates[guide.one];
+}"""
+
+
+def test_one_neuron_is_met_and_heard(page):
+    page.click("[data-step=one]")
+    assert page.evaluate("pictures.directionName(guide.one)") in page.inner_text("#told")
+    assert page.evaluate("guide.sound") is None  # before a click
+    page.evaluate("setPaused(true)")
+    along, against = page.evaluate(MOVE, 0), page.evaluate(MOVE, np.pi)
+    assert along > 2 * against
+    page.click("#sound")
+    clicks, spikes = page.evaluate("""() => {
+        let clicks = 0, n = 0;
+        guide.click = () => clicks++;
+        for (let b = 0; b < 100; b++) {
+            const spikes = loop.step(demonstration);
+            guide.update(spikes);
+            n += spikes.units.filter((unit) => unit === guide.one + 1).length;
+        }
+        return [clicks, n];
+    }""")
+    assert clicks == spikes > 10
+
+
+def test_more_voters_err_less(page):
+    """Mean error of the direction in 20 s of the demonstration: of eight, of all 120 and of the network."""
+    errors = page.evaluate("""() => {
+        setPaused(true);
+        return ["eight", "all", "network"].map((step) => {
+            guide.show(step);
+            let sum = 0, n = 0;
+            for (let b = 0; b < 400; b++) {
+                guide.error = [0, 0];
+                const spikes = loop.step(demonstration);
+                pictures.spikes(spikes);
+                guide.update(spikes);
+                sum += guide.error[0];
+                n += guide.error[1];
+            }
+            return sum / n;
+        });
+    }""")
+    assert errors[0] > 1.3 * errors[1] and errors[1] > 1.3 * errors[2] and errors[2] < 0.3, errors  # rad
+
+
+def test_blocks_open_and_lines_follow_the_spike(page, pages):
+    page.wait_for_function("inside.trace?.units.length > 1")
+    numbers = page.locator("[data-part=token] .numbers")
+    assert not numbers.is_visible()
+    page.click("[data-part=token] button")
+    assert numbers.is_visible() and page.get_attribute("[data-part=token] button", "aria-expanded") == "true"
+    for i in (0, 1):  # the first line begins at the chosen spike
+        begin, spike = page.evaluate(
+            """(i) => {
+                inside.choose(i);
+                const { left, top, width, height } = inside.canvas.bin.getBoundingClientRect();
+                const origin = inside.lines.getBoundingClientRect();
+                const begin = inside.lines.querySelector("path").getAttribute("d").match(/M([^ ]+)/)[1];
+                const spike = [left - origin.left + inside.x(i, width), top - origin.top + inside.y(i, height)];
+                return [begin.split(",").map(Number), spike];
+            }""",
+            i,
+        )
+        np.testing.assert_allclose(begin, spike, atol=3)  # the border of the picture
+    for link in page.locator("#inside .opened a").all():
+        file, section = link.get_attribute("href").split("#")
+        assert f'id="{section}"' in (pages / file).read_text(encoding="utf-8")
