@@ -81,7 +81,7 @@ class Guide {
 
   measured() {
     if (this.step === "one") return `Now it fires ${Math.round(pictures.rates[this.one])} times a second.`;
-    if (this.error[1] < 10) return "";
+    if (this.error[1] < 10 || !find("#guide.begun")) return "";
     const who = this.step === "network" ? WHO[loop.decoder] : "the dark arrow";
     return `On average, ${who} points ${Math.round((this.error[0] / this.error[1]) * 180 / Math.PI)}° off.`;
   }
