@@ -3,12 +3,12 @@
 
 const OFF_S = 4, MOVING_MM_S = 60;  // the error of a direction is averaged for so long, over bins with a faster hand
 const STEPS = {
-  one: (unit) => `This is one neuron. It fires most when you move ${pictures.directionName(unit)}: the arrow points there, and the
-    colour stands for that direction. Move that way, then the other way.`,
-  eight: () => `Eight neurons vote. Each lays down an arrow in its own direction, the longer the faster it fires, and the arrows are
-    laid end to end. The dark arrow goes from the start to the end: it says where you move.`,
-  all: () => `All 120 vote in the same way. Chance decides when a neuron fires, so eight are often wrong. In a vote of 120, most of
-    the chance cancels.`,
+  one: (unit) => `This is one neuron. It fires most when you move ${pictures.directionName(unit)}: the arrow points there,
+    and the colour stands for that direction. Move that way, then the other way.`,
+  eight: () => `Eight neurons vote. Each lays down an arrow in its own direction, the longer the faster it fires, and the
+    arrows are laid end to end. The dark arrow goes from the start to the end: it says where you move.`,
+  all: () => `All 120 vote in the same way. Chance decides when a neuron fires, so eight are often wrong. In a vote of 120,
+    most of the chance cancels.`,
   network: () => `The network needs no arrows of ours. It has learned, from minutes of movement, what each spike says about the
     velocity. <a href="#inside">Follow one spike through it</a>.`,
 };
@@ -70,7 +70,8 @@ class Guide {
       });
     }
     const [, , vx, vy] = loop.handAt(loop.timeS);
-    const [x, y] = pictures.voting ? pictures.vote() : loop.displayed(loop.decoder, loop.nBins * loop.perBin, Infinity);
+    const n = loop.nBins * loop.perBin;
+    const [x, y] = pictures.voting ? pictures.vote() : loop.displayed(loop.decoder, n, n);
     const decay = Math.exp(-loop.w.binS / OFF_S), moves = Math.hypot(vx, vy) > MOVING_MM_S;
     if (moves) {
       const off = Math.abs(Math.atan2(vx * y - vy * x, vx * x + vy * y));

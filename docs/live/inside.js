@@ -3,7 +3,8 @@
 
 const CHAPTER = "12_spike_decoder.html", SVG = "http://www.w3.org/2000/svg", COLUMN = "(max-width: 1080px)";
 const HOW = { in: "#how-does-a-network-take-in-spikes", read: "#how-does-one-query-read-one-bin",
-  feedForward: "#what-is-the-feed-forward-layer-for", bins: "#how-are-the-bins-put-together", ask: "#how-do-you-ask-for-a-moment" };
+  feedForward: "#what-is-the-feed-forward-layer-for", bins: "#how-are-the-bins-put-together",
+  ask: "#how-do-you-ask-for-a-moment" };
 const PARTS = [  // name, title, what the picture is for, formulas of the chapter and their sections
   ["bin", "A bin of spikes", "What comes in? The spikes of 50 ms, a dot for each. A larger dot counts more.", [["12.1", HOW.in]]],
   ["token", "Its token", "Who fired? The network has learned 64 numbers for each neuron.", [["12.1", HOW.in]]],
@@ -17,7 +18,7 @@ const PARTS = [  // name, title, what the picture is for, formulas of the chapte
   ["velocity", "The velocity", "Where does the hand go? The network's answer is in its colour, the hand in grey.", []],
 ];
 const GAP = 30;  // above a picture, in CSS pixels, where pictures are in a column
-const LINKS = [["bin", "token"], ["token", "score"], ["score", "latent"], ["latent", "state"], ["state", "recent"], ["recent", "velocity"]];
+const LINKS = PARTS.slice(1).map(([name], i) => [PARTS[i][0], name]);
 const GRID_COLUMNS = { token: 8, latent: 8, state: 16 };
 const DIVERGING = {
   light: [[0, 90, 156], [255, 255, 255], [204, 84, 0]], dark: [[86, 180, 233], [32, 34, 38], [255, 140, 50]],
@@ -155,7 +156,8 @@ class Inside {
       const [a, b] = [from, to].map((name) => this.canvas[name].getBoundingClientRect());
       const at = (box, [x, y]) => [box.left - origin.left + x, box.top - origin.top + y];
       const [path, text] = [this.lines.children[2 * i], this.lines.children[2 * i + 1]];
-      const gap = this.down ? [b.top - GAP, b.top - 4].map((y) => y - origin.top) : [a.right + 4, b.left - 4].map((x) => x - origin.left);
+      const gap = this.down ? [b.top - GAP - origin.top, b.top - 4 - origin.top]
+        : [a.right + 4 - origin.left, b.left - 4 - origin.left];
       this.drawLine(path, text, at(a, this.ends[from].next), at(b, this.ends[to].last), gap, carried[i]);
       path.style.stroke = i < 3 && unit ? this.colorOf(unit - 1) : this.theme.soft;
     });
@@ -188,9 +190,10 @@ class Inside {
     units.forEach((unit, i) => {
       disc(pen, this.x(i, width), this.y(i, height), 1.5 + 4 * weights[i] / most, this.colorOf(unit - 1));
     });
-    this.ends.bin = { next: units.length ? [this.x(this.chosen, width), this.y(this.chosen, height)] : [width / 2, height / 2] };
+    this.ends.bin = { next: [width / 2, height / 2] };
     if (!units.length) return this.say("bin", "No spike in this bin: a blank token stands in for them.");
     const [x, y] = [this.x(this.chosen, width), this.y(this.chosen, height)];
+    this.ends.bin.next = [x, y];
     disc(pen, x, y, 9, null, this.theme.ink, 2);
     const ms = 1000 * offsets[this.chosen];
     this.say("bin", `Bin ${this.number}: ${units.length} spikes in 50 ms. `
@@ -223,7 +226,8 @@ class Inside {
     });
     pen.globalAlpha = 1;
     const bar = 6 + (Math.max(order.indexOf(this.chosen), 0) + 0.5) * each;
-    this.ends.score = { last: [x(offset), y(score)], next: [bar, height - 2 - ((weights[this.chosen] ?? 0) / most) * (height - half - 8)] };
+    const tall = ((weights[this.chosen] ?? 0) / most) * (height - half - 8);
+    this.ends.score = { last: [x(offset), y(score)], next: [bar, height - 2 - tall] };
     const weight = weights[this.chosen] ?? this.stream.weight(score), sum = weights.reduce((a, b) => a + b, 0);
     this.say("score", `Score ${score.toFixed(2)} (the dot; the curve: had it come at another time) gives weight `
       + `${weight.toFixed(2)} (dark bar). All weights sum to ${sum.toFixed(1)}.`);
@@ -239,7 +243,8 @@ class Inside {
     const { before, after, update } = this.trace;
     this.grid(canvas, "state", after, 1, before);
     const stays = update.reduce((a, b) => a + b) / update.length;
-    this.say("state", `128 numbers, the state of a GRU. At this bin ${Math.round(100 * stays)} % of it stays as it was; the rest is new.`);
+    this.say("state", "128 numbers, the state of a GRU. "
+      + `At this bin ${Math.round(100 * stays)} % of it stays as it was; the rest is new.`);
   }
 
   recent(canvas) {
@@ -254,7 +259,8 @@ class Inside {
       label(pen, ["2 ago", "1 ago", "now"][place], 6 + (place + 0.5) * each, height - 5, this.theme.soft, 13, "center");
     });
     pen.textAlign = "start";
-    const now = 6 + (this.stream.contextBins - 0.5) * each, top = height - 20 - weights.at(-1) * (height - 26);
+    const now = 6 + (this.stream.contextBins - 0.5) * each;
+    const top = height - 20 - weights.at(-1) * (height - 26);
     this.ends.recent = { last: [now, top], next: this.down ? [now, height] : [now + each / 2 - 4, (top + height - 20) / 2] };
     this.say("recent", `The output for ${10 * this.query} ms into the bin reads the last three memories in ` +
       `shares of ${weights.map((weight) => weight.toFixed(2)).join(", ")}.`);

@@ -208,7 +208,8 @@ function chooseRow(i) {
   pictures.chosen = i;
   if (i < 0) return;
   const u = pictures.shown[i], click = loop.units.silent[u] ? "It is silent: click to bring it back." : "Click to silence it.";
-  find("#unit").textContent = `Neuron ${u + 1} fires most for movements ${pictures.directionName(u)} (the curve in the raster). ${click}`;
+  find("#unit").textContent = `Neuron ${u + 1} fires most for movements ${pictures.directionName(u)} `
+    + `(the curve in the raster). ${click}`;
 }
 
 function toggleRow() {
