@@ -47,7 +47,8 @@ _TRAINING_OPTIONS = {
     ),
     "weight_decay": "of AdamW",
     "unit_dropout": (
-        "largest share of units hidden from a window; the share is drawn for every window"
+        "largest share of units hidden from a window, the share is drawn for every window; of "
+        "classes 0.5"
     ),
 }
 
