@@ -22,6 +22,7 @@ from ..recordings.arrays import atomic_write, write_arrays
 from ..recordings.data_report import data_report, note_lines
 from ..recordings.formats import load_recording
 from ..recordings.formats.assemble import Selection
+from ..recordings.labels import with_classes
 from ..recordings.recording import Recording
 from ..recordings.split import SplitConfig
 from ..training.checkpoint import History, TrainedOn, TrainingCheckpoint, save_checkpoint
@@ -63,6 +64,7 @@ class Settings:
         device: device of all training; decoders are tested on the CPU.
         start: a decoder that is adapted to the only session; None: a new one is trained.
         adapted_from: the folder of its run; empty without one.
+        outputs: names of its columns or classes.
     """
 
     sources: Sequence[Path]
@@ -75,6 +77,7 @@ class Settings:
     device: str = "cpu"
     start: POSSM | None = None
     adapted_from: str = ""
+    outputs: tuple[str, ...] = ()
 
 
 def decode(options: Namespace) -> int:
@@ -146,7 +149,7 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
 def _for_classes(
     settings: Settings, recordings: Mapping[int, Recording], options: Namespace
 ) -> Settings:
-    """The settings with the share of hidden units that is usual for classes, if they are decoded."""
+    """The settings with the usual share of hidden units of classes, if they are decoded."""
     are_classes = any(len(recording.classes) for recording in recordings.values())
     if not are_classes or options.unit_dropout is not None:
         return settings
@@ -174,6 +177,7 @@ def _adapting(settings: Settings, options: Namespace) -> Settings:
         lag_s=trained_on.lag_s,
         start=start,
         adapted_from=str(run.resolve()),
+        outputs=trained_on.behavior_columns,
     )
 
 
@@ -236,9 +240,9 @@ def prepare_sessions(
     about = {}
     for i, recording in recordings.items():
         with prefix_errors(settings.sources[i - 1]):
-            sessions[i] = prepare(recording, settings.split, lag_s, width, settings.training.seed)
             if settings.start:
-                _check_columns(recording, settings.start.config)
+                recording = _check_columns(recording, settings.start.config, settings.outputs)
+            sessions[i] = prepare(recording, settings.split, lag_s, width, settings.training.seed)
             about[i] = safe_name(recording.session_id), describe(sessions[i])
     names, descriptions = zip(*group.all_gather(about).values(), strict=True)
     if len(set(names)) < len(names):
@@ -251,15 +255,19 @@ def prepare_sessions(
     return combined
 
 
-def _check_columns(recording: Recording, config: POSSMConfig):
-    """RecordingError unless behaviour has the columns, or the classes, of a decoder to adapt."""
-    names = recording.outputs.tolist()
-    decodes = "classes" if len(recording.classes) else "continuous"
-    if (len(names), decodes) != (config.n_outputs, config.decodes):
-        what = "classes" if config.decodes == "classes" else "columns"
+def _check_columns(recording: Recording, config: POSSMConfig, names: Sequence[str]) -> Recording:
+    """The recording with what a decoder to adapt gives, by `names` if these are of classes.
+
+    RecordingError if it has other columns, or other classes.
+    """
+    if config.decodes == "classes":
+        return with_classes(recording, names)
+    if len(recording.outputs) != config.n_outputs or len(recording.classes):
+        outputs = recording.outputs.tolist()
         raise RecordingError(
-            f"decoded are {names}, but {config.n_outputs} {what} in the run of --from."
+            f"decoded are {outputs}, but {config.n_outputs} columns in the run of --from."
         )
+    return recording
 
 
 def describe(session: Session) -> str:

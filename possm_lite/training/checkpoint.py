@@ -20,6 +20,7 @@ from ..decoder.possm import POSSM
 from ..errors import CheckpointError, FileFormatError, prefix_errors, wrap_errors
 from ..recordings.arrays import atomic_write, read_arrays, write_arrays
 from ..recordings.formats.contents import Selection
+from ..recordings.recording import Recording
 from .distributed import ProcessGroup
 from .session import Session
 
@@ -74,11 +75,16 @@ class TrainedOn:
             unit_ids=tuple(recording.unit_ids.tolist()),
             behavior_name=recording.behavior_name,
             behavior_columns=tuple(recording.outputs.tolist()),
-            behavior_unit="probability" if len(recording.classes) else recording.behavior_unit,
+            behavior_unit=output_unit(recording),
             lag_s=session.timeline.lag_s,
             split=str(session.split_config),
             seed=session.split_config.seed,
         )
+
+
+def output_unit(recording: Recording) -> str:
+    """The unit of what a decoder of a `recording` gives: that of behaviour, or "probability"."""
+    return "probability" if len(recording.classes) else recording.behavior_unit
 
 
 def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
