@@ -123,7 +123,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 def _parser(folder: Path = Path()) -> argparse.ArgumentParser:
     """Paths are relative to the folder. Options have the names of the fields that they set."""
     parser = argparse.ArgumentParser(
-        prog="possm-lite", description="Decode the movement of a hand from spikes."
+        prog="possm-lite", description="Decode the movement of a hand, or a choice, from spikes."
     )
     parser.add_argument("--version", action="version", version=f"possm-lite {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -301,7 +301,7 @@ def _add_selection(parser: argparse.ArgumentParser):
         "--behavior",
         action="append",
         metavar="NAME",
-        help="series to decode; several times: together",
+        help="series to decode, or labels of trials, as classes; several times: together",
     )
     add(
         "--columns",

@@ -63,8 +63,8 @@ def test_several_sessions_print_a_table_each(folder, capsys):
     assert (folder / "joint" / "simulated-1" / "classes.png").exists()
 
 
-def test_decoders_of_classes_are_applied_and_adapted(folder, capsys, tmp_path):
-    run, a, b = (str(folder / name) for name in ("run", "a.npz", "b.npz"))
+def test_decoders_of_classes_are_applied(folder, capsys, tmp_path):
+    run, a = str(folder / "run"), str(folder / "a.npz")
     assert main(["stream", run, a]) == 0
     out = capsys.readouterr().out
     assert "probability" in out and "balanced accuracy  0." in out
@@ -73,9 +73,6 @@ def test_decoders_of_classes_are_applied_and_adapted(folder, capsys, tmp_path):
     header, *rows = (tmp_path / "predicted" / "decoded.csv").read_text().splitlines()
     assert header == "time,left,right"
     assert sum(map(float, rows[0].split(",")[1:])) == pytest.approx(1, abs=1e-5)
-    adapt = ["decode", b, "--from", run, "--quick", "--batch", "2", "--samples", "5", "--window", "0.5"]
-    assert main([*adapt, "--out", str(tmp_path / "adapted")]) == 0
-    assert "at the end of a trial" in capsys.readouterr().out
 
 
 def test_check_counts_the_classes(folder, capsys, tmp_path):

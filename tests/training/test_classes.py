@@ -15,7 +15,7 @@ from possm_lite.recordings.labels import label_trials
 from possm_lite.simulate import simulate_session
 from possm_lite.simulate.neurons import SimulationConfig, firing_rate
 from possm_lite.simulate.reaches import hand_at, target_names
-from possm_lite.training import FitConfig, TrainingCheckpoint, combine_sessions, decode_classes, fit, prepare
+from possm_lite.training import FitConfig, TrainingCheckpoint, adapt, combine_sessions, decode_classes, fit, prepare
 from possm_lite.training.classes import DecodedClasses, class_counts, class_weights
 from possm_lite.training.evaluate import batch_decode, evaluate, replay, slot_offsets
 from possm_lite.training.linear import fit_logistic, search_lag
@@ -196,6 +196,14 @@ def test_an_interrupted_training_resumes(simulated, tmp_path):
         with contextlib.suppress(KeyboardInterrupt):
             history = fit(model, session, config, progress=False, checkpoint=checkpoint)
     assert same_weights(model, whole) and 0 <= history.valid_r2[2] <= 1
+
+
+def test_a_decoder_is_adapted_to_a_new_session(simulated):
+    session = prepare(simulated[1])
+    model = small_possm(session, n_outputs=2, decodes="classes")
+    adapted, history = adapt(model, session, FitConfig(epochs=1, samples=5), min_steps=1, progress=False)
+    assert adapted.config.decodes == "classes" and len(history.loss) == 2
+    assert decode_classes(adapted, session).probabilities.shape[1] == 2
 
 
 def test_models_and_sessions_must_decode_the_same(simulated):
