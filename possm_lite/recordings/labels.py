@@ -46,7 +46,7 @@ def encode_labels(values) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def are_few(values: np.ndarray) -> bool:
-    """Whether numbers (n,), one a trial, repeat as labels do: each twice or more on average."""
+    """Whether `values`, numbers of trials, (n,), repeat as labels do: twice or more on average."""
     n = len(np.unique(values[np.isfinite(values)]))
     return n <= min(MOST_CLASSES, np.isfinite(values).sum() / 2)
 

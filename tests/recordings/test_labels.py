@@ -161,6 +161,15 @@ def test_labels_that_cannot_be_decoded_are_refused_in_a_line(columns, selection,
     assert "\n" not in str(caught.value)
 
 
+def test_labels_of_fewer_trials_are_refused(tmp_path, small_recording):
+    r = small_recording
+    arrays = {"spike_times": r.spike_times, "spike_units": r.spike_units, "trials": r.trials}
+    for name in ("choice", "trials_choice"):
+        np.savez(tmp_path / "a.npz", **arrays, **{name: CHOSEN[:5]})
+        with pytest.raises(RecordingError, match=f"{name}: an array .* must be as long as the trials, 12 values"):
+            load_recording(tmp_path / "a.npz", "choice")
+
+
 def test_too_many_classes_are_refused_in_a_line():
     spans = np.column_stack([np.arange(0, 10, 0.0005), np.arange(0.0005, 10.0004, 0.0005)])
     with pytest.raises(RecordingError, match="has 10,000 classes .*: at most 100 are decoded"):

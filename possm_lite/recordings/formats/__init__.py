@@ -56,7 +56,9 @@ def read_npz(path: Path) -> Contents:
     n_trials = len(np.atleast_1d(arrays.get("trials", ())))
     prefix = "trials_"
     named = {name: array for name, array in arrays.items() if name.startswith(prefix)}
-    columns = {name.removeprefix(prefix): array for name, array in named.items()}
+    columns = columns_of_trials(named, n_trials)
+    lost = [name for name in named if name not in columns]
+    columns = {name.removeprefix(prefix): array for name, array in columns.items()}
     series = []
     if "format" not in arrays:
         own = {field.name for field in fields(Recording)} | named.keys()
@@ -65,7 +67,13 @@ def read_npz(path: Path) -> Contents:
         series = [series_in_memory(name, others[f"{name}_times"], others[name]) for name in timed]
         columns |= columns_of_trials({n: a for n, a in others.items() if n not in timed}, n_trials)
         used = {*timed, *[f"{name}_times" for name in timed], *columns}
+        lost += [name for name in others if name not in used | {"behavior_clock"}]
         arrays = {name: array for name, array in arrays.items() if name not in used}
+    if lost and n_trials:
+        raise RecordingError(
+            f"{listed(lost)}: an array beside a recording must be as long as the trials, "
+            f"{n_trials} values, or have times, as choice and choice_times."
+        )
     values = from_arrays(arrays, path.stem)
     labels = None
     if "format" not in arrays and _are_labels(values):
