@@ -160,13 +160,13 @@ class DecodedClasses:
             flat = [_counts(np.roll(self.true, s), self.decoded, k, k) for s in shifts]
             return balanced_accuracy(np.array(flat))
         counts = _counts(self.trial, self.decoded, len(self.trials), k)  # (n, K)
-        return balanced_accuracy(np.swapaxes(self._shuffled(rng), 1, 2) @ counts)
+        one_hot = np.eye(k)
+        confusions = [one_hot[labels].T @ counts for labels in self._shuffled(rng)]
+        return balanced_accuracy(np.array(confusions))
 
-    def _shuffled(self, rng: np.random.Generator) -> np.ndarray:
-        """Shuffled labels of the trials, one-hot, (draws, n, K)."""
-        one_hot = np.eye(len(self.classes))[self.labels]  # (n, K)
-        order = np.tile(np.arange(len(one_hot)), (_N_DRAWS, 1))
-        return one_hot[rng.permuted(order, axis=1)]
+    def _shuffled(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """Labels of the trials in other orders, (n,) each."""
+        return [rng.permutation(self.labels) for _ in range(_N_DRAWS)]
 
     def accuracy_by_time(self, step_s: float, seed: int = 0) -> dict[str, list[float]]:
         """Accuracy against time since the trial began, for one label a trial.
@@ -190,16 +190,16 @@ class DecodedClasses:
         reached = counts.sum(2) > 0  # (n, steps)
         share = counts / np.maximum(counts.sum(2, keepdims=True), 1)
         n_trials = np.maximum(reached.sum(0), 1)
-        true = np.eye(k)[self.labels]
-        accuracy = np.einsum("nk,nsk->s", true, share) / n_trials
+        trials = np.arange(n)
+        accuracy = share[trials, :, self.labels].sum(0) / n_trials  # (steps,)
         shuffled = self._shuffled(np.random.default_rng(seed))
-        flat = shuffled.reshape(_N_DRAWS, n * k) @ share.swapaxes(1, 2).reshape(n * k, n_steps)
+        chance = [share[trials, :, labels].sum(0) / n_trials for labels in shuffled]
         shown = reached.sum(0) >= n / 3
         rows = {
             "since_s": step_s * np.arange(1, n_steps + 1),
             "accuracy": accuracy,
-            "chance": flat.mean(0) / n_trials,
-            "chance_95": np.percentile(flat, 95, axis=0) / n_trials,
+            "chance": np.mean(chance, axis=0),
+            "chance_95": np.percentile(chance, 95, axis=0),
         }
         return {name: row[shown].tolist() for name, row in rows.items()}
 
