@@ -34,7 +34,7 @@ CORNERS = {
     "t": (_E,),
     "u": (_S, _E),
 }
-SIZE_MM = 60.0  # from the middle to a corner
+SIZE_MM = 80.0  # from the middle to a corner
 WORDS = tuple(
     """
     a he in it no on so to and are all did end her his its let not old one our out see she sun tea
@@ -92,7 +92,7 @@ def tokens(text: str) -> list[int]:
 
 
 def nonsense(rng: np.random.Generator, n: int) -> list[str]:
-    """Words of three to six letters at random, in which a letter in four is doubled.
+    """Words of one to six letters at random, of which one in five is the letter before once more.
 
     Args:
         rng: the generator.
@@ -101,7 +101,7 @@ def nonsense(rng: np.random.Generator, n: int) -> list[str]:
     words = []
     for _ in range(n):
         word = ""
-        for _ in range(rng.integers(3, 7)):
+        for _ in range(rng.integers(1, 7)):
             word += word[-1] if word and rng.random() < 0.2 else rng.choice(list(LETTERS))
         words.append(word)
     return words
@@ -123,18 +123,18 @@ def plan_strokes(
     rows, trials, ends = [], [], []
     for trial, text in enumerate(texts):
         start, clock = clock, clock + 0.2
-        pace = np.exp(0.15 * rng.standard_normal())  # of this word
+        pace = np.exp(0.1 * rng.standard_normal())  # of this word
         ends.append([])
         for letter in text:
             for corner in (*CORNERS[letter], (0, 0)):
                 target = SIZE_MM * np.array(corner, float)
-                typical_s = pace * (0.1 + 0.0012 * np.hypot(*(target - pen)))
+                typical_s = pace * (0.15 + 0.0012 * np.hypot(*(target - pen)))
                 stop = clock + np.round(typical_s * np.exp(0.1 * rng.standard_normal()), 3)
                 bend = np.radians(12) * rng.standard_normal()
                 rows.append((clock, stop, pen, target, bend, trial))
                 clock, pen = stop + np.round(rng.uniform(0, 0.03), 3), target
             ends[-1].append(stop - start)
-            clock += np.round(rng.uniform(0.0, 0.2), 3)
+            clock += np.round(rng.uniform(0.1, 0.25), 3)
         clock += 0.2
         trials.append((start, clock))
     columns = [np.array(column) for column in zip(*rows, strict=True)]
