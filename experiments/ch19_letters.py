@@ -12,12 +12,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from possm_course.chapters.ch19.ctc import LetterReader, beam_search, greedy, letter_error_rate, log_probabilities
-from possm_course.chapters.ch19.writer import BIN_S, N_UNITS, WORDS, nonsense, tokens, write
+from possm_course.chapters.ch19.writer import BIN_S, LETTERS, N_UNITS, WORDS, nonsense, tokens, write
 from possm_lite.simulate.reaches import hand_at
 
 FILE = Path(__file__).with_suffix(".npz")
-N_TRAIN, BATCH, LR = 1200, 16, 4e-3
-PEN_STEPS, EPOCHS = 700, 26  # of the velocity of the pen first, then of CTC
+N_SINGLE, N_TRAIN, BATCH, LR = 640, 1200, 16, 3e-3
+PEN_STEPS, SINGLE_EPOCHS, EPOCHS = 600, 20, 20  # the pen's velocity first, then single letters, then words
 
 
 def pen_velocity(writing, rows, n_bins):
@@ -29,11 +29,11 @@ def pen_velocity(writing, rows, n_bins):
 
 
 def train_pen(model, writing, rng):
-    """First the velocity of the pen is learned, as in chapter 12: CTC alone would need much longer to begin."""
+    """The velocity of the pen is learned, as in chapter 12: CTC alone takes much longer to begin."""
     head = nn.Linear(model.signs.in_features, 2)
     optimizer = torch.optim.AdamW([*model.parameters(), *head.parameters()], 3e-3)
     for step in range(PEN_STEPS):
-        rows = rng.choice(N_TRAIN, BATCH, replace=False)
+        rows = N_SINGLE + rng.choice(N_TRAIN, BATCH, replace=False)
         batch = writing.batch(rows, rng.random(N_UNITS) > 0.3 * rng.random())
         hidden, _ = model.possm.backbone(model.possm.encode(batch))
         is_bin = torch.arange(hidden.shape[1]) < batch.n_bins[:, None]
@@ -47,21 +47,16 @@ def train_pen(model, writing, rng):
             print(f"pen, step {step + 1}: {loss.item():.3f}", flush=True)
 
 
-def train(seed=0):
-    """A reader that has learned from nonsense words, and its mean loss in each epoch."""
-    rng = np.random.default_rng(seed)
-    writing = write(nonsense(rng, N_TRAIN), seed)
-    torch.manual_seed(seed)
-    model, losses = LetterReader(), []
-    train_pen(model, writing, rng)
-    n_steps = EPOCHS * N_TRAIN // BATCH
+def train_letters(model, writing, rows, epochs, rng):
+    """The mean CTC loss in each epoch over some words."""
+    losses, n_steps = [], epochs * (len(rows) // BATCH)
     optimizer = torch.optim.AdamW(model.parameters(), LR)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, n_steps, pct_start=0.1)
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         losses_now = []
-        for rows in rng.permutation(N_TRAIN).reshape(-1, BATCH):
-            batch = writing.batch(rows, rng.random(N_UNITS) > 0.3 * rng.random())
-            texts = [tokens(writing.texts[row]) for row in rows]
+        for chosen in rng.permutation(rows).reshape(-1, BATCH):
+            batch = writing.batch(chosen, rng.random(N_UNITS) > 0.3 * rng.random())
+            texts = [tokens(writing.texts[row]) for row in chosen]
             log_p = model(batch).transpose(0, 1)  # (T, B, 13)
             lengths = torch.tensor([len(text) for text in texts])
             loss = F.ctc_loss(log_p, torch.tensor(sum(texts, [])), batch.n_bins, lengths)
@@ -73,7 +68,19 @@ def train(seed=0):
             losses_now.append(loss.item())
         losses.append(np.mean(losses_now))
         print(f"epoch {epoch + 1}: loss {losses[-1]:.3f}, {time.process_time():.0f} s", flush=True)
-    return model, losses
+    return losses
+
+
+def train(seed=0):
+    """A reader that has learned from single letters and nonsense words, and its loss in each epoch of both."""
+    rng = np.random.default_rng(seed)
+    singles = rng.choice(list(LETTERS), N_SINGLE).tolist()
+    writing = write(singles + nonsense(rng, N_TRAIN), seed)
+    torch.manual_seed(seed)
+    model = LetterReader()
+    train_pen(model, writing, rng)
+    losses = train_letters(model, writing, np.arange(N_SINGLE), SINGLE_EPOCHS, rng)
+    return model, losses + train_letters(model, writing, np.arange(N_SINGLE, N_SINGLE + N_TRAIN), EPOCHS, rng)
 
 
 def test_words():

@@ -126,3 +126,36 @@ def letter_error_rate(said: Sequence[str], right: Sequence[str]) -> float:
     """
     errors = sum(word_errors(list(a), list(b)) for a, b in zip(said, right, strict=True))
     return errors / sum(map(len, right))
+
+
+def letter_errors(said: str, right: str) -> int:
+    """Fewest letters to change, put in or leave out until `said` is `right`."""
+    return word_errors(list(said), list(right))
+
+
+def begun_by_bin(log_p: Tensor, words: Sequence[Sequence[int]]) -> Tensor:
+    """log p, by the bins so far, that a beginning of each word was written, or all of it, (T, W).
+
+    It is the sum over all states of (19.6).
+
+    Args:
+        log_p: of the signs in each bin, (T, K + 1); the blank is sign 0.
+        words: W texts, lists of signs.
+    """
+    longest = max(map(len, words))
+    spelled = torch.zeros(len(words), 2 * longest + 1, dtype=torch.int64)
+    for row, word in zip(spelled, words, strict=True):
+        row[1 : 2 * len(word) : 2] = torch.tensor(word)
+    lengths = torch.tensor([2 * len(word) + 1 for word in words])
+    is_state = torch.arange(spelled.shape[1]) < lengths[:, None]
+    skips = torch.zeros_like(is_state)
+    skips[:, 2:] = (spelled[:, 2:] != 0) & (spelled[:, 2:] != spelled[:, :-2])
+    alpha = log_p[0][spelled].masked_fill(torch.arange(spelled.shape[1]) > 1, -torch.inf)
+    rows = [alpha.logsumexp(-1)]
+    for row in log_p[1:]:
+        before = nn.functional.pad(alpha, (2, 0), value=-torch.inf)
+        skipped = before[:, :-2].masked_fill(~skips, -torch.inf)
+        alpha = torch.stack([alpha, before[:, 1:-1], skipped]).logsumexp(0) + row[spelled]
+        alpha = alpha.masked_fill(~is_state, -torch.inf)
+        rows.append(alpha.logsumexp(-1))
+    return torch.stack(rows)
