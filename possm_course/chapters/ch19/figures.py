@@ -209,7 +209,7 @@ def error_rates(rates: dict[str, tuple[float, float, float]], null: tuple[float,
         axes.barh(place, 100 * rate, color=BLUE if place < len(rates) - 1 else ORANGE)
         axes.plot([100 * low, 100 * high], [place, place], color=INK)
     axes.axvspan(*(100 * x for x in null), color=GRAY, alpha=0.4, lw=0)
-    axes.text(100 * null[0] - 1, len(rates) - 0.45, "texts shuffled", ha="right", color=GRAY, fontsize=9)
+    axes.text(50 * sum(null), -0.55, "texts shuffled", ha="center", va="bottom", color=INK, fontsize=9)
     axes.set_yticks(range(len(rates)), list(rates))
     axes.invert_yaxis()
     axes.set(xlabel="letters wrong (%)", xlim=(0, 100))
