@@ -317,19 +317,15 @@ class Writer:
                 start = torch.full((2 * len(word) + 1,), -math.inf)
                 start[:2] = row[[0, word[0]]]
                 self.alphas.append(start)
-        else:
-            pairs = zip(self.alphas, self.words, strict=True)
-            self.alphas = [self.forward(alpha, row, word) for alpha, word in pairs]
+            return self.said
+        for i, (alpha, word) in enumerate(zip(self.alphas, self.words, strict=True)):  # (19.6)
+            signs = torch.tensor([0, *(s for letter in word for s in (letter, 0))])
+            skips = torch.zeros(len(signs), dtype=torch.bool)
+            skips[2:] = (signs[2:] != 0) & (signs[2:] != signs[:-2])
+            padded = torch.cat([torch.full((2,), -math.inf), alpha])
+            skipped = torch.where(skips, padded[:-2], -math.inf)
+            self.alphas[i] = torch.stack([alpha, padded[1:-1], skipped]).logsumexp(0) + row[signs]
         return self.said
-
-    def forward(self, alpha, row, word):
-        """(19.6) for one word."""
-        signs = torch.tensor([0, *(s for letter in word for s in (letter, 0))])
-        skips = torch.zeros(len(signs), dtype=torch.bool)
-        skips[2:] = (signs[2:] != 0) & (signs[2:] != signs[:-2])
-        padded = torch.cat([torch.full((2,), -math.inf), alpha])
-        skipped = torch.where(skips, padded[:-2], -math.inf)
-        return torch.stack([alpha, padded[1:-1], skipped]).logsumexp(0) + row[signs]
 
     def whole(self):
         """log p, by all bins so far, that each word of the table was written, and nothing else: (W,)."""

@@ -19,7 +19,7 @@ from tools.site.repository import REPOSITORY
 PARTS = {
     "I · Attention": range(6),
     "II · Recurrence and memory": range(6, 10),
-    "III · Decoding spikes": range(10, 19),
+    "III · Decoding spikes": range(10, 20),
 }
 # cell of the figure on the card of a chapter; the others show their first
 CARD_FIGURE = {
