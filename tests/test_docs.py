@@ -11,7 +11,7 @@ from tools.execute import read
 from tools.rehearse import LONGEST, card
 
 ROOT = Path(__file__).parents[1]
-NAMES = "README CONTRIBUTING CHANGELOG data/README experiments/benchmarks/RESULTS"
+NAMES = "README README.zh CONTRIBUTING CHANGELOG data/README experiments/benchmarks/RESULTS"
 GUIDES = [*(f"{name}.md" for name in NAMES.split()), *(f"docs/{path.name}" for path in sorted(ROOT.glob("docs/*.md")))]
 CHAPTERS = {path.name[:2]: path for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))}
 TEACHING, GLOSSARY = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("TEACHING.md", "GLOSSARY.md"))

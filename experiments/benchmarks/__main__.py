@@ -8,7 +8,21 @@ from pathlib import Path
 
 import joblib
 
-from . import accuracy, course, faults, latency, layouts, live, readme_claims, suite, training, trials, weights
+from . import (
+    accuracy,
+    course,
+    faults,
+    latency,
+    layouts,
+    live,
+    possible,
+    readme_claims,
+    recipe,
+    suite,
+    training,
+    trials,
+    weights,
+)
 from .machine import describe
 from .page import ROOT, Item, Note, Row, save_results, write_page
 
@@ -18,6 +32,9 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "live": live.measure,
     "training": training.measure,
     "accuracy": accuracy.measure,
+    "possible": possible.measure,
+    "intervals": recipe.measure_intervals,
+    "recipe": recipe.measure,
     "codes": accuracy.measure_codes,
     "trials": trials.measure,
     "weights": weights.measure,

@@ -28,6 +28,9 @@ TITLES = {
     "live": "Live input",
     "training": "Training",
     "accuracy": "Accuracy",
+    "possible": "How good it could be",
+    "intervals": "Intervals over trials",
+    "recipe": "Changes of the recipe",
     "codes": "The code of time",
     "trials": "Few trials",
     "weights": "When weights pay",
@@ -169,7 +172,8 @@ def write_page(root: Path) -> Path:
 
 def fill(template: str, sections: dict[str, dict]) -> str:
     """The template with its places filled in: each {{section / row}}, {{section / table / row / column}} and
-    {{section / key of its machine}} by a figure, {{missed}} by the list of limits that are missed.
+    {{section / key of its machine}} by a figure, {{section / table}} by the table, {{missed}} by the list of limits
+    that are missed.
 
     Raises:
         ValueError: a place names no figure, or several.
@@ -188,11 +192,13 @@ def fill(template: str, sections: dict[str, dict]) -> str:
 
 
 def figures_at(section: dict, path: list[str]) -> list[str]:
-    """The figures of a section with the path [row], [table, row, column] or [key of its machine]."""
+    """The figures of a section with the path [row], [table, row, column] or [key of its machine]; a whole [table]."""
     found = []
     for item in section["items"]:
         if isinstance(item, Row) and [item.what] == path:
             found.append(item.measured)
+        elif isinstance(item, Table) and [item.title] == path:
+            found.append("\n".join(_table(item.head, item.rows)))
         elif isinstance(item, Table) and item.title == path[0]:
             column = item.head.index(path[2])
             found += [cells[column] for cells in item.rows if cells[0] == path[1]]

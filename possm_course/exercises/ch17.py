@@ -140,10 +140,31 @@ def _jump():
     return torch.cat([rest, motion]).double(), 3
 
 
+_THERE_AND_BACK = "the mean runs forwards and then backwards, as `filtfilt` does: the second pass reads the future."
+
+
 def _there_and_back(x, n):
     """A mistake: forwards and backwards."""
     forwards = causal_mean.reference(x, n)
     return causal_mean.reference(forwards[::-1], n)[::-1]
+
+
+def _zero_phase(padlen):
+    """A mistake: SciPy's filter that runs forwards and backwards, with or without an extension at both ends."""
+
+    def smoothed(x, n):
+        from scipy.signal import filtfilt  # slow to import
+
+        return filtfilt(np.ones(n) / n, [1.0], x, axis=0, padlen=padlen)
+
+    return smoothed
+
+
+def _centred(x, n):
+    """A mistake: SciPy's moving mean, which stands around t."""
+    from scipy.ndimage import uniform_filter1d  # slow to import
+
+    return uniform_filter1d(x, n, axis=0)
 
 
 def _nan_at_the_start(x, n):
@@ -192,9 +213,10 @@ def _exponential(x, n):
         lambda x, n: np.stack([x[max(t - n, 0) : t].mean(0) if t else x[0] for t in range(len(x))]): (
             "the mean ends before t. Row t itself should be its last."
         ),
-        _there_and_back: (
-            "the mean runs forwards and then backwards, as `filtfilt` does: the second pass reads the future."
-        ),
+        _there_and_back: _THERE_AND_BACK,
+        _zero_phase(0): _THERE_AND_BACK,
+        _zero_phase(None): _THERE_AND_BACK,
+        _centred: "the mean is centred: half of the rows are in the future. It should end at t.",
         _nan_at_the_start: (
             "the first rows are NaN, as pandas' `rolling` makes them. They should be means of what there is."
         ),

@@ -6,13 +6,15 @@ A cell is made of one layer of a `frozen` model. It has `start`, the arrays of i
 """
 
 from copy import deepcopy
+from importlib import import_module
 
 import numpy as np
-from scipy.special import expit, ndtr
+import scipy  # `scipy.special` is imported where it is first used
 
 
 def frozen(model):
     """A copy of the torch module `model` on the CPU, in float64, that NumPy reads like arrays."""
+    import_module("scipy.special")  # a third of a second: not in the first step
     return deepcopy(model).cpu().double().requires_grad_(False)
 
 
@@ -88,7 +90,7 @@ class FeedForward:
         expanded = self.expand(self.norm(x))
         half = expanded.shape[1] // 2
         value, gate = expanded[:, :half], expanded[:, half:]
-        return x + self.contract(value * gate * ndtr(gate))  # gelu(b) = b ndtr(b)
+        return x + self.contract(value * gate * scipy.special.ndtr(gate))  # gelu(b) = b ndtr(b)
 
 
 class RNNCell:
@@ -119,7 +121,7 @@ class GRUCell(RNNCell):
         n = len(h)
         from_x = self.from_x(x)  # (3 h,): reset, update, new
         from_h = self.from_h(h)
-        gates = expit(from_x[: 2 * n] + from_h[: 2 * n])
+        gates = scipy.special.expit(from_x[: 2 * n] + from_h[: 2 * n])
         reset, update = gates[:n], gates[n:]
         new = np.tanh(from_x[2 * n :] + reset * from_h[2 * n :])
         h = new + update * (h - new)
@@ -133,8 +135,8 @@ class LSTMCell(RNNCell):
 
     def step(self, x, h, c):
         i, f, g, o = np.split(self.from_x(x) + self.from_h(h), 4)
-        c = expit(f) * c + expit(i) * np.tanh(g)
-        h = expit(o) * np.tanh(c)
+        c = scipy.special.expit(f) * c + scipy.special.expit(i) * np.tanh(g)
+        h = scipy.special.expit(o) * np.tanh(c)
         return h, (h, c)
 
 
@@ -159,8 +161,8 @@ class S4DCell:
         u = self.norm(x)
         modes = self.decay * modes + u[:, None]
         y = (self.readout * modes).sum(1).real + self.D * u
-        value, gate = np.split(self.out(y * ndtr(y)), 2)  # gelu(y) = y ndtr(y)
-        return x + value * expit(gate), (modes,)
+        value, gate = np.split(self.out(y * scipy.special.ndtr(y)), 2)  # y ndtr(y): gelu
+        return x + value * scipy.special.expit(gate), (modes,)
 
 
 class MambaCell:
@@ -189,13 +191,13 @@ class MambaCell:
         inner, gate = np.split(self.in_proj(self.norm(x)), 2)
         window = np.concatenate([recent, inner[None]])  # (K, E)
         inner = (window * self.conv).sum(0) + self.conv_bias
-        inner = inner * expit(inner)  # silu
+        inner = inner * scipy.special.expit(inner)  # silu
         rank, n_states = len(self.dt_proj.weight), self.A.shape[1]
         delta, B, C = np.split(self.x_proj(inner), (rank, rank + n_states))
         delta = np.logaddexp(0, self.dt_proj(delta))  # softplus, (E,)
         decay = np.exp(delta[:, None] * self.A)
         modes = decay * modes + (delta * inner)[:, None] * B  # (E, N)
-        y = (modes.dot(C) + self.D * inner) * gate * expit(gate)
+        y = (modes.dot(C) + self.D * inner) * gate * scipy.special.expit(gate)
         return x + self.out_proj(y), (window[1:], modes)
 
 

@@ -6,7 +6,7 @@ for more than fewer calls.
 """
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 from .backbones import REGISTRY
 from .cells import Backbone, FeedForward, LayerNorm, Linear, constant, frozen
@@ -168,7 +168,7 @@ class InputAttention(_Attention):
             return self.gain * np.ones((len(self.query), len(units)), self.query.dtype)
         scores = np.add.reduce(self.table.take(units, 2) * phase.view(self.query.dtype), -1)
         if self.config.reading == "sigmoid":
-            return self.gain * expit(scores + self.bias)
+            return self.gain * scipy.special.expit(scores + self.bias)
         return softmax(scores)
 
 

@@ -95,6 +95,7 @@ LOADED = "performance.getEntriesByType('resource').map(entry => new URL(entry.na
 PAGES = (
     "index",
     "GLOSSARY",
+    "NOTES.zh",
     "TEACHING",
     "api",
     "possm_course.chapters.ch08.neural_turing_machine",

@@ -29,7 +29,7 @@ from tools.site.colab import buttons
 from tools.site.landing import PARTS, landing
 from tools.site.repository import REPOSITORY
 
-GUIDES = ("TEACHING.md", "GLOSSARY.md", "BENCHMARKS.md")
+GUIDES = ("TEACHING.md", "GLOSSARY.md", "NOTES.zh.md", "BENCHMARKS.md")
 KATEX = ROOT / "docs/site/node_modules/katex/dist"
 FIGURES = Path("experiments/benchmarks/figures")
 # imported for the work of a chapter, not for its subject
@@ -235,6 +235,7 @@ def index(course: list[Chapter], deeper: list[Chapter], images: Path) -> str:
     if deeper:
         lists["Deeper"] = [chapter.name for chapter in deeper]
     lists["For teachers"] = ["TEACHING", "GLOSSARY"]
+    lists["中文"] = ["NOTES.zh"]
     lists["For users"] = ["api", "BENCHMARKS"]
     trees = []
     for caption, names in lists.items():

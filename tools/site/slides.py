@@ -198,7 +198,7 @@ def pieces(cell: NotebookNode) -> list[NotebookNode]:
 
 def link_pages(markdown: str) -> str:
     """A text whose links to chapters and guides lead to the pages of `make site`."""
-    return re.sub(r"\]\((\w+)\.(?:ipynb|md)", r"](../\1.html", relink(markdown))
+    return re.sub(r"\]\(([\w.]+)\.(?:ipynb|md)", r"](../\1.html", relink(markdown))
 
 
 def shown_code(cell: NotebookNode, show: list[str] | None) -> NotebookNode:
