@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from possm_course.chapters.ch19.targets import NAMES, SINCE_S, BEFORE_S, simulate
+from possm_course.chapters.ch19.targets import BEFORE_S, NAMES, SINCE_S, simulate
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.training import FitConfig, fit, prepare
-from possm_lite.training.evaluate import slot_offsets  # noqa: F401
 
 FILE = Path(__file__).with_suffix(".npz")
 SEEDS = (0, 1, 2)

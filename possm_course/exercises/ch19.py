@@ -26,7 +26,7 @@ def _scored(*classes, weights=(1.0, 1.0, 1.0), scale=1.0):
     },
     mistakes={
         "w[y] * torch → torch": "the weights of the classes are not used. Each trial has the weight of its true class.",
-        "torch.log_softmax(logits, -1) → logits": "logits are not logs of probabilities: `log_softmax` over the classes.",
+        "torch.log_softmax(logits, -1) → logits": "logits are no logs of probabilities: take `log_softmax` of them.",
         "torch.log_softmax(logits, -1) → torch.softmax(logits, -1)": (
             "these are probabilities. The loss is of their logarithms."
         ),
@@ -118,7 +118,7 @@ def _blanks_first(path):
         "a letter that comes back long after": lambda: ([2, 0, 0, 0, 2, 0, 3, 0, 3],),
     },
     mistakes={
-        _blanks_first: "blanks went before repeats became one, so a double letter is single. First repeats, then blanks.",
+        _blanks_first: "blanks went before repeats became one, so a double letter is single. Repeats first.",
         "if s and s != before → if s": "a sign that lasts several bins is one letter.",
         "if s and s != before → if s != before": "blanks are still there. They say nothing, and go.",
         lambda path: list(dict.fromkeys(s for s in path if s)): (
@@ -175,9 +175,7 @@ def _grid(y, reached=None, K=4, before=0.0):
         ),
         "+ log_p[letter] → ": "the probability of the sign in this bin is missing.",
         "signs = [0, *(sign for letter in y for sign in (letter, 0))] → "
-        "signs = [*(sign for letter in y for sign in (0, letter)), 0][::-1]": (
-            "the letters stand in the wrong order."
-        ),
+        "signs = [*(sign for letter in y for sign in (0, letter)), 0][::-1]": ("the letters stand in the wrong order."),
     },
 )
 def forward_step(alpha, log_p, y):
@@ -210,7 +208,7 @@ def forward_step(alpha, log_p, y):
             "letters still to come are counted as missing. Compare with the beginning of `right` that fits best."
         ),
         "min(row) → row[min(i + 1, len(right))]": (
-            "compared with as many letters as were said. Letters left out or put in move the rest: take the best beginning."
+            "compared with as many letters as were said. Letters left out or put in move the rest. Wanted is the best."
         ),
         "errors = [0] → errors = []": "the result begins with the empty text, which has no error: n + 1 numbers.",
         "(letter != wanted) → 2 * (letter != wanted)": "a changed letter costs two. It costs one.",
@@ -276,7 +274,9 @@ def _written(observed):
         "`whole`, of a double letter": Case(lambda: (_bins([1, 1, 0, 1, 0]),), _written("whole")),
         "`whole`, of one bin, too short for any word": Case(lambda: (_bins([1]),), _written("whole")),
         "`begun`, of a word that is not finished": Case(lambda: (_bins([0, 1, 0, 3]),), _written("begun")),
-        "`whole`, of a hundred bins": Case(lambda: (_bins([0, 1] + 30 * [0] + [3, 2] + 66 * [0], 0.5),), _written("whole")),
+        "`whole`, of a hundred bins": Case(
+            lambda: (_bins([0, 1] + 30 * [0] + [3, 2] + 66 * [0], 0.5),), _written("whole")
+        ),
     },
     mistakes={
         "if sign and sign != self.last → if sign": "a sign that lasts several bins is one letter.",

@@ -71,7 +71,9 @@ def log_likelihood(log_p: Tensor, y: Sequence[int]) -> Tensor:
 def greedy(log_p: Tensor) -> str:
     """The likeliest sign of each bin, collapsed."""
     path = log_p.argmax(-1).tolist()
-    return "".join(SIGNS[s] for s, before in zip(path, [0, *path], strict=False) if s and s != before)
+    return "".join(
+        SIGNS[s] for s, before in zip(path, [0, *path], strict=False) if s and s != before
+    )
 
 
 def beam_search(

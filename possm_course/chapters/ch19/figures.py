@@ -1,4 +1,4 @@
-"""Pictures of chapter 19: eight targets as spikes come in, when it is known, shorthand, and a text as it appears."""
+"""Pictures of chapter 19: eight targets, when they are known, shorthand, a text as it appears."""
 
 from collections.abc import Sequence
 
@@ -94,7 +94,7 @@ def when_known(since_s, curves: dict, chance: Sequence[float], high: Sequence[fl
 
 
 def worth(since_s, values: dict[str, np.ndarray]) -> Figure:
-    """Draws what a choice is worth a second, if it is taken at each moment, and where it is worth most.
+    """Draws what a choice is worth a second, by when it is taken, and the best moments.
 
     Args:
         since_s: the moments, seconds since the hand moves, (T,).
@@ -158,7 +158,9 @@ def reading(log_p: Tensor, ends_s: Sequence[float], text: str) -> Figure:
     )
     for letter, end in zip(text, ends_s, strict=True):
         axes.axvline(end, color=ORANGE, lw=1.2)
-        axes.annotate(letter, (end - 0.03, -0.6), color=ORANGE, ha="right", va="bottom", annotation_clip=False)
+        axes.annotate(
+            letter, (end - 0.03, -0.6), color=ORANGE, ha="right", va="bottom", annotation_clip=False
+        )
     axes.set_yticks(range(len(SIGNS)), ["blank", *SIGNS[1:]], fontsize=9)
     axes.set(xlabel="time (s)")
     axes.grid(False)
@@ -185,12 +187,19 @@ def text_so_far(log_p: Tensor, said: str, table: str, right: str, bins: int) -> 
     shown = log_p.exp().T.numpy().copy()
     shown[:, bins:] = 0
     axes.imshow(
-        shown, aspect="auto", cmap="Blues", vmin=0, vmax=1, extent=(0, 0.05 * len(log_p), 12.5, -0.5)
+        shown,
+        aspect="auto",
+        cmap="Blues",
+        vmin=0,
+        vmax=1,
+        extent=(0, 0.05 * len(log_p), 12.5, -0.5),
     )
     axes.axvline(0.05 * bins, color=INK, lw=1)
     axes.set_yticks(range(len(SIGNS)), ["blank", *SIGNS[1:]], fontsize=8)
     axes.set_xlabel("time (s)")
-    axes.set_title(f"greedy: {said or '·'}     table: {table}     written: {right}", loc="left", fontsize=11)
+    axes.set_title(
+        f"greedy: {said or '·'}     table: {table}     written: {right}", loc="left", fontsize=11
+    )
     return figure
 
 
@@ -209,7 +218,9 @@ def error_rates(rates: dict[str, tuple[float, float, float]], null: tuple[float,
         axes.barh(place, 100 * rate, color=BLUE if place < len(rates) - 1 else ORANGE)
         axes.plot([100 * low, 100 * high], [place, place], color=INK)
     axes.axvspan(*(100 * x for x in null), color=GRAY, alpha=0.4, lw=0)
-    axes.text(50 * sum(null), -0.55, "texts shuffled", ha="center", va="bottom", color=INK, fontsize=9)
+    axes.text(
+        50 * sum(null), -0.55, "texts shuffled", ha="center", va="bottom", color=INK, fontsize=9
+    )
     axes.set_yticks(range(len(rates)), list(rates))
     axes.invert_yaxis()
     axes.set(xlabel="letters wrong (%)", xlim=(0, 100))

@@ -62,7 +62,7 @@ def count_spikes(recording: Recording) -> np.ndarray:
     return np.stack(rows, -1)
 
 
-def expected_counts(session: SimulatedSession, recording: Recording) -> np.ndarray:
+def expected_counts(session: SimulatedSession, trials: np.ndarray) -> np.ndarray:
     """Mean counts of each trial, target, bin and unit, had the reach gone to each target.
 
     Who computes them knows the tuning, the moment and the time course of the reach, and the
@@ -70,13 +70,13 @@ def expected_counts(session: SimulatedSession, recording: Recording) -> np.ndarr
 
     Args:
         session: of `simulate`.
-        recording: likewise; may have some of its trials alone.
+        trials: beginning and end of each, seconds, (n, 2).
 
     Returns:
         Shape (n, 8, T, U), in the order of `NAMES`.
     """
     truth, step = session.truth, BIN_S / 5
-    times = recording.trials[:, :1] + step * (np.arange(5 * N_BINS) + 0.5)  # (n, 5 T)
+    times = trials[:, :1] + step * (np.arange(5 * N_BINS) + 0.5)  # (n, 5 T)
     grid = np.arange(len(truth.common)) / truth.config.common_rate_hz
     common = np.stack([np.interp(times.ravel(), grid, z) for z in truth.common.T], -1)
     counts = np.empty((len(times), 8, N_BINS, N_UNITS))

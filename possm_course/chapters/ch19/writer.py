@@ -35,17 +35,15 @@ CORNERS = {
     "u": (_S, _E),
 }
 SIZE_MM = 80.0  # from the middle to a corner
-WORDS = tuple(
-    """
-    a he in it no on so to and are all did end her his its let not old one our out see she sun tea
-    the too toe two hand head hear heat here hide hold hole hour into lead less line list load lost
-    need neon nine noon note rate read rest root rule salt sand seed sell send shed soul steel still
-    tell than that then there these thin this those three tone tree tune turn under unit until
-    adult annual dendrite easel hello hidden latent learn lesson letter little neuron noise onset
-    order sense shell shoulder silent sound state street thread trial train
-    """.split()
-)
-WORDS = tuple(word for word in WORDS if set(word) <= set(LETTERS) and len(word) > 2)
+_TABLE = """
+and are all did end her his its let not old one our out see she sun tea the too toe hand head hear
+heat here hide hold hole hour into lead less line list load lost need neon nine noon note rate
+read rest root rule salt sand seed sell send shed soul steel still tell than that then there these
+thin this those three tone tree tune turn under unit until adult annual dendrite easel hello
+hidden latent learn lesson letter little neuron noise onset order sense shell shoulder silent
+sound state street thread trial train
+"""
+WORDS = tuple(_TABLE.split())
 
 
 @dataclass(frozen=True)
