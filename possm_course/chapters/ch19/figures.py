@@ -42,7 +42,7 @@ def four_moments(p: np.ndarray, since_s: Sequence[float], true: int) -> Figure:
     """
     figure, panels = plt.subplots(1, 4, figsize=(7.2, 2.2), sharey=True, layout="constrained")
     for axes, row, moment in zip(panels, p, since_s, strict=True):
-        bars(axes, row, true, f"{1000 * moment:+.0f} ms")
+        bars(axes, row, true, f"{round(1000 * moment)} ms")
     panels[0].set_ylabel("probability")
     plt.close(figure)
     return figure
@@ -62,7 +62,7 @@ def units_and_time(p: np.ndarray, true: int, n_units: int, since_ms: int) -> Fig
     """
     figure = Figure(figsize=(5.2, 2.4), layout="constrained")
     axes = figure.subplots()
-    bars(axes, p, true, f"{n_units} units, {since_ms:+d} ms from the start of the movement")
+    bars(axes, p, true, f"{n_units} units, time {since_ms} ms")
     axes.set(ylabel="probability", xlabel=f"target (the true one, {NAMES[true]}, is orange)")
     return figure
 
