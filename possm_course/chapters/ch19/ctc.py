@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from possm_course.chapters.ch07.decoding import word_errors
-from possm_course.chapters.ch19.writer import N_UNITS, SIGNS, Writing
+from possm_course.chapters.ch19.writer import BIN_S, N_UNITS, SIGNS, Writing
 from possm_lite.decoder import POSSM, POSSMConfig
 from possm_lite.recordings import SpikeBatch
 
@@ -74,6 +74,19 @@ def greedy(log_p: Tensor) -> str:
     return "".join(
         SIGNS[s] for s, before in zip(path, [0, *path], strict=False) if s and s != before
     )
+
+
+def said_at(log_p: Tensor) -> list[float]:
+    """When greedy decoding says each letter: the end of its first bin, seconds.
+
+    Args:
+        log_p: of the signs in each bin, (T, K + 1).
+    """
+    path = log_p.argmax(-1).tolist()
+    begins = [
+        t for t, (s, before) in enumerate(zip(path, [0, *path], strict=False)) if s and s != before
+    ]
+    return [BIN_S * (t + 1) for t in begins]
 
 
 def beam_search(

@@ -118,10 +118,16 @@ def worth(since_s, values: dict[str, np.ndarray]) -> Figure:
 
 
 def shorthand() -> Figure:
-    """Draws the twelve letters, each from the middle (dot) and back."""
-    figure, panels = plt.subplots(2, 6, figsize=(7.2, 2.6), layout="constrained")
-    for axes, (letter, corners) in zip(panels.flat, CORNERS.items(), strict=True):
-        path = np.array([(0, 0), *corners, (0, 0)], float)
+    """Draws the twelve letters, each from the middle (dot), in groups with the same first stroke."""
+    figure, panels = plt.subplots(
+        2, 7, figsize=(7.2, 2.6), width_ratios=(1, 1, 1, 0.5, 1, 1, 1), layout="constrained"
+    )
+    for axes, letter in zip(panels.flat, "adt ehrlns iou", strict=True):
+        axes.set(xlim=(-1.2, 1.3), ylim=(-1.2, 1.3), aspect="equal")
+        axes.set_axis_off()
+        if letter == " ":
+            continue
+        path = np.array([(0, 0), *CORNERS[letter], (0, 0)], float)
         path += 0.06 * np.arange(len(path))[:, None]  # so that there and back are two lines
         axes.plot(*path.T, "-", color=BLUE, lw=2)
         for a, b in zip(path[:-1], path[1:], strict=True):
@@ -129,9 +135,7 @@ def shorthand() -> Figure:
             towards = middle + 0.05 * (b - a)
             axes.annotate("", towards, middle, arrowprops={"arrowstyle": "->", "color": ORANGE})
         axes.plot(0, 0, "o", color=INK, ms=5)
-        axes.set(xlim=(-1.35, 1.45), ylim=(-1.35, 1.45), aspect="equal")
         axes.set_title(letter, fontsize=11)
-        axes.set_axis_off()
     plt.close(figure)
     return figure
 
