@@ -41,9 +41,7 @@ def errors_of_all_beginnings(said, right):
     def distance(a, b):
         if not a or not b:
             return len(a) + len(b)
-        return min(
-            distance(a[:-1], b) + 1, distance(a, b[:-1]) + 1, distance(a[:-1], b[:-1]) + (a[-1] != b[-1])
-        )
+        return min(distance(a[:-1], b) + 1, distance(a, b[:-1]) + 1, distance(a[:-1], b[:-1]) + (a[-1] != b[-1]))
 
     return [min(distance(said[:i], right[:j]) for j in range(len(right) + 1)) for i in range(len(said) + 1)]
 

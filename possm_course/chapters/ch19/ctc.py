@@ -59,11 +59,12 @@ def log_likelihood(log_p: Tensor, y: Sequence[int]) -> Tensor:
     spelled = torch.tensor([0, *(sign for letter in y for sign in (letter, 0))])  # (S,)
     skips = torch.zeros(len(spelled), dtype=torch.bool)
     skips[2:] = (spelled[2:] != 0) & (spelled[2:] != spelled[:-2])
-    nothing = log_p.new_full((2,), -torch.inf)
-    alpha = torch.where(torch.arange(len(spelled)) < 2, log_p[0, spelled], -torch.inf)
+    never = -1e30  # with -inf, the gradient would be NaN
+    nothing = log_p.new_full((2,), never)
+    alpha = torch.where(torch.arange(len(spelled)) < 2, log_p[0, spelled], never)
     for row in log_p[1:]:
         padded = torch.cat([nothing, alpha])
-        skipped = torch.where(skips, padded[:-2], -torch.inf)
+        skipped = torch.where(skips, padded[:-2], never)
         alpha = torch.stack([alpha, padded[1:-1], skipped]).logsumexp(0) + row[spelled]
     return alpha[-2:].logsumexp(0)
 

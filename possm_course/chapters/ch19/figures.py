@@ -118,7 +118,7 @@ def worth(since_s, values: dict[str, np.ndarray]) -> Figure:
 
 
 def shorthand() -> Figure:
-    """Draws the twelve letters, each from the middle (dot), in groups with the same first stroke."""
+    """Draws the twelve letters from the middle (dot), in groups with the same first stroke."""
     figure, panels = plt.subplots(
         2, 7, figsize=(7.2, 2.6), width_ratios=(1, 1, 1, 0.5, 1, 1, 1), layout="constrained"
     )
