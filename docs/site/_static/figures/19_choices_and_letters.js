@@ -11,7 +11,7 @@
 
   figures.define("19", {
     parameters: {
-      n_units: { label: "units", low: 1, high: 50, value: 50, step: 1 },
+      n_units: { label: "units", low: 1, high: 50, value: 20, step: 1 },
       since_ms: { label: "time (ms)", low: FIRST_MS, high: 400, value: 0, step: BIN_MS },
     },
     panels: [
