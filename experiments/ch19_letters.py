@@ -19,7 +19,7 @@ from possm_lite.simulate.reaches import hand_at
 FILE = Path(__file__).with_suffix(".npz")
 N_TRAIN, BATCH, LR = 1800, 16, 3e-3
 PEN_STEPS, EPOCHS = 500, 8  # where the pen is and how fast, then letters
-NOISE = 0.6  # on the tokens, of their spread: without it, the 1,800 words are learned by heart
+NOISE = 0.6  # on the tokens, of their spread
 
 
 def one_cycle(parameters, n_steps):

@@ -31,7 +31,11 @@ class LetterReader(nn.Module):
         self.signs = nn.Linear(hidden, len(SIGNS))
 
     def forward(self, batch: SpikeBatch) -> Tensor:
-        """Log-probabilities of the signs in each bin, (B, T, 13)."""
+        """Log-probabilities of the signs in each bin, (B, T, 13).
+
+        Args:
+            batch: the spikes of B words.
+        """
         hidden, _ = self.possm.backbone(self.possm.encode(batch))  # (B, T, h)
         return self.signs(hidden).log_softmax(-1)
 
@@ -70,7 +74,11 @@ def log_likelihood(log_p: Tensor, y: Sequence[int]) -> Tensor:
 
 
 def greedy(log_p: Tensor) -> str:
-    """The likeliest sign of each bin, collapsed."""
+    """The likeliest sign of each bin, collapsed.
+
+    Args:
+        log_p: of the signs in each bin, (T, K + 1).
+    """
     path = log_p.argmax(-1).tolist()
     return "".join(
         SIGNS[s] for s, before in zip(path, [0, *path], strict=False) if s and s != before

@@ -41,7 +41,11 @@ def simulate(seed: int = 0) -> tuple[SimulatedSession, Recording]:
 
 
 def outward(session: SimulatedSession) -> np.ndarray:
-    """Which reach of each trial goes from the centre to the target, (n,)."""
+    """Which reach of each trial goes from the centre to the target, (n,).
+
+    Args:
+        session: of `simulate`.
+    """
     trial = session.truth.reaches.trial
     return np.flatnonzero(np.append(np.diff(trial) > 0, True))
 
