@@ -43,7 +43,7 @@ _TRAINING_OPTIONS = {
     "samples": "behaviour samples of a window used in a step, drawn anew each time",
     "lr": (
         "peak learning rate of AdamW; "
-        "it warms up over the first tenth and falls to zero along a cosine"
+        "it warms up over the first tenth and falls to zero along a cosine; of classes 0.001"
     ),
     "weight_decay": "of AdamW",
     "unit_dropout": (

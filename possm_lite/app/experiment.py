@@ -26,7 +26,7 @@ from ..recordings.labels import with_classes
 from ..recordings.recording import Recording
 from ..recordings.split import SplitConfig
 from ..training.checkpoint import History, TrainedOn, TrainingCheckpoint, save_checkpoint
-from ..training.classes import UNIT_DROPOUT, class_counts, class_weights, decode_classes
+from ..training.classes import CLASS_SETTINGS, class_counts, class_weights, decode_classes
 from ..training.distributed import ProcessGroup, process_group
 from ..training.evaluate import Decoded, evaluate, replay, slot_offsets
 from ..training.fit import FitConfig, check_ranges, fit
@@ -149,13 +149,17 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
 def _for_classes(
     settings: Settings, recordings: Mapping[int, Recording], options: Namespace
 ) -> Settings:
-    """The settings with the usual share of hidden units of classes, if they are decoded."""
-    are_classes = any(len(recording.classes) for recording in recordings.values())
-    if not are_classes or options.unit_dropout is not None:
+    """The settings with those that are usual for classes, if they are decoded.
+
+    Options come before them; a decoder that is adapted keeps the learning rates of adapting.
+    """
+    if not any(len(recording.classes) for recording in recordings.values()):
         return settings
-    configs = {name: getattr(settings, name) for name in ("training", "baselines")}
-    hidden = {name: replace(config, unit_dropout=UNIT_DROPOUT) for name, config in configs.items()}
-    return replace(settings, **hidden)
+    usual = {name: x for name, x in CLASS_SETTINGS.items() if getattr(options, name) is None}
+    baselines = replace(settings.baselines, **usual)
+    if settings.start:
+        usual.pop("lr", None)
+    return replace(settings, training=replace(settings.training, **usual), baselines=baselines)
 
 
 def _adapting(settings: Settings, options: Namespace) -> Settings:

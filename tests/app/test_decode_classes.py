@@ -40,7 +40,8 @@ def test_decode_writes_metrics_predictions_and_a_picture(folder):
     ]
     metrics = json.loads((run / "metrics.json").read_text())
     assert list(metrics["models"]) == ["possm", "logistic", "gru"] and metrics["behavior_columns"] == OUTPUTS
-    assert metrics["model"]["decodes"] == "classes" and metrics["training"]["unit_dropout"] == 0.5
+    assert metrics["model"]["decodes"] == "classes"
+    assert metrics["training"]["unit_dropout"] == 0.5 and metrics["training"]["lr"] == 1e-3
     for model in metrics["models"].values():
         low, high = model["interval"]
         assert low <= model["balanced_accuracy"] <= high and 0 <= model["at_end"] <= 1
