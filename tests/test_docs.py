@@ -9,12 +9,16 @@ import pytest
 
 from tools.execute import read
 from tools.rehearse import LONGEST, card
+from tools.site import boards
 
 ROOT = Path(__file__).parents[1]
 NAMES = "README README.zh CONTRIBUTING CHANGELOG data/README experiments/benchmarks/RESULTS"
-GUIDES = [*(f"{name}.md" for name in NAMES.split()), *(f"docs/{path.name}" for path in sorted(ROOT.glob("docs/*.md")))]
+HANDOUTS = sorted(ROOT.glob("docs/handouts/*.md"))
+IN_DOCS = [path.relative_to(ROOT).as_posix() for path in [*sorted(ROOT.glob("docs/*.md")), *HANDOUTS]]
+GUIDES = [*(f"{name}.md" for name in NAMES.split()), *IN_DOCS]
 CHAPTERS = {path.name[:2]: path for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))}
 TEACHING, GLOSSARY = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("TEACHING.md", "GLOSSARY.md"))
+FOLDERS = ("notebooks", "notebooks/solutions")
 # in the order of the glossary: B, T, N, U, L, D, H, d, F, h, k, Q
 DIMENSIONS = "batch n_bins n_spikes n_units n_latents dim n_heads head_dim n_freqs hidden context_bins n_queries"
 
@@ -100,6 +104,29 @@ def test_plans_name_sections_and_exercises_that_exist():
     hours = f"{sum(each.low for each in cards) / 60:.0f} to {sum(each.high for each in cards) / 60:.0f} hours"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert hours in TEACHING and hours in readme, f"README.md and docs/TEACHING.md must say {hours!r} of all chapters"
+
+
+@pytest.mark.parametrize("path", HANDOUTS, ids=lambda path: path.stem)
+def test_code_of_a_handout_is_that_of_its_chapter(path):
+    """An empty function is the beginning of a cell, an answer a whole one."""
+    every = [cell["source"] for number in CHAPTERS for folder in FOLDERS for cell in cells(number, folder)]
+    sources = ["".join(lines) for lines in every]
+    front, answers = path.read_text(encoding="utf-8").split("\n## Answers\n")
+    blocks = re.findall(r"```python\n(.+?)\n```", front, flags=re.S)
+    solved = re.findall(r"```python\n(.+?)\n```", answers, flags=re.S)
+    for block in blocks:
+        assert any(source.startswith(block) for source in sources), f"no cell begins so:\n{block}"
+    for block in solved:
+        assert block in sources, f"no cell is:\n{block}"
+    empty, filled = ({re.match(r"def (\w+)", block)[1] for block in each} for each in (blocks, solved))
+    assert len(filled) == 2 and filled <= empty
+
+
+def test_teaching_guide_shows_every_drawing(tmp_path):
+    shown = re.findall(r"!\[.+?\]\(boards/(\w+)\.svg\)", TEACHING)
+    boards.main(tmp_path)
+    for folder in (ROOT / "docs/boards", tmp_path):
+        assert sorted(path.stem for path in folder.glob("*.svg")) == sorted(shown), f"{folder}: tools.site.boards"
 
 
 def test_glossary_is_complete_and_sorted():

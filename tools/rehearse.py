@@ -1,5 +1,6 @@
 """How long a chapter and its slides take: python -m tools.rehearse prints the minutes of TEACHING.md and of the card of
-each chapter, and what each row of a plan needs; python -m tools.rehearse 04 prints them of chapter 04 alone.
+each chapter, what each row of a plan needs, and what a plan of 90 minutes takes to prepare; python -m tools.rehearse 04
+prints the minutes of chapter 04 alone.
 
 The card gives a range. Its lower end counts the words and the exercises; its upper end also a minute for each picture
 and displayed formula, and the lines of visible code.
@@ -24,6 +25,8 @@ from tools.site.prepare import ROOT
 from tools.site.slides import count_words, notes, parts, shown_text, split, to_slides
 
 READ, SPOKEN = 120, 130  # words per minute
+KNOWN = 200  # words per minute of an instructor, who reads what is known in new words
+CLICKING, SLIDING = 2, 1  # minutes to open a notebook and run it beforehand, and for a slider
 CODE = 15  # lines of visible code per minute
 LONGEST = 90  # minutes of one sitting
 WRITING, PREDICTING = 8, 3  # minutes of an exercise whose statement gives none
@@ -218,6 +221,70 @@ def plan_rows(guide: str) -> dict[str, tuple[int, ...]]:
     return found
 
 
+@dataclass
+class Preparation:
+    """What an instructor does before a plan, the course being set up.
+
+    Attributes:
+        words: to read, those of the guide about this plan and its chapters, and those of the sections shown.
+        notebooks: to open and run beforehand; while their cells run, one goes on.
+        sliders: in the sections shown.
+        exercises: minutes of those of the plan, each done once.
+    """
+
+    words: int
+    notebooks: int
+    sliders: int
+    exercises: int
+
+    @property
+    def minutes(self) -> int:
+        return math.ceil(self.words / KNOWN + CLICKING * self.notebooks + SLIDING * self.sliders + self.exercises)
+
+    def __str__(self) -> str:
+        reading = math.ceil(self.words / KNOWN)
+        return (
+            f"{self.words:,} words in {reading} minutes, {self.notebooks} notebooks, {self.sliders} sliders, "
+            f"{self.exercises} minutes of exercises: {self.minutes} minutes"
+        )
+
+
+def preparations(guide: str) -> dict[str, Preparation]:
+    """Of each plan of 90 minutes."""
+    paths = {path.name[:2]: path for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")}
+    of_chapter = {text[:2]: text for text in re.split(r"^### (?=\d\d )", guide, flags=re.M)[1:]}
+    begin, about = guide.split("\n## Plans\n")[0], guide.split("\n## The room\n")[1]
+    found = {}
+    for title, rows in plans(guide).items():
+        if f"\n### {title} (90 minutes)\n" not in guide:
+            continue
+        text = guide.split(f"\n### {title} (")[1].split("\n### ")[0].split("\n## ")[0]
+        beforehand = re.search(r"\*\*Run beforehand:\*\*(.+?)\*\*", text, flags=re.S)[1]
+        chapters_shown = sorted(set().union(*(row.chapters for row in rows)))
+        shown = [cell for row in rows for cell in cells_of(row.what, paths)]
+        texts = [begin, text, about, *(of_chapter[number].split("\n## ")[0] for number in chapters_shown)]
+        texts += [cell.source for cell in shown if cell.cell_type == "markdown"]
+        found[title] = Preparation(
+            words=sum(len(each.split()) for each in texts),
+            notebooks=len(set(re.findall(r"\b\d\d\b", beforehand))),
+            sliders=sum(cell.source.count("Slider(") for cell in shown if cell.cell_type == "code"),
+            exercises=sum(row.exercises for row in rows),
+        )
+    return found
+
+
+def cells_of(what: str, paths: dict[str, Path]) -> list[NotebookNode]:
+    """The cells of the sections that a row of a plan names."""
+    found = []
+    for number, sections in named(what):
+        section = None
+        for cell in read(paths[number]).cells:
+            if heading := HEADING.search(cell.source) if cell.cell_type == "markdown" else None:
+                section = int(heading[1]) if heading[1] else None
+            found += [cell] if section in sections or not sections else []
+    return found
+
+
 def print_chapter(path: Path, row: tuple[int, ...]) -> Card:
     """Print the lines of one chapter for TEACHING.md and for its card."""
     notebook = read(path)
@@ -232,12 +299,14 @@ def print_chapter(path: Path, row: tuple[int, ...]) -> Card:
 
 def print_plans(guide: str) -> None:
     """Print what each row of each plan needs."""
-    filled = plan_rows(guide)
+    filled, prepared = plan_rows(guide), preparations(guide)
     for title, rows in plans(guide).items():
         print("\n{}: {} slides, {:,} words, {} + {} + {} minutes, {} of {}".format(title, *filled[title]))
         for row in rows:
             late = "  TOO LONG" if row.needed > row.planned else ""
             print(f"  {row.planned:3} planned, {row.needed:3} needed, {row.slides:2} slides: {row.what[:70]}{late}")
+        if title in prepared:
+            print(f"  to prepare: {prepared[title]}")
 
 
 def main(numbers: list[str]) -> None:

@@ -1,4 +1,5 @@
-// Four experiments, the game among them, and the picture that one may keep. Each sets the switches of the page.
+// Four experiments, the game among them, and the picture that one may keep. Each sets the switches of the page. An
+// experiment starts once the visitor has guessed, and its answer appears when it is over.
 "use strict";
 
 const LOSE_EVERY_BINS = 5, KEPT_SIZE = 480, WRITE_S = 20;
@@ -10,20 +11,36 @@ class Experiments {
     for (const item of document.querySelectorAll("[data-experiment]")) {
       const button = item.querySelector("button"), name = item.dataset.experiment;
       button.dataset.start = button.textContent;
+      button.textContent = "Guess first";
+      button.disabled = true;
       button.setAttribute("aria-pressed", false);
+      for (const input of item.querySelectorAll(".guess input")) {
+        for (const kind of ["input", "pointerup"]) input.addEventListener(kind, () => this.guess(item, input));
+      }
       button.addEventListener("click", () => (this.running === name ? this.stop() : this.start(name)));
     }
     find("#write").addEventListener("click", () => (this.writing ? this.written() : this.write()));
     find("#copy").addEventListener("click", () => this.copy());
   }
 
+  guess(item, input) {
+    const button = item.querySelector("button"), output = item.querySelector(".guess output");
+    item.dataset.guess = output ? `${input.value} of ${output.dataset.of}` : input.value;
+    if (output) output.value = item.dataset.guess;
+    if (!button.disabled) return;
+    button.disabled = false;
+    button.textContent = button.dataset.start;
+  }
+
   start(name) {
     this.stop();
+    if (guide.step !== "network") guide.show("network");
     this.running = name;
     const item = find(`[data-experiment=${name}]`), button = item.querySelector("button");
     button.setAttribute("aria-pressed", true);
-    button.textContent = "Back to normal";
-    item.querySelector(".why").hidden = false;
+    button.textContent = "Stop, and see";
+    item.querySelector(".why").hidden = true;
+    if (stuck.matches) button.scrollIntoView({ block: "nearest" });
     if (paused) setPaused(false);
     if (name === "noise") setNoise(30);
     if (name === "ahead") check("ahead", 2);
@@ -31,23 +48,31 @@ class Experiments {
     check("drawn", "cursor");
     setDemonstrating(false);
     loop.game = new Game();
-    find("#message").textContent = "Bring the orange cursor into the ring and keep it there.";
+    find("#message").textContent = "Bring the decoded cursor into the ring. "
+      + "At each ring, and at the wall, it restarts at your hand.";
     find(".target").hidden = false;
     arena.focus({ preventScroll: true });
-    arena.scrollIntoView({ block: "nearest" });
+    if (!stuck.matches) arena.scrollIntoView({ block: "nearest" });
   }
 
-  stop() {
+  /** Ends what is running and shows its answer, after the visitor's guess and result. */
+  stop(result = "") {
     if (!this.running) return;
-    const button = find(`[data-experiment=${this.running}] button`), name = this.running;
+    const item = find(`[data-experiment=${this.running}]`), button = item.querySelector("button"), name = this.running;
     button.setAttribute("aria-pressed", false);
     button.textContent = button.dataset.start;
+    const why = item.querySelector(".why"), guessed = why.querySelector("b") ?? document.createElement("b");
+    guessed.textContent = `You guessed: ${item.dataset.guess}. ${result}`;
+    why.prepend(guessed);
+    why.hidden = false;
+    if (stuck.matches) why.scrollIntoView({ block: "nearest" });
     this.running = "";
     if (name === "lose") setLost(0);
     if (name === "noise") setNoise(0);
     if (name === "ahead") check("ahead", 1);
     if (name === "loop") {
       loop.game = null;
+      find("#message").textContent = "";
       find(".target").hidden = true;
       check("drawn", "paths");
     }
@@ -56,7 +81,8 @@ class Experiments {
   /** After a bin. */
   update() {
     const lost = loop.units.silent.reduce((a, b) => a + b, 0);
-    if (this.running === "lose" && loop.nBins % LOSE_EVERY_BINS === 0 && lost < loop.units.n) setLost(lost + 1);
+    if (this.running === "lose" && lost === loop.units.n) this.stop();
+    if (this.running === "lose" && loop.nBins % LOSE_EVERY_BINS === 0) setLost(lost + 1);
     if (loop.game && loop.game.times.length) this.follow();
   }
 
@@ -69,7 +95,7 @@ class Experiments {
 
   follow() {
     const { game } = loop, n = game.times.length, last = game.times.at(-1);
-    find("#message").textContent = `Target ${n}: ` + (last === null ? "time is up" : `${last.toFixed(1)} s`);
+    find("#message").textContent = `Ring ${n}: ` + (last === null ? "time is up" : `${last.toFixed(1)} s`);
     if (game.target) return;
     const reached = game.times.filter((time) => time !== null);
     // a target that was not reached counts with the time that it was shown
@@ -84,7 +110,7 @@ class Experiments {
       return cell;
     }));
     find("#results").hidden = false;
-    this.stop();
+    this.stop(`You reached ${reached.length} of 8. `);
     find("#message").textContent = `${reached.length} of 8 rings, median time ${median.toFixed(1)} s (5 s if missed).`;
   }
 
@@ -92,6 +118,11 @@ class Experiments {
   write() {
     setDemonstrating(false);
     if (paused) setPaused(false);
+    if (guide.step !== "network") guide.show("network");
+    this.stop();
+    loop.anewS = Infinity;  // one path, that does not drift away
+    loop.pulled = true;
+    loop.fromHand();
     this.writing = { from: loop.nBins * loop.perBin, hand: [], decoded: [] };
     find("#write").setAttribute("aria-pressed", true);
     find("#write").textContent = "Done";
@@ -105,7 +136,7 @@ class Experiments {
     const { from, hand, decoded } = this.writing, end = loop.nBins * loop.perBin;
     for (let i = from + hand.length; i < end; i++) {
       hand.push(Array.from(loop.handAt(i * GRID_S).slice(0, 2)));
-      decoded.push([...loop.path[i % KEPT], i === loop.pathFrom]);
+      decoded.push(loop.path[i % KEPT]);
     }
     this.drawKept();
     if (hand.length * GRID_S >= WRITE_S) this.written();
@@ -113,6 +144,7 @@ class Experiments {
 
   written() {
     this.writing = null;
+    choose();  // what is drawn, as before
     find("#write").setAttribute("aria-pressed", false);
     find("#write").textContent = "Write your name";
     find("#message").textContent = "";
@@ -127,10 +159,8 @@ class Experiments {
     pen.lineJoin = pen.lineCap = "round";
     for (const [i, color, title] of [[0, theme.hand, "my hand"], [1, theme.decoded, "what the neurons said"]]) {
       pen.beginPath();
-      (i ? this.writing.decoded : this.writing.hand).forEach(([x, y, anew]) => {
-        const at = [i * KEPT_SIZE + (x + edge) * scale, 40 + (edge - y) * scale];
-        if (anew) pen.moveTo(...at);
-        else pen.lineTo(...at);
+      (i ? this.writing.decoded : this.writing.hand).forEach(([x, y]) => {
+        pen.lineTo(i * KEPT_SIZE + (x + edge) * scale, 40 + (edge - y) * scale);
       });
       pen.strokeStyle = color;
       pen.lineWidth = 4;
@@ -150,13 +180,15 @@ class Experiments {
   }
 }
 
-const experiments = new Experiments();
+const stuck = matchMedia("(max-width: 700px)");  // where the style sheet keeps the square in view
+const experiments = new Experiments(), guide = new Guide();
 setLost(0);
 setNoise(0);
 find("#delay").textContent = (loop.w.handDelayS + 2 * loop.w.armS).toFixed(2);  // and the arm's, when it moves steadily
 choose();
+guide.show("network");
+find("#told").innerHTML = "New here? Meet one neuron first, then eight, then all. It takes a minute.";
 if (still) {
-  find("#invitation").hidden = false;
   begin = performance.now();
   draw();
 } else {

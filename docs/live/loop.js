@@ -5,6 +5,8 @@
 "use strict";
 
 const MS = 0.001, GRID_S = 0.01, SCORED_S = 10, KEPT_S = 12, KEPT = KEPT_S / GRID_S;
+const REST_S = 3, REST_MM_S = 10;  // a hand that has been slower for so long is at rest
+const WALL_MM = 8;  // a hand this close to the wall cannot push on; a ring is further away
 
 /** A hand that follows the pointer, critically damped, ms by ms; the last seconds are kept. */
 class Arm {
@@ -141,7 +143,8 @@ class Loop {
   moveCursor(anySpikes) {
     const edge = this.w.workspaceMm, pull = this.pulled && anySpikes ? GRID_S / this.pullS : 0;
     const first = this.nBins * this.perBin;
-    if ((first - this.pathFrom) * GRID_S >= this.anewS - 1e-9) this.fromHand();
+    const due = (first - this.pathFrom) * GRID_S >= this.anewS - 1e-9;
+    if (due || this.game?.begins() || (this.game && this.atWall)) this.fromHand();
     for (let i = first; i < first + this.perBin; i++) {
       this.path[i % KEPT] = this.cursor;
       const hand = this.handAt(i * GRID_S), velocity = this.displayed(this.decoder, i, first);
@@ -160,6 +163,21 @@ class Loop {
     this.pathFrom = this.nBins * this.perBin;
     this.cursor = Array.from(this.handAt(this.timeS).slice(0, 2));
     this.path[this.pathFrom % KEPT] = this.cursor;
+  }
+
+  get atWall() {
+    return Math.max(...this.handAt(this.timeS).slice(0, 2).map(Math.abs)) > this.w.workspaceMm - WALL_MM;
+  }
+
+  /** Whether the hand has hardly moved in the last seconds, so that there is nothing to explain. */
+  get resting() {
+    const end = this.nBins * this.perBin, n = REST_S / GRID_S;
+    let sum = 0;
+    for (let i = end - n; i < end; i++) {
+      const [, , vx, vy] = this.handAt(i * GRID_S);
+      sum += vx ** 2 + vy ** 2;
+    }
+    return sum < n * REST_MM_S ** 2;
   }
 
   /** The cursor as it is shown at `timeS`, of the last seconds: (2,). */
@@ -183,8 +201,9 @@ class Loop {
     return i < 0 ? [0, 0] : this.outputs[name][i % KEPT].subarray(2 * this.ahead, 2 * this.ahead + 2);
   }
 
-  /** R² of the last seconds, mean of x and y, and the same of what was shown at each moment; NaN without movement. */
+  /** R² of the last seconds, mean of x and y, and the same of what was shown at each moment; NaN at rest. */
   score(name) {
+    if (this.resting) return { r2: NaN, displayed: NaN };
     const pairs = { r2: [], displayed: [] }, end = this.nBins * this.perBin;
     for (let i = Math.max(0, end - SCORED_S / GRID_S); i < end; i++) {
       const known = Math.floor(i / this.perBin) * this.perBin;
@@ -220,12 +239,20 @@ class Game {
       const angle = (2 * Math.PI * 3 * (i + 1)) / 8;
       return [70 * Math.cos(angle), 70 * Math.sin(angle)];
     });
+    this.nBegun = 0;
     this.times = [];  // until the successful hold began; null where time was up
     this.shownS = this.heldS = 0;
   }
 
   get target() {
     return this.targets[this.times.length];
+  }
+
+  /** True once for each target: the cursor then sets off from the hand. */
+  begins() {
+    const isNew = this.nBegun === this.times.length;
+    this.nBegun = this.times.length + 1;
+    return isNew;
   }
 
   /** After one point of the grid. */

@@ -1,8 +1,9 @@
 // The page: pointer, keys and switches in, scores out. loop.js simulates and decodes, pictures.js draws.
 "use strict";
 
-const KEY_SPEED_MM_S = 300, TICK_MS = 50, CAPTION_S = 3, SCORE_AFTER_S = 5;
-const NAMES = { possm: "POSSM", wiener: "Wiener" };
+const KEY_SPEED_MM_S = 300, TICK_MS = 50, SCORE_AFTER_S = 5;
+const NAMES = { possm: "POSSM", wiener: "Wiener" }, WHO = { possm: "the network", wiener: "the linear filter" };
+const DRAWN_BY = { possm: "a network draws the orange path", wiener: "a linear filter draws the blue path" };
 const AHEAD_NOTES = [
   "A bin must end before it is read, so what you see is up to 60 ms behind the hand.",
   "Ready just in time: spikes lead the hand, and the path moves with it.",
@@ -46,9 +47,14 @@ function pointerAt(ms) {
   return [samples[i][1], samples[i][2]];
 }
 
-function point(ms, x, y) {
+/** The visitor moves. */
+function takeOver() {
   setDemonstrating(false);
   if (paused && still) setPaused(false);
+}
+
+function point(ms, x, y) {
+  takeOver();
   samples.push([ms, Math.min(Math.max(x, -edge), edge), Math.min(Math.max(y, -edge), edge)]);
 }
 
@@ -61,8 +67,7 @@ arena.addEventListener("pointerdown", pointed);
 arena.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || !event.key.startsWith("Arrow")) return;
   event.preventDefault();
-  setDemonstrating(false);
-  if (paused && still) setPaused(false);
+  takeOver();
   keys.add(event.key);
 });
 arena.addEventListener("keyup", (event) => keys.delete(event.key));
@@ -86,6 +91,7 @@ function moveByKeys(fromMs) {
 function setDemonstrating(on) {
   if (demonstrating && !on) samples = [[-Infinity, ...demonstration(loop.timeS)]];
   demonstrating = on;
+  find("#invitation").hidden = !on;
   find("#demo").setAttribute("aria-pressed", on);
 }
 
@@ -116,6 +122,7 @@ function bin() {
   pictures.spikes(spikes);
   inside.update();
   experiments.update();
+  guide.update(spikes);
   if (loop.nBins % 10 === 0) report();
 }
 
@@ -125,7 +132,6 @@ function setPaused(on) {
   clearTimeout(timer);
   cancelAnimationFrame(frame);  // a hidden page keeps its last request: with another one it would draw twice
   if (on) return;
-  find("#invitation").hidden = true;
   begin = performance.now() - 1000 * loop.timeS;
   tick();
   frame = requestAnimationFrame(draw);
@@ -170,7 +176,8 @@ function choose() {
   loop.ahead = Number(find("[name=ahead]:checked").value);
   loop.pulled = drawn === "cursor" && find("#pull").checked;
   loop.anewS = drawn === "paths" ? PATH_S : Infinity;
-  document.body.className = loop.decoder;
+  document.body.classList.toggle("wiener", loop.decoder === "wiener");
+  find("#captions span").textContent = DRAWN_BY[loop.decoder];
   readTheme();
   find("#ahead").textContent = AHEAD_NOTES[loop.ahead];
   loop.stepMs = [];
@@ -200,50 +207,53 @@ const raster = find("#raster");
 function chooseRow(i) {
   pictures.chosen = i;
   if (i < 0) return;
-  const u = pictures.order[i], state = loop.units.silent[u] ? "lost: a click brings it back" : "a click silences it";
-  find("#unit").textContent = `Neuron ${u + 1}: its rate by the direction of movement, drawn in the raster; ${state}.`;
+  const u = pictures.shown[i], click = loop.units.silent[u] ? "It is silent: click to bring it back." : "Click to silence it.";
+  find("#unit").textContent = `Neuron ${u + 1} fires most for movements ${pictures.directionName(u)} `
+    + `(the curve in the raster). ${click}`;
 }
 
 function toggleRow() {
   if (pictures.chosen < 0) return;
-  const u = pictures.order[pictures.chosen];
+  const u = pictures.shown[pictures.chosen];
   loop.units.silent[u] = !loop.units.silent[u];
   showLost();
   chooseRow(pictures.chosen);
 }
 raster.addEventListener("pointermove", (event) => {
   const box = raster.getBoundingClientRect(), share = (event.clientY - box.top) / box.height;
-  chooseRow(Math.min(Math.max(Math.floor(share * loop.units.n), 0), loop.units.n - 1));
+  chooseRow(Math.min(Math.max(Math.floor(share * pictures.shown.length), 0), pictures.shown.length - 1));
 });
 raster.addEventListener("pointerleave", () => chooseRow(-1));
 raster.addEventListener("click", toggleRow);
 raster.addEventListener("keydown", (event) => {
   const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-  if (by) chooseRow((pictures.chosen + by + loop.units.n) % loop.units.n);
+  if (by) chooseRow((pictures.chosen + by + pictures.shown.length) % pictures.shown.length);
   else if (event.key === "Enter") toggleRow();
   if (by || event.key === "Enter") event.preventDefault();
 });
 
-// ---- captions and scores
+// ---- scores
+const inPercent = (r2) => (isNaN(r2) ? "–" : `${Math.round(100 * r2)} %`);
+
 function report() {
-  const r = {}, told = demonstrating && !still ? Math.min(3, 1 + Math.floor(loop.timeS / CAPTION_S)) : 3;
-  find("#captions").className = `told-${told}`;
+  const r = {};
   for (const name of Object.keys(NAMES)) {
     const score = loop.score(name), cells = find(`#${name}`).cells;
     r[name] = score.r2;
     [score.r2, score.displayed].forEach((value, i) => {
-      cells[i + 1].textContent = isNaN(value) ? "–" : value.toFixed(2);
+      cells[i + 1].textContent = inPercent(value);
     });
   }
-  const name = NAMES[loop.decoder] === "POSSM" ? "The network" : "The linear filter";
-  const percent = Math.round(100 * r[loop.decoder]);
-  if (loop.timeS >= SCORE_AFTER_S && !isNaN(percent)) {
-    const says = percent > 0 ? `explains ${percent} % of the velocity.` : "is further off than standing still.";
-    find("#score").textContent = `In the last seconds: ${name.toLowerCase()} ${says}`;
-  }
+  if (loop.timeS >= SCORE_AFTER_S) find("#score").textContent = inWords(r[loop.decoder]);
   const sorted = [...loop.stepMs].sort((a, b) => a - b), median = sorted[sorted.length >> 1];
   find("#timing").textContent = `${loop.nBins} bins of 50 ms, ${late} late` +
     (sorted.length ? `; a step takes ${median.toFixed(1)} ms (median).` : ".");
+}
+
+function inWords(r2) {
+  if (isNaN(r2)) return "Move, to get a score.";
+  const says = r2 > 0 ? `explains ${inPercent(r2)} of the velocity` : "is worse than guessing “no movement”";
+  return `In the last seconds, ${WHO[loop.decoder]} ${says}.`;
 }
 
 function draw() {

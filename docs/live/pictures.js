@@ -2,7 +2,10 @@
 "use strict";
 
 const find = (selector) => document.querySelector(selector);
-const SHOWN_S = 4, GUTTER = 18, PATH_S = 2, GLOW_S = 0.12, TOP_MM_S = 800;
+const SHOWN_S = 4, GUTTER = 18, PATH_S = 2, GLOW_S = 0.12, BAND = 40, TOP_MM_S = 800;
+const RATE_S = 0.1, VOTE_MM_PER_HZ = 3.6;  // of the rates that vote; a vote is as long as this times their mean
+
+const DIRECTIONS = ["right", "up and right", "up", "up and left", "left", "down and left", "down", "down and right"];
 let theme = {};
 
 /** Colours of the style sheet, light or dark. */
@@ -49,6 +52,18 @@ function line(pen, color, lineWidth, first, last, at) {
   pen.stroke();
 }
 
+function arrow(pen, color, lineWidth, [x, y], [toX, toY]) {
+  const length = Math.hypot(toX - x, toY - y), head = Math.min(2.2 * lineWidth, length / 2);
+  if (length < 1) return;
+  const [dx, dy] = [(toX - x) / length, (toY - y) / length];
+  line(pen, color, lineWidth, 0, 2, (i) => (i ? [toX - head * dx, toY - head * dy] : [x, y]));
+  pen.beginPath();
+  pen.moveTo(toX, toY);
+  for (const side of [-1, 1]) pen.lineTo(toX - head * (1.2 * dx - side * 0.8 * dy), toY - head * (1.2 * dy + side * 0.8 * dx));
+  pen.fillStyle = color;
+  pen.fill();
+}
+
 class Pictures {
   constructor(loop) {
     this.loop = loop;
@@ -62,6 +77,8 @@ class Pictures {
     });
     this.colors = Array.from(this.directions, directionColor);
     this.glow = new Float64Array(loop.units.n);  // recent spikes, as they light the arrows
+    this.rates = new Float64Array(loop.units.n);  // in Hz, of the last moments
+    this.show(order, false);
     this.chosen = -1;  // row of the raster
     // Spikes are drawn once, on a strip that is used in turn; each frame shows it with its newest end at the right.
     this.strip = document.createElement("canvas");
@@ -74,6 +91,28 @@ class Pictures {
     return (this.directions[u] + 4 * Math.PI) % (2 * Math.PI);
   }
 
+  /** Draw these units, in the order of their rows; they vote, or the decoder's path is drawn. */
+  show(units, voting) {
+    Object.assign(this, { shown: units, voting, chosen: -1 });
+  }
+
+  /** Sum of the arrows of the units that are shown, (x, y) in mm: each in its direction, as long as its rate says. */
+  vote() {
+    return this.arrows().reduce(([x, y], [dx, dy]) => [x + dx, y + dy], [0, 0]);
+  }
+
+  arrows() {
+    return this.shown.map((u) => {
+      const length = (this.rates[u] * VOTE_MM_PER_HZ) / Math.max(this.shown.length, 4);
+      return [length * Math.cos(this.directions[u]), length * Math.sin(this.directions[u])];
+    });
+  }
+
+  /** The nearest of eight directions, in words. */
+  directionName(u) {
+    return DIRECTIONS[Math.round((8 * this.turn(u)) / (2 * Math.PI)) % 8];
+  }
+
   spikes({ units, offsets }) {
     const { loop, strip } = this, pen = strip.getContext("2d"), size = strip.height / loop.units.n;
     const perS = strip.width / SHOWN_S;
@@ -84,7 +123,10 @@ class Pictures {
       if (silent) pen.fillRect(start, size * this.row[u], loop.w.binS * perS, size);
     });
     this.glow = this.glow.map((value) => value * Math.exp(-loop.w.binS / GLOW_S));
+    const decay = Math.exp(-loop.w.binS / RATE_S);
+    this.rates = this.rates.map((rate) => rate * decay);
     units.forEach((unit, i) => {
+      this.rates[unit - 1] += (1 - decay) / loop.w.binS;
       pen.fillStyle = this.colors[unit - 1];
       pen.fillRect(start + offsets[i] * perS, size * this.row[unit - 1], 4, size);
       this.glow[unit - 1]++;
@@ -104,6 +146,13 @@ class Pictures {
     const hand = loop.handAt(timeS), decoded = loop.shown(timeS);
     pen.lineCap = "round";
     pen.lineJoin = "round";
+    if (this.voting) {
+      pen.globalAlpha = 0.3;
+      line(pen, theme.hand, 5, Math.max(0, grid - PATH_S / GRID_S), grid, (i) => px(loop.handAt(i * GRID_S)));
+      pen.globalAlpha = 1;
+      disc(pen, ...px(hand), 11, null, theme.hand, 4);
+      return this.ballot(pen, px, hand);
+    }
     this.rosette(pen, px(decoded), Math.min(width, 560) / 560);
     if (loop.game?.target) {
       const at = px(loop.game.target);
@@ -119,6 +168,25 @@ class Pictures {
     line(pen, theme.decoded, 3, from, grid, (i) => px(loop.shown(i * GRID_S)));
     disc(pen, ...px(hand), 11, null, theme.hand, 4);
     disc(pen, ...px(decoded), 8, theme.decoded, theme.paper, 1.5);
+  }
+
+  /** The arrows of the units that are shown, end to end from the hand, and the one from the start to the end. */
+  ballot(pen, px, [x, y]) {
+    const few = this.shown.length <= 8;
+    let from = [x, y];
+    if (this.shown.length === 1) {  // its direction, also while it is silent
+      const u = this.shown[0], tip = [x + 60 * Math.cos(this.directions[u]), y + 60 * Math.sin(this.directions[u])];
+      pen.globalAlpha = 0.25;
+      arrow(pen, this.colors[u], 12, px(from), px(tip));
+      pen.globalAlpha = 1;
+    }
+    this.arrows().forEach(([dx, dy], i) => {
+      const to = [from[0] + dx, from[1] + dy], color = this.colors[this.shown[i]];
+      if (few) arrow(pen, color, 5, px(from), px(to));
+      else line(pen, color, 4, 0, 2, (end) => px(end ? to : from));
+      from = to;
+    });
+    if (this.shown.length > 1) arrow(pen, theme.ink, 5, px([x, y]), px(from));
   }
 
   /** An arrow for each unit in its preferred direction, that lights up as it fires. */
@@ -139,18 +207,24 @@ class Pictures {
   raster(timeS) {
     const { loop, strip } = this, { pen, width, height } = fresh(find("#raster")), cut = (timeS % SHOWN_S) / SHOWN_S;
     const left = cut * strip.width, drawn = width - GUTTER, seam = GUTTER + (1 - cut) * drawn;
-    pen.drawImage(strip, left, 0, strip.width - left, strip.height, GUTTER, 0, seam - GUTTER, height);
-    if (left >= 1) pen.drawImage(strip, 0, 0, left, strip.height, seam, 0, width - seam, height);
+    const each = height / this.shown.length, band = Math.min(each, BAND), source = strip.height / loop.units.n;
+    const bands = this.shown.length === loop.units.n
+      ? [[0, strip.height, 0, height]]
+      : this.shown.map((u, i) => [source * this.row[u] + 1, source - 2, (i + 0.5) * each - band / 2, band]);
+    for (const [top, rows, y, size] of bands) {
+      pen.drawImage(strip, left, top, strip.width - left, rows, GUTTER, y, seam - GUTTER, size);
+      if (left >= 1) pen.drawImage(strip, 0, top, left, rows, seam, y, width - seam, size);
+    }
     // the bin that is recorded is not read yet: its place on the strip still has spikes of four seconds ago
-    const recorded = ((timeS - loop.timeS) / SHOWN_S) * drawn, each = height / loop.units.n;
+    const recorded = ((timeS - loop.timeS) / SHOWN_S) * drawn;
     pen.clearRect(width - recorded, 0, recorded, height);
-    this.order.forEach((u, i) => {
+    this.shown.forEach((u, i) => {
       pen.fillStyle = this.colors[u];
-      pen.fillRect(0, i * each, 6, each + 0.5);
+      pen.fillRect(0, (i + 0.5) * each - band / 2, 6, band + 0.5);
     });
-    for (const [arrow, share] of [["→", 0.01], ["↑", 0.25], ["←", 0.5], ["↓", 0.75]]) {
+    for (const [sign, share] of this.shown.length > 8 ? [["→", 0.01], ["↑", 0.25], ["←", 0.5], ["↓", 0.75]] : []) {
       const row = this.order.findIndex((u) => this.turn(u) >= 2 * Math.PI * share);
-      label(pen, arrow, 6, Math.max(row, 3) * each + 4, theme.soft);
+      label(pen, sign, 6, Math.max(row, 3) * each + 4, theme.soft);
     }
     if (this.chosen < 0) return;
     pen.strokeStyle = theme.ink;
@@ -161,7 +235,7 @@ class Pictures {
 
   /** Rate of the chosen unit in every direction, in the middle of the square at 300 mm/s: a closed curve. */
   tuning(pen, x, y, size) {
-    const u = this.order[this.chosen], { units } = this.loop, z = new Float64Array(units.common_gain.shape[1]);
+    const u = this.shown[this.chosen], { units } = this.loop, z = new Float64Array(units.common_gain.shape[1]);
     const rates = Array.from({ length: 49 }, (_, i) => {
       const angle = (2 * Math.PI * i) / 48;
       return units.rate(u, 0, 0, 300 * Math.cos(angle), 300 * Math.sin(angle), z);

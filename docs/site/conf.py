@@ -1,6 +1,8 @@
 """Sphinx configuration of the web pages; `make site` runs
 tools/site/prepare.py, which writes their source, and then Sphinx."""
 
+from pathlib import Path
+
 from docutils.nodes import SkipNode, math_block
 
 from tools.site.repository import BASE_URL
@@ -30,10 +32,11 @@ templates_path = ["_templates"]
 html_math_renderer = "katex"
 html_extra_path = ["../_build/source/_extra"]
 html_css_files = ["course.css"]
+html_search_scorer = str(Path(__file__).parent / "scorer.js")
+html_sidebars = {"**": ["navbar-logo.html", "search-button-field.html", "live-link.html", "sbt-sidebar-nav.html"]}
 html_theme_options = {
     "show_navbar_depth": 1,
     "navbar_persistent": [],  # the search of the side bar is enough
-    "home_page_in_toc": True,
     "use_download_button": False,
     "use_fullscreen_button": False,
     "pygments_light_style": "a11y-high-contrast-light",

@@ -123,7 +123,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 def _parser(folder: Path = Path()) -> argparse.ArgumentParser:
     """Paths are relative to the folder. Options have the names of the fields that they set."""
     parser = argparse.ArgumentParser(
-        prog="possm-lite", description="Decode the movement of a hand, or a choice, from spikes."
+        prog="possm-lite",
+        description="Decode the movement of a hand, or a choice, from spikes.",
+        epilog="A class's answers in one table: python -m possm_course.grade FOLDER",
     )
     parser.add_argument("--version", action="version", version=f"possm-lite {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

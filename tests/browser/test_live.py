@@ -67,7 +67,8 @@ def test_steps_equal_those_of_the_package(page, trained):
     page.wait_for_function("inside.trace")
     page.focus("#inside [data-part=bin] canvas")
     page.keyboard.press("ArrowRight")
-    said = page.inner_text("#inside [data-part=score] p")
+    page.click("#inside [data-part=score] canvas")
+    said = page.inner_text("#inside [data-part=score] .numbers")
     assert page.evaluate("inside.held && inside.trace.scores[inside.chosen].toFixed(2)") in said
 
 
@@ -138,6 +139,7 @@ def test_finger_on_a_telephone_without_motion(chromium, pages):
 
 def test_game_is_won_by_the_decoded_cursor(page):
     page.evaluate("find('#pull').checked = true")  # a busy machine steers late
+    page.locator("[data-experiment=loop] input").press("ArrowRight")  # a guess
     page.click("[data-experiment=loop] button")
     box = page.locator("#arena").bounding_box()
     while page.evaluate("!!loop.game"):
@@ -149,3 +151,172 @@ def test_game_is_won_by_the_decoded_cursor(page):
         page.wait_for_timeout(100)
     row = page.inner_text("#results tbody tr")
     assert int(row.split("\t")[5].split()[0]) >= 6, row
+
+
+def test_first_second_invites(page):
+    page.wait_for_function("loop.timeS >= 1")
+    opacity = page.evaluate("[...document.querySelectorAll('#captions li')].map((li) => getComputedStyle(li).opacity)")
+    assert opacity == ["1", "1", "1"] and page.is_visible("#invitation")
+    page.hover("#arena")
+    assert not page.is_visible("#invitation")
+
+
+def test_rest_is_not_scored(page):
+    """Eight seconds of movement, then 15 s of rest."""
+    told = page.evaluate("""() => {
+        const told = [];
+        setPaused(true);
+        while (loop.timeS < 8) loop.step(demonstration);
+        for (let n = 0; n < 300; n++) {
+            loop.step(() => [0, 0]);
+            report();
+            told.push(find("#score").textContent);
+        }
+        return told;
+    }""")
+    assert "explains" in told[0] and told[-1] == "Move, to get a score."
+    assert not [line for line in told if "worse" in line]
+
+
+@pytest.mark.parametrize("name", ["lose", "noise", "ahead", "loop"])
+def test_answer_waits_for_a_guess_and_a_run(page, name):
+    item = page.locator(f"[data-experiment={name}]")
+    button, answer = item.locator("button"), item.locator(".why")
+    assert button.is_disabled() and not answer.is_visible()
+    item.locator("input").first.click()
+    button.click()
+    assert page.evaluate("experiments.running") == name and not answer.is_visible()
+    button.click()
+    assert answer.inner_text().startswith("You guessed: ")
+
+
+def test_square_stays_beside_the_button_on_a_telephone(chromium, pages):
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, offline=True)
+    page = context.new_page()
+    page.goto(f"file://{pages}/live.html")
+    for item in page.locator("[data-experiment]").all():
+        item.locator("input").first.tap()
+        item.locator("button").tap()
+        arena, button = page.locator("#arena").bounding_box(), item.locator("button").bounding_box()
+        assert arena["y"] >= 0 and arena["y"] + arena["height"] <= button["y"] and button["y"] + button["height"] <= 845
+    context.close()
+
+
+def test_name_is_one_path(page):
+    """While a name is written, for six seconds, the decoded path does not set off anew, and all of it is kept."""
+    page.click("#write")
+    begins, n_kept = page.evaluate("""() => {
+        setPaused(true);
+        const begins = new Set();
+        for (let b = 0; b < 120; b++) {
+            loop.step(demonstration);
+            experiments.keep();
+            begins.add(loop.pathFrom);
+        }
+        return [begins.size, experiments.writing.decoded.length];
+    }""")
+    assert begins == 1 and n_kept >= 600
+    page.click("#write")
+    assert page.evaluate("loop.anewS === PATH_S && !loop.pulled")
+
+
+@pytest.mark.parametrize("gain", [1.2, 2.5])
+def test_rings_are_won_within_the_square(page, gain):
+    """Somebody whose hand moves by `gain` a second times what the cursor, as it was 0.1 s ago, still lacks."""
+    reached, outside = page.evaluate(
+        """(gain) => {
+            setPaused(true);
+            const player = new Loop(unpack(WEIGHTS)), game = new Game(), frameS = 1 / 60;
+            let hand = [0, 0], next = 0, samples = 0, outside = 0;
+            Object.assign(player, { anewS: Infinity, game });
+            while (game.target) player.step((timeS) => {
+                for (; next <= timeS; next += frameS) {
+                    const seen = player.shown(next - 0.1);
+                    const wanted = hand.map((at, axis) => at + gain * frameS * (game.target?.[axis] - seen[axis]));
+                    samples++;
+                    outside += wanted.some((at) => Math.abs(at) > edge);
+                    if (game.target) hand = wanted.map((at) => Math.min(Math.max(at, -edge), edge));
+                }
+                return hand;
+            });
+            return [game.times.filter((time) => time !== null).length, outside / samples];
+        }""",
+        gain,
+    )
+    assert reached >= 7 and outside < 0.1, (reached, outside)
+
+
+MOVE = """(turn) => {  // a second of movement at 150 mm/s in the neuron's direction, turned
+    const rad = pictures.directions[guide.one] + turn, from = loop.timeS;
+    while (loop.timeS < from + 1) pictures.spikes(loop.step((timeS) => {
+        const mm = 150 * (Math.min(timeS - from, 1) - 0.5);
+        return [mm * Math.cos(rad), mm * Math.sin(rad)];
+    }));
+    return pictures.rates[guide.one];
+}"""
+
+
+def test_one_neuron_is_met_and_heard(page):
+    page.click("[data-step=one]")
+    assert page.evaluate("pictures.directionName(guide.one)") in page.inner_text("#told")
+    assert page.evaluate("guide.sound") is None  # before a click
+    page.evaluate("setPaused(true)")
+    along, against = page.evaluate(MOVE, 0), page.evaluate(MOVE, np.pi)
+    assert along > 2 * against
+    page.click("#sound")
+    clicks, spikes = page.evaluate("""() => {
+        let clicks = 0, n = 0;
+        guide.click = () => clicks++;
+        for (let b = 0; b < 100; b++) {
+            const spikes = loop.step(demonstration);
+            guide.update(spikes);
+            n += spikes.units.filter((unit) => unit === guide.one + 1).length;
+        }
+        return [clicks, n];
+    }""")
+    assert clicks == spikes > 10
+
+
+def test_more_voters_err_less(page):
+    """Mean error of the direction in 20 s of the demonstration: of eight, of all 120 and of the network."""
+    errors = page.evaluate("""() => {
+        setPaused(true);
+        return ["eight", "all", "network"].map((step) => {
+            guide.show(step);
+            let sum = 0, n = 0;
+            for (let b = 0; b < 400; b++) {
+                guide.error = [0, 0];
+                const spikes = loop.step(demonstration);
+                pictures.spikes(spikes);
+                guide.update(spikes);
+                sum += guide.error[0];
+                n += guide.error[1];
+            }
+            return sum / n;
+        });
+    }""")
+    assert errors[0] > 1.3 * errors[1] and errors[1] > 1.3 * errors[2] and errors[2] < 0.3, errors  # rad
+
+
+def test_blocks_open_and_lines_follow_the_spike(page, pages):
+    page.wait_for_function("inside.trace?.units.length > 1")
+    numbers = page.locator("[data-part=token] .numbers")
+    assert not numbers.is_visible()
+    page.click("[data-part=token] button")
+    assert numbers.is_visible() and page.get_attribute("[data-part=token] button", "aria-expanded") == "true"
+    for i in (0, 1):  # the first line begins at the chosen spike
+        begin, spike = page.evaluate(
+            """(i) => {
+                inside.choose(i);
+                const { left, top, width, height } = inside.canvas.bin.getBoundingClientRect();
+                const origin = inside.lines.getBoundingClientRect();
+                const begin = inside.lines.querySelector("path").getAttribute("d").match(/M([^ ]+)/)[1];
+                const spike = [left - origin.left + inside.x(i, width), top - origin.top + inside.y(i, height)];
+                return [begin.split(",").map(Number), spike];
+            }""",
+            i,
+        )
+        np.testing.assert_allclose(begin, spike, atol=3)  # the border of the picture
+    for link in page.locator("#inside .opened a").all():
+        file, section = link.get_attribute("href").split("#")
+        assert f'id="{section}"' in (pages / file).read_text(encoding="utf-8")

@@ -91,6 +91,7 @@ WIDTHS = [("screen", 1440), ("print", 690), ("screen", 390)]  # a computer, pape
 OUTSIDE = """() => [...document.querySelectorAll(".cell_input pre, div.math > div")]
     .filter(box => box.scrollWidth > box.clientWidth + 1)
     .concat([...document.querySelectorAll(".katex-error, .math .tag, div.math > span + span")]).map(x => x.innerText)"""
+HANDOUTS = sorted(path.stem for path in (NOTEBOOKS.parent / "docs/handouts").glob("*.md"))
 LOADED = "performance.getEntriesByType('resource').map(entry => new URL(entry.name).pathname)"
 PAGES = (
     "index",
@@ -103,6 +104,15 @@ PAGES = (
     *NAMES,
 )
 COLOURED = ("index", "02_scoring", "TEACHING", "possm_lite.nn.ssm")  # the colours are the same on all pages
+
+
+@pytest.mark.parametrize("name", HANDOUTS)
+def test_a_handout_is_two_sides_of_paper(offline_page, pages, name):
+    offline_page.goto(f"file://{pages}/handout_{name}.html")
+    offline_page.wait_for_function("document.querySelector('.math .katex')")
+    printed = offline_page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 2
+    assert offline_page.problems == []
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -135,4 +145,42 @@ def test_page_in_a_browser(offline_page, pages, name):
         assert solutions.locator("pre").first.is_visible()
         files = {pages / f"{name}.html", *(Path(unquote(url)) for url in offline_page.evaluate(LOADED))}
         assert sum(file.stat().st_size for file in files) <= 1_600_000  # not compressed
+    assert offline_page.problems == []
+
+
+FIGURES = Path(__file__).parents[2] / "docs/site/_static/figures"
+WITH_FIGURE = sorted(path.stem for path in FIGURES.glob("[0-9][0-9]_*.js"))
+
+
+@pytest.mark.parametrize("name", WITH_FIGURE)
+def test_a_chapter_begins_with_a_figure_that_moves(offline_page, pages, name):
+    """Its sliders are in the first screen, also of a small laptop."""
+    offline_page.set_viewport_size({"width": 1366, "height": 768})
+    offline_page.goto(f"file://{pages}/{name}.html")
+    sliders = offline_page.locator("figure.moving").first.locator("input").all()
+    boxes = [slider.bounding_box() for slider in sliders]
+    assert sliders and max(box["y"] + box["height"] for box in boxes) < 500
+
+
+def test_first_page_plays_the_live_page(offline_page, pages):
+    offline_page.goto(f"file://{pages}/index.html")
+    live = offline_page.frame("live")
+    live.wait_for_function("document.querySelector('#captions li')?.offsetHeight > 0")
+    arena = live.locator("#arena").bounding_box()
+    assert arena["y"] + 200 < 720, "the square is below the first screen"
+    assert offline_page.problems == []
+    live.locator("a[href^='index.html']").first.evaluate(
+        "link => { link.href = '01_kernel_regression.html'; link.click(); }"
+    )
+    offline_page.wait_for_url("**/01_kernel_regression.html")  # of the page, not of the frame
+
+
+def test_search_puts_chapters_before_the_reference(offline_page, pages):
+    offline_page.goto(f"file://{pages}/search.html?q=softmax")
+    offline_page.wait_for_selector(".search-summary:has-text('Search finished')")
+    found = [link.get_attribute("href") for link in offline_page.locator("ul.search > li > a").all()]
+    kinds = [
+        "reference" if re.match("possm_|api", url) else "chapter" if url[:2].isdigit() else "guide" for url in found
+    ]
+    assert len(found) > 20 and kinds == sorted(kinds, key=["chapter", "guide", "reference"].index)
     assert offline_page.problems == []

@@ -195,3 +195,15 @@ def test_first_cell_loads_the_exercises(path):
     imported = f"from possm_course.exercises import ch{path.name[:2]} as check"
     line = f"{imported}  # not found? Chapter 00 says what to do\n"
     assert first.source.startswith(line), f"the first code cell of {shown(path)} must begin with this line:\n{line}"
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_figures_say_what_is_seen(path):
+    """In the alternative text of their cell, which the web pages and slides show to whom does not see the figure."""
+    for index, cell in enumerate(read(path).cells):
+        if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
+            alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+            assert len(alt) > 40, (
+                f'{cell_name(path, index)} needs "mystnb": {{"image": {{"alt": "..."}}}} in its metadata: what is in '
+                "the figure, for somebody who does not see it"
+            )

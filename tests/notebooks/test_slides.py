@@ -100,5 +100,12 @@ def test_the_guide_has_the_minutes_of_the_slides(rehearse):
         assert aloud + cells <= int(longest), f"{number} takes longer aloud than its card says"
     filled = [together / planned for *_, together, planned in rehearse.plan_rows(guide).values()]
     assert len(filled) == 5 and min(filled) > 0.25 and max(filled) < 0.55  # "a quarter to a half"
+    prepared = rehearse.preparations(guide)
+    lengths = [each.minutes for each in prepared.values()]
+    low, high = map(int, re.search(r"steps 2 to 4 take (\d+) to (\d+) minutes", guide).groups())
+    assert len(lengths) == 3 and low <= min(lengths) < low + 5 and high - 5 < max(lengths) <= high, lengths
+    words = int(re.search(r"about ([\d,]+) words to read", guide)[1].replace(",", ""))
+    decoding = next(each for title, each in prepared.items() if title.startswith("Neural decoding"))
+    assert abs(words - decoding.words) <= 250, decoding
     for row in sum(rehearse.plans(guide).values(), []):
         assert row.needed <= row.planned, f"{row.what}: {row.needed} minutes"

@@ -1,6 +1,5 @@
-"""Run by `test_distributed.py` under torchrun: saves gradients of first steps and the names of remaining threads."""
+"""What the processes of `test_distributed.py` do: save gradients of first steps, and names of remaining threads."""
 
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -40,8 +39,9 @@ def first_gradients(n_sessions: int, batch: int, group: ProcessGroup) -> np.ndar
     return gradients[0].numpy()
 
 
-if __name__ == "__main__":
+def save_gradients(path: str):
+    """Save the gradients of all cases in this process of a group, and which of its threads are left at the end."""
     with process_group() as group:
         gradients = {name: first_gradients(*case, group) for name, case in CASES.items()}
     threads = [comm.read_text().strip() for comm in Path("/proc/self/task").glob("*/comm")]
-    np.savez(f"{sys.argv[1]}-{group.rank}.npz", **gradients, threads=[name for name in threads if "gloo" in name])
+    np.savez(f"{path}-{group.rank}.npz", **gradients, threads=[name for name in threads if "gloo" in name])

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from possm_lite.training.windows import slots_of_rank
 from ..forks import FORKS
 from ..reliability.test_checkpoints import run_command, wait_for
 from ..test_cli import RESULTS, SMALL, names
-from .distributed_worker import CASES, first_gradients
+from .distributed_worker import CASES, first_gradients, save_gradients
 from .helpers import InterruptedCheckpoint, simulated
 
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "TORCHELASTIC_RUN_ID"} | {"OMP_NUM_THREADS": "1"}
@@ -45,8 +44,10 @@ def folder(tmp_path_factory):
 
 
 def test_gradients_equal_those_of_one_process(tmp_path):
-    status, lines = torchrun(str(Path(__file__).with_name("distributed_worker.py")), str(tmp_path / "gradients"))
-    assert status == 0, lines
+    ranks = start_two(save_gradients, str(tmp_path / "gradients"))
+    for process in ranks:
+        process.join(120)
+    assert [process.exitcode for process in ranks] == [0, 0]
     for rank in range(2):
         saved = np.load(tmp_path / f"gradients-{rank}.npz")
         assert not saved["threads"].size  # a thread of the group left at exit can abort the process
@@ -72,20 +73,27 @@ def test_interrupted_run_resumes_in_two_processes(folder, monkeypatch):
         np.testing.assert_allclose(arrays[name], expected[name], rtol=0, atol=1e-5, err_msg=name)
 
 
-def run_rank(rank: int, port: int, *arguments):
+def start_two(function, *arguments) -> list:
+    """Two processes of one group, each of which calls the function."""
+    port = get_free_port()
+    ranks = [FORKS.Process(target=run_rank, args=(n, port, function, *arguments)) for n in (0, 1)]
+    for process in ranks:
+        process.start()
+    return ranks
+
+
+def run_rank(rank: int, port: int, function, *arguments):
     """What torchrun does, faster."""
     group = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": 0}
     os.environ.update({name: str(value) for name, value in group.items()})
-    run_command(*arguments)
+    function(*arguments)
 
 
 def decode_in_two(folder, recordings, out, killed_after=None) -> tuple[list[int], list[str]]:
     """Exit statuses of two processes, and sorted lines of errors. The second is killed when a file appears."""
     reader, writer = FORKS.Pipe(duplex=False)
-    port, command = get_free_port(), ["decode", *recordings, "--epochs", "1000", *SMALL, "--out", out]
-    ranks = [FORKS.Process(target=run_rank, args=(n, port, folder, command, None, False, writer)) for n in (0, 1)]
-    for process in ranks:
-        process.start()
+    command = ["decode", *recordings, "--epochs", "1000", *SMALL, "--out", out]
+    ranks = start_two(run_command, folder, command, None, False, writer)
     writer.close()
     if killed_after:
         wait_for(folder / killed_after)

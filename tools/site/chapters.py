@@ -70,6 +70,12 @@ class Chapter:
         return shown
 
     @cached_property
+    def alts(self) -> dict[str, str]:
+        """What is seen in a figure, by the id of its cell: the alternative text in the metadata of the cell."""
+        found = {cell.id: cell.metadata.get("mystnb", {}).get("image", {}).get("alt") for cell in self.cells}
+        return {cell: alt for cell, alt in found.items() if alt}
+
+    @cached_property
     def formulas(self) -> dict[str, str]:
         """LaTeX of each numbered formula, without its number: {"4.1": ...}."""
         found = {}

@@ -1,6 +1,7 @@
 """The first page of the site: docs/site/index.md, with what is known elsewhere filled in. Nothing on it is typed twice.
 
-Cards come from the notebooks, figures of merit from experiments/benchmarks/results.
+Figures and minutes come from the notebooks, what a chapter covers from the README, and the results from
+experiments/benchmarks/results.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from pathlib import Path
 
 from PIL import Image
@@ -21,56 +23,28 @@ PARTS = {
     "II · Recurrence and memory": range(6, 10),
     "III · Decoding spikes": range(10, 20),
 }
-# cell of the figure on the card of a chapter; the others show their first
-CARD_FIGURE = {
-    "01": "93e06cbd",
-    "02": "ec31f957",
-    "04": "clocks",
-    "05": "e85343f4",
-    "06": "a9039e3c",
-    "07": "413c72c4",
-    "08": "d447d6a9",
-    "09": "8a59b9d2",
-    "10": "8f98b46e",
-    "11": "c11answer",
-    "12": "machine-12-figure",
-    "14": "0480586d",
-    "15": "68d01c2a",
-    "16": "23f0e166",
-    "17": "c056aeed",
-    "18": "ca2a4e9e",
+# What a visitor may want to know: the chapters that answer it, and the cell whose figure is on the card
+QUESTIONS = {
+    "What is attention?": (range(1, 4), "ecf41bda"),
+    "How does a network know when something happened?": (range(4, 6), "clocks"),
+    "How does a network remember?": ((6, 7, 8, 9, 15), "c07answer"),
+    "How does a decoder read spikes?": (range(10, 13), "8f98b46e"),
+    "Is the decoder any good, and is it fast enough?": (range(13, 15), "0480586d"),
+    "How do I decode a recording of my own?": (range(16, 100), "23f0e166"),
 }
-CARD_WIDTH = 480  # pixels of a card's figure
+CARD_WIDTH = 640  # pixels of a card's figure
 RESULTS = ROOT / "experiments" / "benchmarks" / "results"
-# section and row of the benchmarks, in the order of the page
-MEASURED = [
-    ("claims", "`make decode`, without set-up"),
-    ("latency", "streaming step, p50"),
-    ("latency", "times faster than POYO on its window of 1 s, p50"),
-    ("layouts", "layouts that decode as in our own format"),
-    ("faults", "faults named correctly"),
-]
 COMPARED = "All decoders: "  # tables of the section "accuracy", one a recording
-DECODERS = ["POSSM, gru", "GRU on counts"]
+DECODERS = {"POSSM, gru": "POSSM", "GRU on counts": "GRU on counts", "Wiener filter": "linear (Wiener) filter"}
 
 
 def landing(chapters: list[Chapter], images: Path) -> str:
     """The page in Markdown; the figures of the cards are written into the folder `images`, beside the page."""
     text = (ROOT / "docs" / "site" / "index.md").read_text(encoding="utf-8")
-    parts = {"caption": caption(), "run": run(), "cards": cards(chapters, images), "measured": measured()}
+    parts = {"n_chapters": str(len(chapters)), "run": run(), "cards": cards(chapters, images), "measured": measured()}
     for name, part in parts.items():
         text = text.replace(f"{{{{ {name} }}}}", part)
     return text
-
-
-def caption() -> str:
-    """What the moving picture shows, in numbers of its data."""
-    data = (ROOT / "docs" / "site" / "_static" / "decoded_data.js").read_text(encoding="utf-8")
-    played = json.loads(data.removeprefix("const decoded = ").rstrip(";\n"))
-    return (
-        f"{played['n_units']} simulated units. Decoded in bins of 50 ms on trials that training never saw: "
-        f"R² {played['r2']:.2f}. The decoded path (orange) starts again from the hand (grey) whenever it rests."
-    )
 
 
 def run() -> str:
@@ -83,47 +57,43 @@ def run() -> str:
 
 
 def cards(chapters: list[Chapter], images: Path) -> str:
-    """The cards of all chapters in Markdown, part by part; their figures are written into the folder `images`."""
-    lines = []
+    """A card for each question in Markdown; their figures are written into the folder `images`."""
+    lines = ["::::{grid} 1 1 2 2", ":gutter: 3", ":class-container: questions", ""]
     images.mkdir()
-    for title, numbers in PARTS.items():
-        lines += [f"### {title}", "", "::::{grid} 1 2 3 3", ":gutter: 3", ":class-container: chapters", ""]
-        for chapter in chapters:
-            if int(chapter.number) in numbers:
-                (images / f"{chapter.name}.png").write_bytes(thumbnail(card_figure(chapter)))
-                lines += card(chapter, f"{images.name}/{chapter.name}.png")
-        lines += ["::::", ""]
-    return "\n".join(lines)
+    covered = covers()
+    for question, (numbers, cell) in QUESTIONS.items():
+        answering = [chapter for chapter in chapters if int(chapter.number) in numbers]
+        shown = next((chapter for chapter in answering if cell in chapter.figures), None)
+        if shown is None:
+            raise ValueError(f"QUESTIONS names cell {cell!r} for {question!r}; no chapter of it has a figure there.")
+        (images / f"{shown.name}.png").write_bytes(thumbnail(shown.figures[cell]))
+        minutes = [int(n) for chapter in answering for n in re.findall(r"\d+", chapter.time)]
+        lines += [
+            f":::{{grid-item-card}} {question}",
+            f":img-top: {images.name}/{shown.name}.png",
+            f":img-alt: {shown.alts[cell]}",
+            *[":class-img-top: drawing"] * is_drawing(shown.figures[cell]),
+            "",
+            *(f"* [{c.title}]({c.name}.ipynb): {covered[c.name]}" for c in answering),
+            "",
+            f'<p class="minutes">{sum(minutes[::2]) / 60:.0f} to {sum(minutes[1::2]) / 60:.0f} hours</p>',
+            ":::",
+            "",
+        ]
+    return "\n".join([*lines, "::::"])
 
 
-def card_figure(chapter: Chapter) -> str:
-    """The figure of a card, a PNG in base64.
-
-    Raises:
-        ValueError: `CARD_FIGURE` names a cell without a figure.
-    """
-    cell = CARD_FIGURE.get(chapter.number, next(iter(chapter.figures)))
-    if cell not in chapter.figures:
-        raise ValueError(f"CARD_FIGURE names cell {cell!r} of chapter {chapter.name}, which has no figure.")
-    return chapter.figures[cell]
+def covers() -> dict[str, str]:
+    """What each chapter covers, in a few words: the rows of the table of README.md."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| \[(\w+)\]\(notebooks/\S+\) \| (.+) \|$", readme, re.M))
 
 
-def card(chapter: Chapter, image: str) -> list[str]:
-    """Lines of one card; `image` is the address of its figure."""
-    aim = chapter.aim.replace(r"\sqrt ", "√").replace("$", "")  # the page loads nothing for formulas
-    return [
-        f":::{{grid-item-card}} {chapter.title}",
-        f":link: {chapter.name}",
-        ":link-type: doc",
-        f":img-top: {image}",
-        f":img-alt: A figure of chapter {chapter.title}",
-        "",
-        f"{aim[0].upper()}{aim[1:]}.",
-        "",
-        f'<p class="minutes">{chapter.time}</p>',
-        ":::",
-        "",
-    ]
+def is_drawing(png: str) -> bool:
+    """Whether a figure, a PNG in base64, is of lines on white, not of squares whose lightness means a number."""
+    with Image.open(io.BytesIO(base64.b64decode(png))) as image:
+        lightness = image.convert("L").histogram()
+    return sum(lightness[:200]) < 0.1 * sum(lightness)
 
 
 def thumbnail(png: str) -> bytes:
@@ -137,43 +107,12 @@ def thumbnail(png: str) -> bytes:
 
 
 def measured() -> str:
-    """Two tables out of the benchmarks: decoders compared on each recording, and single figures with their limits."""
-    sections = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
-    dates = {sections["accuracy"]["date"]} | {sections[section]["date"] for section, _ in MEASURED}
-    first_to_last = " to ".join(sorted({min(dates), max(dates)}))
-    lines = [
-        *compared(sections["accuracy"]["items"]),
-        "",
-        "R² displayed: of the newest finished output at each moment.",
-        "",
-        *against_limits(sections),
-        "",
-        f"Measured by `make bench`, {first_to_last}.",
-        "[All figures](BENCHMARKS.md), with those that missed their limit, the machines and the commands.",
-    ]
+    """Decoders compared on each recording, out of the benchmarks."""
+    accuracy = json.loads((RESULTS / "accuracy.json").read_text(encoding="utf-8"))
+    lines = ["| recording | " + " | ".join(DECODERS.values()) + " |", "|---" * (1 + len(DECODERS)) + "|"]
+    for table in accuracy["items"]:
+        if table.get("title", "").startswith(COMPARED):
+            r2 = {row[0]: float(row[1].split(" ")[0]) for row in table["rows"]}
+            shares = " | ".join(f"{r2[decoder]:.0%}".replace("%", " %") for decoder in DECODERS)
+            lines.append(f"| {table['title'].removeprefix(COMPARED).split(',')[0]} | {shares} |")
     return "\n".join(lines)
-
-
-def compared(items: list[dict]) -> list[str]:
-    """Lines of the table of decoders, from the items of the section "accuracy"."""
-    lines = ["| recording | decoder | R² | R² displayed |", "|---|---|---|---|"]
-    for table in items:
-        if not table.get("title", "").startswith(COMPARED):
-            continue
-        recording = table["title"].removeprefix(COMPARED)
-        rows = {row[0]: dict(zip(table["head"], row, strict=True)) for row in table["rows"]}
-        for decoder in DECODERS:
-            lines += [f"| {recording} | {decoder} | {rows[decoder]['R²']} | {rows[decoder]['R² displayed']} |"]
-            recording = ""  # once for all of its rows
-    return lines
-
-
-def against_limits(sections: dict[str, dict]) -> list[str]:
-    """Lines of the table of single figures, from all sections."""
-    lines = ["| | measured | limit |", "|---|---|---|"]
-    for section, what in MEASURED:
-        rows = {item["what"]: item for item in sections[section]["items"] if "what" in item}
-        row = rows[what]
-        missed = "" if row["holds"] else ", **missed**"
-        lines += [f"| {what} | {row['measured']} | {row['limit']}{missed} |"]
-    return lines

@@ -2,10 +2,11 @@
 
 The first page (landing.py), the reference of the package (api.py), the guides, and each chapter with its committed
 outputs, and
-* the text below a figure as its alternative text,
+* where a figure has no alternative text, the text below it,
+* drawings of lines marked, which a dark page shows light on dark (landing.py),
 * the solution of each exercise in a dropdown below its check,
 * links from formulas and imports to the reference,
-* interactive figures that the browser draws (_static/figures),
+* interactive figures that the browser draws (_static/figures), the first of them at its head,
 * where conf.py knows the repository, links that run it elsewhere (colab.py).
 """
 
@@ -26,20 +27,24 @@ from tools.execute import read
 from tools.site.api import Reference, anchor
 from tools.site.chapters import ROOT, TAG, Chapter, chapters, imports
 from tools.site.colab import buttons
-from tools.site.landing import PARTS, landing
+from tools.site.landing import PARTS, is_drawing, landing
 from tools.site.repository import REPOSITORY
 
 GUIDES = ("TEACHING.md", "GLOSSARY.md", "NOTES.zh.md", "BENCHMARKS.md")
 KATEX = ROOT / "docs/site/node_modules/katex/dist"
 FIGURES = Path("experiments/benchmarks/figures")
+BOARDS = Path("docs/boards")
 # imported for the work of a chapter, not for its subject
 TOOLS = tuple(f"possm_course.{name}" for name in ("checks", "diagrams", "exercises", "style", "widgets"))
 LIVE = ("`docs/_build/html/live.html`", '<a href="live.html">live.html</a>')  # the page that live.py builds
 INSIDE = '<p><a href="live.html#inside">Follow one spike through this machine, live</a></p>'
-FIRST = "Move it first; the chapter explains it, and shows it again.\n\n"
+AGAIN = "The chapter explains what you see, and shows the figure again."
 EXERCISE = re.compile(r"exercise:(\w+)")
 # at the head of a file in _static/figures: name, the cell that it replaces or is below, cells that make its data, data
 MOVING = re.compile(r'^// figure "(.+)" (at|below) ([\w-]+)(?:, from ([\w -]+))?:?((?:\n//   .+)*)', re.M)
+FIRST = re.compile(r"^// first: (.+(?:\n//   .+)*)", re.M)  # there, too: what to do with the first of its figures
+CHECK = re.compile(r"check\.(\w+)\(.*\)")  # a cell that checks an exercise
+LIGHTNESS = re.compile(r"\b(black|white|bright|dark|pale|light|yellow|shade)(er|est|s)?\b")
 STILL = '<p class="in-package">In the notebook this figure has sliders.</p>'
 
 
@@ -59,6 +64,11 @@ def main(folder: Path) -> None:
     for name in GUIDES:
         guide = (ROOT / "docs" / name).read_text(encoding="utf-8")
         (folder / name).write_text(relink(guide), encoding="utf-8")
+    for path in sorted((ROOT / "docs/handouts").glob("*.md")):
+        text = relink(path.read_text(encoding="utf-8"))
+        off_the_bar = f"---\norphan: true\n---\n\n{text}"  # TEACHING links to it, not the bar at the side
+        (folder / f"handout_{path.name}").write_text(off_the_bar, encoding="utf-8")
+    shutil.copytree(ROOT / BOARDS, folder / "boards")
     shutil.copytree(ROOT / FIGURES, folder / FIGURES)
     for name, text in reference.pages():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
@@ -71,6 +81,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
     notebook.cells = [cell for cell in notebook.cells if not cell.source.endswith(".sweep()")]  # tests of sliders
     notebook.metadata["description"] = plain(notebook.cells[0].source)
     add_alt_texts(notebook.cells)
+    mark_drawings(notebook.cells)
     solutions = solutions_of(ROOT / "notebooks" / "solutions" / chapter.path.name)
     moving = moving_figures(chapter)
     cells = []
@@ -81,15 +92,15 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
             continue
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
-        if cell.id in moving and moving[cell.id].replaces:
-            cell.outputs = []
+        if (cell.id in moving and moving[cell.id].replaces) or CHECK.fullmatch(cell.source.strip()):
+            cell.outputs = []  # of a check: "not attempted yet"
         texts = [*figure_texts(cell, moving), *solution_texts(cell, solutions), *reference_texts(cell, reference)]
         if cell.id == "machine-12-figure":
             texts.append(INSIDE)
         cells += map(new_markdown_cell, texts)
-    title, *rest = cells
-    head = [buttons(chapter.path, REPOSITORY), *early_figure(notebook.cells, moving)]
-    notebook.cells = [title, *map(new_markdown_cell, head), *rest]
+    title, _, card = cells[0].source.partition("\n\n")
+    head = [title, buttons(chapter.path, REPOSITORY), *early_figure(chapter, moving), card]
+    notebook.cells = [*map(new_markdown_cell, head), *cells[1:]]
     if moving:
         tags = [f'<script src="_static/figures/{name}.js"></script>' for name in ("axes", "controls", chapter.name)]
         notebook.cells.append(new_markdown_cell("".join(tags)))
@@ -108,9 +119,14 @@ class Moving(NamedTuple):
     html: str
 
 
+def figure_script(chapter: Chapter) -> Path:
+    """Where the figures of a chapter are that the browser draws, if it has any."""
+    return ROOT / f"docs/site/_static/figures/{chapter.name}.js"
+
+
 def moving_figures(chapter: Chapter) -> dict[str, Moving]:
     """The figures of a chapter that the browser draws, by the id of their cell."""
-    script = ROOT / f"docs/site/_static/figures/{chapter.name}.js"
+    script = figure_script(chapter)
     if not script.exists():
         return {}
     sources, figures = {cell.id: cell.source for cell in chapter.cells}, {}
@@ -142,7 +158,7 @@ def figure_texts(cell: NotebookNode, moving: dict[str, Moving]) -> list[str]:
 
 def solution_texts(cell: NotebookNode, solutions: dict[str, str]) -> list[str]:
     """The solution below the check of an exercise."""
-    checked = re.fullmatch(r"check\.(\w+)\(.*\)", cell.source.strip())
+    checked = CHECK.fullmatch(cell.source.strip())
     return [solutions[checked[1]]] if checked and checked[1] in solutions else []
 
 
@@ -153,22 +169,41 @@ def reference_texts(cell: NotebookNode, reference: Reference) -> list[str]:
     return [f'<p class="in-package">In the package: {reference.links(used)}</p>'] if used else []
 
 
-def early_figure(cells: list[NotebookNode], moving: dict[str, Moving]) -> list[str]:
-    """On a long page, the first figure that moves, for its beginning."""
-    for i, cell in enumerate(cells):
+def early_figure(chapter: Chapter, moving: dict[str, Moving]) -> list[str]:
+    """The first figure that moves, for the head of the page, below what to do with it."""
+    for cell in chapter.cells:
         if cell.id in moving:
-            return [FIRST + moving[cell.id].html] if 3 * i > len(cells) else []
+            text = FIRST.search(figure_script(chapter).read_text(encoding="utf-8"))[1].replace("\n//  ", "")
+            figure = moving[cell.id].html.replace('class="moving"', 'class="moving first"')
+            return [f"{text} {AGAIN}\n\n{figure}"]
     return []
 
 
 def add_alt_texts(cells: list[NotebookNode]) -> None:
-    """The alternative text of a figure is the beginning of the text below it."""
+    """A figure whose cell has no alternative text in its metadata gets the beginning of the text below it."""
     for cell, after in zip(cells, [*cells[1:], None], strict=True):
-        if cell.cell_type != "code" or not any("image/png" in o.get("data", {}) for o in cell.outputs):
+        if not png_of(cell) or "mystnb" in cell.metadata:
             continue
         said = plain(after.source) if after is not None and after.cell_type == "markdown" else ""
         alt = said or "A figure drawn by the code above."
         cell.metadata["mystnb"] = {"image": {"alt": alt}}
+
+
+def mark_drawings(cells: list[NotebookNode]) -> None:
+    """Tag the cells of figures that a dark page may show with black and white exchanged: those of lines on white,
+    unless the text around them speaks of what is dark or light."""
+    texts = ["" if cell.cell_type == "code" else cell.source for cell in cells]
+    for i, cell in enumerate(cells):
+        before, after = [t for t in texts[:i] if t][-1:], [t for t in texts[i:] if t][:1]
+        said = "\n".join([*before, *after, str(cell.metadata.get("mystnb", ""))])
+        if (png := png_of(cell)) and is_drawing(png) and not LIGHTNESS.search(said):
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "drawing"]
+
+
+def png_of(cell: NotebookNode) -> str | None:
+    """The last PNG among the outputs of a cell, in base64."""
+    pngs = [output.data["image/png"] for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+    return pngs[-1] if pngs else None
 
 
 def plain(markdown: str) -> str:
@@ -207,12 +242,13 @@ def relink(markdown: str) -> str:
     """Links as they are on the pages, where all notebooks are in one folder; links to other files become plain text."""
     guides = "|".join(map(re.escape, GUIDES))
     markdown = re.sub(rf"\]\((?:\.\./)+(?:docs/)?({guides})", r"](\1", markdown)
-    markdown = markdown.replace(f"](../{FIGURES}/", f"]({FIGURES}/")
+    markdown = markdown.replace(f"](../{FIGURES}/", f"]({FIGURES}/").replace("](../boards/", "](boards/")
+    markdown = re.sub(r"\]\(handouts/(\w+\.md)\)", r"](handout_\1)", markdown)
     markdown = re.sub(
         r"\]\((?:\.\./|notebooks/)*deeper/(\d\d_\w+)\.ipynb(#[^)]*)?\)", r"](\1_deeper.ipynb\2)", markdown
     )
     markdown = re.sub(r"\]\((?:\.\./|notebooks/|solutions/)*(\d\d_\w+\.ipynb)(#[^)]*)?\)", r"](\1\2)", markdown)
-    kept = rf"https?:|#|\d\d_\w+\.ipynb|{guides}|{FIGURES}/|mailto:"
+    kept = rf"https?:|#|\d\d_\w+\.ipynb|{guides}|{FIGURES}/|boards/|handout_|mailto:"
     return re.sub(rf"\[([^\]]+)\]\((?!{kept})[^)]*\)", r"\1", markdown)
 
 

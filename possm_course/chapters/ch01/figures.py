@@ -69,7 +69,7 @@ def make_draw(
         colors = {"vmin": 0, "vmax": largest or 1}
         matrix.imshow(weights.numpy(), aspect="auto", extent=box, interpolation="nearest", **colors)
         matrix.axhline(query, color=ORANGE, lw=1.5, ls="--")
-        figure.text(0.478, 0.47, f"{largest:.2f}", fontsize=10, va="top", color=INK)
+        figure.text(0.478, 0.46, f"{largest:.2f}", fontsize=10, va="top", color=INK)
 
         at_w = leave_one_out_error(x_i, y_i, w, kernel).sqrt().item()
         error.plot(w, at_w, "D", color=ORANGE, ms=8)
@@ -80,7 +80,7 @@ def make_draw(
 
 def _panels(x_i, y_i, x_range, w_range, kernel, units) -> list[Axes]:
     """The three panels with all that does not depend on w and the query."""
-    figure = Figure(figsize=(7.2, 5.4))
+    figure = Figure(figsize=(7.2, 4.2))  # with its sliders, less than the screen of a small laptop
     points = _points_panel(figure, y_i, x_range, units)
     matrix = _matrix_panel(figure, len(x_i), x_range, units)
     error = _error_panel(figure, x_i, y_i, w_range, kernel, units)
@@ -89,7 +89,7 @@ def _panels(x_i, y_i, x_range, w_range, kernel, units) -> list[Axes]:
 
 def _points_panel(figure: Figure, y_i, x_range, units) -> Axes:
     """Empty axes for the points and the estimate, with room for the kernel below them."""
-    points = figure.add_axes((0.115, 0.6, 0.85, 0.38))
+    points = figure.add_axes((0.115, 0.62, 0.85, 0.36))
     points.set(xlabel=f"x ({units[0]})", ylabel=f"y ({units[1]})")
     low, high = y_i.min().item(), y_i.max().item()
     height = (high - low) or 1.0
@@ -102,14 +102,14 @@ def _points_panel(figure: Figure, y_i, x_range, units) -> Axes:
 
 def _matrix_panel(figure: Figure, n_points: int, x_range, units) -> Axes:
     """Empty axes for the matrix of weights, and the bar of its colours."""
-    matrix = figure.add_axes((0.115, 0.11, 0.33, 0.36))
+    matrix = figure.add_axes((0.115, 0.13, 0.33, 0.33))
     matrix.set(xlabel="point, in order of x", ylabel=f"query x ({units[0]})")
     matrix.set(xlim=(0.5, n_points + 0.5), xticks=[1, n_points])
     matrix.set_ylim(x_range[::-1])  # first query in the first row
     matrix.locator_params(axis="y", nbins=5)
-    bar = figure.add_axes((0.455, 0.11, 0.018, 0.36), xticks=[], yticks=[])
+    bar = figure.add_axes((0.455, 0.13, 0.018, 0.33), xticks=[], yticks=[])
     bar.imshow(np.linspace(1, 0, 64)[:, None], aspect="auto")
-    figure.text(0.478, 0.11, "0", fontsize=10, va="bottom", color=INK)
+    figure.text(0.478, 0.13, "0", fontsize=10, va="bottom", color=INK)
     figure.text(0.481, 0.29, "weight", va="center", rotation=90, color=INK)
     return matrix
 
@@ -118,7 +118,7 @@ def _error_panel(figure: Figure, x_i, y_i, w_range, kernel, units) -> Axes:
     """The root of the leave-one-out error at 80 values of w."""
     w = torch.logspace(*np.log10(w_range).tolist(), 80, dtype=x_i.dtype)
     errors = torch.stack([leave_one_out_error(x_i, y_i, w, kernel) for w in w]).sqrt()  # (80,)
-    error = figure.add_axes((0.7, 0.11, 0.265, 0.36), xscale="log")
+    error = figure.add_axes((0.7, 0.13, 0.265, 0.33), xscale="log")
     error.set_xlabel(f"w (1/{units[0]})")
     error.set(
         xlim=(w[0].item() / 1.2, w[-1].item() * 1.2), ylim=(0, 1.1 * errors.max().item() or 1.0)

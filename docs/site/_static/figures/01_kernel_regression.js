@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 01: the estimate at every query, all weights, and the leave-one-out error; w and the query move.
+// first: Each dot is a measured velocity of a hand, with an error. Move a slider or an orange handle.
+//   When does the blue curve follow the hand, and when does it follow the errors?
 // figure "01" at 93e06cbd, from d1b05a9d:
 //   {"x": x_i, "y": y_i}
 {
@@ -31,9 +33,9 @@
       const [times, queries] = [[0, 2, "x (s)", [0, 0.5, 1, 1.5, 2]], [2, 0, "query x (s)", [0, 1, 2]]];
       const columns = [0.5, x.length + 0.5, "point, in order of x", [1, x.length]];
       return [
-        { name: "points, estimate and kernel", x: times, y: heights, wide: true, height: 280 },
-        { name: "weights of all points, a row for each query", x: columns, y: queries },
-        { name: "leave-one-out error", x: [1 / 1.2, 360, "w (1/s)", [1, 10, 100]], y: losses, log: true },
+        { name: "points, estimate and kernel", x: times, y: heights, wide: true, height: 240 },
+        { name: "weights of all points, a row for each query", x: columns, y: queries, height: 200 },
+        { name: "leave-one-out error", x: [1 / 1.2, 360, "w (1/s)", [1, 10, 100]], y: losses, log: true, height: 200 },
       ];
     },
     numbers({ w, query }, { x, y, queries }) {

@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 02: what the size d does to the weights of sixteen keys.
+// first: On the left a query shares its weight among sixteen keys. The longer the vectors are, the more of
+//   the weight goes to a single key, unless the scores are divided by √d. Move both sliders.
 // figure "02 size" at 60a4792b, from 7f82da53 340a7e07 6d939fa1:
 //   {"scores": [all_k[:, :d] @ all_q[0, :d] for d in sizes], "mean": [mean_entropy[on] for on in (False, True)]}
 {

@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 03: eight people in a room, and whom two heads read at each stage of training.
+// first: Eight people are in a room, and two heads look at them. The arcs show whom the chosen person reads.
+//   Move the training step from 0 to 200. What has each head learned to look for?
 // figure "03" at 17be9541, from 42cacb73 eacccd38:
 //   {"seated": seated, "friend": friend, "rival": rival, "watched": torch.stack(toy.train(
 //   lambda: toy.Asker(2), toy.rooms(4096, seed=0)[::3], n_starts=1, watch=X, n_steps=201, lr=0.02)[1])}

@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 04: a query and a key that rotate with their positions, and the score of many pairs at a distance.
+// first: A query and a key are arrows that rotate with their positions. Move the first slider: both arrows
+//   rotate, but their dot product stays the same. Which slider changes it?
 // figure "04 rotation" at ec7fa854:
 //   {"q": [1.2, 0.5], "k": [0.9, 1.0]}
 // figure "04 phasors" at 835818e7

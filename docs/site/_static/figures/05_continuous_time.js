@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 05: F random frequencies, the kernel that their features make, and the one they are an estimate of (5.4).
+// first: Waves of random frequencies (left) are averaged into one curve (right, orange). With more of them the
+//   curve comes closer to the dashed one. What does their spread change?
 // figure "05" at aaa30c5e, from 9bbfcecc:
 //   {"eps": torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)}
 {

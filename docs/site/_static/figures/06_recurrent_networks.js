@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 06: a state that a gate holds on to (6.3), and how long half of it lasts (6.4).
+// first: Two pulses come, one up and one down (gray bars). In each bin the gate Z (orange) says how much of the
+//   old state is kept (blue). With which values of the sliders is most of the first pulse left at the end?
 // figure "06" at 4e9803ee
 {
   const { linspace, fixed } = axes;

@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 09: a damaged face, what a Hopfield network makes of it, and the energy on the way.
+// first: A face was damaged (left). A network that has stored it among other patterns repairs it (middle).
+//   How much damage can it repair, and among how many patterns?
 // figure "09" at ee9f6c40, from 69485728 8a59b9d2 ee9f6c40:
 //   {"patterns": ["".join("-+"[int(unit > 0)] for unit in row) for row in torch.cat([face[None], others])[:60]],
 //   "shuffle": shuffle, "orders": (lambda g: [torch.randperm(N, generator=g) for _ in range(4)])(

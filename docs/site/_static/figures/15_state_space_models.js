@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 15: the powers of a mode, a phasor that rotates and shrinks, by radius and angle and by its step size.
+// first: A memory is knocked once and then left alone. Drag the orange point. When does the memory fade quickly,
+//   when slowly, and when does it swing?
 // figure "15 mode" below 68d01c2a
 // figure "15 step" at af96190a
 {

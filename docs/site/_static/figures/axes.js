@@ -90,6 +90,15 @@ const axes = (() => {
       element("path", { d: this.path(xs, ys), style, class: "line" }, this.layer);
     }
 
+    arrow(xs, ys, color) {
+      const [[x0, x1], [y0, y1]] = [xs.map((x) => this.px(x)), ys.map((y) => this.py(y))];
+      const [angle, length] = [(Math.atan2(y1 - y0, x1 - x0) * 180) / Math.PI, Math.hypot(x1 - x0, y1 - y0)];
+      const head = Math.min(10, length), neck = length - head;
+      const d = `M0,0H${neck}M${neck},${-head / 2}L${length},0L${neck},${head / 2}Z`;
+      const style = `fill:var(--${color});stroke:var(--${color});stroke-width:2.5`;
+      element("path", { d, style, transform: `translate(${x0} ${y0}) rotate(${angle})`, class: "line" }, this.layer);
+    }
+
     area(xs, ys, color, opacity = 0.4) {
       element("path", { d: `${this.path(xs, ys)}Z`, style: `fill:var(--${color});opacity:${opacity}` }, this.layer);
     }

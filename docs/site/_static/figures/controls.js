@@ -15,6 +15,7 @@ const figures = (() => {
     const spec = defined[place.dataset.figure];
     const given = JSON.parse(place.querySelector("script").textContent);
     const data = spec.start ? spec.start(given) : given;
+    const sliders = element("div", {}, place); // above the panels, so that both are in view
     const box = element("div", { class: "panels" }, place);
     const looks = typeof spec.panels === "function" ? spec.panels(data) : spec.panels;
     const handles = spec.handles ?? [];
@@ -34,7 +35,7 @@ const figures = (() => {
 
     for (const [name, { label, low, high, step, log, hidden }] of Object.entries(spec.parameters)) {
       if (hidden) continue;
-      const row = element("label", {}, place);
+      const row = element("label", {}, sliders);
       element("span", {}, row, label);
       const [from, to] = log ? [Math.log10(low), Math.log10(high)] : [low, high];
       const input = element("input", { type: "range", min: from, max: to, step: step ?? (to - from) / 100 }, row);
