@@ -128,9 +128,11 @@ def shorthand() -> Figure:
         if letter == " ":
             continue
         path = np.array([(0, 0), *CORNERS[letter], (0, 0)], float)
-        path += 0.06 * np.arange(len(path))[:, None]  # so that there and back are two lines
-        axes.plot(*path.T, "-", color=BLUE, lw=2)
-        for a, b in zip(path[:-1], path[1:], strict=True):
+        along = np.diff(path, axis=0)
+        aside = 0.1 * along[:, ::-1] * (1, -1) / np.linalg.norm(along, axis=1, keepdims=True)
+        starts, stops = path[:-1] + aside, path[1:] + aside  # so that there and back are two lines
+        axes.plot(*np.stack([starts, stops], 1).reshape(-1, 2).T, "-", color=BLUE, lw=2)
+        for a, b in zip(starts, stops, strict=True):
             middle = (a + b) / 2
             towards = middle + 0.05 * (b - a)
             axes.annotate("", towards, middle, arrowprops={"arrowstyle": "->", "color": ORANGE})
@@ -232,11 +234,12 @@ def error_rates(rates: dict[str, tuple[float, float, float]], null: tuple[float,
     return figure
 
 
-def words_known(known: np.ndarray) -> Figure:
+def words_known(known: np.ndarray, n_words: np.ndarray) -> Figure:
     """Draws the share of words that are first in the table after each letter.
 
     Args:
         known: shares, (n,).
+        n_words: how many words have so many letters, (n,).
 
     Returns:
         The figure.
@@ -244,7 +247,7 @@ def words_known(known: np.ndarray) -> Figure:
     figure, axes = plt.subplots(figsize=(5.2, 2.6), layout="constrained")
     letters = np.arange(1, len(known) + 1)
     axes.plot(letters, 100 * known, "o-", color=BLUE, ms=7)
-    axes.set_xticks(letters)
+    axes.set_xticks(letters, [f"{j}\n{n} words" for j, n in zip(letters, n_words, strict=True)])
     axes.set(xlabel="letters finished", ylabel="words known (%)", ylim=(0, 102))
     plt.close(figure)
     return figure
