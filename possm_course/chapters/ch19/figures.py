@@ -129,7 +129,9 @@ def shorthand() -> Figure:
             continue
         path = np.array([(0, 0), *CORNERS[letter], (0, 0)], float)
         along = np.diff(path, axis=0)
-        aside = 0.1 * along[:, ::-1] * (1, -1) / np.linalg.norm(along, axis=1, keepdims=True)
+        aside = 0.1 * np.sign(along[:, ::-1]) * (1, -1)
+        if along.all(axis=1).any():  # a triangle: its strokes lie apart
+            aside[:] = 0
         starts, stops = path[:-1] + aside, path[1:] + aside  # so that there and back are two lines
         axes.plot(*np.stack([starts, stops], 1).reshape(-1, 2).T, "-", color=BLUE, lw=2)
         for a, b in zip(starts, stops, strict=True):
