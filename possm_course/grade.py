@@ -65,12 +65,14 @@ from .exercises import (
     ch16,
     ch17,
     ch18,
+    ch19,
 )
 
 _MODULES = (ch00, ch01, ch02, ch03, ch04, ch05, ch06, ch07, ch08, ch09, ch10, ch11, ch12, ch13, ch14, ch15, ch16, ch17)
+_MODULES += (ch18, ch19)
 CHAPTERS = {
     module.__name__[-2:]: {each.name: each for each in vars(module).values() if isinstance(each, Exercise)}
-    for module in (*_MODULES, ch18)
+    for module in _MODULES
 }
 
 STATUSES = RIGHT, WRONG, NOT_RUN, MISSING = "right", "wrong", "not run", "missing"  # the best first

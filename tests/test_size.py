@@ -5,7 +5,7 @@ from pathlib import Path
 from experiments.benchmarks.suite import count_statements
 
 PACKAGE = Path(__file__).parents[1] / "possm_lite"
-STATEMENTS = 6_300  # a tenth more than where public reports of recordings were met
+STATEMENTS = 6_950  # public reports of recordings are met, and behaviour may be classes: choices, targets, states
 
 
 def test_statements_of_the_package():

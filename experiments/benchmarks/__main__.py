@@ -10,6 +10,7 @@ import joblib
 
 from . import (
     accuracy,
+    classes,
     course,
     faults,
     latency,
@@ -35,6 +36,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Item]]] = {
     "possible": possible.measure,
     "intervals": recipe.measure_intervals,
     "recipe": recipe.measure,
+    "classes": classes.measure,
     "codes": accuracy.measure_codes,
     "trials": trials.measure,
     "weights": weights.measure,

@@ -11,9 +11,11 @@ from .page import ROOT, Item, row
 LONGEST_S = 30  # of one chapter
 PARTS = {  # pattern of the notebooks, and how long they may take together
     "chapters 00 to 09": ("0[0-9]_*.ipynb", 90),
-    "chapters 10 to 18": ("1[0-9]_*.ipynb", 130),
+    "chapters 10 to 18": ("1[0-8]_*.ipynb", 130),
+    "chapter 19": ("19_*.ipynb", 40),
     "deeper, 00 to 09": ("deeper/0[0-9]_*.ipynb", 90),
-    "deeper, 10 to 18": ("deeper/1[0-9]_*.ipynb", 90),
+    "deeper, 10 to 18": ("deeper/1[0-8]_*.ipynb", 90),
+    "deeper, 19": ("deeper/19_*.ipynb", 40),
 }
 
 

@@ -31,6 +31,7 @@ TITLES = {
     "possible": "How good it could be",
     "intervals": "Intervals over trials",
     "recipe": "Changes of the recipe",
+    "classes": "Classes",
     "codes": "The code of time",
     "trials": "Few trials",
     "weights": "When weights pay",

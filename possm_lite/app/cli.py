@@ -43,11 +43,12 @@ _TRAINING_OPTIONS = {
     "samples": "behaviour samples of a window used in a step, drawn anew each time",
     "lr": (
         "peak learning rate of AdamW; "
-        "it warms up over the first tenth and falls to zero along a cosine"
+        "it warms up over the first tenth and falls to zero along a cosine; of classes 0.001"
     ),
     "weight_decay": "of AdamW",
     "unit_dropout": (
-        "largest share of units hidden from a window; the share is drawn for every window"
+        "largest share of units hidden from a window, the share is drawn for every window; of "
+        "classes 0.5"
     ),
 }
 
@@ -123,7 +124,7 @@ def _parser(folder: Path = Path()) -> argparse.ArgumentParser:
     """Paths are relative to the folder. Options have the names of the fields that they set."""
     parser = argparse.ArgumentParser(
         prog="possm-lite",
-        description="Decode the movement of a hand from spikes.",
+        description="Decode the movement of a hand, or a choice, from spikes.",
         epilog="A class's answers in one table: python -m possm_course.grade FOLDER",
     )
     parser.add_argument("--version", action="version", version=f"possm-lite {__version__}")
@@ -302,7 +303,7 @@ def _add_selection(parser: argparse.ArgumentParser):
         "--behavior",
         action="append",
         metavar="NAME",
-        help="series to decode; several times: together",
+        help="series to decode, or labels of trials, as classes; several times: together",
     )
     add(
         "--columns",

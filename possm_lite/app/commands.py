@@ -14,10 +14,13 @@ from ..recordings.data_report import data_report, note_lines
 from ..recordings.formats import load_recording
 from ..recordings.formats.assemble import Selection
 from ..recordings.formats.download import download as download_recording
+from ..recordings.labels import with_classes
 from ..recordings.recording import Recording
 from ..recordings.split import Split, SplitConfig, recorded_time
 from ..recordings.timeline import Timeline
 from ..training import TrainedOn, prepare
+from ..training.checkpoint import output_unit
+from ..training.classes import balanced_accuracy
 from ..training.evaluate import Replay, batch_decode, even_offsets, replay, slot_offsets
 from ..training.session import Session
 from . import run_dir
@@ -53,8 +56,11 @@ def stream(options: Namespace) -> int:
     print(f"{sum(played.bins)} bins of {width:g} s, {len(played.outputs)} outputs")
     latency = np.percentile(played.step_us, (50, 90, 99, 99.9))
     print("latency  p50 {:.0f} µs  p90 {:.0f} µs  p99 {:.0f} µs  p99.9 {:.0f} µs".format(*latency))
-    print(f"largest difference to the batch form  {difference:.1e} {recording.behavior_unit}")
-    print(f"R²  {played.r2:.3f}")
+    print(f"largest difference to the batch form  {difference:.1e} {trained_on.behavior_unit}")
+    if len(recording.classes):
+        print(f"balanced accuracy  {_accuracy(played, recording):.3f}")
+    else:
+        print(f"R²  {played.r2:.3f}")
     return 0
 
 
@@ -77,6 +83,8 @@ def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording
     with prefix_errors(source):
         _check_units(recording, trained_on)
         if len(recording.behavior_times):
+            if trained_on.behavior_unit == "probability":
+                recording = with_classes(recording, trained_on.behavior_columns)
             _check_behavior(recording, trained_on)
     return _in_order(recording, trained_on.unit_ids)
 
@@ -98,11 +106,8 @@ def _check_units(recording: Recording, trained_on: TrainedOn):
 def _check_behavior(recording: Recording, trained_on: TrainedOn):
     """RecordingError unless behaviour has the columns and the unit of the decoder's outputs."""
     pairs = {
-        "behavior_columns": (
-            recording.behavior_columns.tolist(),
-            list(trained_on.behavior_columns),
-        ),
-        "behavior_unit": (recording.behavior_unit, trained_on.behavior_unit),
+        "behavior_columns": (recording.outputs.tolist(), list(trained_on.behavior_columns)),
+        "behavior_unit": (output_unit(recording), trained_on.behavior_unit),
     }
     for name, (found, theirs) in pairs.items():
         if found != theirs:
@@ -156,7 +161,7 @@ def predict(options: Namespace) -> int:
     _print_lines(report, recording)
     if len(played.times_s):
         is_same = recording.session_id == trained_on.session_id
-        _print_scores(played, trained_on.behavior_columns, is_same)
+        _print_scores(played, recording, is_same)
     else:
         print("only spikes were used: no behaviour was read")
     print(f"{folder}: decoded.npz, decoded.csv, {len(times):,} times")
@@ -181,15 +186,26 @@ def _print_lines(lines: list[str], recording: Recording):
     print(*lines, *note_lines(recording), sep="\n")
 
 
-def _print_scores(played: Replay, columns: tuple[str, ...], is_same_session: bool):
-    """Print R² of each column and their mean."""
-    scores = []
-    for column, r2 in zip(columns, played.r2_columns, strict=True):
-        scores.append(f"{column} {r2:.3f}")
-    line = f"R²  {'  '.join(scores)}  mean {played.r2:.3f}, of all {len(played.times_s):,} samples"
+def _print_scores(played: Replay, recording: Recording, is_same_session: bool):
+    """Print R² of each column and their mean, or the balanced accuracy of classes."""
+    if len(recording.classes):
+        line = f"balanced accuracy  {_accuracy(played, recording):.3f}"
+    else:
+        scores = []
+        for column, r2 in zip(recording.behavior_columns, played.r2_columns, strict=True):
+            scores.append(f"{column} {r2:.3f}")
+        line = f"R²  {'  '.join(scores)}  mean {played.r2:.3f}"
+    line += f", of all {len(played.times_s):,} samples"
     if is_same_session:
         line += "; RUN was trained on this session"
     print(line)
+
+
+def _accuracy(played: Replay, recording: Recording) -> float:
+    """Balanced accuracy of a replay, whose recording has classes."""
+    true, n = played.true[:, 0].astype(int), len(recording.classes)
+    pairs = np.bincount(true * n + played.decoded.argmax(1), minlength=n * n)
+    return float(balanced_accuracy(pairs.reshape(n, n)))
 
 
 def _decode_all(

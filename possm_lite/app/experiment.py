@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from .. import __version__
@@ -21,18 +22,21 @@ from ..recordings.arrays import atomic_write, write_arrays
 from ..recordings.data_report import data_report, note_lines
 from ..recordings.formats import load_recording
 from ..recordings.formats.assemble import Selection
+from ..recordings.labels import with_classes
 from ..recordings.recording import Recording
 from ..recordings.split import SplitConfig
 from ..training.checkpoint import History, TrainedOn, TrainingCheckpoint, save_checkpoint
+from ..training.classes import CLASS_SETTINGS, class_counts, class_weights, decode_classes
 from ..training.distributed import ProcessGroup, process_group
 from ..training.evaluate import Decoded, evaluate, replay, slot_offsets
 from ..training.fit import FitConfig, check_ranges, fit
-from ..training.linear import fit_wiener, search_lag
+from ..training.linear import fit_logistic, fit_wiener, search_lag
 from ..training.offset import search_offset
 from ..training.session import Session, prepare
 from ..training.transfer import ADAPTATION, adapt, combine_sessions, extract_session
 from ..training.windows import sessions_of_rank
 from . import run_dir
+from .classes import class_lines, class_table, plot_classes, scores
 from .report import plot, table
 from .run_dir import safe_name, write_json
 
@@ -60,6 +64,7 @@ class Settings:
         device: device of all training; decoders are tested on the CPU.
         start: a decoder that is adapted to the only session; None: a new one is trained.
         adapted_from: the folder of its run; empty without one.
+        outputs: names of its columns or classes.
     """
 
     sources: Sequence[Path]
@@ -72,6 +77,7 @@ class Settings:
     device: str = "cpu"
     start: POSSM | None = None
     adapted_from: str = ""
+    outputs: tuple[str, ...] = ()
 
 
 def decode(options: Namespace) -> int:
@@ -89,6 +95,7 @@ def decode(options: Namespace) -> int:
         settings = _settings(options, group)
         run_dir.check_new(options.json, None if options.resume else options.out)
         recordings = read(settings, group)
+        settings = _for_classes(settings, recordings, options)
         sessions = prepare_sessions(recordings, settings, group)
         if group.is_main and not options.resume:
             options.resume = _create_run(options, settings, sessions[0])
@@ -97,7 +104,8 @@ def decode(options: Namespace) -> int:
         # a session may be in several processes: the last one tests it
         rank = group.all_gather({s.index: group.rank for s in sessions})
         own = [s for s in sessions if rank[s.index] == group.rank]
-        tested = {s.index: test(possm, history, s, settings, folder, group) for s in own}
+        of_kind = test_classes if len(own and own[0].recording.classes) else test
+        tested = {s.index: of_kind(possm, history, s, settings, folder, group) for s in own}
         metrics = group.all_gather(tested)
         if group.is_main:
             run_dir.mark_finished(folder)
@@ -138,6 +146,22 @@ def _settings(options: Namespace, group: ProcessGroup) -> Settings:
     return replace(settings, **others)
 
 
+def _for_classes(
+    settings: Settings, recordings: Mapping[int, Recording], options: Namespace
+) -> Settings:
+    """The settings with those that are usual for classes, if they are decoded.
+
+    Options come before them; a decoder that is adapted keeps the learning rates of adapting.
+    """
+    if not any(len(recording.classes) for recording in recordings.values()):
+        return settings
+    usual = {name: x for name, x in CLASS_SETTINGS.items() if getattr(options, name) is None}
+    baselines = replace(settings.baselines, **usual)
+    if settings.start:
+        usual.pop("lr", None)
+    return replace(settings, training=replace(settings.training, **usual), baselines=baselines)
+
+
 def _adapting(settings: Settings, options: Namespace) -> Settings:
     """The settings of adapting the decoder of `options.from_run`; options come before its own."""
     run = options.from_run
@@ -157,6 +181,7 @@ def _adapting(settings: Settings, options: Namespace) -> Settings:
         lag_s=trained_on.lag_s,
         start=start,
         adapted_from=str(run.resolve()),
+        outputs=trained_on.behavior_columns,
     )
 
 
@@ -219,9 +244,9 @@ def prepare_sessions(
     about = {}
     for i, recording in recordings.items():
         with prefix_errors(settings.sources[i - 1]):
-            sessions[i] = prepare(recording, settings.split, lag_s, width, settings.training.seed)
             if settings.start:
-                _check_columns(recording, settings.start.config.n_outputs)
+                recording = _check_columns(recording, settings.start.config, settings.outputs)
+            sessions[i] = prepare(recording, settings.split, lag_s, width, settings.training.seed)
             about[i] = safe_name(recording.session_id), describe(sessions[i])
     names, descriptions = zip(*group.all_gather(about).values(), strict=True)
     if len(set(names)) < len(names):
@@ -234,11 +259,19 @@ def prepare_sessions(
     return combined
 
 
-def _check_columns(recording: Recording, n_outputs: int):
-    """RecordingError unless behaviour has as many columns as the decoder that is adapted."""
-    if recording.n_columns != n_outputs:
-        names = recording.behavior_columns.tolist()
-        raise RecordingError(f"decoded are {names}, but {n_outputs} columns in the run of --from.")
+def _check_columns(recording: Recording, config: POSSMConfig, names: Sequence[str]) -> Recording:
+    """The recording with what a decoder to adapt gives, by `names` if these are of classes.
+
+    RecordingError if it has other columns, or other classes.
+    """
+    if config.decodes == "classes":
+        return with_classes(recording, names)
+    if len(recording.outputs) != config.n_outputs or len(recording.classes):
+        outputs = recording.outputs.tolist()
+        raise RecordingError(
+            f"decoded are {outputs}, but {config.n_outputs} columns in the run of --from."
+        )
+    return recording
 
 
 def describe(session: Session) -> str:
@@ -315,9 +348,13 @@ def train(
             checkpoints=checkpoints,
         )
     n_units = group.all_gather({s.index: s.recording.n_units for s in sessions})
-    n_outputs = sessions[0].recording.n_columns
+    recording = sessions[0].recording
     config = replace(
-        settings.model, n_units=sum(n_units.values()), n_sessions=len(n_units), n_outputs=n_outputs
+        settings.model,
+        n_units=sum(n_units.values()),
+        n_sessions=len(n_units),
+        n_outputs=len(recording.outputs),
+        decodes="classes" if len(recording.classes) else "continuous",
     )
     torch.manual_seed(settings.training.seed)
     possm = POSSM(config).to(settings.device)
@@ -380,14 +417,11 @@ def test(
     ):
         decoded[name] = evaluate(model, session)
         models[name] = _results(model, decoded[name], replay(stream, session).step_us, seconds)
-    path = "" if source == EMBEDDED else str(source.resolve())
-    trained_on = TrainedOn.from_session(session, path, settings.selection)
+    trained_on = _trained_on(session, source, settings)
     metrics = _metrics(trained_on, session, possm, history, settings) | {"models": models}
     if max(model["r2"] for model in models.values()) < NO_RELATION:
         metrics["no_relation"] = no_relation(session)
-    if len(settings.sources) > 1:
-        folder /= safe_name(session.recording.session_id)
-    folder.mkdir(exist_ok=True)
+    folder = _session_folder(folder, session, settings)
     save_checkpoint(folder / "checkpoint.npz", possm, trained_on)
     write_json(folder / "metrics.json", metrics)
     output = decoded["possm"]
@@ -395,10 +429,92 @@ def test(
         folder / "decoded.npz", trained_on, output.times_s, output.decoded, recorded=output.true
     )
     longest = max(session.segments("test"), key=np.ptp)
-    picture = folder / "decoded.png"
-    with prefix_errors(picture, CheckpointError), atomic_write(picture) as partial:
-        plot(session.recording, longest, output).savefig(partial, dpi=120, format="png")
+    _save_picture(plot(session.recording, longest, output), folder / "decoded.png")
     return metrics
+
+
+def test_classes(
+    possm: POSSM,
+    history: History,
+    session: Session,
+    settings: Settings,
+    folder: Path,
+    group: ProcessGroup,
+) -> dict:
+    """Test a decoder of classes beside logistic regression and a GRU on binned counts.
+
+    Results are written to the folder of the run.
+
+    Args:
+        possm: the decoder of all sessions.
+        history: the course of its training.
+        session: one of its sessions.
+        settings: how all was trained.
+        folder: of the run; of several sessions, each has a folder in it.
+        group: the processes of the training.
+
+    Returns:
+        The metrics, as in metrics.json.
+    """
+    possm = extract_session(possm, session).cpu()
+    source = settings.sources[session.index - 1]
+    session = replace(session, index=1, first_unit=1)  # of a model of its own
+    gru, gru_s = _train_gru(session, 1, settings, group)
+    start = time.perf_counter()
+    logistic = fit_logistic(session)
+    logistic_s = time.perf_counter() - start
+    decoded = {}
+    models = {}
+    for name, model, stream, seconds in (
+        ("possm", possm, StreamingDecoder(possm, 1, slot_offsets(session)), history.seconds),
+        ("logistic", logistic, BinnedStream(logistic), logistic_s),
+        ("gru", gru, BinnedStream(gru), gru_s),
+    ):
+        decoded[name] = decode_classes(model, session)
+        costs = _costs(model, replay(stream, session).step_us, seconds)
+        models[name] = scores(decoded[name], session.timeline.bin_width_s) | costs
+    counts = class_counts(session)
+    trained_on = _trained_on(session, source, settings)
+    metrics = _metrics(trained_on, session, possm, history, settings) | {
+        "class_weights": class_weights(counts).tolist(),
+        "models": models,
+    }
+    metrics["valid_balanced_accuracy"] = metrics.pop("valid_r2")
+    folder = _session_folder(folder, session, settings)
+    save_checkpoint(folder / "checkpoint.npz", possm, trained_on)
+    write_json(folder / "metrics.json", metrics)
+    arrays = {
+        "times": decoded["possm"].times_s,
+        "true": decoded["possm"].true,
+        "classes": session.recording.classes,
+        **{f"probabilities_{name}": output.probabilities for name, output in decoded.items()},
+    }
+    write_arrays(folder / "predictions.npz", arrays, error=CheckpointError)
+    title = f"{trained_on.session_id}: {trained_on.behavior_name}, held-out, balanced accuracy "
+    title += f"{models['possm']['balanced_accuracy']:.3f}"
+    figure = plot_classes(decoded["possm"], models["possm"]["by_time"], title)
+    _save_picture(figure, folder / "classes.png")
+    return metrics
+
+
+def _trained_on(session: Session, source: Path, settings: Settings) -> TrainedOn:
+    """What the decoder of a session was trained on; the embedded session has no path."""
+    path = "" if source == EMBEDDED else str(source.resolve())
+    return TrainedOn.from_session(session, path, settings.selection)
+
+
+def _session_folder(folder: Path, session: Session, settings: Settings) -> Path:
+    """The folder of the results of a session, which is there afterwards."""
+    if len(settings.sources) > 1:
+        folder /= safe_name(session.recording.session_id)
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _save_picture(figure: Figure, picture: Path):
+    """Write a figure. CheckpointError if that is not possible."""
+    with prefix_errors(picture, CheckpointError), atomic_write(picture) as partial:
+        figure.savefig(partial, dpi=120, format="png")
 
 
 def _train_gru(
@@ -407,18 +523,31 @@ def _train_gru(
     """The GRU on binned counts, on the CPU, and how many seconds its training took."""
     recording = session.recording
     torch.manual_seed(settings.baselines.seed)
-    gru = BinnedGRU(recording.n_units, session.timeline.bin_width_s, n_slots, recording.n_columns)
+    gru = BinnedGRU(
+        recording.n_units,
+        session.timeline.bin_width_s,
+        n_slots,
+        len(recording.outputs),
+        decodes="classes" if len(recording.classes) else "continuous",
+    )
     history = fit(gru.to(settings.device), session, settings.baselines, progress=_shows_bars(group))
     return gru.cpu(), history.seconds
 
 
 def _results(model: torch.nn.Module, output: Decoded, step_us: np.ndarray, seconds: float) -> dict:
     """What metrics.json has of one model."""
-    step_us_p50, step_us_p99 = np.percentile(step_us, (50, 99)).tolist()
     return {
         "r2": output.r2,
         "r2_displayed": output.r2_displayed,
         "r2_columns": output.r2_columns,
+        **_costs(model, step_us, seconds),
+    }
+
+
+def _costs(model: torch.nn.Module, step_us: np.ndarray, seconds: float) -> dict:
+    """What metrics.json has of the size and the times of one model."""
+    step_us_p50, step_us_p99 = np.percentile(step_us, (50, 99)).tolist()
+    return {
         "params": sum(p.numel() for p in model.parameters()),
         "train_s": seconds,
         "step_us_p50": step_us_p50,
@@ -518,6 +647,9 @@ def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
     if json:
         json.parent.mkdir(parents=True, exist_ok=True)
         write_json(json, metrics[0] if len(metrics) == 1 else {"sessions": metrics})
+    if "class_weights" in metrics[0]:
+        _print_classes(metrics, folder)
+        return
     for m in metrics:
         print(f"\n{m['session']}", table(m["models"], m["behavior_columns"]), sep="\n")
         if "no_relation" in m:
@@ -530,6 +662,18 @@ def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
         print("R² below 0: decoded worse than if the mean of the behaviour were always given.")
     where = " for each session" if len(metrics) > 1 else ""
     print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")
+
+
+def _print_classes(metrics: list[dict], folder: Path):
+    """Print the tables of a run that decodes classes and where its results are."""
+    for m in metrics:
+        weights = zip(m["behavior_columns"], m["class_weights"], strict=True)
+        shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)[:600]
+        print(f"\n{m['session']}", class_table(m["models"]), sep="\n")
+        print(*class_lines(m["models"], m["behavior_columns"]), sep="\n")
+        print(f"Weights of the classes in the loss, n / (K n_k): {shown}.")
+    where = " for each session" if len(metrics) > 1 else ""
+    print(f"\n{folder}: checkpoint.npz, metrics.json, predictions.npz, classes.png{where}")
 
 
 def _has_negative_r2(metrics: list[dict]) -> bool:

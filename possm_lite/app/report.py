@@ -39,6 +39,11 @@ def table(models: dict[str, dict], columns: Sequence[str]) -> str:
     rows.append(("parameters", *(f"{m['params']:,}" for m in results)))
     for label, key in _COSTS.items():
         rows.append((label, *(f"{m[key]:.1f}" for m in results)))
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Lines of text from `rows` of cells, columns under each other, all but the first at right."""
     widths = [max(len(cell) for cell in cells) for cells in zip(*rows, strict=True)]
     lines = []
     for label, *values in rows:
@@ -147,6 +152,8 @@ def _plot(
     _draw_spikes(raster, recording, shown)
     # two colours that are distinct with colour blindness
     _draw_behavior(axes, shown, recording.behavior_times, recording.behavior, "recorded", "#333333")
+    if len(recording.classes):
+        axes[0].set_yticks(range(len(recording.classes)), [c[:16] for c in recording.classes])
     if decoded:
         _draw_behavior(axes, shown, decoded.times_s, decoded.decoded, "decoded", "#d55e00")
     for ax, name in zip(axes, names, strict=True):

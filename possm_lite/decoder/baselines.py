@@ -14,7 +14,7 @@ from ..nn.recurrent import GRU
 from ..recordings.batch import SpikeBatch
 from .cells import Backbone, GRUCell, Linear, frozen
 from .possm import check_arguments, query_bins
-from .stream import checked_spikes
+from .stream import checked_spikes, softmax
 
 
 def bin_counts(batch: SpikeBatch, n_units: int) -> Tensor:
@@ -58,19 +58,22 @@ def history(counts: Tensor, n_bins: int) -> Tensor:
 class BinnedDecoder(nn.Module):
     """Base class of the decoders of binned counts.
 
-    A subclass has `decode_counts`, which makes standardised behaviour (B, T, n_slots, C) of
-    square-root counts (B, T, U).
+    A subclass has `decode_counts`, which makes standardised behaviour, or logits of classes,
+    (B, T, n_slots, C) of square-root counts (B, T, U).
 
     Args:
         n_units: U, units.
         bin_width_s: width of a bin, s.
         n_slots: samples of behaviour per bin.
-        n_outputs: C, columns of behaviour.
+        n_outputs: C, columns of behaviour, or classes.
 
     Attributes:
+        decodes: as of `POSSMConfig`.
         behavior_mean: shape (2, C), row 0 of no session, as in POSSM, in the recording's unit.
         behavior_std: likewise; behaviour = mean + std * standardised behaviour.
     """
+
+    decodes = "continuous"
 
     def __init__(
         self, n_units: int, bin_width_s: float = 0.05, n_slots: int = 1, n_outputs: int = 2
@@ -153,10 +156,20 @@ class BinnedGRU(BinnedDecoder):
         n_slots: samples per bin.
         n_outputs: C.
         hidden: units of the network, by default as many as of a POSSM of default size.
+        decodes: as of `POSSMConfig`.
     """
 
-    def __init__(self, n_units, bin_width_s=0.05, n_slots=1, n_outputs=2, hidden: int = 256):
+    def __init__(
+        self,
+        n_units,
+        bin_width_s=0.05,
+        n_slots=1,
+        n_outputs=2,
+        hidden: int = 256,
+        decodes: str = "continuous",
+    ):
         super().__init__(n_units, bin_width_s, n_slots, n_outputs)
+        self.decodes = decodes
         self.backbone = GRU(n_units, hidden)
         self.readout = nn.Linear(hidden, n_outputs * n_slots)
 
@@ -249,6 +262,56 @@ class WienerFilter(BinnedDecoder):
         columns = np.arange(known.shape[1])
         few_are_lost = known.all(1).sum() >= 0.9 * known.any(1).sum()
         return np.split(columns, 1 if few_are_lost else self.n_slots)
+
+
+class LogisticRegression(WienerFilter):
+    """Multinomial logistic regression on the square-root counts of the last m = `n_history` bins.
+
+        p_t = softmax(x_t W + c),   x_t as of `WienerFilter`
+        W, c = argmin mean_t w_t (-log p_t[y_t]) + penalty |W|^2 / 2
+
+    The arguments are those of `WienerFilter`, with `n_outputs` classes.
+    """
+
+    decodes = "classes"
+
+    def solve(
+        self, counts: list[np.ndarray], labels: np.ndarray, weights: np.ndarray, penalties
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Weights and offsets, for each of several penalties, by L-BFGS.
+
+        Args:
+            counts: square-root counts of each segment, shape (T, U) each.
+            labels: y, the class of each bin of all segments, -1 where it has none, shape (n,).
+            weights: w, of each bin, shape (n,).
+            penalties: from large to small: each begins where the last one ended.
+
+        Returns:
+            `weight` and `offset` for each penalty; the decoder itself is not changed.
+        """
+        rows = [history(torch.as_tensor(n)[None], self.n_history)[0] for n in counts]
+        known = torch.as_tensor(labels >= 0)
+        x = torch.cat(rows)[known]
+        y = torch.as_tensor(labels)[known]
+        w = torch.as_tensor(weights, dtype=torch.float32)[known]
+        weight = torch.zeros_like(self.weight, requires_grad=True)
+        offset = torch.zeros_like(self.offset, requires_grad=True)
+        solutions = []
+        for penalty in penalties:
+            solver = torch.optim.LBFGS(
+                [weight, offset], max_iter=30, line_search_fn="strong_wolfe", tolerance_change=1e-6
+            )
+
+            def closure(solver=solver, penalty=penalty):
+                solver.zero_grad()
+                error = nn.functional.cross_entropy(x @ weight + offset, y, reduction="none")
+                loss = (w * error).mean() + penalty / 2 * weight.square().sum()
+                loss.backward()
+                return loss
+
+            solver.step(closure)
+            solutions.append((weight.detach().clone(), offset.detach().clone()))
+        return solutions
 
 
 class KalmanFilter(BinnedDecoder):
@@ -383,7 +446,8 @@ class BinnedStream:
         model: the decoder, whose weights are copied.
 
     Attributes:
-        readout: a `Linear` to the behaviour of all slots of a bin, in the unit of the recording.
+        readout: a `Linear` to the behaviour of all slots of a bin, in the unit of the recording, or
+            to logits.
     """
 
     def __init__(self, model: WienerFilter | BinnedGRU):
@@ -397,6 +461,7 @@ class BinnedStream:
         mean = model.behavior_mean[1].repeat(model.n_slots)
         std = model.behavior_std[1].repeat(model.n_slots)
         self.readout = Linear(np.float32, std[:, None] * weight, std * bias + mean)
+        self._decodes = model.decodes
         self._n_units = model.n_units
         self._bin_width_s = model.bin_width_s
         self._slots_s = np.arange(model.n_slots) * (model.bin_width_s / model.n_slots)
@@ -426,4 +491,5 @@ class BinnedStream:
         output, self._state = self._cell.step(np.sqrt(counts, dtype=np.float32), self._state)
         times = self._n_bins * self._bin_width_s + self._slots_s
         self._n_bins += 1
-        return times, self.readout(output).reshape(len(times), -1)
+        decoded = self.readout(output).reshape(len(times), -1)
+        return times, softmax(decoded) if self._decodes == "classes" else decoded

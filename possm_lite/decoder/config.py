@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .backbones import BACKBONES
 
+DECODES = ("continuous", "classes")
 READINGS = ("softmax", "softmax_blank", "sigmoid", "sum")
 
 # what a field may be; every field of `POSSMConfig` is in one of these four
@@ -25,7 +26,7 @@ COUNTS = (
     "n_outputs",
 )
 POSITIVE = ("shortest_period_s", "longest_period_s", "bin_width_s")
-CHOICES = {"backbone": BACKBONES, "reading": READINGS}
+CHOICES = {"backbone": BACKBONES, "reading": READINGS, "decodes": DECODES}
 SWITCHES = ("feed_forward",)
 
 
@@ -56,7 +57,9 @@ class POSSMConfig:
         n_layers: layers of the backbone.
         context_bins: k, hidden states an output query sees: its own bin's and the k - 1 before.
         bin_width_s: width of a bin, s.
-        n_outputs: C, columns of behaviour that are decoded.
+        n_outputs: C, columns of behaviour that are decoded; or K, classes.
+        decodes: what the readout gives, one of `DECODES`: "continuous" behaviour, or a logit for
+            each of the "classes" of labels.
 
     Raises:
         ValueError: names a field whose value is not possible, and what is.
@@ -81,6 +84,7 @@ class POSSMConfig:
     context_bins: int = 3
     bin_width_s: float = 0.05
     n_outputs: int = 2
+    decodes: str = "continuous"
 
     def __post_init__(self):
         for name in COUNTS:

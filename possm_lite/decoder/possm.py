@@ -78,7 +78,8 @@ class POSSM(nn.Module):
         backbone: made by the row of `REGISTRY` that `config.backbone` names.
         decoder: the `OutputAttention`.
         behavior_mean: of each session, row 0 of none, shape (S + 1, C), in the recording's unit.
-        behavior_std: likewise; behaviour = mean + std * readout. Both are set by `fit`.
+        behavior_std: likewise; behaviour = mean + std * readout. Both are set by `fit`, for classes
+            to 0 and 1.
     """
 
     def __init__(self, config: POSSMConfig):
@@ -112,7 +113,8 @@ class POSSM(nn.Module):
             session: of each trial, from 1, shape (B,).
 
         Returns:
-            Behaviour in the unit of the recording that the model was fitted to, shape (B, Q, C).
+            Behaviour in the unit of the recording that the model was fitted to, shape (B, Q, C);
+            where `config.decodes` is "classes", their logits, shape (B, Q, K).
 
         Raises:
             ValueError: the arguments do not fit each other or the model.

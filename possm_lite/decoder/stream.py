@@ -70,7 +70,7 @@ class StreamingDecoder:
 
         Returns:
             Times, s since the first bin began, shape (Q,), and behaviour there, in the unit of the
-            recording, shape (Q, C).
+            recording, shape (Q, C); of classes their probabilities, shape (Q, K).
 
         Raises:
             ValueError: spikes that do not fit; the decoder is then as it was before the call.
@@ -82,6 +82,8 @@ class StreamingDecoder:
         hidden, state = self.backbone.step(x, self._state)
         recent = self.output_attention.append(self._recent, hidden)
         decoded = self.output_attention(recent)
+        if self.config.decodes == "classes":
+            decoded = softmax(decoded)
         times = self._n_bins * self.config.bin_width_s + self.query_offsets_s
         # the decoder changes only from here on, so an exception above leaves it as it was
         self._state, self._recent = state, recent

@@ -42,6 +42,7 @@ _IN_ARRAYS = {  # by their shapes, and the periods by the frequencies of rotatio
     "longest_period_s",
 }
 _FIXED = {
+    "decodes": "continuous",
     "n_outputs": 2,
     "backbone": "gru",
     "bin_width_s": 0.05,
@@ -195,8 +196,7 @@ def _required(config) -> dict[str, object]:
 
     A field that nobody has thought of here must have its default: another value would be lost.
     """
-    required = {field.name: field.default for field in fields(config)}
-    required |= _FIXED
+    required = _FIXED | {field.name: field.default for field in fields(config)} | _FIXED
     required["n_kv_heads"] = config.n_heads
     required["n_freqs"] = config.head_dim // 4
     return {name: value for name, value in required.items() if name not in _IN_ARRAYS}

@@ -15,11 +15,13 @@ from ..errors import FileFormatError, RecordingError, listed, prefix_errors, wra
 from .clocks import impossible_times, note_impossible, padding
 
 FORMAT = "possm-lite recording 2"
+FORMAT_OF_CLASSES = "possm-lite recording 3"  # the same, and `classes`
 AS_SAVED = "behavior"  # the name of what a file decodes and does not name
 PLACES_OF_UNITS = (
     "must be whole numbers (int), the place of each spike's unit in the list of units, counted "
     "from 0."
 )
+_BESIDE = ("truth_", "trials_")  # begin names of what a file holds beside a recording
 _TEXTS = ("behavior_unit", "behavior_name", "session_id")
 _STORED = (
     "spike_times",
@@ -147,11 +149,14 @@ def to_arrays(fields: Mapping) -> dict[str, np.ndarray]:
         short = arrays["behavior"].astype(np.float32)
     if np.array_equal(short, arrays["behavior"]):
         arrays["behavior"] = short
+    version = FORMAT
+    if len(fields["classes"]):
+        version, arrays["classes"] = FORMAT_OF_CLASSES, fields["classes"]
     times = fields["behavior_times"]
     clock = _regular_clock(times)
     if clock is None:
-        return {"format": np.array(FORMAT), **arrays, "behavior_times": times}
-    return {"format": np.array(FORMAT), **arrays, "behavior_clock": clock}
+        return {"format": np.array(version), **arrays, "behavior_times": times}
+    return {"format": np.array(version), **arrays, "behavior_clock": clock}
 
 
 def _regular_clock(times: np.ndarray) -> np.ndarray | None:
@@ -173,8 +178,8 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
 
     Args:
         arrays: of `to_arrays`, or those of another source under the same names: `spike_times`,
-            `spike_units` and any other field of `Recording`. Names that begin with `truth_` are
-            ignored.
+            `spike_units` and any other field of `Recording`. Names that begin with `truth_` or
+            `trials_` are ignored.
         default_session_id: where the file has no `session_id`.
 
     Returns:
@@ -184,7 +189,7 @@ def from_arrays(arrays: Mapping[str, np.ndarray], default_session_id: str) -> di
         RecordingError: another version of the format, an array that is missing, or a clock of
             behaviour that does not fit.
     """
-    fields = {name: array for name, array in arrays.items() if not name.startswith("truth_")}
+    fields = {name: array for name, array in arrays.items() if not name.startswith(_BESIDE)}
     _check_names(fields, is_own="format" in arrays)
     for name in fields.keys() & _TEXTS:
         fields[name] = fields[name].astype(str).item()
@@ -251,9 +256,9 @@ def _drop_impossible(fields: dict):
 def _check_names(fields: dict[str, np.ndarray], is_own: bool):
     """Take `format` out of the fields; RecordingError if it is another, or an array is missing."""
     version = str(fields.pop("format", FORMAT))
-    if version != FORMAT:
+    if version not in (FORMAT, FORMAT_OF_CLASSES):
         raise RecordingError(f"format is {version!r:.80}; this version reads {FORMAT!r}.")
-    lost = sorted(set(_STORED) - fields.keys())
+    lost = sorted({*_STORED, *["classes"] * (version == FORMAT_OF_CLASSES)} - fields.keys())
     if is_own and lost:  # one bit of a zip's directory hides an array
         raise RecordingError(f"is damaged: {', '.join(lost)} is not in it.")
     if not {"spike_times", "spike_units"} <= fields.keys():

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import RecordingError, listed
+from ..errors import RecordingError, as_option, listed
 from .arrays import AS_SAVED
 from .quality import behavior_gaps, duplicated_units, firing_rates, silent_units, times_are_resolved
 from .recording import Recording
@@ -47,9 +47,12 @@ def data_report(
         lines += _columns(recording)
         lines += _sampling(recording, bin_width_s)
         lines += _gaps(recording)
-        lines += _rest(recording)
-        lines += _labels(recording)
-        lines += _jumps(recording, pieces)
+        if len(recording.classes):
+            lines += _classes(recording, parts or {})
+        else:
+            lines += _rest(recording)
+            lines += _labels(recording)
+            lines += _jumps(recording, pieces)
     lines += _trials(recording, pieces)
     lines += _spikes(recording, pieces)
     lines += _silence(recording, pieces)
@@ -82,6 +85,9 @@ def check_decodable(recording: Recording, parts: Mapping[str, np.ndarray] | None
     if len(recording.behavior_times):
         _check_clocks(recording)
         if (recording.behavior == recording.behavior[0]).all():
+            if len(recording.classes):
+                only = recording.classes[int(recording.behavior[0, 0])]
+                raise RecordingError(f"behavior has one class alone, {only}.")
             n = recording.n_columns
             raise RecordingError(
                 f"behavior is constant in all {n} columns: there is nothing to decode."
@@ -208,6 +214,9 @@ def _extent(recording: Recording) -> str:
 def _columns(recording: Recording) -> Iterator[str]:
     """What is decoded, and its columns that are constant."""
     names = recording.behavior_columns
+    if len(recording.classes):
+        yield f"decoded: {recording.behavior_name}, {len(recording.classes)} classes"
+        return
     how = " as saved (not differentiated)" if recording.behavior_name == AS_SAVED else ""
     yield (
         f"decoded: {recording.behavior_name} in {recording.behavior_unit}{how}, "
@@ -250,6 +259,36 @@ def _gaps(recording: Recording) -> Iterator[str]:
         )
 
 
+def _classes(recording: Recording, parts: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """How often each class is there, and those that a part of the split (by name) lacks.
+
+    Counted are trials, where each has one label, else samples.
+    """
+    whole = recording.trials if len(recording.trials) else np.array([[-np.inf, np.inf]])
+    per_trial = _count_classes(recording, whole)
+    are_of_trials = len(whole) > 1 and ((per_trial > 0).sum(1) <= 1).all()
+    what = "trials" if are_of_trials else "samples"
+    counts = ((per_trial > 0) if are_of_trials else per_trial).sum(0)
+    pairs = zip(recording.classes.tolist(), counts.tolist(), strict=True)
+    shown = [f"{name} {n:,}" for name, n in pairs]
+    yield f"classes, {what} of each: {', '.join(shown)[:600]}"
+    found = {name: _count_classes(recording, part).sum(0) > 0 for name, part in parts.items()}
+    for name, is_there in found.items():
+        if not is_there.all():
+            missing = listed(recording.classes[~is_there].tolist())
+            then = " and cannot be decoded" if name == "train" else ""
+            then = " and are left out of its balanced accuracy" if name == "test" else then
+            yield f"warning: classes that the {name} part lacks{then}: {missing}"
+
+
+def _count_classes(recording: Recording, intervals: np.ndarray) -> np.ndarray:
+    """Samples of each of K classes in each interval, (n, 2) s, (n, K)."""
+    ranges = np.searchsorted(recording.behavior_times, intervals - 1e-6)
+    label = recording.behavior[:, 0].astype(int)
+    n = len(recording.classes)
+    return np.array([np.bincount(label[a:b], minlength=n) for a, b in ranges]).reshape(-1, n)
+
+
 def _rest(recording: Recording) -> Iterator[str]:
     """Time in which behaviour does not change, if it is long and it holds more than labels.
 
@@ -279,6 +318,10 @@ def _labels(recording: Recording) -> Iterator[str]:
 
     Issue 50: R² 0.575 was reported of class labels -1 to 7.
     """
+    as_classes = ""
+    if recording.n_columns == 1:
+        option = as_option("behavior", f"{recording.behavior_name}:class")
+        as_classes = f" As classes: {option}."
     for name, column in zip(recording.behavior_columns, recording.behavior.T, strict=True):
         values = labels(recording.behavior_times, column)
         if len(values):
@@ -287,7 +330,7 @@ def _labels(recording: Recording) -> Iterator[str]:
             yield (
                 f"warning: {name} holds only {len(values)} values "
                 f"({listed([f'{value:g}' for value in values])}), as labels do. They are decoded "
-                "as they are, as amounts; R² says little of them."
+                f"as they are, as amounts; R² says little of them.{as_classes}"
             )
 
 

@@ -45,6 +45,9 @@ class Recording:
         behavior_name: what is decoded, such as "velocity", "hand_vel" or "EMG".
         behavior_columns: names of the columns, shape (C,), text; default x, y, z up to three, else
             "0", "1", ...
+        classes: names of the K classes of labels, shape (K,), text; `behavior` is then one column
+            of places in this list, whole numbers from 0. Empty: behaviour is continuous.
+            `labels.label_trials` makes such a recording of one label a trial.
 
     Raises:
         RecordingError: an array has another shape or type, is not finite, not sorted or of another
@@ -63,6 +66,7 @@ class Recording:
     notes: tuple[str, ...] = ()
     behavior_name: str = "velocity"
     behavior_columns: np.ndarray = ()
+    classes: np.ndarray = ()
 
     def __post_init__(self):
         for name, (shape, dtype) in _FIELDS.items():
@@ -71,6 +75,7 @@ class Recording:
             object.__setattr__(self, "behavior_columns", default_columns(self.n_columns))
         object.__setattr__(self, "notes", tuple(self.notes))
         _check_lengths(self)
+        _check_classes(self)
         _check_units(self)
         _check_spike_order(self)
         check_order("behavior_times", self.behavior_times, strict=True)
@@ -176,8 +181,8 @@ class Recording:
 
         Args:
             path: the file; its name ends in .npz.
-            extra: further arrays by name, which begins with `truth_`; `load_recording` ignores
-                them.
+            extra: further arrays by name, which begins with `truth_`, ignored by `load_recording`,
+                or with `trials_`: a label or number for each trial, for `--behavior` and filters.
 
         Raises:
             RecordingError: nothing was written, and a file that was at `path` is unchanged.
@@ -197,6 +202,11 @@ class Recording:
         return self.behavior.shape[1]
 
     @property
+    def outputs(self) -> np.ndarray:
+        """Names of what a decoder gives: the classes, (K,), or the columns of behaviour, (C,)."""
+        return self.classes if len(self.classes) else self.behavior_columns
+
+    @property
     def span(self) -> tuple[float, float]:
         """Start and stop in seconds of the trials; without them, of the behaviour or the spikes.
 
@@ -209,6 +219,17 @@ class Recording:
             return float(self.spike_times[0]), float(self.spike_times[-1])
         stop = self.behavior_times[-1] + self.sample_interval
         return float(self.behavior_times[0]), float(stop)
+
+    @cached_property
+    def trial_labels(self) -> np.ndarray | None:
+        """The class of each trial, (n,), int64; None unless each has one label throughout."""
+        if not len(self.classes) or not len(self.trials) or not len(self.behavior):
+            return None
+        first, end = np.searchsorted(self.behavior_times, self.trials - 1e-6).T
+        labels = self.behavior[:, 0].astype(np.int64)
+        n_changes = np.append(0, np.cumsum(np.diff(labels) != 0))  # before each sample
+        is_one = (first < end) & (n_changes[end - 1] == n_changes[np.minimum(first, end - 1)])
+        return labels[first] if is_one.all() else None
 
     @cached_property
     def sample_interval(self) -> float:
@@ -225,6 +246,7 @@ _FIELDS = {
     "behavior_times": ("(n,)", np.float64),
     "behavior": ("(n, columns)", np.float64),
     "behavior_columns": ("(n,)", np.str_),
+    "classes": ("(n,)", np.str_),
     "trials": ("(n, 2)", np.float64),
 }
 
@@ -319,6 +341,19 @@ def _check_lengths(r: Recording):
     if (n := len(r.behavior_columns)) != r.n_columns:
         raise RecordingError(
             f"behavior_columns has {n} names, behavior {r.n_columns} columns: give each its name."
+        )
+
+
+def _check_classes(r: Recording):
+    """Raise RecordingError unless labels are places in a list of classes that differ."""
+    n = len(r.classes)
+    if n == 0 or len(r.behavior) == 0:
+        return
+    is_place = (r.behavior % 1 == 0) & (r.behavior >= 0) & (r.behavior < n)
+    if r.n_columns != 1 or not is_place.all() or len(set(r.classes.tolist())) < n:
+        raise RecordingError(
+            f"classes must be {n} names that differ, and behavior one column of their places, "
+            f"whole numbers from 0 to {n - 1}."
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+_DIRECTIONS = ("right", "up right", "up", "up left", "left", "down left", "down", "down right")
 SAMPLE_RATE_HZ = 1000  # behaviour samples per second; plans of reaches are whole samples
 
 
@@ -110,6 +111,23 @@ def plan_reaches(rng: np.random.Generator, config: TaskConfig) -> Reaches:
         trials.append((trial_start / SAMPLE_RATE_HZ, clock / SAMPLE_RATE_HZ))
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return Reaches(**columns, trials=np.array(trials), random_target=random_target)
+
+
+def target_names(reaches: Reaches) -> np.ndarray:
+    """Where the target of each centre-out trial lies, such as "up right"; "" of random targets.
+
+    Args:
+        reaches: the plan of a session.
+
+    Returns:
+        Names of eight directions, or of others the angle in degrees, shape (n,), text.
+    """
+    last = np.append(np.diff(reaches.trial) > 0, True)  # reach of its trial
+    angle = np.degrees(np.arctan2(*reaches.target_mm[last].T[::-1])) % 360
+    eighth = np.round(angle / 45)
+    named = np.array(_DIRECTIONS)[eighth.astype(int) % len(_DIRECTIONS)]
+    names = np.where(np.abs(angle - 45 * eighth) < 1e-6, named, np.round(angle, 1).astype(str))
+    return np.array(np.where(reaches.random_target, "", names).tolist())
 
 
 def _draw_reach_time(

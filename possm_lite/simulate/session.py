@@ -18,7 +18,7 @@ from .neurons import (
     draw_spikes,
     draw_units,
 )
-from .reaches import Reaches, hand_at, plan_reaches, sample_times
+from .reaches import Reaches, hand_at, plan_reaches, sample_times, target_names
 
 # velocity is a multiple of 1/8 mm/s: float32 holds it exactly, and it compresses
 VELOCITY_GRID = 8
@@ -110,6 +110,8 @@ def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
 def save_session(session: SimulatedSession, path: str | Path):
     """Write recording and truth to one file, for `load_recording` and `load_ground_truth`.
 
+    The targets of centre-out trials are in it as labels of trials, `trials_target`.
+
     Args:
         session: of `simulate_session`.
         path: the file; its name ends in .npz.
@@ -122,6 +124,7 @@ def save_session(session: SimulatedSession, path: str | Path):
         "truth_seed": np.asarray(truth.seed),
         "truth_config": np.asarray(json.dumps(asdict(truth.config))),
         "truth_common": truth.common,
+        "trials_target": target_names(truth.reaches),
     }
     arrays |= {f"truth_units_{name}": value for name, value in vars(truth.units).items()}
     arrays |= {f"truth_reaches_{name}": value for name, value in vars(truth.reaches).items()}

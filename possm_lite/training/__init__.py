@@ -2,6 +2,7 @@
 
 from ..errors import CheckpointError
 from .checkpoint import History, TrainedOn, TrainingCheckpoint, load_checkpoint, save_checkpoint
+from .classes import DecodedClasses, decode_classes
 from .evaluate import Decoded, evaluate, r2_score
 from .fit import FitConfig, fit
 from .session import Session, prepare

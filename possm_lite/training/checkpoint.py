@@ -20,6 +20,7 @@ from ..decoder.possm import POSSM
 from ..errors import CheckpointError, FileFormatError, prefix_errors, wrap_errors
 from ..recordings.arrays import atomic_write, read_arrays, write_arrays
 from ..recordings.formats.contents import Selection
+from ..recordings.recording import Recording
 from .distributed import ProcessGroup
 from .session import Session
 
@@ -36,8 +37,9 @@ class TrainedOn:
         session_id: name of the session.
         unit_ids: names of the units, in the order of their embeddings, U of them.
         behavior_name: name of the series that is decoded.
-        behavior_columns: names of its columns, in the order of the outputs, C of them.
-        behavior_unit: unit of the outputs, such as "mm/s".
+        behavior_columns: names of its columns, in the order of the outputs, C of them; or of its
+            classes.
+        behavior_unit: unit of the outputs, such as "mm/s"; of classes "probability".
         lag_s: behaviour minus spikes, seconds.
         split: how the recording was divided, in words, as for `prepare`.
         seed: seed of a random split; in `decode` that of the training, too.
@@ -72,12 +74,17 @@ class TrainedOn:
             session_id=recording.session_id,
             unit_ids=tuple(recording.unit_ids.tolist()),
             behavior_name=recording.behavior_name,
-            behavior_columns=tuple(recording.behavior_columns.tolist()),
-            behavior_unit=recording.behavior_unit,
+            behavior_columns=tuple(recording.outputs.tolist()),
+            behavior_unit=output_unit(recording),
             lag_s=session.timeline.lag_s,
             split=str(session.split_config),
             seed=session.split_config.seed,
         )
+
+
+def output_unit(recording: Recording) -> str:
+    """The unit of what a decoder of a `recording` gives: that of behaviour, or "probability"."""
+    return "probability" if len(recording.classes) else recording.behavior_unit
 
 
 def save_checkpoint(path: str | Path, model: POSSM, trained_on: TrainedOn):
@@ -151,7 +158,8 @@ class History:
 
     Attributes:
         loss: mean training loss of each epoch, on standardised behaviour.
-        valid_r2: mean validation R², by the number of epochs that it was measured after.
+        valid_r2: mean validation R², of classes balanced accuracy, by the number of epochs that it
+            was measured after.
         seconds: duration of training, validation and saving, without the time between an
             interruption and resuming.
     """
@@ -275,6 +283,7 @@ def fingerprint(session: Session) -> str:
         recording.trials,
         session.split.train,
         session.split.valid,
+        *[recording.classes] * (len(recording.classes) > 0),
     ]
     digest = hashlib.sha256(names.encode())
     for array in arrays:

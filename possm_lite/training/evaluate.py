@@ -9,7 +9,7 @@ import torch
 
 from ..decoder.possm import POSSM
 from ..recordings.batch import SpikeBatch, bin_index
-from .session import Session, check_sessions, columns_that_vary
+from .session import Session, check_sessions, columns_that_vary, decodes_classes
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Decoded:
     Attributes:
         times_s: times on the clock of behaviour, seconds, (T,).
         true: behaviour as recorded, in the unit of the recording, (T, C).
-        decoded: output of the decoder in the same unit, (T, C).
+        decoded: output of the decoder in the same unit, (T, C); of classes, whose places are then
+            the one column of `true`, probabilities, (T, K).
         displayed: what a screen shows at these times, see `newest_finished`, (T, C); NaN before the
             first output of a segment.
     """
@@ -142,7 +143,7 @@ def evaluate(model: POSSM, session: Session, part: str = "test") -> Decoded:
         The output at every (thinned) behaviour sample, one segment after the other.
 
     Raises:
-        ValueError: the session has other units or columns than the model.
+        ValueError: the session has other units, columns or classes than the model.
     """
     check_sessions(model, [session])
     model.eval()
@@ -274,12 +275,14 @@ def _segments(
 def _decode_at(
     model: POSSM, batch: SpikeBatch, times_s: np.ndarray, session: Session
 ) -> np.ndarray:
-    """Output of the model for the only window of a batch, (T, C)."""
+    """Output of the model for the only window of a batch, (T, C); probabilities of classes."""
     device = model.behavior_mean.device
     query = torch.from_numpy(times_s)[None].to(device)  # (1, T)
     index = torch.full((1,), session.index, device=device)
-    decoded = model(batch.to(device), query, index)  # (1, T, C)
-    return decoded[0].cpu().numpy()
+    decoded = model(batch.to(device), query, index)[0]  # (T, C)
+    if decodes_classes(model):
+        decoded = decoded.double().softmax(-1)
+    return decoded.cpu().numpy()
 
 
 def _displayed(

@@ -13,9 +13,10 @@ from torch.optim.lr_scheduler import LambdaLR
 from tqdm import tqdm
 
 from .checkpoint import History, TrainingCheckpoint
+from .classes import class_counts, class_weights, decode_classes
 from .distributed import SINGLE_PROCESS, ProcessGroup
 from .evaluate import evaluate
-from .session import Session, check_sessions
+from .session import Session, check_sessions, decodes_classes
 from .windows import MultiSessionSampler
 
 # Beyond these a setting means nothing, or takes too much memory or time; other numbers: 0..100,000.
@@ -100,18 +101,22 @@ def fit(
 
         loss = mean over samples and columns of ((behaviour - decoded) / std)^2
 
+    or, of classes y, with w of `class_weights` of all training parts,
+
+        loss = mean over samples of w_y (-log softmax(logits)_y)
+
     Args:
         model: a POSSM, or a binned decoder of `decoder.baselines`. Parameters without gradient stay
             as they are.
         sessions: from `prepare`, or several from `combine_sessions`.
         config: settings of the training; None: the defaults of `FitConfig`.
-        progress: show a bar with loss, validation R² (mean of the sessions) and time left.
+        progress: show a bar with loss, validation score (mean of the sessions) and time left.
         group: the processes that train this model together, from `process_group`, each with its own
             sessions.
         checkpoint: a file to save the state of training in; if it exists, training resumes from it.
 
     Returns:
-        Loss of each epoch, validation R² and duration.
+        Loss of each epoch, validation R², of classes balanced accuracy, and duration.
 
     Raises:
         ValueError: sessions that share an index, or have other units or columns than the model.
@@ -130,7 +135,7 @@ def fit(
             history.loss.append(training.run_epoch())
             if _is_scored(epoch, config):
                 history.valid_r2[epoch] = training.validation_r2()
-            _show_scores(bar, history)
+            _show_scores(bar, history, model)
             history.seconds = time.perf_counter() - start
             if checkpoint:
                 checkpoint.save_if_due(last=epoch == config.epochs)
@@ -151,6 +156,11 @@ class _Training:
         self._group = group
         self._sampler = MultiSessionSampler(sessions, config, group)
         self._std = _set_scale(model, self._sampler.stats)  # (S, C), by index of session
+        self._class_weights = None
+        if decodes_classes(model):
+            counts = group.all_gather({s.index: class_counts(s) for s in sessions}).values()
+            weights = torch.from_numpy(class_weights(sum(counts)))
+            self._class_weights = weights.to(model.behavior_std)
         # gradients are averaged over the processes, which begin with the weights of the main one
         self._replica = model if group.size == 1 else nn.parallel.DistributedDataParallel(model)
         self._trainable = [p for p in model.parameters() if p.requires_grad]
@@ -180,10 +190,16 @@ class _Training:
         return self._group.sum(float(np.mean(losses))) / self._group.size
 
     def validation_r2(self) -> float:
-        """R² of the validation part, the mean of the sessions of all processes."""
-        own = {s.index: evaluate(self._model, s, "valid").r2 for s in self._sessions}
+        """Score of the validation part, the mean of the sessions of all processes."""
+        own = {s.index: self._score(s) for s in self._sessions}
         scores = self._group.all_gather(own)
         return float(np.mean(list(scores.values())))
+
+    def _score(self, session: Session) -> float:
+        """R², of classes balanced accuracy, of the validation part of a session."""
+        if self._class_weights is None:
+            return evaluate(self._model, session, "valid").r2
+        return decode_classes(self._model, session, "valid").balanced_accuracy
 
     def _step(self) -> float:
         """Change the weights against the gradient of the loss of new windows; returns the loss."""
@@ -196,11 +212,18 @@ class _Training:
         return loss.item()
 
     def _loss(self) -> Tensor:
-        """Mean squared error of standardised behaviour in windows drawn anew."""
+        """Mean squared error of standardised behaviour, or cross-entropy, in windows drawn anew."""
         batch, session = self._sampler()
         batch = batch.to(self._std.device)
         session = session.to(self._std.device)  # (B,)
         decoded = self._replica(batch, batch.times_s, session)  # (B, T, C)
+        if self._class_weights is not None:
+            label = batch.behavior[batch.mask][:, 0].long()  # (K,)
+            n_known = max(self._group.sum(len(label)), 1)
+            loss = nn.functional.cross_entropy(
+                decoded[batch.mask], label, self._class_weights, reduction="sum"
+            )
+            return loss / (n_known / self._group.size)
         error = (decoded - batch.behavior) / self._std[session][:, None]  # (B, T, C)
         known = error[batch.mask]  # (K, C)
         # every sample of the global batch must have the same weight
@@ -238,12 +261,13 @@ def _progress_bar(model: nn.Module, config: FitConfig, history: History, hidden:
     )
 
 
-def _show_scores(bar: tqdm, history: History):
-    """The last loss and the last validation R² beside the bar."""
-    r2 = math.nan
+def _show_scores(bar: tqdm, history: History, model: nn.Module):
+    """The last loss and the last validation score beside the bar."""
+    score = math.nan
     if history.valid_r2:
-        r2 = history.valid_r2[max(history.valid_r2)]
-    bar.set_postfix(loss=f"{history.loss[-1]:.3f}", valid_R2=f"{r2:.3f}")
+        score = history.valid_r2[max(history.valid_r2)]
+    name = "valid_accuracy" if decodes_classes(model) else "valid_R2"
+    bar.set_postfix(loss=f"{history.loss[-1]:.3f}", **{name: f"{score:.3f}"})
 
 
 def learning_rate_factor(step: int, n_steps: int) -> float:

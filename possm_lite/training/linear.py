@@ -1,18 +1,21 @@
-"""Closed-form baselines fitted to a session, and the search for the lag with one of them."""
+"""Linear baselines fitted to a session, and the search for the lag with one of them."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 
-from ..decoder.baselines import KalmanFilter, WienerFilter
+from ..decoder.baselines import KalmanFilter, LogisticRegression, WienerFilter
+from ..errors import RecordingError
 from ..recordings.batch import bin_index
 from ..recordings.recording import Recording
 from ..recordings.split import SplitConfig
+from .classes import class_counts, class_weights, decode_classes
 from .evaluate import evaluate, slot_offsets
 from .session import Session, prepare
 
 RIDGES = tuple(10.0 ** np.arange(0, 5.5, 0.5))
+PENALTIES = tuple(10.0 ** np.arange(0, -3.5, -0.5))
 
 
 def fit_wiener(
@@ -47,6 +50,49 @@ def fit_kalman(session: Session) -> KalmanFilter:
     return model
 
 
+def fit_logistic(
+    session: Session, n_history: int = 10, penalties: Sequence[float] = PENALTIES
+) -> LogisticRegression:
+    """Logistic regression on the training part, with the penalty of the least validation loss.
+
+    Bins weigh as their classes do, as in `fit`; a bin has the label of its last sample.
+
+    Args:
+        session: a session of labels.
+        n_history: number of bins of counts that it decodes from, the newest included.
+        penalties: to choose from, from large to small.
+
+    Returns:
+        The decoder, ready to decode.
+    """
+    model = _empty(LogisticRegression, session, n_history=n_history)
+    counts, labels = _labelled_bins(session, "train")
+    of_class = np.append(class_weights(class_counts(session)), 0.0)  # -1: no label
+    solutions = model.solve(counts, labels, of_class[labels], penalties)
+    losses = []
+    for model.weight.data, model.offset.data in solutions:
+        decoded = decode_classes(model, session, "valid")
+        likelihood = decoded.probabilities[np.arange(len(decoded.true)), decoded.true]
+        weights = of_class[decoded.true]
+        losses.append(-(weights * np.log(np.maximum(likelihood, 1e-300))).sum() / weights.sum())
+    model.weight.data, model.offset.data = solutions[int(np.argmin(losses))]
+    return model
+
+
+def _labelled_bins(session: Session, part: str) -> tuple[list[np.ndarray], np.ndarray]:
+    """Square-root counts, (T, U), of each segment, and the class of each bin, -1 of none, (n,)."""
+    width = session.timeline.bin_width_s
+    counts, labels = [], []
+    for start, stop in session.segments(part):
+        n_bins = max(1, int((stop - start) / width + 1e-6))
+        counts.append(np.sqrt(session.timeline.counts(start, n_bins), dtype=np.float32))
+        batch = session.timeline.cut(start, n_bins * width)
+        label = np.full(n_bins, -1)
+        label[bin_index(batch.times_s[batch.mask], width)] = batch.behavior[batch.mask][:, 0]
+        labels.append(label)
+    return counts, np.concatenate(labels)
+
+
 def search_lag(
     recording: Recording,
     lags_s: Iterable[float],
@@ -71,8 +117,11 @@ def search_lag(
         R² at each lag, the mean of the columns that vary, (n,); NaN if none does.
 
     Raises:
-        RecordingError: as by `prepare`.
+        RecordingError: as by `prepare`; or behaviour are classes, which a Wiener filter does not
+            decode.
     """
+    if len(recording.classes):
+        raise RecordingError("--lag auto is of continuous behaviour: give a number of seconds.")
     scores = []
     for lag_s in lags_s:
         session = prepare(recording, split, lag_s, bin_width_s, seed)
@@ -119,9 +168,9 @@ def _mean_by_slot(samples: np.ndarray, slot: np.ndarray, n: int) -> np.ndarray:
 def _empty(kind, session: Session, **sizes):
     """A filter with the sizes and the scale of a session."""
     recording = session.recording
-    n_slots = len(slot_offsets(session))
+    n_slots = 1 if len(recording.classes) else len(slot_offsets(session))
     width = session.timeline.bin_width_s
-    model = kind(recording.n_units, width, n_slots, recording.n_columns, **sizes)
+    model = kind(recording.n_units, width, n_slots, len(recording.outputs), **sizes)
     model.behavior_mean[1] = torch.from_numpy(session.mean)
     model.behavior_std[1] = torch.from_numpy(session.std)
     return model

@@ -21,8 +21,9 @@ class Session:
         timeline: spikes and behaviour on one clock.
         split_config: how the recording was divided.
         split: trials, or pieces of recorded time, of each part; start and stop in s, (n, 2).
-        mean: mean of behaviour in the training part, in the unit of the recording, (C,).
-        std: standard deviation of behaviour likewise, (C,); 1 for a constant column.
+        mean: mean of behaviour in the training part, in the unit of the recording, (C,); of labels
+            0 for each class, (K,).
+        std: standard deviation of behaviour likewise, (C,); 1 for a constant column or a class.
         index: index of the session in the model, from 1.
         first_unit: index of its first unit in the model, from 1.
     """
@@ -43,13 +44,17 @@ class Session:
     def segments(self, part: str) -> np.ndarray:
         """Start and stop of the continuous segments of a part: adjacent trials are joined.
 
+        Where there is one label a trial, each trial is a segment, in which a decoder begins anew.
+
         Args:
             part: "train", "valid" or "test".
 
         Returns:
             Seconds on the clock of behaviour, (n, 2).
         """
-        return segments(getattr(self.split, part), gap_s=1e-3)
+        pieces = getattr(self.split, part)
+        is_by_trial = self.recording.trial_labels is not None and len(self.recording.trials) >= 3
+        return pieces if is_by_trial else segments(pieces, gap_s=1e-3)
 
     def cut(self, starts, duration_s: float, keep_unit: np.ndarray | None = None) -> SpikeBatch:
         """Windows of one length as by `Timeline.cut`, with units numbered as in the model.
@@ -64,6 +69,17 @@ class Session:
             Spikes and behaviour of B windows.
         """
         return self.timeline.cut(starts, duration_s, keep_unit).offset_units(self.first_unit)
+
+    def labels(self, part: str) -> np.ndarray:
+        """The labels at the samples of a part, as places in the classes of the recording.
+
+        Args:
+            part: "train", "valid" or "test".
+
+        Returns:
+            Whole numbers, (n,).
+        """
+        return _behavior_in(self.timeline, getattr(self.split, part))[:, 0].astype(int)
 
     def first_trials(self, n: int) -> "Session":
         """The session with fewer training trials and their scale; the other parts are the same.
@@ -154,11 +170,13 @@ def _drop_short_trials(recording: Recording, bin_width_s: float) -> Recording:
 
 
 def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of behaviour in the training trials, (C,) each."""
-    # a sample on the edge of a part is in the part that begins there, as in `Timeline.cut`,
-    # however it was rounded
-    ranges = np.searchsorted(timeline.times + timeline.lag_s, train - 1e-6)
-    behavior = np.concatenate([timeline.behavior[first:last] for first, last in ranges])
+    """Mean and standard deviation of behaviour in the training trials, (C,) or (K,) each."""
+    behavior = _behavior_in(timeline, train)
+    if n_classes := len(timeline.recording.classes):
+        if (behavior == behavior[0]).all():
+            only = timeline.recording.classes[int(behavior[0, 0])]
+            raise RecordingError(f"the training part has one class alone, {only}.")
+        return np.zeros(n_classes), np.ones(n_classes)
     varies = columns_that_vary(behavior)
     mean = behavior.mean(0)
     std = np.where(varies, behavior.std(0), 1.0)
@@ -167,6 +185,14 @@ def _scale(timeline: Timeline, train: np.ndarray) -> tuple[np.ndarray, np.ndarra
             "behaviour varies by less than a millionth of its mean: subtract a constant from it."
         )
     return mean, std
+
+
+def _behavior_in(timeline: Timeline, part: np.ndarray) -> np.ndarray:
+    """The samples of behaviour in a part, (n, 2) s, of a session, (T, C)."""
+    # a sample on the edge of a part is in the part that begins there, as in `Timeline.cut`,
+    # however it was rounded
+    ranges = np.searchsorted(timeline.times + timeline.lag_s, part - 1e-6)
+    return np.concatenate([timeline.behavior[first:last] for first, last in ranges])
 
 
 def columns_that_vary(behavior: np.ndarray) -> np.ndarray:
@@ -183,6 +209,11 @@ def columns_that_vary(behavior: np.ndarray) -> np.ndarray:
     return (behavior != behavior[:1]).any(0)
 
 
+def decodes_classes(model) -> bool:
+    """Whether a `model`, a POSSM or a decoder of `decoder.baselines`, gives logits of classes."""
+    return getattr(getattr(model, "config", model), "decodes", "continuous") == "classes"
+
+
 def check_sessions(model, sessions: Sequence[Session]):
     """Check that sessions can be decoded by one model.
 
@@ -191,7 +222,8 @@ def check_sessions(model, sessions: Sequence[Session]):
         sessions: from `prepare`, or several from `combine_sessions`.
 
     Raises:
-        ValueError: two sessions share an index, or one has other units or columns than the model.
+        ValueError: two sessions share an index, or one has other units, columns or classes than the
+            model.
     """
     indices = [s.index for s in sessions]
     if len(set(indices)) < len(indices):
@@ -200,7 +232,9 @@ def check_sessions(model, sessions: Sequence[Session]):
     n_outputs = model.behavior_mean.shape[1]
     n_units = model.config.n_units if hasattr(model, "config") else model.n_units
     for s in sessions:
-        n_columns = s.recording.n_columns
+        n_columns = len(s.recording.outputs)
+        if decodes_classes(model) != (len(s.recording.classes) > 0):
+            raise ValueError("either the model decodes classes, or the session holds them.")
         last = s.first_unit - 1 + s.recording.n_units
         has_its_units = last == n_units if n_sessions == 1 else last <= n_units
         if n_columns != n_outputs or not has_its_units:

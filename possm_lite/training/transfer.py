@@ -42,7 +42,7 @@ def combine_sessions(
         The sessions of this process, with `index` and `first_unit` in the common model.
 
     Raises:
-        RecordingError: sessions have other bin widths or other columns of behaviour.
+        RecordingError: sessions have other bin widths, other columns of behaviour or other classes.
     """
     indices = range(1, len(sessions) + 1) if indices is None else indices
     numbered = dict(zip(indices, sessions, strict=True))
@@ -50,6 +50,7 @@ def combine_sessions(
     columns = {i: s.recording.behavior_columns.tolist() for i, s in numbered.items()}
     _check_same("bin_width_s", widths, group)
     _check_same("behavior_columns", columns, group)
+    _check_same("classes", {i: s.recording.classes.tolist() for i, s in numbered.items()}, group)
     n_units = group.all_gather({i: s.recording.n_units for i, s in numbered.items()})
     combined = []
     for i, session in numbered.items():

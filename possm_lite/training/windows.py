@@ -1,6 +1,7 @@
 """Training windows: cut at random from one session, or from several for the slots of a batch."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,9 +12,17 @@ from ..recordings.batch import SpikeBatch
 from .distributed import ProcessGroup
 from .session import Session
 
+_JITTER_S = 0.5  # of the start of a window around that of a trial
+
 
 class WindowSampler:
     """Training windows at random positions of the training part, each with some units hidden.
+
+    Where there is one label a trial, a window begins up to half a second before or after a trial
+    does; its samples are those up to the stop of this trial, with the end of one before. Windows
+    that all begin with their trials are soon known by heart, by when their first spikes come: with
+    700 trials of eight targets POSSM then decodes 0.17 of the test trials rightly at their ends,
+    with such shifts 0.83, as a GRU does.
 
     Args:
         session: the session that windows are cut from.
@@ -39,6 +48,11 @@ class WindowSampler:
         longest_first = np.sort(lengths)[::-1]
         enough = np.searchsorted(np.cumsum(longest_first), 0.9 * lengths.sum())
         self.window_s = min(config.window_s, float(longest_first[enough]))
+        self._lengths = None
+        if session.recording.trial_labels is not None:
+            self._lengths = lengths
+            self.window_s = min(config.window_s, float(longest_first[0]) + _JITTER_S)
+            lengths = np.full(len(lengths), self.window_s)
         self._slack = lengths - self.window_s  # where it is negative no window is drawn
         usable = np.where(lengths >= self.window_s, lengths, 0.0)
         self.n_windows = float(usable.sum() / self.window_s)
@@ -58,9 +72,15 @@ class WindowSampler:
         rng = self.rng
         segment = rng.choice(len(self._starts), n, p=self._probability)
         starts = self._starts[segment] + rng.random(n) * self._slack[segment]
+        if self._lengths is not None:
+            shift = (2 * rng.random(n) - 1) * _JITTER_S
+            starts += shift
         hidden_share = rng.random((n, 1)) * config.unit_dropout
         shown = rng.random((n, self._session.recording.n_units)) >= hidden_share  # (n, U)
         batch = self._session.cut(starts[local], self.window_s, shown[local])
+        if self._lengths is not None:
+            stop = torch.from_numpy(self._lengths[segment] - shift)[local][:, None]
+            batch = replace(batch, mask=batch.mask & (batch.times_s < stop - 1e-6))
         n_samples = batch.times_s.shape[1]
         samples = rng.permutation(n_samples)[: config.samples]
         return batch.with_samples(np.sort(samples))

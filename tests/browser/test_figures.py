@@ -9,6 +9,7 @@ import torch
 from possm_course.chapters.ch01.kernels import leave_one_out_error, nadaraya_watson
 from possm_course.chapters.ch09.hopfield import hopfield_energy, recall
 from possm_course.chapters.ch14 import closed_loop
+from possm_course.chapters.ch19 import targets
 from possm_lite.nn.positions import phasors, rope_frequencies, rotate
 from possm_lite.nn.time_features import bochner_features
 
@@ -46,6 +47,10 @@ def loop():
     return sim.ClosedLoop(decoder, units, task, latency_s=0.12, gain=0.7).run(4.0).cursor_mm.T
 
 
+def eight_targets(counts, expected, right):
+    return targets.bayes(counts[None].numpy(), expected[None].numpy(), 12)[0]
+
+
 LAGS, STEPS = torch.arange(201).double() / 100, np.arange(61)
 # figure, what its sliders are at, what it draws then, and what that is by the package
 CASES = [
@@ -61,6 +66,7 @@ CASES = [
     ("14", {"latency_ms": 120, "gain": 0.7}, "[n.x, n.y]", loop),
     ("15 mode", {"r": 0.9, "theta": 1.2}, "n.real", lambda: ((0.9 * np.exp(1.2j)) ** STEPS[:41]).real),
     ("15 step", {"delta": 0.2, "m": 4}, "n.imaginary", lambda: np.exp((4j * np.pi - 0.5) * 0.2 * STEPS).imag),
+    ("19", {"n_units": 12, "since_ms": 150}, "n.p", eight_targets),
 ]
 
 

@@ -171,6 +171,7 @@ def test_what_torch_brain_lacks_is_refused(name):
 OTHER_VALUES = dict(n_units=9, n_sessions=3, dim=32, n_heads=2, n_kv_heads=2, head_dim=32, n_latents=2, n_freqs=8)
 OTHER_VALUES |= dict(shortest_period_s=3e-4, longest_period_s=5.0, reading="sum", feed_forward=False, expansion=2)
 OTHER_VALUES |= dict(backbone="lstm", hidden=48, n_layers=2, context_bins=2, bin_width_s=0.02, n_outputs=3)
+OTHER_VALUES |= dict(decodes="classes")
 WITH_IT = {"n_heads": {"n_kv_heads": 2}, "n_kv_heads": {"n_heads": 4}, "head_dim": {"n_freqs": 8}}
 
 

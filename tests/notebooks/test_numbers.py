@@ -1,4 +1,4 @@
-"""Each decimal number that the prose of chapters 10 to 18 quotes is printed by one of their cells.
+"""Each decimal number that the prose of chapters 10 to 19 quotes is printed by one of their cells.
 
 A retraining, another seed or another recording changes what a cell prints; a sentence does not follow by itself.
 """
@@ -12,7 +12,7 @@ import pytest
 from tools import execute
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-CHAPTERS = sorted(NOTEBOOKS.glob("1[0-8]_*.ipynb"))  # those before calculate small examples in the text
+CHAPTERS = sorted(NOTEBOOKS.glob("1[0-9]_*.ipynb"))  # those before calculate small examples in the text
 
 NOT_QUOTED = re.compile(
     r"\*\*Sources\.\*\*.*"  # numbers of other people's papers

@@ -103,11 +103,19 @@ FIRED = {"spike_times": np.arange(0.05, 9.9, 0.1), "spike_units": np.zeros(99, d
 
 def test_labels_are_named_and_a_movement_beside_them():
     for more, notes in (({"hand_vel": np.cos(TIMES)}, ["The file has a movement too: --behavior hand_vel."]), ({}, [])):
-        recording = assemble(contents(**FIRED, series={"choice": CHOICES} | more), Selection("choice"))
+        found = contents(**FIRED, series={"choice": CHOICES} | more)
+        recording = assemble(found, Selection("choice"))
         assert [note for note in recording.notes if "movement" in note] == notes
+        assert recording.classes.tolist() == ["0", "1", "2", "3"]
+        assert recording.behavior[:, 0].tolist() == CHOICES.tolist()
+        assert (
+            "choice holds only 4 values, as labels do, and is decoded as classes; as amounts: --behavior choice:raw."
+        ) in recording.notes
+        recording = assemble(found, Selection("choice:raw"))
+        assert [note for note in recording.notes if "movement" in note] == notes and len(recording.classes) == 0
         assert (
             "warning: choice holds only 4 values (0, 1, 2, 3), as labels do. They are decoded as they are, as amounts; "
-            "R² says little of them."
+            "R² says little of them. As classes: --behavior choice:class."
         ) in data_report(recording)
 
 

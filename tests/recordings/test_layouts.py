@@ -84,7 +84,8 @@ def test_other_series_of_the_layouts(tmp_path, small_recording):
     np.testing.assert_array_equal(gaze.behavior[:, 0], times[::2])
     np.testing.assert_array_equal(load_recording(pynapple, "speed").behavior, times[:, None])
     with pytest.raises(
-        RecordingError, match=r"file has cursor/acc .*, cursor/pos .*, gaze/angle \([\d,]+ samples\)\.$"
+        RecordingError,
+        match=r"file has cursor/acc .*, cursor/pos .*, gaze/angle \([\d,]+ samples\)\. Trials have is_valid, result\.$",
     ):
         load_recording(brainsets, "unknown")
 

@@ -21,7 +21,7 @@ from tools.site.repository import REPOSITORY
 PARTS = {
     "I · Attention": range(6),
     "II · Recurrence and memory": range(6, 10),
-    "III · Decoding spikes": range(10, 19),
+    "III · Decoding spikes": range(10, 20),
 }
 # What a visitor may want to know: the chapters that answer it, and the cell whose figure is on the card
 QUESTIONS = {

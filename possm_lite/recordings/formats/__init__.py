@@ -13,15 +13,20 @@ A file goes one way, each step in a module of its own:
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from ...errors import RecordingError, listed, locate_guide, prefix_errors, wrap_errors
+from .. import tracking
 from ..arrays import from_arrays, load_npz
+from ..labels import is_text
 from ..recording import Recording
 from .assemble import assemble
-from .contents import Contents, Selection
+from .contents import Contents, Selection, columns_of_trials, contents_of, series_in_memory
 from .explain import check_content, explain, refuse_old_nwb
 from .folders import read_phy, read_pynapple
 from .hdf5 import read_brainsets
@@ -31,18 +36,62 @@ from .nwb import read_nwb
 __all__ = ["load_recording"]
 
 
-def read_npz(path: Path) -> Recording:
-    """The recording in an `.npz` file.
+def read_npz(path: Path) -> Contents:
+    """What is in an `.npz` file.
 
     Args:
         path: a file of `Recording.save`, or one of another source with arrays under the same names:
             `spike_times`, `spike_units` and, unless it has spikes alone, `behavior_times` and
             `behavior`. Defaults of the others are those of `from_arrays` and `Recording`.
 
+    Returns:
+        The recording; as columns of trials the arrays called `trials_...` and, of another source,
+        any array as long as the trials; as series those of another source that have times, such as
+        choice and choice_times, and `behavior` where it holds labels.
+
     Raises:
         RecordingError: an array is missing or cannot be used. Without the path.
     """
-    return Recording(**from_arrays(load_npz(path), path.stem))
+    arrays = load_npz(path)
+    n_trials = len(np.atleast_1d(arrays.get("trials", ())))
+    prefix = "trials_"
+    named = {name: array for name, array in arrays.items() if name.startswith(prefix)}
+    columns = columns_of_trials(named, n_trials)
+    lost = [name for name in named if name not in columns]
+    columns = {name.removeprefix(prefix): array for name, array in columns.items()}
+    series = []
+    if "format" not in arrays:
+        own = {field.name for field in fields(Recording)} | named.keys()
+        others = {name: array for name, array in arrays.items() if name not in own}
+        timed = {name for name in others if f"{name}_times" in others}
+        series = [series_in_memory(name, others[f"{name}_times"], others[name]) for name in timed]
+        columns |= columns_of_trials({n: a for n, a in others.items() if n not in timed}, n_trials)
+        used = {*timed, *[f"{name}_times" for name in timed], *columns}
+        lost += [name for name in others if name not in used | {"behavior_clock"}]
+        arrays = {name: array for name, array in arrays.items() if name not in used}
+    if lost and n_trials:
+        raise RecordingError(
+            f"{listed(lost)}: an array beside a recording must be as long as the trials, "
+            f"{n_trials} values, or have times, as choice and choice_times."
+        )
+    values = from_arrays(arrays, path.stem)
+    labels = None
+    if "format" not in arrays and _are_labels(values):
+        times, labels = values.pop("behavior_times"), values.pop("behavior")
+    found = contents_of(Recording(**values), columns)
+    if labels is not None:
+        series.append(series_in_memory(found.default[0], times, labels))
+        found = found._replace(recording=None)
+    return found._replace(series=[*found.series, *series])
+
+
+def _are_labels(values: Mapping) -> bool:
+    """Whether the behaviour among the fields of a recording holds labels at each time."""
+    behavior, times = values.get("behavior", ()), values.get("behavior_times", ())
+    if not len(behavior) or np.size(behavior) != len(behavior) or len(times) != len(behavior):
+        return False
+    found = behavior if is_text(behavior) else tracking.labels(times, behavior.ravel())
+    return len(found) > 0 and (is_text(behavior) or (found % 1 == 0).all())
 
 
 # Each reads a path to what it found there. To add a format, add its function here, and in
@@ -140,7 +189,8 @@ def load_recording(
         path: the file or folder.
         behavior: the series to decode, by name or that of its container; several are decoded side
             by side. Default: a velocity of hand, finger or cursor. Of a position the velocity is
-            taken; "hand_pos:raw" is the position.
+            taken; "hand_pos:raw" is the position. Labels, such as a choice, are decoded as classes,
+            at each time or of each trial; so are numbers by "state:class".
         columns: of these series, by name or by number from 0. Default: all.
         units: a filter such as "quality == 'good' and rate > 1", of the columns of the file's table
             of units, `id` and `rate` in Hz; comparisons are joined by and, or, not.

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import RecordingError
+from ...errors import RecordingError, listed
 from ..data_report import UNITS_OF_TIME, align_remedy
 from ..recording import Recording, covered_trials
-from .contents import Contents, Selection, Series
+from .contents import Contents, Selection, contents_of
 from .select_behavior import select_behavior
 from .select_trials import select_trials
 from .select_units import select_units
+from .series_names import split_suffix
 
 _NO_SERIES = (
     "has spikes alone, no series of behaviour such as hand_vel: add one and save the file again. "
@@ -35,48 +36,37 @@ def assemble(found: Contents | Recording, selection: Selection) -> Recording:
         RecordingError: what is selected is not in the file, or cannot be used.
     """
     if isinstance(found, Recording):
+        found = contents_of(found)
+    if found.recording is not None:
         if selection == Selection():
-            return found
-        if len(found.behavior_times) == 0 and not selection.behavior:
+            return found.recording
+        if not found.series and not selection.behavior:
             selection = replace(selection, spikes_only=True)
-        found = _contents_of(found)
     notes = list(found.notes)
     spikes = select_units(found, selection.units, notes)
-    trials = select_trials(found, selection.trials, notes)
+    trials, labels = select_trials(found, selection.trials, notes)
     behavior = {}
     if not selection.spikes_only:
-        if found.behavior_error or not found.series:
-            raise RecordingError(found.behavior_error or _NO_SERIES)
+        _check_series(found, selection)
         # clocks are compared with those spikes that are used
-        behavior = select_behavior(found._replace(**spikes), selection, notes)
+        found = found._replace(**spikes, trials=trials, trial_table=labels)
+        behavior = select_behavior(found, selection, notes)
+        trials = behavior.pop("trials", trials)
         trials = _drop_uncovered(trials, behavior["behavior_times"], notes)
     return Recording(
         **spikes, **behavior, trials=trials, session_id=found.session_id, notes=tuple(notes)
     )
 
 
-def _contents_of(recording: Recording) -> Contents:
-    """A recording as contents of a file, whose behaviour is decoded as it is."""
-    series = []
-    if len(recording.behavior_times):
-        decoded = Series(
-            recording.behavior_name,
-            lambda: (recording.behavior_times, recording.behavior),
-            recording.behavior_unit,
-            is_position=False,
-            columns=tuple(recording.behavior_columns.tolist()),
-        )
-        series.append(decoded)
-    return Contents(
-        recording.spike_times,
-        recording.spike_units,
-        recording.unit_ids,
-        series,
-        recording.session_id,
-        recording.trials,
-        default=(recording.behavior_name,),
-        notes=recording.notes,
-    )
+def _check_series(contents: Contents, selection: Selection):
+    """Raise RecordingError if there is nothing to choose from, and no labels of trials."""
+    chosen = {split_suffix(name)[0] for name in selection.behavior}
+    are_of_trials = chosen and chosen <= contents.trial_table.keys()
+    if are_of_trials or (contents.series and not contents.behavior_error):
+        return
+    labels = listed(list(contents.trial_table))
+    hint = f" Trials have {labels}: name one with --behavior." if labels else ""
+    raise RecordingError((contents.behavior_error or _NO_SERIES) + hint)
 
 
 def _uncovered(trials: np.ndarray, behavior_times: np.ndarray) -> str:

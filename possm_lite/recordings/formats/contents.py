@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..recording import Recording
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -52,6 +54,7 @@ class Series(NamedTuple):
         shape: of the values, (T,) or (T, C); () where it is not known.
         confidence: a function that returns how sure the tracking was of each sample, 0 to 1, (T,);
             None: it is not known.
+        classes: names of classes, of which the values are places; (): of other values.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Series(NamedTuple):
     columns: tuple[str, ...] = ()
     shape: tuple[int, ...] = ()
     confidence: Callable[[], np.ndarray] | None = None
+    classes: tuple[str, ...] = ()
 
 
 class Contents(NamedTuple):
@@ -74,13 +78,15 @@ class Contents(NamedTuple):
         session_id: the name of the session.
         trials: start and stop in seconds, as in the file, shape (n, 2).
         unit_table: further columns of units for filters, by name, shape (U,) each.
-        trial_table: further columns of trials for filters, by name, shape (n,) each.
+        trial_table: further columns of trials, by name, shape (n,) each, for filters; each may be
+            decoded as one label a trial.
         observed: start and stop in seconds of the times at which the recording was on, shape
             (m, 2); None: always.
         observed_name: what the file calls them.
         default: names of series to decode if none is named; (): the first of `SERIES` that moves.
         behavior_error: why there are no series, where that is an error if behaviour is wanted.
         notes: what the reader decided, a sentence each.
+        recording: what the file holds as it is, if nothing is selected; None: not a recording.
     """
 
     spike_times: np.ndarray
@@ -96,6 +102,50 @@ class Contents(NamedTuple):
     default: tuple[str, ...] = ()
     behavior_error: str = ""
     notes: tuple[str, ...] = ()
+    recording: Recording | None = None
+
+
+def contents_of(recording: Recording, trial_table: Mapping[str, np.ndarray] = {}) -> Contents:
+    """A `recording` as contents of a file, whose behaviour is decoded as it is.
+
+    Args:
+        recording: the recording.
+        trial_table: columns of its trials, as in `Contents`.
+    """
+    series = []
+    if len(recording.behavior_times):
+        decoded = Series(
+            recording.behavior_name,
+            lambda: (recording.behavior_times, recording.behavior),
+            recording.behavior_unit,
+            is_position=False,
+            columns=tuple(recording.behavior_columns.tolist()),
+            classes=tuple(recording.classes.tolist()),
+        )
+        series.append(decoded)
+    return Contents(
+        recording.spike_times,
+        recording.spike_units,
+        recording.unit_ids,
+        series,
+        recording.session_id,
+        recording.trials,
+        trial_table=trial_table,
+        default=(recording.behavior_name,),
+        notes=recording.notes,
+        recording=recording,
+    )
+
+
+def columns_of_trials(arrays: Mapping[str, np.ndarray], n_trials: int) -> dict[str, np.ndarray]:
+    """The arrays as long as the trials: each is one label a trial, or one number.
+
+    Args:
+        arrays: by name.
+        n_trials: how many there are; without trials there are no labels of them.
+    """
+    flat = {name: np.squeeze(array) for name, array in arrays.items() if np.size(array) == n_trials}
+    return {name: array for name, array in flat.items() if array.ndim == 1 and n_trials}
 
 
 def series_in_memory(name: str, times: np.ndarray, values: np.ndarray) -> Series:

@@ -4,7 +4,8 @@
   them a CSV file of behaviour whose first column, time or time_s, is seconds since the first
   sample, and perhaps `trials.csv` with the columns start and stop.
 * pynapple: a TsGroup, and Tsd, TsdFrame and IntervalSet, each saved as an `.npz`. What is in them
-  as a pickle, metadata and names of columns, is not read.
+  as a pickle, metadata and names of columns, is not read: labels of trials are a Tsd with a sample
+  in each trial, or an array beside start and end.
 """
 
 import io
@@ -25,7 +26,7 @@ from .clusters import (
     noise_clusters,
     note_unlabelled,
 )
-from .contents import Contents, Series, intervals, series_in_memory
+from .contents import Contents, Series, columns_of_trials, intervals, series_in_memory
 from .explain import check_content, explain
 from .text import read_text
 
@@ -211,7 +212,7 @@ def _behavior_series(tables: Mapping, notes: list[str]) -> tuple[list[Series], s
         )
     series = []
     for table in timed.values():
-        first, *names = [name for name in table if table[name].dtype.kind in "biuf"]
+        first, *names = table
         series += [series_in_memory(name, table[first], table[name]) for name in names]
     return series, ""
 
@@ -262,6 +263,9 @@ def read_pynapple(path: Path) -> Contents:
         )
     trials = _one_of("IntervalSet", ("trials",), kinds, notes)
     group = objects[group]
+    table = dict(objects[trials]) if trials else {}
+    spans = intervals(table, "start", "end")
+    table.pop("type", None)
     if "keys" not in group:  # older versions of pynapple
         group["keys"] = np.unique(group["index"])
     keys = np.unique(group["keys"])
@@ -277,7 +281,8 @@ def read_pynapple(path: Path) -> Contents:
             if kind in ("Tsd", "TsdFrame")
         ],
         session_id=path.resolve().name,
-        trials=intervals(objects[trials], "start", "end") if trials else np.empty((0, 2)),
+        trials=spans,
+        trial_table=columns_of_trials(table, len(spans)),
         observed=_support(group),
         observed_name="the epochs of the TsGroup",
         notes=tuple(notes),

@@ -121,11 +121,11 @@ def read_brainsets(path: Path) -> Contents:
 
 
 def _fields(path: Path, name: str, group) -> list[Series]:
-    """A series for each field of numbers in a time series of brainsets."""
+    """A series for each field of numbers or text in a time series of brainsets."""
     series = []
     for field, data in group.items():
-        is_numbers = getattr(data, "ndim", 0) in (1, 2) and data.dtype.kind in "iuf"
-        if is_numbers and not field.startswith("timestamp"):
+        has_values = getattr(data, "ndim", 0) in (1, 2) and data.dtype.kind in "iufbSO"
+        if has_values and not field.startswith("timestamp"):
             read = partial(_read_field, path, name, field)
             series.append(Series(f"{name}/{field}", read, shape=data.shape))
     return series
@@ -137,7 +137,7 @@ def _read_field(path: Path, name: str, field: str) -> tuple[np.ndarray, np.ndarr
 
     with h5py.File(path, "r") as file:
         group = file[name]
-        values = group[field][()]
+        values = read_values(group[field])
         if "timestamps" in group:
             return group["timestamps"][()], values
         seconds = np.arange(len(values)) / group.attrs["sampling_rate"]
@@ -166,6 +166,15 @@ def find(file, address: str):
     return file
 
 
+def read_values(data) -> np.ndarray:
+    """The numbers, truth values or text of a data set of h5py, `data`, of its shape."""
+    import h5py
+
+    if h5py.check_string_dtype(data.dtype):
+        return data.asstr(errors="replace")[()].astype(str)
+    return data[()]
+
+
 def read_columns(table) -> dict[str, np.ndarray]:
     """The data sets of numbers or text in a group, by name, (n,) each.
 
@@ -176,10 +185,7 @@ def read_columns(table) -> dict[str, np.ndarray]:
 
     found = {}
     for name, data in (table or {}).items():
-        if getattr(data, "ndim", 0) != 1:
-            continue
-        if h5py.check_string_dtype(data.dtype):
-            found[name] = data.asstr(errors="replace")[()].astype(str)
-        elif data.dtype.kind in "iufb":
-            found[name] = data[()]
+        is_text = getattr(data, "ndim", 0) == 1 and h5py.check_string_dtype(data.dtype)
+        if is_text or (getattr(data, "ndim", 0) == 1 and data.dtype.kind in "iufb"):
+            found[name] = read_values(data)
     return found

@@ -1,10 +1,12 @@
 """MATLAB files of spike counts in bins.
 
 The layout: `time` (1, n) s, the start of each bin; `spikes` (units, n), counts, full or sparse;
-`handVel` (C, n) m/s. It has no trials.
+`handVel` (C, n) m/s. Perhaps `trials` (n, 2) s, and beside it vectors, text in cells, that are as
+long as it or as the bins: labels of trials, or at each bin.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from ...errors import RecordingError, listed
 from ..recording import Recording
 from ..trains import whole_counts
-from .contents import Contents
+from .contents import Contents, columns_of_trials, contents_of, series_in_memory
 from .hdf5 import read_indy
 
 _NAMES = ("time", "spikes", "handVel")
@@ -22,8 +24,8 @@ _STRUCT = " (struct)"
 _JITTER = 0.02 * (1 + 1e-6)
 
 
-def read_mat(path: Path) -> Recording:
-    """The recording in a MATLAB file of the layout above.
+def read_mat(path: Path) -> Contents:
+    """What is in a MATLAB file of the layout above.
 
     Args:
         path: a file of MATLAB v4, v6 or v7.
@@ -33,10 +35,35 @@ def read_mat(path: Path) -> Recording:
     """
     from scipy.io import loadmat, whosmat
 
-    variables = loadmat(path, variable_names=_NAMES)
-    names = [f"{name} ({kind})" for name, _, kind in whosmat(path)]
+    listing = whosmat(path)
+    vectors = [name for name, shape, _ in listing if max(shape) == np.prod(shape) > 1]
+    variables = loadmat(path, variable_names={*_NAMES, "trials", *vectors})
+    names = [f"{name} ({kind})" for name, _, kind in listing]
     found = {name: _full(variables[name]) for name in _NAMES if name in variables}
-    return _from_bins(found, names, path.stem)
+    recording = _from_bins(found, names, path.stem)
+    return _with_labels(recording, {n: variables[n] for n in vectors if n not in _NAMES}, variables)
+
+
+def _with_labels(recording: Recording, vectors: Mapping, variables: Mapping) -> Contents:
+    """A recording with trials, if there are any, and with the vectors as long as they or the bins.
+
+    In MATLAB, text is in cells of one row of characters each.
+    """
+    if "trials" in variables and len(recording.trials) == 0:
+        trials = np.asarray(variables["trials"], np.float64)
+        trials = trials.T if trials.shape[0] == 2 != trials.shape[1] else trials
+        recording = replace(recording, trials=trials)
+    flat = {}
+    for name, vector in vectors.items():
+        values = vector.ravel()
+        if values.dtype == object:
+            values = np.array([str(cell[0]) if np.size(cell) else "" for cell in values])
+        flat[name] = values
+    found = contents_of(recording, columns_of_trials(flat, len(recording.trials)))
+    times = recording.behavior_times
+    of_bins = {name: values for name, values in flat.items() if len(values) == len(times)}
+    series = [series_in_memory(name, times, values) for name, values in of_bins.items()]
+    return found._replace(series=[*found.series, *series])
 
 
 def read_mat73(path: Path) -> Contents | Recording:

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import RecordingError
+from ..labels import is_text
 from .contents import Contents, Series, intervals
-from .hdf5 import find
+from .hdf5 import find, read_values
 from .nwb_units import find_group, members, plain_columns, read_units
 from .series_names import is_position
 
@@ -246,7 +247,9 @@ def _read_series(
 
     with h5py.File(path, "r") as file:
         group = file[address]
-        values = group["data"][()] * conversion + offset
+        values = read_values(group["data"])
+        if not is_text(values):
+            values = values * conversion + offset
         if "timestamps" in group:
             return group["timestamps"][()], values
         if not rate > 0:

@@ -4,7 +4,7 @@ Rules about the rows of all series together belong here, such as samples outside
 times; those about the samples of one series to `load_series`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,19 +14,25 @@ from ..data_report import check_unit_of_time
 from ..tracking import labels
 from .contents import Contents, Selection, Series
 from .join_series import common_times, joined_series, list_series
-from .load_series import Samples, load_series
+from .load_series import Samples, load_labels, load_series
 from .select_rows import as_numbers, drop_rows
-from .series_names import RAW, SERIES, find_series, role_of
+from .series_names import SERIES, find_series, role_of, split_suffix
 
 
 class _Behavior(NamedTuple):
-    """Series side by side: their names and units joined, times (T,) in s, values (T, C)."""
+    """Series side by side: their names and units joined, times (T,) in s, values (T, C).
+
+    Classes and trials are as in `Samples`.
+    """
 
     name: str
     unit: str
     columns: list[str]
     times: np.ndarray
     values: np.ndarray
+    classes: tuple[str, ...] = ()
+    trials: np.ndarray | None = None
+    are_labels: bool = False
 
 
 def select_behavior(contents: Contents, selection: Selection, notes: list[str]) -> dict:
@@ -38,7 +44,8 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
         notes: gets a note of what is decoded, and of samples that are left out.
 
     Returns:
-        The fields of a `Recording` that begin with `behavior`.
+        The fields of a `Recording` that begin with `behavior`, and `classes`; and `trials`, where
+        there is one label a trial: those that have one.
 
     Raises:
         RecordingError: a series or column is not in the file, has no times in common with the
@@ -46,13 +53,14 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
     """
     found = _side_by_side(_load_chosen(contents, selection.behavior, notes))
     found = _choose_columns(found, selection.columns)
-    notes.append(
-        f"Behaviour is {found.name} in {found.unit}: {listed(found.columns)}. "
-        f"The file has {list_series(contents.series)}."
-    )
+    what = f"{found.name} in {found.unit}: {listed(found.columns)}"
+    if found.classes:
+        what = f"{found.name}, {len(found.classes)} classes: {listed(found.classes)}"
+    others = list_series(contents.series)
+    notes.append(f"Behaviour is {what}." + f" The file has {others}." * bool(others))
     times, values = found.times, found.values
     are_labels = [len(labels(times, column)) > 0 for column in values.T]
-    if any(are_labels) or any("as labels do" in note for note in notes):
+    if found.classes or found.are_labels or any(are_labels):
         notes += _note_movement(contents.series, found.name)
     _check_clocks(contents, times)
     if contents.observed is not None:
@@ -69,13 +77,31 @@ def select_behavior(contents: Contents, selection: Selection, notes: list[str]) 
     is_said = any(share in note and "left out" in note for note in notes)  # as lost tracking
     what = f"rows of {found.name} without a value"
     times, values = drop_rows(is_missing, (times, values), what, [] if is_said else notes)
-    return {
+    if found.classes and found.trials is None:
+        notes += _note_changes(found.name, times, values[:, 0], contents.trials)
+    of_trials = {} if found.trials is None else {"trials": found.trials}
+    return of_trials | {
+        "classes": found.classes,
         "behavior_times": times,
         "behavior": values,
         "behavior_unit": found.unit,
         "behavior_name": found.name,
         "behavior_columns": found.columns,
     }
+
+
+def _note_changes(
+    name: str, times: np.ndarray, labels: np.ndarray, trials: np.ndarray
+) -> list[str]:
+    """A note of labels, (T,), that change within trials, (n, 2) s, though they might be of them."""
+    ranges = np.searchsorted(times, trials)
+    n = sum(len(np.unique(labels[first:end])) > 1 for first, end in ranges)
+    if not n:
+        return []
+    return [
+        f"{name} changes within {n} of {len(trials)} trials, so it is decoded as a label at each "
+        "time, not of trials."
+    ]
 
 
 def _note_movement(series: Sequence[Series], name: str) -> list[str]:
@@ -148,9 +174,31 @@ def _load_chosen(contents: Contents, behavior: tuple[str, ...], notes: list[str]
         return [_load_default(series, notes)]
     loaded = []
     for name in names:
-        one = find_series(name.removesuffix(RAW), series)
-        loaded.append(load_series(one, name.endswith(RAW), notes))
+        name, suffix = split_suffix(name)
+        one = _find(name, series, contents.trial_table)
+        if isinstance(one, Series):
+            is_asked = bool(behavior) or contents.recording is None
+            loaded.append(load_series(one, suffix if is_asked else None, notes, contents.trials))
+        else:
+            loaded.append(load_labels(name, one, contents.trials, suffix, notes))
+    if len(loaded) > 1 and any(samples.classes for samples in loaded):
+        raise RecordingError(
+            f"{', '.join(names)}: classes are decoded alone, not side by side; name one of them."
+        )
     return loaded
+
+
+def _find(
+    name: str, series: Sequence[Series], trial_table: Mapping[str, np.ndarray]
+) -> Series | np.ndarray:
+    """The series that a name means, or else the column of trials, (n,)."""
+    try:
+        return find_series(name, series)
+    except RecordingError as exc:
+        if name in trial_table:
+            return trial_table[name]
+        labels = f" Trials have {listed(list(trial_table))}." if len(trial_table) else ""
+        raise RecordingError(f"{exc}{labels}") from exc
 
 
 def _load_default(series: Sequence[Series], notes: list[str]) -> Samples:
@@ -159,7 +207,7 @@ def _load_default(series: Sequence[Series], notes: list[str]) -> Samples:
     still: list[str] = []
     for one in candidates:
         own_notes: list[str] = []
-        loaded = load_series(one, False, own_notes)
+        loaded = load_series(one, None, own_notes)
         if np.nan_to_num(loaded.values).any():
             notes += still + own_notes
             return loaded
@@ -207,6 +255,9 @@ def _side_by_side(loaded: Sequence[Samples]) -> _Behavior:
         columns=columns,
         times=times,
         values=np.concatenate([samples.values for samples in loaded], axis=1),
+        classes=loaded[0].classes,
+        trials=loaded[0].trials,
+        are_labels=any(samples.are_labels for samples in loaded),
     )
 
 

@@ -7,7 +7,9 @@ from .contents import Contents
 from .select_rows import as_numbers, drop_rows, select_rows
 
 
-def select_trials(contents: Contents, expression: str, notes: list[str]) -> np.ndarray:
+def select_trials(
+    contents: Contents, expression: str, notes: list[str]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """The trials that a filter chooses.
 
     Args:
@@ -18,7 +20,8 @@ def select_trials(contents: Contents, expression: str, notes: list[str]) -> np.n
             earlier.
 
     Returns:
-        Start and stop in seconds, in order and without overlap, (n, 2).
+        Start and stop in seconds, in order and without overlap, (n, 2); and the further columns of
+        these trials, by name, (n,) each.
 
     Raises:
         RecordingError: the filter chooses no trial, or the file has none to choose from.
@@ -29,15 +32,18 @@ def select_trials(contents: Contents, expression: str, notes: list[str]) -> np.n
             raise RecordingError(
                 f"{as_option('trials', expression)}: the file has no trials to choose from."
             )
-        return np.empty((0, 2))
+        return np.empty((0, 2)), {}
     trials = as_numbers(contents.trials)
     start, stop = trials.T
     table = {"start": start, "stop": stop, "duration": stop - start, **contents.trial_table}
-    trials = trials[select_rows("trials", expression, table, notes)]
+    row = np.flatnonzero(select_rows("trials", expression, table, notes))
+    trials = trials[row]
     bad = ~(trials[:, 0] < trials[:, 1]) | np.isinf(trials).any(axis=1)  # True for NaN
-    (trials,) = drop_rows(bad, (trials,), "trials without a stop after their start", notes)
-    trials = trials[np.argsort(trials[:, 0], kind="stable")]
-    return _without_overlap(trials, notes)
+    what = "trials without a stop after their start"
+    trials, row = drop_rows(bad, (trials, row), what, notes)
+    order = np.argsort(trials[:, 0], kind="stable")
+    columns = {name: column[row[order]] for name, column in contents.trial_table.items()}
+    return _without_overlap(trials[order], notes), columns
 
 
 def _without_overlap(trials: np.ndarray, notes: list[str]) -> np.ndarray:

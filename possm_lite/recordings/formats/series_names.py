@@ -23,10 +23,19 @@ SERIES = (
     "preprocessed_emg",  # of FALCON M1
     "openloopkinematicsvel",  # of FALCON H1
 )
-RAW = ":raw"  # ends the name of a position that is itself decoded
+RAW = ":raw"  # ends the name of a position that is itself decoded, or of labels that are amounts
+CLASS = ":class"  # ends the name of a series whose values are classes
 
 # hand_pos, Velocity, position_x, pos_3d
 _KIND = re.compile(r"(pos|vel)(ition|ocity)?(_\w{1,2})?$", re.IGNORECASE)
+
+
+def split_suffix(name: str) -> tuple[str, str]:
+    """A `name` as it is given, such as "choice:class", without its suffix, and that or ""."""
+    for suffix in (RAW, CLASS):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix), suffix
+    return name, ""
 
 
 def find_series(name: str, series: Sequence[Series]) -> Series:

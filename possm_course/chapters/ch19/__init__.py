@@ -1,0 +1,1 @@
+"""What chapter 19 shows: choices among eight targets, and a writer that is read with CTC."""
