@@ -1,6 +1,6 @@
 """How good is the decoder of chapter 13, how good can it be, and what would buy more? Writes ch13_how_good.json.
 
-python experiments/ch13_how_good.py filter     the particle filter that knows the simulator: about an hour
+python experiments/ch13_how_good.py filter     the particle filter that knows the simulator: two hours
 python experiments/ch13_how_good.py longer     the decoder with more minutes of the same units: about an hour
 python experiments/ch13_how_good.py joint      the decoder trained together with sessions of other units: half an hour
 

@@ -51,5 +51,6 @@ def test_a_wheel_of_the_source_archive_runs_in_an_empty_folder(tmp_path, monkeyp
 
 def test_all_name_one_version():
     cff = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    latest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1].splitlines()[0]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    latest = next(line for line in (part.splitlines()[0] for part in changes) if line != "Unreleased")
     assert latest == f"{__version__}, {cff['date-released']}" and cff["version"] == __version__

@@ -39,4 +39,4 @@ def test_first_chapter_links_every_chapter():
     source = "\n".join(cell.source for cell in CELLS)
     linked = re.findall(r"^\* \[.*?\]\((\w+\.ipynb)\)", source, re.MULTILINE)
     chapters = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    assert [CHAPTER.name, *linked] == chapters and len(chapters) == 19
+    assert [CHAPTER.name, *linked] == chapters and len(chapters) == 20

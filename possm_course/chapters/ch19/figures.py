@@ -85,7 +85,8 @@ def when_known(since_s, curves: dict, chance: Sequence[float], high: Sequence[fl
     for (name, values), (color, style) in zip(curves.items(), looks, strict=False):
         axes.plot(ms, values, style, color=color, mfc="none", ms=6, label=name)
     axes.plot(ms, chance, "-", color=GRAY, label="chance, labels shuffled")
-    axes.fill_between(ms, chance, high, color=GRAY, alpha=0.3, lw=0, label="up to where 95 % of shuffles stay")
+    band = {"color": GRAY, "alpha": 0.3, "lw": 0}
+    axes.fill_between(ms, chance, high, **band, label="up to where 95 % of shuffles stay")
     axes.axvline(0, color=INK, lw=0.8)
     axes.set(xlabel="time since the hand moves (ms)", ylabel="share right", ylim=(0, 1))
     axes.legend(loc="upper left", fontsize=9)
