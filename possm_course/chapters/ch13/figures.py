@@ -282,7 +282,7 @@ def how_good(results: dict[str, dict[str, dict[str, float]]]) -> Figure:
     right.set(xlabel="training, same units (minutes)", title="learns from examples")
     right.set_xticks(lengths, [f"{length:.0f}" for length in lengths])
     right.minorticks_off()
-    right.set_ylim(0.84, 0.945)
-    right.legend(fontsize=9, loc="upper left")
+    right.set_ylim(0.82, 0.945)
+    right.legend(fontsize=9, loc="lower right")
     plt.close(figure)
     return figure
