@@ -1,13 +1,13 @@
 """Exercises of chapter 19: a loss of classes, balanced accuracy, collapse, a forward step, a running text, a writer."""
 
 import math
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 
 import numpy as np
 import torch
 
-from possm_course.checks import Case, Complaint, as_tensor, exercise, gradient, normal
+from possm_course.checks import Case, Complaint, as_tensor, edited, exercise, gradient, normal
 from possm_course.checks.sandbox import checked
 
 _normal = partial(normal, seed=19)
@@ -352,6 +352,12 @@ def _written(observed):
     return observe
 
 
+def _alone(*edits):
+    """A mistake in the writer that is not looked for beside another one: with all pairs, a check takes 9 s."""
+    writer = cache(lambda: edited(Writer.reference, edits))
+    return lambda words: writer()(words)
+
+
 _ALL = "return torch.stack([alpha.logsumexp(0) for alpha in self.alphas])"  # of `begun`
 _ENDED = "return torch.stack([alpha[-2:].logsumexp(0) for alpha in self.alphas])"  # of `whole`
 _WAYS = "torch.stack([alpha, padded[1:-1], skipped])"
@@ -394,41 +400,51 @@ _NORMALISED = "the numbers are made to add up over the table. Wanted are the log
             "in the first bin a path is at the first blank or the first letter, and nowhere else."
         ),
         "start[:2] = row[[0, word[0]]] → start[0] = row[0]": "a path may begin with the first letter, without a blank.",
-        ("sign = int(row.argmax()) → sign, n = int(row.argmax()), len(self.said)", "self.said\n → self.said[n:]\n"): (
-            "`step` returns the letters of this bin alone. Wanted are all letters so far."
-        ),
-        "padded = torch.cat([torch.full((2,), -math.inf), alpha]) → padded = torch.cat([torch.zeros(2), alpha])": _ZERO,
-        "(signs[2:] != 0) & (signs[2:] != signs[:-2]) → signs[2:] != 0": (
+        _alone(
+            "sign = int(row.argmax()) → sign, n = int(row.argmax()), len(self.said)", "self.said\n → self.said[n:]\n"
+        ): ("`step` returns the letters of this bin alone. Wanted are all letters so far."),
+        _alone(
+            "padded = torch.cat([torch.full((2,), -math.inf), alpha]) → padded = torch.cat([torch.zeros(2), alpha])"
+        ): _ZERO,
+        _alone("(signs[2:] != 0) & (signs[2:] != signs[:-2]) → signs[2:] != 0"): (
             "between two equal letters the blank was left out: collapsed, such a path has one letter."
         ),
-        "(signs[2:] != 0) & (signs[2:] != signs[:-2]) → "
-        "torch.tensor([s not in signs[:n] for n, s in enumerate(signs[2:], 2)])": _OFTEN,
-        "torch.where(skips, padded[:-2], -math.inf) → padded[:-2]": (
+        _alone(
+            "(signs[2:] != 0) & (signs[2:] != signs[:-2]) → "
+            "torch.tensor([s not in signs[:n] for n, s in enumerate(signs[2:], 2)])"
+        ): _OFTEN,
+        _alone("torch.where(skips, padded[:-2], -math.inf) → padded[:-2]"): (
             "a blank was reached from the blank before: that leaves a letter out. Only a letter may skip a blank."
         ),
-        "torch.where(skips, padded[:-2], -math.inf) → torch.full((len(signs),), -math.inf)": (
+        _alone("torch.where(skips, padded[:-2], -math.inf) → torch.full((len(signs),), -math.inf)"): (
             "the way that leaves a blank out is missing: from a letter to the next, if the two differ."
         ),
-        f"{_WAYS}.logsumexp(0) → {_WAYS}.amax(0)": "the best way was taken. (19.6) adds all ways: `logsumexp`.",
-        f"{_WAYS}.logsumexp(0) → {_WAYS}.sum(0)": (
+        _alone(f"{_WAYS}.logsumexp(0) → {_WAYS}.amax(0)"): "the best way was taken. (19.6) adds all ways: `logsumexp`.",
+        _alone(f"{_WAYS}.logsumexp(0) → {_WAYS}.sum(0)"): (
             "logs were added, so probabilities were multiplied. Ways add up: `logsumexp`."
         ),
-        f"{_WAYS}.logsumexp(0) → {_WAYS}.exp().sum(0).log()": (
+        _alone(f"{_WAYS}.logsumexp(0) → {_WAYS}.exp().sum(0).log()"): (
             "probabilities were added, which are rounded to 0 after many bins. `logsumexp` adds them in logs."
         ),
-        "alpha[-2:].logsumexp(0) → alpha[-2:].sum(0)": (
+        _alone("alpha[-2:].logsumexp(0) → alpha[-2:].sum(0)"): (
             "logs were added, so probabilities were multiplied. The two ends of a word add up: `logsumexp`."
         ),
-        "alpha[-2:].logsumexp(0) → alpha[-2:].max()": "the likelier end of a word was taken. (19.7) adds both.",
-        f"{_ALL} → {_ALL.replace('logsumexp(0)', 'max()')}": "`begun` adds all states. The likeliest one was taken.",
-        f"{_ALL} → {_ALL.replace('alpha.', 'alpha[:-1].')}": "`begun` adds *all* states, also those at the end.",
-        f"{_ALL} → {_ALL.replace('alpha.', 'alpha[:-2].')}": "`begun` adds *all* states, also those at the end.",
-        f"{_ALL} → {_ALL}.log_softmax(0)": _NORMALISED,
-        f"{_ENDED} → {_ENDED}.log_softmax(0)": _NORMALISED,
-        (_PADDED, f"{_ENDED} → return torch.stack([alpha[n - 2 : n].logsumexp(0) for {_CLIPPED}"): (
+        _alone("alpha[-2:].logsumexp(0) → alpha[-2:].max()"): "the likelier end of a word was taken. (19.7) adds both.",
+        _alone(
+            f"{_ALL} → {_ALL.replace('logsumexp(0)', 'max()')}"
+        ): "`begun` adds all states. The likeliest one was taken.",
+        _alone(
+            f"{_ALL} → {_ALL.replace('alpha.', 'alpha[:-1].')}"
+        ): "`begun` adds *all* states, also those at the end.",
+        _alone(
+            f"{_ALL} → {_ALL.replace('alpha.', 'alpha[:-2].')}"
+        ): "`begun` adds *all* states, also those at the end.",
+        _alone(f"{_ALL} → {_ALL}.log_softmax(0)"): _NORMALISED,
+        _alone(f"{_ENDED} → {_ENDED}.log_softmax(0)"): _NORMALISED,
+        _alone(_PADDED, f"{_ENDED} → return torch.stack([alpha[n - 2 : n].logsumexp(0) for {_CLIPPED}"): (
             "short words were filled up, and `begun` counts the states that were put in. It should leave them out."
         ),
-        (_PADDED, f"{_ALL} → return torch.stack([alpha[:n].logsumexp(0) for {_CLIPPED}"): (
+        _alone(_PADDED, f"{_ALL} → return torch.stack([alpha[:n].logsumexp(0) for {_CLIPPED}"): (
             "short words were filled up, and `whole` takes the states that were put in for the end of the word."
         ),
     },
