@@ -187,7 +187,7 @@ def _step_of(*args, **kwargs):
 
 _WRAPS = "in Python, index -1 counts from the end: at the first states, you take the *last* ones for those before."
 _ZERO = "a state that cannot be reached has the log 0 in yours, but 0 is the log of 1. The log of 0 is -inf."
-_OFTEN = "the blank must stay only between two equal letters *side by side*, not in every letter that was there before."
+_OFTEN = "no letter that was there before is skipped to. Only between equal letters *side by side* must the blank stay."
 
 
 # Exercise 19.4: one step of the forward recursion
@@ -235,7 +235,7 @@ _OFTEN = "the blank must stay only between two equal letters *side by side*, not
             "where no path has come, the largest way is -inf, and -inf minus -inf is NaN. `logsumexp` minds that."
         ),
         "+ log_p[letter] → ": "the probability of the sign in this bin is missing.",
-        "+ log_p[letter] → * log_p[letter]": "the log of the probability was multiplied by. Logs are added.",
+        "+ log_p[letter] → * log_p[letter]": "multiplied by the log of the probability. Logs are added.",
         "signs = [0, *(sign for letter in y for sign in (letter, 0))] → "
         "signs = [*(sign for letter in y for sign in (0, letter)), 0][::-1]": ("the letters stand in the wrong order."),
     },
@@ -425,6 +425,9 @@ _NORMALISED = "the numbers are made to add up over the table. Wanted are the log
         ),
         _alone(f"{_WAYS}.logsumexp(0) → {_WAYS}.exp().sum(0).log()"): (
             "probabilities were added, which are rounded to 0 after many bins. `logsumexp` adds them in logs."
+        ),
+        _alone("if self.alphas is None: → if True:"): (
+            "every bin is the first one in yours. Keep the logs of the bin before, and go on from them."
         ),
         _alone("alpha[-2:].logsumexp(0) → alpha[-2:].sum(0)"): (
             "logs were added, so probabilities were multiplied. The two ends of a word add up: `logsumexp`."

@@ -172,6 +172,11 @@ def step_that_fills_up(self, row):
     return Padded.step(self, row)
 
 
+def step_that_forgets(self, row):
+    self.alpha = None
+    return Padded.step(self, row)
+
+
 PRECISION = "(precision)"
 test_answers = answers(
     check,
@@ -213,6 +218,7 @@ test_answers = answers(
     ("Writer", writer(step=lambda self, row: "".join(map(str, Padded.step(self, row)))), "list of signs"),
     ("Writer", writer(step=step_that_fills_up), "filled up", "`begun`"),
     ("Writer", writer(ends=lambda self: self.alpha[:, -2:], step=step_that_fills_up), "filled up"),
+    ("Writer", writer(step=step_that_forgets), "every bin is the first one"),
     ("Writer", writer(zero=0.0), "0 is the log of 1"),
     ("Writer", writer(skips=lambda self: (self.signs != 0) & (torch.arange(self.signs.shape[1]) > 1)), "equal letters"),
     ("Writer", writer(add=lambda self, ways: ways.amax(0)), "best way"),
