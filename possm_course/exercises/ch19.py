@@ -1,12 +1,14 @@
 """Exercises of chapter 19: a loss of classes, balanced accuracy, collapse, a forward step, a running text, a writer."""
 
 import math
-from functools import partial
+from functools import cache, partial
+from itertools import groupby
 
 import numpy as np
 import torch
 
-from possm_course.checks import MISSING, Case, Complaint, exercise, gradient, normal
+from possm_course.checks import Case, Complaint, as_tensor, edited, exercise, gradient, normal
+from possm_course.checks.sandbox import checked
 
 _normal = partial(normal, seed=19)
 
@@ -42,8 +44,21 @@ def _scored(*classes, weights=(1.0, 1.0, 1.0), scale=1.0):
         "torch.log_softmax(logits, -1) → torch.log(torch.softmax(logits, -1) + 1e-9)": (
             "a small number stands in the logarithm: with large logits it takes over. `log_softmax` needs none."
         ),
+        "torch.log_softmax(logits, -1) → torch.softmax(logits, -1).clamp(min=1e-8).log()": (
+            "probabilities are kept above a small number: with large logits it takes over. `log_softmax` needs none."
+        ),
+        "torch.log_softmax(logits, -1) → (logits.exp() / logits.exp().sum(-1, keepdim=True)).log()": (
+            "`exp` of a large logit is infinite, and infinity over infinity is NaN. `log_softmax` takes no such `exp`."
+        ),
+        "[torch.arange(len(y)), y] → [:, y]": (
+            "`[:, y]` takes every class in `y` of every trial, (n, n). Each trial has one true class."
+        ),
+        "w[y] * → (len(y) / (len(w) * torch.bincount(y, minlength=len(w))))[y] *": (
+            "the weights were computed again from `y`. Use `w`, which comes from the training trials."
+        ),
         "return -( → return (": "the sign: a loss is *minus* the log of the probability.",
         ").mean() → ).sum()": "this is the sum. Divide it by the number of trials.",
+        ").mean() → ).sum() / len(w)": "divided by the number of classes. (19.2) divides by the number of trials.",
         ").mean() → ).sum() / w[y].sum()": (
             "divided by the sum of the weights, as torch's `weight=` does. (19.2) divides by the number of trials."
         ),
@@ -84,6 +99,17 @@ def _choices(true, decoded):
         "(true[decoded == k] == k).mean() for k in np.unique(decoded)": (
             "the shares are of the trials *decoded* as a class (precision). Take them of the trials that *are* of it."
         ),
+        "(decoded[true == k] == k).mean() for k in np.unique(true) → "
+        "(true[decoded == k] == k).mean() for k in np.unique(true)": (
+            "each share is divided by the trials *decoded* as a class (precision). Divide by those that *are* of it."
+        ),
+        "(decoded[true == k] == k).mean() for k in np.unique(true) → "
+        "(true[decoded == k] == k).mean() if k in decoded else 0.0 for k in np.unique(true)": (
+            "each share is divided by the trials *decoded* as a class (precision). Divide by those that *are* of it."
+        ),
+        "(decoded[true == k] == k).mean() → ((decoded == k) & (true == k)).mean()": (
+            "each share is divided by the number of all trials. Divide by the number of those that are of its class."
+        ),
         "for k in np.unique(true) → for k in np.unique([*true, *decoded]) if (true == k).any() or True": (
             "a class that never occurs has no share: 0 / 0. Leave it out."
         ),
@@ -121,6 +147,10 @@ def _blanks_first(path):
         _blanks_first: "blanks went before repeats became one, so a double letter is single. Repeats first.",
         "if s and s != before → if s": "a sign that lasts several bins is one letter.",
         "if s and s != before → if s != before": "blanks are still there. They say nothing, and go.",
+        lambda path: [sign for sign, _ in groupby(path)]: "blanks are still there. They say nothing, and go.",
+        lambda path: [path[i] for i in range(len(path)) if path[i] and path[i] != path[i - 1]]: (
+            "the first sign was compared with the last one: in Python, index -1 counts from the end."
+        ),
         lambda path: list(dict.fromkeys(s for s in path if s)): (
             "a letter that comes a second time is lost. Only repeats *side by side* become one."
         ),
@@ -143,14 +173,32 @@ def _grid(y, reached=None, K=4, before=0.0):
     return alpha, _normal(K + 1, seed=5).log_softmax(-1), y
 
 
+def _with_infinity(result):
+    """Logs, in which every log of 0 is -inf, also where somebody wrote -10³⁰ for it."""
+    logs = as_tensor(result)
+    is_real = isinstance(logs, torch.Tensor) and logs.is_floating_point()
+    return torch.where(logs < -1e20, -torch.inf, logs) if is_real else result
+
+
+def _step_of(*args, **kwargs):
+    """A step of the forward recursion, of which -10³⁰ counts as -inf."""
+    return Case(partial(_grid, *args, **kwargs), lambda function, *given: _with_infinity(function(*given)))
+
+
+_WRAPS = "in Python, index -1 counts from the end: at the first states, you take the *last* ones for those before."
+_ZERO = "a state that cannot be reached has the log 0 in yours, but 0 is the log of 1. The log of 0 is -inf."
+_OFTEN = "no letter that was there before is skipped to. Only between equal letters *side by side* must the blank stay."
+
+
 # Exercise 19.4: one step of the forward recursion
 @exercise(
     cases={
-        "a text of one letter": partial(_grid, [2]),
-        "two different letters": partial(_grid, [1, 3]),
-        "a double letter": partial(_grid, [2, 2]),
-        "the second bin, where only two states were reached": partial(_grid, [1, 3, 2], 2),
-        "a long text, whose probabilities are 0 in float32": partial(_grid, [1, 2, 2, 4], before=-300.0),
+        "a text of one letter": _step_of([2]),
+        "two different letters": _step_of([1, 3]),
+        "a double letter": _step_of([2, 2]),
+        "the second bin, where only two states were reached": _step_of([1, 3, 2], 2),
+        "a long text, whose probabilities are 0 in float32": _step_of([1, 2, 2, 4], before=-300.0),
+        "a letter, another one, and the first again": _step_of([1, 2, 1]),
     },
     mistakes={
         "letter != 0 and letter != signs[s - 2] → letter != 0": (
@@ -159,10 +207,20 @@ def _grid(y, reached=None, K=4, before=0.0):
         "letter != 0 and letter != signs[s - 2] → True": (
             "a blank was reached from the blank before: that leaves a letter out. Only a letter may skip a blank."
         ),
+        "letter != 0 and letter != signs[s - 2] → letter != 0 and letter not in signs[:s]": _OFTEN,
         "letter != 0 and letter != signs[s - 2] → False": (
             "the way that leaves a blank out is missing: from a letter to the next, if the two differ."
         ),
         "[alpha[s]] → []": "the way that stays is missing: a sign may last several bins.",
+        "[alpha[s]] → [alpha[s], *alpha.new_zeros(int(s < 1))]": _ZERO,
+        "[alpha[s]] → [alpha[s], *alpha.new_zeros(int(s < 2))]": _ZERO,
+        "[alpha[s]] → [alpha[s], alpha.new_zeros(())]": _ZERO,
+        ("if s > 0: → if True:", "if s > 1 and → if"): _WRAPS,
+        "if s > 0: → if True:": _WRAPS,
+        "if s > 1 and → if": _WRAPS,
+        ("new = [] → alpha = alpha.clone()", "new.append( → alpha[s] = (", "torch.stack(new) → alpha"): (
+            "`alpha` was overwritten from below, so later states already read new numbers. Write to a new list."
+        ),
         "ways.append(alpha[s - 1]) → pass": "the way from the state before is missing.",
         "torch.stack(ways).logsumexp(0) → torch.stack(ways).max(0).values": (
             "the best way was taken. (19.6) adds all ways: `logsumexp`."
@@ -173,7 +231,11 @@ def _grid(y, reached=None, K=4, before=0.0):
         "torch.stack(ways).logsumexp(0) → torch.stack(ways).exp().sum().log()": (
             "probabilities were added, which are 0 in float32 in a long text. `logsumexp` adds them in logs."
         ),
+        "torch.stack(ways).logsumexp(0) → max(ways) + (torch.stack(ways) - max(ways)).exp().sum().log()": (
+            "where no path has come, the largest way is -inf, and -inf minus -inf is NaN. `logsumexp` minds that."
+        ),
         "+ log_p[letter] → ": "the probability of the sign in this bin is missing.",
+        "+ log_p[letter] → * log_p[letter]": "multiplied by the log of the probability. Logs are added.",
         "signs = [0, *(sign for letter in y for sign in (letter, 0))] → "
         "signs = [*(sign for letter in y for sign in (0, letter)), 0][::-1]": ("the letters stand in the wrong order."),
     },
@@ -202,11 +264,30 @@ def forward_step(alpha, log_p, y):
         "longer than the right text": lambda: ("theresa", "there"),
         "nothing said": lambda: ("", "hand"),
         "an answer that begins elsewhere": lambda: ("and", "hand"),
+        "two letters left out at the beginning": lambda: ("cdefgh", "abcdefgh"),
     },
     mistakes={
         "min(row) → row[-1]": (
             "letters still to come are counted as missing. Compare with the beginning of `right` that fits best."
         ),
+        ("min(row) → row[-1]", "errors = [0] → errors = [len(right)]"): (
+            "compared with all of `right`. Letters still to come are no errors: compare with its beginnings."
+        ),
+        "min(row) → min(row[min(i, len(right)) : i + 3])": (
+            "only beginnings of about the length of what was said were tried. More letters may be left out or put in."
+        ),
+        "min(row) → min(row[: i + 2])": (
+            "no beginning that is longer than what was said was tried. Letters may have been left out."
+        ),
+        lambda said, right: [sum(c not in right for c in said[:i]) for i in range(len(said) + 1)]: (
+            "letters were counted that `right` does not have at all. Their order counts, too."
+        ),
+        lambda said, right: [sum(map(str.__ne__, said[:i], right)) for i in range(len(said) + 1)]: (
+            "letters at equal places were compared. One letter left out or put in moves all that come after it."
+        ),
+        "above[j + 1] + 1, row[j] + 1 → row[j] + 1": "the way of a letter too many is missing: e(i - 1, j) + 1.",
+        "above[j + 1] + 1, row[j] + 1 → above[j + 1] + 1": "the way of a letter left out is missing: e(i, j - 1) + 1.",
+        "row = list( → said, right = right, said; row = list(": "`said` and `right` have changed places.",
         "min(row) → row[min(i + 1, len(right))]": (
             "compared with as many letters as were said. Letters left out or put in move the rest. Wanted is the best."
         ),
@@ -234,7 +315,7 @@ def running_errors(said, right):
     return errors
 
 
-_TABLE = [[1, 2], [1, 1], [1, 3, 2], [2, 3]]
+_TABLE = [[1, 2], [1, 1], [1, 3, 2], [2, 3], [1, 2, 1]]
 
 
 def _bins(path, sure=0.8, K=3):
@@ -244,25 +325,48 @@ def _bins(path, sure=0.8, K=3):
     return (p.log() + 0.1 * _normal(*p.shape, seed=len(path))).log_softmax(-1)
 
 
+def _step(writer, row):
+    """The text that a student's writer returns after one more bin."""
+    try:
+        text = checked(writer.step)(row)
+    except Complaint as error:  # a stub, or no `return`
+        raise Complaint(str(error).replace("the function", "`step`")) from None
+    if not isinstance(text, list | tuple | torch.Tensor) or any(isinstance(sign, str) for sign in text):
+        raise Complaint("`step` should return a list of signs, which are whole numbers: all letters so far.")
+    return list(text)
+
+
 def _written(observed):
     """Observe a student's writer after all bins of a case."""
 
     def observe(make, log_p):
         writer = make([list(word) for word in _TABLE])
-        texts = []
-        for row in log_p:
-            text = writer.step(row) if hasattr(writer, "step") else None
-            if text is None or text is ...:
-                raise Complaint(MISSING)
-            texts.append(list(text))
+        texts = [_step(writer, row) for row in log_p]
         if observed == "text":
             return torch.tensor([[*text, *[0] * (len(log_p) - len(text))] for text in texts])
         result = getattr(writer, observed)()
         if result is None or result is ...:
             raise Complaint(f"`{observed}` is not there yet, or returns nothing; the parts before it are right.")
-        return result
+        return _with_infinity(result)
 
     return observe
+
+
+def _alone(*edits):
+    """A mistake in the writer that is not looked for beside another one: with all pairs, a check takes 9 s."""
+    writer = cache(lambda: edited(Writer.reference, edits))
+    return lambda words: writer()(words)
+
+
+_ALL = "return torch.stack([alpha.logsumexp(0) for alpha in self.alphas])"  # of `begun`
+_ENDED = "return torch.stack([alpha[-2:].logsumexp(0) for alpha in self.alphas])"  # of `whole`
+_WAYS = "torch.stack([alpha, padded[1:-1], skipped])"
+_PADDED = (
+    "self.words = words → self.words = [[*word, *[0] * (max(map(len, words)) - len(word))] for word in words]; "
+    "self.n = [2 * len(word) + 1 for word in words]"
+)
+_CLIPPED = "alpha, n in zip(self.alphas, self.n, strict=True)])"
+_NORMALISED = "the numbers are made to add up over the table. Wanted are the logs as they are."
 
 
 # Exercise 19.6: a decoder that writes
@@ -274,8 +378,8 @@ def _written(observed):
         "`whole`, of a double letter": Case(lambda: (_bins([1, 1, 0, 1, 0]),), _written("whole")),
         "`whole`, of one bin, too short for any word": Case(lambda: (_bins([1]),), _written("whole")),
         "`begun`, of a word that is not finished": Case(lambda: (_bins([0, 1, 0, 3]),), _written("begun")),
-        "`whole`, of a hundred bins": Case(
-            lambda: (_bins([0, 1] + 30 * [0] + [3, 2] + 66 * [0], 0.5),), _written("whole")
+        "`whole`, of sixty bins of a letter that most words do not have": Case(
+            lambda: (_bins(60 * [3], 0.999999),), _written("whole")
         ),
     },
     mistakes={
@@ -296,6 +400,56 @@ def _written(observed):
             "in the first bin a path is at the first blank or the first letter, and nowhere else."
         ),
         "start[:2] = row[[0, word[0]]] → start[0] = row[0]": "a path may begin with the first letter, without a blank.",
+        _alone(
+            "sign = int(row.argmax()) → sign, n = int(row.argmax()), len(self.said)", "self.said\n → self.said[n:]\n"
+        ): ("`step` returns the letters of this bin alone. Wanted are all letters so far."),
+        _alone(
+            "padded = torch.cat([torch.full((2,), -math.inf), alpha]) → padded = torch.cat([torch.zeros(2), alpha])"
+        ): _ZERO,
+        _alone("(signs[2:] != 0) & (signs[2:] != signs[:-2]) → signs[2:] != 0"): (
+            "between two equal letters the blank was left out: collapsed, such a path has one letter."
+        ),
+        _alone(
+            "(signs[2:] != 0) & (signs[2:] != signs[:-2]) → "
+            "torch.tensor([s not in signs[:n] for n, s in enumerate(signs[2:], 2)])"
+        ): _OFTEN,
+        _alone("torch.where(skips, padded[:-2], -math.inf) → padded[:-2]"): (
+            "a blank was reached from the blank before: that leaves a letter out. Only a letter may skip a blank."
+        ),
+        _alone("torch.where(skips, padded[:-2], -math.inf) → torch.full((len(signs),), -math.inf)"): (
+            "the way that leaves a blank out is missing: from a letter to the next, if the two differ."
+        ),
+        _alone(f"{_WAYS}.logsumexp(0) → {_WAYS}.amax(0)"): "the best way was taken. (19.6) adds all ways: `logsumexp`.",
+        _alone(f"{_WAYS}.logsumexp(0) → {_WAYS}.sum(0)"): (
+            "logs were added, so probabilities were multiplied. Ways add up: `logsumexp`."
+        ),
+        _alone(f"{_WAYS}.logsumexp(0) → {_WAYS}.exp().sum(0).log()"): (
+            "probabilities were added, which are rounded to 0 after many bins. `logsumexp` adds them in logs."
+        ),
+        _alone("if self.alphas is None: → if True:"): (
+            "every bin is the first one in yours. Keep the logs of the bin before, and go on from them."
+        ),
+        _alone("alpha[-2:].logsumexp(0) → alpha[-2:].sum(0)"): (
+            "logs were added, so probabilities were multiplied. The two ends of a word add up: `logsumexp`."
+        ),
+        _alone("alpha[-2:].logsumexp(0) → alpha[-2:].max()"): "the likelier end of a word was taken. (19.7) adds both.",
+        _alone(
+            f"{_ALL} → {_ALL.replace('logsumexp(0)', 'max()')}"
+        ): "`begun` adds all states. The likeliest one was taken.",
+        _alone(
+            f"{_ALL} → {_ALL.replace('alpha.', 'alpha[:-1].')}"
+        ): "`begun` adds *all* states, also those at the end.",
+        _alone(
+            f"{_ALL} → {_ALL.replace('alpha.', 'alpha[:-2].')}"
+        ): "`begun` adds *all* states, also those at the end.",
+        _alone(f"{_ALL} → {_ALL}.log_softmax(0)"): _NORMALISED,
+        _alone(f"{_ENDED} → {_ENDED}.log_softmax(0)"): _NORMALISED,
+        _alone(_PADDED, f"{_ENDED} → return torch.stack([alpha[n - 2 : n].logsumexp(0) for {_CLIPPED}"): (
+            "short words were filled up, and `begun` counts the states that were put in. It should leave them out."
+        ),
+        _alone(_PADDED, f"{_ALL} → return torch.stack([alpha[:n].logsumexp(0) for {_CLIPPED}"): (
+            "short words were filled up, and `whole` takes the states that were put in for the end of the word."
+        ),
     },
 )
 class Writer:
