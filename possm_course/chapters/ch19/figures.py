@@ -86,7 +86,7 @@ def when_known(since_s, curves: dict, chance: Sequence[float], high: Sequence[fl
         axes.plot(ms, values, style, color=color, mfc="none", ms=6, label=name)
     axes.plot(ms, chance, "-", color=GRAY, label="chance, labels shuffled")
     band = {"color": GRAY, "alpha": 0.3, "lw": 0}
-    axes.fill_between(ms, chance, high, **band, label="up to where 95 % of shuffles stay")
+    axes.fill_between(ms, chance, high, **band, label="95 % of shuffles below top")
     axes.axvline(0, color=INK, lw=0.8)
     axes.set(xlabel="time since the hand moves (ms)", ylabel="share right", ylim=(0, 1))
     axes.legend(loc="upper left", fontsize=9)
