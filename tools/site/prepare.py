@@ -170,10 +170,13 @@ def reference_texts(cell: NotebookNode, reference: Reference) -> list[str]:
 
 
 def early_figure(chapter: Chapter, moving: dict[str, Moving]) -> list[str]:
-    """The first figure that moves, for the head of the page, below what to do with it."""
+    """The first figure that moves, for the head of the page, below what to do with it; none without words for that."""
     for cell in chapter.cells:
         if cell.id in moving:
-            text = FIRST.search(figure_script(chapter).read_text(encoding="utf-8"))[1].replace("\n//  ", "")
+            said = FIRST.search(figure_script(chapter).read_text(encoding="utf-8"))
+            if said is None:
+                return []
+            text = said[1].replace("\n//  ", "")
             figure = moving[cell.id].html.replace('class="moving"', 'class="moving first"')
             return [f"{text} {AGAIN}\n\n{figure}"]
     return []

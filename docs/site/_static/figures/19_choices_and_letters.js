@@ -1,5 +1,7 @@
 "use strict";
 // Chapter 19: what the Bayes classifier (19.3) says about eight targets as spikes come in, for a number of units.
+// first: Which of eight targets will the hand go to? The bars say how probable each is after the spikes that have come, and
+//   the curves on the right say it of all moments. The hand starts at 0 ms. How many units are needed to know by then?
 // figure "19" at c19k011, from c19k002 c19k003 c19k011:
 //   {"counts": counts[test[shown]], "expected": expected[shown], "right": [int(y[test[shown]])]}
 {
