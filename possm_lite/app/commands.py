@@ -20,7 +20,7 @@ from ..recordings.split import Split, SplitConfig, recorded_time
 from ..recordings.timeline import Timeline
 from ..training import TrainedOn, prepare
 from ..training.checkpoint import output_unit
-from ..training.classes import balanced_accuracy
+from ..training.classes import balanced_accuracy, confusion
 from ..training.evaluate import Replay, batch_decode, even_offsets, replay, slot_offsets
 from ..training.session import Session
 from . import run_dir
@@ -203,9 +203,9 @@ def _print_scores(played: Replay, recording: Recording, is_same_session: bool):
 
 def _accuracy(played: Replay, recording: Recording) -> float:
     """Balanced accuracy of a replay, whose recording has classes."""
-    true, n = played.true[:, 0].astype(int), len(recording.classes)
-    pairs = np.bincount(true * n + played.decoded.argmax(1), minlength=n * n)
-    return float(balanced_accuracy(pairs.reshape(n, n)))
+    true = played.true[:, 0].astype(int)
+    counts = confusion(true, played.decoded.argmax(1), len(recording.classes))
+    return float(balanced_accuracy(counts))
 
 
 def _decode_all(

@@ -196,7 +196,8 @@ def _required(config) -> dict[str, object]:
 
     A field that nobody has thought of here must have its default: another value would be lost.
     """
-    required = _FIXED | {field.name: field.default for field in fields(config)} | _FIXED
+    defaults = {field.name: field.default for field in fields(config)}
+    required = _FIXED | defaults | _FIXED  # of several that differ, one of `_FIXED` is named
     required["n_kv_heads"] = config.n_heads
     required["n_freqs"] = config.head_dim // 4
     return {name: value for name, value in required.items() if name not in _IN_ARRAYS}

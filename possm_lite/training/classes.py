@@ -109,8 +109,7 @@ class DecodedClasses:
     @property
     def confusion(self) -> np.ndarray:
         """Samples of each true class, a row, that were decoded as each class, (K, K)."""
-        n = len(self.classes)
-        return _counts(self.true, self.decoded, n, n)
+        return confusion(self.true, self.decoded, len(self.classes))
 
     @property
     def balanced_accuracy(self) -> float:
@@ -202,6 +201,20 @@ class DecodedClasses:
             "chance_95": np.percentile(chance, 95, axis=0),
         }
         return {name: row[shown].tolist() for name, row in rows.items()}
+
+
+def confusion(true: np.ndarray, decoded: np.ndarray, n_classes: int) -> np.ndarray:
+    """Samples of each true class, a row, that were decoded as each class.
+
+    Args:
+        true: places of the true classes, (T,), int.
+        decoded: places of the decoded classes, (T,), int.
+        n_classes: K.
+
+    Returns:
+        Numbers of samples, (K, K).
+    """
+    return _counts(true, decoded, n_classes, n_classes)
 
 
 def balanced_accuracy(confusion: np.ndarray) -> np.ndarray:
