@@ -86,10 +86,10 @@ def when_known(since_s, curves: dict, chance: Sequence[float], high: Sequence[fl
         axes.plot(ms, values, style, color=color, mfc="none", ms=6, label=name)
     axes.plot(ms, chance, "-", color=GRAY, label="chance, labels shuffled")
     band = {"color": GRAY, "alpha": 0.3, "lw": 0}
-    axes.fill_between(ms, chance, high, **band, label="95 % of shuffles below top")
+    axes.fill_between(ms, chance, high, **band, label="95 % of shuffles")
     axes.axvline(0, color=INK, lw=0.8)
     axes.set(xlabel="time since the hand moves (ms)", ylabel="share right", ylim=(0, 1))
-    axes.legend(loc="upper left", fontsize=9)
+    axes.legend(loc="upper left", fontsize=8)
     plt.close(figure)
     return figure
 
@@ -251,6 +251,7 @@ def words_known(known: np.ndarray, n_words: np.ndarray) -> Figure:
     letters = np.arange(1, len(known) + 1)
     axes.plot(letters, 100 * known, "o-", color=BLUE, ms=7)
     axes.set_xticks(letters, [f"{j}\n{n} words" for j, n in zip(letters, n_words, strict=True)])
-    axes.set(xlabel="letters finished", ylabel="words known (%)", ylim=(0, 102))
+    axes.set(xlabel="letters finished", ylabel="words known (%)")
+    axes.set(xlim=(0.6, len(known) + 0.4), ylim=(0, 102))
     plt.close(figure)
     return figure
