@@ -12,7 +12,7 @@ from tools.rehearse import LONGEST, card
 from tools.site import boards
 
 ROOT = Path(__file__).parents[1]
-NAMES = "README README.zh CONTRIBUTING CHANGELOG data/README experiments/benchmarks/RESULTS"
+NAMES = "README README.zh CHANGELOG data/README experiments/benchmarks/RESULTS"
 HANDOUTS = sorted(ROOT.glob("docs/handouts/*.md"))
 IN_DOCS = [path.relative_to(ROOT).as_posix() for path in [*sorted(ROOT.glob("docs/*.md")), *HANDOUTS]]
 GUIDES = [*(f"{name}.md" for name in NAMES.split()), *IN_DOCS]

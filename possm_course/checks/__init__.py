@@ -17,7 +17,7 @@ it, and the likeliest mistakes, each with the message that a student reads who m
         return x - x.mean(-1, keepdim=True)
 
 In its chapter, the cell after the student's function runs `check.centered(centered)`. It prints "✓ centered", or
-"✗ centered: " and what is wrong. CONTRIBUTING.md says which cells and files belong to an exercise.
+"✗ centered: " and what is wrong. docs/CONTRIBUTING.md says which cells and files belong to an exercise.
 
 * `exercise` makes a `Check` of the right answer; a value that students predict is a `ValueCheck` instead.
 * `Case` is a case that compares something else than the result, such as the `gradient`, or has its own tolerance.
