@@ -11,6 +11,7 @@ import pytest
 from possm_lite.app.cli import main
 from possm_lite.app.lsl import LiveBins, SpikeInlet, spike_outlet
 from possm_lite.errors import PossmError
+from possm_lite.recordings.labels import label_trials
 from possm_lite.recordings.timeline import Timeline
 from possm_lite.training import prepare
 from possm_lite.training.checkpoint import TrainedOn, save_checkpoint
@@ -235,6 +236,32 @@ def test_source_that_fails_and_restarts_is_reported_and_decoded(small_recording,
     np.testing.assert_allclose(np.diff(times), 0.01, atol=1e-3)
     info = decoded.info()
     assert info.get_channel_labels() == ["x", "y"] and info.get_channel_units() == ["mm/s", "mm/s"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to another process there")
+def test_classes_are_sent_as_probabilities(small_recording, tmp_path, pylsl):
+    sides = np.resize(["left", "right"], len(small_recording.trials))
+    session = prepare(label_trials(small_recording, sides, "side"))
+    possm = small_possm(session, n_outputs=2, decodes="classes")
+    save_checkpoint(path := tmp_path / "a.npz", possm, TrainedOn.from_session(session))
+    outlet = spike_outlet(name := f"test-{tmp_path.name}", list(small_recording.unit_ids))
+    command = [sys.executable, "-m", "possm_lite", "live", str(path), "--stream", name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as live:
+        timeout = Timer(180, live.kill)
+        timeout.start()
+        while not outlet.wait_for_consumers(0.1):
+            assert live.poll() is None
+        decoded = pylsl.StreamInlet(pylsl.resolve_byprop("name", f"{name}-decoded", timeout=10)[0])
+        decoded.open_stream(10)
+        outlet.push_sample([0, 0], pylsl.local_clock())
+        samples, _ = decoded.pull_chunk(10, 10)
+        live.send_signal(signal.SIGINT)
+        _, err = live.communicate()
+        timeout.cancel()
+    assert live.returncode == 0, err
+    np.testing.assert_allclose(np.sum(samples, 1), np.ones(10), rtol=1e-6)
+    assert decoded.info().get_channel_labels() == ["left", "right"]
+    assert decoded.info().get_channel_units() == ["probability"] * 2
 
 
 @pytest.mark.parametrize(
