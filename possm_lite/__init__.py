@@ -1,3 +1,3 @@
 """POSSM, a real-time decoder of spikes, and the attention and recurrence it is made of."""
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
