@@ -27,7 +27,7 @@ def measure(short: bool = False) -> Iterator[Item]:
     yield Table("Of others, and by who knows", ["", "R²", "seeds"], rows)
     yield Note(
         "Test part of the embedded session. The filter knows the simulator: tuning of each unit, how reaches are "
-        "drawn, when trials begin. Computed by `python experiments/ch13_how_good.py filter`, `longer` and `joint`."
+        "drawn. Computed by `python experiments/ch13_how_good.py filter`, `longer` and `joint`."
     )
     yield Plot("possible", ALT, figures.how_good(stored))
 

@@ -88,15 +88,19 @@ def test_resampling_keeps_the_mean_and_makes_weights_equal(session):
     assert guesses.n_effective() == pytest.approx(20_000)
 
 
-def test_a_filter_decodes_and_more_guesses_decode_better(session):
-    recording, truth = session.recording, session.truth
-    times = np.arange(0.0, 8.0, 0.02)
+def r2_of(session, known, n_particles: int) -> float:
+    """R² on eight seconds of a filter that takes `known` for the truth."""
+    recording, times = session.recording, np.arange(0.0, 8.0, 0.02)
     true = np.stack([np.interp(times + 4.0, recording.behavior_times, v) for v in recording.behavior.T], -1)
-    r2 = [
-        r2_score(true, particle_filter.decode(recording, 4.0, times, ParticleFilter(truth, n))[0]).mean()
-        for n in (30, 600)
-    ]
-    assert r2[1] > 0.5 and r2[1] > r2[0] + 0.1
+    return r2_score(true, particle_filter.decode(recording, 4.0, times, ParticleFilter(known, n_particles))[0]).mean()
+
+
+def test_a_filter_decodes_with_more_guesses_better_and_with_a_wrong_tuning_worse(session):
+    truth = session.truth
+    turned = replace(truth.units, preferred_direction_rad=truth.units.preferred_direction_rad + np.radians(45))
+    r2 = r2_of(session, truth, 600)
+    assert r2 > 0.5 and r2 > r2_of(session, truth, 30) + 0.1
+    assert r2 > r2_of(session, replace(truth, units=turned), 600) + 0.1
 
 
 def test_quantiles_follow_the_weights():

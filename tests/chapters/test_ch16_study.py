@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+import scipy.linalg
 import torch
 
 from possm_course.chapters.ch16 import alignment, models, study
@@ -74,6 +75,15 @@ def test_aligning_a_day_with_itself_changes_nothing(days):
     M, correlations = alignment.canonical(counts, counts)
     np.testing.assert_allclose(M, np.eye(6), atol=1e-9)
     np.testing.assert_allclose(correlations, 1)
+
+
+def test_procrustes_finds_a_rotation(rng):
+    x, turn = rng.standard_normal((50, 4)), np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    M, _ = alignment.procrustes(x + 3, 2 * x @ turn - 1)
+    np.testing.assert_allclose(M, turn, atol=1e-9)
+    y = rng.standard_normal((50, 4))
+    expected, _ = scipy.linalg.orthogonal_procrustes(x - x.mean(0), y - y.mean(0))
+    np.testing.assert_allclose(alignment.procrustes(x, y)[0], expected, atol=1e-9)
 
 
 def test_only_what_a_way_names_learns(days, model):

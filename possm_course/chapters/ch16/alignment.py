@@ -107,6 +107,22 @@ def canonical(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.linalg.solve(r_x, U @ Vt @ r_y), S
 
 
+def procrustes(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rotation, mirrorings allowed, that brings x closest to y.
+
+    Args:
+        x: latents, shape (N, c).
+        y: latents that belong to them, shape (N, c).
+
+    Returns:
+        The orthogonal map (c, c), and the singular values of the covariance (c,).
+
+    Source: Schönemann 1966, Psychometrika 31:1.
+    """
+    U, S, Vt = np.linalg.svd((x - x.mean(0)).T @ (y - y.mean(0)))
+    return U @ Vt, S
+
+
 def aligned(model, today: Session, first: Session, align: Callable = canonical, c: int = 16):
     """The decoder of day 0 behind a map that takes the latents of today to those of day 0.
 

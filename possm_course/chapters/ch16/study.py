@@ -8,7 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from possm_course.chapters.ch16.alignment import aligned, moments_of_counts, moments_of_latents
+from possm_course.chapters.ch16.alignment import (
+    aligned,
+    moments_of_counts,
+    moments_of_latents,
+    procrustes,
+)
 from possm_course.chapters.ch16.models import (
     CountGRU,
     day_layer,
@@ -167,6 +172,7 @@ def after_five_days(seed: int, n_trials=N_TRIALS, scale: float = 1.0) -> dict[st
             "fresh table": identify(past, today, steps, seed),
             "from scratch": from_scratch(CountGRU, today, round(2.4 * steps), seed),
             "alignment (CCA)": aligned(known, today, day_0),
+            "alignment (Procrustes)": aligned(known, today, day_0, procrustes),
             "moments of counts": moments_of_counts(known, today, day_0),
             "moments of latents": moments_of_latents(known, today, day_0),
         }
