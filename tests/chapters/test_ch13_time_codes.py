@@ -63,3 +63,11 @@ def test_a_code_acts_before_the_projection(code, reading):
     decoded, _ = read(model.decoder, model.query(torch.tensor([2]))[0, 0], states, "softmax")
     ours = model.decode(hidden, torch.tensor([[t]], dtype=torch.float64), torch.tensor([2]))[0, 0]
     torch.testing.assert_close(ours, model.behavior_mean[2] + model.behavior_std[2] * model.readout(decoded))
+
+
+@torch.no_grad()
+def test_without_a_code_a_bin_reads_no_times():
+    later = one_trial(UNIT.numpy(), OFFSET.numpy() / 2, 0.05)
+    blind, rotated = make_model(code="none"), make_model()
+    torch.testing.assert_close(blind.encode(later), blind.encode(BIN), rtol=0, atol=1e-12)
+    assert (rotated.encode(later) - rotated.encode(BIN)).abs().max() > 1e-3
