@@ -1,4 +1,5 @@
-"""Exercises of chapter 13: R², over all trials, a causal history, the bootstrap; deeper: a screen, a query per ms."""
+"""Exercises of chapter 13: R², over all trials, a causal history, the bootstrap; deeper: a screen, a query per ms,
+a step of a particle filter."""
 
 import torch
 
@@ -274,3 +275,100 @@ def ask_each_ms(q, H, W_k, W_v):
     """What the queries q (Q, d) read of the states H (k, h), by W_k and W_v (h, d): (Q, d)."""
     K, V = H @ W_k, H @ W_v  # (k, d) each
     return torch.softmax(q @ K.T / q.shape[-1] ** 0.5, -1) @ V
+
+
+# Exercise 13.7, deeper: a step of a particle filter
+def _stories(*counts, n=5, bin_s=0.01, before=0.0, hz=20.0, spread=1.0):
+    """Makes n stories with log weights `before`, one rate about `hz` for each unit in `counts`, and velocities."""
+    log_w = torch.full((n,), before) if isinstance(before, float) else torch.tensor(before)
+    rates = hz * (spread * normal(n, len(counts), seed=13)).exp()
+    velocity = 100 * normal(n, 2, seed=14)
+    return lambda: (log_w.double(), rates.double(), torch.tensor(counts).double(), bin_s, velocity.double())
+
+
+def _by_old_weights(log_w, rates, counts, bin_s, v):
+    """A mistake: the velocity is that of before the bin."""
+    return weigh.reference(log_w, rates, counts, bin_s, v)[0], log_w.softmax(0) @ v
+
+
+def _with_a_small_number(log_w, rates, counts, bin_s, v):
+    """A mistake: a small number below the line against 0 / 0."""
+    w = (log_w + (counts * rates.log() - rates * bin_s).sum(1)).exp()
+    w = w / (w.sum() + 1e-12)
+    return w.log(), w @ v
+
+
+_UNDERFLOW = (
+    "`exp` of a logarithm of -1000 is 0, for every story, and 0 / 0 is NaN. What may be subtracted from all of the "
+    "logarithms before?"
+)
+_NOT_ONE = "the weights do not sum to 1: `exp` of the logarithms that are returned should."
+_NO_LOG = "a spike adds the rate in yours. It should add the logarithm of the rate."
+_TOO_EARLY = "normalised too early: first add the logarithms of before, and then make the weights sum to 1."
+_SKIPPED = "log_w = log_w - log_w.logsumexp(0) → pass"
+
+
+@exercise(
+    cases={
+        "two equal stories and a unit that fires once": _stories(1, n=2, before=-0.6931472),
+        "two equal stories and a unit that is silent": _stories(0, n=2, before=-0.6931472),
+        "a bin of 50 ms": _stories(1, n=2, before=-0.6931472, bin_s=0.05),
+        "three units, of which one has no spike": _stories(2, 0, 1),
+        "stories whose weights were not equal": _stories(2, 0, 1, before=[-1.0, -3.0, -0.5, -2.0, -4.0]),
+        "log weights of -1000 and less": _stories(2, 0, 1, before=[-1003.0, -1001.0, -1000.0, -1002.0, -1004.0]),
+        "a silent bin that takes 1000 from every story": _stories(*100 * [0], bin_s=0.05, hz=200.0, spread=0.02),
+    },
+    mistakes={
+        "counts * rates.log() - rates * bin_s → counts * rates.log()": (
+            "silence says nothing in yours: a story in which a unit fires fast should lose when it is silent."
+        ),
+        "rates * bin_s → rates": (
+            "a bin takes away as much as a whole second would: a rate in Hz times the length of the bin is expected."
+        ),
+        "rates * bin_s → rates * 0.01": "the length of the bin is `bin_s`, and not always 10 ms.",
+        "- rates * bin_s → + rates * bin_s": "the sign: what a story expects is *subtracted*.",
+        "rates.log() → rates": _NO_LOG,
+        "rates.log() → (rates * bin_s)": _NO_LOG,
+        "log_w = log_w + ( → log_w = (": (
+            "the weights of before are lost: the logarithms of this bin are *added* to those of all bins before."
+        ),
+        (".sum(1) → .sum(1).log_softmax(0)", _SKIPPED): _TOO_EARLY,
+        (".sum(1) → .sum(1).log_softmax(0)", _SKIPPED, "log_w.exp() @ v → log_w.softmax(0) @ v"): _TOO_EARLY,
+        ".sum(1) → .mean(1)": "the units are averaged. Each adds its logarithm.",
+        ".sum(1) → .log_softmax(1).sum(1)": (
+            "normalised over the units. The weights of the *stories* should sum to 1, after the units are added up."
+        ),
+        (_SKIPPED, "log_w.exp() @ v → log_w.softmax(0) @ v"): _NOT_ONE,
+        _SKIPPED: f"{_NOT_ONE} The velocity needs that, too.",
+        ("log_w.logsumexp(0) → log_w.max()", "log_w.exp() @ v → log_w.softmax(0) @ v"): (
+            "the largest logarithm is 0. That is not enough: the weights should sum to 1."
+        ),
+        "log_w.logsumexp(0) → log_w.max()": (
+            "the largest weight is 1, in the velocity as well. The *sum* of the weights should be 1."
+        ),
+        "log_w.logsumexp(0) → log_w.exp().sum().log()": _UNDERFLOW,
+        "log_w = log_w - log_w.logsumexp(0) → log_w = (log_w.exp() / log_w.exp().sum()).log()": _UNDERFLOW,
+        ("log_w = log_w + ( → log_w = log_w - log_w.max() + (", "log_w.logsumexp(0) → log_w.exp().sum().log()"): (
+            "the largest was subtracted before the spikes of this bin were counted. A silent bin alone can take 1000 "
+            "from every story: subtract after it."
+        ),
+        _with_a_small_number: (
+            "a small number below the line hides 0 / 0 and leaves weights of 0. What may be subtracted from all of the "
+            "logarithms before `exp`?"
+        ),
+        "log_w.exp() @ v → v.mean(0)": "this is the plain mean of all stories. Each should count by its weight.",
+        "log_w.exp() @ v → v[log_w.argmax()]": (
+            "this is the velocity of the likeliest story. The mean of all, by their weights, is wanted."
+        ),
+        "log_w.exp() @ v → log_w @ v": "the velocities are weighted by logarithms. They should be by the weights.",
+        _by_old_weights: "the velocity is weighted as before the bin. Its spikes should count already.",
+        "return log_w, → return log_w.exp(),": "these are the weights. Their logarithms are wanted.",
+    },
+    results=("the logarithms", "the velocity"),
+)
+def weigh(log_w, rates, counts, bin_s, v):
+    """(13.7): log weights (N,) after a bin, and the decoded velocity (2,), of stories with log weights `log_w` (N,),
+    rates (N, U) in Hz and velocities v (N, 2), from the counts (U,) of a bin of `bin_s` seconds."""
+    log_w = log_w + (counts * rates.log() - rates * bin_s).sum(1)  # (N,)
+    log_w = log_w - log_w.logsumexp(0)
+    return log_w, log_w.exp() @ v
