@@ -1,4 +1,5 @@
-"""Exercises of chapter 19: a loss of classes, balanced accuracy, collapse, a forward step, a running text, a writer."""
+"""Exercises of chapter 19: a loss of classes, balanced accuracy, collapse, a forward step, a running text, a writer;
+deeper: the best moment."""
 
 import math
 from functools import cache, partial
@@ -488,3 +489,61 @@ class Writer:
     def begun(self):
         """log p, by all bins so far, that a beginning of each word was written, or all of it: (W,)."""
         return torch.stack([alpha.logsumexp(0) for alpha in self.alphas])
+
+
+# Exercise 19.7, deeper: the best moment
+def _moments(shares, since_s, pause_s=0.2, n=8):
+    """n trials, of which these shares are right at these moments, in other trials at each of them; the pause."""
+    right = np.array([[(i + 3 * j) % n < share * n for j, share in enumerate(shares)] for i in range(n)])
+    return right, np.array(since_s), pause_s
+
+
+def _each_its_own(right, since_s, pause_s):
+    """A mistake: the moment is another one in each trial."""
+    points = (2 * right - 1) / (since_s + pause_s)  # (n, T)
+    return best_moment.reference(right, since_s, pause_s)[0], points.max(1).mean()
+
+
+_MOST_ACCURATE = "this is the moment at which most trials are right. Whoever waits for it presses fewer buttons."
+
+
+@exercise(
+    cases={
+        "three moments": partial(_moments, (0.625, 0.875, 1.0), (0.05, 0.1, 0.3)),
+        "a long pause": partial(_moments, (0.625, 0.875, 1.0), (0.05, 0.1, 0.3), pause_s=2.0),
+        "a first moment at 0 s": partial(_moments, (0.625, 0.75, 0.875, 0.75), (0.0, 0.1, 0.2, 0.3)),
+        "answers that are mostly wrong": partial(_moments, (0.125, 0.25, 0.25, 0.375, 0.25), (0.1, 0.2, 0.4, 0.5, 1.0)),
+        "two moments that are equally good": partial(
+            _moments, (0.375, 0.625, 0.75, 0.75), (0.0, 0.125, 0.375, 0.5), pause_s=0.125
+        ),
+    },
+    mistakes={
+        "best = points.argmax() → best = a.argmax()": _MOST_ACCURATE,
+        ("best = points.argmax() → best = a.argmax()", "points[best] → a[best]"): _MOST_ACCURATE,
+        "since_s + pause_s → since_s": "the pause is left out: a choice takes `since_s` and the pause.",
+        "(since_s + pause_s) → since_s + pause_s": "divided by the time alone, and then the pause is added. Brackets?",
+        "2 * a - 1 → a": "a wrong answer costs nothing in yours. In (19.4) it costs a point.",
+        "2 * a - 1 → a - 0.5": "this is how far the share lies above a half. Count points: one won, or one lost.",
+        "2 * a - 1 → a - 1 / 8": "chance is subtracted. (19.4) adds a point if right, and takes one if wrong.",
+        "right.mean(0) → right.sum(0)": "this counts the right trials. (19.4) wants their share.",
+        "2 * a - 1 → (2 * right - 1).sum(0)": "the points of all trials are added up. Their mean is wanted.",
+        _each_its_own: "each trial is decided at its own best moment, which nobody knows. Take one moment for all.",
+        "best = points.argmax() → best = len(points) - 1 - points[::-1].argmax()": (
+            "of two moments that are equally good this is the later one. The first is wanted."
+        ),
+        "return best, points[best] → return since_s[best], points[best]": (
+            "this is the time of the moment. Its index is wanted, a whole number."
+        ),
+        "return best, points[best] → return best, a[best]": (
+            "this is the share that is right at that moment. The points a second are wanted."
+        ),
+    },
+    results=("the index", "the points a second"),
+)
+def best_moment(right, since_s, pause_s):
+    """The first moment at which (19.4) is largest, its index from 0 to T - 1, and its points a second: `right` (n, T)
+    is True where a trial is right, the moments since_s (T,) and the pause are in s."""
+    a = right.mean(0)  # (T,)
+    points = (2 * a - 1) / (since_s + pause_s)  # (T,), (19.4)
+    best = points.argmax()
+    return best, points[best]

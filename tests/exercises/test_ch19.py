@@ -177,6 +177,25 @@ def step_that_forgets(self, row):
     return Padded.step(self, row)
 
 
+def best_by_a_loop(right, since_s, pause_s, gain=lambda share: share - (1 - share), last=False):
+    best, most = 0, -math.inf
+    for j, t in enumerate(since_s):
+        points = gain(sum(right[:, j]) / len(right)) / (t + pause_s)
+        if points > most or (last and points == most):
+            best, most = j, points
+    return best, most
+
+
+def best_by_points(right, since_s, pause_s):
+    points = np.where(right, 1, -1).mean(0) / (since_s + pause_s)
+    return np.flatnonzero(points == points.max())[0], max(points)
+
+
+def most_accurate(right, since_s, pause_s):
+    best = right.mean(0).argmax()
+    return best, (2 * right.mean(0)[best] - 1) / (since_s[best] + pause_s)
+
+
 PRECISION = "(precision)"
 test_answers = answers(
     check,
@@ -227,6 +246,14 @@ test_answers = answers(
     ("Writer", writer(begun=lambda self: self.alpha.amax(1)), "likeliest"),
     ("Writer", writer(begun=lambda self: self.alpha.masked_fill(self.is_end(), -1e30).logsumexp(1)), "*all* states"),
     ("Writer", writer(whole=lambda self: Padded.whole(self).log_softmax(0)), "over the table"),
+    ("best_moment", best_by_a_loop),
+    ("best_moment", best_by_points),
+    ("best_moment", lambda *given: best_by_a_loop(*given, last=True), "the later one"),
+    ("best_moment", lambda *given: best_by_a_loop(*given, gain=lambda share: share), "costs a point"),
+    ("best_moment", lambda *given: best_by_a_loop(*given, gain=lambda share: share - 1 / 8), "chance is subtracted"),
+    ("best_moment", most_accurate, "most trials are right"),
+    ("best_moment", lambda right, t, pause: best_by_points(right, t, 0.0), "pause is left out"),
+    ("best_moment", lambda right, t, pause: (t[best_by_points(right, t, pause)[0]], 0.0), "the index: expected"),
 )
 
 
