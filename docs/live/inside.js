@@ -61,10 +61,7 @@ class Inside {
       const inTime = [...this.trace.units.keys()].sort((a, b) => this.trace.offsets[a] - this.trace.offsets[b]);
       this.choose(inTime.at((inTime.indexOf(this.chosen) + by) % inTime.length));
     });
-    for (const query of ["(prefers-color-scheme: dark)", COLUMN]) {
-      matchMedia(query).addEventListener("change", () => this.draw());
-    }
-    addEventListener("resize", () => this.draw());
+    for (const happens of ["resize", "theme"]) addEventListener(happens, () => this.draw());
   }
 
   find(selector) {
@@ -130,8 +127,7 @@ class Inside {
   draw() {
     if (!this.trace || !this.root.clientWidth) return;
     const style = getComputedStyle(this.root), color = (name) => style.getPropertyValue(name).trim();
-    const dark = style.colorScheme.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches;
-    this.theme = { ramp: rampOf(DIVERGING[dark ? "dark" : "light"]), ink: color("--ink"), soft: color("--soft"),
+    this.theme = { ramp: rampOf(DIVERGING[document.documentElement.dataset.theme]), ink: color("--ink"), soft: color("--soft"),
       line: color("--line"), hand: color("--hand"), decoded: color("--decoded") };
     this.down = matchMedia(COLUMN).matches;
     this.ends = {};  // of the lines, in CSS pixels of their picture: where the one ends that comes, and the next begins

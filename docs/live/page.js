@@ -14,7 +14,7 @@ const loop = new Loop(unpack(WEIGHTS));
 const edge = loop.w.workspaceMm, arena = find("#arena");
 const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
 readTheme();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+addEventListener("theme", () => {
   readTheme();
   pictures.frame(loop.timeS);
 });
