@@ -92,6 +92,7 @@ function setDemonstrating(on) {
   if (demonstrating && !on) samples = [[-Infinity, ...demonstration(loop.timeS)]];
   demonstrating = on;
   find("#invitation").hidden = !on;
+  find("#whose").textContent = on ? "demonstration’s" : "your";
   find("#demo").setAttribute("aria-pressed", on);
 }
 
@@ -177,6 +178,7 @@ function choose() {
   loop.pulled = drawn === "cursor" && find("#pull").checked;
   loop.anewS = drawn === "paths" ? PATH_S : Infinity;
   document.body.classList.toggle("wiener", loop.decoder === "wiener");
+  document.body.classList.toggle("own-way", drawn === "cursor");
   find("#captions span").textContent = DRAWN_BY[loop.decoder];
   readTheme();
   find("#ahead").textContent = AHEAD_NOTES[loop.ahead];
