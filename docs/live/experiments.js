@@ -40,11 +40,14 @@ class Experiments {
     button.setAttribute("aria-pressed", true);
     button.textContent = "Stop, and see";
     item.querySelector(".why").hidden = true;
-    for (const part of stuck.matches ? [item, button] : []) part.scrollIntoView({ block: "nearest" });
     if (paused) setPaused(false);
     if (name === "noise") setNoise(30);
     if (name === "ahead") check("ahead", 2);
-    if (name !== "loop") return;
+    if (name === "loop") this.play();
+    for (const part of stuck.matches ? [item, button] : []) part.scrollIntoView({ block: "nearest" });
+  }
+
+  play() {
     check("drawn", "cursor");
     setDemonstrating(false);
     loop.game = new Game();

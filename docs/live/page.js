@@ -204,14 +204,14 @@ find("#demo").addEventListener("click", () => {
 });
 
 // ---- a row of the raster: its tuning where it is pointed at; lost, or back, by a click
-const raster = find("#raster");
+const raster = find("#raster"), touched = matchMedia("(hover: none)").matches;
 
 function chooseRow(i) {
   pictures.chosen = i;
   if (i < 0) return;
-  const u = pictures.shown[i], click = loop.units.silent[u] ? "It is silent: click to bring it back." : "Click to silence it.";
+  const u = pictures.shown[i], [Click, click] = touched ? ["Tap", "tap"] : ["Click", "click"];
   find("#unit").textContent = `Neuron ${u + 1} fires most for movements ${pictures.directionName(u)} `
-    + `(the curve in the raster). ${click}`;
+    + `(the curve in the raster). ${loop.units.silent[u] ? `It is silent: ${click} to bring it back.` : `${Click} to silence it.`}`;
 }
 
 function toggleRow() {
@@ -221,12 +221,17 @@ function toggleRow() {
   showLost();
   chooseRow(pictures.chosen);
 }
-raster.addEventListener("pointermove", (event) => {
+
+function chooseAt(event) {
   const box = raster.getBoundingClientRect(), share = (event.clientY - box.top) / box.height;
   chooseRow(Math.min(Math.max(Math.floor(share * pictures.shown.length), 0), pictures.shown.length - 1));
-});
+}
+raster.addEventListener("pointermove", chooseAt);
 raster.addEventListener("pointerleave", () => chooseRow(-1));
-raster.addEventListener("click", toggleRow);
+raster.addEventListener("click", (event) => {
+  chooseAt(event);  // a finger has left by now
+  toggleRow();
+});
 raster.addEventListener("keydown", (event) => {
   const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
   if (by) chooseRow((pictures.chosen + by + pictures.shown.length) % pictures.shown.length);
