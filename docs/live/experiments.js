@@ -99,8 +99,8 @@ class Experiments {
     const { game } = loop, reached = game.times.filter((time) => time !== null);
     if (game.target) {  // who listens is told of the rings, not of the seconds
       const left = Math.ceil(game.timeoutS - game.shownS - 1e-9);
-      find("#message").innerHTML = `Ring ${game.times.length + 1} of 8<span aria-hidden="true"> · ${left} s left</span>
-        · ${reached.length} reached`;
+      const said = `Ring ${game.times.length + 1} of 8<span aria-hidden="true"> · ${left} s left</span> · ${reached.length} reached`;
+      if (find("#message").innerHTML !== said) find("#message").innerHTML = said;
       return;
     }
     // a target that was not reached counts with the time that it was shown

@@ -10,7 +10,7 @@ const STEPS = {
   all: () => `All 120 vote in the same way. Chance decides when a neuron fires, so eight are often wrong. In a vote of 120,
     most of the chance cancels.`,
   network: () => `The network needs no arrows of ours. It has learned, from minutes of movement, what each spike says about the
-    velocity. <a href="#inside">Follow one spike through it</a>.`,
+    velocity. <a href="live.html#inside" target="_top">Follow one spike through it</a>.`,
 };
 
 class Guide {

@@ -1,5 +1,7 @@
-// Light or dark, before anything is drawn.
+// Where the page is shown, before anything is drawn: in the frame of the first page, in light or in dark.
 "use strict";
+
+document.documentElement.classList.toggle("framed", window.name === "live");
 
 /** As the switch of the course's pages has stored it, or else as the system prefers; on paper, light. */
 function chooseTheme(event) {
