@@ -40,17 +40,20 @@ class Experiments {
     button.setAttribute("aria-pressed", true);
     button.textContent = "Stop, and see";
     item.querySelector(".why").hidden = true;
-    if (stuck.matches) button.scrollIntoView({ block: "nearest" });
     if (paused) setPaused(false);
     if (name === "noise") setNoise(30);
     if (name === "ahead") check("ahead", 2);
-    if (name !== "loop") return;
+    if (name === "loop") this.play();
+    for (const part of stuck.matches ? [item, button] : []) part.scrollIntoView({ block: "nearest" });
+  }
+
+  play() {
     check("drawn", "cursor");
     setDemonstrating(false);
     loop.game = new Game();
-    find("#message").textContent = "Bring the decoded cursor into the ring. "
-      + "At each ring, and at the wall, it restarts at your hand.";
     find(".target").hidden = false;
+    document.body.classList.add("playing");
+    this.follow();
     arena.focus({ preventScroll: true });
     if (!stuck.matches) arena.scrollIntoView({ block: "nearest" });
   }
@@ -74,6 +77,7 @@ class Experiments {
       loop.game = null;
       find("#message").textContent = "";
       find(".target").hidden = true;
+      document.body.classList.remove("playing");
       check("drawn", "paths");
     }
   }
@@ -83,25 +87,26 @@ class Experiments {
     const lost = loop.units.silent.reduce((a, b) => a + b, 0);
     if (this.running === "lose" && lost === loop.units.n) this.stop();
     if (this.running === "lose" && loop.nBins % LOSE_EVERY_BINS === 0) setLost(lost + 1);
-    if (loop.game && loop.game.times.length) this.follow();
+    if (loop.game) this.follow();
   }
 
   /** A game is one of one setting. */
   restart() {
-    if (!loop.game) return;
-    loop.game = new Game();
-    find("#message").textContent = "Switched: the game starts again.";
+    if (loop.game) loop.game = new Game();
   }
 
   follow() {
-    const { game } = loop, n = game.times.length, last = game.times.at(-1);
-    find("#message").textContent = `Ring ${n}: ` + (last === null ? "time is up" : `${last.toFixed(1)} s`);
-    if (game.target) return;
-    const reached = game.times.filter((time) => time !== null);
+    const { game } = loop, reached = game.times.filter((time) => time !== null);
+    if (game.target) {  // who listens is told of the rings, not of the seconds
+      const left = Math.ceil(game.timeoutS - game.shownS - 1e-9);
+      const said = `Ring ${game.times.length + 1} of 8<span aria-hidden="true"> · ${left} s left</span> · ${reached.length} reached`;
+      if (find("#message").innerHTML !== said) find("#message").innerHTML = said;
+      return;
+    }
     // a target that was not reached counts with the time that it was shown
     const times = game.times.map((time) => time ?? game.timeoutS).sort((a, b) => a - b);
     const median = (times[3] + times[4]) / 2;
-    const ahead = ["now", "+50 ms", "+100 ms"][loop.ahead], lost = loop.units.silent.reduce((a, b) => a + b, 0);
+    const ahead = ["of now", "50 ms ahead", "100 ms ahead"][loop.ahead], lost = loop.units.silent.reduce((a, b) => a + b, 0);
     const cells = [NAMES[loop.decoder], ahead, lost, `${loop.units.noiseHz} Hz`, loop.pulled ? "yes" : "no",
       `${reached.length} of 8`, `${median.toFixed(1)} s`];
     find("#results tbody").insertRow(0).append(...cells.map((text) => {
@@ -111,7 +116,7 @@ class Experiments {
     }));
     find("#results").hidden = false;
     this.stop(`You reached ${reached.length} of 8. `);
-    find("#message").textContent = `${reached.length} of 8 rings, median time ${median.toFixed(1)} s (5 s if missed).`;
+    find("#message").textContent = `${reached.length} of 8 rings, median time ${median.toFixed(1)} s.`;
   }
 
   // ---- a picture to keep: the path of the hand, and below it what the neurons said
@@ -121,6 +126,7 @@ class Experiments {
     if (guide.step !== "network") guide.show("network");
     this.stop();
     loop.anewS = Infinity;  // one path, that does not drift away
+    document.body.classList.add("own-way");
     loop.pulled = true;
     loop.fromHand();
     this.writing = { from: loop.nBins * loop.perBin, hand: [], decoded: [] };

@@ -6,11 +6,11 @@ const STEPS = {
   one: (unit) => `This is one neuron. It fires most when you move ${pictures.directionName(unit)}: the arrow points there,
     and the colour stands for that direction. Move that way, then the other way.`,
   eight: () => `Eight neurons vote. Each lays down an arrow in its own direction, the longer the faster it fires, and the
-    arrows are laid end to end. The dark arrow goes from the start to the end: it says where you move.`,
+    arrows are laid end to end. One last arrow goes from the start to the end: it says where you move.`,
   all: () => `All 120 vote in the same way. Chance decides when a neuron fires, so eight are often wrong. In a vote of 120,
     most of the chance cancels.`,
   network: () => `The network needs no arrows of ours. It has learned, from minutes of movement, what each spike says about the
-    velocity. <a href="#inside">Follow one spike through it</a>.`,
+    velocity. <a href="live.html#inside" target="_top">Follow one spike through it</a>.`,
 };
 
 class Guide {
@@ -83,7 +83,7 @@ class Guide {
   measured() {
     if (this.step === "one") return `Now it fires ${Math.round(pictures.rates[this.one])} times a second.`;
     if (this.error[1] < 10 || !find("#guide.begun")) return "";
-    const who = this.step === "network" ? WHO[loop.decoder] : "the dark arrow";
+    const who = this.step === "network" ? WHO[loop.decoder] : "their vote";
     return `On average, ${who} points ${Math.round((this.error[0] / this.error[1]) * 180 / Math.PI)}° off.`;
   }
 

@@ -8,7 +8,7 @@ const HOW = { in: "#how-does-a-network-take-in-spikes", read: "#how-does-one-que
 const PARTS = [  // name, title, what the picture is for, formulas of the chapter and their sections
   ["bin", "A bin of spikes", "What comes in? The spikes of 50 ms, a dot for each. A larger dot counts more.", [["12.1", HOW.in]]],
   ["token", "Its token", "Who fired? The network has learned 64 numbers for each neuron.", [["12.1", HOW.in]]],
-  ["score", "Score and weight", "How much does this spike count? Its weight is the dark bar among those of all spikes.",
+  ["score", "Score and weight", "How much does this spike count? Its weight is the marked bar among those of all spikes.",
     [["12.2", HOW.read], ["12.4", HOW.read]]],
   ["latent", "The bin, read", "What do the spikes say together? Every spike has added to these 64 numbers, by its weight.",
     [["12.4", HOW.read], ["12.5", HOW.feedForward]]],
@@ -61,10 +61,7 @@ class Inside {
       const inTime = [...this.trace.units.keys()].sort((a, b) => this.trace.offsets[a] - this.trace.offsets[b]);
       this.choose(inTime.at((inTime.indexOf(this.chosen) + by) % inTime.length));
     });
-    for (const query of ["(prefers-color-scheme: dark)", COLUMN]) {
-      matchMedia(query).addEventListener("change", () => this.draw());
-    }
-    addEventListener("resize", () => this.draw());
+    for (const happens of ["resize", "theme"]) addEventListener(happens, () => this.draw());
   }
 
   find(selector) {
@@ -130,8 +127,7 @@ class Inside {
   draw() {
     if (!this.trace || !this.root.clientWidth) return;
     const style = getComputedStyle(this.root), color = (name) => style.getPropertyValue(name).trim();
-    const dark = style.colorScheme.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches;
-    this.theme = { ramp: rampOf(DIVERGING[dark ? "dark" : "light"]), ink: color("--ink"), soft: color("--soft"),
+    this.theme = { ramp: rampOf(DIVERGING[document.documentElement.dataset.theme]), ink: color("--ink"), soft: color("--soft"),
       line: color("--line"), hand: color("--hand"), decoded: color("--decoded") };
     this.down = matchMedia(COLUMN).matches;
     this.ends = {};  // of the lines, in CSS pixels of their picture: where the one ends that comes, and the next begins
@@ -230,7 +226,7 @@ class Inside {
     this.ends.score = { last: [x(offset), y(score)], next: [bar, height - 2 - tall] };
     const weight = weights[this.chosen] ?? this.stream.weight(score), sum = weights.reduce((a, b) => a + b, 0);
     this.say("score", `Score ${score.toFixed(2)} (the dot; the curve: had it come at another time) gives weight `
-      + `${weight.toFixed(2)} (dark bar). All weights sum to ${sum.toFixed(1)}.`);
+      + `${weight.toFixed(2)} (marked bar). All weights sum to ${sum.toFixed(1)}.`);
   }
 
   latent(canvas) {

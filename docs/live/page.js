@@ -14,7 +14,7 @@ const loop = new Loop(unpack(WEIGHTS));
 const edge = loop.w.workspaceMm, arena = find("#arena");
 const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
 readTheme();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+addEventListener("theme", () => {
   readTheme();
   pictures.frame(loop.timeS);
 });
@@ -92,6 +92,7 @@ function setDemonstrating(on) {
   if (demonstrating && !on) samples = [[-Infinity, ...demonstration(loop.timeS)]];
   demonstrating = on;
   find("#invitation").hidden = !on;
+  find("#whose").textContent = on ? "demonstration’s" : "your";
   find("#demo").setAttribute("aria-pressed", on);
 }
 
@@ -177,6 +178,7 @@ function choose() {
   loop.pulled = drawn === "cursor" && find("#pull").checked;
   loop.anewS = drawn === "paths" ? PATH_S : Infinity;
   document.body.classList.toggle("wiener", loop.decoder === "wiener");
+  document.body.classList.toggle("own-way", drawn === "cursor");
   find("#captions span").textContent = DRAWN_BY[loop.decoder];
   readTheme();
   find("#ahead").textContent = AHEAD_NOTES[loop.ahead];
@@ -202,14 +204,14 @@ find("#demo").addEventListener("click", () => {
 });
 
 // ---- a row of the raster: its tuning where it is pointed at; lost, or back, by a click
-const raster = find("#raster");
+const raster = find("#raster"), touched = matchMedia("(hover: none)").matches;
 
 function chooseRow(i) {
   pictures.chosen = i;
   if (i < 0) return;
-  const u = pictures.shown[i], click = loop.units.silent[u] ? "It is silent: click to bring it back." : "Click to silence it.";
+  const u = pictures.shown[i], [Click, click] = touched ? ["Tap", "tap"] : ["Click", "click"];
   find("#unit").textContent = `Neuron ${u + 1} fires most for movements ${pictures.directionName(u)} `
-    + `(the curve in the raster). ${click}`;
+    + `(the curve in the raster). ${loop.units.silent[u] ? `It is silent: ${click} to bring it back.` : `${Click} to silence it.`}`;
 }
 
 function toggleRow() {
@@ -219,12 +221,17 @@ function toggleRow() {
   showLost();
   chooseRow(pictures.chosen);
 }
-raster.addEventListener("pointermove", (event) => {
+
+function chooseAt(event) {
   const box = raster.getBoundingClientRect(), share = (event.clientY - box.top) / box.height;
   chooseRow(Math.min(Math.max(Math.floor(share * pictures.shown.length), 0), pictures.shown.length - 1));
-});
+}
+raster.addEventListener("pointermove", chooseAt);
 raster.addEventListener("pointerleave", () => chooseRow(-1));
-raster.addEventListener("click", toggleRow);
+raster.addEventListener("click", (event) => {
+  chooseAt(event);  // a finger has left by now
+  toggleRow();
+});
 raster.addEventListener("keydown", (event) => {
   const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
   if (by) chooseRow((pictures.chosen + by + pictures.shown.length) % pictures.shown.length);

@@ -1,6 +1,7 @@
 """The page on which the decoder runs: equal to the package, in time, and usable with a mouse, keys and a finger."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -141,6 +142,7 @@ def test_game_is_won_by_the_decoded_cursor(page):
     page.evaluate("find('#pull').checked = true")  # a busy machine steers late
     page.locator("[data-experiment=loop] input").press("ArrowRight")  # a guess
     page.click("[data-experiment=loop] button")
+    assert re.fullmatch(r"Ring 1 of 8 · [1-5] s left · 0 reached", page.inner_text("#message"))
     box = page.locator("#arena").bounding_box()
     while page.evaluate("!!loop.game"):
         x, y, cx, cy = page.evaluate("[...(loop.game?.target ?? [0, 0]), ...loop.cursor]")
@@ -261,7 +263,7 @@ def test_one_neuron_is_met_and_heard(page):
     assert page.evaluate("pictures.directionName(guide.one)") in page.inner_text("#told")
     assert page.evaluate("guide.sound") is None  # before a click
     page.evaluate("setPaused(true)")
-    along, against = page.evaluate(MOVE, 0), page.evaluate(MOVE, np.pi)
+    along, against = np.mean([[page.evaluate(MOVE, turn) for turn in (0, np.pi)] for _ in range(5)], 0)
     assert along > 2 * against
     page.click("#sound")
     clicks, spikes = page.evaluate("""() => {
@@ -320,3 +322,45 @@ def test_blocks_open_and_lines_follow_the_spike(page, pages):
     for link in page.locator("#inside .opened a").all():
         file, section = link.get_attribute("href").split("#")
         assert f'id="{section}"' in (pages / file).read_text(encoding="utf-8")
+
+
+def test_theme_is_that_of_the_pages_around(page, pages):
+    """The stored one, also when another page changes it; without one, the system's. On paper it is light."""
+    shown = """paper => theme.paper === paper && getComputedStyle(document.body).getPropertyValue('--paper') === paper
+        && document.documentElement.dataset.theme === {"#ffffff": "light", "#202226": "dark"}[paper]"""
+    light, dark = "#ffffff", "#202226"
+    page.wait_for_function(shown, arg=light)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(shown, arg=dark)
+    page.goto(f"file://{pages}/index.html")
+    frame = page.frame("live")
+    for mode, paper in (("light", light), ("dark", dark)):
+        page.evaluate("mode => localStorage.setItem('mode', mode)", mode)
+        frame.wait_for_function(shown, arg=paper)
+    page.emulate_media(color_scheme="light")
+    page.goto(f"file://{pages}/live.html")
+    page.wait_for_function(shown, arg=dark)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function(shown, arg=light)
+
+
+def test_nothing_is_cut_in_the_frame(offline_page, pages):
+    """What the frame of the first page shows is wholly in it, at each width; the square is large enough to move in."""
+    offline_page.goto(f"file://{pages}/index.html")
+    frame = offline_page.frame("live")
+    frame.wait_for_function("loop.nBins > 0")
+    for width in (1440, 768, 390):
+        offline_page.set_viewport_size({"width": width, "height": 844})
+        for step in ("one", "eight", "network"):
+            frame.evaluate("step => guide.show(step)", step)
+            boxes, high, wide = frame.evaluate("""() => [[...document.querySelectorAll("body *")].map((part) => {
+                const { top, bottom, left, right, width, height } = part.getBoundingClientRect();
+                return { name: part.id || part.tagName, top, bottom, left, right, width, height };
+            }).filter((box) => box.width > 0), innerHeight, innerWidth]""")
+            for box in boxes:
+                assert box["top"] >= 0 and box["bottom"] <= high, (width, step, box)
+                assert box["left"] >= 0 and box["right"] <= wide, (width, step, box)
+            shown = {box["name"]: box for box in boxes}
+            assert shown["raster"]["height"] > 100 and "traces" not in shown
+            assert shown["arena"]["width"] >= 240 and abs(shown["arena"]["height"] - shown["arena"]["width"]) < 1
+    assert offline_page.problems == []
