@@ -5,6 +5,7 @@ from pathlib import Path
 
 from docutils.nodes import SkipNode, math_block
 
+from tools.site.prepare import glossary_words
 from tools.site.repository import BASE_URL
 
 project = "possm-lite"
@@ -25,7 +26,7 @@ python_use_unqualified_type_names = True
 
 html_theme = "sphinx_book_theme"
 html_static_path = ["_static"]
-html_context = {"default_mode": "auto"}
+html_context = {"default_mode": "auto", "glossary_words": glossary_words()}
 html_favicon = "_static/favicon.svg"
 html_baseurl = BASE_URL
 templates_path = ["_templates"]
@@ -53,5 +54,12 @@ def formula(writer, node):
     raise SkipNode
 
 
+def mark_chinese(app, page, template, context, doctree):
+    """The body of a page in Chinese says so, for its glyphs."""
+    if page.endswith(".zh"):
+        context["body"] = f'<div lang="zh">{context["body"]}</div>'
+
+
 def setup(app):
     app.add_html_math_renderer("katex", (formula, None), (formula, None))
+    app.connect("html-page-context", mark_chinese)

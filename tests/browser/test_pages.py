@@ -184,3 +184,37 @@ def test_search_puts_chapters_before_the_reference(offline_page, pages):
     ]
     assert len(found) > 20 and kinds == sorted(kinds, key=["chapter", "guide", "reference"].index)
     assert offline_page.problems == []
+
+
+def test_a_search_that_finds_nothing_offers_the_words_that_were_meant(offline_page, pages):
+    offline_page.goto(f"file://{pages}/search.html?q=sofmax")
+    assert offline_page.locator(".search-summary a[href='GLOSSARY.html']").is_visible()
+    assert offline_page.locator(".search-button-field:visible, .search-button:visible").count() == 0  # one field
+    meant = offline_page.locator(".search-summary a").first
+    offline_page.goto(f"file://{pages}/index.html")
+    assert not offline_page.get_by_text("Hide Search Matches").is_visible()  # nothing is marked
+    offline_page.go_back()
+    meant.click()
+    offline_page.wait_for_selector(".search-summary:has-text('Search finished')")
+    assert offline_page.url.endswith("?q=softmax")
+    offline_page.goto(f"file://{pages}/02_scoring.html")
+    assert offline_page.get_by_text("Hide Search Matches").is_visible()
+    assert offline_page.problems == []
+
+
+# stops and commas that are left of the end of the formula before them: at the beginning of the next line
+STOPS = """() => [...document.querySelectorAll("span.math")].filter(({nextSibling: after}) => {
+    if (after?.nodeType !== Node.TEXT_NODE || !/^[.,]/.test(after.data)) return false;
+    const stop = document.createRange();
+    stop.setStart(after, 0);
+    stop.setEnd(after, 1);
+    const end = [...after.previousSibling.querySelectorAll(".base")].at(-1).getBoundingClientRect();
+    return stop.getBoundingClientRect().left < end.left;
+}).map(({textContent}) => textContent)"""
+
+
+def test_no_line_begins_with_a_stop(offline_page, pages):
+    offline_page.goto(f"file://{pages}/06_recurrent_networks.html")
+    for width in (1440, 900, 600, 390):
+        offline_page.set_viewport_size({"width": width, "height": 900})
+        assert offline_page.evaluate(STOPS) == []

@@ -5,6 +5,7 @@ import pytest
 from tools.site import api
 from tools.site.api import NUMBER, Reference
 from tools.site.chapters import chapters
+from tools.site.prepare import without_noqa
 
 DOCUMENTED = ast.Module | ast.FunctionDef | ast.ClassDef
 
@@ -60,3 +61,8 @@ def test_docstring_and_fields_of_a_dataclass_are_shown():
         "    * `ValueError`: naming the field.",
         ":Source: a book, chapter 2.",
     ]
+
+
+def test_code_on_the_pages_has_no_marks_for_the_linter():
+    code = "import a  # noqa: F401\nimport b  # noqa: F401  (b: exercise 1.1)\nc = 1  # noqa: S307, of this file\n"
+    assert without_noqa(code) == "import a\nimport b  # (b: exercise 1.1)\nc = 1  # of this file\n"

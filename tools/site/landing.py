@@ -49,10 +49,11 @@ def landing(chapters: list[Chapter], images: Path) -> str:
 
 def run() -> str:
     """How to get the course, open it, and train the decoder."""
-    first = f"git clone https://github.com/{REPOSITORY} possm-lite && cd possm-lite"
-    lines = [first if REPOSITORY else "cd possm-lite    # the folder of the course"]
+    url = f"https://github.com/{REPOSITORY}" if REPOSITORY else "URL"
+    lines = [f"git clone {url} possm-lite && cd possm-lite"]
     lines += ["make lab         # the course, in JupyterLab", "make decode      # train the decoder, and test it"]
-    source = f"[The source](https://github.com/{REPOSITORY}) is on GitHub. " * bool(REPOSITORY)
+    on_github = f"[The source]({url}) is on GitHub. "
+    source = on_github if REPOSITORY else "URL is the address of the course; whoever gave you these pages knows it. "
     return "```bash\n" + "\n".join(lines) + f"\n```\n\n{source}Python 3.10 to 3.14, git and make are enough."
 
 

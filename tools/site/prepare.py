@@ -45,6 +45,9 @@ MOVING = re.compile(r'^// figure "(.+)" (at|below) ([\w-]+)(?:, from ([\w -]+))?
 FIRST = re.compile(r"^// first: (.+(?:\n//   .+)*)", re.M)  # there, too: what to do with the first of its figures
 CHECK = re.compile(r"check\.(\w+)\(.*\)")  # a cell that checks an exercise
 LIGHTNESS = re.compile(r"\b(black|white|bright|dark|pale|light|yellow|shade)(er|est|s)?\b")
+NOQA = re.compile(r" *# noqa: [A-Z]+\d+(?:,? *(\S.*))?$", re.M)  # a mark for ruff, and what it says to a reader
+CHINESE = re.compile(r"(?<=\| )[^|\n]*[\u4e00-\u9fff][^|\n]*(?= \|)")  # a cell of a table
+WORD = re.compile(r"[a-z]{4,}")
 STILL = '<p class="in-package">In the notebook this figure has sliders.</p>'
 
 
@@ -62,8 +65,10 @@ def main(folder: Path) -> None:
     for chapter in course + deeper:
         nbformat.write(page(chapter, reference), folder / f"{chapter.name}.ipynb")
     for name in GUIDES:
-        guide = (ROOT / "docs" / name).read_text(encoding="utf-8")
-        (folder / name).write_text(relink(guide), encoding="utf-8")
+        guide = relink((ROOT / "docs" / name).read_text(encoding="utf-8"))
+        if name == "GLOSSARY.md":
+            guide = CHINESE.sub(r'<span lang="zh">\g<0></span>', guide)
+        (folder / name).write_text(guide, encoding="utf-8")
     for path in sorted((ROOT / "docs/handouts").glob("*.md")):
         text = relink(path.read_text(encoding="utf-8"))
         off_the_bar = f"---\norphan: true\n---\n\n{text}"  # TEACHING links to it, not the bar at the side
@@ -90,6 +95,7 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
         if cell.cell_type == "markdown":
             cell.source = relink(link_formulas(cell.source, reference)).replace(*LIVE)
             continue
+        cell.source = without_noqa(cell.source)
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         if (cell.id in moving and moving[cell.id].replaces) or CHECK.fullmatch(cell.source.strip()):
@@ -105,6 +111,11 @@ def page(chapter: Chapter, reference: Reference) -> NotebookNode:
         tags = [f'<script src="_static/figures/{name}.js"></script>' for name in ("axes", "controls", chapter.name)]
         notebook.cells.append(new_markdown_cell("".join(tags)))
     return notebook
+
+
+def without_noqa(code: str) -> str:
+    """Code without marks for ruff; what follows one of them stays as a comment."""
+    return NOQA.sub(lambda mark: f"  # {mark[1]}" if mark[1] else "", code)
 
 
 class Moving(NamedTuple):
@@ -266,6 +277,12 @@ def link_formulas(markdown: str, reference: Reference) -> str:
         return f"{anchors}\n{formula[0]}{code}"
 
     return re.sub(r"^\$\$.+?\$\$", link, markdown, flags=re.M | re.S)
+
+
+def glossary_words() -> list[str]:
+    """The English words of the terms in the glossary, for a search that finds nothing."""
+    terms = (ROOT / "docs/GLOSSARY.md").read_text(encoding="utf-8").partition("\n## Terms")[2]
+    return sorted({word for term in re.findall(r"^\| ([^|]+) \|", terms, re.M) for word in WORD.findall(term.lower())})
 
 
 def index(course: list[Chapter], deeper: list[Chapter], images: Path) -> str:

@@ -24,9 +24,20 @@ document.addEventListener("DOMContentLoaded", () => {
     if (share < 1) target.style.fontSize = `${Math.floor(99 * share)}%`;
   }
 
+  function keepStop(formula) { // no line begins with the stop or comma after a formula
+    const after = formula.nextSibling, stop = after?.nodeType === Node.TEXT_NODE && after.data.match(/^[.,;:?!)]+/)?.[0];
+    if (!stop) return;
+    after.data = after.data.slice(stop.length);
+    const together = document.createElement("span");
+    together.className = "together";
+    formula.replaceWith(together);
+    together.append(formula, stop);
+  }
+
   const displayed = document.querySelectorAll("div.math");
   for (const formula of document.querySelectorAll("span.math")) {
     katex.render(formula.textContent, formula, { throwOnError: false });
+    keepStop(formula);
   }
   displayed.forEach(display);
   const columns = new ResizeObserver((resized) => requestAnimationFrame(() => resized.forEach(fit)));
