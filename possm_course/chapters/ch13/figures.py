@@ -266,7 +266,7 @@ def how_good(results: dict[str, dict[str, dict[str, float]]]) -> Figure:
     best = np.mean([r2 for n, r2 in zip(particles, filtered, strict=True) if n == max(particles)])
     left.semilogx(particles, filtered, "D", color=GREEN, ms=5)
     left.set(xlabel="particles", title="knows the simulator", ylabel="R² on the test trials")
-    left.set_xticks(sorted(set(particles)), [f"{n:,}" for n in sorted(set(particles))], fontsize=9)
+    left.set_xticks(sorted(set(particles)), [f"{n:,}" for n in sorted(set(particles))], fontsize=8)
     left.minorticks_off()
     runs = list(results["longer"].values())
     minutes, r2 = (np.array([run[key] for run in runs]) for key in ("minutes", "r2"))

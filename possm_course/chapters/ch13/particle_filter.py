@@ -174,6 +174,31 @@ def hand_of(plans: Plans, time_s: Tensor) -> Tensor:
     return torch.stack([x, y, speed * way.cos(), speed * way.sin()], -1)
 
 
+def log_rates(path: Tensor, slots: Tensor, common: Tensor, units: dict[str, Tensor]) -> Tensor:
+    """Log rate in Hz of every unit for each guess, (N, U).
+
+    The formula is that of `possm_lite.simulate.neurons.firing_rate`.
+
+    Args:
+        path: position and velocity of the hand of N guesses at each fine step, (steps, N, 4).
+        slots: the fine step that each unit sees, (U,).
+        common: the common fluctuations, (N, C).
+        units: the fields of a `UnitTuning`.
+    """
+    u = {name: value[:, None] for name, value in units.items() if value.ndim == 1}
+    turning = units["turning_rad_per_mm"]  # (U, 2)
+    position = units["position_gain_per_mm"]  # (U, 2)
+    x, y, vx, vy = path[slots].unbind(-1)  # (U, N) each
+    preferred = u["preferred_direction_rad"] + turning[:, :1] * x + turning[:, 1:] * y
+    along = vx * preferred.cos() + vy * preferred.sin()
+    drive = u["depth_s_per_mm"] * along + u["speed_gain_s_per_mm"] * torch.hypot(vx, vy)
+    drive = drive + position[:, :1] * x + position[:, 1:] * y
+    drive = drive + units["common_gain"] @ common.T
+    ceiling = u["saturation_hz"]
+    odds = ceiling / u["baseline_hz"] - 1
+    return (ceiling.log() - torch.log1p(odds * torch.exp(-drive))).T
+
+
 class ParticleFilter:
     """Weighted guesses of the hand and of the common fluctuations, given the spikes so far.
 
@@ -261,24 +286,12 @@ class ParticleFilter:
     def log_rates(self, fine: int, common: Tensor) -> Tensor:
         """Log rate in Hz of every unit for each guess, (N, U).
 
-        The formula is that of `possm_lite.simulate.neurons.firing_rate`.
-
         Args:
             fine: the fine step at which the spikes are; each unit sees the hand one lag later.
             common: the common fluctuations, (N, C).
         """
-        u = {name: value[:, None] for name, value in self.units.items() if value.ndim == 1}
-        turning = self.units["turning_rad_per_mm"]  # (U, 2)
-        position = self.units["position_gain_per_mm"]  # (U, 2)
-        x, y, vx, vy = self.path[(fine + self.lead) % len(self.path)].unbind(-1)  # (U, N) each
-        preferred = u["preferred_direction_rad"] + turning[:, :1] * x + turning[:, 1:] * y
-        along = vx * preferred.cos() + vy * preferred.sin()
-        drive = u["depth_s_per_mm"] * along + u["speed_gain_s_per_mm"] * torch.hypot(vx, vy)
-        drive = drive + position[:, :1] * x + position[:, 1:] * y
-        drive = drive + self.units["common_gain"] @ common.T
-        ceiling = u["saturation_hz"]
-        odds = ceiling / u["baseline_hz"] - 1
-        return (ceiling.log() - torch.log1p(odds * torch.exp(-drive))).T
+        slots = torch.as_tensor((fine + self.lead) % len(self.path))
+        return log_rates(self.path, slots, common, self.units)
 
     def weights(self) -> Tensor:
         """The normalised weights of the guesses, (N,)."""
