@@ -240,11 +240,10 @@ def settings_set_aside() -> Iterator[None]:
 @contextlib.contextmanager
 def _default_device() -> Iterator[None]:
     """New tensors are on the CPU inside; the default device is as it was afterwards."""
-    before = torch.get_default_device() if hasattr(torch, "get_default_device") else torch.device("cpu")
-    is_cpu = before.type == "cpu"
+    is_cpu = torch.empty(0).is_cpu  # torch 2.6 has get_default_device, which fails after set_default_device(None)
     with contextlib.nullcontext() if is_cpu else torch.device("cpu"):  # this slows every call, so only where needed
         yield
-    if is_cpu and hasattr(torch, "get_default_device") and torch.get_default_device() != before:
+    if is_cpu and not torch.empty(0).is_cpu:
         torch.set_default_device(None)
 
 

@@ -108,7 +108,7 @@ def test_precision_is_not_asked_for_less_than_it_has():
 
 
 def test_settings_of_the_notebook_are_set_aside_and_put_back():
-    was = torch.get_default_dtype(), torch.get_num_threads(), np.geterr(), torch.get_default_device()
+    was = torch.get_default_dtype(), torch.get_num_threads(), np.geterr(), torch.empty(0).device
     try:
         torch.set_default_dtype(torch.float64)
         torch.set_default_device("meta")
@@ -129,7 +129,7 @@ def test_settings_of_the_notebook_are_set_aside_and_put_back():
             filters = list(warnings.filters)
             assert layer.examine(changes_them).message == "✓ layer"
             assert warnings.filters == filters and torch.is_inference_mode_enabled()
-        assert torch.get_default_dtype() == torch.float64 and torch.get_default_device().type == "meta"
+        assert torch.get_default_dtype() == torch.float64 and torch.empty(0).device.type == "meta"
         assert np.geterr()["over"] == "raise" and torch.get_num_threads() == was[1]
         drawn = random.random(), np.random.random()
         random.seed(7)
