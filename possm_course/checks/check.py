@@ -303,12 +303,12 @@ class Check(Exercise):
 
         What is a single number or a word agrees too easily with one of so many pairs: it is not looked for there.
         """
-        start = time.monotonic()
+        start = time.process_time()  # a busy machine finds the same
         case = [*self.cases.values()][first_wrong]
         if not _tells(outcomes[first_wrong]):
             return None
         for message, pair in self._pairs:
-            if time.monotonic() - start > _PAIRS_S:
+            if time.process_time() - start > _PAIRS_S:
                 break
             if _differs(outcomes[first_wrong], self._known_outcome(pair, case), case) is not None:
                 continue
