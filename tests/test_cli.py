@@ -97,6 +97,7 @@ def test_decode_writes_checkpoint_metrics_and_figure(here, capfd):
     assert [row[0] for row in table if len(row) == 4][1:5] == ["R² x", "R² y", "R² mean", "R² displayed"]
     assert "note: Simulated: no animal was recorded." in out and "  units: 12, median rate " in out
     run = here / "runs" / "simulated-1-1"
+    assert "Trained for 3 epochs, usual are 40" in out
     assert names(run) == RESULTS
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics == json.loads((here / "metrics.json").read_text())
@@ -138,7 +139,18 @@ def test_stream_prints_latency_and_r2(here, finished, capfd):
     assert all(f"p{q}" in lines["latency"] for q in ("50", "90", "99", "99.9"))
     decoded = json.loads((here / "run" / "metrics.json").read_text())["models"]["possm"]["r2"]
     assert float(lines["R²"].split("  ")[1]) == pytest.approx(decoded, abs=0.01)
+    assert "hold no whole number of samples" not in "".join(lines)
     assert listing(here) == listing(finished)
+
+
+def test_stream_says_that_samples_do_not_fit_into_bins(here, capfd):
+    recording = load_recording(here / "a.npz")
+    interval = float(np.median(np.diff(recording.behavior_times)))
+    every = round(0.02 / interval)  # 50 Hz: two and a half samples in a bin
+    slow = {name: getattr(recording, name)[::every] for name in ("behavior_times", "behavior")}
+    replace(recording, **slow).save(here / "slow.npz")
+    assert main(["stream", "run", "slow.npz"]) == 0
+    assert "hold no whole number of samples, 0.02 s apart" in capfd.readouterr().out
 
 
 def test_several_recordings_train_one_model(here, capfd):

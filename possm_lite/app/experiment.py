@@ -660,6 +660,7 @@ def _print_metrics(metrics: list[dict], folder: Path, json: Path | None):
     )
     if _has_negative_r2(metrics):
         print("R² below 0: decoded worse than if the mean of the behaviour were always given.")
+    _print_few_epochs(metrics[0])
     where = " for each session" if len(metrics) > 1 else ""
     print(f"\n{folder}: checkpoint.npz, metrics.json, decoded.npz, decoded.png{where}")
 
@@ -672,8 +673,16 @@ def _print_classes(metrics: list[dict], folder: Path):
         print(f"\n{m['session']}", class_table(m["models"]), sep="\n")
         print(*class_lines(m["models"], m["behavior_columns"]), sep="\n")
         print(f"Weights of the classes in the loss, n / (K n_k): {shown}.")
+    _print_few_epochs(metrics[0])
     where = " for each session" if len(metrics) > 1 else ""
     print(f"\n{folder}: checkpoint.npz, metrics.json, predictions.npz, classes.png{where}")
+
+
+def _print_few_epochs(metrics: dict):
+    """Print that a training was short: its scores are not those of the decoder."""
+    epochs, usual = metrics["epochs"], FitConfig().epochs
+    if epochs < usual / 2 and not metrics["adapted_from"]:
+        print(f"Trained for {epochs} epochs, usual are {usual}: scores show that it runs, no more.")
 
 
 def _has_negative_r2(metrics: list[dict]) -> bool:

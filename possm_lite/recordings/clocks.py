@@ -1,4 +1,4 @@
-"""Clocks that restart, and spikes at times that are not possible; the two are told apart.
+"""Clocks that restart, spikes at times that are not possible, and times in another unit than s.
 
 * AllenSDK #1349: -1 stands for an invalid spike. Kilosort #645: samples below 0, cast to unsigned
   integers, are 1.8e19. Such times are alone, far from the others.
@@ -20,6 +20,9 @@ _LOOK = 4000  # times that a quick look takes
 _FEWEST = 20  # different times, below which nothing is far
 _STEP_BACK = 0.01  # of the span: shorter steps back are jitter
 _UNSORTED = 0.25  # share of steps back from which times are in no order at all
+_SAMPLE_RATES = (1e4, 2e4, 24_414.0625, 2.5e4, 3e4, 3.2e4, 4e4, 44_100.0)
+UNITS_OF_TIME = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
+UNITS_OF_TIME |= {rate: f"sample indices at {rate:,.0f} Hz" for rate in _SAMPLE_RATES}
 
 
 def impossible_times(times: np.ndarray) -> np.ndarray:
@@ -348,3 +351,54 @@ def _leave_out(names: Sequence[str], bad: Sequence[int]) -> str:
     ids = [str(names[u]) if is_number else repr(str(names[u])) for u in bad]
     rule = f"id != {ids[0]}" if len(ids) == 1 else f"id not in [{', '.join(ids)}]"
     return f'Leave out what cannot be right: --units "{rule}".'
+
+
+def check_unit_of_time(spike_times: np.ndarray, n_units: int, behavior_times: np.ndarray):
+    """Refuse spikes and behaviour whose spans differ by a common unit of time.
+
+    The longer of the two is in that unit, unless the times then make no sense: rates of units and
+    the interval of samples say which. From reports: spikes divided by the sampling rate twice
+    (nwbinspector #679).
+
+    Args:
+        spike_times: sorted, (N,), two or more.
+        n_units: U.
+        behavior_times: sorted, (T,), two or more.
+
+    Raises:
+        RecordingError: with the times at fault and the factor.
+    """
+    spike_s, behavior_s = max(np.ptp(spike_times), 1e-9), np.ptp(behavior_times)
+    rate = len(spike_times) / n_units / spike_s
+    interval = np.median(np.diff(behavior_times))
+    ratio = spike_s / behavior_s
+    spans = f"the span is {behavior_s:,.4g} s, the last spike is at {spike_times[-1]:,.4g}"
+    if behavior_s > 10:
+        spans = f"the span is {behavior_s:,.0f} s, the last spike is at {spike_times[-1]:,.0f}"
+    # the longer times, divided; or else the shorter ones, multiplied
+    for longer, shorter, factor in (
+        ("spike_times", "behavior_times", ratio),
+        ("behavior_times", "spike_times", 1 / ratio),
+    ):
+        distance = {unit: abs(np.log(unit / factor)) for unit in UNITS_OF_TIME}
+        unit = min(distance, key=distance.get)
+        if not 0.8 < factor / unit < 1.25:
+            continue
+        if longer == "spike_times":
+            divided, multiplied = (rate * unit, interval), (rate, interval * unit)
+        else:
+            divided, multiplied = (rate, interval / unit), (rate / unit, interval)
+        if _is_plausible(*multiplied) and not _is_plausible(*divided):
+            by = "the sampling rate" if unit in _SAMPLE_RATES else f"{unit:,.0f}"
+            raise RecordingError(
+                f"spike_times span {spike_s:,.3g} s, behavior_times {behavior_s:,.3g} s: {shorter} "
+                f"look divided by {by} once too often. Write them multiplied by {unit:,.10g}."
+            )
+        raise RecordingError(
+            f"{longer} look like {UNITS_OF_TIME[unit]}: {spans}. Divide by {unit:,.10g}."
+        )
+
+
+def _is_plausible(rate: float, interval: float) -> bool:
+    """Whether units can fire so often, Hz, and behaviour have a sample so often, seconds."""
+    return 0.01 < rate < 500 and 2e-4 < interval < 20

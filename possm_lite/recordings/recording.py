@@ -9,7 +9,14 @@ import numpy as np
 
 from ..errors import RecordingError
 from .arrays import PLACES_OF_UNITS, to_arrays, write_arrays
-from .clocks import check_trains, find_restarts, impossible_times, note_impossible, restarted
+from .clocks import (
+    check_trains,
+    check_unit_of_time,
+    find_restarts,
+    impossible_times,
+    note_impossible,
+    restarted,
+)
 from .derivative import differentiate
 from .trains import in_seconds, merge_trains, refuse, spread_counts, whole_counts
 
@@ -384,6 +391,8 @@ def _check_trials(r: Recording):
     refuse("trials", r.trials, overlaps, "must be in order and not overlap")
     if len(r.behavior_times):
         uncovered = ~covered_trials(r.trials, r.behavior_times)
+        if uncovered.any() and min(len(r.spike_times), len(r.behavior_times)) > 1:
+            check_unit_of_time(r.spike_times, r.n_units, r.behavior_times)  # the likelier cause
         refuse("trials", r.trials, uncovered, "must be covered by behavior_times")
 
 

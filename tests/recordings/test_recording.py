@@ -109,3 +109,14 @@ def test_covered_trials_allows_two_samples_at_either_end():
     assert covered_trials(np.array([[0.0, 2.0]]), np.append(0.0, times)).tolist() == [False]
     starts = np.random.default_rng(0).uniform(0, 100, 100)  # exactly two samples, but for rounding
     assert all(covered_trials(np.array([[x, x + 1]]), x + 0.01 * np.arange(2, 200)).all() for x in starts)
+
+
+def test_times_in_ms_are_named_before_the_trials_that_they_do_not_cover():
+    given = {"spike_times": np.arange(0, 100, 0.05), "spike_units": np.zeros(2000, int), "unit_ids": ["a"]}
+    given |= {"behavior": np.zeros((5000, 2)), "trials": np.array([[1.0, 3.0], [4.0, 6.0]])}
+    samples = np.arange(0, 100, 0.02)
+    assert Recording(**given, behavior_times=samples).n_units == 1
+    with pytest.raises(RecordingError, match="behavior_times look like milliseconds"):
+        Recording(**given, behavior_times=1000 * samples)
+    with pytest.raises(RecordingError, match="trials must be covered"):
+        Recording(**given, behavior_times=2 + samples)

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import RecordingError, listed
-from ..data_report import UNITS_OF_TIME, align_remedy
+from ..clocks import UNITS_OF_TIME
+from ..data_report import align_remedy
 from ..recording import Recording, covered_trials
 from .contents import Contents, Selection, contents_of
 from .select_behavior import select_behavior

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import RecordingError, as_option, listed
-from ..data_report import check_unit_of_time
+from ..clocks import check_unit_of_time
 from ..tracking import labels
 from .contents import Contents, Selection, Series
 from .join_series import common_times, joined_series, list_series
