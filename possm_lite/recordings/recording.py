@@ -88,6 +88,19 @@ class Recording:
         check_order("behavior_times", self.behavior_times, strict=True)
         _check_trials(self)
 
+    def __repr__(self) -> str:
+        """One line, since the arrays of a session fill pages."""
+        start, stop = self.span
+        decoded = "spikes alone"
+        if len(self.behavior_times):
+            decoded = f"{self.behavior_name} in {self.behavior_unit}, {self.n_columns} columns"
+        if len(self.classes):
+            decoded = f"{self.behavior_name}, {len(self.classes)} classes"
+        return (
+            f"<Recording {self.session_id!r}: {self.n_units} units, {len(self.spike_times):,} "
+            f"spikes, {len(self.trials)} trials, {start:,.1f} to {stop:,.1f} s, {decoded}>"
+        )
+
     @classmethod
     def from_trains(
         cls, trains: Mapping | Iterable, behavior_times=(), behavior=(), **fields
