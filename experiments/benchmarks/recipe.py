@@ -325,9 +325,12 @@ def measure(short: bool = False, recordings: dict[str, Path] = RECORDINGS) -> It
     for source, decoder in product(found, DECODERS):
         before = [run[AS_IT_IS] for run in next(done)]
         after = [run[WEIGHTS if averaged[decoder] else AS_IT_IS] for run in next(done)]
+        gained = gain(after, before)
         of_five = [f"{together(runs)['test'].r2:.3f}" for runs in (before, after)]
-        rows.append([f"{source}, {decoder}", r2_with_spread(before), r2_with_spread(after), *of_five])
-    head = ["R², test", AS_IT_IS, "with these changes", f"{SEVERAL}, {AS_IT_IS}", f"{SEVERAL}, with these changes"]
+        cells = [r2_with_spread(before), r2_with_spread(after), f"{gained:+.4f}", *of_five]
+        rows.append([f"{source}, {decoder}", *cells, of_five[gained > 0]])
+    head = ["R², test", AS_IT_IS, "with these changes", "gain, validation"]
+    head += [f"{SEVERAL}, {AS_IT_IS}", f"{SEVERAL}, with these changes", f"{SEVERAL}, as validation chooses"]
     yield Table(f"Changes that gain, together, {n_seeds} seeds", head, rows)
 
 
