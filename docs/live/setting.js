@@ -5,7 +5,9 @@ document.documentElement.classList.toggle("framed", window.name === "live");
 
 /** As the switch of the course's pages has stored it, or else as the system prefers; on paper, light. */
 function chooseTheme(event) {
-  const mode = localStorage.getItem("mode"), system = matchMedia("(prefers-color-scheme: dark)").matches;
+  const system = matchMedia("(prefers-color-scheme: dark)").matches;
+  let mode = null;
+  try { mode = localStorage.getItem("mode"); } catch { /* a browser may keep nothing */ }
   const dark = event?.type !== "beforeprint" && (mode === "dark" || (mode !== "light" && system));
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   dispatchEvent(new Event("theme"));
