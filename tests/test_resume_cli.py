@@ -100,8 +100,11 @@ def test_unusable_runs_are_refused(here, capfd):
     assert_refused(capfd, ["stream", "two"], several)
     resume = ["decode", "--resume"]
     (here / "empty").mkdir()
-    for name in ("one", "two", "empty", "b.npz"):
-        assert_refused(capfd, [*resume, name], f"{name} is finished, or is not a run folder")
+    assert_refused(capfd, [*resume, "one"], "one is finished: there is nothing to resume")
+    for name in ("two", "empty", "b.npz"):
+        assert_refused(capfd, [*resume, name], f"{name} is finished, or is not the folder of a run")
+    assert_refused(capfd, [*resume, "nowhere"], "nowhere: there is no such folder")
+    assert_refused(capfd, ["predict", "b.npz", "one"], "b.npz: is not a decoder")  # the wrong way round
     (here / "cut.json").write_text("mine")
     assert_refused(capfd, [*resume, "cut"], "cut.json exists already")
     (here / "cut.json").unlink()

@@ -8,6 +8,7 @@ from matplotlib import rc_context, rcParams
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
+from ..errors import listed
 from ..recordings import quality
 from ..recordings.data_report import data_report
 from ..recordings.recording import Recording
@@ -211,5 +212,5 @@ def check_recording(recording: Recording) -> list[str]:
     return [
         *lines,
         f"intervals below {1e3 * quality.REFRACTORY_S:g} ms: {violations:.2g} % in the median unit",
-        f"units with more than a tenth of foreign spikes: {', '.join(foreign) or 'none'}",
+        f"units with more than a tenth of foreign spikes: {listed(foreign) or 'none'}",
     ]

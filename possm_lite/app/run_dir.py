@@ -150,9 +150,12 @@ def load_command(run: Path) -> tuple[Path, list[str]]:
         CheckpointError: there is nothing to resume, or the file of the command is damaged.
     """
     if not is_unfinished(run):
-        raise CheckpointError(
-            f"{run} is finished, or is not a run folder: there is nothing to resume."
-        )
+        if not run.exists():
+            raise CheckpointError(f"{run}: there is no such folder.")
+        state = "is finished"
+        if not (run / "metrics.json").exists():
+            state += ", or is not the folder of a run"
+        raise CheckpointError(f"{run} {state}: there is nothing to resume.")
     for partial in list(run.rglob(".*.partial")):
         partial.unlink(missing_ok=True)
     path = run / _COMMAND_FILE

@@ -128,7 +128,9 @@ def load_checkpoint(path: str | Path) -> tuple[POSSM, TrainedOn]:
     arrays = read_arrays(path, error=CheckpointError)
     with prefix_errors(path, CheckpointError):
         if str(arrays.pop("format", "")) != _FORMAT:
-            raise FileFormatError(f"is not a file of {_FORMAT!r}.")
+            raise FileFormatError(
+                f"is not a decoder ({_FORMAT!r}): name the folder that `possm-lite decode` wrote."
+            )
         with wrap_errors("is damaged"):
             about = json.loads(str(arrays.pop("about")))
             trained_on = _trained_on(about["trained_on"])

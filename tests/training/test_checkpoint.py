@@ -77,7 +77,7 @@ def test_checkpoint_round_trip(tmp_path, dtype):
 def test_other_and_damaged_files_are_refused(tmp_path, checkpoint):
     assert_refused(tmp_path / "none.npz", "No such file")
     write_arrays(tmp_path / "recording.npz", {"spike_times": np.zeros(3)})
-    assert_refused(tmp_path / "recording.npz", "is not a file of 'possm-lite checkpoint 1'")
+    assert_refused(tmp_path / "recording.npz", "is not a decoder ('possm-lite checkpoint 1')")
     content = checkpoint.read_bytes()
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 0xFF
