@@ -66,7 +66,7 @@ wheelhouse: $(VENV)/.installed ## download all packages for machines without a n
 	$(PIP) download --quiet --only-binary :all: $(SOURCES) -r $(LOCK) -d wheelhouse
 	@echo "wheelhouse: $$(du -sh wheelhouse | cut -f 1). On the other machine: make lab WHEELHOUSE=$(CURDIR)/wheelhouse"
 
-bench: $(VENV)/.installed ## measure and write docs/BENCHMARKS.md (about four hours); some sections: ARGS="latency training"
+bench: $(VENV)/.installed ## measure and write docs/BENCHMARKS.md (about five hours on two cores); some sections: ARGS="latency training"
 	@$(MAKE) --no-print-directory $(VENV)/.bench || echo "make bench: torch_brain could not be installed: POYO is skipped"
 	$(BIN)/python -m experiments.benchmarks $(ARGS)
 
