@@ -57,17 +57,22 @@ def stream(options: Namespace) -> int:
     latency = np.percentile(played.step_us, (50, 90, 99, 99.9))
     print("latency  p50 {:.0f} µs  p90 {:.0f} µs  p99 {:.0f} µs  p99.9 {:.0f} µs".format(*latency))
     print(f"largest difference to the batch form  {difference:.1e} {trained_on.behavior_unit}")
-    interval = float(np.median(np.diff(session.timeline.times)))
-    if width > interval and abs(width / interval - round(width / interval)) > 0.01:
-        print(
-            f"note: bins of {width:g} s hold no whole number of samples, {interval:.3g} s apart: "
-            "outputs lie beside the samples, so the score is not quite that of decode."
-        )
+    _print_misfit(width, recording.sample_interval)
     if len(recording.classes):
         print(f"balanced accuracy  {_accuracy(played, recording):.3f}")
     else:
         print(f"R²  {played.r2:.3f}")
     return 0
+
+
+def _print_misfit(width: float, interval: float):
+    """Print that bins of `width` s hold no whole number of samples, `interval` s apart, if so."""
+    per_bin = width / interval
+    if per_bin > 1 and abs(per_bin - round(per_bin)) > 0.01:
+        print(
+            f"note: bins of {width:g} s hold no whole number of samples, {interval:.3g} s apart: "
+            "outputs lie beside the samples, so the score is not quite that of decode."
+        )
 
 
 def read_matching(source: Path, trained_on: TrainedOn, **selection) -> Recording:
