@@ -679,10 +679,11 @@ def _print_classes(metrics: list[dict], folder: Path):
 
 
 def _print_few_epochs(metrics: dict):
-    """Print that a training was short: its scores are not those of the decoder."""
+    """Print that a training was short, if so: a longer one may score far higher."""
     epochs, usual = metrics["epochs"], FitConfig().epochs
     if epochs < usual / 2 and not metrics["adapted_from"]:
-        print(f"Trained for {epochs} epochs, usual are {usual}: scores show that it runs, no more.")
+        few = f"Trained for {epochs} epochs, usual are {usual}"
+        print(f"{few}: a longer training may score far higher.")
 
 
 def _has_negative_r2(metrics: list[dict]) -> bool:
