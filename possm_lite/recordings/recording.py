@@ -93,12 +93,13 @@ class Recording:
         start, stop = self.span
         decoded = "spikes alone"
         if len(self.behavior_times):
-            decoded = f"{self.behavior_name} in {self.behavior_unit}, {self.n_columns} columns"
+            decoded = f"{self.behavior_name} in {self.behavior_unit}, columns: {self.n_columns}"
         if len(self.classes):
-            decoded = f"{self.behavior_name}, {len(self.classes)} classes"
+            decoded = f"{self.behavior_name}, classes: {len(self.classes)}"
         return (
-            f"<Recording {self.session_id!r}: {self.n_units} units, {len(self.spike_times):,} "
-            f"spikes, {len(self.trials)} trials, {start:,.1f} to {stop:,.1f} s, {decoded}>"
+            f"<Recording {self.session_id!r}, units: {self.n_units}, spikes: "
+            f"{len(self.spike_times):,}, trials: {len(self.trials)}, "
+            f"{start:,.1f} to {stop:,.1f} s, {decoded}>"
         )
 
     @classmethod

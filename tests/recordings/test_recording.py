@@ -124,6 +124,7 @@ def test_times_in_ms_are_named_before_the_trials_that_they_do_not_cover():
 
 def test_a_recording_is_printed_in_a_line():
     given = {"spike_times": [0.5, 1.5], "spike_units": [0, 0], "unit_ids": ["a"], "session_id": "monday"}
-    assert repr(Recording(**given)) == "<Recording 'monday': 1 units, 2 spikes, 0 trials, 0.5 to 1.5 s, spikes alone>"
+    counted = "units: 1, spikes: 2, trials: 0, 0.5 to 1.5 s, spikes alone"
+    assert repr(Recording(**given)) == f"<Recording 'monday', {counted}>"
     given |= {"behavior_times": np.arange(4.0), "behavior": np.zeros((4, 2)), "behavior_unit": "mm/s"}
-    assert repr(Recording(**given)).endswith("0.0 to 4.0 s, velocity in mm/s, 2 columns>")
+    assert repr(Recording(**given)).endswith("0.0 to 4.0 s, velocity in mm/s, columns: 2>")
